@@ -1,0 +1,136 @@
+/**
+ * The words between a call and a voice agent. A provider is a pure state machine: messages in, messages out, no socket and no timer of
+ * its own, so that it is tested with fixtures. `socket.ts` carries it; the media thread plays what it says.
+ */
+
+/** Audio on an agent's wire, mono. `l16` is little-endian signed 16 bit. */
+export interface AudioFormat {
+  encoding: 'ulaw' | 'alaw' | 'l16';
+  sampleRateHz: 8000 | 16000 | 24000 | 48000;
+}
+
+/** Values that survive `structuredClone` and JSON. */
+export type Plain = null | boolean | number | string | Plain[] | { [key: string]: Plain };
+
+/** What an agent is told about the call. */
+export interface CallFacts {
+  callId: string;
+  organizationId: string;
+  from: string;
+  to: string;
+  direction: 'inbound' | 'outbound';
+  /** Passed on as `custom` (raw) or `customParameters` (twilio). */
+  custom: Record<string, string>;
+}
+
+/** Everything the media thread needs to reach an agent. Cloneable. */
+export interface AgentTarget {
+  /** Which file under `media/agents`: `twilio`, `raw`, … */
+  protocol: string;
+  /** `ws:` or `wss:` URL. */
+  url: string;
+  /** `provider_config` of the endpoint, secrets in clear; parsed by the protocol. */
+  config: Plain;
+  call: CallFacts;
+  /** From the start of connecting until ready. */
+  connectTimeoutMs: number;
+  /** Named providers only: silence this long after `start` fails the agent; 0 = never. */
+  firstAudioTimeoutMs: number;
+  /** Refuse private, loopback and link-local addresses after resolution. */
+  allowPrivateAddress: boolean;
+}
+
+export type AgentEvent =
+  | { type: 'audioStarted' }
+  | { type: 'transcript'; speaker: 'caller' | 'agent'; text: string }
+  /** The agent asks for something; the call decides. */
+  | { type: 'hangup' }
+  | { type: 'transfer'; to: string }
+  | { type: 'dtmf'; digits: string }
+  /** First of a kind of garbage on this socket; the rest is only counted. */
+  | { type: 'warning'; code: string; message: string };
+
+export type AgentCommand = { kind: 'dtmf'; digits: string } | { kind: 'hold'; on: boolean };
+
+/** How an agent's connection ended. */
+export interface AgentEnd {
+  /** `hangup`: it said so or closed cleanly; `failed`: refused, timed out or broke; `local`: we closed it. */
+  by: 'hangup' | 'failed' | 'local';
+  /** WebSocket close code when there was one. */
+  closeCode?: number;
+  /** One sentence for the event; no secrets, no URL with a query. */
+  detail: string;
+}
+
+/** `prepareAgent` failed. `retryable`: a second try within the budget makes sense (not on 401/403). */
+export class AgentFailure extends Error {
+  constructor(
+    readonly reason: 'refused' | 'timeout' | 'unauthorized' | 'blocked_address' | 'protocol' | 'aborted',
+    message: string,
+    readonly retryable: boolean,
+  ) {
+    super(message);
+    this.name = 'AgentFailure';
+  }
+}
+
+/** One message to the agent: text, binary, or nothing. */
+export type Outgoing = string | Uint8Array | null;
+
+/** What a conversation does while it reads a message. All calls are synchronous; `audio` bytes may be kept (they are not reused). */
+export interface Sink {
+  send(message: Outgoing): void;
+  /** Audio in the conversation's format, any length; an odd byte of l16 is carried over to the next call. */
+  audio(bytes: Uint8Array, itemId?: string): void;
+  /** Empties the playout queue at once. */
+  clear(): void;
+  /** Reached when all audio queued before it was played, or cleared. */
+  mark(name: string): void;
+  event(event: AgentEvent): void;
+  /** Handshake done (only for protocols that are not ready on connect). */
+  ready(): void;
+  /** Bad input: counted; the first of each code becomes a warning event. */
+  garbage(code: string, message: string): void;
+}
+
+/** A provider. */
+export interface AgentProtocol<C = unknown> {
+  provider: string;
+  /** Throws `AgentConfigError` with the field and what is wrong. */
+  parseConfig(raw: Plain): C;
+  /** `connect`: ready at the 101 and may be silent as long as it likes; `message`: ready when `Sink.ready()` is called. */
+  readyOn: 'connect' | 'message';
+  converse(config: C, target: AgentTarget): Conversation;
+}
+
+/** One per socket. */
+export interface Conversation {
+  format: AudioFormat;
+  /** URL and headers of the upgrade request. */
+  upgrade(): { url: string; headers: Record<string, string> };
+  /** Sent right after the 101. */
+  opening(): Outgoing[];
+  /** The caller answered. */
+  start(): Outgoing[];
+  /** Caller audio in `format`; usually 20 ms. `atMs`: milliseconds since `start`, by the caller's RTP clock. The bytes are reused after the call. */
+  audio(bytes: Uint8Array, atMs: number): Outgoing;
+  receive(message: string | Uint8Array, sink: Sink): void;
+  /** A mark was reached. `cleared`: by `clear`, not by playing. */
+  mark(name: string, cleared: boolean): Outgoing[];
+  /** The queue was cleared: what of it was heard. */
+  interrupted(heard: { itemId?: string; heardMs: number; droppedMs: number }): Outgoing[];
+  dtmf(digit: string): Outgoing[];
+  closing(reason: string): Outgoing[];
+  /** How to read the end of the socket. */
+  closed(code: number, reason: string): 'hangup' | 'failed';
+}
+
+export class AgentConfigError extends Error {
+  constructor(
+    readonly field: string,
+    message: string,
+  ) {
+    super(message);
+    this.name = 'AgentConfigError';
+  }
+}

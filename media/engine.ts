@@ -1,0 +1,139 @@
+/**
+ * The words of the media side that the rest of Trunkline may use. `media/thread` (embedded) implements them; a FreeSWITCH engine
+ * will implement the same. Everything that crosses a thread is structured-cloneable.
+ */
+import type { AgentCommand, AgentEnd, AgentEvent, AgentTarget } from './agents/agent.js';
+
+export type PhoneCodec = 'PCMU' | 'PCMA';
+
+/** What a session may do. Cloneable. */
+export interface MediaPolicy {
+  /** In order of preference. */
+  codecs: PhoneCodec[];
+  /** No RTP at all for this long after the answer ends the session with `rtp-timeout`; 0 = never. */
+  firstRtpTimeoutMs: number;
+  /** RTP that was there and stopped (not while held); 0 = never. */
+  rtpTimeoutMs: number;
+}
+
+export interface OpenSession {
+  /** The call id: all sessions of a group live on one thread. */
+  group: string;
+  /** The far side's offer when it offers first; null when we offer (`offer()`), as on outbound calls and delayed offers. */
+  offer: string | null;
+  policy: MediaPolicy;
+  /** The address that goes into our SDP (`c=`); RTP sockets bind to `bindAddress`, or to this. */
+  localAddress: string;
+  bindAddress?: string;
+  role: 'caller' | 'callee';
+}
+
+export interface MediaEngine {
+  /** Rejects with `MediaError`: `incompatible_media` (488), `no_ports` (503), `engine_gone` (503). */
+  open(options: OpenSession): Promise<MediaSession>;
+  load(): EngineLoad;
+  close(): Promise<void>;
+}
+
+export interface EngineLoad {
+  sessions: number;
+  threads: { sessions: number; eventLoopLagMs: number; alive: boolean }[];
+  /** RTP ports in use and in quarantine, of those configured. */
+  ports: { used: number; quarantined: number; total: number };
+  /** Since start: exceptions caught by `guard`, threads replaced, garbage and foreign packets dropped. */
+  faults: number;
+  threadsReplaced: number;
+  foreignPackets: number;
+  malformedPackets: number;
+}
+
+export interface MediaSession {
+  /** Our offer. */
+  offer(): Promise<string>;
+  /** The far side's answer to our offer. */
+  accept(sdp: string, options: { provisional: boolean }): Promise<void>;
+  /** Our answer to the far side's offer, the first one and every re-offer. Rejects `incompatible_media` and then changes nothing. */
+  answer(offer: string): Promise<string>;
+  /** The SDP we last sent, for refreshes. */
+  readonly localSdp: string;
+  /** Connected and ready for audio, but silent; what the agent sends before `attach` is kept, bounded. Rejects with `AgentFailure`. */
+  prepareAgent(target: AgentTarget, signal: AbortSignal): Promise<AgentLink>;
+  /** Exactly one owner of playout; null is silence. The swap is atomic. RTP to the carrier runs all the time. */
+  attach(owner: AgentLink | null): void;
+  /** DTMF to the phone as RFC 4733 events (else rejects `no_telephone_event`); digits `0-9A-D*#`, `w` is a pause of 500 ms. Resolves when sent. */
+  sendDtmf(digits: string): Promise<void>;
+  onEvent(listener: (event: MediaEvent) => void): () => void;
+  /** Resolves when the session cannot go on. Never rejects. */
+  lost: Promise<'rtp-timeout' | 'engine-gone'>;
+  stats(): Promise<MediaStats>;
+  /** Closes sockets and agents of the session; resolves with the last statistics. Idempotent, always settles. */
+  close(): Promise<MediaStats>;
+}
+
+export type MediaEvent =
+  /** First RTP packet of the far side. `sincePrepareMs`: from `open`. */
+  | { type: 'started'; atMs: number }
+  /** A key of the phone (RFC 4733), once per press. */
+  | { type: 'dtmf'; digit: string; durationMs: number }
+  | { type: 'held' }
+  | { type: 'resumed' }
+  /** First frame of agent audio was sent to the phone. */
+  | { type: 'agentAudio'; atMs: number }
+  /** The agent's audio was cleared: heard and dropped milliseconds. */
+  | { type: 'cleared'; heardMs: number; droppedMs: number }
+  | { type: 'mark'; name: string; cleared: boolean }
+  | { type: 'oneWay'; direction: 'received' }
+  /** Every 5 s. */
+  | { type: 'quality'; sample: MediaStats };
+
+/** Statistics of one direction (RFC 3550). Absent figures are null: never a made-up zero. */
+export interface StreamStats {
+  packets: number;
+  bytes: number;
+  /** Percent, 0–100. null when no packet was expected. */
+  lossPercent: number | null;
+  lost: number;
+  jitterMs: number | null;
+  /** E-model of `quality.ts`; null without RTP or under 100 packets. */
+  mos: number | null;
+}
+
+export interface MediaStats {
+  codec: PhoneCodec | null;
+  ptimeMs: number | null;
+  /** From the far side to us; measured by us. */
+  received: StreamStats & {
+    duplicates: number;
+    reordered: number;
+    late: number;
+    foreign: number;
+    malformed: number;
+    ssrcChanges: number;
+  };
+  /** From us to the far side; loss and jitter as its RTCP reports say, else null. */
+  sent: StreamStats;
+  rttMs: number | null;
+  /** Agent side. */
+  agent: { framesSent: number; bytesReceived: number; underruns: number; skippedMs: number; garbage: number };
+}
+
+export interface AgentLink {
+  /** The caller answered: the agent may speak (`start` of its protocol). */
+  start(): void;
+  /** Resolves once. */
+  ended: Promise<AgentEnd>;
+  onEvent(listener: (event: AgentEvent) => void): () => void;
+  command(command: AgentCommand): void;
+  close(reason: string): Promise<void>;
+}
+
+/** An error of the media side. */
+export class MediaError extends Error {
+  constructor(
+    readonly code: 'incompatible_media' | 'no_ports' | 'engine_gone' | 'no_telephone_event' | 'bad_sdp',
+    message: string,
+  ) {
+    super(message);
+    this.name = 'MediaError';
+  }
+}

@@ -1,0 +1,194 @@
+/**
+ * The words of the SIP side that the rest of Trunkline may use: an incoming call, a leg, and the gateway that makes both.
+ * Nothing here is a class; `dialog.ts`, `inbound.ts` and `outbound.ts` implement it.
+ */
+import type { HangupCause } from './cause.js';
+
+/** Who is at one end of a call, as the SIP headers say it. */
+export interface PhoneIdentity {
+  /** The identity as a person writes it: `+15551234567`, `1000`, or `anonymous`. Never empty. */
+  number: string;
+  /** The whole URI, `sip:` or `tel:`, without angle brackets and header parameters. */
+  uri: string;
+  displayName: string | null;
+}
+
+/** The trunk that vouches for a source: by address (CIDR), or by digest (a registered user, or a challenged INVITE). */
+export interface TrunkMatch {
+  trunkId: string;
+  /** null: a trunk shared by all organizations. */
+  organizationId: string | null;
+  name: string;
+  trustedBy: 'address' | 'digest';
+}
+
+/** A SIP peer as seen on the wire. */
+export interface Peer {
+  transport: 'udp' | 'tcp' | 'tls' | 'ws' | 'wss';
+  address: string;
+  port: number;
+}
+
+/** Who ended a leg. `local` is us: any call of `hangup`. */
+export interface LegEnd {
+  cause: HangupCause;
+  by: 'remote' | 'local' | 'system';
+  /** SIP status or Q.850 number behind the cause, for the event. */
+  detail?: { sipStatus?: number; q850?: number; text?: string };
+}
+
+/** An INVITE that passed every check of the SIP layer and waits for an answer. Exactly one of `answer` and `reject` ends it. */
+export interface IncomingCall {
+  sipCallId: string;
+  /** Header fields of the INVITE, names in lower case, repeated fields joined by ", ". */
+  headers: Readonly<Record<string, string>>;
+  from: PhoneIdentity;
+  to: PhoneIdentity;
+  trunk: TrunkMatch;
+  peer: Peer;
+  /** Our address that routes to the peer: what belongs into the SDP. */
+  localAddress: string;
+  /** The SDP offer; null for a delayed offer (RFC 3261 13.3.1.4): then `answer` takes an offer and `confirmed` brings the answer. */
+  offer: string | null;
+  receivedAt: Date;
+  /** `performance.now()` at receipt: durations are measured on the monotonic clock. */
+  receivedAtMs: number;
+  /** Aborts when the caller cancels or the INVITE dies before a final answer. */
+  cancelled: AbortSignal;
+  /** 180, or 183 when `sdp` is given. `reliable`: with 100rel (RFC 3262) when the caller supports it. */
+  ring(options?: { sdp?: string; reliable?: boolean }): Promise<void>;
+  /** 200. Resolves when the 2xx is sent. Rejects with `SipError` `cancelled` when the caller was faster. */
+  answer(sdp: string, headers?: Record<string, string>): Promise<CallLeg>;
+  /** Final refusal. A `Reason` header is made from `reason` unless `headers` has one. No-op after a final answer. */
+  reject(refusal: { status: number; reason?: string; headers?: Record<string, string> }): void;
+}
+
+/** An in-dialog offer from the far side. `sdp` in the result is our answer (or, for a bodiless re-INVITE, our offer). */
+export type ReofferResult = { sdp: string; acked?: (answer: string) => void } | { refuse: number };
+
+export type TransferResult = { status: 'accepted' | 'completed' } | { status: 'failed'; sipStatus: number };
+
+/** One confirmed SIP dialog of a call. */
+export interface CallLeg {
+  sipCallId: string;
+  /** The far side's SDP of the INVITE exchange; empty while a delayed offer is unanswered. */
+  readonly remoteSdp: string;
+  /** The ACK arrived (inbound) or was sent (outbound): billing starts here. `sdp` when the ACK carried the answer. Rejects if the leg ends first. */
+  confirmed: Promise<{ sdp?: string }>;
+  /** Resolves exactly once, whoever hung up. */
+  ended: Promise<LegEnd>;
+  /** re-INVITE with a new offer. Retries glare (491) as RFC 3261 14.1 asks, until the signal aborts. */
+  reoffer(sdp: string, signal: AbortSignal): Promise<{ ok: string } | { refused: number }>;
+  /** Answers re-INVITE and UPDATE of the far side. Without a handler they are answered with the last SDP. */
+  onReoffer(handler: (offer: string | null) => Promise<ReofferResult>): void;
+  /** INFO bodies (`application/dtmf-relay` and others). */
+  onInfo(handler: (info: { contentType: string; body: string }) => void): void;
+  sendInfo(info: { contentType: string; body: string }, signal: AbortSignal): Promise<number>;
+  /** A REFER from the far side: answered 202 when the handler accepts, else with its status. */
+  onRefer(
+    handler: (refer: { to: string; replaces: string | null }) => Promise<{ accept: true } | { refuse: number }>,
+  ): void;
+  /** REFER to the far side; follows the NOTIFYs until a final sipfrag or the signal. */
+  transfer(to: string, signal: AbortSignal): Promise<TransferResult>;
+  /** BYE. Idempotent; resolves when the BYE transaction ended or its limit passed. */
+  hangup(cause?: HangupCause): Promise<void>;
+  /** What is needed to send a BYE for this dialog from another process. */
+  snapshot(): DialogSnapshot;
+}
+
+export interface DialogSnapshot {
+  callId: string;
+  localTag: string;
+  remoteTag: string;
+  localUri: string;
+  remoteUri: string;
+  remoteTarget: string;
+  routeSet: string[];
+  localCseq: number;
+  peer: Peer;
+  localAddress: string;
+}
+
+/** Where an outbound INVITE may go. */
+export interface Gateway {
+  /** `sip:host[:port][;transport=tcp]`, or a whole URI with a user when `keepUser` is set. */
+  uri: string;
+  auth?: { username: string; password: string };
+}
+
+export interface DialRequest {
+  to: string;
+  from: string;
+  fromDisplayName?: string;
+  /** Tried in order; the next one only after a failure that allows it (5xx, 408, transport failure). */
+  gateways: Gateway[];
+  headers?: Record<string, string>;
+  /** The offer for this gateway: its `localAddress` decides the address in the SDP. */
+  offerFor(gateway: Gateway, localAddress: string): Promise<string>;
+  onProgress?(progress: { gateway: Gateway; status: number; branch: string; sdp?: string }): void;
+  ringTimeoutMs: number;
+}
+
+/** One line of a call's SIP trace. */
+export interface SipTraceEntry {
+  at: string;
+  direction: 'received' | 'sent';
+  peer: Peer | null;
+  /** The message as text; credentials in Authorization headers are blanked. */
+  message: string;
+}
+
+export interface SipCounters {
+  incomingCalls: number;
+  /** Refused before the call logic, by reason: `blocked_source`, `malformed`, `draining`, … */
+  refused: Record<string, number>;
+  activeLegs: number;
+  registrations: number;
+}
+
+/** The SIP side of the process. */
+export interface SipGateway {
+  /** Addresses the SIP server listens on. */
+  readonly addresses: readonly { transport: string; host: string; port: number }[];
+  /** One handler. A rejected promise of it answers 500 and is counted. */
+  onIncomingCall(handler: (call: IncomingCall) => Promise<void>): void;
+  /** Refused INVITEs that never became a call (unknown source and the like), for the log and the metrics. */
+  onRefusedInvite(handler: (refused: RefusedInvite) => void): void;
+  /** Dials until a gateway answers. Rejects with `SipError` (`cause`, `sipStatus`) when none did, or when the signal aborted. */
+  dial(request: DialRequest, signal: AbortSignal): Promise<CallLeg>;
+  /** BYE for a dialog of a dead process. */
+  endOrphan(dialog: DialogSnapshot, cause: HangupCause): Promise<void>;
+  /** The trace ring of one call, oldest first; empty when unknown. */
+  trace(sipCallId: string): SipTraceEntry[];
+  counters(): SipCounters;
+  /** True while the control connection to the SIP server is up. */
+  readonly connected: boolean;
+  /** From now on new INVITEs get 503 with Retry-After. */
+  drain(): void;
+  /** Hangs up what is left after `graceMs`, then closes everything. */
+  stop(graceMs: number): Promise<void>;
+}
+
+export interface RefusedInvite {
+  sipCallId: string;
+  from: string;
+  to: string;
+  peer: Peer;
+  status: number;
+  cause: HangupCause;
+  at: Date;
+}
+
+/** An error of the SIP layer that a person or the record can be told about. */
+export class SipError extends Error {
+  constructor(
+    /** One of our codes: `cancelled`, `rejected`, `timeout`, `unreachable`, `not_connected`, `protocol`. */
+    readonly code: 'cancelled' | 'rejected' | 'timeout' | 'unreachable' | 'not_connected' | 'protocol',
+    readonly hangupCause: HangupCause,
+    message: string,
+    readonly sipStatus?: number,
+  ) {
+    super(message);
+    this.name = 'SipError';
+  }
+}

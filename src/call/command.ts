@@ -1,0 +1,11 @@
+/** What may be asked of a running call: one path for the API, agents and webhooks. JSON. */
+export type CallCommand = { kind: 'hangup' } | { kind: 'dtmf'; digits: string } | { kind: 'transfer'; to: string };
+
+export type CommandResult =
+  | { ok: true }
+  | { ok: false; code: 'not_running' | 'not_answered' | 'failed'; message: string };
+
+export interface LiveCalls {
+  command(callId: string, command: CallCommand): Promise<CommandResult>;
+  readonly count: number;
+}
