@@ -97,7 +97,18 @@ export class Database {
     if (this.sqlite.inTransaction) return work();
     this.setWait(options.wait ? lockWaitMs : 0);
     try {
-      return attempt(() => this.sqlite.transaction(work).immediate());
+      return attempt(() => {
+        this.prepare('begin immediate').run();
+        try {
+          const result = work();
+          this.prepare('commit').run();
+          return result;
+        } catch (error) {
+          // Some errors, such as a full disk, have rolled back already.
+          if (this.sqlite.inTransaction) this.prepare('rollback').run();
+          throw error;
+        }
+      });
     } finally {
       this.setWait(lockWaitMs);
     }
