@@ -7,7 +7,7 @@ import {
   type MediaSession,
 } from '../../media/engine.js';
 import { refusalOf } from '../../sip/cause.js';
-import { type CallLeg, type IncomingCall, SipError } from '../../sip/leg.js';
+import { type CallLeg, type IncomingCall, SipError, type TrunkMatch } from '../../sip/leg.js';
 import type { Logger } from '../log.js';
 import type { TraceEntry } from '../store/call-records.js';
 import type { Calls } from '../store/calls.js';
@@ -41,7 +41,7 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundCalls
     {
       dialled: incoming.to.number,
       from: incoming.from.number,
-      trunk: incoming.trunk,
+      trunkOrganizations: trunksOf(incoming).map((trunk) => trunk.organizationId),
       mode: 'live',
       at: incoming.receivedAt,
     },
@@ -86,12 +86,19 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundCalls
   }
 }
 
+/** Two organizations may share a carrier's address: the called number then says whose call it is. */
+function trunksOf(incoming: IncomingCall): TrunkMatch[] {
+  return [incoming.trunk, ...incoming.otherTrunks];
+}
+
 function beginCall(incoming: IncomingCall, decision: Exclude<Decision, { kind: 'unknown' }>, deps: InboundCalls): Call {
+  const { organizationId } = decision.number;
+  const trunk = trunksOf(incoming).find((t) => t.organizationId === organizationId) ?? incoming.trunk;
   const endpointId = decision.kind === 'connect' ? decision.endpoints[0].id : decision.endpointId;
   const call = new Call(
     deps.records,
     {
-      organizationId: decision.number.organizationId,
+      organizationId,
       mode: decision.number.mode,
       direction: 'inbound',
       fromNumber: incoming.from.number,
@@ -100,8 +107,8 @@ function beginCall(incoming: IncomingCall, decision: Exclude<Decision, { kind: '
       endpointId,
       sipCallId: incoming.sipCallId,
       createdAt: incoming.receivedAt,
-      trunkId: incoming.trunk.trunkId,
-      eventData: { dialled: incoming.to.number, trunk: incoming.trunk.name, transport: incoming.peer.transport },
+      trunkId: trunk.trunkId,
+      eventData: { dialled: incoming.to.number, trunk: trunk.name, transport: incoming.peer.transport },
     },
     incoming.receivedAtMs,
   );

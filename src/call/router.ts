@@ -1,4 +1,3 @@
-import type { TrunkMatch } from '../../sip/leg.js';
 import type { EndpointForCall as Endpoint } from '../store/endpoints.js';
 import type { PhoneNumber, RouteRule } from '../store/phone-numbers.js';
 import type { Mode } from '../store/scope.js';
@@ -29,7 +28,8 @@ export type Decision =
 export interface RouteQuestion {
   dialled: string;
   from: string;
-  trunk: Pick<TrunkMatch, 'organizationId'>;
+  /** The trunks that vouch for the caller; null stands for one shared by all organizations. */
+  trunkOrganizations: readonly (string | null)[];
   mode: Mode;
   at: Date;
 }
@@ -41,8 +41,8 @@ export interface RouteQuestion {
 export function route(question: RouteQuestion, lookup: RouteLookup, draw: () => number = Math.random): Decision {
   const trace: Verdict[] = [];
   const number = lookup.findDialled(question.dialled, question.mode);
-  const { organizationId } = question.trunk;
-  if (number === undefined || (organizationId !== null && organizationId !== number.organizationId)) {
+  const owners = question.trunkOrganizations;
+  if (number === undefined || !owners.some((owner) => owner === null || owner === number.organizationId)) {
     trace.push({ rule: 'number', verdict: 'refused', detail: 'No such number on this trunk.' });
     return { kind: 'unknown', trace };
   }

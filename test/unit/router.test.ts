@@ -39,7 +39,7 @@ const number = (change: Partial<PhoneNumber> = {}): PhoneNumber => ({
 const question: RouteQuestion = {
   dialled: '15550100',
   from: '+4930123',
-  trunk: { organizationId: null },
+  trunkOrganizations: [null],
   mode: 'live',
   at,
 };
@@ -74,7 +74,7 @@ describe('route', () => {
   });
 
   it("a number of another organization does not exist on an organization's trunk", () => {
-    const decision = route({ ...question, trunk: { organizationId: 'other' } }, lookup(number(), endpoint('main')));
+    const decision = route({ ...question, trunkOrganizations: ['other'] }, lookup(number(), endpoint('main')));
     expect(decision.kind).toBe('unknown');
   });
 
