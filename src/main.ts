@@ -1,18 +1,19 @@
 /** Builds everything. The only file that knows all folders; it decides nothing but the order. */
 import ipaddr from 'ipaddr.js';
 import type { Settings } from '../config/settings.js';
-import { protocolNames } from '../media/agents/registry.js';
+import { agentProtocols } from '../media/agents/registry.js';
 import { startMediaEngine } from '../media/choose.js';
 import type { MediaEngine } from '../media/engine.js';
-import { openSipGateway } from '../sip/connect.js';
+import { openSipGateway, type SipGatewayOptions } from '../sip/connect.js';
 import type { SipGateway } from '../sip/leg.js';
 import type { SipServerStats } from '../sip/server/start.js';
 import { TrunkTable } from '../sip/trunk.js';
-import { type Api, startApi } from './api/server.js';
+import { startApi } from './api/server.js';
 import { type InboundCalls, takeInboundCall } from './call/inbound.js';
 import { LiveCallTable } from './call/live-calls.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
+import { createMetrics } from './metrics.js';
 import { bootstrap, type FirstStart } from './store/bootstrap.js';
 import { Store } from './store/store.js';
 import { RejectedInvites } from './rejected-invites.js';
@@ -48,6 +49,17 @@ function trunksFor(store: Store, sipHost: string) {
 
 function isLoopback(address: string): boolean {
   return ipaddr.isValid(address) && ipaddr.process(address).range() === 'loopback';
+}
+
+/** Our own SIP server, or the external one of the settings. */
+function sipServer(settings: Settings, options: StartOptions): SipGatewayOptions['server'] {
+  if (settings.sipServer !== 'embedded') {
+    const [first] = settings.sipServer;
+    if (first === undefined) throw new Error('TRUNKLINE_SIP_SERVER names no server.');
+    return { kind: 'drachtio', ...first };
+  }
+  const listen = (['udp', 'tcp'] as const).map((transport) => ({ transport, host: settings.sipHost, port: settings.sipPort }));
+  return { kind: 'embedded', listen, ...(options.sipTimersMs === undefined ? {} : { timersMs: options.sipTimersMs }) };
 }
 
 /** Starts everything or nothing: on any failure what was already open is closed, and one clear sentence is thrown. */
@@ -118,7 +130,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       agents: {
         connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
         allowPrivateTargets: settings.allowPrivateTargets,
-        protocols: new Set(protocolNames),
+        protocols: new Set(agentProtocols.keys()),
         builtInAgents: new Map([[echoAgentHost, echo.url]]),
       },
       limits: { maxCallMs: settings.maxCallSec * 1000, transferTimeoutMs: 60_000 },
@@ -133,7 +145,23 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     sip.onRefusedInvite((refused) => rejected.refused(refused));
     sip.onIncomingCall((incoming) => takeInboundCall(incoming, calls));
 
-    const api = await startApi(apiOptions({ settings, store, live, sip, media, rejected, log, loadTrunks }));
+    const api = await startApi({
+      host: settings.httpHost,
+      port: settings.httpPort,
+      store,
+      liveCalls: live,
+      liveTrace: (sipCallId) => sip.trace(sipCallId),
+      allowPrivateTargets: settings.allowPrivateTargets,
+      onTrunksChanged: loadTrunks,
+      metrics: createMetrics({ sip, media, live, rejected, unwrittenRecords: () => store.calls.unwritten }),
+      ...(settings.metricsToken === null ? {} : { metricsToken: settings.metricsToken }),
+      ...(settings.trustedProxies === null ? {} : { trustedProxies: [...settings.trustedProxies] }),
+      log,
+      ready: () => {
+        const checks = { sip: sip.connected, media: media.load().threads.every((thread) => thread.alive), database: store.writable() };
+        return { ready: Object.values(checks).every(Boolean), checks };
+      },
+    });
     opened.push(() => api.close());
 
     let stopping: Promise<void> | null = null;
@@ -150,7 +178,8 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       })();
       return stopping;
     };
-    log.info({ http: api.url, sip: sip.addresses }, 'trunkline is ready');
-    return { httpUrl: api.url, sip, media, store, live, first, stopped, stop };
+    const httpUrl = `http://${api.host.includes(':') ? `[${api.host}]` : api.host}:${api.port}`;
+    log.info({ http: httpUrl, sip: sip.addresses }, 'trunkline is ready');
+    return { httpUrl, sip, media, store, live, first, stopped, stop };
   }
 }

@@ -36,11 +36,14 @@ export interface CallRecord {
   transcript: string | null;
 }
 
-export async function startTestApp(environment: Record<string, string> = {}): Promise<TestApp> {
+export async function startTestApp(
+  environment: Record<string, string> = {},
+  sipTimersMs?: { t1?: number; t2?: number; t4?: number },
+): Promise<TestApp> {
   const folder = await mkdtemp(path.join(tmpdir(), 'trunkline-'));
   const key = `trunkline_live_${'k'.repeat(32)}`;
   const settings = loadSettings({
-    environment: {
+    env: {
       TRUNKLINE_HTTP_PORT: '0',
       TRUNKLINE_SIP_PORT: '0',
       TRUNKLINE_RTP_PORTS: '20000-27999',
@@ -51,7 +54,7 @@ export async function startTestApp(environment: Record<string, string> = {}): Pr
       ...environment,
     },
   });
-  const app = await start(settings, { rtpQuarantineMs: 0 });
+  const app = await start(settings, { rtpQuarantineMs: 0, ...(sipTimersMs === undefined ? {} : { sipTimersMs }) });
   const api = async <T>(method: string, route: string, body?: unknown, status?: number): Promise<T> => {
     const response = await fetch(`${app.httpUrl}${route}`, {
       method,
