@@ -69,14 +69,9 @@ export class SdpNegotiation {
   private pendingOffer = false;
 
   constructor(
-    private local: LocalMedia,
+    private readonly local: LocalMedia,
     private readonly sessionId: string,
   ) {}
-
-  /** Known only after the sockets are bound. */
-  bindTo(rtpPort: number): void {
-    this.local = { ...this.local, rtpPort };
-  }
 
   /** Our answer. Throws `MediaError` and leaves everything as it was when the offer cannot be met. */
   answer(offer: string): string {

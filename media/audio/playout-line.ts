@@ -57,13 +57,12 @@ export class PlayoutLine {
     }
   }
 
-  /** The slot was sent. Returns when the next one is due. */
-  leave(): number {
+  /** The slot is over: `dueMs` is that of the next one. */
+  leave(): void {
     const repay = !this.playing && this.startMs === null && this.leadMs > 0 ? Math.min(repayMs, this.leadMs) : 0;
     this.leadMs -= repay;
     this.dueMs += this.ptimeMs + repay;
     this.approach();
-    return this.dueMs;
   }
 
   private approach(): void {

@@ -28,19 +28,17 @@ export function phoneToAgent(codec: PhoneCodec, format: AudioFormat): Transcode 
   };
 }
 
-/** The agent's bytes in the phone's codec. The result may be kept. Half a sample at the end waits for the next call. */
+/** The agent's bytes in the phone's codec. Whole samples; the result may be kept. */
 export function agentToPhone(format: AudioFormat, codec: PhoneCodec): Transcode {
   const law = lawOf[codec];
   if (format.sampleRateHz === phoneRateHz && format.encoding !== 'l16') return fromLawToLaw(format.encoding, law, false);
   const resampler = format.sampleRateHz === phoneRateHz ? null : createResampler(format.sampleRateHz, phoneRateHz);
   const decoded = new Reused(Int16Array);
-  let carried = -1;
   return (bytes) => {
     let samples: Int16Array;
     if (format.encoding === 'l16') {
-      const total = bytes.length + (carried < 0 ? 0 : 1);
-      samples = decoded.ofLength(total >> 1);
-      carried = readL16(bytes, carried, samples);
+      samples = decoded.ofLength(bytes.length >> 1);
+      readL16(bytes, samples);
     } else {
       const linear = toLinear[format.encoding];
       samples = decoded.ofLength(bytes.length);
@@ -76,16 +74,8 @@ function writeL16(samples: Int16Array, into: Uint8Array): Uint8Array {
   return into;
 }
 
-/** Fills `samples`; returns the byte that is left over, or -1. */
-function readL16(bytes: Uint8Array, carried: number, samples: Int16Array): number {
-  let at = 0;
-  let sample = 0;
-  if (carried >= 0 && samples.length > 0) {
-    samples[sample++] = carried | (bytes[at++]! << 8);
-  }
-  for (; sample < samples.length; sample++, at += 2) samples[sample] = bytes[at]! | (bytes[at + 1]! << 8);
-  if (at < bytes.length) return bytes[at]!;
-  return bytes.length === 0 ? carried : -1;
+function readL16(bytes: Uint8Array, samples: Int16Array): void {
+  for (let i = 0; i < samples.length; i++) samples[i] = bytes[2 * i]! | (bytes[2 * i + 1]! << 8);
 }
 
 /** A buffer that grows to what was asked and is handed out again and again. */

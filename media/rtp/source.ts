@@ -30,12 +30,13 @@ export class RtpSource {
   private candidateRun = 0;
 
   /** From an SDP. The same address again changes nothing; a new one is learned anew, and the old source counts until then. */
-  expect(address: string, port: number): void {
-    if (address === this.namedAddress && port === this.namedPort) return;
+  expect(address: string, port: number): boolean {
+    if (address === this.namedAddress && port === this.namedPort) return false;
     this.namedAddress = address;
     this.namedPort = port;
     this.relearn = true;
     this.candidateRun = 0;
+    return true;
   }
 
   judge(packet: RtpView, address: string, port: number, nowMs: number): Verdict {

@@ -33,6 +33,8 @@ export type Notice =
   | { kind: 'agentEvent'; session: number; agent: number; event: AgentEvent }
   | { kind: 'agentEnded'; session: number; agent: number; end: AgentEnd }
   | { kind: 'portFree'; rtpPort: number }
+  /** An exception of our own code, for the log. */
+  | { kind: 'fault'; session: number; place: string; text: string }
   /** Every second; also the sign of life. Counts are since the thread began. */
   | { kind: 'load'; load: ThreadLoad };
 

@@ -88,15 +88,15 @@ export class ToPhone {
       return Promise.reject(new MediaError('no_telephone_event', 'The phone did not agree to telephone events.'));
     }
     if (!dtmfDigits.test(digits) || digits.length > mostDigits) {
-      return Promise.reject(new MediaError('no_telephone_event', `Not up to ${mostDigits} digits of 0-9A-D*#w.`));
+      return Promise.reject(new MediaError('bad_digits', `Not up to ${mostDigits} digits of 0-9A-D*#w.`));
     }
     this.live = true;
     this.dtmf.send(digits);
     return new Promise((resolve, reject) => this.keysSent.push({ resolve, reject }));
   }
 
-  /** A slot is due. Returns when the next one is. */
-  slot(nowMs: number): number {
+  /** The slot that is due at `dueMs`. */
+  slot(nowMs: number): void {
     const { line } = this;
     const skipped = line.skip(nowMs);
     for (let i = 0; i < skipped; i++) this.sender.endSlot(line.ptimeMs, nowMs);
@@ -114,7 +114,7 @@ export class ToPhone {
     if (this.dtmf.active) this.sendKey();
     else this.sendAudio(nowMs);
     this.sender.endSlot(line.ptimeMs, nowMs);
-    return line.leave();
+    line.leave();
   }
 
   close(): void {
