@@ -136,7 +136,14 @@ export interface AgentLink {
 /** An error of the media side. */
 export class MediaError extends Error {
   constructor(
-    readonly code: 'incompatible_media' | 'no_ports' | 'engine_gone' | 'no_telephone_event' | 'bad_digits' | 'bad_sdp' | 'closed',
+    readonly code:
+      | 'incompatible_media'
+      | 'no_ports'
+      | 'engine_gone'
+      | 'no_telephone_event'
+      | 'bad_digits'
+      | 'bad_sdp'
+      | 'closed',
     message: string,
   ) {
     super(message);

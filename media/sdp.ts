@@ -152,10 +152,7 @@ function describeAudio(
   return lines;
 }
 
-function agree(
-  remote: RemoteStream,
-  preferred: readonly PhoneCodec[],
-): { agreed: AgreedMedia; direction: Direction } {
+function agree(remote: RemoteStream, preferred: readonly PhoneCodec[]): { agreed: AgreedMedia; direction: Direction } {
   const name = preferred.find((codec) => remote.codecs.some((offered) => offered.name === codec));
   const chosen = remote.codecs.find((offered) => offered.name === name);
   if (!chosen) throw incompatible('has no codec in common with us');

@@ -28,9 +28,9 @@ export class PlayoutLine {
     return this.playing;
   }
 
-  /** An utterance is to begin at `startMs`. Moves the next slot as near to it as the lead allows. */
+  /** An utterance is to begin at `startMs`, never later than was said before. Moves the next slot as near to it as the lead allows. */
   start(startMs: number): void {
-    this.startMs = startMs;
+    this.startMs = Math.min(startMs, this.startMs ?? startMs);
     this.approach();
   }
 

@@ -31,7 +31,8 @@ export function phoneToAgent(codec: PhoneCodec, format: AudioFormat): Transcode 
 /** The agent's bytes in the phone's codec. Whole samples; the result may be kept. */
 export function agentToPhone(format: AudioFormat, codec: PhoneCodec): Transcode {
   const law = lawOf[codec];
-  if (format.sampleRateHz === phoneRateHz && format.encoding !== 'l16') return fromLawToLaw(format.encoding, law, false);
+  if (format.sampleRateHz === phoneRateHz && format.encoding !== 'l16')
+    return fromLawToLaw(format.encoding, law, false);
   const resampler = format.sampleRateHz === phoneRateHz ? null : createResampler(format.sampleRateHz, phoneRateHz);
   const decoded = new Reused(Int16Array);
   return (bytes) => {

@@ -4,8 +4,8 @@
  * for the end of speech hears it.
  */
 import type { PhoneCodec } from '../engine.js';
-import { alawToUlaw, mapBytes, silenceByte, ulawToAlaw } from './g711.js';
 import { sequenceDistance } from '../rtp/packet.js';
+import { alawToUlaw, mapBytes, silenceByte, ulawToAlaw } from './g711.js';
 
 export const uplinkFrameMs = 20;
 const samplesPerMs = 8;
@@ -128,7 +128,13 @@ export class Uplink {
     this.accept(sequence, timestamp, payload, codec, nowMs);
   }
 
-  private accept(sequence: number, timestamp: number, payload: Uint8Array | null, codec: PhoneCodec, nowMs: number): void {
+  private accept(
+    sequence: number,
+    timestamp: number,
+    payload: Uint8Array | null,
+    codec: PhoneCodec,
+    nowMs: number,
+  ): void {
     this.nextSequence = (sequence + 1) & 0xffff;
     if (payload === null || this.muted) return;
     let audio = payload;

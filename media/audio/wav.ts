@@ -23,7 +23,8 @@ export function readWav(file: Uint8Array): Wav {
       const kind = formats[view.getUint16(body, true) as keyof typeof formats];
       const channelCount = view.getUint16(body + 2, true);
       const bits = view.getUint16(body + 14, true);
-      if (!kind || bits !== (kind === 'pcm16' ? 16 : 8)) throw new Error('The WAV file is neither 16 bit PCM nor G.711.');
+      if (!kind || bits !== (kind === 'pcm16' ? 16 : 8))
+        throw new Error('The WAV file is neither 16 bit PCM nor G.711.');
       if (channelCount < 1 || channelCount > 2) throw new Error('The WAV file has more than two channels.');
       format = { kind, channelCount, sampleRateHz: view.getUint32(body + 4, true) };
     } else if (tag(at) === 'data') data = file.subarray(body, end);

@@ -32,8 +32,7 @@ export class DtmfReceiver {
     let completed: KeyPress | null = null;
     if (!this.any || timestamp !== this.timestamp) {
       if (this.any && ((timestamp - this.timestamp) | 0) < 0) return null; // of an earlier press, late
-      const continues =
-        !this.over && event === this.event && timestamp === (this.timestamp + longestSegment) >>> 0;
+      const continues = !this.over && event === this.event && timestamp === (this.timestamp + longestSegment) >>> 0;
       if (continues) this.earlierSegments += longestSegment;
       else {
         completed = this.finish();
@@ -107,7 +106,8 @@ export class DtmfSender {
     const step = this.step;
     const pressSteps = digit === 'W' ? 0 : Math.ceil(pressMs / ptimeMs);
     const eventSteps = digit === 'W' ? 0 : pressSteps + endsSent - 1;
-    const steps = digit === 'W' ? Math.ceil(waitMs / ptimeMs) : Math.max(eventSteps, pressSteps + Math.ceil(gapMs / ptimeMs));
+    const steps =
+      digit === 'W' ? Math.ceil(waitMs / ptimeMs) : Math.max(eventSteps, pressSteps + Math.ceil(gapMs / ptimeMs));
     result.marker = step === 0 && digit !== 'W';
     result.samplesIntoPress = step * ptimeMs * samplesPerMs;
     result.payload = step < eventSteps ? this.payload : null;

@@ -84,7 +84,9 @@ export class ReceiverStats {
     const cumulative = expected - this.receivedOfSource;
     return {
       fractionLost:
-        expectedInterval <= 0 || lostInterval <= 0 ? 0 : Math.min(255, Math.floor((lostInterval * 256) / expectedInterval)),
+        expectedInterval <= 0 || lostInterval <= 0
+          ? 0
+          : Math.min(255, Math.floor((lostInterval * 256) / expectedInterval)),
       cumulativeLost: Math.max(-0x800000, Math.min(0x7fffff, cumulative)),
       highestSequence: this.highest >>> 0,
       jitter: this.jitterTimes16 >> 4,

@@ -77,7 +77,8 @@ export class Reports {
     const ntpMs = this.wallOffsetMs + nowMs;
     const active = sent.packets > this.packetsAtReport;
     this.packetsAtReport = sent.packets;
-    const sinceLast = this.lastSenderReport === 0 ? 0 : Math.round(((nowMs - this.lastSenderReportAtMs) / 1000) * 65536);
+    const sinceLast =
+      this.lastSenderReport === 0 ? 0 : Math.round(((nowMs - this.lastSenderReportAtMs) / 1000) * 65536);
     return writeRtcp({
       ssrc: sent.ssrc,
       cname: this.cname,

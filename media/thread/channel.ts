@@ -1,5 +1,5 @@
 /** Everything that is said between the main thread and a media thread, and how a question finds its answer. */
-import { AgentFailure, type AgentCommand, type AgentEnd, type AgentEvent, type AgentTarget } from '../agents/agent.js';
+import { type AgentCommand, type AgentEnd, type AgentEvent, AgentFailure, type AgentTarget } from '../agents/agent.js';
 import { MediaError, type MediaEvent, type MediaStats, type OpenSession } from '../engine.js';
 
 /** Questions to a media thread, each answered once. */

@@ -1,6 +1,13 @@
 /** The embedded engine on the main thread: media threads, who is on which, and the RTP ports of all. */
-import { type EngineLoad, type EngineLog, type MediaEngine, MediaError, type MediaSession, type OpenSession } from '../engine.js';
-import { RtpPorts, type RtpPortRange } from '../ports.js';
+import {
+  type EngineLoad,
+  type EngineLog,
+  type MediaEngine,
+  MediaError,
+  type MediaSession,
+  type OpenSession,
+} from '../engine.js';
+import { type RtpPortRange, RtpPorts } from '../ports.js';
 import type { Notice } from './channel.js';
 import { RemoteSession } from './remote-session.js';
 import { MediaWorker } from './worker.js';
@@ -169,10 +176,14 @@ export class EmbeddedEngine implements MediaEngine {
   }
 
   private startWorker(slot: Slot, index: number): MediaWorker {
-    const worker: MediaWorker = new MediaWorker(`media-${index + 1}`, { quietMs: this.options.quarantineMs }, {
-      notice: (notice) => this.notice(slot, notice),
-      died: (detail) => this.died(slot, index, detail),
-    });
+    const worker: MediaWorker = new MediaWorker(
+      `media-${index + 1}`,
+      { quietMs: this.options.quarantineMs },
+      {
+        notice: (notice) => this.notice(slot, notice),
+        died: (detail) => this.died(slot, index, detail),
+      },
+    );
     return worker;
   }
 

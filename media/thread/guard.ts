@@ -4,7 +4,10 @@
 export type FaultPlace = 'media' | 'agent';
 
 /** The function, but what it throws goes to `onFault`. */
-export function guarded<A extends unknown[]>(onFault: (error: unknown) => void, fn: (...args: A) => void): (...args: A) => void {
+export function guarded<A extends unknown[]>(
+  onFault: (error: unknown) => void,
+  fn: (...args: A) => void,
+): (...args: A) => void {
   return (...args) => {
     try {
       fn(...args);

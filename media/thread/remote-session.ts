@@ -1,5 +1,5 @@
 /** A session as the main thread holds it: questions and orders to its thread, and promises that settle even if the thread dies. */
-import { AgentFailure, type AgentCommand, type AgentEnd, type AgentEvent, type AgentTarget } from '../agents/agent.js';
+import { type AgentCommand, type AgentEnd, type AgentEvent, AgentFailure, type AgentTarget } from '../agents/agent.js';
 import { type AgentLink, MediaError, type MediaEvent, type MediaSession, type MediaStats } from '../engine.js';
 import type { Notice, QuestionName, Questions } from './channel.js';
 import { unknownStats } from './session-stats.js';

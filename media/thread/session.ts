@@ -193,7 +193,13 @@ export class Session {
 
   stats(): MediaStats {
     const { framesSent, bytesReceived, garbage } = this.pastAgents;
-    const figures = { framesSent, bytesReceived, garbage, underruns: this.outward.underruns, skippedMs: this.outward.skippedMs };
+    const figures = {
+      framesSent,
+      bytesReceived,
+      garbage,
+      underruns: this.outward.underruns,
+      skippedMs: this.outward.skippedMs,
+    };
     for (const agent of this.agents.values()) {
       const counters = agent.counters;
       figures.framesSent += counters.framesSent;

@@ -121,7 +121,8 @@ export class ToPhone {
     this.dtmf.stop();
     const waiting = this.keysSent;
     this.keysSent = [];
-    for (const { reject } of waiting) reject(new MediaError('closed', 'The session was closed before the keys were sent.'));
+    for (const { reject } of waiting)
+      reject(new MediaError('closed', 'The session was closed before the keys were sent.'));
   }
 
   private begin(startMs: number): void {

@@ -29,11 +29,7 @@ export class MediaWorker {
   private heard = true;
   private silent = 0;
 
-  constructor(
-    name: string,
-    options: { quietMs: number },
-    hooks: WorkerHooks,
-  ) {
+  constructor(name: string, options: { quietMs: number }, hooks: WorkerHooks) {
     this.worker = new Worker(builtModule(import.meta.url, 'entry.ts'), { name, workerData: options, execArgv: [] });
     this.asker = new Asker((message) => this.worker.postMessage(message));
     let failure = 'it ended';

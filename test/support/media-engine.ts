@@ -41,7 +41,11 @@ export function collectEvents(session: MediaSession): MediaEvent[] {
 }
 
 /** Waits for a condition that no event announces. */
-export async function eventually(condition: () => boolean | Promise<boolean>, what: string, limitMs = 5000): Promise<void> {
+export async function eventually(
+  condition: () => boolean | Promise<boolean>,
+  what: string,
+  limitMs = 5000,
+): Promise<void> {
   const endMs = performance.now() + limitMs;
   while (!(await condition())) {
     if (performance.now() > endMs) throw new Error(`Waited ${limitMs} ms for ${what}.`);

@@ -35,7 +35,11 @@ export class RtpPhone {
     rtp.on('message', (bytes) => {
       const view = emptyRtpView();
       if (!parseRtp(bytes, view)) return;
-      this.heard.push({ ...view, atMs: performance.now(), payload: bytes.subarray(view.payloadStart, view.payloadEnd) });
+      this.heard.push({
+        ...view,
+        atMs: performance.now(),
+        payload: bytes.subarray(view.payloadStart, view.payloadEnd),
+      });
       for (const look of [...this.waiting]) look();
     });
     rtcp.on('message', (bytes: Buffer, _from: RemoteInfo) => {
@@ -106,7 +110,8 @@ export class RtpPhone {
     await new Promise<void>((resolve) => {
       const timer = setInterval(() => {
         const ptimeMs = frame(0).length / 8;
-        while (sent < frames && performance.now() - startMs >= sent * ptimeMs) this.send(frame(sent++), { payloadType });
+        while (sent < frames && performance.now() - startMs >= sent * ptimeMs)
+          this.send(frame(sent++), { payloadType });
         if (sent < frames) return;
         clearInterval(timer);
         resolve();
