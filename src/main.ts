@@ -14,6 +14,7 @@ import { LiveCallTable } from './call/live-calls.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
+import { startBanner } from './banner.js';
 import { bootstrap, type FirstStart } from './store/bootstrap.js';
 import { Store } from './store/store.js';
 import { RejectedInvites } from './rejected-invites.js';
@@ -25,11 +26,13 @@ export interface App {
   media: MediaEngine;
   store: Store;
   live: LiveCallTable;
+  /** What a person needs to know at the start: addresses, the first key, the line to dial the demo number with. */
+  banner: string;
   /** What the first start on an empty database made; null on every later one. */
   first: FirstStart | null;
   /** Resolves when everything is closed. */
   stopped: Promise<void>;
-  /** New calls are refused; live ones run on for at most `graceMs`, then they are hung up and everything is closed. Idempotent. */
+  /** New calls are refused; live ones run on for at most `graceMs`, then they are hung up and everything is closed. A later call with less shortens it. */
   stop(graceMs: number): Promise<void>;
 }
 
@@ -164,22 +167,31 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     });
     opened.push(() => api.close());
 
-    let stopping: Promise<void> | null = null;
-    let resolveStopped!: () => void;
-    const stopped = new Promise<void>((resolve) => {
-      resolveStopped = resolve;
+    const hangUp = new AbortController();
+    let hangUpTimer: NodeJS.Timeout | null = null;
+    let hangUpAtMs = Number.POSITIVE_INFINITY;
+    let beginStop!: () => void;
+    const stopAsked = new Promise<void>((resolve) => {
+      beginStop = resolve;
+    });
+    const stopped = stopAsked.then(async () => {
+      sip.drain();
+      await live.drain(hangUp.signal);
+      if (hangUpTimer !== null) clearTimeout(hangUpTimer);
+      await closeAll();
     });
     const stop = (graceMs: number): Promise<void> => {
-      stopping ??= (async () => {
-        sip.drain();
-        await live.drain(graceMs);
-        await closeAll();
-        resolveStopped();
-      })();
-      return stopping;
+      beginStop();
+      const atMs = performance.now() + graceMs;
+      if (atMs < hangUpAtMs) {
+        hangUpAtMs = atMs;
+        if (hangUpTimer !== null) clearTimeout(hangUpTimer);
+        hangUpTimer = setTimeout(() => hangUp.abort(), graceMs);
+      }
+      return stopped;
     };
     const httpUrl = `http://${api.host.includes(':') ? `[${api.host}]` : api.host}:${api.port}`;
     log.info({ http: httpUrl, sip: sip.addresses }, 'trunkline is ready');
-    return { httpUrl, sip, media, store, live, first, stopped, stop };
+    return { httpUrl, sip, media, store, live, first, banner: startBanner(httpUrl, sip.addresses, first), stopped, stop };
   }
 }

@@ -1,10 +1,13 @@
 import type { Call } from './call.js';
 import type { CallCommand, CommandResult, LiveCalls } from './command.js';
 
+/** A call's own end is bounded by the limits of BYE and of the agent's close; this is above their sum. */
+const endingLimitMs = 10_000;
+
 /** The calls of this process that have not ended. One owner: `inbound.ts` adds and removes. */
 export class LiveCallTable implements LiveCalls {
   readonly #calls = new Map<string, Call>();
-  #drained: (() => void) | null = null;
+  #onEmpty: (() => void) | null = null;
 
   get count(): number {
     return this.#calls.size;
@@ -16,13 +19,12 @@ export class LiveCallTable implements LiveCalls {
 
   remove(call: Call): void {
     this.#calls.delete(call.id);
-    if (this.#calls.size === 0) this.#drained?.();
+    if (this.#calls.size === 0) this.#onEmpty?.();
   }
 
   async command(callId: string, command: CallCommand): Promise<CommandResult> {
     const call = this.#calls.get(callId);
-    if (call === undefined)
-      return { ok: false, code: 'not_running', message: 'The call is not running on this server.' };
+    if (call === undefined) return { ok: false, code: 'not_running', message: 'The call is not running on this server.' };
     if (command.kind === 'hangup') {
       call.end({ cause: 'normal_clearing', source: 'api' });
       return { ok: true };
@@ -31,22 +33,19 @@ export class LiveCallTable implements LiveCalls {
     return call.commands(command);
   }
 
-  /** Resolves when no call is left, or after `graceMs`; then what is left is ended with `system_shutdown` and waited for. */
-  async drain(graceMs: number): Promise<void> {
-    const empty = (limitMs: number): Promise<void> =>
-      new Promise((resolve) => {
-        if (this.#calls.size === 0) return resolve();
-        const timer = setTimeout(resolve, limitMs);
-        this.#drained = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
-    await empty(graceMs);
+  /** Resolves when no call is left, or when `hangUp` aborted and every call had its time to end with `system_shutdown`. */
+  async drain(hangUp: AbortSignal): Promise<void> {
+    await this.#empty(hangUp);
+    if (this.#calls.size === 0) return;
     for (const call of this.#calls.values()) call.end({ cause: 'system_shutdown', source: 'system' });
-    await empty(endingLimitMs);
+    await this.#empty(AbortSignal.timeout(endingLimitMs));
+  }
+
+  #empty(limit: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#calls.size === 0 || limit.aborted) return resolve();
+      this.#onEmpty = resolve;
+      limit.addEventListener('abort', () => resolve(), { once: true });
+    });
   }
 }
-
-/** A call's own end is bounded by the limits of BYE and of the agent's close; this is above their sum. */
-const endingLimitMs = 10_000;

@@ -5,6 +5,8 @@ import { type CliContext, openSession } from './context.js';
 
 /** What `src/main.ts` gives back. */
 export interface Running {
+  /** For the person who started it. */
+  banner: string;
   /** Everything is closed. Rejects when the server cannot go on. */
   stopped: Promise<void>;
   /** Takes no new calls and lets live ones run on for `graceMs`; a later call with less shortens it. */
@@ -35,7 +37,9 @@ Examples:
     .action(async (_options: object, command: Command) => {
       const settings = openSession(context, command).settings();
       const { start } = (await import(new URL('../main.js', import.meta.url).href)) as Main; // the other commands need none of it
-      await runUntilStopped(await start(settings), settings, context).catch((error: unknown) => {
+      const running = await start(settings);
+      context.out(running.banner);
+      await runUntilStopped(running, settings, context).catch((error: unknown) => {
         context.err(`trunkline: ${error instanceof Error ? error.message : String(error)}`);
         fail();
       });
@@ -45,7 +49,7 @@ Examples:
 
 /** Resolves when the server has stopped, for whatever reason. */
 export async function runUntilStopped(
-  running: Running,
+  running: Omit<Running, 'banner'>,
   settings: Pick<Settings, 'shutdownGraceSec'>,
   context: Pick<CliContext, 'err'>,
   signals: Pick<NodeJS.Process, 'on' | 'off' | 'exit'> = process,

@@ -99,7 +99,7 @@ export async function startTestApp(
     },
     async end() {
       try {
-        await expectNothingLeft(app);
+        await expectNothingLeft(app, { limitMs: 10_000, transactionsLimitMs: 15_000 });
       } finally {
         await app.stop(0);
         await rm(folder, { recursive: true, force: true });
