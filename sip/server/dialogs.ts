@@ -129,7 +129,7 @@ export class AwaitedAck {
   }
 
   /** A BYE of ours waits for the ACK (15): done when it came. */
-  then(act: () => void): void {
+  afterwardsDo(act: () => void): void {
     this.afterwards.push(act);
   }
 
@@ -176,6 +176,11 @@ export class DialogTable {
     const key = tagsKey(dialog.callId, dialog.localTag, dialog.remoteTag);
     if (this.byTags.get(key) === dialog) this.byTags.delete(key);
     if (this.byId.get(dialog.id) === dialog) this.byId.delete(dialog.id);
+  }
+
+  /** Whether a dialog counts on the TCP connection to that peer. */
+  uses(address: string, port: number): boolean {
+    return this.where(({ path }) => path.reliable && path.address === address && path.port === port).length > 0;
   }
 
   where(test: (dialog: Dialog) => boolean): Dialog[] {

@@ -96,7 +96,7 @@ export function parseNameAddr(value: string): NameAddr | null {
 /** A From or To value with its tag cut off, and everything else as it was. */
 export function withoutTag(value: string): string {
   const close = value.lastIndexOf('>');
-  const from = close < 0 ? 0 : close;
+  const from = Math.max(close, 0);
   const at = value.toLowerCase().indexOf(';tag=', from);
   if (at < 0) return value;
   const next = value.indexOf(';', at + 1);

@@ -45,6 +45,10 @@ export class Registrations {
     return key === null ? null : (this.entries.get(key)?.path ?? null);
   }
 
+  uses(address: string, port: number): boolean {
+    return [...this.entries.values()].some(({ path }) => path.address === address && path.port === port);
+  }
+
   clear(): void {
     for (const key of [...this.entries.keys()]) this.forget(key);
   }
