@@ -55,28 +55,20 @@ class PolyphaseResampler implements Resampler {
     this.#append(input);
     const samples = this.#samples;
     const output = this.#output;
-    const taps = this.#history + 1;
+    let index = this.#index;
+    let phase = this.#phase;
     let count = 0;
-    // Four sums, since each addition would wait for the one before.
-    while (this.#index < input.length) {
-      const phase = this.#phases[this.#phase]!;
-      let [a, b, c, d] = [0, 0, 0, 0];
-      for (let i = 0, at = this.#index; i < taps; i += 4, at += 4) {
-        a += phase[i]! * samples[at]!;
-        b += phase[i + 1]! * samples[at + 1]!;
-        c += phase[i + 2]! * samples[at + 2]!;
-        d += phase[i + 3]! * samples[at + 3]!;
-      }
-      const sum = a + b + (c + d);
-      output[count] = sum > 32767 ? 32767 : sum < -32768 ? -32768 : Math.round(sum);
-      count += 1;
-      this.#phase += this.#down;
-      while (this.#phase >= this.#up) {
-        this.#phase -= this.#up;
-        this.#index += 1;
+    while (index < input.length) {
+      const sample = Math.round(convolve(this.#phases[phase]!, samples, index));
+      output[count++] = Math.max(-32768, Math.min(32767, sample));
+      phase += this.#down;
+      while (phase >= this.#up) {
+        phase -= this.#up;
+        index += 1;
       }
     }
-    this.#index -= input.length;
+    this.#index = index - input.length;
+    this.#phase = phase;
     samples.copyWithin(0, input.length, input.length + this.#history);
     return output.subarray(0, count);
   }
@@ -97,6 +89,21 @@ class PolyphaseResampler implements Resampler {
     }
     this.#samples.set(input, this.#history);
   }
+}
+
+/** The hot loop: four sums, since each addition would have to wait for the one before. */
+function convolve(taps: Float64Array, samples: Float64Array, at: number): number {
+  let a = 0;
+  let b = 0;
+  let c = 0;
+  let d = 0;
+  for (let i = 0; i < taps.length; i += 4) {
+    a += taps[i]! * samples[at + i]!;
+    b += taps[i + 1]! * samples[at + i + 1]!;
+    c += taps[i + 2]! * samples[at + i + 2]!;
+    d += taps[i + 3]! * samples[at + i + 3]!;
+  }
+  return a + b + (c + d);
 }
 
 /** A low-pass filter of 2 × `halfLength` + 1 taps; `cutoff` as a part of the sample rate. */
