@@ -8,8 +8,10 @@ import { type AgentServer, parseMessage, runAsProgram, type ServeOptions, serveA
 /** A caller's socket that stopped reading hears nothing until it reads again. */
 const MAX_UNSENT_BYTES = 64 * 1024;
 
+export type EchoAgent = AgentServer;
+
 /** Rejects when the port cannot be opened. */
-export function startEchoAgent(options: ServeOptions): Promise<AgentServer> {
+export function startEchoAgent(options: ServeOptions): Promise<EchoAgent> {
   return serveAgent(options, (socket, protocol) => {
     const echo = protocol === 'raw' ? echoRaw : echoTwilio;
     socket.on('message', (data, isBinary) => echo(socket, data, isBinary));
