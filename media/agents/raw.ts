@@ -15,8 +15,8 @@ const MAX_NAME_CHARS = 1024;
 const MAX_TRANSCRIPT_CHARS = 16 * 1024;
 /** Digits, and `w` for a pause of half a second. */
 const DIGITS = /^[0-9A-Dw*#]{1,64}$/;
-/** A number or a SIP URI: no blanks and no control characters, which could become another header. */
-const TRANSFER_TARGET = /^[\x21-\x7e]{1,512}$/;
+/** A number or a SIP URI; the call judges which. No control characters, which could become another header. */
+const TRANSFER_TARGET = /^[\x20-\x7e]{1,512}$/;
 
 export const raw: AgentProtocol<RawConfig> = {
   provider: 'raw',

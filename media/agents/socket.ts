@@ -77,6 +77,8 @@ const LIMITS: AgentSocketLimits = {
   garbagePerSec: 100,
 };
 
+const EMPTY = Buffer.alloc(0);
+
 /** For tests. */
 export interface AgentSocketOptions {
   limits?: Partial<AgentSocketLimits>;
@@ -140,7 +142,7 @@ class AgentConnection implements AgentSocket {
   #pendingMarks = 0;
   #bytesReceived = 0;
   #garbage = 0;
-  #message: Buffer = Buffer.alloc(0);
+  #message: Buffer = EMPTY;
   #messageIsBinary = false;
 
   constructor(
@@ -260,8 +262,10 @@ class AgentConnection implements AgentSocket {
   readonly #received = () => {
     this.#heartbeat.heard();
     if (this.#phase === 'ending') return;
-    this.#inflow.message(this.#message.length);
-    this.#conversation.receive(this.#messageIsBinary ? this.#message : this.#message.toString(), this.#sink);
+    const message = this.#message;
+    this.#message = EMPTY;
+    this.#inflow.message(message.length);
+    this.#conversation.receive(this.#messageIsBinary ? message : message.toString(), this.#sink);
   };
 
   #opened(readyOn: AgentProtocol['readyOn']): void {
@@ -340,8 +344,10 @@ class AgentConnection implements AgentSocket {
   #closeBecause(reason: string): void {
     // In CLOSING the agent was first, and its close code says how it ended.
     if (this.#phase === 'ending' || this.#ws.readyState >= WebSocket.CLOSING) return;
+    const lastWords = this.#phase === 'started' ? this.#conversation.closing(reason) : [];
     this.#end = { by: 'local', detail: reason };
-    if (this.#phase === 'started') this.#send(this.#conversation.closing(reason));
+    this.#phase = 'ending'; // From here on nothing can make it a failure, not even an agent that does not read its last words.
+    this.#send(lastWords);
     this.#shut(givenUp(), 1000);
   }
 

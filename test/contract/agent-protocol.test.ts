@@ -88,7 +88,12 @@ describe.each([...agentProtocols.values()])('$provider', (protocol) => {
 
   test('no message makes it throw, and what it passes on has the promised types', () => {
     const leaf = fc.oneof(fc.constant('AQID'), fc.jsonValue({ maxDepth: 2 }), fc.base64String(), fc.string());
-    const inner = fc.oneof(leaf, fc.dictionary(fc.constantFrom('payload', 'name', '__proto__'), leaf));
+    const wellFormed = fc.constant({ payload: 'AQID', name: 'x' });
+    const inner = fc.oneof(
+      { weight: 3, arbitrary: wellFormed },
+      leaf,
+      fc.dictionary(fc.constantFrom('payload', 'name', '__proto__'), leaf),
+    );
     const nearly = fc.record(
       {
         event: fc.constantFrom(

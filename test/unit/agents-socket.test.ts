@@ -353,6 +353,17 @@ describe('agents that misbehave', () => {
     await bot.close();
   });
 
+  test('hanging up on an agent that does not read is still our hang-up', async () => {
+    const { bot, far, socket } = await call({}, { sendQueueBytes: 10_000, closeLimitMs: 50 });
+    far.pause();
+    const second = new Uint8Array(16_000);
+    for (let i = 0; socket.counters().framesDropped === 0 && i < 5000; i++) socket.audio(second, i * 1000);
+    expect(socket.counters().framesDropped).toBe(1);
+    await socket.close('caller hung up');
+    expect(await socket.ended).toEqual({ by: 'local', detail: 'caller hung up' });
+    await bot.close();
+  });
+
   test('an exception in the playout stays within the call', async () => {
     const { far, socket, done } = await call();
     hooks.mark = () => {
