@@ -1,6 +1,6 @@
 /** Dialogs (RFC 3261 12) of both roles, and the two ways to find one: by its tags, and by the name the application knows. */
 import type { App } from './control.js';
-import { parseNameAddr } from './fields.js';
+import { uriOf } from './fields.js';
 import type { SipRequest, SipResponse } from './message.js';
 import type { Identity } from './network.js';
 import type { Reliable } from './reliable.js';
@@ -216,7 +216,7 @@ export function routed(
 ): { uri: string; routes: string[]; next: string } {
   const first = routeSet[0];
   if (first === undefined) return { uri: remoteTarget, routes: [], next: remoteTarget };
-  const firstUri = parseNameAddr(first)?.uri ?? first;
+  const firstUri = uriOf(first);
   if (parseUri(firstUri)?.parameters.has('lr')) return { uri: remoteTarget, routes: [...routeSet], next: firstUri };
   return { uri: firstUri, routes: [...routeSet.slice(1), `<${remoteTarget}>`], next: firstUri };
 }
