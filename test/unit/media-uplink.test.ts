@@ -182,6 +182,21 @@ describe('silence of the phone (DTX)', () => {
     expect(caller.heard.length / 8).toBeLessThanOrEqual(520);
   });
 
+  it('loses no more than a frame of a phone whose clock stood still meanwhile', () => {
+    const caller = new Caller();
+    caller.packet(1, { atMs: 20 });
+    caller.wait(3000);
+    for (let n = 2; n <= 26; n++) {
+      caller.packet(n);
+      caller.wait(20);
+    }
+    expect(caller.uplink.late).toBe(1);
+    expect(caller.runs.filter(([byte]) => byte !== silence).map(([byte]) => byte)).toEqual([
+      1,
+      ...Array.from({ length: 24 }, (_, i) => i + 3),
+    ]);
+  });
+
   it('delivers a stall under 200 ms in full', () => {
     const caller = new Caller();
     caller.packet(1, { atMs: 20 });
@@ -193,7 +208,7 @@ describe('silence of the phone (DTX)', () => {
 
 it('a phone on hold is silence, whatever it plays', () => {
   const caller = new Caller();
-  caller.uplink.muted = true;
+  caller.uplink.mute(true);
   for (let n = 1; n <= 50; n++) {
     caller.packet(n);
     caller.wait(20);
