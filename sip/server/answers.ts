@@ -1,6 +1,7 @@
 /** The answers to requests from the network: the application's and our own, with everything a response must carry (RFC 3261 8.2.6, 12.1.1, 13.3). */
 import { type App, meta, type SipFrame } from './control.js';
 import { ALLOW, type Core, contentType, isSdp, newTag, withOurAddress } from './core.js';
+import type { DialogSender } from './dialog-sender.js';
 import { AwaitedAck, contactDiffers, Dialog, dialogId, routeSetOfRequest } from './dialogs.js';
 import { isToken } from './fields.js';
 import { type Header, parseMessage, type SipRequest, SipResponse } from './message.js';
@@ -9,7 +10,6 @@ import type { Registrations } from './registrations.js';
 import { Reliable } from './reliable.js';
 import { agree } from './session-timer.js';
 import type { ServerTransaction } from './transaction-table.js';
-import type { Uac } from './uac.js';
 import { hostInUri, parseUri } from './uri.js';
 import { reasonPhrase, writeResponse } from './write.js';
 
@@ -34,7 +34,7 @@ const EMPTY = Buffer.alloc(0);
 export class Answers {
   constructor(
     private readonly core: Core,
-    private readonly uac: Uac,
+    private readonly sender: DialogSender,
     private readonly registrations: Registrations,
   ) {}
 
@@ -66,10 +66,14 @@ export class Answers {
   respond(app: App, frame: SipFrame, message: SipResponse): void {
     const transaction = this.answeredBy(frame, message);
     if (!transaction || transaction.app !== app || !transaction.request || transaction.machine.answered) {
-      return app.refuse(frame.messageId, 'Response not sent due to unknown transaction');
+      app.refuse(frame.messageId, 'Response not sent due to unknown transaction');
+      return;
     }
     const typed = contentType(message.headers, message.body);
-    if (!typed) return app.refuse(frame.messageId, 'missing content-type');
+    if (!typed) {
+      app.refuse(frame.messageId, 'missing content-type');
+      return;
+    }
     const { request } = transaction;
     this.chooseTag(transaction, request, message);
     const makesDialog = request.method === 'INVITE' && message.status > 100 && message.status < 300;
@@ -163,7 +167,7 @@ export class Answers {
       extra.splice(0, extra.length, ...kept, ...headers);
     }
     if (!dialog) return;
-    if (interval || dialog.sessionTimer) this.uac.sessionTimer(dialog).set(interval, 'uas');
+    if (interval || dialog.sessionTimer) this.sender.sessionTimer(dialog).set(interval, 'uas');
   }
 
   /** Gives an answer with `Require: 100rel` its RSeq; null when it goes out unreliably. */
@@ -237,7 +241,7 @@ export class Answers {
       },
       () => {
         dialog.awaitingAck = null;
-        this.uac.bye(dialog, 'ACK timeout');
+        this.sender.bye(dialog, 'ACK timeout');
       },
     );
   }

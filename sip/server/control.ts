@@ -137,23 +137,33 @@ export class App {
     const line = payload.toString('latin1', 0, lineEnd < 0 ? payload.length : lineEnd);
     const fields = line.split('|');
     const [messageId = '', verb = ''] = fields;
-    if (verb === 'authenticate') return this.authenticate(messageId, fields[2] ?? '');
-    if (!this.authenticated) return this.dismiss(messageId, 'not authenticated');
+    if (verb === 'authenticate') {
+      this.authenticate(messageId, fields[2] ?? '');
+      return;
+    }
+    if (!this.authenticated) {
+      this.dismiss(messageId, 'not authenticated');
+      return;
+    }
     switch (verb) {
       case 'route':
         this.routes.add((fields[2] ?? '').toLowerCase());
-        return this.ok(messageId);
+        this.ok(messageId);
+        return;
       case 'remove_route':
         this.routes.delete((fields[2] ?? '').toLowerCase());
-        return this.ok(messageId);
+        this.ok(messageId);
+        return;
       case 'ping':
-        return this.ok(messageId, 'pong');
+        this.ok(messageId, 'pong');
+        return;
       case 'proxy':
-        return this.refuse(messageId, 'this server does not proxy: use createB2BUA');
+        this.refuse(messageId, 'this server does not proxy: use createB2BUA');
+        return;
       case 'sip': {
         const bytes = payload.subarray(lineEnd < 0 ? payload.length : lineEnd + 2);
         const newline = bytes.indexOf(13);
-        return this.user.sip(this, {
+        this.user.sip(this, {
           messageId,
           transactionId: fields[2] ?? '',
           dialogId: fields[3] ?? '',
@@ -161,17 +171,21 @@ export class App {
           message: parseMessage(bytes, { bodyIsRest: true }),
           startLine: bytes.toString('latin1', 0, newline < 0 ? bytes.length : newline),
         });
+        return;
       }
       default:
-        return this.dismiss(messageId, 'Unknown message type');
+        this.dismiss(messageId, 'Unknown message type');
+        return;
     }
   }
 
   private authenticate(messageId: string, secret: string): void {
     const given = Buffer.from(secret, 'latin1');
     const right = Buffer.from(this.secret, 'latin1');
-    if (given.length !== right.length || !timingSafeEqual(given, right))
-      return this.dismiss(messageId, 'incorrect secret');
+    if (given.length !== right.length || !timingSafeEqual(given, right)) {
+      this.dismiss(messageId, 'incorrect secret');
+      return;
+    }
     this.authenticated = true;
     this.ok(messageId, `${this.user.hostports(false)}|${SERVER_VERSION}|${this.user.hostports(true)}`);
   }

@@ -1,6 +1,6 @@
 /** Dialogs (RFC 3261 12) of both roles, and the two ways to find one: by its tags, and by the name the application knows. */
 import type { App } from './control.js';
-import { parseNameAddr } from './fields.js';
+import { uriOf } from './fields.js';
 import type { SipRequest, SipResponse } from './message.js';
 import type { Identity } from './network.js';
 import type { Reliable } from './reliable.js';
@@ -129,7 +129,7 @@ export class AwaitedAck {
   }
 
   /** A BYE of ours waits for the ACK (15): done when it came. */
-  then(act: () => void): void {
+  afterwardsDo(act: () => void): void {
     this.afterwards.push(act);
   }
 
@@ -178,6 +178,11 @@ export class DialogTable {
     if (this.byId.get(dialog.id) === dialog) this.byId.delete(dialog.id);
   }
 
+  /** Whether a dialog counts on the TCP connection to that peer. */
+  uses(address: string, port: number): boolean {
+    return this.where(({ path }) => path.reliable && path.address === address && path.port === port).length > 0;
+  }
+
   where(test: (dialog: Dialog) => boolean): Dialog[] {
     return [...this.byTags.values()].filter(test);
   }
@@ -211,7 +216,7 @@ export function routed(
 ): { uri: string; routes: string[]; next: string } {
   const first = routeSet[0];
   if (first === undefined) return { uri: remoteTarget, routes: [], next: remoteTarget };
-  const firstUri = parseNameAddr(first)?.uri ?? first;
+  const firstUri = uriOf(first);
   if (parseUri(firstUri)?.parameters.has('lr')) return { uri: remoteTarget, routes: [...routeSet], next: firstUri };
   return { uri: firstUri, routes: [...routeSet.slice(1), `<${remoteTarget}>`], next: firstUri };
 }

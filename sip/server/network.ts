@@ -2,7 +2,7 @@
 import { isIPv6 } from 'node:net';
 import type { LocalAddresses } from './local-address.js';
 import type { Endpoint, Path, Receive, TransportName } from './transport/path.js';
-import { TcpListener } from './transport/tcp.js';
+import { type IdlePolicy, TcpListener } from './transport/tcp.js';
 import { UdpListener } from './transport/udp.js';
 
 /** How we are known to one peer. */
@@ -36,6 +36,7 @@ export class Network {
     local: LocalAddresses,
     connectLimitMs: number,
     receive: Receive,
+    idle: IdlePolicy,
   ): Promise<Network> {
     for (let attempt = 1; ; attempt++) {
       const open: (UdpListener | TcpListener)[] = [];
@@ -44,8 +45,10 @@ export class Network {
       try {
         for (const { transport, host, port } of listen) {
           const wanted = port === 0 ? (chosen.get(`${host} ${transport === 'udp' ? 'tcp' : 'udp'}`) ?? 0) : port;
-          const kind = transport === 'udp' ? UdpListener : TcpListener;
-          const listener = await kind.open(host, wanted, receive);
+          const listener =
+            transport === 'udp'
+              ? await UdpListener.open(host, wanted, receive)
+              : await TcpListener.open(host, wanted, receive, idle);
           open.push(listener);
           if (port === 0 && wanted === 0) chosen.set(`${host} ${transport}`, listener.port);
         }

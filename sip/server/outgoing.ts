@@ -5,7 +5,7 @@ import { hopOf, LocateError, resolveHop } from './locate.js';
 import type { Header } from './message.js';
 import type { Identity } from './network.js';
 import { MAGIC_COOKIE } from './transaction-table.js';
-import type { Path } from './transport/path.js';
+import type { Path, TransportName } from './transport/path.js';
 import { writeMessage } from './write.js';
 
 /** RFC 3261 18.1.1: larger requests may not fit a datagram on every network in between. */
@@ -22,6 +22,8 @@ export interface Draft {
   next: string;
   /** When the way is known already: a connection, or an address behind translation. */
   path: Path | null;
+  /** What to use when the next hop's URI names no transport; null: UDP if we have it. */
+  transport: TransportName | null;
   /** Headers in order, without Via, Max-Forwards, Route and Content-Length; made when our address is known. */
   headers(identity: Identity, path: Path): Header[];
   maxForwards: string;
@@ -51,20 +53,24 @@ export class Outbox {
    */
   prepare(draft: Draft, ready: (outgoing: Outgoing) => void, refused: (reason: string) => void): void {
     try {
-      const path = draft.path ?? this.directPath(draft.next);
+      const path = draft.path ?? this.directPath(draft);
       const identity = path && this.core.network.knownIdentity(path);
       if (path && identity) {
         const outgoing = this.write(draft, path, identity);
-        if (!this.wantsTcp(outgoing, draft)) return ready(outgoing);
+        if (!this.wantsTcp(outgoing, draft)) {
+          ready(outgoing);
+          return;
+        }
       }
     } catch (error) {
-      return refused(reasonOf(error));
+      refused(reasonOf(error));
+      return;
     }
     this.prepareLater(draft).then(ready, (error) => refused(reasonOf(error)));
   }
 
   private async prepareLater(draft: Draft): Promise<Outgoing> {
-    const path = draft.path ?? (await this.lookedUpPath(draft.next));
+    const path = draft.path ?? (await this.lookedUpPath(draft));
     const outgoing = this.write(draft, path, await this.core.network.identity(path));
     if (!this.wantsTcp(outgoing, draft)) return outgoing;
     const { address, port } = path;
@@ -80,24 +86,24 @@ export class Outbox {
   }
 
   /** A way without a look-up; null when a name has to be resolved. */
-  private directPath(next: string): Path | null {
-    const hop = hopOf(next);
+  private directPath(draft: Draft): Path | null {
+    const hop = hopOf(draft.next);
     if (!/^[\d.]+$|:/.test(hop.host)) return null;
-    return this.pathFor(hop.host, hop.port, this.transportFor(hop.transport));
+    return this.pathFor(hop.host, hop.port, this.transportFor(hop.transport ?? draft.transport));
   }
 
-  private async lookedUpPath(next: string): Promise<Path> {
-    const hop = hopOf(next);
-    const transport = this.transportFor(hop.transport);
+  private async lookedUpPath(draft: Draft): Promise<Path> {
+    const hop = hopOf(draft.next);
+    const transport = this.transportFor(hop.transport ?? draft.transport);
     const { address, port } = await resolveHop(hop, transport, this.core.closing);
     return this.pathFor(address, port, transport);
   }
 
-  private transportFor(named: 'udp' | 'tcp' | null): 'udp' | 'tcp' {
+  private transportFor(named: TransportName | null): TransportName {
     return named ?? (this.core.network.has('udp') ? 'udp' : 'tcp');
   }
 
-  private pathFor(address: string, port: number, transport: 'udp' | 'tcp'): Path {
+  private pathFor(address: string, port: number, transport: TransportName): Path {
     const path = this.core.network.pathTo({ transport, address, port });
     if (!path) throw new LocateError('requested protocol/transport not available');
     return path;

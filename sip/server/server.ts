@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { Answers } from './answers.js';
 import { ControlServer } from './control.js';
 import type { Core } from './core.js';
+import { DialogSender } from './dialog-sender.js';
 import { DialogTable } from './dialogs.js';
 import { LocalAddresses } from './local-address.js';
 import { parseMessage, SipRequest, SipResponse } from './message.js';
@@ -11,7 +12,7 @@ import { Registrations } from './registrations.js';
 import { isSound } from './sanity.js';
 import type { SipServerOptions, SipServerStats } from './start.js';
 import { TransactionTable } from './transaction-table.js';
-import { DEFAULT_TIMERS, SystemClock } from './transactions/timers.js';
+import { DEFAULT_TIMERS, giveUpMs, SystemClock } from './transactions/timers.js';
 import type { Source } from './transport/path.js';
 import { Uac } from './uac.js';
 import { Uas } from './uas.js';
@@ -46,7 +47,10 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
     const message = parseMessage(bytes);
     if (message instanceof SipRequest) {
       const identity = network.knownIdentity(source.back);
-      if (identity) return uas.receive(message, source, identity);
+      if (identity) {
+        uas.receive(message, source, identity);
+        return;
+      }
       network
         .identity(source.back)
         .then((found) => uas?.receive(message, source, found))
@@ -62,7 +66,10 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
     }
   };
 
-  const network = await Network.open(options.listen, local, CONNECT_LIMIT_T1 * timers.t1, receive);
+  const network = await Network.open(options.listen, local, CONNECT_LIMIT_T1 * timers.t1, receive, {
+    dialledMs: 2 * giveUpMs(timers),
+    inUse: (address, port) => registrations.uses(address, port) || dialogs.uses(address, port),
+  });
   const secret = randomBytes(24).toString('hex');
   let answers: Answers | null = null;
   const control = await ControlServer.listen(CONTROL_HOST, secret, {
@@ -91,8 +98,9 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
     product: options.product ?? null,
     closing: closing.signal,
   };
-  uac = new Uac(core, registrations);
-  answers = new Answers(core, uac, registrations);
+  const sender = new DialogSender(core, registrations);
+  uac = new Uac(core, sender, registrations);
+  answers = new Answers(core, sender, registrations);
   uas = new Uas(core, uac, answers);
   const server = uas;
 

@@ -6,7 +6,7 @@ import { ALLOW, type Core } from './core.js';
 import { type Dialog, dialogId } from './dialogs.js';
 import type { Header, SipRequest } from './message.js';
 import type { Identity } from './network.js';
-import { examine } from './sanity.js';
+import { examine, type Rejection } from './sanity.js';
 import { MIN_SE_SEC, tooSmall } from './session-timer.js';
 import type { ServerTransaction } from './transaction-table.js';
 import { InviteServer } from './transactions/invite-server.js';
@@ -18,6 +18,7 @@ import { reasonPhrase, writeResponse } from './write.js';
 const NEEDS_APPLICATION = new Set(['INVITE', 'REGISTER', 'MESSAGE', 'OPTIONS', 'INFO', 'NOTIFY']);
 /** Have no meaning outside a dialog. */
 const DIALOG_ONLY = new Set(['BYE', 'PRACK', 'UPDATE']);
+const INTERVAL_TOO_SMALL: Rejection = { status: 422, headers: [{ name: 'min-se', value: String(MIN_SE_SEC) }] };
 const EMPTY = Buffer.alloc(0);
 
 export class Uas {
@@ -37,13 +38,24 @@ export class Uas {
       if (rejection !== 'silence') this.refuse(request, source, rejection.status, rejection.headers, rejection.reason);
       return;
     }
-    if (request.method === 'ACK') return this.acknowledged(request, source);
+    if (request.method === 'ACK') {
+      this.acknowledged(request, source);
+      return;
+    }
     const repeated = this.core.transactions.findServer(request, request.method);
-    if (repeated) return repeated.machine.repeated();
-    if (request.method === 'CANCEL') return this.cancelled(request, source, identity);
+    if (repeated) {
+      repeated.machine.repeated();
+      return;
+    }
+    if (request.method === 'CANCEL') {
+      this.cancelled(request, source, identity);
+      return;
+    }
     if (request.method === 'INVITE') this.invitesReceived++;
-    if (request.toTag !== '') return this.inDialog(request, source, identity);
-    if (this.core.transactions.findMerged(request)) return this.refuse(request, source, 482);
+    if (request.toTag !== '') {
+      this.inDialog(request, source, identity);
+      return;
+    }
     this.outsideDialog(request, source, identity);
   }
 
@@ -69,23 +81,34 @@ export class Uas {
 
   private outsideDialog(request: SipRequest, source: Source, identity: Identity): void {
     const { method } = request;
-    if (DIALOG_ONLY.has(method)) return this.refuse(request, source, 481);
     const app = this.core.control.appFor(method);
-    if (!app && !NEEDS_APPLICATION.has(method))
-      return this.refuse(request, source, 405, [{ name: 'allow', value: ALLOW }]);
-    const id = dialogId(request.callId, request.fromTag);
-    if (method === 'INVITE') {
-      // a call of ours that came back to us: its dialog would have the name of the first
-      if (this.uac.isInviting(id) || this.core.dialogs.find(id)) return this.refuse(request, source, 482);
-      if (tooSmall(request)) return this.refuse(request, source, 422, [{ name: 'min-se', value: String(MIN_SE_SEC) }]);
+    const rejection = this.rejectedOutside(request, app !== null);
+    if (rejection) {
+      this.refuse(request, source, rejection.status, rejection.headers);
+      return;
     }
     const transaction = this.core.transactions.addServer(request, source, identity);
     if (method === 'INVITE') this.trying(transaction, request, source);
-    if (!app) return this.answers.own(transaction, 503);
+    if (!app) {
+      this.answers.own(transaction, 503);
+      return;
+    }
     transaction.app = app;
     transaction.unanswered = () => this.answers.own(transaction, 500);
     const heard = meta('network', request.raw.length, source.transport, source.address, source.port);
     app.deliver(`sip|${heard}|${transaction.id}||${identity.localAddress}|${identity.port}|`, request.raw);
+  }
+
+  private rejectedOutside(request: SipRequest, wanted: boolean): Rejection | null {
+    const { method } = request;
+    if (DIALOG_ONLY.has(method)) return { status: 481 };
+    if (this.core.transactions.findMerged(request)) return { status: 482 };
+    if (!wanted && !NEEDS_APPLICATION.has(method)) return { status: 405, headers: [{ name: 'allow', value: ALLOW }] };
+    if (method !== 'INVITE') return null;
+    // a call of ours that came back to us: its dialog would have the name of the first
+    const id = dialogId(request.callId, request.fromTag);
+    if (this.uac.isInviting(id) || this.core.dialogs.find(id)) return { status: 482 };
+    return tooSmall(request) ? INTERVAL_TOO_SMALL : null;
   }
 
   private trying(transaction: ServerTransaction, request: SipRequest, source: Source): void {
@@ -96,18 +119,20 @@ export class Uas {
   private inDialog(request: SipRequest, source: Source, identity: Identity): void {
     const { method } = request;
     const dialog = this.core.dialogs.findByTags(request.callId, request.toTag, request.fromTag);
-    if (!dialog || dialog.state === 'ended') return this.refuse(request, source, 481);
+    if (!dialog || dialog.state === 'ended') {
+      this.refuse(request, source, 481);
+      return;
+    }
     if (!dialog.app.connected) {
       this.core.dialogs.remove(dialog);
-      return this.refuse(request, source, 481);
+      this.refuse(request, source, 481);
+      return;
     }
-    const cseq = request.cseq!.number;
-    if (cseq <= dialog.remoteCseq) return this.refuse(request, source, 500, [], 'CSeq is out of order'); // 12.2.2
-    const inTheWay = this.inTheWay(request, dialog);
-    dialog.remoteCseq = cseq;
-    if (inTheWay) return this.refuse(request, source, inTheWay.status, inTheWay.headers);
-    if (method === 'PRACK' && !dialog.reliable?.acknowledge(request)) return this.refuse(request, source, 481);
-
+    const rejection = this.rejectedInside(request, dialog);
+    if (rejection) {
+      this.refuse(request, source, rejection.status, rejection.headers, rejection.reason);
+      return;
+    }
     const transaction = this.core.transactions.addServer(request, source, identity);
     transaction.app = dialog.app;
     transaction.dialog = dialog;
@@ -128,18 +153,20 @@ export class Uas {
     dialog.app.deliver(`sip|${heard}|${name}|${dialog.id}|`, request.raw);
   }
 
-  /** Glare and overlap (14.2; RFC 3311 5.2), and intervals too small (RFC 4028 5). */
-  private inTheWay(request: SipRequest, dialog: Dialog): { status: number; headers: Header[] } | null {
+  /** Order (12.2.2), PRACK (RFC 3262 3), glare and overlap (14.2; RFC 3311 5.2), and intervals too small (RFC 4028 5). */
+  private rejectedInside(request: SipRequest, dialog: Dialog): Rejection | null {
     const { method } = request;
+    const cseq = request.cseq!.number;
+    if (cseq <= dialog.remoteCseq) return { status: 500, reason: 'CSeq is out of order' };
+    dialog.remoteCseq = cseq;
+    if (method === 'PRACK') return dialog.reliable?.acknowledge(request) ? null : { status: 481 };
     if (method !== 'INVITE' && method !== 'UPDATE') return null;
-    if (tooSmall(request)) return { status: 422, headers: [{ name: 'min-se', value: String(MIN_SE_SEC) }] };
-    if (dialog.state !== 'confirmed') return null;
+    if (tooSmall(request)) return INTERVAL_TOO_SMALL;
     const offers = method === 'INVITE' || request.body.length > 0;
-    if (dialog.invite === 'ours' && offers) return { status: 491, headers: [] };
-    if (dialog.invite === 'theirs' && offers) {
-      return { status: 500, headers: [{ name: 'retry-after', value: String(Math.floor(Math.random() * 11)) }] };
-    }
-    return null;
+    if (dialog.state !== 'confirmed' || !offers) return null;
+    if (dialog.invite === 'ours') return { status: 491 };
+    if (dialog.invite !== 'theirs') return null;
+    return { status: 500, headers: [{ name: 'retry-after', value: String(Math.floor(Math.random() * 11)) }] };
   }
 
   /** An UPDATE of an early dialog goes up under the name of the INVITE that is still unanswered. */
@@ -178,7 +205,10 @@ export class Uas {
   /** 9.2. A CANCEL that comes after the final answer changes nothing but is still answered. */
   private cancelled(request: SipRequest, source: Source, identity: Identity): void {
     const invite = this.core.transactions.findServer(request, 'INVITE');
-    if (!invite) return this.refuse(request, source, 481);
+    if (!invite) {
+      this.refuse(request, source, 481);
+      return;
+    }
     const transaction = this.core.transactions.addServer(request, source, identity);
     transaction.toTag = invite.toTag;
     this.answers.own(transaction, 200);

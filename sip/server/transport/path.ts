@@ -11,6 +11,8 @@ export interface Endpoint {
 /** A way to one peer over one of our sockets. `failed` is called at most once per `send`, never from inside it. */
 export interface Path extends Endpoint {
   readonly reliable: boolean;
+  /** Whether it can be used without connecting first. */
+  readonly alive: boolean;
   /** The port of the listener this way belongs to: what Via and Contact name. */
   readonly localPort: number;
   /** The host that listener was given, perhaps `0.0.0.0`. */

@@ -7,9 +7,17 @@ const MAX_UNSENT_BYTES = 1024 * 1024;
 const MAX_CONNECTIONS = 10_000;
 /** Half a message, or none at all yet, may stand this long. */
 const HALF_MESSAGE_MS = 30_000;
-/** A connection over which nothing came at all for so long is closed; calls over it can still be reached through their Contact. */
-const IDLE_MS = 3 * 3_600_000;
+/** A connection the peer made is its to close: it may be the only way back through address translation. */
+const ACCEPTED_IDLE_MS = 3 * 3_600_000;
 const KEEPALIVE_MS = 45_000;
+
+/** When a connection nothing goes over is closed. */
+export interface IdlePolicy {
+  /** For those we made ourselves: they can be made again. */
+  dialledMs: number;
+  /** Whether a call or registration still counts on the connection to that peer. */
+  inUse(address: string, port: number): boolean;
+}
 
 export class TcpConnection {
   private readonly framer: StreamFramer;
@@ -44,7 +52,11 @@ export class TcpConnection {
     });
     socket.setNoDelay(true);
     socket.setKeepAlive(true, KEEPALIVE_MS);
-    socket.setTimeout(IDLE_MS, () => socket.destroy());
+    const idleMs = accepted ? ACCEPTED_IDLE_MS : listener.idle.dialledMs;
+    socket.setTimeout(idleMs, () => {
+      if (!listener.idle.inUse(this.address, this.port)) socket.destroy();
+      else socket.setTimeout(idleMs);
+    });
     socket.on('data', (chunk) => {
       this.framer.push(chunk);
       this.watchHalfMessage();
@@ -106,9 +118,10 @@ export class TcpListener {
     readonly host: string,
     readonly port: number,
     private readonly receive: Receive,
+    readonly idle: IdlePolicy,
   ) {}
 
-  static open(host: string, port: number, receive: Receive): Promise<TcpListener> {
+  static open(host: string, port: number, receive: Receive, idle: IdlePolicy): Promise<TcpListener> {
     const server = net.createServer();
     return new Promise((resolve, reject) => {
       const refuse = (error: NodeJS.ErrnoException) => reject(listenError('tcp', host, port, error));
@@ -116,7 +129,7 @@ export class TcpListener {
       server.listen(port, host, () => {
         server.off('error', refuse);
         server.on('error', () => undefined);
-        const listener = new TcpListener(server, host, (server.address() as net.AddressInfo).port, receive);
+        const listener = new TcpListener(server, host, (server.address() as net.AddressInfo).port, receive, idle);
         server.on('connection', (socket) => listener.accept(socket));
         resolve(listener);
       });
@@ -182,16 +195,20 @@ export class TcpListener {
 
   private path(address: string, port: number, first: TcpConnection | null, limitMs: number): Path {
     let connection = first;
+    const present = () => (connection?.open ? connection : this.existing(address, port));
     return {
       transport: 'tcp',
       address,
       port,
       reliable: true,
+      get alive() {
+        return present() !== null;
+      },
       localPort: this.port,
       boundHost: this.host,
       toward: (otherAddress, otherPort) => this.pathTo(otherAddress, otherPort, limitMs),
       send: (bytes, failed) => {
-        connection = connection?.open ? connection : this.existing(address, port);
+        connection = present();
         if (connection) connection.write(bytes);
         else
           this.connect(address, port, limitMs).then(

@@ -48,6 +48,7 @@ export class UdpListener {
       address,
       port,
       reliable: false,
+      alive: true,
       localPort: this.port,
       boundHost: this.host,
       toward: (otherAddress, otherPort) => this.pathTo(otherAddress, otherPort),
