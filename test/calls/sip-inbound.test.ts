@@ -280,7 +280,9 @@ describe('an INVITE that is no call', () => {
     const answer = await refusal(status, peer.invite(options));
     if (status === 420) expect(answer.header('unsupported')).toBe('unicorns');
     if (status === 415) expect(answer.header('accept')).toBe('application/sdp');
-    expect(us.gateway.counters()).toMatchObject({ incomingCalls: 0, refused: { [why]: 1 } });
+    // The embedded server knows by itself which extensions exist; an external one may pass such an INVITE on.
+    const refused = status === 420 ? {} : { [why]: 1 };
+    expect(us.gateway.counters()).toMatchObject({ incomingCalls: 0, refused });
   });
 
   it('makes its handler fail, before or after the answer, or say nothing: nobody waits for ever', async () => {
