@@ -9,7 +9,10 @@ let nextNumber = 12025550100;
 const agents: ScriptedAgent[] = [];
 
 beforeAll(async () => {
-  app = await startTestApp({ TRUNKLINE_RTP_FIRST_TIMEOUT_SEC: '0', TRUNKLINE_AGENT_CONNECT_TIMEOUT_SEC: '2' }, { t1: 100, t2: 400, t4: 500 });
+  app = await startTestApp(
+    { TRUNKLINE_RTP_FIRST_TIMEOUT_SEC: '0', TRUNKLINE_AGENT_CONNECT_TIMEOUT_SEC: '2' },
+    { t1: 100, t2: 400, t4: 500 },
+  );
 });
 afterAll(async () => {
   for (const agent of agents) await agent.close();
@@ -51,7 +54,14 @@ describe('a carrier calls', () => {
     expect(call.duration).toBeGreaterThanOrEqual(1);
     expect(call.latency_ms).toBeGreaterThan(0);
     expect(types(call)).toEqual(
-      expect.arrayContaining(['call.initiated', 'call.routed', 'call.ringing', 'agent.connected', 'call.answered', 'call.completed']),
+      expect.arrayContaining([
+        'call.initiated',
+        'call.routed',
+        'call.ringing',
+        'agent.connected',
+        'call.answered',
+        'call.completed',
+      ]),
     );
     expect(call.events.map((event) => event.sequence)).toEqual(call.events.map((_, index) => index + 1));
     expect(types(call).at(-1)).toBe('call.completed');
@@ -67,7 +77,12 @@ describe('a carrier calls', () => {
     const { number, agent } = await numberFor({ upgrade: 'stall' });
     expect(await dial(number, { scenario: 'uac-cancel' })).toMatchObject({ exitCode: 0, failed: 0 });
     const call = await app.finishedCall(number);
-    expect(call).toMatchObject({ status: 'no_answer', hangup_cause: 'originator_cancel', duration: 0, answered_at: null });
+    expect(call).toMatchObject({
+      status: 'no_answer',
+      hangup_cause: 'originator_cancel',
+      duration: 0,
+      answered_at: null,
+    });
     expect(agent?.attempts).toBe(1);
   });
 
@@ -76,7 +91,10 @@ describe('a carrier calls', () => {
     const result = await dial(number, { scenario: 'uac-hold' });
     expect(result).toMatchObject({ exitCode: 0, failed: 0 });
     const call = await app.finishedCall(number);
-    expect(types(call).filter((type) => type === 'call.held' || type === 'call.resumed')).toEqual(['call.held', 'call.resumed']);
+    expect(types(call).filter((type) => type === 'call.held' || type === 'call.resumed')).toEqual([
+      'call.held',
+      'call.resumed',
+    ]);
     expect(call.status).toBe('completed');
   });
 
@@ -84,9 +102,14 @@ describe('a carrier calls', () => {
     const { number, agent } = await numberFor({});
     expect(await dial(number, { scenario: 'uac-dtmf' })).toMatchObject({ exitCode: 0, failed: 0 });
     const call = await app.finishedCall(number);
-    const digits = call.events.filter((event) => event.event_type === 'dtmf.received').map((event) => event.event_data.digit);
+    const digits = call.events
+      .filter((event) => event.event_type === 'dtmf.received')
+      .map((event) => event.event_data.digit);
     expect(digits).toEqual(['5', '#']);
-    expect(agent?.messages.filter((message) => message.event === 'dtmf').map((message) => message.digits)).toEqual(['5', '#']);
+    expect(agent?.messages.filter((message) => message.event === 'dtmf').map((message) => message.digits)).toEqual([
+      '5',
+      '#',
+    ]);
   });
 
   it('offers nothing in the INVITE and answers in the ACK', async () => {
@@ -98,7 +121,12 @@ describe('a carrier calls', () => {
   it('never sends the ACK: we hang up, and the call was never answered', async () => {
     const { number } = await numberFor();
     expect(await dial(number, { scenario: 'uac-no-ack' })).toMatchObject({ exitCode: 0, failed: 0 });
-    expect(await app.finishedCall(number)).toMatchObject({ status: 'failed', hangup_cause: 'no_ack', answered_at: null, duration: 0 });
+    expect(await app.finishedCall(number)).toMatchObject({
+      status: 'failed',
+      hangup_cause: 'no_ack',
+      answered_at: null,
+      duration: 0,
+    });
   });
 });
 
@@ -108,13 +136,20 @@ describe('somebody else hangs up', () => {
     const running = dial(number, { scenario: 'uac-remote-bye' });
     let id: string | undefined;
     while (id === undefined) {
-      const { data } = await app.api<{ data: { id: string; to_number: string; answered_at: string | null }[] }>('GET', '/v1/calls?status=in_progress');
+      const { data } = await app.api<{ data: { id: string; to_number: string; answered_at: string | null }[] }>(
+        'GET',
+        '/v1/calls?status=in_progress',
+      );
       id = data.find((call) => call.to_number === number && call.answered_at !== null)?.id;
     }
     await app.api('DELETE', `/v1/calls/${id}`, undefined, 409);
     expect(await app.api('POST', `/v1/calls/${id}/hangup`)).toMatchObject({ id });
     expect(await running).toMatchObject({ exitCode: 0, failed: 0 });
-    expect(await app.finishedCall(number)).toMatchObject({ status: 'completed', hangup_cause: 'normal_clearing', hangup_source: 'api' });
+    expect(await app.finishedCall(number)).toMatchObject({
+      status: 'completed',
+      hangup_cause: 'normal_clearing',
+      hangup_source: 'api',
+    });
     await app.api('DELETE', `/v1/calls/${id}`, undefined, 204);
     await app.api('GET', `/v1/calls/${id}`, undefined, 404);
   });
@@ -156,7 +191,11 @@ describe('refusals', () => {
     const number = `+${nextNumber++}`;
     await app.api('POST', '/v1/phone-numbers', { number });
     expect(await refused(number, 480)).toMatchObject({ exitCode: 0, failed: 0 });
-    expect(await app.finishedCall(number)).toMatchObject({ status: 'failed', hangup_cause: 'no_endpoint', hangup_source: 'system' });
+    expect(await app.finishedCall(number)).toMatchObject({
+      status: 'failed',
+      hangup_cause: 'no_endpoint',
+      hangup_source: 'system',
+    });
   });
 
   it('an inactive endpoint is 480', async () => {
@@ -175,16 +214,19 @@ describe('refusals', () => {
   it.each<['refuse' | 'stall', number]>([
     ['refuse', 2],
     ['stall', 1],
-  ])('an agent that will not answer (%s): 480 within the budget, and the record says why', async (upgrade, attempts) => {
-    const { number, agent } = await numberFor({ upgrade });
-    const startedMs = Date.now();
-    expect(await refused(number, 480)).toMatchObject({ exitCode: 0, failed: 0 });
-    expect(Date.now() - startedMs).toBeLessThan(6000);
-    const call = await app.finishedCall(number);
-    expect(call).toMatchObject({ status: 'failed', hangup_cause: 'agent_unreachable' });
-    expect(types(call)).toContain('agent.failed');
-    expect(agent?.attempts).toBe(attempts);
-  });
+  ])(
+    'an agent that will not answer (%s): 480 within the budget, and the record says why',
+    async (upgrade, attempts) => {
+      const { number, agent } = await numberFor({ upgrade });
+      const startedMs = Date.now();
+      expect(await refused(number, 480)).toMatchObject({ exitCode: 0, failed: 0 });
+      expect(Date.now() - startedMs).toBeLessThan(6000);
+      const call = await app.finishedCall(number);
+      expect(call).toMatchObject({ status: 'failed', hangup_cause: 'agent_unreachable' });
+      expect(types(call)).toContain('agent.failed');
+      expect(agent?.attempts).toBe(attempts);
+    },
+  );
 
   it('the fallback endpoint takes over at connect', async () => {
     const { number, endpointId } = await numberFor({ upgrade: 'refuse' });
@@ -193,9 +235,16 @@ describe('refusals', () => {
     expect(await dial(number, { scenario: 'uac-call' })).toMatchObject({ exitCode: 0, failed: 0 });
     const call = await app.finishedCall(number);
     expect(call.status).toBe('completed');
-    expect(types(call).filter((type) => type.startsWith('agent.'))).toEqual(
-      ['agent.connecting', 'agent.failed', 'agent.connecting', 'agent.failed', 'agent.failover', 'agent.connecting', 'agent.connected', 'agent.disconnected'],
-    );
+    expect(types(call).filter((type) => type.startsWith('agent.'))).toEqual([
+      'agent.connecting',
+      'agent.failed',
+      'agent.connecting',
+      'agent.failed',
+      'agent.failover',
+      'agent.connecting',
+      'agent.connected',
+      'agent.disconnected',
+    ]);
   });
 });
 
