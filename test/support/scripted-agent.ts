@@ -43,7 +43,8 @@ export async function startScriptedAgent(script: AgentScript = {}): Promise<Scri
     socket.once('close', () => raw.delete(socket));
     socket.on('error', () => {});
     if (script.upgrade === 'stall') return;
-    if (script.upgrade === 'refuse') return void socket.end('HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n');
+    if (script.upgrade === 'refuse')
+      return void socket.end('HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n');
     sockets.handleUpgrade(request, socket, head, (ws) => {
       script.onConnect?.(ws);
       ws.on('error', () => {});

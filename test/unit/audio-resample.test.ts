@@ -74,14 +74,14 @@ describe.each(PAIRS)('%i to %i Hz', (fromHz, toHz) => {
     const { delaySamples } = resampler;
     expect(Number.isInteger(delaySamples)).toBe(true);
     const expected = tone(hz, toHz, output.length);
-    for (let i = delaySamples * 3; i < output.length; i++) {
-      expect(Math.abs(output[i]! - expected[i - delaySamples]!)).toBeLessThan(AMPLITUDE * 0.012);
-    }
+    const errors = output.map((sample, i) => Math.abs(sample - (expected[i - delaySamples] ?? 0)));
+    expect(Math.max(...errors.slice(delaySamples * 3))).toBeLessThan(AMPLITUDE * 0.012);
   });
 
   test('chunks of any length give the same samples as one piece', () => {
     const input = tone(lowHz / 9, fromHz, 2000);
-    const whole = createResampler(fromHz, toHz).process(input).slice();
+    const whole = createResampler(fromHz, toHz).process(input);
+    const wholeText = whole.join();
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: 700 }), { minLength: 1, maxLength: 12 }), (cuts) => {
         const resampler = createResampler(fromHz, toHz);
@@ -91,9 +91,9 @@ describe.each(PAIRS)('%i to %i Hz', (fromHz, toHz) => {
           pieces.push(...resampler.process(input.subarray(at, at + length)));
           at += length;
         }
-        expect(Int16Array.from(pieces)).toEqual(whole);
+        expect(pieces.join()).toBe(wholeText);
       }),
-      { numRuns: 50 },
+      { numRuns: 20 },
     );
   });
 

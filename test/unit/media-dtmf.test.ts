@@ -3,7 +3,8 @@ import { DtmfReceiver, DtmfSender, type KeyPress } from '../../media/rtp/dtmf.js
 
 type Event = { key: number; duration: number; end?: boolean; at: number; atMs?: number };
 
-const payload = ({ key, duration, end }: Event) => Uint8Array.of(key, (end ? 0x80 : 0) | 10, duration >> 8, duration & 0xff);
+const payload = ({ key, duration, end }: Event) =>
+  Uint8Array.of(key, (end ? 0x80 : 0) | 10, duration >> 8, duration & 0xff);
 
 function receive(events: Event[], receiver = new DtmfReceiver()): KeyPress[] {
   return events.flatMap((event, i) => receiver.packet(payload(event), event.at, event.atMs ?? i * 20) ?? []);
@@ -18,23 +19,54 @@ const press = (key: number, at: number, ms = 100): Event[] => {
 describe('receiving', () => {
   it.each<[string, Event[], KeyPress[]]>([
     ['a press with three ends', press(5, 1000), [{ digit: '5', durationMs: 100 }]],
-    ['the same key twice', [...press(1, 0), ...press(1, 4000)], [{ digit: '1', durationMs: 100 }, { digit: '1', durationMs: 100 }]],
+    [
+      'the same key twice',
+      [...press(1, 0), ...press(1, 4000)],
+      [
+        { digit: '1', durationMs: 100 },
+        { digit: '1', durationMs: 100 },
+      ],
+    ],
     ['a single end of three', press(5, 0).slice(0, -2), [{ digit: '5', durationMs: 100 }]],
     ['only an end', press(11, 0).slice(-1), [{ digit: '#', durationMs: 100 }]],
     [
       'all ends lost, then another key',
       [...press(7, 0).slice(0, 5), ...press(8, 4000)],
-      [{ digit: '7', durationMs: 100 }, { digit: '8', durationMs: 100 }],
+      [
+        { digit: '7', durationMs: 100 },
+        { digit: '8', durationMs: 100 },
+      ],
     ],
     [
       'packets of a press out of order',
       [press(3, 0)[1]!, press(3, 0)[0]!, press(3, 0)[4]!, press(3, 0)[5]!, press(3, 0)[2]!, press(3, 0)[6]!],
       [{ digit: '3', durationMs: 100 }],
     ],
-    ['a late packet of the press before', [...press(1, 0), ...press(2, 4000), press(1, 0)[3]!], [{ digit: '1', durationMs: 100 }, { digit: '2', durationMs: 100 }]],
-    ['letters', [...press(12, 0), ...press(15, 4000)], [{ digit: 'A', durationMs: 100 }, { digit: 'D', durationMs: 100 }]],
+    [
+      'a late packet of the press before',
+      [...press(1, 0), ...press(2, 4000), press(1, 0)[3]!],
+      [
+        { digit: '1', durationMs: 100 },
+        { digit: '2', durationMs: 100 },
+      ],
+    ],
+    [
+      'letters',
+      [...press(12, 0), ...press(15, 4000)],
+      [
+        { digit: 'A', durationMs: 100 },
+        { digit: 'D', durationMs: 100 },
+      ],
+    ],
     ['a hook flash is no key', press(16, 0), []],
-    ['around the wrap of the timestamp', [...press(1, 0xffffff00), ...press(2, 0x100)], [{ digit: '1', durationMs: 100 }, { digit: '2', durationMs: 100 }]],
+    [
+      'around the wrap of the timestamp',
+      [...press(1, 0xffffff00), ...press(2, 0x100)],
+      [
+        { digit: '1', durationMs: 100 },
+        { digit: '2', durationMs: 100 },
+      ],
+    ],
   ])('%s', (_what, events, presses) => {
     expect(receive(events)).toEqual(presses);
   });

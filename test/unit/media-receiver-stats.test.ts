@@ -43,7 +43,11 @@ describe('loss', () => {
   it('tells of a sender report block what was lost since the last one', () => {
     const stats = new ReceiverStats();
     feed(stats, [1, 2, 3, 4, 6, 7, 8, 10]);
-    expect(stats.report()).toMatchObject({ fractionLost: Math.floor((2 * 256) / 10), cumulativeLost: 2, highestSequence: 0x1000a });
+    expect(stats.report()).toMatchObject({
+      fractionLost: Math.floor((2 * 256) / 10),
+      cumulativeLost: 2,
+      highestSequence: 0x1000a,
+    });
     feed(stats, [11, 12]);
     expect(stats.report()).toMatchObject({ fractionLost: 0, cumulativeLost: 2 });
     feed(stats, [12, 12, 12]);
@@ -59,9 +63,15 @@ describe('loss', () => {
 
   it('sees bursts: the same loss in one run is burstier than spread out', () => {
     const spread = new ReceiverStats();
-    feed(spread, run(0, 100).filter((n) => n % 10 !== 5));
+    feed(
+      spread,
+      run(0, 100).filter((n) => n % 10 !== 5),
+    );
     const burst = new ReceiverStats();
-    feed(burst, run(0, 100).filter((n) => n < 40 || n >= 50));
+    feed(
+      burst,
+      run(0, 100).filter((n) => n < 40 || n >= 50),
+    );
     expect([spread.lost, burst.lost]).toEqual([10, 10]);
     expect(spread.burstRatio).toBe(1);
     expect(burst.burstRatio).toBeCloseTo(9, 5);

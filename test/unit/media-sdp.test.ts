@@ -35,7 +35,11 @@ describe('answers', () => {
       ['m=audio 10000 RTP/AVP 97 110', 'a=rtpmap:97 PCMA/8000', 'a=rtpmap:110 telephone-event/8000'],
     ],
     ['a static type mapped to something else', audio('0 8', 'a=rtpmap:0 G729/8000'), ['m=audio 10000 RTP/AVP 8']],
-    ['telephone-event of 16 kHz left out', audio('0 102', 'a=rtpmap:102 telephone-event/16000'), ['m=audio 10000 RTP/AVP 0']],
+    [
+      'telephone-event of 16 kHz left out',
+      audio('0 102', 'a=rtpmap:102 telephone-event/16000'),
+      ['m=audio 10000 RTP/AVP 0'],
+    ],
     ['their ptime', audio('0', 'a=ptime:30'), ['a=ptime:30']],
     ['ptime within maxptime', audio('0', 'a=ptime:60', 'a=maxptime:40'), ['a=ptime:40']],
     ['ptime in tens', audio('0', 'a=ptime:25'), ['a=ptime:20']],
@@ -137,7 +141,15 @@ describe('refusals change nothing', () => {
 
   it('never throws anything but a MediaError, whatever the bytes', () => {
     const line = fc.oneof(
-      fc.constantFrom('v=0', 'o=- 1 1 IN IP4 1.2.3.4', 'c=IN IP4 1.2.3.4', 'c=IN', 'm=audio 4000 RTP/AVP 0', 'm=', 'm=audio x y z'),
+      fc.constantFrom(
+        'v=0',
+        'o=- 1 1 IN IP4 1.2.3.4',
+        'c=IN IP4 1.2.3.4',
+        'c=IN',
+        'm=audio 4000 RTP/AVP 0',
+        'm=',
+        'm=audio x y z',
+      ),
       fc.string().map((text) => `a=${text}`),
       fc.string(),
     );
