@@ -65,10 +65,14 @@ describe('a carrier calls', () => {
     expect(types(call).at(-1)).toBe('call.completed');
   });
 
-  it('sends everything twice and still makes one call', async () => {
+  it('loses every seventh packet: each call is made once and ends once', async () => {
     const { number } = await numberFor();
-    await dial(number, { scenario: 'uac-duplicates' });
-    expect(await app.finishedCall(number)).toMatchObject({ status: 'completed', hangup_cause: 'normal_clearing' });
+    await dial(number, { scenario: 'uac-call', calls: 20, lossPercent: 15, pauseMs: 500 });
+    await expect.poll(() => app.live.count, { timeout: 10_000 }).toBe(0);
+    const { data } = await app.api<{ data: { to_number: string; status: string }[] }>('GET', '/v1/calls?limit=100');
+    expect(data.filter((call) => call.to_number === number).map((call) => call.status)).toEqual(
+      Array(20).fill('completed'),
+    );
   });
 
   it('cancels while it rings', async () => {

@@ -17,6 +17,8 @@ export interface SippRun {
   transport?: 'u1' | 't1' | 'tn';
   /** First local RTP port. */
   mediaPort?: number;
+  /** This share of sipp's packets is lost, in both directions, percent. */
+  lossPercent?: number;
   limitMs?: number;
   /** Replaces `__NAME__` in the scenario. */
   replace?: Record<string, string>;
@@ -60,6 +62,7 @@ async function sipp(run: SippRun): Promise<SippResult> {
         String(run.pauseMs ?? 1000),
       ],
       ...['-nostdin', '-trace_stat', '-stf', 'stat.csv', '-fd', '1', '-trace_err', '-error_file', 'errors.log'],
+      ...(run.lossPercent === undefined ? [] : ['-lost', String(run.lossPercent)]),
       ...['-timeout', `${Math.ceil(limitMs / 1000)}s`, '-timeout_error', '-mp', String(run.mediaPort ?? 46000)],
     ];
     const exitCode = await new Promise<number | null>((resolve, reject) => {
