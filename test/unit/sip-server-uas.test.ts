@@ -1,6 +1,6 @@
 import type { EventEmitter } from 'node:events';
 import type Srf from 'drachtio-srf';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type SipMessage, SipRequest, SipResponse } from '../../sip/server/message.js';
 import { SipPeer } from '../support/sip-peer.js';
 import { connect, openTestServer, SDP, type TestServer } from '../support/sip-server.js';
@@ -8,14 +8,21 @@ import { connect, openTestServer, SDP, type TestServer } from '../support/sip-se
 let t: TestServer;
 let peer: SipPeer;
 
-beforeEach(async () => {
+beforeAll(async () => {
   t = await openTestServer();
+});
+beforeEach(async () => {
   peer = await SipPeer.open(t.port);
+  t.srf = await connect(t.server);
 });
 afterEach(async () => {
+  t.srf.disconnect();
+  await peer.close();
+});
+afterAll(async () => {
+  t.srf = await connect(t.server);
   await t.idle();
   await t.close();
-  await peer.close();
 });
 
 const is200ToInvite = (m: SipMessage) => m instanceof SipResponse && m.status === 200 && m.cseq?.method === 'INVITE';
@@ -23,6 +30,11 @@ const is200ToInvite = (m: SipMessage) => m instanceof SipResponse && m.status ==
 /** The library's types do not know all events of its classes. */
 function on(emitter: object, event: string, listener: (...given: never[]) => void): void {
   (emitter as EventEmitter).on(event, listener as () => void);
+}
+
+/** Not by `modify`, which the library never settles again after a refusal. */
+function reinvite(dialog: Srf.Dialog): Promise<unknown> {
+  return (dialog as unknown as { request(o: object): Promise<unknown> }).request({ method: 'INVITE', body: SDP });
 }
 
 /** Why the dialog ended, when it does. */
@@ -60,6 +72,7 @@ async function hangUp(answer: SipResponse, cseq = 90): Promise<void> {
 describe('a call in', () => {
   it('is tried, answered with tag and Contact, acknowledged and ended', async () => {
     const { dialog, answer } = await establish();
+    const { retransmissionsSent } = await t.server.stats();
     expect(peer.received[0]?.startLine).toBe('SIP/2.0 100 Trying');
     expect(answer.toTag).not.toBe('');
     expect(answer.contact?.uri).toBe(`sip:127.0.0.1:${t.port}`);
@@ -67,7 +80,7 @@ describe('a call in', () => {
     const ended = endOf(dialog);
     await hangUp(answer);
     expect(await ended).toBe('normal release');
-    expect((await t.server.stats()).retransmissionsSent).toBe(0);
+    expect((await t.server.stats()).retransmissionsSent).toBe(retransmissionsSent);
   });
 
   it('has one name at the application: Call-ID and From tag', async () => {
@@ -139,11 +152,12 @@ describe('a call in', () => {
       req.on('cancel', () => undefined);
     });
     const invite = peer.request('INVITE', {}, SDP);
+    const { invitesReceived } = await t.server.stats();
     peer.send(invite);
     const ringing = await peer.response(180);
     peer.send(invite);
     await peer.wait(() => peer.count((m) => m instanceof SipResponse && m.status === 180) === 2);
-    expect((await t.server.stats()).invitesReceived).toBe(1);
+    expect((await t.server.stats()).invitesReceived).toBe(invitesReceived + 1);
     peer.send(
       peer.request('CANCEL', {
         ...inside(ringing, '1 CANCEL'),
@@ -245,14 +259,14 @@ describe('in a dialog', () => {
 
   it('says 491 when both sides re-INVITE at once (14.1)', async () => {
     const { dialog, answer } = await establish();
-    const modified = dialog.request({ method: 'INVITE', body: SDP });
+    const modified = reinvite(dialog);
     const ours = await peer.requestOf('INVITE');
     peer.send(peer.request('INVITE', inside(answer, '2 INVITE'), SDP));
     await peer.response(491, 'INVITE');
     peer.respond(ours, 491);
     expect(await modified).toMatchObject({ status: 491 });
     await peer.requestOf('ACK');
-    const again = dialog.request({ method: 'INVITE', body: SDP });
+    const again = reinvite(dialog);
     const second = (await peer.wait(
       (m) => m instanceof SipRequest && m.method === 'INVITE' && m.cseq?.number === ours.cseq!.number + 1,
     )) as SipRequest;
@@ -320,10 +334,9 @@ describe('in a dialog', () => {
   it('knows the dialog no more when its application is gone', async () => {
     const { answer } = await establish();
     t.srf.disconnect();
-    await t.idle();
+    t.srf = await connect(t.server);
     peer.send(peer.request('BYE', inside(answer, '2 BYE')));
     await peer.response(481, 'BYE');
-    t.srf = await connect(t.server);
   });
 });
 
