@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { someSdp } from '../support/bare-sip-peer.js';
 import { Baresip } from '../support/baresip.js';
 import { openTestGateway, phoneTrunk, within } from '../support/sip-gateway.js';
-import { someSdp } from '../support/sip-peer.js';
 
 // baresip 1.0 does not pass over a challenge whose algorithm it lacks: it gives up.
 const options = { digestAlgorithms: ['MD5'] as const };
