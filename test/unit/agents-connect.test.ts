@@ -5,24 +5,16 @@ import { AgentFailure, type AgentProtocol, type Conversation } from '../../media
 import { connectFailure } from '../../media/agents/connect-failure.js';
 import { raw } from '../../media/agents/raw.js';
 import { type AgentSocket, openAgentSocket } from '../../media/agents/socket.js';
-import {
-  agentTarget,
-  expectResources,
-  liveResources,
-  Remembered,
-  startBot,
-  tcpServer,
-  upgradeByHand,
-} from '../support/agent-rig.js';
+import { agentTarget, Remembered, startBot, tcpServer, upgradeByHand, watchResources } from '../support/agent-rig.js';
 
 const never = new AbortController().signal;
-let before: string[];
+let resources: ReturnType<typeof watchResources>;
 
 beforeEach(() => {
-  before = liveResources();
+  resources = watchResources();
 });
 
-afterEach(() => expectResources(before));
+afterEach(() => resources.expectNone());
 
 async function failureOf(socket: AgentSocket): Promise<AgentFailure> {
   const failure = await socket.ready.then(
