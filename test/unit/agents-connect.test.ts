@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -56,8 +57,10 @@ describe('servers that refuse', () => {
   test('nobody listens', async () => {
     const server = await tcpServer(() => {});
     await server.close();
-    const socket = open({ url: `ws://127.0.0.1:${server.port}/` });
+    const { signal } = new AbortController();
+    const socket = open({ url: `ws://127.0.0.1:${server.port}/` }, signal);
     expect(await failureOf(socket)).toMatchObject({ reason: 'refused', retryable: true });
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
 
   test.each<[string, Parameters<typeof tcpServer>[0], string]>([
@@ -169,6 +172,7 @@ describe('giving up', () => {
     const bot = await startBot();
     const socket = open({ url: bot.url }, controller.signal);
     await socket.ready;
+    expect(getEventListeners(controller.signal, 'abort')).toEqual([]);
     controller.abort();
     socket.start();
     await bot.until(() => bot.received.length === 1);

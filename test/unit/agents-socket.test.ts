@@ -304,6 +304,15 @@ describe('agents that misbehave', () => {
     await done();
   });
 
+  test('hanging up in the middle of a flood', async () => {
+    const { bot, far, socket } = await call({}, { windowMs: 60_000, messagesPerWindow: 1 });
+    for (let i = 0; i < 3; i++) far.send(Buffer.from([1, 2]));
+    await hooks.until(() => hooks.audioBytes.length > 1); // From here on the socket is paused.
+    await socket.close('caller hung up');
+    expect(await socket.ended).toEqual({ by: 'local', detail: 'caller hung up', closeCode: 1000 });
+    await bot.close();
+  });
+
   test('marks without end', async () => {
     const { socket, far, done } = await call({}, { pendingMarks: 3 });
     for (let i = 0; i < 5; i++) far.send(`{"event":"mark","name":"${i}"}`);
