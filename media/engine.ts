@@ -35,6 +35,12 @@ export interface MediaEngine {
   close(): Promise<void>;
 }
 
+/** Where the engine tells what an operator should know; a pino logger fits. */
+export interface EngineLog {
+  warn(fields: Record<string, unknown>, text: string): void;
+  error(fields: Record<string, unknown>, text: string): void;
+}
+
 export interface EngineLoad {
   sessions: number;
   threads: { sessions: number; eventLoopLagMs: number; alive: boolean }[];
@@ -130,7 +136,14 @@ export interface AgentLink {
 /** An error of the media side. */
 export class MediaError extends Error {
   constructor(
-    readonly code: 'incompatible_media' | 'no_ports' | 'engine_gone' | 'no_telephone_event' | 'bad_sdp',
+    readonly code:
+      | 'incompatible_media'
+      | 'no_ports'
+      | 'engine_gone'
+      | 'no_telephone_event'
+      | 'bad_digits'
+      | 'bad_sdp'
+      | 'closed',
     message: string,
   ) {
     super(message);

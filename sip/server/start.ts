@@ -1,3 +1,7 @@
+import { Worker } from 'node:worker_threads';
+import { builtModule } from '../../config/built.js';
+import type { FromParent } from './entry.js';
+
 /** The embedded SIP server as its parent sees it: a worker that speaks drachtio's control protocol on a loopback TCP port. */
 
 export interface SipServerOptions {
@@ -11,6 +15,8 @@ export interface SipServerOptions {
   timersMs?: { t1?: number; t2?: number; t4?: number };
   /** Product token of `User-Agent` and `Server`, when the application gave none. */
   product?: string;
+  /** An unexpected exception in the worker: it cost one message, and should be logged. */
+  onFailure?: (stack: string) => void;
 }
 
 export interface SipServerStats {
@@ -33,5 +39,73 @@ export interface SipServer {
   close(): Promise<void>;
 }
 
+/** What the worker says. */
+type FromWorker =
+  | { kind: 'ready'; control: SipServer['control']; addresses: SipServer['addresses'] }
+  | { kind: 'refused'; message: string; code?: string }
+  | { kind: 'stats'; id: number; stats: SipServerStats }
+  | { kind: 'failed'; message: string };
+
+const STATS_LIMIT_MS = 5000;
+const CLOSE_LIMIT_MS = 5000;
+
 /** Starts the worker. Rejects with one clear sentence when a port is taken or an address is not ours. */
-export declare function startSipServer(options: SipServerOptions): Promise<SipServer>;
+export function startSipServer(options: SipServerOptions): Promise<SipServer> {
+  const { onFailure, ...plain } = options;
+  const worker = new Worker(builtModule(import.meta.url, './entry.js'), { workerData: plain, name: 'sip-server' });
+  const waiting = new Map<number, (stats: SipServerStats) => void>();
+  let nextId = 0;
+  let closing: Promise<void> | null = null;
+  const exited = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
+  let reason: Error | null = null;
+  const died = new Promise<Error>((resolve) => {
+    worker.on('error', (error) => {
+      reason = error as Error;
+    });
+    worker.once(
+      'exit',
+      (code) => !closing && resolve(reason ?? new Error(`The SIP server thread ended with code ${code}`)),
+    );
+  });
+
+  const stats = (): Promise<SipServerStats> =>
+    new Promise((resolve, reject) => {
+      if (closing) return reject(new Error('The SIP server is closed'));
+      const id = nextId++;
+      const limit = setTimeout(() => {
+        waiting.delete(id);
+        reject(new Error('The SIP server thread does not answer'));
+      }, STATS_LIMIT_MS);
+      waiting.set(id, (value) => {
+        clearTimeout(limit);
+        waiting.delete(id);
+        resolve(value);
+      });
+      worker.postMessage({ kind: 'stats', id } satisfies FromParent);
+    });
+
+  const close = (): Promise<void> => {
+    closing ??= (async () => {
+      worker.postMessage({ kind: 'close' } satisfies FromParent);
+      const limit = setTimeout(() => void worker.terminate(), CLOSE_LIMIT_MS);
+      await exited;
+      clearTimeout(limit);
+    })();
+    return closing;
+  };
+
+  return new Promise((resolve, reject) => {
+    died.then(reject);
+    worker.on('message', (message: FromWorker) => {
+      if (message.kind === 'ready')
+        resolve({ control: message.control, addresses: message.addresses, died, stats, close });
+      else if (message.kind === 'stats') waiting.get(message.id)?.(message.stats);
+      else if (message.kind === 'failed') onFailure?.(message.message);
+      else {
+        closing ??= exited;
+        reject(Object.assign(new Error(message.message), { code: message.code ?? 'ELISTEN' }));
+        void worker.terminate();
+      }
+    });
+  });
+}

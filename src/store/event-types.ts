@@ -14,6 +14,7 @@ const phases = {
   'agent.reconnected': 'running',
   'agent.failed': 'running',
   'agent.failover': 'running',
+  'agent.warning': 'running',
   'media.started': 'running',
   'media.one_way': 'running',
   'media.timeout': 'running',

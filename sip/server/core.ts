@@ -1,0 +1,62 @@
+/** What the halves of the server share: user agent client, user agent server, and the parts both stand on. */
+import { randomUUID } from 'node:crypto';
+import type { ControlServer } from './control.js';
+import type { DialogTable } from './dialogs.js';
+import type { Header } from './message.js';
+import type { Identity, Network } from './network.js';
+import type { TransactionTable } from './transaction-table.js';
+import type { Clock, TimerValues } from './transactions/timers.js';
+import type { TransportName } from './transport/path.js';
+
+export interface Core {
+  clock: Clock;
+  timers: TimerValues;
+  transactions: TransactionTable;
+  dialogs: DialogTable;
+  network: Network;
+  control: ControlServer;
+  /** Product token of User-Agent and Server; null: none. */
+  product: string | null;
+  /** Aborts when the server closes. */
+  closing: AbortSignal;
+}
+
+/** Methods that reach an application; the rest of RFC 3261 is handled here. */
+export const ALLOW = 'INVITE, ACK, CANCEL, BYE, OPTIONS, PRACK, UPDATE, INFO, REFER, NOTIFY, MESSAGE, REGISTER';
+
+/** Option tags (RFC 3261 19.2) this server and the library on it can do. */
+export const OPTION_TAGS: ReadonlySet<string> = new Set(['100rel', 'timer', 'replaces', 'norefersub', 'path']);
+
+export function newTag(): string {
+  return randomUUID().replaceAll('-', '').slice(0, 20);
+}
+
+/** Our address in a URI, and the parameter that makes a peer use the same transport. */
+export function contactUri(identity: Identity, transport: TransportName): string {
+  return `sip:${hostport(identity)}${transport === 'tcp' ? ';transport=tcp' : ''}`;
+}
+
+export function hostport(identity: Identity): string {
+  return `${identity.host.includes(':') ? `[${identity.host}]` : identity.host}:${identity.port}`;
+}
+
+const LOCALHOST_HEADERS = new Set(['from', 'to', 'contact', 'p-asserted-identity']);
+const AT_LOCALHOST = /@localhost(?::\d+)?(?=[;>?\s,]|$)/gi;
+
+/** The application writes `@localhost` where it cannot know our address; the sending socket's address is put there. */
+export function withOurAddress(header: Header, identity: Identity, transport: TransportName): Header {
+  if (!LOCALHOST_HEADERS.has(header.name) || !header.value.toLowerCase().includes('@localhost')) return header;
+  const needsTransport = header.name === 'contact' && transport === 'tcp' && !/;transport=/i.test(header.value);
+  const ours = `@${hostport(identity)}${needsTransport ? ';transport=tcp' : ''}`;
+  return { ...header, value: header.value.replace(AT_LOCALHOST, ours) };
+}
+
+/** A body without Content-Type is SDP when it looks like it; null when nobody can know what it is. */
+export function contentType(headers: readonly Header[], body: Buffer): Header[] | null {
+  if (body.length === 0 || headers.some((header) => header.name === 'content-type')) return [];
+  return body.toString('latin1', 0, 3) === 'v=0' ? [{ name: 'content-type', value: 'application/sdp' }] : null;
+}
+
+export function isSdp(body: Buffer): boolean {
+  return body.length > 0 && body.toString('latin1', 0, 3) === 'v=0';
+}

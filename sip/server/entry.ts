@@ -1,0 +1,26 @@
+/** The worker: opens the server, answers its parent, closes when told. */
+import { parentPort, workerData } from 'node:worker_threads';
+import { openServer } from './server.js';
+import type { SipServerOptions } from './start.js';
+
+export type FromParent = { kind: 'stats'; id: number } | { kind: 'close' };
+
+const port = parentPort;
+if (port) {
+  // an unexpected exception costs one message, never the server; the parent logs it
+  const failed = (error: unknown) =>
+    port.postMessage({
+      kind: 'failed',
+      message: error instanceof Error ? (error.stack ?? error.message) : String(error),
+    });
+  openServer(workerData as SipServerOptions, failed).then(
+    (server) => {
+      port.on('message', (message: FromParent) => {
+        if (message.kind === 'stats') port.postMessage({ kind: 'stats', id: message.id, stats: server.stats() });
+        else server.close().then(() => port.close());
+      });
+      port.postMessage({ kind: 'ready', control: server.control, addresses: server.addresses });
+    },
+    (error: NodeJS.ErrnoException) => port.postMessage({ kind: 'refused', message: error.message, code: error.code }),
+  );
+}

@@ -1,0 +1,238 @@
+/**
+ * One SIP message (RFC 3261 7). Header text is held as latin1, one character per byte, so that what we pass on or send back has
+ * the very bytes that came in, UTF-8 or not; the body is bytes.
+ */
+import { type NameAddr, parseCSeq, parseNameAddr, parseVia, splitList, type Via } from './fields.js';
+
+/** RFC 3261 7.3.3 and the extensions that registered a compact form. */
+const COMPACT: Record<string, string> = {
+  a: 'accept-contact',
+  b: 'referred-by',
+  c: 'content-type',
+  d: 'request-disposition',
+  e: 'content-encoding',
+  f: 'from',
+  i: 'call-id',
+  j: 'reject-contact',
+  k: 'supported',
+  l: 'content-length',
+  m: 'contact',
+  o: 'event',
+  r: 'refer-to',
+  s: 'subject',
+  t: 'to',
+  u: 'allow-events',
+  v: 'via',
+  x: 'session-expires',
+  y: 'identity',
+};
+
+export interface Header {
+  /** In lower case, compact forms written out. */
+  name: string;
+  /** Unfolded and trimmed. */
+  value: string;
+  /** The name as it was spelled. */
+  written?: string;
+}
+
+abstract class Message {
+  private cache: Map<string, unknown> | null = null;
+
+  constructor(
+    readonly startLine: string,
+    readonly headers: readonly Header[],
+    readonly body: Buffer,
+    /** The bytes as they came, header section and body. */
+    readonly raw: Buffer,
+    /** What is wrong with the header section, when something is. */
+    readonly problem: string | null,
+  ) {}
+
+  /** The first header field of that lower-case name. */
+  get(name: string): string | undefined {
+    for (const header of this.headers) if (header.name === name) return header.value;
+    return undefined;
+  }
+
+  count(name: string): number {
+    let count = 0;
+    for (const header of this.headers) if (header.name === name) count++;
+    return count;
+  }
+
+  /** All values of a header field that may be a comma list. */
+  list(name: string): string[] {
+    return this.once(`list ${name}`, () => {
+      const values: string[] = [];
+      for (const header of this.headers)
+        if (header.name === name) for (const v of splitList(header.value)) values.push(v);
+      return values;
+    });
+  }
+
+  /** Whether a list of option tags or methods has this one, in any case. */
+  lists(name: string, item: string): boolean {
+    return this.list(name).some((value) => value.toLowerCase() === item.toLowerCase());
+  }
+
+  get callId(): string {
+    return this.get('call-id') ?? '';
+  }
+  get topVia(): Via | null {
+    return this.once('via', () => {
+      const value = this.list('via')[0];
+      return value === undefined ? null : parseVia(value);
+    });
+  }
+  get from(): NameAddr | null {
+    return this.address('from');
+  }
+  get to(): NameAddr | null {
+    return this.address('to');
+  }
+  get fromTag(): string {
+    return this.from?.parameters.get('tag') ?? '';
+  }
+  get toTag(): string {
+    return this.to?.parameters.get('tag') ?? '';
+  }
+  get cseq(): { number: number; method: string } | null {
+    return this.once('cseq', () => parseCSeq(this.get('cseq') ?? ''));
+  }
+  /** The first Contact that is an address; null for none and for `*`. */
+  get contact(): NameAddr | null {
+    return this.once('contact', () => {
+      const value = this.list('contact')[0];
+      return value === undefined || value === '*' ? null : parseNameAddr(value);
+    });
+  }
+
+  private address(name: 'from' | 'to'): NameAddr | null {
+    return this.once(name, () => {
+      const value = this.get(name);
+      return value === undefined ? null : parseNameAddr(value);
+    });
+  }
+
+  private once<T>(key: string, make: () => T): T {
+    this.cache ??= new Map();
+    if (!this.cache.has(key)) this.cache.set(key, make());
+    return this.cache.get(key) as T;
+  }
+}
+
+export class SipRequest extends Message {
+  readonly kind = 'request';
+  constructor(
+    readonly method: string,
+    readonly uri: string,
+    readonly version: string,
+    ...rest: ConstructorParameters<typeof Message>
+  ) {
+    super(...rest);
+  }
+}
+
+export class SipResponse extends Message {
+  readonly kind = 'response';
+  constructor(
+    readonly status: number,
+    readonly reason: string,
+    ...rest: ConstructorParameters<typeof Message>
+  ) {
+    super(...rest);
+  }
+}
+
+export type SipMessage = SipRequest | SipResponse;
+
+const REQUEST_LINE = /^([A-Za-z0-9\-.!%*_+`'~]+) (\S+) (SIP\/\d+\.\d+)$/i;
+const STATUS_LINE = /^SIP\/2\.0 ([1-6]\d\d)(?: ([^\r\n]*))?$/i;
+
+export interface ParseOptions {
+  /** Everything after the blank line is body, whatever Content-Length says (control protocol). */
+  bodyIsRest?: boolean;
+}
+
+/** Never throws. Null when the first line is neither a request line nor a status line. */
+export function parseMessage(bytes: Buffer, options: ParseOptions = {}): SipMessage | null {
+  let start = 0;
+  // RFC 3261 7.5: empty lines before the start line are ignored
+  while (start + 1 < bytes.length && bytes[start] === 13 && bytes[start + 1] === 10) start += 2;
+  const blank = bytes.indexOf('\r\n\r\n', start, 'latin1');
+  const headEnd = blank < 0 ? bytes.length : blank;
+  const head = bytes.toString('latin1', start, headEnd);
+  const lineEnd = head.indexOf('\r\n');
+  const startLine = lineEnd < 0 ? head : head.slice(0, lineEnd);
+  if (startLine.length > 16_384) return null;
+  const request = REQUEST_LINE.exec(startLine);
+  const status = request ? null : STATUS_LINE.exec(startLine);
+  if (!request && !status) return null;
+
+  const headers: Header[] = [];
+  let problem: string | null = blank < 0 ? 'The header section does not end' : null;
+  const invalid = readHeaders(head, lineEnd < 0 ? head.length : lineEnd + 2, headers);
+  problem ??= invalid;
+
+  let bodyStart = blank < 0 ? bytes.length : blank + 4;
+  let bodyEnd = bytes.length;
+  if (bodyStart > bodyEnd) bodyStart = bodyEnd;
+  if (!options.bodyIsRest) {
+    const length = contentLength(headers);
+    if (length === 'invalid') problem ??= 'Content-Length is not a number';
+    else if (length !== null && length > bodyEnd - bodyStart) problem ??= 'Content-Length is larger than the message';
+    else if (length !== null) bodyEnd = bodyStart + length;
+  }
+  const body = bytes.subarray(bodyStart, bodyEnd);
+  const raw = bytes.subarray(start, bodyEnd);
+  return request
+    ? new SipRequest(request[1]!, request[2]!, request[3]!.toUpperCase(), startLine, headers, body, raw, problem)
+    : new SipResponse(Number(status![1]), status![2] ?? '', startLine, headers, body, raw, problem);
+}
+
+/** Reads header fields from `i`; returns what is wrong with the first bad line, which is left out. */
+function readHeaders(head: string, start: number, headers: Header[]): string | null {
+  let problem: string | null = null;
+  let i = start;
+  while (i < head.length) {
+    let end = head.indexOf('\r\n', i);
+    if (end < 0) end = head.length;
+    let folded = false;
+    // RFC 3261 7.3.1: a line that begins with white space continues the one before
+    while (end < head.length && isBlank(head.charCodeAt(end + 2))) {
+      folded = true;
+      end = head.indexOf('\r\n', end + 2);
+      if (end < 0) end = head.length;
+    }
+    const colon = head.indexOf(':', i);
+    const written = colon < 0 || colon > end ? '' : head.slice(i, colon).trimEnd();
+    const name = written.toLowerCase();
+    if (name === '' || !/^[a-z0-9\-.!%*_+`'~]+$/.test(name)) problem ??= 'A header line is malformed';
+    else {
+      let value = head.slice(colon + 1, end);
+      if (folded) value = value.replace(/\r\n[ \t]+/g, ' ');
+      value = value.trim();
+      if (/[\r\n\0]/.test(value)) problem ??= 'A header field has a control character';
+      headers.push({ name: COMPACT[name] ?? name, value, written });
+    }
+    i = end + 2;
+  }
+  return problem;
+}
+
+function isBlank(c: number): boolean {
+  return c === 0x20 || c === 0x09;
+}
+
+/** Null when absent; two that differ are invalid. */
+export function contentLength(headers: readonly Header[]): number | null | 'invalid' {
+  let length: number | null = null;
+  for (const header of headers) {
+    if (header.name !== 'content-length') continue;
+    if (!/^\d{1,9}$/.test(header.value)) return 'invalid';
+    if (length !== null && length !== Number(header.value)) return 'invalid';
+    length = Number(header.value);
+  }
+  return length;
+}

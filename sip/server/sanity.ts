@@ -1,0 +1,81 @@
+/** What a request has to be before anything looks at it (RFC 3261 8.2.1–8.2.2, 16.3, 18.3). Cheap: scanners send many. */
+import { ALLOW, OPTION_TAGS } from './core.js';
+import { isToken } from './fields.js';
+import type { Header, SipRequest, SipResponse } from './message.js';
+import { parseUri, schemeOf } from './uri.js';
+
+export interface Rejection {
+  status: number;
+  reason?: string;
+  headers?: Header[];
+}
+
+const KNOWN_METHODS: ReadonlySet<string> = new Set([
+  ...['INVITE', 'ACK', 'CANCEL', 'BYE', 'OPTIONS', 'REGISTER', 'PRACK', 'UPDATE', 'INFO'],
+  ...['REFER', 'NOTIFY', 'SUBSCRIBE', 'PUBLISH', 'MESSAGE'],
+]);
+const ONCE = ['from', 'to', 'call-id', 'cseq', 'max-forwards'];
+/** RFC 3261 25.1 `word`, and no bar: the control protocol separates fields by it. */
+const CALL_ID = /^[A-Za-z0-9\-.!%*_+`'~()<>:\\"/[\]?{}]+(@[A-Za-z0-9\-.!%*_+`'~()<>:\\"/[\]?{}]+)?$/;
+
+/** Null when the request is sound; `silence` when it cannot even be answered. */
+export function examine(request: SipRequest, isOurBranch: (branch: string) => boolean): Rejection | 'silence' | null {
+  const rejection = find(request, isOurBranch);
+  if (!rejection) return null;
+  // 8.1.1 and 17.1.1.3: without Via nobody knows where to; ACK is never answered
+  return request.topVia === null || request.method === 'ACK' ? 'silence' : rejection;
+}
+
+function find(request: SipRequest, isOurBranch: (branch: string) => boolean): Rejection | null {
+  if (request.version !== 'SIP/2.0') return { status: 505 };
+  const malformed = request.problem ?? headerProblem(request);
+  if (malformed) return { status: 400, reason: malformed };
+  if (!KNOWN_METHODS.has(request.method)) return { status: 501, headers: [{ name: 'allow', value: ALLOW }] };
+  const scheme = schemeOf(request.uri);
+  if (scheme !== 'sip' && scheme !== 'sips' && scheme !== 'tel') return { status: 416 };
+  // an ACK finds its dialog by tags; refusing one for its Request-URI would only cost a call
+  if (scheme !== 'tel' && request.method !== 'ACK' && !parseUri(request.uri))
+    return { status: 400, reason: 'Request-URI is malformed' };
+  const hops = request.get('max-forwards');
+  if (hops !== undefined && Number(hops) === 0) return { status: 483 };
+  if (request.list('via').some((value) => isOurBranch(/;\s*branch=([^;\s]+)/i.exec(value)?.[1] ?? '')))
+    return { status: 482 };
+  if (request.method !== 'ACK' && request.method !== 'CANCEL') {
+    const unsupported = request.list('require').filter((tag) => !OPTION_TAGS.has(tag.toLowerCase()));
+    if (unsupported.length > 0)
+      return { status: 420, headers: [{ name: 'unsupported', value: unsupported.join(', ') }] };
+  }
+  return null;
+}
+
+function headerProblem(request: SipRequest): string | null {
+  if (!request.topVia) return 'Via is missing or malformed';
+  for (const name of ONCE) {
+    const count = request.count(name);
+    if (count > 1) return `More than one ${name} header`;
+    if (count === 0 && name !== 'max-forwards') return `No ${name} header`;
+  }
+  if (!request.from || !request.to) return 'From or To is malformed';
+  if (request.fromTag !== '' && !isToken(request.fromTag)) return 'The From tag is malformed';
+  if (request.toTag !== '' && !isToken(request.toTag)) return 'The To tag is malformed';
+  if (!CALL_ID.test(request.callId)) return 'Call-ID is malformed';
+  if (!request.cseq) return 'CSeq is malformed';
+  if (request.cseq.method !== request.method) return 'CSeq names another method';
+  const hops = request.get('max-forwards');
+  if (hops !== undefined && !/^\d{1,9}$/.test(hops)) return 'Max-Forwards is malformed';
+  return null;
+}
+
+/** Whether a response may be looked at: else it is dropped (8.1.3.3, 18.1.2). */
+export function isSound(response: SipResponse): boolean {
+  return (
+    response.problem === null &&
+    response.list('via').length === 1 &&
+    response.topVia !== null &&
+    response.cseq !== null &&
+    response.from !== null &&
+    response.to !== null &&
+    (response.toTag === '' || isToken(response.toTag)) &&
+    response.callId !== ''
+  );
+}

@@ -1,0 +1,136 @@
+/** The server put together: sockets, transactions, dialogs, and the control port, opened and closed as one. */
+import { randomBytes } from 'node:crypto';
+import { Answers } from './answers.js';
+import { ControlServer } from './control.js';
+import type { Core } from './core.js';
+import { DialogSender } from './dialog-sender.js';
+import { DialogTable } from './dialogs.js';
+import { LocalAddresses } from './local-address.js';
+import { parseMessage, SipRequest, SipResponse } from './message.js';
+import { Network } from './network.js';
+import { Registrations } from './registrations.js';
+import { isSound } from './sanity.js';
+import type { SipServerOptions, SipServerStats } from './start.js';
+import { TransactionTable } from './transaction-table.js';
+import { DEFAULT_TIMERS, giveUpMs, SystemClock } from './transactions/timers.js';
+import type { Source } from './transport/path.js';
+import { Uac } from './uac.js';
+import { Uas } from './uas.js';
+
+const CONTROL_HOST = '127.0.0.1';
+/** How long a TCP connection may take, in T1: a caller does not wait longer for the first packet either. */
+const CONNECT_LIMIT_T1 = 4;
+
+export interface RunningServer {
+  control: { host: string; port: number; secret: string };
+  addresses: Network['addresses'];
+  stats(): SipServerStats;
+  close(): Promise<void>;
+}
+
+export async function openServer(options: SipServerOptions, failed: (error: unknown) => void): Promise<RunningServer> {
+  const timers = { ...DEFAULT_TIMERS, ...options.timersMs };
+  const clock = new SystemClock(failed);
+  const transactions = new TransactionTable(clock, timers);
+  const dialogs = new DialogTable();
+  const registrations = new Registrations(clock);
+  const closing = new AbortController();
+  const local = new LocalAddresses(options.externalIp ?? null, options.localNets ?? []);
+  let messagesReceived = 0;
+  let malformed = 0;
+  let uas: Uas | null = null;
+  let uac: Uac | null = null;
+
+  const dispatch = (bytes: Buffer, source: Source): void => {
+    if (!uac || !uas || isKeepAlive(bytes)) return;
+    messagesReceived++;
+    const message = parseMessage(bytes);
+    if (message instanceof SipRequest) {
+      const identity = network.knownIdentity(source.back);
+      if (identity) {
+        uas.receive(message, source, identity);
+        return;
+      }
+      network
+        .identity(source.back)
+        .then((found) => uas?.receive(message, source, found))
+        .catch(failed);
+    } else if (message instanceof SipResponse && isSound(message)) uac.receive(message, source);
+    else malformed++;
+  };
+  const receive = (bytes: Buffer, source: Source): void => {
+    try {
+      dispatch(bytes, source);
+    } catch (error) {
+      failed(error);
+    }
+  };
+
+  const network = await Network.open(options.listen, local, CONNECT_LIMIT_T1 * timers.t1, receive, {
+    dialledMs: 2 * giveUpMs(timers),
+    inUse: (address, port) => registrations.uses(address, port) || dialogs.uses(address, port),
+  });
+  const secret = randomBytes(24).toString('hex');
+  let answers: Answers | null = null;
+  const control = await ControlServer.listen(CONTROL_HOST, secret, {
+    hostports: (localOnly) => network.hostports(localOnly),
+    sip: (app, frame) => {
+      try {
+        if (frame.message instanceof SipResponse) answers?.respond(app, frame, frame.message);
+        else uac?.request(app, frame);
+      } catch (error) {
+        failed(error);
+        app.refuse(frame.messageId, 'Server error: the request could not be handled');
+      }
+    },
+    gone: (app) => {
+      uac?.gone(app);
+      answers?.gone(app);
+    },
+  });
+  const core: Core = {
+    clock,
+    timers,
+    transactions,
+    dialogs,
+    network,
+    control,
+    product: options.product ?? null,
+    closing: closing.signal,
+  };
+  const sender = new DialogSender(core, registrations);
+  uac = new Uac(core, sender, registrations);
+  answers = new Answers(core, sender, registrations);
+  uas = new Uas(core, uac, answers);
+  const server = uas;
+
+  return {
+    control: { host: CONTROL_HOST, port: control.port, secret },
+    addresses: network.addresses,
+    stats: () => ({
+      invitesReceived: server.invitesReceived,
+      messagesReceived,
+      malformed: malformed + server.malformed,
+      retransmissionsSent: transactions.retransmissionsSent,
+      live: {
+        transactions: transactions.size,
+        dialogs: dialogs.size,
+        timers: clock.live,
+        tcpConnections: network.tcpConnections,
+      },
+    }),
+    close: async () => {
+      closing.abort();
+      await control.close();
+      for (const dialog of dialogs.where(() => true)) dialogs.remove(dialog);
+      transactions.clear();
+      registrations.clear();
+      await network.close();
+    },
+  };
+}
+
+/** CRLF, and the four zero bytes some phones send, keep address bindings alive and mean nothing. */
+function isKeepAlive(bytes: Buffer): boolean {
+  return bytes.length <= 4 && bytes.every((byte) => byte === 13 || byte === 10 || byte === 0);
+}

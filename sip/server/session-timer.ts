@@ -1,0 +1,107 @@
+/** Session timers (RFC 4028): who refreshes, when, and the end of a session nobody refreshes. */
+import { parseParameters } from './fields.js';
+import type { Header, SipRequest, SipResponse } from './message.js';
+import type { Clock, Timer } from './transactions/timers.js';
+
+export const MIN_SE_SEC = 90;
+/** A refresh that met 491 is tried again after this long, plus up to as much again (RFC 3261 14.1). */
+const GLARE_PAUSE_MS = 2100;
+
+export interface SessionInterval {
+  seconds: number;
+  refresher: 'uac' | 'uas' | null;
+}
+
+/** Null when absent or malformed. */
+export function sessionExpires(value: string | undefined): SessionInterval | null {
+  const match = /^(\d{1,9})\s*(;.*)?$/.exec(value ?? '');
+  if (!match) return null;
+  const refresher = parseParameters(match[2] ?? '')
+    .get('refresher')
+    ?.toLowerCase();
+  return { seconds: Number(match[1]), refresher: refresher === 'uac' || refresher === 'uas' ? refresher : null };
+}
+
+/** 422 for an interval below ours, when the far side can do something about it (RFC 4028 5). */
+export function tooSmall(request: SipRequest): boolean {
+  const offered = sessionExpires(request.get('session-expires'));
+  return offered !== null && offered.seconds < MIN_SE_SEC && request.lists('supported', 'timer');
+}
+
+/** What a 2xx to INVITE or UPDATE says of the session; the application's own word first, then the offer's (RFC 4028 9). */
+export function agree(
+  request: SipRequest,
+  answer: readonly Header[],
+): { interval: SessionInterval | null; headers: Header[] } {
+  const own = sessionExpires(answer.find((header) => header.name === 'session-expires')?.value);
+  const offered = sessionExpires(request.get('session-expires'));
+  const peerKnowsTimers = request.lists('supported', 'timer');
+  if (!own && !offered) return { interval: null, headers: [] };
+  const seconds = Math.max(own?.seconds ?? offered!.seconds, MIN_SE_SEC);
+  // a peer without timers cannot refresh; one that asked for nobody in particular refreshes itself
+  const refresher = peerKnowsTimers ? (offered?.refresher ?? own?.refresher ?? 'uac') : 'uas';
+  const headers: Header[] = [{ name: 'session-expires', value: `${seconds};refresher=${refresher}` }];
+  const required = answer.some((header) => header.name === 'require' && /\btimer\b/i.test(header.value));
+  if (peerKnowsTimers && !required) headers.push({ name: 'require', value: 'timer' });
+  return { interval: { seconds, refresher }, headers };
+}
+
+export interface SessionTimerUser {
+  /** Sends a refresh; `done` gets the final status, 0 when it could not be sent. */
+  refresh(headers: Header[], done: (status: number) => void): void;
+  /** The session is over: BYE. */
+  expired(text: string): void;
+}
+
+export class SessionTimer {
+  private timer: Timer | null = null;
+  private interval: SessionInterval | null = null;
+  private weRefresh = false;
+
+  constructor(
+    private readonly clock: Clock,
+    private readonly user: SessionTimerUser,
+  ) {}
+
+  /** A new agreement, in a 2xx we sent (`uas`) or received (`uac`); null: no timer any more. */
+  set(interval: SessionInterval | null, weAre: 'uac' | 'uas'): void {
+    this.stop();
+    this.interval = interval;
+    if (!interval) return;
+    this.weRefresh = (interval.refresher ?? 'uac') === weAre;
+    if (this.weRefresh) this.refreshAfter(interval.seconds * 500);
+    else {
+      // RFC 4028 10: a little before the end, so that the far side still knows the dialog
+      const earlierSec = Math.min(32, interval.seconds / 3);
+      this.timer = this.clock.after((interval.seconds - earlierSec) * 1000, () =>
+        this.user.expired('Session timer expired'),
+      );
+    }
+  }
+
+  /** A 2xx to a request of ours in the dialog. */
+  answered(response: SipResponse): void {
+    this.set(sessionExpires(response.get('session-expires')), 'uac');
+  }
+
+  stop(): void {
+    this.timer?.cancel();
+    this.timer = null;
+  }
+
+  private refreshAfter(delayMs: number): void {
+    this.timer = this.clock.after(delayMs, () => {
+      const { seconds } = this.interval!;
+      const headers = [
+        { name: 'session-expires', value: `${seconds};refresher=uac` },
+        { name: 'supported', value: 'timer' },
+        { name: 'min-se', value: String(MIN_SE_SEC) },
+      ];
+      this.user.refresh(headers, (status) => {
+        if (status >= 200 && status < 300) return;
+        if (status === 491 || status === 0) this.refreshAfter(GLARE_PAUSE_MS + Math.random() * GLARE_PAUSE_MS);
+        else this.user.expired('Session timer refresh failed');
+      });
+    });
+  }
+}

@@ -1,0 +1,80 @@
+/** Non-INVITE server transaction: RFC 3261 17.2.2. */
+import { type Clock, giveUpMs, type Timer, type TimerValues } from './timers.js';
+
+export type NonInviteServerState = 'trying' | 'proceeding' | 'completed' | 'terminated';
+
+export interface NonInviteServerUser {
+  /** `again`: the same bytes were sent before. */
+  transmit(bytes: Buffer, again?: boolean): void;
+  /** The application gave no final answer for as long as a client would wait (timer F of the far side). */
+  unanswered(): void;
+  ended(): void;
+}
+
+export class NonInviteServer {
+  state: NonInviteServerState = 'trying';
+  private last: Buffer | null = null;
+  private timer: Timer;
+
+  constructor(
+    private readonly clock: Clock,
+    private readonly values: TimerValues,
+    private readonly reliable: boolean,
+    private readonly user: NonInviteServerUser,
+  ) {
+    // twice the far side's patience: later than that an answer reaches nobody
+    this.timer = clock.after(2 * giveUpMs(values), () => {
+      this.user.unanswered();
+      if (this.state !== 'terminated') this.end();
+    });
+  }
+
+  get answered(): boolean {
+    return this.state === 'completed' || this.state === 'terminated';
+  }
+
+  /** The request came again: absorbed in Trying, answered again afterwards. */
+  repeated(): void {
+    if (this.last) this.user.transmit(this.last, true);
+  }
+
+  respond(status: number, bytes: Buffer): boolean {
+    const step = RESPOND[this.state];
+    if (!step) return false;
+    step.call(this, status, bytes);
+    return true;
+  }
+
+  terminate(): void {
+    if (this.state !== 'terminated') this.end();
+  }
+
+  answer(status: number, bytes: Buffer): void {
+    this.last = bytes;
+    if (status < 200) this.state = 'proceeding';
+    else this.complete();
+    this.user.transmit(bytes);
+    // timer J is zero where nothing is repeated
+    if (status >= 200 && this.reliable && this.state === 'completed') this.end();
+  }
+
+  private complete(): void {
+    this.timer.cancel();
+    this.state = 'completed';
+    if (!this.reliable) this.timer = this.clock.after(giveUpMs(this.values), () => this.end()); // timer J
+  }
+
+  private end(): void {
+    this.timer.cancel();
+    this.state = 'terminated';
+    this.last = null;
+    this.user.ended();
+  }
+}
+
+const RESPOND: Record<NonInviteServerState, typeof NonInviteServer.prototype.answer | null> = {
+  trying: NonInviteServer.prototype.answer,
+  proceeding: NonInviteServer.prototype.answer,
+  completed: null,
+  terminated: null,
+};

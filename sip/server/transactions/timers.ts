@@ -1,0 +1,101 @@
+/** RFC 3261 table 4 and RFC 6026: every interval a transaction waits, made from T1, T2 and T4; and the clock they run on. */
+
+export interface TimerValues {
+  t1: number;
+  t2: number;
+  t4: number;
+}
+
+export const DEFAULT_TIMERS: TimerValues = { t1: 500, t2: 4000, t4: 5000 };
+
+export interface Timer {
+  cancel(): void;
+}
+
+/** Time as the transactions see it; tests move it by hand. */
+export interface Clock {
+  now(): number;
+  after(delayMs: number, fire: () => void): Timer;
+}
+
+/** How long a transaction's overall waits last: timers B, F, H, J (unreliable), L and M. */
+export function giveUpMs(values: TimerValues): number {
+  return 64 * values.t1;
+}
+
+/** Timer D: how long repeats of a failure are still acknowledged; at least 32 s in real life (17.1.1.2). */
+export function timerD(values: TimerValues, reliable: boolean): number {
+  return reliable ? 0 : 64 * values.t1;
+}
+
+/** Timers I and K: how long repeats may still be under way. */
+export function quietMs(values: TimerValues, reliable: boolean): number {
+  return reliable ? 0 : values.t4;
+}
+
+/** Repeats `send` after t1, 2·t1, 4·t1 … (timers A, E, G), no slower than `capMs`. */
+export class Repeater {
+  private timer: Timer | null = null;
+  private delayMs: number;
+
+  constructor(
+    private readonly clock: Clock,
+    firstMs: number,
+    private readonly capMs: number,
+    private readonly send: () => void,
+  ) {
+    this.delayMs = firstMs;
+    this.arm();
+  }
+
+  /** From now on every `capMs`, as timer E in the proceeding state (17.1.2.2). */
+  slowDown(): void {
+    this.delayMs = this.capMs;
+  }
+
+  stop(): void {
+    this.timer?.cancel();
+    this.timer = null;
+  }
+
+  private arm(): void {
+    this.timer = this.clock.after(this.delayMs, () => {
+      this.delayMs = Math.min(this.delayMs * 2, this.capMs);
+      this.arm();
+      this.send();
+    });
+  }
+}
+
+/** The real clock. Counts what is running, and keeps an exception in a callback from ending the process. */
+export class SystemClock implements Clock {
+  live = 0;
+
+  constructor(private readonly failed: (error: unknown) => void) {}
+
+  now(): number {
+    return Date.now();
+  }
+
+  after(delayMs: number, fire: () => void): Timer {
+    this.live++;
+    let running = true;
+    const handle = setTimeout(() => {
+      running = false;
+      this.live--;
+      try {
+        fire();
+      } catch (error) {
+        this.failed(error);
+      }
+    }, delayMs);
+    return {
+      cancel: () => {
+        if (!running) return;
+        running = false;
+        this.live--;
+        clearTimeout(handle);
+      },
+    };
+  }
+}

@@ -1,0 +1,112 @@
+/** Writes SIP messages: header names in their usual spelling, bytes latin1 as `message.ts` reads them. */
+import type { Header, SipRequest } from './message.js';
+
+const SPELLING: Record<string, string> = {
+  'call-id': 'Call-ID',
+  cseq: 'CSeq',
+  'www-authenticate': 'WWW-Authenticate',
+  'mime-version': 'MIME-Version',
+  rack: 'RAck',
+  rseq: 'RSeq',
+  'min-se': 'Min-SE',
+  'sip-etag': 'SIP-ETag',
+  'sip-if-match': 'SIP-If-Match',
+  'content-id': 'Content-ID',
+};
+
+const spelled = new Map<string, string>();
+
+/** `p-asserted-identity` → `P-Asserted-Identity`. */
+export function spellHeader(name: string): string {
+  let spelling = spelled.get(name);
+  if (spelling === undefined) {
+    spelling = SPELLING[name] ?? name.replace(/(^|-)([a-z])/g, (_, dash: string, c: string) => dash + c.toUpperCase());
+    if (spelled.size < 500) spelled.set(name, spelling);
+  }
+  return spelling;
+}
+
+/** A message's bytes; Content-Length is ours. */
+export function writeMessage(startLine: string, headers: readonly Header[], body: Buffer): Buffer {
+  let text = `${startLine}\r\n`;
+  for (const { name, value, written } of headers) {
+    // private names go out as the application spelled them
+    text += `${name.startsWith('x-') && written ? written : spellHeader(name)}: ${value}\r\n`;
+  }
+  text += `Content-Length: ${body.length}\r\n\r\n`;
+  const head = Buffer.from(text, 'latin1');
+  return body.length === 0 ? head : Buffer.concat([head, body]);
+}
+
+/** The Via values a response to this request carries, the top one with where it really came from (RFC 3261 18.2.1, RFC 3581 4). */
+export function viaForResponse(request: SipRequest, source: { address: string; port: number }): string[] {
+  const values = request.list('via').slice();
+  const via = request.topVia;
+  const top = values[0];
+  if (top === undefined || !via) return values;
+  let changed = top;
+  const wantsPort = via.parameters.has('rport');
+  if (wantsPort) changed = changed.replace(/;\s*rport\s*(=[^;]*)?(?=;|$)/i, `;rport=${source.port}`);
+  const sentByHost = via.host.startsWith('[') ? via.host.slice(1, -1) : via.host;
+  if (wantsPort || sentByHost !== source.address) {
+    changed = `${changed.replace(/;\s*received\s*=[^;]*/i, '')};received=${source.address}`;
+  }
+  values[0] = changed;
+  return values;
+}
+
+/** Reason phrases of RFC 3261 21 and extensions, for the answers the server makes itself. */
+const REASONS: Record<number, string> = {
+  100: 'Trying',
+  200: 'OK',
+  400: 'Bad Request',
+  405: 'Method Not Allowed',
+  408: 'Request Timeout',
+  413: 'Request Entity Too Large',
+  416: 'Unsupported URI Scheme',
+  420: 'Bad Extension',
+  422: 'Session Interval Too Small',
+  480: 'Temporarily Unavailable',
+  481: 'Call/Transaction Does Not Exist',
+  482: 'Loop Detected',
+  483: 'Too Many Hops',
+  487: 'Request Terminated',
+  491: 'Request Pending',
+  500: 'Server Internal Error',
+  501: 'Not Implemented',
+  503: 'Service Unavailable',
+  504: 'Server Time-out',
+  505: 'Version Not Supported',
+};
+
+export function reasonPhrase(status: number): string {
+  return REASONS[status] ?? 'Unknown';
+}
+
+/** A response made from its request (RFC 3261 8.2.6): Via, From, To, Call-ID, CSeq; then `extra`. */
+export function writeResponse(
+  request: SipRequest,
+  answer: {
+    status: number;
+    reason: string;
+    source: { address: string; port: number };
+    toTag: string;
+    extra: Header[];
+    body: Buffer;
+  },
+): Buffer {
+  const headers: Header[] = viaForResponse(request, answer.source).map((value) => ({ name: 'via', value }));
+  const copy = (name: string, value: string | undefined) => value !== undefined && headers.push({ name, value });
+  const to = request.get('to');
+  // 100 carries no tag (8.2.6.2); a request that has one keeps it
+  const tagged =
+    answer.toTag === '' || request.toTag !== '' || answer.status === 100 ? to : to && `${to};tag=${answer.toTag}`;
+  copy('from', request.get('from'));
+  copy('to', tagged);
+  copy('call-id', request.get('call-id'));
+  copy('cseq', request.get('cseq'));
+  const timestamp = answer.status === 100 ? request.get('timestamp') : undefined;
+  if (timestamp !== undefined) headers.push({ name: 'timestamp', value: timestamp });
+  headers.push(...answer.extra);
+  return writeMessage(`SIP/2.0 ${answer.status} ${answer.reason}`, headers, answer.body);
+}
