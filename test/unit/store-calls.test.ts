@@ -2,7 +2,8 @@ import { fork } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { Database } from '../../src/store/database.js';
 import { loadDriver } from '../../src/store/driver.js';
 import { StoreError } from '../../src/store/errors.js';
 import { Store } from '../../src/store/store.js';
@@ -23,6 +24,7 @@ beforeEach(() => {
 });
 
 afterEach(() => {
+  vi.restoreAllMocks();
   store.close();
   expect(clock.pending).toBe(0);
   rmSync(dir, { recursive: true });
@@ -204,6 +206,32 @@ describe('a locked database', () => {
       [3, 'call.completed'],
       [4, 'call.cost_settled'],
     ]);
+  });
+
+  it('numbers late events on from what still waits, when the lock comes back half way', () => {
+    const id = begin();
+    lock();
+    expect(store.calls.finish(id, end)).toBe(true);
+    for (let i = 0; i < 250; i += 1) store.calls.event(id, 'webhook.delivered');
+    unlock();
+    // The first 200 get through, then another process is faster.
+    const transaction = vi.spyOn(Database.prototype, 'transaction');
+    transaction.mockImplementation(function (this: Database, ...args) {
+      transaction.mockRestore();
+      try {
+        return this.transaction(...args);
+      } finally {
+        vi.spyOn(Database.prototype, 'transaction').mockImplementation(() => {
+          throw new StoreError('unavailable', 'locked');
+        });
+      }
+    });
+    clock.advance(250);
+    expect(store.calls.unwritten).toBe(51);
+    expect(store.calls.event(id, 'webhook.delivered')).toBe(253);
+    vi.restoreAllMocks();
+    clock.advance(250);
+    expect(detail(id)?.events.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 253 }, (_, i) => i + 1));
   });
 
   it('waits for the lock when it closes: there is no later', async () => {
