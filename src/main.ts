@@ -118,6 +118,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       trunks,
       log,
       localNets: [...settings.localNets],
+      digestAlgorithms: settings.digestAlgorithms,
       ...(settings.externalIp === null ? {} : { externalIp: settings.externalIp }),
     });
     opened.push(() => sip.stop(0));

@@ -114,11 +114,19 @@ describe('jitter', () => {
 
   it('leaves telephone events and jumps of the timestamp out', () => {
     const stats = new ReceiverStats();
-    run(0, 10).forEach((i) => stats.arrived(packet(i * 160, i), i * 20, true));
-    run(10, 10).forEach((i) => stats.arrived(packet(1600, i), i * 20, false));
-    run(20, 10).forEach((i) => stats.arrived(packet(i * 160, i), i * 20, true));
+    run(0, 10).forEach((i) => {
+      stats.arrived(packet(i * 160, i), i * 20, true);
+    });
+    run(10, 10).forEach((i) => {
+      stats.arrived(packet(1600, i), i * 20, false);
+    });
+    run(20, 10).forEach((i) => {
+      stats.arrived(packet(i * 160, i), i * 20, true);
+    });
     expect(stats.jitterMs).toBe(0);
-    run(30, 10).forEach((i) => stats.arrived(packet(i * 160 + 5_000_000, i), i * 20, true));
+    run(30, 10).forEach((i) => {
+      stats.arrived(packet(i * 160 + 5_000_000, i), i * 20, true);
+    });
     expect(stats.jitterMs).toBe(0);
   });
 });
