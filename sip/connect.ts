@@ -204,7 +204,9 @@ class Gateway implements SipGateway {
 
   async #tellOrphans(): Promise<void> {
     for (let batch = this.#orphans.splice(0, orphansAtOnce); batch.length > 0; ) {
-      await Promise.allSettled(batch.map((orphan) => this.endOrphan(orphan, 'signalling_lost')));
+      const told = await Promise.allSettled(batch.map((orphan) => this.endOrphan(orphan, 'signalling_lost')));
+      const failed = told.filter((result) => result.status === 'rejected').length;
+      if (failed > 0) this.options.log.warn({ failed, of: batch.length }, 'far ends of lost calls were not told');
       batch = this.connected ? this.#orphans.splice(0, orphansAtOnce) : [];
     }
   }

@@ -45,6 +45,7 @@ export class DialogLeg implements CallLeg {
   #localCseq: number;
   #isGone = false;
 
+  /** To be called in the very callback that brings the dialog: a BYE in the same chunk is handled right after it. */
   constructor(
     private readonly dialog: StackDialog,
     private readonly context: LegContext,
@@ -73,8 +74,6 @@ export class DialogLeg implements CallLeg {
     this.#referrals = new Referrals(ask, () => this.dialog.remote.uri, localUri(dialog));
     this.#listen();
     if (dialog.type === 'uac') this.#confirm(undefined);
-    // A BYE in the same chunk as the echo of our 200 has been handled before anybody could listen.
-    if (!dialog.connected) this.#finish({ cause: 'normal_clearing', by: 'remote' });
   }
 
   /** The key of the dialog in both stacks: `Call-ID;from-tag=…`. */

@@ -12,10 +12,10 @@ import { startApi } from './api/server.js';
 import { startBanner } from './banner.js';
 import { type InboundCalls, takeInboundCall } from './call/inbound.js';
 import { LiveCallTable } from './call/live-calls.js';
+import { RejectedInvites } from './call/rejected-invites.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
-import { RejectedInvites } from './rejected-invites.js';
 import { bootstrap, type FirstStart } from './store/bootstrap.js';
 import { Store } from './store/store.js';
 

@@ -1,4 +1,8 @@
-/** Finds a half-open socket: pings while nothing is heard, and calls `lost` when nothing was heard for too long. */
+/**
+ * Pings, and learns two things from the answers. An agent that was not heard for too long, in any way, is `lost`: a half-open socket. An
+ * agent whose pong is overdue has not read what was sent before the ping: the network's own buffers take minutes of G.711 before our side
+ * of the socket would notice.
+ */
 export class Heartbeat {
   readonly #ping: () => void;
   readonly #lost: () => void;
@@ -6,6 +10,8 @@ export class Heartbeat {
   readonly #limitMs: number;
   #timer: NodeJS.Timeout | undefined;
   #heardAt = 0;
+  #pingedAt: number | undefined;
+  #answers = false;
 
   /** `limitMs`: silence after which the far side counts as gone; a multiple of `intervalMs`. */
   constructor(o: { ping: () => void; lost: () => void; intervalMs: number; limitMs: number }) {
@@ -17,12 +23,24 @@ export class Heartbeat {
 
   start(): void {
     this.#heardAt = performance.now();
+    this.#sendPing();
     this.#arm(this.#intervalMs);
   }
 
-  /** Anything arrived: a message or a pong. */
+  /** A message arrived. */
   heard(): void {
     this.#heardAt = performance.now();
+  }
+
+  pong(): void {
+    this.heard();
+    this.#answers = true;
+    this.#pingedAt = undefined;
+  }
+
+  /** How long the agent has left a ping unanswered; 0 for one that never answers pings, of which nothing is known. */
+  unansweredMs(): number {
+    return this.#answers && this.#pingedAt !== undefined ? performance.now() - this.#pingedAt : 0;
   }
 
   stop(): void {
@@ -43,6 +61,11 @@ export class Heartbeat {
       return;
     }
     this.#arm(Math.min(this.#intervalMs, this.#limitMs - silentMs));
+    this.#sendPing();
+  }
+
+  #sendPing(): void {
+    this.#pingedAt ??= performance.now();
     this.#ping();
   }
 }

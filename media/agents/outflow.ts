@@ -6,8 +6,10 @@ import { WebSocket } from 'ws';
 import type { AudioFormat, Outgoing } from './agent.js';
 
 export interface OutflowLimits {
-  /** Caller audio waiting for a slow agent. */
+  /** Caller audio that may wait on our side of the socket. */
   sendQueueMs: number;
+  /** How long the agent may leave a ping unanswered, and with it the audio sent before, until further audio is dropped. */
+  unreadLimitMs: number;
   /** Everything waiting for a slow agent; beyond it the agent counts as gone. */
   sendQueueBytes: number;
 }
@@ -33,8 +35,8 @@ export class Outflow {
   }
 
   /** Asked before a frame is put into words, so that a dropped frame leaves no gap in the agent's numbering. */
-  takesFrame(): boolean {
-    if (this.#ws.bufferedAmount <= this.#queueBytes) return true;
+  takesFrame(unansweredMs: number): boolean {
+    if (this.#ws.bufferedAmount <= this.#queueBytes && unansweredMs <= this.#limits.unreadLimitMs) return true;
     this.framesDropped += 1;
     return false;
   }

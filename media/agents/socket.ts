@@ -66,10 +66,11 @@ export interface AgentSocketLimits extends InflowLimits, OutflowLimits {
 const LIMITS: AgentSocketLimits = {
   maxMessageBytes: 1024 * 1024,
   closeLimitMs: 1000,
-  pingIntervalMs: 5000,
+  pingIntervalMs: 2000,
   silenceLimitMs: 15_000,
   pendingMarks: 1000,
   sendQueueMs: 500,
+  unreadLimitMs: 1500,
   sendQueueBytes: 1024 * 1024,
   windowMs: 100,
   messagesPerWindow: 500,
@@ -196,7 +197,7 @@ class AgentConnection implements AgentSocket {
       hooks.guard(() => this.#fail(refusedUpgrade(response.statusCode ?? 0)));
     });
     ws.on('error', (error) => hooks.guard(() => this.#broke(error)));
-    ws.on('pong', () => this.#heartbeat.heard());
+    ws.on('pong', () => this.#heartbeat.pong());
     ws.on('message', (data, isBinary) => {
       this.#message = data as Buffer; // ws gives a Buffer as long as nobody sets binaryType.
       this.#messageIsBinary = isBinary;
@@ -223,7 +224,8 @@ class AgentConnection implements AgentSocket {
   }
 
   audio(bytes: Uint8Array, atMs: number): void {
-    if (this.#phase !== 'started' || bytes.length === 0 || !this.#outflow.takesFrame()) return;
+    if (this.#phase !== 'started' || bytes.length === 0) return;
+    if (!this.#outflow.takesFrame(this.#heartbeat.unansweredMs())) return;
     const { format } = this.#conversation;
     const heard = this.#held ? this.#outflow.silence(bytes.length, format) : bytes;
     this.#outflow.frame(this.#conversation.audio(heard, atMs), bytes.length, format);

@@ -94,8 +94,13 @@ export class Answers {
     });
     const send = () => this.send(transaction, request, message, dialog, bytes, extra);
     if (reliable !== null && dialog?.reliable) {
-      const transmit = (again: boolean) =>
-        again ? transaction.machine.repeated() : transaction.machine.respond(message.status, bytes);
+      const transmit = (again: boolean) => {
+        if (!again) transaction.machine.respond(message.status, bytes);
+        else {
+          this.core.transactions.retransmissionsSent++;
+          transaction.reply.send(bytes);
+        }
+      };
       dialog.reliable.send({
         rseq: reliable,
         cseq: request.cseq!.number,
@@ -224,12 +229,13 @@ export class Answers {
     message: SipResponse,
     extra: Header[],
   ): void {
+    if (dialog.state === 'ended') return;
     dialog.state = 'confirmed';
     dialog.contact = extra.find((header) => header.name === 'contact')?.value ?? dialog.contact;
     if (isSdp(message.body)) dialog.localSdp = message.body;
     const { reply } = transaction;
     const { transactions } = this.core;
-    dialog.awaitingAck?.stop();
+    dialog.awaitingAck?.settle();
     dialog.awaitingAck = new AwaitedAck(
       this.core.clock,
       this.core.timers,
@@ -239,10 +245,7 @@ export class Answers {
         transactions.retransmissionsSent++;
         reply.send(bytes);
       },
-      () => {
-        dialog.awaitingAck = null;
-        this.sender.bye(dialog, 'ACK timeout');
-      },
+      () => this.sender.bye(dialog, 'ACK timeout'),
     );
   }
 

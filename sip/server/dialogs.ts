@@ -94,7 +94,7 @@ export class Dialog {
 
   end(): void {
     this.state = 'ended';
-    this.awaitingAck?.stop();
+    this.awaitingAck?.settle();
     this.awaitingAck = null;
     this.reliable?.stop();
     this.reliable = null;
@@ -128,19 +128,16 @@ export class AwaitedAck {
     });
   }
 
-  /** A BYE of ours waits for the ACK (15): done when it came. */
+  /** A BYE of ours waits for the ACK (15): done when it came, or will not come any more. */
   afterwardsDo(act: () => void): void {
     this.afterwards.push(act);
   }
 
-  acknowledged(): void {
-    this.stop();
-    for (const act of this.afterwards.splice(0)) act();
-  }
-
-  stop(): void {
+  /** The ACK came, or the dialog ends without it. */
+  settle(): void {
     this.repeater.stop();
     this.timer.cancel();
+    for (const act of this.afterwards.splice(0)) act();
   }
 }
 

@@ -57,7 +57,8 @@ export class Reliable {
 
   /** Whether this PRACK acknowledges what waits. */
   acknowledge(prack: SipRequest): boolean {
-    const match = /^(\d{1,10})\s+(\d{1,10})\s+INVITE$/i.exec(prack.get('rack') ?? '');
+    // what stands behind the method is no reason to refuse
+    const match = /^(\d{1,10})\s+(\d{1,10})\s+INVITE\b/i.exec(prack.get('rack') ?? '');
     const first = this.queue[0];
     if (!match || !first || Number(match[1]) !== first.rseq || Number(match[2]) !== first.cseq) return false;
     this.quiet();

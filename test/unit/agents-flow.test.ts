@@ -26,6 +26,7 @@ describe('heartbeat', () => {
     beat.heard();
     vi.advanceTimersByTime(60_000);
     expect(seen).toEqual([
+      [0, 'ping'],
       [5000, 'ping'],
       [10_000, 'ping'],
       [15_000, 'ping'],
@@ -40,8 +41,24 @@ describe('heartbeat', () => {
       vi.advanceTimersByTime(5000);
       beat.heard();
     }
-    expect(seen).toHaveLength(100);
+    expect(seen).toHaveLength(101);
     expect(seen.every(([, what]) => what === 'ping')).toBe(true);
+    beat.stop();
+  });
+
+  test('tells how long a ping is unanswered, by agents that answer pings at all', () => {
+    const { beat } = heartbeat();
+    beat.start();
+    vi.advanceTimersByTime(6000);
+    beat.heard();
+    expect(beat.unansweredMs()).toBe(0);
+    beat.pong();
+    vi.advanceTimersByTime(4000);
+    expect(beat.unansweredMs()).toBe(0);
+    vi.advanceTimersByTime(6000); // Pings at 10,000 and 15,000: the older one counts.
+    expect(beat.unansweredMs()).toBe(6000);
+    beat.pong();
+    expect(beat.unansweredMs()).toBe(0);
     beat.stop();
   });
 
@@ -51,7 +68,7 @@ describe('heartbeat', () => {
     const realNow = performance.now.bind(performance);
     const held = vi.spyOn(performance, 'now').mockImplementation(() => realNow() + 20_000);
     vi.advanceTimersByTime(5000);
-    expect(seen.map(([, what]) => what)).toEqual(['ping']);
+    expect(seen.map(([, what]) => what)).toEqual(['ping', 'ping']);
     held.mockRestore();
     beat.stop();
   });

@@ -337,6 +337,26 @@ describe('agents that misbehave', () => {
     await bot.close();
   });
 
+  test('audio does not pile up in the network either, before an agent that talks and does not read', async () => {
+    const { far, socket, done } = await call({}, { pingIntervalMs: 10, unreadLimitMs: 30 });
+    const sendUntil = async (condition: () => boolean) => {
+      for (let i = 0; i < 2000 && !condition(); i++) {
+        socket.audio(FRAME, i * 20);
+        await new Promise((resolve) => setTimeout(resolve, 1));
+      }
+    };
+    await new Promise((resolve) => far.once('ping', resolve));
+    far.pause();
+    far.send(Buffer.from([1, 2]));
+    await sendUntil(() => socket.counters().framesDropped > 0);
+    const { framesSent, framesDropped } = socket.counters();
+    expect(framesDropped).toBe(1);
+    far.resume();
+    await sendUntil(() => socket.counters().framesSent > framesSent);
+    expect(socket.counters().framesSent).toBe(framesSent + 1);
+    await done();
+  });
+
   test('an agent that asks and never reads the answers is dropped', async () => {
     const { bot, far, socket } = await call({}, { sendQueueBytes: 10_000 });
     far.pause();

@@ -1,2 +1,0 @@
-import { defineConfig } from 'vitest/config';
-export default defineConfig({ test: { include: ['test/**/*.test.ts'], pool: 'forks', maxWorkers: 2, testTimeout: 20000, hookTimeout: 30000 } });
