@@ -144,7 +144,7 @@ export class Uas {
     if (source.transport === 'tcp') dialog.path = source.back;
     else if (dialog.nat) dialog.nat = { address: source.address, port: source.port };
     if (method === 'INVITE') {
-      dialog.invite = 'theirs';
+      this.answers.opened(dialog, transaction);
       this.trying(transaction, request, source);
     }
     if (method === 'BYE') this.hangUp(dialog);

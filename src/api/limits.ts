@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Organization } from '../store/organizations.js';
 import type { Tier } from '../store/tables.js';
 import { ApiError } from './errors.js';
+import { WindowCounter } from './window-counter.js';
 
 /** Requests per second and per day. An organization's own limits go before its tier's. */
 const tierLimits: Record<Tier, { perSecond: number; perDay: number }> = {
@@ -14,8 +15,6 @@ const tierLimits: Record<Tier, { perSecond: number; perDay: number }> = {
 const unidentifiedPerSecond = 20;
 const secondMs = 1_000;
 const dayMs = 86_400_000;
-/** Organizations, and addresses, that are counted at the same time; the least recently seen is forgotten. */
-const countedAtOnce = 50_000;
 
 export interface Limits {
   /** Counts a request of an identified caller and sets the headers. Throws 429. */
@@ -32,7 +31,7 @@ interface Count {
 }
 
 export async function createLimits(app: FastifyInstance): Promise<Limits> {
-  await app.register(rateLimit, { global: false, cache: countedAtOnce });
+  await app.register(rateLimit, { global: false, store: WindowCounter });
   const organizations = new WeakMap<FastifyRequest, Organization>();
   const organizationOf = (request: FastifyRequest) => organizations.get(request) as Organization;
   // Two checkers and not two handlers: the plugin's handlers run once per request, whatever their number.

@@ -82,7 +82,7 @@ Send an API key as \`Authorization: Bearer trunkline_live_…\` or as \`x-api-ke
 Bodies are JSON in snake_case; fields and parameters that are not known are refused, so that a typo is not lost. Times are RFC 3339 in UTC with milliseconds, ids are UUIDs, money is cents. Every answer carries \`X-Request-Id\`.
 
 ## Limits
-Requests are limited per organization, by second and by day: free 10 and 1,000, pro 50 and 50,000, business 200 and 500,000, enterprise as agreed (1,000 and 10,000,000 unless set). \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\` and \`X-RateLimit-Reset\` (Unix seconds) speak of the second, and of the day when the day refuses.
+Requests are limited per organization, by second and by day: free 10 and 1,000, pro 50 and 50,000, business 200 and 500,000, enterprise as agreed (1,000 and 10,000,000 unless set). \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\` and \`X-RateLimit-Reset\` (Unix seconds) speak of the second, and of the day (UTC) when the day refuses.
 
 ## Errors
 Every error has the body \`{error, code, details?}\`.

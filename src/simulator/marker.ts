@@ -6,6 +6,7 @@
 export const sampleRateHz = 8000;
 export const markerMs = 60;
 const amplitude = 12_000;
+const softSamples = 40;
 const [lowHz, highHz] = [500, 3000];
 /** A correlation of 1 is the marker itself; another sound stays below 0.4. */
 const leastLikeness = 0.55;
@@ -47,14 +48,15 @@ function energy(samples: Int16Array, from: number, length: number): number {
   return sum;
 }
 
-/** Linear sweep under a Hann window. */
+/** Linear sweep, flat but for soft ends: a lost packet costs it no more than its share. */
 function chirp(fromHz: number, toHz: number): Int16Array {
   const samples = new Int16Array((markerMs / 1000) * sampleRateHz);
   const seconds = markerMs / 1000;
   for (let i = 0; i < samples.length; i++) {
     const t = i / sampleRateHz;
     const phase = 2 * Math.PI * (fromHz * t + ((toHz - fromHz) * t * t) / (2 * seconds));
-    const window = 0.5 - 0.5 * Math.cos((2 * Math.PI * i) / (samples.length - 1));
+    const fromEnd = Math.min(i, samples.length - 1 - i) / softSamples;
+    const window = fromEnd < 1 ? 0.5 - 0.5 * Math.cos(Math.PI * fromEnd) : 1;
     samples[i] = Math.round(amplitude * window * Math.sin(phase));
   }
   return samples;

@@ -4,8 +4,8 @@ import { describe, expect, it, vi } from 'vitest';
 import { openSipGateway } from '../../sip/connect.js';
 import { startSipServer } from '../../sip/server/start.js';
 import { TrunkTable } from '../../sip/trunk.js';
+import { SipPeer, someSdp } from '../support/bare-sip-peer.js';
 import { freePort, loopbackTrunk, openTestGateway, within } from '../support/sip-gateway.js';
-import { SipPeer, someSdp } from '../support/sip-peer.js';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 

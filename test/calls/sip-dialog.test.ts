@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { CallLeg } from '../../sip/leg.js';
+import { type OutgoingInvite, type PeerMessage, SipPeer, someSdp } from '../support/bare-sip-peer.js';
 import { openTestGateway, type TestGateway, within } from '../support/sip-gateway.js';
-import { type OutgoingInvite, type PeerMessage, SipPeer, someSdp } from '../support/sip-peer.js';
 
 const never = new AbortController().signal;
 const held = someSdp.replace('sendrecv', 'sendonly');

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { SipError } from '../../sip/leg.js';
+import { SipPeer, someSdp } from '../support/bare-sip-peer.js';
 import { openTestGateway, type TestGateway, within } from '../support/sip-gateway.js';
-import { SipPeer, someSdp } from '../support/sip-peer.js';
 
 describe('an incoming call', () => {
   let us: TestGateway;

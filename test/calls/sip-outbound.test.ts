@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { answerChallenge } from '../../sip/digest.js';
 import type { CallLeg, SipError } from '../../sip/leg.js';
+import { SipPeer, someSdp } from '../support/bare-sip-peer.js';
 import { openTestGateway, type TestGateway, within } from '../support/sip-gateway.js';
-import { SipPeer, someSdp } from '../support/sip-peer.js';
 
 describe('dialling', () => {
   let us: TestGateway;

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { answerChallenge } from '../../sip/digest.js';
+import { type PeerMessage, SipPeer, someSdp } from '../support/bare-sip-peer.js';
 import { openTestGateway, phoneTrunk, type TestGateway, within } from '../support/sip-gateway.js';
-import { type PeerMessage, SipPeer, someSdp } from '../support/sip-peer.js';
 
 const user = { username: 'desk1', password: 'secret' };
 

@@ -23,7 +23,7 @@ export function agentTarget(change: Partial<AgentTarget> = {}): AgentTarget {
     url: 'ws://127.0.0.1:1/',
     config: {},
     call: CALL,
-    connectTimeoutMs: 2000,
+    connectTimeoutMs: 5000,
     firstAudioTimeoutMs: 0,
     allowPrivateAddress: true,
     ...change,
@@ -116,25 +116,40 @@ export async function tcpServer(onSocket: (socket: Socket) => void): Promise<Tcp
   };
 }
 
-/** Sockets and timers that keep this process alive. */
-export function liveResources(): string[] {
-  return process.getActiveResourcesInfo().filter((each) => /TCP|TLS|Timeout/.test(each));
+/**
+ * Watches the sockets of this process and the timers that are set from now on. `expectNone` gives the far ends a moment to go away too, but
+ * less than any timer under test takes to run out.
+ */
+export function watchResources(): { timers: ReadonlySet<NodeJS.Timeout>; expectNone(): Promise<void> } {
+  const socketsBefore = openSockets();
+  const timers = new Set<NodeJS.Timeout>();
+  const { setTimeout: set, clearTimeout: clear } = globalThis;
+  const watchedSet = <T extends unknown[]>(fn: (...values: T) => void, ms?: number, ...values: T) => {
+    const timer = set(() => {
+      timers.delete(timer);
+      fn(...values);
+    }, ms);
+    timers.add(timer);
+    return timer;
+  };
+  globalThis.setTimeout = Object.assign(watchedSet, { __promisify__: set.__promisify__ }) as typeof setTimeout;
+  globalThis.clearTimeout = (timer) => {
+    timers.delete(timer as NodeJS.Timeout);
+    clear(timer);
+  };
+  const expectNone = async () => {
+    const limitAt = performance.now() + 1000;
+    while ((timers.size > 0 || openSockets() > socketsBefore) && performance.now() < limitAt) await setImmediate();
+    globalThis.setTimeout = set;
+    globalThis.clearTimeout = clear;
+    expect(timers.size, 'timers left').toBe(0);
+    expect(openSockets() - socketsBefore, 'sockets left').toBeLessThanOrEqual(0);
+  };
+  return { timers, expectNone };
 }
 
-/** Nothing is left that was not there before; the last sockets get some turns of the event loop to go away. */
-export async function expectResources(before: string[]): Promise<void> {
-  const limitAt = performance.now() + 2000;
-  while (leftOver(before).length > 0 && performance.now() < limitAt) await setImmediate();
-  expect(leftOver(before), 'sockets and timers left').toEqual([]);
-}
-
-function leftOver(before: string[]): string[] {
-  const known = [...before];
-  return liveResources().filter((each) => {
-    const at = known.indexOf(each);
-    if (at !== -1) known.splice(at, 1);
-    return at === -1;
-  });
+function openSockets(): number {
+  return process.getActiveResourcesInfo().filter((each) => /TCP|TLS/.test(each)).length;
 }
 
 /** Answers the upgrade by hand and then does nothing more: the far side is there, and dead. */

@@ -4,7 +4,7 @@ import { openSipGateway, type SipGatewayOptions } from '../../sip/connect.js';
 import type { IncomingCall } from '../../sip/leg.js';
 import type { SipLog } from '../../sip/log.js';
 import { type TrunkRecord, TrunkTable } from '../../sip/trunk.js';
-import { someSdp } from './sip-peer.js';
+import { someSdp } from './bare-sip-peer.js';
 
 export type TestGateway = Awaited<ReturnType<typeof openTestGateway>>;
 

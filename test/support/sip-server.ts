@@ -33,18 +33,19 @@ export async function openTestServer(options: Partial<SipServerOptions> = {}): P
     ...options,
   });
   const srf = await connect(server);
-  return {
+  const opened: TestServer = {
     server,
     srf,
     port: server.addresses[0]!.port,
     failures,
     idle: (limitMs = 10_000) => idle(server, limitMs),
     close: async () => {
-      srf.disconnect();
+      opened.srf.disconnect();
       await server.close();
       if (failures.length > 0) throw new Error(`Exceptions in the server: ${failures.join('\n')}`);
     },
   };
+  return opened;
 }
 
 export function connect(server: SipServer): Promise<Srf> {

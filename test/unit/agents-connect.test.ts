@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -5,24 +6,16 @@ import { AgentFailure, type AgentProtocol, type Conversation } from '../../media
 import { connectFailure } from '../../media/agents/connect-failure.js';
 import { raw } from '../../media/agents/raw.js';
 import { type AgentSocket, openAgentSocket } from '../../media/agents/socket.js';
-import {
-  agentTarget,
-  expectResources,
-  liveResources,
-  Remembered,
-  startBot,
-  tcpServer,
-  upgradeByHand,
-} from '../support/agent-rig.js';
+import { agentTarget, Remembered, startBot, tcpServer, upgradeByHand, watchResources } from '../support/agent-rig.js';
 
 const never = new AbortController().signal;
-let before: string[];
+let resources: ReturnType<typeof watchResources>;
 
 beforeEach(() => {
-  before = liveResources();
+  resources = watchResources();
 });
 
-afterEach(() => expectResources(before));
+afterEach(() => resources.expectNone());
 
 async function failureOf(socket: AgentSocket): Promise<AgentFailure> {
   const failure = await socket.ready.then(
@@ -64,8 +57,10 @@ describe('servers that refuse', () => {
   test('nobody listens', async () => {
     const server = await tcpServer(() => {});
     await server.close();
-    const socket = open({ url: `ws://127.0.0.1:${server.port}/` });
+    const { signal } = new AbortController();
+    const socket = open({ url: `ws://127.0.0.1:${server.port}/` }, signal);
     expect(await failureOf(socket)).toMatchObject({ reason: 'refused', retryable: true });
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
 
   test.each<[string, Parameters<typeof tcpServer>[0], string]>([
@@ -177,6 +172,7 @@ describe('giving up', () => {
     const bot = await startBot();
     const socket = open({ url: bot.url }, controller.signal);
     await socket.ready;
+    expect(getEventListeners(controller.signal, 'abort')).toEqual([]);
     controller.abort();
     socket.start();
     await bot.until(() => bot.received.length === 1);

@@ -5,24 +5,23 @@ import { type AgentSocket, type AgentSocketLimits, openAgentSocket } from '../..
 import {
   agentTarget,
   type Bot,
-  expectResources,
-  liveResources,
   Remembered,
   startBot,
   tcpServer,
   upgradeByHand,
+  watchResources,
 } from '../support/agent-rig.js';
 
 const FRAME = new Uint8Array(320).fill(1);
-let before: string[];
+let resources: ReturnType<typeof watchResources>;
 let hooks: Remembered;
 
 beforeEach(() => {
-  before = liveResources();
+  resources = watchResources();
   hooks = new Remembered();
 });
 
-afterEach(() => expectResources(before));
+afterEach(() => resources.expectNone());
 
 interface Call {
   bot: Bot;
@@ -248,10 +247,10 @@ describe('how a call ends', () => {
 
   test('an agent that reacted in time', async () => {
     const { far, socket, done } = await call({ firstAudioTimeoutMs: 10_000 });
-    const waiting = liveResources().length;
+    const waiting = resources.timers.size;
     far.send('{"event":"transcript","speaker":"agent","text":"hi"}');
     await hooks.until(() => hooks.events.length === 1);
-    expect(liveResources()).toHaveLength(waiting - 1);
+    expect(resources.timers.size).toBe(waiting - 1);
     await socket.close('done');
     await done();
   });
@@ -303,6 +302,15 @@ describe('agents that misbehave', () => {
     await hooks.until(() => hooks.audioBytes.length === 5000);
     expect(hooks.audioBytes.every((each, i) => each[0] === (i & 0xff) && each[1] === i >> 8)).toBe(true);
     await done();
+  });
+
+  test('hanging up in the middle of a flood', async () => {
+    const { bot, far, socket } = await call({}, { windowMs: 60_000, messagesPerWindow: 1 });
+    for (let i = 0; i < 3; i++) far.send(Buffer.from([1, 2]));
+    await hooks.until(() => hooks.audioBytes.length > 1); // From here on the socket is paused.
+    await socket.close('caller hung up');
+    expect(await socket.ended).toEqual({ by: 'local', detail: 'caller hung up', closeCode: 1000 });
+    await bot.close();
   });
 
   test('marks without end', async () => {

@@ -100,7 +100,7 @@ describe('what we understand', () => {
   const c = conversation();
   const { streamSid } = parsed(c.start()[1]);
   const json = (fields: object) => JSON.stringify({ streamSid, ...fields });
-  const tooDeep = `{"streamSid":"${streamSid}","event":"media","media":${'['.repeat(20_000)}${']'.repeat(20_000)}}`;
+  const tooDeep = `{"streamSid":"${streamSid}","event":"clear","more":${'['.repeat(20_000)}${']'.repeat(20_000)}}`;
 
   test.each<[string, string | Uint8Array, unknown[]]>([
     ['media', json({ event: 'media', media: { payload: 'AQID' } }), [['audio', [1, 2, 3]]]],

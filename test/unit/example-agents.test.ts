@@ -8,15 +8,15 @@ import type { ToneEvent } from '../../examples/tone-agent/call.js';
 import { startToneAgent, type ToneAgentOptions } from '../../examples/tone-agent/index.js';
 import * as sound from '../../examples/tone-agent/sound.js';
 import { openAgentSocket } from '../../media/agents/socket.js';
-import { agentTarget, expectResources, liveResources, Remembered } from '../support/agent-rig.js';
+import { agentTarget, Remembered, watchResources } from '../support/agent-rig.js';
 
-let before: string[];
+let resources: ReturnType<typeof watchResources>;
 
 beforeEach(() => {
-  before = liveResources();
+  resources = watchResources();
 });
 
-afterEach(() => expectResources(before));
+afterEach(() => resources.expectNone());
 
 const PROTOCOLS = ['raw', 'twilio'] as const;
 

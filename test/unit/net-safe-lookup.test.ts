@@ -1,4 +1,4 @@
-import type { LookupAddress } from 'node:dns';
+import type { LookupAddress, LookupOptions } from 'node:dns';
 import { describe, expect, test } from 'vitest';
 import {
   BlockedAddressError,
@@ -161,13 +161,10 @@ describe('lookup', () => {
   type Answer = { error: Error | null; address: string | LookupAddress[]; family?: number };
 
   function ask(answer: Error | string[], all: boolean): Promise<Answer> {
-    const resolve = (_host: string, _options: object, callback: (e: Error | null, a: LookupAddress[]) => void) => {
-      if (answer instanceof Error) callback(answer, []);
-      else
-        callback(
-          null,
-          answer.map((address) => ({ address, family: address.includes(':') ? 6 : 4 })),
-        ); // prettier-ignore
+    const resolve = (_host: string, { all }: LookupOptions, callback: (...values: unknown[]) => void) => {
+      if (answer instanceof Error) return callback(answer);
+      const addresses = answer.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
+      callback(null, ...(all ? [addresses] : [addresses[0]?.address, addresses[0]?.family]));
     };
     const lookup = createSafeLookup(resolve as never);
     return new Promise((done) =>

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SipResponse } from '../../sip/server/message.js';
-import { SipPeer } from '../support/sip-datagrams.js';
+import { SipPeer } from '../support/sip-peer.js';
 import { openTestServer, type TestServer } from '../support/sip-server.js';
 
 let t: TestServer;
