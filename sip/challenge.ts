@@ -17,6 +17,11 @@ export interface ChallengerOptions {
   nonceLifetimeMs?: number;
   /** Nonces remembered against replay. Default 10,000. */
   maxNonces?: number;
+  /**
+   * What is offered, the preferred first (RFC 8760 2.4). Default SHA-256, MD5. Some older phones give up at a challenge that they do not
+   * know instead of taking the next one: for them `['MD5']`.
+   */
+  algorithms?: readonly DigestAlgorithm[];
 }
 
 export interface DigestRequest {
@@ -26,12 +31,11 @@ export interface DigestRequest {
   authorization: readonly string[] | undefined;
 }
 
-const algorithms: readonly DigestAlgorithm[] = ['SHA-256', 'MD5'];
-
 export class Challenger {
   readonly realm: string;
   readonly #lifetimeMs: number;
   readonly #maxNonces: number;
+  readonly #algorithms: readonly DigestAlgorithm[];
   readonly #sealKey = randomBytes(32);
   /** The highest nonce count seen, by nonce, oldest first. */
   readonly #counts = new Map<string, number>();
@@ -42,12 +46,13 @@ export class Challenger {
     this.realm = options.realm;
     this.#lifetimeMs = options.nonceLifetimeMs ?? 300_000;
     this.#maxNonces = options.maxNonces ?? 10_000;
+    this.#algorithms = options.algorithms ?? ['SHA-256', 'MD5'];
   }
 
-  /** One challenge for each algorithm, the one we prefer first (RFC 8760 2.4), with one nonce. */
+  /** One challenge for each algorithm, all with one nonce. */
   challenges(stale: boolean): string[] {
     const nonce = this.#issue();
-    return algorithms.map(
+    return this.#algorithms.map(
       (algorithm) =>
         `Digest realm="${this.realm}", nonce="${nonce}", algorithm=${algorithm}, qop="auth"${stale ? ', stale=true' : ''}`,
     );
@@ -62,7 +67,8 @@ export class Challenger {
     if (!ours) return { kind: 'missing' };
     const { username, nonce, uri, response } = ours;
     const algorithm = knownAlgorithm(ours.algorithm);
-    if (!algorithm || !username || !nonce || !uri || !response) return { kind: 'wrong' };
+    if (!algorithm || !this.#algorithms.includes(algorithm)) return { kind: 'wrong' };
+    if (!username || !nonce || !uri || !response) return { kind: 'wrong' };
     const issuedMs = this.#issuedAt(nonce);
     // A nonce that is not ours is one of an earlier life of this process: the password deserves another try.
     if (issuedMs === null || issuedMs + this.#lifetimeMs < Date.now()) return { kind: 'stale' };

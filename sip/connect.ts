@@ -4,6 +4,7 @@ import { Bindings } from './bindings.js';
 import type { HangupCause } from './cause.js';
 import { Challenger } from './challenge.js';
 import { type ControlLink, type ListenAddress, openControlLink } from './control.js';
+import type { DigestAlgorithm } from './digest.js';
 import { Inbound } from './inbound.js';
 import type {
   CallLeg,
@@ -38,6 +39,8 @@ export interface SipGatewayOptions {
   localNets?: string[];
   /** The realm of our digest challenges. Default `trunkline`. */
   realm?: string;
+  /** Digest algorithms we offer, the preferred first. Default SHA-256, MD5; see `ChallengerOptions`. */
+  digestAlgorithms?: readonly DigestAlgorithm[];
   registrar?: RegistrarLimits;
   trace?: TraceLimits;
   /** How long the first connection to the server may take. Default 10,000. */
@@ -89,7 +92,7 @@ class Gateway implements SipGateway {
 
   constructor(private readonly options: SipGatewayOptions) {
     const { trunks, log } = options;
-    const challenger = new Challenger({ realm: options.realm ?? 'trunkline' });
+    const challenger = new Challenger({ realm: options.realm ?? 'trunkline', algorithms: options.digestAlgorithms });
     const addresses = new LocalAddresses({ externalIp: options.externalIp, localNets: this.#localNets });
     this.#trace = new SipTrace(options.trace);
     const shared = { trunks, log, addresses, bindings: this.#bindings, live: this.#live, trace: this.#trace };
@@ -131,13 +134,14 @@ class Gateway implements SipGateway {
     const { externalIp } = this.options;
     const server = await startSipServer({ ...serverOptions, listen, externalIp, localNets: this.#localNets });
     this.#server = server;
+    await this.#connect(server.control, signal);
+    this.#addresses = server.addresses;
+    // From here on: a server that dies before has failed to start, which is the caller's affair.
     void server.died.then((error) => {
       if (this.#server !== server || this.#closing.signal.aborted) return;
       this.options.log.error({ err: error.message }, 'sip server died');
       this.#lost();
     });
-    await this.#connect(server.control, signal);
-    this.#addresses = server.addresses;
   }
 
   async #connect(to: { host: string; port: number; secret: string }, signal: AbortSignal): Promise<void> {
@@ -204,7 +208,9 @@ class Gateway implements SipGateway {
 
   async #tellOrphans(): Promise<void> {
     for (let batch = this.#orphans.splice(0, orphansAtOnce); batch.length > 0; ) {
-      await Promise.allSettled(batch.map((orphan) => this.endOrphan(orphan, 'signalling_lost')));
+      const told = await Promise.allSettled(batch.map((orphan) => this.endOrphan(orphan, 'signalling_lost')));
+      const failed = told.filter((result) => result.status === 'rejected').length;
+      if (failed > 0) this.options.log.warn({ failed, of: batch.length }, 'far ends of lost calls were not told');
       batch = this.connected ? this.#orphans.splice(0, orphansAtOnce) : [];
     }
   }

@@ -1,5 +1,4 @@
 /** A `CallLeg` over a dialog of drachtio-srf: the only file that touches one. What may be asked within it is in `reoffer.ts` and `transfer.ts`. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { byeReason, type HangupCause } from './cause.js';
 import { answerChallenge, type DigestCredentials } from './digest.js';
 import { listElements, nameAddress, readHeaders, reasons } from './header.js';
@@ -39,12 +38,15 @@ export class DialogLeg implements CallLeg {
   #rejectConfirmed!: (error: SipError) => void;
   #resolveEnded!: (end: LegEnd) => void;
   #end: LegEnd | null = null;
+  readonly #over = new AbortController();
   #isConfirmed = false;
   #goodbye: Promise<void> | null = null;
   #infoHandler: ((info: { contentType: string; body: string }) => void) | null = null;
   #localCseq: number;
   #isGone = false;
+  #wakeGoodbye: () => void = () => undefined;
 
+  /** To be called in the very callback that brings the dialog: a BYE in the same chunk is handled right after it. */
   constructor(
     private readonly dialog: StackDialog,
     private readonly context: LegContext,
@@ -61,8 +63,7 @@ export class DialogLeg implements CallLeg {
     });
     const ask = {
       request: this.request.bind(this),
-      isOver: () => this.#end !== null,
-      ended: this.ended,
+      over: this.#over.signal,
       confirmed: this.confirmed,
       ownsCallId: dialog.type === 'uac',
       contact: dialog.local.contact,
@@ -73,8 +74,6 @@ export class DialogLeg implements CallLeg {
     this.#referrals = new Referrals(ask, () => this.dialog.remote.uri, localUri(dialog));
     this.#listen();
     if (dialog.type === 'uac') this.#confirm(undefined);
-    // A BYE in the same chunk as the echo of our 200 has been handled before anybody could listen.
-    if (!dialog.connected) this.#finish({ cause: 'normal_clearing', by: 'remote' });
   }
 
   /** The key of the dialog in both stacks: `Call-ID;from-tag=…`. */
@@ -186,6 +185,7 @@ export class DialogLeg implements CallLeg {
       const settle = (act: () => void) => {
         clearTimeout(timer);
         signal.removeEventListener('abort', onAbort);
+        this.#over.signal.removeEventListener('abort', onOver);
         act();
       };
       const fail = (error: SipError) => settle(() => reject(error));
@@ -199,7 +199,8 @@ export class DialogLeg implements CallLeg {
         requestLimitMs,
       );
       signal.addEventListener('abort', onAbort, { once: true });
-      void this.ended.then((end) => fail(new SipError('protocol', end.cause, 'The call ended first.')));
+      const onOver = () => fail(new SipError('protocol', this.#end?.cause ?? 'unspecified', 'The call ended first.'));
+      this.#over.signal.addEventListener('abort', onOver, { once: true });
       const { dialog } = this;
       try {
         dialog.agent.request(
@@ -285,8 +286,11 @@ export class DialogLeg implements CallLeg {
     detail?: LegEnd['detail'],
   ): Promise<void> {
     const { dialog } = this;
-    const limit = new AbortController();
-    const wait = sleep(patienceMs, undefined, { signal: limit.signal }).catch(() => undefined);
+    let timer: NodeJS.Timeout | undefined;
+    const patience = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, patienceMs);
+      this.#wakeGoodbye = resolve;
+    });
     const acked = this.confirmed.then(
       () => undefined,
       () => undefined,
@@ -294,9 +298,9 @@ export class DialogLeg implements CallLeg {
     const wasConfirmed = this.#isConfirmed;
     this.#finish({ cause, by, ...(detail ? { detail } : {}) }, { keepConfirming: true });
     // RFC 3261 15: the callee must not send BYE before the ACK came or its wait for it is over.
-    if (!wasConfirmed) await Promise.race([acked, wait]);
-    if (dialog.connected && !this.#isGone) await Promise.race([this.#bye(cause), wait]);
-    limit.abort();
+    if (!wasConfirmed) await Promise.race([acked, patience]);
+    if (dialog.connected && !this.#isGone) await Promise.race([this.#bye(cause), patience]);
+    clearTimeout(timer);
     this.#rejectUnconfirmed();
     this.#gone();
   }
@@ -315,6 +319,7 @@ export class DialogLeg implements CallLeg {
     if (!options.keepConfirming) this.#rejectUnconfirmed(end);
     if (this.#end) return;
     this.#end = end;
+    this.#over.abort();
     this.#resolveEnded(end);
   }
 
@@ -326,6 +331,7 @@ export class DialogLeg implements CallLeg {
   #gone(): void {
     if (this.#isGone) return;
     this.#isGone = true;
+    this.#wakeGoodbye();
     this.context.stack.removeDialog(this.dialog);
     this.dialog.removeAllListeners();
     this.context.onGone(this);
@@ -337,7 +343,7 @@ export const dialogAllow = 'INVITE, ACK, CANCEL, BYE, OPTIONS, INFO, UPDATE, REF
 
 function systemEnd(reason: string): LegEnd {
   if (/ack timeout/i.test(reason)) return { cause: 'no_ack', by: 'system', detail: { text: reason } };
-  if (/expired/i.test(reason)) return { cause: 'timeout', by: 'system', detail: { text: reason } };
+  if (/session timer/i.test(reason)) return { cause: 'timeout', by: 'system', detail: { text: reason } };
   return { cause: 'unspecified', by: 'system', detail: { text: reason } };
 }
 

@@ -71,7 +71,7 @@ export class IncomingInvite implements IncomingCall {
     this.receivedAt = facts.receivedAt;
     this.receivedAtMs = facts.receivedAtMs;
     context.live.ringing.add(this);
-    req.on('cancel', () => this.#die(new SipError('cancelled', 'originator_cancel', 'The caller hung up.')));
+    req.on('cancel', () => this.#die(callerLeft()));
   }
 
   get cancelled(): AbortSignal {
@@ -91,7 +91,9 @@ export class IncomingInvite implements IncomingCall {
   async ring(options: { sdp?: string; reliable?: boolean } = {}): Promise<void> {
     this.#mustBePending();
     this.#lastRing = options;
-    this.#ringAgain ??= setInterval(() => void this.#ring({ ...this.#lastRing, reliable: false }), ringAgainMs).unref();
+    this.#ringAgain ??= setInterval(() => {
+      this.#ring({ ...this.#lastRing, reliable: false }).catch(() => undefined); // the next one, or the end, will tell
+    }, ringAgainMs).unref();
     await this.#ring(options);
   }
 
@@ -135,13 +137,15 @@ export class IncomingInvite implements IncomingCall {
           { localSdp: sdp, headers: { ...own, ...clean(headers) } },
           (err, dialog) => {
             if (err || !dialog) {
-              reject(this.#cancelled.signal.reason ?? new SipError('protocol', 'unspecified', `${words(err)}`));
+              // The server no longer knows the transaction when it has answered a CANCEL with 487 by itself.
+              if (/unknown transaction/.test(words(err))) this.#die(callerLeft());
+              reject(this.#cancelled.signal.reason ?? new SipError('protocol', 'unspecified', words(err)));
               return;
             }
             // Without a dialog id the server has echoed an earlier final response: its 487 to a CANCEL that was faster.
             if (!dialog.id) {
               this.context.stack.removeDialog(dialog);
-              const error = new SipError('cancelled', 'originator_cancel', 'The caller hung up.');
+              const error = callerLeft();
               this.#die(error);
               reject(error);
               return;
@@ -192,10 +196,9 @@ export class IncomingInvite implements IncomingCall {
 
   #die(reason: SipError): void {
     if (!this.isPending) return;
-    const wasAnswering = this.#state === 'answering';
     this.#settle('dead');
     this.#cancelled.abort(reason);
-    if (!wasAnswering || !this.#leg) this.context.onGone();
+    this.context.onGone();
   }
 
   #settle(state: 'answered' | 'rejected' | 'dead'): void {
@@ -206,9 +209,7 @@ export class IncomingInvite implements IncomingCall {
   }
 
   #mustBePending(): void {
-    if (this.#state === 'dead') {
-      throw this.#cancelled.signal.reason ?? new SipError('cancelled', 'originator_cancel', 'The caller hung up.');
-    }
+    if (this.#state === 'dead') throw this.#cancelled.signal.reason ?? callerLeft();
     if (!this.isPending) throw new SipError('protocol', 'unspecified', 'The call has its final answer already.');
   }
 
@@ -239,6 +240,10 @@ export class IncomingInvite implements IncomingCall {
       signal.addEventListener('abort', finish, { once: true, signal: over.signal });
     });
   }
+}
+
+function callerLeft(): SipError {
+  return new SipError('cancelled', 'originator_cancel', 'The caller hung up.');
 }
 
 /** Sends a final refusal with its `Reason`; a status that the library does not know goes out as 500. */

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sdpOf } from './body.js';
-import type { LegEnd, ReofferResult } from './leg.js';
+import type { ReofferResult } from './leg.js';
 import { SipError } from './leg.js';
 import type { SipLog } from './log.js';
 import type { StackRequest, StackResponse } from './stack.js';
@@ -16,8 +16,8 @@ export interface LegAsk {
     options: { headers?: Record<string, string>; body?: string },
     signal: AbortSignal,
   ): Promise<StackResponse>;
-  isOver(): boolean;
-  ended: Promise<LegEnd>;
+  /** Aborts when the leg ends. */
+  over: AbortSignal;
   confirmed: Promise<unknown>;
   /** True for the side that made the Call-ID: it waits longer after a glare. */
   ownsCallId: boolean;
@@ -66,9 +66,7 @@ export class Offers {
       if (res.status === 481 || res.status === 408) this.leg.giveUp(res.status);
       if (res.status !== 491 || glares >= maxGlares) return { refused: res.status };
       const waitMs = this.leg.ownsCallId ? 2100 + Math.random() * 1900 : Math.random() * 2000;
-      const waited = new AbortController();
-      void this.leg.ended.then(() => waited.abort());
-      await sleep(waitMs, undefined, { signal: AbortSignal.any([signal, waited.signal]) }).catch(() => undefined);
+      await sleep(waitMs, undefined, { signal: AbortSignal.any([signal, this.leg.over]) }).catch(() => undefined);
     }
   }
 
@@ -117,7 +115,7 @@ export class Offers {
     }
     const offer = body.kind === 'sdp' ? body.sdp : null;
     const result = await this.#decide(offer);
-    if (this.leg.isOver()) return; // the dialog's end answered it
+    if (this.leg.over.aborted) return; // the dialog's end answered it
     if ('refuse' in result) {
       res.send(result.refuse);
       return;

@@ -13,10 +13,10 @@ const limitMs = 34_000;
 /** Resolves when the far side answered, whatever it said; rejects with `SipError` when the BYE could not be sent or nobody answered. */
 export function endOrphan(stack: Stack, dialog: DialogSnapshot, cause: HangupCause): Promise<void> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => fail('was not answered'), limitMs);
-    const fail = (what: string) => {
+    const timer = setTimeout(() => fail('timeout', 'was not answered'), limitMs);
+    const fail = (code: SipError['code'], what: string) => {
       clearTimeout(timer);
-      reject(new SipError('timeout', 'signalling_lost', `The BYE of call ${dialog.callId} ${what}.`));
+      reject(new SipError(code, 'signalling_lost', `The BYE of call ${dialog.callId} ${what}.`));
     };
     const hop = nameAddress(dialog.routeSet[0])?.uri;
     try {
@@ -37,7 +37,7 @@ export function endOrphan(stack: Stack, dialog: DialogSnapshot, cause: HangupCau
         },
         (err, req) => {
           if (err || !req) {
-            fail(`could not be sent: ${err?.message ?? 'no reason given'}`);
+            fail('protocol', `could not be sent: ${err?.message ?? 'no reason given'}`);
             return;
           }
           req.on('response', (res) => {
@@ -48,7 +48,7 @@ export function endOrphan(stack: Stack, dialog: DialogSnapshot, cause: HangupCau
         },
       );
     } catch (error) {
-      fail(`could not be sent: ${error instanceof Error ? error.message : String(error)}`);
+      fail('protocol', `could not be sent: ${error instanceof Error ? error.message : String(error)}`);
     }
   });
 }

@@ -71,8 +71,9 @@ export class Outbound {
     const headers = inviteHeaders(request);
     const left = this.#rested(request.gateways).flatMap((gateway) => targetsOf(gateway, request.to, trunks, bindings));
     if (left.length === 0) {
-      const names = request.gateways.map((gateway) => gateway.uri).join(', ') || 'no gateway';
-      throw new SipError('unreachable', 'carrier_unreachable', `Nobody is registered for ${names}.`);
+      const names = request.gateways.map((gateway) => gateway.uri).join(', ');
+      const why = names === '' ? 'No gateway was named.' : `Nobody is registered as ${names}.`;
+      throw new SipError('unreachable', 'carrier_unreachable', why);
     }
     let cseq = 1;
     let redirects = 0;

@@ -26,7 +26,7 @@ export function referTarget(value: string | undefined): ReferTarget | null {
 export function referUri(to: string, remoteTarget: string): string | null {
   if (/^(sips?|tel):/i.test(to)) return /[\s<>"]/.test(to) ? null : to;
   const far = parseUri(remoteTarget);
-  if (!far?.host || to === '') return null;
+  if (!far?.host || to === '' || /[\s<>"@]/.test(to)) return null;
   const host = far.host.includes(':') ? `[${far.host}]` : far.host;
   return `sip:${escapeUser(to)}@${host}${far.port === null ? '' : `:${far.port}`}`;
 }

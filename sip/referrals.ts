@@ -35,18 +35,7 @@ export class Referrals {
       const headers = { 'Refer-To': `<${uri}>`, 'Referred-By': `<${this.localUri}>`, Contact: this.leg.contact };
       const res = await this.leg.request('REFER', { headers }, signal);
       if (res.status >= 300) return { status: 'failed', sipStatus: res.status };
-      const over = new AbortController();
-      const givenUp = new Promise<void>((resolve) => {
-        if (signal.aborted) resolve();
-        signal.addEventListener('abort', () => resolve(), { once: true, signal: over.signal });
-      });
-      // Far sides that hang up, or say no more, have accepted: that is all that is known then.
-      const unknown = Promise.race([givenUp, this.leg.ended]).then((): TransferResult => ({ status: 'accepted' }));
-      try {
-        return await Promise.race([given, unknown]);
-      } finally {
-        over.abort();
-      }
+      return await Promise.race([given, aborted(AbortSignal.any([signal, this.leg.over]))]);
     } finally {
       this.#onResult = null;
     }
@@ -75,7 +64,7 @@ export class Referrals {
         return;
       }
       const decision = this.handler ? await withLimit(this.handler(target)) : { refuse: 403 };
-      if (this.leg.isOver()) return;
+      if (this.leg.over.aborted) return;
       if ('refuse' in decision) {
         res.send(decision.refuse);
         return;
@@ -84,7 +73,7 @@ export class Referrals {
       const event = `refer;id=${Number.parseInt(req.get('cseq') ?? '', 10) || 0}`;
       await this.#notify(event, 100);
       const outcome = decision.outcome ? await withLimit(decision.outcome, outcomeLimitMs) : 200;
-      if (!this.leg.isOver()) await this.#notify(event, outcome);
+      if (!this.leg.over.aborted) await this.#notify(event, outcome);
     } catch (error) {
       if (!res.finalResponseSent) res.send(500);
       this.leg.log.warn({ err: error instanceof Error ? error.message : String(error) }, 'referral was not reported');
@@ -106,6 +95,15 @@ export class Referrals {
       new AbortController().signal,
     );
   }
+}
+
+/** Far sides that hang up, or say no more, have accepted: that is all that is known then. */
+function aborted(signal: AbortSignal): Promise<TransferResult> {
+  return new Promise((resolve) => {
+    const accept = () => resolve({ status: 'accepted' });
+    if (signal.aborted) accept();
+    signal.addEventListener('abort', accept, { once: true });
+  });
 }
 
 async function withLimit<T>(promise: Promise<T>, limitMs = decisionLimitMs): Promise<T> {

@@ -2,7 +2,7 @@
  * The trunks as the SIP layer needs them: who may call in, by source address or by name and password. Compiled once per change, so
  * that a packet from nowhere costs a few map look-ups.
  */
-import ipaddr from 'ipaddr.js';
+import { isIPv6 } from 'node:net';
 import type { TrunkMatch } from './leg.js';
 
 export interface TrunkRecord {
@@ -19,7 +19,7 @@ export interface TrunkRecord {
 }
 
 export class TrunkTable {
-  #byPrefix: PrefixTable = new PrefixTable();
+  #byPrefix = new PrefixTable();
   #byUsername = new Map<string, TrunkRecord>();
   #byId = new Map<string, TrunkRecord>();
   #challengesInvites = false;
@@ -81,48 +81,34 @@ export function asMatch(record: TrunkRecord, trustedBy: TrunkMatch['trustedBy'])
   return { trunkId: record.id, organizationId: record.organizationId, name: record.name, trustedBy };
 }
 
-/** One map per prefix length in use, longest first; keys are masked addresses. */
+/** One map per prefix length in use, longest first; the keys are the leading bits (`leadingBits`). */
 class PrefixTable {
-  readonly #v4: { mask: number; bits: number; records: Map<number, TrunkRecord[]> }[] = [];
-  readonly #v6: { bits: number; records: Map<string, TrunkRecord[]> }[] = [];
+  readonly #levels: { family: 4 | 6; bits: number; records: Map<string | number, TrunkRecord[]> }[] = [];
 
   add(cidr: string, record: TrunkRecord): boolean {
     const parsed = parseCidr(cidr.trim());
     if (!parsed) return false;
-    const [bytes, bits] = parsed;
-    if (bytes.length === 4) {
-      let level = this.#v4.find((l) => l.bits === bits);
-      if (!level) {
-        level = { bits, mask: bits === 0 ? 0 : (0xffffffff << (32 - bits)) >>> 0, records: new Map() };
-        this.#v4.push(level);
-        this.#v4.sort((a, b) => b.bits - a.bits);
-      }
-      append(level.records, (asNumber(bytes) & level.mask) >>> 0, record);
-    } else {
-      let level = this.#v6.find((l) => l.bits === bits);
-      if (!level) {
-        level = { bits, records: new Map() };
-        this.#v6.push(level);
-        this.#v6.sort((a, b) => b.bits - a.bits);
-      }
-      append(level.records, maskedKey(bytes, bits), record);
+    const { address, bits } = parsed;
+    let level = this.#levels.find((l) => l.family === address.family && l.bits === bits);
+    if (!level) {
+      level = { family: address.family, bits, records: new Map() };
+      this.#levels.push(level);
+      this.#levels.sort((a, b) => b.bits - a.bits);
     }
+    const key = leadingBits(address, bits);
+    const records = level.records.get(key);
+    if (!records) level.records.set(key, [record]);
+    else if (!records.includes(record)) records.push(record);
     return true;
   }
 
-  longest(address: string): readonly TrunkRecord[] {
-    const bytes = addressBytes(address);
-    if (bytes?.length === 4) {
-      const value = asNumber(bytes);
-      for (const level of this.#v4) {
-        const found = level.records.get((value & level.mask) >>> 0);
-        if (found) return found;
-      }
-    } else if (bytes) {
-      for (const level of this.#v6) {
-        const found = level.records.get(maskedKey(bytes, level.bits));
-        if (found) return found;
-      }
+  longest(text: string): readonly TrunkRecord[] {
+    const address = parseAddress(text);
+    if (!address) return [];
+    for (const level of this.#levels) {
+      if (level.family !== address.family) continue;
+      const found = level.records.get(leadingBits(address, level.bits));
+      if (found) return found;
     }
     return [];
   }
@@ -130,62 +116,96 @@ class PrefixTable {
 
 /** A set of CIDRs that only answers whether an address lies inside. Addresses that cannot be read lie outside. */
 export class AddressRanges {
-  readonly #ranges: (readonly [number[], number])[] = [];
+  readonly #ranges: readonly Cidr[];
 
   /** Throws one clear sentence for a CIDR that cannot be read. */
   constructor(cidrs: readonly string[]) {
-    for (const cidr of cidrs) {
-      const parsed = parseCidr(cidr.trim());
-      if (!parsed) throw new Error(`"${cidr}" is neither an IP address nor a CIDR.`);
-      this.#ranges.push(parsed);
-    }
+    this.#ranges = cidrs.map((text) => {
+      const parsed = parseCidr(text.trim());
+      if (!parsed) throw new Error(`"${text}" is neither an IP address nor a CIDR.`);
+      return parsed;
+    });
   }
 
-  has(address: string): boolean {
-    const bytes = addressBytes(address);
-    if (!bytes) return false;
+  has(text: string): boolean {
+    const address = parseAddress(text);
+    if (!address) return false;
     return this.#ranges.some(
-      ([range, bits]) => range.length === bytes.length && maskedKey(range, bits) === maskedKey(bytes, bits),
+      (range) =>
+        range.address.family === address.family &&
+        leadingBits(range.address, range.bits) === leadingBits(address, range.bits),
     );
   }
 }
 
-function append<K>(map: Map<K, TrunkRecord[]>, key: K, record: TrunkRecord): void {
-  const list = map.get(key);
-  if (!list) map.set(key, [record]);
-  else if (!list.includes(record)) list.push(record);
+/** An IPv4 address as a number, an IPv6 address as 32 hexadecimal digits. */
+type Address = { family: 4; value: number } | { family: 6; digits: string };
+
+interface Cidr {
+  address: Address;
+  bits: number;
 }
 
-function parseCidr(text: string): [number[], number] | null {
+function leadingBits(address: Address, bits: number): string | number {
+  if (address.family === 4) return bits === 0 ? 0 : (address.value & (0xffffffff << (32 - bits))) >>> 0;
+  const whole = address.digits.slice(0, bits >> 2);
+  const rest = bits & 3;
+  if (rest === 0) return whole;
+  const digit = Number.parseInt(address.digits.charAt(bits >> 2), 16);
+  return whole + (digit & (0xf << (4 - rest))).toString(16);
+}
+
+function parseCidr(text: string): Cidr | null {
   const slash = text.indexOf('/');
-  const bytes = addressBytes(slash < 0 ? text : text.slice(0, slash));
-  if (!bytes) return null;
-  const bitsText = slash < 0 ? String(bytes.length * 8) : text.slice(slash + 1);
-  if (!/^\d{1,3}$/.test(bitsText)) return null;
+  const address = parseAddress(slash < 0 ? text : text.slice(0, slash));
+  if (!address) return null;
+  const maxBits = address.family === 4 ? 32 : 128;
+  const bitsText = slash < 0 ? String(maxBits) : text.slice(slash + 1);
   const bits = Number(bitsText);
-  return bits <= bytes.length * 8 ? [bytes, bits] : null;
+  return /^\d{1,3}$/.test(bitsText) && bits <= maxBits ? { address, bits } : null;
 }
 
-/** Four or sixteen bytes; an IPv4 address mapped into IPv6 is the IPv4 address. */
-function addressBytes(text: string): number[] | null {
-  if (!text.includes(':')) {
-    const match = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/.exec(text);
-    if (!match) return null;
-    const bytes = [Number(match[1]), Number(match[2]), Number(match[3]), Number(match[4])];
-    return bytes.every((byte) => byte <= 255) ? bytes : null;
+const mappedPrefix = `${'0'.repeat(20)}ffff`;
+
+/** An IPv4 address mapped into IPv6 is the IPv4 address. */
+function parseAddress(text: string): Address | null {
+  if (!text.includes(':')) return parseV4(text);
+  const bare = text.startsWith('[') && text.endsWith(']') ? text.slice(1, -1) : text;
+  if (!isIPv6(bare) || bare.includes('%')) return null;
+  const dotted = bare.includes('.') ? bare.slice(bare.lastIndexOf(':') + 1) : '';
+  const v4 = dotted === '' ? null : parseV4(dotted);
+  const hex = v4?.family === 4 ? bare.slice(0, -dotted.length) + asGroups(v4.value) : bare;
+  const [head = '', tail] = hex.split('::');
+  const left = digitsOf(head);
+  const right = tail === undefined ? '' : digitsOf(tail);
+  const digits = (left + '0'.repeat(32 - left.length - right.length) + right).toLowerCase();
+  if (digits.startsWith(mappedPrefix)) return { family: 4, value: Number.parseInt(digits.slice(24), 16) };
+  return { family: 6, digits };
+}
+
+function parseV4(text: string): Address | null {
+  let value = 0;
+  let octet = -1;
+  let octets = 0;
+  for (let i = 0; i <= text.length; i++) {
+    const code = i === text.length ? 0x2e : text.charCodeAt(i);
+    if (code === 0x2e) {
+      if (octet < 0 || octet > 255) return null;
+      value = value * 256 + octet;
+      octets++;
+      octet = -1;
+    } else {
+      if (code < 0x30 || code > 0x39) return null;
+      octet = Math.max(0, octet) * 10 + code - 0x30;
+    }
   }
-  const bare = text.replace(/^\[|\]$/g, '');
-  return ipaddr.IPv6.isValid(bare) ? ipaddr.process(bare).toByteArray() : null;
+  return octets === 4 ? { family: 4, value } : null;
 }
 
-function asNumber(bytes: readonly number[]): number {
-  return (((bytes[0] ?? 0) << 24) | ((bytes[1] ?? 0) << 16) | ((bytes[2] ?? 0) << 8) | (bytes[3] ?? 0)) >>> 0;
+function asGroups(v4: number): string {
+  return `${(v4 >>> 16).toString(16)}:${(v4 & 0xffff).toString(16)}`;
 }
 
-function maskedKey(bytes: readonly number[], bits: number): string {
-  const whole = bits >> 3;
-  const rest = bits & 7;
-  const kept = bytes.slice(0, whole);
-  if (rest) kept.push((bytes[whole] ?? 0) & (0xff << (8 - rest)));
-  return kept.join('.');
+function digitsOf(groups: string): string {
+  return groups === '' ? '' : groups.split(':').reduce((digits, group) => digits + group.padStart(4, '0'), '');
 }

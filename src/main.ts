@@ -9,15 +9,15 @@ import type { SipGateway } from '../sip/leg.js';
 import type { SipServerStats } from '../sip/server/start.js';
 import { TrunkTable } from '../sip/trunk.js';
 import { startApi } from './api/server.js';
+import { startBanner } from './banner.js';
 import { type InboundCalls, takeInboundCall } from './call/inbound.js';
 import { LiveCallTable } from './call/live-calls.js';
+import { RejectedInvites } from './call/rejected-invites.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
-import { startBanner } from './banner.js';
 import { bootstrap, type FirstStart } from './store/bootstrap.js';
 import { Store } from './store/store.js';
-import { RejectedInvites } from './rejected-invites.js';
 
 /** A running Trunkline. */
 export interface App {
@@ -47,7 +47,10 @@ export interface StartOptions {
 function trunksFor(store: Store, sipHost: string) {
   const records = store.trunks.allForSip();
   if (isLoopback(sipHost)) return records;
-  return records.map((trunk) => ({ ...trunk, addresses: trunk.addresses.filter((net) => !isLoopback(net.split('/')[0] ?? '')) }));
+  return records.map((trunk) => ({
+    ...trunk,
+    addresses: trunk.addresses.filter((net) => !isLoopback(net.split('/')[0] ?? '')),
+  }));
 }
 
 function isLoopback(address: string): boolean {
@@ -61,7 +64,11 @@ function sipServer(settings: Settings, options: StartOptions): SipGatewayOptions
     if (first === undefined) throw new Error('TRUNKLINE_SIP_SERVER names no server.');
     return { kind: 'drachtio', ...first };
   }
-  const listen = (['udp', 'tcp'] as const).map((transport) => ({ transport, host: settings.sipHost, port: settings.sipPort }));
+  const listen = (['udp', 'tcp'] as const).map((transport) => ({
+    transport,
+    host: settings.sipHost,
+    port: settings.sipPort,
+  }));
   return { kind: 'embedded', listen, ...(options.sipTimersMs === undefined ? {} : { timersMs: options.sipTimersMs }) };
 }
 
@@ -102,7 +109,8 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
 
     const trunks = new TrunkTable();
     const loadTrunks = (): void => {
-      for (const problem of trunks.replace(trunksFor(store, settings.sipHost))) log.warn({ problem }, 'a trunk address was left out');
+      for (const problem of trunks.replace(trunksFor(store, settings.sipHost)))
+        log.warn({ problem }, 'a trunk address was left out');
     };
     loadTrunks();
     const sip = await openSipGateway({
@@ -161,7 +169,11 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       ...(settings.trustedProxies === null ? {} : { trustedProxies: [...settings.trustedProxies] }),
       log,
       ready: () => {
-        const checks = { sip: sip.connected, media: media.load().threads.every((thread) => thread.alive), database: store.writable() };
+        const checks = {
+          sip: sip.connected,
+          media: media.load().threads.every((thread) => thread.alive),
+          database: store.writable(),
+        };
         return { ready: Object.values(checks).every(Boolean), checks };
       },
     });
@@ -192,6 +204,16 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     };
     const httpUrl = `http://${api.host.includes(':') ? `[${api.host}]` : api.host}:${api.port}`;
     log.info({ http: httpUrl, sip: sip.addresses }, 'trunkline is ready');
-    return { httpUrl, sip, media, store, live, first, banner: startBanner(httpUrl, sip.addresses, first), stopped, stop };
+    return {
+      httpUrl,
+      sip,
+      media,
+      store,
+      live,
+      first,
+      banner: startBanner(httpUrl, sip.addresses, first),
+      stopped,
+      stop,
+    };
   }
 }

@@ -2,7 +2,7 @@ import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { MediaEngine } from '../media/engine.js';
 import type { SipGateway } from '../sip/leg.js';
 import type { LiveCallTable } from './call/live-calls.js';
-import type { RejectedInvites } from './rejected-invites.js';
+import type { RejectedInvites } from './call/rejected-invites.js';
 
 /** What `GET /metrics` shows of the process, SIP, media and calls; all figures are read when asked. */
 export function createMetrics(parts: {
@@ -25,7 +25,12 @@ export function createMetrics(parts: {
       },
     });
   };
-  const labelled = (name: string, help: string, label: string, read: () => Iterable<readonly [string, number]>): void => {
+  const labelled = (
+    name: string,
+    help: string,
+    label: string,
+    read: () => Iterable<readonly [string, number]>,
+  ): void => {
     new Gauge({
       name,
       help,
@@ -42,7 +47,9 @@ export function createMetrics(parts: {
   gauge('trunkline_sip_incoming_calls_total', 'INVITEs that became calls.', () => sip.counters().incomingCalls);
   gauge('trunkline_sip_legs', 'SIP dialogs of calls.', () => sip.counters().activeLegs);
   gauge('trunkline_sip_registrations', 'Live registrations.', () => sip.counters().registrations);
-  labelled('trunkline_sip_refused_total', 'Requests refused before the call logic.', 'reason', () => Object.entries(sip.counters().refused));
+  labelled('trunkline_sip_refused_total', 'Requests refused before the call logic.', 'reason', () =>
+    Object.entries(sip.counters().refused),
+  );
   labelled('trunkline_invites_rejected_total', 'INVITEs that became no call.', 'cause', () => rejected.counts);
   gauge('trunkline_media_sessions', 'Media sessions.', () => media.load().sessions);
   labelled('trunkline_media_thread_lag_ms', 'Event-loop lag of each media thread.', 'thread', () =>
@@ -50,8 +57,16 @@ export function createMetrics(parts: {
   );
   labelled('trunkline_rtp_ports', 'RTP port pairs by state.', 'state', () => Object.entries(media.load().ports));
   gauge('trunkline_media_faults_total', 'Exceptions that ended a session.', () => media.load().faults);
-  gauge('trunkline_media_threads_replaced_total', 'Media threads that died and were replaced.', () => media.load().threadsReplaced);
-  gauge('trunkline_rtp_foreign_packets_total', 'Packets from a foreign source, dropped.', () => media.load().foreignPackets);
+  gauge(
+    'trunkline_media_threads_replaced_total',
+    'Media threads that died and were replaced.',
+    () => media.load().threadsReplaced,
+  );
+  gauge(
+    'trunkline_rtp_foreign_packets_total',
+    'Packets from a foreign source, dropped.',
+    () => media.load().foreignPackets,
+  );
   gauge('trunkline_rtp_malformed_packets_total', 'Malformed packets, dropped.', () => media.load().malformedPackets);
   return registry;
 }

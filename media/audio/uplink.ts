@@ -29,14 +29,14 @@ interface Waiting {
 export class Uplink {
   /** Packets that came after their time had been told as something else. */
   late = 0;
-  /** The far side is on hold: the agent hears silence, not music. */
-  muted = false;
   private running = false;
   private nextSequence = -1;
   private nextTimestamp = 0;
   private placed = false;
   /** Samples of clock-made silence since the last packet. */
   private madeUp = 0;
+  private muted = false;
+  private lastLateMs = Number.NEGATIVE_INFINITY;
   private filledUntilMs = 0;
   private lastHeardMs = 0;
   private sentSamples = 0;
@@ -73,6 +73,12 @@ export class Uplink {
     if (codec === this.codec) return;
     this.framed = 0;
     this.codec = codec;
+  }
+
+  /** The far side is on hold: the agent hears silence, not music. */
+  mute(muted: boolean): void {
+    if (this.muted && !muted) this.placed = false;
+    this.muted = muted;
   }
 
   /** Another sender took over: its numbers say nothing about the old line. */
@@ -140,12 +146,9 @@ export class Uplink {
     let audio = payload;
     const ahead = this.placed ? (timestamp - this.nextTimestamp) | 0 : 0;
     if (ahead > 0 && ahead <= longestGapSamples) this.fill(ahead);
-    else if (ahead < 0 && -ahead <= this.madeUp) {
+    else if (ahead < 0 && -ahead <= this.madeUp && this.delayed(payload.length, nowMs)) {
       // The agent was already told silence for this time.
-      if (-ahead >= audio.length) {
-        this.late += 1;
-        return;
-      }
+      if (-ahead >= audio.length) return;
       audio = audio.subarray(-ahead);
     }
     this.placed = true;
@@ -154,6 +157,15 @@ export class Uplink {
     this.lastHeardMs = nowMs;
     this.filledUntilMs = nowMs;
     this.append(codec === this.codec ? audio : this.translate(audio));
+  }
+
+  /** Packets that a stall held back come in a burst; at the pace of speech they are of a phone whose clock stood still in its silence. */
+  private delayed(samples: number, nowMs: number): boolean {
+    const sinceLateMs = nowMs - this.lastLateMs;
+    this.lastLateMs = nowMs;
+    const paced = sinceLateMs >= samples / samplesPerMs / 2 && sinceLateMs < silentAfterMs;
+    if (!paced) this.late += 1;
+    return !paced;
   }
 
   private translate(audio: Uint8Array): Uint8Array {

@@ -88,7 +88,8 @@ export class ReceiverStats {
           ? 0
           : Math.min(255, Math.floor((lostInterval * 256) / expectedInterval)),
       cumulativeLost: Math.max(-0x800000, Math.min(0x7fffff, cumulative)),
-      highestSequence: this.highest >>> 0,
+      // The first cycle is ours alone: the far side counts from its own (A.3).
+      highestSequence: (this.highest - 0x10000) >>> 0,
       jitter: this.jitterTimes16 >> 4,
     };
   }

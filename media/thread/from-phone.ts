@@ -47,7 +47,7 @@ export class FromPhone {
     const resumed = this.media !== null && !this.media.receive && media.receive;
     this.media = media;
     this.uplink.changeCodec(media.codec);
-    this.uplink.muted = media.held;
+    this.uplink.mute(media.held);
     if (resumed) this.restartWatch(nowMs);
     return media.address !== '0.0.0.0' && this.source.expect(media.address, media.port);
   }

@@ -29,6 +29,7 @@ const SERVER_HEADERS = new Set([
     'timestamp',
   ],
 ]);
+const UNKNOWN_TRANSACTION = 'Response not sent due to unknown transaction';
 const EMPTY = Buffer.alloc(0);
 
 export class Answers {
@@ -38,11 +39,18 @@ export class Answers {
     private readonly registrations: Registrations,
   ) {}
 
+  private readonly openInvites = new Map<Dialog, ServerTransaction>();
+
+  /** An INVITE that opened or changes this dialog waits for its final answer. */
+  opened(dialog: Dialog, invite: ServerTransaction): void {
+    dialog.invite = 'theirs';
+    this.openInvites.set(dialog, invite);
+  }
+
   /** The INVITE of that dialog which still waits for its final answer. */
   inviteOf(dialog: Dialog): ServerTransaction | null {
     return this.openInvites.get(dialog) ?? null;
   }
-  private readonly openInvites = new Map<Dialog, ServerTransaction>();
 
   /** A final answer of the server itself. */
   own(transaction: ServerTransaction, status: number, headers: Header[] = []): void {
@@ -58,15 +66,17 @@ export class Answers {
       extra,
       body: EMPTY,
     });
+    const { dialog } = transaction;
     this.finish(transaction, status);
     transaction.machine.respond(status, bytes);
+    if (transaction.method === 'PRACK') dialog?.reliable?.acknowledged();
   }
 
   /** A response frame of the application. */
   respond(app: App, frame: SipFrame, message: SipResponse): void {
     const transaction = this.answeredBy(frame, message);
     if (!transaction || transaction.app !== app || !transaction.request || transaction.machine.answered) {
-      app.refuse(frame.messageId, 'Response not sent due to unknown transaction');
+      app.refuse(frame.messageId, UNKNOWN_TRANSACTION);
       return;
     }
     const typed = contentType(message.headers, message.body);
@@ -92,26 +102,32 @@ export class Answers {
       extra,
       body: message.body,
     });
-    const send = () => this.send(transaction, request, message, dialog, bytes, extra);
-    if (reliable !== null && dialog?.reliable) {
-      const transmit = (again: boolean) =>
-        again ? transaction.machine.repeated() : transaction.machine.respond(message.status, bytes);
-      dialog.reliable.send({
-        rseq: reliable,
-        cseq: request.cseq!.number,
-        bytes,
-        transmit,
-        describes: isSdp(message.body),
-      });
-    } else if (makesDialog && message.status >= 200 && dialog?.reliable) dialog.reliable.beforeSuccess(send);
-    else send();
     const named = request.method === 'INVITE' ? (dialog?.id ?? dialogId(request.callId, request.fromTag)) : '';
     const { transport, address, port } = transaction.reply;
-    app.ok(
-      frame.messageId,
-      `${meta('application', bytes.length, transport, address, port)}|${transaction.id}|${named}||Msg sent:|`,
-      bytes,
-    );
+    const echo = () => {
+      const sent = meta('application', bytes.length, transport, address, port);
+      app.ok(frame.messageId, `${sent}|${transaction.id}|${named}||Msg sent:|`, bytes);
+    };
+    if (reliable !== null && dialog?.reliable) {
+      const transmit = (again: boolean) => {
+        if (!again) transaction.machine.respond(message.status, bytes);
+        else {
+          this.core.transactions.retransmissionsSent++;
+          transaction.reply.send(bytes);
+        }
+      };
+      dialog.reliable.send({ rseq: reliable, cseq: request.cseq!.number, transmit, describes: isSdp(message.body) });
+      echo();
+      return;
+    }
+    const send = () => {
+      this.send(transaction, request, message, dialog, bytes, extra);
+      echo();
+    };
+    // RFC 3262 3: a 2xx waits for the PRACK; the application learns of it when it is really sent
+    if (makesDialog && message.status >= 200 && dialog?.reliable) {
+      dialog.reliable.beforeSuccess(send, () => app.refuse(frame.messageId, UNKNOWN_TRANSACTION));
+    } else send();
   }
 
   /** The application is gone: nobody will answer what it was asked. */
@@ -206,6 +222,7 @@ export class Answers {
     if (status >= 200) this.finish(transaction, status);
     if (!transaction.machine.respond(status, bytes)) return;
     if (status < 200) return;
+    if (request.method === 'PRACK') dialog?.reliable?.acknowledged();
     if (request.method === 'INVITE' && status < 300 && dialog)
       this.established(transaction, request, dialog, bytes, message, extra);
     if (request.method === 'UPDATE' && status < 300 && dialog && isSdp(message.body)) dialog.localSdp = message.body;
@@ -224,12 +241,13 @@ export class Answers {
     message: SipResponse,
     extra: Header[],
   ): void {
+    if (dialog.state === 'ended') return;
     dialog.state = 'confirmed';
     dialog.contact = extra.find((header) => header.name === 'contact')?.value ?? dialog.contact;
     if (isSdp(message.body)) dialog.localSdp = message.body;
     const { reply } = transaction;
     const { transactions } = this.core;
-    dialog.awaitingAck?.stop();
+    dialog.awaitingAck?.settle();
     dialog.awaitingAck = new AwaitedAck(
       this.core.clock,
       this.core.timers,
@@ -239,10 +257,7 @@ export class Answers {
         transactions.retransmissionsSent++;
         reply.send(bytes);
       },
-      () => {
-        dialog.awaitingAck = null;
-        this.sender.bye(dialog, 'ACK timeout');
-      },
+      () => this.sender.bye(dialog, 'ACK timeout'),
     );
   }
 
@@ -285,8 +300,7 @@ export class Answers {
     if (dialog.routeSet.length === 0 && contactDiffers(dialog.remoteTarget, source.address, source.port)) {
       dialog.nat = { address: source.address, port: source.port };
     }
-    dialog.invite = 'theirs';
-    this.openInvites.set(dialog, transaction);
+    this.opened(dialog, transaction);
     this.core.dialogs.add(dialog);
     return dialog;
   }

@@ -83,7 +83,9 @@ export class App {
   readonly routes = new Set<string>();
   private readonly reader = new FrameReader();
   private authenticated = false;
+  /** Nothing it says is heard any more. */
   private ended = false;
+  private over = false;
 
   constructor(
     private readonly socket: net.Socket,
@@ -101,10 +103,14 @@ export class App {
       }
     });
     socket.on('error', () => undefined); // 'close' follows
-    socket.on('close', () => {
+    const over = () => {
+      if (this.over) return;
+      this.over = true;
       this.ended = true;
       closed(this);
-    });
+    };
+    socket.on('end', over);
+    socket.on('close', over);
   }
 
   get connected(): boolean {

@@ -1,6 +1,6 @@
 /** Dialogs (RFC 3261 12) of both roles, and the two ways to find one: by its tags, and by the name the application knows. */
 import type { App } from './control.js';
-import { parseNameAddr } from './fields.js';
+import { uriOf } from './fields.js';
 import type { SipRequest, SipResponse } from './message.js';
 import type { Identity } from './network.js';
 import type { Reliable } from './reliable.js';
@@ -94,7 +94,7 @@ export class Dialog {
 
   end(): void {
     this.state = 'ended';
-    this.awaitingAck?.stop();
+    this.awaitingAck?.settle();
     this.awaitingAck = null;
     this.reliable?.stop();
     this.reliable = null;
@@ -128,19 +128,16 @@ export class AwaitedAck {
     });
   }
 
-  /** A BYE of ours waits for the ACK (15): done when it came. */
+  /** A BYE of ours waits for the ACK (15): done when it came, or will not come any more. */
   afterwardsDo(act: () => void): void {
     this.afterwards.push(act);
   }
 
-  acknowledged(): void {
-    this.stop();
-    for (const act of this.afterwards.splice(0)) act();
-  }
-
-  stop(): void {
+  /** The ACK came, or the dialog ends without it. */
+  settle(): void {
     this.repeater.stop();
     this.timer.cancel();
+    for (const act of this.afterwards.splice(0)) act();
   }
 }
 
@@ -216,7 +213,7 @@ export function routed(
 ): { uri: string; routes: string[]; next: string } {
   const first = routeSet[0];
   if (first === undefined) return { uri: remoteTarget, routes: [], next: remoteTarget };
-  const firstUri = parseNameAddr(first)?.uri ?? first;
+  const firstUri = uriOf(first);
   if (parseUri(firstUri)?.parameters.has('lr')) return { uri: remoteTarget, routes: [...routeSet], next: firstUri };
   return { uri: firstUri, routes: [...routeSet.slice(1), `<${remoteTarget}>`], next: firstUri };
 }

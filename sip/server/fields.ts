@@ -93,6 +93,11 @@ export function parseNameAddr(value: string): NameAddr | null {
   return { display: text.slice(0, i).trim(), uri, parameters: parseParameters(text.slice(close + 1)) };
 }
 
+/** The URI in a Route value or `<uri>`; a bare URI is returned as it is, its parameters being its own. */
+export function uriOf(text: string): string {
+  return text.includes('<') ? (parseNameAddr(text)?.uri ?? text) : text.trim();
+}
+
 /** A From or To value with its tag cut off, and everything else as it was. */
 export function withoutTag(value: string): string {
   const close = value.lastIndexOf('>');

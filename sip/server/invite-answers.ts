@@ -3,7 +3,7 @@ import type { App } from './control.js';
 import type { Core } from './core.js';
 import type { DialogSender } from './dialog-sender.js';
 import { contactDiffers, Dialog, routeSetOfResponse } from './dialogs.js';
-import { parseNameAddr } from './fields.js';
+import { uriOf } from './fields.js';
 import type { SipResponse } from './message.js';
 import type { OurRequest } from './our-request.js';
 import { acceptsReliable } from './reliable.js';
@@ -139,7 +139,7 @@ export class InviteAnswers {
   /** A callee whose Contact is not where its answer came from is behind address translation, or its proxy stays in the way. */
   private chooseTarget(dialog: Dialog, source: Source): void {
     const first = dialog.routeSet[0];
-    const hop = parseUri(parseNameAddr(first ?? '')?.uri ?? dialog.remoteTarget);
+    const hop = parseUri(uriOf(first ?? dialog.remoteTarget));
     const unreachable =
       first === undefined
         ? contactDiffers(dialog.remoteTarget, source.address, null)

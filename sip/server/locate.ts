@@ -1,7 +1,7 @@
 /** Where a request goes next (RFC 3261 8.1.2, 12.2.1.1; of RFC 3263 the A and AAAA lookup only). */
 import { lookup } from 'node:dns';
 import { isIP } from 'node:net';
-import { parseNameAddr } from './fields.js';
+import { uriOf } from './fields.js';
 import type { Endpoint, TransportName } from './transport/path.js';
 import { bareHost, parseUri } from './uri.js';
 
@@ -20,7 +20,7 @@ export interface Hop {
 
 /** Throws `LocateError` for a URI no request can be sent to. */
 export function hopOf(uriText: string): Hop {
-  const uri = parseUri(parseNameAddr(uriText)?.uri ?? uriText);
+  const uri = parseUri(uriOf(uriText));
   if (!uri) throw new LocateError(`invalid request-uri: ${uriText}`);
   const named = uri.parameters.get('transport')?.toLowerCase();
   if (uri.scheme === 'sips' || (named !== undefined && named !== 'udp' && named !== 'tcp')) {

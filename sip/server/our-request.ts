@@ -137,7 +137,8 @@ export class OurRequest implements ClientTransaction {
       transportFailed: () => undefined,
       ended: () => transactions.removeClient(cancel),
     });
-    const cancel: ClientTransaction = { branch: this.branch, method: 'CANCEL', machine };
+    const receive = (response: SipResponse) => machine.receive(response);
+    const cancel: ClientTransaction = { branch: this.branch, method: 'CANCEL', machine, receive };
     transactions.addClient(cancel);
     machine.start();
   }

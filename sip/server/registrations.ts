@@ -1,6 +1,6 @@
 /** TCP connections on which a REGISTER was accepted: the only way back to a phone behind address translation. */
 
-import { parseNameAddr } from './fields.js';
+import { parseNameAddr, uriOf } from './fields.js';
 import type { SipRequest, SipResponse } from './message.js';
 import type { Clock, Timer } from './transactions/timers.js';
 import type { Path } from './transport/path.js';
@@ -41,7 +41,7 @@ export class Registrations {
   /** The connection behind a registered contact; null when there is none. */
   pathFor(uri: string): Path | null {
     if (this.entries.size === 0) return null;
-    const key = keyOf(parseNameAddr(uri)?.uri ?? uri);
+    const key = keyOf(uriOf(uri));
     return key === null ? null : (this.entries.get(key)?.path ?? null);
   }
 

@@ -19,7 +19,6 @@ export function acceptsReliable(dialog: Dialog, response: SipResponse): boolean 
 interface Unacknowledged {
   rseq: number;
   cseq: number;
-  bytes: Buffer;
   transmit(again: boolean): void;
   /** It has a session description: a 2xx must wait for its PRACK. */
   describes: boolean;
@@ -29,9 +28,11 @@ interface Unacknowledged {
 export class Reliable {
   private nextRseq = 1 + Math.floor(Math.random() * 2 ** 16);
   private readonly queue: Unacknowledged[] = [];
+  /** A PRACK is at the application. */
+  private acknowledging = false;
   private repeater: Repeater | null = null;
   private timer: Timer | null = null;
-  private held: (() => void) | null = null;
+  private held: { act: () => void; dropped: () => void } | null = null;
 
   constructor(
     private readonly clock: Clock,
@@ -46,35 +47,44 @@ export class Reliable {
 
   send(response: Unacknowledged): void {
     this.queue.push(response);
-    if (this.queue.length === 1) this.transmitFirst();
+    if (this.queue.length === 1 && !this.acknowledging) this.transmitFirst();
   }
 
-  /** Does it now, or after the PRACK a description waits for. */
-  beforeSuccess(act: () => void): void {
-    if (this.queue.some((response) => response.describes)) this.held = act;
+  /** Does it now, or when the PRACK a description waits for was answered; `dropped` when that never happens. */
+  beforeSuccess(act: () => void, dropped: () => void): void {
+    if (this.acknowledging || this.queue.some((response) => response.describes)) this.held = { act, dropped };
     else act();
   }
 
   /** Whether this PRACK acknowledges what waits. */
   acknowledge(prack: SipRequest): boolean {
-    const match = /^(\d{1,10})\s+(\d{1,10})\s+INVITE$/i.exec(prack.get('rack') ?? '');
+    // what stands behind the method is no reason to refuse
+    const match = /^(\d{1,10})\s+(\d{1,10})\s+INVITE\b/i.exec(prack.get('rack') ?? '');
     const first = this.queue[0];
     if (!match || !first || Number(match[1]) !== first.rseq || Number(match[2]) !== first.cseq) return false;
     this.quiet();
     this.queue.shift();
+    this.acknowledging = true;
+    return true;
+  }
+
+  /** The PRACK was answered: the next in the queue, or the 2xx that waited. */
+  acknowledged(): void {
+    this.acknowledging = false;
     if (this.queue.length > 0) this.transmitFirst();
     else {
       const { held } = this;
       this.held = null;
-      held?.();
+      held?.act();
     }
-    return true;
   }
 
   stop(): void {
     this.quiet();
     this.queue.length = 0;
+    const { held } = this;
     this.held = null;
+    held?.dropped();
   }
 
   private transmitFirst(): void {

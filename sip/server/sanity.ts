@@ -33,7 +33,9 @@ function find(request: SipRequest, isOurBranch: (branch: string) => boolean): Re
   if (!KNOWN_METHODS.has(request.method)) return { status: 501, headers: [{ name: 'allow', value: ALLOW }] };
   const scheme = schemeOf(request.uri);
   if (scheme !== 'sip' && scheme !== 'sips' && scheme !== 'tel') return { status: 416 };
-  if (scheme !== 'tel' && !parseUri(request.uri)) return { status: 400, reason: 'Request-URI is malformed' };
+  // an ACK finds its dialog by tags; refusing one for its Request-URI would only cost a call
+  if (scheme !== 'tel' && request.method !== 'ACK' && !parseUri(request.uri))
+    return { status: 400, reason: 'Request-URI is malformed' };
   const hops = request.get('max-forwards');
   if (hops !== undefined && Number(hops) === 0) return { status: 483 };
   if (request.list('via').some((value) => isOurBranch(/;\s*branch=([^;\s]+)/i.exec(value)?.[1] ?? '')))

@@ -69,6 +69,7 @@ export interface ClientTransaction {
   readonly branch: string;
   readonly method: string;
   readonly machine: InviteClient | NonInviteClient;
+  receive(response: SipResponse, source: Source): void;
 }
 
 export class TransactionTable {

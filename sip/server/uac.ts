@@ -47,8 +47,7 @@ export class Uac {
 
   /** A response from the network that belongs to one of our requests. */
   receive(response: SipResponse, source: Source): void {
-    const transaction = this.core.transactions.findClient(response);
-    if (transaction instanceof OurRequest) transaction.receive(response, source);
+    this.core.transactions.findClient(response)?.receive(response, source);
   }
 
   /** The application is gone: what it was dialling is cancelled. */

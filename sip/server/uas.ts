@@ -144,7 +144,7 @@ export class Uas {
     if (source.transport === 'tcp') dialog.path = source.back;
     else if (dialog.nat) dialog.nat = { address: source.address, port: source.port };
     if (method === 'INVITE') {
-      dialog.invite = 'theirs';
+      this.answers.opened(dialog, transaction);
       this.trying(transaction, request, source);
     }
     if (method === 'BYE') this.hangUp(dialog);
@@ -180,8 +180,9 @@ export class Uas {
 
   /** 15.1.2: what is still open in the dialog is over. */
   private hangUp(dialog: Dialog): void {
-    dialog.awaitingAck?.stop();
+    const awaiting = dialog.awaitingAck;
     dialog.awaitingAck = null;
+    awaiting?.settle();
     dialog.sessionTimer?.stop();
     const invite = this.answers.inviteOf(dialog);
     if (invite) this.answers.own(invite, 487);
@@ -199,7 +200,7 @@ export class Uas {
     dialog.awaitingAck = null;
     const heard = meta('network', request.raw.length, source.transport, source.address, source.port);
     dialog.app.deliver(`sip|${heard}|${awaiting.transactionId}|${dialog.id}|`, request.raw);
-    awaiting.acknowledged();
+    awaiting.settle();
   }
 
   /** 9.2. A CANCEL that comes after the final answer changes nothing but is still answered. */

@@ -24,7 +24,8 @@ export class LiveCallTable implements LiveCalls {
 
   async command(callId: string, command: CallCommand): Promise<CommandResult> {
     const call = this.#calls.get(callId);
-    if (call === undefined) return { ok: false, code: 'not_running', message: 'The call is not running on this server.' };
+    if (call === undefined)
+      return { ok: false, code: 'not_running', message: 'The call is not running on this server.' };
     if (command.kind === 'hangup') {
       call.end({ cause: 'normal_clearing', source: 'api' });
       return { ok: true };

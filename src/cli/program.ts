@@ -1,6 +1,7 @@
 /** The command line: all commands, and how each kind of failure is said. */
 import { Command, CommanderError } from 'commander';
 import { SettingsError } from '../../config/load.js';
+import { addCall } from './call.js';
 import { addCalls } from './calls.js';
 import type { CliContext } from './context.js';
 import { addDoctor } from './doctor.js';
@@ -38,6 +39,7 @@ Exit code: 0 when the last line says so, 1 on any failure.`,
   };
   addStart(program, context, fail);
   addDoctor(program, context, fail);
+  addCall(program, context, fail);
   addCalls(program, context);
   addEndpoints(program, context);
   addNumbers(program, context);

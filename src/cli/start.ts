@@ -13,10 +13,6 @@ export interface Running {
   stop(graceMs: number): Promise<void>;
 }
 
-interface Main {
-  start(settings: Settings): Promise<Running>;
-}
-
 /** After a clean stop the process ends by itself; this long after, it is ended. */
 const lingerMs = 3000;
 
@@ -36,7 +32,7 @@ Examples:
     )
     .action(async (_options: object, command: Command) => {
       const settings = openSession(context, command).settings();
-      const { start } = (await import(new URL('../main.js', import.meta.url).href)) as Main; // the other commands need none of it
+      const { start } = await import('../main.js'); // the other commands need none of it
       const running = await start(settings);
       context.out(running.banner);
       await runUntilStopped(running, settings, context).catch((error: unknown) => {

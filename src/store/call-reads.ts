@@ -9,14 +9,14 @@ export interface CallFilter {
   status?: CallStatus;
   direction?: Direction;
   phoneNumberId?: string;
-  /** UTC days of `created_at`, inclusive, `YYYY-MM-DD`. */
-  startDate?: string;
-  endDate?: string;
+  /** UTC days of `created_at`, inclusive, counted from 1970-01-01. */
+  firstDay?: number;
+  lastDay?: number;
 }
 
 export type StatusCounts = Record<CallStatus, number>;
 
-const dayMs = 86_400_000;
+export const dayMs = 86_400_000;
 
 /** Reading call records, always within a scope. `flush` brings what is still in memory to disk first. */
 export class CallReads {
@@ -63,10 +63,10 @@ export class CallReads {
     return counts;
   }
 
-  /** One entry for each day from `startDate` to `endDate`, ascending, also for days without calls. */
+  /** One entry for each day from the first to the last, ascending, also for days without calls. */
   trends(
     scope: Scope,
-    filter: CallFilter & { startDate: string; endDate: string },
+    filter: CallFilter & { firstDay: number; lastDay: number },
   ): ({ date: string } & StatusCounts)[] {
     const rows = this.database.all(
       this.database.sql
@@ -80,7 +80,7 @@ export class CallReads {
         .groupBy(['day', 'status']),
     );
     const days = new Map<number, StatusCounts>();
-    for (let day = dayOf(filter.startDate); day <= dayOf(filter.endDate); day += 1) days.set(day, noCalls());
+    for (let day = filter.firstDay; day <= filter.lastDay; day += 1) days.set(day, noCalls());
     for (const row of rows) {
       const counts = days.get(row.day);
       if (counts) counts[row.status] = row.count;
@@ -145,14 +145,10 @@ function inScope(scope: Scope, filter: CallFilter) {
     if (filter.status) conditions.push(is('status', '=', filter.status));
     if (filter.direction) conditions.push(is('direction', '=', filter.direction));
     if (filter.phoneNumberId) conditions.push(is('phone_number_id', '=', filter.phoneNumberId));
-    if (filter.startDate) conditions.push(is('created_at', '>=', dayOf(filter.startDate) * dayMs));
-    if (filter.endDate) conditions.push(is('created_at', '<', (dayOf(filter.endDate) + 1) * dayMs));
+    if (filter.firstDay !== undefined) conditions.push(is('created_at', '>=', filter.firstDay * dayMs));
+    if (filter.lastDay !== undefined) conditions.push(is('created_at', '<', (filter.lastDay + 1) * dayMs));
     return is.and(conditions);
   };
-}
-
-function dayOf(date: string): number {
-  return Math.floor(Date.parse(`${date}T00:00:00Z`) / dayMs);
 }
 
 function noCalls(): StatusCounts {

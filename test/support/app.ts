@@ -36,6 +36,9 @@ export interface CallRecord {
   transcript: string | null;
 }
 
+/** Test files run in parallel: each worker has RTP ports of its own, below the kernel's ephemeral range. */
+const rtpFrom = 20_000 + 2000 * (Number(process.env.VITEST_POOL_ID ?? 1) % 6);
+
 export async function startTestApp(
   environment: Record<string, string> = {},
   sipTimersMs?: { t1?: number; t2?: number; t4?: number },
@@ -46,7 +49,7 @@ export async function startTestApp(
     env: {
       TRUNKLINE_HTTP_PORT: '0',
       TRUNKLINE_SIP_PORT: '0',
-      TRUNKLINE_RTP_PORTS: '20000-27999',
+      TRUNKLINE_RTP_PORTS: `${rtpFrom}-${rtpFrom + 1999}`,
       TRUNKLINE_MEDIA_THREADS: '1',
       TRUNKLINE_LOG_LEVEL: 'error',
       TRUNKLINE_BOOTSTRAP_KEY: key,

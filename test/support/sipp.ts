@@ -17,6 +17,8 @@ export interface SippRun {
   transport?: 'u1' | 't1' | 'tn';
   /** First local RTP port. */
   mediaPort?: number;
+  /** This share of sipp's packets is lost, in both directions, percent. */
+  lossPercent?: number;
   limitMs?: number;
   /** Replaces `__NAME__` in the scenario. */
   replace?: Record<string, string>;
@@ -31,8 +33,16 @@ export interface SippResult {
   errors: string;
 }
 
+/** Runs a scenario in which no call may fail; the error says why one did. */
+export async function sippSucceeds(run: SippRun): Promise<void> {
+  const result = await sipp(run);
+  const { exitCode, successful, failed, errors } = result;
+  if (exitCode !== 0 || failed !== 0 || successful !== (run.calls ?? 1))
+    throw new Error(`${run.scenario}: exit ${exitCode}, ${successful} successful, ${failed} failed\n${errors}`);
+}
+
 /** Runs Debian's sipp as a carrier. Rejects with a clear sentence when it is not installed. */
-export async function sipp(run: SippRun): Promise<SippResult> {
+async function sipp(run: SippRun): Promise<SippResult> {
   const folder = await mkdtemp(path.join(tmpdir(), 'sipp-'));
   try {
     let text = await readFile(path.join(import.meta.dirname, '..', 'scenarios', `${run.scenario}.xml`), 'utf8');
@@ -52,6 +62,7 @@ export async function sipp(run: SippRun): Promise<SippResult> {
         String(run.pauseMs ?? 1000),
       ],
       ...['-nostdin', '-trace_stat', '-stf', 'stat.csv', '-fd', '1', '-trace_err', '-error_file', 'errors.log'],
+      ...(run.lossPercent === undefined ? [] : ['-lost', String(run.lossPercent)]),
       ...['-timeout', `${Math.ceil(limitMs / 1000)}s`, '-timeout_error', '-mp', String(run.mediaPort ?? 46000)],
     ];
     const exitCode = await new Promise<number | null>((resolve, reject) => {
@@ -75,7 +86,7 @@ export async function sipp(run: SippRun): Promise<SippResult> {
       successful: figure('SuccessfulCall(C)'),
       failed: figure('FailedCall(C)'),
       retransmissions: figure('Retransmissions(C)'),
-      errors: errors.slice(-2000),
+      errors: errors.slice(0, 3000),
     };
   } finally {
     await rm(folder, { recursive: true, force: true });

@@ -1,3 +1,5 @@
+import fc from 'fast-check';
+import ipaddr from 'ipaddr.js';
 import { describe, expect, it } from 'vitest';
 import { AddressRanges, type TrunkRecord, TrunkTable } from '../../sip/trunk.js';
 
@@ -34,6 +36,8 @@ describe('TrunkTable', () => {
     expect(names(table, '10.1.2.9')).toEqual(['narrow']);
     expect(names(table, '10.1.2.3')).toEqual(['one']);
     expect(names(table, '::ffff:10.1.2.3')).toEqual(['one']);
+    expect(names(table, '::FFFF:0a01:203')).toEqual(['one']);
+    expect(names(table, '2001:db8:1::0.0.0.5')).toEqual(['one']);
     expect(names(table, '172.31.255.255')).toEqual(['host bits']);
     expect(names(table, '172.32.0.0')).toEqual([]);
     expect(names(table, '2001:db8:9::1')).toEqual(['wide']);
@@ -92,6 +96,28 @@ describe('TrunkTable', () => {
 });
 
 describe('AddressRanges', () => {
+  it('agrees with ipaddr.js about every address', () => {
+    fc.assert(
+      fc.property(
+        fc.oneof(fc.ipV4(), fc.ipV6()),
+        fc.oneof(fc.ipV4(), fc.ipV6()),
+        fc.nat(128),
+        (range, address, bits) => {
+          // ipaddr.js takes the abandoned form `::1.2.3.4` for a mapped address.
+          fc.pre(![range, address].some((text) => text.includes(':') && text.includes('.')));
+          const net = ipaddr.process(range);
+          const width = net.kind() === 'ipv4' ? bits % 33 : bits;
+          const parsed = ipaddr.process(address);
+          const inside = (a: typeof parsed) =>
+            a.kind() === net.kind() && (a as ipaddr.IPv4).match(net as ipaddr.IPv4, width);
+          const text = `${net.toString()}/${width}`;
+          expect(new AddressRanges([text]).has(address), `${address} in ${text}`).toBe(inside(parsed));
+          expect(new AddressRanges([text]).has(range)).toBe(true);
+        },
+      ),
+    );
+  });
+
   it('answers inside or outside', () => {
     const nets = new AddressRanges(['192.168.0.0/16', 'fc00::/7']);
     expect(nets.has('192.168.4.4')).toBe(true);

@@ -1,5 +1,5 @@
-import type { IncomingCall, RefusedInvite } from '../sip/leg.js';
-import type { Logger } from './log.js';
+import type { IncomingCall, RefusedInvite } from '../../sip/leg.js';
+import type { Logger } from '../log.js';
 
 /** A line of the log stands for all refusals of one address within this time. */
 const quietMs = 10_000;
