@@ -35,7 +35,7 @@ export async function openTestGateway(
         { transport: 'udp', host: '127.0.0.1', port },
         { transport: 'tcp', host: '127.0.0.1', port },
       ],
-      timersMs: { t1: 25, t2: 100, t4: 50 },
+      timersMs: { t1: 50, t2: 200, t4: 100 },
     },
     trunks,
     log,
@@ -62,7 +62,7 @@ export async function openTestGateway(
         await new Promise<void>((resolve) => releases.push(resolve));
       });
     },
-    nextCall(limitMs = 4000): Promise<IncomingCall> {
+    nextCall(limitMs = 8000): Promise<IncomingCall> {
       const call = calls.shift();
       if (call) return Promise.resolve(call);
       return new Promise((resolve, reject) => {
@@ -96,7 +96,7 @@ export async function openTestGateway(
     },
     /** Nothing may be left, in the gateway or in its server. */
     async expectNothingLeft() {
-      const limit = performance.now() + 8000;
+      const limit = performance.now() + 12_000;
       for (;;) {
         const { live } = await gateway.serverStats();
         const left = { activeLegs: gateway.counters().activeLegs, ...live };
@@ -132,7 +132,7 @@ export async function freePort(): Promise<number> {
 }
 
 /** Settles as the promise does, or fails the test. */
-export async function within<T>(promise: Promise<T>, limitMs = 4000, what = 'It'): Promise<T> {
+export async function within<T>(promise: Promise<T>, limitMs = 8000, what = 'It'): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const limit = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error(`${what} did not happen within ${limitMs} ms`)), limitMs);
