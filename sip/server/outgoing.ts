@@ -1,6 +1,6 @@
 /** Puts a request together and onto its way: next hop, transport by size, Via, and the headers nobody gave. */
 import { randomUUID } from 'node:crypto';
-import { type Core, contactUri, hostport, withOurAddress } from './core.js';
+import { asAddress, type Core, contactUri, hostport } from './core.js';
 import { hopOf, LocateError, resolveHop } from './locate.js';
 import type { Header } from './message.js';
 import type { Identity } from './network.js';
@@ -125,7 +125,7 @@ export class Outbox {
   private write(draft: Draft, path: Path, identity: Identity): Outgoing {
     const branch = `${MAGIC_COOKIE}${randomUUID().replaceAll('-', '')}`;
     const via = `SIP/2.0/${path.transport.toUpperCase()} ${hostport(identity)};branch=${branch};rport`;
-    const headers = draft.headers(identity, path).map((header) => withOurAddress(header, identity, path.transport));
+    const headers = draft.headers(identity, path).map((header) => asAddress(header, identity, path.transport));
     const { product } = this.core;
     if (product && !headers.some((header) => header.name === 'user-agent'))
       headers.push({ name: 'user-agent', value: product });
