@@ -27,20 +27,21 @@ export async function openTestGateway(
   const lines: { level: string; text: string; fields: object }[] = [];
   const write = (level: string) => (fields: object, text: string) => void lines.push({ level, text, fields });
   const log: SipLog = { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };
-  const port = await freePort();
-  const gateway = await openSipGateway({
-    server: {
-      kind: 'embedded',
-      listen: [
-        { transport: 'udp', host: '127.0.0.1', port },
-        { transport: 'tcp', host: '127.0.0.1', port },
-      ],
-      timersMs: { t1: 50, t2: 200, t4: 100 },
-    },
-    trunks,
-    log,
-    ...change,
-  });
+  const { gateway, port } = await onFreePort((port) =>
+    openSipGateway({
+      server: {
+        kind: 'embedded',
+        listen: [
+          { transport: 'udp', host: '127.0.0.1', port },
+          { transport: 'tcp', host: '127.0.0.1', port },
+        ],
+        timersMs: { t1: 50, t2: 200, t4: 100 },
+      },
+      trunks,
+      log,
+      ...change,
+    }),
+  );
   const calls: IncomingCall[] = [];
   const waiting: ((call: IncomingCall) => void)[] = [];
   return {
@@ -117,7 +118,19 @@ export async function openTestGateway(
 
 const releases: (() => void)[] = [];
 
-/** A port that is free for UDP and TCP now. */
+/** A port that was free a moment ago may be another test's by now, or be taken for UDP only. */
+async function onFreePort<T>(open: (port: number) => Promise<T>): Promise<{ gateway: T; port: number }> {
+  for (let attempt = 1; ; attempt++) {
+    const port = await freePort();
+    try {
+      return { gateway: await open(port), port };
+    } catch (error) {
+      if (attempt === 3 || !String(error).includes(String(port))) throw error;
+    }
+  }
+}
+
+/** A TCP port that is free now. */
 export async function freePort(): Promise<number> {
   const { createServer } = await import('node:net');
   return new Promise((resolve, reject) => {
