@@ -6,13 +6,16 @@ import type Srf from 'drachtio-srf';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openTestServer, SDP, type TestServer } from '../support/sip-server.js';
 
+/** Of Debian's sip-tester. */
+const SIPP = 'sipp';
+
 let t: TestServer;
 let directory: string;
 let destroyed = 0;
 
 beforeAll(async () => {
   try {
-    execFileSync('which', ['sipp']);
+    execFileSync('which', [SIPP]);
   } catch {
     throw new Error('These scenarios need sipp: apt-get install sip-tester');
   }
@@ -34,7 +37,7 @@ afterAll(async () => {
 function sipp(...options: string[]): Promise<number> {
   const common = [`127.0.0.1:${t.port}`, '-i', '127.0.0.1', '-nostdin', '-timeout', '50s', '-timeout_error'];
   return new Promise((resolve) => {
-    execFile('sipp', [...common, ...options], { cwd: directory, maxBuffer: 2 ** 26 }, (error) =>
+    execFile(SIPP, [...common, ...options], { cwd: directory, maxBuffer: 2 ** 26 }, (error) =>
       resolve(error ? Number(error.code) : 0),
     );
   });
