@@ -16,6 +16,7 @@ export interface BaresipEvent {
 
 export class Baresip {
   readonly events: BaresipEvent[] = [];
+  #stopped: Promise<void> | null = null;
   /** What it heard in its call, as a WAV file; there after `stop`. */
   recording: Buffer = Buffer.alloc(0);
   readonly #waiting: { type: string; resolve(event: BaresipEvent): void }[] = [];
@@ -87,7 +88,13 @@ export class Baresip {
     const child = spawn(program, ['-f', folder, '-4'], { stdio: ['ignore', 'pipe', 'pipe'] });
     const console: string[] = [];
     for (const stream of [child.stdout, child.stderr]) stream?.on('data', (data) => console.push(data.toString()));
-    return new Baresip(child, await connected(controlPort, child), folder, console);
+    try {
+      return new Baresip(child, await connected(controlPort, child), folder, console);
+    } catch (error) {
+      child.kill('SIGKILL');
+      rmSync(folder, { recursive: true, force: true });
+      throw error;
+    }
   }
 
   /** What it wrote so far. */
@@ -129,8 +136,17 @@ export class Baresip {
     });
   }
 
-  async stop(): Promise<void> {
-    const exited = new Promise((resolve) => this.process.once('exit', resolve));
+  /** Quits. Idempotent, so that a test may also leave it to `onTestFinished`. */
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop();
+    return this.#stopped;
+  }
+
+  async #stop(): Promise<void> {
+    const exited = new Promise((resolve) => {
+      if (this.process.exitCode !== null || this.process.signalCode !== null) resolve(undefined);
+      else this.process.once('exit', resolve);
+    });
     this.command('quit');
     const force = setTimeout(() => this.process.kill('SIGKILL'), 3000);
     await exited;
