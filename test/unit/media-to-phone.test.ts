@@ -114,6 +114,14 @@ describe('how long the agent waits for the wire', () => {
     expect(line.playout.trimmedMs).toBeGreaterThan(0);
   });
 
+  it('a frame that was late by 32 ms leaves no more than a slot and the margin', () => {
+    const line = new Line();
+    line.time.advance(500);
+    line.speak(500, (i) => (i === 100 ? 32 : 0));
+    line.time.advance(100);
+    expect(at(line.waitsMs(400), 1)).toBeLessThanOrEqual(23.5);
+  });
+
   it('an agent that bursts: every frame, without a hole, at the pace of the clock', () => {
     const line = new Line();
     line.time.advance(503);
