@@ -45,6 +45,8 @@ export interface IncomingCall {
   from: PhoneIdentity;
   to: PhoneIdentity;
   trunk: TrunkMatch;
+  /** Other trunks that vouch for the same source as well (two organizations at one carrier): the called number decides. */
+  otherTrunks: readonly TrunkMatch[];
   peer: Peer;
   /** Our address that routes to the peer: what belongs into the SDP. */
   localAddress: string;
@@ -84,9 +86,15 @@ export interface CallLeg {
   /** INFO bodies (`application/dtmf-relay` and others). */
   onInfo(handler: (info: { contentType: string; body: string }) => void): void;
   sendInfo(info: { contentType: string; body: string }, signal: AbortSignal): Promise<number>;
-  /** A REFER from the far side: answered 202 when the handler accepts, else with its status. */
+  /**
+   * A REFER from the far side: answered 202 when the handler accepts, else with its status; 403 without a handler. The far side is told
+   * of the end by NOTIFY: the SIP status in `outcome`, or success at once without it.
+   */
   onRefer(
-    handler: (refer: { to: string; replaces: string | null }) => Promise<{ accept: true } | { refuse: number }>,
+    handler: (refer: {
+      to: string;
+      replaces: string | null;
+    }) => Promise<{ accept: true; outcome?: Promise<number> } | { refuse: number }>,
   ): void;
   /** REFER to the far side; follows the NOTIFYs until a final sipfrag or the signal. */
   transfer(to: string, signal: AbortSignal): Promise<TransferResult>;
@@ -111,7 +119,10 @@ export interface DialogSnapshot {
 
 /** Where an outbound INVITE may go. */
 export interface Gateway {
-  /** `sip:host[:port][;transport=tcp]`, or a whole URI with a user when `keepUser` is set. */
+  /**
+   * `sip:host[:port][;transport=tcp]`: the called number becomes the user part. With a user part the URI is called as it is.
+   * `sip:<username>` of a trunk that registers with us: wherever that user is registered now.
+   */
   uri: string;
   auth?: { username: string; password: string };
 }
@@ -158,8 +169,9 @@ export interface SipGateway {
   dial(request: DialRequest, signal: AbortSignal): Promise<CallLeg>;
   /** BYE for a dialog of a dead process. */
   endOrphan(dialog: DialogSnapshot, cause: HangupCause): Promise<void>;
-  /** The trace ring of one call, oldest first; empty when unknown. */
+  /** The trace ring of one call, oldest first; empty when unknown. Freed ten minutes after the call's end, or by `forgetTrace`. */
   trace(sipCallId: string): SipTraceEntry[];
+  forgetTrace(sipCallId: string): void;
   counters(): SipCounters;
   /** True while the control connection to the SIP server is up. */
   readonly connected: boolean;

@@ -50,6 +50,7 @@ export type AgentEvent =
   /** First of a kind of garbage on this socket; the rest is only counted. */
   | { type: 'warning'; code: string; message: string };
 
+/** `hold`: while on, the agent gets silence of the same length instead of the caller's frames (music on hold must not wake it). */
 export type AgentCommand = { kind: 'dtmf'; digits: string } | { kind: 'hold'; on: boolean };
 
 /** How an agent's connection ended. */
@@ -80,7 +81,7 @@ export type Outgoing = string | Uint8Array | null;
 /** What a conversation does while it reads a message. All calls are synchronous; `audio` bytes may be kept (they are not reused). */
 export interface Sink {
   send(message: Outgoing): void;
-  /** Audio in the conversation's format, any length; an odd byte of l16 is carried over to the next call. */
+  /** Audio in the conversation's `replyFormat`, any length; an odd byte of l16 is carried over to the next call. */
   audio(bytes: Uint8Array, itemId?: string): void;
   /** Empties the playout queue at once. */
   clear(): void;
@@ -103,9 +104,15 @@ export interface AgentProtocol<C = unknown> {
   converse(config: C, target: AgentTarget): Conversation;
 }
 
-/** One per socket. */
+/**
+ * One per socket. Nothing but `opening()` is sent before `start()`: an agent greets as soon as it is told of a call, and it must not
+ * speak before the caller answered.
+ */
 export interface Conversation {
+  /** What the agent gets. May change until ready, when the agent decides it in its handshake. */
   format: AudioFormat;
+  /** What the agent sends. */
+  replyFormat: AudioFormat;
   /** URL and headers of the upgrade request. */
   upgrade(): { url: string; headers: Record<string, string> };
   /** Sent right after the 101. */

@@ -1,37 +1,49 @@
-import type { Clock, Timer } from '../../sip/server/transactions/timers.js';
+import type { Clock } from '../../src/store/clock.js';
 
-/** Time that moves when told. */
+/** A clock that stands until told. */
 export class FakeClock implements Clock {
-  private time = 0;
-  private order = 0;
-  private readonly timers = new Map<number, { at: number; fire: () => void }>();
+  private timers: { atMs: number; fn: () => void }[] = [];
+  /** Time since the start, which `set` does not change: timers follow this one, as the monotonic clock. */
+  private elapsedMs = 0;
+
+  constructor(private wallMs: number) {}
+
+  get pending(): number {
+    return this.timers.length;
+  }
 
   now(): number {
-    return this.time;
+    return this.wallMs;
   }
 
-  /** Timers still running. */
-  get live(): number {
-    return this.timers.size;
+  after(ms: number, fn: () => void): () => void {
+    const timer = { atMs: this.elapsedMs + ms, fn };
+    this.timers.push(timer);
+    return () => {
+      this.timers = this.timers.filter((other) => other !== timer);
+    };
   }
 
-  after(delayMs: number, fire: () => void): Timer {
-    const id = this.order++;
-    this.timers.set(id, { at: this.time + delayMs, fire });
-    return { cancel: () => void this.timers.delete(id) };
-  }
-
-  /** Fires what is due on the way, in order. */
-  advance(byMs: number): void {
-    const end = this.time + byMs;
+  /** Time passes; what is due happens, in its order. */
+  advance(ms: number): void {
+    const untilMs = this.elapsedMs + ms;
     for (;;) {
-      let next: [number, { at: number; fire: () => void }] | null = null;
-      for (const entry of this.timers) if (entry[1].at <= end && (!next || entry[1].at < next[1].at)) next = entry;
+      const next = this.timers.filter((timer) => timer.atMs <= untilMs).sort((a, b) => a.atMs - b.atMs)[0];
       if (!next) break;
-      this.timers.delete(next[0]);
-      this.time = next[1].at;
-      next[1].fire();
+      this.timers = this.timers.filter((timer) => timer !== next);
+      this.pass(next.atMs - this.elapsedMs);
+      next.fn();
     }
-    this.time = end;
+    this.pass(untilMs - this.elapsedMs);
+  }
+
+  /** Someone sets the wall clock. */
+  set(wallMs: number): void {
+    this.wallMs = wallMs;
+  }
+
+  private pass(ms: number): void {
+    this.elapsedMs += ms;
+    this.wallMs += ms;
   }
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { parseMessage, type SipRequest, type SipResponse } from '../../sip/server/message.js';
 import { agree, SessionTimer, sessionExpires, tooSmall } from '../../sip/server/session-timer.js';
-import { FakeClock } from '../support/fake-clock.js';
+import { FakeClock } from '../support/fake-sip-clock.js';
 
 const invite = (...lines: string[]) =>
   parseMessage(Buffer.from(`INVITE sip:a@b SIP/2.0\r\n${lines.join('\r\n')}\r\n\r\n`)) as SipRequest;

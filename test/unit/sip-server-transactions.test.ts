@@ -5,7 +5,7 @@ import { InviteServer, RINGING_REPEAT_MS } from '../../sip/server/transactions/i
 import { NonInviteClient } from '../../sip/server/transactions/non-invite-client.js';
 import { NonInviteServer } from '../../sip/server/transactions/non-invite-server.js';
 import { DEFAULT_TIMERS, SystemClock } from '../../sip/server/transactions/timers.js';
-import { FakeClock } from '../support/fake-clock.js';
+import { FakeClock } from '../support/fake-sip-clock.js';
 
 const BYTES = Buffer.from('request');
 

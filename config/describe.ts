@@ -1,0 +1,49 @@
+/** The list of settings as text: the example file and the table of `trunkline settings`. */
+import { defaultText, environmentName, settingsList } from './settings.js';
+
+export interface SettingLine {
+  name: string;
+  env: string;
+  default: string;
+  /** The default as it may stand in the file; null when there is none or it is computed. */
+  literal: string | null;
+  kind: string;
+  unit: string | null;
+  allowed: string;
+  explain: string;
+  secret: boolean;
+  readBy: string;
+}
+
+export function describeSettings(): SettingLine[] {
+  return settingsList.map((definition) => ({
+    name: definition.name,
+    env: environmentName(definition.name),
+    default: defaultText(definition),
+    literal: typeof definition.default === 'string' ? definition.default : null,
+    kind: definition.kind.name,
+    unit: definition.unit ?? null,
+    allowed: definition.kind.allowed,
+    explain: definition.explain,
+    secret: definition.secret === true,
+    readBy: definition.readBy,
+  }));
+}
+
+/** `config/trunkline.example.yaml`. */
+export function exampleYaml(): string {
+  const parts = [
+    '# Settings of Trunkline. Copy to ./trunkline.yaml and uncomment what you change.',
+    '# Each can also come from the environment, which wins: TRUNKLINE_ and the name in capitals.',
+    '# Made from config/settings.ts: trunkline settings --example',
+  ];
+  for (const line of describeSettings()) {
+    parts.push(
+      '',
+      `# ${line.explain}`,
+      `# Allowed: ${line.allowed}. Default: ${line.default}${line.literal !== null && line.unit ? ` ${line.unit}` : ''}.`,
+      `#${line.name}:${line.literal === null ? '' : ` ${line.literal}`}`,
+    );
+  }
+  return `${parts.join('\n')}\n`;
+}

@@ -1,0 +1,169 @@
+/** The kinds of values a setting can have: each says what it allows, in words, and reads it from text. */
+import { isIP, isIPv4 } from 'node:net';
+import path from 'node:path';
+import ipaddr from 'ipaddr.js';
+
+/** `read` returns undefined for what is not allowed; it never throws. */
+export interface Kind<T> {
+  /** Short, for the table of settings: `port`, `IPv4 address`. */
+  name: string;
+  /** What is allowed, as the end of the sentence "allowed: …". */
+  allowed: string;
+  read(text: string): T | undefined;
+}
+
+/** Where a drachtio-server listens for applications. */
+export interface DrachtioAddress {
+  host: string;
+  port: number;
+  secret: string;
+}
+
+export interface PortRange {
+  from: number;
+  to: number;
+}
+
+export function wholeNumber(min: number, max: number): Kind<number> {
+  return {
+    name: 'whole number',
+    allowed: `a whole number from ${min} to ${max}`,
+    read: (text) => {
+      if (!/^-?\d{1,15}$/.test(text)) return undefined;
+      const value = Number(text);
+      return value >= min && value <= max ? value : undefined;
+    },
+  };
+}
+
+export function oneOf<const W extends string>(...words: W[]): Kind<W> {
+  return { name: 'word', allowed: words.join(', '), read: (text) => words.find((word) => word === text) };
+}
+
+/** At least one of the words, in order, each once. */
+export function someOf<const W extends string>(...words: W[]): Kind<readonly W[]> {
+  return {
+    name: 'words',
+    allowed: `${words.join(', ')}, comma-separated`,
+    read: (text) => {
+      const list = listOf(text).map((item) => words.find((word) => word === item));
+      return list.length > 0 && new Set(list).size === list.length && list.every((word) => word !== undefined)
+        ? (list as W[])
+        : undefined;
+    },
+  };
+}
+
+export const boolean: Kind<boolean> = {
+  name: 'true or false',
+  allowed: 'true or false',
+  read: (text) => (text === 'true' ? true : text === 'false' ? false : undefined),
+};
+
+/** 0 takes any free port. */
+export const port: Kind<number> = {
+  ...wholeNumber(0, 65535),
+  name: 'port',
+  allowed: 'a port from 1 to 65535, or 0 for any free one',
+};
+
+export const listenAddress: Kind<string> = {
+  name: 'IP address',
+  allowed: 'an IP address of this host, localhost, 0.0.0.0 (all IPv4) or :: (all)',
+  read: (text) => (text === 'localhost' ? '127.0.0.1' : isIP(text) ? text : undefined),
+};
+
+/** Media over IPv6 is not built: an IPv6 address here would only make calls fail later. */
+export const listenIpv4: Kind<string> = {
+  name: 'IPv4 address',
+  allowed: 'an IPv4 address of this host, localhost, or 0.0.0.0 for all',
+  read: (text) => (text === 'localhost' ? '127.0.0.1' : isIPv4(text) ? text : undefined),
+};
+
+export const ipv4: Kind<string> = {
+  name: 'IPv4 address',
+  allowed: 'an IPv4 address such as 203.0.113.5',
+  read: (text) => (isIPv4(text) && text !== '0.0.0.0' ? text : undefined),
+};
+
+/** An address alone counts as a net of one. */
+export const nets: Kind<readonly string[]> = {
+  name: 'CIDRs',
+  allowed: 'networks such as 10.0.0.0/8, comma-separated',
+  read: (text) => {
+    const list = listOf(text).map((net) => (isIP(net) ? `${net}/${isIPv4(net) ? 32 : 128}` : net));
+    return list.every((net) => ipaddr.isValidCIDR(net)) ? list : undefined;
+  },
+};
+
+export const portRange: Kind<PortRange> = {
+  name: 'port range',
+  allowed: 'FIRST-LAST between 1024 and 65535, at least 4 ports',
+  read: (text) => {
+    const match = /^(\d{1,5})\s*-\s*(\d{1,5})$/.exec(text);
+    if (!match) return undefined;
+    const [from, to] = [Number(match[1]), Number(match[2])];
+    return from >= 1024 && to <= 65535 && to - from >= 3 ? { from, to } : undefined;
+  },
+};
+
+/** Made absolute: relative paths count from the working directory. */
+export const folder: Kind<string> = {
+  name: 'path',
+  allowed: 'a path',
+  read: (text) => (text.includes('\0') ? undefined : path.resolve(text)),
+};
+
+export const sqliteUrl: Kind<{ kind: 'sqlite'; file: string }> = {
+  name: 'URL',
+  allowed: 'sqlite: and the path of a file, such as sqlite:./data/trunkline.db',
+  read: (text) => {
+    const file = /^sqlite:(?:\/\/(?=[/.]))?(.+)$/.exec(text)?.[1];
+    return file && !file.includes('\0') ? { kind: 'sqlite', file: path.resolve(file) } : undefined;
+  },
+};
+
+/** Without a trailing slash, so that paths can be appended. */
+export const httpUrl: Kind<string> = {
+  name: 'URL',
+  allowed: 'an http: or https: URL without query, such as https://voice.example.com',
+  read: (text) => {
+    if (!URL.canParse(text)) return undefined;
+    const url = new URL(text);
+    const plain = !url.search && !url.hash && !url.username && !url.password;
+    return /^https?:$/.test(url.protocol) && plain ? url.href.replace(/\/+$/, '') : undefined;
+  },
+};
+
+export const sipServer: Kind<'embedded' | readonly DrachtioAddress[]> = {
+  name: 'word or URLs',
+  allowed: 'embedded, or drachtio://:SECRET@HOST:9022 (several, comma-separated)',
+  read: (text) => {
+    if (text === 'embedded') return 'embedded';
+    const addresses = listOf(text).map(drachtioAddress);
+    return addresses.length > 0 && addresses.every((address) => address !== undefined) ? addresses : undefined;
+  },
+};
+
+export function secret(pattern: RegExp, allowed: string): Kind<string> {
+  return { name: 'secret', allowed, read: (text) => (pattern.test(text) ? text : undefined) };
+}
+
+function drachtioAddress(text: string): DrachtioAddress | undefined {
+  if (!URL.canParse(text)) return undefined;
+  const url = new URL(text);
+  if (url.protocol !== 'drachtio:' || !url.hostname || !url.password || (url.pathname && url.pathname !== '/'))
+    return undefined;
+  try {
+    return { host: url.hostname, port: Number(url.port || 9022), secret: decodeURIComponent(url.password) };
+  } catch {
+    return undefined; // a stray % in the secret
+  }
+}
+
+function listOf(text: string): string[] {
+  return text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '');
+}

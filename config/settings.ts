@@ -1,0 +1,258 @@
+/** Every setting of Trunkline, once: this list makes the type, the loader, the example file, `trunkline settings` and the documentation. */
+import { availableParallelism } from 'node:os';
+import path from 'node:path';
+import ipaddr from 'ipaddr.js';
+import type { Kind } from './kinds.js';
+import * as kinds from './kinds.js';
+
+/** A default that follows from the settings before it in the list. The word `auto` asks for it too. */
+export interface Derived<T> {
+  /** For people: `cores − 1, at least 1`. */
+  text: string;
+  from(settings: Readonly<Record<string, unknown>>): T;
+}
+
+export interface Setting<N extends string, T, D extends string | null | Derived<T>> {
+  /** As in `trunkline.yaml`; in the environment `TRUNKLINE_` and the name in capitals. */
+  name: N;
+  kind: Kind<T>;
+  /** As a person would write it; null: not set. */
+  default: D;
+  unit?: string;
+  /** One line. */
+  explain: string;
+  /** A file that reads it; a test looks there. */
+  readBy: string;
+  /** Never shown, not even in an error. */
+  secret?: true;
+}
+
+function setting<const N extends string, T, const D extends string | null | Derived<T>>(
+  definition: Setting<N, T, D>,
+): Setting<N, T, D> {
+  return definition;
+}
+
+export const settingsList = [
+  setting({
+    name: 'http_host',
+    kind: kinds.listenAddress,
+    default: '127.0.0.1',
+    explain: 'Address of the HTTP listener: API, dashboard, metrics.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'http_port',
+    kind: kinds.port,
+    default: '3000',
+    explain: 'Port of the HTTP listener.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'public_url',
+    kind: kinds.httpUrl,
+    default: null,
+    explain: 'URL under which others reach the HTTP listener. Unset: the listener itself.',
+    readBy: 'src/cli/start.ts',
+  }),
+  setting({
+    name: 'trusted_proxies',
+    kind: kinds.nets,
+    default: null,
+    explain: 'Proxies whose X-Forwarded-For is believed.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'metrics_token',
+    kind: kinds.secret(/^[\x21-\x7e]{8,}$/, 'at least 8 visible ASCII characters'),
+    default: null,
+    explain: 'Bearer token for GET /metrics from other hosts; loopback needs none. Unset: loopback only.',
+    readBy: 'src/main.ts',
+    secret: true,
+  }),
+  setting({
+    name: 'sip_host',
+    kind: kinds.listenIpv4,
+    default: '127.0.0.1',
+    explain: 'Address of the SIP and RTP sockets; on loopback, calls from this host are trusted.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'sip_port',
+    kind: kinds.port,
+    default: '5060',
+    explain: 'SIP port, UDP and TCP.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'external_ip',
+    kind: kinds.ipv4,
+    default: null,
+    explain: 'Address in SIP and SDP for peers outside local_nets (behind NAT: the public one).',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'local_nets',
+    kind: kinds.nets,
+    default:
+      '10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, fc00::/7, fe80::/10, ::1/128',
+    explain: 'Networks that reach this host without NAT.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'sip_server',
+    kind: kinds.sipServer,
+    default: 'embedded',
+    explain: 'The embedded SIP server, or external drachtio-servers.',
+    readBy: 'src/main.ts',
+    secret: true,
+  }),
+  setting({
+    name: 'digest_algorithms',
+    kind: kinds.someOf('SHA-256', 'MD5'),
+    default: 'MD5',
+    explain:
+      'Digest algorithms offered to phones, best first. SHA-256 beside MD5 is safer, but older phones then refuse to register.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'rtp_ports',
+    kind: kinds.portRange,
+    default: '10000-19999',
+    explain: 'UDP ports for audio, two a call; keep them outside the ephemeral range of the kernel.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'rtp_first_timeout_sec',
+    kind: kinds.wholeNumber(0, 3600),
+    default: '30',
+    unit: 's',
+    explain: 'A call that never received audio ends this long after the answer; 0 = never.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'rtp_timeout_sec',
+    kind: kinds.wholeNumber(0, 3600),
+    default: '30',
+    unit: 's',
+    explain: 'A call whose audio stopped ends after this long (not while held); 0 = never.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'media_threads',
+    kind: kinds.wholeNumber(1, 128),
+    default: { text: 'cores - 1, at least 1', from: () => Math.max(1, availableParallelism() - 1) },
+    unit: 'threads',
+    explain: 'Threads that carry audio.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'max_calls',
+    kind: kinds.wholeNumber(1, 100_000),
+    default: null,
+    unit: 'calls',
+    explain: 'More calls than this at once are refused with 503. Unset: no limit.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'max_call_sec',
+    kind: kinds.wholeNumber(1, 604_800),
+    default: '14400',
+    unit: 's',
+    explain: 'A call ends after this long.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'agent_connect_timeout_sec',
+    kind: kinds.wholeNumber(1, 60),
+    default: '5',
+    unit: 's',
+    explain: 'An agent must be connected and ready within this time.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'allow_private_targets',
+    kind: kinds.boolean,
+    default: {
+      text: 'auto: true while HTTP and SIP listen on loopback only',
+      from: (settings) => isLoopback(settings.httpHost) && isLoopback(settings.sipHost),
+    },
+    explain: 'Agents and webhooks may have private, loopback and link-local addresses.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'data_dir',
+    kind: kinds.folder,
+    default: './data',
+    explain: 'Folder of the database and recordings; created when missing.',
+    readBy: 'src/cli/checks.ts',
+  }),
+  setting({
+    name: 'database_url',
+    kind: kinds.sqliteUrl,
+    default: {
+      text: 'sqlite:, data_dir and /trunkline.db',
+      from: (settings): { kind: 'sqlite'; file: string } => ({
+        kind: 'sqlite',
+        file: path.join(String(settings.dataDir), 'trunkline.db'),
+      }),
+    },
+    explain: 'The database.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'bootstrap_key',
+    kind: kinds.secret(/^trunkline_live_[0-9A-Za-z]{32}$/, 'trunkline_live_ followed by 32 letters and digits'),
+    default: null,
+    explain: 'On an empty database this API key is installed as the first one. Unset: one is made and printed once.',
+    readBy: 'src/main.ts',
+    secret: true,
+  }),
+  setting({
+    name: 'log_level',
+    kind: kinds.oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'),
+    default: 'info',
+    explain: 'Log lines below this level are left out.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'shutdown_grace_sec',
+    kind: kinds.wholeNumber(0, 86_400),
+    default: '600',
+    unit: 's',
+    explain: 'After SIGTERM live calls may run on this long.',
+    readBy: 'src/cli/start.ts',
+  }),
+] as const;
+
+/** Variables of the command line tool: environment only. */
+export const toolVariables: readonly { env: string; explain: string }[] = [
+  { env: 'TRUNKLINE_CONFIG', explain: 'Path of the settings file. Default: ./trunkline.yaml, when it exists.' },
+  { env: 'TRUNKLINE_API_KEY', explain: 'API key for the commands that ask a running server.' },
+];
+
+type Definition = (typeof settingsList)[number];
+type Camel<S extends string> = S extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<Camel<Tail>>}` : S;
+type ValueOf<S> = S extends Setting<string, infer T, infer D> ? (null extends D ? T | null : T) : never;
+
+/** All settings, read and checked: `http_port` is `httpPort`. null: not set and without a default. */
+export type Settings = { readonly [D in Definition as Camel<D['name']>]: ValueOf<D> };
+
+export function environmentName(name: string): string {
+  return `TRUNKLINE_${name.toUpperCase()}`;
+}
+
+/** `http_port` → `httpPort`. */
+export function propertyName(name: string): string {
+  return name.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
+}
+
+/** The default as people read it. */
+export function defaultText(definition: Definition): string {
+  const value: string | null | Derived<unknown> = definition.default;
+  return value === null ? 'none' : typeof value === 'string' ? value : value.text;
+}
+
+function isLoopback(address: unknown): boolean {
+  return typeof address === 'string' && ipaddr.isValid(address) && ipaddr.process(address).range() === 'loopback';
+}

@@ -1,0 +1,66 @@
+/** Reading `provider_config`: each reader returns a checked value or throws `AgentConfigError` with the field's name. */
+import { validateHeaderName, validateHeaderValue } from 'node:http';
+import { AgentConfigError, type Plain } from './agent.js';
+
+export type ConfigObject = { readonly [key: string]: Plain };
+
+/** Set by the WebSocket handshake itself or by HTTP; another value would break the upgrade. */
+const RESERVED_HEADERS =
+  /^(host|connection|upgrade|content-length|transfer-encoding|expect|te|trailer|sec-websocket-.*)$/i;
+
+/** null and a missing config are an empty one. */
+export function configObject(raw: Plain | undefined): ConfigObject {
+  if (raw === null || raw === undefined) return {};
+  if (typeof raw !== 'object' || Array.isArray(raw))
+    throw new AgentConfigError('', 'provider_config must be an object.');
+  return raw;
+}
+
+/** The non-empty string of an optional field. */
+export function optionalText(config: ConfigObject, field: string): string | undefined {
+  const value = own(config, field);
+  if (value === undefined) return undefined;
+  if (typeof value !== 'string' || value === '')
+    throw new AgentConfigError(field, `${field} must be a non-empty string.`);
+  return value;
+}
+
+/** One of `allowed`; the first is the default. */
+export function choice<T extends string | number>(
+  config: ConfigObject,
+  field: string,
+  allowed: readonly [T, ...T[]],
+): T {
+  const value = own(config, field);
+  if (value === undefined) return allowed[0];
+  const found = allowed.find((each) => each === value);
+  if (found === undefined) throw new AgentConfigError(field, `${field} must be one of ${allowed.join(', ')}.`);
+  return found;
+}
+
+/** Headers of the upgrade request. */
+export function upgradeHeaders(config: ConfigObject): Record<string, string> {
+  const value = own(config, 'headers');
+  if (value === undefined) return {};
+  if (typeof value !== 'object' || Array.isArray(value))
+    throw new AgentConfigError('headers', 'headers must be an object.');
+  const headers: Record<string, string> = {};
+  for (const [name, text] of Object.entries(value ?? {})) {
+    if (typeof text !== 'string') throw new AgentConfigError('headers', 'Each header must be a string.');
+    if (RESERVED_HEADERS.test(name))
+      throw new AgentConfigError('headers', `${name} is set by the WebSocket handshake.`);
+    try {
+      validateHeaderName(name);
+      validateHeaderValue(name, text);
+    } catch {
+      throw new AgentConfigError('headers', 'A header has a name or a value that HTTP does not allow.');
+    }
+    headers[name] = text;
+  }
+  return headers;
+}
+
+function own(config: ConfigObject, field: string): Plain | undefined {
+  const value = Object.hasOwn(config, field) ? config[field] : undefined;
+  return value === null ? undefined : value;
+}

@@ -1,0 +1,32 @@
+/** The upgrade request: where to, with which headers, and which addresses are out of bounds. */
+import { WebSocket } from 'ws';
+import { refuseInternalLiteral, safeLookup } from '../../net/safe-lookup.js';
+import { AgentConfigError } from './agent.js';
+
+export interface DialOptions {
+  allowPrivateAddress: boolean;
+  /** A longer message closes with 1009. */
+  maxMessageBytes: number;
+  /** From our close frame until the socket is destroyed. */
+  closeLimitMs: number;
+}
+
+/** Throws `AgentConfigError` (not a ws or wss URL), `BlockedAddressError` (a literal address), or what `URL` and HTTP throw on bad text. */
+export function dial(upgrade: { url: string; headers: Record<string, string> }, o: DialOptions): WebSocket {
+  const url = new URL(upgrade.url);
+  if (url.protocol !== 'ws:' && url.protocol !== 'wss:') {
+    throw new AgentConfigError('target', 'The target must be a ws: or wss: URL.');
+  }
+  if (!o.allowPrivateAddress) refuseInternalLiteral(url);
+  const options = {
+    headers: { 'User-Agent': 'Trunkline', ...upgrade.headers },
+    lookup: o.allowPrivateAddress ? undefined : safeLookup,
+    perMessageDeflate: false,
+    followRedirects: false,
+    maxPayload: o.maxMessageBytes,
+    closeTimeout: o.closeLimitMs,
+    // Text that is not UTF-8 is garbage like any other: counted, and not the end of a call.
+    skipUTF8Validation: true,
+  };
+  return new WebSocket(url, options);
+}

@@ -1,0 +1,97 @@
+/** Between the phone's G.711 and what an agent's wire carries. Where both are the same, bytes pass untouched. */
+import type { AudioFormat } from '../agents/agent.js';
+import type { PhoneCodec } from '../engine.js';
+import { alawToLinear, alawToUlaw, linearToAlaw, linearToUlaw, mapBytes, ulawToAlaw, ulawToLinear } from './g711.js';
+import { createResampler } from './resample.js';
+
+export type Transcode = (bytes: Uint8Array) => Uint8Array;
+
+const phoneRateHz = 8000;
+const lawOf = { PCMU: 'ulaw', PCMA: 'alaw' } as const;
+const toLinear = { ulaw: ulawToLinear, alaw: alawToLinear };
+const fromLinear = { ulaw: linearToUlaw, alaw: linearToAlaw };
+
+/** The phone's bytes in the agent's format. The result is reused by the next call. */
+export function phoneToAgent(codec: PhoneCodec, format: AudioFormat): Transcode {
+  const law = lawOf[codec];
+  if (format.sampleRateHz === phoneRateHz && format.encoding !== 'l16') return fromLawToLaw(law, format.encoding, true);
+  const resampler = format.sampleRateHz === phoneRateHz ? null : createResampler(phoneRateHz, format.sampleRateHz);
+  const linear = toLinear[law];
+  const decoded = new Reused(Int16Array);
+  const bytesOut = new Reused(Uint8Array);
+  return (bytes) => {
+    const samples = decoded.ofLength(bytes.length);
+    for (let i = 0; i < bytes.length; i++) samples[i] = linear[bytes[i]!]!;
+    const resampled = resampler ? resampler.process(samples) : samples;
+    if (format.encoding !== 'l16') return encode(resampled, format.encoding, bytesOut.ofLength(resampled.length));
+    return writeL16(resampled, bytesOut.ofLength(resampled.length * 2));
+  };
+}
+
+/** The agent's bytes in the phone's codec. Whole samples; the result may be kept. */
+export function agentToPhone(format: AudioFormat, codec: PhoneCodec): Transcode {
+  const law = lawOf[codec];
+  if (format.sampleRateHz === phoneRateHz && format.encoding !== 'l16')
+    return fromLawToLaw(format.encoding, law, false);
+  const resampler = format.sampleRateHz === phoneRateHz ? null : createResampler(format.sampleRateHz, phoneRateHz);
+  const decoded = new Reused(Int16Array);
+  return (bytes) => {
+    let samples: Int16Array;
+    if (format.encoding === 'l16') {
+      samples = decoded.ofLength(bytes.length >> 1);
+      readL16(bytes, samples);
+    } else {
+      const linear = toLinear[format.encoding];
+      samples = decoded.ofLength(bytes.length);
+      for (let i = 0; i < bytes.length; i++) samples[i] = linear[bytes[i]!]!;
+    }
+    const resampled = resampler ? resampler.process(samples) : samples;
+    return encode(resampled, law, new Uint8Array(resampled.length));
+  };
+}
+
+function fromLawToLaw(from: 'ulaw' | 'alaw', to: 'ulaw' | 'alaw', reuse: boolean): Transcode {
+  if (from === to) return (bytes) => bytes;
+  const table = from === 'ulaw' ? ulawToAlaw : alawToUlaw;
+  const reused = new Reused(Uint8Array);
+  return (bytes) => {
+    const mapped = reuse ? reused.ofLength(bytes.length) : new Uint8Array(bytes.length);
+    mapBytes(bytes, table, mapped);
+    return mapped;
+  };
+}
+
+function encode(samples: Int16Array, law: 'ulaw' | 'alaw', into: Uint8Array): Uint8Array {
+  const table = fromLinear[law];
+  for (let i = 0; i < samples.length; i++) into[i] = table[samples[i]! & 0xffff]!;
+  return into;
+}
+
+function writeL16(samples: Int16Array, into: Uint8Array): Uint8Array {
+  for (let i = 0; i < samples.length; i++) {
+    into[2 * i] = samples[i]!;
+    into[2 * i + 1] = samples[i]! >> 8;
+  }
+  return into;
+}
+
+function readL16(bytes: Uint8Array, samples: Int16Array): void {
+  for (let i = 0; i < samples.length; i++) samples[i] = bytes[2 * i]! | (bytes[2 * i + 1]! << 8);
+}
+
+/** A buffer that grows to what was asked and is handed out again and again. */
+class Reused<T extends Int16Array | Uint8Array> {
+  private whole: T;
+  private view: T;
+  constructor(private readonly Type: new (length: number) => T) {
+    this.whole = new Type(0);
+    this.view = this.whole;
+  }
+
+  ofLength(length: number): T {
+    if (this.view.length === length) return this.view;
+    if (this.whole.length < length) this.whole = new this.Type(length);
+    this.view = this.whole.subarray(0, length) as T;
+    return this.view;
+  }
+}

@@ -1,0 +1,49 @@
+/**
+ * After a call its port still hears the old peer. It is listened to, and thrown away, until it has been quiet for a while: the next
+ * call on this port must not hear it.
+ */
+import type { Time } from '../audio/playout-clock.js';
+import type { RtpSocketPair } from './socket.js';
+
+/** Somebody who never stops must not keep the port for ever. */
+const longestMs = 10 * 60_000;
+
+export class Drain {
+  private readonly pairs = new Map<RtpSocketPair, unknown>();
+
+  constructor(
+    private readonly quietMs: number,
+    private readonly time: Time,
+    private readonly onFree: (rtpPort: number) => void,
+  ) {}
+
+  add(pair: RtpSocketPair): void {
+    const startedMs = this.time.now();
+    let lastHeardMs = startedMs;
+    const heard = () => {
+      lastHeardMs = this.time.now();
+    };
+    pair.deliverTo({ rtp: heard, rtcp: heard });
+    const look = () => {
+      const nowMs = this.time.now();
+      const leftMs = Math.min(lastHeardMs + this.quietMs, startedMs + longestMs) - nowMs;
+      if (leftMs > 0) this.pairs.set(pair, this.time.setTimer(look, Math.ceil(leftMs)));
+      else this.free(pair);
+    };
+    look();
+  }
+
+  close(): void {
+    for (const [pair, timer] of this.pairs) {
+      this.time.clearTimer(timer);
+      pair.close();
+    }
+    this.pairs.clear();
+  }
+
+  private free(pair: RtpSocketPair): void {
+    this.pairs.delete(pair);
+    pair.close();
+    this.onFree(pair.rtpPort);
+  }
+}

@@ -1,0 +1,162 @@
+/** What arrives from the far side, counted as RFC 3550 appendices A.1, A.3 and A.8 say. Times are given, never taken. */
+import { burstRatio } from '../quality.js';
+import { type RtpView, sequenceDistance } from './packet.js';
+
+/** Jumps beyond these are a restarted sender, not loss (A.1). */
+const maxDropout = 3000;
+const maxMisorder = 100;
+const windowSize = 128;
+const clockKhz = 8;
+
+export type Arrival = 'next' | 'gap' | 'reordered' | 'duplicate' | 'restart' | 'suspect';
+
+/** Figures of a report block (RFC 3550 section 6.4.1). */
+export interface ReportFigures {
+  fractionLost: number;
+  cumulativeLost: number;
+  highestSequence: number;
+  jitter: number;
+}
+
+export class ReceiverStats {
+  packets = 0;
+  bytes = 0;
+  duplicates = 0;
+  reordered = 0;
+  ssrcChanges = 0;
+  ssrc: number | null = null;
+  private highest = 0;
+  private base = 0;
+  private expectedSequence = -1;
+  private receivedOfSource = 0;
+  /** Of sources before this one. */
+  private expectedBefore = 0;
+  private lossRuns = 0;
+  private jitterTimes16 = 0;
+  private jitterSamples = 0;
+  private lastArrivalMs = Number.NaN;
+  private lastTimestamp = 0;
+  private expectedAtReport = 0;
+  private receivedAtReport = 0;
+  private readonly seen = new Float64Array(windowSize).fill(-1);
+
+  /** `paced`: its timestamp runs with the clock; false for telephone-event, whose timestamp stands still. */
+  arrived(packet: RtpView, nowMs: number, paced: boolean): Arrival {
+    const arrival = packet.ssrc === this.ssrc ? this.place(packet.sequence) : this.startSource(packet);
+    if (arrival === 'suspect') return arrival;
+    this.packets += 1;
+    this.receivedOfSource += 1;
+    this.bytes += packet.payloadEnd - packet.payloadStart;
+    if (arrival === 'duplicate') {
+      this.duplicates += 1;
+      return arrival;
+    }
+    if (arrival === 'reordered') this.reordered += 1;
+    if (paced) this.measureJitter(packet.timestamp, nowMs);
+    return arrival;
+  }
+
+  get expected(): number {
+    return this.expectedBefore + (this.ssrc === null ? 0 : this.highest - this.base + 1);
+  }
+
+  /** Packets that never came; duplicates do not make up for them. */
+  get lost(): number {
+    return Math.max(0, this.expected - (this.packets - this.duplicates));
+  }
+
+  get burstRatio(): number {
+    return burstRatio(this.lost, this.lossRuns, this.expected);
+  }
+
+  /** null before two packets with a running timestamp. */
+  get jitterMs(): number | null {
+    return this.jitterSamples === 0 ? null : this.jitterTimes16 / 16 / clockKhz;
+  }
+
+  /** The figures since the last call, for our report block. */
+  report(): ReportFigures {
+    const expected = this.highest - this.base + 1;
+    const expectedInterval = expected - this.expectedAtReport;
+    const lostInterval = expectedInterval - (this.receivedOfSource - this.receivedAtReport);
+    this.expectedAtReport = expected;
+    this.receivedAtReport = this.receivedOfSource;
+    const cumulative = expected - this.receivedOfSource;
+    return {
+      fractionLost:
+        expectedInterval <= 0 || lostInterval <= 0
+          ? 0
+          : Math.min(255, Math.floor((lostInterval * 256) / expectedInterval)),
+      cumulativeLost: Math.max(-0x800000, Math.min(0x7fffff, cumulative)),
+      // The first cycle is ours alone: the far side counts from its own (A.3).
+      highestSequence: (this.highest - 0x10000) >>> 0,
+      jitter: this.jitterTimes16 >> 4,
+    };
+  }
+
+  private startSource(packet: RtpView): Arrival {
+    if (this.ssrc !== null) this.ssrcChanges += 1;
+    this.restart(packet.sequence);
+    this.ssrc = packet.ssrc;
+    this.lastArrivalMs = Number.NaN;
+    return 'restart';
+  }
+
+  private restart(sequence: number): void {
+    if (this.ssrc !== null) this.expectedBefore += this.highest - this.base + 1;
+    // The low 16 bits are the sequence number; one cycle ahead, so that reordered first packets stay positive.
+    this.highest = 0x10000 + sequence;
+    this.base = this.highest;
+    this.expectedSequence = -1;
+    this.receivedOfSource = 0;
+    this.expectedAtReport = 0;
+    this.receivedAtReport = 0;
+    this.seen.fill(-1);
+    this.seen[this.highest % windowSize] = this.highest;
+  }
+
+  private place(sequence: number): Arrival {
+    const distance = sequenceDistance(sequence, this.highest & 0xffff);
+    const extended = this.highest + distance;
+    if (distance > 0 && distance < maxDropout) {
+      if (distance > 1) this.lossRuns += 1;
+      this.highest = extended;
+      this.seen[extended % windowSize] = extended;
+      this.expectedSequence = -1;
+      return distance === 1 ? 'next' : 'gap';
+    }
+    if (distance <= 0 && distance > -maxMisorder) {
+      if (this.has(extended)) return 'duplicate';
+      this.seen[extended % windowSize] = extended;
+      if (extended < this.base) this.base = extended;
+      // Filling a gap ends a loss run, shortens one, or makes two of it.
+      else this.lossRuns += 1 - Number(this.has(extended - 1)) - Number(this.has(extended + 1));
+      return 'reordered';
+    }
+    // A far jump counts only when the next packet confirms it (A.1).
+    if (sequence !== this.expectedSequence) {
+      this.expectedSequence = (sequence + 1) & 0xffff;
+      return 'suspect';
+    }
+    this.restart(sequence);
+    this.lastArrivalMs = Number.NaN;
+    return 'restart';
+  }
+
+  private has(extended: number): boolean {
+    return this.seen[extended % windowSize] === extended;
+  }
+
+  private measureJitter(timestamp: number, nowMs: number): void {
+    const arrivedBefore = this.lastArrivalMs;
+    const stamped = (timestamp - this.lastTimestamp) | 0;
+    this.lastArrivalMs = nowMs;
+    this.lastTimestamp = timestamp;
+    if (Number.isNaN(arrivedBefore)) return;
+    const difference = Math.abs(Math.round((nowMs - arrivedBefore) * clockKhz) - stamped);
+    // Over a second it is a jump of the sender's clock.
+    if (difference > 1000 * clockKhz) return;
+    this.jitterSamples += 1;
+    this.jitterTimes16 += difference - ((this.jitterTimes16 + 8) >> 4);
+  }
+}

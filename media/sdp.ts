@@ -1,0 +1,276 @@
+/** Offer and answer (RFC 3264) for one G.711 stream with telephone-event. Nothing changes when an offer or answer is refused. */
+import { type MediaDescription, parse, type SessionDescription } from 'sdp-transform';
+import { MediaError, type PhoneCodec } from './engine.js';
+
+/** What both sides agreed on. */
+export interface AgreedMedia {
+  codec: PhoneCodec;
+  /** Payload type we send with. */
+  payloadType: number;
+  /** What the far side may send. */
+  codecByPayloadType: ReadonlyMap<number, PhoneCodec>;
+  /** Payload types of RFC 4733 events, ours to send and theirs to receive; null when not agreed. */
+  telephoneEvent: { send: number; receive: number } | null;
+  ptimeMs: number;
+  address: string;
+  port: number;
+  rtcpPort: number;
+  rtcpMux: boolean;
+  /** We may send. */
+  send: boolean;
+  /** The far side may send. */
+  receive: boolean;
+  /** The far side does not listen: `sendonly`, `inactive` or `c=0.0.0.0`. */
+  held: boolean;
+}
+
+export interface LocalMedia {
+  address: string;
+  rtpPort: number;
+  /** In order of preference. */
+  codecs: readonly PhoneCodec[];
+}
+
+type Direction = 'sendrecv' | 'sendonly' | 'recvonly' | 'inactive';
+
+const maxSdpBytes = 16_384;
+const maxMediaLines = 16;
+const staticPayloadTypes: Record<PhoneCodec, number> = { PCMU: 0, PCMA: 8 };
+const defaultTelephoneEvent = 101;
+const mirrored: Record<Direction, Direction> = {
+  sendrecv: 'sendrecv',
+  sendonly: 'recvonly',
+  recvonly: 'sendonly',
+  inactive: 'inactive',
+};
+
+/** A stream of the far side as its SDP describes it. */
+interface RemoteStream {
+  codecs: { name: PhoneCodec; payloadType: number }[];
+  telephoneEvent: number | null;
+  ptimeMs: number;
+  address: string;
+  port: number;
+  rtcpPort: number;
+  rtcpMux: boolean;
+  direction: Direction;
+}
+
+/** The negotiation of one session. Versions of our description rise only when it changes (RFC 3264 section 8). */
+export class SdpNegotiation {
+  agreed: AgreedMedia | null = null;
+  /** What we sent last; empty before. */
+  localSdp = '';
+  private version = 0;
+  private body = '';
+  /** Media lines of the dialog: ours at `audioLine`, the others refused. They never shrink (RFC 3264 section 8). */
+  private refusedLines: string[] = [];
+  private audioLine = 0;
+  private pendingOffer = false;
+
+  constructor(
+    private readonly local: LocalMedia,
+    private readonly sessionId: string,
+  ) {}
+
+  /** Our answer. Throws `MediaError` and leaves everything as it was when the offer cannot be met. */
+  answer(offer: string): string {
+    const { stream, line, lines } = readAudio(offer, this.audioLine);
+    const { agreed, direction } = agree(stream, this.local.codecs);
+    this.audioLine = line;
+    this.refusedLines = lines;
+    this.agreed = agreed;
+    this.pendingOffer = false;
+    const audio = describeAudio(this.local.rtpPort, [[agreed.codec, agreed.payloadType]], {
+      telephoneEvent: agreed.telephoneEvent?.send ?? null,
+      ptimeMs: agreed.ptimeMs,
+      rtcpMux: agreed.rtcpMux,
+      direction,
+    });
+    return this.describe(audio);
+  }
+
+  /** Our offer: every codec we may use, in both directions. */
+  offer(): string {
+    const codecs = this.local.codecs.map((codec): [PhoneCodec, number] => [codec, staticPayloadTypes[codec]]);
+    this.pendingOffer = true;
+    const audio = describeAudio(this.local.rtpPort, codecs, {
+      telephoneEvent: this.agreed?.telephoneEvent?.receive ?? defaultTelephoneEvent,
+      ptimeMs: this.agreed?.ptimeMs ?? 20,
+      rtcpMux: this.agreed?.rtcpMux ?? false,
+      direction: 'sendrecv',
+    });
+    return this.describe(audio);
+  }
+
+  /** The far side's answer to our offer; a provisional one may be followed by another. */
+  accept(answer: string, provisional: boolean): void {
+    if (!this.pendingOffer) throw new MediaError('bad_sdp', 'An SDP answer came without an offer of ours.');
+    const { stream } = readAudio(answer, this.audioLine, this.audioLine);
+    const { agreed } = agree(stream, this.local.codecs);
+    const receive = new Map(agreed.codecByPayloadType);
+    for (const codec of this.local.codecs) receive.set(staticPayloadTypes[codec], codec);
+    const events = agreed.telephoneEvent && {
+      send: agreed.telephoneEvent.send,
+      receive: this.agreed?.telephoneEvent?.receive ?? defaultTelephoneEvent,
+    };
+    this.agreed = { ...agreed, codecByPayloadType: receive, telephoneEvent: events };
+    if (!provisional) this.pendingOffer = false;
+  }
+
+  private describe(audio: string[]): string {
+    const lines: string[] = [];
+    const count = Math.max(this.refusedLines.length, this.audioLine + 1);
+    for (let i = 0; i < count; i++) {
+      if (i === this.audioLine) lines.push(...audio);
+      else lines.push(this.refusedLines[i] ?? 'm=audio 0 RTP/AVP 0');
+    }
+    const body = ['s=-', `c=IN IP4 ${this.local.address}`, 't=0 0', ...lines, ''].join('\r\n');
+    if (body !== this.body) this.version += 1;
+    this.body = body;
+    const origin = `o=- ${this.sessionId} ${this.version} IN IP4 ${this.local.address}`;
+    this.localSdp = `v=0\r\n${origin}\r\n${body}`;
+    return this.localSdp;
+  }
+}
+
+function describeAudio(
+  port: number,
+  codecs: [PhoneCodec, number][],
+  stream: { telephoneEvent: number | null; ptimeMs: number; rtcpMux: boolean; direction: Direction },
+): string[] {
+  const { telephoneEvent } = stream;
+  const payloads = codecs.map(([, payloadType]) => payloadType);
+  if (telephoneEvent !== null) payloads.push(telephoneEvent);
+  const lines = [`m=audio ${port} RTP/AVP ${payloads.join(' ')}`];
+  for (const [codec, payloadType] of codecs) lines.push(`a=rtpmap:${payloadType} ${codec}/8000`);
+  if (telephoneEvent !== null) {
+    lines.push(`a=rtpmap:${telephoneEvent} telephone-event/8000`, `a=fmtp:${telephoneEvent} 0-16`);
+  }
+  lines.push(`a=ptime:${stream.ptimeMs}`, 'a=maxptime:60', `a=${stream.direction}`);
+  if (stream.rtcpMux) lines.push('a=rtcp-mux');
+  return lines;
+}
+
+function agree(remote: RemoteStream, preferred: readonly PhoneCodec[]): { agreed: AgreedMedia; direction: Direction } {
+  const name = preferred.find((codec) => remote.codecs.some((offered) => offered.name === codec));
+  const chosen = remote.codecs.find((offered) => offered.name === name);
+  if (!chosen) throw incompatible('has no codec in common with us');
+  const oldHold = remote.address === '0.0.0.0';
+  // RFC 3264 section 8.4: an unspecified address is the hold of old; such a peer sends at most.
+  const theirs = oldHold ? (remote.direction === 'inactive' ? 'inactive' : 'sendonly') : remote.direction;
+  const held = theirs === 'sendonly' || theirs === 'inactive';
+  const agreed: AgreedMedia = {
+    codec: chosen.name,
+    payloadType: chosen.payloadType,
+    codecByPayloadType: new Map(
+      remote.codecs.filter((codec) => preferred.includes(codec.name)).map((codec) => [codec.payloadType, codec.name]),
+    ),
+    telephoneEvent:
+      remote.telephoneEvent === null ? null : { send: remote.telephoneEvent, receive: remote.telephoneEvent },
+    ptimeMs: remote.ptimeMs,
+    address: remote.address,
+    port: remote.port,
+    rtcpPort: remote.rtcpPort,
+    rtcpMux: remote.rtcpMux,
+    send: !held,
+    receive: theirs === 'sendrecv' || theirs === 'sendonly',
+    held,
+  };
+  return { agreed, direction: mirrored[theirs] };
+}
+
+/** The stream we take: the audio line of the dialog if there is one already, else the first that fits; and all lines as refusals. */
+function readAudio(
+  text: string,
+  knownLine: number,
+  onlyLine?: number,
+): { stream: RemoteStream; line: number; lines: string[] } {
+  const sdp = readSdp(text);
+  if (sdp.media.length === 0) throw incompatible('has no media line');
+  if (sdp.media.length > maxMediaLines) throw incompatible(`has more than ${maxMediaLines} media lines`);
+  const lines = sdp.media.map((media) => `m=${media.type} 0 ${media.protocol} ${media.payloads ?? '0'}`);
+  const order = sdp.media.map((_, line) => line);
+  if (onlyLine === undefined) order.sort((a, b) => Number(b === knownLine) - Number(a === knownLine));
+  let refusal: MediaError | null = null;
+  for (const line of onlyLine === undefined ? order : [onlyLine]) {
+    const media = sdp.media[line];
+    if (!media) continue;
+    try {
+      return { stream: readStream(sdp, media), line, lines };
+    } catch (error) {
+      if (!(error instanceof MediaError)) throw error;
+      if (refusal === null || media.type === 'audio') refusal = error;
+    }
+  }
+  throw refusal ?? incompatible('does not answer the audio line');
+}
+
+function readSdp(text: string): SessionDescription {
+  if (text.length > maxSdpBytes) throw new MediaError('bad_sdp', `The SDP is larger than ${maxSdpBytes} bytes.`);
+  let sdp: SessionDescription;
+  try {
+    sdp = parse(text);
+  } catch {
+    throw new MediaError('bad_sdp', 'The SDP cannot be read.');
+  }
+  if (sdp.version !== 0 || !sdp.origin) throw new MediaError('bad_sdp', 'The SDP has no v= or o= line.');
+  for (const media of sdp.media) {
+    if (typeof media.port !== 'number' || !media.type || !media.protocol) {
+      throw new MediaError('bad_sdp', 'The SDP has a media line that cannot be read.');
+    }
+  }
+  return sdp;
+}
+
+function readStream(sdp: SessionDescription, media: MediaDescription): RemoteStream {
+  if (media.type !== 'audio') throw incompatible('has no audio');
+  if (media.port === 0) throw incompatible('has its audio switched off');
+  if (media.port > 65535) throw new MediaError('bad_sdp', 'The SDP has a media port over 65535.');
+  if (media.protocol !== 'RTP/AVP') throw incompatible(`asks for ${media.protocol.slice(0, 40)}; we speak RTP/AVP`);
+  const connection = media.connection ?? sdp.connection;
+  if (!connection) throw new MediaError('bad_sdp', 'The SDP has no c= line.');
+  const address = String(connection.ip).split('/')[0]!;
+  if (connection.version !== 4 || !isIpv4(address)) throw incompatible('has a media address that is not IPv4');
+  const ofRtcp = media.rtcp?.port;
+  return {
+    ...readFormats(media),
+    ptimeMs: readPtime(media),
+    address,
+    port: media.port,
+    rtcpPort: typeof ofRtcp === 'number' && ofRtcp > 0 && ofRtcp <= 65535 ? ofRtcp : Math.min(media.port + 1, 65535),
+    rtcpMux: media.rtcpMux !== undefined,
+    direction: media.direction ?? sdp.direction ?? 'sendrecv',
+  };
+}
+
+function readFormats(media: MediaDescription): Pick<RemoteStream, 'codecs' | 'telephoneEvent'> {
+  const codecs: RemoteStream['codecs'] = [];
+  let telephoneEvent: number | null = null;
+  for (const format of String(media.payloads ?? '').split(' ')) {
+    const payloadType = Number(format);
+    if (!/^\d{1,3}$/.test(format) || payloadType > 127) continue;
+    const mapping = media.rtp.find((rtp) => rtp.payload === payloadType);
+    const name = mapping ? String(mapping.codec).toUpperCase() : { 0: 'PCMU', 8: 'PCMA' }[payloadType];
+    if (mapping?.rate !== undefined && mapping.rate !== 8000) continue;
+    if (name === 'PCMU' || name === 'PCMA') codecs.push({ name, payloadType });
+    else if (name === 'TELEPHONE-EVENT') telephoneEvent ??= payloadType;
+  }
+  return { codecs, telephoneEvent };
+}
+
+/** What the far side wants to receive, in whole 10 ms between 10 and 60. */
+function readPtime(media: MediaDescription): number {
+  const wanted = typeof media.ptime === 'number' ? media.ptime : 20;
+  const most = typeof media.maxptime === 'number' ? media.maxptime : 60;
+  return Math.max(10, Math.floor(Math.min(wanted, most, 60) / 10) * 10);
+}
+
+function isIpv4(address: string): boolean {
+  const parts = address.split('.');
+  return parts.length === 4 && parts.every((part) => /^\d{1,3}$/.test(part) && Number(part) <= 255);
+}
+
+function incompatible(what: string): MediaError {
+  return new MediaError('incompatible_media', `The SDP ${what}.`);
+}

@@ -1,0 +1,131 @@
+/** Everything that is said between the main thread and a media thread, and how a question finds its answer. */
+import { type AgentCommand, type AgentEnd, type AgentEvent, AgentFailure, type AgentTarget } from '../agents/agent.js';
+import { MediaError, type MediaEvent, type MediaStats, type OpenSession } from '../engine.js';
+
+/** Questions to a media thread, each answered once. */
+export interface Questions {
+  /** `port_taken`: somebody else has the pair; nothing was opened. */
+  open: { in: { session: number; rtpPort: number; options: OpenSession }; out: { localSdp: string } | 'port_taken' };
+  offer: { in: { session: number }; out: string };
+  accept: { in: { session: number; sdp: string; provisional: boolean }; out: null };
+  answer: { in: { session: number; offer: string }; out: string };
+  prepareAgent: { in: { session: number; agent: number; target: AgentTarget }; out: null };
+  closeAgent: { in: { session: number; agent: number; reason: string }; out: null };
+  sendDtmf: { in: { session: number; digits: string }; out: null };
+  stats: { in: { session: number }; out: MediaStats };
+  close: { in: { session: number }; out: MediaStats };
+}
+export type QuestionName = keyof Questions;
+
+/** To a media thread, without an answer. */
+export type Order =
+  | { kind: 'attach'; session: number; agent: number | null }
+  | { kind: 'startAgent'; session: number; agent: number }
+  | { kind: 'abortAgent'; session: number; agent: number }
+  | { kind: 'commandAgent'; session: number; agent: number; command: AgentCommand }
+  | { kind: 'shutdown' };
+
+/** From a media thread, unasked. */
+export type Notice =
+  | { kind: 'ready' }
+  | { kind: 'event'; session: number; event: MediaEvent }
+  | { kind: 'lost'; session: number; why: 'rtp-timeout' | 'engine-gone' }
+  | { kind: 'agentEvent'; session: number; agent: number; event: AgentEvent }
+  | { kind: 'agentEnded'; session: number; agent: number; end: AgentEnd }
+  | { kind: 'portFree'; rtpPort: number }
+  /** An exception of our own code, for the log. */
+  | { kind: 'fault'; session: number; place: string; text: string }
+  /** Every second; also the sign of life. Counts are since the thread began. */
+  | { kind: 'load'; load: ThreadLoad };
+
+export interface ThreadLoad {
+  sessions: number;
+  eventLoopLagMs: number;
+  faults: number;
+  foreignPackets: number;
+  malformedPackets: number;
+}
+
+export type ToThread = { kind: 'question'; id: number; name: QuestionName; in: unknown } | Order;
+export type FromThread = Answer | Notice;
+type Answer = { kind: 'answer'; id: number; out: unknown } | { kind: 'refusal'; id: number; error: WireError };
+
+/** Errors lose their class between threads. */
+type WireError =
+  | { type: 'media'; code: MediaError['code']; message: string }
+  | { type: 'agent'; reason: AgentFailure['reason']; message: string; retryable: boolean }
+  | { type: 'fault'; message: string };
+
+function toWire(error: unknown): WireError {
+  if (error instanceof MediaError) return { type: 'media', code: error.code, message: error.message };
+  if (error instanceof AgentFailure) {
+    return { type: 'agent', reason: error.reason, message: error.message, retryable: error.retryable };
+  }
+  return { type: 'fault', message: error instanceof Error ? error.message : String(error) };
+}
+
+function fromWire(error: WireError): Error {
+  if (error.type === 'media') return new MediaError(error.code, error.message);
+  if (error.type === 'agent') return new AgentFailure(error.reason, error.message, error.retryable);
+  return new MediaError('engine_gone', `The media thread failed: ${error.message}`);
+}
+
+/** The asking side: every question ends, by answer, by limit, or with the thread. */
+export class Asker {
+  private nextId = 1;
+  private readonly open = new Map<number, { resolve(out: unknown): void; reject(error: Error): void }>();
+  private gone: Error | null = null;
+
+  constructor(private readonly post: (message: ToThread) => void) {}
+
+  ask<N extends QuestionName>(name: N, question: Questions[N]['in'], limitMs: number): Promise<Questions[N]['out']> {
+    if (this.gone) return Promise.reject(this.gone);
+    const id = this.nextId++;
+    return new Promise((resolve, reject) => {
+      const end = () => {
+        clearTimeout(timer);
+        this.open.delete(id);
+      };
+      const timer = setTimeout(() => {
+        end();
+        reject(new MediaError('engine_gone', `The media thread did not answer "${name}" within ${limitMs} ms.`));
+      }, limitMs);
+      this.open.set(id, {
+        resolve: (out) => {
+          end();
+          resolve(out as Questions[N]['out']);
+        },
+        reject: (error) => {
+          end();
+          reject(error);
+        },
+      });
+      this.post({ kind: 'question', id, name, in: question });
+    });
+  }
+
+  settle(answer: Answer): void {
+    const waiting = this.open.get(answer.id);
+    if (answer.kind === 'answer') waiting?.resolve(answer.out);
+    else waiting?.reject(fromWire(answer.error));
+  }
+
+  /** The thread is gone: all open and all later questions are refused. */
+  fail(error: Error): void {
+    this.gone = error;
+    for (const waiting of [...this.open.values()]) waiting.reject(error);
+  }
+}
+
+export type Handlers = { [N in QuestionName]: (question: Questions[N]['in']) => Promise<Questions[N]['out']> };
+
+/** The answering side. */
+export function answerQuestions(handlers: Handlers, post: (message: FromThread) => void) {
+  return (message: { id: number; name: QuestionName; in: unknown }): void => {
+    const handle = handlers[message.name] as (question: unknown) => Promise<unknown>;
+    handle(message.in).then(
+      (out) => post({ kind: 'answer', id: message.id, out }),
+      (error: unknown) => post({ kind: 'refusal', id: message.id, error: toWire(error) }),
+    );
+  };
+}

@@ -1,0 +1,26 @@
+/** What a media thread starts with: the second composition root. */
+import { setPriority } from 'node:os';
+import { parentPort, workerData } from 'node:worker_threads';
+import { openAgentSocket } from '../agents/socket.js';
+import { realTime } from '../audio/playout-clock.js';
+import type { ToThread } from './channel.js';
+import { ThreadSessions } from './sessions.js';
+
+const port = parentPort;
+if (!port) throw new Error('media/thread/entry.ts runs as a worker only.');
+try {
+  // On Linux this is the calling thread alone. Audio that waits for other work is heard; other work that waits for audio is not.
+  setPriority(-10);
+} catch {
+  // Only with CAP_SYS_NICE; without it the thread shares the processor like any other.
+}
+const sessions = new ThreadSessions({
+  post: (message) => port.postMessage(message),
+  openAgent: openAgentSocket,
+  time: realTime,
+  quietMs: (workerData as { quietMs: number }).quietMs,
+});
+port.on('message', (message: ToThread) => {
+  sessions.receive(message);
+  if (message.kind === 'shutdown') sessions.close().then(() => port.close());
+});

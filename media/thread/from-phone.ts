@@ -1,0 +1,129 @@
+/** From the phone: whose packets count, what they say, and when they stop. Audio goes on to the uplink. */
+import type { RemoteInfo } from 'node:dgram';
+import { Uplink } from '../audio/uplink.js';
+import type { MediaEvent, MediaPolicy, PhoneCodec } from '../engine.js';
+import { DtmfReceiver, type KeyPress } from '../rtp/dtmf.js';
+import { emptyRtpView, parseRtp } from '../rtp/packet.js';
+import { ReceiverStats } from '../rtp/receiver-stats.js';
+import { RtpSource } from '../rtp/source.js';
+import type { AgreedMedia } from '../sdp.js';
+
+const oneWayAfterMs = 5000;
+const comfortNoise = 13;
+
+export interface FromPhoneHooks {
+  event(event: MediaEvent): void;
+  /** The first packet of the far side. */
+  started(nowMs: number): void;
+  /** The address that packets really come from. */
+  sourceFound(address: string, port: number): void;
+  /** 20 ms of the caller in the phone's codec. */
+  audio(bytes: Uint8Array, atMs: number): void;
+}
+
+export class FromPhone {
+  readonly stats = new ReceiverStats();
+  readonly source = new RtpSource();
+  readonly uplink: Uplink;
+  foreign = 0;
+  malformed = 0;
+  private media: AgreedMedia | null = null;
+  private heard = false;
+  private liveSinceMs = Number.POSITIVE_INFINITY;
+  private lastPacketMs = Number.POSITIVE_INFINITY;
+  private oneWayTold = false;
+  private readonly view = emptyRtpView();
+  private readonly dtmf = new DtmfReceiver();
+
+  constructor(
+    private readonly policy: MediaPolicy,
+    private readonly hooks: FromPhoneHooks,
+  ) {
+    this.uplink = new Uplink(policy.codecs[0] ?? 'PCMU', (bytes, atMs) => hooks.audio(bytes, atMs));
+  }
+
+  /** True when packets are now expected from another address than before. */
+  agree(media: AgreedMedia, nowMs: number): boolean {
+    const resumed = this.media !== null && !this.media.receive && media.receive;
+    this.media = media;
+    this.uplink.changeCodec(media.codec);
+    this.uplink.mute(media.held);
+    if (resumed) this.restartWatch(nowMs);
+    return media.address !== '0.0.0.0' && this.source.expect(media.address, media.port);
+  }
+
+  /** From now on silence of the far side is a fault. */
+  goLive(nowMs: number): void {
+    if (this.liveSinceMs === Number.POSITIVE_INFINITY) this.liveSinceMs = nowMs;
+  }
+
+  packet(bytes: Uint8Array, from: RemoteInfo, nowMs: number): void {
+    const { view, media } = this;
+    if (!parseRtp(bytes, view)) {
+      this.malformed += 1;
+      return;
+    }
+    const event = media?.telephoneEvent?.receive === view.payloadType;
+    const codec = media && !event ? codecOf(media, view.payloadType) : null;
+    if (media && !event && !codec && view.payloadType !== comfortNoise) {
+      this.malformed += 1;
+      return;
+    }
+    const knownAddress = this.source.address;
+    const knownPort = this.source.port;
+    if (this.source.judge(view, from.address, from.port, nowMs) === 'foreign') {
+      this.foreign += 1;
+      return;
+    }
+    if (this.source.address !== knownAddress || this.source.port !== knownPort) {
+      this.hooks.sourceFound(from.address, from.port);
+    }
+    this.lastPacketMs = nowMs;
+    this.oneWayTold = false;
+    if (!this.heard) {
+      this.heard = true;
+      this.hooks.started(nowMs);
+    }
+    const arrival = this.stats.arrived(view, nowMs, codec !== null);
+    if (arrival === 'duplicate' || arrival === 'suspect') return;
+    if (arrival === 'restart') this.uplink.restart();
+    const payload = bytes.subarray(view.payloadStart, view.payloadEnd);
+    if (event) this.tell(this.dtmf.packet(payload, view.timestamp, nowMs));
+    const audio = codec && payload.length > 0 ? payload : null;
+    this.uplink.packet(view.sequence, view.timestamp, audio, codec ?? 'PCMU', nowMs);
+  }
+
+  /** Every packet time. True when the far side has been silent for too long. */
+  tick(nowMs: number): boolean {
+    this.uplink.tick(nowMs);
+    this.tell(this.dtmf.expire(nowMs));
+    if (!this.media || this.liveSinceMs === Number.POSITIVE_INFINITY) return false;
+    if (!this.media.receive || this.media.held) {
+      this.restartWatch(nowMs);
+      return false;
+    }
+    const silentMs = nowMs - (this.heard ? Math.max(this.lastPacketMs, this.liveSinceMs) : this.liveSinceMs);
+    if (silentMs >= oneWayAfterMs && !this.oneWayTold) {
+      this.oneWayTold = true;
+      this.hooks.event({ type: 'oneWay', direction: 'received' });
+    }
+    const limitMs = this.heard ? this.policy.rtpTimeoutMs : this.policy.firstRtpTimeoutMs;
+    return limitMs > 0 && silentMs >= limitMs;
+  }
+
+  private restartWatch(nowMs: number): void {
+    if (this.liveSinceMs !== Number.POSITIVE_INFINITY) this.liveSinceMs = nowMs;
+  }
+
+  private tell(press: KeyPress | null): void {
+    if (press) this.hooks.event({ type: 'dtmf', digit: press.digit, durationMs: press.durationMs });
+  }
+}
+
+/** Static payload types count even when the answer left them out: gateways do switch between the two laws. */
+function codecOf(media: AgreedMedia, payloadType: number): PhoneCodec | null {
+  const agreed = media.codecByPayloadType.get(payloadType);
+  if (agreed) return agreed;
+  if (payloadType === 0) return 'PCMU';
+  return payloadType === 8 ? 'PCMA' : null;
+}

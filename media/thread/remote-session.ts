@@ -1,0 +1,194 @@
+/** A session as the main thread holds it: questions and orders to its thread, and promises that settle even if the thread dies. */
+import { type AgentCommand, type AgentEnd, type AgentEvent, AgentFailure, type AgentTarget } from '../agents/agent.js';
+import { type AgentLink, MediaError, type MediaEvent, type MediaSession, type MediaStats } from '../engine.js';
+import type { Notice, QuestionName, Questions } from './channel.js';
+import { unknownStats } from './session-stats.js';
+import type { MediaWorker } from './worker.js';
+
+const answerLimitMs = 5000;
+/** Longer than the agents' own limit for closing. */
+const closeLimitMs = 10_000;
+const perDigitLimitMs = 1000;
+
+class Listeners<E> {
+  private readonly listeners = new Set<(event: E) => void>();
+
+  add(listener: (event: E) => void): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  tell(event: E): void {
+    for (const listener of [...this.listeners]) listener(event);
+  }
+
+  clear(): void {
+    this.listeners.clear();
+  }
+}
+
+class RemoteAgent implements AgentLink {
+  readonly ended: Promise<AgentEnd>;
+  readonly events = new Listeners<AgentEvent>();
+  end!: (end: AgentEnd) => void;
+  private closing: Promise<void> | null = null;
+
+  constructor(
+    readonly id: number,
+    readonly session: RemoteSession,
+  ) {
+    this.ended = new Promise((resolve) => {
+      this.end = resolve;
+    });
+  }
+
+  start(): void {
+    this.session.worker.post({ kind: 'startAgent', session: this.session.id, agent: this.id });
+  }
+
+  onEvent(listener: (event: AgentEvent) => void): () => void {
+    return this.events.add(listener);
+  }
+
+  command(command: AgentCommand): void {
+    this.session.worker.post({ kind: 'commandAgent', session: this.session.id, agent: this.id, command });
+  }
+
+  close(reason: string): Promise<void> {
+    this.closing ??= this.session.closeAgent(this, reason);
+    return this.closing;
+  }
+}
+
+export class RemoteSession implements MediaSession {
+  localSdp = '';
+  readonly lost: Promise<'rtp-timeout' | 'engine-gone'>;
+  private tellLost!: (why: 'rtp-timeout' | 'engine-gone') => void;
+  private readonly events = new Listeners<MediaEvent>();
+  private readonly agents = new Map<number, RemoteAgent>();
+  private nextAgent = 1;
+  private lastStats: MediaStats = unknownStats();
+  private closing: Promise<MediaStats> | null = null;
+
+  constructor(
+    readonly id: number,
+    readonly worker: MediaWorker,
+    /** Before the thread is asked to close: `alive` says whether it can drain the port. */
+    private readonly onClose: () => void,
+  ) {
+    this.lost = new Promise((resolve) => {
+      this.tellLost = resolve;
+    });
+  }
+
+  async offer(): Promise<string> {
+    this.localSdp = await this.ask('offer', { session: this.id });
+    return this.localSdp;
+  }
+
+  async accept(sdp: string, { provisional }: { provisional: boolean }): Promise<void> {
+    await this.ask('accept', { session: this.id, sdp, provisional });
+  }
+
+  async answer(offer: string): Promise<string> {
+    this.localSdp = await this.ask('answer', { session: this.id, offer });
+    return this.localSdp;
+  }
+
+  async prepareAgent(target: AgentTarget, signal: AbortSignal): Promise<AgentLink> {
+    if (signal.aborted) throw new AgentFailure('aborted', 'Connecting to the agent was given up.', false);
+    const agent = new RemoteAgent(this.nextAgent++, this);
+    this.agents.set(agent.id, agent);
+    const abort = () => this.worker.post({ kind: 'abortAgent', session: this.id, agent: agent.id });
+    signal.addEventListener('abort', abort, { once: true });
+    try {
+      await this.ask(
+        'prepareAgent',
+        { session: this.id, agent: agent.id, target },
+        target.connectTimeoutMs + answerLimitMs,
+      );
+    } catch (error) {
+      this.agents.delete(agent.id);
+      throw error;
+    } finally {
+      signal.removeEventListener('abort', abort);
+    }
+    if (!signal.aborted) return agent;
+    // Ready and given up crossed each other.
+    await agent.close('aborted');
+    throw new AgentFailure('aborted', 'Connecting to the agent was given up.', false);
+  }
+
+  attach(owner: AgentLink | null): void {
+    const agent = owner instanceof RemoteAgent && owner.session === this ? owner.id : null;
+    this.worker.post({ kind: 'attach', session: this.id, agent });
+  }
+
+  async sendDtmf(digits: string): Promise<void> {
+    const limitMs = answerLimitMs + digits.length * perDigitLimitMs;
+    await this.ask('sendDtmf', { session: this.id, digits }, limitMs);
+  }
+
+  onEvent(listener: (event: MediaEvent) => void): () => void {
+    return this.events.add(listener);
+  }
+
+  async stats(): Promise<MediaStats> {
+    if (this.closing) return this.closing;
+    this.lastStats = await this.ask('stats', { session: this.id });
+    return this.lastStats;
+  }
+
+  close(): Promise<MediaStats> {
+    this.closing ??= this.closeNow();
+    return this.closing;
+  }
+
+  async closeAgent(agent: RemoteAgent, reason: string): Promise<void> {
+    try {
+      await this.ask('closeAgent', { session: this.id, agent: agent.id, reason }, closeLimitMs);
+    } catch {
+      // The thread is gone or stuck: so is the agent's socket.
+    }
+    agent.end({ by: 'local', detail: reason });
+    this.agents.delete(agent.id);
+  }
+
+  /** What the thread says about this session. */
+  notice(notice: Notice & { session: number }): void {
+    if (notice.kind === 'event') {
+      if (notice.event.type === 'quality') this.lastStats = notice.event.sample;
+      this.events.tell(notice.event);
+    } else if (notice.kind === 'lost') this.tellLost(notice.why);
+    else if (notice.kind === 'agentEvent') this.agents.get(notice.agent)?.events.tell(notice.event);
+    else if (notice.kind === 'agentEnded') this.agents.get(notice.agent)?.end(notice.end);
+  }
+
+  /** The thread died: everything that waits for it settles. */
+  threadDied(): void {
+    this.tellLost('engine-gone');
+    for (const agent of this.agents.values()) agent.end({ by: 'failed', detail: 'The media thread is gone.' });
+  }
+
+  private async closeNow(): Promise<MediaStats> {
+    this.onClose();
+    try {
+      this.lastStats = await this.worker.asker.ask('close', { session: this.id }, closeLimitMs);
+    } catch {
+      // What was last known has to do.
+    }
+    for (const agent of this.agents.values()) agent.end({ by: 'local', detail: 'The session was closed.' });
+    this.agents.clear();
+    this.events.clear();
+    return this.lastStats;
+  }
+
+  private ask<N extends QuestionName>(
+    name: N,
+    question: Questions[N]['in'],
+    limitMs = answerLimitMs,
+  ): Promise<Questions[N]['out']> {
+    if (this.closing) return Promise.reject(new MediaError('closed', 'The session is closed.'));
+    return this.worker.asker.ask(name, question, limitMs);
+  }
+}

@@ -1,0 +1,163 @@
+/** One agent of a session: its socket, what it said so far, and the way from its audio format to the phone's and back. */
+import { type AgentCommand, type AgentEnd, type AgentEvent, AgentFailure, type AgentTarget } from '../agents/agent.js';
+import type { AgentSocket, AgentSocketHooks } from '../agents/socket.js';
+import { type Heard, Playout } from '../audio/playout.js';
+import { agentToPhone, phoneToAgent, type Transcode } from '../audio/transcode.js';
+import type { PhoneCodec } from '../engine.js';
+
+export type OpenAgent = (target: AgentTarget, hooks: AgentSocketHooks, signal: AbortSignal) => AgentSocket;
+
+export interface SessionAgentHooks {
+  /** An exception of our own code in this agent's path; the agent is ended. */
+  fault(error: unknown): void;
+  event(event: AgentEvent): void;
+  ended(end: AgentEnd): void;
+  /** So much audio came into the queue. */
+  queued(durationMs: number): void;
+  cleared(heard: Heard): void;
+  mark(name: string, cleared: boolean): void;
+}
+
+const bytesPerMs = 8;
+
+export class SessionAgent {
+  readonly playout: Playout;
+  started = false;
+  private readonly socket: AgentSocket;
+  private readonly connecting = new AbortController();
+  private encode: Transcode | null = null;
+  private decode: Transcode | null = null;
+  private overflowTold = false;
+  /** Told once, by the socket's end or by a fault of ours. */
+  private endTold = false;
+  private overflowBytes = 0;
+
+  /** Starts connecting. Throws `AgentFailure` when nothing could be opened. */
+  constructor(
+    target: AgentTarget,
+    private codec: PhoneCodec,
+    private readonly hooks: SessionAgentHooks,
+    open: OpenAgent,
+  ) {
+    this.playout = new Playout(codec);
+    this.playout.onMark = (name, cleared) =>
+      this.guard(() => {
+        this.socket.markReached(name, cleared);
+        hooks.mark(name, cleared);
+      });
+    this.socket = open(
+      target,
+      {
+        audio: (bytes, itemId) => this.heard(bytes, itemId),
+        clear: () => this.clear(),
+        mark: (name) => this.playout.mark(name),
+        event: (event) => hooks.event(event),
+        guard: (fn) => this.guard(fn),
+      },
+      this.connecting.signal,
+    );
+    this.socket.ended.then((end) => this.tellEnd(end));
+  }
+
+  /** Rejects with `AgentFailure`. */
+  get ready(): Promise<void> {
+    return this.socket.ready;
+  }
+
+  get counters() {
+    const counters = this.socket.counters();
+    return { ...counters, garbage: counters.garbage + (this.overflowBytes > 0 ? 1 : 0) };
+  }
+
+  abort(): void {
+    this.connecting.abort();
+  }
+
+  start(): void {
+    if (this.started) return;
+    this.started = true;
+    this.guard(() => this.socket.start());
+  }
+
+  command(command: AgentCommand): void {
+    this.guard(() => this.socket.command(command));
+  }
+
+  /** The caller, 20 ms in the phone's codec. */
+  listen(bytes: Uint8Array, atMs: number): void {
+    try {
+      this.encode ??= phoneToAgent(this.codec, this.socket.format);
+      const encoded = this.encode(bytes);
+      if (encoded.length > 0) this.socket.audio(encoded, atMs);
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  changeCodec(codec: PhoneCodec): void {
+    if (codec === this.codec) return;
+    this.codec = codec;
+    this.encode = null;
+    this.decode = null;
+    this.playout.changeCodec(codec);
+  }
+
+  async close(reason: string): Promise<void> {
+    try {
+      await this.socket.close(reason);
+    } catch (error) {
+      this.hooks.fault(error);
+    }
+  }
+
+  private heard(bytes: Uint8Array, itemId?: string): void {
+    this.decode ??= agentToPhone(this.socket.replyFormat, this.codec);
+    const audio = this.decode(bytes);
+    if (audio.length === 0) return;
+    const discarded = this.playout.push(audio, itemId);
+    if (discarded > 0) this.overflow(discarded);
+    if (discarded < audio.length) this.hooks.queued((audio.length - discarded) / bytesPerMs);
+  }
+
+  private overflow(bytes: number): void {
+    this.overflowBytes += bytes;
+    if (this.overflowTold) return;
+    this.overflowTold = true;
+    this.hooks.event({
+      type: 'warning',
+      code: 'playout_full',
+      message: 'The agent sent more than 10 minutes of audio ahead; what is above that is discarded.',
+    });
+  }
+
+  private clear(): Heard {
+    const heard = this.playout.clear();
+    this.hooks.cleared(heard);
+    return heard;
+  }
+
+  private guard(fn: () => void): void {
+    try {
+      fn();
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  private fail(error: unknown): void {
+    this.hooks.fault(error);
+    this.tellEnd({ by: 'failed', detail: 'An internal error ended the connection to the agent.' });
+    void this.close('error');
+  }
+
+  private tellEnd(end: AgentEnd): void {
+    if (this.endTold) return;
+    this.endTold = true;
+    this.hooks.ended(end);
+  }
+}
+
+/** What a session answers when asked for an agent after it was closed. */
+export function sessionClosed(): AgentFailure {
+  return new AgentFailure('aborted', 'The session was closed.', false);
+}

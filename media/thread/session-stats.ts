@@ -1,0 +1,75 @@
+/** The figures of one session, honestly: what was not measured is null. */
+import type { MediaStats } from '../engine.js';
+import { meanOpinionScore } from '../quality.js';
+import type { Reports } from '../rtp/reports.js';
+import type { RtpSender } from '../rtp/sender.js';
+import type { AgreedMedia } from '../sdp.js';
+import type { FromPhone } from './from-phone.js';
+
+/** Under so many packets a score says nothing. */
+const leastPackets = 100;
+
+export type AgentFigures = MediaStats['agent'];
+
+export function mediaStats(
+  media: AgreedMedia | null,
+  inward: FromPhone,
+  sender: RtpSender,
+  reports: Reports,
+  agent: AgentFigures,
+): MediaStats {
+  const { stats } = inward;
+  const { expected } = stats;
+  const ptimeMs = media?.ptimeMs ?? null;
+  const delayMs = (reports.rttMs ?? 0) / 2 + (ptimeMs ?? 20);
+  // What the agent heard: packets that came too late to be told are lost for it.
+  const missedPercent = expected > 0 ? Math.min(100, ((stats.lost + inward.uplink.late) / expected) * 100) : 0;
+  const { heard } = reports;
+  return {
+    codec: media?.codec ?? null,
+    ptimeMs,
+    received: {
+      packets: stats.packets,
+      bytes: stats.bytes,
+      lost: expected > 0 ? stats.lost : null,
+      lossPercent: expected > 0 ? (stats.lost / expected) * 100 : null,
+      jitterMs: stats.jitterMs,
+      mos:
+        stats.packets >= leastPackets
+          ? meanOpinionScore({ lossPercent: missedPercent, burstRatio: stats.burstRatio, delayMs })
+          : null,
+      duplicates: stats.duplicates,
+      reordered: stats.reordered,
+      late: inward.uplink.late,
+      foreign: inward.foreign,
+      malformed: inward.malformed,
+      ssrcChanges: stats.ssrcChanges,
+    },
+    sent: {
+      packets: sender.packets,
+      bytes: sender.bytes,
+      lost: heard && Math.max(0, heard.lost),
+      lossPercent: heard?.lossPercent ?? null,
+      jitterMs: heard?.jitterMs ?? null,
+      mos:
+        heard !== null && heard.lossPercent !== null && sender.packets >= leastPackets
+          ? meanOpinionScore({ lossPercent: heard.lossPercent, burstRatio: 1, delayMs })
+          : null,
+    },
+    rttMs: reports.rttMs,
+    agent,
+  };
+}
+
+/** Of a session about which nothing is known. */
+export function unknownStats(): MediaStats {
+  const stream = { packets: 0, bytes: 0, lossPercent: null, lost: null, jitterMs: null, mos: null };
+  return {
+    codec: null,
+    ptimeMs: null,
+    received: { ...stream, duplicates: 0, reordered: 0, late: 0, foreign: 0, malformed: 0, ssrcChanges: 0 },
+    sent: stream,
+    rttMs: null,
+    agent: { framesSent: 0, bytesReceived: 0, underruns: 0, skippedMs: 0, garbage: 0 },
+  };
+}

@@ -1,0 +1,305 @@
+/** One session on its media thread: SDP, sockets, both directions of audio, and its agents. */
+import { randomBytes } from 'node:crypto';
+import type { RemoteInfo } from 'node:dgram';
+import type { AgentCommand, AgentEnd, AgentEvent, AgentTarget } from '../agents/agent.js';
+import type { ClockEntry, PlayoutClock } from '../audio/playout-clock.js';
+import { MediaError, type MediaEvent, type MediaStats, type OpenSession, type PhoneCodec } from '../engine.js';
+import { looksLikeRtcp, readUint32 } from '../rtp/packet.js';
+import { RtpSender } from '../rtp/sender.js';
+import type { RtpSocketPair } from '../rtp/socket.js';
+import { SdpNegotiation } from '../sdp.js';
+import { FromPhone } from './from-phone.js';
+import { type FaultPlace, guarded } from './guard.js';
+import { RtcpExchange, type RtpDestination } from './rtcp-exchange.js';
+import { type OpenAgent, SessionAgent, sessionClosed } from './session-agent.js';
+import { mediaStats } from './session-stats.js';
+import { ToPhone } from './to-phone.js';
+
+const qualityEveryMs = 5000;
+
+/** What a session tells of itself. */
+export interface SessionHooks {
+  event(event: MediaEvent): void;
+  lost(why: 'rtp-timeout' | 'engine-gone'): void;
+  agentEvent(agent: number, event: AgentEvent): void;
+  agentEnded(agent: number, end: AgentEnd): void;
+  fault(place: FaultPlace, error: unknown): void;
+}
+
+export interface SessionParts {
+  clock: PlayoutClock;
+  now(): number;
+  openAgent: OpenAgent;
+  hooks: SessionHooks;
+}
+
+export class Session {
+  readonly inward: FromPhone;
+  private readonly sdp: SdpNegotiation;
+  private readonly sender: RtpSender;
+  private readonly outward: ToPhone;
+  private readonly rtcp: RtcpExchange;
+  private readonly agents = new Map<number, SessionAgent>();
+  private readonly pastAgents = { framesSent: 0, bytesReceived: 0, garbage: 0 };
+  private readonly openedMs: number;
+  private owner: SessionAgent | null = null;
+  private readonly entry: ClockEntry;
+  private readonly firstCodec: PhoneCodec;
+  private held = false;
+  private sending = false;
+  private lostTold = false;
+  private over = false;
+  private nextQualityMs: number;
+  private destination: RtpDestination | null = null;
+
+  /** Answers the offer, if there is one: throws `MediaError` when it cannot be met, and then holds nothing. */
+  constructor(
+    options: OpenSession,
+    readonly pair: RtpSocketPair,
+    private readonly parts: SessionParts,
+  ) {
+    const nowMs = parts.now();
+    const random = randomBytes(32);
+    this.firstCodec = options.policy.codecs[0] ?? 'PCMU';
+    this.openedMs = nowMs;
+    this.nextQualityMs = nowMs + qualityEveryMs;
+    this.sdp = new SdpNegotiation(
+      { address: options.localAddress, rtpPort: pair.rtpPort, codecs: options.policy.codecs },
+      String(readUint32(random, 0)),
+    );
+    this.sender = new RtpSender(
+      readUint32(random, 4),
+      readUint32(random, 8) & 0x7fff,
+      readUint32(random, 12),
+      (packet, length) => {
+        if (this.destination) pair.sendRtp(packet, length, this.destination.port, this.destination.address);
+      },
+    );
+    this.outward = new ToPhone(this.sender, nowMs, (dueMs) => parts.clock.move(this.entry, dueMs));
+    this.outward.onFirstAudio = (atMs) => this.emit({ type: 'agentAudio', atMs: atMs - this.openedMs });
+    this.inward = new FromPhone(options.policy, {
+      event: (event) => this.emit(event),
+      started: (atMs) => {
+        this.startSending();
+        this.emit({ type: 'started', atMs: atMs - this.openedMs });
+      },
+      sourceFound: (address, port) => {
+        this.destination = { address, port };
+      },
+      audio: (bytes, atMs) => {
+        if (this.owner?.started) this.owner.listen(bytes, atMs);
+      },
+    });
+    this.rtcp = new RtcpExchange(`${random.toString('hex', 16)}@trunkline`, pair, this.sender, this.inward, () => {
+      const { agreed } = this.sdp;
+      return agreed && this.destination && { agreed, destination: this.destination };
+    });
+    if (options.offer !== null) this.answer(options.offer);
+    this.entry = this.run();
+  }
+
+  get localSdp(): string {
+    return this.sdp.localSdp;
+  }
+
+  offer(): string {
+    this.alive();
+    return this.sdp.offer();
+  }
+
+  accept(sdp: string, provisional: boolean): void {
+    this.alive();
+    this.sdp.accept(sdp, provisional);
+    this.agreed();
+    if (!provisional) this.goLive();
+  }
+
+  answer(offer: string): string {
+    this.alive();
+    const answer = this.sdp.answer(offer);
+    this.agreed();
+    return answer;
+  }
+
+  /** Resolves when the agent is ready. Rejects with `AgentFailure`. */
+  async prepareAgent(id: number, target: AgentTarget): Promise<void> {
+    if (this.over) throw sessionClosed();
+    const agent: SessionAgent = new SessionAgent(
+      target,
+      this.sdp.agreed?.codec ?? this.firstCodec,
+      {
+        fault: (error) => this.parts.hooks.fault('agent', error),
+        event: (event) => this.parts.hooks.agentEvent(id, event),
+        ended: (end) => this.parts.hooks.agentEnded(id, end),
+        queued: (durationMs) => {
+          if (this.owner === agent) this.outward.audioQueued(durationMs, this.parts.now());
+        },
+        cleared: (heard) => {
+          if (this.owner !== agent) return;
+          this.outward.cleared();
+          this.emit({ type: 'cleared', heardMs: heard.heardMs, droppedMs: heard.droppedMs });
+        },
+        mark: (name, cleared) => this.emit({ type: 'mark', name, cleared }),
+      },
+      this.parts.openAgent,
+    );
+    this.agents.set(id, agent);
+    try {
+      await agent.ready;
+    } catch (error) {
+      this.forget(id, agent);
+      throw error;
+    }
+  }
+
+  abortAgent(id: number): void {
+    this.agents.get(id)?.abort();
+  }
+
+  startAgent(id: number): void {
+    const agent = this.agents.get(id);
+    if (!agent || agent.started) return;
+    agent.start();
+    if (agent === this.owner) this.inward.uplink.start(this.parts.now());
+  }
+
+  commandAgent(id: number, command: AgentCommand): void {
+    this.agents.get(id)?.command(command);
+  }
+
+  async closeAgent(id: number, reason: string): Promise<void> {
+    const agent = this.agents.get(id);
+    if (!agent) return;
+    if (agent === this.owner) this.attach(null);
+    this.forget(id, agent);
+    await agent.close(reason);
+  }
+
+  /** Exactly one owner of playout; null and unknown agents are silence. */
+  attach(id: number | null): void {
+    if (this.over) return;
+    const agent = id === null ? null : (this.agents.get(id) ?? null);
+    const nowMs = this.parts.now();
+    this.goLive();
+    if (agent === this.owner) return;
+    this.owner = agent;
+    this.outward.attach(agent?.playout ?? null, nowMs);
+    if (agent?.started) this.inward.uplink.start(nowMs);
+    else this.inward.uplink.stop();
+  }
+
+  sendDtmf(digits: string): Promise<void> {
+    this.alive();
+    return this.outward.sendDtmf(digits);
+  }
+
+  stats(): MediaStats {
+    const { framesSent, bytesReceived, garbage } = this.pastAgents;
+    const figures = {
+      framesSent,
+      bytesReceived,
+      garbage,
+      underruns: this.outward.underruns,
+      skippedMs: this.outward.skippedMs,
+    };
+    for (const agent of this.agents.values()) {
+      const counters = agent.counters;
+      figures.framesSent += counters.framesSent;
+      figures.bytesReceived += counters.bytesReceived;
+      figures.garbage += counters.garbage;
+    }
+    return mediaStats(this.sdp.agreed, this.inward, this.sender, this.rtcp.reports, figures);
+  }
+
+  /** Ends RTP at once, leaving the sockets to the caller; resolves when the agents closed, within their own limit. */
+  stop(): Promise<unknown> {
+    this.over = true;
+    this.parts.clock.remove(this.entry);
+    if (this.sending) this.rtcp.bye(this.parts.now());
+    this.outward.close();
+    const closing = [...this.agents.values()].map((agent) => agent.close('the call ended'));
+    this.pair.deliverTo(null);
+    return Promise.allSettled(closing);
+  }
+
+  private run(): ClockEntry {
+    const fault = (error: unknown) => {
+      this.parts.hooks.fault('media', error);
+      this.parts.clock.remove(this.entry);
+      this.pair.deliverTo(null);
+      this.tellLost('engine-gone');
+    };
+    this.pair.deliverTo({
+      rtp: guarded(fault, (bytes: Uint8Array, from: RemoteInfo) => {
+        if (looksLikeRtcp(bytes)) this.rtcp.packet(bytes, from.address, this.parts.now());
+        else this.inward.packet(bytes, from, this.parts.now());
+      }),
+      rtcp: guarded(fault, (bytes: Uint8Array, from: RemoteInfo) =>
+        this.rtcp.packet(bytes, from.address, this.parts.now()),
+      ),
+    });
+    const slot = guarded(fault, (nowMs: number) => this.slot(nowMs));
+    return this.parts.clock.add((nowMs) => {
+      slot(nowMs);
+      return this.outward.dueMs;
+    }, this.outward.dueMs);
+  }
+
+  private slot(nowMs: number): void {
+    if (this.inward.tick(nowMs)) this.tellLost('rtp-timeout');
+    if (nowMs >= this.nextQualityMs) {
+      this.nextQualityMs = nowMs + qualityEveryMs;
+      this.emit({ type: 'quality', sample: this.stats() });
+    }
+    if (this.sending) this.rtcp.tick(nowMs);
+    this.outward.slot(nowMs);
+  }
+
+  private agreed(): void {
+    const { agreed } = this.sdp;
+    if (!agreed) return;
+    const moved = this.inward.agree(agreed, this.parts.now());
+    if (moved) this.destination = { address: agreed.address, port: agreed.port };
+    this.outward.agree(agreed);
+    for (const agent of this.agents.values()) agent.changeCodec(agreed.codec);
+    if (agreed.held === this.held) return;
+    this.held = agreed.held;
+    this.emit({ type: this.held ? 'held' : 'resumed' });
+  }
+
+  /** The call is answered, or as good as: from now on a phone that is not heard is a fault. */
+  private goLive(): void {
+    this.startSending();
+    this.inward.goLive(this.parts.now());
+  }
+
+  /** The phone is ready for RTP; it may still be ringing (early media). */
+  private startSending(): void {
+    if (this.sending) return;
+    this.sending = true;
+    this.outward.goLive();
+    this.rtcp.reports.start(this.parts.now());
+  }
+
+  private forget(id: number, agent: SessionAgent): void {
+    if (!this.agents.delete(id)) return;
+    const counters = agent.counters;
+    this.pastAgents.framesSent += counters.framesSent;
+    this.pastAgents.bytesReceived += counters.bytesReceived;
+    this.pastAgents.garbage += counters.garbage;
+  }
+
+  private emit(event: MediaEvent): void {
+    if (!this.over) this.parts.hooks.event(event);
+  }
+
+  private tellLost(why: 'rtp-timeout' | 'engine-gone'): void {
+    if (this.lostTold || this.over) return;
+    this.lostTold = true;
+    this.parts.hooks.lost(why);
+  }
+
+  private alive(): void {
+    if (this.over) throw new MediaError('closed', 'The session is closed.');
+  }
+}

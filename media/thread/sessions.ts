@@ -1,0 +1,189 @@
+/** All sessions of one media thread, and what the main thread may ask of them. */
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import type { Time } from '../audio/playout-clock.js';
+import { PlayoutClock } from '../audio/playout-clock.js';
+import { MediaError } from '../engine.js';
+import { Drain } from '../rtp/drain.js';
+import { RtpSocketPair } from '../rtp/socket.js';
+import {
+  answerQuestions,
+  type FromThread,
+  type Handlers,
+  type Order,
+  type Questions,
+  type ToThread,
+} from './channel.js';
+import { guarded } from './guard.js';
+import { Session } from './session.js';
+import { type OpenAgent, sessionClosed } from './session-agent.js';
+
+const loadEveryMs = 1000;
+const lagResolutionMs = 20;
+
+export interface ThreadParts {
+  post(message: FromThread): void;
+  openAgent: OpenAgent;
+  time: Time;
+  /** How long a port must have been quiet before it is free again. */
+  quietMs: number;
+}
+
+/** Runs a media thread; the returned function takes the main thread's messages. */
+export class ThreadSessions {
+  private readonly sessions = new Map<number, Session>();
+  private readonly clock: PlayoutClock;
+  private readonly drain: Drain;
+  private readonly lag = monitorEventLoopDelay({ resolution: lagResolutionMs });
+  private readonly loadTimer: NodeJS.Timeout;
+  private readonly answer: ReturnType<typeof answerQuestions>;
+  private faults = 0;
+  /** Of sessions that are closed. */
+  private foreignBefore = 0;
+  private malformedBefore = 0;
+  private closing: Promise<void> | null = null;
+
+  constructor(private readonly parts: ThreadParts) {
+    this.clock = new PlayoutClock(parts.time);
+    this.drain = new Drain(parts.quietMs, parts.time, (rtpPort) => parts.post({ kind: 'portFree', rtpPort }));
+    this.answer = answerQuestions(this.handlers(), parts.post);
+    this.lag.enable();
+    this.loadTimer = setInterval(() => this.tellLoad(), loadEveryMs);
+    parts.post({ kind: 'ready' });
+  }
+
+  receive(message: ToThread): void {
+    if (message.kind === 'question') this.answer(message);
+    else if (message.kind === 'shutdown') void this.close();
+    else
+      guarded(
+        (error) => this.noteFault(message.session, 'media', error),
+        () => this.obey(message),
+      )();
+  }
+
+  private obey(order: Exclude<Order, { kind: 'shutdown' }>): void {
+    const session = this.sessions.get(order.session);
+    if (order.kind === 'attach') session?.attach(order.agent);
+    else if (order.kind === 'startAgent') session?.startAgent(order.agent);
+    else if (order.kind === 'abortAgent') session?.abortAgent(order.agent);
+    else session?.commandAgent(order.agent, order.command);
+  }
+
+  /** Everything of this thread ends; nothing is left that keeps it alive. Idempotent. */
+  close(): Promise<void> {
+    this.closing ??= (async () => {
+      clearInterval(this.loadTimer);
+      this.lag.disable();
+      await Promise.all([...this.sessions.keys()].map((id) => this.closeSession(id)));
+      this.drain.close();
+    })();
+    return this.closing;
+  }
+
+  private handlers(): Handlers {
+    return {
+      open: (question) => this.open(question),
+      offer: async ({ session }) => this.find(session).offer(),
+      accept: async ({ session, sdp, provisional }) => {
+        this.find(session).accept(sdp, provisional);
+        return null;
+      },
+      answer: async ({ session, offer }) => this.find(session).answer(offer),
+      prepareAgent: async ({ session, agent, target }) => {
+        const found = this.sessions.get(session);
+        if (!found) throw sessionClosed();
+        await found.prepareAgent(agent, target);
+        return null;
+      },
+      closeAgent: async ({ session, agent, reason }) => {
+        await this.sessions.get(session)?.closeAgent(agent, reason);
+        return null;
+      },
+      sendDtmf: async ({ session, digits }) => {
+        await this.find(session).sendDtmf(digits);
+        return null;
+      },
+      stats: async ({ session }) => this.find(session).stats(),
+      close: async ({ session }) => {
+        this.find(session);
+        return this.closeSession(session);
+      },
+    };
+  }
+
+  private async open({ session: id, rtpPort, options }: Questions['open']['in']): Promise<Questions['open']['out']> {
+    const { post, openAgent, time } = this.parts;
+    const address = options.bindAddress ?? options.localAddress;
+    const pair = await RtpSocketPair.bind(address, rtpPort).catch((error: NodeJS.ErrnoException) => {
+      throw new MediaError('no_ports', `RTP sockets cannot be opened on ${address} (${error.code ?? error.message}).`);
+    });
+    if (!pair) return 'port_taken';
+    try {
+      if (this.closing) throw new MediaError('engine_gone', 'The media thread is closing.');
+      const session = new Session(options, pair, {
+        clock: this.clock,
+        now: time.now,
+        openAgent,
+        hooks: {
+          event: (event) => post({ kind: 'event', session: id, event }),
+          lost: (why) => post({ kind: 'lost', session: id, why }),
+          agentEvent: (agent, event) => post({ kind: 'agentEvent', session: id, agent, event }),
+          agentEnded: (agent, end) => post({ kind: 'agentEnded', session: id, agent, end }),
+          fault: (place, error) => this.noteFault(id, place, error),
+        },
+      });
+      this.sessions.set(id, session);
+      return { localSdp: session.localSdp };
+    } catch (error) {
+      pair.close();
+      throw error;
+    }
+  }
+
+  private async closeSession(id: number) {
+    const session = this.find(id);
+    const agentsClosed = session.stop();
+    this.drain.add(session.pair);
+    await agentsClosed;
+    const stats = session.stats();
+    if (this.sessions.delete(id)) {
+      this.foreignBefore += session.inward.foreign;
+      this.malformedBefore += session.inward.malformed;
+    }
+    return stats;
+  }
+
+  private find(id: number): Session {
+    const session = this.sessions.get(id);
+    if (!session) throw new MediaError('closed', 'The session is closed.');
+    return session;
+  }
+
+  private noteFault(session: number, place: string, error: unknown): void {
+    this.faults += 1;
+    const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    this.parts.post({ kind: 'fault', session, place, text: text.slice(0, 2000) });
+  }
+
+  private tellLoad(): void {
+    let foreignPackets = this.foreignBefore;
+    let malformedPackets = this.malformedBefore;
+    for (const { inward } of this.sessions.values()) {
+      foreignPackets += inward.foreign;
+      malformedPackets += inward.malformed;
+    }
+    // The monitor measures from tick to tick, so an idle loop shows its resolution.
+    const lagMs = Number.isFinite(this.lag.max) ? Math.max(0, this.lag.max / 1e6 - lagResolutionMs) : 0;
+    this.lag.reset();
+    this.parts.post({
+      kind: 'load',
+      load: {
+        sessions: this.sessions.size,
+        eventLoopLagMs: Math.round(lagMs * 10) / 10,
+        faults: this.faults,
+        foreignPackets,
+        malformedPackets,
+      },
+    });
+  }
+}

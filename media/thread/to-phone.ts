@@ -1,0 +1,189 @@
+/** From the agent's queue to the phone: one packet per slot, audio, silence or a key, for as long as the session is live. */
+import { ArrivalMargin } from '../audio/arrival-margin.js';
+import { silenceByte } from '../audio/g711.js';
+import type { Playout } from '../audio/playout.js';
+import { PlayoutLine } from '../audio/playout-line.js';
+import { MediaError, type PhoneCodec } from '../engine.js';
+import { DtmfSender, dtmfDigits } from '../rtp/dtmf.js';
+import { rtpHeaderBytes } from '../rtp/packet.js';
+import type { RtpSender } from '../rtp/sender.js';
+import type { AgreedMedia } from '../sdp.js';
+
+const bytesPerMs = 8;
+/** Audio that comes this soon after the queue ran dry belongs to the same sentence: the phone heard a hole. */
+const underrunWithinMs = 100;
+/** A chunk smaller than a frame waits this much longer than a frame for the rest. */
+const incompleteWaitMs = 20;
+const mostDigits = 128;
+
+export class ToPhone {
+  underruns = 0;
+  skippedMs = 0;
+  /** The first frame of the owner's audio goes out. */
+  onFirstAudio: (nowMs: number) => void = () => {};
+  private media: AgreedMedia | null = null;
+  private live = false;
+  private playout: Playout | null = null;
+  private playing = false;
+  private waiting = false;
+  private heardOwner = false;
+  private markNext = true;
+  private ranDryMs = Number.NEGATIVE_INFINITY;
+  private margin = new ArrivalMargin();
+  private readonly line: PlayoutLine;
+  private readonly dtmf = new DtmfSender();
+  private keysSent: { resolve(): void; reject(error: Error): void }[] = [];
+
+  constructor(
+    private readonly sender: RtpSender,
+    nowMs: number,
+    /** The next slot came nearer. */
+    private readonly onDue: (dueMs: number) => void,
+  ) {
+    this.line = new PlayoutLine(nowMs, 20);
+  }
+
+  get dueMs(): number {
+    return this.line.dueMs;
+  }
+
+  agree(media: AgreedMedia): void {
+    if (this.media?.codec !== media.codec) this.playout?.changeCodec(media.codec);
+    this.media = media;
+    this.line.ptimeMs = media.ptimeMs;
+  }
+
+  goLive(): void {
+    this.live = true;
+  }
+
+  /** Whose audio the phone hears from now on. What was queued before starts at once. */
+  attach(playout: Playout | null, nowMs: number): void {
+    this.stopUtterance();
+    this.playout = playout;
+    this.margin = new ArrivalMargin();
+    this.heardOwner = false;
+    if (playout && playout.queuedMs > 0) this.begin(nowMs);
+  }
+
+  /** The owner queued audio. */
+  audioQueued(durationMs: number, nowMs: number): void {
+    this.margin.arrived(nowMs, durationMs);
+    if (!this.playout || this.playout.queuedMs === 0) return;
+    if (this.playing) {
+      const waitMs = this.playout.queuedMs - durationMs + this.line.dueMs - nowMs;
+      this.playout.spare(waitMs - this.margin.marginMs);
+      return;
+    }
+    const complete = this.playout.queuedMs >= this.line.ptimeMs;
+    if (this.waiting && !complete) return;
+    if (!this.waiting && nowMs - this.ranDryMs < underrunWithinMs) this.underruns += 1;
+    this.begin(nowMs + (complete ? this.margin.marginMs : this.line.ptimeMs + incompleteWaitMs));
+  }
+
+  /** The queue was emptied: the very next slot is silence. */
+  cleared(): void {
+    this.stopUtterance();
+    this.ranDryMs = Number.NEGATIVE_INFINITY;
+  }
+
+  sendDtmf(digits: string): Promise<void> {
+    const { media } = this;
+    if (!media?.telephoneEvent || !media.send) {
+      return Promise.reject(new MediaError('no_telephone_event', 'The phone did not agree to telephone events.'));
+    }
+    if (!dtmfDigits.test(digits) || digits.length > mostDigits) {
+      return Promise.reject(new MediaError('bad_digits', `Not up to ${mostDigits} digits of 0-9A-D*#w.`));
+    }
+    this.live = true;
+    this.dtmf.send(digits);
+    return new Promise((resolve, reject) => this.keysSent.push({ resolve, reject }));
+  }
+
+  /** The slot that is due at `dueMs`. */
+  slot(nowMs: number): void {
+    const { line } = this;
+    const skipped = line.skip(nowMs);
+    for (let i = 0; i < skipped; i++) this.sender.endSlot(line.ptimeMs, nowMs);
+    if (skipped > 0) {
+      this.skippedMs += skipped * line.ptimeMs;
+      this.playout?.missed(skipped * line.ptimeMs);
+      this.markNext = true;
+    }
+    const wasPlaying = line.speaks;
+    line.enter(nowMs);
+    if (line.speaks && !wasPlaying) {
+      this.playing = true;
+      this.waiting = false;
+      this.markNext = true;
+    }
+    if (this.dtmf.active) this.sendKey();
+    else this.sendAudio(nowMs);
+    this.sender.endSlot(line.ptimeMs, nowMs);
+    line.leave();
+  }
+
+  close(): void {
+    this.dtmf.stop();
+    const waiting = this.keysSent;
+    this.keysSent = [];
+    for (const { reject } of waiting)
+      reject(new MediaError('closed', 'The session was closed before the keys were sent.'));
+  }
+
+  private begin(startMs: number): void {
+    this.waiting = true;
+    this.line.start(startMs);
+    this.onDue(this.line.dueMs);
+  }
+
+  private stopUtterance(): void {
+    this.playing = false;
+    this.waiting = false;
+    this.line.stop();
+  }
+
+  private sendAudio(nowMs: number): void {
+    const { media, playout, sender, line } = this;
+    const length = line.ptimeMs * bytesPerMs;
+    const codec: PhoneCodec = media?.codec ?? 'PCMU';
+    let filled = 0;
+    if (this.playing && playout) {
+      const trimmedMs = playout.trimmedMs;
+      filled = playout.take(sender.packet, rtpHeaderBytes, length);
+      if (filled < length && this.playing) {
+        this.stopUtterance();
+        // What was taken out on purpose is no hole: the next frame finds a better phase.
+        this.ranDryMs = playout.trimmedMs > trimmedMs ? Number.NEGATIVE_INFINITY : nowMs;
+      }
+    }
+    if (!this.live || !media?.send) return;
+    if (filled < length) sender.packet.fill(silenceByte[codec], rtpHeaderBytes + filled, rtpHeaderBytes + length);
+    sender.sendPacket(media.payloadType, length, this.markNext);
+    this.markNext = false;
+    if (filled > 0 && !this.heardOwner) {
+      this.heardOwner = true;
+      this.onFirstAudio(nowMs);
+    }
+  }
+
+  /** Keys take the place of audio; what the agent says meanwhile waits. */
+  private sendKey(): void {
+    const { media, sender, line, dtmf } = this;
+    const step = dtmf.next(line.ptimeMs);
+    if (media?.send && media.telephoneEvent) {
+      if (step.payload) {
+        sender.packet.set(step.payload, rtpHeaderBytes);
+        sender.sendPacket(media.telephoneEvent.send, step.payload.length, step.marker, step.samplesIntoPress);
+      } else {
+        const length = line.ptimeMs * bytesPerMs;
+        sender.packet.fill(silenceByte[media.codec], rtpHeaderBytes, rtpHeaderBytes + length);
+        sender.sendPacket(media.payloadType, length, false);
+      }
+    }
+    if (dtmf.active) return;
+    const waiting = this.keysSent;
+    this.keysSent = [];
+    for (const { resolve } of waiting) resolve();
+  }
+}

@@ -1,0 +1,304 @@
+/** The SIP side as a whole: the embedded server or an external one behind one `SipGateway`. The only place that knows which. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Bindings } from './bindings.js';
+import type { HangupCause } from './cause.js';
+import { Challenger } from './challenge.js';
+import { type ControlLink, type ListenAddress, openControlLink } from './control.js';
+import type { DigestAlgorithm } from './digest.js';
+import { Inbound } from './inbound.js';
+import type {
+  CallLeg,
+  DialogSnapshot,
+  DialRequest,
+  IncomingCall,
+  RefusedInvite,
+  SipCounters,
+  SipGateway,
+  SipTraceEntry,
+} from './leg.js';
+import { SipError } from './leg.js';
+import { LiveCalls } from './live.js';
+import { LocalAddresses } from './local-address.js';
+import type { SipLog } from './log.js';
+import { endOrphan } from './orphan.js';
+import { Outbound } from './outbound.js';
+import { Registrar, type RegistrarLimits } from './register.js';
+import { type SipServer, type SipServerOptions, startSipServer } from './server/start.js';
+import { SipTrace, type TraceLimits } from './trace.js';
+import type { TrunkTable } from './trunk.js';
+
+export interface SipGatewayOptions {
+  server:
+    | ({ kind: 'embedded' } & Omit<SipServerOptions, 'externalIp' | 'localNets'>)
+    | { kind: 'drachtio'; host: string; port: number; secret: string };
+  trunks: TrunkTable;
+  log: SipLog;
+  /** What peers outside of `localNets` are told to be our address. */
+  externalIp?: string;
+  /** CIDRs. Default: the private ranges. */
+  localNets?: string[];
+  /** The realm of our digest challenges. Default `trunkline`. */
+  realm?: string;
+  /** Digest algorithms we offer, the preferred first. Default SHA-256, MD5; see `ChallengerOptions`. */
+  digestAlgorithms?: readonly DigestAlgorithm[];
+  registrar?: RegistrarLimits;
+  trace?: TraceLimits;
+  /** How long the first connection to the server may take. Default 10,000. */
+  connectLimitMs?: number;
+  /** How long a gateway may be silent while another is left. Default 5,000. */
+  firstResponseMs?: number;
+  /** Between two heartbeats on the control connection. Default 10,000. */
+  heartbeatMs?: number;
+  /** Gives up connecting. */
+  signal?: AbortSignal;
+}
+
+const privateNets = [
+  ...['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16'],
+  ...['::1/128', 'fc00::/7', 'fe80::/10'],
+];
+const maxRestartDelayMs = 30_000;
+/** After a loss that many far ends are told; more at once would be a flood of our own making. */
+const maxOrphans = 10_000;
+const orphansAtOnce = 50;
+
+/** Resolves when the SIP server is connected. Rejects with one clear sentence (port taken, refused, wrong secret, too late). */
+export async function openSipGateway(
+  options: SipGatewayOptions,
+): Promise<SipGateway & { serverStats: SipServer['stats'] }> {
+  const gateway = new Gateway(options);
+  try {
+    await gateway.open();
+  } catch (error) {
+    await gateway.close();
+    throw error;
+  }
+  return gateway;
+}
+
+class Gateway implements SipGateway {
+  readonly #live = new LiveCalls();
+  readonly #bindings = new Bindings();
+  readonly #trace: SipTrace;
+  readonly #inbound: Inbound;
+  readonly #outbound: Outbound;
+  readonly #closing = new AbortController();
+  #server: SipServer | null = null;
+  #link: ControlLink | null = null;
+  #addresses: readonly ListenAddress[] = [];
+  /** Dialogs that were alive when the server was lost; told as soon as there is one again. */
+  #orphans: DialogSnapshot[] = [];
+  #stopped: Promise<void> | null = null;
+
+  constructor(private readonly options: SipGatewayOptions) {
+    const { trunks, log } = options;
+    const challenger = new Challenger({ realm: options.realm ?? 'trunkline', algorithms: options.digestAlgorithms });
+    const addresses = new LocalAddresses({ externalIp: options.externalIp, localNets: this.#localNets });
+    this.#trace = new SipTrace(options.trace);
+    const shared = { trunks, log, addresses, bindings: this.#bindings, live: this.#live, trace: this.#trace };
+    const registrar = new Registrar(trunks, challenger, this.#bindings, options.registrar);
+    this.#inbound = new Inbound({ ...shared, challenger, registrar });
+    this.#outbound = new Outbound({
+      ...shared,
+      link: () => (this.#link?.connected ? this.#link : null),
+      firstResponseMs: options.firstResponseMs,
+    });
+  }
+
+  get #localNets(): string[] {
+    return this.options.localNets ?? privateNets;
+  }
+
+  get addresses(): readonly ListenAddress[] {
+    return this.#addresses;
+  }
+
+  get connected(): boolean {
+    return this.#link?.connected ?? false;
+  }
+
+  async open(): Promise<void> {
+    const signal = this.options.signal
+      ? AbortSignal.any([this.options.signal, this.#closing.signal])
+      : this.#closing.signal;
+    const { server } = this.options;
+    if (server.kind === 'drachtio') await this.#connect(server, signal);
+    else await this.#startServer(server.listen, signal);
+  }
+
+  async #startServer(listen: SipServerOptions['listen'], signal: AbortSignal): Promise<void> {
+    const { kind: _kind, ...serverOptions } = this.options.server as Extract<
+      SipGatewayOptions['server'],
+      { kind: 'embedded' }
+    >;
+    const { externalIp } = this.options;
+    const server = await startSipServer({ ...serverOptions, listen, externalIp, localNets: this.#localNets });
+    this.#server = server;
+    await this.#connect(server.control, signal);
+    this.#addresses = server.addresses;
+    // From here on: a server that dies before has failed to start, which is the caller's affair.
+    void server.died.then((error) => {
+      if (this.#server !== server || this.#closing.signal.aborted) return;
+      this.options.log.error({ err: error.message }, 'sip server died');
+      this.#lost();
+    });
+  }
+
+  async #connect(to: { host: string; port: number; secret: string }, signal: AbortSignal): Promise<void> {
+    const { log, heartbeatMs } = this.options;
+    this.#link = await openControlLink({
+      ...to,
+      signal,
+      log,
+      heartbeatMs,
+      limitMs: this.options.connectLimitMs ?? 10_000,
+      wire: (stack) => this.#inbound.wire(stack),
+      onMessage: (entry) => this.#trace.record(entry),
+      onLost: () => this.#lost(),
+      onRestored: () => {
+        log.info({}, 'sip server connected again');
+        void this.#tellOrphans();
+      },
+    });
+    this.#addresses = this.#link.addresses;
+  }
+
+  /** The server, or the connection to it, is gone: every call ends here, and the far ends hear of it when somebody can tell them. */
+  #lost(): void {
+    const { log, server } = this.options;
+    log.error({ legs: this.#live.legs.size, ringing: this.#live.ringing.size }, 'sip server lost');
+    for (const call of [...this.#live.ringing]) call.lost();
+    this.#outbound.lost();
+    for (const leg of [...this.#live.legs]) {
+      if (this.#orphans.length < maxOrphans) this.#orphans.push(leg.snapshot());
+      leg.lost();
+    }
+    if (server.kind === 'drachtio' || this.#closing.signal.aborted) return;
+    const dead = this.#server;
+    this.#link?.close();
+    this.#link = null;
+    if (!dead) return;
+    this.#server = null;
+    void this.#restart(dead);
+  }
+
+  async #restart(dead: SipServer): Promise<void> {
+    const { log } = this.options;
+    const { signal } = this.#closing;
+    await dead.close().catch(() => undefined);
+    for (let delayMs = 100; !signal.aborted; delayMs = Math.min(delayMs * 2, maxRestartDelayMs)) {
+      try {
+        // The ports that the first one got, also when the settings said "any".
+        await this.#startServer([...dead.addresses], signal);
+        log.info({}, 'sip server restarted');
+        void this.#tellOrphans();
+        return;
+      } catch (error) {
+        log.error(
+          { err: error instanceof Error ? error.message : String(error), delayMs },
+          'sip server restart failed',
+        );
+        const failed = this.#server as SipServer | null;
+        this.#server = null;
+        await failed?.close().catch(() => undefined);
+        await sleep(delayMs, undefined, { signal }).catch(() => undefined);
+      }
+    }
+  }
+
+  async #tellOrphans(): Promise<void> {
+    for (let batch = this.#orphans.splice(0, orphansAtOnce); batch.length > 0; ) {
+      const told = await Promise.allSettled(batch.map((orphan) => this.endOrphan(orphan, 'signalling_lost')));
+      const failed = told.filter((result) => result.status === 'rejected').length;
+      if (failed > 0) this.options.log.warn({ failed, of: batch.length }, 'far ends of lost calls were not told');
+      batch = this.connected ? this.#orphans.splice(0, orphansAtOnce) : [];
+    }
+  }
+
+  onIncomingCall(handler: (call: IncomingCall) => Promise<void>): void {
+    this.#inbound.handler = handler;
+  }
+
+  onRefusedInvite(handler: (refused: RefusedInvite) => void): void {
+    this.#inbound.onRefused = handler;
+  }
+
+  async dial(request: DialRequest, signal: AbortSignal): Promise<CallLeg> {
+    if (!this.connected) throw new SipError('not_connected', 'signalling_lost', 'The SIP server is not connected.');
+    return this.#outbound.dial(request, signal);
+  }
+
+  async endOrphan(dialog: DialogSnapshot, cause: HangupCause): Promise<void> {
+    if (!this.#link?.connected) {
+      throw new SipError('not_connected', 'signalling_lost', 'The SIP server is not connected.');
+    }
+    await endOrphan(this.#link.stack, dialog, cause);
+  }
+
+  trace(sipCallId: string): SipTraceEntry[] {
+    return this.#trace.of(sipCallId);
+  }
+
+  forgetTrace(sipCallId: string): void {
+    this.#trace.forget(sipCallId);
+  }
+
+  counters(): SipCounters {
+    return {
+      incomingCalls: this.#inbound.incomingCalls,
+      refused: { ...this.#inbound.refused },
+      activeLegs: this.#live.legs.size,
+      registrations: this.#bindings.count,
+    };
+  }
+
+  async serverStats(): ReturnType<SipServer['stats']> {
+    if (!this.#server) throw new SipError('not_connected', 'signalling_lost', 'There is no embedded SIP server.');
+    return this.#server.stats();
+  }
+
+  drain(): void {
+    this.#inbound.isDraining = true;
+  }
+
+  stop(graceMs: number): Promise<void> {
+    this.#stopped ??= this.#stop(graceMs);
+    return this.#stopped;
+  }
+
+  async #stop(graceMs: number): Promise<void> {
+    this.drain();
+    await this.#idleWithin(graceMs);
+    for (const call of [...this.#live.ringing]) {
+      call.reject({ status: 503, reason: 'Shutting down', headers: { 'Retry-After': '60' } });
+    }
+    for (const cancel of [...this.#live.dialling.values()]) cancel();
+    // Half a second for the ACKs that are on their way, then BYE, and as long again for its answer.
+    await Promise.all([...this.#live.legs].map((leg) => leg.hangupSoon('system_shutdown', 500)));
+    if (this.connected) await this.#idleWithin(1000);
+    await this.close();
+  }
+
+  async #idleWithin(limitMs: number): Promise<void> {
+    if (limitMs <= 0 || this.#live.isIdle) return;
+    const over = new AbortController();
+    const limit = sleep(limitMs, undefined, { signal: over.signal }).catch(() => undefined);
+    await Promise.race([this.#live.idle(), limit]);
+    over.abort();
+  }
+
+  /** Closes everything at once; what still lives ends as lost. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    this.#link?.close();
+    for (const call of [...this.#live.ringing]) call.lost();
+    this.#outbound.lost();
+    for (const leg of [...this.#live.legs]) leg.lost();
+    this.#bindings.close();
+    this.#trace.close();
+    const server = this.#server;
+    this.#server = null;
+    this.#link = null;
+    await server?.close();
+  }
+}

@@ -1,0 +1,209 @@
+/** The control connection to a SIP server that speaks drachtio's protocol: dialling it, watching it, and reading what crosses it. */
+import { connect as connectTcp } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Peer, SipError, type SipTraceEntry } from './leg.js';
+import type { SipLog } from './log.js';
+import { createStack, type Stack } from './stack.js';
+
+export interface ControlLinkOptions {
+  host: string;
+  port: number;
+  secret: string;
+  /** How long the first connection may take in all. */
+  limitMs: number;
+  signal: AbortSignal;
+  log: SipLog;
+  /** Between two questions whether the server still lives; a silent one is hung up on. Default 10,000. */
+  heartbeatMs?: number;
+  /** Called once before connecting: routes and handlers are registered here. */
+  wire(stack: Stack): void;
+  onMessage(entry: SipTraceEntry): void;
+  /** The connection broke. drachtio-srf dials again by itself until `close`. */
+  onLost(): void;
+  onRestored(): void;
+}
+
+export interface ListenAddress {
+  transport: string;
+  host: string;
+  port: number;
+}
+
+export interface ControlLink {
+  stack: Stack;
+  /** Where the server listens, by its own account. */
+  addresses: ListenAddress[];
+  readonly connected: boolean;
+  /** Hangs up and never dials again. */
+  close(): void;
+}
+
+/** Resolves when the server took our secret. Rejects with one sentence (`SipError` `not_connected`) otherwise. */
+export async function openControlLink(options: ControlLinkOptions): Promise<ControlLink> {
+  const where = `The SIP server's control port ${options.host}:${options.port}`;
+  const deadlineMs = performance.now() + options.limitMs;
+  await reach(options, where, deadlineMs);
+
+  const stack = createStack();
+  options.wire(stack);
+  let connected = false;
+  let closed = false;
+  let lastFrameMs = performance.now();
+  let heartbeat: NodeJS.Timeout | undefined;
+
+  function close(): void {
+    closed = true;
+    connected = false;
+    clearInterval(heartbeat);
+    const { wp, mapServer } = stack.app.client;
+    wp.closing = true;
+    clearTimeout(wp.reconnectVars?.retryTimer ?? undefined);
+    for (const socket of mapServer.keys()) socket.destroy();
+    wp.socket?.destroy();
+  }
+
+  const accepted = new Promise<string>((resolve, reject) => {
+    stack.on('connect', (err, hostports, _version, localHostports) => {
+      if (closed) return;
+      if (err) {
+        reject(new SipError('not_connected', 'signalling_lost', `${where} refused our secret.`));
+        options.log.warn({ host: options.host, port: options.port }, 'sip server refused the secret');
+        return;
+      }
+      const isReturn = heartbeat !== undefined;
+      connected = true;
+      lastFrameMs = performance.now();
+      heartbeat ??= setInterval(beat, options.heartbeatMs ?? 10_000);
+      heartbeat.unref();
+      resolve(localHostports || hostports || '');
+      if (isReturn) options.onRestored();
+    });
+  });
+  stack.on('error', (err) => options.log.debug({ err: err.message }, 'sip server connection error'));
+  stack.on('close', () => {
+    if (!connected || closed) return;
+    connected = false;
+    options.onLost();
+  });
+
+  function beat(): void {
+    if (!connected) return;
+    const { wp, mapServer } = stack.app.client;
+    const silentMs = performance.now() - lastFrameMs;
+    for (const socket of mapServer.keys()) {
+      if (silentMs > 2.5 * (options.heartbeatMs ?? 10_000)) socket.destroy();
+      else wp.send(socket, 'ping');
+    }
+  }
+
+  stack.connect({ host: options.host, port: options.port, secret: options.secret });
+  stack.app.client.wp.on('msg', (_socket, frame) => {
+    lastFrameMs = performance.now();
+    const entry = readFrame(frame);
+    if (entry) options.onMessage(entry);
+  });
+  try {
+    const hostports = await limited(accepted, Math.max(1, deadlineMs - performance.now()), options.signal, where);
+    return {
+      stack,
+      addresses: readAddresses(hostports),
+      get connected() {
+        return connected;
+      },
+      close,
+    };
+  } catch (error) {
+    accepted.catch(() => undefined);
+    close();
+    throw error;
+  }
+}
+
+/** Knocks until somebody opens: a server that starts beside us may be a few seconds late. */
+async function reach(options: ControlLinkOptions, where: string, deadlineMs: number): Promise<void> {
+  for (let waitMs = 100; ; waitMs = Math.min(waitMs * 2, 1000)) {
+    if (options.signal.aborted) throw new SipError('cancelled', 'system_shutdown', 'Connecting was given up.');
+    const leftMs = deadlineMs - performance.now();
+    const problem = await knock(options.host, options.port, Math.max(1, leftMs), options.signal);
+    if (problem === null) return;
+    if (performance.now() + waitMs >= deadlineMs) {
+      throw new SipError('not_connected', 'signalling_lost', `${where} cannot be reached: ${problem}.`);
+    }
+    await sleep(waitMs, undefined, { signal: options.signal }).catch(() => undefined);
+  }
+}
+
+function knock(host: string, port: number, limitMs: number, signal: AbortSignal): Promise<string | null> {
+  return new Promise((resolve) => {
+    const socket = connectTcp({ host, port });
+    const done = (problem: string | null) => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', onAbort);
+      socket.destroy();
+      resolve(problem);
+    };
+    const onAbort = () => done('given up');
+    const timer = setTimeout(() => done('no answer'), limitMs);
+    signal.addEventListener('abort', onAbort, { once: true });
+    socket.once('connect', () => done(null));
+    socket.once('error', (err: NodeJS.ErrnoException) =>
+      done(err.code === 'ECONNREFUSED' ? 'connection refused' : err.message),
+    );
+  });
+}
+
+function limited<T>(promise: Promise<T>, limitMs: number, signal: AbortSignal, where: string): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const finish = () => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', onAbort);
+    };
+    const onAbort = () => {
+      finish();
+      reject(new SipError('cancelled', 'system_shutdown', 'Connecting was given up.'));
+    };
+    const timer = setTimeout(() => {
+      finish();
+      reject(new SipError('not_connected', 'signalling_lost', `${where} did not answer in time.`));
+    }, limitMs);
+    signal.addEventListener('abort', onAbort, { once: true });
+    promise.then(resolve, reject).finally(finish);
+  });
+}
+
+/** `udp/10.0.0.1:5060,tcp/[::1]:5060` as a list. */
+export function readAddresses(hostports: string): ListenAddress[] {
+  return hostports.split(',').flatMap((item) => {
+    const match = /^(\w+)\/\[?([^\]]*?)\]?:(\d+)$/.exec(item.trim());
+    return match ? [{ transport: match[1] ?? '', host: match[2] ?? '', port: Number(match[3]) }] : [];
+  });
+}
+
+/**
+ * The SIP message in a frame, if it carries one. Requests and responses from the network come in `sip` frames; what we send comes back,
+ * as it went over the wire, in the `response` frame of the server, and its own BYEs come as `sip` frames of source `application`.
+ */
+export function readFrame(frame: string): SipTraceEntry | null {
+  const end = frame.indexOf('\r\n');
+  if (end < 0 || end + 2 >= frame.length) return null;
+  const fields = frame.slice(0, end).split('|');
+  const meta = fields[1] === 'sip' ? 2 : fields[1] === 'response' && fields[3] === 'OK' ? 4 : -1;
+  if (meta < 0) return null;
+  const message = frame.slice(end + 2);
+  const received = fields[meta] === 'network';
+  // For a request of ours the address is that of our own socket.
+  const knowsPeer = received || message.startsWith('SIP/2.0 ');
+  return {
+    at: new Date().toISOString(),
+    direction: received ? 'received' : 'sent',
+    peer: knowsPeer ? peerOf(fields[meta + 2], fields[meta + 3], fields[meta + 4]) : null,
+    message,
+  };
+}
+
+/** A peer from the protocol's words; null when the server made the message itself and there was none. */
+export function peerOf(transport: string | undefined, address: string | undefined, port: unknown): Peer | null {
+  if (!address) return null;
+  const known = (['udp', 'tcp', 'tls', 'ws', 'wss'] as const).find((name) => name === transport?.toLowerCase());
+  return { transport: known ?? 'udp', address: address.replace(/^\[|\]$/g, ''), port: Number(port) || 5060 };
+}

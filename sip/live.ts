@@ -1,0 +1,44 @@
+/** What lives now: legs, INVITEs that ring, INVITEs of ours that are not settled. Whoever ends the process asks here what is left. */
+import type { DialogLeg } from './dialog.js';
+import type { IncomingInvite } from './incoming-call.js';
+
+export class LiveCalls {
+  readonly legs = new Set<DialogLeg>();
+  readonly ringing = new Set<IncomingInvite>();
+  /** Our own INVITEs that have no final response yet, each with what cancels it. */
+  readonly dialling = new Map<Promise<unknown>, () => void>();
+  /** `Call-ID;from-tag` of dialogs that we opened. An INVITE that comes back to us with one of them is a loop. */
+  readonly #ours = new Map<string, number>();
+  #waiting: (() => void)[] = [];
+
+  get isIdle(): boolean {
+    return this.legs.size + this.ringing.size + this.dialling.size === 0;
+  }
+
+  /** Resolves when nothing is left. */
+  idle(): Promise<void> {
+    return this.isIdle ? Promise.resolve() : new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  /** To be called after each removal. */
+  settled(): void {
+    if (!this.isIdle) return;
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const resolve of waiting) resolve();
+  }
+
+  /** Claims a dialog id of ours; the returned function gives it back. */
+  claim(dialogId: string): () => void {
+    this.#ours.set(dialogId, (this.#ours.get(dialogId) ?? 0) + 1);
+    return () => {
+      const left = (this.#ours.get(dialogId) ?? 1) - 1;
+      if (left > 0) this.#ours.set(dialogId, left);
+      else this.#ours.delete(dialogId);
+    };
+  }
+
+  isOurs(dialogId: string): boolean {
+    return this.#ours.has(dialogId);
+  }
+}

@@ -1,0 +1,23 @@
+/** What the SIP side needs of a logger; pino's is one. Fixed text, values in fields. */
+export interface SipLog {
+  debug(fields: object, text: string): void;
+  info(fields: object, text: string): void;
+  warn(fields: object, text: string): void;
+  error(fields: object, text: string): void;
+}
+
+/** At most one line per interval; the next one says how many were left out (`suppressed`). */
+export function rateLimited(write: (fields: object, text: string) => void, intervalMs: number): typeof write {
+  let nextMs = Number.NEGATIVE_INFINITY;
+  let suppressed = 0;
+  return (fields, text) => {
+    const now = performance.now();
+    if (now < nextMs) {
+      suppressed++;
+      return;
+    }
+    nextMs = now + intervalMs;
+    write(suppressed > 0 ? { ...fields, suppressed } : fields, text);
+    suppressed = 0;
+  };
+}

@@ -1,0 +1,79 @@
+/** From a gateway of the record to the URIs an INVITE goes to. */
+import type { Bindings } from './bindings.js';
+import { escapeUser, type ParsedUri, parseUri } from './identity.js';
+import { type Gateway, type Peer, SipError } from './leg.js';
+import type { TrunkTable } from './trunk.js';
+
+export interface DialTarget {
+  gateway: Gateway;
+  requestUri: string;
+  /** The URI of the next hop where that is not the request-URI's host. */
+  nextHop?: string;
+  /** Name or address of the next hop: which of our addresses faces it? */
+  host: string;
+}
+
+/**
+ * Where to send the INVITE for this gateway, in order; empty when the gateway is a registered user and he is nowhere now.
+ * Throws `SipError` `protocol` when the gateway's URI or the number cannot be read.
+ */
+export function targetsOf(gateway: Gateway, to: string, trunks: TrunkTable, bindings: Bindings): DialTarget[] {
+  const uri = parseUri(gateway.uri);
+  if (!uri || uri.scheme === 'tel') {
+    throw new SipError('protocol', 'unspecified', `The gateway "${gateway.uri}" is not a SIP URI.`);
+  }
+  if (uri.user !== '') return [{ gateway, requestUri: bare(gateway.uri), host: uri.host }];
+  if (uri.port === null && trunks.withUsername(registeredName(gateway.uri))) {
+    return bindings.of(registeredName(gateway.uri)).map((binding) => ({
+      gateway,
+      requestUri: binding.contact,
+      nextHop: hopTo(binding.peer),
+      host: binding.peer.address,
+    }));
+  }
+  return [{ gateway, requestUri: atHost(uri, calledUser(to)), host: uri.host }];
+}
+
+/** The user part that a number or URI to call stands for. Throws `SipError` when there is none. */
+export function calledUser(to: string): string {
+  const user = /^(sips?|tel):/i.test(to) ? parseUri(to)?.user : to.trim();
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: a control character must not reach the start line
+  if (!user || /[\x00-\x20<>"@]/.test(user)) {
+    throw new SipError('protocol', 'not_found', `"${to}" is neither a number nor a SIP URI.`);
+  }
+  return user;
+}
+
+/**
+ * The URI that a 3xx sends us to, when it names the same user: a carrier that shares its load. Another user is another number, and
+ * whether that one may be called was never asked; null then.
+ */
+export function redirectTarget(from: DialTarget, contact: string): DialTarget | null {
+  const uri = parseUri(contact);
+  if (!uri || uri.scheme === 'tel' || uri.user !== parseUri(from.requestUri)?.user) return null;
+  return { gateway: from.gateway, requestUri: bare(contact), host: uri.host };
+}
+
+/** The URI of a peer as it was seen, for use as a next hop. */
+export function hopTo(peer: Peer): string {
+  return `sip:${bracketed(peer.address)}:${peer.port};transport=${peer.transport}`;
+}
+
+function atHost(uri: ParsedUri, user: string): string {
+  const port = uri.port === null ? '' : `:${uri.port}`;
+  const params = Object.entries(uri.params).map(([name, value]) => (value === '' ? `;${name}` : `;${name}=${value}`));
+  return `${uri.scheme}:${escapeUser(user)}@${bracketed(uri.host)}${port}${params.join('')}`;
+}
+
+/** User names are case-sensitive, hosts are not: the name is read from the text. */
+function registeredName(uri: string): string {
+  return /^sips?:([^;?]*)/i.exec(uri)?.[1] ?? '';
+}
+
+function bare(uri: string): string {
+  return uri.split('?', 1)[0] ?? uri;
+}
+
+function bracketed(host: string): string {
+  return host.includes(':') ? `[${host}]` : host;
+}

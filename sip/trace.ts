@@ -1,0 +1,103 @@
+/**
+ * The SIP messages of each call, for whoever asks why it went as it did. Bounded three ways: messages of a call, calls that were
+ * accepted, and the few newest dialogs of which nobody knows yet whether they will be calls (a scanner fills only those).
+ */
+import type { SipTraceEntry } from './leg.js';
+
+export interface TraceLimits {
+  /** Messages kept of one call; the first ones stay, then the newest. Default 200. */
+  messagesPerCall?: number;
+  /** Calls kept. Default 5,000. */
+  calls?: number;
+  /** Dialogs watched that are not calls yet. Default 256. */
+  candidates?: number;
+  /** How long a trace stays after the call's end. Default 600,000. */
+  lingerMs?: number;
+}
+
+/** The opening of a call explains most of it: that many messages are never pushed out by later ones. */
+const openingMessages = 20;
+
+export class SipTrace {
+  readonly #limits: Required<TraceLimits>;
+  readonly #kept = new Map<string, SipTraceEntry[]>();
+  readonly #candidates = new Map<string, SipTraceEntry[]>();
+  readonly #freeing = new Map<string, NodeJS.Timeout>();
+
+  constructor(limits: TraceLimits = {}) {
+    this.#limits = { messagesPerCall: 200, calls: 5000, candidates: 256, lingerMs: 600_000, ...limits };
+  }
+
+  /** Takes a message as it went over the wire. Only dialogs that an INVITE opens are kept. */
+  record(entry: SipTraceEntry): void {
+    const callId = /^(?:call-id|i)[ \t]*:[ \t]*(\S+)/im.exec(entry.message)?.[1];
+    if (!callId) return;
+    let entries = this.#kept.get(callId) ?? this.#candidates.get(callId);
+    if (!entries) {
+      if (!entry.message.startsWith('INVITE ')) return;
+      entries = [];
+      this.#candidates.set(callId, entries);
+      dropOldest(this.#candidates, this.#limits.candidates);
+    }
+    entries.push({ ...entry, message: blanked(entry.message) });
+    if (entries.length > this.#limits.messagesPerCall) {
+      entries.splice(Math.min(openingMessages, this.#limits.messagesPerCall - 1), 1);
+    }
+  }
+
+  /** This dialog is a call: its trace stays until it ended and some time went by. */
+  keep(callId: string): void {
+    if (this.#kept.has(callId)) return;
+    this.#kept.set(callId, this.#candidates.get(callId) ?? []);
+    this.#candidates.delete(callId);
+    for (const dropped of dropOldest(this.#kept, this.#limits.calls)) this.#stopFreeing(dropped);
+  }
+
+  /** The call ended: its trace is freed after the linger time. */
+  ended(callId: string): void {
+    if (!this.#kept.has(callId) || this.#freeing.has(callId)) return;
+    const timer = setTimeout(() => this.forget(callId), this.#limits.lingerMs);
+    timer.unref();
+    this.#freeing.set(callId, timer);
+  }
+
+  forget(callId: string): void {
+    this.#stopFreeing(callId);
+    this.#kept.delete(callId);
+    this.#candidates.delete(callId);
+  }
+
+  /** Oldest first; empty when unknown. */
+  of(callId: string): SipTraceEntry[] {
+    return [...(this.#kept.get(callId) ?? this.#candidates.get(callId) ?? [])];
+  }
+
+  close(): void {
+    for (const callId of [...this.#freeing.keys()]) this.#stopFreeing(callId);
+    this.#kept.clear();
+    this.#candidates.clear();
+  }
+
+  #stopFreeing(callId: string): void {
+    clearTimeout(this.#freeing.get(callId));
+    this.#freeing.delete(callId);
+  }
+}
+
+function dropOldest(map: Map<string, SipTraceEntry[]>, limit: number): string[] {
+  const dropped: string[] = [];
+  for (const key of map.keys()) {
+    if (map.size <= limit) break;
+    map.delete(key);
+    dropped.push(key);
+  }
+  return dropped;
+}
+
+/** The message without the values of credentials. A body is never touched: an SDP has no such line. */
+export function blanked(message: string): string {
+  return message.replace(
+    /^((?:proxy-)?authorization[ \t]*:)[^\r\n]*(?:\r\n[ \t][^\r\n]*)*/gim,
+    (_all, name: string) => `${name} (blanked)`,
+  );
+}

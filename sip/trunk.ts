@@ -1,0 +1,211 @@
+/**
+ * The trunks as the SIP layer needs them: who may call in, by source address or by name and password. Compiled once per change, so
+ * that a packet from nowhere costs a few map look-ups.
+ */
+import { isIPv6 } from 'node:net';
+import type { TrunkMatch } from './leg.js';
+
+export interface TrunkRecord {
+  id: string;
+  organizationId: string | null;
+  name: string;
+  direction: 'inbound' | 'outbound' | 'both';
+  status: 'active' | 'inactive';
+  /** CIDRs or plain addresses, v4 and v6. */
+  addresses: string[];
+  username: string | null;
+  password: string | null;
+  gateways: { uri: string; priority: number; weight: number }[];
+}
+
+export class TrunkTable {
+  #byPrefix = new PrefixTable();
+  #byUsername = new Map<string, TrunkRecord>();
+  #byId = new Map<string, TrunkRecord>();
+  #challengesInvites = false;
+
+  /**
+   * Takes the place of all earlier records; inactive ones are left out. Where two trunks say the same, the earlier in the list comes
+   * first. Returns one sentence for each address that could not be read (and was left out).
+   */
+  replace(records: readonly TrunkRecord[]): string[] {
+    const problems: string[] = [];
+    const byPrefix = new PrefixTable();
+    const byUsername = new Map<string, TrunkRecord>();
+    const byId = new Map<string, TrunkRecord>();
+    let challengesInvites = false;
+    for (const record of records) {
+      if (record.status !== 'active') continue;
+      byId.set(record.id, record);
+      if (record.username && record.password) {
+        if (!byUsername.has(record.username)) byUsername.set(record.username, record);
+        challengesInvites ||= record.direction !== 'outbound';
+      }
+      if (record.direction === 'outbound') continue;
+      for (const address of record.addresses) {
+        if (!byPrefix.add(address, record)) {
+          problems.push(`The address "${address}" of trunk "${record.name}" is neither an IP address nor a CIDR.`);
+        }
+      }
+    }
+    this.#byPrefix = byPrefix;
+    this.#byUsername = byUsername;
+    this.#byId = byId;
+    this.#challengesInvites = challengesInvites;
+    return problems;
+  }
+
+  /** The trunks that trust this source for calls to us, all of the longest prefix that matches; empty when nobody does. */
+  trusting(address: string): TrunkMatch[] {
+    return this.#byPrefix.longest(address).map((record) => asMatch(record, 'address'));
+  }
+
+  /** The active trunk with this user name and a password. */
+  withUsername(username: string): TrunkRecord | undefined {
+    return this.#byUsername.get(username);
+  }
+
+  /** The active trunk with this id. */
+  withId(id: string): TrunkRecord | undefined {
+    return this.#byId.get(id);
+  }
+
+  /** True when an INVITE of an unknown source may prove itself by digest: some inbound trunk has a name and a password. */
+  get challengesInvites(): boolean {
+    return this.#challengesInvites;
+  }
+}
+
+/** The words about a trunk that an incoming call carries. */
+export function asMatch(record: TrunkRecord, trustedBy: TrunkMatch['trustedBy']): TrunkMatch {
+  return { trunkId: record.id, organizationId: record.organizationId, name: record.name, trustedBy };
+}
+
+/** One map per prefix length in use, longest first; the keys are the leading bits (`leadingBits`). */
+class PrefixTable {
+  readonly #levels: { family: 4 | 6; bits: number; records: Map<string | number, TrunkRecord[]> }[] = [];
+
+  add(cidr: string, record: TrunkRecord): boolean {
+    const parsed = parseCidr(cidr.trim());
+    if (!parsed) return false;
+    const { address, bits } = parsed;
+    let level = this.#levels.find((l) => l.family === address.family && l.bits === bits);
+    if (!level) {
+      level = { family: address.family, bits, records: new Map() };
+      this.#levels.push(level);
+      this.#levels.sort((a, b) => b.bits - a.bits);
+    }
+    const key = leadingBits(address, bits);
+    const records = level.records.get(key);
+    if (!records) level.records.set(key, [record]);
+    else if (!records.includes(record)) records.push(record);
+    return true;
+  }
+
+  longest(text: string): readonly TrunkRecord[] {
+    const address = parseAddress(text);
+    if (!address) return [];
+    for (const level of this.#levels) {
+      if (level.family !== address.family) continue;
+      const found = level.records.get(leadingBits(address, level.bits));
+      if (found) return found;
+    }
+    return [];
+  }
+}
+
+/** A set of CIDRs that only answers whether an address lies inside. Addresses that cannot be read lie outside. */
+export class AddressRanges {
+  readonly #ranges: readonly Cidr[];
+
+  /** Throws one clear sentence for a CIDR that cannot be read. */
+  constructor(cidrs: readonly string[]) {
+    this.#ranges = cidrs.map((text) => {
+      const parsed = parseCidr(text.trim());
+      if (!parsed) throw new Error(`"${text}" is neither an IP address nor a CIDR.`);
+      return parsed;
+    });
+  }
+
+  has(text: string): boolean {
+    const address = parseAddress(text);
+    if (!address) return false;
+    return this.#ranges.some(
+      (range) =>
+        range.address.family === address.family &&
+        leadingBits(range.address, range.bits) === leadingBits(address, range.bits),
+    );
+  }
+}
+
+/** An IPv4 address as a number, an IPv6 address as 32 hexadecimal digits. */
+type Address = { family: 4; value: number } | { family: 6; digits: string };
+
+interface Cidr {
+  address: Address;
+  bits: number;
+}
+
+function leadingBits(address: Address, bits: number): string | number {
+  if (address.family === 4) return bits === 0 ? 0 : (address.value & (0xffffffff << (32 - bits))) >>> 0;
+  const whole = address.digits.slice(0, bits >> 2);
+  const rest = bits & 3;
+  if (rest === 0) return whole;
+  const digit = Number.parseInt(address.digits.charAt(bits >> 2), 16);
+  return whole + (digit & (0xf << (4 - rest))).toString(16);
+}
+
+function parseCidr(text: string): Cidr | null {
+  const slash = text.indexOf('/');
+  const address = parseAddress(slash < 0 ? text : text.slice(0, slash));
+  if (!address) return null;
+  const maxBits = address.family === 4 ? 32 : 128;
+  const bitsText = slash < 0 ? String(maxBits) : text.slice(slash + 1);
+  const bits = Number(bitsText);
+  return /^\d{1,3}$/.test(bitsText) && bits <= maxBits ? { address, bits } : null;
+}
+
+const mappedPrefix = `${'0'.repeat(20)}ffff`;
+
+/** An IPv4 address mapped into IPv6 is the IPv4 address. */
+function parseAddress(text: string): Address | null {
+  if (!text.includes(':')) return parseV4(text);
+  const bare = text.startsWith('[') && text.endsWith(']') ? text.slice(1, -1) : text;
+  if (!isIPv6(bare) || bare.includes('%')) return null;
+  const dotted = bare.includes('.') ? bare.slice(bare.lastIndexOf(':') + 1) : '';
+  const v4 = dotted === '' ? null : parseV4(dotted);
+  const hex = v4?.family === 4 ? bare.slice(0, -dotted.length) + asGroups(v4.value) : bare;
+  const [head = '', tail] = hex.split('::');
+  const left = digitsOf(head);
+  const right = tail === undefined ? '' : digitsOf(tail);
+  const digits = (left + '0'.repeat(32 - left.length - right.length) + right).toLowerCase();
+  if (digits.startsWith(mappedPrefix)) return { family: 4, value: Number.parseInt(digits.slice(24), 16) };
+  return { family: 6, digits };
+}
+
+function parseV4(text: string): Address | null {
+  let value = 0;
+  let octet = -1;
+  let octets = 0;
+  for (let i = 0; i <= text.length; i++) {
+    const code = i === text.length ? 0x2e : text.charCodeAt(i);
+    if (code === 0x2e) {
+      if (octet < 0 || octet > 255) return null;
+      value = value * 256 + octet;
+      octets++;
+      octet = -1;
+    } else {
+      if (code < 0x30 || code > 0x39) return null;
+      octet = Math.max(0, octet) * 10 + code - 0x30;
+    }
+  }
+  return octets === 4 ? { family: 4, value } : null;
+}
+
+function asGroups(v4: number): string {
+  return `${(v4 >>> 16).toString(16)}:${(v4 & 0xffff).toString(16)}`;
+}
+
+function digitsOf(groups: string): string {
+  return groups === '' ? '' : groups.split(':').reduce((digits, group) => digits + group.padStart(4, '0'), '');
+}

@@ -1,0 +1,37 @@
+import type { ApiKey } from '../store/api-keys.js';
+import type { Membership, Organization, User } from '../store/organizations.js';
+import type { Scope } from '../store/scope.js';
+import type { Role } from '../store/tables.js';
+
+/** Who asks, and for which organization. */
+export interface Caller {
+  key: ApiKey;
+  user: User;
+  /** The organization the request acts in, and the caller's role there. */
+  organization: Organization;
+  role: Role;
+  scope: Scope;
+  /** All the key may act in, in order of joining. */
+  memberships: Membership[];
+}
+
+/** What an operation asks of the caller. `public`: nothing. */
+export type Access = 'public' | Role;
+
+const rank: Record<Role, number> = { member: 0, admin: 1, owner: 2 };
+
+export function mayDo(role: Role, needed: Role): boolean {
+  return rank[role] >= rank[needed];
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** null on public paths. */
+    caller: Caller | null;
+  }
+  interface FastifyContextConfig {
+    access?: Access;
+    /** Not counted against the address: probes and scrapes must get through. */
+    unlimited?: boolean;
+  }
+}

@@ -1,0 +1,38 @@
+import { dayMs } from '../store/call-reads.js';
+import { invalid } from './errors.js';
+
+/** How far one bound alone reaches, and trends without any. */
+const spanDays = 30;
+const maxTrendDays = 366;
+
+export interface Days {
+  firstDay: number;
+  lastDay: number;
+}
+
+/**
+ * The UTC days a question is about, inclusive, counted from 1970-01-01; null: all. One bound alone makes 30 days from it or up to it;
+ * trends without any are the last 30 days. Throws 400.
+ */
+export function askedDays(asked: { start_date?: string; end_date?: string }): Days | null {
+  const { start_date: start, end_date: end } = asked;
+  if (start === undefined && end === undefined) return null;
+  const lastDay = end !== undefined ? dayOf(end) : dayOf(start ?? '') + spanDays - 1;
+  const firstDay = start !== undefined ? dayOf(start) : lastDay - spanDays + 1;
+  if (firstDay > lastDay) throw invalid({ path: 'start_date', message: 'must not be after end_date' });
+  return { firstDay, lastDay };
+}
+
+/** The days of trends. Throws 400 when there are too many. */
+export function trendDays(asked: Days | null, nowMs: number): Days {
+  const today = Math.floor(nowMs / dayMs);
+  const days = asked ?? { firstDay: today - spanDays + 1, lastDay: today };
+  if (days.lastDay - days.firstDay >= maxTrendDays) {
+    throw invalid({ path: 'start_date', message: `trends cover at most ${maxTrendDays} days` });
+  }
+  return days;
+}
+
+function dayOf(date: string): number {
+  return Math.floor(Date.parse(`${date}T00:00:00Z`) / dayMs);
+}

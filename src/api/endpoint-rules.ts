@@ -1,0 +1,105 @@
+import type { Endpoint, EndpointChange, NewEndpoint } from '../store/endpoints.js';
+import { masksIn, type ProviderConfig } from '../store/secrets.js';
+import { type FieldError, invalid } from './errors.js';
+import { configProblems, knownTargets } from './provider-config.js';
+import type { Provider } from './schemas/endpoints.js';
+import { targetProblem } from './targets.js';
+
+/** What the schemas cannot say about an endpoint: which target and configuration go with which type and provider. */
+export interface EndpointInput {
+  name: string;
+  type: 'agent' | 'webhook';
+  target?: string;
+  provider?: Provider;
+  provider_config?: ProviderConfig;
+  record?: boolean;
+  status?: 'active' | 'inactive';
+  fallback_endpoint_id?: string | null;
+}
+
+const targetSchemes = { agent: ['ws', 'wss', 'sip', 'sips'], webhook: ['http', 'https'] } as const;
+
+/** Throws 400 with every problem found. */
+export function newEndpoint(input: EndpointInput, allowPrivate: boolean): NewEndpoint {
+  const provider = input.type === 'agent' ? (input.provider ?? 'custom') : null;
+  const target = input.target ?? (provider ? knownTargets[provider] : undefined);
+  const config = input.provider_config;
+  const problems: FieldError[] = [];
+  if (input.type === 'webhook' && input.provider !== undefined) {
+    problems.push({ path: 'provider', message: 'is for agents only' });
+  }
+  if (target === undefined) problems.push({ path: 'target', message: 'is required' });
+  else problems.push(...targetProblems(input.type, target, allowPrivate));
+  if (config === undefined && input.type === 'agent') {
+    problems.push({ path: 'provider_config', message: 'is required for agents' });
+  }
+  if (config) {
+    problems.push(...configProblems(provider ?? 'webhook', config, allowPrivate));
+    const masks = masksIn(config);
+    problems.push(...masks.map((path) => ({ path: `provider_config.${path}`, message: 'is the mask, not a secret' })));
+  }
+  if (problems.length > 0 || target === undefined) throw invalid(...problems);
+  return {
+    name: input.name,
+    type: input.type,
+    target,
+    provider,
+    providerConfig: config ?? {},
+    record: input.record,
+    status: input.status,
+    fallbackEndpointId: input.fallback_endpoint_id,
+  };
+}
+
+/** The change a PATCH asks of this endpoint. Throws 400 with every problem found; what is not touched is not judged again. */
+export function endpointChange(
+  endpoint: Endpoint,
+  input: Partial<Omit<EndpointInput, 'type' | 'provider'>>,
+  allowPrivate: boolean,
+): EndpointChange {
+  const problems: FieldError[] = [];
+  if (input.target !== undefined) problems.push(...targetProblems(endpoint.type, input.target, allowPrivate));
+  if (input.fallback_endpoint_id === endpoint.id) {
+    problems.push({ path: 'fallback_endpoint_id', message: 'must be another endpoint' });
+  }
+  let providerConfig: ProviderConfig | undefined;
+  if (input.provider_config) {
+    // Secrets are masked on both sides; the store puts the real ones back.
+    providerConfig = mergePatch(endpoint.providerConfig, input.provider_config) as ProviderConfig;
+    problems.push(...configProblems((endpoint.provider as Provider | null) ?? 'webhook', providerConfig, allowPrivate));
+    const stored = new Set(masksIn(endpoint.providerConfig));
+    const empty = masksIn(providerConfig).filter((path) => !stored.has(path));
+    problems.push(
+      ...empty.map((path) => ({ path: `provider_config.${path}`, message: 'is the mask, but no secret is stored' })),
+    );
+  }
+  if (problems.length > 0) throw invalid(...problems);
+  return {
+    name: input.name,
+    target: input.target,
+    providerConfig,
+    record: input.record,
+    status: input.status,
+    fallbackEndpointId: input.fallback_endpoint_id,
+  };
+}
+
+function targetProblems(type: 'agent' | 'webhook', target: string, allowPrivate: boolean): FieldError[] {
+  const message = targetProblem(target, { schemes: targetSchemes[type], allowPrivate });
+  return message === null ? [] : [{ path: 'target', message }];
+}
+
+/** RFC 7396: null removes, objects merge, everything else replaces. */
+function mergePatch(target: unknown, patch: unknown): unknown {
+  if (!isObject(patch)) return patch;
+  const merged: Record<string, unknown> = isObject(target) ? { ...target } : {};
+  for (const [name, value] of Object.entries(patch)) {
+    if (value === null) delete merged[name];
+    else merged[name] = mergePatch(merged[name], value);
+  }
+  return merged;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

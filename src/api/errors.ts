@@ -1,0 +1,131 @@
+/** The one catalogue of errors: what the server answers, the OpenAPI description and the documentation are made from it. */
+interface CatalogueEntry {
+  status: number;
+  /** The `error` text when the place that throws has nothing better to say. */
+  message: string;
+  /** When it happens; for the documentation. */
+  when: string;
+}
+
+export const errorCatalogue = {
+  UNAUTHORIZED: {
+    status: 401,
+    message: 'A valid API key is required',
+    when: 'The key is missing, malformed, revoked or unknown.',
+  },
+  FORBIDDEN: {
+    status: 403,
+    message: 'The key does not have this right',
+    when: '`x-organization-id` names an organization the caller is not a member of, or the role of the key does not allow the operation.',
+  },
+  NOT_FOUND: {
+    status: 404,
+    message: 'Not found',
+    when: 'There is no such record, or it belongs to another organization or mode; or there is no such path.',
+  },
+  METHOD_NOT_ALLOWED: {
+    status: 405,
+    message: 'This path does not take that method',
+    when: 'The path exists, but not with this method; the `Allow` header lists those it takes.',
+  },
+  VALIDATION_ERROR: {
+    status: 400,
+    message: 'The request is not valid',
+    when: 'A query parameter, path parameter or body field is unknown, missing or malformed. `details.fields` lists each as `{path, message}`.',
+  },
+  INVALID_PHONE_NUMBER: {
+    status: 400,
+    message: 'The phone number must be E.164, like +15551234567',
+    when: 'A number is not `+` and 7 to 15 digits, after spaces and ` -.()` are stripped. `details.field` and `details.value` say which.',
+  },
+  CALL_IN_PROGRESS: {
+    status: 409,
+    message: 'The call is still running',
+    when: 'A running call cannot be deleted: hang it up first.',
+  },
+  CALL_ALREADY_ENDED: {
+    status: 409,
+    message: 'The call has ended',
+    when: 'Keys or a transfer were asked of a call that is over.',
+  },
+  CALL_NOT_ANSWERED: {
+    status: 409,
+    message: 'The call is not answered yet',
+    when: 'Keys or a transfer were asked of a call that nobody has answered.',
+  },
+  CALL_COMMAND_FAILED: {
+    status: 409,
+    message: 'The call could not do that',
+    when: 'The call runs, but what was asked of it failed; `error` says why.',
+  },
+  NUMBER_TAKEN: {
+    status: 409,
+    message: 'The number is taken',
+    when: 'The phone number exists already. `details.id` names the record when it is your own.',
+  },
+  PAYLOAD_TOO_LARGE: {
+    status: 413,
+    message: 'The body is too large',
+    when: 'The body is larger than the server reads (1 MiB of JSON).',
+  },
+  UNSUPPORTED_MEDIA_TYPE: {
+    status: 415,
+    message: 'The body must be JSON, with content-type application/json',
+    when: 'The content type of the body is not one the operation reads.',
+  },
+  RATE_LIMIT_EXCEEDED: {
+    status: 429,
+    message: 'Too many requests',
+    when: "The organization's requests of this second or this day are used up (`details.limited_by`), or an address without a valid key asked too often. `Retry-After` says when to come back.",
+  },
+  SERVICE_UNAVAILABLE: {
+    status: 503,
+    message: 'The server cannot do this right now; try again shortly',
+    when: 'The database is locked or full for the moment, or the call is run by another process of this installation. `Retry-After` says when to come back.',
+  },
+  INTERNAL_ERROR: {
+    status: 500,
+    message: 'Internal error',
+    when: 'Anything else. The text of the fault stays in the log, under the `X-Request-Id` of the answer.',
+  },
+} as const satisfies Record<string, CatalogueEntry>;
+
+export type ErrorCode = keyof typeof errorCatalogue;
+
+/** A wrong field of the request: `path` as in `provider_config.sample_rate`, empty for the whole. */
+export interface FieldError {
+  path: string;
+  message: string;
+}
+
+/** An answer that is not a success. Thrown anywhere in a request, sent by the error handler. */
+export class ApiError extends Error {
+  readonly status: number;
+
+  constructor(
+    readonly code: ErrorCode,
+    message: string = errorCatalogue[code].message,
+    readonly details?: Record<string, unknown>,
+    readonly headers: Record<string, string> = {},
+  ) {
+    super(message);
+    this.name = 'ApiError';
+    this.status = errorCatalogue[code].status;
+  }
+
+  body(): { error: string; code: ErrorCode; details?: Record<string, unknown> } {
+    return { error: this.message, code: this.code, ...(this.details && { details: this.details }) };
+  }
+}
+
+/** 400 with `details.fields`. */
+export function invalid(...fields: FieldError[]): ApiError {
+  const first = fields[0];
+  const message = first ? `${first.path === '' ? 'The request' : first.path}: ${first.message}` : undefined;
+  return new ApiError('VALIDATION_ERROR', message, { fields });
+}
+
+/** 404 in words that do not tell whether the record exists elsewhere. */
+export function notFound(what: string): ApiError {
+  return new ApiError('NOT_FOUND', `${what} not found`);
+}

@@ -1,0 +1,94 @@
+import swagger from '@fastify/swagger';
+import type { FastifyInstance } from 'fastify';
+import { errorCatalogue } from './errors.js';
+import { route } from './route.js';
+import { accountSchemas } from './schemas/account.js';
+import { callSchemas } from './schemas/calls.js';
+import { endpointSchemas } from './schemas/endpoints.js';
+import { phoneNumberSchemas } from './schemas/phone-numbers.js';
+import { trunkSchemas } from './schemas/trunks.js';
+import { Type } from './schemas/words.js';
+
+const errorSchema = Type.Object(
+  {
+    error: Type.String({ description: 'What is wrong, for people.' }),
+    code: Type.Unsafe<string>({
+      type: 'string',
+      enum: Object.keys(errorCatalogue),
+      description: 'What is wrong, for programs.',
+    }),
+    details: Type.Optional(Type.Object({}, { additionalProperties: true, description: 'What belongs to this code.' })),
+  },
+  { $id: 'Error' },
+);
+
+const schemas = [
+  errorSchema,
+  ...callSchemas,
+  ...endpointSchemas,
+  ...phoneNumberSchemas,
+  ...trunkSchemas,
+  ...accountSchemas,
+];
+
+/** Prepares the description; the operations registered afterwards are in it. */
+export async function describeApi(app: FastifyInstance): Promise<void> {
+  for (const schema of schemas) app.addSchema(schema);
+  await app.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: { title: 'Trunkline', version: '1.3.0', description, license: { name: 'MIT', identifier: 'MIT' } },
+      servers: [{ url: '/', description: 'This server.' }],
+      tags: [
+        { name: 'Calls', description: 'Call records, and what may be asked of a running call.' },
+        { name: 'Endpoints', description: 'Where calls go: voice agents and your own servers.' },
+        { name: 'Phone numbers', description: 'Which numbers are ours, and where their calls go.' },
+        { name: 'Trunks', description: 'The carriers that bring calls and take them.' },
+        { name: 'Account', description: 'The caller and the API keys.' },
+        { name: 'Operation', description: 'For those who run the server.' },
+      ],
+      components: {
+        securitySchemes: {
+          bearer: { type: 'http', scheme: 'bearer', description: 'An API key. Wins when both headers are given.' },
+          apiKey: { type: 'apiKey', in: 'header', name: 'x-api-key', description: 'An API key.' },
+        },
+      },
+      security: [{ bearer: [] }, { apiKey: [] }],
+    },
+    refResolver: { buildLocalReference: (json, _base, _fragment, i) => String(json.$id ?? `schema${i}`) },
+  });
+}
+
+export function openapiRoute(app: FastifyInstance) {
+  return route({
+    method: 'GET',
+    path: '/openapi.json',
+    operationId: 'getOpenapi',
+    tag: 'Operation',
+    summary: 'This description',
+    description: 'The OpenAPI 3.1 description of the API.',
+    access: 'public',
+    answer: { status: 200, description: 'The description.', schema: Type.Object({}, { additionalProperties: true }) },
+    handle: () => app.swagger(),
+  });
+}
+
+const description = `Trunkline connects phone calls to voice agents and keeps records of the calls.
+
+## Authentication
+Send an API key as \`Authorization: Bearer trunkline_live_…\` or as \`x-api-key\`. A \`trunkline_test_…\` key sees and makes test records only. \`x-organization-id\` chooses the organization; without it the caller's first organization is used.
+
+## Conventions
+Bodies are JSON in snake_case; fields and parameters that are not known are refused, so that a typo is not lost. Times are RFC 3339 in UTC with milliseconds, ids are UUIDs, money is cents. Every answer carries \`X-Request-Id\`.
+
+## Limits
+Requests are limited per organization, by second and by day: free 10 and 1,000, pro 50 and 50,000, business 200 and 500,000, enterprise as agreed (1,000 and 10,000,000 unless set). \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\` and \`X-RateLimit-Reset\` (Unix seconds) speak of the second, and of the day (UTC) when the day refuses.
+
+## Errors
+Every error has the body \`{error, code, details?}\`.
+
+| code | status | when |
+|---|---|---|
+${Object.entries(errorCatalogue)
+  .map(([code, { status, when }]) => `| \`${code}\` | ${status} | ${when} |`)
+  .join('\n')}`;

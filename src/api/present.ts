@@ -1,0 +1,154 @@
+/** Records as the API shows them: exactly these fields. */
+import type { ApiKey } from '../store/api-keys.js';
+import type { Call, CallDetail, CallEvent } from '../store/call-records.js';
+import type { Endpoint } from '../store/endpoints.js';
+import type { Organization } from '../store/organizations.js';
+import type { PhoneNumber } from '../store/phone-numbers.js';
+import type { Page, Slice } from '../store/scope.js';
+import type { Trunk } from '../store/trunks.js';
+import type { Caller } from './caller.js';
+
+const microcentsPerCent = 1_000_000;
+
+export function presentCall(call: Call) {
+  return {
+    id: call.id,
+    from_number: call.fromNumber,
+    to_number: call.toNumber,
+    direction: call.direction,
+    status: call.status,
+    duration: call.durationSec,
+    cost: call.costMicrocents / microcentsPerCent,
+    latency_ms: call.latencyMs,
+    phone_number_id: call.phoneNumberId,
+    endpoint_id: call.endpointId,
+    recording_url: call.recordingUrl,
+    hangup_cause: call.hangupCause,
+    organization_id: call.organizationId,
+    created_at: call.createdAt.toISOString(),
+    answered_at: iso(call.answeredAt),
+    completed_at: iso(call.completedAt),
+  };
+}
+
+export function presentCallDetail(call: CallDetail) {
+  const { setupMs, postDialDelayMs, answerToFirstAudioMs } = call.timings;
+  return {
+    ...presentCall(call),
+    quality_metrics: call.quality,
+    events: call.events.map(presentCallEvent),
+    transcript: call.transcript,
+    sip_call_id: call.sipCallId,
+    hangup_source: call.hangupSource,
+    ring_seconds: call.ringSeconds,
+    timings: { setup_ms: setupMs, post_dial_delay_ms: postDialDelayMs, answer_to_first_audio_ms: answerToFirstAudioMs },
+    turns: call.turns.map((turn) => ({
+      started_at: turn.startedAt,
+      speaker: turn.speaker,
+      duration_ms: turn.durationMs,
+      response_ms: turn.responseMs,
+    })),
+    metadata: call.metadata,
+  };
+}
+
+function presentCallEvent(event: CallEvent) {
+  return {
+    id: event.id,
+    event_type: event.type,
+    event_data: event.data,
+    created_at: event.createdAt.toISOString(),
+    sequence: event.sequence,
+  };
+}
+
+export function presentEndpoint(endpoint: Endpoint) {
+  return {
+    id: endpoint.id,
+    organization_id: endpoint.organizationId,
+    name: endpoint.name,
+    type: endpoint.type,
+    target: endpoint.target,
+    provider: endpoint.provider,
+    provider_config: endpoint.providerConfig,
+    record: endpoint.record,
+    status: endpoint.status,
+    health: endpoint.health,
+    fallback_endpoint_id: endpoint.fallbackEndpointId,
+    created_at: endpoint.createdAt.toISOString(),
+    updated_at: endpoint.updatedAt.toISOString(),
+  };
+}
+
+export function presentPhoneNumber(number: PhoneNumber) {
+  return {
+    id: number.id,
+    organization_id: number.organizationId,
+    number: number.number,
+    name: number.name,
+    endpoint_id: number.endpointId,
+    fallback_endpoint_id: number.fallbackEndpointId,
+    routes: number.routes,
+    status: number.status,
+    created_at: number.createdAt.toISOString(),
+    updated_at: number.updatedAt.toISOString(),
+  };
+}
+
+export function presentTrunk(trunk: Trunk) {
+  return {
+    id: trunk.id,
+    organization_id: trunk.organizationId,
+    name: trunk.name,
+    direction: trunk.direction,
+    addresses: trunk.addresses,
+    username: trunk.username,
+    password: trunk.password,
+    gateways: trunk.gateways,
+    transport: trunk.transport,
+    srtp: trunk.srtp,
+    register: trunk.register,
+    codecs: trunk.codecs,
+    status: trunk.status,
+    health: trunk.health,
+    created_at: trunk.createdAt.toISOString(),
+    updated_at: trunk.updatedAt.toISOString(),
+  };
+}
+
+export function presentApiKey(key: ApiKey) {
+  return {
+    id: key.id,
+    name: key.name,
+    prefix: key.prefix,
+    mode: key.mode,
+    organization_id: key.organizationId,
+    created_at: key.createdAt.toISOString(),
+    last_used_at: iso(key.lastUsedAt),
+  };
+}
+
+export function presentMe(caller: Caller) {
+  const { user, key } = caller;
+  return {
+    user: { id: user.id, name: user.name, platform_owner: user.platformOwner },
+    mode: key.mode,
+    role: caller.role,
+    organization: presentOrganization(caller.organization),
+    organizations: caller.memberships.map(({ organization, role }) => ({ ...presentOrganization(organization), role })),
+    api_key: { id: key.id, name: key.name, prefix: key.prefix },
+  };
+}
+
+/** `{data, total, limit, offset}` */
+export function presentList<T, R>(page: Page<T>, slice: Slice, present: (record: T) => R) {
+  return { data: page.data.map(present), total: page.total, limit: slice.limit, offset: slice.offset };
+}
+
+function presentOrganization(organization: Organization) {
+  return { id: organization.id, name: organization.name, tier: organization.tier };
+}
+
+function iso(date: Date | null): string | null {
+  return date === null ? null : date.toISOString();
+}

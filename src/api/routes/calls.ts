@@ -1,0 +1,200 @@
+import type { CallCommand, LiveCalls } from '../../call/command.js';
+import type { CallFilter } from '../../store/call-reads.js';
+import type { TraceEntry } from '../../store/call-records.js';
+import type { Store } from '../../store/store.js';
+import type { Caller } from '../caller.js';
+import { askedDays, trendDays } from '../days.js';
+import { ApiError, notFound } from '../errors.js';
+import { phoneNumberOf } from '../phone-number.js';
+import { presentCall, presentCallDetail } from '../present.js';
+import { type Route, route } from '../route.js';
+import { callsQuery, dtmfBody, traceQuery, transferBody } from '../schemas/calls.js';
+import { idParams, ref, Type } from '../schemas/words.js';
+import { targetProblem } from '../targets.js';
+import { traceText } from '../trace-text.js';
+
+export interface CallRoutesOptions {
+  store: Store;
+  liveCalls: LiveCalls;
+  /** The SIP messages of a call that still runs, by its SIP Call-ID. */
+  liveTrace?: (sipCallId: string) => TraceEntry[];
+  now: () => number;
+}
+
+const tag = 'Calls';
+const callAnswer = { status: 200, description: 'The call.', schema: ref('Call') };
+
+export function callRoutes(options: CallRoutesOptions): Route[] {
+  const { store, now } = options;
+  return [
+    route({
+      method: 'GET',
+      path: '/v1/calls',
+      operationId: 'listCalls',
+      tag,
+      summary: 'List calls, or count them',
+      description:
+        'Without `action`: a page of calls, newest first. With `action=stats`: how many there are of each status. With `action=trends`: the same for each UTC day, of the last 30 days unless dates are given, 366 days at most. All filters work for all three.',
+      access: 'member',
+      query: callsQuery,
+      answer: {
+        status: 200,
+        description: 'A page of calls, the counts by status, or the counts by day.',
+        schema: Type.Unsafe<unknown>({ anyOf: [ref('CallList'), ref('CallStats'), ref('CallTrends')] }),
+      },
+      handle: ({ query, caller }) => {
+        const { page, limit, action } = query;
+        const days = askedDays(query);
+        const filter: CallFilter = {
+          status: query.status,
+          direction: query.direction,
+          phoneNumberId: query.phone_number_id?.toLowerCase(),
+          ...days,
+        };
+        if (action === 'stats') return store.records.stats(caller.scope, filter);
+        if (action === 'trends') return store.records.trends(caller.scope, { ...filter, ...trendDays(days, now()) });
+        const { data, total } = store.records.list(caller.scope, filter, { limit, offset: (page - 1) * limit });
+        return { data: data.map(presentCall), total, page, limit, total_pages: Math.ceil(total / limit) };
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/v1/calls/:id',
+      operationId: 'getCall',
+      tag,
+      summary: 'Get a call in detail',
+      description: 'The call with its events, quality figures, turns and transcript.',
+      access: 'member',
+      params: idParams,
+      answer: { status: 200, description: 'The call in detail.', schema: ref('CallDetail') },
+      handle: ({ params, caller }) => {
+        const call = store.records.detail(caller.scope, params.id.toLowerCase());
+        if (!call) throw notFound('Call');
+        return presentCallDetail(call);
+      },
+    }),
+    route({
+      method: 'DELETE',
+      path: '/v1/calls/:id',
+      operationId: 'deleteCall',
+      tag,
+      summary: 'Delete a call record',
+      description: 'Removes the record with its events, transcript and trace. A running call must be hung up first.',
+      access: 'admin',
+      params: idParams,
+      answer: { status: 204, description: 'The record is gone.', schema: null },
+      errors: ['CALL_IN_PROGRESS'],
+      handle: ({ params, caller }) => {
+        const id = params.id.toLowerCase();
+        const outcome = store.records.delete(caller.scope, id);
+        if (outcome === 'not_found') throw notFound('Call');
+        if (outcome === 'in_progress') throw new ApiError('CALL_IN_PROGRESS', undefined, { call_id: id });
+      },
+    }),
+    route({
+      method: 'POST',
+      path: '/v1/calls/:id/hangup',
+      operationId: 'hangupCall',
+      tag,
+      summary: 'Hang up',
+      description: 'Ends a running call. A call that has ended already is answered unchanged.',
+      access: 'member',
+      params: idParams,
+      answer: callAnswer,
+      errors: ['CALL_COMMAND_FAILED'],
+      handle: ({ params, caller }) => command(options, caller, params.id, { kind: 'hangup' }),
+    }),
+    route({
+      method: 'POST',
+      path: '/v1/calls/:id/dtmf',
+      operationId: 'sendDtmf',
+      tag,
+      summary: 'Press keys',
+      description: 'Sends keys to the phone of an answered call; the answer comes when they are sent.',
+      access: 'member',
+      params: idParams,
+      body: dtmfBody,
+      answer: callAnswer,
+      errors: ['CALL_ALREADY_ENDED', 'CALL_NOT_ANSWERED', 'CALL_COMMAND_FAILED'],
+      handle: ({ params, body, caller }) =>
+        command(options, caller, params.id, {
+          kind: 'dtmf',
+          digits: body.digits.replace(/[a-d]/g, (key) => key.toUpperCase()),
+        }),
+    }),
+    route({
+      method: 'POST',
+      path: '/v1/calls/:id/transfer',
+      operationId: 'transferCall',
+      tag,
+      summary: 'Transfer',
+      description:
+        'Hands an answered call to another number or SIP address; the answer comes when the far side has taken it or refused.',
+      access: 'member',
+      params: idParams,
+      body: transferBody,
+      answer: callAnswer,
+      errors: ['INVALID_PHONE_NUMBER', 'CALL_ALREADY_ENDED', 'CALL_NOT_ANSWERED', 'CALL_COMMAND_FAILED'],
+      handle: ({ params, body, caller }) =>
+        command(options, caller, params.id, { kind: 'transfer', to: transferTarget(body.to) }),
+    }),
+    route({
+      method: 'GET',
+      path: '/v1/calls/:id/trace',
+      operationId: 'getCallTrace',
+      tag,
+      summary: 'Get the SIP messages of a call',
+      description: 'Every SIP message of the call, oldest first, with credentials blanked; as JSON or as text to read.',
+      access: 'member',
+      params: idParams,
+      query: traceQuery,
+      answer: { status: 200, description: 'The messages. With `format=text`: `text/plain`.', schema: ref('CallTrace') },
+      handle: ({ params, query, caller, reply }) => {
+        const call = store.records.get(caller.scope, params.id.toLowerCase());
+        if (!call) throw notFound('Call');
+        const running = call.status === 'in_progress' && call.sipCallId !== null;
+        const messages = running
+          ? (options.liveTrace?.(call.sipCallId ?? '') ?? [])
+          : (store.records.trace(caller.scope, call.id) ?? []);
+        if (query.format === 'json') return { call_id: call.id, sip_call_id: call.sipCallId, messages };
+        reply.type('text/plain; charset=utf-8');
+        return traceText(messages);
+      },
+    }),
+  ];
+}
+
+/** Passes a command to the running call and answers the record as it then is. */
+async function command({ store, liveCalls }: CallRoutesOptions, caller: Caller, id: string, asked: CallCommand) {
+  const read = () => {
+    const call = store.records.get(caller.scope, id.toLowerCase());
+    if (!call) throw notFound('Call');
+    return call;
+  };
+  const ended = (call: ReturnType<typeof read>) => {
+    if (asked.kind === 'hangup') return presentCall(call);
+    throw new ApiError('CALL_ALREADY_ENDED', undefined, { call_id: call.id });
+  };
+  const before = read();
+  if (before.status !== 'in_progress') return ended(before);
+  const result = await liveCalls.command(before.id, asked);
+  if (result.ok) return presentCall(read());
+  if (result.code === 'not_answered') throw new ApiError('CALL_NOT_ANSWERED', undefined, { call_id: before.id });
+  if (result.code === 'failed') throw new ApiError('CALL_COMMAND_FAILED', result.message, { call_id: before.id });
+  const after = read();
+  if (after.status !== 'in_progress') return ended(after); // it ended in between
+  throw new ApiError(
+    'SERVICE_UNAVAILABLE',
+    'The call is run by another process',
+    { call_id: before.id },
+    { 'retry-after': '1' },
+  );
+}
+
+function transferTarget(to: string): string {
+  if (!/^(sips?|tel):/i.test(to)) return phoneNumberOf(to, 'to');
+  if (/^tel:/i.test(to)) return phoneNumberOf(to.slice(4), 'to');
+  const message = targetProblem(to, { schemes: ['sip', 'sips'], allowPrivate: true });
+  if (message) throw new ApiError('VALIDATION_ERROR', `to: ${message}`, { fields: [{ path: 'to', message }] });
+  return to;
+}

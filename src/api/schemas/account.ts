@@ -1,0 +1,58 @@
+import { body, listOf, name, nullable, oneOf, sliceQuery, Type, time, uuid } from './words.js';
+
+const mode = oneOf(['live', 'test'], { description: 'Which records the key sees and makes.' });
+const role = oneOf(['owner', 'admin', 'member']);
+const organization = {
+  id: uuid('The id of the organization.'),
+  name: Type.String({ description: 'Its name.' }),
+  tier: oneOf(['free', 'pro', 'business', 'enterprise'], { description: 'Decides its request limits.' }),
+};
+
+const keyFields = {
+  id: uuid('The id of the key.'),
+  name: Type.String({ description: 'A name for people.' }),
+  prefix: Type.String({ description: 'How the key begins.' }),
+  mode,
+  organization_id: nullable<string>(uuid('The organization it is limited to; null: all of its user.')),
+  created_at: time('When it was made.'),
+  last_used_at: nullable<string>(time('When it was last used, to the minute.')),
+};
+
+const apiKey = Type.Object(keyFields, { $id: 'ApiKey', additionalProperties: false });
+const newApiKey = Type.Object(
+  { ...keyFields, key: Type.String({ description: 'The key itself. Shown here and never again.' }) },
+  { $id: 'NewApiKey', additionalProperties: false },
+);
+const apiKeyList = Type.Object(listOf('ApiKey').properties, { $id: 'ApiKeyList' });
+
+const me = Type.Object(
+  {
+    user: Type.Object({
+      id: uuid('The id of the user.'),
+      name: Type.String({ description: 'Their name.' }),
+      platform_owner: Type.Boolean({ description: 'The user of the first key, who runs this installation.' }),
+    }),
+    mode,
+    role,
+    organization: Type.Object(organization, { description: 'The one this request acts in.' }),
+    organizations: Type.Array(Type.Object({ ...organization, role }), {
+      description: 'All the key may act in, in order of joining.',
+    }),
+    api_key: Type.Object({ id: keyFields.id, name: keyFields.name, prefix: keyFields.prefix }),
+  },
+  { $id: 'Me', additionalProperties: false },
+);
+
+export const accountSchemas = [apiKey, newApiKey, apiKeyList, me];
+
+export const apiKeysQuery = body(sliceQuery);
+
+export const createApiKeyBody = body({
+  name,
+  mode,
+  organization_id: Type.Optional(
+    nullable<string>(
+      uuid('Limits the key to this organization. Absent or null: as far as the key that makes it reaches.'),
+    ),
+  ),
+});

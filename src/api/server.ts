@@ -1,0 +1,260 @@
+import type { AddressInfo, Socket } from 'node:net';
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  LogController,
+} from 'fastify';
+import { Histogram, type Registry } from 'prom-client';
+import { uuidv7 } from 'uuidv7';
+import { StoreError } from '../store/errors.js';
+import type { Store } from '../store/store.js';
+import { identify } from './auth.js';
+import { mayDo } from './caller.js';
+import { ApiError, invalid } from './errors.js';
+import { createLimits } from './limits.js';
+import { describeApi, openapiRoute } from './openapi.js';
+import { type Route, register } from './route.js';
+import { accountRoutes } from './routes/account.js';
+import { type CallRoutesOptions, callRoutes } from './routes/calls.js';
+import { endpointRoutes } from './routes/endpoints.js';
+import { type OperationRoutesOptions, operationRoutes } from './routes/operations.js';
+import { phoneNumberRoutes } from './routes/phone-numbers.js';
+import { trunkRoutes } from './routes/trunks.js';
+import { fieldErrors, validatorCompiler } from './validation.js';
+
+export interface ApiOptions extends Omit<CallRoutesOptions, 'now'>, OperationRoutesOptions {
+  store: Store;
+  /** Targets may be private, loopback and link-local addresses. */
+  allowPrivateTargets: boolean;
+  /** The SIP side reads its trunks again. */
+  onTrunksChanged: () => void;
+  metrics: Registry;
+  log?: FastifyBaseLogger;
+  /** Wall clock, milliseconds. */
+  now?: () => number;
+}
+
+export interface ApiServer {
+  host: string;
+  port: number;
+  /** Lets running requests end, for 5 s at most, then closes. */
+  close(): Promise<void>;
+}
+
+const bodyLimitBytes = 1_048_576;
+const closeLimitMs = 5_000;
+
+/** Starts listening. Rejects with one clear sentence when the address cannot be had. */
+export async function startApi(options: ApiOptions & { host: string; port: number }): Promise<ApiServer> {
+  const { host, port } = options;
+  const app = await buildApi(options);
+  try {
+    await app.listen({ host, port });
+  } catch (error) {
+    await app.close();
+    const { code, message } = error as NodeJS.ErrnoException;
+    const why = code === 'EADDRINUSE' ? 'the port is in use' : code === 'EACCES' ? 'not permitted' : message;
+    throw new Error(`Cannot listen on http://${host}:${port}: ${why}`, { cause: error });
+  }
+  const address = app.server.address() as AddressInfo;
+  return { host: address.address, port: address.port, close: () => closeWithin(app, closeLimitMs) };
+}
+
+/** Lets running requests end, but not for ever. */
+async function closeWithin(app: FastifyInstance, ms: number): Promise<void> {
+  const limit = setTimeout(() => app.server.closeAllConnections(), ms);
+  try {
+    await app.close();
+  } finally {
+    clearTimeout(limit);
+  }
+}
+
+/** The API without a socket. */
+export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
+  const app = Fastify({
+    ...(options.log ? { loggerInstance: options.log } : { logger: false }),
+    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
+    trustProxy: options.trustedProxies?.length ? options.trustedProxies : false,
+    bodyLimit: bodyLimitBytes,
+    // Who sends a byte a minute is cut off: headers within 10 s, a request within 30.
+    requestTimeout: 30_000,
+    connectionTimeout: 60_000,
+    keepAliveTimeout: 65_000,
+    http: { headersTimeout: 10_000, connectionsCheckingInterval: 5_000 },
+    forceCloseConnections: 'idle',
+    genReqId: () => uuidv7(),
+    requestIdHeader: false,
+    clientErrorHandler: answerUnreadable,
+    frameworkErrors: (error, request, reply) => sendError(error, request, reply as FastifyReply),
+  });
+  app.server.maxConnections = 2_000;
+  app.decorateRequest('caller', null);
+  app.setValidatorCompiler(validatorCompiler);
+  // `present.ts` makes exactly what the schemas say; compiling them once more for output would only hide a difference.
+  app.setSerializerCompiler(() => (data) => JSON.stringify(data));
+  readJsonOnly(app);
+  observe(app, options.metrics);
+  app.setErrorHandler(sendError);
+  await guard(app, options.store);
+  await describeApi(app);
+
+  const routes: Route[] = [
+    ...callRoutes({ ...options, now: options.now ?? Date.now }),
+    ...endpointRoutes(options),
+    ...phoneNumberRoutes(options),
+    ...trunkRoutes(options),
+    ...accountRoutes(options),
+    ...operationRoutes(options),
+    openapiRoute(app),
+  ];
+  for (const route of routes) register(app, route);
+  answerUnknownPaths(app, routes);
+  await app.ready();
+  return app;
+}
+
+/** What is not HTTP, too large, or too slow: answered in our words before the socket is closed. */
+function answerUnreadable(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const [status, message] =
+    error.code === 'HPE_HEADER_OVERFLOW'
+      ? ['431 Request Header Fields Too Large', 'The headers are too large']
+      : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+        ? ['408 Request Timeout', 'The request took too long to arrive']
+        : ['400 Bad Request', 'This is not a valid HTTP request'];
+  const body = JSON.stringify({ ...invalid({ path: '', message: message.toLowerCase() }).body(), error: message });
+  const head = [
+    `HTTP/1.1 ${status}`,
+    'Content-Type: application/json; charset=utf-8',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    `X-Request-Id: ${uuidv7()}`,
+    'Connection: close',
+  ];
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+}
+
+/** Only JSON is read; an absent body is an empty one. `__proto__` and the like are refused. */
+function readJsonOnly(app: FastifyInstance): void {
+  const parse = app.getDefaultJsonParser('error', 'error');
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser(
+    ['application/json', 'application/merge-patch+json'],
+    { parseAs: 'string' },
+    (request, text, done) => {
+      if (text === '') done(null, {});
+      else parse(request, text as string, done);
+    },
+  );
+}
+
+/** Who asks, may they, and not too often: in the order in which requests are refused. */
+async function guard(app: FastifyInstance, store: Store): Promise<void> {
+  const limits = await createLimits(app);
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id);
+    const { access, unlimited } = request.routeOptions.config;
+    if (unlimited) return;
+    if (access === undefined || access === 'public') return limits.countAddress(request);
+    let identified: ReturnType<typeof identify>;
+    try {
+      identified = identify(store, request.headers);
+    } catch (error) {
+      await limits.countAddress(request);
+      throw error;
+    }
+    const { caller, refusal } = identified;
+    // A refused organization counts against the caller's own, and is told before a spent limit.
+    const forbidden = refusal?.code === 'FORBIDDEN' ? refusal : null;
+    try {
+      await limits.countOrganization(request, reply, caller.organization);
+    } catch (error) {
+      throw forbidden ?? error;
+    }
+    if (refusal) throw refusal;
+    if (!mayDo(caller.role, access)) throw new ApiError('FORBIDDEN', `This needs the role ${access}`);
+    request.caller = caller;
+  });
+}
+
+function sendError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
+  const refusal = refusalOf(error, request);
+  // The request id again: what fails before routing has not met the hook that sets it.
+  reply.code(refusal.status).headers({ ...refusal.headers, 'x-request-id': request.id });
+  reply.type('application/json; charset=utf-8').send(JSON.stringify(refusal.body()));
+}
+
+/** What the client is told about an error of any origin. */
+function refusalOf(error: Error & { code?: string; statusCode?: number }, request: FastifyRequest): ApiError {
+  if (error instanceof ApiError) return error;
+  if (error instanceof StoreError) return storeRefusal(error, request);
+  const validation = (error as FastifyError).validation;
+  if (validation) return invalid(...fieldErrors(validation));
+  switch (error.statusCode) {
+    case 400:
+      return invalid({ path: '', message: error.message });
+    case 404:
+      return new ApiError('NOT_FOUND');
+    case 413:
+      return new ApiError('PAYLOAD_TOO_LARGE');
+    case 414:
+      return invalid({ path: '', message: 'the path is too long' });
+    case 415:
+      return new ApiError('UNSUPPORTED_MEDIA_TYPE');
+  }
+  request.log.error({ err: error }, 'a request failed');
+  return new ApiError('INTERNAL_ERROR');
+}
+
+function storeRefusal(error: StoreError, request: FastifyRequest): ApiError {
+  switch (error.code) {
+    case 'unavailable':
+      return new ApiError('SERVICE_UNAVAILABLE', undefined, undefined, { 'retry-after': '1' });
+    case 'number_taken':
+      return new ApiError('NUMBER_TAKEN', error.message, error.details);
+    case 'unknown_endpoint':
+      return new ApiError('NOT_FOUND', 'Endpoint not found', error.details);
+    default:
+      request.log.error({ err: error }, 'a request failed');
+      return new ApiError('INTERNAL_ERROR');
+  }
+}
+
+/** 405 where the path exists with another method, else 404. */
+function answerUnknownPaths(app: FastifyInstance, routes: readonly Route[]): void {
+  const known = routes.map(({ method, path }) => ({
+    method,
+    pattern: new RegExp(`^${path.replaceAll('.', '\\.').replace(/:\w+/g, '[^/]+')}$`),
+  }));
+  app.setNotFoundHandler((request) => {
+    const path = request.url.split('?')[0] ?? '';
+    const methods = known.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method as string);
+    if (methods.length === 0) throw new ApiError('NOT_FOUND', 'There is no such path');
+    if (methods.includes('GET')) methods.push('HEAD');
+    throw new ApiError('METHOD_NOT_ALLOWED', undefined, undefined, { allow: methods.join(', ') });
+  });
+}
+
+function observe(app: FastifyInstance, metrics: Registry): void {
+  const durations = new Histogram({
+    name: 'trunkline_http_request_duration_seconds',
+    help: 'Time from request to answer, by route and status',
+    labelNames: ['method', 'route', 'status'],
+    buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10],
+    registers: [metrics],
+  });
+  app.addHook('onResponse', async (request, reply) => {
+    const route = request.routeOptions.url ?? 'unknown';
+    const labels = { method: request.method, route, status: String(reply.statusCode) };
+    durations.observe(labels, reply.elapsedTime / 1000);
+    const organization = request.caller?.scope.organizationId;
+    const ms = Math.round(reply.elapsedTime);
+    request.log.info({ ...labels, ms, organization_id: organization }, 'request');
+  });
+}

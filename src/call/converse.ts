@@ -1,0 +1,174 @@
+import type { AgentLink, MediaSession } from '../../media/engine.js';
+import type { CallLeg, TransferResult } from '../../sip/leg.js';
+import type { Call } from './call.js';
+import type { CallCommand, CommandResult } from './command.js';
+import type { HangupSource } from './outcome.js';
+
+export interface ConverseLimits {
+  maxCallMs: number;
+  transferTimeoutMs: number;
+}
+
+/** Caller and agent talk until something ends the call. Resolves then; `call.ended` says why. */
+export async function converse(
+  call: Call,
+  leg: CallLeg,
+  session: MediaSession,
+  agent: AgentLink,
+  limits: ConverseLimits,
+): Promise<void> {
+  const timeLimit = setTimeout(() => call.end({ cause: 'time_limit', source: 'system' }), limits.maxCallMs);
+  const unsubscribe = [listenToMedia(call, session, agent), listenToAgent(call, leg, session, agent, limits)];
+  call.commands = (command) => carryOut(command, 'api', call, leg, session, limits);
+  void agent.ended.then((end) => {
+    call.event('agent.disconnected', { by: end.by, close_code: end.closeCode ?? null, detail: end.detail });
+    call.end({ cause: end.by === 'failed' ? 'agent_error' : 'agent_hangup', source: 'agent', detail: end.detail });
+  });
+  leg.onReoffer(async (offer) => {
+    try {
+      if (offer !== null) return { sdp: await session.answer(offer) };
+      return {
+        sdp: await session.offer(),
+        acked: (answer) => void session.accept(answer, { provisional: false }).catch(() => {}),
+      };
+    } catch {
+      return { refuse: 488 };
+    }
+  });
+  leg.onInfo((info) => {
+    const digit = /^\s*signal\s*=\s*([0-9A-D*#])/im.exec(info.body)?.[1];
+    if (info.contentType.startsWith('application/dtmf-relay') && digit !== undefined)
+      heardDigit(call, agent, digit, 'info');
+  });
+  agent.start();
+  session.attach(agent);
+  try {
+    await call.ended;
+  } finally {
+    clearTimeout(timeLimit);
+    call.commands = null;
+    for (const stop of unsubscribe) stop();
+  }
+}
+
+function listenToMedia(call: Call, session: MediaSession, agent: AgentLink): () => void {
+  return session.onEvent((event) => {
+    switch (event.type) {
+      case 'started':
+        return call.event('media.started');
+      case 'dtmf':
+        return heardDigit(call, agent, event.digit, 'rfc4733', event.durationMs);
+      case 'held':
+        agent.command({ kind: 'hold', on: true });
+        return call.event('call.held');
+      case 'resumed':
+        agent.command({ kind: 'hold', on: false });
+        return call.event('call.resumed');
+      case 'agentAudio':
+        return call.heardAgent();
+      case 'cleared':
+        return call.event('audio.cleared', { heard_ms: event.heardMs, dropped_ms: event.droppedMs });
+      case 'mark':
+        return call.event('mark.reached', { name: event.name, cleared: event.cleared });
+      case 'oneWay':
+        return call.event('media.one_way', { direction: event.direction });
+      case 'quality':
+        return;
+    }
+  });
+}
+
+function listenToAgent(
+  call: Call,
+  leg: CallLeg,
+  session: MediaSession,
+  agent: AgentLink,
+  limits: ConverseLimits,
+): () => void {
+  return agent.onEvent((event) => {
+    switch (event.type) {
+      case 'audioStarted':
+        return;
+      case 'transcript':
+        call.transcript.push(`${event.speaker}: ${event.text}`);
+        return call.event('transcript.final', { speaker: event.speaker, text: event.text });
+      case 'hangup':
+        return call.end({ cause: 'agent_hangup', source: 'agent' });
+      case 'transfer':
+      case 'dtmf': {
+        const command: CallCommand =
+          event.type === 'dtmf' ? { kind: 'dtmf', digits: event.digits } : { kind: 'transfer', to: event.to };
+        void carryOut(command, 'agent', call, leg, session, limits);
+        return;
+      }
+      case 'warning':
+        return call.event('agent.warning', { code: event.code, message: event.message });
+    }
+  });
+}
+
+function heardDigit(
+  call: Call,
+  agent: AgentLink,
+  digit: string,
+  method: 'rfc4733' | 'info',
+  durationMs?: number,
+): void {
+  agent.command({ kind: 'dtmf', digits: digit });
+  call.event('dtmf.received', { digit, method, ...(durationMs === undefined ? {} : { duration_ms: durationMs }) });
+}
+
+async function carryOut(
+  command: CallCommand,
+  source: Extract<HangupSource, 'api' | 'agent'>,
+  call: Call,
+  leg: CallLeg,
+  session: MediaSession,
+  limits: ConverseLimits,
+): Promise<CommandResult> {
+  switch (command.kind) {
+    case 'hangup':
+      call.end({ cause: source === 'agent' ? 'agent_hangup' : 'normal_clearing', source });
+      return { ok: true };
+    case 'dtmf':
+      try {
+        await session.sendDtmf(command.digits);
+        call.event('dtmf.sent', { digits: command.digits, source });
+        return { ok: true };
+      } catch (error) {
+        return {
+          ok: false,
+          code: 'failed',
+          message: error instanceof Error ? error.message : 'The digits were not sent.',
+        };
+      }
+    case 'transfer':
+      return transfer(command.to, source, call, leg, limits);
+  }
+}
+
+/** Blind transfer of the caller's side by REFER; the call ends when the far side took over. */
+async function transfer(
+  to: string,
+  source: Extract<HangupSource, 'api' | 'agent'>,
+  call: Call,
+  leg: CallLeg,
+  limits: ConverseLimits,
+): Promise<CommandResult> {
+  call.event('transfer.started', { to, source });
+  let result: TransferResult;
+  try {
+    result = await leg.transfer(to, AbortSignal.any([call.signal, AbortSignal.timeout(limits.transferTimeoutMs)]));
+  } catch (error) {
+    if (call.ending !== null) return { ok: false, code: 'failed', message: 'The call ended during the transfer.' };
+    call.event('transfer.failed', { to, detail: error instanceof Error ? error.message : 'no outcome' });
+    return { ok: false, code: 'failed', message: 'The far side did not say how the transfer went.' };
+  }
+  if (result.status === 'failed') {
+    call.event('transfer.failed', { to, sip_status: result.sipStatus });
+    return { ok: false, code: 'failed', message: `The far side refused the transfer with ${result.sipStatus}.` };
+  }
+  call.event('transfer.completed', { to });
+  call.end({ cause: 'transferred', source });
+  return { ok: true };
+}

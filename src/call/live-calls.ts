@@ -1,0 +1,52 @@
+import type { Call } from './call.js';
+import type { CallCommand, CommandResult, LiveCalls } from './command.js';
+
+/** A call's own end is bounded by the limits of BYE and of the agent's close; this is above their sum. */
+const endingLimitMs = 10_000;
+
+/** The calls of this process that have not ended. One owner: `inbound.ts` adds and removes. */
+export class LiveCallTable implements LiveCalls {
+  readonly #calls = new Map<string, Call>();
+  #onEmpty: (() => void) | null = null;
+
+  get count(): number {
+    return this.#calls.size;
+  }
+
+  add(call: Call): void {
+    this.#calls.set(call.id, call);
+  }
+
+  remove(call: Call): void {
+    this.#calls.delete(call.id);
+    if (this.#calls.size === 0) this.#onEmpty?.();
+  }
+
+  async command(callId: string, command: CallCommand): Promise<CommandResult> {
+    const call = this.#calls.get(callId);
+    if (call === undefined)
+      return { ok: false, code: 'not_running', message: 'The call is not running on this server.' };
+    if (command.kind === 'hangup') {
+      call.end({ cause: 'normal_clearing', source: 'api' });
+      return { ok: true };
+    }
+    if (call.commands === null) return { ok: false, code: 'not_answered', message: 'The call is not answered yet.' };
+    return call.commands(command);
+  }
+
+  /** Resolves when no call is left, or when `hangUp` aborted and every call had its time to end with `system_shutdown`. */
+  async drain(hangUp: AbortSignal): Promise<void> {
+    await this.#empty(hangUp);
+    if (this.#calls.size === 0) return;
+    for (const call of this.#calls.values()) call.end({ cause: 'system_shutdown', source: 'system' });
+    await this.#empty(AbortSignal.timeout(endingLimitMs));
+  }
+
+  #empty(limit: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#calls.size === 0 || limit.aborted) return resolve();
+      this.#onEmpty = resolve;
+      limit.addEventListener('abort', () => resolve(), { once: true });
+    });
+  }
+}

@@ -1,0 +1,53 @@
+import type { MediaStats, StreamStats } from '../../media/engine.js';
+import type { QualityMetrics } from '../store/call-records.js';
+
+/** `quality_metrics` of the API from the last statistics of a session. A figure that was not measured is absent, never zero. */
+export function qualityMetrics(stats: MediaStats | null): QualityMetrics {
+  if (stats === null || stats.codec === null) return {};
+  const { received, sent } = stats;
+  return defined({
+    mos: received.mos,
+    jitter_ms: received.jitterMs === null ? null : Math.round(received.jitterMs),
+    packet_loss: received.lossPercent,
+    rtt_ms: stats.rttMs === null ? null : Math.round(stats.rttMs),
+    codec: stats.codec,
+    ptime_ms: stats.ptimeMs,
+    mos_model: received.mos === null && sent.mos === null ? null : 'g107-g711-plc',
+    received: defined({
+      ...stream(received),
+      duplicates: received.duplicates,
+      reordered: received.reordered,
+      late: received.late,
+      foreign: received.foreign,
+      malformed: received.malformed,
+      ssrc_changes: received.ssrcChanges,
+    }),
+    sent: stream(sent),
+    agent: defined({
+      frames_sent: stats.agent.framesSent,
+      bytes_received: stats.agent.bytesReceived,
+      underruns: stats.agent.underruns,
+      skipped_ms: stats.agent.skippedMs,
+      garbage: stats.agent.garbage,
+    }),
+  });
+}
+
+function stream(stats: StreamStats): Record<string, unknown> {
+  return defined({
+    packets: stats.packets,
+    bytes: stats.bytes,
+    lost: stats.lost,
+    packet_loss: stats.lossPercent,
+    jitter_ms: stats.jitterMs === null ? null : round1(stats.jitterMs),
+    mos: stats.mos,
+  });
+}
+
+function defined(record: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(record).filter(([, value]) => value !== null));
+}
+
+function round1(value: number): number {
+  return Math.round(value * 10) / 10;
+}

@@ -1,0 +1,87 @@
+/** The public API as the command line asks it. */
+import { CliFailure } from './failure.js';
+
+export type Query = Record<string, string | number | undefined>;
+
+/** Every function rejects with `CliFailure`: `CODE: message`, or what kept us from the server. */
+export interface Api {
+  get<T>(path: string, query?: Query): Promise<T>;
+  /** A body that is not JSON, as text. */
+  text(path: string, query?: Query): Promise<string>;
+  post<T>(path: string, body: unknown): Promise<T>;
+  patch<T>(path: string, body: unknown): Promise<T>;
+  remove(path: string): Promise<void>;
+}
+
+export interface ListAnswer<T> {
+  data: T[];
+  total: number;
+  limit: number;
+  offset: number;
+}
+
+const answerTimeoutMs = 15_000;
+
+/** `baseUrl` without `/v1`, `http://127.0.0.1:3000`. */
+export function openApi(baseUrl: string, key: string): Api {
+  async function ask(method: string, path: string, query: Query = {}, body?: unknown): Promise<Response> {
+    const url = new URL(`${baseUrl}/v1${path}`);
+    for (const [name, value] of Object.entries(query))
+      if (value !== undefined) url.searchParams.set(name, String(value));
+    const headers: Record<string, string> = { authorization: `Bearer ${key}`, accept: 'application/json' };
+    if (body !== undefined) headers['content-type'] = 'application/json';
+    let response: Response;
+    try {
+      response = await fetch(url, {
+        method,
+        headers,
+        body: body === undefined ? undefined : JSON.stringify(body),
+        redirect: 'error',
+        signal: AbortSignal.timeout(answerTimeoutMs),
+      });
+    } catch (error) {
+      throw new CliFailure(`Cannot reach ${baseUrl}: ${whyUnreachable(error)}`);
+    }
+    if (!response.ok) throw await refusal(response);
+    return response;
+  }
+  async function json<T>(response: Promise<Response>): Promise<T> {
+    const answer = await response;
+    try {
+      return (await answer.json()) as T;
+    } catch {
+      throw new CliFailure(`${baseUrl} did not answer with JSON; is it a Trunkline server?`);
+    }
+  }
+  return {
+    get: (path, query) => json(ask('GET', path, query)),
+    text: async (path, query) => (await ask('GET', path, query)).text(),
+    post: (path, body) => json(ask('POST', path, {}, body)),
+    patch: (path, body) => json(ask('PATCH', path, {}, body)),
+    remove: async (path) => {
+      await ask('DELETE', path);
+    },
+  };
+}
+
+function whyUnreachable(error: unknown): string {
+  if (error instanceof Error && error.name === 'TimeoutError') return `no answer within ${answerTimeoutMs / 1000} s`;
+  const cause = error instanceof Error ? error.cause : undefined;
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : undefined;
+  if (code === 'ECONNREFUSED')
+    return 'nothing listens there. Is the server running (trunkline start)? Else give --url.';
+  return code ?? (cause instanceof Error ? cause.message : String(error));
+}
+
+/** `{error, code, details}` as lines; `details.fields` one line each. */
+async function refusal(response: Response): Promise<CliFailure> {
+  const body = (await response.json().catch(() => null)) as {
+    error?: unknown;
+    code?: unknown;
+    details?: { fields?: { path?: unknown; message?: unknown }[] };
+  } | null;
+  const code = typeof body?.code === 'string' ? body.code : `HTTP ${response.status}`;
+  const message = typeof body?.error === 'string' ? body.error : response.statusText || 'no explanation';
+  const fields = Array.isArray(body?.details?.fields) ? body.details.fields : [];
+  return new CliFailure(`${code}: ${message}`, ...fields.map((field) => `  ${field.path}: ${field.message}`));
+}

@@ -1,0 +1,76 @@
+/** The command line: all commands, and how each kind of failure is said. */
+import { Command, CommanderError } from 'commander';
+import { SettingsError } from '../../config/load.js';
+import { addCall } from './call.js';
+import { addCalls } from './calls.js';
+import type { CliContext } from './context.js';
+import { addDoctor } from './doctor.js';
+import { addEndpoints } from './endpoints.js';
+import { CliFailure } from './failure.js';
+import { addKeys } from './keys.js';
+import { addNumbers } from './numbers.js';
+import { addSettings } from './settings.js';
+import { addStart } from './start.js';
+import { addTrunks } from './trunks.js';
+
+/** Runs one command; resolves with the exit code. */
+export async function runCli(argv: readonly string[], context: CliContext): Promise<number> {
+  let exitCode = 0;
+  const program = new Command('trunkline')
+    .description('Connects phone calls (SIP, RTP) to voice agents (WebSocket) and webhooks.')
+    .option('--json', 'answer with one JSON document')
+    .option('--config <file>', 'settings file (default: $TRUNKLINE_CONFIG or ./trunkline.yaml)')
+    .option('--url <url>', 'server to ask (default: the HTTP address of the settings)')
+    .option('--key <key>', 'API key (default: $TRUNKLINE_API_KEY, which other users of this host cannot see)')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  $ trunkline start                      start with no settings at all, everything embedded
+  $ trunkline doctor                     check this machine, with the fix for each finding
+  $ trunkline call +15550000000          place a real call and judge it
+  $ trunkline calls                      the latest calls
+  $ trunkline trace CALL_ID              the SIP messages of a call
+
+Exit code: 0 when the last line says so, 1 on any failure.`,
+    );
+  const fail = () => {
+    exitCode = 1;
+  };
+  addStart(program, context, fail);
+  addDoctor(program, context, fail);
+  addCall(program, context, fail);
+  addCalls(program, context);
+  addEndpoints(program, context);
+  addNumbers(program, context);
+  addTrunks(program, context);
+  addKeys(program, context);
+  addSettings(program, context);
+  for (const command of allCommands(program)) {
+    command
+      .exitOverride()
+      .configureHelp({ showGlobalOptions: true })
+      .configureOutput({
+        writeOut: (text) => context.out(text.trimEnd()),
+        writeErr: (text) => context.err(text.trimEnd()),
+      });
+  }
+  try {
+    await program.parseAsync(argv, { from: 'user' });
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode;
+    for (const line of explain(error)) context.err(line);
+    return 1;
+  }
+  return exitCode;
+}
+
+/** One line for what went wrong; a defect of ours keeps its stack. */
+function explain(error: unknown): readonly string[] {
+  if (error instanceof CliFailure || error instanceof SettingsError) return error.lines;
+  return [`trunkline: ${error instanceof Error ? error.message : String(error)}`];
+}
+
+function allCommands(command: Command): Command[] {
+  return [command, ...command.commands.flatMap(allCommands)];
+}

@@ -1,0 +1,220 @@
+/** Builds everything. The only file that knows all folders; it decides nothing but the order. */
+import ipaddr from 'ipaddr.js';
+import type { Settings } from '../config/settings.js';
+import { agentProtocols } from '../media/agents/registry.js';
+import { startMediaEngine } from '../media/choose.js';
+import type { MediaEngine } from '../media/engine.js';
+import { openSipGateway, type SipGatewayOptions } from '../sip/connect.js';
+import type { SipGateway } from '../sip/leg.js';
+import type { SipServerStats } from '../sip/server/start.js';
+import { TrunkTable } from '../sip/trunk.js';
+import { startApi } from './api/server.js';
+import { startBanner } from './banner.js';
+import { type InboundCalls, takeInboundCall } from './call/inbound.js';
+import { LiveCallTable } from './call/live-calls.js';
+import { RejectedInvites } from './call/rejected-invites.js';
+import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
+import { createLog, type Logger } from './log.js';
+import { createMetrics } from './metrics.js';
+import { bootstrap, type FirstStart } from './store/bootstrap.js';
+import { Store } from './store/store.js';
+
+/** A running Trunkline. */
+export interface App {
+  httpUrl: string;
+  sip: SipGateway & { serverStats(): Promise<SipServerStats> };
+  media: MediaEngine;
+  store: Store;
+  live: LiveCallTable;
+  /** What a person needs to know at the start: addresses, the first key, the line to dial the demo number with. */
+  banner: string;
+  /** What the first start on an empty database made; null on every later one. */
+  first: FirstStart | null;
+  /** Resolves when everything is closed. */
+  stopped: Promise<void>;
+  /** New calls are refused; live ones run on for at most `graceMs`, then they are hung up and everything is closed. A later call with less shortens it. */
+  stop(graceMs: number): Promise<void>;
+}
+
+/** For tests: what no setting should offer. */
+export interface StartOptions {
+  rtpQuarantineMs?: number;
+  log?: Logger;
+  sipTimersMs?: { t1?: number; t2?: number; t4?: number };
+}
+
+/** A trunk that trusts loopback addresses is for a gateway that only this machine can reach. */
+function trunksFor(store: Store, sipHost: string) {
+  const records = store.trunks.allForSip();
+  if (isLoopback(sipHost)) return records;
+  return records.map((trunk) => ({
+    ...trunk,
+    addresses: trunk.addresses.filter((net) => !isLoopback(net.split('/')[0] ?? '')),
+  }));
+}
+
+function isLoopback(address: string): boolean {
+  return ipaddr.isValid(address) && ipaddr.process(address).range() === 'loopback';
+}
+
+/** Our own SIP server, or the external one of the settings. */
+function sipServer(settings: Settings, options: StartOptions): SipGatewayOptions['server'] {
+  if (settings.sipServer !== 'embedded') {
+    const [first] = settings.sipServer;
+    if (first === undefined) throw new Error('TRUNKLINE_SIP_SERVER names no server.');
+    return { kind: 'drachtio', ...first };
+  }
+  const listen = (['udp', 'tcp'] as const).map((transport) => ({
+    transport,
+    host: settings.sipHost,
+    port: settings.sipPort,
+  }));
+  return { kind: 'embedded', listen, ...(options.sipTimersMs === undefined ? {} : { timersMs: options.sipTimersMs }) };
+}
+
+/** Starts everything or nothing: on any failure what was already open is closed, and one clear sentence is thrown. */
+export async function start(settings: Settings, options: StartOptions = {}): Promise<App> {
+  const log = options.log ?? createLog(settings.logLevel);
+  const opened: (() => unknown)[] = [];
+  const closeAll = async (): Promise<void> => {
+    for (const close of opened.reverse()) await close();
+    opened.length = 0;
+  };
+  try {
+    return await build();
+  } catch (error) {
+    await closeAll();
+    throw error;
+  }
+
+  async function build(): Promise<App> {
+    const store = Store.open({ file: settings.databaseUrl.file, log });
+    opened.push(() => store.close());
+    const first = bootstrap(store, {
+      ...(settings.bootstrapKey === null ? {} : { key: settings.bootstrapKey }),
+      echoAgent: { target: `ws://${echoAgentHost}/twilio`, providerConfig: { protocol: 'twilio' } },
+      loopbackTrunk: true,
+    });
+
+    const media = await startMediaEngine({
+      threads: settings.mediaThreads,
+      rtpPorts: settings.rtpPorts,
+      bindAddress: settings.sipHost,
+      log,
+      ...(options.rtpQuarantineMs === undefined ? {} : { quarantineMs: options.rtpQuarantineMs }),
+    });
+    opened.push(() => media.close());
+    const echo = await startBuiltInEchoAgent();
+    opened.push(() => echo.close());
+
+    const trunks = new TrunkTable();
+    const loadTrunks = (): void => {
+      for (const problem of trunks.replace(trunksFor(store, settings.sipHost)))
+        log.warn({ problem }, 'a trunk address was left out');
+    };
+    loadTrunks();
+    const sip = await openSipGateway({
+      server: sipServer(settings, options),
+      trunks,
+      log,
+      localNets: [...settings.localNets],
+      digestAlgorithms: settings.digestAlgorithms,
+      ...(settings.externalIp === null ? {} : { externalIp: settings.externalIp }),
+    });
+    opened.push(() => sip.stop(0));
+
+    const live = new LiveCallTable();
+    const rejected = new RejectedInvites(log);
+    const calls: InboundCalls = {
+      records: store.calls,
+      lookup: {
+        findDialled: (number, mode) => store.phoneNumbers.findDialled(number, mode),
+        getForCall: (id) => store.endpoints.getForCall(id),
+      },
+      media,
+      live,
+      maxCalls: settings.maxCalls,
+      policy: {
+        codecs: ['PCMU', 'PCMA'],
+        firstRtpTimeoutMs: settings.rtpFirstTimeoutSec * 1000,
+        rtpTimeoutMs: settings.rtpTimeoutSec * 1000,
+      },
+      agents: {
+        connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
+        allowPrivateTargets: settings.allowPrivateTargets,
+        protocols: new Set(agentProtocols.keys()),
+        builtInAgents: new Map([[echoAgentHost, echo.url]]),
+      },
+      limits: { maxCallMs: settings.maxCallSec * 1000, transferTimeoutMs: 60_000 },
+      trace: (sipCallId) => {
+        const trace = sip.trace(sipCallId);
+        sip.forgetTrace(sipCallId);
+        return trace;
+      },
+      unknownNumber: (incoming) => rejected.unknownNumber(incoming),
+      log,
+    };
+    sip.onRefusedInvite((refused) => rejected.refused(refused));
+    sip.onIncomingCall((incoming) => takeInboundCall(incoming, calls));
+
+    const api = await startApi({
+      host: settings.httpHost,
+      port: settings.httpPort,
+      store,
+      liveCalls: live,
+      liveTrace: (sipCallId) => sip.trace(sipCallId),
+      allowPrivateTargets: settings.allowPrivateTargets,
+      onTrunksChanged: loadTrunks,
+      metrics: createMetrics({ sip, media, live, rejected, unwrittenRecords: () => store.calls.unwritten }),
+      ...(settings.metricsToken === null ? {} : { metricsToken: settings.metricsToken }),
+      ...(settings.trustedProxies === null ? {} : { trustedProxies: [...settings.trustedProxies] }),
+      log: log.child({ part: 'api' }, { level: settings.logLevel === 'info' ? 'warn' : settings.logLevel }), // `trunkline is ready` says where
+      ready: () => {
+        const checks = {
+          sip: sip.connected,
+          media: media.load().threads.every((thread) => thread.alive),
+          database: store.writable(),
+        };
+        return { ready: Object.values(checks).every(Boolean), checks };
+      },
+    });
+    opened.push(() => api.close());
+
+    const hangUp = new AbortController();
+    let hangUpTimer: NodeJS.Timeout | null = null;
+    let hangUpAtMs = Number.POSITIVE_INFINITY;
+    let beginStop!: () => void;
+    const stopAsked = new Promise<void>((resolve) => {
+      beginStop = resolve;
+    });
+    const stopped = stopAsked.then(async () => {
+      sip.drain();
+      await live.drain(hangUp.signal);
+      if (hangUpTimer !== null) clearTimeout(hangUpTimer);
+      await closeAll();
+    });
+    const stop = (graceMs: number): Promise<void> => {
+      beginStop();
+      const atMs = performance.now() + graceMs;
+      if (atMs < hangUpAtMs) {
+        hangUpAtMs = atMs;
+        if (hangUpTimer !== null) clearTimeout(hangUpTimer);
+        hangUpTimer = setTimeout(() => hangUp.abort(), graceMs);
+      }
+      return stopped;
+    };
+    const httpUrl = `http://${api.host.includes(':') ? `[${api.host}]` : api.host}:${api.port}`;
+    log.info({ http: httpUrl, sip: sip.addresses }, 'trunkline is ready');
+    return {
+      httpUrl,
+      sip,
+      media,
+      store,
+      live,
+      first,
+      banner: startBanner(httpUrl, sip.addresses, first),
+      stopped,
+      stop,
+    };
+  }
+}

@@ -1,0 +1,79 @@
+/** What came back, on the sender's time line: each packet at the place its RTP timestamp says, whenever it arrived. */
+import { sampleRateHz } from './marker.js';
+
+/** A jump of the timestamp that is this far from what the clock says is a new stream, not a pause. */
+const clockJumpSamples = sampleRateHz * 2;
+const firstRoomSamples = sampleRateHz * 10;
+
+interface Placed {
+  at: number;
+  arrivalMs: number;
+}
+
+export class HeardAudio {
+  private room = new Int16Array(firstRoomSamples);
+  private length = 0;
+  /** In order of place. */
+  private readonly placed: Placed[] = [];
+  private lastTimestamp = 0;
+  private lastAt = 0;
+  private lastArrivalMs = 0;
+
+  /** Longer audio is not kept: `maxSec` bounds the memory. */
+  constructor(private readonly maxSec: number) {}
+
+  add(timestamp: number, payload: Uint8Array, toLinear: Int16Array, arrivalMs: number): void {
+    const at = this.place(timestamp, arrivalMs);
+    const end = at + payload.length;
+    if (at < 0 || end > this.maxSec * sampleRateHz) return;
+    if (end > this.room.length) {
+      const larger = new Int16Array(Math.max(end, this.room.length * 2));
+      larger.set(this.room);
+      this.room = larger;
+    }
+    for (let i = 0; i < payload.length; i++) this.room[at + i] = toLinear[payload[i]!]!;
+    this.length = Math.max(this.length, end);
+    let index = this.placed.length;
+    while (index > 0 && this.placed[index - 1]!.at > at) index -= 1;
+    this.placed.splice(index, 0, { at, arrivalMs });
+  }
+
+  /** From the first packet on; lost packets are silence. */
+  get samples(): Int16Array {
+    return this.room.subarray(0, this.length);
+  }
+
+  /** When the sample at this place was on the wire: the arrival of its packet, and its place in it. */
+  arrivalMsOf(at: number): number {
+    const packet = this.packetAt(at);
+    return packet ? packet.arrivalMs + ((at - packet.at) / sampleRateHz) * 1000 : Number.NaN;
+  }
+
+  /** The first place whose packet arrived at this time or later. */
+  placeAt(arrivalMs: number): number {
+    return this.placed.find((packet) => packet.arrivalMs >= arrivalMs)?.at ?? this.length;
+  }
+
+  private packetAt(at: number): Placed | undefined {
+    let [low, high] = [0, this.placed.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.placed[middle]!.at <= at) low = middle + 1;
+      else high = middle;
+    }
+    return this.placed[low - 1];
+  }
+
+  private place(timestamp: number, arrivalMs: number): number {
+    if (this.placed.length === 0 && this.length === 0) {
+      this.lastAt = 0;
+    } else {
+      const stamped = (timestamp - this.lastTimestamp) | 0;
+      const passed = Math.round(((arrivalMs - this.lastArrivalMs) / 1000) * sampleRateHz);
+      this.lastAt += Math.abs(stamped - passed) > clockJumpSamples ? passed : stamped;
+    }
+    this.lastTimestamp = timestamp;
+    this.lastArrivalMs = arrivalMs;
+    return this.lastAt;
+  }
+}

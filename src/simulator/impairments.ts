@@ -1,0 +1,101 @@
+/** A bad network for the packets we send: loss, jitter, reordering, duplicates, drawn from a seed so that a run can be repeated. */
+
+export interface Impairments {
+  /** Of all packets, each by itself. */
+  lossPercent?: number;
+  /** Each packet is held back by a random time from 0 to this; the order stays. */
+  jitterMs?: number;
+  /** Held back long enough for the next packet to overtake. */
+  reorderPercent?: number;
+  /** Sent twice. */
+  duplicatePercent?: number;
+  /** Default 1. */
+  seed?: number;
+}
+
+/** What was done, to compare with what the far side says. */
+export interface ImpairmentCounts {
+  dropped: number;
+  reordered: number;
+  duplicated: number;
+}
+
+export interface Timers {
+  now(): number;
+  after(delayMs: number, fn: () => void): { cancel(): void };
+}
+
+export const realTimers: Timers = {
+  now: () => performance.now(),
+  after: (delayMs, fn) => {
+    const timer = setTimeout(fn, delayMs);
+    return { cancel: () => clearTimeout(timer) };
+  },
+};
+
+export class ImpairedPath {
+  readonly counts: ImpairmentCounts = { dropped: 0, reordered: 0, duplicated: 0 };
+  private readonly random: () => number;
+  private readonly waiting = new Set<{ cancel(): void }>();
+  private lastReleaseMs = 0;
+
+  constructor(
+    private readonly impairments: Impairments,
+    private readonly send: (packet: Uint8Array) => void,
+    /** A reordered packet waits for one and a half of these. */
+    private readonly packetMs: number,
+    private readonly timers: Timers = realTimers,
+  ) {
+    this.random = seeded(impairments.seed ?? 1);
+  }
+
+  /** Takes the packet over. */
+  forward(packet: Uint8Array): void {
+    const { lossPercent = 0, jitterMs = 0, reorderPercent = 0, duplicatePercent = 0 } = this.impairments;
+    if (this.happens(lossPercent)) {
+      this.counts.dropped += 1;
+      return;
+    }
+    const nowMs = this.timers.now();
+    let releaseMs = Math.max(nowMs + (jitterMs > 0 ? this.random() * jitterMs : 0), this.lastReleaseMs);
+    if (this.happens(reorderPercent)) {
+      this.counts.reordered += 1;
+      releaseMs = Math.max(releaseMs, nowMs) + jitterMs + this.packetMs * 1.5;
+    } else this.lastReleaseMs = releaseMs;
+    const copies = this.happens(duplicatePercent) ? 2 : 1;
+    this.counts.duplicated += copies - 1;
+    const release = () => {
+      for (let i = 0; i < copies; i++) this.send(packet);
+    };
+    if (releaseMs - nowMs < 0.5) {
+      release();
+      return;
+    }
+    const timer = this.timers.after(releaseMs - nowMs, () => {
+      this.waiting.delete(timer);
+      release();
+    });
+    this.waiting.add(timer);
+  }
+
+  /** What still waits is never sent. */
+  close(): void {
+    for (const timer of this.waiting) timer.cancel();
+    this.waiting.clear();
+  }
+
+  private happens(percent: number): boolean {
+    return percent > 0 && this.random() * 100 < percent;
+  }
+}
+
+/** Uniform in [0, 1): mulberry32. */
+export function seeded(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}

@@ -1,0 +1,98 @@
+/** How loud a piece of audio is, and its strongest frequency. */
+import { sampleRateHz } from './marker.js';
+
+export interface Loudness {
+  /** Mean level of the frames that are not silent; 0 dBFS is the largest sample. null: all silent. */
+  levelDbfs: number | null;
+  /** Share of frames that are not silent, 0-100. */
+  activePercent: number;
+  /** null: all silent. */
+  frequencyHz: number | null;
+}
+
+const windowSamples = 1024;
+const silenceDbfs = -50;
+/** Enough for a figure; more would only take time. */
+const maxWindows = 400;
+
+/** Of at most the last 51 s. */
+export function listen(samples: Int16Array): Loudness {
+  const count = Math.floor(samples.length / windowSamples);
+  const spectrum = new Float64Array(windowSamples / 2);
+  let power = 0;
+  let active = 0;
+  const first = Math.max(0, count - maxWindows);
+  for (let index = first; index < count; index++) {
+    const window = samples.subarray(index * windowSamples, (index + 1) * windowSamples);
+    const windowPower = meanPower(window);
+    if (decibels(windowPower) < silenceDbfs) continue;
+    active += 1;
+    power += windowPower;
+    addSpectrum(window, spectrum);
+  }
+  return {
+    levelDbfs: active === 0 ? null : decibels(power / active),
+    activePercent: count === 0 ? 0 : (active / (count - first)) * 100,
+    frequencyHz: active === 0 ? null : peakHz(spectrum),
+  };
+}
+
+/** Whether a packet of audio is more than silence. */
+export function isSound(payload: Uint8Array, toLinear: Int16Array): boolean {
+  let sum = 0;
+  for (const code of payload) sum += toLinear[code]! ** 2;
+  return payload.length > 0 && decibels(sum / payload.length) > silenceDbfs;
+}
+
+function meanPower(samples: Int16Array): number {
+  let sum = 0;
+  for (const sample of samples) sum += sample * sample;
+  return sum / samples.length;
+}
+
+function decibels(power: number): number {
+  return power === 0 ? Number.NEGATIVE_INFINITY : 10 * Math.log10(power / 32768 ** 2);
+}
+
+function peakHz(spectrum: Float64Array): number {
+  let peak = 2;
+  for (let bin = 2; bin < spectrum.length - 1; bin++) if (spectrum[bin]! > spectrum[peak]!) peak = bin;
+  const [left, middle, right] = [spectrum[peak - 1]!, spectrum[peak]!, spectrum[peak + 1] ?? 0].map((p) =>
+    Math.log(p + 1),
+  ) as [number, number, number];
+  const curve = left - 2 * middle + right;
+  const offset = curve === 0 ? 0 : (0.5 * (left - right)) / curve; // the top of the parabola through three bins
+  return ((peak + offset) * sampleRateHz) / windowSamples;
+}
+
+/** Adds the power spectrum under a Hann window (radix-2 FFT). */
+function addSpectrum(samples: Int16Array, into: Float64Array): void {
+  const size = windowSamples;
+  const real = new Float64Array(size);
+  const imaginary = new Float64Array(size);
+  for (let i = 0, reversed = 0; i < size; i++) {
+    real[reversed] = samples[i]! * (0.5 - 0.5 * Math.cos((2 * Math.PI * i) / size));
+    let bit = size >> 1;
+    while (reversed & bit) {
+      reversed ^= bit;
+      bit >>= 1;
+    }
+    reversed |= bit;
+  }
+  for (let half = 1; half < size; half *= 2) {
+    for (let k = 0; k < half; k++) {
+      const angle = (-Math.PI * k) / half;
+      const [c, s] = [Math.cos(angle), Math.sin(angle)];
+      for (let i = k; i < size; i += half * 2) {
+        const j = i + half;
+        const r = real[j]! * c - imaginary[j]! * s;
+        const m = real[j]! * s + imaginary[j]! * c;
+        real[j] = real[i]! - r;
+        imaginary[j] = imaginary[i]! - m;
+        real[i] = real[i]! + r;
+        imaginary[i] = imaginary[i]! + m;
+      }
+    }
+  }
+  for (let bin = 0; bin < into.length; bin++) into[bin] = into[bin]! + real[bin]! ** 2 + imaginary[bin]! ** 2;
+}

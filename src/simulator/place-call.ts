@@ -1,0 +1,34 @@
+/** One call from a phone of its own, for tests and scripts. */
+import { type CallPlan, type CallRecording, type CallTarget, openPhone } from './phone.js';
+
+export type CallWish = Pick<CallPlan, 'to' | 'durationMs'> & Partial<CallPlan> & { target: CallTarget };
+
+/** A caller id that no carrier gives out. */
+export const defaultFrom = '+15005550001';
+
+export const planDefaults = {
+  from: defaultFrom,
+  speech: { kind: 'tone', frequencyHz: 440 },
+  markers: true,
+  codecs: ['PCMU', 'PCMA'],
+  ptimeMs: 20,
+  impairments: {},
+  ringTimeoutMs: 60_000,
+} satisfies Partial<CallPlan>;
+
+/**
+ * Places a call, talks for `durationMs`, hangs up and closes everything. A call that is not answered is no error: the report says so.
+ * Rejects only when no socket could be bound or the target has no address.
+ */
+export async function placeCall(
+  wish: CallWish,
+  signal: AbortSignal = new AbortController().signal,
+): Promise<CallRecording> {
+  const { target, ...plan } = wish;
+  const phone = await openPhone(target);
+  try {
+    return await phone.call({ ...planDefaults, ...plan }, signal);
+  } finally {
+    await phone.close();
+  }
+}

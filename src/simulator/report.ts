@@ -1,0 +1,197 @@
+/** What a simulated call was like: figures of our own sockets, and a verdict. */
+import { meanOpinionScore } from '../../media/quality.js';
+import type { HangupCause } from '../../sip/cause.js';
+import { type Loudness, listen } from './listen.js';
+import { findMarker, markers, sampleRateHz } from './marker.js';
+import type { RtpLine } from './rtp-line.js';
+import { markerIntervalMs } from './voice.js';
+
+/** How the SIP side of the call went. Times are of `performance.now()`. */
+export interface CallCourse {
+  to: string;
+  from: string;
+  target: string;
+  startedAt: Date;
+  sipCallId: string | null;
+  invitedMs: number | null;
+  ringingMs: number | null;
+  answeredMs: number | null;
+  endedMs: number;
+  endedBy: 'us' | 'far side' | 'nobody';
+  cause: HangupCause;
+  /** Final status of a call that was not answered. */
+  sipStatus: number | null;
+  /** One sentence when it was not answered. */
+  failure: string | null;
+  digitsSent: string;
+}
+
+export interface RoundTrip {
+  sent: number;
+  found: number;
+  leastMs: number;
+  medianMs: number;
+  worstMs: number;
+  /** Of each marker that came back, in the order they were sent. */
+  eachMs: number[];
+}
+
+/** Absent figures are null: nothing is made up. */
+export interface CallReport {
+  to: string;
+  from: string;
+  target: string;
+  startedAt: string;
+  sipCallId: string | null;
+  answered: boolean;
+  sipStatus: number | null;
+  failure: string | null;
+  endedBy: CallCourse['endedBy'];
+  cause: HangupCause;
+  /** INVITE to the first 180 or 183. */
+  ringMs: number | null;
+  /** INVITE to 200. */
+  setupMs: number | null;
+  /** 200 to the first packet, and to the first that is not silence. Negative: early media. */
+  answerToFirstPacketMs: number | null;
+  answerToFirstSoundMs: number | null;
+  durationMs: number;
+  codec: string | null;
+  ptimeMs: number;
+  sent: {
+    packets: number;
+    dropped: number;
+    reordered: number;
+    duplicated: number;
+    digits: string;
+    /** What the far side's RTCP says of our stream. */
+    farLossPercent: number | null;
+    farJitterMs: number | null;
+    /** Not sent because our own machine stalled. */
+    leftOut: number;
+    /** How far our own pace was off at worst: figures of the far side cannot be better than this. */
+    worstLateMs: number;
+  };
+  received: {
+    packets: number;
+    lost: number;
+    lossPercent: number | null;
+    jitterMs: number | null;
+    mos: number | null;
+    duplicates: number;
+    reordered: number;
+    ssrcChanges: number;
+    malformed: number;
+    foreign: number;
+    digits: string;
+  };
+  /** Of the network, by RTCP. */
+  rttMs: number | null;
+  /** Of the audio itself, by markers; null when none came back. */
+  roundTrip: RoundTrip | null;
+  heard: Loudness;
+  ok: boolean;
+  /** Why not. */
+  problems: string[];
+}
+
+const leastPacketsForMos = 100;
+const worstLossPercent = 5;
+const worstMos = 3.5;
+/** A cause that a healthy call may have. */
+const goodEnds: readonly HangupCause[] = ['normal_clearing', 'agent_hangup', 'time_limit', 'transferred'];
+
+export function reportCall(course: CallCourse, line: RtpLine | null, ptimeMs: number): CallReport {
+  const since = (from: number | null, to: number | null) => (from === null || to === null ? null : to - from);
+  const received = line?.received;
+  const expected = received?.expected ?? 0;
+  const lossPercent = received && expected > 0 ? (received.lost / expected) * 100 : null;
+  const rttMs = line?.reports.rttMs ?? null;
+  const report: CallReport = {
+    to: course.to,
+    from: course.from,
+    target: course.target,
+    startedAt: course.startedAt.toISOString(),
+    sipCallId: course.sipCallId,
+    answered: course.answeredMs !== null,
+    sipStatus: course.sipStatus,
+    failure: course.failure,
+    endedBy: course.endedBy,
+    cause: course.cause,
+    ringMs: since(course.invitedMs, course.ringingMs),
+    setupMs: since(course.invitedMs, course.answeredMs),
+    answerToFirstPacketMs: since(course.answeredMs, line?.firstPacketMs ?? null),
+    answerToFirstSoundMs: since(course.answeredMs, line?.firstSoundMs ?? null),
+    durationMs: since(course.answeredMs, course.endedMs) ?? 0,
+    codec: line?.codec ?? null,
+    ptimeMs,
+    sent: {
+      packets: line?.sentPackets ?? 0,
+      ...(line?.path.counts ?? { dropped: 0, reordered: 0, duplicated: 0 }),
+      digits: course.digitsSent,
+      farLossPercent: line?.reports.heard?.lossPercent ?? null,
+      farJitterMs: line?.reports.heard?.jitterMs ?? null,
+      leftOut: line?.leftOut ?? 0,
+      worstLateMs: line?.metronome.worstLateMs ?? 0,
+    },
+    received: {
+      packets: received?.packets ?? 0,
+      lost: received?.lost ?? 0,
+      lossPercent,
+      jitterMs: received?.jitterMs ?? null,
+      mos:
+        received && lossPercent !== null && received.packets >= leastPacketsForMos
+          ? meanOpinionScore({ lossPercent, burstRatio: received.burstRatio, delayMs: ptimeMs + (rttMs ?? 0) / 2 })
+          : null,
+      duplicates: received?.duplicates ?? 0,
+      reordered: received?.reordered ?? 0,
+      ssrcChanges: received?.ssrcChanges ?? 0,
+      malformed: line?.malformed ?? 0,
+      foreign: line?.foreign ?? 0,
+      digits: line?.digitsHeard ?? '',
+    },
+    rttMs,
+    roundTrip: line ? roundTrip(line) : null,
+    heard: listen(line?.heard.samples ?? new Int16Array(0)),
+    ok: false,
+    problems: [],
+  };
+  report.problems = problemsOf(report);
+  report.ok = report.problems.length === 0;
+  return report;
+}
+
+/** Each marker is looked for from its sending until the next of its kind is sent. */
+function roundTrip({ markersSentMs, heard }: RtpLine): RoundTrip | null {
+  const { samples } = heard;
+  const delays: number[] = [];
+  for (const [index, sentMs] of markersSentMs) {
+    const from = heard.placeAt(sentMs);
+    const to = from + ((markerIntervalMs * 2 - 100) / 1000) * sampleRateHz;
+    const found = findMarker(markers[index % 2 === 0 ? 0 : 1], samples, from, to);
+    if (found) delays.push(heard.arrivalMsOf(found.at) - sentMs);
+  }
+  if (delays.length === 0) return null;
+  const sorted = delays.toSorted((a, b) => a - b);
+  return {
+    sent: markersSentMs.size,
+    found: sorted.length,
+    leastMs: sorted[0] ?? 0,
+    medianMs: sorted[Math.floor(sorted.length / 2)] ?? 0,
+    worstMs: sorted.at(-1) ?? 0,
+    eachMs: delays,
+  };
+}
+
+function problemsOf(report: CallReport): string[] {
+  if (!report.answered) return [`not answered: ${report.failure ?? report.cause}`];
+  const problems: string[] = [];
+  const { packets, lossPercent, mos } = report.received;
+  if (packets === 0) problems.push('no audio came back');
+  if (lossPercent !== null && lossPercent > worstLossPercent)
+    problems.push(`${lossPercent.toFixed(1)} % of the audio was lost`);
+  if (mos !== null && mos < worstMos) problems.push(`MOS ${mos.toFixed(2)} is below ${worstMos}`);
+  if (report.endedBy !== 'us' && !goodEnds.includes(report.cause))
+    problems.push(`ended by the ${report.endedBy}: ${report.cause}`);
+  return problems;
+}

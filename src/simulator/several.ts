@@ -1,0 +1,79 @@
+/** Several calls at a rate, judged after the last: analysis would cost the calls that still run their pace. */
+import { setMaxListeners } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { CallPlan, CallRecording, Phone } from './phone.js';
+import type { CallReport } from './report.js';
+
+export interface SeveralPlan extends CallPlan {
+  calls: number;
+  callsPerSecond: number;
+}
+
+/** Of all calls that have the figure. */
+export interface Spread {
+  medianMs: number;
+  p95Ms: number;
+  worstMs: number;
+}
+
+export interface Summary {
+  calls: number;
+  answered: number;
+  ok: number;
+  /** How often each problem came, by its text. */
+  problems: Record<string, number>;
+  setup: Spread | null;
+  roundTrip: Spread | null;
+  /** Of all packets of all calls. */
+  lossPercent: number | null;
+  worstJitterMs: number | null;
+  worstMos: number | null;
+}
+
+/** Starts the calls one after the other in time; each has its own random losses. Resolves when all are over. */
+export async function placeSeveral(phone: Phone, plan: SeveralPlan, signal: AbortSignal): Promise<CallRecording[]> {
+  setMaxListeners(0, signal); // every call listens
+  const startMs = performance.now();
+  const running: Promise<CallRecording>[] = [];
+  for (let index = 0; index < plan.calls && !signal.aborted; index++) {
+    const waitMs = startMs + (index * 1000) / plan.callsPerSecond - performance.now();
+    if (waitMs > 0) await sleep(waitMs, undefined, { signal }).catch(() => undefined);
+    if (signal.aborted) break;
+    const impairments = { ...plan.impairments, seed: (plan.impairments.seed ?? 1) + index };
+    running.push(phone.call({ ...plan, impairments }, signal));
+  }
+  return Promise.all(running);
+}
+
+export function summarize(reports: readonly CallReport[]): Summary {
+  const problems: Record<string, number> = {};
+  for (const problem of reports.flatMap((report) => report.problems)) problems[problem] = (problems[problem] ?? 0) + 1;
+  const lost = sum(reports.map((report) => report.received.lost));
+  const expected = lost + sum(reports.map((report) => report.received.packets - report.received.duplicates));
+  return {
+    calls: reports.length,
+    answered: reports.filter((report) => report.answered).length,
+    ok: reports.filter((report) => report.ok).length,
+    problems,
+    setup: spread(reports.map((report) => report.setupMs)),
+    roundTrip: spread(reports.map((report) => report.roundTrip?.medianMs ?? null)),
+    lossPercent: expected > 0 ? (lost / expected) * 100 : null,
+    worstJitterMs: numbers(reports.map((report) => report.received.jitterMs)).at(-1) ?? null,
+    worstMos: numbers(reports.map((report) => report.received.mos))[0] ?? null,
+  };
+}
+
+function spread(values: readonly (number | null)[]): Spread | null {
+  const sorted = numbers(values);
+  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
+  return sorted.length === 0 ? null : { medianMs: at(0.5), p95Ms: at(0.95), worstMs: at(1) };
+}
+
+/** Those that are there, ascending. */
+function numbers(values: readonly (number | null)[]): number[] {
+  return values.filter((value) => value !== null).sort((a, b) => a - b);
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}

@@ -1,0 +1,132 @@
+/** What is kept about a call, in the words of the rest of the program: parsed, with times as dates. */
+import type { CallStatus, HangupCause } from '../../sip/cause.js';
+import type { Mode } from './scope.js';
+import type { CallEventRow, CallRow, Direction, HangupSource } from './tables.js';
+
+/** Durations on the monotonic clock; a figure that was not measured is absent. */
+export interface CallTimings {
+  /** INVITE to final answer. */
+  setupMs?: number;
+  /** INVITE to the first ringing. */
+  postDialDelayMs?: number;
+  answerToFirstAudioMs?: number;
+}
+
+export interface Turn {
+  startedAt: string;
+  speaker: 'caller' | 'agent';
+  durationMs: number;
+  /** From the end of the other's words; null for the first turn. */
+  responseMs: number | null;
+}
+
+/** One SIP message of a call, credentials blanked. */
+export interface TraceEntry {
+  /** RFC 3339. */
+  at: string;
+  direction: 'received' | 'sent';
+  peer: { transport: string; address: string; port: number } | null;
+  message: string;
+}
+
+/** The API's `quality_metrics`, snake_case; the seed's three (`mos`, `jitter_ms`, `packet_loss`) and whatever else was measured. */
+export type QualityMetrics = Record<string, unknown>;
+
+export interface Call {
+  id: string;
+  organizationId: string;
+  mode: Mode;
+  direction: Direction;
+  fromNumber: string;
+  toNumber: string;
+  status: CallStatus;
+  durationSec: number;
+  costMicrocents: number;
+  latencyMs: number;
+  phoneNumberId: string;
+  endpointId: string | null;
+  trunkId: string | null;
+  sipCallId: string | null;
+  recordingUrl: string | null;
+  hangupCause: HangupCause | null;
+  createdAt: Date;
+  answeredAt: Date | null;
+  completedAt: Date | null;
+}
+
+export interface CallEvent {
+  id: string;
+  callId: string;
+  sequence: number;
+  type: string;
+  data: Record<string, unknown>;
+  createdAt: Date;
+}
+
+export interface CallDetail extends Call {
+  hangupSource: HangupSource | null;
+  ringSeconds: number | null;
+  timings: CallTimings;
+  quality: QualityMetrics;
+  turns: Turn[];
+  metadata: Record<string, unknown> | null;
+  transcript: string | null;
+  events: CallEvent[];
+}
+
+export function toCall(row: CallRow): Call {
+  return {
+    id: row.id,
+    organizationId: row.organization_id,
+    mode: row.mode,
+    direction: row.direction,
+    fromNumber: row.from_number,
+    toNumber: row.to_number,
+    status: row.status,
+    durationSec: row.duration_sec,
+    costMicrocents: row.cost_microcents,
+    latencyMs: row.latency_ms,
+    phoneNumberId: row.phone_number_id,
+    endpointId: row.endpoint_id,
+    trunkId: row.trunk_id,
+    sipCallId: row.sip_call_id,
+    recordingUrl: row.recording_url,
+    hangupCause: row.hangup_cause,
+    createdAt: new Date(row.created_at),
+    answeredAt: date(row.answered_at),
+    completedAt: date(row.completed_at),
+  };
+}
+
+export function toCallDetail(row: CallRow, events: CallEventRow[]): CallDetail {
+  return {
+    ...toCall(row),
+    hangupSource: row.hangup_source,
+    ringSeconds: row.ring_seconds,
+    timings: parse<CallTimings>(row.timings) ?? {},
+    quality: parse<QualityMetrics>(row.quality) ?? {},
+    turns: parse<Turn[]>(row.turns) ?? [],
+    metadata: parse<Record<string, unknown>>(row.metadata),
+    transcript: row.transcript,
+    events: events.map(toCallEvent),
+  };
+}
+
+function toCallEvent(row: CallEventRow): CallEvent {
+  return {
+    id: row.id,
+    callId: row.call_id,
+    sequence: row.sequence,
+    type: row.event_type,
+    data: JSON.parse(row.event_data) as Record<string, unknown>,
+    createdAt: new Date(row.created_at),
+  };
+}
+
+function date(ms: number | null): Date | null {
+  return ms === null ? null : new Date(ms);
+}
+
+function parse<T>(json: string | null): T | null {
+  return json === null ? null : (JSON.parse(json) as T);
+}

@@ -1,0 +1,320 @@
+import { uuidv7 } from 'uuidv7';
+import type { HangupCause } from '../../sip/cause.js';
+import type { CallTimings, QualityMetrics, TraceEntry, Turn } from './call-records.js';
+import type { Clock } from './clock.js';
+import type { Database } from './database.js';
+import { StoreError } from './errors.js';
+import { type EventType, type FinalStatus, mayFollowTheEnd, terminalEvents } from './event-types.js';
+import { Journal, type Write } from './journal.js';
+import type { StoreLog } from './log.js';
+import type { Mode } from './scope.js';
+import type { CallRow, Direction, HangupSource } from './tables.js';
+
+export interface NewCall {
+  /** A UUIDv7; made here when absent. */
+  id?: string;
+  organizationId: string;
+  mode: Mode;
+  direction: Direction;
+  fromNumber: string;
+  toNumber: string;
+  phoneNumberId: string;
+  endpointId: string | null;
+  trunkId?: string | null;
+  sipCallId?: string | null;
+  metadata?: Record<string, unknown>;
+  /** When the INVITE came or was asked for; now when absent. */
+  createdAt?: Date;
+  /** Goes into `call.initiated`. */
+  eventData?: Record<string, unknown>;
+}
+
+export interface CallEnd {
+  status: FinalStatus;
+  hangupCause: HangupCause;
+  hangupSource: HangupSource;
+  /** Now when absent. */
+  completedAt?: Date;
+  /** Whole seconds from answer to end on the monotonic clock; 0 if never answered. */
+  durationSec: number;
+  costMicrocents?: number;
+  ringSeconds?: number | null;
+  quality?: QualityMetrics;
+  timings?: CallTimings;
+  turns?: Turn[];
+  transcript?: string | null;
+  trace?: TraceEntry[];
+  /** Goes into the terminal event beside cause, source and duration. */
+  eventData?: Record<string, unknown>;
+}
+
+/** What is known about a call between its event numbers and the disk. */
+interface Progress {
+  lastSequence: number;
+  lastEventMs: number;
+  ended: boolean;
+  /** Writes in the journal. */
+  waiting: number;
+}
+
+/**
+ * Writes the life of calls: `begin`, `event`s, `answered`, `finish`. All methods are synchronous and none of them throws because the
+ * database is busy, except `begin`, when there is no more room in memory either.
+ */
+export class Calls {
+  private readonly journal: Journal;
+  private readonly progress = new Map<string, Progress>();
+
+  constructor(
+    private readonly database: Database,
+    private readonly clock: Clock,
+    private readonly instanceId: string,
+    private readonly log: StoreLog,
+  ) {
+    this.journal = new Journal({
+      database,
+      clock,
+      onSettled: (writes) => this.forgetEnded(writes),
+      onDropped: (write, error) =>
+        log.error({ call_id: write.callId, err: error }, 'a record of a call could not be written'),
+    });
+  }
+
+  /** Writes that wait for the database; 0 when all is on disk. */
+  get unwritten(): number {
+    return this.journal.size;
+  }
+
+  /**
+   * The row, `in_progress`, and `call.initiated`, in one transaction. Answers the call's id.
+   * Throws `StoreError` `unavailable` when the database has been locked or full for so long that memory is full too: refuse the call.
+   */
+  begin(call: NewCall): string {
+    const id = call.id ?? uuidv7();
+    const createdMs = call.createdAt?.getTime() ?? this.clock.now();
+    const progress: Progress = { lastSequence: 0, lastEventMs: createdMs, ended: false, waiting: 0 };
+    const insertRow = this.rowWrite(id, call, createdMs);
+    const insertEvent = this.eventWrite(id, progress, 'call.initiated', {
+      from_number: call.fromNumber,
+      to_number: call.toNumber,
+      direction: call.direction,
+      ...call.eventData,
+    });
+    if (this.journal.full)
+      throw new StoreError('unavailable', 'The database has been unavailable for too long: no new calls');
+    const write: Write = {
+      callId: id,
+      apply: () => {
+        insertRow();
+        insertEvent();
+      },
+    };
+    try {
+      // Not through the journal, so that a row the database refuses for good is told to the caller.
+      this.database.transaction(write.apply, { wait: this.journal.size === 0 });
+    } catch (error) {
+      if (!(error instanceof StoreError) || error.code !== 'unavailable') throw error;
+      progress.waiting += 1;
+      this.journal.push(write);
+    }
+    this.progress.set(id, progress);
+    return id;
+  }
+
+  /** Facts that are known only after the start. */
+  assign(callId: string, facts: { endpointId?: string | null; trunkId?: string | null; sipCallId?: string }): void {
+    const progress = this.progress.get(callId);
+    if (!progress || progress.ended) return;
+    this.update(callId, progress, {
+      endpoint_id: facts.endpointId,
+      trunk_id: facts.trunkId,
+      sip_call_id: facts.sipCallId,
+    });
+  }
+
+  /**
+   * Numbers the event at once and writes it soon. Answers its sequence, or null when it is not accepted: the call has ended (only
+   * settlement, recording, transcript and webhook events may follow its end), is unknown, or there is no room.
+   */
+  event(callId: string, type: EventType, data: Record<string, unknown> = {}): number | null {
+    if (this.journal.full) {
+      this.log.error(
+        { call_id: callId, event_type: type },
+        'an event was dropped: the database has been unavailable for too long',
+      );
+      return null;
+    }
+    const progress = this.progress.get(callId) ?? this.recall(callId);
+    if (!progress || (progress.ended && !mayFollowTheEnd(type))) return null;
+    this.push(progress, { callId, apply: this.eventWrite(callId, progress, type, data) });
+    return progress.lastSequence;
+  }
+
+  /** The 2xx is confirmed. `latencyMs`: from the INVITE until answered and the media path open. Also writes `call.answered`. */
+  answered(
+    callId: string,
+    answer: { answeredAt?: Date; latencyMs: number; eventData?: Record<string, unknown> },
+  ): void {
+    const progress = this.progress.get(callId);
+    if (!progress || progress.ended) return;
+    const answeredMs = answer.answeredAt?.getTime() ?? this.clock.now();
+    this.update(callId, progress, { answered_at: answeredMs, latency_ms: Math.max(0, Math.round(answer.latencyMs)) });
+    this.event(callId, 'call.answered', { latency_ms: Math.max(0, Math.round(answer.latencyMs)), ...answer.eventData });
+  }
+
+  /**
+   * The end: row, terminal event and trace at once. Exactly the first one counts; answers false for any other, and changes nothing.
+   */
+  finish(callId: string, end: CallEnd): boolean {
+    const progress = this.progress.get(callId);
+    if (!progress || progress.ended) {
+      this.log.warn({ call_id: callId, status: end.status, hangup_cause: end.hangupCause }, 'a call was ended twice');
+      return false;
+    }
+    progress.ended = true;
+    const completedMs = end.completedAt?.getTime() ?? this.clock.now();
+    const updateRow = this.endWrite(callId, end, completedMs);
+    const insertEvent = this.eventWrite(callId, progress, terminalEvents[end.status], {
+      hangup_cause: end.hangupCause,
+      hangup_source: end.hangupSource,
+      duration: end.durationSec,
+      ...end.eventData,
+    });
+    let closedByUs = true;
+    this.push(progress, {
+      callId,
+      apply: () => {
+        closedByUs = updateRow();
+        if (closedByUs) insertEvent();
+      },
+    });
+    this.journal.flush();
+    if (!closedByUs) this.log.warn({ call_id: callId }, 'a call had been closed by another instance');
+    return closedByUs;
+  }
+
+  /** Brings everything said so far to disk, for whoever reads next; false when the database would not take it now. */
+  flush(): boolean {
+    return this.journal.flush();
+  }
+
+  close(): void {
+    const lost = this.journal.close();
+    if (lost > 0) this.log.error({ writes: lost }, 'records of calls are lost: the database stayed unavailable');
+  }
+
+  private push(progress: Progress, write: Write): void {
+    progress.waiting += 1;
+    this.journal.push(write);
+  }
+
+  private update(callId: string, progress: Progress, set: Partial<CallRow>): void {
+    const query = this.database.sql
+      .updateTable('calls')
+      .set(set)
+      .where('id', '=', callId)
+      .where('status', '=', 'in_progress');
+    this.push(progress, { callId, apply: () => this.database.run(query) });
+  }
+
+  private rowWrite(id: string, call: NewCall, createdMs: number): () => void {
+    const query = this.database.sql.insertInto('calls').values({
+      id,
+      organization_id: call.organizationId,
+      mode: call.mode,
+      instance_id: this.instanceId,
+      sip_call_id: call.sipCallId ?? null,
+      direction: call.direction,
+      from_number: call.fromNumber,
+      to_number: call.toNumber,
+      status: 'in_progress',
+      duration_sec: 0,
+      cost_microcents: 0,
+      latency_ms: 0,
+      phone_number_id: call.phoneNumberId,
+      endpoint_id: call.endpointId,
+      trunk_id: call.trunkId ?? null,
+      metadata: call.metadata ? JSON.stringify(call.metadata) : null,
+      created_at: createdMs,
+    });
+    return () => this.database.run(query);
+  }
+
+  private endWrite(callId: string, end: CallEnd, completedMs: number): () => boolean {
+    const { sql } = this.database;
+    const query = sql
+      .updateTable('calls')
+      .set({
+        status: end.status,
+        hangup_cause: end.hangupCause,
+        hangup_source: end.hangupSource,
+        completed_at: completedMs,
+        duration_sec: Math.max(0, Math.floor(end.durationSec)),
+        cost_microcents: end.costMicrocents ?? 0,
+        ring_seconds: end.ringSeconds ?? null,
+        quality: json(end.quality),
+        timings: json(end.timings),
+        turns: json(end.turns),
+        transcript: end.transcript ?? null,
+      })
+      .where('id', '=', callId)
+      .where('status', '=', 'in_progress');
+    const trace = end.trace?.length
+      ? sql.insertInto('call_traces').values({ call_id: callId, trace: JSON.stringify(end.trace) })
+      : null;
+    return () => {
+      const closed = this.database.run(query) === 1;
+      if (closed && trace) this.database.run(trace);
+      return closed;
+    };
+  }
+
+  /** Takes the next number now; the result writes it. Event times never run backwards within a call, whatever the wall clock does. */
+  private eventWrite(callId: string, progress: Progress, type: string, data: Record<string, unknown>): () => void {
+    progress.lastSequence += 1;
+    progress.lastEventMs = Math.max(progress.lastEventMs, this.clock.now());
+    const row = [uuidv7(), callId, progress.lastSequence, type, JSON.stringify(data), progress.lastEventMs];
+    return () => {
+      this.database
+        .prepare(
+          'insert into call_events (id, call_id, sequence, event_type, event_data, created_at) values (?, ?, ?, ?, ?, ?)',
+        )
+        .run(...row);
+    };
+  }
+
+  /** Where the numbering of an ended call stands that has left memory. A running call that is not in memory is another process's. */
+  private recall(callId: string): Progress | undefined {
+    const query = this.database.sql
+      .selectFrom('calls')
+      .innerJoin('call_events', 'call_events.call_id', 'calls.id')
+      .select((is) => [is.fn.max('call_events.sequence').as('last'), is.fn.max('call_events.created_at').as('at')])
+      .where('calls.id', '=', callId)
+      .where('calls.status', '!=', 'in_progress')
+      .groupBy('calls.id');
+    try {
+      const found = this.database.get(query);
+      if (!found) return undefined;
+      const progress = { lastSequence: found.last, lastEventMs: found.at, ended: true, waiting: 0 };
+      this.progress.set(callId, progress);
+      return progress;
+    } catch (error) {
+      if (error instanceof StoreError) return undefined;
+      throw error;
+    }
+  }
+
+  /** An ended call leaves memory when nothing of it waits any more; late events look its numbering up again. */
+  private forgetEnded(writes: readonly Write[]): void {
+    for (const { callId } of writes) {
+      const progress = this.progress.get(callId);
+      if (!progress) continue;
+      progress.waiting -= 1;
+      if (progress.ended && progress.waiting <= 0) this.progress.delete(callId);
+    }
+  }
+}
+
+function json(value: unknown): string | null {
+  return value === undefined ? null : JSON.stringify(value);
+}

@@ -1,0 +1,168 @@
+import { chmodSync, mkdirSync } from 'node:fs';
+import path from 'node:path';
+import type BetterSqlite3 from 'better-sqlite3';
+import { type Compilable, DummyDriver, Kysely, SqliteAdapter, SqliteIntrospector, SqliteQueryCompiler } from 'kysely';
+import { loadDriver } from './driver.js';
+import { isPassing, StoreError } from './errors.js';
+import { migrations as allMigrations, type Migration } from './migrations/index.js';
+import type { Tables } from './tables.js';
+
+/** How long a statement waits for another process's write lock. Short: the wait blocks this thread. */
+const lockWaitMs = 100;
+/** At start another process may be migrating. */
+const migrationWaitMs = 10_000;
+const maxCachedStatements = 300;
+
+/**
+ * One SQLite file. Kysely writes the SQL and its types; the statements run synchronously on better-sqlite3, so that a transaction is a
+ * plain function which nothing can come between.
+ */
+export class Database {
+  /** Builds queries; runs none by itself. */
+  readonly sql: Kysely<Tables>;
+  private readonly statements = new Map<string, BetterSqlite3.Statement<unknown[]>>();
+  private waitMs = lockWaitMs;
+
+  private constructor(private readonly sqlite: BetterSqlite3.Database) {
+    this.sql = new Kysely<Tables>({
+      dialect: {
+        createAdapter: () => new SqliteAdapter(),
+        createDriver: () => new DummyDriver(),
+        createIntrospector: (db) => new SqliteIntrospector(db),
+        createQueryCompiler: () => new SqliteQueryCompiler(),
+      },
+    });
+  }
+
+  /** Opens and migrates. Throws `StoreError` `cannot_open`, `newer_schema` or `no_driver`. */
+  static open(file: string, now: () => number, migrations = allMigrations): Database {
+    const Driver = loadDriver();
+    let sqlite: BetterSqlite3.Database | undefined;
+    try {
+      const onDisk = file !== ':memory:';
+      if (onDisk) mkdirSync(path.dirname(path.resolve(file)), { recursive: true, mode: 0o700 });
+      sqlite = new Driver(file, { timeout: migrationWaitMs });
+      if (onDisk) chmodSync(file, 0o600); // it holds secrets of carriers and providers; its WAL inherits this
+      sqlite.pragma('journal_mode = WAL');
+      sqlite.pragma('synchronous = NORMAL');
+      sqlite.pragma('foreign_keys = ON');
+      migrate(sqlite, migrations, now);
+      sqlite.pragma(`busy_timeout = ${lockWaitMs}`);
+      return new Database(sqlite);
+    } catch (error) {
+      sqlite?.close();
+      if (error instanceof StoreError) throw error;
+      throw new StoreError(
+        'cannot_open',
+        `Cannot open the database ${file}: ${(error as Error).message}`,
+        {},
+        { cause: error },
+      );
+    }
+  }
+
+  all<R>(query: Compilable<R>): R[] {
+    const { sql, parameters } = query.compile();
+    return attempt(() => this.prepare(sql).all(...parameters)) as R[];
+  }
+
+  get<R>(query: Compilable<R>): R | undefined {
+    const { sql, parameters } = query.compile();
+    return attempt(() => this.prepare(sql).get(...parameters)) as R | undefined;
+  }
+
+  /** Runs a write; answers how many rows it changed. */
+  run(query: Compilable<unknown>): number {
+    const { sql, parameters } = query.compile();
+    return attempt(() => this.prepare(sql).run(...parameters).changes);
+  }
+
+  /** A statement written by hand, for the few places where building the query costs more than running it. */
+  prepare(sql: string): BetterSqlite3.Statement<unknown[]> {
+    let statement = this.statements.get(sql);
+    if (!statement) {
+      statement = this.sqlite.prepare<unknown[]>(sql);
+      if (this.statements.size >= maxCachedStatements)
+        this.statements.delete(this.statements.keys().next().value ?? '');
+      this.statements.set(sql, statement);
+    }
+    return statement;
+  }
+
+  /**
+   * All or nothing, with the write lock from the beginning: a transaction that reads first and writes later could find its snapshot
+   * outdated. Nested calls join. `wait: false` gives up at once when another process holds the lock.
+   */
+  transaction<T>(work: () => T, options: { wait: boolean } = { wait: true }): T {
+    if (this.sqlite.inTransaction) return work();
+    this.setWait(options.wait ? lockWaitMs : 0);
+    try {
+      return attempt(() => {
+        this.prepare('begin immediate').run();
+        try {
+          const result = work();
+          this.prepare('commit').run();
+          return result;
+        } catch (error) {
+          // Some errors, such as a full disk, have rolled back already.
+          if (this.sqlite.inTransaction) this.prepare('rollback').run();
+          throw error;
+        }
+      });
+    } finally {
+      this.setWait(lockWaitMs);
+    }
+  }
+
+  close(): void {
+    this.statements.clear();
+    this.sqlite.close();
+  }
+
+  private setWait(ms: number): void {
+    if (ms === this.waitMs) return;
+    this.sqlite.pragma(`busy_timeout = ${ms}`);
+    this.waitMs = ms;
+  }
+}
+
+/** Turns "not now" of SQLite into the store's word for it; everything else passes. */
+function attempt<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (!isPassing(error)) throw error;
+    throw new StoreError('unavailable', 'The database cannot be used right now', {}, { cause: error });
+  }
+}
+
+/**
+ * Brings the schema up to date, in one transaction under the write lock: a process killed half way leaves the old schema, and of two
+ * processes that start together one waits. (Kysely's own migrator does neither on SQLite.)
+ */
+function migrate(
+  sqlite: BetterSqlite3.Database,
+  migrations: Readonly<Record<string, Migration>>,
+  now: () => number,
+): void {
+  sqlite
+    .transaction(() => {
+      sqlite.exec(
+        'create table if not exists schema_migrations (name text primary key, applied_at integer not null) strict',
+      );
+      const applied = new Set(sqlite.prepare('select name from schema_migrations').pluck().all() as string[]);
+      const unknown = [...applied].filter((name) => !(name in migrations));
+      if (unknown.length > 0) {
+        throw new StoreError(
+          'newer_schema',
+          `The database was written by a newer version (unknown migration ${unknown.join(', ')})`,
+        );
+      }
+      for (const [name, migration] of Object.entries(migrations)) {
+        if (applied.has(name)) continue;
+        for (const statement of migration.statements) sqlite.exec(statement);
+        sqlite.prepare('insert into schema_migrations (name, applied_at) values (?, ?)').run(name, now());
+      }
+    })
+    .immediate();
+}

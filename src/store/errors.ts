@@ -1,0 +1,29 @@
+/** What the store can refuse. Anything else that leaves it is a defect. */
+export class StoreError extends Error {
+  constructor(
+    /**
+     * `unavailable`: the database is locked, full or unreadable for now; trying again later may work.
+     * `newer_schema`: the file was written by a newer version. `no_driver`: no SQLite driver loads on this machine.
+     * `number_taken`: the phone number exists already in this mode. `unknown_endpoint`: an endpoint named in a record is not the organization's.
+     */
+    readonly code: 'unavailable' | 'newer_schema' | 'no_driver' | 'cannot_open' | 'number_taken' | 'unknown_endpoint',
+    message: string,
+    readonly details: Record<string, unknown> = {},
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+    this.name = 'StoreError';
+  }
+}
+
+/** SQLite result codes that describe the moment and not the statement: locked by another process, disk full, device error. */
+const passing = /^SQLITE_(BUSY|LOCKED|FULL|IOERR|CANTOPEN|READONLY|PROTOCOL|NOMEM)/;
+
+export function isPassing(error: unknown): boolean {
+  return passing.test(sqliteCode(error));
+}
+
+export function sqliteCode(error: unknown): string {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === 'string' ? code : '';
+}

@@ -1,0 +1,57 @@
+/** What can happen to a call. `running`: only before the call's terminal event; `any`: settlement and the like may follow it. */
+const phases = {
+  'call.initiated': 'running',
+  'call.routed': 'running',
+  'call.ringing': 'running',
+  'call.early_media': 'running',
+  'call.answered': 'running',
+  'call.held': 'running',
+  'call.resumed': 'running',
+  'call.rejected': 'running',
+  'agent.connecting': 'running',
+  'agent.connected': 'running',
+  'agent.disconnected': 'running',
+  'agent.reconnected': 'running',
+  'agent.failed': 'running',
+  'agent.failover': 'running',
+  'agent.warning': 'running',
+  'media.started': 'running',
+  'media.one_way': 'running',
+  'media.timeout': 'running',
+  'quality.degraded': 'running',
+  'turn.completed': 'running',
+  'barge_in.detected': 'running',
+  'dtmf.received': 'running',
+  'dtmf.sent': 'running',
+  'mark.reached': 'running',
+  'audio.cleared': 'running',
+  'transfer.started': 'running',
+  'transfer.completed': 'running',
+  'transfer.failed': 'running',
+  'amd.completed': 'running',
+  'recording.started': 'running',
+  'recording.completed': 'any',
+  'recording.failed': 'any',
+  'transcript.final': 'any',
+  'webhook.delivered': 'any',
+  'webhook.failed': 'any',
+  'balance.reserved': 'any',
+  'balance.exhausted': 'any',
+  'call.cost_settled': 'any',
+} as const;
+
+/** Events of a call, but for the four that end it: those come from `finish`. */
+export type EventType = keyof typeof phases;
+
+export const terminalEvents = {
+  completed: 'call.completed',
+  failed: 'call.failed',
+  busy: 'call.busy',
+  no_answer: 'call.no_answer',
+} as const;
+
+export type FinalStatus = keyof typeof terminalEvents;
+
+export function mayFollowTheEnd(type: EventType): boolean {
+  return phases[type] === 'any';
+}

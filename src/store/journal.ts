@@ -1,0 +1,114 @@
+import type { Clock } from './clock.js';
+import type { Database } from './database.js';
+import { StoreError } from './errors.js';
+
+/** One thing to be written about a call. `apply` runs inside a transaction, in the order of `push`. */
+export interface Write {
+  callId: string;
+  apply(): void;
+}
+
+export interface JournalOptions {
+  database: Database;
+  clock: Clock;
+  /** These writes will not be asked about again: on disk, or dropped for good. */
+  onSettled(writes: readonly Write[]): void;
+  /** A write the database refuses whatever the moment; it is dropped so that it does not hold up the rest. */
+  onDropped(write: Write, error: unknown): void;
+}
+
+const flushAfterMs = 50;
+const flushAtWrites = 200;
+const retryAfterMs = 250;
+const maxPending = 20_000;
+/** Each waits as long for a lock as a transaction does: 100 ms. */
+const closingTries = 20;
+
+/**
+ * What calls have to say, in order, on its way to disk. Writes are grouped into transactions; while the database is locked or full they
+ * stay here, in memory and bounded, and calls go on.
+ */
+export class Journal {
+  private pending: Write[] = [];
+  private cancelTimer: (() => void) | null = null;
+  private held = false;
+
+  constructor(private readonly options: JournalOptions) {}
+
+  /** Writes that are not on disk yet. */
+  get size(): number {
+    return this.pending.length;
+  }
+
+  /** No room: nothing new may begin. What has begun may still end. */
+  get full(): boolean {
+    return this.pending.length >= maxPending;
+  }
+
+  push(write: Write): void {
+    this.pending.push(write);
+    if (this.pending.length >= flushAtWrites && !this.held) this.flush({ wait: false });
+    else this.schedule(this.held ? retryAfterMs : flushAfterMs);
+  }
+
+  /** Writes all there is; false when the database would not take it now (it is tried again later). `wait`: a moment for a lock. */
+  flush(options: { wait: boolean } = { wait: true }): boolean {
+    const { database, onSettled } = this.options;
+    while (this.pending.length > 0) {
+      const batch = this.pending.slice(0, flushAtWrites);
+      try {
+        // Once held up, do not wait again: the wait would block this thread at every call.
+        database.transaction(() => this.applyAll(batch), { wait: options.wait && !this.held });
+      } catch (error) {
+        if (error instanceof StoreError && error.code === 'unavailable') {
+          this.held = true;
+          this.schedule(retryAfterMs);
+          return false;
+        }
+        this.applyOneByOne(batch);
+        continue;
+      }
+      this.held = false;
+      this.pending.splice(0, batch.length);
+      onSettled(batch);
+    }
+    this.cancelTimer?.();
+    this.cancelTimer = null;
+    return true;
+  }
+
+  /** Writes what is left, waiting up to 2 s for a lock: there is no later. Answers how many writes are lost. */
+  close(): number {
+    for (let tries = 0; tries < closingTries && !this.flush(); tries += 1) this.held = false;
+    this.cancelTimer?.();
+    this.cancelTimer = null;
+    return this.pending.length;
+  }
+
+  private applyAll(batch: readonly Write[]): void {
+    for (const write of batch) write.apply();
+  }
+
+  /** Finds the write that the database refuses for good, and goes on without it. */
+  private applyOneByOne(batch: readonly Write[]): void {
+    const { database, onSettled, onDropped } = this.options;
+    for (const write of batch) {
+      try {
+        database.transaction(() => write.apply(), { wait: false });
+      } catch (error) {
+        if (error instanceof StoreError && error.code === 'unavailable') return;
+        onDropped(write, error);
+      }
+      this.pending.shift();
+      onSettled([write]);
+    }
+  }
+
+  private schedule(ms: number): void {
+    if (this.cancelTimer) return;
+    this.cancelTimer = this.options.clock.after(ms, () => {
+      this.cancelTimer = null;
+      this.flush({ wait: false });
+    });
+  }
+}

@@ -1,0 +1,11 @@
+import { statements as initial } from './0001-initial.js';
+
+/** Statements that bring the database one step on. Never changed once released: a later need is a later migration. */
+export interface Migration {
+  statements: readonly string[];
+}
+
+/** All migrations in order, by name. A static record: nothing is looked up on disk, so a bundle or a read-only install works alike. */
+export const migrations: Readonly<Record<string, Migration>> = {
+  '0001-initial': { statements: initial },
+};

@@ -1,0 +1,85 @@
+import { uuidv7 } from 'uuidv7';
+import type { Database } from './database.js';
+import { terminalEvents } from './event-types.js';
+import type { Instances } from './instances.js';
+import type { CallRow, InstanceRow } from './tables.js';
+
+/** A call whose process died, now closed. */
+export interface OrphanedCall {
+  id: string;
+  sipCallId: string | null;
+  organizationId: string;
+}
+
+/**
+ * Closes the records of dead processes: `failed`, `system_restart`, ended when the process was last heard of. Calls of living processes
+ * are not touched. The question and the change are one transaction, so two sweepers never close a call twice.
+ */
+export function closeOrphans(database: Database, instances: Instances): OrphanedCall[] {
+  const { sql } = database;
+  // Most of the time there is nothing to do, and nobody should be locked out for it.
+  if (!anythingToClose(database, instances)) return [];
+  return database.transaction(() => {
+    const known = new Map(database.all(sql.selectFrom('instances').selectAll()).map((row) => [row.id, row]));
+    const owners = database.all(
+      sql.selectFrom('calls').select('instance_id').distinct().where('status', '=', 'in_progress'),
+    );
+    const closed: OrphanedCall[] = [];
+    for (const { instance_id: ownerId } of owners) {
+      const owner = known.get(ownerId);
+      const dead = owner ? instances.isDead(owner) : ownerId !== instances.id;
+      if (!dead) continue;
+      const calls = database.all(
+        sql.selectFrom('calls').selectAll().where('instance_id', '=', ownerId).where('status', '=', 'in_progress'),
+      );
+      for (const call of calls) closed.push(closeOrphan(database, call, owner));
+    }
+    for (const row of known.values()) {
+      if (instances.isDead(row)) database.run(sql.deleteFrom('instances').where('id', '=', row.id));
+    }
+    return closed;
+  });
+}
+
+function anythingToClose(database: Database, instances: Instances): boolean {
+  const { sql } = database;
+  const rows = database.all(sql.selectFrom('instances').selectAll());
+  if (rows.some((row) => instances.isDead(row))) return true;
+  const known = new Set([instances.id, ...rows.map((row) => row.id)]);
+  const owners = database.all(
+    sql.selectFrom('calls').select('instance_id').distinct().where('status', '=', 'in_progress'),
+  );
+  return owners.some((owner) => !known.has(owner.instance_id));
+}
+
+function closeOrphan(database: Database, call: CallRow, owner: InstanceRow | undefined): OrphanedCall {
+  const { sql } = database;
+  const last = database.get(
+    sql
+      .selectFrom('call_events')
+      .select((is) => [is.fn.max('sequence').as('sequence'), is.fn.max('created_at').as('at')])
+      .where('call_id', '=', call.id),
+  );
+  const lastEventMs = last?.at ?? call.created_at;
+  // An owner without a row: its last event is the last we heard of it.
+  const completedMs = Math.max(owner?.heartbeat_at ?? lastEventMs, call.answered_at ?? call.created_at);
+  const durationSec = call.answered_at === null ? 0 : Math.floor((completedMs - call.answered_at) / 1000);
+  const end = { hangup_cause: 'system_restart', hangup_source: 'system' } as const;
+  database.run(
+    sql
+      .updateTable('calls')
+      .set({ status: 'failed', ...end, completed_at: completedMs, duration_sec: durationSec })
+      .where('id', '=', call.id),
+  );
+  database.run(
+    sql.insertInto('call_events').values({
+      id: uuidv7(),
+      call_id: call.id,
+      sequence: (last?.sequence ?? 0) + 1,
+      event_type: terminalEvents.failed,
+      event_data: JSON.stringify({ ...end, duration: durationSec }),
+      created_at: Math.max(completedMs, lastEventMs),
+    }),
+  );
+  return { id: call.id, sipCallId: call.sip_call_id, organizationId: call.organization_id };
+}

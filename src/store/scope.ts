@@ -1,0 +1,18 @@
+export type Mode = 'live' | 'test';
+
+/** Whose records a query may see. Every query on tenant records takes one: without it there is nothing to call. */
+export interface Scope {
+  organizationId: string;
+  mode: Mode;
+}
+
+/** A part of a list, newest first, and how many there are in all. */
+export interface Page<T> {
+  data: T[];
+  total: number;
+}
+
+export interface Slice {
+  limit: number;
+  offset: number;
+}

@@ -1,0 +1,112 @@
+import { uuidv7 } from 'uuidv7';
+import { ApiKeys } from './api-keys.js';
+import { CallReads } from './call-reads.js';
+import { Calls } from './calls.js';
+import { type Clock, systemClock } from './clock.js';
+import { Database } from './database.js';
+import { Endpoints } from './endpoints.js';
+import { StoreError } from './errors.js';
+import { Instances } from './instances.js';
+import { type StoreLog, silentLog } from './log.js';
+import { Organizations } from './organizations.js';
+import { closeOrphans, type OrphanedCall } from './orphans.js';
+import { PhoneNumbers } from './phone-numbers.js';
+import { Trunks } from './trunks.js';
+
+/** Who asks often whether the database writes does not make it write more often than this. */
+const freshBeatMs = 1_000;
+
+export interface StoreOptions {
+  /** Path of the SQLite file, made with its folder when absent; `:memory:` for a database that nobody else sees. */
+  file: string;
+  /** A UUIDv7 of this process; made here when absent. */
+  instanceId?: string;
+  clock?: Clock;
+  log?: StoreLog;
+  /** Told when calls of a dead process were closed, at the start and while we run. */
+  onOrphans?: (calls: OrphanedCall[]) => void;
+  /** How this process is known to others on the same machine; tests play several. */
+  process?: { pid?: number; host?: string; isAlive?: (pid: number) => boolean };
+}
+
+/** Everything Trunkline keeps. One per process; several processes may share one file. */
+export class Store {
+  readonly organizations: Organizations;
+  readonly apiKeys: ApiKeys;
+  readonly endpoints: Endpoints;
+  readonly phoneNumbers: PhoneNumbers;
+  readonly trunks: Trunks;
+  /** Writes what happens to calls. */
+  readonly calls: Calls;
+  /** Reads call records. */
+  readonly records: CallReads;
+  readonly instances: Instances;
+  private closed = false;
+
+  private constructor(
+    private readonly database: Database,
+    private readonly options: StoreOptions,
+    clock: Clock,
+    private readonly log: StoreLog,
+  ) {
+    const instanceId = options.instanceId ?? uuidv7();
+    this.organizations = new Organizations(database, clock);
+    this.apiKeys = new ApiKeys(database, clock);
+    this.endpoints = new Endpoints(database, clock);
+    this.phoneNumbers = new PhoneNumbers(database, clock, this.endpoints);
+    this.trunks = new Trunks(database, clock);
+    this.calls = new Calls(database, clock, instanceId, log);
+    this.records = new CallReads(database, () => this.calls.flush());
+    this.instances = new Instances({
+      database,
+      clock,
+      id: instanceId,
+      ...options.process,
+      onBeat: () => this.closeOrphans(),
+    });
+  }
+
+  /** Opens and migrates the file, begins the heartbeat, and closes the calls of dead processes. Throws `StoreError` with a clear sentence. */
+  static open(options: StoreOptions): Store {
+    const clock = options.clock ?? systemClock;
+    const database = Database.open(options.file, () => clock.now());
+    const store = new Store(database, options, clock, options.log ?? silentLog);
+    store.instances.start();
+    store.closeOrphans();
+    return store;
+  }
+
+  /** Several writes as one. */
+  transaction<T>(work: () => T): T {
+    return this.database.transaction(work);
+  }
+
+  /** Can this process write now? Known from the last heartbeat if that is fresh, else tried. */
+  writable(): boolean {
+    return this.instances.beatWithin(freshBeatMs) || this.instances.beat();
+  }
+
+  /** Closes what dead processes left `in_progress`; runs by itself at the start and after every heartbeat. */
+  closeOrphans(): OrphanedCall[] {
+    try {
+      const closed = closeOrphans(this.database, this.instances);
+      if (closed.length > 0) {
+        this.log.warn({ calls: closed.length }, 'closed the calls of a process that died');
+        this.options.onOrphans?.(closed);
+      }
+      return closed;
+    } catch (error) {
+      if (error instanceof StoreError) return []; // locked: the next heartbeat tries again
+      throw error;
+    }
+  }
+
+  /** Writes what waits, stops the heartbeat, closes the file. Idempotent. */
+  close(): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.calls.close();
+    this.instances.stop();
+    this.database.close();
+  }
+}

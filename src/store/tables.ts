@@ -1,0 +1,192 @@
+/** Rows as they lie in the database. Times are milliseconds since 1970, money is micro-cents, booleans are 0 and 1, `json` is text. */
+import type { CallStatus, HangupCause } from '../../sip/cause.js';
+import type { Mode } from './scope.js';
+
+export type Flag = 0 | 1;
+export type Role = 'owner' | 'admin' | 'member';
+export type Tier = 'free' | 'pro' | 'business' | 'enterprise';
+export type Direction = 'inbound' | 'outbound';
+export type HangupSource = 'caller' | 'callee' | 'agent' | 'api' | 'system';
+
+export interface InstanceRow {
+  id: string;
+  /** One machine, one boot, one PID namespace: within it a process id means something. */
+  host: string;
+  pid: number;
+  started_at: number;
+  heartbeat_at: number;
+}
+
+export interface OrganizationRow {
+  id: string;
+  name: string;
+  tier: Tier;
+  /** json: `OrganizationLimits`. */
+  limits: string;
+  created_at: number;
+  updated_at: number;
+}
+
+export interface UserRow {
+  id: string;
+  name: string;
+  /** The `sub` of an identity provider's token. */
+  subject: string | null;
+  platform_owner: Flag;
+  created_at: number;
+}
+
+export interface MemberRow {
+  organization_id: string;
+  user_id: string;
+  role: Role;
+  /** Order of joining: decides a user's first organization. */
+  joined_at: number;
+}
+
+export interface ApiKeyRow {
+  id: string;
+  user_id: string;
+  /** Limited to this organization; null: all organizations of the user. */
+  organization_id: string | null;
+  mode: Mode;
+  name: string;
+  /** The visible beginning of the key. */
+  prefix: string;
+  /** SHA-256 of the key, hex. */
+  hash: string;
+  created_at: number;
+  last_used_at: number | null;
+  revoked_at: number | null;
+}
+
+export interface EndpointRow {
+  id: string;
+  organization_id: string;
+  mode: Mode;
+  name: string;
+  type: 'agent' | 'webhook';
+  target: string;
+  provider: string | null;
+  /** json, secrets in clear. */
+  provider_config: string;
+  record: Flag;
+  status: 'active' | 'inactive';
+  health: 'unknown' | 'healthy' | 'degraded' | 'down';
+  fallback_endpoint_id: string | null;
+  webhook_secret: string | null;
+  created_at: number;
+  updated_at: number;
+}
+
+export interface PhoneNumberRow {
+  id: string;
+  organization_id: string;
+  mode: Mode;
+  /** E.164 with `+`. */
+  number: string;
+  name: string;
+  endpoint_id: string | null;
+  fallback_endpoint_id: string | null;
+  /** json: `RouteRule[]`. */
+  routes: string;
+  status: 'active' | 'inactive';
+  created_at: number;
+  updated_at: number;
+}
+
+export interface TrunkRow {
+  id: string;
+  /** null: shared by all organizations. */
+  organization_id: string | null;
+  mode: Mode;
+  name: string;
+  direction: 'inbound' | 'outbound' | 'both';
+  /** json: CIDR strings. */
+  addresses: string;
+  username: string | null;
+  /** In clear. */
+  password: string | null;
+  /** json: `TrunkGateway[]`. */
+  gateways: string;
+  transport: 'udp' | 'tcp' | 'tls';
+  srtp: 'off' | 'allow' | 'require';
+  register: Flag;
+  /** json: codec names. */
+  codecs: string;
+  status: 'active' | 'inactive';
+  health: 'unknown' | 'healthy' | 'degraded' | 'down';
+  created_at: number;
+  updated_at: number;
+}
+
+export interface CallRow {
+  id: string;
+  organization_id: string;
+  mode: Mode;
+  /** The process that runs it. */
+  instance_id: string;
+  sip_call_id: string | null;
+  direction: Direction;
+  from_number: string;
+  to_number: string;
+  status: CallStatus;
+  duration_sec: number;
+  cost_microcents: number;
+  latency_ms: number;
+  phone_number_id: string;
+  endpoint_id: string | null;
+  trunk_id: string | null;
+  recording_url: string | null;
+  hangup_cause: HangupCause | null;
+  hangup_source: HangupSource | null;
+  ring_seconds: number | null;
+  /** json: `CallTimings`. */
+  timings: string | null;
+  /** json: the API's `quality_metrics`. */
+  quality: string | null;
+  /** json: `Turn[]`. */
+  turns: string | null;
+  /** json: as given at the start. */
+  metadata: string | null;
+  transcript: string | null;
+  created_at: number;
+  answered_at: number | null;
+  completed_at: number | null;
+}
+
+export interface CallEventRow {
+  id: string;
+  call_id: string;
+  sequence: number;
+  event_type: string;
+  /** json: an object. */
+  event_data: string;
+  created_at: number;
+}
+
+export interface CallTraceRow {
+  call_id: string;
+  /** json: `TraceEntry[]`. */
+  trace: string;
+}
+
+export interface MigrationRow {
+  name: string;
+  applied_at: number;
+}
+
+export interface Tables {
+  instances: InstanceRow;
+  organizations: OrganizationRow;
+  users: UserRow;
+  members: MemberRow;
+  api_keys: ApiKeyRow;
+  endpoints: EndpointRow;
+  phone_numbers: PhoneNumberRow;
+  trunks: TrunkRow;
+  calls: CallRow;
+  call_events: CallEventRow;
+  call_traces: CallTraceRow;
+  schema_migrations: MigrationRow;
+}

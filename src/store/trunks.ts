@@ -1,0 +1,186 @@
+import { uuidv7 } from 'uuidv7';
+import type { Clock } from './clock.js';
+import type { Database } from './database.js';
+import type { Page, Scope, Slice } from './scope.js';
+import { secretMask } from './secrets.js';
+import type { TrunkRow } from './tables.js';
+
+export interface TrunkGateway {
+  uri: string;
+  /** Lower is tried first. */
+  priority: number;
+  /** Share among gateways of one priority. */
+  weight: number;
+}
+
+/** A carrier. From every method but `allForSip` its password is masked. */
+export interface Trunk {
+  id: string;
+  /** null: shared by all organizations. */
+  organizationId: string | null;
+  name: string;
+  direction: TrunkRow['direction'];
+  addresses: string[];
+  username: string | null;
+  password: string | null;
+  gateways: TrunkGateway[];
+  transport: TrunkRow['transport'];
+  srtp: TrunkRow['srtp'];
+  register: boolean;
+  codecs: string[];
+  status: TrunkRow['status'];
+  health: TrunkRow['health'];
+  createdAt: Date;
+  updatedAt: Date;
+}
+
+export type TrunkSettings = Pick<
+  Trunk,
+  | 'name'
+  | 'direction'
+  | 'addresses'
+  | 'username'
+  | 'password'
+  | 'gateways'
+  | 'transport'
+  | 'srtp'
+  | 'register'
+  | 'codecs'
+  | 'status'
+>;
+
+/** Shared trunks belong to the platform: only its owner sees and changes them, with a live key. */
+export interface TrunkScope extends Scope {
+  shared: boolean;
+}
+
+export class Trunks {
+  constructor(
+    private readonly database: Database,
+    private readonly clock: Clock,
+  ) {}
+
+  /** Every active trunk with its password in clear: what the SIP side trusts, registers and dials. Oldest first, shared ones last. */
+  allForSip(): Trunk[] {
+    const rows = this.database.all(
+      this.database.sql
+        .selectFrom('trunks')
+        .selectAll()
+        .where('status', '=', 'active')
+        .where('mode', '=', 'live')
+        .orderBy((is) => is('organization_id', 'is', null))
+        .orderBy('created_at')
+        .orderBy('id'),
+    );
+    return rows.map((row) => ({ ...toTrunk(row), password: row.password }));
+  }
+
+  list(scope: TrunkScope, filter: { direction?: string; status?: string }, slice: Slice): Page<Trunk> {
+    const filtered = this.within(scope)
+      .$if(filter.direction !== undefined, (query) =>
+        query.where('direction', '=', filter.direction as TrunkRow['direction']),
+      )
+      .$if(filter.status !== undefined, (query) => query.where('status', '=', filter.status as TrunkRow['status']));
+    const rows = this.database.all(
+      filtered.selectAll().orderBy('created_at', 'desc').orderBy('id', 'desc').limit(slice.limit).offset(slice.offset),
+    );
+    const counted = this.database.get(filtered.select((is) => is.fn.countAll<number>().as('total')));
+    return { data: rows.map(toTrunk), total: counted?.total ?? 0 };
+  }
+
+  get(scope: TrunkScope, id: string): Trunk | undefined {
+    const row = this.row(scope, id);
+    return row && toTrunk(row);
+  }
+
+  create(scope: TrunkScope, trunk: TrunkSettings & { shared?: boolean }): Trunk {
+    const now = this.clock.now();
+    const row: TrunkRow = {
+      id: uuidv7(),
+      organization_id: trunk.shared ? null : scope.organizationId,
+      mode: trunk.shared ? 'live' : scope.mode,
+      name: trunk.name,
+      direction: trunk.direction,
+      addresses: JSON.stringify(trunk.addresses),
+      username: trunk.username,
+      password: trunk.password,
+      gateways: JSON.stringify(trunk.gateways),
+      transport: trunk.transport,
+      srtp: trunk.srtp,
+      register: trunk.register ? 1 : 0,
+      codecs: JSON.stringify(trunk.codecs),
+      status: trunk.status,
+      health: 'unknown',
+      created_at: now,
+      updated_at: now,
+    };
+    this.database.run(this.database.sql.insertInto('trunks').values(row));
+    return toTrunk(row);
+  }
+
+  /** A masked password keeps the stored one. */
+  update(scope: TrunkScope, id: string, change: Partial<TrunkSettings>): Trunk | undefined {
+    return this.database.transaction(() => {
+      if (!this.row(scope, id)) return undefined;
+      const set: Partial<TrunkRow> = {
+        name: change.name,
+        direction: change.direction,
+        addresses: change.addresses && JSON.stringify(change.addresses),
+        username: change.username,
+        password: change.password === secretMask ? undefined : change.password,
+        gateways: change.gateways && JSON.stringify(change.gateways),
+        transport: change.transport,
+        srtp: change.srtp,
+        register: change.register === undefined ? undefined : change.register ? 1 : 0,
+        codecs: change.codecs && JSON.stringify(change.codecs),
+        status: change.status,
+        updated_at: this.clock.now(),
+      };
+      this.database.run(this.database.sql.updateTable('trunks').set(set).where('id', '=', id));
+      return this.get(scope, id);
+    });
+  }
+
+  delete(scope: TrunkScope, id: string): boolean {
+    return this.database.transaction(() => {
+      if (!this.row(scope, id)) return false;
+      return this.database.run(this.database.sql.deleteFrom('trunks').where('id', '=', id)) === 1;
+    });
+  }
+
+  private within(scope: TrunkScope) {
+    const seesShared = scope.shared && scope.mode === 'live';
+    return this.database.sql
+      .selectFrom('trunks')
+      .where('mode', '=', scope.mode)
+      .where((is) => {
+        const own = is('organization_id', '=', scope.organizationId);
+        return seesShared ? is.or([own, is('organization_id', 'is', null)]) : own;
+      });
+  }
+
+  private row(scope: TrunkScope, id: string): TrunkRow | undefined {
+    return this.database.get(this.within(scope).selectAll().where('id', '=', id));
+  }
+}
+
+function toTrunk(row: TrunkRow): Trunk {
+  return {
+    id: row.id,
+    organizationId: row.organization_id,
+    name: row.name,
+    direction: row.direction,
+    addresses: JSON.parse(row.addresses) as string[],
+    username: row.username,
+    password: row.password === null ? null : secretMask,
+    gateways: JSON.parse(row.gateways) as TrunkGateway[],
+    transport: row.transport,
+    srtp: row.srtp,
+    register: row.register === 1,
+    codecs: JSON.parse(row.codecs) as string[],
+    status: row.status,
+    health: row.health,
+    createdAt: new Date(row.created_at),
+    updatedAt: new Date(row.updated_at),
+  };
+}

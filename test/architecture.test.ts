@@ -1,0 +1,129 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+
+/** Who may import whom: the rules of ARCHITECTURE.md, as a table. The first row whose `from` matches a file decides. */
+const root = path.resolve(import.meta.dirname, '..');
+const layers: { from: string; may: string[] }[] = [
+  { from: 'src/main.ts', may: ['src', 'sip', 'media', 'net', 'config', 'examples'] },
+  { from: 'src/metrics.ts', may: ['src/call', 'sip/leg', 'media/engine'] },
+  { from: 'src/api/', may: ['src/api', 'src/store', 'src/call', 'src/log', 'sip/cause', 'net', 'config'] },
+  {
+    from: 'src/call/',
+    may: ['src/call', 'src/store', 'src/log', 'sip/leg', 'sip/cause', 'media/engine', 'media/agents/agent', 'config'],
+  },
+  { from: 'src/store/', may: ['src/store', 'src/log', 'sip/cause', 'net', 'config'] },
+  { from: 'src/simulator/', may: ['src/simulator', 'sip', 'media', 'config'] },
+  { from: 'src/cli/', may: ['src', 'net', 'config'] },
+  { from: 'src/', may: ['src', 'config', 'examples'] },
+  { from: 'sip/server/', may: ['sip/server', 'config'] },
+  { from: 'sip/', may: ['sip', 'config'] },
+  { from: 'media/', may: ['media', 'net', 'config'] },
+  { from: 'net/', may: ['net'] },
+  { from: 'config/', may: ['config'] },
+  { from: 'examples/', may: ['examples'] },
+];
+
+/** Where a package may be imported; what is not listed may be imported anywhere. */
+const packages: Record<string, string[]> = {
+  'drachtio-srf': ['sip/'],
+  'drachtio-fsmrf': ['media/freeswitch/'],
+  ws: ['media/', 'sip/server/transport/', 'examples/'],
+  'node-fetch': ['net/'],
+  fastify: ['src/api/'],
+  kysely: ['src/store/'],
+  'better-sqlite3': ['src/store/'],
+  'better-sqlite3-node20': ['src/store/'],
+  commander: ['src/cli/'],
+};
+
+const folders = ['src', 'sip', 'media', 'net', 'config', 'examples'];
+const files = folders.flatMap((folder) =>
+  readdirSync(path.join(root, folder), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.ts'))
+    .map((name) => `${folder}/${name.split(path.sep).join('/')}`),
+);
+
+interface Import {
+  /** `import type`: gone when the program runs. */
+  typeOnly: boolean;
+  from: string;
+  specifier: string;
+  /** Repository path of a relative import, without ending. */
+  target: string | null;
+}
+
+const statement =
+  /(?:^|\n)\s*(?:import|export)\b(\s+type\b)?[^'";]*?from\s+'([^']+)'|\bimport\(\s*'([^']+)'|(?:^|\n)import\s+'([^']+)'/g;
+
+const imports: Import[] = files.flatMap((file) => {
+  const text = readFileSync(path.join(root, file), 'utf8');
+  return [...text.matchAll(statement)].map((match) => {
+    const specifier = match[2] ?? match[3] ?? match[4] ?? '';
+    const target = specifier.startsWith('.')
+      ? path.posix.join(path.posix.dirname(file), specifier).replace(/\.(js|ts|json)$/, '')
+      : null;
+    return { from: file, specifier, target, typeOnly: match[1] !== undefined };
+  });
+});
+
+describe('architecture', () => {
+  it('reads the imports of every folder', () => {
+    for (const folder of ['src/', 'sip/', 'media/', 'config/'])
+      expect(imports.some((i) => i.from.startsWith(folder) && i.target !== null)).toBe(true);
+  });
+
+  it('imports go down the layers only', () => {
+    const wrong = imports.filter(({ from, target }) => {
+      if (target === null) return false;
+      const layer = layers.find((l) => from.startsWith(l.from));
+      return !layer?.may.some((may) => target === may || target.startsWith(`${may}/`) || target === `${may}/index`);
+    });
+    expect(wrong.map((i) => `${i.from} imports ${i.specifier}`)).toEqual([]);
+  });
+
+  it('packages stay where they belong', () => {
+    const wrong = imports.filter(({ from, specifier, target }) => {
+      if (target !== null) return false;
+      const name = specifier
+        .split('/')
+        .slice(0, specifier.startsWith('@') ? 2 : 1)
+        .join('/');
+      const allowed = packages[name];
+      return allowed !== undefined && !allowed.some((folder) => from.startsWith(folder));
+    });
+    expect(wrong.map((i) => `${i.from} imports ${i.specifier}`)).toEqual([]);
+  });
+
+  it('has no cycles at run time', () => {
+    const edges = new Map<string, string[]>();
+    for (const { from, target, typeOnly } of imports) {
+      if (target === null || typeOnly) continue;
+      const key = from.replace(/\.ts$/, '');
+      edges.set(key, [...(edges.get(key) ?? []), target]);
+    }
+    const done = new Set<string>();
+    const cycles: string[] = [];
+    const visit = (node: string, trail: string[]): void => {
+      if (trail.includes(node)) {
+        cycles.push([...trail.slice(trail.indexOf(node)), node].join(' -> '));
+        return;
+      }
+      if (done.has(node)) return;
+      for (const next of edges.get(node) ?? []) visit(next, [...trail, node]);
+      done.add(node);
+    };
+    for (const node of edges.keys()) visit(node, []);
+    expect(cycles).toEqual([]);
+  });
+
+  it('speaks of the product alone', () => {
+    const tracked = folders.concat('test', 'bench', 'docs', 'bin').flatMap((folder) =>
+      readdirSync(path.join(root, folder), { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map((entry) => path.join(entry.parentPath, entry.name)),
+    );
+    const hints = new RegExp(`(^|[^\\w.])/${'work'}/|\\.\\./${'shared'}`);
+    expect(tracked.filter((file) => hints.test(readFileSync(file, 'utf8')))).toEqual([]);
+  });
+});

@@ -1,0 +1,131 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { answerChallenge } from '../../sip/digest.js';
+import { type PeerMessage, SipPeer, someSdp } from '../support/bare-sip-peer.js';
+import { openTestGateway, phoneTrunk, type TestGateway, within } from '../support/sip-gateway.js';
+
+const user = { username: 'desk1', password: 'secret' };
+
+describe('phones that register', () => {
+  let us: TestGateway;
+  let peer: SipPeer;
+  let cseq = 0;
+
+  beforeAll(async () => {
+    us = await openTestGateway([phoneTrunk('desk1')], { registrar: { minExpiresSec: 1 } });
+    us.collectCalls();
+  });
+  beforeEach(async () => {
+    peer = await SipPeer.open(us.port);
+  });
+  afterEach(async () => {
+    await us.expectNoLegs();
+    expect(us.errors()).toEqual([]);
+    await peer.close();
+  });
+  afterAll(async () => {
+    await us.expectNothingLeft();
+    expect(us.gateway.counters().registrations).toBe(0);
+    await us.close();
+  });
+
+  const identity = () => ({
+    ...{ callId: `reg-${peer.port}`, branch: '', from: '<sip:desk1@127.0.0.1>;tag=r', to: '<sip:desk1@127.0.0.1>' },
+    ...{ uri: `sip:127.0.0.1:${us.port}`, cseq: 0 },
+  });
+
+  async function register(lines: string[], credentials = user): Promise<PeerMessage> {
+    peer.request('REGISTER', identity(), lines, '', undefined, ++cseq);
+    const challenge = await peer.next(401);
+    expect(challenge.all('www-authenticate')).toHaveLength(2);
+    const answer = answerChallenge(
+      { status: 401, challenges: challenge.all('www-authenticate') },
+      { method: 'REGISTER', uri: identity().uri },
+      credentials,
+    );
+    peer.request('REGISTER', identity(), [...lines, `Authorization: ${answer?.value}`], '', undefined, ++cseq);
+    for (;;) {
+      const final = await peer.next([200, 403]);
+      if (/REGISTER/.test(final.header('cseq'))) return final;
+    }
+  }
+
+  it('register, call, are called at their source, and unregister', async () => {
+    const bound = await register(['Contact: <sip:desk1@10.9.9.9:5060>', 'Expires: 60']);
+    expect(bound.header('contact')).toBe('<sip:desk1@10.9.9.9:5060>;expires=60');
+    expect(us.gateway.counters().registrations).toBe(1);
+
+    const invite = peer.invite();
+    const call = await us.nextCall();
+    expect(call.trunk).toEqual({ trunkId: 'desk1', organizationId: null, name: 'desk1', trustedBy: 'digest' });
+    call.reject({ status: 486 });
+    peer.ackFailure(invite, await peer.next(486));
+
+    // Its Contact is an address nobody reaches: the call must come to where the REGISTER came from.
+    const dialled = us.dial('+15551234567', 'sip:desk1');
+    const incoming = await peer.next('INVITE');
+    expect(incoming.startLine).toBe('INVITE sip:desk1@10.9.9.9:5060 SIP/2.0');
+    peer.respond(incoming, 200, ['Contact: <sip:desk1@10.9.9.9:5060>'], someSdp);
+    const leg = await within(dialled);
+    await peer.next('ACK');
+    const hungUp = leg.hangup();
+    peer.respond(await peer.next('BYE'), 200);
+    await within(hungUp);
+
+    const gone = await register(['Contact: *', 'Expires: 0']);
+    expect(gone.header('contact')).toBe('');
+    await expect(us.dial('+15551234567', 'sip:desk1')).rejects.toMatchObject({
+      code: 'unreachable',
+      hangupCause: 'carrier_unreachable',
+    });
+  });
+
+  it('are forgotten when their time is over', async () => {
+    await register(['Contact: <sip:desk1@127.0.0.1>;expires=1']);
+    expect(us.gateway.counters().registrations).toBe(1);
+    const limit = performance.now() + 5000;
+    while (us.gateway.counters().registrations > 0 && performance.now() < limit) {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    expect(us.gateway.counters().registrations).toBe(0);
+  });
+
+  it('get 403 for a wrong password and for a name that does not exist', async () => {
+    expect((await register(['Contact: <sip:desk1@x>'], { ...user, password: 'x' })).status).toBe(403);
+    expect((await register(['Contact: <sip:desk1@x>'], { username: 'ghost', password: 'x' })).status).toBe(403);
+    expect(us.gateway.counters().registrations).toBe(0);
+  });
+
+  it('an unknown source proves itself by digest on its INVITE; a wrong one is refused like any stranger', async () => {
+    const attempt = async (credentials: typeof user, status: number | null) => {
+      const invite = peer.invite();
+      const challenge = await peer.next(401);
+      peer.ackFailure(invite, challenge);
+      const answer = answerChallenge(
+        { status: 401, challenges: challenge.all('www-authenticate') },
+        { method: 'INVITE', uri: invite.uri },
+        credentials,
+      );
+      const again = { ...invite, branch: `${invite.branch}2`, cseq: 2 };
+      peer.request('INVITE', again, [`Contact: ${peer.contact}`, `Authorization: ${answer?.value}`], someSdp);
+      if (status !== null) peer.ackFailure(again, await peer.next(status));
+      return again;
+    };
+    const trusted = await attempt(user, null);
+    const call = await us.nextCall();
+    expect(call.trunk.trustedBy).toBe('digest');
+    call.reject({ status: 480 });
+    peer.ackFailure(trusted, await peer.next(480));
+    await attempt({ ...user, password: 'x' }, 403);
+    await attempt({ username: 'ghost', password: 'secret' }, 403);
+    expect(us.gateway.counters().refused).toEqual({ blocked_source: 2 });
+  });
+
+  it('a registered source is trusted no longer than its trunk', async () => {
+    await register(['Contact: <sip:desk1@127.0.0.1>', 'Expires: 60']);
+    us.trunks.replace([phoneTrunk('desk1', { status: 'inactive' })]);
+    const invite = peer.invite();
+    peer.ackFailure(invite, await peer.next(403));
+    us.trunks.replace([phoneTrunk('desk1')]);
+    await register(['Contact: *', 'Expires: 0']);
+  });
+});

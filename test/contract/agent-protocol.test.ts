@@ -1,0 +1,169 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { AgentEvent, Outgoing, Sink } from '../../media/agents/agent.js';
+import { agentProtocols } from '../../media/agents/registry.js';
+import { agentTarget } from '../support/agent-rig.js';
+
+/** What every protocol must be able to do with an empty config; a provider that needs a secret gets one here. */
+const CONFIG: Record<string, { [field: string]: string }> = {};
+
+describe.each([...agentProtocols.values()])('$provider', (protocol) => {
+  const target = agentTarget({ protocol: protocol.provider, url: 'wss://agent.example.com/call' });
+  const converse = () => protocol.converse(protocol.parseConfig(CONFIG[protocol.provider] ?? {}), target);
+
+  test('is registered under its own name', () => {
+    expect(agentProtocols.get(protocol.provider)).toBe(protocol);
+  });
+
+  test('dials a WebSocket URL with string headers', () => {
+    const { url, headers } = converse().upgrade();
+    expect(['ws:', 'wss:']).toContain(new URL(url).protocol);
+    for (const value of Object.values(headers)) expect(value).toBeTypeOf('string');
+  });
+
+  test('is not told of the call before the caller answered', () => {
+    const opening = converse().opening();
+    expect(messages(opening).join()).not.toContain(target.call.callId);
+    if (protocol.readyOn === 'connect') expect(opening).toEqual([]);
+  });
+
+  test('is told of the call by start', () => {
+    if (protocol.readyOn === 'message') return;
+    const said = messages(converse().start()).join();
+    expect(said.includes(target.call.callId) || said.includes(target.call.callId.replaceAll('-', ''))).toBe(true);
+    expect(said).toContain('billing');
+  });
+
+  test('one frame is one message that holds its bytes', () => {
+    const c = converse();
+    c.start();
+    const frame = Uint8Array.from({ length: 160 }, (_, i) => (i * 7) & 0xff);
+    const message = c.audio(frame, 0);
+    const carried =
+      typeof message === 'string' ? message.includes(Buffer.from(frame).toString('base64')) : message?.length === 160;
+    expect(carried).toBe(true);
+  });
+
+  test('a mark is answered, whether played or cleared', () => {
+    for (const cleared of [false, true]) {
+      const c = converse();
+      c.start();
+      expect(messages(c.mark('first "name"\n', cleared)).map((each) => JSON.parse(each))).not.toEqual([]);
+    }
+  });
+
+  test('has last words', () => {
+    const c = converse();
+    c.start();
+    for (const message of messages(c.closing('the caller hung up'))) expect(() => JSON.parse(message)).not.toThrow();
+  });
+
+  test('1000 is a hang-up; a broken socket and a server error are failures', () => {
+    const c = converse();
+    expect([1000, 1006, 1011].map((code) => c.closed(code, ''))).toEqual(['hangup', 'failed', 'failed']);
+  });
+
+  test('two calls share nothing', () => {
+    const [one, two] = [converse(), converse()];
+    one.start();
+    for (let i = 0; i < 5; i++) one.audio(new Uint8Array(160), i * 20);
+    const withoutIds = (m: Outgoing) => String(m).replace(/MZ[0-9a-f]{32}/, '');
+    two.start();
+    const fresh = converse();
+    fresh.start();
+    expect(withoutIds(two.audio(new Uint8Array(160), 0))).toBe(withoutIds(fresh.audio(new Uint8Array(160), 0)));
+  });
+
+  test('bad config is a sentence about a field, never another error', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (config) => {
+        try {
+          protocol.parseConfig(config as never);
+        } catch (error) {
+          expect(error).toMatchObject({ name: 'AgentConfigError', field: expect.any(String) });
+        }
+      }),
+    );
+  });
+
+  test('no message makes it throw, and what it passes on has the promised types', () => {
+    const leaf = fc.oneof(fc.constant('AQID'), fc.jsonValue({ maxDepth: 2 }), fc.base64String(), fc.string());
+    const wellFormed = fc.constant({ payload: 'AQID', name: 'x' });
+    const inner = fc.oneof(
+      { weight: 3, arbitrary: wellFormed },
+      leaf,
+      fc.dictionary(fc.constantFrom('payload', 'name', '__proto__'), leaf),
+    );
+    const nearly = fc.record(
+      {
+        event: fc.constantFrom(
+          'media',
+          'mark',
+          'clear',
+          'dtmf',
+          'transfer',
+          'transcript',
+          'hangup',
+          'start',
+          '__proto__',
+        ),
+        streamSid: fc.oneof({ weight: 4, arbitrary: fc.constant('THIS-STREAM') }, leaf),
+        ...Object.fromEntries(
+          ['media', 'mark', 'name', 'digits', 'to', 'speaker', 'text'].map((each) => [each, inner]),
+        ),
+      },
+      { requiredKeys: ['event', 'streamSid'] },
+    );
+    const message = fc.oneof(
+      nearly.map((each) => JSON.stringify(each)),
+      fc.json(),
+      fc.string({ unit: 'binary' }),
+      fc.uint8Array(),
+    );
+    let understood = 0;
+    fc.assert(
+      fc.property(fc.array(message, { maxLength: 5 }), (received) => {
+        const c = converse();
+        const streamSid = String(JSON.parse(messages(c.start()).at(-1) ?? '{}').streamSid);
+        const sink = strictSink(() => {
+          understood += 1;
+        });
+        for (const each of received) {
+          c.receive(typeof each === 'string' ? each.replace('THIS-STREAM', streamSid) : each, sink);
+        }
+      }),
+      { numRuns: 1000 },
+    );
+    expect(understood).toBeGreaterThan(50);
+  });
+});
+
+function messages(outgoing: Outgoing[]): string[] {
+  return outgoing.filter((each) => each !== null).map((each) => Buffer.from(each).toString());
+}
+
+/** Refuses whatever the words of the seam do not allow. */
+function strictSink(onUnderstood: () => void): Sink {
+  return {
+    send: (message) =>
+      expect(message === null || typeof message === 'string' || message instanceof Uint8Array).toBe(true),
+    audio: (bytes) => {
+      expect(bytes).toBeInstanceOf(Uint8Array);
+      expect(bytes.length).toBeGreaterThan(0);
+      onUnderstood();
+    },
+    clear: () => {},
+    mark: (name) => {
+      expect(name).toBeTypeOf('string');
+      onUnderstood();
+    },
+    event: (event: AgentEvent) => {
+      for (const value of Object.values(event)) expect(value).toBeTypeOf('string');
+    },
+    ready: () => {},
+    garbage: (code, message) => {
+      expect(code).toMatch(/^[a-z0-9_]+$/);
+      expect(message).toMatch(/^[A-Z].*\.$/);
+    },
+  };
+}

@@ -1,0 +1,126 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { Registry } from 'prom-client';
+import { type ApiOptions, buildApi } from '../../src/api/server.js';
+import type { CallCommand, CommandResult } from '../../src/call/command.js';
+import type { Mode } from '../../src/store/scope.js';
+import { Store } from '../../src/store/store.js';
+import type { Role, Tier } from '../../src/store/tables.js';
+import { FakeClock } from './fake-clock.js';
+
+export interface Answer {
+  status: number;
+  headers: Record<string, string | string[] | number | undefined>;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into bodies of any shape
+  body: any;
+  text: string;
+}
+
+/** An API over a store of its own in a folder of its own; two organizations with one owner each. */
+export interface TestApi {
+  app: Awaited<ReturnType<typeof buildApi>>;
+  store: Store;
+  /** The database. */
+  file: string;
+  clock: FakeClock;
+  /** The platform owner's organization, and another tenant's. */
+  a: { organizationId: string; key: string; userId: string };
+  b: { organizationId: string; key: string; userId: string };
+  commands: { callId: string; command: CallCommand }[];
+  /** What the running calls answer to commands. */
+  answerCommands(how: (callId: string, command: CallCommand) => CommandResult): void;
+  trunkChanges(): number;
+  request(method: string, url: string, options?: RequestOptions): Promise<Answer>;
+  addKey(of: { organizationId: string; role?: Role; mode?: Mode; limited?: boolean }): string;
+  close(): Promise<void>;
+}
+
+export interface RequestOptions {
+  key?: string | null;
+  body?: unknown;
+  headers?: Record<string, string>;
+  payload?: string;
+  remoteAddress?: string;
+}
+
+export async function testApi(options: Partial<ApiOptions> & { tier?: Tier } = {}): Promise<TestApi> {
+  const dir = mkdtempSync(path.join(tmpdir(), 'trunkline-api-'));
+  const clock = new FakeClock(Date.UTC(2026, 0, 15, 12));
+  const file = path.join(dir, 'trunkline.db');
+  const store = Store.open({ file, clock });
+  const tenant = (name: string, platformOwner: boolean) => {
+    const organization = store.organizations.create({ name, tier: options.tier ?? 'enterprise' });
+    const user = store.organizations.createUser({ name: `Owner of ${name}`, platformOwner });
+    store.organizations.addMember(organization.id, user.id, 'owner');
+    const { key } = store.apiKeys.create({ userId: user.id, organizationId: null, mode: 'live', name: 'First' });
+    return { organizationId: organization.id, key, userId: user.id };
+  };
+  const a = tenant('A', true);
+  const b = tenant('B', false);
+  const commands: TestApi['commands'] = [];
+  let answer = (_callId: string, _command: CallCommand): CommandResult => ({ ok: true });
+  let trunkChanges = 0;
+  const app = await buildApi({
+    store,
+    now: () => clock.now(),
+    liveCalls: {
+      count: 0,
+      async command(callId, command) {
+        commands.push({ callId, command });
+        return answer(callId, command);
+      },
+    },
+    ready: () => ({ ready: true, checks: { database: store.writable() } }),
+    metrics: new Registry(),
+    allowPrivateTargets: false,
+    onTrunksChanged: () => {
+      trunkChanges += 1;
+    },
+    ...options,
+  });
+  return {
+    app,
+    store,
+    file,
+    clock,
+    a,
+    b,
+    commands,
+    answerCommands: (how) => {
+      answer = how;
+    },
+    trunkChanges: () => trunkChanges,
+    async request(method, url, { key = a.key, body, headers = {}, payload, remoteAddress } = {}) {
+      const response = await app.inject({
+        method: method as 'GET',
+        url,
+        remoteAddress,
+        headers: {
+          ...(key !== null && { authorization: `Bearer ${key}` }),
+          ...(payload !== undefined && { 'content-type': 'application/json' }),
+          ...headers,
+        },
+        payload: payload ?? (body as object | undefined),
+      });
+      const json = String(response.headers['content-type'] ?? '').startsWith('application/json');
+      return {
+        status: response.statusCode,
+        headers: response.headers,
+        body: json && response.body !== '' ? JSON.parse(response.body) : undefined,
+        text: response.body,
+      };
+    },
+    addKey({ organizationId, role = 'owner', mode = 'live', limited = false }) {
+      const user = store.organizations.createUser({ name: role });
+      store.organizations.addMember(organizationId, user.id, role);
+      const limitedTo = limited ? organizationId : null;
+      return store.apiKeys.create({ userId: user.id, organizationId: limitedTo, mode, name: role }).key;
+    },
+    async close() {
+      await app.close();
+      store.close();
+      rmSync(dir, { recursive: true });
+    },
+  };
+}

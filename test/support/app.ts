@@ -1,0 +1,112 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { loadSettings } from '../../config/load.js';
+import { type App, start } from '../../src/main.js';
+import { expectNothingLeft } from './leftovers.js';
+
+/** A whole Trunkline in this process, on ephemeral ports and a database of its own. */
+export interface TestApp extends App {
+  key: string;
+  /** An API request as a client makes it; throws on a status of 400 and above unless `status` says which is expected. */
+  api<T = unknown>(method: string, path: string, body?: unknown, status?: number): Promise<T>;
+  /** Creates an endpoint with a WebSocket target and a number for it; answers the ids. */
+  connectNumber(
+    number: string,
+    target: string,
+    config?: Record<string, unknown>,
+  ): Promise<{ endpointId: string; numberId: string }>;
+  /** The one finished call with this called number, once its record is terminal. */
+  finishedCall(number: string): Promise<CallRecord>;
+  /** Asserts that nothing of any call is left, then stops everything and removes the files. */
+  end(): Promise<void>;
+}
+
+export interface CallRecord {
+  id: string;
+  status: string;
+  duration: number;
+  latency_ms: number;
+  hangup_cause: string | null;
+  hangup_source: string | null;
+  answered_at: string | null;
+  completed_at: string | null;
+  quality_metrics: Record<string, unknown> & { mos?: number; packet_loss?: number; jitter_ms?: number };
+  events: { event_type: string; sequence: number; event_data: Record<string, unknown> }[];
+  transcript: string | null;
+}
+
+/** Test files run in parallel: each worker has RTP ports of its own, below the kernel's ephemeral range. */
+const rtpFrom = 20_000 + 2000 * (Number(process.env.VITEST_POOL_ID ?? 1) % 6);
+
+export async function startTestApp(
+  environment: Record<string, string> = {},
+  sipTimersMs?: { t1?: number; t2?: number; t4?: number },
+): Promise<TestApp> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'trunkline-'));
+  const key = `trunkline_live_${'k'.repeat(32)}`;
+  const settings = loadSettings({
+    env: {
+      TRUNKLINE_HTTP_PORT: '0',
+      TRUNKLINE_SIP_PORT: '0',
+      TRUNKLINE_RTP_PORTS: `${rtpFrom}-${rtpFrom + 1999}`,
+      TRUNKLINE_MEDIA_THREADS: '1',
+      TRUNKLINE_LOG_LEVEL: 'error',
+      TRUNKLINE_BOOTSTRAP_KEY: key,
+      TRUNKLINE_DATA_DIR: folder,
+      ...environment,
+    },
+  });
+  const app = await start(settings, { rtpQuarantineMs: 0, ...(sipTimersMs === undefined ? {} : { sipTimersMs }) });
+  const api = async <T>(method: string, route: string, body?: unknown, status?: number): Promise<T> => {
+    const response = await fetch(`${app.httpUrl}${route}`, {
+      method,
+      headers: {
+        authorization: `Bearer ${key}`,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    if (status === undefined ? !response.ok : response.status !== status)
+      throw new Error(`${method} ${route} answered ${response.status}: ${text}`);
+    return (text === '' ? null : JSON.parse(text)) as T;
+  };
+  return {
+    ...app,
+    key,
+    api,
+    async connectNumber(number, target, config = {}) {
+      const endpoint = await api<{ id: string }>('POST', '/v1/endpoints', {
+        name: `agent of ${number}`,
+        type: 'agent',
+        target,
+        provider_config: config,
+      });
+      const created = await api<{ id: string }>('POST', '/v1/phone-numbers', { number, endpoint_id: endpoint.id });
+      return { endpointId: endpoint.id, numberId: created.id };
+    },
+    async finishedCall(number) {
+      const deadline = Date.now() + 5_000;
+      for (;;) {
+        const { data } = await api<{ data: { id: string; to_number: string; status: string }[] }>(
+          'GET',
+          '/v1/calls?limit=100',
+        );
+        const found = data.filter((call) => call.to_number === number);
+        if (found.length === 1 && found[0]?.status !== 'in_progress')
+          return api<CallRecord>('GET', `/v1/calls/${found[0]?.id}`);
+        if (Date.now() > deadline) throw new Error(`No single finished call to ${number}: ${JSON.stringify(found)}`);
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    },
+    async end() {
+      try {
+        await expectNothingLeft(app, { limitMs: 10_000, transactionsLimitMs: 15_000 });
+      } finally {
+        await app.stop(0);
+        await rm(folder, { recursive: true, force: true });
+      }
+    },
+  };
+}

@@ -1,0 +1,292 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { makeApiKey } from '../../src/store/api-keys.js';
+import { type TestApi, testApi } from '../support/api.js';
+
+/** Every operation of the API, from its own description, refused for every reason that does not depend on what it does. */
+
+let api: TestApi;
+interface OperationOf {
+  method: string;
+  path: string;
+  description: string;
+  isPublic: boolean;
+  takesBody: boolean;
+}
+const operations: OperationOf[] = [];
+const absentId = '0198aaaa-0000-7000-8000-00000000dead';
+/** A record of organization A for each path with an id. */
+const ids: Record<string, string> = {};
+
+beforeAll(async () => {
+  api = await testApi();
+  const { body } = await api.request('GET', '/openapi.json');
+  for (const [path, methods] of Object.entries<
+    Record<string, { security?: unknown[]; description: string; requestBody?: object }>
+  >(body.paths)) {
+    for (const [method, operation] of Object.entries(methods)) {
+      operations.push({
+        method: method.toUpperCase(),
+        path,
+        description: operation.description,
+        isPublic: operation.security?.length === 0,
+        takesBody: ['post', 'patch'].includes(method),
+      });
+    }
+  }
+  const scope = { organizationId: api.a.organizationId, mode: 'live' } as const;
+  const { store } = api;
+  const { record } = store.endpoints.create(scope, {
+    name: 'E',
+    type: 'agent',
+    target: 'wss://agent.example.com',
+    provider: 'custom',
+    providerConfig: {},
+  });
+  ids.endpoints = record.id;
+  ids['phone-numbers'] = store.phoneNumbers.create(scope, { number: '+15551112222', endpointId: record.id }).id;
+  const trunk = await api.request('POST', '/v1/trunks', { body: { name: 'T', addresses: ['192.0.2.1'] } });
+  ids.trunks = trunk.body.id;
+  const key = { userId: api.a.userId, organizationId: api.a.organizationId, mode: 'live', name: 'other' } as const;
+  ids['api-keys'] = store.apiKeys.create(key).record.id;
+  ids.calls = store.calls.begin({
+    ...scope,
+    direction: 'inbound',
+    fromNumber: 'x',
+    toNumber: 'y',
+    phoneNumberId: ids['phone-numbers'],
+    endpointId: record.id,
+  });
+  const end = { status: 'completed', hangupCause: 'normal_clearing', hangupSource: 'caller', durationSec: 0 } as const;
+  store.calls.finish(ids.calls, end);
+});
+afterAll(() => api.close());
+
+const guarded = () => operations.filter(({ isPublic }) => !isPublic);
+const withId = () => guarded().filter(({ path }) => path.includes('{id}'));
+const fill = (path: string, id: string) => path.replace('{id}', id);
+const own = (path: string) => ids[path.split('/')[2] ?? ''] ?? '';
+/** A body that passes the schema, so that what is behind it is reached. */
+const bodyFor = ({ path, method }: OperationOf) => {
+  if (path.endsWith('/dtmf')) return { digits: '1' };
+  if (path.endsWith('/transfer')) return { to: '+15551234567' };
+  if (method === 'PATCH') return { name: 'Taken over' };
+  if (path === '/v1/endpoints') return { name: 'New', type: 'webhook', target: 'https://example.com/calls' };
+  if (path === '/v1/phone-numbers') return { number: '+15559990000' };
+  if (path === '/v1/trunks') return { name: 'New' };
+  return path === '/v1/api-keys' ? { name: 'New', mode: 'test' } : {};
+};
+const ask = (operation: OperationOf, options: object, id = own(operation.path)) =>
+  api.request(operation.method, fill(operation.path, id), {
+    ...(operation.takesBody && { body: bodyFor(operation) }),
+    ...options,
+  });
+
+describe('every operation', () => {
+  it('is described', () => {
+    expect(operations.map(({ method, path }) => `${method} ${path}`).sort()).toEqual(
+      [
+        'GET /v1/calls',
+        'GET /v1/calls/{id}',
+        'DELETE /v1/calls/{id}',
+        'POST /v1/calls/{id}/hangup',
+        'POST /v1/calls/{id}/dtmf',
+        'POST /v1/calls/{id}/transfer',
+        'GET /v1/calls/{id}/trace',
+        ...['endpoints', 'phone-numbers', 'trunks'].flatMap((name) => [
+          `GET /v1/${name}`,
+          `POST /v1/${name}`,
+          `GET /v1/${name}/{id}`,
+          `PATCH /v1/${name}/{id}`,
+          `DELETE /v1/${name}/{id}`,
+        ]),
+        'GET /v1/api-keys',
+        'POST /v1/api-keys',
+        'DELETE /v1/api-keys/{id}',
+        'GET /v1/me',
+        'GET /healthz',
+        'GET /readyz',
+        'GET /metrics',
+        'GET /openapi.json',
+      ].sort(),
+    );
+  });
+
+  it('answers 401 in the same words for every bad credential, before it looks at anything else', async () => {
+    const revoked = makeApiKey('live');
+    const { record } = api.store.apiKeys.create({ ...api.a, mode: 'live', name: 'gone', key: revoked });
+    api.store.apiKeys.revoke({ ...api.a, mode: 'live' }, record.id);
+    const headers: Record<string, string>[] = [
+      {},
+      { authorization: '' },
+      { authorization: api.a.key },
+      { authorization: `Basic ${api.a.key}` },
+      { authorization: `Bearer ${api.a.key}x` },
+      { authorization: `Bearer ${revoked}` },
+      { 'x-api-key': makeApiKey('live') },
+      { authorization: 'Bearer nonsense', 'x-api-key': api.a.key },
+    ];
+    let address = 0;
+    for (const operation of guarded()) {
+      for (const each of headers) {
+        address += 1; // each from its own address: 20 a second are allowed
+        const remoteAddress = `10.0.${address >> 8}.${address & 255}`;
+        const options = { key: null, headers: each, remoteAddress, ...(operation.takesBody && { payload: '{"bad' }) };
+        const { status, body, headers: answered } = await ask(operation, options, 'not-a-uuid');
+        expect([status, body], `${operation.method} ${operation.path} ${JSON.stringify(each)}`).toEqual([
+          401,
+          { error: 'A valid API key is required', code: 'UNAUTHORIZED' },
+        ]);
+        expect(answered['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
+        expect(answered['x-ratelimit-limit']).toBeUndefined();
+      }
+    }
+  });
+
+  it('ignores a key in the query', async () => {
+    const { status } = await api.request('GET', `/v1/calls?api_key=${api.a.key}`, { key: null });
+    expect(status).toBe(401);
+  });
+
+  it('takes the key in either header', async () => {
+    expect((await api.request('GET', '/v1/me', { key: null, headers: { 'x-api-key': api.a.key } })).status).toBe(200);
+    expect(
+      (await api.request('GET', '/v1/me', { key: null, headers: { authorization: `bearer ${api.a.key}` } })).status,
+    ).toBe(200);
+    const both = { authorization: `Bearer ${api.a.key}`, 'x-api-key': api.b.key };
+    const me = await api.request('GET', '/v1/me', { key: null, headers: both });
+    expect(me.body.organization.id).toBe(api.a.organizationId);
+  });
+
+  it('answers 403 for an organization the caller is not in, 400 for one that is no uuid', async () => {
+    for (const operation of guarded()) {
+      const foreign = await ask(operation, { headers: { 'x-organization-id': api.b.organizationId } }, 'not-a-uuid');
+      expect([foreign.status, foreign.body.code], operation.path).toEqual([403, 'FORBIDDEN']);
+      expect(foreign.headers['x-ratelimit-limit']).toBe('1000');
+      const malformed = await ask(operation, { headers: { 'x-organization-id': '7' } });
+      expect([malformed.status, malformed.body.code], operation.path).toEqual([400, 'VALIDATION_ERROR']);
+    }
+  });
+
+  it('answers 404 for an id that does not exist and for one of another organization or mode, in the same words', async () => {
+    const test = api.addKey({ organizationId: api.a.organizationId, mode: 'test' });
+    for (const operation of withId()) {
+      const absent = await ask(operation, {}, absentId);
+      const foreign = await ask(operation, { key: api.b.key });
+      const otherMode = await ask(operation, { key: test });
+      const where = `${operation.method} ${operation.path}`;
+      expect([absent.status, absent.body.code], where).toEqual([404, 'NOT_FOUND']);
+      expect([foreign.status, foreign.body], where).toEqual([404, absent.body]);
+      expect([otherMode.status, otherMode.body], where).toEqual([404, absent.body]);
+    }
+  });
+
+  it('answers 400 for a malformed id, an unknown parameter, and an unknown field', async () => {
+    for (const operation of guarded()) {
+      const where = `${operation.method} ${operation.path}`;
+      if (operation.path.includes('{id}')) {
+        const malformed = await ask(operation, {}, 'not-a-uuid');
+        expect([malformed.status, malformed.body.details.fields[0].path], where).toEqual([400, 'id']);
+      }
+      const query = await api.request(operation.method, `${fill(operation.path, absentId)}?colour=red`, {
+        ...(operation.takesBody && { body: bodyFor(operation) }),
+      });
+      expect([query.status, query.body.code, query.body.details.fields[0].path], where).toEqual([
+        400,
+        'VALIDATION_ERROR',
+        'colour',
+      ]);
+      if (!operation.takesBody) continue;
+      const field = await ask(operation, { body: { ...bodyFor(operation), colour: 'red' } }, absentId);
+      expect([field.status, field.body.code], where).toEqual([400, 'VALIDATION_ERROR']);
+      expect(
+        field.body.details.fields.map((problem: { path: string }) => problem.path),
+        where,
+      ).toContain('colour');
+    }
+  });
+
+  it('answers 400 for bodies that are no JSON object, 415 for other types, 413 for too much', async () => {
+    for (const operation of guarded().filter(({ takesBody }) => takesBody)) {
+      const where = `${operation.method} ${operation.path}`;
+      const deep = `${'{"a":'.repeat(10_000)}1${'}'.repeat(10_000)}`;
+      for (const payload of ['{"a":', 'null', '[]', '"x"', '7', '{"__proto__":{"x":1}}', '\u0000', deep]) {
+        const answer = await ask(operation, { payload, body: undefined }, absentId);
+        expect([answer.status, answer.body.code], `${where} ${payload.slice(0, 20)}`).toEqual([
+          400,
+          'VALIDATION_ERROR',
+        ]);
+      }
+      const headers = { 'content-type': 'text/plain' };
+      const text = await ask(operation, { payload: 'name=x', body: undefined, headers }, absentId);
+      expect([text.status, text.body.code], where).toEqual([415, 'UNSUPPORTED_MEDIA_TYPE']);
+      const payload = JSON.stringify({ name: 'x'.repeat(1_100_000) });
+      const large = await ask(operation, { payload, body: undefined }, absentId);
+      expect([large.status, large.body.code], where).toEqual([413, 'PAYLOAD_TOO_LARGE']);
+    }
+  });
+
+  it('lets a member read and end calls, and an admin change things', async () => {
+    const member = api.addKey({ organizationId: api.a.organizationId, role: 'member' });
+    const admin = api.addKey({ organizationId: api.a.organizationId, role: 'admin' });
+    for (const operation of guarded()) {
+      const where = `${operation.method} ${operation.path}`;
+      const forAdmins = operation.description.includes('Needs the role `admin`');
+      const reads = operation.method === 'GET' && operation.path !== '/v1/api-keys';
+      const endsCalls = /\/(hangup|dtmf|transfer)$/.test(operation.path);
+      expect(forAdmins, where).toBe(!reads && !endsCalls);
+      const asMember = await ask(operation, { key: member }, absentId);
+      expect(asMember.status === 403, where).toBe(forAdmins);
+      const asAdmin = await ask(operation, { key: admin }, absentId);
+      expect(asAdmin.status, where).not.toBe(403);
+    }
+  });
+});
+
+describe('paths', () => {
+  it('answers 404 and 405 with the error body', async () => {
+    const nowhere = await api.request('GET', '/v1/nowhere', { key: null });
+    expect([nowhere.status, nowhere.body.code]).toEqual([404, 'NOT_FOUND']);
+    const put = await api.request('PUT', `/v1/calls/${absentId}`, { remoteAddress: '10.9.9.9' });
+    expect([put.status, put.body.code, put.headers.allow]).toEqual([405, 'METHOD_NOT_ALLOWED', 'GET, DELETE, HEAD']);
+    const post = await api.request('POST', '/healthz', { remoteAddress: '10.9.9.9', body: {} });
+    expect([post.status, post.headers.allow]).toEqual([405, 'GET, HEAD']);
+    for (const url of ['/%ZZ', '/v1/calls/%00', `/v1/calls/${'x'.repeat(5000)}`, '/v1/calls/..%2f..%2fetc']) {
+      const { status, body } = await api.request('GET', url, { remoteAddress: '10.9.9.8' });
+      expect([400, 404], url).toContain(status);
+      expect(body.code, url).toBeTypeOf('string');
+    }
+  });
+});
+
+describe('organizations', () => {
+  it('are chosen by the header, else the first the user joined', async () => {
+    const { store } = api;
+    const second = store.organizations.create({ name: 'Second', tier: 'free' }).id;
+    api.clock.advance(1);
+    store.organizations.addMember(second, api.a.userId, 'member');
+    const first = await api.request('GET', '/v1/me');
+    expect(first.body).toMatchObject({ role: 'owner', organization: { name: 'A' } });
+    expect(first.body.organizations.map(({ name }: { name: string }) => name)).toEqual(['A', 'Second']);
+    const headers = { 'x-organization-id': second.toUpperCase() };
+    const chosen = await api.request('GET', '/v1/me', { headers });
+    expect(chosen.body).toMatchObject({ role: 'member', organization: { id: second, name: 'Second' } });
+    expect((await api.request('GET', '/v1/calls', { headers })).body.total).toBe(0);
+    expect((await api.request('POST', '/v1/endpoints', { headers, body: {} })).status).toBe(403);
+  });
+
+  it('a key limited to one acts in that one only', async () => {
+    const limited = store({ organizationId: api.a.organizationId });
+    expect((await api.request('GET', '/v1/me', { key: limited })).body.organizations).toHaveLength(1);
+    const own = { 'x-organization-id': api.a.organizationId };
+    expect((await api.request('GET', '/v1/me', { key: limited, headers: own })).status).toBe(200);
+    const other = api.store.organizations.create({ name: 'Third', tier: 'free' }).id;
+    api.store.organizations.addMember(other, api.a.userId, 'owner');
+    const headers = { 'x-organization-id': other };
+    expect((await api.request('GET', '/v1/me', { key: limited, headers })).body.code).toBe('FORBIDDEN');
+    expect((await api.request('GET', '/v1/me', { headers })).status).toBe(200);
+  });
+
+  function store(of: { organizationId: string }) {
+    return api.store.apiKeys.create({ ...of, userId: api.a.userId, mode: 'live', name: 'limited' }).key;
+  }
+});

@@ -1,0 +1,124 @@
+import { fork } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Database } from '../../src/store/database.js';
+import { driverPackages, loadDriver } from '../../src/store/driver.js';
+import { migrations } from '../../src/store/migrations/index.js';
+
+let dir: string;
+let file: string;
+
+beforeEach(() => {
+  dir = mkdtempSync(path.join(tmpdir(), 'trunkline-database-'));
+  file = path.join(dir, 'data', 'trunkline.db');
+});
+afterEach(() => rmSync(dir, { recursive: true }));
+
+const Driver = loadDriver();
+function query(sql: string): unknown[] {
+  const database = new Driver(file);
+  try {
+    return database.prepare(sql).all();
+  } finally {
+    database.close();
+  }
+}
+const tables = () => query("select name from sqlite_master where type = 'table' order by name").length;
+
+describe('opening', () => {
+  it('makes folder and file, with WAL', () => {
+    Database.open(file, () => 7).close();
+    expect(query('pragma journal_mode')).toEqual([{ journal_mode: 'wal' }]);
+    expect(query('select * from schema_migrations')).toEqual([{ name: '0001-initial', applied_at: 7 }]);
+  });
+
+  it('enforces references and does not wait long for a lock', () => {
+    const database = Database.open(file, () => 7);
+    expect(database.prepare('pragma foreign_keys').get()).toEqual({ foreign_keys: 1 });
+    expect(database.prepare('pragma synchronous').get()).toEqual({ synchronous: 1 });
+    expect(database.prepare('pragma busy_timeout').get()).toEqual({ timeout: 100 });
+    database.close();
+  });
+
+  it('says in one sentence why it cannot', () => {
+    mkdirSync(path.dirname(file));
+    writeFileSync(file, 'this is not a database, it is a text of some length that SQLite will not like at all');
+    expect(() => Database.open(file, Date.now)).toThrow(`Cannot open the database ${file}: file is not a database`);
+    const below = path.join(file, 'x.db');
+    expect(() => Database.open(below, Date.now)).toThrow(`Cannot open the database ${below}: `);
+  });
+});
+
+describe('migrating', () => {
+  it('does nothing the second time', () => {
+    Database.open(file, () => 7).close();
+    const before = query('select sql from sqlite_master');
+    Database.open(file, () => 8).close();
+    expect(query('select sql from sqlite_master')).toEqual(before);
+    expect(query('select applied_at from schema_migrations')).toEqual([{ applied_at: 7 }]);
+  });
+
+  it('leaves the old schema when a migration fails half way, and goes on from there', () => {
+    Database.open(file, () => 7).close();
+    const before = tables();
+    const broken = { ...migrations, '0002-more': { statements: ['create table more (id text)', 'create tabel oops'] } };
+    expect(() => Database.open(file, () => 8, broken)).toThrow(/Cannot open the database/);
+    expect(tables()).toBe(before);
+    const mended = { ...migrations, '0002-more': { statements: ['create table more (id text)'] } };
+    Database.open(file, () => 9, mended).close();
+    expect(tables()).toBe(before + 1);
+    expect(query('select name from schema_migrations order by name')).toHaveLength(2);
+  });
+
+  it('refuses a database of a newer version', () => {
+    Database.open(file, () => 7, { ...migrations, '0099-later': { statements: [] } }).close();
+    expect(() => Database.open(file, () => 8)).toThrow(/newer version \(unknown migration 0099-later\)/);
+  });
+
+  it('happens once when several processes start together', async () => {
+    const built = new URL('../../dist/src/store/database.js', import.meta.url).href;
+    const script = path.join(dir, 'open.mjs');
+    writeFileSync(
+      script,
+      `import { Database } from ${JSON.stringify(built)};
+process.once('message', () => { Database.open(${JSON.stringify(file)}, Date.now).close(); process.disconnect(); });
+process.send('ready');`,
+    );
+    const children = Array.from({ length: 4 }, () => fork(script, { execArgv: [] }));
+    await Promise.all(children.map((child) => new Promise((resolve) => child.once('message', resolve))));
+    const exits = children.map((child) => new Promise((resolve) => child.once('exit', resolve)));
+    for (const child of children) child.send('go');
+    expect(await Promise.all(exits)).toEqual([0, 0, 0, 0]);
+    expect(query('select name from schema_migrations')).toHaveLength(Object.keys(migrations).length);
+  });
+});
+
+describe('the driver', () => {
+  it.each([
+    ['20.19.0', ['better-sqlite3-node20']],
+    ['22.13.1', ['better-sqlite3-node20']],
+    ['22.14.0', ['better-sqlite3', 'better-sqlite3-node20']],
+    ['24.1.0', ['better-sqlite3', 'better-sqlite3-node20']],
+  ])('of Node %s is %j', (version, packages) => {
+    expect(driverPackages(version)).toEqual(packages);
+  });
+
+  it('falls back to the next one that loads', () => {
+    const driver = loadDriver(['missing', 'present'], (name) => {
+      if (name === 'missing') throw new Error('Cannot find module');
+      return Driver;
+    });
+    expect(driver).toBe(Driver);
+  });
+
+  it('says what was tried when none loads', () => {
+    const broken = () => {
+      throw new Error('Could not locate the bindings file\n  tried: /x');
+    };
+    expect(() => loadDriver(['better-sqlite3'], broken)).toThrow(
+      /^No SQLite driver loads on Node [\d.]+ \(better-sqlite3: Could not locate the bindings file\)\. Run npm ci again/,
+    );
+  });
+});

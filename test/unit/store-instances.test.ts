@@ -1,0 +1,214 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { loadDriver } from '../../src/store/driver.js';
+import type { OrphanedCall } from '../../src/store/orphans.js';
+import { Store } from '../../src/store/store.js';
+import { FakeClock } from '../support/fake-clock.js';
+
+let dir: string;
+let file: string;
+/** One clock per process: a process that dies has timers that never fire again. */
+let clocks: FakeClock[];
+let open: Store[];
+
+const startMs = Date.UTC(2026, 0, 15, 12);
+const alive = new Set<number>();
+
+beforeEach(() => {
+  dir = mkdtempSync(path.join(tmpdir(), 'trunkline-instances-'));
+  file = path.join(dir, 'trunkline.db');
+  clocks = [];
+  open = [];
+  alive.clear();
+});
+
+afterEach(() => {
+  for (const store of open) store.close();
+  rmSync(dir, { recursive: true });
+});
+
+interface Process {
+  store: Store;
+  clock: FakeClock;
+  orphans: OrphanedCall[];
+}
+
+function start(pid: number, atMs = startMs, host = 'one'): Process {
+  const clock = new FakeClock(atMs);
+  const orphans: OrphanedCall[] = [];
+  alive.add(pid);
+  const store = Store.open({
+    file,
+    clock,
+    process: { pid, host, isAlive: (other) => alive.has(other) },
+    onOrphans: (calls) => orphans.push(...calls),
+  });
+  clocks.push(clock);
+  open.push(store);
+  return { store, clock, orphans };
+}
+
+let organizationId = '';
+function begin({ store, clock }: Process): string {
+  if (store.organizations.count() === 0) organizationId = store.organizations.create({ name: 'A', tier: 'free' }).id;
+  return store.calls.begin({
+    organizationId,
+    mode: 'live',
+    direction: 'inbound',
+    fromNumber: 'x',
+    toNumber: 'y',
+    phoneNumberId: '0198aaaa-0000-7000-8000-000000000001',
+    endpointId: null,
+    sipCallId: 'abc@host',
+    createdAt: new Date(clock.now()),
+  });
+}
+const detail = ({ store }: Process, id: string) => store.records.detail({ organizationId, mode: 'live' }, id);
+/** All living processes see the same time pass. */
+const pass = (ms: number, processes: Process[]) => {
+  for (let elapsed = 0; elapsed < ms; elapsed += 1000) for (const { clock } of processes) clock.advance(1000);
+};
+
+describe('calls of a dead process', () => {
+  it('end as system_restart when it was last heard of', () => {
+    const dead = start(1, startMs, 'one');
+    const answered = begin(dead);
+    const ringing = begin(dead);
+    dead.clock.advance(2000);
+    dead.store.calls.answered(answered, { latencyMs: 5 });
+    dead.clock.advance(10_500); // beats at 5 s and 10 s; flushes the answer
+    const next = start(2, startMs + 40_000, 'two');
+    expect(next.orphans.map((call) => call.id).sort()).toEqual([answered, ringing].sort());
+    expect(next.orphans[0]).toMatchObject({ sipCallId: 'abc@host', organizationId });
+    const call = detail(next, answered);
+    expect(call).toMatchObject({ status: 'failed', hangupCause: 'system_restart', hangupSource: 'system' });
+    expect(call?.completedAt).toEqual(new Date(startMs + 10_000));
+    expect(call?.durationSec).toBe(8);
+    expect(call?.events.map(({ sequence, type }) => [sequence, type])).toEqual([
+      [1, 'call.initiated'],
+      [2, 'call.answered'],
+      [3, 'call.failed'],
+    ]);
+    expect(detail(next, ringing)).toMatchObject({ status: 'failed', durationSec: 0, answeredAt: null });
+    expect(next.store.closeOrphans()).toEqual([]);
+  });
+
+  it('end at once when the process is gone from this machine', () => {
+    const dead = start(1);
+    const id = begin(dead);
+    alive.delete(1);
+    const next = start(2, startMs + 1000);
+    expect(detail(next, id)).toMatchObject({ status: 'failed', hangupCause: 'system_restart' });
+    expect(detail(next, id)?.completedAt?.getTime()).toBe(startMs);
+  });
+
+  it('are not ended for a process id that is missing on another machine', () => {
+    const other = start(1, startMs, 'elsewhere');
+    const id = begin(other);
+    alive.delete(1);
+    const next = start(2, startMs + 1000, 'here');
+    expect(detail(next, id)?.status).toBe('in_progress');
+  });
+
+  it('end within 20 s while another process runs', () => {
+    const dead = start(1, startMs, 'one');
+    const living = start(2, startMs, 'two');
+    const lost = begin(dead);
+    const own = begin(living);
+    pass(14_000, [living]);
+    expect(detail(living, lost)?.status).toBe('in_progress');
+    pass(6_000, [living]);
+    expect(detail(living, lost)).toMatchObject({ status: 'failed', hangupCause: 'system_restart' });
+    expect(detail(living, own)?.status).toBe('in_progress');
+    expect(living.orphans.map((call) => call.id)).toEqual([lost]);
+  });
+
+  it('are closed by exactly one of two processes, and the late owner is told', () => {
+    const frozen = start(1, startMs, 'one');
+    const id = begin(frozen);
+    const second = start(2, startMs + 60_000, 'two');
+    const third = start(3, startMs + 60_000, 'three');
+    expect([second.orphans.length, third.orphans.length]).toEqual([1, 0]);
+    // It was not dead after all: its own end comes too late.
+    const end = {
+      status: 'completed',
+      hangupCause: 'normal_clearing',
+      hangupSource: 'caller',
+      durationSec: 9,
+    } as const;
+    expect(frozen.store.calls.finish(id, end)).toBe(false);
+    const call = detail(second, id);
+    expect(call?.hangupCause).toBe('system_restart');
+    expect(call?.events.filter(({ type }) => type !== 'call.initiated')).toHaveLength(1);
+  });
+});
+
+describe('calls of a living process', () => {
+  it('are never touched, however often others sweep', () => {
+    const one = start(1, startMs, 'one');
+    const two = start(2, startMs, 'two');
+    const ids = [begin(one), begin(two)];
+    pass(120_000, [one, two]);
+    one.store.closeOrphans();
+    two.store.closeOrphans();
+    for (const id of ids) expect(detail(one, id)?.status).toBe('in_progress');
+    expect([...one.orphans, ...two.orphans]).toEqual([]);
+  });
+
+  it('outlive a lock that kept everybody from beating', () => {
+    const one = start(1, startMs, 'one');
+    const two = start(2, startMs, 'two');
+    const id = begin(one);
+    const Driver = loadDriver();
+    const holder = new Driver(file);
+    holder.exec('begin exclusive');
+    pass(30_000, [one, two]);
+    holder.exec('rollback');
+    holder.close();
+    pass(60_000, [two, one]); // the other process gets to beat first
+    expect(detail(two, id)?.status).toBe('in_progress');
+  });
+});
+
+describe('leaving', () => {
+  const instances = () => {
+    const Driver = loadDriver();
+    const database = new Driver(file, { readonly: true });
+    const rows = database.prepare('select pid from instances').all();
+    database.close();
+    return rows;
+  };
+
+  it('removes the instance, writes what waits, and stops the timers', () => {
+    const one = start(1);
+    const watcher = start(2);
+    const id = begin(one);
+    one.store.calls.event(id, 'call.ringing');
+    const end = {
+      status: 'completed',
+      hangupCause: 'normal_clearing',
+      hangupSource: 'caller',
+      durationSec: 0,
+    } as const;
+    one.store.calls.finish(id, end);
+    one.store.calls.event(id, 'call.cost_settled');
+    one.store.close();
+    one.store.close();
+    expect(one.clock.pending).toBe(0);
+    expect(instances()).toEqual([{ pid: 2 }]);
+    expect(detail(watcher, id)?.events).toHaveLength(4);
+  });
+
+  it('stays known while calls of it are open, so that the next start closes them', () => {
+    const one = start(1);
+    const id = begin(one);
+    one.store.close();
+    alive.delete(1);
+    expect(instances()).toEqual([{ pid: 1 }]);
+    const next = start(2, startMs + 2000);
+    expect(detail(next, id)?.hangupCause).toBe('system_restart');
+    expect(instances()).toEqual([{ pid: 2 }]);
+  });
+});
