@@ -59,7 +59,7 @@ describe('threads', () => {
         const phone = await aPhone();
         const session = await engine.open(sessionOptions({ offer: phone.sdp() }));
         phone.dial(session.localSdp);
-        const link = await session.prepareAgent(agentTarget(echo.urls.raw), signal());
+        const link = await session.prepareAgent(agentTarget(echo.urls.raw, { connectTimeoutMs: 20_000 }), signal());
         session.attach(link);
         link.start();
         return { phone, session, byte: i };
