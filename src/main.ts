@@ -62,7 +62,7 @@ function sipServer(settings: Settings, options: StartOptions): SipGatewayOptions
   if (settings.sipServer !== 'embedded') {
     const [first] = settings.sipServer;
     if (first === undefined) throw new Error('TRUNKLINE_SIP_SERVER names no server.');
-    return { kind: 'drachtio', ...first };
+    return { kind: 'drachtio', ...first, mediaHost: settings.sipHost };
   }
   const listen = (['udp', 'tcp'] as const).map((transport) => ({
     transport,
