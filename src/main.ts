@@ -4,6 +4,7 @@ import type { Settings } from '../config/settings.js';
 import { agentProtocols } from '../media/agents/registry.js';
 import { startMediaEngine } from '../media/choose.js';
 import type { MediaEngine } from '../media/engine.js';
+import { createSafeHttp } from '../net/http.js';
 import { openSipGateway, type SipGatewayOptions } from '../sip/connect.js';
 import type { SipGateway } from '../sip/leg.js';
 import type { SipServerStats } from '../sip/server/start.js';
@@ -17,7 +18,9 @@ import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
 import { bootstrap, type FirstStart } from './store/bootstrap.js';
+import { systemClock } from './store/clock.js';
 import { Store } from './store/store.js';
+import { EventSender } from './webhook/event-sender.js';
 
 /** A running Trunkline. */
 export interface App {
@@ -122,6 +125,25 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     });
     opened.push(() => sip.stop(0));
 
+    const http = createSafeHttp({ allowPrivate: settings.allowPrivateTargets });
+    const events = new EventSender({
+      deliveries: store.webhookDeliveries,
+      endpoints: store.endpoints,
+      http,
+      clock: systemClock,
+      log,
+      onDead: (delivery, { httpStatus, error }) =>
+        store.calls.event(delivery.callId, 'webhook.failed', {
+          delivery_id: delivery.id,
+          event_type: delivery.eventType,
+          http_status: httpStatus,
+          message: error,
+        }),
+    });
+    store.calls.onWritten = () => events.wake();
+    opened.push(() => events.stop());
+    events.start();
+
     const live = new LiveCallTable();
     const rejected = new RejectedInvites(log);
     const calls: InboundCalls = {
@@ -164,6 +186,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       liveTrace: (sipCallId) => sip.trace(sipCallId),
       allowPrivateTargets: settings.allowPrivateTargets,
       onTrunksChanged: loadTrunks,
+      onWebhookRetry: () => events.wake(),
       metrics: createMetrics({ sip, media, live, rejected, unwrittenRecords: () => store.calls.unwritten }),
       ...(settings.metricsToken === null ? {} : { metricsToken: settings.metricsToken }),
       ...(settings.trustedProxies === null ? {} : { trustedProxies: [...settings.trustedProxies] }),

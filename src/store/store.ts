@@ -12,6 +12,7 @@ import { Organizations } from './organizations.js';
 import { closeOrphans, type OrphanedCall } from './orphans.js';
 import { PhoneNumbers } from './phone-numbers.js';
 import { Trunks } from './trunks.js';
+import { WebhookDeliveries } from './webhook-deliveries.js';
 
 export interface StoreOptions {
   /** Path of the SQLite file, made with its folder when absent; `:memory:` for a database that nobody else sees. */
@@ -37,6 +38,7 @@ export class Store {
   readonly calls: Calls;
   /** Reads call records. */
   readonly records: CallReads;
+  readonly webhookDeliveries: WebhookDeliveries;
   readonly instances: Instances;
   private closed = false;
 
@@ -54,6 +56,7 @@ export class Store {
     this.trunks = new Trunks(database, clock);
     this.calls = new Calls(database, clock, instanceId, log);
     this.records = new CallReads(database, () => this.calls.flush());
+    this.webhookDeliveries = new WebhookDeliveries(database, clock);
     this.instances = new Instances({
       database,
       clock,
