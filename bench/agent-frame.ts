@@ -130,14 +130,16 @@ process.stdout.write(
 );
 for (const each of CASES) {
   const url = urls[each.protocol];
-  const [oursUs, bareUs]: [number[], number[]] = [[], []];
+  const [oursUs, bareUs, moreUs]: [number[], number[], number[]] = [[], [], []];
   for (let round = 0; round < ROUNDS; round++) {
-    // Alternating, so that a busy neighbour hurts both.
-    bareUs.push(await measure(bare(url, each)));
-    oursUs.push(await measure(ours(url, each)));
+    // In pairs, so that a busy neighbour hurts both.
+    const [b, o] = [await measure(bare(url, each)), await measure(ours(url, each))];
+    bareUs.push(b);
+    oursUs.push(o);
+    moreUs.push(o - b);
   }
-  const [o, b] = [median(oursUs), median(bareUs)];
-  const fields = [`bare ws ${b.toFixed(1)} µs`, `agent socket ${o.toFixed(1)} µs`, `more ${(o - b).toFixed(1)} µs`];
-  process.stdout.write(`${each.name.padEnd(10)} ${fields.map((field) => field.padStart(22)).join('')}\n`);
+  const figure = (name: string, values: number[]) => `${name} ${median(values).toFixed(1)} µs`.padStart(22);
+  const figures = [figure('bare ws', bareUs), figure('agent socket', oursUs), figure('more', moreUs)];
+  process.stdout.write(`${each.name.padEnd(10)} ${figures.join('')}\n`);
 }
 agent.kill();

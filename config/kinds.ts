@@ -40,6 +40,20 @@ export function oneOf<const W extends string>(...words: W[]): Kind<W> {
   return { name: 'word', allowed: words.join(', '), read: (text) => words.find((word) => word === text) };
 }
 
+/** At least one of the words, in order, each once. */
+export function someOf<const W extends string>(...words: W[]): Kind<readonly W[]> {
+  return {
+    name: 'words',
+    allowed: `${words.join(', ')}, comma-separated`,
+    read: (text) => {
+      const list = listOf(text).map((item) => words.find((word) => word === item));
+      return list.length > 0 && new Set(list).size === list.length && list.every((word) => word !== undefined)
+        ? (list as W[])
+        : undefined;
+    },
+  };
+}
+
 export const boolean: Kind<boolean> = {
   name: 'true or false',
   allowed: 'true or false',

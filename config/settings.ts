@@ -109,6 +109,14 @@ export const settingsList = [
     secret: true,
   }),
   setting({
+    name: 'digest_algorithms',
+    kind: kinds.someOf('SHA-256', 'MD5'),
+    default: 'MD5',
+    explain:
+      'Digest algorithms offered to phones, best first. SHA-256 beside MD5 is safer, but older phones then refuse to register.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
     name: 'rtp_ports',
     kind: kinds.portRange,
     default: '10000-19999',

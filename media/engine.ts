@@ -10,7 +10,7 @@ export type PhoneCodec = 'PCMU' | 'PCMA';
 export interface MediaPolicy {
   /** In order of preference. */
   codecs: PhoneCodec[];
-  /** No RTP at all for this long after the answer ends the session with `rtp-timeout`; 0 = never. */
+  /** No RTP at all for this long after the first `attach` or final `accept` ends the session with `rtp-timeout`; 0 = never. */
   firstRtpTimeoutMs: number;
   /** RTP that was there and stopped (not while held); 0 = never. */
   rtpTimeoutMs: number;
@@ -19,7 +19,10 @@ export interface MediaPolicy {
 export interface OpenSession {
   /** The call id: all sessions of a group live on one thread. */
   group: string;
-  /** The far side's offer when it offers first; null when we offer (`offer()`), as on outbound calls and delayed offers. */
+  /**
+   * The far side's offer when it offers first: `localSdp` is the answer as soon as `open` resolves, and `answer` with the same offer gives
+   * the same. null when we offer (`offer()`), as on outbound calls and delayed offers.
+   */
   offer: string | null;
   policy: MediaPolicy;
   /** The address that goes into our SDP (`c=`); RTP sockets bind to `bindAddress`, or to this. */
@@ -64,7 +67,10 @@ export interface MediaSession {
   readonly localSdp: string;
   /** Connected and ready for audio, but silent; what the agent sends before `attach` is kept, bounded. Rejects with `AgentFailure`. */
   prepareAgent(target: AgentTarget, signal: AbortSignal): Promise<AgentLink>;
-  /** Exactly one owner of playout; null is silence. The swap is atomic. RTP to the carrier runs all the time. */
+  /**
+   * Exactly one owner of playout; null is silence. The swap is atomic. The first `attach` (null too) tells the session that the call is
+   * answered: from then on RTP to the carrier runs all the time, and the limits of the policy count. A final `accept` does the same.
+   */
   attach(owner: AgentLink | null): void;
   /** DTMF to the phone as RFC 4733 events (else rejects `no_telephone_event`); digits `0-9A-D*#`, `w` is a pause of 500 ms. Resolves when sent. */
   sendDtmf(digits: string): Promise<void>;
@@ -77,17 +83,19 @@ export interface MediaSession {
 }
 
 export type MediaEvent =
-  /** First RTP packet of the far side. `sincePrepareMs`: from `open`. */
+  /** First RTP packet of the far side. All `atMs` are counted from `open`. */
   | { type: 'started'; atMs: number }
   /** A key of the phone (RFC 4733), once per press. */
   | { type: 'dtmf'; digit: string; durationMs: number }
+  /** The far side does not listen: the agent hears silence, and what it says meanwhile is not kept for later. */
   | { type: 'held' }
   | { type: 'resumed' }
-  /** First frame of agent audio was sent to the phone. */
+  /** The first frame of the attached agent was sent to the phone; once per attach. */
   | { type: 'agentAudio'; atMs: number }
   /** The agent's audio was cleared: heard and dropped milliseconds. */
   | { type: 'cleared'; heardMs: number; droppedMs: number }
   | { type: 'mark'; name: string; cleared: boolean }
+  /** The call is answered and for 5 s nothing came from the far side, at first or later; again after RTP came back and stopped. */
   | { type: 'oneWay'; direction: 'received' }
   /** Every 5 s. */
   | { type: 'quality'; sample: MediaStats };
@@ -100,7 +108,7 @@ export interface StreamStats {
   lossPercent: number | null;
   lost: number;
   jitterMs: number | null;
-  /** E-model of `quality.ts`; null without RTP or under 100 packets. */
+  /** E-model of `quality.ts`, 1–4.5; null without RTP or under 100 packets. */
   mos: number | null;
 }
 
@@ -119,7 +127,7 @@ export interface MediaStats {
   /** From us to the far side; loss and jitter as its RTCP reports say, else null. */
   sent: StreamStats;
   rttMs: number | null;
-  /** Agent side. */
+  /** Agent side. `underruns`: holes within a sentence; `skippedMs`: our own thread stood still. */
   agent: { framesSent: number; bytesReceived: number; underruns: number; skippedMs: number; garbage: number };
 }
 

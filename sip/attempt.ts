@@ -51,6 +51,8 @@ export class Attempt {
   #heardSomething: () => void = () => undefined;
   #request: StackRequest | null = null;
   #isCancelled = false;
+  /** A 2xx came, whatever became of it: nobody else may be called after that. */
+  #wasAnswered = false;
   #challenges = 0;
   #cseq: number;
   readonly #early = new Map<string, string>();
@@ -122,6 +124,9 @@ export class Attempt {
           cbRequest: (err, req) => {
             if (err || !req) return; // the callback below hears it too
             this.#request = req;
+            req.on('response', (res) => {
+              this.#wasAnswered ||= res.status >= 200 && res.status < 300;
+            });
             if (this.#isCancelled) req.cancel(() => undefined);
           },
           cbProvisional: (res) => this.#provisional(res),
@@ -177,12 +182,12 @@ export class Attempt {
 
   #failed(err: StackSipError | null, uri: string, nextHop: string | undefined): void {
     const res = err?.res;
-    if (!res) {
-      this.#resolve({ kind: 'unreachable', message: `The INVITE could not be sent: ${words(err)}` });
+    if (this.#wasAnswered) {
+      this.#resolve({ kind: 'broken', message: `Its answer makes no call: ${err?.res ? 'no Contact' : words(err)}` });
       return;
     }
-    if (res.status < 300) {
-      this.#resolve({ kind: 'broken', message: 'It answered without Contact' });
+    if (!res) {
+      this.#resolve({ kind: 'unreachable', message: `The INVITE could not be sent: ${words(err)}` });
       return;
     }
     if ((res.status === 401 || res.status === 407) && this.#authorize(res, uri, nextHop)) return;

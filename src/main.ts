@@ -121,6 +121,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       trunks,
       log,
       localNets: [...settings.localNets],
+      digestAlgorithms: settings.digestAlgorithms,
       ...(settings.externalIp === null ? {} : { externalIp: settings.externalIp }),
     });
     opened.push(() => sip.stop(0));
@@ -190,7 +191,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       metrics: createMetrics({ sip, media, live, rejected, unwrittenRecords: () => store.calls.unwritten }),
       ...(settings.metricsToken === null ? {} : { metricsToken: settings.metricsToken }),
       ...(settings.trustedProxies === null ? {} : { trustedProxies: [...settings.trustedProxies] }),
-      log,
+      log: log.child({ part: 'api' }, { level: settings.logLevel === 'info' ? 'warn' : settings.logLevel }), // `trunkline is ready` says where
       ready: () => {
         const checks = {
           sip: sip.connected,

@@ -8,10 +8,14 @@ const bytesPerMs = 8;
 export const playoutLimitMs = 10 * 60_000;
 /** The low water is looked at over this much playing time. */
 const windowMs = 1000;
-/** A standing queue finds a pause within this, or loses a frame in speech. */
+/** A standing queue finds a pause within this, or is cut in speech. */
 const patienceMs = 3000;
-/** Agents that send ahead stand higher; their queue is speech to come, not delay. */
-const standingAtMostMs = 300;
+/** No more than this is cut in speech. */
+const cutAtMostMs = 1000;
+/** An agent at the pace of the clock is known after so many windows. */
+const pacedWindows = 2;
+/** Of a pause so many frames are dropped for each that is kept. */
+const dropsPerFrame = 4;
 
 interface Chunk {
   bytes: Uint8Array;
@@ -38,8 +42,11 @@ export class Playout {
   private lowWater = Number.POSITIVE_INFINITY;
   private windowPlayed = 0;
   private windowArrived = 0;
+  /** Bytes to be taken out again, and for how long they were not. */
   private owed = 0;
   private owedSinceMs = 0;
+  /** Windows in a row in which as much came as was played. */
+  private paced = 0;
 
   constructor(private codec: PhoneCodec) {}
 
@@ -102,6 +109,12 @@ export class Playout {
     return heard;
   }
 
+  /** We stood still for so long: what waits now is late by as much. */
+  missed(ms: number): void {
+    this.owed += ms * bytesPerMs;
+    this.restartWindow();
+  }
+
   /** The phone's codec changed: what waits is turned into it. */
   changeCodec(codec: PhoneCodec): void {
     if (codec === this.codec) return;
@@ -153,15 +166,16 @@ export class Playout {
   private watchLowWater(played: number, frame: number): void {
     if (played === 0) {
       this.restartWindow();
-      this.owed = 0;
       return;
     }
+    if (this.queuedBytes === 0) this.owed = 0;
     this.lowWater = Math.min(this.lowWater, this.queuedBytes);
     this.windowPlayed += played;
     if (this.windowPlayed < windowMs * bytesPerMs) return;
-    const paced = this.windowArrived > this.windowPlayed * 0.9 && this.windowArrived < this.windowPlayed * 1.2;
+    const even = this.windowArrived > this.windowPlayed * 0.9 && this.windowArrived < this.windowPlayed * 1.1;
+    this.paced = even ? this.paced + 1 : 0;
     const standing = this.lowWater - (this.lowWater % frame);
-    if (paced && this.owed === 0 && standing > 0 && standing <= standingAtMostMs * bytesPerMs) {
+    if (this.paced >= pacedWindows && standing > this.owed) {
       this.owed = standing;
       this.owedSinceMs = 0;
     }
@@ -175,12 +189,31 @@ export class Playout {
   }
 
   private trim(frame: number): void {
-    const chunk = this.entries[this.head];
-    if (typeof chunk !== 'object') return;
     this.owedSinceMs += frame / bytesPerMs;
-    const count = Math.min(this.owed, chunk.bytes.length - chunk.from, frame);
-    const pause = isQuiet(chunk.bytes, this.codec, chunk.from, chunk.from + count);
-    if (!pause && this.owedSinceMs < patienceMs) return;
+    for (let drops = 0; drops < dropsPerFrame && this.owed > 0; drops++) {
+      const chunk = this.entries[this.head];
+      if (typeof chunk !== 'object') return;
+      const count = Math.min(this.owed, chunk.bytes.length - chunk.from, frame);
+      if (!isQuiet(chunk.bytes, this.codec, chunk.from, chunk.from + count)) break;
+      this.drop(chunk, count);
+    }
+    const patient = this.owedSinceMs < patienceMs || this.owed > cutAtMostMs * bytesPerMs;
+    if (this.owed > 0 && this.paced >= pacedWindows && !patient) this.cut();
+  }
+
+  /** One hole of all that is owed rather than many small ones. */
+  private cut(): void {
+    while (this.owed > 0 && this.queuedBytes > 0) {
+      const chunk = this.entries[this.head]!;
+      if (typeof chunk === 'object') this.drop(chunk, Math.min(this.owed, chunk.bytes.length - chunk.from));
+      else {
+        this.shift();
+        this.onMark(chunk, false);
+      }
+    }
+  }
+
+  private drop(chunk: Chunk, count: number): void {
     this.consume(chunk, count);
     this.owed -= count;
     this.trimmedMs += count / bytesPerMs;

@@ -14,6 +14,8 @@ const waitingAtMost = 2;
 const waitAtMostMs = 40;
 /** Nothing came for this long: silence is made up by the clock until something does. A shorter stall is delivered in full. */
 const silentAfterMs = 200;
+/** Ticks further apart mean that the thread stood still: what came meanwhile waits in the socket, and is not silence. */
+const stallMs = 100;
 /** Timestamps that jump further are a new line, not a gap. */
 const longestGapSamples = 1000 * samplesPerMs;
 const farJump = 50;
@@ -39,6 +41,7 @@ export class Uplink {
   private lastLateMs = Number.NEGATIVE_INFINITY;
   private filledUntilMs = 0;
   private lastHeardMs = 0;
+  private lastTickMs = 0;
   private sentSamples = 0;
   private readonly waiting: Waiting[] = [];
   private readonly frame = new Uint8Array(frameBytes);
@@ -107,7 +110,10 @@ export class Uplink {
 
   /** Called every packet time by the clock. */
   tick(nowMs: number): void {
+    const sinceTickMs = nowMs - this.lastTickMs;
+    this.lastTickMs = nowMs;
     if (!this.running) return;
+    if (sinceTickMs > stallMs) this.lastHeardMs = Math.min(nowMs, this.lastHeardMs + sinceTickMs);
     if (this.waiting.length > 0 && nowMs - this.waiting[0]!.sinceMs >= waitAtMostMs) this.flush(nowMs);
     if (nowMs - this.lastHeardMs < silentAfterMs) return;
     // One frame behind the wall, so that the packet that ends the silence still finds its place.

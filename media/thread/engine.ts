@@ -88,6 +88,11 @@ export class EmbeddedEngine implements MediaEngine {
     }
   }
 
+  /** Ends a thread as a crash would; for tests and drills. */
+  async crash(thread: number): Promise<void> {
+    await this.slots[thread]?.worker.crash();
+  }
+
   load(): EngineLoad {
     const load: EngineLoad = {
       sessions: 0,

@@ -47,7 +47,7 @@ export class Session {
   private readonly entry: ClockEntry;
   private readonly firstCodec: PhoneCodec;
   private held = false;
-  private live = false;
+  private sending = false;
   private lostTold = false;
   private over = false;
   private nextQualityMs: number;
@@ -82,7 +82,7 @@ export class Session {
     this.inward = new FromPhone(options.policy, {
       event: (event) => this.emit(event),
       started: (atMs) => {
-        this.goLive();
+        this.startSending();
         this.emit({ type: 'started', atMs: atMs - this.openedMs });
       },
       sourceFound: (address, port) => {
@@ -213,7 +213,7 @@ export class Session {
   stop(): Promise<unknown> {
     this.over = true;
     this.parts.clock.remove(this.entry);
-    if (this.live) this.sendRtcp(this.reports.bye(this.parts.now(), this.sender, this.inward.stats));
+    if (this.sending) this.sendRtcp(this.reports.bye(this.parts.now(), this.sender, this.inward.stats));
     this.outward.close();
     const closing = [...this.agents.values()].map((agent) => agent.close('the call ended'));
     this.pair.deliverTo(null);
@@ -224,6 +224,7 @@ export class Session {
     const fault = (error: unknown) => {
       this.parts.hooks.fault('media', error);
       this.parts.clock.remove(this.entry);
+      this.pair.deliverTo(null);
       this.tellLost('engine-gone');
     };
     this.pair.deliverTo({
@@ -246,7 +247,7 @@ export class Session {
       this.nextQualityMs = nowMs + qualityEveryMs;
       this.emit({ type: 'quality', sample: this.stats() });
     }
-    if (this.live) {
+    if (this.sending) {
       const report = this.reports.due(nowMs, this.sender, this.inward.stats);
       if (report) this.sendRtcp(report);
     }
@@ -285,17 +286,22 @@ export class Session {
     this.emit({ type: this.held ? 'held' : 'resumed' });
   }
 
+  /** The call is answered, or as good as: from now on a phone that is not heard is a fault. */
   private goLive(): void {
-    if (this.live) return;
-    this.live = true;
-    const nowMs = this.parts.now();
+    this.startSending();
+    this.inward.goLive(this.parts.now());
+  }
+
+  /** The phone is ready for RTP; it may still be ringing (early media). */
+  private startSending(): void {
+    if (this.sending) return;
+    this.sending = true;
     this.outward.goLive();
-    this.inward.goLive(nowMs);
-    this.reports.start(nowMs);
+    this.reports.start(this.parts.now());
   }
 
   private forget(id: number, agent: SessionAgent): void {
-    this.agents.delete(id);
+    if (!this.agents.delete(id)) return;
     const counters = agent.counters;
     this.pastAgents.framesSent += counters.framesSent;
     this.pastAgents.bytesReceived += counters.bytesReceived;

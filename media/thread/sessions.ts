@@ -100,7 +100,10 @@ export class ThreadSessions {
 
   private async open({ session: id, rtpPort, options }: Questions['open']['in']): Promise<Questions['open']['out']> {
     const { post, openAgent, time } = this.parts;
-    const pair = await RtpSocketPair.bind(options.bindAddress ?? options.localAddress, rtpPort);
+    const address = options.bindAddress ?? options.localAddress;
+    const pair = await RtpSocketPair.bind(address, rtpPort).catch((error: NodeJS.ErrnoException) => {
+      throw new MediaError('no_ports', `RTP sockets cannot be opened on ${address} (${error.code ?? error.message}).`);
+    });
     if (!pair) return 'port_taken';
     try {
       if (this.closing) throw new MediaError('engine_gone', 'The media thread is closing.');

@@ -102,6 +102,7 @@ export class ToPhone {
     for (let i = 0; i < skipped; i++) this.sender.endSlot(line.ptimeMs, nowMs);
     if (skipped > 0) {
       this.skippedMs += skipped * line.ptimeMs;
+      this.playout?.missed(skipped * line.ptimeMs);
       this.markNext = true;
     }
     const wasPlaying = line.speaks;

@@ -80,8 +80,8 @@ export class MediaWorker {
     clearTimeout(limit);
   }
 
-  /** Ends the thread as a crash would. */
-  async kill(): Promise<void> {
+  /** Ends the thread as an error of its own would. */
+  async crash(): Promise<void> {
     await this.worker.terminate();
   }
 

@@ -1,4 +1,4 @@
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyError,
@@ -35,8 +35,6 @@ export interface ApiOptions extends Omit<CallRoutesOptions, 'now'>, OperationRou
   /** A delivery of an event was asked for again. */
   onWebhookRetry?: () => void;
   metrics: Registry;
-  /** Whose `X-Forwarded-For` counts: addresses and networks. */
-  trustedProxies?: string[];
   log?: FastifyBaseLogger;
   /** Wall clock, milliseconds. */
   now?: () => number;
@@ -45,11 +43,12 @@ export interface ApiOptions extends Omit<CallRoutesOptions, 'now'>, OperationRou
 export interface ApiServer {
   host: string;
   port: number;
-  /** Lets running requests end, then closes. */
+  /** Lets running requests end, for 5 s at most, then closes. */
   close(): Promise<void>;
 }
 
 const bodyLimitBytes = 1_048_576;
+const closeLimitMs = 5_000;
 
 /** Starts listening. Rejects with one clear sentence when the address cannot be had. */
 export async function startApi(options: ApiOptions & { host: string; port: number }): Promise<ApiServer> {
@@ -64,7 +63,17 @@ export async function startApi(options: ApiOptions & { host: string; port: numbe
     throw new Error(`Cannot listen on http://${host}:${port}: ${why}`, { cause: error });
   }
   const address = app.server.address() as AddressInfo;
-  return { host: address.address, port: address.port, close: () => app.close() };
+  return { host: address.address, port: address.port, close: () => closeWithin(app, closeLimitMs) };
+}
+
+/** Lets running requests end, but not for ever. */
+async function closeWithin(app: FastifyInstance, ms: number): Promise<void> {
+  const limit = setTimeout(() => app.server.closeAllConnections(), ms);
+  try {
+    await app.close();
+  } finally {
+    clearTimeout(limit);
+  }
 }
 
 /** The API without a socket. */
@@ -82,6 +91,7 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
     forceCloseConnections: 'idle',
     genReqId: () => uuidv7(),
     requestIdHeader: false,
+    clientErrorHandler: answerUnreadable,
     frameworkErrors: (error, request, reply) => sendError(error, request, reply as FastifyReply),
   });
   app.server.maxConnections = 2_000;
@@ -109,6 +119,29 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
   answerUnknownPaths(app, routes);
   await app.ready();
   return app;
+}
+
+/** What is not HTTP, too large, or too slow: answered in our words before the socket is closed. */
+function answerUnreadable(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const [status, message] =
+    error.code === 'HPE_HEADER_OVERFLOW'
+      ? ['431 Request Header Fields Too Large', 'The headers are too large']
+      : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+        ? ['408 Request Timeout', 'The request took too long to arrive']
+        : ['400 Bad Request', 'This is not a valid HTTP request'];
+  const body = JSON.stringify({ ...invalid({ path: '', message: message.toLowerCase() }).body(), error: message });
+  const head = [
+    `HTTP/1.1 ${status}`,
+    'Content-Type: application/json; charset=utf-8',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    `X-Request-Id: ${uuidv7()}`,
+    'Connection: close',
+  ];
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
 }
 
 /** Only JSON is read; an absent body is an empty one. `__proto__` and the like are refused. */

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import ipaddr from 'ipaddr.js';
+import { isPublicAddress } from '../../net/safe-lookup.js';
 
 /** Text that parsers silently strip or that breaks a header. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is refused
@@ -40,5 +40,5 @@ function sipHost(target: string): string | null {
 function isInternal(host: string): boolean {
   const name = host.replace(/^\[|\]$/g, '').replace(/\.$/, '');
   if (name === 'localhost' || name.endsWith('.localhost')) return true;
-  return isIP(name) !== 0 && ipaddr.process(name).range() !== 'unicast';
+  return isIP(name) !== 0 && !isPublicAddress(name);
 }

@@ -25,7 +25,7 @@ function answered(report: CallReport): [string, Cell][] {
     ['codec', `${report.codec} ${report.ptimeMs} ms`],
     [
       'sent',
-      `${count(sent.packets, 'packet')}, lost on purpose ${sent.dropped}, reordered ${sent.reordered}, duplicated ${sent.duplicated}, own pace late by at most ${sent.worstLateMs.toFixed(1)} ms`,
+      `${count(sent.packets, 'packet')}, lost on purpose ${sent.dropped}, reordered ${sent.reordered}, duplicated ${sent.duplicated}, own pace late by at most ${sent.worstLateMs.toFixed(1)} ms${sent.leftOut > 0 ? `, ${sent.leftOut} left out` : ''}`,
     ],
     ['sent, by RTCP', `loss ${quantity(sent.farLossPercent, '%', 1)}, jitter ${quantity(sent.farJitterMs, 'ms', 1)}`],
     [

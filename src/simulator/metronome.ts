@@ -1,5 +1,11 @@
-/** A beat that does not drift: every due time counts from the start, so a late beat makes the next one no later. */
+/**
+ * A beat that does not drift: every due time counts from the start, so a late beat makes the next one no later. After a longer stall beats
+ * are left out, as a phone does: catching up would be a burst, and what it does to the far side would be measured as the far side's fault.
+ */
 import { realTimers, type Timers } from './impairments.js';
+
+/** Lateness up to this is caught up. */
+const longestCatchUpMs = 60;
 
 export class Metronome {
   /** The latest beat so far: how far our own sending was off. */
@@ -10,7 +16,8 @@ export class Metronome {
 
   constructor(
     private readonly periodMs: number,
-    private readonly beat: (index: number) => void,
+    /** `leftOut`: beats just before this one that did not happen. */
+    private readonly beat: (leftOut: number) => void,
     private readonly timers: Timers = realTimers,
   ) {}
 
@@ -26,7 +33,6 @@ export class Metronome {
     this.timer = null;
   }
 
-  /** Beats that are due all happen, at once when we were held up. */
   private run(): void {
     this.timer = { cancel: () => undefined };
     for (;;) {
@@ -36,7 +42,9 @@ export class Metronome {
         return;
       }
       this.worstLateMs = Math.max(this.worstLateMs, -waitMs);
-      this.beat(this.beats++);
+      const leftOut = -waitMs > longestCatchUpMs ? Math.floor(-waitMs / this.periodMs) : 0;
+      this.beats += leftOut + 1;
+      this.beat(leftOut);
       if (this.timer === null) return; // stopped by the beat
     }
   }

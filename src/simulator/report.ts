@@ -65,6 +65,8 @@ export interface CallReport {
     /** What the far side's RTCP says of our stream. */
     farLossPercent: number | null;
     farJitterMs: number | null;
+    /** Not sent because our own machine stalled. */
+    leftOut: number;
     /** How far our own pace was off at worst: figures of the far side cannot be better than this. */
     worstLateMs: number;
   };
@@ -127,6 +129,7 @@ export function reportCall(course: CallCourse, line: RtpLine | null, ptimeMs: nu
       digits: course.digitsSent,
       farLossPercent: line?.reports.heard?.lossPercent ?? null,
       farJitterMs: line?.reports.heard?.jitterMs ?? null,
+      leftOut: line?.leftOut ?? 0,
       worstLateMs: line?.metronome.worstLateMs ?? 0,
     },
     received: {

@@ -39,6 +39,8 @@ export class RtpLine {
   readonly markersSentMs = new Map<number, number>();
   digitsHeard = '';
   sentPackets = 0;
+  /** Packets that were never made, because this machine stalled. */
+  leftOut = 0;
   malformed = 0;
   /** From another address than the SDP says. */
   foreign = 0;
@@ -70,7 +72,7 @@ export class RtpLine {
     this.frame = new Int16Array((options.ptimeMs * sampleRateHz) / 1000);
     this.reports = new Reports(`simulator-${this.ssrc}`, Date.now() - performance.now());
     this.path = new ImpairedPath(options.impairments, (packet) => this.transmit(packet), options.ptimeMs);
-    this.metronome = new Metronome(options.ptimeMs, () => this.tick());
+    this.metronome = new Metronome(options.ptimeMs, (leftOut) => this.tick(leftOut));
     rtp.on('message', (packet, from) => this.onPacket(packet, from.address));
     rtcp.on('message', (packet) => this.onReport(packet));
     for (const socket of [rtp, rtcp]) socket.on('error', () => undefined); // ICMP errors of a far side that left: counted as loss
@@ -132,14 +134,17 @@ export class RtpLine {
     } else closeSockets();
   }
 
-  private tick(): void {
+  private tick(leftOut: number): void {
     const { agreed } = this;
     const nowMs = performance.now();
+    for (let i = 0; i < leftOut; i++) this.voice.next(this.frame);
+    this.timestamp = (this.timestamp + leftOut * this.frame.length) >>> 0;
+    this.leftOut += leftOut;
     const marker = this.voice.next(this.frame);
     if (agreed?.send) {
       if (!this.sendKey(agreed)) {
         if (marker !== null) this.markersSentMs.set(marker, nowMs);
-        this.sendFrame(agreed);
+        this.sendFrame(agreed, leftOut > 0);
       }
       const report = this.reports.due(nowMs, this.sent(), this.received);
       if (report) this.rtcp.send(report, agreed.rtcpPort, agreed.address);
@@ -159,10 +164,10 @@ export class RtpLine {
     return true;
   }
 
-  private sendFrame(agreed: AgreedMedia): void {
+  private sendFrame(agreed: AgreedMedia, afterGap: boolean): void {
     const table = fromLinear[agreed.codec];
     const payload = Uint8Array.from(this.frame, (sample) => table[sample & 0xffff]!);
-    this.sendPacket(agreed.payloadType, this.sentPackets === 0, this.timestamp, payload);
+    this.sendPacket(agreed.payloadType, afterGap || this.sentPackets === 0, this.timestamp, payload);
   }
 
   private sendPacket(payloadType: number, marker: boolean, timestamp: number, payload: Uint8Array): void {

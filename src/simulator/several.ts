@@ -1,4 +1,5 @@
 /** Several calls at a rate, judged after the last: analysis would cost the calls that still run their pace. */
+import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CallPlan, CallRecording, Phone } from './phone.js';
 import type { CallReport } from './report.js';
@@ -31,6 +32,7 @@ export interface Summary {
 
 /** Starts the calls one after the other in time; each has its own random losses. Resolves when all are over. */
 export async function placeSeveral(phone: Phone, plan: SeveralPlan, signal: AbortSignal): Promise<CallRecording[]> {
+  setMaxListeners(0, signal); // every call listens
   const startMs = performance.now();
   const running: Promise<CallRecording>[] = [];
   for (let index = 0; index < plan.calls && !signal.aborted; index++) {

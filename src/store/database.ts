@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs';
+import { chmodSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
 import type BetterSqlite3 from 'better-sqlite3';
 import { type Compilable, DummyDriver, Kysely, SqliteAdapter, SqliteIntrospector, SqliteQueryCompiler } from 'kysely';
@@ -39,8 +39,10 @@ export class Database {
     const Driver = loadDriver();
     let sqlite: BetterSqlite3.Database | undefined;
     try {
-      if (file !== ':memory:') mkdirSync(path.dirname(path.resolve(file)), { recursive: true });
+      const onDisk = file !== ':memory:';
+      if (onDisk) mkdirSync(path.dirname(path.resolve(file)), { recursive: true, mode: 0o700 });
       sqlite = new Driver(file, { timeout: migrationWaitMs });
+      if (onDisk) chmodSync(file, 0o600); // it holds secrets of carriers and providers; its WAL inherits this
       sqlite.pragma('journal_mode = WAL');
       sqlite.pragma('synchronous = NORMAL');
       sqlite.pragma('foreign_keys = ON');
@@ -95,7 +97,18 @@ export class Database {
     if (this.sqlite.inTransaction) return work();
     this.setWait(options.wait ? lockWaitMs : 0);
     try {
-      return attempt(() => this.sqlite.transaction(work).immediate());
+      return attempt(() => {
+        this.prepare('begin immediate').run();
+        try {
+          const result = work();
+          this.prepare('commit').run();
+          return result;
+        } catch (error) {
+          // Some errors, such as a full disk, have rolled back already.
+          if (this.sqlite.inTransaction) this.prepare('rollback').run();
+          throw error;
+        }
+      });
     } finally {
       this.setWait(lockWaitMs);
     }

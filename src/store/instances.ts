@@ -69,6 +69,11 @@ export class Instances {
     return true;
   }
 
+  /** Was a heartbeat of ours written in this time? */
+  beatWithin(ms: number): boolean {
+    return this.lastBeatMs !== null && Math.abs(this.options.clock.now() - this.lastBeatMs) < ms;
+  }
+
   /** Is the process behind this row gone, or silent for so long that it must be taken for gone? Never true for ourselves. */
   isDead(row: InstanceRow): boolean {
     if (row.id === this.options.id) return false;

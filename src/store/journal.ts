@@ -21,6 +21,8 @@ const flushAfterMs = 50;
 const flushAtWrites = 200;
 const retryAfterMs = 250;
 const maxPending = 20_000;
+/** Each waits as long for a lock as a transaction does: 100 ms. */
+const closingTries = 20;
 
 /**
  * What calls have to say, in order, on its way to disk. Writes are grouped into transactions; while the database is locked or full they
@@ -75,9 +77,9 @@ export class Journal {
     return true;
   }
 
-  /** Stops the timer after a last try. Answers how many writes are lost. */
+  /** Writes what is left, waiting up to 2 s for a lock: there is no later. Answers how many writes are lost. */
   close(): number {
-    this.flush();
+    for (let tries = 0; tries < closingTries && !this.flush(); tries += 1) this.held = false;
     this.cancelTimer?.();
     this.cancelTimer = null;
     return this.pending.length;

@@ -17,6 +17,8 @@ export interface OrphanedCall {
  */
 export function closeOrphans(database: Database, instances: Instances): OrphanedCall[] {
   const { sql } = database;
+  // Most of the time there is nothing to do, and nobody should be locked out for it.
+  if (!anythingToClose(database, instances)) return [];
   return database.transaction(() => {
     const known = new Map(database.all(sql.selectFrom('instances').selectAll()).map((row) => [row.id, row]));
     const owners = database.all(
@@ -37,6 +39,17 @@ export function closeOrphans(database: Database, instances: Instances): Orphaned
     }
     return closed;
   });
+}
+
+function anythingToClose(database: Database, instances: Instances): boolean {
+  const { sql } = database;
+  const rows = database.all(sql.selectFrom('instances').selectAll());
+  if (rows.some((row) => instances.isDead(row))) return true;
+  const known = new Set([instances.id, ...rows.map((row) => row.id)]);
+  const owners = database.all(
+    sql.selectFrom('calls').select('instance_id').distinct().where('status', '=', 'in_progress'),
+  );
+  return owners.some((owner) => !known.has(owner.instance_id));
 }
 
 function closeOrphan(database: Database, call: CallRow, owner: InstanceRow | undefined): OrphanedCall {

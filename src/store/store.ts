@@ -14,6 +14,9 @@ import { PhoneNumbers } from './phone-numbers.js';
 import { Trunks } from './trunks.js';
 import { WebhookDeliveries } from './webhook-deliveries.js';
 
+/** Who asks often whether the database writes does not make it write more often than this. */
+const freshBeatMs = 1_000;
+
 export interface StoreOptions {
   /** Path of the SQLite file, made with its folder when absent; `:memory:` for a database that nobody else sees. */
   file: string;
@@ -81,9 +84,9 @@ export class Store {
     return this.database.transaction(work);
   }
 
-  /** Can this process write now? Also a heartbeat. */
+  /** Can this process write now? Known from the last heartbeat if that is fresh, else tried. */
   writable(): boolean {
-    return this.instances.beat();
+    return this.instances.beatWithin(freshBeatMs) || this.instances.beat();
   }
 
   /** Closes what dead processes left `in_progress`; runs by itself at the start and after every heartbeat. */

@@ -19,7 +19,7 @@ export interface EventSenderOptions {
 const lookEveryMs = 1000;
 const timeoutMs = 10_000;
 /** Longer than an attempt can take: only a process that died leaves its deliveries this long. */
-const leaseMs = 20_000;
+const leaseMs = 12_000;
 const maxAttempts = 6;
 const firstRetryMs = 5000;
 const maxRetryAfterMs = 3_600_000;

@@ -221,6 +221,37 @@ describe('dialling', () => {
     peer.respond(await peer.next('BYE'), 200);
   });
 
+  it('a 200 without Contact is no call, and nobody else is called', async () => {
+    const other = await SipPeer.open(us.port);
+    const dialled = failure(us.dial('+1555222', carrier, { more: [`sip:127.0.0.1:${other.port}`] }));
+    peer.respond(await peer.next('INVITE'), 200, [], someSdp);
+    expect(await dialled).toMatchObject({ code: 'protocol' });
+    expect(other.received).toEqual([]);
+    await other.close();
+  });
+
+  it('an INVITE of ours that comes back is a loop', async () => {
+    const dialled = failure(us.dial('+1555222', carrier));
+    const invite = await peer.next('INVITE');
+    const via = `Via: SIP/2.0/UDP 127.0.0.1:${peer.port};branch=z9hG4bKloop;rport`;
+    const [start, ...rest] = invite.text.split('\r\n');
+    peer.send([start?.replace(String(peer.port), String(us.port)), via, ...rest].join('\r\n'));
+    const refused = await peer.next(482);
+    expect(refused.header('call-id')).toBe(invite.header('call-id'));
+    peer.send(
+      [
+        `ACK sip:x@127.0.0.1 SIP/2.0`,
+        via,
+        ...refused.text.split('\r\n').filter((line) => /^(from|to|call-id):/i.test(line)),
+        'CSeq: 1 ACK',
+        '',
+        '',
+      ].join('\r\n'),
+    );
+    peer.respond(invite, 482);
+    expect(await dialled).toMatchObject({ cause: 'call_rejected', status: 482 });
+  });
+
   it('a redirect is followed to the same number, three times, and not to another number', async () => {
     const dialled = failure(us.dial('+1555222', carrier));
     for (let i = 0; i < 4; i++) {

@@ -21,6 +21,8 @@ export interface Answer {
 export interface TestApi {
   app: Awaited<ReturnType<typeof buildApi>>;
   store: Store;
+  /** The database. */
+  file: string;
   clock: FakeClock;
   /** The platform owner's organization, and another tenant's. */
   a: { organizationId: string; key: string; userId: string };
@@ -45,7 +47,8 @@ export interface RequestOptions {
 export async function testApi(options: Partial<ApiOptions> & { tier?: Tier } = {}): Promise<TestApi> {
   const dir = mkdtempSync(path.join(tmpdir(), 'trunkline-api-'));
   const clock = new FakeClock(Date.UTC(2026, 0, 15, 12));
-  const store = Store.open({ file: path.join(dir, 'trunkline.db'), clock });
+  const file = path.join(dir, 'trunkline.db');
+  const store = Store.open({ file, clock });
   const tenant = (name: string, platformOwner: boolean) => {
     const organization = store.organizations.create({ name, tier: options.tier ?? 'enterprise' });
     const user = store.organizations.createUser({ name: `Owner of ${name}`, platformOwner });
@@ -79,6 +82,7 @@ export async function testApi(options: Partial<ApiOptions> & { tier?: Tier } = {
   return {
     app,
     store,
+    file,
     clock,
     a,
     b,

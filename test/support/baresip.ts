@@ -1,6 +1,6 @@
 /** baresip as a phone: a real one of other people's making, driven over its control socket. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -16,6 +16,8 @@ export interface BaresipEvent {
 
 export class Baresip {
   readonly events: BaresipEvent[] = [];
+  /** What it heard in its call, as a WAV file; there after `stop`. */
+  recording: Buffer = Buffer.alloc(0);
   readonly #waiting: { type: string; resolve(event: BaresipEvent): void }[] = [];
 
   private constructor(
@@ -40,14 +42,17 @@ export class Baresip {
     control.on('error', () => undefined);
   }
 
-  /** Starts a phone with one account (a line of baresip's `accounts` file, without the angle brackets' transport). */
-  static async start(account: string): Promise<Baresip> {
+  /**
+   * Starts a phone with one account (a line of baresip's `accounts` file, without the angle brackets' transport). It says what is in
+   * `source` (a WAV file; default: silence), and with it records what it hears: `recording`.
+   */
+  static async start(account: string, source?: Uint8Array): Promise<Baresip> {
     if (spawnSync(program, ['-h']).error) {
       throw new Error('This test needs baresip: apt-get install baresip-core');
     }
     const folder = mkdtempSync(path.join(tmpdir(), 'baresip-'));
     const [sipPort, controlPort, rtpPort] = [await freePort(), await freePort(), await freePort()];
-    const modules = ['g711', 'aufile', 'aubridge'].map((name) => `module ${name}.so`);
+    const modules = ['g711', 'aufile', 'aubridge', ...(source ? ['sndfile'] : [])].map((name) => `module ${name}.so`);
     const appModules = ['account', 'menu', 'ctrl_tcp'].map((name) => `module_app ${name}.so`);
     writeFileSync(
       path.join(folder, 'config'),
@@ -59,6 +64,7 @@ export class Baresip {
           'module_path /usr/lib/baresip/modules',
         ],
         ...[`rtp_ports ${rtpPort & ~1}-${(rtpPort & ~1) + 20}`, `ctrl_tcp_listen 127.0.0.1:${controlPort}`],
+        `snd_path ${folder}`,
         ...modules,
         ...appModules,
         '',
@@ -66,7 +72,7 @@ export class Baresip {
     );
     writeFileSync(path.join(folder, 'accounts'), `${account}\n`);
     writeFileSync(path.join(folder, 'contacts'), '');
-    writeFileSync(path.join(folder, 'silence.wav'), silence(10));
+    writeFileSync(path.join(folder, 'silence.wav'), source ?? silence(10));
     const child = spawn(program, ['-f', folder, '-4'], { stdio: ['ignore', 'pipe', 'pipe'] });
     const console: string[] = [];
     for (const stream of [child.stdout, child.stderr]) stream?.on('data', (data) => console.push(data.toString()));
@@ -119,7 +125,13 @@ export class Baresip {
     await exited;
     clearTimeout(force);
     this.control.destroy();
+    this.recording = this.#heard();
     rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  #heard(): Buffer {
+    const file = readdirSync(this.folder).find((name) => name.endsWith('-dec.wav'));
+    return file ? readFileSync(path.join(this.folder, file)) : Buffer.alloc(0);
   }
 
   #take(event: BaresipEvent): void {

@@ -170,6 +170,18 @@ describe('a standing queue', () => {
     expect(pace(2, 450).queuedMs).toBe(0);
   });
 
+  it('comes from our own standing still too, and leaves in the next pause', () => {
+    const { playout, take } = playing();
+    playout.push(loud(10));
+    playout.push(frame(0xff, 3200));
+    playout.missed(100);
+    for (let i = 0; i < 10; i++) take();
+    expect(playout.trimmedMs).toBe(0);
+    for (let i = 0; i < 10; i++) take();
+    expect(playout.trimmedMs).toBe(100);
+    expect(playout.queuedMs).toBe(100);
+  });
+
   it('is none when the agent keeps up', () => {
     expect(pace(0, 500, 10).trimmedMs).toBe(0);
   });

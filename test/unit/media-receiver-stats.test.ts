@@ -114,11 +114,11 @@ describe('jitter', () => {
 
   it('leaves telephone events and jumps of the timestamp out', () => {
     const stats = new ReceiverStats();
-    run(0, 10).forEach((i) => stats.arrived(packet(i * 160, i), i * 20, true));
-    run(10, 10).forEach((i) => stats.arrived(packet(1600, i), i * 20, false));
-    run(20, 10).forEach((i) => stats.arrived(packet(i * 160, i), i * 20, true));
+    for (const i of run(0, 10)) stats.arrived(packet(i * 160, i), i * 20, true);
+    for (const i of run(10, 10)) stats.arrived(packet(1600, i), i * 20, false);
+    for (const i of run(20, 10)) stats.arrived(packet(i * 160, i), i * 20, true);
     expect(stats.jitterMs).toBe(0);
-    run(30, 10).forEach((i) => stats.arrived(packet(i * 160 + 5_000_000, i), i * 20, true));
+    for (const i of run(30, 10)) stats.arrived(packet(i * 160 + 5_000_000, i), i * 20, true);
     expect(stats.jitterMs).toBe(0);
   });
 });

@@ -182,6 +182,18 @@ describe('silence of the phone (DTX)', () => {
     expect(caller.heard.length / 8).toBeLessThanOrEqual(520);
   });
 
+  it('is not what our own standing still left in the socket', () => {
+    const caller = new Caller();
+    caller.wait(20);
+    caller.packet(1);
+    caller.wait(20);
+    caller.nowMs += 500;
+    caller.wait(20);
+    for (let n = 2; n <= 27; n++) caller.packet(n);
+    expect(caller.runs.map(([byte]) => byte)).toEqual(Array.from({ length: 27 }, (_, i) => i + 1));
+    expect(caller.uplink.late).toBe(0);
+  });
+
   it('loses no more than a frame of a phone whose clock stood still meanwhile', () => {
     const caller = new Caller();
     caller.packet(1, { atMs: 20 });

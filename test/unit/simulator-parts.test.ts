@@ -173,23 +173,39 @@ describe('metronome', () => {
     expect(timers.waiting).toBe(0);
   });
 
-  it('catches up after a stall and stops when its beat says so', () => {
+  it('catches up after a short stall', () => {
     const timers = new HandTimers();
-    let beats = 0;
+    const beats: number[] = [];
+    const metronome = new Metronome(20, (leftOut) => beats.push(leftOut), timers);
+    metronome.start();
+    timers.advance(20, 50); // due at 20, runs at 70: 20, 40 and 60 are due
+    expect(beats).toEqual([0, 0, 0, 0]);
+    metronome.stop();
+  });
+
+  it('leaves beats out after a long one, and keeps the grid', () => {
+    const timers = new HandTimers();
+    const beats: [number, number][] = [];
     const metronome: Metronome = new Metronome(
       20,
-      () => {
-        beats += 1;
-        if (beats === 12) metronome.stop();
+      (leftOut) => {
+        beats.push([timers.now(), leftOut]);
+        if (beats.length === 4) metronome.stop();
       },
       timers,
     );
     metronome.start();
-    timers.advance(20, 180);
-    expect(beats).toBe(11);
-    expect(metronome.worstLateMs).toBe(180);
-    timers.advance(1000);
-    expect(beats).toBe(12);
+    timers.advance(20, 1005);
+    expect(beats).toEqual([
+      [0, 0],
+      [1025, 50],
+    ]);
+    expect(metronome.worstLateMs).toBe(1005);
+    timers.advance(2000);
+    expect(beats.slice(2)).toEqual([
+      [1040, 0],
+      [1060, 0],
+    ]);
     expect(timers.waiting).toBe(0);
   });
 });

@@ -1,7 +1,9 @@
+import { fork } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { Database } from '../../src/store/database.js';
 import { loadDriver } from '../../src/store/driver.js';
 import { StoreError } from '../../src/store/errors.js';
 import { Store } from '../../src/store/store.js';
@@ -22,11 +24,13 @@ beforeEach(() => {
 });
 
 afterEach(() => {
+  vi.restoreAllMocks();
   store.close();
   expect(clock.pending).toBe(0);
   rmSync(dir, { recursive: true });
 });
 
+const builtDriver = new URL('../../dist/src/store/driver.js', import.meta.url).href;
 const numberId = '0198aaaa-0000-7000-8000-000000000001';
 const begin = (over: object = {}) =>
   store.calls.begin({
@@ -170,17 +174,14 @@ describe('the life of a call', () => {
 });
 
 describe('a locked database', () => {
-  let lock: () => void;
-  let unlock: () => void;
+  let holder: InstanceType<ReturnType<typeof loadDriver>>;
   beforeEach(() => {
     const Driver = loadDriver();
-    const holder = new Driver(file);
-    lock = () => holder.exec('begin exclusive');
-    unlock = () => {
-      holder.exec('rollback');
-      holder.close();
-    };
+    holder = new Driver(file);
   });
+  afterEach(() => holder.close());
+  const lock = () => holder.exec('begin exclusive');
+  const unlock = () => holder.exec('rollback');
 
   it('keeps whole calls in memory and writes them, in order, when it can', () => {
     const before = begin();
@@ -205,6 +206,50 @@ describe('a locked database', () => {
       [3, 'call.completed'],
       [4, 'call.cost_settled'],
     ]);
+  });
+
+  it('numbers late events on from what still waits, when the lock comes back half way', () => {
+    const id = begin();
+    lock();
+    expect(store.calls.finish(id, end)).toBe(true);
+    for (let i = 0; i < 250; i += 1) store.calls.event(id, 'webhook.delivered');
+    unlock();
+    // The first 200 get through, then another process is faster.
+    const transaction = vi.spyOn(Database.prototype, 'transaction');
+    transaction.mockImplementation(function (this: Database, ...args) {
+      transaction.mockRestore();
+      try {
+        return this.transaction(...args);
+      } finally {
+        vi.spyOn(Database.prototype, 'transaction').mockImplementation(() => {
+          throw new StoreError('unavailable', 'locked');
+        });
+      }
+    });
+    clock.advance(250);
+    expect(store.calls.unwritten).toBe(51);
+    expect(store.calls.event(id, 'webhook.delivered')).toBe(253);
+    vi.restoreAllMocks();
+    clock.advance(250);
+    expect(detail(id)?.events.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 253 }, (_, i) => i + 1));
+  });
+
+  it('waits for the lock when it closes: there is no later', async () => {
+    const id = begin();
+    const script = `const { loadDriver } = await import(${JSON.stringify(builtDriver)});
+const database = new (loadDriver())(${JSON.stringify(file)});
+database.exec('begin exclusive');
+process.send('locked');
+setTimeout(() => { database.exec('rollback'); process.disconnect(); }, 400);`;
+    const process = fork('data:text/javascript,', [], { execArgv: ['--input-type=module', '--eval', script] });
+    await new Promise((resolve) => process.once('message', resolve));
+    const exited = new Promise((resolve) => process.once('exit', resolve));
+    expect(store.calls.finish(id, end)).toBe(true);
+    expect(store.calls.unwritten).toBe(1);
+    store.close();
+    await exited;
+    store = Store.open({ file, clock });
+    expect(detail(id)?.status).toBe('completed');
   });
 
   it('refuses new calls when memory is full too, and still lets calls end', () => {

@@ -195,6 +195,7 @@ describe('a receiver that fails', () => {
     await vi.waitFor(() => expect(server.requests).toHaveLength(1));
     const two = begin(id);
     api.store.calls.event(two, 'call.ringing');
+    api.clock.advance(60); // the journal writes
     await vi.waitFor(() => expect(server.requests).toHaveLength(3));
     broken = false;
     api.clock.advance(10_000);
@@ -291,7 +292,7 @@ test('what a stopped sender had in flight is sent again by the next one, under t
   silent = false;
   sender = newSender();
   sender.start();
-  api.clock.advance(21_000);
+  api.clock.advance(13_000);
   await vi.waitFor(() => expect(server.requests).toHaveLength(2));
   expect(new Set(server.requests.map((request) => request.headers['webhook-id'])).size).toBe(1);
 });

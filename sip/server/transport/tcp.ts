@@ -196,6 +196,16 @@ export class TcpListener {
   private path(address: string, port: number, first: TcpConnection | null, limitMs: number): Path {
     let connection = first;
     const present = () => (connection?.open ? connection : this.existing(address, port));
+    const watching = new Set<(error: Error) => void>();
+    let unhook: (() => void) | null = null;
+    // who waits for the end of a connection is told also when it is made only afterwards
+    const hook = () => {
+      if (unhook || !connection || watching.size === 0) return;
+      unhook = connection.onClosed((error) => {
+        unhook = null;
+        for (const closed of [...watching]) closed(error);
+      });
+    };
     return {
       transport: 'tcp',
       address,
@@ -214,12 +224,23 @@ export class TcpListener {
           this.connect(address, port, limitMs).then(
             (made) => {
               connection = made;
+              hook();
               made.write(bytes);
             },
             (error: Error) => failed?.(error),
           );
       },
-      onClosed: (closed) => connection?.onClosed(closed) ?? (() => undefined),
+      onClosed: (closed) => {
+        watching.add(closed);
+        connection = present();
+        hook();
+        return () => {
+          watching.delete(closed);
+          if (watching.size > 0) return;
+          unhook?.();
+          unhook = null;
+        };
+      },
     };
   }
 

@@ -15,7 +15,10 @@ export class UdpListener {
   ) {}
 
   static open(host: string, port: number, receive: Receive): Promise<UdpListener> {
-    const socket = dgram.createSocket({ type: isIPv6(host) ? 'udp6' : 'udp4' });
+    // addresses are numeric here: nothing is to be looked up for a datagram
+    const lookup: dgram.SocketOptions['lookup'] = (address, _options, found) =>
+      found(null, address, isIPv6(address) ? 6 : 4);
+    const socket = dgram.createSocket({ type: isIPv6(host) ? 'udp6' : 'udp4', lookup });
     return new Promise((resolve, reject) => {
       const refuse = (error: NodeJS.ErrnoException) => {
         socket.close();

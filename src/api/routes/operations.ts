@@ -1,4 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
+import type { FastifyRequest } from 'fastify';
 import ipaddr from 'ipaddr.js';
 import type { Registry } from 'prom-client';
 import { ApiError } from '../errors.js';
@@ -17,11 +18,14 @@ export interface OperationRoutesOptions {
   metrics: Registry;
   /** Lets others than loopback peers read the metrics, as a bearer token. */
   metricsToken?: string;
+  /** Whose `X-Forwarded-For` counts: addresses and networks. */
+  trustedProxies?: string[];
 }
 
 const tag = 'Operation';
 
-export function operationRoutes({ ready, metrics, metricsToken }: OperationRoutesOptions): Route[] {
+export function operationRoutes({ ready, metrics, metricsToken, trustedProxies }: OperationRoutesOptions): Route[] {
+  const trustsProxies = (trustedProxies?.length ?? 0) > 0;
   return [
     route({
       method: 'GET',
@@ -77,7 +81,7 @@ export function operationRoutes({ ready, metrics, metricsToken }: OperationRoute
       errors: ['UNAUTHORIZED'],
       handle: async ({ request, reply }) => {
         const bearer = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? '')?.[1];
-        if (!isLoopback(request.ip) && !(metricsToken && bearer && same(bearer, metricsToken))) {
+        if (!isLocal(request, trustsProxies) && !(metricsToken && bearer && same(bearer, metricsToken))) {
           throw new ApiError('UNAUTHORIZED', 'The metrics token is required');
         }
         reply.type(metrics.contentType);
@@ -87,8 +91,11 @@ export function operationRoutes({ ready, metrics, metricsToken }: OperationRoute
   ];
 }
 
-function isLoopback(address: string): boolean {
-  return ipaddr.isValid(address) && ipaddr.process(address).range() === 'loopback';
+/** From this machine. Behind a proxy that is not declared everybody seems to be: then what it forwards is not taken for local. */
+function isLocal({ ip, headers }: FastifyRequest, trustsProxies: boolean): boolean {
+  const forwarded = headers['x-forwarded-for'] ?? headers.forwarded;
+  if (forwarded !== undefined && !trustsProxies) return false;
+  return ipaddr.isValid(ip) && ipaddr.process(ip).range() === 'loopback';
 }
 
 /** In constant time, whatever the lengths. */

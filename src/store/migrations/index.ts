@@ -1,5 +1,5 @@
-import * as initial from './0001-initial.js';
-import * as webhooks from './0002-webhooks.js';
+import { statements as initial } from './0001-initial.js';
+import { statements as webhooks } from './0002-webhooks.js';
 
 /** Statements that bring the database one step on. Never changed once released: a later need is a later migration. */
 export interface Migration {
@@ -8,6 +8,6 @@ export interface Migration {
 
 /** All migrations in order, by name. A static record: nothing is looked up on disk, so a bundle or a read-only install works alike. */
 export const migrations: Readonly<Record<string, Migration>> = {
-  '0001-initial': initial,
-  '0002-webhooks': webhooks,
+  '0001-initial': { statements: initial },
+  '0002-webhooks': { statements: webhooks },
 };

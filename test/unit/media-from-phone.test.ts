@@ -1,0 +1,158 @@
+import type { RemoteInfo } from 'node:dgram';
+import { describe, expect, it } from 'vitest';
+import type { MediaEvent } from '../../media/engine.js';
+import { writeRtpHeader } from '../../media/rtp/packet.js';
+import { ReceiverStats } from '../../media/rtp/receiver-stats.js';
+import { Reports } from '../../media/rtp/reports.js';
+import { readRtcp, writeRtcp } from '../../media/rtp/rtcp.js';
+import { SdpNegotiation } from '../../media/sdp.js';
+import { FromPhone } from '../../media/thread/from-phone.js';
+
+const from: RemoteInfo = { address: '192.0.2.5', port: 4000, family: 'IPv4', size: 172 };
+
+function phone(limits: { firstRtpTimeoutMs: number; rtpTimeoutMs: number }) {
+  const events: MediaEvent['type'][] = [];
+  const line = new FromPhone(
+    { codecs: ['PCMU'], ...limits },
+    { event: (event) => events.push(event.type), started: () => {}, sourceFound: () => {}, audio: () => {} },
+  );
+  const sdp = new SdpNegotiation({ address: '192.0.2.1', rtpPort: 10_000, codecs: ['PCMU'] }, '1');
+  const agree = (direction: string, nowMs: number) => {
+    sdp.answer(
+      `v=0\r\no=- 1 1 IN IP4 x\r\ns=-\r\nc=IN IP4 192.0.2.5\r\nt=0 0\r\nm=audio 4000 RTP/AVP 0\r\na=${direction}\r\n`,
+    );
+    line.agree(sdp.agreed!, nowMs);
+  };
+  agree('sendrecv', 0);
+  let sequence = 0;
+  const hear = (nowMs: number) => {
+    const packet = new Uint8Array(172);
+    writeRtpHeader(packet, 0, false, sequence++, sequence * 160, 1);
+    line.packet(packet, from, nowMs);
+  };
+  /** The first time the line says that the phone is lost. */
+  const lostAt = (fromMs: number, toMs: number) => {
+    for (let nowMs = fromMs; nowMs <= toMs; nowMs += 20) if (line.tick(nowMs)) return nowMs;
+    return null;
+  };
+  return { line, events, agree, hear, lostAt };
+}
+
+describe('a phone that is not heard', () => {
+  it('is lost after the first limit, counted from the answer', () => {
+    const { line, lostAt } = phone({ firstRtpTimeoutMs: 60_000, rtpTimeoutMs: 30_000 });
+    expect(lostAt(0, 50_000)).toBeNull();
+    line.goLive(50_000);
+    expect(lostAt(50_000, 200_000)).toBe(110_000);
+  });
+
+  it('is lost after the second limit when it stops', () => {
+    const { line, hear, lostAt } = phone({ firstRtpTimeoutMs: 60_000, rtpTimeoutMs: 30_000 });
+    line.goLive(0);
+    hear(10_000);
+    expect(lostAt(10_000, 100_000)).toBe(40_000);
+  });
+
+  it('is never lost with limits of 0', () => {
+    const { line, lostAt } = phone({ firstRtpTimeoutMs: 0, rtpTimeoutMs: 0 });
+    line.goLive(0);
+    expect(lostAt(0, 1_000_000)).toBeNull();
+  });
+
+  it.each(['sendonly', 'inactive', 'recvonly'])(
+    'is not missed while it is %s, and the limit begins anew after',
+    (direction) => {
+      const { line, hear, agree, lostAt, events } = phone({ firstRtpTimeoutMs: 60_000, rtpTimeoutMs: 30_000 });
+      line.goLive(0);
+      hear(1000);
+      agree(direction, 2000);
+      expect(lostAt(2000, 500_000)).toBeNull();
+      expect(events).toEqual([]);
+      agree('sendrecv', 500_000);
+      expect(lostAt(500_000, 600_000)).toBe(530_000);
+    },
+  );
+
+  it('is told as one-way after 5 s, once, and again after it came back and stopped', () => {
+    const { line, hear, lostAt, events } = phone({ firstRtpTimeoutMs: 0, rtpTimeoutMs: 0 });
+    line.goLive(0);
+    lostAt(0, 4980);
+    expect(events).toEqual([]);
+    lostAt(5000, 20_000);
+    expect(events).toEqual(['oneWay']);
+    hear(20_000);
+    lostAt(20_000, 24_980);
+    expect(events).toEqual(['oneWay']);
+    lostAt(25_000, 40_000);
+    expect(events).toEqual(['oneWay', 'oneWay']);
+  });
+});
+
+describe('reports', () => {
+  const sent = { ssrc: 7, packets: 100, bytes: 16_000, firstSequence: 50, timestampAt: (nowMs: number) => nowMs * 8 };
+  const wallMs = Date.UTC(2026, 0, 1);
+
+  it('go out every 5 s, between half and one and a half of it', () => {
+    for (const [random, gapMs] of [
+      [0, 2500],
+      [0.5, 5000],
+      [0.999, 7495],
+    ] as const) {
+      const reports = new Reports('a@b', wallMs, () => random);
+      reports.start(0);
+      const at: number[] = [];
+      for (let nowMs = 0; nowMs < 40_000; nowMs += 5) if (reports.due(nowMs, sent, new ReceiverStats())) at.push(nowMs);
+      expect(at[1]! - at[0]!).toBe(gapMs);
+    }
+  });
+
+  it('carry the wall clock and the timestamp that belongs to it', () => {
+    const reports = new Reports('a@b', wallMs, () => 0);
+    const bytes = reports.bye(1500, sent, new ReceiverStats());
+    const view = new DataView(bytes.buffer);
+    expect(view.getUint32(8)).toBe(wallMs / 1000 + 1 + 2_208_988_800);
+    expect(view.getUint32(12)).toBe(2 ** 31);
+    expect(view.getUint32(16)).toBe(12_000);
+  });
+
+  it('give the round trip: now - LSR - DLSR', () => {
+    const reports = new Reports('a@b', wallMs, () => 0);
+    reports.start(0);
+    const ours = readRtcp(reports.due(10_000, sent, new ReceiverStats())!)!.senderReport!;
+    const block = {
+      ssrc: 7,
+      fractionLost: 0,
+      cumulativeLost: 5,
+      highestSequence: 149,
+      jitter: 160,
+      lastSenderReport: ours.middleNtp,
+      delaySinceLast: 2 * 65536,
+    };
+    const read = (delaySinceLast: number, nowMs: number) =>
+      reports.read(
+        readRtcp(writeRtcp({ ssrc: 1, cname: '', sender: null, block: { ...block, delaySinceLast }, bye: false }))!,
+        nowMs,
+        sent,
+      );
+    read(2 * 65536, 12_080);
+    expect(reports.rttMs).toBeCloseTo(80, 0);
+    expect(reports.heard).toEqual({ lost: 5, lossPercent: 5, jitterMs: 20 });
+    // A peer that says it waited longer than it did.
+    read(9 * 65536, 12_080);
+    expect(reports.rttMs).toBeCloseTo(80, 0);
+  });
+
+  it('say to the far side when its report came', () => {
+    const reports = new Reports('a@b', wallMs, () => 0);
+    const stats = new ReceiverStats();
+    stats.arrived(
+      { payloadType: 0, marker: false, sequence: 1, timestamp: 0, ssrc: 9, payloadStart: 12, payloadEnd: 172 },
+      0,
+      true,
+    );
+    const sender = { ntpSeconds: 0x1234, ntpFraction: 0x56780000, rtpTimestamp: 0, packets: 1, bytes: 1 };
+    reports.read(readRtcp(writeRtcp({ ssrc: 9, cname: '', sender, block: null, bye: false }))!, 1000, sent);
+    const [block] = readRtcp(reports.bye(1500, sent, stats))!.blocks;
+    expect(block).toMatchObject({ ssrc: 9, lastSenderReport: 0x12345678, delaySinceLast: 32_768 });
+  });
+});

@@ -1,0 +1,169 @@
+import net from 'node:net';
+import type Srf from 'drachtio-srf';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { parseMessage, type SipMessage, SipRequest } from '../../sip/server/message.js';
+import { StreamFramer } from '../../sip/server/transport/stream-framer.js';
+import { openTestServer, SDP, type TestServer } from '../support/sip-server.js';
+
+/** A bare TCP connection to the server. */
+class TcpPeer {
+  readonly received: SipMessage[] = [];
+  readonly closed: Promise<void>;
+  pongs = 0;
+  private readonly framer = new StreamFramer({
+    message: (bytes) => this.received.push(parseMessage(bytes)!),
+    ping: () => undefined,
+    broken: () => undefined,
+  });
+  private branches = 0;
+
+  constructor(readonly socket: net.Socket) {
+    socket.on('data', (bytes) => {
+      if (bytes.toString() === '\r\n') this.pongs++;
+      else this.framer.push(bytes);
+    });
+    socket.on('error', () => undefined);
+    this.closed = new Promise((resolve) => socket.on('close', () => resolve()));
+  }
+
+  static connect(port: number): Promise<TcpPeer> {
+    const socket = net.connect(port, '127.0.0.1');
+    return new Promise((resolve) => socket.once('connect', () => resolve(new TcpPeer(socket))));
+  }
+
+  request(method: string, lines: Record<string, string> = {}, body = ''): string {
+    const headers = {
+      Via: `SIP/2.0/TCP 127.0.0.1:5999;branch=z9hG4bK${this.socket.localPort}x${this.branches++}`,
+      From: '<sip:alice@127.0.0.1>;tag=a',
+      To: '<sip:bob@127.0.0.1>',
+      'Call-ID': `tcp${this.socket.localPort}-${this.branches}`,
+      CSeq: `1 ${method}`,
+      Contact: '<sip:alice@127.0.0.1:5999;transport=tcp>',
+      ...(body === '' ? {} : { 'Content-Type': 'application/sdp' }),
+      'Content-Length': String(body.length),
+      ...lines,
+    };
+    const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+    return `${method} sip:bob@127.0.0.1 SIP/2.0\r\n${head.join('')}\r\n${body}`;
+  }
+
+  async wait(test: (m: SipMessage) => boolean): Promise<SipMessage> {
+    await expect.poll(() => this.received.some(test), { timeout: 3000 }).toBe(true);
+    return this.received.find(test)!;
+  }
+
+  final(method: string): Promise<SipMessage> {
+    return this.wait((m) => m.kind === 'response' && m.status >= 200 && m.cseq?.method === method);
+  }
+}
+
+let t: TestServer;
+let peer: TcpPeer;
+
+beforeAll(async () => {
+  t = await openTestServer();
+  t.srf.use('options', (_req: Srf.SrfRequest, res: Srf.SrfResponse) => {
+    res.send(200);
+  });
+  t.srf.use('register', (_req: Srf.SrfRequest, res: Srf.SrfResponse) => {
+    res.send(200);
+  });
+});
+beforeEach(async () => {
+  peer = await TcpPeer.connect(t.port);
+});
+afterEach(async () => {
+  peer.socket.destroy();
+  await expect.poll(async () => (await t.server.stats()).live.tcpConnections).toBe(0);
+});
+afterAll(async () => {
+  await t.idle();
+  await t.close();
+});
+
+describe('one connection', () => {
+  it('carries many requests in one segment, and halves of one', async () => {
+    const [a, b, c] = [peer.request('OPTIONS'), peer.request('OPTIONS'), peer.request('OPTIONS')];
+    peer.socket.write(a + b + c.slice(0, 30));
+    await expect.poll(() => peer.received.length).toBe(2);
+    peer.socket.write(c.slice(30, 100));
+    await new Promise((resolve) => setImmediate(resolve));
+    peer.socket.write(c.slice(100));
+    await expect.poll(() => peer.received.length).toBe(3);
+  });
+
+  it('answers a keepalive', async () => {
+    peer.socket.write('\r\n\r\n');
+    await expect.poll(() => peer.pongs).toBe(1);
+  });
+
+  it.each([
+    ['a message without Content-Length', (p: TcpPeer) => p.request('OPTIONS').replace('Content-Length', 'X-Length')],
+    ['a head that never ends', () => `OPTIONS sip:a SIP/2.0\r\nX: ${'a'.repeat(100_000)}`],
+  ])('closes on %s', async (_what, text) => {
+    peer.socket.write(text(peer));
+    await peer.closed;
+  });
+
+  it('drops what is no SIP and goes on', async () => {
+    peer.socket.write(`GET / HTTP/1.1\r\nContent-Length: 0\r\n\r\n${peer.request('OPTIONS')}`);
+    await peer.final('OPTIONS');
+  });
+});
+
+it('a call stays on the connection it came by, both ways, and its 200 is repeated there too', async () => {
+  const dialling = new Promise<Srf.Dialog>((resolve, reject) => {
+    t.srf.invite((req, res) => {
+      t.srf.createUAS(req, res, { localSdp: SDP }).then(resolve, reject);
+    });
+  });
+  peer.socket.write(peer.request('INVITE', {}, SDP));
+  const answer = await peer.final('INVITE');
+  expect(answer.contact?.uri).toBe(`sip:127.0.0.1:${t.port};transport=tcp`);
+  await expect.poll(() => peer.received.filter((m) => m.cseq?.method === 'INVITE').length).toBeGreaterThanOrEqual(3);
+  peer.socket.write(peer.request('ACK', { To: answer.get('to')!, 'Call-ID': answer.callId }));
+  const destroyed = (await dialling).destroy();
+  const bye = await peer.wait((m) => m instanceof SipRequest && m.method === 'BYE');
+  const lines = [
+    `Via: ${bye.get('via')}`,
+    `From: ${bye.get('from')}`,
+    `To: ${bye.get('to')}`,
+    `Call-ID: ${bye.callId}`,
+    `CSeq: ${bye.get('cseq')}`,
+  ];
+  peer.socket.write(`SIP/2.0 200 OK\r\n${lines.join('\r\n')}\r\nContent-Length: 0\r\n\r\n`);
+  await destroyed;
+});
+
+it('a registered contact is reached over the connection it registered on, until that closes', async () => {
+  peer.socket.write(peer.request('REGISTER', { Contact: '<sip:phone@10.9.9.9:5060;transport=tcp>;expires=600' }));
+  await peer.final('REGISTER');
+  const library = t.srf as unknown as {
+    request(uri: string, o: object): Promise<{ on(e: string, l: (res: Srf.SrfResponse) => void): void }>;
+  };
+  await library.request('sip:phone@10.9.9.9:5060;transport=tcp', { method: 'OPTIONS' });
+  const options = await peer.wait((m) => m instanceof SipRequest && m.method === 'OPTIONS');
+  expect((options as SipRequest).uri).toBe('sip:phone@10.9.9.9:5060;transport=tcp');
+  const lines = [
+    `Via: ${options.get('via')}`,
+    `From: ${options.get('from')}`,
+    `To: ${options.get('to')};tag=1`,
+    `Call-ID: ${options.callId}`,
+    `CSeq: ${options.get('cseq')}`,
+  ];
+  peer.socket.write(`SIP/2.0 200 OK\r\n${lines.join('\r\n')}\r\nContent-Length: 0\r\n\r\n`);
+  peer.socket.destroy();
+  await t.idle();
+});
+
+it('a connection that breaks before any answer fails the request at once', async () => {
+  const listener = net.createServer((socket) => socket.once('data', () => socket.destroy()));
+  await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve));
+  const { port } = listener.address() as net.AddressInfo;
+  const library = t.srf as unknown as {
+    request(uri: string, o: object): Promise<{ on(e: string, l: (res: Srf.SrfResponse) => void): void }>;
+  };
+  const req = await library.request(`sip:x@127.0.0.1:${port};transport=tcp`, { method: 'OPTIONS' });
+  expect(await new Promise((resolve) => req.on('response', (res) => resolve(res.status)))).toBe(503);
+  await new Promise((resolve) => listener.close(resolve));
+});
