@@ -148,13 +148,17 @@ export class EventSender {
     const { deliveries, endpoints, onDead } = this.options;
     const { durationMs, httpStatus, error } = attempt;
     const result = { durationMs, httpStatus, error };
-    if (error === null) return deliveries.record(delivery.id, result, 'delivered');
+    if (error === null) {
+      deliveries.record(delivery.id, result, 'delivered');
+      return;
+    }
     const made = delivery.attempts + 1;
     if (attempt.retry && made < maxAttempts) {
       // Doubling twice each time, with a fifth of jitter: 5 s, 20 s, 80 s, 5 min, 21 min.
       const backoffMs = firstRetryMs * 4 ** (made - 1) * (0.8 + 0.4 * Math.random());
       const retryInMs = Math.round(Math.max(backoffMs, attempt.retryAfterMs ?? 0));
-      return deliveries.record(delivery.id, result, { retryInMs });
+      deliveries.record(delivery.id, result, { retryInMs });
+      return;
     }
     deliveries.record(delivery.id, result, 'failed');
     onDead(delivery, result);
