@@ -178,7 +178,7 @@ function mergeKey(request: SipRequest): string {
 }
 
 /** 18.2.2 with RFC 3581: back where it came from when the peer asked for that, else to the port its Via names. */
-function replyPath(request: SipRequest, source: Source): Path {
+export function replyPath(request: SipRequest, source: Source): Path {
   if (source.transport === 'tcp') return source.back;
   const via = request.topVia;
   if (!via || via.parameters.has('rport')) return source.back;

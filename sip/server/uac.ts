@@ -176,11 +176,6 @@ export class Uac {
         ? this.inviteAnswers.inside(request, dialog, response)
         : this.inviteAnswers.initial(request, response, source);
       if (heard === 'absorb') return;
-      if (heard === 'cancelled') {
-        this.settled(request);
-        this.deliverLocal(request, 487);
-        return;
-      }
     } else if (dialog && response.status >= 200) this.finalInDialog(request, dialog, response);
     if (response.status >= 200) this.settled(request);
     const received = meta('network', response.raw.length, source.transport, source.address, source.port);
@@ -236,9 +231,10 @@ export class Uac {
     if (!dialog || dialog.unackedCseq < 0) return NO_ACK;
     const cseq = dialog.unackedCseq;
     dialog.unackedCseq = -1;
-    this.sender.ack(dialog, cseq, headers, message.body, (outgoing) =>
-      app.ok(frame.messageId, `${sentMeta(outgoing)}|${newTag()}|Msg sent:|`, outgoing.bytes),
-    );
+    this.sender.ack(dialog, cseq, headers, message.body, (outgoing) => {
+      app.ok(frame.messageId, `${sentMeta(outgoing)}|${newTag()}|Msg sent:|`, outgoing.bytes);
+      if (dialog.unwanted) this.sender.bye(dialog, 'ACK-BYE due to cancel race condition');
+    });
     return null;
   }
 

@@ -35,6 +35,7 @@ Examples:
       const { start } = await import('../main.js'); // the other commands need none of it
       const running = await start(settings);
       context.out(running.banner);
+      if (settings.publicUrl !== null) context.out(`  others reach the API at ${settings.publicUrl}/v1`);
       await runUntilStopped(running, settings, context).catch((error: unknown) => {
         context.err(`trunkline: ${error instanceof Error ? error.message : String(error)}`);
         fail();

@@ -161,11 +161,9 @@ describe('a call out', () => {
     await peer.requestOf('ACK');
   });
 
-  it('is over for the application when the answer crosses the CANCEL: ACK, BYE, 487', async () => {
+  it('is ended at once when the answer crosses the CANCEL: ACK, BYE, and the application is told', async () => {
     let sent: SentRequest | null = null;
-    const failed = dial({}, { cbRequest: (_e: unknown, req: SentRequest) => (sent = req) }).catch(
-      (error: { status: number }) => error.status,
-    );
+    const dialling = dial({}, { cbRequest: (_e: unknown, req: SentRequest) => (sent = req) });
     const invite = await peer.requestOf('INVITE');
     peer.respond(invite, 180);
     await expect.poll(() => sent).not.toBeNull();
@@ -173,9 +171,13 @@ describe('a call out', () => {
     const cancel = await peer.requestOf('CANCEL');
     peer.respond(invite, 200, contact(), SDP);
     peer.respond(cancel, 481);
-    expect(await failed).toBe(487);
+    const dialog = await dialling;
+    const why = new Promise<string>((resolve) => {
+      (dialog as unknown as NodeJS.EventEmitter).on('destroy', (_msg, reason) => resolve(reason));
+    });
     await peer.requestOf('ACK');
     peer.respond(await peer.requestOf('BYE'), 200);
+    expect(await why).toBe('ACK-BYE due to cancel race condition');
   });
 
   it('counts as cancelled when nothing at all comes after the CANCEL', async () => {

@@ -18,7 +18,7 @@ export class UdpListener {
     // addresses are numeric here: nothing is to be looked up for a datagram
     const lookup: dgram.SocketOptions['lookup'] = (address, _options, found) =>
       found(null, address, isIPv6(address) ? 6 : 4);
-    const socket = dgram.createSocket({ type: isIPv6(host) ? 'udp6' : 'udp4', lookup });
+    const socket = dgram.createSocket({ type: isIPv6(host) ? 'udp6' : 'udp4', ipv6Only: isIPv6(host), lookup });
     return new Promise((resolve, reject) => {
       const refuse = (error: NodeJS.ErrnoException) => {
         socket.close();
