@@ -11,6 +11,7 @@ import type { SipServerStats } from '../sip/server/start.js';
 import { TrunkTable } from '../sip/trunk.js';
 import { startApi } from './api/server.js';
 import { startBanner } from './banner.js';
+import { EndpointHealth } from './call/endpoint-health.js';
 import { type InboundCalls, takeInboundCall } from './call/inbound.js';
 import { LiveCallTable } from './call/live-calls.js';
 import { RejectedInvites } from './call/rejected-invites.js';
@@ -19,6 +20,7 @@ import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
 import { bootstrap, type FirstStart } from './store/bootstrap.js';
 import { systemClock } from './store/clock.js';
+import type { Endpoint } from './store/endpoints.js';
 import { Store } from './store/store.js';
 import { EventSender } from './webhook/event-sender.js';
 
@@ -54,6 +56,15 @@ function trunksFor(store: Store, sipHost: string) {
     ...trunk,
     addresses: trunk.addresses.filter((net) => !isLoopback(net.split('/')[0] ?? '')),
   }));
+}
+
+/** Health is a note for people: a database that is locked at the moment must not cost a call. */
+function saveHealth(store: Store, id: string, health: Endpoint['health'], log: Logger): void {
+  try {
+    store.endpoints.setHealth(id, health);
+  } catch (error) {
+    log.warn({ err: error, endpoint_id: id, health }, 'the health of an endpoint was not written');
+  }
 }
 
 function isLoopback(address: string): boolean {
@@ -163,6 +174,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       },
       agents: {
         connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
+        health: new EndpointHealth((id, health) => saveHealth(store, id, health, log)),
         allowPrivateTargets: settings.allowPrivateTargets,
         protocols: new Set(agentProtocols.keys()),
         builtInAgents: new Map([[echoAgentHost, echo.url]]),

@@ -1,18 +1,12 @@
 import { AgentFailure } from '../../media/agents/agent.js';
-import {
-  type AgentLink,
-  type MediaEngine,
-  MediaError,
-  type MediaPolicy,
-  type MediaSession,
-} from '../../media/engine.js';
+import { type MediaEngine, MediaError, type MediaPolicy, type MediaSession } from '../../media/engine.js';
 import { refusalOf } from '../../sip/cause.js';
 import { type CallLeg, type IncomingCall, SipError, type TrunkMatch } from '../../sip/leg.js';
 import type { Logger } from '../log.js';
 import type { TraceEntry } from '../store/call-records.js';
 import type { Calls } from '../store/calls.js';
 import { Call } from './call.js';
-import { type AgentRules, connectAgent } from './connect-agent.js';
+import { type AgentRules, type CallAgent, connectAgent } from './connect-agent.js';
 import { type ConverseLimits, converse } from './converse.js';
 import type { LiveCallTable } from './live-calls.js';
 import { CallEnded, type Ending } from './outcome.js';
@@ -53,7 +47,7 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundCalls
   }
   const call = beginCall(incoming, decision, deps);
   let session: MediaSession | null = null;
-  let agent: AgentLink | null = null;
+  let agent: CallAgent | null = null;
   let leg: CallLeg | null = null;
   try {
     if (decision.kind === 'refuse') throw new CallEnded(decision.ending);
@@ -170,7 +164,7 @@ function endingOf(error: unknown, call: Call, log: Logger): Ending {
 async function closeCall(
   call: Call,
   incoming: IncomingCall,
-  parts: { session: MediaSession | null; agent: AgentLink | null; leg: CallLeg | null },
+  parts: { session: MediaSession | null; agent: CallAgent | null; leg: CallLeg | null },
   deps: InboundCalls,
 ): Promise<void> {
   const ending = await call.ended;

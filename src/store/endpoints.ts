@@ -167,6 +167,11 @@ export class Endpoints {
     this.database.run(this.database.sql.updateTable('endpoints').set(set).where('id', '=', id));
   }
 
+  /** As observed in calls; `updated_at` tells of changes by people and stays. */
+  setHealth(id: string, health: EndpointRow['health']): void {
+    this.database.run(this.database.sql.updateTable('endpoints').set({ health }).where('id', '=', id));
+  }
+
   /** Numbers and other endpoints let go of it in the same transaction; past calls keep its id. False: no such endpoint. */
   delete(scope: Scope, id: string): boolean {
     const { sql } = this.database;
