@@ -15,6 +15,7 @@ import { EndpointHealth } from './call/endpoint-health.js';
 import { type InboundCalls, takeInboundCall } from './call/inbound.js';
 import { LiveCallTable } from './call/live-calls.js';
 import { RejectedInvites } from './call/rejected-invites.js';
+import { noVoice } from './call/voice.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
@@ -172,14 +173,19 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         firstRtpTimeoutMs: settings.rtpFirstTimeoutSec * 1000,
         rtpTimeoutMs: settings.rtpTimeoutSec * 1000,
       },
-      agents: {
-        connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
-        health: new EndpointHealth((id, health) => saveHealth(store, id, health, log)),
-        allowPrivateTargets: settings.allowPrivateTargets,
-        protocols: new Set(agentProtocols.keys()),
-        builtInAgents: new Map([[echoAgentHost, echo.url]]),
+      steering: {
+        http,
+        getEndpoint: (id) => store.endpoints.getForCall(id),
+        limits: { maxCallMs: settings.maxCallSec * 1000, transferTimeoutMs: 60_000 },
+        voice: noVoice,
+        agents: {
+          connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
+          health: new EndpointHealth((id, health) => saveHealth(store, id, health, log)),
+          allowPrivateTargets: settings.allowPrivateTargets,
+          protocols: new Set(agentProtocols.keys()),
+          builtInAgents: new Map([[echoAgentHost, echo.url]]),
+        },
       },
-      limits: { maxCallMs: settings.maxCallSec * 1000, transferTimeoutMs: 60_000 },
       trace: (sipCallId) => {
         const trace = sip.trace(sipCallId);
         sip.forgetTrace(sipCallId);

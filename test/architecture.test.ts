@@ -7,10 +7,24 @@ const root = path.resolve(import.meta.dirname, '..');
 const layers: { from: string; may: string[] }[] = [
   { from: 'src/main.ts', may: ['src', 'sip', 'media', 'net', 'config', 'examples'] },
   { from: 'src/metrics.ts', may: ['src/call', 'sip/leg', 'media/engine'] },
-  { from: 'src/api/', may: ['src/api', 'src/store', 'src/call', 'src/log', 'sip/cause', 'net', 'config'] },
+  {
+    from: 'src/api/',
+    may: ['src/api', 'src/store', 'src/call', 'src/webhook', 'src/log', 'sip/cause', 'net', 'config'],
+  },
   {
     from: 'src/call/',
-    may: ['src/call', 'src/store', 'src/log', 'sip/leg', 'sip/cause', 'media/engine', 'media/agents/agent', 'config'],
+    may: [
+      'src/call',
+      'src/webhook',
+      'src/store',
+      'src/log',
+      'net',
+      'sip/leg',
+      'sip/cause',
+      'media/engine',
+      'media/agents/agent',
+      'config',
+    ],
   },
   {
     from: 'src/webhook/',
