@@ -73,7 +73,9 @@ export class Uac {
     const dialog = this.core.dialogs.find(id);
     if (method === 'ACK') return this.acknowledge(app, frame, message, headers, dialog);
     if (dialog) return this.inDialog(app, frame, message, headers, dialog);
-    if (frame.dialogId !== '' || method === 'BYE' || method === 'PRACK') return NO_DIALOG;
+    // A BYE with both tags may end a dialog that died with an earlier process of ours.
+    const belongsInside = method === 'PRACK' || (method === 'BYE' && message.toTag === '');
+    if (frame.dialogId !== '' || belongsInside) return NO_DIALOG;
     return this.outsideDialog(app, frame, message, headers);
   }
 

@@ -95,23 +95,21 @@ function beginCall(incoming: IncomingCall, decision: Exclude<Decision, { kind: '
   const { organizationId } = decision.number;
   const trunk = trunksOf(incoming).find((t) => t.organizationId === organizationId) ?? incoming.trunk;
   const endpointId = decision.kind === 'connect' ? decision.endpoints[0].id : decision.endpointId;
-  const call = new Call(
-    deps.records,
-    {
-      organizationId,
-      mode: decision.number.mode,
-      direction: 'inbound',
-      fromNumber: incoming.from.number,
-      toNumber: decision.number.number,
-      phoneNumberId: decision.number.id,
-      endpointId,
-      sipCallId: incoming.sipCallId,
-      createdAt: incoming.receivedAt,
-      trunkId: trunk.trunkId,
-      eventData: { dialled: incoming.to.number, trunk: trunk.name, transport: incoming.peer.transport },
-    },
-    incoming.receivedAtMs,
-  );
+  const id = deps.records.begin({
+    organizationId,
+    mode: decision.number.mode,
+    direction: 'inbound',
+    fromNumber: incoming.from.number,
+    toNumber: decision.number.number,
+    phoneNumberId: decision.number.id,
+    endpointId,
+    sipCallId: incoming.sipCallId,
+    createdAt: incoming.receivedAt,
+    trunkId: trunk.trunkId,
+    eventData: { dialled: incoming.to.number, trunk: trunk.name, transport: incoming.peer.transport },
+  });
+  const begun = { id, createdAt: incoming.receivedAt, startedAtMs: incoming.receivedAtMs, funds: null };
+  const call = new Call(deps.records, begun);
   deps.live.add(call);
   call.event('call.routed', { endpoint_id: endpointId, rules: decision.trace });
   incoming.cancelled.addEventListener('abort', () => call.end({ cause: 'originator_cancel', source: 'caller' }), {

@@ -392,3 +392,16 @@ it('uses the next hop the application names, and its own idea of the Request-URI
   peer.respond(options, 404);
   expect((await answered).status).toBe(404);
 });
+
+it('sends the BYE of a dialog that an earlier process had, and refuses one that names no dialog at all', async () => {
+  const uri = `sip:bob@127.0.0.1:${peer.port}`;
+  const headers = { 'Call-ID': 'orphan', From: '<sip:a@us>;tag=ours', To: '<sip:b@far>;tag=theirs', CSeq: '1004 BYE' };
+  const req = await library().request(uri, { method: 'BYE', headers });
+  const bye = await peer.requestOf('BYE');
+  expect([bye.callId, bye.fromTag, bye.toTag, bye.cseq?.number]).toEqual(['orphan', 'ours', 'theirs', 1004]);
+  const answered = new Promise((resolve) => req.on('response', (res) => resolve(res.status)));
+  peer.respond(bye, 481);
+  expect(await answered).toBe(481);
+  const stranger = library().request(uri, { method: 'BYE', headers: { ...headers, To: '<sip:b@far>' } });
+  await expect(stranger).rejects.toThrow('unable to find dialog');
+});
