@@ -132,7 +132,13 @@ class Gateway implements SipGateway {
       { kind: 'embedded' }
     >;
     const { externalIp } = this.options;
-    const server = await startSipServer({ ...serverOptions, listen, externalIp, localNets: this.#localNets });
+    const server = await startSipServer({
+      ...serverOptions,
+      listen,
+      externalIp,
+      localNets: this.#localNets,
+      onFailure: (stack) => this.options.log.error({ stack }, 'sip server dropped a message that it could not handle'),
+    });
     this.#server = server;
     await this.#connect(server.control, signal);
     this.#addresses = server.addresses;
