@@ -1,11 +1,34 @@
 import { performance } from 'node:perf_hooks';
+import type { Spoken } from '../../media/agents/agent.js';
 import type { MediaStats } from '../../media/engine.js';
 import type { TraceEntry } from '../store/call-records.js';
-import type { Calls, NewCall } from '../store/calls.js';
+import type { Calls } from '../store/calls.js';
 import type { EventType } from '../store/event-types.js';
 import type { CallCommand, CommandResult } from './command.js';
 import { CallEnded, type Ending, inboundStatus } from './outcome.js';
 import { qualityMetrics } from './quality-metrics.js';
+
+/** A hold is extended this long before it runs out. */
+const extendAheadMs = 5_000;
+
+/** A call whose record is written. */
+export interface BegunCall {
+  id: string;
+  /** When the INVITE came or was asked for. */
+  createdAt: Date;
+  /** The same moment on the monotonic clock. */
+  startedAtMs: number;
+  /** What pays for it; null: it costs nothing, or its organization is not metered. */
+  funds: CallFunds | null;
+}
+
+/** Money held for a call, extended while it runs. */
+export interface CallFunds {
+  /** Seconds of conversation that are paid for so far. */
+  readonly fundedSec: number;
+  /** Holds money for more time. Answers the new `fundedSec`: the same as before when nothing is left. */
+  extend(): number;
+}
 
 /**
  * One running call: its record, its clock and its ending. Everything that may end a call calls `end`; the first reason wins, and
@@ -18,24 +41,27 @@ export class Call {
   readonly ended: Promise<Ending>;
   /** What a command does once the call is answered; null before. */
   commands: ((command: CallCommand) => Promise<CommandResult>) | null = null;
-  transcript: string[] = [];
+  readonly transcript: Spoken[] = [];
 
   readonly #records: Calls;
   readonly #startedAtMs: number;
   readonly #startedAt: Date;
   readonly #abort = new AbortController();
   #resolveEnded!: (ending: Ending) => void;
+  readonly #funds: CallFunds | null;
+  #fundsTimer: NodeJS.Timeout | null = null;
   #ending: Ending | null = null;
   #answeredAtMs: number | null = null;
   #endedAtMs: number | null = null;
   #ringingAtMs: number | null = null;
   #firstAudioMs: number | null = null;
 
-  constructor(records: Calls, newCall: NewCall & { createdAt: Date }, startedAtMs: number) {
+  constructor(records: Calls, begun: BegunCall) {
     this.#records = records;
-    this.#startedAtMs = startedAtMs;
-    this.#startedAt = newCall.createdAt;
-    this.id = records.begin(newCall);
+    this.#startedAtMs = begun.startedAtMs;
+    this.#startedAt = begun.createdAt;
+    this.#funds = begun.funds;
+    this.id = begun.id;
     this.signal = this.#abort.signal;
     this.ended = new Promise((resolve) => {
       this.#resolveEnded = resolve;
@@ -66,6 +92,7 @@ export class Call {
       answeredAt: this.#at(this.#answeredAtMs),
       latencyMs: this.#since(this.#startedAtMs),
     });
+    this.#watchFunds();
   }
 
   /** First frame of the agent's audio went to the phone. */
@@ -78,6 +105,7 @@ export class Call {
     if (this.#ending !== null) return;
     this.#ending = ending;
     this.#endedAtMs = performance.now();
+    if (this.#fundsTimer !== null) clearTimeout(this.#fundsTimer);
     this.#resolveEnded(ending);
     this.#abort.abort(new CallEnded(ending));
   }
@@ -113,10 +141,33 @@ export class Call {
         ...(answeredAtMs === null ? {} : { setupMs: Math.round(answeredAtMs - this.#startedAtMs) }),
         ...(this.#firstAudioMs === null ? {} : { answerToFirstAudioMs: this.#firstAudioMs }),
       },
-      transcript: this.transcript.length === 0 ? null : this.transcript.join('\n'),
+      transcript:
+        this.transcript.length === 0
+          ? null
+          : this.transcript.map(({ speaker, text }) => `${speaker}: ${text}`).join('\n'),
       trace,
       eventData: ending.detail === undefined ? {} : { detail: ending.detail },
     });
+  }
+
+  /** Extends the hold before it runs out; when nothing is left, the call ends where its money does. */
+  #watchFunds(): void {
+    const funds = this.#funds;
+    if (funds === null || this.#answeredAtMs === null || this.#ending !== null) return;
+    const endsInMs = (fundedSec: number): number => (this.#answeredAtMs ?? 0) + fundedSec * 1000 - performance.now();
+    const extendAhead = (): void => {
+      const before = funds.fundedSec;
+      if (funds.extend() > before) this.#watchFunds();
+      else
+        this.#fundsTimer = setTimeout(
+          () => {
+            this.event('balance.exhausted', { funded_seconds: before });
+            this.end({ cause: 'insufficient_balance', source: 'system', detail: 'The balance is used up.' });
+          },
+          Math.max(0, endsInMs(before)),
+        );
+    };
+    this.#fundsTimer = setTimeout(extendAhead, Math.max(0, endsInMs(funds.fundedSec) - extendAheadMs));
   }
 
   #since(fromMs: number): number {

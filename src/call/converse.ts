@@ -1,7 +1,8 @@
-import type { AgentLink, MediaSession } from '../../media/engine.js';
+import type { MediaSession } from '../../media/engine.js';
 import type { CallLeg, TransferResult } from '../../sip/leg.js';
 import type { Call } from './call.js';
 import type { CallCommand, CommandResult } from './command.js';
+import type { CallAgent } from './connect-agent.js';
 import type { HangupSource } from './outcome.js';
 
 export interface ConverseLimits {
@@ -14,14 +15,13 @@ export async function converse(
   call: Call,
   leg: CallLeg,
   session: MediaSession,
-  agent: AgentLink,
+  agent: CallAgent,
   limits: ConverseLimits,
 ): Promise<void> {
   const timeLimit = setTimeout(() => call.end({ cause: 'time_limit', source: 'system' }), limits.maxCallMs);
   const unsubscribe = [listenToMedia(call, session, agent), listenToAgent(call, leg, session, agent, limits)];
   call.commands = (command) => carryOut(command, 'api', call, leg, session, limits);
   void agent.ended.then((end) => {
-    call.event('agent.disconnected', { by: end.by, close_code: end.closeCode ?? null, detail: end.detail });
     call.end({ cause: end.by === 'failed' ? 'agent_error' : 'agent_hangup', source: 'agent', detail: end.detail });
   });
   leg.onReoffer(async (offer) => {
@@ -41,7 +41,6 @@ export async function converse(
       heardDigit(call, agent, digit, 'info');
   });
   agent.start();
-  session.attach(agent);
   try {
     await call.ended;
   } finally {
@@ -51,7 +50,7 @@ export async function converse(
   }
 }
 
-function listenToMedia(call: Call, session: MediaSession, agent: AgentLink): () => void {
+function listenToMedia(call: Call, session: MediaSession, agent: CallAgent): () => void {
   return session.onEvent((event) => {
     switch (event.type) {
       case 'started':
@@ -82,7 +81,7 @@ function listenToAgent(
   call: Call,
   leg: CallLeg,
   session: MediaSession,
-  agent: AgentLink,
+  agent: CallAgent,
   limits: ConverseLimits,
 ): () => void {
   return agent.onEvent((event) => {
@@ -90,7 +89,7 @@ function listenToAgent(
       case 'audioStarted':
         return;
       case 'transcript':
-        call.transcript.push(`${event.speaker}: ${event.text}`);
+        call.transcript.push({ speaker: event.speaker, text: event.text });
         return call.event('transcript.final', { speaker: event.speaker, text: event.text });
       case 'hangup':
         return call.end({ cause: 'agent_hangup', source: 'agent' });
@@ -109,7 +108,7 @@ function listenToAgent(
 
 function heardDigit(
   call: Call,
-  agent: AgentLink,
+  agent: CallAgent,
   digit: string,
   method: 'rfc4733' | 'info',
   durationMs?: number,

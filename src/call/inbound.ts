@@ -1,18 +1,12 @@
 import { AgentFailure } from '../../media/agents/agent.js';
-import {
-  type AgentLink,
-  type MediaEngine,
-  MediaError,
-  type MediaPolicy,
-  type MediaSession,
-} from '../../media/engine.js';
+import { type MediaEngine, MediaError, type MediaPolicy, type MediaSession } from '../../media/engine.js';
 import { refusalOf } from '../../sip/cause.js';
 import { type CallLeg, type IncomingCall, SipError, type TrunkMatch } from '../../sip/leg.js';
 import type { Logger } from '../log.js';
 import type { TraceEntry } from '../store/call-records.js';
 import type { Calls } from '../store/calls.js';
 import { Call } from './call.js';
-import { type AgentRules, connectAgent } from './connect-agent.js';
+import { type AgentRules, type CallAgent, connectAgent } from './connect-agent.js';
 import { type ConverseLimits, converse } from './converse.js';
 import type { LiveCallTable } from './live-calls.js';
 import { CallEnded, type Ending } from './outcome.js';
@@ -53,7 +47,7 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundCalls
   }
   const call = beginCall(incoming, decision, deps);
   let session: MediaSession | null = null;
-  let agent: AgentLink | null = null;
+  let agent: CallAgent | null = null;
   let leg: CallLeg | null = null;
   try {
     if (decision.kind === 'refuse') throw new CallEnded(decision.ending);
@@ -95,23 +89,21 @@ function beginCall(incoming: IncomingCall, decision: Exclude<Decision, { kind: '
   const { organizationId } = decision.number;
   const trunk = trunksOf(incoming).find((t) => t.organizationId === organizationId) ?? incoming.trunk;
   const endpointId = decision.kind === 'connect' ? decision.endpoints[0].id : decision.endpointId;
-  const call = new Call(
-    deps.records,
-    {
-      organizationId,
-      mode: decision.number.mode,
-      direction: 'inbound',
-      fromNumber: incoming.from.number,
-      toNumber: decision.number.number,
-      phoneNumberId: decision.number.id,
-      endpointId,
-      sipCallId: incoming.sipCallId,
-      createdAt: incoming.receivedAt,
-      trunkId: trunk.trunkId,
-      eventData: { dialled: incoming.to.number, trunk: trunk.name, transport: incoming.peer.transport },
-    },
-    incoming.receivedAtMs,
-  );
+  const id = deps.records.begin({
+    organizationId,
+    mode: decision.number.mode,
+    direction: 'inbound',
+    fromNumber: incoming.from.number,
+    toNumber: decision.number.number,
+    phoneNumberId: decision.number.id,
+    endpointId,
+    sipCallId: incoming.sipCallId,
+    createdAt: incoming.receivedAt,
+    trunkId: trunk.trunkId,
+    eventData: { dialled: incoming.to.number, trunk: trunk.name, transport: incoming.peer.transport },
+  });
+  const begun = { id, createdAt: incoming.receivedAt, startedAtMs: incoming.receivedAtMs, funds: null };
+  const call = new Call(deps.records, begun);
   deps.live.add(call);
   call.event('call.routed', { endpoint_id: endpointId, rules: decision.trace });
   incoming.cancelled.addEventListener('abort', () => call.end({ cause: 'originator_cancel', source: 'caller' }), {
@@ -170,7 +162,7 @@ function endingOf(error: unknown, call: Call, log: Logger): Ending {
 async function closeCall(
   call: Call,
   incoming: IncomingCall,
-  parts: { session: MediaSession | null; agent: AgentLink | null; leg: CallLeg | null },
+  parts: { session: MediaSession | null; agent: CallAgent | null; leg: CallLeg | null },
   deps: InboundCalls,
 ): Promise<void> {
   const ending = await call.ended;

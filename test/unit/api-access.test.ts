@@ -35,6 +35,13 @@ beforeAll(async () => {
   }
   const scope = { organizationId: api.a.organizationId, mode: 'live' } as const;
   const { store } = api;
+  const webhook = store.endpoints.create(scope, {
+    name: 'W',
+    type: 'webhook',
+    target: 'https://example.com/calls',
+    provider: null,
+    providerConfig: { events_url: 'https://example.com/events' },
+  });
   const { record } = store.endpoints.create(scope, {
     name: 'E',
     type: 'agent',
@@ -58,6 +65,9 @@ beforeAll(async () => {
   });
   const end = { status: 'completed', hangupCause: 'normal_clearing', hangupSource: 'caller', durationSec: 0 } as const;
   store.calls.finish(ids.calls, end);
+  const told = { fromNumber: 'x', toNumber: 'y', phoneNumberId: ids['phone-numbers'], endpointId: webhook.record.id };
+  store.calls.begin({ ...scope, ...told, direction: 'inbound' });
+  ids['webhook-deliveries'] = store.webhookDeliveries.list(scope, {}, { limit: 1, offset: 0 }).data[0]?.id ?? '';
 });
 afterAll(() => api.close());
 
@@ -99,6 +109,9 @@ describe('every operation', () => {
           `PATCH /v1/${name}/{id}`,
           `DELETE /v1/${name}/{id}`,
         ]),
+        'POST /v1/endpoints/{id}/rotate-secret',
+        'GET /v1/webhook-deliveries',
+        'POST /v1/webhook-deliveries/{id}/retry',
         'GET /v1/api-keys',
         'POST /v1/api-keys',
         'DELETE /v1/api-keys/{id}',

@@ -1,5 +1,5 @@
 import type { CallCommand, LiveCalls } from '../../call/command.js';
-import type { CallFilter } from '../../store/call-reads.js';
+import type { CallFilter } from '../../store/call-counts.js';
 import type { TraceEntry } from '../../store/call-records.js';
 import type { Store } from '../../store/store.js';
 import type { Caller } from '../caller.js';
