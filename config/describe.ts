@@ -12,6 +12,7 @@ export interface SettingLine {
   allowed: string;
   explain: string;
   secret: boolean;
+  readBy: string;
 }
 
 export function describeSettings(): SettingLine[] {
@@ -25,6 +26,7 @@ export function describeSettings(): SettingLine[] {
     allowed: definition.kind.allowed,
     explain: definition.explain,
     secret: definition.secret === true,
+    readBy: definition.readBy,
   }));
 }
 

@@ -21,7 +21,7 @@ export interface Setting<N extends string, T, D extends string | null | Derived<
   unit?: string;
   /** One line. */
   explain: string;
-  /** The file that reads it. */
+  /** A file that reads it; a test looks there. */
   readBy: string;
   /** Never shown, not even in an error. */
   secret?: true;
@@ -52,23 +52,22 @@ export const settingsList = [
     name: 'public_url',
     kind: kinds.httpUrl,
     default: null,
-    explain:
-      'URL under which others reach the HTTP listener; links in answers start with it. Unset: the listener itself.',
-    readBy: 'src/main.ts',
+    explain: 'URL under which others reach the HTTP listener. Unset: the listener itself.',
+    readBy: 'src/cli/start.ts',
   }),
   setting({
     name: 'trusted_proxies',
     kind: kinds.nets,
     default: null,
     explain: 'Proxies whose X-Forwarded-For is believed.',
-    readBy: 'src/api/server.ts',
+    readBy: 'src/main.ts',
   }),
   setting({
     name: 'metrics_token',
     kind: kinds.secret(/^[\x21-\x7e]{8,}$/, 'at least 8 visible ASCII characters'),
     default: null,
     explain: 'Bearer token for GET /metrics from other hosts; loopback needs none. Unset: loopback only.',
-    readBy: 'src/api/server.ts',
+    readBy: 'src/main.ts',
     secret: true,
   }),
   setting({
@@ -186,7 +185,7 @@ export const settingsList = [
     kind: kinds.folder,
     default: './data',
     explain: 'Folder of the database and recordings; created when missing.',
-    readBy: 'src/main.ts',
+    readBy: 'src/cli/checks.ts',
   }),
   setting({
     name: 'database_url',
@@ -214,7 +213,7 @@ export const settingsList = [
     kind: kinds.oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'),
     default: 'info',
     explain: 'Log lines below this level are left out.',
-    readBy: 'src/log.ts',
+    readBy: 'src/main.ts',
   }),
   setting({
     name: 'shutdown_grace_sec',

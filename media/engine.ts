@@ -106,7 +106,7 @@ export interface StreamStats {
   bytes: number;
   /** Percent, 0–100. null when no packet was expected. */
   lossPercent: number | null;
-  lost: number;
+  lost: number | null;
   jitterMs: number | null;
   /** E-model of `quality.ts`, 1–4.5; null without RTP or under 100 packets. */
   mos: number | null;

@@ -6,10 +6,12 @@ import { isQuiet } from './vad.js';
 const bytesPerMs = 8;
 /** What one agent may queue; what comes above is discarded. */
 export const playoutLimitMs = 10 * 60_000;
-/** The low water is looked at over this much playing time. */
+/** What stands in the queue is looked at over this much playing time. */
 const windowMs = 1000;
 /** A standing queue finds a pause within this, or is cut in speech. */
 const patienceMs = 3000;
+/** After so many slots without audio nothing of the past is late any more. */
+const forgetSlots = 25;
 /** No more than this is cut in speech. */
 const cutAtMostMs = 1000;
 /** An agent at the pace of the clock is known after so many windows. */
@@ -39,7 +41,7 @@ export class Playout {
   private queuedBytes = 0;
   private itemId: string | undefined;
   private itemHeardBytes = 0;
-  private lowWater = Number.POSITIVE_INFINITY;
+  private leastSpareMs = Number.POSITIVE_INFINITY;
   private windowPlayed = 0;
   private windowArrived = 0;
   /** Bytes to be taken out again, and for how long they were not. */
@@ -47,6 +49,7 @@ export class Playout {
   private owedSinceMs = 0;
   /** Windows in a row in which as much came as was played. */
   private paced = 0;
+  private drySlots = 0;
 
   constructor(private codec: PhoneCodec) {}
 
@@ -66,6 +69,11 @@ export class Playout {
       this.windowArrived += fitting.length;
     }
     return bytes.length - fitting.length;
+  }
+
+  /** What was pushed came so much earlier than it had to. */
+  spare(ms: number): void {
+    this.leastSpareMs = Math.min(this.leastSpareMs, ms);
   }
 
   mark(name: string): void {
@@ -91,7 +99,7 @@ export class Playout {
       filled += count;
     }
     if (this.queuedBytes === 0) this.reachMarks(false);
-    this.watchLowWater(filled, length);
+    this.watchStanding(filled, length);
     return filled;
   }
 
@@ -160,30 +168,31 @@ export class Playout {
   }
 
   /**
-   * An agent that speaks at the pace of the clock and still leaves audio waiting all the time makes the call later by as much for
-   * good: one late frame is enough. That much is taken out again, in a pause if there is one.
+   * An agent that speaks at the pace of the clock and is never short of time makes the call later by as much for good: one late frame
+   * is enough. That much is taken out again, in a pause if there is one.
    */
-  private watchLowWater(played: number, frame: number): void {
+  private watchStanding(played: number, frame: number): void {
+    this.drySlots = played === 0 ? this.drySlots + 1 : 0;
     if (played === 0) {
       this.restartWindow();
+      if (this.drySlots >= forgetSlots) this.owed = 0;
       return;
     }
-    if (this.queuedBytes === 0) this.owed = 0;
-    this.lowWater = Math.min(this.lowWater, this.queuedBytes);
     this.windowPlayed += played;
     if (this.windowPlayed < windowMs * bytesPerMs) return;
     const even = this.windowArrived > this.windowPlayed * 0.9 && this.windowArrived < this.windowPlayed * 1.1;
     this.paced = even ? this.paced + 1 : 0;
-    const standing = this.lowWater - (this.lowWater % frame);
-    if (this.paced >= pacedWindows && standing > this.owed) {
-      this.owed = standing;
-      this.owedSinceMs = 0;
+    // Whole frames: a part of one would only move the hole to the next slot.
+    const spareFrames = Number.isFinite(this.leastSpareMs) ? Math.floor((this.leastSpareMs * bytesPerMs) / frame) : 0;
+    if (this.paced >= pacedWindows) {
+      if (this.owed === 0) this.owedSinceMs = 0;
+      this.owed = Math.max(0, spareFrames) * frame;
     }
     this.restartWindow();
   }
 
   private restartWindow(): void {
-    this.lowWater = Number.POSITIVE_INFINITY;
+    this.leastSpareMs = Number.POSITIVE_INFINITY;
     this.windowPlayed = 0;
     this.windowArrived = 0;
   }
@@ -197,8 +206,8 @@ export class Playout {
       if (!isQuiet(chunk.bytes, this.codec, chunk.from, chunk.from + count)) break;
       this.drop(chunk, count);
     }
-    const patient = this.owedSinceMs < patienceMs || this.owed > cutAtMostMs * bytesPerMs;
-    if (this.owed > 0 && this.paced >= pacedWindows && !patient) this.cut();
+    const cuttable = this.owed > 0 && this.owed <= cutAtMostMs * bytesPerMs;
+    if (cuttable && this.paced >= pacedWindows && this.owedSinceMs >= patienceMs) this.cut();
   }
 
   /** One hole of all that is owed rather than many small ones. */

@@ -1,4 +1,5 @@
 /** What a media thread starts with: the second composition root. */
+import { setPriority } from 'node:os';
 import { parentPort, workerData } from 'node:worker_threads';
 import { openAgentSocket } from '../agents/socket.js';
 import { realTime } from '../audio/playout-clock.js';
@@ -7,6 +8,12 @@ import { ThreadSessions } from './sessions.js';
 
 const port = parentPort;
 if (!port) throw new Error('media/thread/entry.ts runs as a worker only.');
+try {
+  // On Linux this is the calling thread alone. Audio that waits for other work is heard; other work that waits for audio is not.
+  setPriority(-10);
+} catch {
+  // Only with CAP_SYS_NICE; without it the thread shares the processor like any other.
+}
 const sessions = new ThreadSessions({
   post: (message) => port.postMessage(message),
   openAgent: openAgentSocket,

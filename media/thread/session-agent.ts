@@ -103,7 +103,11 @@ export class SessionAgent {
   }
 
   async close(reason: string): Promise<void> {
-    await this.socket.close(reason);
+    try {
+      await this.socket.close(reason);
+    } catch (error) {
+      this.hooks.fault(error);
+    }
   }
 
   private heard(bytes: Uint8Array, itemId?: string): void {

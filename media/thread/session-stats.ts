@@ -31,7 +31,7 @@ export function mediaStats(
     received: {
       packets: stats.packets,
       bytes: stats.bytes,
-      lost: stats.lost,
+      lost: expected > 0 ? stats.lost : null,
       lossPercent: expected > 0 ? (stats.lost / expected) * 100 : null,
       jitterMs: stats.jitterMs,
       mos:
@@ -48,7 +48,7 @@ export function mediaStats(
     sent: {
       packets: sender.packets,
       bytes: sender.bytes,
-      lost: Math.max(0, heard?.lost ?? 0),
+      lost: heard && Math.max(0, heard.lost),
       lossPercent: heard?.lossPercent ?? null,
       jitterMs: heard?.jitterMs ?? null,
       mos:
@@ -63,7 +63,7 @@ export function mediaStats(
 
 /** Of a session about which nothing is known. */
 export function unknownStats(): MediaStats {
-  const stream = { packets: 0, bytes: 0, lossPercent: null, lost: 0, jitterMs: null, mos: null };
+  const stream = { packets: 0, bytes: 0, lossPercent: null, lost: null, jitterMs: null, mos: null };
   return {
     codec: null,
     ptimeMs: null,

@@ -5,13 +5,12 @@ import type { AgentCommand, AgentEnd, AgentEvent, AgentTarget } from '../agents/
 import type { ClockEntry, PlayoutClock } from '../audio/playout-clock.js';
 import { MediaError, type MediaEvent, type MediaStats, type OpenSession, type PhoneCodec } from '../engine.js';
 import { looksLikeRtcp, readUint32 } from '../rtp/packet.js';
-import { Reports } from '../rtp/reports.js';
-import { readRtcp } from '../rtp/rtcp.js';
 import { RtpSender } from '../rtp/sender.js';
 import type { RtpSocketPair } from '../rtp/socket.js';
 import { SdpNegotiation } from '../sdp.js';
 import { FromPhone } from './from-phone.js';
 import { type FaultPlace, guarded } from './guard.js';
+import { RtcpExchange, type RtpDestination } from './rtcp-exchange.js';
 import { type OpenAgent, SessionAgent, sessionClosed } from './session-agent.js';
 import { mediaStats } from './session-stats.js';
 import { ToPhone } from './to-phone.js';
@@ -19,7 +18,7 @@ import { ToPhone } from './to-phone.js';
 const qualityEveryMs = 5000;
 
 /** What a session tells of itself. */
-export interface SessionHooks {
+interface SessionHooks {
   event(event: MediaEvent): void;
   lost(why: 'rtp-timeout' | 'engine-gone'): void;
   agentEvent(agent: number, event: AgentEvent): void;
@@ -39,7 +38,7 @@ export class Session {
   private readonly sdp: SdpNegotiation;
   private readonly sender: RtpSender;
   private readonly outward: ToPhone;
-  private readonly reports: Reports;
+  private readonly rtcp: RtcpExchange;
   private readonly agents = new Map<number, SessionAgent>();
   private readonly pastAgents = { framesSent: 0, bytesReceived: 0, garbage: 0 };
   private readonly openedMs: number;
@@ -51,7 +50,7 @@ export class Session {
   private lostTold = false;
   private over = false;
   private nextQualityMs: number;
-  private destination: { address: string; port: number } | null = null;
+  private destination: RtpDestination | null = null;
 
   /** Answers the offer, if there is one: throws `MediaError` when it cannot be met, and then holds nothing. */
   constructor(
@@ -76,7 +75,6 @@ export class Session {
         if (this.destination) pair.sendRtp(packet, length, this.destination.port, this.destination.address);
       },
     );
-    this.reports = new Reports(`${random.toString('hex', 16)}@trunkline`, performance.timeOrigin);
     this.outward = new ToPhone(this.sender, nowMs, (dueMs) => parts.clock.move(this.entry, dueMs));
     this.outward.onFirstAudio = (atMs) => this.emit({ type: 'agentAudio', atMs: atMs - this.openedMs });
     this.inward = new FromPhone(options.policy, {
@@ -91,6 +89,10 @@ export class Session {
       audio: (bytes, atMs) => {
         if (this.owner?.started) this.owner.listen(bytes, atMs);
       },
+    });
+    this.rtcp = new RtcpExchange(`${random.toString('hex', 16)}@trunkline`, pair, this.sender, this.inward, () => {
+      const { agreed } = this.sdp;
+      return agreed && this.destination && { agreed, destination: this.destination };
     });
     if (options.offer !== null) this.answer(options.offer);
     this.entry = this.run();
@@ -206,14 +208,14 @@ export class Session {
       figures.bytesReceived += counters.bytesReceived;
       figures.garbage += counters.garbage;
     }
-    return mediaStats(this.sdp.agreed, this.inward, this.sender, this.reports, figures);
+    return mediaStats(this.sdp.agreed, this.inward, this.sender, this.rtcp.reports, figures);
   }
 
   /** Ends RTP at once, leaving the sockets to the caller; resolves when the agents closed, within their own limit. */
   stop(): Promise<unknown> {
     this.over = true;
     this.parts.clock.remove(this.entry);
-    if (this.sending) this.sendRtcp(this.reports.bye(this.parts.now(), this.sender, this.inward.stats));
+    if (this.sending) this.rtcp.bye(this.parts.now());
     this.outward.close();
     const closing = [...this.agents.values()].map((agent) => agent.close('the call ended'));
     this.pair.deliverTo(null);
@@ -229,10 +231,12 @@ export class Session {
     };
     this.pair.deliverTo({
       rtp: guarded(fault, (bytes: Uint8Array, from: RemoteInfo) => {
-        if (looksLikeRtcp(bytes)) this.rtcp(bytes, from);
+        if (looksLikeRtcp(bytes)) this.rtcp.packet(bytes, from.address, this.parts.now());
         else this.inward.packet(bytes, from, this.parts.now());
       }),
-      rtcp: guarded(fault, (bytes: Uint8Array, from: RemoteInfo) => this.rtcp(bytes, from)),
+      rtcp: guarded(fault, (bytes: Uint8Array, from: RemoteInfo) =>
+        this.rtcp.packet(bytes, from.address, this.parts.now()),
+      ),
     });
     const slot = guarded(fault, (nowMs: number) => this.slot(nowMs));
     return this.parts.clock.add((nowMs) => {
@@ -247,31 +251,8 @@ export class Session {
       this.nextQualityMs = nowMs + qualityEveryMs;
       this.emit({ type: 'quality', sample: this.stats() });
     }
-    if (this.sending) {
-      const report = this.reports.due(nowMs, this.sender, this.inward.stats);
-      if (report) this.sendRtcp(report);
-    }
+    if (this.sending) this.rtcp.tick(nowMs);
     this.outward.slot(nowMs);
-  }
-
-  private rtcp(bytes: Uint8Array, from: RemoteInfo): void {
-    if (!this.inward.source.knowsHost(from.address)) {
-      this.inward.foreign += 1;
-      return;
-    }
-    const reading = readRtcp(bytes);
-    if (reading) this.reports.read(reading, this.parts.now(), this.sender);
-    else this.inward.malformed += 1;
-  }
-
-  private sendRtcp(packet: Uint8Array): void {
-    const { agreed } = this.sdp;
-    const { destination, pair } = this;
-    if (!agreed || !destination) return;
-    if (agreed.rtcpMux) pair.sendRtp(packet, packet.length, destination.port, destination.address);
-    else if (agreed.address === destination.address) pair.sendRtcp(packet, agreed.rtcpPort, destination.address);
-    // Behind a NAT only the convention is left.
-    else if (destination.port < 65535) pair.sendRtcp(packet, destination.port + 1, destination.address);
   }
 
   private agreed(): void {
@@ -297,7 +278,7 @@ export class Session {
     if (this.sending) return;
     this.sending = true;
     this.outward.goLive();
-    this.reports.start(this.parts.now());
+    this.rtcp.reports.start(this.parts.now());
   }
 
   private forget(id: number, agent: SessionAgent): void {

@@ -5,7 +5,15 @@ import { PlayoutClock } from '../audio/playout-clock.js';
 import { MediaError } from '../engine.js';
 import { Drain } from '../rtp/drain.js';
 import { RtpSocketPair } from '../rtp/socket.js';
-import { answerQuestions, type FromThread, type Handlers, type Questions, type ToThread } from './channel.js';
+import {
+  answerQuestions,
+  type FromThread,
+  type Handlers,
+  type Order,
+  type Questions,
+  type ToThread,
+} from './channel.js';
+import { guarded } from './guard.js';
 import { Session } from './session.js';
 import { type OpenAgent, sessionClosed } from './session-agent.js';
 
@@ -46,14 +54,19 @@ export class ThreadSessions {
   receive(message: ToThread): void {
     if (message.kind === 'question') this.answer(message);
     else if (message.kind === 'shutdown') void this.close();
-    else {
-      const session = this.sessions.get(message.session);
-      if (!session) return;
-      if (message.kind === 'attach') session.attach(message.agent);
-      else if (message.kind === 'startAgent') session.startAgent(message.agent);
-      else if (message.kind === 'abortAgent') session.abortAgent(message.agent);
-      else session.commandAgent(message.agent, message.command);
-    }
+    else
+      guarded(
+        (error) => this.noteFault(message.session, 'media', error),
+        () => this.obey(message),
+      )();
+  }
+
+  private obey(order: Exclude<Order, { kind: 'shutdown' }>): void {
+    const session = this.sessions.get(order.session);
+    if (order.kind === 'attach') session?.attach(order.agent);
+    else if (order.kind === 'startAgent') session?.startAgent(order.agent);
+    else if (order.kind === 'abortAgent') session?.abortAgent(order.agent);
+    else session?.commandAgent(order.agent, order.command);
   }
 
   /** Everything of this thread ends; nothing is left that keeps it alive. Idempotent. */

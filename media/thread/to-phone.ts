@@ -69,7 +69,12 @@ export class ToPhone {
   /** The owner queued audio. */
   audioQueued(durationMs: number, nowMs: number): void {
     this.margin.arrived(nowMs, durationMs);
-    if (this.playing || !this.playout || this.playout.queuedMs === 0) return;
+    if (!this.playout || this.playout.queuedMs === 0) return;
+    if (this.playing) {
+      const waitMs = this.playout.queuedMs - durationMs + this.line.dueMs - nowMs;
+      this.playout.spare(waitMs - this.margin.marginMs);
+      return;
+    }
     const complete = this.playout.queuedMs >= this.line.ptimeMs;
     if (this.waiting && !complete) return;
     if (!this.waiting && nowMs - this.ranDryMs < underrunWithinMs) this.underruns += 1;
@@ -144,10 +149,12 @@ export class ToPhone {
     const codec: PhoneCodec = media?.codec ?? 'PCMU';
     let filled = 0;
     if (this.playing && playout) {
+      const trimmedMs = playout.trimmedMs;
       filled = playout.take(sender.packet, rtpHeaderBytes, length);
       if (filled < length && this.playing) {
         this.stopUtterance();
-        this.ranDryMs = nowMs;
+        // What was taken out on purpose is no hole: the next frame finds a better phase.
+        this.ranDryMs = playout.trimmedMs > trimmedMs ? Number.NEGATIVE_INFINITY : nowMs;
       }
     }
     if (!this.live || !media?.send) return;

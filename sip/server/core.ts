@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { ControlServer } from './control.js';
 import type { DialogTable } from './dialogs.js';
+import { splitList } from './fields.js';
 import type { Header } from './message.js';
 import type { Identity, Network } from './network.js';
 import type { TransactionTable } from './transaction-table.js';
@@ -25,7 +26,7 @@ export interface Core {
 export const ALLOW = 'INVITE, ACK, CANCEL, BYE, OPTIONS, PRACK, UPDATE, INFO, REFER, NOTIFY, MESSAGE, REGISTER';
 
 /** Option tags (RFC 3261 19.2) this server and the library on it can do. */
-export const OPTION_TAGS: ReadonlySet<string> = new Set(['100rel', 'timer', 'replaces', 'norefersub', 'path']);
+export const OPTION_TAGS: ReadonlySet<string> = new Set(['100rel', 'timer', 'replaces']);
 
 export function newTag(): string {
   return randomUUID().replaceAll('-', '').slice(0, 20);
@@ -40,21 +41,39 @@ export function hostport(identity: Identity): string {
   return `${identity.host.includes(':') ? `[${identity.host}]` : identity.host}:${identity.port}`;
 }
 
-const LOCALHOST_HEADERS = new Set(['from', 'to', 'contact', 'p-asserted-identity']);
+const ADDRESS_HEADERS: ReadonlySet<string> = new Set(['from', 'to', 'contact', 'p-asserted-identity']);
 const AT_LOCALHOST = /@localhost(?::\d+)?(?=[;>?\s,]|$)/gi;
 
-/** The application writes `@localhost` where it cannot know our address; the sending socket's address is put there. */
-export function withOurAddress(header: Header, identity: Identity, transport: TransportName): Header {
-  if (!LOCALHOST_HEADERS.has(header.name) || !header.value.toLowerCase().includes('@localhost')) return header;
-  const needsTransport = header.name === 'contact' && transport === 'tcp' && !/;transport=/i.test(header.value);
+/**
+ * Addresses of the application as they go out: `@localhost`, written where it cannot know our address, becomes the sending socket's,
+ * and a bare URI gets its angle brackets, so that everybody agrees whose the parameters are.
+ */
+export function asAddress(header: Header, identity: Identity, transport: TransportName): Header {
+  if (!ADDRESS_HEADERS.has(header.name)) return header;
+  let { value } = header;
+  if (!value.includes('<') && value !== '*') value = splitList(value).map(bracketed).join(', ');
+  if (!value.toLowerCase().includes('@localhost')) return { ...header, value };
+  const needsTransport = header.name === 'contact' && transport === 'tcp' && !/;transport=/i.test(value);
   const ours = `@${hostport(identity)}${needsTransport ? ';transport=tcp' : ''}`;
-  return { ...header, value: header.value.replace(AT_LOCALHOST, ours) };
+  return { ...header, value: value.replace(AT_LOCALHOST, ours) };
+}
+
+function bracketed(address: string): string {
+  const semicolon = address.indexOf(';');
+  return semicolon < 0 ? `<${address}>` : `<${address.slice(0, semicolon)}>${address.slice(semicolon)}`;
 }
 
 /** A body without Content-Type is SDP when it looks like it; null when nobody can know what it is. */
 export function contentType(headers: readonly Header[], body: Buffer): Header[] | null {
   if (body.length === 0 || headers.some((header) => header.name === 'content-type')) return [];
   return body.toString('latin1', 0, 3) === 'v=0' ? [{ name: 'content-type', value: 'application/sdp' }] : null;
+}
+
+/** A copy in memory of its own: a piece of what was read from a socket keeps all of that alive. */
+export function kept(bytes: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(bytes.length);
+  bytes.copy(copy);
+  return copy;
 }
 
 export function isSdp(body: Buffer): boolean {

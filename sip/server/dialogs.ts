@@ -62,6 +62,8 @@ export class Dialog {
   lastAck: { cseq: number; bytes: Buffer; path: Path } | null = null;
   /** CSeq of the last 2xx we received; -1: none waits for an ACK of the application. */
   unackedCseq = -1;
+  /** The answer was faster than the CANCEL (9.1): BYE follows the ACK at once. */
+  unwanted = false;
   /** An INVITE under way in either direction (14.1, 14.2). */
   invite: 'ours' | 'theirs' | null = null;
   reliable: Reliable | null = null;

@@ -13,6 +13,8 @@ if (port) {
       kind: 'failed',
       message: error instanceof Error ? (error.stack ?? error.message) : String(error),
     });
+  process.on('uncaughtException', failed);
+  process.on('unhandledRejection', failed);
   openServer(workerData as SipServerOptions, failed).then(
     (server) => {
       port.on('message', (message: FromParent) => {

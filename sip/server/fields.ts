@@ -98,16 +98,6 @@ export function uriOf(text: string): string {
   return text.includes('<') ? (parseNameAddr(text)?.uri ?? text) : text.trim();
 }
 
-/** A From or To value with its tag cut off, and everything else as it was. */
-export function withoutTag(value: string): string {
-  const close = value.lastIndexOf('>');
-  const from = Math.max(close, 0);
-  const at = value.toLowerCase().indexOf(';tag=', from);
-  if (at < 0) return value;
-  const next = value.indexOf(';', at + 1);
-  return value.slice(0, at) + (next < 0 ? '' : value.slice(next));
-}
-
 export interface Via {
   /** In lower case: udp, tcp, tls, ws, wss. */
   transport: string;

@@ -10,8 +10,8 @@ import { acceptsReliable } from './reliable.js';
 import type { Source } from './transport/path.js';
 import { parseUri } from './uri.js';
 
-/** Whether the application hears of an answer; `ended`: it was cancelled, and hears that instead. */
-export type Heard = 'pass' | 'absorb' | 'cancelled';
+/** Whether the application hears of an answer. */
+export type Heard = 'pass' | 'absorb';
 
 export class InviteAnswers {
   constructor(
@@ -73,11 +73,10 @@ export class InviteAnswers {
       return 'absorb';
     }
     request.answeredTag = response.toTag;
-    if (request.cancelled || !request.app) {
-      // 9.1: the answer was faster than our CANCEL; the call ends as soon as it began
+    if (!request.app) {
       this.release(request, response, source);
       this.dropEarly(request, null);
-      return 'cancelled';
+      return 'pass';
     }
     if (!response.contact) {
       this.dropEarly(request, null);
@@ -91,6 +90,7 @@ export class InviteAnswers {
     dialog.routeSet = routeSetOfResponse(response);
     this.chooseTarget(dialog, source);
     dialog.unackedCseq = request.cseq;
+    dialog.unwanted = request.cancelled;
     this.core.dialogs.prefer(dialog);
     this.sender.sessionAnswered(dialog, response);
     return 'pass';

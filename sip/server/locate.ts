@@ -2,7 +2,7 @@
 import { lookup } from 'node:dns';
 import { isIP } from 'node:net';
 import { uriOf } from './fields.js';
-import type { Endpoint, TransportName } from './transport/path.js';
+import type { TransportName } from './transport/path.js';
 import { bareHost, parseUri } from './uri.js';
 
 export class LocateError extends Error {}
@@ -30,10 +30,9 @@ export function hopOf(uriText: string): Hop {
   return { host, port: uri.port ?? DEFAULT_PORT, transport: named ?? null };
 }
 
-/** A numeric address for the hop. Rejects with `LocateError` when the name is unknown or the answer takes too long. */
-export async function resolveHop(hop: Hop, transport: TransportName, signal: AbortSignal): Promise<Endpoint> {
-  const address = isIP(hop.host) ? hop.host : await lookUp(hop.host, signal);
-  return { transport, address, port: hop.port };
+/** A numeric address. Rejects with `LocateError` when the name is unknown or the answer takes too long. */
+export function addressOf(host: string, signal: AbortSignal): Promise<string> {
+  return isIP(host) ? Promise.resolve(host) : lookUp(host, signal);
 }
 
 function lookUp(name: string, signal: AbortSignal): Promise<string> {

@@ -1,7 +1,7 @@
 /** Puts a request together and onto its way: next hop, transport by size, Via, and the headers nobody gave. */
 import { randomUUID } from 'node:crypto';
-import { type Core, contactUri, hostport, withOurAddress } from './core.js';
-import { hopOf, LocateError, resolveHop } from './locate.js';
+import { asAddress, type Core, contactUri, hostport } from './core.js';
+import { addressOf, hopOf, LocateError } from './locate.js';
 import type { Header } from './message.js';
 import type { Identity } from './network.js';
 import { MAGIC_COOKIE } from './transaction-table.js';
@@ -44,6 +44,7 @@ export interface Outgoing {
 
 export class Outbox {
   private readonly noTcp = new Map<string, number>();
+  private readonly lookingUp = new Map<string, Promise<string>>();
 
   constructor(private readonly core: Core) {}
 
@@ -95,8 +96,17 @@ export class Outbox {
   private async lookedUpPath(draft: Draft): Promise<Path> {
     const hop = hopOf(draft.next);
     const transport = this.transportFor(hop.transport ?? draft.transport);
-    const { address, port } = await resolveHop(hop, transport, this.core.closing);
-    return this.pathFor(address, port, transport);
+    return this.pathFor(await this.addressOf(hop.host), hop.port, transport);
+  }
+
+  /** Requests that wait for the same name wait for the same answer, and so keep their order. */
+  private addressOf(host: string): Promise<string> {
+    let asking = this.lookingUp.get(host);
+    if (!asking) {
+      asking = addressOf(host, this.core.closing).finally(() => this.lookingUp.delete(host));
+      this.lookingUp.set(host, asking);
+    }
+    return asking;
   }
 
   private transportFor(named: TransportName | null): TransportName {
@@ -125,7 +135,7 @@ export class Outbox {
   private write(draft: Draft, path: Path, identity: Identity): Outgoing {
     const branch = `${MAGIC_COOKIE}${randomUUID().replaceAll('-', '')}`;
     const via = `SIP/2.0/${path.transport.toUpperCase()} ${hostport(identity)};branch=${branch};rport`;
-    const headers = draft.headers(identity, path).map((header) => withOurAddress(header, identity, path.transport));
+    const headers = draft.headers(identity, path).map((header) => asAddress(header, identity, path.transport));
     const { product } = this.core;
     if (product && !headers.some((header) => header.name === 'user-agent'))
       headers.push({ name: 'user-agent', value: product });

@@ -60,7 +60,9 @@ function headerProblem(request: SipRequest): string | null {
   if (request.toTag !== '' && !isToken(request.toTag)) return 'The To tag is malformed';
   if (!CALL_ID.test(request.callId)) return 'Call-ID is malformed';
   if (!request.cseq) return 'CSeq is malformed';
-  if (request.cseq.method !== request.method) return 'CSeq names another method';
+  // an ACK cannot be told what is wrong with it, and its meaning is plain
+  const named = request.cseq.method;
+  if (named !== request.method && !(request.method === 'ACK' && named === 'INVITE')) return 'CSeq names another method';
   const hops = request.get('max-forwards');
   if (hops !== undefined && !/^\d{1,9}$/.test(hops)) return 'Max-Forwards is malformed';
   return null;

@@ -59,6 +59,13 @@ export class ServerTransaction {
         : new NonInviteServer(clock, values, reply.reliable, user);
   }
 
+  /** Finally answered: lets go of all but what a repeat needs. */
+  finished(): void {
+    this.request = null;
+    this.dialog = null;
+    this.unanswered = () => undefined;
+  }
+
   get cseq(): number {
     return this.request?.cseq?.number ?? -1;
   }
@@ -157,8 +164,7 @@ export class TransactionTable {
     if (this.servers.get(transaction.key) === transaction) this.servers.delete(transaction.key);
     this.byId.delete(transaction.id);
     if (this.byMerge.get(transaction.mergeKey) === transaction) this.byMerge.delete(transaction.mergeKey);
-    transaction.request = null;
-    transaction.dialog = null;
+    transaction.finished();
   }
 }
 
@@ -178,7 +184,7 @@ function mergeKey(request: SipRequest): string {
 }
 
 /** 18.2.2 with RFC 3581: back where it came from when the peer asked for that, else to the port its Via names. */
-function replyPath(request: SipRequest, source: Source): Path {
+export function replyPath(request: SipRequest, source: Source): Path {
   if (source.transport === 'tcp') return source.back;
   const via = request.topVia;
   if (!via || via.parameters.has('rport')) return source.back;

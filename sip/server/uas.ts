@@ -8,11 +8,11 @@ import type { Header, SipRequest } from './message.js';
 import type { Identity } from './network.js';
 import { examine, type Rejection } from './sanity.js';
 import { MIN_SE_SEC, tooSmall } from './session-timer.js';
-import type { ServerTransaction } from './transaction-table.js';
+import { replyPath, type ServerTransaction } from './transaction-table.js';
 import { InviteServer } from './transactions/invite-server.js';
 import type { Source } from './transport/path.js';
 import type { Uac } from './uac.js';
-import { reasonPhrase, writeResponse } from './write.js';
+import { reasonPhrase, writeMessage, writeResponse } from './write.js';
 
 /** Refused with 503 when no application wants them: nobody is at home. */
 const NEEDS_APPLICATION = new Set(['INVITE', 'REGISTER', 'MESSAGE', 'OPTIONS', 'INFO', 'NOTIFY']);
@@ -71,12 +71,7 @@ export class Uas {
       extra,
       body: EMPTY,
     });
-    const via = request.topVia;
-    const reply =
-      !via || source.transport === 'tcp' || via.parameters.has('rport')
-        ? source.back
-        : source.back.toward(source.address, via.port ?? 5060);
-    reply.send(bytes);
+    replyPath(request, source).send(bytes);
   }
 
   private outsideDialog(request: SipRequest, source: Source, identity: Identity): void {
@@ -129,11 +124,16 @@ export class Uas {
       return;
     }
     const rejection = this.rejectedInside(request, dialog);
+    const transaction = this.core.transactions.addServer(request, source, identity);
     if (rejection) {
-      this.refuse(request, source, rejection.status, rejection.headers, rejection.reason);
+      // with a transaction: the CSeq is used up, so a repeat must find this answer
+      this.answers.own(transaction, rejection.status, rejection.headers);
       return;
     }
-    const transaction = this.core.transactions.addServer(request, source, identity);
+    if (method === 'BYE' && dialog.state === 'early' && dialog.role === 'uas') {
+      this.abandoned(transaction, dialog);
+      return;
+    }
     transaction.app = dialog.app;
     transaction.dialog = dialog;
     transaction.unanswered = () => {
@@ -157,7 +157,7 @@ export class Uas {
   private rejectedInside(request: SipRequest, dialog: Dialog): Rejection | null {
     const { method } = request;
     const cseq = request.cseq!.number;
-    if (cseq <= dialog.remoteCseq) return { status: 500, reason: 'CSeq is out of order' };
+    if (cseq <= dialog.remoteCseq) return { status: 500 };
     dialog.remoteCseq = cseq;
     if (method === 'PRACK') return dialog.reliable?.acknowledge(request) ? null : { status: 481 };
     if (method !== 'INVITE' && method !== 'UPDATE') return null;
@@ -186,6 +186,22 @@ export class Uas {
     dialog.sessionTimer?.stop();
     const invite = this.answers.inviteOf(dialog);
     if (invite) this.answers.own(invite, 487);
+  }
+
+  /** BYE before our answer (15): to the application that is a CANCEL, for it knows no dialog yet. */
+  private abandoned(transaction: ServerTransaction, dialog: Dialog): void {
+    const invite = this.answers.inviteOf(dialog);
+    const { request, source } = transaction;
+    if (request && invite?.request) {
+      const copy = (name: string) => ({ name, value: invite.request?.get(name) ?? '' });
+      const headers = [...['via', 'from', 'to', 'call-id'].map(copy), { name: 'cseq', value: `${invite.cseq} CANCEL` }];
+      const cancel = writeMessage(`CANCEL ${invite.request.uri} SIP/2.0`, headers, EMPTY);
+      const heard = meta('network', request.raw.length, source.transport, source.address, source.port);
+      dialog.app.deliver(`sip|${heard}|${invite.id}|${dialog.id}|`, cancel);
+    }
+    this.answers.own(transaction, 200);
+    this.hangUp(dialog);
+    this.core.dialogs.remove(dialog);
   }
 
   private acknowledged(request: SipRequest, source: Source): void {

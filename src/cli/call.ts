@@ -3,12 +3,15 @@ import { writeFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import type { CallTarget, Phone } from '../simulator/phone.js';
 import type { SeveralPlan } from '../simulator/several.js';
+import { withAgent } from './ad-hoc-agent.js';
 import { duration, hertz, hostAndPort, percent, whole, word } from './call-options.js';
 import { describeReport, describeSummary } from './call-text.js';
 import { type CliContext, openSession, type Session } from './context.js';
 import { CliFailure } from './failure.js';
 
 interface CallOptions {
+  agent?: string;
+  agentProtocol?: string;
   from?: string;
   toHost?: CallTarget;
   transport: 'udp' | 'tcp';
@@ -40,6 +43,8 @@ export function addCall(program: Command, context: CliContext, fail: () => void)
     .description('place a real call (SIP, RTP) to this or another server, one line per fact and a verdict')
     .option('--from <number>', 'caller id (default: +15005550001)')
     .option('--to-host <host:port>', 'server to call (default: the SIP address of the settings)', hostAndPort)
+    .option('--agent <url>', 'a ws: or wss: agent that answers this number while the call lasts (needs an API key)')
+    .option('--agent-protocol <protocol>', 'how it is spoken to: twilio, raw, ... (default: twilio)')
     .option('--transport <transport>', 'udp or tcp', word('udp', 'tcp'), 'udp')
     .option('--codec <codec>', 'offer only PCMU or PCMA (default: both)', word('PCMU', 'PCMA'))
     .option('--ptime <ms>', 'audio per packet, 10 to 60 in tens', whole(10, 60, 10), 20)
@@ -70,6 +75,7 @@ Examples:
   $ trunkline call +15550100                                   the demo number: an echo
   $ trunkline call +15550100 --loss 2% --jitter 30ms           over a bad network
   $ trunkline call +15551234567 --wav hello.wav --record answer.wav --duration 20s
+  $ trunkline call +15550123 --agent ws://127.0.0.1:8080/      an agent on this machine, without setting anything up
   $ trunkline call +15551234567 --digits 1w42# --to-host sip.example.com:5060 --transport tcp
   $ trunkline call +15550100 --calls 50 --rate 5 --duration 30s`,
     )
@@ -112,7 +118,9 @@ Examples:
       const target = { ...(options.toHost ?? localTarget(session)), transport: options.transport };
       const phone = await openPhone(target);
       try {
-        await placeAndReport(phone, plan, session, options.record, fail);
+        const place = () => placeAndReport(phone, plan, session, options.record, fail);
+        const { agent: url, agentProtocol: protocol } = options;
+        await (url ? withAgent(session.api(), { number, url, protocol }, place) : place());
       } finally {
         await phone.close();
       }

@@ -14,6 +14,7 @@ import { TrunkTable } from '../../sip/trunk.js';
 import type { Impairments } from './impairments.js';
 import { type CallCourse, type CallReport, reportCall } from './report.js';
 import { RtpLine } from './rtp-line.js';
+import { signallingTimes } from './signalling-times.js';
 import type { Speech } from './voice.js';
 
 export interface CallTarget {
@@ -150,6 +151,11 @@ class OneCall {
       );
       course.answeredMs = performance.now();
       course.sipCallId = leg.sipCallId;
+      const onWire = signallingTimes(this.gateway.trace(leg.sipCallId), Date.now() - performance.now());
+      course.invitedMs = onWire.invitedMs ?? course.invitedMs;
+      course.ringingMs = onWire.ringingMs ?? course.ringingMs;
+      course.answeredMs = onWire.answeredMs ?? course.answeredMs;
+      this.gateway.forgetTrace(leg.sipCallId);
       return leg;
     } catch (error) {
       if (!(error instanceof SipError)) throw error;

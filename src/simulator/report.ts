@@ -26,12 +26,14 @@ export interface CallCourse {
   digitsSent: string;
 }
 
-export interface RoundTrip {
+interface RoundTrip {
   sent: number;
   found: number;
   leastMs: number;
   medianMs: number;
   worstMs: number;
+  /** Of each marker that came back, in the order they were sent. */
+  eachMs: number[];
 }
 
 /** Absent figures are null: nothing is made up. */
@@ -170,13 +172,14 @@ function roundTrip({ markersSentMs, heard }: RtpLine): RoundTrip | null {
     if (found) delays.push(heard.arrivalMsOf(found.at) - sentMs);
   }
   if (delays.length === 0) return null;
-  delays.sort((a, b) => a - b);
+  const sorted = delays.toSorted((a, b) => a - b);
   return {
     sent: markersSentMs.size,
-    found: delays.length,
-    leastMs: delays[0] ?? 0,
-    medianMs: delays[Math.floor(delays.length / 2)] ?? 0,
-    worstMs: delays.at(-1) ?? 0,
+    found: sorted.length,
+    leastMs: sorted[0] ?? 0,
+    medianMs: sorted[Math.floor(sorted.length / 2)] ?? 0,
+    worstMs: sorted.at(-1) ?? 0,
+    eachMs: delays,
   };
 }
 

@@ -52,6 +52,7 @@ export class RtpLine {
   private readonly dtmfIn = new DtmfReceiver();
   private readonly voice: Voice;
   private readonly frame: Int16Array;
+  private readonly payload: Uint8Array;
   private readonly view = emptyRtpView();
   private readonly ssrc = randomInt(1, 2 ** 32);
   private readonly firstSequence = randomInt(0, 2 ** 15);
@@ -70,6 +71,7 @@ export class RtpLine {
     this.heard = new HeardAudio(options.keepAudioSec);
     this.voice = new Voice(options.speech, options.markers);
     this.frame = new Int16Array((options.ptimeMs * sampleRateHz) / 1000);
+    this.payload = new Uint8Array(this.frame.length);
     this.reports = new Reports(`simulator-${this.ssrc}`, Date.now() - performance.now());
     this.path = new ImpairedPath(options.impairments, (packet) => this.transmit(packet), options.ptimeMs);
     this.metronome = new Metronome(options.ptimeMs, (leftOut) => this.tick(leftOut));
@@ -166,7 +168,8 @@ export class RtpLine {
 
   private sendFrame(agreed: AgreedMedia, afterGap: boolean): void {
     const table = fromLinear[agreed.codec];
-    const payload = Uint8Array.from(this.frame, (sample) => table[sample & 0xffff]!);
+    const { frame, payload } = this;
+    for (let i = 0; i < frame.length; i++) payload[i] = table[frame[i]! & 0xffff]!;
     this.sendPacket(agreed.payloadType, afterGap || this.sentPackets === 0, this.timestamp, payload);
   }
 

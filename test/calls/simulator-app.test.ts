@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { runCli } from '../../src/cli/program.js';
+import { startBuiltInEchoAgent } from '../../src/echo-agent.js';
 import { openPhone } from '../../src/simulator/phone.js';
 import { type CallWish, placeCall, planDefaults } from '../../src/simulator/place-call.js';
 import { placeSeveral, summarize } from '../../src/simulator/several.js';
@@ -89,5 +91,61 @@ describe('a simulated call to the demo number', () => {
     } finally {
       await phone.close();
     }
+  });
+});
+
+describe('the command line against the server', () => {
+  async function run(...args: string[]): Promise<{ code: number; out: string[]; err: string[] }> {
+    const out: string[] = [];
+    const err: string[] = [];
+    const { host, port } = target();
+    const code = await runCli(
+      [...args, '--url', app.httpUrl, ...(args[0] === 'call' ? ['--to-host', `${host}:${port}`] : [])],
+      {
+        env: { TRUNKLINE_API_KEY: app.key },
+        out: (line) => out.push(line),
+        err: (line) => err.push(line),
+      },
+    );
+    return { code, out, err };
+  }
+
+  it('places a call, and then lists, shows and traces it', async () => {
+    const { code, out, err } = await run('call', '+15550100', '--duration', '1s', '--digits', '5');
+    expect({ code, err }).toEqual({ code: 0, err: [] });
+    expect(out.at(-1)).toBe('verdict: ok');
+    expect(out.some((line) => /^audio RTT +\d+\.\d ms/.test(line))).toBe(true);
+    const list = JSON.parse((await run('calls', '--limit', '1', '--json')).out.join('\n')) as {
+      data: { id: string }[];
+    };
+    const { id } = list.data[0]!;
+    await finished(id);
+    expect((await run('calls', id)).out.at(-1)).toBe('completed: normal_clearing');
+    const trace = await run('trace', id);
+    expect(trace.out.some((line) => line.startsWith('INVITE sip:'))).toBe(true);
+    expect(trace.out.some((line) => line.startsWith('BYE sip:'))).toBe(true);
+    expect((await run('trace', id, '--json')).code).toBe(0);
+  });
+
+  it('lends a number to an agent while the call lasts', async () => {
+    const before = (await run('numbers')).out.at(-1);
+    const agent = await startBuiltInEchoAgent();
+    try {
+      const answered = await run('call', '+15550177', '--agent', agent.url.href, '--duration', '1s');
+      expect(answered.out.at(-1)).toBe('verdict: ok');
+    } finally {
+      await agent.close();
+    }
+    const { code, out } = await run('call', '+15550177', '--agent', agent.url.href, '--duration', '1s');
+    expect(code).toBe(1); // nobody listens there any more
+    expect(out.at(-1)).toMatch(/^verdict: not ok: not answered: (480|503) /);
+    expect((await run('numbers')).out.at(-1)).toBe(before);
+    expect((await run('endpoints')).out.at(-1)).toBe('1 of 1 endpoint');
+  });
+
+  it('exits with 1 and says why when a call is refused', async () => {
+    const { code, out } = await run('call', '+15559999');
+    expect(code).toBe(1);
+    expect(out.at(-1)).toBe('verdict: not ok: not answered: 404 not_found');
   });
 });

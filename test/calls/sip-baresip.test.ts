@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { someSdp } from '../support/bare-sip-peer.js';
 import { Baresip } from '../support/baresip.js';
 import { openTestGateway, phoneTrunk, within } from '../support/sip-gateway.js';
@@ -13,6 +13,7 @@ describe.each(['udp', 'tcp'])('baresip over %s', (transport) => {
     const phone = await Baresip.start(
       `<sip:desk1@127.0.0.1:${us.port};transport=${transport}>;auth_pass=secret;regint=60`,
     );
+    onTestFinished(() => phone.stop());
     await phone.says('[1 binding]');
     expect(us.gateway.counters().registrations).toBe(1);
 
@@ -65,6 +66,7 @@ describe.each(['udp', 'tcp'])('baresip over %s', (transport) => {
     const phone = await Baresip.start(
       `<sip:desk1@127.0.0.1:${us.port};transport=${transport}>;auth_pass=wrong;regint=60`,
     );
+    onTestFinished(() => phone.stop());
     await phone.says('403 Forbidden');
     expect(us.gateway.counters().registrations).toBe(0);
     await phone.stop();

@@ -44,7 +44,7 @@ describe('phones that register', () => {
     );
     peer.request('REGISTER', identity(), [...lines, `Authorization: ${answer?.value}`], '', undefined, ++cseq);
     for (;;) {
-      const final = await Promise.race([peer.next(200), peer.next(403)]);
+      const final = await peer.next([200, 403]);
       if (/REGISTER/.test(final.header('cseq'))) return final;
     }
   }

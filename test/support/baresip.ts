@@ -16,6 +16,7 @@ export interface BaresipEvent {
 
 export class Baresip {
   readonly events: BaresipEvent[] = [];
+  #stopped: Promise<void> | null = null;
   /** What it heard in its call, as a WAV file; there after `stop`. */
   recording: Buffer = Buffer.alloc(0);
   readonly #waiting: { type: string; resolve(event: BaresipEvent): void }[] = [];
@@ -47,6 +48,17 @@ export class Baresip {
    * `source` (a WAV file; default: silence), and with it records what it hears: `recording`.
    */
   static async start(account: string, source?: Uint8Array): Promise<Baresip> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await Baresip.#startOnce(account, source);
+      } catch (error) {
+        // A port that was free a moment ago may be another test's by now.
+        if (attempt === 3 || !/code 98/.test(String(error))) throw error;
+      }
+    }
+  }
+
+  static async #startOnce(account: string, source?: Uint8Array): Promise<Baresip> {
     if (spawnSync(program, ['-h']).error) {
       throw new Error('This test needs baresip: apt-get install baresip-core');
     }
@@ -76,7 +88,13 @@ export class Baresip {
     const child = spawn(program, ['-f', folder, '-4'], { stdio: ['ignore', 'pipe', 'pipe'] });
     const console: string[] = [];
     for (const stream of [child.stdout, child.stderr]) stream?.on('data', (data) => console.push(data.toString()));
-    return new Baresip(child, await connected(controlPort, child), folder, console);
+    try {
+      return new Baresip(child, await connected(controlPort, child), folder, console);
+    } catch (error) {
+      child.kill('SIGKILL');
+      rmSync(folder, { recursive: true, force: true });
+      throw error;
+    }
   }
 
   /** What it wrote so far. */
@@ -118,8 +136,17 @@ export class Baresip {
     });
   }
 
-  async stop(): Promise<void> {
-    const exited = new Promise((resolve) => this.process.once('exit', resolve));
+  /** Quits. Idempotent, so that a test may also leave it to `onTestFinished`. */
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop();
+    return this.#stopped;
+  }
+
+  async #stop(): Promise<void> {
+    const exited = new Promise((resolve) => {
+      if (this.process.exitCode !== null || this.process.signalCode !== null) resolve(undefined);
+      else this.process.once('exit', resolve);
+    });
     this.command('quit');
     const force = setTimeout(() => this.process.kill('SIGKILL'), 3000);
     await exited;

@@ -27,20 +27,21 @@ export async function openTestGateway(
   const lines: { level: string; text: string; fields: object }[] = [];
   const write = (level: string) => (fields: object, text: string) => void lines.push({ level, text, fields });
   const log: SipLog = { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };
-  const port = await freePort();
-  const gateway = await openSipGateway({
-    server: {
-      kind: 'embedded',
-      listen: [
-        { transport: 'udp', host: '127.0.0.1', port },
-        { transport: 'tcp', host: '127.0.0.1', port },
-      ],
-      timersMs: { t1: 25, t2: 100, t4: 50 },
-    },
-    trunks,
-    log,
-    ...change,
-  });
+  const { gateway, port } = await onFreePort((port) =>
+    openSipGateway({
+      server: {
+        kind: 'embedded',
+        listen: [
+          { transport: 'udp', host: '127.0.0.1', port },
+          { transport: 'tcp', host: '127.0.0.1', port },
+        ],
+        timersMs: { t1: 50, t2: 200, t4: 100 },
+      },
+      trunks,
+      log,
+      ...change,
+    }),
+  );
   const calls: IncomingCall[] = [];
   const waiting: ((call: IncomingCall) => void)[] = [];
   return {
@@ -62,7 +63,7 @@ export async function openTestGateway(
         await new Promise<void>((resolve) => releases.push(resolve));
       });
     },
-    nextCall(limitMs = 4000): Promise<IncomingCall> {
+    nextCall(limitMs = 8000): Promise<IncomingCall> {
       const call = calls.shift();
       if (call) return Promise.resolve(call);
       return new Promise((resolve, reject) => {
@@ -96,7 +97,7 @@ export async function openTestGateway(
     },
     /** Nothing may be left, in the gateway or in its server. */
     async expectNothingLeft() {
-      const limit = performance.now() + 8000;
+      const limit = performance.now() + 12_000;
       for (;;) {
         const { live } = await gateway.serverStats();
         const left = { activeLegs: gateway.counters().activeLegs, ...live };
@@ -117,7 +118,19 @@ export async function openTestGateway(
 
 const releases: (() => void)[] = [];
 
-/** A port that is free for UDP and TCP now. */
+/** A port that was free a moment ago may be another test's by now, or be taken for UDP only. */
+async function onFreePort<T>(open: (port: number) => Promise<T>): Promise<{ gateway: T; port: number }> {
+  for (let attempt = 1; ; attempt++) {
+    const port = await freePort();
+    try {
+      return { gateway: await open(port), port };
+    } catch (error) {
+      if (attempt === 3 || !String(error).includes(String(port))) throw error;
+    }
+  }
+}
+
+/** A TCP port that is free now. */
 export async function freePort(): Promise<number> {
   const { createServer } = await import('node:net');
   return new Promise((resolve, reject) => {
@@ -132,7 +145,7 @@ export async function freePort(): Promise<number> {
 }
 
 /** Settles as the promise does, or fails the test. */
-export async function within<T>(promise: Promise<T>, limitMs = 4000, what = 'It'): Promise<T> {
+export async function within<T>(promise: Promise<T>, limitMs = 8000, what = 'It'): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const limit = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error(`${what} did not happen within ${limitMs} ms`)), limitMs);

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { exampleYaml } from '../../config/describe.js';
 import { loadSettings, SettingsError } from '../../config/load.js';
-import { environmentName, settingsList } from '../../config/settings.js';
+import { environmentName, propertyName, settingsList } from '../../config/settings.js';
 
 let folder: string;
 beforeAll(() => {
@@ -76,6 +76,13 @@ describe('defaults', () => {
       '/var/lib/x/trunkline.db',
     );
   });
+});
+
+it('each setting is read where the list says', () => {
+  for (const { name, readBy } of settingsList) {
+    const source = readFileSync(new URL(`../../${readBy}`, import.meta.url), 'utf8');
+    expect(source, `${readBy} does not read ${name}`).toMatch(new RegExp(`\\b${propertyName(name)}\\b`));
+  }
 });
 
 describe('good values', () => {

@@ -152,6 +152,7 @@ describe('a standing queue', () => {
     let longestMs = 0;
     for (let i = 0; i < standing; i++) playout.push(voice);
     for (let i = 0; i < frames; i++) {
+      playout.spare(playout.queuedMs);
       playout.push(pauseEvery > 0 && i % pauseEvery === 0 ? frame(0xff) : voice);
       playout.take(into, 0, 160);
       longestMs = Math.max(longestMs, playout.queuedMs);

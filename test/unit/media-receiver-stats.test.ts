@@ -46,7 +46,7 @@ describe('loss', () => {
     expect(stats.report()).toMatchObject({
       fractionLost: Math.floor((2 * 256) / 10),
       cumulativeLost: 2,
-      highestSequence: 0x1000a,
+      highestSequence: 10,
     });
     feed(stats, [11, 12]);
     expect(stats.report()).toMatchObject({ fractionLost: 0, cumulativeLost: 2 });

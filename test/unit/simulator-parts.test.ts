@@ -6,6 +6,7 @@ import { ImpairedPath, type Impairments, seeded, type Timers } from '../../src/s
 import { isSound, listen } from '../../src/simulator/listen.js';
 import { findMarker, markers } from '../../src/simulator/marker.js';
 import { Metronome } from '../../src/simulator/metronome.js';
+import { signallingTimes } from '../../src/simulator/signalling-times.js';
 import { Voice } from '../../src/simulator/voice.js';
 
 /** Time that only moves when told. Callbacks may come late, as real ones do. */
@@ -292,5 +293,29 @@ describe('listening', () => {
     expect(listen(new Int16Array(0))).toEqual({ levelDbfs: null, activePercent: 0, frequencyHz: null });
     expect(isSound(new Uint8Array(160).fill(0xff), ulawToLinear)).toBe(false);
     expect(isSound(new Uint8Array(160).fill(0x90), ulawToLinear)).toBe(true);
+  });
+});
+
+describe('signalling times', () => {
+  const entry = (ms: number, direction: 'sent' | 'received', start: string, cseq = '1 INVITE') => ({
+    at: new Date(1_800_000_000_000 + ms).toISOString(),
+    direction,
+    peer: null,
+    message: `${start}\r\nVia: x\r\nCSeq: ${cseq}\r\n\r\n`,
+  });
+
+  it('are of the first messages of the INVITE', () => {
+    const trace = [
+      entry(10, 'sent', 'INVITE sip:1@x SIP/2.0'),
+      entry(12, 'received', 'SIP/2.0 100 Trying'),
+      entry(15, 'received', 'SIP/2.0 401 Unauthorized'),
+      entry(16, 'sent', 'INVITE sip:1@x SIP/2.0', '2 INVITE'),
+      entry(30, 'received', 'SIP/2.0 180 Ringing', '2 INVITE'),
+      entry(40, 'received', 'SIP/2.0 183 Session Progress', '2 INVITE'),
+      entry(45, 'received', 'SIP/2.0 200 OK', '3 PRACK'),
+      entry(90, 'received', 'SIP/2.0 200 OK', '2 INVITE'),
+    ];
+    expect(signallingTimes(trace, 1_800_000_000_000)).toEqual({ invitedMs: 10, ringingMs: 30, answeredMs: 90 });
+    expect(signallingTimes([], 0)).toEqual({ invitedMs: null, ringingMs: null, answeredMs: null });
   });
 });

@@ -186,6 +186,22 @@ describe('a call in', () => {
     peer.send(peer.request('ACK', { ...lines, To: (await peer.response(487)).get('to')! }));
   });
 
+  it('is over for the application when the caller says BYE before the answer (15)', async () => {
+    const cancelled = new Promise<void>((resolve) => {
+      t.srf.invite((req, res) => {
+        req.on('cancel', () => resolve());
+        res.send(180);
+      });
+    });
+    peer.send(peer.request('INVITE', {}, SDP));
+    const ringing = await peer.response(180);
+    peer.send(peer.request('BYE', inside(ringing, '2 BYE')));
+    await peer.response(200, 'BYE');
+    const over = await peer.response(487, 'INVITE');
+    await cancelled;
+    peer.send(peer.request('ACK', { ...inside(over, '1 ACK'), Via: over.list('via')[0]! }));
+  });
+
   it('goes on when the CANCEL comes after the 200 (9.2)', async () => {
     const via = `SIP/2.0/UDP 127.0.0.1:${peer.port};branch=${peer.newBranch()}`;
     const { answer } = await establish({ Via: via, 'Call-ID': 'too-late' });
@@ -261,8 +277,12 @@ describe('in a dialog', () => {
     const { dialog, answer } = await establish();
     const modified = reinvite(dialog);
     const ours = await peer.requestOf('INVITE');
-    peer.send(peer.request('INVITE', inside(answer, '2 INVITE'), SDP));
-    await peer.response(491, 'INVITE');
+    const theirs = peer.request('INVITE', inside(answer, '2 INVITE'), SDP);
+    peer.send(theirs);
+    const pending = await peer.response(491, 'INVITE');
+    peer.send(theirs);
+    await peer.wait(() => peer.count((m) => m instanceof SipResponse && m.status === 491) >= 2);
+    peer.send(peer.request('ACK', { ...inside(answer, '2 ACK'), Via: pending.list('via')[0]! }));
     peer.respond(ours, 491);
     expect(await modified).toMatchObject({ status: 491 });
     await peer.requestOf('ACK');

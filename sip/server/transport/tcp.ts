@@ -126,7 +126,7 @@ export class TcpListener {
     return new Promise((resolve, reject) => {
       const refuse = (error: NodeJS.ErrnoException) => reject(listenError('tcp', host, port, error));
       server.once('error', refuse);
-      server.listen(port, host, () => {
+      server.listen({ port, host, ipv6Only: host.includes(':') }, () => {
         server.off('error', refuse);
         server.on('error', () => undefined);
         const listener = new TcpListener(server, host, (server.address() as net.AddressInfo).port, receive, idle);

@@ -1,0 +1,210 @@
+import { describe, expect, it } from 'vitest';
+import { Playout } from '../../media/audio/playout.js';
+import { PlayoutClock } from '../../media/audio/playout-clock.js';
+import { emptyRtpView, parseRtp } from '../../media/rtp/packet.js';
+import { RtpSender } from '../../media/rtp/sender.js';
+import { SdpNegotiation } from '../../media/sdp.js';
+import { ToPhone } from '../../media/thread/to-phone.js';
+import { FakeTime } from '../support/fake-time.js';
+
+interface Sent {
+  atMs: number;
+  timestamp: number;
+  marker: boolean;
+  /** Number of the agent's frame; -1 for silence. */
+  frame: number;
+}
+
+/** A session's way to the phone on a clock of the test. */
+class Line {
+  readonly time = new FakeTime();
+  readonly sent: Sent[] = [];
+  readonly playout = new Playout('PCMU');
+  readonly outward: ToPhone;
+  private readonly arrivedMs: number[] = [];
+
+  constructor(ptimeMs = 20) {
+    const clock = new PlayoutClock(this.time);
+    const view = emptyRtpView();
+    const sender = new RtpSender(1, 0, 0, (packet, length) => {
+      parseRtp(packet.subarray(0, length), view);
+      const [high, low] = [packet[12]!, packet[13]!];
+      const { timestamp, marker } = view;
+      this.sent.push({ atMs: this.time.nowMs, timestamp, marker, frame: high === 0xff ? -1 : high * 256 + low });
+    });
+    this.outward = new ToPhone(sender, this.time.nowMs, (dueMs) => clock.move(entry, dueMs));
+    const sdp = new SdpNegotiation({ address: '192.0.2.1', rtpPort: 10_000, codecs: ['PCMU'] }, '1');
+    sdp.answer(
+      `v=0\r\no=- 1 1 IN IP4 x\r\ns=-\r\nc=IN IP4 192.0.2.5\r\nt=0 0\r\nm=audio 4000 RTP/AVP 0\r\na=ptime:${ptimeMs}\r\n`,
+    );
+    this.outward.agree(sdp.agreed!);
+    this.outward.goLive();
+    this.outward.attach(this.playout, this.time.nowMs);
+    const entry = clock.add((nowMs) => {
+      this.outward.slot(nowMs);
+      return this.outward.dueMs;
+    }, this.outward.dueMs);
+  }
+
+  /** The agent's next frame of 20 ms comes now. Every twentieth is as quiet as a pause between words. */
+  arrive(): void {
+    const frame = this.arrivedMs.push(this.time.nowMs) - 1;
+    const bytes = new Uint8Array(160).fill(frame % 20 === 19 ? 0xfe : 0x20);
+    bytes[0] = frame >> 8;
+    bytes[1] = frame;
+    this.playout.push(bytes);
+    this.outward.audioQueued(20, this.time.nowMs);
+  }
+
+  /** Frames at the pace of the clock, each late by what `lateMs` says. */
+  speak(frames: number, lateMs: (i: number) => number = () => 0): void {
+    const startMs = this.time.nowMs;
+    for (let i = 0; i < frames; i++) {
+      this.time.advance(Math.max(0, startMs + i * 20 + lateMs(i) - this.time.nowMs));
+      this.arrive();
+    }
+  }
+
+  get spoken(): Sent[] {
+    return this.sent.filter((packet) => packet.frame >= 0);
+  }
+
+  /** From arrival to the packet, of the frames from `from` on, sorted. */
+  waitsMs(from = 0): number[] {
+    const frames = this.spoken.filter((packet) => packet.frame >= from);
+    return frames.map((packet) => packet.atMs - this.arrivedMs[packet.frame]!).sort((a, b) => a - b);
+  }
+}
+
+const at = (sorted: number[], part: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))]!;
+/** The same "random" numbers in every run. */
+const noise = (i: number) => ((i * 7919) % 1000) / 1000;
+
+describe('how long the agent waits for the wire', () => {
+  it('a punctual agent: the margin of 3 ms, whatever the phase of the silence before', () => {
+    for (let phaseMs = 0; phaseMs < 20; phaseMs += 3) {
+      const line = new Line();
+      line.time.advance(500 + phaseMs);
+      line.speak(100);
+      line.time.advance(100);
+      expect(line.spoken).toHaveLength(100);
+      expect(at(line.waitsMs(), 0.5)).toBeLessThanOrEqual(4.5);
+      expect(at(line.waitsMs(), 1)).toBeLessThanOrEqual(4.5);
+    }
+  });
+
+  it('an agent that jitters by 8 ms: its jitter and little more, once that is known', () => {
+    const line = new Line();
+    line.time.latenessMs = 0.7;
+    line.time.advance(507);
+    line.speak(1000, (i) => 8 * noise(i));
+    line.time.advance(100);
+    const waits = line.waitsMs(200);
+    expect(at(waits, 0.5)).toBeLessThanOrEqual(12);
+    expect(at(waits, 0.99)).toBeLessThanOrEqual(18);
+    expect(line.outward.underruns).toBeLessThanOrEqual(4);
+  });
+
+  it('one frame that was late by 60 ms does not make the rest of the call late', () => {
+    const line = new Line();
+    line.time.advance(500);
+    line.speak(600, (i) => (i >= 100 && i < 104 ? 60 : 0));
+    line.time.advance(100);
+    expect(at(line.waitsMs(450), 1)).toBeLessThanOrEqual(18);
+    expect(line.playout.trimmedMs).toBeGreaterThan(0);
+  });
+
+  it('a frame that was late by 32 ms leaves no more than a slot and the margin', () => {
+    const line = new Line();
+    line.time.advance(500);
+    line.speak(500, (i) => (i === 100 ? 32 : 0));
+    line.time.advance(100);
+    expect(at(line.waitsMs(400), 1)).toBeLessThanOrEqual(23.5);
+  });
+
+  it('an agent that bursts: every frame, without a hole, at the pace of the clock', () => {
+    const line = new Line();
+    line.time.advance(503);
+    for (let i = 0; i < 250; i++) line.arrive();
+    line.time.advance(6000);
+    expect(line.spoken.map((packet) => packet.frame)).toEqual(Array.from({ length: 250 }, (_, i) => i));
+    const gaps = line.spoken.slice(1).map((packet, i) => packet.timestamp - line.spoken[i]!.timestamp);
+    expect(new Set(gaps)).toEqual(new Set([160]));
+    expect(line.outward.underruns).toBe(0);
+  });
+
+  it('many short answers: the stream never leads the wall by more than 20 ms, and timestamps have no gap', () => {
+    const line = new Line();
+    line.time.advance(100);
+    for (let answer = 0; answer < 40; answer++) {
+      line.speak(3 + (answer % 9), (i) => 4 * noise(i + answer));
+      line.time.advance(30 + ((answer * 37) % 400));
+    }
+    const first = line.sent[0]!;
+    for (const [i, packet] of line.sent.entries()) {
+      expect(packet.timestamp).toBe((first.timestamp + i * 160) >>> 0);
+      const leadMs = (packet.timestamp - first.timestamp) / 8 - (packet.atMs - first.atMs);
+      expect(leadMs).toBeLessThanOrEqual(20.6);
+      expect(leadMs).toBeGreaterThan(-1.5);
+    }
+  });
+});
+
+describe('a thread that stood still', () => {
+  it('for 50 ms: catches up', () => {
+    const line = new Line();
+    line.time.advance(500);
+    const before = line.sent.length;
+    line.time.stall(50);
+    line.time.advance(100);
+    expect(line.sent.length - before).toBe(7);
+    expect(line.outward.skippedMs).toBe(0);
+  });
+
+  it('for 500 ms: no burst, a marker, and timestamps that follow the wall', () => {
+    const line = new Line();
+    line.time.advance(500);
+    const before = line.sent.at(-1)!;
+    line.time.stall(500);
+    line.time.advance(100);
+    const after = line.sent.filter((packet) => packet.atMs > before.atMs);
+    expect(after.length).toBeLessThanOrEqual(7);
+    expect(after[0]!.marker).toBe(true);
+    const passedMs = (after[0]!.timestamp - before.timestamp) / 8;
+    expect(Math.abs(passedMs - (after[0]!.atMs - before.atMs))).toBeLessThanOrEqual(20);
+    expect(line.outward.skippedMs).toBeGreaterThanOrEqual(480);
+  });
+
+  it('in the middle of a sentence: the call is back in time after the next pauses', () => {
+    const line = new Line();
+    line.time.advance(500);
+    line.speak(100);
+    line.time.stall(300);
+    for (let i = 0; i < 15; i++) line.arrive();
+    line.speak(1500);
+    expect(line.playout.queuedMs).toBeLessThanOrEqual(40);
+  });
+});
+
+describe('packets of other lengths', () => {
+  it.each([10, 30, 60])('%i ms', (ptimeMs) => {
+    const line = new Line(ptimeMs);
+    line.time.advance(500);
+    line.speak(60);
+    line.time.advance(200);
+    const steps = line.sent.slice(1).map((packet, i) => packet.timestamp - line.sent[i]!.timestamp);
+    expect(new Set(steps)).toEqual(new Set([ptimeMs * 8]));
+    expect(line.outward.underruns).toBeLessThanOrEqual(1);
+    expect(line.playout.queuedMs).toBe(0);
+  });
+});
+
+it('a sentence that ends in the middle of a frame is played to its end', () => {
+  const line = new Line();
+  line.time.advance(500);
+  line.playout.push(new Uint8Array(50).fill(0x20));
+  line.outward.audioQueued(50 / 8, line.time.nowMs);
+  line.time.advance(100);
+  expect(line.playout.queuedMs).toBe(0);
+  expect(line.spoken).toHaveLength(1);
+});
