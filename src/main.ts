@@ -10,6 +10,7 @@ import type { SipServerStats } from '../sip/server/start.js';
 import { TrunkTable } from '../sip/trunk.js';
 import { startApi } from './api/server.js';
 import { startBanner } from './banner.js';
+import { admit } from './call/admission.js';
 import { type InboundCalls, takeInboundCall } from './call/inbound.js';
 import { LiveCallTable } from './call/live-calls.js';
 import { RejectedInvites } from './call/rejected-invites.js';
@@ -124,9 +125,10 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     opened.push(() => sip.stop(0));
 
     const live = new LiveCallTable();
-    const rejected = new RejectedInvites(log);
+    const rejected = new RejectedInvites(log, store.rejectedInvites);
     const calls: InboundCalls = {
       records: store.calls,
+      admit: (call) => admit(store, call),
       lookup: {
         findDialled: (number, mode) => store.phoneNumbers.findDialled(number, mode),
         getForCall: (id) => store.endpoints.getForCall(id),
