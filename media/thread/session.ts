@@ -18,7 +18,7 @@ import { ToPhone } from './to-phone.js';
 const qualityEveryMs = 5000;
 
 /** What a session tells of itself. */
-export interface SessionHooks {
+interface SessionHooks {
   event(event: MediaEvent): void;
   lost(why: 'rtp-timeout' | 'engine-gone'): void;
   agentEvent(agent: number, event: AgentEvent): void;

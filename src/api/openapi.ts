@@ -7,6 +7,7 @@ import { callSchemas } from './schemas/calls.js';
 import { endpointSchemas } from './schemas/endpoints.js';
 import { phoneNumberSchemas } from './schemas/phone-numbers.js';
 import { trunkSchemas } from './schemas/trunks.js';
+import { webhookDeliverySchemas } from './schemas/webhook-deliveries.js';
 import { Type } from './schemas/words.js';
 
 const errorSchema = Type.Object(
@@ -29,6 +30,7 @@ const schemas = [
   ...phoneNumberSchemas,
   ...trunkSchemas,
   ...accountSchemas,
+  ...webhookDeliverySchemas,
 ];
 
 /** Prepares the description; the operations registered afterwards are in it. */
@@ -44,6 +46,7 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
         { name: 'Endpoints', description: 'Where calls go: voice agents and your own servers.' },
         { name: 'Phone numbers', description: 'Which numbers are ours, and where their calls go.' },
         { name: 'Trunks', description: 'The carriers that bring calls and take them.' },
+        { name: 'Webhooks', description: 'What became of the events sent to your servers.' },
         { name: 'Account', description: 'The caller and the API keys.' },
         { name: 'Operation', description: 'For those who run the server.' },
       ],

@@ -6,6 +6,7 @@ import type { Organization } from '../store/organizations.js';
 import type { PhoneNumber } from '../store/phone-numbers.js';
 import type { Page, Slice } from '../store/scope.js';
 import type { Trunk } from '../store/trunks.js';
+import type { WebhookDelivery } from '../store/webhook-deliveries.js';
 import type { Caller } from './caller.js';
 
 const microcentsPerCent = 1_000_000;
@@ -75,8 +76,29 @@ export function presentEndpoint(endpoint: Endpoint) {
     status: endpoint.status,
     health: endpoint.health,
     fallback_endpoint_id: endpoint.fallbackEndpointId,
+    events_disabled_at: iso(endpoint.eventsDisabledAt),
     created_at: endpoint.createdAt.toISOString(),
     updated_at: endpoint.updatedAt.toISOString(),
+  };
+}
+
+export function presentWebhookDelivery(delivery: WebhookDelivery) {
+  return {
+    id: delivery.id,
+    endpoint_id: delivery.endpointId,
+    call_id: delivery.callId,
+    sequence: delivery.sequence,
+    event_type: delivery.eventType,
+    status: delivery.status,
+    attempts: delivery.attempts.map((attempt) => ({
+      at: attempt.at.toISOString(),
+      duration_ms: attempt.durationMs,
+      http_status: attempt.httpStatus,
+      error: attempt.error,
+    })),
+    next_attempt_at: iso(delivery.nextAttemptAt),
+    created_at: delivery.createdAt.toISOString(),
+    delivered_at: iso(delivery.deliveredAt),
   };
 }
 

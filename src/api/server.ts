@@ -23,6 +23,7 @@ import { endpointRoutes } from './routes/endpoints.js';
 import { type OperationRoutesOptions, operationRoutes } from './routes/operations.js';
 import { phoneNumberRoutes } from './routes/phone-numbers.js';
 import { trunkRoutes } from './routes/trunks.js';
+import { webhookDeliveryRoutes } from './routes/webhook-deliveries.js';
 import { fieldErrors, validatorCompiler } from './validation.js';
 
 export interface ApiOptions extends Omit<CallRoutesOptions, 'now'>, OperationRoutesOptions {
@@ -31,6 +32,8 @@ export interface ApiOptions extends Omit<CallRoutesOptions, 'now'>, OperationRou
   allowPrivateTargets: boolean;
   /** The SIP side reads its trunks again. */
   onTrunksChanged: () => void;
+  /** A delivery of an event was asked for again. */
+  onWebhookRetry?: () => void;
   metrics: Registry;
   log?: FastifyBaseLogger;
   /** Wall clock, milliseconds. */
@@ -107,6 +110,7 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
     ...endpointRoutes(options),
     ...phoneNumberRoutes(options),
     ...trunkRoutes(options),
+    ...webhookDeliveryRoutes({ store: options.store, onRetry: options.onWebhookRetry ?? (() => {}) }),
     ...accountRoutes(options),
     ...operationRoutes(options),
     openapiRoute(app),

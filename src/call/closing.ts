@@ -17,7 +17,7 @@ export interface CallClosing {
 
 export interface CallParts {
   session: MediaSession | null;
-  agent: AgentLink | null;
+  agent: Pick<AgentLink, 'close'> | null;
   leg: CallLeg | null;
   sipCallId: string;
 }

@@ -74,11 +74,17 @@ export class Calls {
     this.journal = new Journal({
       database,
       clock,
-      onSettled: (writes) => this.forgetEnded(writes),
+      onSettled: (writes) => {
+        this.forgetEnded(writes);
+        this.onWritten();
+      },
       onDropped: (write, error) =>
         log.error({ call_id: write.callId, err: error }, 'a record of a call could not be written'),
     });
   }
+
+  /** Told when events came to disk: what is sent from there may go out. */
+  onWritten: () => void = () => {};
 
   /** Writes that wait for the database; 0 when all is on disk. */
   get unwritten(): number {
@@ -112,6 +118,7 @@ export class Calls {
     try {
       // Not through the journal, so that a row the database refuses for good is told to the caller.
       this.database.transaction(write.apply, { wait: this.journal.size === 0 });
+      this.onWritten();
     } catch (error) {
       if (!(error instanceof StoreError) || error.code !== 'unavailable') throw error;
       progress.waiting += 1;

@@ -61,13 +61,19 @@ export class Organizations {
     return row?.count ?? 0;
   }
 
-  create(organization: { name: string; tier: Tier; limits?: Partial<OrganizationLimits> }): Organization {
+  create(organization: {
+    name: string;
+    tier: Tier;
+    limits?: Partial<OrganizationLimits>;
+    metered?: boolean;
+  }): Organization {
     const now = this.clock.now();
     const row: OrganizationRow = {
       id: uuidv7(),
       name: organization.name,
       tier: organization.tier,
       limits: JSON.stringify({ ...noLimits, ...organization.limits }),
+      balance_microcents: organization.metered ? 0 : null,
       created_at: now,
       updated_at: now,
     };

@@ -12,6 +12,7 @@ import { Organizations } from './organizations.js';
 import { closeOrphans, type OrphanedCall } from './orphans.js';
 import { PhoneNumbers } from './phone-numbers.js';
 import { Trunks } from './trunks.js';
+import { WebhookDeliveries } from './webhook-deliveries.js';
 
 /** Who asks often whether the database writes does not make it write more often than this. */
 const freshBeatMs = 1_000;
@@ -40,6 +41,7 @@ export class Store {
   readonly calls: Calls;
   /** Reads call records. */
   readonly records: CallReads;
+  readonly webhookDeliveries: WebhookDeliveries;
   readonly instances: Instances;
   private closed = false;
 
@@ -57,6 +59,7 @@ export class Store {
     this.trunks = new Trunks(database, clock);
     this.calls = new Calls(database, clock, instanceId, log);
     this.records = new CallReads(database, () => this.calls.flush());
+    this.webhookDeliveries = new WebhookDeliveries(database, clock);
     this.instances = new Instances({
       database,
       clock,
