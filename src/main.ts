@@ -12,14 +12,18 @@ import { TrunkTable } from '../sip/trunk.js';
 import { startApi } from './api/server.js';
 import { startBanner } from './banner.js';
 import { admit } from './call/admission.js';
+import { Carriers } from './call/carriers.js';
 import { EndpointHealth } from './call/endpoint-health.js';
 import { type InboundCalls, takeInboundCall } from './call/inbound.js';
 import { LiveCallTable } from './call/live-calls.js';
+import { OutboundDialler } from './call/outbound.js';
+import type { OutboundCalls } from './call/outbound-calls.js';
 import { RejectedInvites } from './call/rejected-invites.js';
 import { noVoice } from './call/voice.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
+import { simulatedCarrier } from './simulated-carrier.js';
 import { bootstrap, type FirstStart } from './store/bootstrap.js';
 import { systemClock } from './store/clock.js';
 import type { Endpoint } from './store/endpoints.js';
@@ -33,6 +37,7 @@ export interface App {
   media: MediaEngine;
   store: Store;
   live: LiveCallTable;
+  outbound: OutboundCalls;
   /** What a person needs to know at the start: addresses, the first key, the line to dial the demo number with. */
   banner: string;
   /** What the first start on an empty database made; null on every later one. */
@@ -48,6 +53,8 @@ export interface StartOptions {
   rtpQuarantineMs?: number;
   log?: Logger;
   sipTimersMs?: { t1?: number; t2?: number; t4?: number };
+  /** How long the carrier simulator rings before it answers. Default 1,000. */
+  simulatedRingMs?: number;
 }
 
 /** A trunk that trusts loopback addresses is for a gateway that only this machine can reach. */
@@ -124,9 +131,11 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     opened.push(() => echo.close());
 
     const trunks = new TrunkTable();
+    const carriers = new Carriers({ codecs: ['PCMU', 'PCMA'], isDown: () => false });
     const loadTrunks = (): void => {
-      for (const problem of trunks.replace(trunksFor(store, settings.sipHost)))
-        log.warn({ problem }, 'a trunk address was left out');
+      const records = trunksFor(store, settings.sipHost);
+      for (const problem of trunks.replace(records)) log.warn({ problem }, 'a trunk address was left out');
+      carriers.replace(records);
     };
     loadTrunks();
     const sip = await openSipGateway({
@@ -139,6 +148,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     });
     opened.push(() => sip.stop(0));
 
+    let isDraining = false;
     const http = createSafeHttp({ allowPrivate: settings.allowPrivateTargets });
     const events = new EventSender({
       deliveries: store.webhookDeliveries,
@@ -160,6 +170,9 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
 
     const live = new LiveCallTable();
     const rejected = new RejectedInvites(log, store.rejectedInvites);
+    const rejected = new RejectedInvites(log);
+    const simulated = simulatedCarrier(options.simulatedRingMs ?? 1000, options.sipTimersMs);
+    opened.push(() => simulated.close());
     const calls: InboundCalls = {
       records: store.calls,
       admit: (call) => admit(store, call),
@@ -196,6 +209,14 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       unknownNumber: (incoming) => rejected.unknownNumber(incoming),
       log,
     };
+    const outbound = new OutboundDialler({
+      ...calls,
+      dial: (request, signal) => sip.dial(request, signal),
+      carriers: async (organizationId, mode) =>
+        mode === 'test' ? [await simulated.carrier()] : carriers.of(organizationId),
+      hasCarrier: (organizationId, mode) => mode === 'test' || carriers.of(organizationId).length > 0,
+      isDraining: () => isDraining,
+    });
     sip.onRefusedInvite((refused) => rejected.refused(refused));
     sip.onIncomingCall((incoming) => takeInboundCall(incoming, calls));
 
@@ -231,6 +252,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       beginStop = resolve;
     });
     const stopped = stopAsked.then(async () => {
+      isDraining = true;
       sip.drain();
       await live.drain(hangUp.signal);
       if (hangUpTimer !== null) clearTimeout(hangUpTimer);
@@ -254,6 +276,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       media,
       store,
       live,
+      outbound,
       first,
       banner: startBanner(httpUrl, sip.addresses, first),
       stopped,

@@ -121,6 +121,10 @@ export interface TrunkRow {
   register: Flag;
   /** json: codec names. */
   codecs: string;
+  max_calls: number | null;
+  calls_per_second: number | null;
+  /** json: `OutboundIdentity`. */
+  outbound: string;
   status: 'active' | 'inactive';
   health: 'unknown' | 'healthy' | 'degraded' | 'down';
   created_at: number;
