@@ -10,7 +10,17 @@ const layers: { from: string; may: string[] }[] = [
   { from: 'src/api/', may: ['src/api', 'src/store', 'src/call', 'src/log', 'sip/cause', 'net', 'config'] },
   {
     from: 'src/call/',
-    may: ['src/call', 'src/store', 'src/log', 'sip/leg', 'sip/cause', 'media/engine', 'media/agents/agent', 'config'],
+    may: [
+      'src/call',
+      'src/store',
+      'src/log',
+      'sip/leg',
+      'sip/cause',
+      'media/engine',
+      'media/agents/agent',
+      'media/audio/clip',
+      'config',
+    ],
   },
   {
     from: 'src/webhook/',
@@ -22,6 +32,7 @@ const layers: { from: string; may: string[] }[] = [
       'sip/cause',
       'media/engine',
       'media/agents/agent',
+      'media/audio/clip',
       'net',
       'config',
     ],
