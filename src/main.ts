@@ -11,10 +11,12 @@ import type { SipServerStats } from '../sip/server/start.js';
 import { TrunkTable } from '../sip/trunk.js';
 import { startApi } from './api/server.js';
 import { startBanner } from './banner.js';
+import { admit } from './call/admission.js';
 import { EndpointHealth } from './call/endpoint-health.js';
 import { type InboundCalls, takeInboundCall } from './call/inbound.js';
 import { LiveCallTable } from './call/live-calls.js';
 import { RejectedInvites } from './call/rejected-invites.js';
+import { noVoice } from './call/voice.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
@@ -76,7 +78,7 @@ function sipServer(settings: Settings, options: StartOptions): SipGatewayOptions
   if (settings.sipServer !== 'embedded') {
     const [first] = settings.sipServer;
     if (first === undefined) throw new Error('TRUNKLINE_SIP_SERVER names no server.');
-    return { kind: 'drachtio', ...first };
+    return { kind: 'drachtio', ...first, mediaHost: settings.sipHost };
   }
   const listen = (['udp', 'tcp'] as const).map((transport) => ({
     transport,
@@ -157,9 +159,10 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     events.start();
 
     const live = new LiveCallTable();
-    const rejected = new RejectedInvites(log);
+    const rejected = new RejectedInvites(log, store.rejectedInvites);
     const calls: InboundCalls = {
       records: store.calls,
+      admit: (call) => admit(store, call),
       lookup: {
         findDialled: (number, mode) => store.phoneNumbers.findDialled(number, mode),
         getForCall: (id) => store.endpoints.getForCall(id),
@@ -172,14 +175,19 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         firstRtpTimeoutMs: settings.rtpFirstTimeoutSec * 1000,
         rtpTimeoutMs: settings.rtpTimeoutSec * 1000,
       },
-      agents: {
-        connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
-        health: new EndpointHealth((id, health) => saveHealth(store, id, health, log)),
-        allowPrivateTargets: settings.allowPrivateTargets,
-        protocols: new Set(agentProtocols.keys()),
-        builtInAgents: new Map([[echoAgentHost, echo.url]]),
+      steering: {
+        http,
+        getEndpoint: (id) => store.endpoints.getForCall(id),
+        limits: { maxCallMs: settings.maxCallSec * 1000, transferTimeoutMs: 60_000 },
+        voice: noVoice,
+        agents: {
+          connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
+          health: new EndpointHealth((id, health) => saveHealth(store, id, health, log)),
+          allowPrivateTargets: settings.allowPrivateTargets,
+          protocols: new Set(agentProtocols.keys()),
+          builtInAgents: new Map([[echoAgentHost, echo.url]]),
+        },
       },
-      limits: { maxCallMs: settings.maxCallSec * 1000, transferTimeoutMs: 60_000 },
       trace: (sipCallId) => {
         const trace = sip.trace(sipCallId);
         sip.forgetTrace(sipCallId);

@@ -7,13 +7,18 @@ const root = path.resolve(import.meta.dirname, '..');
 const layers: { from: string; may: string[] }[] = [
   { from: 'src/main.ts', may: ['src', 'sip', 'media', 'net', 'config', 'examples'] },
   { from: 'src/metrics.ts', may: ['src/call', 'sip/leg', 'media/engine'] },
-  { from: 'src/api/', may: ['src/api', 'src/store', 'src/call', 'src/log', 'sip/cause', 'net', 'config'] },
+  {
+    from: 'src/api/',
+    may: ['src/api', 'src/store', 'src/call', 'src/webhook', 'src/billing', 'src/log', 'sip/cause', 'net', 'config'],
+  },
   {
     from: 'src/call/',
     may: [
       'src/call',
+      'src/webhook',
       'src/store',
       'src/log',
+      'net',
       'sip/leg',
       'sip/cause',
       'media/engine',
@@ -37,7 +42,8 @@ const layers: { from: string; may: string[] }[] = [
       'config',
     ],
   },
-  { from: 'src/store/', may: ['src/store', 'src/log', 'sip/cause', 'net', 'config'] },
+  { from: 'src/store/', may: ['src/store', 'src/billing', 'src/log', 'sip/cause', 'net', 'config'] },
+  { from: 'src/billing/', may: ['src/billing'] },
   { from: 'src/simulator/', may: ['src/simulator', 'sip', 'media', 'config'] },
   { from: 'src/cli/', may: ['src', 'net', 'config'] },
   { from: 'src/', may: ['src', 'config', 'examples'] },

@@ -51,7 +51,7 @@ export class Webhook {
 
   /** The first address. */
   get target(): FollowUp {
-    return { url: this.endpoint.target, method: 'POST' };
+    return { url: new URL(this.endpoint.target).href, method: 'POST' };
   }
 
   /** A connect failure is tried once more. Rejects with `WebhookFailure`; `HttpError` `aborted` passes. */

@@ -79,6 +79,7 @@ const own = (path: string) => ids[path.split('/')[2] ?? ''] ?? '';
 const bodyFor = ({ path, method }: OperationOf) => {
   if (path.endsWith('/dtmf')) return { digits: '1' };
   if (path.endsWith('/transfer')) return { to: '+15551234567' };
+  if (path.endsWith('/redirect')) return { actions: [] };
   if (method === 'PATCH') return { name: 'Taken over' };
   if (path === '/v1/endpoints') return { name: 'New', type: 'webhook', target: 'https://example.com/calls' };
   if (path === '/v1/phone-numbers') return { number: '+15559990000' };
@@ -101,6 +102,7 @@ describe('every operation', () => {
         'POST /v1/calls/{id}/hangup',
         'POST /v1/calls/{id}/dtmf',
         'POST /v1/calls/{id}/transfer',
+        'POST /v1/calls/{id}/redirect',
         'GET /v1/calls/{id}/trace',
         ...['endpoints', 'phone-numbers', 'trunks'].flatMap((name) => [
           `GET /v1/${name}`,
@@ -245,7 +247,7 @@ describe('every operation', () => {
       const where = `${operation.method} ${operation.path}`;
       const forAdmins = operation.description.includes('Needs the role `admin`');
       const reads = operation.method === 'GET' && operation.path !== '/v1/api-keys';
-      const endsCalls = /\/(hangup|dtmf|transfer)$/.test(operation.path);
+      const endsCalls = /\/(hangup|dtmf|transfer|redirect)$/.test(operation.path);
       expect(forAdmins, where).toBe(!reads && !endsCalls);
       const asMember = await ask(operation, { key: member }, absentId);
       expect(asMember.status === 403, where).toBe(forAdmins);
