@@ -75,6 +75,7 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundCalls
     call.check();
     leg = await answerLeg(incoming, session); // short and not interruptible: a leg that exists is a leg that `finally` hangs up
     watchLeg(leg, call);
+    deps.records.dialog(call.id, leg.snapshot());
     const { sdp } = await call.orEnd(leg.confirmed);
     if (incoming.offer === null) await session.accept(sdp ?? '', { provisional: false });
     call.answer();

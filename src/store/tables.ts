@@ -171,6 +171,14 @@ export interface CallTraceRow {
   trace: string;
 }
 
+/** A dialog of a running call; gone with the call's end. */
+export interface CallDialogRow {
+  call_id: string;
+  sip_call_id: string;
+  /** json: `DialogSnapshot`. */
+  dialog: string;
+}
+
 export interface MigrationRow {
   name: string;
   applied_at: number;
@@ -188,5 +196,6 @@ export interface Tables {
   calls: CallRow;
   call_events: CallEventRow;
   call_traces: CallTraceRow;
+  call_dialogs: CallDialogRow;
   schema_migrations: MigrationRow;
 }
