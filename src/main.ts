@@ -24,6 +24,7 @@ import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
 import { simulatedCarrier } from './simulated-carrier.js';
+import { OrphanedDialogs } from './recovery.js';
 import { bootstrap, type FirstStart } from './store/bootstrap.js';
 import { systemClock } from './store/clock.js';
 import type { Endpoint } from './store/endpoints.js';
@@ -81,7 +82,7 @@ function isLoopback(address: string): boolean {
 }
 
 /** Our own SIP server, or the external one of the settings. */
-function sipServer(settings: Settings, options: StartOptions): SipGatewayOptions['server'] {
+function sipServer(settings: Settings, options: StartOptions, mediaLagMs: () => number): SipGatewayOptions['server'] {
   if (settings.sipServer !== 'embedded') {
     const [first] = settings.sipServer;
     if (first === undefined) throw new Error('TRUNKLINE_SIP_SERVER names no server.');
@@ -92,7 +93,12 @@ function sipServer(settings: Settings, options: StartOptions): SipGatewayOptions
     host: settings.sipHost,
     port: settings.sipPort,
   }));
-  return { kind: 'embedded', listen, ...(options.sipTimersMs === undefined ? {} : { timersMs: options.sipTimersMs }) };
+  return {
+    kind: 'embedded',
+    listen,
+    mediaLagMs,
+    ...(options.sipTimersMs === undefined ? {} : { timersMs: options.sipTimersMs }),
+  };
 }
 
 /** Starts everything or nothing: on any failure what was already open is closed, and one clear sentence is thrown. */
@@ -111,7 +117,9 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
   }
 
   async function build(): Promise<App> {
-    const store = Store.open({ file: settings.databaseUrl.file, log });
+    const orphans = new OrphanedDialogs(log);
+    opened.push(() => orphans.close());
+    const store = Store.open({ file: settings.databaseUrl.file, log, onOrphans: (calls) => orphans.add(calls) });
     opened.push(() => store.close());
     const first = bootstrap(store, {
       ...(settings.bootstrapKey === null ? {} : { key: settings.bootstrapKey }),
@@ -136,10 +144,17 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       const records = trunksFor(store, settings.sipHost);
       for (const problem of trunks.replace(records)) log.warn({ problem }, 'a trunk address was left out');
       carriers.replace(records);
+    let trustNets: (nets: string[]) => void = () => undefined;
+    const loadTrunks = (): void => {
+      const records = trunksFor(store, settings.sipHost);
+      trustNets(records.flatMap((trunk) => (trunk.status === 'active' ? trunk.addresses : [])));
+      for (const problem of trunks.replace(records)) log.warn({ problem }, 'a trunk address was left out');
     };
     loadTrunks();
     const sip = await openSipGateway({
-      server: sipServer(settings, options),
+      server: sipServer(settings, options, () =>
+        Math.max(0, ...media.load().threads.map((thread) => thread.eventLoopLagMs)),
+      ),
       trunks,
       log,
       localNets: [...settings.localNets],
@@ -147,6 +162,9 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       ...(settings.externalIp === null ? {} : { externalIp: settings.externalIp }),
     });
     opened.push(() => sip.stop(0));
+    trustNets = (nets) => sip.trust(nets);
+    loadTrunks();
+    orphans.begin(sip);
 
     let isDraining = false;
     const http = createSafeHttp({ allowPrivate: settings.allowPrivateTargets });

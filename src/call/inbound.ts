@@ -69,6 +69,18 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundCalls
     if (taken.kind === 'steered') return await steer(line, taken.endpoint, taken.actions, deps.steering);
     ({ agent } = taken);
     await converse(call, await line.answer(), session, agent, deps.steering.limits);
+    void session.lost.then((how) =>
+      call.end({ cause: how === 'rtp-timeout' ? 'media_timeout' : 'engine_gone', source: 'system' }),
+    );
+    ({ agent } = await connectAgent(call, factsOf(call, incoming, decision), decision.endpoints, session, deps.agents));
+    call.check();
+    leg = await answerLeg(incoming, session); // short and not interruptible: a leg that exists is a leg that `finally` hangs up
+    watchLeg(leg, call);
+    deps.records.dialog(call.id, leg.snapshot());
+    const { sdp } = await call.orEnd(leg.confirmed);
+    if (incoming.offer === null) await session.accept(sdp ?? '', { provisional: false });
+    call.answer();
+    await converse(call, leg, session, agent, deps.limits);
   } catch (error) {
     call.end(endingOf(error, call, 'caller', deps.log));
   } finally {
