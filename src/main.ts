@@ -15,10 +15,12 @@ import { EndpointHealth } from './call/endpoint-health.js';
 import { type InboundCalls, takeInboundCall } from './call/inbound.js';
 import { LiveCallTable } from './call/live-calls.js';
 import { RejectedInvites } from './call/rejected-invites.js';
-import { noVoice } from './call/voice.js';
+import { Voice } from './call/voice.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
+import { Clips } from './speech/clips.js';
+import { SpeechThread } from './speech/speech-thread.js';
 import { bootstrap, type FirstStart } from './store/bootstrap.js';
 import { systemClock } from './store/clock.js';
 import type { Endpoint } from './store/endpoints.js';
@@ -157,6 +159,16 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     opened.push(() => events.stop());
     events.start();
 
+    const speech = new SpeechThread();
+    opened.push(() => speech.close());
+    const clips = new Clips({
+      thread: speech,
+      http,
+      operatorHttp: createSafeHttp({ allowPrivate: true }),
+      speechServer:
+        settings.ttsUrl === null ? null : { url: settings.ttsUrl, key: settings.ttsKey, model: settings.ttsModel },
+    });
+
     const live = new LiveCallTable();
     const rejected = new RejectedInvites(log);
     const calls: InboundCalls = {
@@ -177,7 +189,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         http,
         getEndpoint: (id) => store.endpoints.getForCall(id),
         limits: { maxCallMs: settings.maxCallSec * 1000, transferTimeoutMs: 60_000 },
-        voice: noVoice,
+        voice: new Voice(clips),
         agents: {
           connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
           health: new EndpointHealth((id, health) => saveHealth(store, id, health, log)),
