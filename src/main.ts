@@ -11,6 +11,7 @@ import type { SipServerStats } from '../sip/server/start.js';
 import { TrunkTable } from '../sip/trunk.js';
 import { startApi } from './api/server.js';
 import { startBanner } from './banner.js';
+import { admit } from './call/admission.js';
 import { EndpointHealth } from './call/endpoint-health.js';
 import { type InboundCalls, takeInboundCall } from './call/inbound.js';
 import { LiveCallTable } from './call/live-calls.js';
@@ -79,7 +80,7 @@ function sipServer(settings: Settings, options: StartOptions): SipGatewayOptions
   if (settings.sipServer !== 'embedded') {
     const [first] = settings.sipServer;
     if (first === undefined) throw new Error('TRUNKLINE_SIP_SERVER names no server.');
-    return { kind: 'drachtio', ...first };
+    return { kind: 'drachtio', ...first, mediaHost: settings.sipHost };
   }
   const listen = (['udp', 'tcp'] as const).map((transport) => ({
     transport,
@@ -170,9 +171,10 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     });
 
     const live = new LiveCallTable();
-    const rejected = new RejectedInvites(log);
+    const rejected = new RejectedInvites(log, store.rejectedInvites);
     const calls: InboundCalls = {
       records: store.calls,
+      admit: (call) => admit(store, call),
       lookup: {
         findDialled: (number, mode) => store.phoneNumbers.findDialled(number, mode),
         getForCall: (id) => store.endpoints.getForCall(id),

@@ -1,6 +1,6 @@
 /** The answers to requests from the network: the application's and our own, with everything a response must carry (RFC 3261 8.2.6, 12.1.1, 13.3). */
 import { type App, meta, type SipFrame } from './control.js';
-import { ALLOW, asAddress, type Core, contentType, isSdp, newTag } from './core.js';
+import { ALLOW, asAddress, type Core, contentType, isSdp, kept, newTag } from './core.js';
 import type { DialogSender } from './dialog-sender.js';
 import { AwaitedAck, contactDiffers, Dialog, dialogId, routeSetOfRequest } from './dialogs.js';
 import { isToken } from './fields.js';
@@ -225,7 +225,8 @@ export class Answers {
     if (request.method === 'PRACK') dialog?.reliable?.acknowledged();
     if (request.method === 'INVITE' && status < 300 && dialog)
       this.established(transaction, request, dialog, bytes, message, extra);
-    if (request.method === 'UPDATE' && status < 300 && dialog && isSdp(message.body)) dialog.localSdp = message.body;
+    if (request.method === 'UPDATE' && status < 300 && dialog && isSdp(message.body))
+      dialog.localSdp = kept(message.body);
     if (request.method === 'REGISTER' && status < 300 && transaction.source.transport === 'tcp') {
       const sent = parseMessage(bytes);
       if (sent instanceof SipResponse) this.registrations.accepted(request, sent, transaction.source.back);
@@ -244,7 +245,7 @@ export class Answers {
     if (dialog.state === 'ended') return;
     dialog.state = 'confirmed';
     dialog.contact = extra.find((header) => header.name === 'contact')?.value ?? dialog.contact;
-    if (isSdp(message.body)) dialog.localSdp = message.body;
+    if (isSdp(message.body)) dialog.localSdp = kept(message.body);
     const { reply } = transaction;
     const { transactions } = this.core;
     dialog.awaitingAck?.settle();
@@ -273,7 +274,7 @@ export class Answers {
       dialog.reliable = null;
     }
     if (method === 'BYE' && dialog) this.core.dialogs.remove(dialog);
-    transaction.request = null;
+    transaction.finished();
   }
 
   private makeDialog(app: App, transaction: ServerTransaction, request: SipRequest): Dialog {

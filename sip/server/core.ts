@@ -69,6 +69,13 @@ export function contentType(headers: readonly Header[], body: Buffer): Header[] 
   return body.toString('latin1', 0, 3) === 'v=0' ? [{ name: 'content-type', value: 'application/sdp' }] : null;
 }
 
+/** A copy in memory of its own: a piece of what was read from a socket keeps all of that alive. */
+export function kept(bytes: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(bytes.length);
+  bytes.copy(copy);
+  return copy;
+}
+
 export function isSdp(body: Buffer): boolean {
   return body.length > 0 && body.toString('latin1', 0, 3) === 'v=0';
 }

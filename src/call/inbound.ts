@@ -5,6 +5,8 @@ import { type CallLeg, type IncomingCall, SipError, type TrunkMatch } from '../.
 import type { Logger } from '../log.js';
 import type { TraceEntry } from '../store/call-records.js';
 import type { Calls } from '../store/calls.js';
+import type { FundedCall } from '../store/funds.js';
+import type { Admission } from './admission.js';
 import { Call } from './call.js';
 import type { CallAgent } from './connect-agent.js';
 import { converse } from './converse.js';
@@ -18,6 +20,8 @@ import { takeUp } from './take-up.js';
 /** What an inbound call needs of the process. */
 export interface InboundCalls {
   records: Calls;
+  /** Asked once the record is written. */
+  admit(call: FundedCall): Admission;
   lookup: RouteLookup;
   media: MediaEngine;
   live: LiveCallTable;
@@ -52,6 +56,7 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundCalls
   let agent: CallAgent | null = null;
   let line: Line | null = null;
   try {
+    call.check();
     if (decision.kind === 'refuse') throw new CallEnded(decision.ending);
     if (deps.maxCalls !== null && deps.live.count > deps.maxCalls)
       throw new CallEnded({ cause: 'overload', source: 'system', detail: 'The server carries all the calls it may.' });
@@ -101,14 +106,25 @@ function beginCall(incoming: IncomingCall, decision: Exclude<Decision, { kind: '
     trunkId: trunk.trunkId,
     eventData: { dialled: incoming.to.number, trunk: trunk.name, transport: incoming.peer.transport },
   });
-  const begun = { id, createdAt: incoming.receivedAt, startedAtMs: incoming.receivedAtMs, funds: null };
-  const call = new Call(deps.records, begun);
+  const admission: Admission =
+    decision.kind === 'connect'
+      ? deps.admit({
+          callId: id,
+          organizationId,
+          mode: decision.number.mode,
+          direction: 'inbound',
+          toNumber: decision.number.number,
+        })
+      : { funds: null, refusal: decision.ending };
+  const { receivedAt: createdAt, receivedAtMs: startedAtMs } = incoming;
+  const call = new Call(deps.records, { id, createdAt, startedAtMs, funds: admission.funds });
   deps.live.add(call);
   call.event('call.routed', { endpoint_id: endpointId, rules: decision.trace });
   incoming.cancelled.addEventListener('abort', () => call.end({ cause: 'originator_cancel', source: 'caller' }), {
     once: true,
   });
   if (incoming.cancelled.aborted) call.end({ cause: 'originator_cancel', source: 'caller' });
+  if (admission.refusal !== null) call.end(admission.refusal);
   return call;
 }
 
