@@ -19,12 +19,14 @@ import { LiveCallTable } from './call/live-calls.js';
 import { OutboundDialler } from './call/outbound.js';
 import type { OutboundCalls } from './call/outbound-calls.js';
 import { RejectedInvites } from './call/rejected-invites.js';
-import { noVoice } from './call/voice.js';
+import { Voice } from './call/voice.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
 import { simulatedCarrier } from './simulated-carrier.js';
 import { OrphanedDialogs } from './recovery.js';
+import { Clips } from './speech/clips.js';
+import { SpeechThread } from './speech/speech-thread.js';
 import { bootstrap, type FirstStart } from './store/bootstrap.js';
 import { systemClock } from './store/clock.js';
 import type { Endpoint } from './store/endpoints.js';
@@ -186,6 +188,16 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     opened.push(() => events.stop());
     events.start();
 
+    const speech = new SpeechThread();
+    opened.push(() => speech.close());
+    const clips = new Clips({
+      thread: speech,
+      http,
+      operatorHttp: createSafeHttp({ allowPrivate: true }),
+      speechServer:
+        settings.ttsUrl === null ? null : { url: settings.ttsUrl, key: settings.ttsKey, model: settings.ttsModel },
+    });
+
     const live = new LiveCallTable();
     const rejected = new RejectedInvites(log, store.rejectedInvites);
     const rejected = new RejectedInvites(log);
@@ -210,7 +222,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         http,
         getEndpoint: (id) => store.endpoints.getForCall(id),
         limits: { maxCallMs: settings.maxCallSec * 1000, transferTimeoutMs: 60_000 },
-        voice: noVoice,
+        voice: new Voice(clips),
         agents: {
           connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
           health: new EndpointHealth((id, health) => saveHealth(store, id, health, log)),

@@ -16,6 +16,7 @@ const layers: { from: string; may: string[] }[] = [
     may: [
       'src/call',
       'src/webhook',
+      'src/speech',
       'src/store',
       'src/log',
       'net',
@@ -42,6 +43,8 @@ const layers: { from: string; may: string[] }[] = [
       'config',
     ],
   },
+  { from: 'src/speech/', may: ['src/speech', 'media/audio', 'net', 'config'] },
+  { from: 'src/store/', may: ['src/store', 'src/log', 'sip/cause', 'net', 'config'] },
   { from: 'src/store/', may: ['src/store', 'src/billing', 'src/log', 'sip/cause', 'net', 'config'] },
   { from: 'src/billing/', may: ['src/billing'] },
   { from: 'src/simulator/', may: ['src/simulator', 'sip', 'media', 'config'] },
