@@ -23,8 +23,8 @@ import { Voice } from './call/voice.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
-import { simulatedCarrier } from './simulated-carrier.js';
 import { OrphanedDialogs } from './recovery.js';
+import { simulatedCarrier } from './simulated-carrier.js';
 import { Clips } from './speech/clips.js';
 import { SpeechThread } from './speech/speech-thread.js';
 import { bootstrap, type FirstStart } from './store/bootstrap.js';
@@ -142,13 +142,10 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
 
     const trunks = new TrunkTable();
     const carriers = new Carriers({ codecs: ['PCMU', 'PCMA'], isDown: () => false });
-    const loadTrunks = (): void => {
-      const records = trunksFor(store, settings.sipHost);
-      for (const problem of trunks.replace(records)) log.warn({ problem }, 'a trunk address was left out');
-      carriers.replace(records);
     let trustNets: (nets: string[]) => void = () => undefined;
     const loadTrunks = (): void => {
       const records = trunksFor(store, settings.sipHost);
+      carriers.replace(records);
       trustNets(records.flatMap((trunk) => (trunk.status === 'active' ? trunk.addresses : [])));
       for (const problem of trunks.replace(records)) log.warn({ problem }, 'a trunk address was left out');
     };
@@ -200,7 +197,6 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
 
     const live = new LiveCallTable();
     const rejected = new RejectedInvites(log, store.rejectedInvites);
-    const rejected = new RejectedInvites(log);
     const simulated = simulatedCarrier(options.simulatedRingMs ?? 1000, options.sipTimersMs);
     opened.push(() => simulated.close());
     const calls: InboundCalls = {
@@ -241,6 +237,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     };
     const outbound = new OutboundDialler({
       ...calls,
+      ...calls.steering,
       dial: (request, signal) => sip.dial(request, signal),
       carriers: async (organizationId, mode) =>
         mode === 'test' ? [await simulated.carrier()] : carriers.of(organizationId),
@@ -259,6 +256,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       allowPrivateTargets: settings.allowPrivateTargets,
       onTrunksChanged: loadTrunks,
       onWebhookRetry: () => events.wake(),
+      outboundCalls: outbound,
       metrics: createMetrics({ sip, media, live, rejected, unwrittenRecords: () => store.calls.unwritten }),
       ...(settings.metricsToken === null ? {} : { metricsToken: settings.metricsToken }),
       ...(settings.trustedProxies === null ? {} : { trustedProxies: [...settings.trustedProxies] }),

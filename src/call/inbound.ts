@@ -69,18 +69,6 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundCalls
     if (taken.kind === 'steered') return await steer(line, taken.endpoint, taken.actions, deps.steering);
     ({ agent } = taken);
     await converse(call, await line.answer(), session, agent, deps.steering.limits);
-    void session.lost.then((how) =>
-      call.end({ cause: how === 'rtp-timeout' ? 'media_timeout' : 'engine_gone', source: 'system' }),
-    );
-    ({ agent } = await connectAgent(call, factsOf(call, incoming, decision), decision.endpoints, session, deps.agents));
-    call.check();
-    leg = await answerLeg(incoming, session); // short and not interruptible: a leg that exists is a leg that `finally` hangs up
-    watchLeg(leg, call);
-    deps.records.dialog(call.id, leg.snapshot());
-    const { sdp } = await call.orEnd(leg.confirmed);
-    if (incoming.offer === null) await session.accept(sdp ?? '', { provisional: false });
-    call.answer();
-    await converse(call, leg, session, agent, deps.limits);
   } catch (error) {
     call.end(endingOf(error, call, 'caller', deps.log));
   } finally {
@@ -123,7 +111,7 @@ function beginCall(incoming: IncomingCall, decision: Exclude<Decision, { kind: '
         })
       : { funds: null, refusal: decision.ending };
   const { receivedAt: createdAt, receivedAtMs: startedAtMs } = incoming;
-  const call = new Call(deps.records, { id, createdAt, startedAtMs, funds: admission.funds });
+  const call = new Call(deps.records, { id, createdAt, startedAtMs, funds: admission.funds }, 'inbound');
   deps.live.add(call);
   call.event('call.routed', { endpoint_id: endpointId, rules: decision.trace });
   incoming.cancelled.addEventListener('abort', () => call.end({ cause: 'originator_cancel', source: 'caller' }), {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { AgentLink, MediaEngine, MediaPolicy, MediaSession } from '../../media/engine.js';
+import type { MediaEngine, MediaPolicy, MediaSession } from '../../media/engine.js';
 import type { CallLeg, DialRequest, SipGateway } from '../../sip/leg.js';
 import type { Calls } from '../store/calls.js';
 import type { EndpointForCall as Endpoint } from '../store/endpoints.js';
@@ -7,7 +7,7 @@ import type { Mode } from '../store/scope.js';
 import { Call } from './call.js';
 import type { Carrier } from './carriers.js';
 import { type CallClosing, closeCall, endingOf, watchLeg, watchSession } from './closing.js';
-import { type AgentRules, connectAgent } from './connect-agent.js';
+import { type AgentRules, type CallAgent, connectAgent } from './connect-agent.js';
 import { type ConverseLimits, converse } from './converse.js';
 import { dialCarriers } from './dial-carriers.js';
 import type { OutboundCall, OutboundCalls } from './outbound-calls.js';
@@ -52,7 +52,7 @@ async function placeOutboundCall(wish: OutboundCall, deps: OutboundDeps): Promis
   const sipCallId = randomUUID();
   const line = new RingingLine(call, wish, deps);
   let leg: CallLeg | null = null;
-  let agent: AgentLink | null = null;
+  let agent: CallAgent | null = null;
   try {
     if (deps.maxCalls !== null && deps.live.count > deps.maxCalls)
       throw new CallEnded({ cause: 'overload', source: 'system', detail: 'The server carries all the calls it may.' });
@@ -83,7 +83,7 @@ async function placeOutboundCall(wish: OutboundCall, deps: OutboundDeps): Promis
 /** Our end of a call that is not answered yet: the media of the gateway that is tried now, and the agent that gets ready meanwhile. */
 class RingingLine {
   session: MediaSession | null = null;
-  #agent: Promise<AgentLink> | null = null;
+  #agent: Promise<CallAgent> | null = null;
 
   constructor(
     private readonly call: Call,
@@ -127,12 +127,12 @@ class RingingLine {
   }
 
   /** Connected and silent. A call whose agent cannot be reached has ended, ringing or not. */
-  agent(): Promise<AgentLink> {
+  agent(): Promise<CallAgent> {
     this.#agent ??= this.#connect(this.session);
     return this.#agent;
   }
 
-  async #connect(session: MediaSession | null): Promise<AgentLink> {
+  async #connect(session: MediaSession | null): Promise<CallAgent> {
     const { call, wish, deps } = this;
     try {
       if (session === null) throw new CallEnded({ cause: 'unspecified', source: 'system' });

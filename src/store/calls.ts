@@ -1,7 +1,7 @@
 import { uuidv7 } from 'uuidv7';
 import type { HangupCause } from '../../sip/cause.js';
-import { microcentsPerCent } from '../billing/rate.js';
 import type { DialogSnapshot } from '../../sip/leg.js';
+import { microcentsPerCent } from '../billing/rate.js';
 import type { CallTimings, QualityMetrics, TraceEntry, Turn } from './call-records.js';
 import type { Clock } from './clock.js';
 import type { Database } from './database.js';

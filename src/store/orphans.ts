@@ -1,6 +1,6 @@
 import { uuidv7 } from 'uuidv7';
-import { microcentsPerCent } from '../billing/rate.js';
 import type { DialogSnapshot } from '../../sip/leg.js';
+import { microcentsPerCent } from '../billing/rate.js';
 import type { Database } from './database.js';
 import { terminalEvents } from './event-types.js';
 import type { Instances } from './instances.js';
@@ -101,17 +101,6 @@ function closeOrphan(database: Database, call: CallRow, owner: InstanceRow | und
   };
   addEvent(terminalEvents.failed, { ...end, duration: durationSec });
   if (cost !== null) addEvent('call.cost_settled', { cost: cost / microcentsPerCent, duration: durationSec });
-  return { id: call.id, sipCallId: call.sip_call_id, organizationId: call.organization_id };
-  database.run(
-    sql.insertInto('call_events').values({
-      id: uuidv7(),
-      call_id: call.id,
-      sequence: (last?.sequence ?? 0) + 1,
-      event_type: terminalEvents.failed,
-      event_data: JSON.stringify({ ...end, duration: durationSec }),
-      created_at: Math.max(completedMs, lastEventMs),
-    }),
-  );
   return {
     id: call.id,
     sipCallId: call.sip_call_id,

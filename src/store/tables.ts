@@ -305,6 +305,8 @@ export interface CallQualityRow {
   call_id: string;
   /** json: `QualitySample[]`. */
   samples: string;
+}
+
 /** A dialog of a running call; gone with the call's end. */
 export interface CallDialogRow {
   call_id: string;
