@@ -44,7 +44,6 @@ const layers: { from: string; may: string[] }[] = [
     ],
   },
   { from: 'src/speech/', may: ['src/speech', 'media/audio', 'net', 'config'] },
-  { from: 'src/store/', may: ['src/store', 'src/log', 'sip/cause', 'net', 'config'] },
   { from: 'src/store/', may: ['src/store', 'src/billing', 'src/log', 'sip/cause', 'net', 'config'] },
   { from: 'src/billing/', may: ['src/billing'] },
   { from: 'src/simulator/', may: ['src/simulator', 'sip', 'media', 'config'] },
