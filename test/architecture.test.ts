@@ -9,7 +9,7 @@ const layers: { from: string; may: string[] }[] = [
   { from: 'src/metrics.ts', may: ['src/call', 'sip/leg', 'media/engine'] },
   {
     from: 'src/api/',
-    may: ['src/api', 'src/store', 'src/call', 'src/webhook', 'src/log', 'sip/cause', 'net', 'config'],
+    may: ['src/api', 'src/store', 'src/call', 'src/webhook', 'src/billing', 'src/log', 'sip/cause', 'net', 'config'],
   },
   {
     from: 'src/call/',
@@ -40,7 +40,8 @@ const layers: { from: string; may: string[] }[] = [
       'config',
     ],
   },
-  { from: 'src/store/', may: ['src/store', 'src/log', 'sip/cause', 'net', 'config'] },
+  { from: 'src/store/', may: ['src/store', 'src/billing', 'src/log', 'sip/cause', 'net', 'config'] },
+  { from: 'src/billing/', may: ['src/billing'] },
   { from: 'src/simulator/', may: ['src/simulator', 'sip', 'media', 'config'] },
   { from: 'src/cli/', may: ['src', 'net', 'config'] },
   { from: 'src/', may: ['src', 'config', 'examples'] },

@@ -111,7 +111,7 @@ function beginCall(incoming: IncomingCall, decision: Exclude<Decision, { kind: '
         })
       : { funds: null, refusal: decision.ending };
   const { receivedAt: createdAt, receivedAtMs: startedAtMs } = incoming;
-  const call = new Call(deps.records, { id, createdAt, startedAtMs, funds: admission.funds });
+  const call = new Call(deps.records, { id, createdAt, startedAtMs, funds: admission.funds }, 'inbound');
   deps.live.add(call);
   call.event('call.routed', { endpoint_id: endpointId, rules: decision.trace });
   incoming.cancelled.addEventListener('abort', () => call.end({ cause: 'originator_cancel', source: 'caller' }), {

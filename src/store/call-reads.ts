@@ -86,6 +86,19 @@ export class CallReads {
     return trends;
   }
 
+  /** Calls in progress. */
+  running(scope: Scope): number {
+    const counted = this.database.get(
+      this.database.sql
+        .selectFrom('calls')
+        .select((is) => is.fn.countAll<number>().as('running'))
+        .where('organization_id', '=', scope.organizationId)
+        .where('mode', '=', scope.mode)
+        .where('status', '=', 'in_progress'),
+    );
+    return counted?.running ?? 0;
+  }
+
   get(scope: Scope, callId: string): Call | undefined {
     this.flush();
     const row = this.database.get(this.one(scope, callId).selectAll());

@@ -274,14 +274,11 @@ export interface IdempotencyKeyRow {
   mode: Mode;
   operation: string;
   key: string;
+  /** Hashes of the client's key (`key`) and of the body. */
   body_hash: string;
-  /** The process that carries out the first request. */
-  owner: string;
-  /** null while the first request runs. */
-  status: number | null;
-  body: string | null;
-  /** json: headers that belong to the answer. */
-  headers: string | null;
+  status: number;
+  /** json: body and headers, encrypted with the client's key. */
+  answer: string;
   created_at: number;
 }
 

@@ -68,7 +68,7 @@ export const statements = [
 
   `create table idempotency_keys (
     organization_id text not null references organizations (id) on delete cascade, mode text not null, operation text not null, key text not null,
-    body_hash text not null, owner text not null, status integer, body text, headers text, created_at integer not null,
+    body_hash text not null, status integer not null, answer text not null, created_at integer not null,
     primary key (organization_id, mode, operation, key)
   ) strict, without rowid`,
   'create index idempotency_keys_oldest on idempotency_keys (created_at)',
