@@ -237,7 +237,6 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     };
     const outbound = new OutboundDialler({
       ...calls,
-      ...calls.steering,
       dial: (request, signal) => sip.dial(request, signal),
       carriers: async (organizationId, mode) =>
         mode === 'test' ? [await simulated.carrier()] : carriers.of(organizationId),
@@ -252,6 +251,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       port: settings.httpPort,
       store,
       liveCalls: live,
+      outboundCalls: outbound,
       liveTrace: (sipCallId) => sip.trace(sipCallId),
       allowPrivateTargets: settings.allowPrivateTargets,
       onTrunksChanged: loadTrunks,
