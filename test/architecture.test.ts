@@ -13,7 +13,7 @@ const layers: { from: string; may: string[] }[] = [
     may: ['src/call', 'src/store', 'src/log', 'sip/leg', 'sip/cause', 'media/engine', 'media/agents/agent', 'config'],
   },
   { from: 'src/store/', may: ['src/store', 'src/log', 'sip/cause', 'net', 'config'] },
-  { from: 'src/simulator/', may: ['src/simulator', 'sip', 'media', 'config'] },
+  { from: 'src/simulator/', may: ['src/simulator', 'sip', 'media', 'config', 'examples/tone-agent'] },
   { from: 'src/cli/', may: ['src', 'net', 'config'] },
   { from: 'src/', may: ['src', 'config', 'examples'] },
   { from: 'sip/server/', may: ['sip/server', 'config'] },
@@ -28,7 +28,7 @@ const layers: { from: string; may: string[] }[] = [
 const packages: Record<string, string[]> = {
   'drachtio-srf': ['sip/'],
   'drachtio-fsmrf': ['media/freeswitch/'],
-  ws: ['media/', 'sip/server/transport/', 'examples/'],
+  ws: ['media/', 'sip/server/transport/', 'src/simulator/providers/', 'examples/'],
   'node-fetch': ['net/'],
   fastify: ['src/api/'],
   kysely: ['src/store/'],
