@@ -8,11 +8,18 @@ import { type CallRecord, startTestApp, type TestApp } from '../support/app.js';
 import { type ScriptedAgent, startScriptedAgent } from '../support/scripted-agent.js';
 import { probeTone } from '../support/tone-probe.js';
 
+/** Without words of its own the stream has no transcript either. */
+const streams = ['twilio', 'telnyx', 'plivo', 'vonage', 'raw'];
+
 /** What a user must give for each provider; a stream protocol is a `custom` endpoint. */
 const configs: Record<string, Record<string, unknown>> = {
   openai: { api_key: 'sk-test' },
   elevenlabs: { api_key: 'xi-test', agent_id: 'agent_1' },
   deepgram: { api_key: 'dg-test' },
+  gemini: { api_key: 'ge-test' },
+  ultravox: { api_key: 'uv-test' },
+  hume: { api_key: 'hu-test' },
+  vapi: { api_key: 'va-test', assistant_id: 'assistant_1' },
 };
 
 const greetingText = 'one two three four five six seven eight nine ten eleven twelve';
@@ -49,7 +56,7 @@ async function simulated(name: string) {
   const dialect = dialects.get(name)!;
   const simulator = await simulateProvider(dialect, { port: 0, greetingMs, greetingText });
   simulators.push(simulator);
-  const custom = ['twilio', 'telnyx', 'plivo', 'vonage', 'raw'].includes(name);
+  const custom = streams.includes(name);
   const fallback = await app.api<{ id: string }>('POST', '/v1/endpoints', {
     name: `fallback of ${name}`,
     type: 'agent',
@@ -155,17 +162,15 @@ describe.each([...dialects.keys()])('a call to a simulated %s', (name) => {
     expect(types(record)).not.toContain('agent.warning');
   });
 
-  it.skipIf(['twilio', 'telnyx', 'plivo', 'vonage', 'raw'].includes(name))(
-    'the transcript has what was heard, in order',
-    () => {
-      const lines = outcome().record.transcript?.split('\n') ?? [];
-      expect(lines).toHaveLength(3);
-      expect(lines[0]).toMatch(/^agent: one two.*…$/);
-      expect(lines[0]).not.toContain('twelve');
-      expect(lines[1]).toMatch(/^caller: A tone of (69\d|70\d) hertz\.$/);
-      expect(lines[2]).toMatch(/^agent: You sang (69\d|70\d) hertz\.$/);
-    },
-  );
+  it('the transcript has what was heard, in order', () => {
+    const lines = outcome().record.transcript?.split('\n') ?? [];
+    if (streams.includes(name)) return void expect(lines).toEqual([]);
+    expect(lines).toHaveLength(3);
+    expect(lines[0]).toMatch(/^agent: one two.*…$/);
+    expect(lines[0]).not.toContain('twelve');
+    expect(lines[1]).toMatch(/^caller: A tone of (69\d|70\d) hertz\.$/);
+    expect(lines[2]).toMatch(/^agent: You sang (69\d|70\d) hertz\.$/);
+  });
 
   it('is killed: the fallback takes over and is heard', () => {
     const { recording, record } = deaths.get(name)!;

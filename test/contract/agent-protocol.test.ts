@@ -73,7 +73,9 @@ describe.each([...agentProtocols.values()])('$provider', (protocol) => {
     for (const cleared of [false, true]) {
       const c = converse();
       c.start();
-      expect(messages(c.mark('first "name"\n', cleared)).map((each) => JSON.parse(each))).not.toEqual([]);
+      const answer = messages(c.mark('first "name"\n', cleared)).map((each) => JSON.parse(each));
+      // Plivo tells of what was played and of nothing else.
+      if (protocol.provider !== 'plivo' || !cleared) expect(answer).not.toEqual([]);
     }
   });
 
@@ -130,8 +132,11 @@ describe.each([...agentProtocols.values()])('$provider', (protocol) => {
           'transcript',
           'hangup',
           'start',
+          'playAudio',
+          'checkpoint',
           '__proto__',
         ),
+        action: fc.constantFrom('clear', 'notify', 'x'),
         streamSid: fc.oneof({ weight: 4, arbitrary: fc.constant('THIS-STREAM') }, leaf),
         ...Object.fromEntries(
           ['media', 'mark', 'name', 'digits', 'to', 'speaker', 'text'].map((each) => [each, inner]),
