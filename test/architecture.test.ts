@@ -47,7 +47,7 @@ const layers: { from: string; may: string[] }[] = [
   { from: 'src/speech/', may: ['src/speech', 'media/audio', 'net', 'config'] },
   { from: 'src/store/', may: ['src/store', 'src/billing', 'src/log', 'sip/cause', 'sip/leg', 'net', 'config'] },
   { from: 'src/billing/', may: ['src/billing'] },
-  { from: 'src/simulator/', may: ['src/simulator', 'sip', 'media', 'config'] },
+  { from: 'src/simulator/', may: ['src/simulator', 'sip', 'media', 'config', 'examples/tone-agent'] },
   { from: 'src/cli/', may: ['src', 'net', 'config'] },
   { from: 'src/', may: ['src', 'config', 'examples'] },
   { from: 'sip/server/', may: ['sip/server', 'config'] },
@@ -62,7 +62,7 @@ const layers: { from: string; may: string[] }[] = [
 const packages: Record<string, string[]> = {
   'drachtio-srf': ['sip/'],
   'drachtio-fsmrf': ['media/freeswitch/'],
-  ws: ['media/', 'sip/server/transport/', 'examples/'],
+  ws: ['media/', 'sip/server/transport/', 'examples/', 'src/simulator/providers/'],
   'node-fetch': ['net/'],
   fastify: ['src/api/'],
   kysely: ['src/store/'],
