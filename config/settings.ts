@@ -201,6 +201,19 @@ export const settingsList = [
     readBy: 'src/main.ts',
   }),
   setting({
+    name: 'recordings_url',
+    kind: kinds.folderUrl,
+    default: {
+      text: 'file:, data_dir and /recordings',
+      from: (settings): { kind: 'file'; folder: string } => ({
+        kind: 'file',
+        folder: path.join(String(settings.dataDir), 'recordings'),
+      }),
+    },
+    explain: 'Where calls of endpoints with `record` are recorded, as stereo WAV files in a folder per day.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
     name: 'bootstrap_key',
     kind: kinds.secret(/^trunkline_live_[0-9A-Za-z]{32}$/, 'trunkline_live_ followed by 32 letters and digits'),
     default: null,

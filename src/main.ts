@@ -18,6 +18,7 @@ import { type InboundCalls, takeInboundCall } from './call/inbound.js';
 import { LiveCallTable } from './call/live-calls.js';
 import { OutboundDialler } from './call/outbound.js';
 import type { OutboundCalls } from './call/outbound-calls.js';
+import { Recordings } from './call/recordings.js';
 import { RejectedInvites } from './call/rejected-invites.js';
 import { Voice } from './call/voice.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
@@ -137,6 +138,8 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       ...(options.rtpQuarantineMs === undefined ? {} : { quarantineMs: options.rtpQuarantineMs }),
     });
     opened.push(() => media.close());
+    const recordings = new Recordings(settings.recordingsUrl.folder, store.calls);
+    opened.push(() => recordings.settled());
     const echo = await startBuiltInEchoAgent();
     opened.push(() => echo.close());
 
@@ -222,6 +225,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         agents: {
           connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
           health: new EndpointHealth((id, health) => saveHealth(store, id, health, log)),
+          recordings,
           allowPrivateTargets: settings.allowPrivateTargets,
           protocols: new Set(agentProtocols.keys()),
           builtInAgents: new Map([[echoAgentHost, echo.url]]),
