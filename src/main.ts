@@ -4,21 +4,29 @@ import type { Settings } from '../config/settings.js';
 import { agentProtocols } from '../media/agents/registry.js';
 import { startMediaEngine } from '../media/choose.js';
 import type { MediaEngine } from '../media/engine.js';
+import { createSafeHttp } from '../net/http.js';
 import { openSipGateway, type SipGatewayOptions } from '../sip/connect.js';
 import type { SipGateway } from '../sip/leg.js';
 import type { SipServerStats } from '../sip/server/start.js';
 import { TrunkTable } from '../sip/trunk.js';
+import { RedisCounts } from './api/redis-counter.js';
 import { startApi } from './api/server.js';
+import type { TokenSettings } from './api/tokens.js';
 import { startBanner } from './banner.js';
 import { admit } from './call/admission.js';
+import { EndpointHealth } from './call/endpoint-health.js';
 import { type InboundCalls, takeInboundCall } from './call/inbound.js';
 import { LiveCallTable } from './call/live-calls.js';
 import { RejectedInvites } from './call/rejected-invites.js';
+import { noVoice } from './call/voice.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
 import { bootstrap, type FirstStart } from './store/bootstrap.js';
+import { systemClock } from './store/clock.js';
+import type { Endpoint } from './store/endpoints.js';
 import { Store } from './store/store.js';
+import { EventSender } from './webhook/event-sender.js';
 
 /** A running Trunkline. */
 export interface App {
@@ -54,6 +62,15 @@ function trunksFor(store: Store, sipHost: string) {
   }));
 }
 
+/** Health is a note for people: a database that is locked at the moment must not cost a call. */
+function saveHealth(store: Store, id: string, health: Endpoint['health'], log: Logger): void {
+  try {
+    store.endpoints.setHealth(id, health);
+  } catch (error) {
+    log.warn({ err: error, endpoint_id: id, health }, 'the health of an endpoint was not written');
+  }
+}
+
 function isLoopback(address: string): boolean {
   return ipaddr.isValid(address) && ipaddr.process(address).range() === 'loopback';
 }
@@ -63,7 +80,7 @@ function sipServer(settings: Settings, options: StartOptions): SipGatewayOptions
   if (settings.sipServer !== 'embedded') {
     const [first] = settings.sipServer;
     if (first === undefined) throw new Error('TRUNKLINE_SIP_SERVER names no server.');
-    return { kind: 'drachtio', ...first };
+    return { kind: 'drachtio', ...first, mediaHost: settings.sipHost };
   }
   const listen = (['udp', 'tcp'] as const).map((transport) => ({
     transport,
@@ -71,6 +88,16 @@ function sipServer(settings: Settings, options: StartOptions): SipGatewayOptions
     port: settings.sipPort,
   }));
   return { kind: 'embedded', listen, ...(options.sipTimersMs === undefined ? {} : { timersMs: options.sipTimersMs }) };
+}
+
+/** The three settings of tokens go together. */
+function tokenSettings({ jwtIssuer, jwtAudience, jwksUrl }: Settings): TokenSettings | null {
+  if (jwtIssuer === null && jwtAudience === null && jwksUrl === null) return null;
+  if (jwtIssuer === null || jwtAudience === null || jwksUrl === null)
+    throw new Error(
+      'TRUNKLINE_JWT_ISSUER, TRUNKLINE_JWT_AUDIENCE and TRUNKLINE_JWKS_URL are set together or not at all.',
+    );
+  return { issuers: jwtIssuer, audience: jwtAudience, jwksUrl };
 }
 
 /** Starts everything or nothing: on any failure what was already open is closed, and one clear sentence is thrown. */
@@ -124,6 +151,25 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     });
     opened.push(() => sip.stop(0));
 
+    const http = createSafeHttp({ allowPrivate: settings.allowPrivateTargets });
+    const events = new EventSender({
+      deliveries: store.webhookDeliveries,
+      endpoints: store.endpoints,
+      http,
+      clock: systemClock,
+      log,
+      onDead: (delivery, { httpStatus, error }) =>
+        store.calls.event(delivery.callId, 'webhook.failed', {
+          delivery_id: delivery.id,
+          event_type: delivery.eventType,
+          http_status: httpStatus,
+          message: error,
+        }),
+    });
+    store.calls.onWritten = () => events.wake();
+    opened.push(() => events.stop());
+    events.start();
+
     const live = new LiveCallTable();
     const rejected = new RejectedInvites(log, store.rejectedInvites);
     const calls: InboundCalls = {
@@ -141,13 +187,19 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         firstRtpTimeoutMs: settings.rtpFirstTimeoutSec * 1000,
         rtpTimeoutMs: settings.rtpTimeoutSec * 1000,
       },
-      agents: {
-        connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
-        allowPrivateTargets: settings.allowPrivateTargets,
-        protocols: new Set(agentProtocols.keys()),
-        builtInAgents: new Map([[echoAgentHost, echo.url]]),
+      steering: {
+        http,
+        getEndpoint: (id) => store.endpoints.getForCall(id),
+        limits: { maxCallMs: settings.maxCallSec * 1000, transferTimeoutMs: 60_000 },
+        voice: noVoice,
+        agents: {
+          connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
+          health: new EndpointHealth((id, health) => saveHealth(store, id, health, log)),
+          allowPrivateTargets: settings.allowPrivateTargets,
+          protocols: new Set(agentProtocols.keys()),
+          builtInAgents: new Map([[echoAgentHost, echo.url]]),
+        },
       },
-      limits: { maxCallMs: settings.maxCallSec * 1000, transferTimeoutMs: 60_000 },
       trace: (sipCallId) => {
         const trace = sip.trace(sipCallId);
         sip.forgetTrace(sipCallId);
@@ -159,7 +211,12 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     sip.onRefusedInvite((refused) => rejected.refused(refused));
     sip.onIncomingCall((incoming) => takeInboundCall(incoming, calls));
 
+    const redis = settings.redisUrl === null ? null : await RedisCounts.connect(settings.redisUrl);
+    opened.push(() => redis?.close());
+    const tokens = tokenSettings(settings);
     const api = await startApi({
+      ...(redis === null ? {} : { redis }),
+      ...(tokens === null ? {} : { tokens }),
       host: settings.httpHost,
       port: settings.httpPort,
       store,
@@ -167,6 +224,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       liveTrace: (sipCallId) => sip.trace(sipCallId),
       allowPrivateTargets: settings.allowPrivateTargets,
       onTrunksChanged: loadTrunks,
+      onWebhookRetry: () => events.wake(),
       metrics: createMetrics({ sip, media, live, rejected, unwrittenRecords: () => store.calls.unwritten }),
       ...(settings.metricsToken === null ? {} : { metricsToken: settings.metricsToken }),
       ...(settings.trustedProxies === null ? {} : { trustedProxies: [...settings.trustedProxies] }),

@@ -12,7 +12,7 @@ import { replyPath, type ServerTransaction } from './transaction-table.js';
 import { InviteServer } from './transactions/invite-server.js';
 import type { Source } from './transport/path.js';
 import type { Uac } from './uac.js';
-import { reasonPhrase, writeMessage, writeResponse } from './write.js';
+import { rawWithSource, reasonPhrase, writeMessage, writeResponse } from './write.js';
 
 /** Refused with 503 when no application wants them: nobody is at home. */
 const NEEDS_APPLICATION = new Set(['INVITE', 'REGISTER', 'MESSAGE', 'OPTIONS', 'INFO', 'NOTIFY']);
@@ -91,7 +91,10 @@ export class Uas {
     transaction.app = app;
     transaction.unanswered = () => this.answers.own(transaction, 500);
     const heard = meta('network', request.raw.length, source.transport, source.address, source.port);
-    app.deliver(`sip|${heard}|${transaction.id}||${identity.localAddress}|${identity.port}|`, request.raw);
+    app.deliver(
+      `sip|${heard}|${transaction.id}||${identity.localAddress}|${identity.port}|`,
+      rawWithSource(request, source),
+    );
   }
 
   private rejectedOutside(request: SipRequest, wanted: boolean): Rejection | null {
@@ -150,7 +153,7 @@ export class Uas {
     if (method === 'BYE') this.hangUp(dialog);
     const name = this.nameFor(transaction, dialog);
     const heard = meta('network', request.raw.length, source.transport, source.address, source.port);
-    dialog.app.deliver(`sip|${heard}|${name}|${dialog.id}|`, request.raw);
+    dialog.app.deliver(`sip|${heard}|${name}|${dialog.id}|`, rawWithSource(request, source));
   }
 
   /** Order (12.2.2), PRACK (RFC 3262 3), glare and overlap (14.2; RFC 3311 5.2), and intervals too small (RFC 4028 5). */
@@ -215,7 +218,7 @@ export class Uas {
     if (!dialog || !awaiting || awaiting.cseq !== request.cseq?.number) return; // a repeat
     dialog.awaitingAck = null;
     const heard = meta('network', request.raw.length, source.transport, source.address, source.port);
-    dialog.app.deliver(`sip|${heard}|${awaiting.transactionId}|${dialog.id}|`, request.raw);
+    dialog.app.deliver(`sip|${heard}|${awaiting.transactionId}|${dialog.id}|`, rawWithSource(request, source));
     awaiting.settle();
   }
 
@@ -233,6 +236,6 @@ export class Uas {
     const { app, dialog, id } = invite;
     this.answers.own(invite, 487);
     const heard = meta('network', request.raw.length, source.transport, source.address, source.port);
-    app?.deliver(`sip|${heard}|${id}|${dialog?.id ?? ''}|`, request.raw);
+    app?.deliver(`sip|${heard}|${id}|${dialog?.id ?? ''}|`, rawWithSource(request, source));
   }
 }

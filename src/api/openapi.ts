@@ -8,6 +8,7 @@ import { endpointSchemas } from './schemas/endpoints.js';
 import { organizationSchemas } from './schemas/organizations.js';
 import { phoneNumberSchemas } from './schemas/phone-numbers.js';
 import { trunkSchemas } from './schemas/trunks.js';
+import { webhookDeliverySchemas } from './schemas/webhook-deliveries.js';
 import { Type } from './schemas/words.js';
 
 const errorSchema = Type.Object(
@@ -31,6 +32,7 @@ const schemas = [
   ...trunkSchemas,
   ...accountSchemas,
   ...organizationSchemas,
+  ...webhookDeliverySchemas,
 ];
 
 /** Prepares the description; the operations registered afterwards are in it. */
@@ -47,12 +49,17 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
         { name: 'Phone numbers', description: 'Which numbers are ours, and where their calls go.' },
         { name: 'Trunks', description: 'The carriers that bring calls and take them.' },
         { name: 'Organizations', description: 'Tenants, who belongs to them, what they may do and what they pay.' },
+        { name: 'Webhooks', description: 'What became of the events sent to your servers.' },
         { name: 'Account', description: 'The caller and the API keys.' },
         { name: 'Operation', description: 'For those who run the server.' },
       ],
       components: {
         securitySchemes: {
-          bearer: { type: 'http', scheme: 'bearer', description: 'An API key. Wins when both headers are given.' },
+          bearer: {
+            type: 'http',
+            scheme: 'bearer',
+            description: 'An API key, or a token of the identity provider. Wins when both headers are given.',
+          },
           apiKey: { type: 'apiKey', in: 'header', name: 'x-api-key', description: 'An API key.' },
         },
       },

@@ -9,6 +9,7 @@ import type { PhoneNumber } from '../store/phone-numbers.js';
 import type { RejectedInvite } from '../store/rejected-invites.js';
 import type { Page, Slice } from '../store/scope.js';
 import type { Trunk } from '../store/trunks.js';
+import type { WebhookDelivery } from '../store/webhook-deliveries.js';
 import type { Caller } from './caller.js';
 
 export function presentCall(call: Call) {
@@ -53,7 +54,7 @@ export function presentCallDetail(call: CallDetail) {
   };
 }
 
-function presentCallEvent(event: CallEvent) {
+export function presentCallEvent(event: CallEvent) {
   return {
     id: event.id,
     event_type: event.type,
@@ -76,8 +77,29 @@ export function presentEndpoint(endpoint: Endpoint) {
     status: endpoint.status,
     health: endpoint.health,
     fallback_endpoint_id: endpoint.fallbackEndpointId,
+    events_disabled_at: iso(endpoint.eventsDisabledAt),
     created_at: endpoint.createdAt.toISOString(),
     updated_at: endpoint.updatedAt.toISOString(),
+  };
+}
+
+export function presentWebhookDelivery(delivery: WebhookDelivery) {
+  return {
+    id: delivery.id,
+    endpoint_id: delivery.endpointId,
+    call_id: delivery.callId,
+    sequence: delivery.sequence,
+    event_type: delivery.eventType,
+    status: delivery.status,
+    attempts: delivery.attempts.map((attempt) => ({
+      at: attempt.at.toISOString(),
+      duration_ms: attempt.durationMs,
+      http_status: attempt.httpStatus,
+      error: attempt.error,
+    })),
+    next_attempt_at: iso(delivery.nextAttemptAt),
+    created_at: delivery.createdAt.toISOString(),
+    delivered_at: iso(delivery.deliveredAt),
   };
 }
 
@@ -130,14 +152,14 @@ export function presentApiKey(key: ApiKey) {
 }
 
 export function presentMe(caller: Caller) {
-  const { user, key } = caller;
+  const { user, key, mode } = caller;
   return {
     user: { id: user.id, name: user.name, platform_owner: user.platformOwner },
-    mode: key.mode,
+    mode,
     role: caller.role,
     organization: presentOrganization(caller.organization),
     organizations: caller.memberships.map(({ organization, role }) => ({ ...presentOrganization(organization), role })),
-    api_key: { id: key.id, name: key.name, prefix: key.prefix },
+    api_key: key && { id: key.id, name: key.name, prefix: key.prefix },
   };
 }
 

@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks';
+import type { Spoken } from '../../media/agents/agent.js';
 import type { MediaStats } from '../../media/engine.js';
 import type { TraceEntry } from '../store/call-records.js';
 import type { Calls } from '../store/calls.js';
@@ -40,7 +41,7 @@ export class Call {
   readonly ended: Promise<Ending>;
   /** What a command does once the call is answered; null before. */
   commands: ((command: CallCommand) => Promise<CommandResult>) | null = null;
-  transcript: string[] = [];
+  readonly transcript: Spoken[] = [];
 
   readonly #records: Calls;
   readonly #startedAtMs: number;
@@ -140,7 +141,10 @@ export class Call {
         ...(answeredAtMs === null ? {} : { setupMs: Math.round(answeredAtMs - this.#startedAtMs) }),
         ...(this.#firstAudioMs === null ? {} : { answerToFirstAudioMs: this.#firstAudioMs }),
       },
-      transcript: this.transcript.length === 0 ? null : this.transcript.join('\n'),
+      transcript:
+        this.transcript.length === 0
+          ? null
+          : this.transcript.map(({ speaker, text }) => `${speaker}: ${text}`).join('\n'),
       trace,
       eventData: ending.detail === undefined ? {} : { detail: ending.detail },
     });

@@ -1,11 +1,5 @@
 import { AgentFailure } from '../../media/agents/agent.js';
-import {
-  type AgentLink,
-  type MediaEngine,
-  MediaError,
-  type MediaPolicy,
-  type MediaSession,
-} from '../../media/engine.js';
+import { type MediaEngine, MediaError, type MediaPolicy, type MediaSession } from '../../media/engine.js';
 import { refusalOf } from '../../sip/cause.js';
 import { type CallLeg, type IncomingCall, SipError, type TrunkMatch } from '../../sip/leg.js';
 import type { Logger } from '../log.js';
@@ -14,11 +8,14 @@ import type { Calls } from '../store/calls.js';
 import type { FundedCall } from '../store/funds.js';
 import type { Admission } from './admission.js';
 import { Call } from './call.js';
-import { type AgentRules, connectAgent } from './connect-agent.js';
-import { type ConverseLimits, converse } from './converse.js';
+import type { CallAgent } from './connect-agent.js';
+import { converse } from './converse.js';
+import type { Line } from './line.js';
 import type { LiveCallTable } from './live-calls.js';
 import { CallEnded, type Ending } from './outcome.js';
 import { type Decision, type RouteLookup, route } from './router.js';
+import { type SteerRules, steer } from './steer.js';
+import { takeUp } from './take-up.js';
 
 /** What an inbound call needs of the process. */
 export interface InboundCalls {
@@ -31,8 +28,7 @@ export interface InboundCalls {
   /** Calls at once; null: no cap. */
   maxCalls: number | null;
   policy: MediaPolicy;
-  agents: AgentRules;
-  limits: ConverseLimits;
+  steering: SteerRules;
   trace(sipCallId: string): TraceEntry[];
   /** An INVITE for a number of nobody: not a call, but the operator wants to see it. */
   unknownNumber(incoming: IncomingCall): void;
@@ -57,8 +53,8 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundCalls
   }
   const call = beginCall(incoming, decision, deps);
   let session: MediaSession | null = null;
-  let agent: AgentLink | null = null;
-  let leg: CallLeg | null = null;
+  let agent: CallAgent | null = null;
+  let line: Line | null = null;
   try {
     call.check();
     if (decision.kind === 'refuse') throw new CallEnded(decision.ending);
@@ -76,18 +72,15 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundCalls
     void session.lost.then((how) =>
       call.end({ cause: how === 'rtp-timeout' ? 'media_timeout' : 'engine_gone', source: 'system' }),
     );
-    ({ agent } = await connectAgent(call, factsOf(call, incoming, decision), decision.endpoints, session, deps.agents));
-    call.check();
-    leg = await answerLeg(incoming, session); // short and not interruptible: a leg that exists is a leg that `finally` hangs up
-    watchLeg(leg, call);
-    const { sdp } = await call.orEnd(leg.confirmed);
-    if (incoming.offer === null) await session.accept(sdp ?? '', { provisional: false });
-    call.answer();
-    await converse(call, leg, session, agent, deps.limits);
+    line = callerLine(call, incoming, session, factsOf(call, incoming, decision));
+    const taken = await takeUp(line, decision.endpoints, deps.steering);
+    if (taken.kind === 'steered') return await steer(line, taken.endpoint, taken.actions, deps.steering);
+    ({ agent } = taken);
+    await converse(call, await line.answer(), session, agent, deps.steering.limits);
   } catch (error) {
     call.end(endingOf(error, call, deps.log));
   } finally {
-    await closeCall(call, incoming, { session, agent, leg }, deps);
+    await closeCall(call, incoming, { session, agent, leg: line?.leg ?? null }, deps);
   }
 }
 
@@ -142,11 +135,33 @@ function factsOf(call: Call, incoming: IncomingCall, decision: Extract<Decision,
     from: incoming.from.number,
     to: decision.number.number,
     direction: 'inbound' as const,
+    fromName: incoming.from.displayName,
   };
 }
 
-async function answerLeg(incoming: IncomingCall, session: MediaSession): Promise<CallLeg> {
-  return incoming.answer(incoming.offer === null ? await session.offer() : await session.answer(incoming.offer));
+function callerLine(call: Call, incoming: IncomingCall, session: MediaSession, facts: Line['facts']): Line {
+  let leg: CallLeg | null = null;
+  const answer = async (): Promise<CallLeg> => {
+    if (leg !== null) return leg;
+    call.check();
+    const sdp = incoming.offer === null ? await session.offer() : await session.answer(incoming.offer);
+    leg = await incoming.answer(sdp); // short and not interruptible: a leg that exists is a leg that `finally` hangs up
+    watchLeg(leg, call);
+    const confirmed = await call.orEnd(leg.confirmed);
+    if (incoming.offer === null) await session.accept(confirmed.sdp ?? '', { provisional: false });
+    call.answer();
+    return leg;
+  };
+  return {
+    call,
+    session,
+    facts,
+    headers: incoming.headers,
+    get leg() {
+      return leg;
+    },
+    answer,
+  };
 }
 
 function watchLeg(leg: CallLeg, call: Call): void {
@@ -184,7 +199,7 @@ function endingOf(error: unknown, call: Call, log: Logger): Ending {
 async function closeCall(
   call: Call,
   incoming: IncomingCall,
-  parts: { session: MediaSession | null; agent: AgentLink | null; leg: CallLeg | null },
+  parts: { session: MediaSession | null; agent: CallAgent | null; leg: CallLeg | null },
   deps: InboundCalls,
 ): Promise<void> {
   const ending = await call.ended;

@@ -15,7 +15,9 @@ import { Organizations } from './organizations.js';
 import { closeOrphans, type OrphanedCall } from './orphans.js';
 import { PhoneNumbers } from './phone-numbers.js';
 import { RejectedInviteRecords } from './rejected-invites.js';
+import { RequestDays } from './request-days.js';
 import { Trunks } from './trunks.js';
+import { WebhookDeliveries } from './webhook-deliveries.js';
 
 /** Who asks often whether the database writes does not make it write more often than this. */
 const freshBeatMs = 1_000;
@@ -50,7 +52,9 @@ export class Store {
   readonly funds: Funds;
   /** What POSTs with an `Idempotency-Key` were answered. */
   readonly idempotency: Idempotency;
+  readonly requestDays: RequestDays;
   readonly rejectedInvites: RejectedInviteRecords;
+  readonly webhookDeliveries: WebhookDeliveries;
   readonly instances: Instances;
   private closed = false;
 
@@ -71,11 +75,13 @@ export class Store {
       rated: (callId) => this.calls.rated(callId),
       reserved: (callId, data) => this.calls.event(callId, 'balance.reserved', data),
     });
+    this.requestDays = new RequestDays(database, clock);
     this.rejectedInvites = new RejectedInviteRecords(database, clock);
     this.idempotency = new Idempotency(database, clock);
     const settle = (callId: string, durationSec: number) => this.funds.settle(callId, durationSec);
     this.calls = new Calls(database, clock, instanceId, log, settle);
     this.records = new CallReads(database, () => this.calls.flush());
+    this.webhookDeliveries = new WebhookDeliveries(database, clock);
     this.instances = new Instances({
       database,
       clock,
@@ -127,6 +133,7 @@ export class Store {
     if (this.closed) return;
     this.closed = true;
     this.calls.close();
+    this.requestDays.close();
     this.instances.stop();
     this.database.close();
   }

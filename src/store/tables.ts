@@ -77,6 +77,11 @@ export interface EndpointRow {
   health: 'unknown' | 'healthy' | 'degraded' | 'down';
   fallback_endpoint_id: string | null;
   webhook_secret: string | null;
+  /** The secret before the last rotation signs beside the new one until then. */
+  previous_secret: string | null;
+  previous_secret_until: number | null;
+  /** The receiver answered 410: no events until the endpoint is changed. */
+  events_disabled_at: number | null;
   created_at: number;
   updated_at: number;
 }
@@ -171,6 +176,33 @@ export interface CallTraceRow {
   call_id: string;
   /** json: `TraceEntry[]`. */
   trace: string;
+}
+
+/** An event on its way to the `events_url` of a webhook endpoint; its id is the event's. */
+export interface WebhookDeliveryRow {
+  id: string;
+  organization_id: string;
+  mode: Mode;
+  endpoint_id: string;
+  call_id: string;
+  sequence: number;
+  event_type: string;
+  status: 'pending' | 'delivered' | 'failed';
+  attempts: number;
+  /** While an attempt runs: when another process may take it for dead. */
+  next_attempt_at: number;
+  created_at: number;
+  delivered_at: number | null;
+}
+
+export interface WebhookAttemptRow {
+  delivery_id: string;
+  number: number;
+  at: number;
+  duration_ms: number;
+  /** null: no answer; `error` says why. */
+  http_status: number | null;
+  error: string | null;
 }
 
 /** How many calls of each status began in a bucket of time; `phone_number_id` is '' for all numbers together. Kept by triggers on `calls`. */
@@ -288,6 +320,8 @@ export interface Tables {
   calls: CallRow;
   call_events: CallEventRow;
   call_traces: CallTraceRow;
+  webhook_deliveries: WebhookDeliveryRow;
+  webhook_attempts: WebhookAttemptRow;
   call_days: CallDayRow;
   call_hours: CallHourRow;
   rates: RateRow;

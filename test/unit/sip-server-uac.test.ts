@@ -34,12 +34,17 @@ interface Library {
     options: Options,
     progress?: { cbRequest?(e: unknown, req: SentRequest): void; cbProvisional?(res: Srf.SrfResponse): void },
   ): Promise<Srf.Dialog>;
+  request(uri: string, options: Options): Promise<SentRequest>;
 }
 interface SentRequest {
   cancel(options?: Options): void;
   on(event: 'response', listener: (res: Srf.SrfResponse) => void): void;
   get(name: string): string;
   source_port: number;
+}
+interface TryingClient {
+  mapServer: Map<net.Socket, unknown>;
+  wp: { send(socket: net.Socket, frame: string): string };
 }
 const library = () => t.srf as unknown as Library;
 const dial = (options: Options = {}, progress = {}) =>
@@ -232,6 +237,36 @@ describe('a call out', () => {
     await expect(dialling).rejects.toMatchObject({ status: 404 });
   });
 
+  it('keeps 100 Trying to itself, but for an application that routed it', async () => {
+    const heard: number[] = [];
+    const progress = { cbProvisional: (res: Srf.SrfResponse) => heard.push(res.status) };
+    const first = dial({}, progress);
+    const invite = await peer.requestOf('INVITE');
+    peer.respond(invite, 100);
+    peer.respond(invite, 180);
+    peer.respond(invite, 486);
+    await expect(first).rejects.toMatchObject({ status: 486 });
+    expect(heard).toEqual([180]);
+    const { client } = (t.srf as unknown as { app: { client: TryingClient } }).app;
+    for (const socket of client.mapServer.keys()) client.wp.send(socket, 'route|trying');
+    peer.received.length = 0;
+    const second = dial({}, progress);
+    const again = await peer.requestOf('INVITE');
+    peer.respond(again, 100);
+    peer.respond(again, 404);
+    await expect(second).rejects.toMatchObject({ status: 404 });
+    expect(heard).toEqual([180, 100]);
+  });
+
+  it('writes a bare From, To or Contact of the application with angle brackets', async () => {
+    const dialling = dial({ headers: { From: 'sip:4711@localhost', Contact: 'sip:4711@localhost' } });
+    const invite = await peer.requestOf('INVITE');
+    expect(invite.get('from')).toMatch(new RegExp(`^<sip:4711@127.0.0.1:${t.port}>;tag=`));
+    expect(invite.get('contact')).toBe(`<sip:4711@127.0.0.1:${t.port}>`);
+    peer.respond(invite, 404);
+    await expect(dialling).rejects.toMatchObject({ status: 404 });
+  });
+
   it('PRACKs a reliable answer once, and drops its repeats', async () => {
     const dialling = dial();
     const invite = await peer.requestOf('INVITE');
@@ -391,4 +426,17 @@ it('uses the next hop the application names, and its own idea of the Request-URI
   expect(options.list('route')).toEqual([`<sip:127.0.0.1:${peer.port};lr>`]);
   peer.respond(options, 404);
   expect((await answered).status).toBe(404);
+});
+
+it('sends the BYE of a dialog that an earlier process had, and refuses one that names no dialog at all', async () => {
+  const uri = `sip:bob@127.0.0.1:${peer.port}`;
+  const headers = { 'Call-ID': 'orphan', From: '<sip:a@us>;tag=ours', To: '<sip:b@far>;tag=theirs', CSeq: '1004 BYE' };
+  const req = await library().request(uri, { method: 'BYE', headers });
+  const bye = await peer.requestOf('BYE');
+  expect([bye.callId, bye.fromTag, bye.toTag, bye.cseq?.number]).toEqual(['orphan', 'ours', 'theirs', 1004]);
+  const answered = new Promise((resolve) => req.on('response', (res) => resolve(res.status)));
+  peer.respond(bye, 481);
+  expect(await answered).toBe(481);
+  const stranger = library().request(uri, { method: 'BYE', headers: { ...headers, To: '<sip:b@far>' } });
+  await expect(stranger).rejects.toThrow('unable to find dialog');
 });
