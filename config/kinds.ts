@@ -107,6 +107,12 @@ export const portRange: Kind<PortRange> = {
   },
 };
 
+export const text: Kind<string> = {
+  name: 'text',
+  allowed: 'a text without spaces',
+  read: (value) => (/^\S{1,200}$/.test(value) ? value : undefined),
+};
+
 /** Made absolute: relative paths count from the working directory. */
 export const folder: Kind<string> = {
   name: 'path',
@@ -133,12 +139,6 @@ export const httpUrl: Kind<string> = {
     const plain = !url.search && !url.hash && !url.username && !url.password;
     return /^https?:$/.test(url.protocol) && plain ? url.href.replace(/\/+$/, '') : undefined;
   },
-};
-
-export const text: Kind<string> = {
-  name: 'text',
-  allowed: 'text of up to 1000 characters',
-  read: (value) => (value.length > 0 && value.length <= 1000 ? value : undefined),
 };
 
 export const texts: Kind<readonly string[]> = {

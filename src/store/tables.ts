@@ -121,6 +121,10 @@ export interface TrunkRow {
   register: Flag;
   /** json: codec names. */
   codecs: string;
+  max_calls: number | null;
+  calls_per_second: number | null;
+  /** json: `OutboundIdentity`. */
+  outbound: string;
   status: 'active' | 'inactive';
   health: 'unknown' | 'healthy' | 'degraded' | 'down';
   created_at: number;
@@ -303,6 +307,14 @@ export interface CallQualityRow {
   samples: string;
 }
 
+/** A dialog of a running call; gone with the call's end. */
+export interface CallDialogRow {
+  call_id: string;
+  sip_call_id: string;
+  /** json: `DialogSnapshot`. */
+  dialog: string;
+}
+
 export interface MigrationRow {
   name: string;
   applied_at: number;
@@ -332,5 +344,6 @@ export interface Tables {
   request_days: RequestDayRow;
   rejected_invites: RejectedInviteRow;
   call_quality: CallQualityRow;
+  call_dialogs: CallDialogRow;
   schema_migrations: MigrationRow;
 }
