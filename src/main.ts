@@ -9,7 +9,9 @@ import { openSipGateway, type SipGatewayOptions } from '../sip/connect.js';
 import type { SipGateway } from '../sip/leg.js';
 import type { SipServerStats } from '../sip/server/start.js';
 import { TrunkTable } from '../sip/trunk.js';
+import { RedisCounts } from './api/redis-counter.js';
 import { startApi } from './api/server.js';
+import type { TokenSettings } from './api/tokens.js';
 import { startBanner } from './banner.js';
 import { admit } from './call/admission.js';
 import { Carriers } from './call/carriers.js';
@@ -102,6 +104,16 @@ function sipServer(settings: Settings, options: StartOptions, mediaLagMs: () => 
     mediaLagMs,
     ...(options.sipTimersMs === undefined ? {} : { timersMs: options.sipTimersMs }),
   };
+}
+
+/** The three settings of tokens go together. */
+function tokenSettings({ jwtIssuer, jwtAudience, jwksUrl }: Settings): TokenSettings | null {
+  if (jwtIssuer === null && jwtAudience === null && jwksUrl === null) return null;
+  if (jwtIssuer === null || jwtAudience === null || jwksUrl === null)
+    throw new Error(
+      'TRUNKLINE_JWT_ISSUER, TRUNKLINE_JWT_AUDIENCE and TRUNKLINE_JWKS_URL are set together or not at all.',
+    );
+  return { issuers: jwtIssuer, audience: jwtAudience, jwksUrl };
 }
 
 /** Starts everything or nothing: on any failure what was already open is closed, and one clear sentence is thrown. */
@@ -250,7 +262,12 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     sip.onRefusedInvite((refused) => rejected.refused(refused));
     sip.onIncomingCall((incoming) => takeInboundCall(incoming, calls));
 
+    const redis = settings.redisUrl === null ? null : await RedisCounts.connect(settings.redisUrl);
+    opened.push(() => redis?.close());
+    const tokens = tokenSettings(settings);
     const api = await startApi({
+      ...(redis === null ? {} : { redis }),
+      ...(tokens === null ? {} : { tokens }),
       host: settings.httpHost,
       port: settings.httpPort,
       store,

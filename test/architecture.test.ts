@@ -10,7 +10,7 @@ const layers: { from: string; may: string[] }[] = [
   { from: 'src/recovery.ts', may: ['src/store', 'src/log', 'sip/leg'] },
   {
     from: 'src/api/',
-    may: ['src/api', 'src/store', 'src/call', 'src/webhook', 'src/billing', 'src/log', 'sip/cause', 'net', 'config'],
+    may: ['src/api', 'src/store', 'src/call', 'src/billing', 'src/webhook', 'src/log', 'sip/cause', 'net', 'config'],
   },
   {
     from: 'src/call/',
