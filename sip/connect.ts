@@ -30,7 +30,8 @@ import type { TrunkTable } from './trunk.js';
 export interface SipGatewayOptions {
   server:
     | ({ kind: 'embedded' } & Omit<SipServerOptions, 'externalIp' | 'localNets'>)
-    | { kind: 'drachtio'; host: string; port: number; secret: string };
+    /** `mediaHost`: where our own media sockets are bound; the server may be on another machine. */
+    | { kind: 'drachtio'; host: string; port: number; secret: string; mediaHost?: string };
   trunks: TrunkTable;
   log: SipLog;
   /** What peers outside of `localNets` are told to be our address. */
@@ -57,6 +58,8 @@ const privateNets = [
   ...['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16'],
   ...['::1/128', 'fc00::/7', 'fe80::/10'],
 ];
+/** This machine does not attack itself. */
+const loopbackNets = ['127.0.0.0/8', '::1/128'];
 const maxRestartDelayMs = 30_000;
 /** After a loss that many far ends are told; more at once would be a flood of our own making. */
 const maxOrphans = 10_000;
@@ -88,12 +91,14 @@ class Gateway implements SipGateway {
   #addresses: readonly ListenAddress[] = [];
   /** Dialogs that were alive when the server was lost; told as soon as there is one again. */
   #orphans: DialogSnapshot[] = [];
+  #trusted: string[] = loopbackNets;
   #stopped: Promise<void> | null = null;
 
   constructor(private readonly options: SipGatewayOptions) {
     const { trunks, log } = options;
     const challenger = new Challenger({ realm: options.realm ?? 'trunkline', algorithms: options.digestAlgorithms });
-    const addresses = new LocalAddresses({ externalIp: options.externalIp, localNets: this.#localNets });
+    const mediaHost = options.server.kind === 'drachtio' ? options.server.mediaHost : undefined;
+    const addresses = new LocalAddresses({ externalIp: options.externalIp, localNets: this.#localNets, mediaHost });
     this.#trace = new SipTrace(options.trace);
     const shared = { trunks, log, addresses, bindings: this.#bindings, live: this.#live, trace: this.#trace };
     const registrar = new Registrar(trunks, challenger, this.#bindings, options.registrar);
@@ -132,7 +137,14 @@ class Gateway implements SipGateway {
       { kind: 'embedded' }
     >;
     const { externalIp } = this.options;
-    const server = await startSipServer({ ...serverOptions, listen, externalIp, localNets: this.#localNets });
+    const server = await startSipServer({
+      trusted: this.#trusted,
+      ...serverOptions,
+      listen,
+      externalIp,
+      localNets: this.#localNets,
+      onFailure: (stack) => this.options.log.error({ stack }, 'sip server dropped a message that it could not handle'),
+    });
     this.#server = server;
     await this.#connect(server.control, signal);
     this.#addresses = server.addresses;
@@ -233,6 +245,11 @@ class Gateway implements SipGateway {
       throw new SipError('not_connected', 'signalling_lost', 'The SIP server is not connected.');
     }
     await endOrphan(this.#link.stack, dialog, cause);
+  }
+
+  trust(nets: readonly string[]): void {
+    this.#trusted = [...nets, ...loopbackNets];
+    this.#server?.trust(this.#trusted);
   }
 
   trace(sipCallId: string): SipTraceEntry[] {

@@ -72,6 +72,8 @@ export async function openControlLink(options: ControlLinkOptions): Promise<Cont
       }
       const isReturn = heartbeat !== undefined;
       connected = true;
+      // The embedded server then passes 100 Trying up, by which a slow gateway differs from a dead one; others take any word.
+      for (const socket of stack.app.client.mapServer.keys()) stack.app.client.wp.send(socket, 'route|trying');
       lastFrameMs = performance.now();
       heartbeat ??= setInterval(beat, options.heartbeatMs ?? 10_000);
       heartbeat.unref();

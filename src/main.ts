@@ -4,22 +4,34 @@ import type { Settings } from '../config/settings.js';
 import { agentProtocols } from '../media/agents/registry.js';
 import { startMediaEngine } from '../media/choose.js';
 import type { MediaEngine } from '../media/engine.js';
+import { createSafeHttp } from '../net/http.js';
 import { openSipGateway, type SipGatewayOptions } from '../sip/connect.js';
 import type { SipGateway } from '../sip/leg.js';
 import type { SipServerStats } from '../sip/server/start.js';
 import { TrunkTable } from '../sip/trunk.js';
 import { startApi } from './api/server.js';
 import { startBanner } from './banner.js';
+import { admit } from './call/admission.js';
+import { Carriers } from './call/carriers.js';
 import { EndpointHealth } from './call/endpoint-health.js';
 import { type InboundCalls, takeInboundCall } from './call/inbound.js';
 import { LiveCallTable } from './call/live-calls.js';
+import { OutboundDialler } from './call/outbound.js';
+import type { OutboundCalls } from './call/outbound-calls.js';
 import { RejectedInvites } from './call/rejected-invites.js';
+import { Voice } from './call/voice.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
+import { OrphanedDialogs } from './recovery.js';
+import { simulatedCarrier } from './simulated-carrier.js';
+import { Clips } from './speech/clips.js';
+import { SpeechThread } from './speech/speech-thread.js';
 import { bootstrap, type FirstStart } from './store/bootstrap.js';
+import { systemClock } from './store/clock.js';
 import type { Endpoint } from './store/endpoints.js';
 import { Store } from './store/store.js';
+import { EventSender } from './webhook/event-sender.js';
 
 /** A running Trunkline. */
 export interface App {
@@ -28,6 +40,7 @@ export interface App {
   media: MediaEngine;
   store: Store;
   live: LiveCallTable;
+  outbound: OutboundCalls;
   /** What a person needs to know at the start: addresses, the first key, the line to dial the demo number with. */
   banner: string;
   /** What the first start on an empty database made; null on every later one. */
@@ -43,6 +56,8 @@ export interface StartOptions {
   rtpQuarantineMs?: number;
   log?: Logger;
   sipTimersMs?: { t1?: number; t2?: number; t4?: number };
+  /** How long the carrier simulator rings before it answers. Default 1,000. */
+  simulatedRingMs?: number;
 }
 
 /** A trunk that trusts loopback addresses is for a gateway that only this machine can reach. */
@@ -69,18 +84,23 @@ function isLoopback(address: string): boolean {
 }
 
 /** Our own SIP server, or the external one of the settings. */
-function sipServer(settings: Settings, options: StartOptions): SipGatewayOptions['server'] {
+function sipServer(settings: Settings, options: StartOptions, mediaLagMs: () => number): SipGatewayOptions['server'] {
   if (settings.sipServer !== 'embedded') {
     const [first] = settings.sipServer;
     if (first === undefined) throw new Error('TRUNKLINE_SIP_SERVER names no server.');
-    return { kind: 'drachtio', ...first };
+    return { kind: 'drachtio', ...first, mediaHost: settings.sipHost };
   }
   const listen = (['udp', 'tcp'] as const).map((transport) => ({
     transport,
     host: settings.sipHost,
     port: settings.sipPort,
   }));
-  return { kind: 'embedded', listen, ...(options.sipTimersMs === undefined ? {} : { timersMs: options.sipTimersMs }) };
+  return {
+    kind: 'embedded',
+    listen,
+    mediaLagMs,
+    ...(options.sipTimersMs === undefined ? {} : { timersMs: options.sipTimersMs }),
+  };
 }
 
 /** Starts everything or nothing: on any failure what was already open is closed, and one clear sentence is thrown. */
@@ -99,7 +119,9 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
   }
 
   async function build(): Promise<App> {
-    const store = Store.open({ file: settings.databaseUrl.file, log });
+    const orphans = new OrphanedDialogs(log);
+    opened.push(() => orphans.close());
+    const store = Store.open({ file: settings.databaseUrl.file, log, onOrphans: (calls) => orphans.add(calls) });
     opened.push(() => store.close());
     const first = bootstrap(store, {
       ...(settings.bootstrapKey === null ? {} : { key: settings.bootstrapKey }),
@@ -119,13 +141,19 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     opened.push(() => echo.close());
 
     const trunks = new TrunkTable();
+    const carriers = new Carriers({ codecs: ['PCMU', 'PCMA'], isDown: () => false });
+    let trustNets: (nets: string[]) => void = () => undefined;
     const loadTrunks = (): void => {
-      for (const problem of trunks.replace(trunksFor(store, settings.sipHost)))
-        log.warn({ problem }, 'a trunk address was left out');
+      const records = trunksFor(store, settings.sipHost);
+      carriers.replace(records);
+      trustNets(records.flatMap((trunk) => (trunk.status === 'active' ? trunk.addresses : [])));
+      for (const problem of trunks.replace(records)) log.warn({ problem }, 'a trunk address was left out');
     };
     loadTrunks();
     const sip = await openSipGateway({
-      server: sipServer(settings, options),
+      server: sipServer(settings, options, () =>
+        Math.max(0, ...media.load().threads.map((thread) => thread.eventLoopLagMs)),
+      ),
       trunks,
       log,
       localNets: [...settings.localNets],
@@ -133,11 +161,47 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       ...(settings.externalIp === null ? {} : { externalIp: settings.externalIp }),
     });
     opened.push(() => sip.stop(0));
+    trustNets = (nets) => sip.trust(nets);
+    loadTrunks();
+    orphans.begin(sip);
+
+    let isDraining = false;
+    const http = createSafeHttp({ allowPrivate: settings.allowPrivateTargets });
+    const events = new EventSender({
+      deliveries: store.webhookDeliveries,
+      endpoints: store.endpoints,
+      http,
+      clock: systemClock,
+      log,
+      onDead: (delivery, { httpStatus, error }) =>
+        store.calls.event(delivery.callId, 'webhook.failed', {
+          delivery_id: delivery.id,
+          event_type: delivery.eventType,
+          http_status: httpStatus,
+          message: error,
+        }),
+    });
+    store.calls.onWritten = () => events.wake();
+    opened.push(() => events.stop());
+    events.start();
+
+    const speech = new SpeechThread();
+    opened.push(() => speech.close());
+    const clips = new Clips({
+      thread: speech,
+      http,
+      operatorHttp: createSafeHttp({ allowPrivate: true }),
+      speechServer:
+        settings.ttsUrl === null ? null : { url: settings.ttsUrl, key: settings.ttsKey, model: settings.ttsModel },
+    });
 
     const live = new LiveCallTable();
-    const rejected = new RejectedInvites(log);
+    const rejected = new RejectedInvites(log, store.rejectedInvites);
+    const simulated = simulatedCarrier(options.simulatedRingMs ?? 1000, options.sipTimersMs);
+    opened.push(() => simulated.close());
     const calls: InboundCalls = {
       records: store.calls,
+      admit: (call) => admit(store, call),
       lookup: {
         findDialled: (number, mode) => store.phoneNumbers.findDialled(number, mode),
         getForCall: (id) => store.endpoints.getForCall(id),
@@ -150,14 +214,19 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         firstRtpTimeoutMs: settings.rtpFirstTimeoutSec * 1000,
         rtpTimeoutMs: settings.rtpTimeoutSec * 1000,
       },
-      agents: {
-        connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
-        health: new EndpointHealth((id, health) => saveHealth(store, id, health, log)),
-        allowPrivateTargets: settings.allowPrivateTargets,
-        protocols: new Set(agentProtocols.keys()),
-        builtInAgents: new Map([[echoAgentHost, echo.url]]),
+      steering: {
+        http,
+        getEndpoint: (id) => store.endpoints.getForCall(id),
+        limits: { maxCallMs: settings.maxCallSec * 1000, transferTimeoutMs: 60_000 },
+        voice: new Voice(clips),
+        agents: {
+          connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
+          health: new EndpointHealth((id, health) => saveHealth(store, id, health, log)),
+          allowPrivateTargets: settings.allowPrivateTargets,
+          protocols: new Set(agentProtocols.keys()),
+          builtInAgents: new Map([[echoAgentHost, echo.url]]),
+        },
       },
-      limits: { maxCallMs: settings.maxCallSec * 1000, transferTimeoutMs: 60_000 },
       trace: (sipCallId) => {
         const trace = sip.trace(sipCallId);
         sip.forgetTrace(sipCallId);
@@ -166,6 +235,15 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       unknownNumber: (incoming) => rejected.unknownNumber(incoming),
       log,
     };
+    const outbound = new OutboundDialler({
+      ...calls,
+      ...calls.steering,
+      dial: (request, signal) => sip.dial(request, signal),
+      carriers: async (organizationId, mode) =>
+        mode === 'test' ? [await simulated.carrier()] : carriers.of(organizationId),
+      hasCarrier: (organizationId, mode) => mode === 'test' || carriers.of(organizationId).length > 0,
+      isDraining: () => isDraining,
+    });
     sip.onRefusedInvite((refused) => rejected.refused(refused));
     sip.onIncomingCall((incoming) => takeInboundCall(incoming, calls));
 
@@ -177,6 +255,8 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       liveTrace: (sipCallId) => sip.trace(sipCallId),
       allowPrivateTargets: settings.allowPrivateTargets,
       onTrunksChanged: loadTrunks,
+      onWebhookRetry: () => events.wake(),
+      outboundCalls: outbound,
       metrics: createMetrics({ sip, media, live, rejected, unwrittenRecords: () => store.calls.unwritten }),
       ...(settings.metricsToken === null ? {} : { metricsToken: settings.metricsToken }),
       ...(settings.trustedProxies === null ? {} : { trustedProxies: [...settings.trustedProxies] }),
@@ -200,6 +280,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       beginStop = resolve;
     });
     const stopped = stopAsked.then(async () => {
+      isDraining = true;
       sip.drain();
       await live.drain(hangUp.signal);
       if (hangUpTimer !== null) clearTimeout(hangUpTimer);
@@ -223,6 +304,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       media,
       store,
       live,
+      outbound,
       first,
       banner: startBanner(httpUrl, sip.addresses, first),
       stopped,

@@ -7,7 +7,7 @@ import type { PhoneCodec } from '../engine.js';
 import { sequenceDistance } from '../rtp/packet.js';
 import { alawToUlaw, mapBytes, silenceByte, ulawToAlaw } from './g711.js';
 
-export const uplinkFrameMs = 20;
+const uplinkFrameMs = 20;
 const samplesPerMs = 8;
 const frameBytes = uplinkFrameMs * samplesPerMs;
 const waitingAtMost = 2;
@@ -29,16 +29,13 @@ interface Waiting {
 }
 
 export class Uplink {
-  /** Packets that came after their time had been told as something else. */
+  /** Packets that came after others that followed them: their time was told as silence. */
   late = 0;
   private running = false;
   private nextSequence = -1;
   private nextTimestamp = 0;
   private placed = false;
-  /** Samples of clock-made silence since the last packet. */
-  private madeUp = 0;
   private muted = false;
-  private lastLateMs = Number.NEGATIVE_INFINITY;
   private filledUntilMs = 0;
   private lastHeardMs = 0;
   private lastTickMs = 0;
@@ -62,7 +59,6 @@ export class Uplink {
     this.waiting.length = 0;
     this.framed = 0;
     this.sentSamples = 0;
-    this.madeUp = 0;
     this.lastHeardMs = nowMs;
     this.filledUntilMs = nowMs;
   }
@@ -119,7 +115,6 @@ export class Uplink {
     // One frame behind the wall, so that the packet that ends the silence still finds its place.
     while (this.filledUntilMs + 2 * uplinkFrameMs <= nowMs) {
       this.fill(frameBytes);
-      this.madeUp += frameBytes;
       this.nextTimestamp = (this.nextTimestamp + frameBytes) >>> 0;
       this.filledUntilMs += uplinkFrameMs;
     }
@@ -149,29 +144,14 @@ export class Uplink {
   ): void {
     this.nextSequence = (sequence + 1) & 0xffff;
     if (payload === null || this.muted) return;
-    let audio = payload;
     const ahead = this.placed ? (timestamp - this.nextTimestamp) | 0 : 0;
     if (ahead > 0 && ahead <= longestGapSamples) this.fill(ahead);
-    else if (ahead < 0 && -ahead <= this.madeUp && this.delayed(payload.length, nowMs)) {
-      // The agent was already told silence for this time.
-      if (-ahead >= audio.length) return;
-      audio = audio.subarray(-ahead);
-    }
+    // Behind the line: a stall of the network held it back, or the phone's clock stood still. What was said counts more than the clock.
     this.placed = true;
-    this.madeUp = 0;
     this.nextTimestamp = (timestamp + payload.length) >>> 0;
     this.lastHeardMs = nowMs;
     this.filledUntilMs = nowMs;
-    this.append(codec === this.codec ? audio : this.translate(audio));
-  }
-
-  /** Packets that a stall held back come in a burst; at the pace of speech they are of a phone whose clock stood still in its silence. */
-  private delayed(samples: number, nowMs: number): boolean {
-    const sinceLateMs = nowMs - this.lastLateMs;
-    this.lastLateMs = nowMs;
-    const paced = sinceLateMs >= samples / samplesPerMs / 2 && sinceLateMs < silentAfterMs;
-    if (!paced) this.late += 1;
-    return !paced;
+    this.append(codec === this.codec ? payload : this.translate(payload));
   }
 
   private translate(audio: Uint8Array): Uint8Array {

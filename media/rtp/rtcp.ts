@@ -8,7 +8,7 @@ const sourceDescription = 202;
 const goodbye = 203;
 
 /** One report block about a stream of ours. Times in 1/65536 s. */
-export interface ReportBlock extends ReportFigures {
+interface ReportBlock extends ReportFigures {
   ssrc: number;
   lastSenderReport: number;
   delaySinceLast: number;

@@ -1,6 +1,6 @@
 /** The answers to requests from the network: the application's and our own, with everything a response must carry (RFC 3261 8.2.6, 12.1.1, 13.3). */
 import { type App, meta, type SipFrame } from './control.js';
-import { ALLOW, asAddress, type Core, contentType, isSdp, newTag } from './core.js';
+import { ALLOW, asAddress, type Core, contentType, isSdp, kept, newTag } from './core.js';
 import type { DialogSender } from './dialog-sender.js';
 import { AwaitedAck, contactDiffers, Dialog, dialogId, routeSetOfRequest } from './dialogs.js';
 import { isToken } from './fields.js';
@@ -85,6 +85,8 @@ export class Answers {
       return;
     }
     const { request } = transaction;
+    if (message.status >= 200) this.core.sources.refused(transaction.source.address, message.status);
+    if (request.method === 'INVITE') this.core.admission.heard(transaction.id);
     this.chooseTag(transaction, request, message);
     const makesDialog = request.method === 'INVITE' && message.status > 100 && message.status < 300;
     if (makesDialog) transaction.dialog ??= this.makeDialog(app, transaction, request);
@@ -225,7 +227,8 @@ export class Answers {
     if (request.method === 'PRACK') dialog?.reliable?.acknowledged();
     if (request.method === 'INVITE' && status < 300 && dialog)
       this.established(transaction, request, dialog, bytes, message, extra);
-    if (request.method === 'UPDATE' && status < 300 && dialog && isSdp(message.body)) dialog.localSdp = message.body;
+    if (request.method === 'UPDATE' && status < 300 && dialog && isSdp(message.body))
+      dialog.localSdp = kept(message.body);
     if (request.method === 'REGISTER' && status < 300 && transaction.source.transport === 'tcp') {
       const sent = parseMessage(bytes);
       if (sent instanceof SipResponse) this.registrations.accepted(request, sent, transaction.source.back);
@@ -244,7 +247,7 @@ export class Answers {
     if (dialog.state === 'ended') return;
     dialog.state = 'confirmed';
     dialog.contact = extra.find((header) => header.name === 'contact')?.value ?? dialog.contact;
-    if (isSdp(message.body)) dialog.localSdp = message.body;
+    if (isSdp(message.body)) dialog.localSdp = kept(message.body);
     const { reply } = transaction;
     const { transactions } = this.core;
     dialog.awaitingAck?.settle();
@@ -265,6 +268,9 @@ export class Answers {
   private finish(transaction: ServerTransaction, status: number): void {
     const { dialog, method, early } = transaction;
     for (const update of early.splice(0)) this.own(update, 500);
+    if (method === 'INVITE') this.core.admission.settled(transaction.id);
+    if ((method === 'INVITE' || method === 'REGISTER') && status >= 200 && status < 300)
+      this.core.sources.accepted(transaction.source.address);
     if (method === 'INVITE' && dialog) {
       this.openInvites.delete(dialog);
       if (dialog.invite === 'theirs') dialog.invite = null;
@@ -273,7 +279,7 @@ export class Answers {
       dialog.reliable = null;
     }
     if (method === 'BYE' && dialog) this.core.dialogs.remove(dialog);
-    transaction.request = null;
+    transaction.finished();
   }
 
   private makeDialog(app: App, transaction: ServerTransaction, request: SipRequest): Dialog {

@@ -1,10 +1,12 @@
 /** What the halves of the server share: user agent client, user agent server, and the parts both stand on. */
 import { randomUUID } from 'node:crypto';
+import type { Admission } from './admission.js';
 import type { ControlServer } from './control.js';
 import type { DialogTable } from './dialogs.js';
 import { splitList } from './fields.js';
 import type { Header } from './message.js';
 import type { Identity, Network } from './network.js';
+import type { Sources } from './sources.js';
 import type { TransactionTable } from './transaction-table.js';
 import type { Clock, TimerValues } from './transactions/timers.js';
 import type { TransportName } from './transport/path.js';
@@ -16,6 +18,8 @@ export interface Core {
   dialogs: DialogTable;
   network: Network;
   control: ControlServer;
+  sources: Sources;
+  admission: Admission;
   /** Product token of User-Agent and Server; null: none. */
   product: string | null;
   /** Aborts when the server closes. */
@@ -67,6 +71,13 @@ function bracketed(address: string): string {
 export function contentType(headers: readonly Header[], body: Buffer): Header[] | null {
   if (body.length === 0 || headers.some((header) => header.name === 'content-type')) return [];
   return body.toString('latin1', 0, 3) === 'v=0' ? [{ name: 'content-type', value: 'application/sdp' }] : null;
+}
+
+/** A copy in memory of its own: a piece of what was read from a socket keeps all of that alive. */
+export function kept(bytes: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(bytes.length);
+  bytes.copy(copy);
+  return copy;
 }
 
 export function isSdp(body: Buffer): boolean {

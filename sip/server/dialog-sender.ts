@@ -1,6 +1,6 @@
 /** Requests inside a dialog: how they are written and routed, and those the server sends by itself. */
 import { meta } from './control.js';
-import { type Core, isSdp } from './core.js';
+import { type Core, isSdp, kept } from './core.js';
 import { type Dialog, routed } from './dialogs.js';
 import type { Header, SipResponse } from './message.js';
 import { OurRequest } from './our-request.js';
@@ -72,7 +72,7 @@ export class DialogSender {
     body: Buffer = EMPTY,
     sent?: (outgoing: Outgoing) => void,
   ): void {
-    if (isSdp(body)) dialog.localSdp = body;
+    if (isSdp(body)) dialog.localSdp = kept(body);
     this.outbox.prepare(
       this.draft(dialog, { method: 'ACK', cseq, headers, body }),
       (outgoing) => {

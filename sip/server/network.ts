@@ -4,6 +4,7 @@ import type { LocalAddresses } from './local-address.js';
 import type { Endpoint, Path, Receive, TransportName } from './transport/path.js';
 import { type IdlePolicy, TcpListener } from './transport/tcp.js';
 import { UdpListener } from './transport/udp.js';
+import { hostInUri } from './uri.js';
 
 /** How we are known to one peer. */
 export interface Identity {
@@ -18,6 +19,11 @@ export interface ListenAddress {
   transport: TransportName;
   host: string;
   port: number;
+}
+
+/** Some address that is surely not ours: of the blocks kept for documentation (RFC 5737, RFC 3849). */
+function outside(host: string): string {
+  return isIPv6(host) ? '2001:db8::1' : '192.0.2.1';
 }
 
 /** How often a common free port for UDP and TCP is looked for. */
@@ -52,6 +58,8 @@ export class Network {
           open.push(listener);
           if (port === 0 && wanted === 0) chosen.set(`${host} ${transport}`, listener.port);
         }
+        // what `hostports` says of a wildcard address is asked for once, here
+        await Promise.all(open.map(({ host }) => local.resolve(host, outside(host))));
         return new Network(open, local, connectLimitMs);
       } catch (error) {
         await Promise.all(open.map((listener) => listener.close()));
@@ -116,10 +124,10 @@ export class Network {
   /** `transport/host:port` of every listener, as a peer outside or (`local`) this machine sees them. */
   hostports(local: boolean): string {
     return this.listeners
-      .map(
-        ({ transport, host, port }) =>
-          `${transport}/${local ? host : this.local.advertised(host, '192.0.2.1')}:${port}`,
-      )
+      .map(({ transport, host, port }) => {
+        const ours = this.local.known(host, outside(host)) ?? host;
+        return `${transport}/${hostInUri(local ? ours : this.local.advertised(ours, outside(host)))}:${port}`;
+      })
       .join(',');
   }
 

@@ -59,6 +59,13 @@ export class ServerTransaction {
         : new NonInviteServer(clock, values, reply.reliable, user);
   }
 
+  /** Finally answered: lets go of all but what a repeat needs. */
+  finished(): void {
+    this.request = null;
+    this.dialog = null;
+    this.unanswered = () => undefined;
+  }
+
   get cseq(): number {
     return this.request?.cseq?.number ?? -1;
   }
@@ -157,8 +164,7 @@ export class TransactionTable {
     if (this.servers.get(transaction.key) === transaction) this.servers.delete(transaction.key);
     this.byId.delete(transaction.id);
     if (this.byMerge.get(transaction.mergeKey) === transaction) this.byMerge.delete(transaction.mergeKey);
-    transaction.request = null;
-    transaction.dialog = null;
+    transaction.finished();
   }
 }
 

@@ -12,7 +12,7 @@ import { replyPath, type ServerTransaction } from './transaction-table.js';
 import { InviteServer } from './transactions/invite-server.js';
 import type { Source } from './transport/path.js';
 import type { Uac } from './uac.js';
-import { reasonPhrase, writeMessage, writeResponse } from './write.js';
+import { rawWithSource, reasonPhrase, writeMessage, writeResponse } from './write.js';
 
 /** Refused with 503 when no application wants them: nobody is at home. */
 const NEEDS_APPLICATION = new Set(['INVITE', 'REGISTER', 'MESSAGE', 'OPTIONS', 'INFO', 'NOTIFY']);
@@ -34,6 +34,7 @@ export class Uas {
   receive(request: SipRequest, source: Source, identity: Identity): void {
     const rejection = examine(request, (branch) => this.core.transactions.isOurBranch(branch));
     if (rejection) {
+      if (rejection === 'silence') this.core.sources.refused(source.address, 400);
       if (rejection === 'silence' || rejection.status === 400) this.malformed++;
       if (rejection !== 'silence') this.refuse(request, source, rejection.status, rejection.headers, rejection.reason);
       return;
@@ -72,12 +73,13 @@ export class Uas {
       body: EMPTY,
     });
     replyPath(request, source).send(bytes);
+    this.core.sources.refused(source.address, status);
   }
 
   private outsideDialog(request: SipRequest, source: Source, identity: Identity): void {
     const { method } = request;
     const app = this.core.control.appFor(method);
-    const rejection = this.rejectedOutside(request, app !== null);
+    const rejection = this.rejectedOutside(request, app !== null) ?? (app && this.overloaded(method));
     if (rejection) {
       this.refuse(request, source, rejection.status, rejection.headers);
       return;
@@ -89,9 +91,13 @@ export class Uas {
       return;
     }
     transaction.app = app;
+    if (method === 'INVITE') this.core.admission.delivered(transaction.id);
     transaction.unanswered = () => this.answers.own(transaction, 500);
     const heard = meta('network', request.raw.length, source.transport, source.address, source.port);
-    app.deliver(`sip|${heard}|${transaction.id}||${identity.localAddress}|${identity.port}|`, request.raw);
+    app.deliver(
+      `sip|${heard}|${transaction.id}||${identity.localAddress}|${identity.port}|`,
+      rawWithSource(request, source),
+    );
   }
 
   private rejectedOutside(request: SipRequest, wanted: boolean): Rejection | null {
@@ -104,6 +110,14 @@ export class Uas {
     const id = dialogId(request.callId, request.fromTag);
     if (this.uac.isInviting(id) || this.core.dialogs.find(id)) return { status: 482 };
     return tooSmall(request) ? INTERVAL_TOO_SMALL : null;
+  }
+
+  /** New calls only: what belongs to a call that lives is never refused for want of time. */
+  private overloaded(method: string): Rejection | null {
+    const retryAfterSec = method === 'INVITE' ? this.core.admission.admits() : null;
+    return retryAfterSec === null
+      ? null
+      : { status: 503, headers: [{ name: 'retry-after', value: String(retryAfterSec) }] };
   }
 
   private trying(transaction: ServerTransaction, request: SipRequest, source: Source): void {
@@ -150,7 +164,7 @@ export class Uas {
     if (method === 'BYE') this.hangUp(dialog);
     const name = this.nameFor(transaction, dialog);
     const heard = meta('network', request.raw.length, source.transport, source.address, source.port);
-    dialog.app.deliver(`sip|${heard}|${name}|${dialog.id}|`, request.raw);
+    dialog.app.deliver(`sip|${heard}|${name}|${dialog.id}|`, rawWithSource(request, source));
   }
 
   /** Order (12.2.2), PRACK (RFC 3262 3), glare and overlap (14.2; RFC 3311 5.2), and intervals too small (RFC 4028 5). */
@@ -215,7 +229,7 @@ export class Uas {
     if (!dialog || !awaiting || awaiting.cseq !== request.cseq?.number) return; // a repeat
     dialog.awaitingAck = null;
     const heard = meta('network', request.raw.length, source.transport, source.address, source.port);
-    dialog.app.deliver(`sip|${heard}|${awaiting.transactionId}|${dialog.id}|`, request.raw);
+    dialog.app.deliver(`sip|${heard}|${awaiting.transactionId}|${dialog.id}|`, rawWithSource(request, source));
     awaiting.settle();
   }
 
@@ -233,6 +247,6 @@ export class Uas {
     const { app, dialog, id } = invite;
     this.answers.own(invite, 487);
     const heard = meta('network', request.raw.length, source.transport, source.address, source.port);
-    app?.deliver(`sip|${heard}|${id}|${dialog?.id ?? ''}|`, request.raw);
+    app?.deliver(`sip|${heard}|${id}|${dialog?.id ?? ''}|`, rawWithSource(request, source));
   }
 }

@@ -1,5 +1,6 @@
 /** Writes SIP messages: header names in their usual spelling, bytes latin1 as `message.ts` reads them. */
 import type { Header, SipRequest } from './message.js';
+import { bareHost } from './uri.js';
 
 const SPELLING: Record<string, string> = {
   'call-id': 'Call-ID',
@@ -34,8 +35,11 @@ export function writeMessage(startLine: string, headers: readonly Header[], body
     text += `${name.startsWith('x-') && written ? written : spellHeader(name)}: ${value}\r\n`;
   }
   text += `Content-Length: ${body.length}\r\n\r\n`;
-  const head = Buffer.from(text, 'latin1');
-  return body.length === 0 ? head : Buffer.concat([head, body]);
+  // memory of its own: a transaction keeps it for half a minute, and would keep the whole of a shared pool with it
+  const bytes = Buffer.allocUnsafeSlow(text.length + body.length);
+  bytes.write(text, 'latin1');
+  body.copy(bytes, text.length);
+  return bytes;
 }
 
 /** The Via values a response to this request carries, the top one with where it really came from (RFC 3261 18.2.1, RFC 3581 4). */
@@ -47,12 +51,27 @@ export function viaForResponse(request: SipRequest, source: { address: string; p
   let changed = top;
   const wantsPort = via.parameters.has('rport');
   if (wantsPort) changed = changed.replace(/;\s*rport\s*(=[^;]*)?(?=;|$)/i, `;rport=${source.port}`);
-  const sentByHost = via.host.startsWith('[') ? via.host.slice(1, -1) : via.host;
-  if (wantsPort || sentByHost !== source.address) {
+  if (wantsPort || bareHost(via.host) !== source.address) {
     changed = `${changed.replace(/;\s*received\s*=[^;]*/i, '')};received=${source.address}`;
   }
   values[0] = changed;
   return values;
+}
+
+/**
+ * A request as the application reads it: its top Via says where it came from, always, as drachtio writes it. In responses `rport`
+ * appears only when the peer asked (RFC 3581 4); what the application is told binds nobody.
+ */
+export function rawWithSource(request: SipRequest, source: { address: string; port: number }): Buffer {
+  const top = request.list('via')[0];
+  const via = request.topVia;
+  if (top === undefined || !via) return request.raw;
+  const at = request.raw.indexOf(top, request.startLine.length, 'latin1');
+  if (at < 0) return request.raw; // folded over lines: then as it came
+  const bare = top.replace(/;\s*(?:rport|received)\s*(?:=[^;]*)?(?=;|$)/gi, '');
+  const received = bareHost(via.host) === source.address ? '' : `;received=${source.address}`;
+  const marked = Buffer.from(`${bare};rport=${source.port}${received}`, 'latin1');
+  return Buffer.concat([request.raw.subarray(0, at), marked, request.raw.subarray(at + top.length)]);
 }
 
 /** Reason phrases of RFC 3261 21 and extensions, for the answers the server makes itself. */

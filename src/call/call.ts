@@ -1,12 +1,36 @@
 import { performance } from 'node:perf_hooks';
 import type { Spoken } from '../../media/agents/agent.js';
 import type { MediaStats } from '../../media/engine.js';
+import type { DialogSnapshot } from '../../sip/leg.js';
 import type { TraceEntry } from '../store/call-records.js';
-import type { Calls, NewCall } from '../store/calls.js';
+import type { Calls } from '../store/calls.js';
 import type { EventType } from '../store/event-types.js';
+import type { Direction } from '../store/tables.js';
 import type { CallCommand, CommandResult } from './command.js';
-import { CallEnded, type Ending, inboundStatus } from './outcome.js';
+import { CallEnded, callStatus, type Ending, type HangupSource } from './outcome.js';
 import { qualityMetrics } from './quality-metrics.js';
+
+/** A hold is extended this long before it runs out. */
+const extendAheadMs = 5_000;
+
+/** A call whose record is written. */
+export interface BegunCall {
+  id: string;
+  /** When the INVITE came or was asked for. */
+  createdAt: Date;
+  /** The same moment on the monotonic clock. */
+  startedAtMs: number;
+  /** What pays for it; null: it costs nothing, or its organization is not metered. */
+  funds: CallFunds | null;
+}
+
+/** Money held for a call, extended while it runs. */
+export interface CallFunds {
+  /** Seconds of conversation that are paid for so far. */
+  readonly fundedSec: number;
+  /** Holds money for more time. Answers the new `fundedSec`: the same as before when nothing is left. */
+  extend(): number;
+}
 
 /**
  * One running call: its record, its clock and its ending. Everything that may end a call calls `end`; the first reason wins, and
@@ -22,21 +46,27 @@ export class Call {
   readonly transcript: Spoken[] = [];
 
   readonly #records: Calls;
+  readonly #direction: Direction;
   readonly #startedAtMs: number;
   readonly #startedAt: Date;
   readonly #abort = new AbortController();
   #resolveEnded!: (ending: Ending) => void;
+  readonly #funds: CallFunds | null;
+  #fundsTimer: NodeJS.Timeout | null = null;
   #ending: Ending | null = null;
   #answeredAtMs: number | null = null;
   #endedAtMs: number | null = null;
   #ringingAtMs: number | null = null;
+  #hasEarlyMedia = false;
   #firstAudioMs: number | null = null;
 
-  constructor(records: Calls, newCall: NewCall & { createdAt: Date }, startedAtMs: number) {
+  constructor(records: Calls, begun: BegunCall, direction: Direction) {
+    this.#direction = direction;
     this.#records = records;
-    this.#startedAtMs = startedAtMs;
-    this.#startedAt = newCall.createdAt;
-    this.id = records.begin(newCall);
+    this.#startedAtMs = begun.startedAtMs;
+    this.#startedAt = begun.createdAt;
+    this.#funds = begun.funds;
+    this.id = begun.id;
     this.signal = this.#abort.signal;
     this.ended = new Promise((resolve) => {
       this.#resolveEnded = resolve;
@@ -55,18 +85,48 @@ export class Call {
     this.#records.event(this.id, type, data);
   }
 
+  /** There is a dialog now: whoever finds this call after our death can tell its far end. */
+  dialog(snapshot: DialogSnapshot): void {
+    this.#records.dialog(this.id, snapshot);
+  }
+
   ringing(): void {
-    this.#ringingAtMs ??= performance.now();
+    if (this.#ringingAtMs !== null) return;
+    this.#ringingAtMs = performance.now();
     this.event('call.ringing');
   }
 
-  /** The far side confirmed and the media path is open: billing starts. */
+  /** The far side may be heard before it answers: a ringing tone, or a voice that says why it does not. */
+  earlyMedia(): void {
+    if (this.#hasEarlyMedia) return;
+    this.#hasEarlyMedia = true;
+    this.event('call.early_media');
+  }
+
+  /** What only the dialling shows: the trunk that carries the call, its SIP Call-ID. */
+  assign(facts: { trunkId?: string | null; sipCallId?: string }): void {
+    this.#records.assign(this.id, facts);
+  }
+
+  /** Somebody asks for the end. */
+  hangup(source: HangupSource): void {
+    const isGivenUp = this.#direction === 'outbound' && !this.answered;
+    this.end({ cause: isGivenUp ? 'originator_cancel' : 'normal_clearing', source });
+  }
+
+  /** The far side took the call. `answer` tells it, when the agent can talk as well. */
+  pickedUp(): void {
+    this.#answeredAtMs ??= performance.now();
+  }
+
+  /** The far side confirmed and the media path is open: billing starts with the former. */
   answer(): void {
-    this.#answeredAtMs = performance.now();
+    this.pickedUp();
     this.#records.answered(this.id, {
-      answeredAt: this.#at(this.#answeredAtMs),
+      answeredAt: this.#at(this.#answeredAtMs ?? performance.now()),
       latencyMs: this.#since(this.#startedAtMs),
     });
+    this.#watchFunds();
   }
 
   /** First frame of the agent's audio went to the phone. */
@@ -79,6 +139,7 @@ export class Call {
     if (this.#ending !== null) return;
     this.#ending = ending;
     this.#endedAtMs = performance.now();
+    if (this.#fundsTimer !== null) clearTimeout(this.#fundsTimer);
     this.#resolveEnded(ending);
     this.#abort.abort(new CallEnded(ending));
   }
@@ -101,7 +162,7 @@ export class Call {
     const endedAtMs = this.#endedAtMs ?? performance.now();
     const answeredAtMs = this.#answeredAtMs;
     this.#records.finish(this.id, {
-      status: inboundStatus(ending, this.answered),
+      status: callStatus(this.#direction, ending, this.answered),
       hangupCause: ending.cause,
       hangupSource: ending.source,
       completedAt: this.#at(endedAtMs),
@@ -119,8 +180,31 @@ export class Call {
           ? null
           : this.transcript.map(({ speaker, text }) => `${speaker}: ${text}`).join('\n'),
       trace,
-      eventData: ending.detail === undefined ? {} : { detail: ending.detail },
+      eventData: {
+        ...(ending.detail === undefined ? {} : { detail: ending.detail }),
+        ...(ending.sipStatus === undefined ? {} : { sip_status: ending.sipStatus }),
+      },
     });
+  }
+
+  /** Extends the hold before it runs out; when nothing is left, the call ends where its money does. */
+  #watchFunds(): void {
+    const funds = this.#funds;
+    if (funds === null || this.#answeredAtMs === null || this.#ending !== null) return;
+    const endsInMs = (fundedSec: number): number => (this.#answeredAtMs ?? 0) + fundedSec * 1000 - performance.now();
+    const extendAhead = (): void => {
+      const before = funds.fundedSec;
+      if (funds.extend() > before) this.#watchFunds();
+      else
+        this.#fundsTimer = setTimeout(
+          () => {
+            this.event('balance.exhausted', { funded_seconds: before });
+            this.end({ cause: 'insufficient_balance', source: 'system', detail: 'The balance is used up.' });
+          },
+          Math.max(0, endsInMs(before)),
+        );
+    };
+    this.#fundsTimer = setTimeout(extendAhead, Math.max(0, endsInMs(funds.fundedSec) - extendAheadMs));
   }
 
   #since(fromMs: number): number {

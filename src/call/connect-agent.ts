@@ -19,6 +19,8 @@ export interface AgentFacts {
   from: string;
   to: string;
   direction: 'inbound' | 'outbound';
+  /** For the agent's start message; none when absent. */
+  custom?: Record<string, string>;
 }
 
 /** Keys pressed while no agent listens are kept for the next one, up to so many. */
@@ -140,7 +142,10 @@ export class CallAgent implements AgentLink {
 
   /** What was said so far, for an agent that comes later. */
   #context() {
-    return { custom: {}, ...(this.call.transcript.length > 0 && { history: [...this.call.transcript] }) };
+    return {
+      custom: this.facts.custom ?? {},
+      ...(this.call.transcript.length > 0 && { history: [...this.call.transcript] }),
+    };
   }
 
   #seat(link: AgentLink, endpoint: Endpoint): void {

@@ -1,7 +1,7 @@
 /** The public API as the command line asks it. */
 import { CliFailure } from './failure.js';
 
-export type Query = Record<string, string | number | undefined>;
+type Query = Record<string, string | number | undefined>;
 
 /** Every function rejects with `CliFailure`: `CODE: message`, or what kept us from the server. */
 export interface Api {

@@ -15,7 +15,7 @@ export interface CliContext {
 }
 
 /** Options of every command. */
-export interface SharedOptions {
+interface SharedOptions {
   json?: boolean;
   config?: string;
   url?: string;

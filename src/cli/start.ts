@@ -34,9 +34,10 @@ Examples:
       const settings = openSession(context, command).settings();
       const { start } = await import('../main.js'); // the other commands need none of it
       const running = await start(settings);
+      const stopped = runUntilStopped(running, settings, context); // signals count from here on, so before anybody is told
       context.out(running.banner);
       if (settings.publicUrl !== null) context.out(`  others reach the API at ${settings.publicUrl}/v1`);
-      await runUntilStopped(running, settings, context).catch((error: unknown) => {
+      await stopped.catch((error: unknown) => {
         context.err(`trunkline: ${error instanceof Error ? error.message : String(error)}`);
         fail();
       });

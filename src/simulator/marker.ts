@@ -10,6 +10,8 @@ const softSamples = 40;
 const [lowHz, highHz] = [500, 3000];
 /** A correlation of 1 is the marker itself; another sound stays below 0.4. */
 const leastLikeness = 0.55;
+/** Nothing later can be more like it. */
+const certainLikeness = 0.9;
 /** Quieter than this per sample is line noise, whatever its shape. */
 const leastPower = 30 ** 2;
 
@@ -31,6 +33,7 @@ export function findMarker(marker: Int16Array, samples: Int16Array, from: number
   let running = from < last ? energy(samples, from, length) : 0;
   let best: FoundMarker | null = null;
   for (let at = from; at < last; at++) {
+    if (best !== null && best.likeness > certainLikeness && at > best.at + length) break;
     if (running > leastPower * length) {
       let product = 0;
       for (let i = 0; i < length; i++) product += marker[i]! * samples[at + i]!;

@@ -4,7 +4,7 @@ import { type CallPlan, type CallRecording, type CallTarget, openPhone } from '.
 export type CallWish = Pick<CallPlan, 'to' | 'durationMs'> & Partial<CallPlan> & { target: CallTarget };
 
 /** A caller id that no carrier gives out. */
-export const defaultFrom = '+15005550001';
+const defaultFrom = '+15005550001';
 
 export const planDefaults = {
   from: defaultFrom,

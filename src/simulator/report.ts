@@ -26,7 +26,7 @@ export interface CallCourse {
   digitsSent: string;
 }
 
-export interface RoundTrip {
+interface RoundTrip {
   sent: number;
   found: number;
   leastMs: number;

@@ -40,7 +40,9 @@ export async function placeSeveral(phone: Phone, plan: SeveralPlan, signal: Abor
     if (waitMs > 0) await sleep(waitMs, undefined, { signal }).catch(() => undefined);
     if (signal.aborted) break;
     const impairments = { ...plan.impairments, seed: (plan.impairments.seed ?? 1) + index };
-    running.push(phone.call({ ...plan, impairments }, signal));
+    const call = phone.call({ ...plan, impairments }, signal);
+    call.catch(() => undefined); // told by the last line, once all have begun
+    running.push(call);
   }
   return Promise.all(running);
 }

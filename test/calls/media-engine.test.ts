@@ -59,7 +59,7 @@ describe('threads', () => {
         const phone = await aPhone();
         const session = await engine.open(sessionOptions({ offer: phone.sdp() }));
         phone.dial(session.localSdp);
-        const link = await session.prepareAgent(agentTarget(echo.urls.raw), signal());
+        const link = await session.prepareAgent(agentTarget(echo.urls.raw, { connectTimeoutMs: 20_000 }), signal());
         session.attach(link);
         link.start();
         return { phone, session, byte: i };
@@ -187,7 +187,7 @@ describe('ports', () => {
   });
 
   it('rest until the old peer is quiet: the next call never hears it', async () => {
-    const engine = await start({ rtpPorts: freeRange(1), quarantineMs: 300 });
+    const engine = await start({ rtpPorts: freeRange(1), quarantineMs: 1000 });
     const old = await aPhone();
     const first = await engine.open(sessionOptions({ offer: old.sdp() }));
     old.dial(first.localSdp);
@@ -196,7 +196,7 @@ describe('ports', () => {
     await first.close();
     expect(engine.load().ports).toEqual({ used: 0, quarantined: 1, total: 1 });
     // It goes on sending for longer than the quarantine.
-    await old.talk(30, () => frame(66));
+    await old.talk(75, () => frame(66));
     expect(engine.load().ports.quarantined).toBe(1);
     await expect(engine.open(sessionOptions())).rejects.toMatchObject({ code: 'no_ports' });
     await eventually(() => engine.load().ports.quarantined === 0, 'the end of the quarantine');

@@ -57,6 +57,22 @@ export function connect(server: SipServer): Promise<Srf> {
   });
 }
 
+/** Sends a request outside a dialog; its final response. By callback, for a promise could be told of the sending after the answer. */
+export function ask(srf: Srf, uri: string, options: Record<string, unknown>): Promise<Srf.SrfResponse> {
+  type Sent = { on(event: 'response', listener: (res: Srf.SrfResponse) => void): void };
+  type Request = (
+    uri: string,
+    options: Record<string, unknown>,
+    sent: (error: Error | null, req: Sent) => void,
+  ) => void;
+  return new Promise((resolve, reject) => {
+    (srf.request as unknown as Request).call(srf, uri, options, (error, req) => {
+      if (error) reject(error);
+      else req.on('response', (res) => res.status >= 200 && resolve(res));
+    });
+  });
+}
+
 async function idle(server: SipServer, limitMs: number): Promise<SipServerStats> {
   const until = Date.now() + limitMs;
   for (;;) {

@@ -2,7 +2,7 @@ import type Srf from 'drachtio-srf';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { SipMessage, SipResponse } from '../../sip/server/message.js';
 import { SipPeer } from '../support/sip-peer.js';
-import { connect, openTestServer, SDP, type TestServer } from '../support/sip-server.js';
+import { ask, connect, openTestServer, SDP, type TestServer } from '../support/sip-server.js';
 
 /** Two servers with a library each: what the library does by itself, over ours on both ends. */
 let a: TestServer;
@@ -132,15 +132,11 @@ it('keeps UTF-8 in headers and bodies, frames longer than 12 kB included', async
     });
   });
   const body = '語'.repeat(5000);
-  const sent = loosely(a.srf).request!(`sip:x@127.0.0.1:${b.port};transport=tcp`, {
+  const answered = ask(a.srf, `sip:x@127.0.0.1:${b.port};transport=tcp`, {
     method: 'MESSAGE',
     headers: { Subject: 'grüß', 'Content-Type': 'text/plain' },
     body,
   });
-  const answered = sent.then(
-    (req: { on(e: string, l: (res: Srf.SrfResponse) => void): void }) =>
-      new Promise<Srf.SrfResponse>((resolve) => req.on('response', resolve)),
-  );
   expect(await heard).toEqual({ body, subject: 'grüß' });
   expect((await answered).get('Subject')).toBe('schön 🙂');
 });

@@ -3,7 +3,7 @@ import net from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { type SipServer, type SipServerOptions, startSipServer } from '../../sip/server/start.js';
 import { SipPeer } from '../support/sip-peer.js';
-import { FAST_TIMERS, openTestServer } from '../support/sip-server.js';
+import { ask, FAST_TIMERS, openTestServer } from '../support/sip-server.js';
 
 const host = '127.0.0.1';
 
@@ -131,8 +131,7 @@ describe('the address peers see', () => {
     for (const [options, address] of cases) {
       const t = await openTestServer(options);
       const peer = await SipPeer.open(t.port);
-      const library = t.srf as unknown as { request(uri: string, o: object): Promise<unknown> };
-      await library.request(`sip:x@127.0.0.1:${peer.port}`, {
+      const answered = ask(t.srf, `sip:x@127.0.0.1:${peer.port}`, {
         method: 'OPTIONS',
         headers: { From: 'sip:me@localhost' },
       });
@@ -140,6 +139,7 @@ describe('the address peers see', () => {
       expect(request.topVia?.host).toBe(address);
       expect(request.from?.uri).toBe(`sip:me@${address}:${t.port}`);
       peer.respond(request, 200);
+      await answered;
       await t.close();
       await peer.close();
     }

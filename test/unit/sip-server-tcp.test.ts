@@ -3,7 +3,7 @@ import type Srf from 'drachtio-srf';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { parseMessage, type SipMessage, SipRequest } from '../../sip/server/message.js';
 import { StreamFramer } from '../../sip/server/transport/stream-framer.js';
-import { openTestServer, SDP, type TestServer } from '../support/sip-server.js';
+import { ask, openTestServer, SDP, type TestServer } from '../support/sip-server.js';
 
 /** A bare TCP connection to the server. */
 class TcpPeer {
@@ -138,10 +138,7 @@ it('a call stays on the connection it came by, both ways, and its 200 is repeate
 it('a registered contact is reached over the connection it registered on, until that closes', async () => {
   peer.socket.write(peer.request('REGISTER', { Contact: '<sip:phone@10.9.9.9:5060;transport=tcp>;expires=600' }));
   await peer.final('REGISTER');
-  const library = t.srf as unknown as {
-    request(uri: string, o: object): Promise<{ on(e: string, l: (res: Srf.SrfResponse) => void): void }>;
-  };
-  await library.request('sip:phone@10.9.9.9:5060;transport=tcp', { method: 'OPTIONS' });
+  const answered = ask(t.srf, 'sip:phone@10.9.9.9:5060;transport=tcp', { method: 'OPTIONS' });
   const options = await peer.wait((m) => m instanceof SipRequest && m.method === 'OPTIONS');
   expect((options as SipRequest).uri).toBe('sip:phone@10.9.9.9:5060;transport=tcp');
   const lines = [
@@ -152,6 +149,7 @@ it('a registered contact is reached over the connection it registered on, until 
     `CSeq: ${options.get('cseq')}`,
   ];
   peer.socket.write(`SIP/2.0 200 OK\r\n${lines.join('\r\n')}\r\nContent-Length: 0\r\n\r\n`);
+  expect((await answered).status).toBe(200);
   peer.socket.destroy();
   await t.idle();
 });
@@ -160,10 +158,7 @@ it('a connection that breaks before any answer fails the request at once', async
   const listener = net.createServer((socket) => socket.once('data', () => socket.destroy()));
   await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve));
   const { port } = listener.address() as net.AddressInfo;
-  const library = t.srf as unknown as {
-    request(uri: string, o: object): Promise<{ on(e: string, l: (res: Srf.SrfResponse) => void): void }>;
-  };
-  const req = await library.request(`sip:x@127.0.0.1:${port};transport=tcp`, { method: 'OPTIONS' });
-  expect(await new Promise((resolve) => req.on('response', (res) => resolve(res.status)))).toBe(503);
+  const { status } = await ask(t.srf, `sip:x@127.0.0.1:${port};transport=tcp`, { method: 'OPTIONS' });
+  expect(status).toBe(503);
   await new Promise((resolve) => listener.close(resolve));
 });

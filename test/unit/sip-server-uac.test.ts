@@ -4,7 +4,7 @@ import type Srf from 'drachtio-srf';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { parseMessage, type SipMessage, SipRequest, SipResponse } from '../../sip/server/message.js';
 import { SipPeer } from '../support/sip-peer.js';
-import { connect, openTestServer, SDP, type TestServer } from '../support/sip-server.js';
+import { ask, connect, openTestServer, SDP, type TestServer } from '../support/sip-server.js';
 
 let t: TestServer;
 let peer: SipPeer;
@@ -41,6 +41,10 @@ interface SentRequest {
   on(event: 'response', listener: (res: Srf.SrfResponse) => void): void;
   get(name: string): string;
   source_port: number;
+}
+interface TryingClient {
+  mapServer: Map<net.Socket, unknown>;
+  wp: { send(socket: net.Socket, frame: string): string };
 }
 const library = () => t.srf as unknown as Library;
 const dial = (options: Options = {}, progress = {}) =>
@@ -233,6 +237,36 @@ describe('a call out', () => {
     await expect(dialling).rejects.toMatchObject({ status: 404 });
   });
 
+  it('keeps 100 Trying to itself, but for an application that routed it', async () => {
+    const heard: number[] = [];
+    const progress = { cbProvisional: (res: Srf.SrfResponse) => heard.push(res.status) };
+    const first = dial({}, progress);
+    const invite = await peer.requestOf('INVITE');
+    peer.respond(invite, 100);
+    peer.respond(invite, 180);
+    peer.respond(invite, 486);
+    await expect(first).rejects.toMatchObject({ status: 486 });
+    expect(heard).toEqual([180]);
+    const { client } = (t.srf as unknown as { app: { client: TryingClient } }).app;
+    for (const socket of client.mapServer.keys()) client.wp.send(socket, 'route|trying');
+    peer.received.length = 0;
+    const second = dial({}, progress);
+    const again = await peer.requestOf('INVITE');
+    peer.respond(again, 100);
+    peer.respond(again, 404);
+    await expect(second).rejects.toMatchObject({ status: 404 });
+    expect(heard).toEqual([180, 100]);
+  });
+
+  it('writes a bare From, To or Contact of the application with angle brackets', async () => {
+    const dialling = dial({ headers: { From: 'sip:4711@localhost', Contact: 'sip:4711@localhost' } });
+    const invite = await peer.requestOf('INVITE');
+    expect(invite.get('from')).toMatch(new RegExp(`^<sip:4711@127.0.0.1:${t.port}>;tag=`));
+    expect(invite.get('contact')).toBe(`<sip:4711@127.0.0.1:${t.port}>`);
+    peer.respond(invite, 404);
+    await expect(dialling).rejects.toMatchObject({ status: 404 });
+  });
+
   it('PRACKs a reliable answer once, and drops its repeats', async () => {
     const dialling = dial();
     const invite = await peer.requestOf('INVITE');
@@ -319,13 +353,13 @@ describe('what cannot be sent is refused with a reason', () => {
     ['a name that is none', () => 'sip:x@no-such-host.invalid', 'no address for no-such-host.invalid'],
     ['no SIP URI', () => 'tel:+15551234567', 'invalid request-uri: tel:+15551234567'],
   ])('%s', async (_what, uri, reason) => {
-    await expect(library().request(uri(), { method: 'OPTIONS' })).rejects.toThrow(reason);
+    await expect(ask(t.srf, uri(), { method: 'OPTIONS' })).rejects.toThrow(reason);
   });
 
   it('a body nobody can name', async () => {
-    await expect(
-      library().request(`sip:x@127.0.0.1:${peer.port}`, { method: 'MESSAGE', body: 'hello' }),
-    ).rejects.toThrow('missing content-type');
+    await expect(ask(t.srf, `sip:x@127.0.0.1:${peer.port}`, { method: 'MESSAGE', body: 'hello' })).rejects.toThrow(
+      'missing content-type',
+    );
   });
 
   it('a dialog that is over', async () => {
@@ -338,8 +372,7 @@ describe('what cannot be sent is refused with a reason', () => {
   it('a connection nobody accepts becomes 503', async () => {
     const closed = await SipPeer.open(t.port);
     await closed.close();
-    const req = await library().request(`sip:x@127.0.0.1:${closed.port};transport=tcp`, { method: 'OPTIONS' });
-    const status = await new Promise<number>((resolve) => req.on('response', (res) => resolve(res.status)));
+    const { status } = await ask(t.srf, `sip:x@127.0.0.1:${closed.port};transport=tcp`, { method: 'OPTIONS' });
     expect(status).toBe(503);
   });
 });
@@ -355,10 +388,9 @@ describe('large requests (18.1.1)', () => {
       );
     });
     await new Promise<void>((resolve) => listener.listen(peer.port, '127.0.0.1', resolve));
-    const req = await library().request(`sip:bob@127.0.0.1:${peer.port}`, large);
+    const answered = ask(t.srf, `sip:bob@127.0.0.1:${peer.port}`, large);
     const { message, socket } = await received;
     expect(message.topVia?.transport).toBe('tcp');
-    const answered = new Promise<number>((resolve) => req.on('response', (res) => resolve(res.status)));
     const lines = [
       'SIP/2.0 200 OK',
       `Via: ${message.get('via')}`,
@@ -369,23 +401,23 @@ describe('large requests (18.1.1)', () => {
       'Content-Length: 0',
     ];
     socket.write(`${lines.join('\r\n')}\r\n\r\n`);
-    expect(await answered).toBe(200);
+    expect((await answered).status).toBe(200);
     socket.destroy();
     await new Promise((resolve) => listener.close(resolve));
   });
 
   it('go over UDP when it does not', async () => {
-    const sent = library().request(`sip:bob@127.0.0.1:${peer.port}`, large);
+    const answered = ask(t.srf, `sip:bob@127.0.0.1:${peer.port}`, large);
     const message = await peer.requestOf('MESSAGE');
     expect(message.topVia?.transport).toBe('udp');
     expect(message.body).toHaveLength(1400);
     peer.respond(message, 200);
-    await sent;
+    await answered;
   });
 });
 
 it('uses the next hop the application names, and its own idea of the Request-URI', async () => {
-  const req = await library().request('sip:bob@elsewhere.example.com', {
+  const answered = ask(t.srf, 'sip:bob@elsewhere.example.com', {
     method: 'OPTIONS',
     proxy: `sip:127.0.0.1:${peer.port};lr`,
   });
@@ -393,5 +425,18 @@ it('uses the next hop the application names, and its own idea of the Request-URI
   expect(options.uri).toBe('sip:bob@elsewhere.example.com');
   expect(options.list('route')).toEqual([`<sip:127.0.0.1:${peer.port};lr>`]);
   peer.respond(options, 404);
-  expect(await new Promise((resolve) => req.on('response', (res) => resolve(res.status)))).toBe(404);
+  expect((await answered).status).toBe(404);
+});
+
+it('sends the BYE of a dialog that an earlier process had, and refuses one that names no dialog at all', async () => {
+  const uri = `sip:bob@127.0.0.1:${peer.port}`;
+  const headers = { 'Call-ID': 'orphan', From: '<sip:a@us>;tag=ours', To: '<sip:b@far>;tag=theirs', CSeq: '1004 BYE' };
+  const req = await library().request(uri, { method: 'BYE', headers });
+  const bye = await peer.requestOf('BYE');
+  expect([bye.callId, bye.fromTag, bye.toTag, bye.cseq?.number]).toEqual(['orphan', 'ours', 'theirs', 1004]);
+  const answered = new Promise((resolve) => req.on('response', (res) => resolve(res.status)));
+  peer.respond(bye, 481);
+  expect(await answered).toBe(481);
+  const stranger = library().request(uri, { method: 'BYE', headers: { ...headers, To: '<sip:b@far>' } });
+  await expect(stranger).rejects.toThrow('unable to find dialog');
 });

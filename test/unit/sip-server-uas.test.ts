@@ -69,6 +69,35 @@ async function hangUp(answer: SipResponse, cseq = 90): Promise<void> {
   await peer.response(200, 'BYE');
 }
 
+describe('the top Via', () => {
+  it('tells the application where a request came from; the answer has only what the peer asked for', async () => {
+    const asked = new Promise<string>((resolve) => {
+      t.srf.use('options', (req, res) => {
+        resolve(req.get('Via'));
+        res.send(200);
+      });
+    });
+    peer.send(peer.request('OPTIONS', { Via: `SIP/2.0/UDP phone.invalid:5070;branch=z9hG4bKv${peer.port};rport` }));
+    expect(await asked).toBe(
+      `SIP/2.0/UDP phone.invalid:5070;branch=z9hG4bKv${peer.port};rport=${peer.port};received=127.0.0.1`,
+    );
+    const rport = (await peer.response(200)).topVia?.parameters;
+    expect([rport?.get('rport'), rport?.get('received')]).toEqual([String(peer.port), '127.0.0.1']);
+  });
+
+  it('has its rport in the frame even unasked, and not in the answer', async () => {
+    const asked = new Promise<string>((resolve) => {
+      t.srf.use('message', (req, res) => {
+        resolve(req.get('Via'));
+        res.send(200);
+      });
+    });
+    peer.send(peer.request('MESSAGE'));
+    expect(await asked).toContain(`;rport=${peer.port}`);
+    expect((await peer.response(200)).topVia?.parameters.has('rport')).toBe(false);
+  });
+});
+
 describe('a call in', () => {
   it('is tried, answered with tag and Contact, acknowledged and ended', async () => {
     const { dialog, answer } = await establish();
@@ -398,7 +427,7 @@ describe('early', () => {
     );
     await peer.response(481, 'PRACK');
     expect(peer.count(is200ToInvite)).toBe(0);
-    peer.send(peer.request('PRACK', { ...inside(early, '3 PRACK'), RAck: `${early.get('rseq')} 1 INVITE` }));
+    peer.send(peer.request('PRACK', { ...inside(early, '3 PRACK'), RAck: `${early.get('rseq')} 1 INVITE INVITE` }));
     await peer.response(200, 'PRACK');
     const answer = await peer.response(200, 'INVITE');
     peer.send(peer.request('ACK', inside(answer, '1 ACK')));

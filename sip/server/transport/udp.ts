@@ -46,27 +46,50 @@ export class UdpListener {
   }
 
   pathTo(address: string, port: number): Path {
-    return {
-      transport: 'udp',
-      address,
-      port,
-      reliable: false,
-      alive: true,
-      localPort: this.port,
-      boundHost: this.host,
-      toward: (otherAddress, otherPort) => this.pathTo(otherAddress, otherPort),
-      send: (bytes, failed) => {
-        try {
-          this.socket.send(bytes, port, address, failed ? (error) => error && failed(error) : undefined);
-        } catch (error) {
-          if (failed) setImmediate(failed, error as Error);
-        }
-      },
-      onClosed: () => () => undefined,
-    };
+    return new UdpPath(this, address, port);
+  }
+
+  send(bytes: Buffer, address: string, port: number, failed?: (error: Error) => void): void {
+    try {
+      this.socket.send(bytes, port, address, failed ? (error) => error && failed(error) : undefined);
+    } catch (error) {
+      if (failed) setImmediate(failed, error as Error);
+    }
   }
 
   close(): Promise<void> {
     return new Promise((resolve) => this.socket.close(() => resolve()));
+  }
+}
+
+/** Small, since every transaction keeps one or two. */
+class UdpPath implements Path {
+  readonly transport = 'udp';
+  readonly reliable = false;
+  readonly alive = true;
+
+  constructor(
+    private readonly listener: UdpListener,
+    readonly address: string,
+    readonly port: number,
+  ) {}
+
+  get localPort(): number {
+    return this.listener.port;
+  }
+  get boundHost(): string {
+    return this.listener.host;
+  }
+
+  toward(address: string, port: number): Path {
+    return this.listener.pathTo(address, port);
+  }
+
+  send(bytes: Buffer, failed?: (error: Error) => void): void {
+    this.listener.send(bytes, this.address, this.port, failed);
+  }
+
+  onClosed(): () => void {
+    return () => undefined;
   }
 }

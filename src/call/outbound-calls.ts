@@ -1,0 +1,30 @@
+import type { Mode } from '../store/scope.js';
+import type { BegunCall } from './call.js';
+
+/** A call that was asked for and allowed: its record is written, `in_progress`, and its money is held. */
+export interface OutboundCall {
+  begun: BegunCall;
+  organizationId: string;
+  mode: Mode;
+  /** E.164. */
+  toNumber: string;
+  /** E.164, a number of the organization. */
+  fromNumber: string;
+  /** Active when the call was asked for. */
+  endpointId: string;
+  /** How long the far side may ring. */
+  ringTimeoutMs: number;
+  /** From the answer. */
+  maxDurationMs: number;
+  machineDetection: 'off' | 'detect' | 'detect_message_end';
+  metadata: Record<string, unknown>;
+  record: boolean;
+}
+
+/** Places the calls that the API was asked for. */
+export interface OutboundCalls {
+  /** Why no call of this organization can be placed now; null: one can. Asked before there is a record. */
+  refusal(organizationId: string, mode: Mode): 'no_trunk' | 'shutting_down' | null;
+  /** From here on the call and its record are this side's: whatever goes wrong ends the record. Answers at once, never throws. */
+  start(call: OutboundCall): void;
+}
