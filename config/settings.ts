@@ -214,6 +214,15 @@ export const settingsList = [
     readBy: 'src/main.ts',
   }),
   setting({
+    name: 'secrets_key',
+    kind: kinds.secret(/^[\x21-\x7e]{16,}$/, 'at least 16 visible ASCII characters'),
+    default: null,
+    explain:
+      'Encrypts the secrets of endpoints and trunks in the database; what is there in clear is encrypted at the start. Keep it: without it they are lost.',
+    readBy: 'src/main.ts',
+    secret: true,
+  }),
+  setting({
     name: 'bootstrap_key',
     kind: kinds.secret(/^trunkline_live_[0-9A-Za-z]{32}$/, 'trunkline_live_ followed by 32 letters and digits'),
     default: null,

@@ -134,7 +134,12 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
   async function build(): Promise<App> {
     const orphans = new OrphanedDialogs(log);
     opened.push(() => orphans.close());
-    const store = Store.open({ file: settings.databaseUrl.file, log, onOrphans: (calls) => orphans.add(calls) });
+    const store = Store.open({
+      file: settings.databaseUrl.file,
+      secretsKey: settings.secretsKey,
+      log,
+      onOrphans: (calls) => orphans.add(calls),
+    });
     opened.push(() => store.close());
     const first = bootstrap(store, {
       ...(settings.bootstrapKey === null ? {} : { key: settings.bootstrapKey }),
