@@ -6,13 +6,13 @@ import { startMediaEngine } from '../media/choose.js';
 import type { MediaEngine } from '../media/engine.js';
 import { createSafeHttp } from '../net/http.js';
 import { openSipGateway, type SipGatewayOptions } from '../sip/connect.js';
-import type { SipGateway } from '../sip/leg.js';
+import type { GatewayState, SipGateway } from '../sip/leg.js';
 import type { SipServerStats } from '../sip/server/start.js';
 import { TrunkTable } from '../sip/trunk.js';
 import { startApi } from './api/server.js';
 import { startBanner } from './banner.js';
 import { admit } from './call/admission.js';
-import { Carriers } from './call/carriers.js';
+import { Carriers, healthOf, keptGateways } from './call/carriers.js';
 import { EndpointHealth } from './call/endpoint-health.js';
 import { type InboundCalls, takeInboundCall } from './call/inbound.js';
 import { LiveCallTable } from './call/live-calls.js';
@@ -28,6 +28,7 @@ import { bootstrap, type FirstStart } from './store/bootstrap.js';
 import { systemClock } from './store/clock.js';
 import type { Endpoint } from './store/endpoints.js';
 import { Store } from './store/store.js';
+import type { Trunk } from './store/trunks.js';
 import { EventSender } from './webhook/event-sender.js';
 
 /** A running Trunkline. */
@@ -53,6 +54,7 @@ export interface StartOptions {
   rtpQuarantineMs?: number;
   log?: Logger;
   sipTimersMs?: { t1?: number; t2?: number; t4?: number };
+  trunkProbeMs?: number;
   /** How long the carrier simulator rings before it answers. Default 1,000. */
   simulatedRingMs?: number;
 }
@@ -78,6 +80,15 @@ function saveHealth(store: Store, id: string, health: Endpoint['health'], log: L
 
 function isLoopback(address: string): boolean {
   return ipaddr.isValid(address) && ipaddr.process(address).range() === 'loopback';
+}
+
+/** A database that is busy learns of it with the next change. */
+function saveTrunkHealth(store: Store, stateOf: (uri: string) => GatewayState, log: Logger): void {
+  try {
+    for (const trunk of store.trunks.allForSip()) store.trunks.observe(trunk.id, healthOf(trunk, stateOf));
+  } catch (error) {
+    log.warn({ err: error }, 'the health of a trunk could not be written');
+  }
 }
 
 /** Our own SIP server, or the external one of the settings. */
@@ -131,22 +142,31 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     opened.push(() => echo.close());
 
     const trunks = new TrunkTable();
-    const carriers = new Carriers({ codecs: ['PCMU', 'PCMA'], isDown: () => false });
-    const loadTrunks = (): void => {
+    const trustTrunks = (): Trunk[] => {
       const records = trunksFor(store, settings.sipHost);
       for (const problem of trunks.replace(records)) log.warn({ problem }, 'a trunk address was left out');
-      carriers.replace(records);
+      return records;
     };
-    loadTrunks();
+    trustTrunks();
     const sip = await openSipGateway({
       server: sipServer(settings, options),
       trunks,
       log,
       localNets: [...settings.localNets],
       digestAlgorithms: settings.digestAlgorithms,
+      probeEveryMs: options.trunkProbeMs ?? settings.trunkProbeSec * 1000,
       ...(settings.externalIp === null ? {} : { externalIp: settings.externalIp }),
     });
     opened.push(() => sip.stop(0));
+    const stateOf = (uri: string) => sip.upkeep.stateOf(uri);
+    sip.upkeep.onChange = () => saveTrunkHealth(store, stateOf, log);
+    const carriers = new Carriers({ codecs: ['PCMU', 'PCMA'], isDown: (uri) => stateOf(uri) === 'down' });
+    const loadTrunks = (): void => {
+      const records = trustTrunks();
+      carriers.replace(records);
+      sip.upkeep.replace(keptGateways(records));
+    };
+    loadTrunks();
 
     let isDraining = false;
     const http = createSafeHttp({ allowPrivate: settings.allowPrivateTargets });
