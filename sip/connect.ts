@@ -61,6 +61,8 @@ const privateNets = [
   ...['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16'],
   ...['::1/128', 'fc00::/7', 'fe80::/10'],
 ];
+/** This machine does not attack itself. */
+const loopbackNets = ['127.0.0.0/8', '::1/128'];
 const maxRestartDelayMs = 30_000;
 /** After a loss that many far ends are told; more at once would be a flood of our own making. */
 const maxOrphans = 10_000;
@@ -94,6 +96,7 @@ class Gateway implements SipGateway {
   #addresses: readonly ListenAddress[] = [];
   /** Dialogs that were alive when the server was lost; told as soon as there is one again. */
   #orphans: DialogSnapshot[] = [];
+  #trusted: string[] = loopbackNets;
   #stopped: Promise<void> | null = null;
 
   constructor(private readonly options: SipGatewayOptions) {
@@ -142,6 +145,7 @@ class Gateway implements SipGateway {
     >;
     const { externalIp } = this.options;
     const server = await startSipServer({
+      trusted: this.#trusted,
       ...serverOptions,
       listen,
       externalIp,
@@ -250,6 +254,11 @@ class Gateway implements SipGateway {
       throw new SipError('not_connected', 'signalling_lost', 'The SIP server is not connected.');
     }
     await endOrphan(this.#link.stack, dialog, cause);
+  }
+
+  trust(nets: readonly string[]): void {
+    this.#trusted = [...nets, ...loopbackNets];
+    this.#server?.trust(this.#trusted);
   }
 
   trace(sipCallId: string): SipTraceEntry[] {

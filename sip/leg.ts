@@ -185,6 +185,8 @@ export interface SipGateway {
   onRefusedInvite(handler: (refused: RefusedInvite) => void): void;
   /** Dials until a gateway answers. Rejects with `SipError` (`cause`, `sipStatus`) when none did, or when the signal aborted. */
   dial(request: DialRequest, signal: AbortSignal): Promise<CallLeg>;
+  /** CIDRs whose messages the embedded server does not count against them: carriers. */
+  trust(nets: readonly string[]): void;
   /** BYE for a dialog of a dead process. */
   endOrphan(dialog: DialogSnapshot, cause: HangupCause): Promise<void>;
   /** The trace ring of one call, oldest first; empty when unknown. Freed ten minutes after the call's end, or by `forgetTrace`. */

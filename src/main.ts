@@ -3,7 +3,7 @@ import ipaddr from 'ipaddr.js';
 import type { Settings } from '../config/settings.js';
 import { agentProtocols } from '../media/agents/registry.js';
 import { startMediaEngine } from '../media/choose.js';
-import type { MediaEngine } from '../media/engine.js';
+import type { MediaEngine, MediaPolicy } from '../media/engine.js';
 import { createSafeHttp } from '../net/http.js';
 import { openSipGateway, type SipGatewayOptions } from '../sip/connect.js';
 import type { GatewayState, SipGateway } from '../sip/leg.js';
@@ -19,11 +19,14 @@ import { LiveCallTable } from './call/live-calls.js';
 import { OutboundDialler } from './call/outbound.js';
 import type { OutboundCalls } from './call/outbound-calls.js';
 import { RejectedInvites } from './call/rejected-invites.js';
-import { noVoice } from './call/voice.js';
+import { Voice } from './call/voice.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
+import { OrphanedDialogs } from './recovery.js';
 import { simulatedCarrier } from './simulated-carrier.js';
+import { Clips } from './speech/clips.js';
+import { SpeechThread } from './speech/speech-thread.js';
 import { bootstrap, type FirstStart } from './store/bootstrap.js';
 import { systemClock } from './store/clock.js';
 import type { Endpoint } from './store/endpoints.js';
@@ -92,7 +95,7 @@ function saveTrunkHealth(store: Store, stateOf: (uri: string) => GatewayState, l
 }
 
 /** Our own SIP server, or the external one of the settings. */
-function sipServer(settings: Settings, options: StartOptions): SipGatewayOptions['server'] {
+function sipServer(settings: Settings, options: StartOptions, mediaLagMs: () => number): SipGatewayOptions['server'] {
   if (settings.sipServer !== 'embedded') {
     const [first] = settings.sipServer;
     if (first === undefined) throw new Error('TRUNKLINE_SIP_SERVER names no server.');
@@ -103,7 +106,12 @@ function sipServer(settings: Settings, options: StartOptions): SipGatewayOptions
     host: settings.sipHost,
     port: settings.sipPort,
   }));
-  return { kind: 'embedded', listen, ...(options.sipTimersMs === undefined ? {} : { timersMs: options.sipTimersMs }) };
+  return {
+    kind: 'embedded',
+    listen,
+    mediaLagMs,
+    ...(options.sipTimersMs === undefined ? {} : { timersMs: options.sipTimersMs }),
+  };
 }
 
 /** Starts everything or nothing: on any failure what was already open is closed, and one clear sentence is thrown. */
@@ -122,7 +130,9 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
   }
 
   async function build(): Promise<App> {
-    const store = Store.open({ file: settings.databaseUrl.file, log });
+    const orphans = new OrphanedDialogs(log);
+    opened.push(() => orphans.close());
+    const store = Store.open({ file: settings.databaseUrl.file, log, onOrphans: (calls) => orphans.add(calls) });
     opened.push(() => store.close());
     const first = bootstrap(store, {
       ...(settings.bootstrapKey === null ? {} : { key: settings.bootstrapKey }),
@@ -149,7 +159,9 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     };
     trustTrunks();
     const sip = await openSipGateway({
-      server: sipServer(settings, options),
+      server: sipServer(settings, options, () =>
+        Math.max(0, ...media.load().threads.map((thread) => thread.eventLoopLagMs)),
+      ),
       trunks,
       log,
       localNets: [...settings.localNets],
@@ -164,9 +176,11 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     const loadTrunks = (): void => {
       const records = trustTrunks();
       carriers.replace(records);
+      sip.trust(records.flatMap((trunk) => (trunk.status === 'active' ? trunk.addresses : [])));
       sip.upkeep.replace(keptGateways(records));
     };
     loadTrunks();
+    orphans.begin(sip);
 
     let isDraining = false;
     const http = createSafeHttp({ allowPrivate: settings.allowPrivateTargets });
@@ -188,10 +202,25 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     opened.push(() => events.stop());
     events.start();
 
+    const speech = new SpeechThread();
+    opened.push(() => speech.close());
+    const clips = new Clips({
+      thread: speech,
+      http,
+      operatorHttp: createSafeHttp({ allowPrivate: true }),
+      speechServer:
+        settings.ttsUrl === null ? null : { url: settings.ttsUrl, key: settings.ttsKey, model: settings.ttsModel },
+    });
+
     const live = new LiveCallTable();
     const rejected = new RejectedInvites(log, store.rejectedInvites);
     const simulated = simulatedCarrier(options.simulatedRingMs ?? 1000, options.sipTimersMs);
     opened.push(() => simulated.close());
+    const policy: MediaPolicy = {
+      codecs: ['PCMU', 'PCMA'],
+      firstRtpTimeoutMs: settings.rtpFirstTimeoutSec * 1000,
+      rtpTimeoutMs: settings.rtpTimeoutSec * 1000,
+    };
     const calls: InboundCalls = {
       records: store.calls,
       admit: (call) => admit(store, call),
@@ -202,16 +231,18 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       media,
       live,
       maxCalls: settings.maxCalls,
-      policy: {
-        codecs: ['PCMU', 'PCMA'],
-        firstRtpTimeoutMs: settings.rtpFirstTimeoutSec * 1000,
-        rtpTimeoutMs: settings.rtpTimeoutSec * 1000,
-      },
+      policy,
       steering: {
         http,
+        bridging: {
+          dial: (request, signal) => sip.dial(request, signal),
+          open: (wish) => media.open(wish),
+          policy,
+          ringTimeoutMs: 30_000,
+        },
         getEndpoint: (id) => store.endpoints.getForCall(id),
         limits: { maxCallMs: settings.maxCallSec * 1000, transferTimeoutMs: 60_000 },
-        voice: noVoice,
+        voice: new Voice(clips),
         agents: {
           connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
           health: new EndpointHealth((id, health) => saveHealth(store, id, health, log)),

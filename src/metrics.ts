@@ -1,12 +1,13 @@
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { MediaEngine } from '../media/engine.js';
 import type { SipGateway } from '../sip/leg.js';
+import type { SipServerStats } from '../sip/server/start.js';
 import type { LiveCallTable } from './call/live-calls.js';
 import type { RejectedInvites } from './call/rejected-invites.js';
 
 /** What `GET /metrics` shows of the process, SIP, media and calls; all figures are read when asked. */
 export function createMetrics(parts: {
-  sip: SipGateway;
+  sip: SipGateway & { serverStats(): Promise<SipServerStats> };
   media: MediaEngine;
   live: LiveCallTable;
   rejected: RejectedInvites;
@@ -50,6 +51,17 @@ export function createMetrics(parts: {
   labelled('trunkline_sip_refused_total', 'Requests refused before the call logic.', 'reason', () =>
     Object.entries(sip.counters().refused),
   );
+  new Gauge({
+    name: 'trunkline_sip_shed_total',
+    help: 'Calls refused for overload, requests dropped unread of addresses that send too fast or were silenced, and addresses silenced.',
+    labelNames: ['reason'],
+    registers: [registry],
+    async collect() {
+      // an external SIP server, or one that is being replaced, has no figures
+      const stats = await sip.serverStats().catch(() => null);
+      for (const [reason, count] of Object.entries(stats?.shed ?? {})) this.set({ reason }, count);
+    },
+  });
   labelled('trunkline_invites_rejected_total', 'INVITEs that became no call.', 'cause', () => rejected.counts);
   gauge('trunkline_media_sessions', 'Media sessions.', () => media.load().sessions);
   labelled('trunkline_media_thread_lag_ms', 'Event-loop lag of each media thread.', 'thread', () =>

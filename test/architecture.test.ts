@@ -6,7 +6,8 @@ import { describe, expect, it } from 'vitest';
 const root = path.resolve(import.meta.dirname, '..');
 const layers: { from: string; may: string[] }[] = [
   { from: 'src/main.ts', may: ['src', 'sip', 'media', 'net', 'config', 'examples'] },
-  { from: 'src/metrics.ts', may: ['src/call', 'sip/leg', 'media/engine'] },
+  { from: 'src/metrics.ts', may: ['src/call', 'sip/leg', 'sip/server/start', 'media/engine'] },
+  { from: 'src/recovery.ts', may: ['src/store', 'src/log', 'sip/leg'] },
   {
     from: 'src/api/',
     may: ['src/api', 'src/store', 'src/call', 'src/webhook', 'src/billing', 'src/log', 'sip/cause', 'net', 'config'],
@@ -16,6 +17,7 @@ const layers: { from: string; may: string[] }[] = [
     may: [
       'src/call',
       'src/webhook',
+      'src/speech',
       'src/store',
       'src/log',
       'net',
@@ -23,6 +25,7 @@ const layers: { from: string; may: string[] }[] = [
       'sip/cause',
       'media/engine',
       'media/agents/agent',
+      'media/audio/clip',
       'config',
     ],
   },
@@ -36,11 +39,13 @@ const layers: { from: string; may: string[] }[] = [
       'sip/cause',
       'media/engine',
       'media/agents/agent',
+      'media/audio/clip',
       'net',
       'config',
     ],
   },
-  { from: 'src/store/', may: ['src/store', 'src/billing', 'src/log', 'sip/cause', 'net', 'config'] },
+  { from: 'src/speech/', may: ['src/speech', 'media/audio', 'net', 'config'] },
+  { from: 'src/store/', may: ['src/store', 'src/billing', 'src/log', 'sip/cause', 'sip/leg', 'net', 'config'] },
   { from: 'src/billing/', may: ['src/billing'] },
   { from: 'src/simulator/', may: ['src/simulator', 'sip', 'media', 'config'] },
   { from: 'src/cli/', may: ['src', 'net', 'config'] },

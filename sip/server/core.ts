@@ -1,10 +1,12 @@
 /** What the halves of the server share: user agent client, user agent server, and the parts both stand on. */
 import { randomUUID } from 'node:crypto';
+import type { Admission } from './admission.js';
 import type { ControlServer } from './control.js';
 import type { DialogTable } from './dialogs.js';
 import { splitList } from './fields.js';
 import type { Header } from './message.js';
 import type { Identity, Network } from './network.js';
+import type { Sources } from './sources.js';
 import type { TransactionTable } from './transaction-table.js';
 import type { Clock, TimerValues } from './transactions/timers.js';
 import type { TransportName } from './transport/path.js';
@@ -16,6 +18,8 @@ export interface Core {
   dialogs: DialogTable;
   network: Network;
   control: ControlServer;
+  sources: Sources;
+  admission: Admission;
   /** Product token of User-Agent and Server; null: none. */
   product: string | null;
   /** Aborts when the server closes. */

@@ -3,7 +3,11 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { openServer } from './server.js';
 import type { SipServerOptions } from './start.js';
 
-export type FromParent = { kind: 'stats'; id: number } | { kind: 'close' };
+export type FromParent =
+  | { kind: 'stats'; id: number }
+  | { kind: 'load'; lagMs: number }
+  | { kind: 'trust'; nets: readonly string[] }
+  | { kind: 'close' };
 
 const port = parentPort;
 if (port) {
@@ -19,6 +23,8 @@ if (port) {
     (server) => {
       port.on('message', (message: FromParent) => {
         if (message.kind === 'stats') port.postMessage({ kind: 'stats', id: message.id, stats: server.stats() });
+        else if (message.kind === 'load') server.reported(message.lagMs);
+        else if (message.kind === 'trust') server.trust(message.nets);
         else server.close().then(() => port.close());
       });
       port.postMessage({ kind: 'ready', control: server.control, addresses: server.addresses });

@@ -1,5 +1,6 @@
 /** The server put together: sockets, transactions, dialogs, and the control port, opened and closed as one. */
 import { randomBytes } from 'node:crypto';
+import { Admission } from './admission.js';
 import { Answers } from './answers.js';
 import { ControlServer } from './control.js';
 import type { Core } from './core.js';
@@ -10,6 +11,7 @@ import { parseMessage, SipRequest, SipResponse } from './message.js';
 import { Network } from './network.js';
 import { Registrations } from './registrations.js';
 import { isSound } from './sanity.js';
+import { LOOPBACK_NETS, Sources } from './sources.js';
 import type { SipServerOptions, SipServerStats } from './start.js';
 import { TransactionTable } from './transaction-table.js';
 import { DEFAULT_TIMERS, giveUpMs, SystemClock } from './transactions/timers.js';
@@ -20,11 +22,17 @@ import { Uas } from './uas.js';
 const CONTROL_HOST = '127.0.0.1';
 /** How long a TCP connection may take, in T1: a caller does not wait longer for the first packet either. */
 const CONNECT_LIMIT_T1 = 4;
+/** How long half a message may stand on a TCP connection, in T1: 30 s. */
+const HALF_MESSAGE_T1 = 60;
 
 export interface RunningServer {
   control: { host: string; port: number; secret: string };
   addresses: Network['addresses'];
   stats(): SipServerStats;
+  /** Networks whose messages are not counted. */
+  trust(nets: readonly string[]): void;
+  /** The main thread lives, and saw the media threads run this late. */
+  reported(lagMs: number): void;
   close(): Promise<void>;
 }
 
@@ -36,6 +44,10 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
   const registrations = new Registrations(clock);
   const closing = new AbortController();
   const local = new LocalAddresses(options.externalIp ?? null, options.localNets ?? []);
+  const monotonicMs = () => performance.now();
+  const sources = new Sources(monotonicMs, options.limits, options.trusted ?? LOOPBACK_NETS);
+  const admission = new Admission(monotonicMs, options.limits);
+  admission.watch();
   let messagesReceived = 0;
   let malformed = 0;
   let uas: Uas | null = null;
@@ -44,6 +56,8 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
   const dispatch = (bytes: Buffer, source: Source): void => {
     if (!uac || !uas || isKeepAlive(bytes)) return;
     messagesReceived++;
+    // answers to us are read in any case: what nobody asked for finds no transaction
+    if (!isResponse(bytes) && !sources.mayAsk(source.address)) return;
     const message = parseMessage(bytes);
     if (message instanceof SipRequest) {
       const identity = network.knownIdentity(source.back);
@@ -56,7 +70,10 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
         .then((found) => uas?.receive(message, source, found))
         .catch(failed);
     } else if (message instanceof SipResponse && isSound(message)) uac.receive(message, source);
-    else malformed++;
+    else {
+      malformed++;
+      sources.refused(source.address, 400);
+    }
   };
   const receive = (bytes: Buffer, source: Source): void => {
     try {
@@ -68,6 +85,7 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
 
   const network = await Network.open(options.listen, local, CONNECT_LIMIT_T1 * timers.t1, receive, {
     dialledMs: 2 * giveUpMs(timers),
+    halfMessageMs: HALF_MESSAGE_T1 * timers.t1,
     inUse: (address, port) => registrations.uses(address, port) || dialogs.uses(address, port),
   });
   const secret = randomBytes(24).toString('hex');
@@ -95,6 +113,8 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
     dialogs,
     network,
     control,
+    sources,
+    admission,
     product: options.product ?? null,
     closing: closing.signal,
   };
@@ -112,6 +132,12 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
       messagesReceived,
       malformed: malformed + server.malformed,
       retransmissionsSent: transactions.retransmissionsSent,
+      shed: {
+        overload: admission.refused,
+        rateLimited: sources.limited,
+        silenced: sources.silenced,
+        offenders: sources.offenders,
+      },
       live: {
         transactions: transactions.size,
         dialogs: dialogs.size,
@@ -119,8 +145,11 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
         tcpConnections: network.tcpConnections,
       },
     }),
+    trust: (nets) => sources.trust(nets),
+    reported: (lagMs) => admission.reported(lagMs),
     close: async () => {
       closing.abort();
+      admission.close();
       await control.close();
       for (const dialog of dialogs.where(() => true)) dialogs.remove(dialog);
       transactions.clear();
@@ -128,6 +157,11 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
       await network.close();
     },
   };
+}
+
+/** `SIP/`: the first bytes of every response, and of no request. */
+function isResponse(bytes: Buffer): boolean {
+  return bytes[0] === 0x53 && bytes[1] === 0x49 && bytes[2] === 0x50 && bytes[3] === 0x2f;
 }
 
 /** CRLF, and the four zero bytes some phones send, keep address bindings alive and mean nothing. */

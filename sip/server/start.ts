@@ -1,6 +1,8 @@
 import { Worker } from 'node:worker_threads';
 import { builtModule } from '../../config/built.js';
+import { type AdmissionLimits, REPORT_EVERY_MS } from './admission.js';
 import type { FromParent } from './entry.js';
+import type { SourceLimits } from './sources.js';
 
 /** The embedded SIP server as its parent sees it: a worker that speaks drachtio's control protocol on a loopback TCP port. */
 
@@ -15,6 +17,12 @@ export interface SipServerOptions {
   timersMs?: { t1?: number; t2?: number; t4?: number };
   /** Product token of `User-Agent` and `Server`, when the application gave none. */
   product?: string;
+  /** What a stranger may cost, and when new calls are refused; see `sources.ts` and `admission.ts` for the defaults. */
+  limits?: Partial<SourceLimits & AdmissionLimits>;
+  /** CIDRs whose messages are not counted. Default: loopback. */
+  trusted?: string[];
+  /** How late the media threads run; asked for ten times a second. */
+  mediaLagMs?: () => number;
   /** An unexpected exception in the worker: it cost one message, and should be logged. */
   onFailure?: (stack: string) => void;
 }
@@ -24,6 +32,8 @@ export interface SipServerStats {
   messagesReceived: number;
   malformed: number;
   retransmissionsSent: number;
+  /** New calls refused for overload; requests dropped unread of addresses that send too fast or were silenced; how many were silenced. */
+  shed: { overload: number; rateLimited: number; silenced: number; offenders: number };
   /** What is alive now; tests assert that these return to zero. */
   live: { transactions: number; dialogs: number; timers: number; tcpConnections: number };
 }
@@ -35,6 +45,8 @@ export interface SipServer {
   /** Resolves if the worker dies by itself. */
   died: Promise<Error>;
   stats(): Promise<SipServerStats>;
+  /** Takes the place of the networks whose messages are not counted. */
+  trust(nets: readonly string[]): void;
   /** Closes sockets, timers and the worker. Idempotent. */
   close(): Promise<void>;
 }
@@ -51,7 +63,7 @@ const CLOSE_LIMIT_MS = 5000;
 
 /** Starts the worker. Rejects with one clear sentence when a port is taken or an address is not ours. */
 export function startSipServer(options: SipServerOptions): Promise<SipServer> {
-  const { onFailure, ...plain } = options;
+  const { onFailure, mediaLagMs, ...plain } = options;
   const worker = new Worker(builtModule(import.meta.url, './entry.js'), { workerData: plain, name: 'sip-server' });
   const waiting = new Map<number, (stats: SipServerStats) => void>();
   let nextId = 0;
@@ -67,6 +79,13 @@ export function startSipServer(options: SipServerOptions): Promise<SipServer> {
       (code) => !closing && resolve(reason ?? new Error(`The SIP server thread ended with code ${code}`)),
     );
   });
+
+  const report = setInterval(
+    () => worker.postMessage({ kind: 'load', lagMs: mediaLagMs?.() ?? 0 } satisfies FromParent),
+    REPORT_EVERY_MS,
+  ).unref();
+  void exited.then(() => clearInterval(report));
+  const trust = (nets: readonly string[]) => worker.postMessage({ kind: 'trust', nets } satisfies FromParent);
 
   const stats = (): Promise<SipServerStats> =>
     new Promise((resolve, reject) => {
@@ -98,7 +117,7 @@ export function startSipServer(options: SipServerOptions): Promise<SipServer> {
     died.then(reject);
     worker.on('message', (message: FromWorker) => {
       if (message.kind === 'ready')
-        resolve({ control: message.control, addresses: message.addresses, died, stats, close });
+        resolve({ control: message.control, addresses: message.addresses, died, stats, trust, close });
       else if (message.kind === 'stats') waiting.get(message.id)?.(message.stats);
       else if (message.kind === 'failed') onFailure?.(message.message);
       else {

@@ -34,6 +34,7 @@ export class Uas {
   receive(request: SipRequest, source: Source, identity: Identity): void {
     const rejection = examine(request, (branch) => this.core.transactions.isOurBranch(branch));
     if (rejection) {
+      if (rejection === 'silence') this.core.sources.refused(source.address, 400);
       if (rejection === 'silence' || rejection.status === 400) this.malformed++;
       if (rejection !== 'silence') this.refuse(request, source, rejection.status, rejection.headers, rejection.reason);
       return;
@@ -72,12 +73,13 @@ export class Uas {
       body: EMPTY,
     });
     replyPath(request, source).send(bytes);
+    this.core.sources.refused(source.address, status);
   }
 
   private outsideDialog(request: SipRequest, source: Source, identity: Identity): void {
     const { method } = request;
     const app = this.core.control.appFor(method);
-    const rejection = this.rejectedOutside(request, app !== null);
+    const rejection = this.rejectedOutside(request, app !== null) ?? (app && this.overloaded(method));
     if (rejection) {
       this.refuse(request, source, rejection.status, rejection.headers);
       return;
@@ -89,6 +91,7 @@ export class Uas {
       return;
     }
     transaction.app = app;
+    if (method === 'INVITE') this.core.admission.delivered(transaction.id);
     transaction.unanswered = () => this.answers.own(transaction, 500);
     const heard = meta('network', request.raw.length, source.transport, source.address, source.port);
     app.deliver(
@@ -107,6 +110,14 @@ export class Uas {
     const id = dialogId(request.callId, request.fromTag);
     if (this.uac.isInviting(id) || this.core.dialogs.find(id)) return { status: 482 };
     return tooSmall(request) ? INTERVAL_TOO_SMALL : null;
+  }
+
+  /** New calls only: what belongs to a call that lives is never refused for want of time. */
+  private overloaded(method: string): Rejection | null {
+    const retryAfterSec = method === 'INVITE' ? this.core.admission.admits() : null;
+    return retryAfterSec === null
+      ? null
+      : { status: 503, headers: [{ name: 'retry-after', value: String(retryAfterSec) }] };
   }
 
   private trying(transaction: ServerTransaction, request: SipRequest, source: Source): void {

@@ -1,6 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import type { Spoken } from '../../media/agents/agent.js';
 import type { MediaStats } from '../../media/engine.js';
+import type { DialogSnapshot } from '../../sip/leg.js';
 import type { TraceEntry } from '../store/call-records.js';
 import type { Calls } from '../store/calls.js';
 import type { EventType } from '../store/event-types.js';
@@ -82,6 +83,11 @@ export class Call {
 
   event(type: EventType, data: Record<string, unknown> = {}): void {
     this.#records.event(this.id, type, data);
+  }
+
+  /** There is a dialog now: whoever finds this call after our death can tell its far end. */
+  dialog(snapshot: DialogSnapshot): void {
+    this.#records.dialog(this.id, snapshot);
   }
 
   ringing(): void {

@@ -23,6 +23,7 @@ export interface CallParts {
 }
 
 export function watchLeg(leg: CallLeg, call: Call, farSide: FarSide): void {
+  call.dialog(leg.snapshot());
   leg.confirmed.catch(() => {}); // the reason is in `ended`
   void leg.ended.then((end) =>
     call.end({

@@ -1,5 +1,6 @@
 import { uuidv7 } from 'uuidv7';
 import type { HangupCause } from '../../sip/cause.js';
+import type { DialogSnapshot } from '../../sip/leg.js';
 import { microcentsPerCent } from '../billing/rate.js';
 import type { CallTimings, QualityMetrics, TraceEntry, Turn } from './call-records.js';
 import type { Clock } from './clock.js';
@@ -162,6 +163,18 @@ export class Calls {
     return progress.lastSequence;
   }
 
+  /** A dialog of the call, for whoever finds the call after this process died; the latest word of each SIP Call-ID counts. */
+  dialog(callId: string, snapshot: DialogSnapshot): void {
+    const progress = this.progress.get(callId);
+    if (!progress || progress.ended) return;
+    const dialog = JSON.stringify(snapshot);
+    const query = this.database.sql
+      .insertInto('call_dialogs')
+      .values({ call_id: callId, sip_call_id: snapshot.callId, dialog })
+      .onConflict((conflict) => conflict.columns(['call_id', 'sip_call_id']).doUpdateSet({ dialog }));
+    this.push(progress, { callId, apply: () => this.database.run(query) });
+  }
+
   /** The 2xx is confirmed. `latencyMs`: from the INVITE until answered and the media path open. Also writes `call.answered`. */
   answered(
     callId: string,
@@ -292,8 +305,10 @@ export class Calls {
     const trace = end.trace?.length
       ? sql.insertInto('call_traces').values({ call_id: callId, trace: JSON.stringify(end.trace) })
       : null;
+    const dialogs = sql.deleteFrom('call_dialogs').where('call_id', '=', callId);
     return () => {
       const closed = this.database.run(query) === 1;
+      if (closed) this.database.run(dialogs);
       if (closed && trace) this.database.run(trace);
       return closed;
     };

@@ -1,4 +1,5 @@
 import { uuidv7 } from 'uuidv7';
+import type { DialogSnapshot } from '../../sip/leg.js';
 import { microcentsPerCent } from '../billing/rate.js';
 import type { Database } from './database.js';
 import { terminalEvents } from './event-types.js';
@@ -13,6 +14,8 @@ export interface OrphanedCall {
   id: string;
   sipCallId: string | null;
   organizationId: string;
+  /** Its far ends, who still believe in the call. */
+  dialogs: DialogSnapshot[];
 }
 
 /**
@@ -98,5 +101,18 @@ function closeOrphan(database: Database, call: CallRow, owner: InstanceRow | und
   };
   addEvent(terminalEvents.failed, { ...end, duration: durationSec });
   if (cost !== null) addEvent('call.cost_settled', { cost: cost / microcentsPerCent, duration: durationSec });
-  return { id: call.id, sipCallId: call.sip_call_id, organizationId: call.organization_id };
+  return {
+    id: call.id,
+    sipCallId: call.sip_call_id,
+    organizationId: call.organization_id,
+    dialogs: takeDialogs(database, call.id),
+  };
+}
+
+/** Whoever takes them tells the far ends: nobody else will. */
+function takeDialogs(database: Database, callId: string): DialogSnapshot[] {
+  const { sql } = database;
+  const rows = database.all(sql.selectFrom('call_dialogs').select('dialog').where('call_id', '=', callId));
+  if (rows.length > 0) database.run(sql.deleteFrom('call_dialogs').where('call_id', '=', callId));
+  return rows.map((row) => JSON.parse(row.dialog) as DialogSnapshot);
 }

@@ -307,6 +307,14 @@ export interface CallQualityRow {
   samples: string;
 }
 
+/** A dialog of a running call; gone with the call's end. */
+export interface CallDialogRow {
+  call_id: string;
+  sip_call_id: string;
+  /** json: `DialogSnapshot`. */
+  dialog: string;
+}
+
 export interface MigrationRow {
   name: string;
   applied_at: number;
@@ -336,5 +344,6 @@ export interface Tables {
   request_days: RequestDayRow;
   rejected_invites: RejectedInviteRow;
   call_quality: CallQualityRow;
+  call_dialogs: CallDialogRow;
   schema_migrations: MigrationRow;
 }

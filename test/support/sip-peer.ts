@@ -6,6 +6,8 @@ export class SipPeer {
   readonly received: SipMessage[] = [];
   private readonly waiting = new Set<() => void>();
   private branches = 0;
+  /** Hears every message at once. */
+  onMessage: (message: SipMessage) => void = () => undefined;
 
   private constructor(
     private readonly socket: dgram.Socket,
@@ -14,7 +16,10 @@ export class SipPeer {
   ) {
     socket.on('message', (bytes) => {
       const message = parseMessage(bytes);
-      if (message) this.received.push(message);
+      if (message) {
+        this.received.push(message);
+        this.onMessage(message);
+      }
       for (const check of [...this.waiting]) check();
     });
   }

@@ -5,8 +5,10 @@ import { StreamFramer } from './stream-framer.js';
 /** A peer that reads nothing is cut off before it fills our memory. */
 const MAX_UNSENT_BYTES = 1024 * 1024;
 const MAX_CONNECTIONS = 10_000;
-/** Half a message, or none at all yet, may stand this long. */
-const HALF_MESSAGE_MS = 30_000;
+/** Behind one address there may be an office full of phones, not more. */
+const MAX_PER_ADDRESS = 500;
+/** A new connection for an answer whose own is gone. */
+const RECONNECT_MS = 30_000;
 /** A connection the peer made is its to close: it may be the only way back through address translation. */
 const ACCEPTED_IDLE_MS = 3 * 3_600_000;
 const KEEPALIVE_MS = 45_000;
@@ -15,6 +17,8 @@ const KEEPALIVE_MS = 45_000;
 export interface IdlePolicy {
   /** For those we made ourselves: they can be made again. */
   dialledMs: number;
+  /** Half a message, or none at all yet, may stand this long. */
+  halfMessageMs: number;
   /** Whether a call or registration still counts on the connection to that peer. */
   inUse(address: string, port: number): boolean;
 }
@@ -91,7 +95,7 @@ export class TcpConnection {
       clearTimeout(this.halfMessage);
       this.halfMessage = null;
     } else if (wanted && !this.halfMessage) {
-      this.halfMessage = setTimeout(() => this.socket.destroy(), HALF_MESSAGE_MS);
+      this.halfMessage = setTimeout(() => this.socket.destroy(), this.listener.idle.halfMessageMs);
     }
   }
 
@@ -112,6 +116,8 @@ export class TcpListener {
   private readonly byPeer = new Map<string, TcpConnection>();
   private readonly dialing = new Map<string, Promise<TcpConnection>>();
   private readonly sockets = new Set<net.Socket>();
+  /** Connections made by peers. */
+  private readonly perAddress = new Map<string, number>();
 
   private constructor(
     private readonly server: net.Server,
@@ -190,7 +196,7 @@ export class TcpListener {
 
   /** Back over a connection; when it is gone, by a new one to the same place (RFC 3261 18.2.2). */
   pathOver(connection: TcpConnection): Path {
-    return this.path(connection.address, connection.port, connection, HALF_MESSAGE_MS);
+    return this.path(connection.address, connection.port, connection, RECONNECT_MS);
   }
 
   private path(address: string, port: number, first: TcpConnection | null, limitMs: number): Path {
@@ -250,12 +256,20 @@ export class TcpListener {
   }
 
   private accept(socket: net.Socket): void {
-    if (this.sockets.size >= MAX_CONNECTIONS || socket.remoteAddress === undefined) {
+    const address = plainAddress(socket.remoteAddress ?? '');
+    const before = this.perAddress.get(address) ?? 0;
+    if (this.sockets.size >= MAX_CONNECTIONS || before >= MAX_PER_ADDRESS || address === '') {
       socket.destroy();
       return;
     }
     this.sockets.add(socket);
-    socket.on('close', () => this.sockets.delete(socket));
+    this.perAddress.set(address, before + 1);
+    socket.on('close', () => {
+      this.sockets.delete(socket);
+      const left = (this.perAddress.get(address) ?? 1) - 1;
+      if (left > 0) this.perAddress.set(address, left);
+      else this.perAddress.delete(address);
+    });
     const connection = new TcpConnection(socket, this, this.receive, true);
     this.byPeer.set(`${connection.address}|${connection.port}`, connection);
   }

@@ -1,0 +1,166 @@
+/** The process dies under a hundred calls: after the restart no record is open and no far end waits. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { SipRequest } from '../../sip/server/message.js';
+import { SipPeer } from '../support/sip-peer.js';
+import { SDP } from '../support/sip-server.js';
+
+const calls = 100;
+const key = `trunkline_live_${'k'.repeat(32)}`;
+const program = fileURLToPath(new URL('../../bin/trunkline.js', import.meta.url));
+
+let folder: string;
+let running: ChildProcess[];
+
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'trunkline-killed-'));
+  running = [];
+});
+afterEach(async () => {
+  for (const child of running) child.kill('SIGKILL');
+  await rm(folder, { recursive: true });
+});
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+/** The program itself, as a process of its own; resolves when it is ready. */
+async function startProgram(sipPort: number, httpPort: number, rtpPorts = '28000-29999'): Promise<ChildProcess> {
+  const child = spawn(process.execPath, [program, 'start'], {
+    cwd: folder,
+    env: {
+      PATH: process.env.PATH,
+      TRUNKLINE_DATA_DIR: folder,
+      TRUNKLINE_SIP_PORT: String(sipPort),
+      TRUNKLINE_HTTP_PORT: String(httpPort),
+      TRUNKLINE_RTP_PORTS: rtpPorts,
+      TRUNKLINE_MEDIA_THREADS: '1',
+      TRUNKLINE_BOOTSTRAP_KEY: key,
+      TRUNKLINE_RTP_FIRST_TIMEOUT_SEC: '0',
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  running.push(child);
+  let said = '';
+  await new Promise<void>((resolve, reject) => {
+    const limit = setTimeout(() => reject(new Error(`Not ready after 20 s: ${said}`)), 20_000);
+    const hear = (chunk: Buffer) => {
+      said += chunk.toString();
+      if (!said.includes('trunkline is ready')) return;
+      clearTimeout(limit);
+      resolve();
+    };
+    child.stdout?.on('data', hear);
+    child.stderr?.on('data', hear);
+    child.once('exit', (code) => reject(new Error(`Ended with ${code}: ${said}`)));
+  });
+  return child;
+}
+
+interface Listed {
+  data: { id: string; status: string; duration: number; hangup_cause: string | null; answered_at: string | null }[];
+}
+
+async function records(httpPort: number): Promise<Listed['data']> {
+  const response = await fetch(`http://127.0.0.1:${httpPort}/v1/calls?limit=100`, {
+    headers: { authorization: `Bearer ${key}` },
+  });
+  return ((await response.json()) as Listed).data;
+}
+
+async function demoNumber(httpPort: number): Promise<string> {
+  const response = await fetch(`http://127.0.0.1:${httpPort}/v1/phone-numbers`, {
+    headers: { authorization: `Bearer ${key}` },
+  });
+  const [number] = ((await response.json()) as { data: { number: string }[] }).data;
+  if (!number) throw new Error('The first start made no number');
+  return number.number;
+}
+
+/** Answered and acknowledged calls; every BYE that comes is answered and noted. */
+async function establish(peer: SipPeer, sipPort: number, number: string, byes: Set<string>): Promise<void> {
+  const acked = new Set<string>();
+  const wanted = calls;
+  const done = new Promise<void>((resolve, reject) => {
+    const limit = setTimeout(() => reject(new Error(`Only ${acked.size} calls were answered`)), 25_000);
+    peer.onMessage = (message) => {
+      if (message instanceof SipRequest) {
+        if (message.method !== 'BYE') return;
+        byes.add(message.callId);
+        peer.respond(message, 200);
+        return;
+      }
+      if (message.status !== 200 || message.cseq?.method !== 'INVITE') return;
+      const lines = { From: message.get('from')!, To: message.get('to')!, 'Call-ID': message.callId };
+      peer.send(peer.request('ACK', { ...lines, CSeq: '1 ACK' }));
+      acked.add(message.callId);
+      if (acked.size < wanted) return;
+      clearTimeout(limit);
+      resolve();
+    };
+  });
+  for (let i = 0; i < wanted; i++) {
+    const line = `INVITE sip:${number}@127.0.0.1:${sipPort} SIP/2.0`;
+    peer.send(peer.request('INVITE', { 'Call-ID': `killed-${i}`, From: `<sip:+1555${i}@h>;tag=f${i}` }, SDP, line));
+    if (i % 10 === 9) await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  await done;
+}
+
+it('kill -9 under 100 calls: 10 s after the restart every record is closed and every far end has its BYE', async () => {
+  const [sipPort, httpPort] = [await freePort(), await freePort()];
+  const first = await startProgram(sipPort, httpPort);
+  const peer = await SipPeer.open(sipPort);
+  const byes = new Set<string>();
+  await establish(peer, sipPort, await demoNumber(httpPort), byes);
+  await expect.poll(async () => (await records(httpPort)).filter((call) => call.answered_at).length).toBe(calls);
+  first.kill('SIGKILL');
+  await once(first, 'exit');
+  expect(byes.size).toBe(0);
+
+  await startProgram(sipPort, httpPort);
+  const restartedMs = Date.now();
+  await expect.poll(() => byes.size, { timeout: 10_000 }).toBe(calls);
+  const closed = await records(httpPort);
+  expect(Date.now() - restartedMs).toBeLessThan(10_000);
+  expect(closed.map((call) => `${call.status} ${call.hangup_cause}`)).toEqual(
+    Array(calls).fill('failed system_restart'),
+  );
+  // never longer than the process lived: up to its last heartbeat
+  for (const call of closed) expect(call.duration).toBeLessThan(40);
+  await peer.close();
+}, 90_000);
+
+it('two programs on one database: neither closes the calls of the other', async () => {
+  const [sipA, httpA, sipB, httpB] = [await freePort(), await freePort(), await freePort(), await freePort()];
+  await startProgram(sipA, httpA);
+  const peer = await SipPeer.open(sipA);
+  const number = await demoNumber(httpA);
+  peer.send(peer.request('INVITE', {}, SDP, `INVITE sip:${number}@127.0.0.1:${sipA} SIP/2.0`));
+  const answer = await peer.response(200, 'INVITE');
+  const lines = { From: answer.get('from')!, To: answer.get('to')!, 'Call-ID': answer.callId };
+  peer.send(peer.request('ACK', { ...lines, CSeq: '1 ACK' }));
+  await expect.poll(async () => (await records(httpA))[0]?.answered_at).toBeTruthy();
+  const second = await startProgram(sipB, httpB, '26000-27999');
+  expect((await records(httpB))[0]?.status).toBe('in_progress');
+  second.kill('SIGTERM');
+  const [code] = await once(second, 'exit');
+  expect(code).toBe(0);
+  expect((await records(httpA))[0]?.status).toBe('in_progress');
+  peer.send(peer.request('BYE', { ...lines, CSeq: '2 BYE' }));
+  await peer.response(200, 'BYE');
+  await expect.poll(async () => (await records(httpA))[0]?.status).toBe('completed');
+  await peer.close();
+}, 60_000);
