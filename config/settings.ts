@@ -108,6 +108,15 @@ export const settingsList = [
     secret: true,
   }),
   setting({
+    name: 'trunk_probe_sec',
+    kind: kinds.wholeNumber(0, 3600),
+    default: '30',
+    unit: 's',
+    explain:
+      "How often a trunk's gateways are asked by OPTIONS whether they live; one that does not answer is tried last. 0 = never.",
+    readBy: 'src/main.ts',
+  }),
+  setting({
     name: 'digest_algorithms',
     kind: kinds.someOf('SHA-256', 'MD5'),
     default: 'MD5',

@@ -51,6 +51,7 @@ export async function startTestApp(
       TRUNKLINE_SIP_PORT: '0',
       TRUNKLINE_RTP_PORTS: `${rtpFrom}-${rtpFrom + 1999}`,
       TRUNKLINE_MEDIA_THREADS: '1',
+      TRUNKLINE_TRUNK_PROBE_SEC: '0',
       TRUNKLINE_LOG_LEVEL: 'error',
       TRUNKLINE_BOOTSTRAP_KEY: key,
       TRUNKLINE_DATA_DIR: folder,
