@@ -30,7 +30,8 @@ import type { TrunkTable } from './trunk.js';
 export interface SipGatewayOptions {
   server:
     | ({ kind: 'embedded' } & Omit<SipServerOptions, 'externalIp' | 'localNets'>)
-    | { kind: 'drachtio'; host: string; port: number; secret: string };
+    /** `mediaHost`: where our own media sockets are bound; the server may be on another machine. */
+    | { kind: 'drachtio'; host: string; port: number; secret: string; mediaHost?: string };
   trunks: TrunkTable;
   log: SipLog;
   /** What peers outside of `localNets` are told to be our address. */
@@ -96,7 +97,8 @@ class Gateway implements SipGateway {
   constructor(private readonly options: SipGatewayOptions) {
     const { trunks, log } = options;
     const challenger = new Challenger({ realm: options.realm ?? 'trunkline', algorithms: options.digestAlgorithms });
-    const addresses = new LocalAddresses({ externalIp: options.externalIp, localNets: this.#localNets });
+    const mediaHost = options.server.kind === 'drachtio' ? options.server.mediaHost : undefined;
+    const addresses = new LocalAddresses({ externalIp: options.externalIp, localNets: this.#localNets, mediaHost });
     this.#trace = new SipTrace(options.trace);
     const shared = { trunks, log, addresses, bindings: this.#bindings, live: this.#live, trace: this.#trace };
     const registrar = new Registrar(trunks, challenger, this.#bindings, options.registrar);

@@ -10,6 +10,8 @@ export interface LocalAddressOptions {
   externalIp?: string;
   /** CIDRs. */
   localNets: readonly string[];
+  /** Where our media sockets are bound, perhaps a wildcard: an external SIP server listens somewhere else. Absent: where SIP listens. */
+  mediaHost?: string;
 }
 
 /** No packet goes there (RFC 5737): only the route to it is looked up. */
@@ -31,8 +33,9 @@ export class LocalAddresses {
     return externalIp && isIP(peerAddress) && !this.#localNets.has(peerAddress) ? externalIp : own;
   }
 
-  /** Our address towards an incoming request's peer. `own` is where it arrived, perhaps a wildcard. */
-  async facing(peerAddress: string, own: string): Promise<string> {
+  /** Our address towards an incoming request's peer. `listener` is where it arrived, perhaps a wildcard. */
+  async facing(peerAddress: string, listener: string): Promise<string> {
+    const own = this.options.mediaHost ?? listener;
     return this.shownTo(peerAddress, wildcards.has(own) ? await routedAddress(peerAddress) : own);
   }
 

@@ -4,21 +4,28 @@ import type { Settings } from '../config/settings.js';
 import { agentProtocols } from '../media/agents/registry.js';
 import { startMediaEngine } from '../media/choose.js';
 import type { MediaEngine } from '../media/engine.js';
+import { createSafeHttp } from '../net/http.js';
 import { openSipGateway, type SipGatewayOptions } from '../sip/connect.js';
 import type { SipGateway } from '../sip/leg.js';
 import type { SipServerStats } from '../sip/server/start.js';
 import { TrunkTable } from '../sip/trunk.js';
 import { startApi } from './api/server.js';
 import { startBanner } from './banner.js';
+import { admit } from './call/admission.js';
+import { EndpointHealth } from './call/endpoint-health.js';
 import { type InboundCalls, takeInboundCall } from './call/inbound.js';
 import { LiveCallTable } from './call/live-calls.js';
+import { OrphanedDialogs } from './call/orphaned-dialogs.js';
 import { RejectedInvites } from './call/rejected-invites.js';
+import { noVoice } from './call/voice.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
-import { OrphanedDialogs } from './recovery.js';
 import { bootstrap, type FirstStart } from './store/bootstrap.js';
+import { systemClock } from './store/clock.js';
+import type { Endpoint } from './store/endpoints.js';
 import { Store } from './store/store.js';
+import { EventSender } from './webhook/event-sender.js';
 
 /** A running Trunkline. */
 export interface App {
@@ -54,6 +61,15 @@ function trunksFor(store: Store, sipHost: string) {
   }));
 }
 
+/** Health is a note for people: a database that is locked at the moment must not cost a call. */
+function saveHealth(store: Store, id: string, health: Endpoint['health'], log: Logger): void {
+  try {
+    store.endpoints.setHealth(id, health);
+  } catch (error) {
+    log.warn({ err: error, endpoint_id: id, health }, 'the health of an endpoint was not written');
+  }
+}
+
 function isLoopback(address: string): boolean {
   return ipaddr.isValid(address) && ipaddr.process(address).range() === 'loopback';
 }
@@ -63,7 +79,7 @@ function sipServer(settings: Settings, options: StartOptions, mediaLagMs: () => 
   if (settings.sipServer !== 'embedded') {
     const [first] = settings.sipServer;
     if (first === undefined) throw new Error('TRUNKLINE_SIP_SERVER names no server.');
-    return { kind: 'drachtio', ...first };
+    return { kind: 'drachtio', ...first, mediaHost: settings.sipHost };
   }
   const listen = (['udp', 'tcp'] as const).map((transport) => ({
     transport,
@@ -138,10 +154,30 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     loadTrunks();
     orphans.begin(sip);
 
+    const http = createSafeHttp({ allowPrivate: settings.allowPrivateTargets });
+    const events = new EventSender({
+      deliveries: store.webhookDeliveries,
+      endpoints: store.endpoints,
+      http,
+      clock: systemClock,
+      log,
+      onDead: (delivery, { httpStatus, error }) =>
+        store.calls.event(delivery.callId, 'webhook.failed', {
+          delivery_id: delivery.id,
+          event_type: delivery.eventType,
+          http_status: httpStatus,
+          message: error,
+        }),
+    });
+    store.calls.onWritten = () => events.wake();
+    opened.push(() => events.stop());
+    events.start();
+
     const live = new LiveCallTable();
-    const rejected = new RejectedInvites(log);
+    const rejected = new RejectedInvites(log, store.rejectedInvites);
     const calls: InboundCalls = {
       records: store.calls,
+      admit: (call) => admit(store, call),
       lookup: {
         findDialled: (number, mode) => store.phoneNumbers.findDialled(number, mode),
         getForCall: (id) => store.endpoints.getForCall(id),
@@ -154,13 +190,19 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         firstRtpTimeoutMs: settings.rtpFirstTimeoutSec * 1000,
         rtpTimeoutMs: settings.rtpTimeoutSec * 1000,
       },
-      agents: {
-        connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
-        allowPrivateTargets: settings.allowPrivateTargets,
-        protocols: new Set(agentProtocols.keys()),
-        builtInAgents: new Map([[echoAgentHost, echo.url]]),
+      steering: {
+        http,
+        getEndpoint: (id) => store.endpoints.getForCall(id),
+        limits: { maxCallMs: settings.maxCallSec * 1000, transferTimeoutMs: 60_000 },
+        voice: noVoice,
+        agents: {
+          connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
+          health: new EndpointHealth((id, health) => saveHealth(store, id, health, log)),
+          allowPrivateTargets: settings.allowPrivateTargets,
+          protocols: new Set(agentProtocols.keys()),
+          builtInAgents: new Map([[echoAgentHost, echo.url]]),
+        },
       },
-      limits: { maxCallMs: settings.maxCallSec * 1000, transferTimeoutMs: 60_000 },
       trace: (sipCallId) => {
         const trace = sip.trace(sipCallId);
         sip.forgetTrace(sipCallId);
@@ -180,7 +222,15 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       liveTrace: (sipCallId) => sip.trace(sipCallId),
       allowPrivateTargets: settings.allowPrivateTargets,
       onTrunksChanged: loadTrunks,
-      metrics: createMetrics({ sip, media, live, rejected, unwrittenRecords: () => store.calls.unwritten }),
+      onWebhookRetry: () => events.wake(),
+      metrics: createMetrics({
+        shed: async () => (await sip.serverStats()).shed,
+        sip,
+        media,
+        live,
+        rejected,
+        unwrittenRecords: () => store.calls.unwritten,
+      }),
       ...(settings.metricsToken === null ? {} : { metricsToken: settings.metricsToken }),
       ...(settings.trustedProxies === null ? {} : { trustedProxies: [...settings.trustedProxies] }),
       log: log.child({ part: 'api' }, { level: settings.logLevel === 'info' ? 'warn' : settings.logLevel }), // `trunkline is ready` says where

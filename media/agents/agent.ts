@@ -12,6 +12,12 @@ export interface AudioFormat {
 /** Values that survive `structuredClone` and JSON. */
 export type Plain = null | boolean | number | string | Plain[] | { [key: string]: Plain };
 
+/** One line of a conversation. */
+export interface Spoken {
+  speaker: 'caller' | 'agent';
+  text: string;
+}
+
 /** What an agent is told about the call. */
 export interface CallFacts {
   callId: string;
@@ -19,6 +25,8 @@ export interface CallFacts {
   from: string;
   to: string;
   direction: 'inbound' | 'outbound';
+  /** What was said before this agent came: it takes over from one that failed. */
+  history?: readonly Spoken[];
   /** Passed on as `custom` (raw) or `customParameters` (twilio). */
   custom: Record<string, string>;
 }

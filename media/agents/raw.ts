@@ -56,9 +56,10 @@ class RawConversation implements Conversation {
   }
 
   start(): Outgoing[] {
-    const { callId, from, to, direction, custom } = this.#target.call;
+    const { callId, from, to, direction, custom, history } = this.#target.call;
     const format = { encoding: this.format.encoding, sample_rate: this.format.sampleRateHz, channels: 1 };
-    return [JSON.stringify({ event: 'start', call_id: callId, from, to, direction, format, custom })];
+    // `history` is left out by JSON when there is none.
+    return [JSON.stringify({ event: 'start', call_id: callId, from, to, direction, format, custom, history })];
   }
 
   audio(bytes: Uint8Array): Outgoing {

@@ -1,4 +1,4 @@
-import { dayMs } from '../store/call-reads.js';
+import { dayMs } from '../store/call-counts.js';
 import { invalid } from './errors.js';
 
 /** How far one bound alone reaches, and trends without any. */

@@ -18,6 +18,16 @@ export const errorCatalogue = {
     message: 'The key does not have this right',
     when: '`x-organization-id` names an organization the caller is not a member of, or the role of the key does not allow the operation.',
   },
+  CALLER_ID_NOT_ALLOWED: {
+    status: 403,
+    message: 'from_number is not a number of the organization',
+    when: '`from_number` is not a phone number of the organization, in the mode of the key.',
+  },
+  DESTINATION_NOT_ALLOWED: {
+    status: 403,
+    message: 'Calls to this number are not allowed',
+    when: "`to_number` begins with none of the organization's `allowed_prefixes`.",
+  },
   NOT_FOUND: {
     status: 404,
     message: 'Not found',
@@ -63,6 +73,36 @@ export const errorCatalogue = {
     message: 'The number is taken',
     when: 'The phone number exists already. `details.id` names the record when it is your own.',
   },
+  ENDPOINT_INACTIVE: {
+    status: 409,
+    message: 'The endpoint is inactive',
+    when: 'A call was asked for whose endpoint is inactive; `details.endpoint_id` names it.',
+  },
+  MEMBER_EXISTS: {
+    status: 409,
+    message: 'The user is a member already',
+    when: 'The user is a member of the organization already; `details.user_id` says who.',
+  },
+  LAST_OWNER: {
+    status: 409,
+    message: 'The last owner cannot be removed',
+    when: 'An organization keeps at least one owner.',
+  },
+  IDEMPOTENCY_KEY_REUSED: {
+    status: 409,
+    message: 'This Idempotency-Key was used with another body',
+    when: 'Within 24 hours the same `Idempotency-Key` came with a different body.',
+  },
+  INSUFFICIENT_BALANCE: {
+    status: 402,
+    message: 'The balance does not pay for this call; credits must be added',
+    when: 'What is free of the balance does not pay for the first increment of the call. `details.balance` and `details.required` are cents.',
+  },
+  SPEND_LIMIT_EXCEEDED: {
+    status: 402,
+    message: "The organization's spending of today is used up",
+    when: "The call would pass the organization's `daily_spend_cents` (UTC day). `details.balance` is what is left of it, `details.required` what the call needs, in cents.",
+  },
   PAYLOAD_TOO_LARGE: {
     status: 413,
     message: 'The body is too large',
@@ -77,6 +117,26 @@ export const errorCatalogue = {
     status: 429,
     message: 'Too many requests',
     when: "The organization's requests of this second or this day are used up (`details.limited_by`), or an address without a valid key asked too often. `Retry-After` says when to come back.",
+  },
+  CONCURRENCY_LIMIT_EXCEEDED: {
+    status: 429,
+    message: 'The organization has as many calls as it may have at once',
+    when: 'As many calls of the organization run as `concurrent_calls` allows. `Retry-After` says when to ask again.',
+  },
+  CALLS_PER_SECOND_EXCEEDED: {
+    status: 429,
+    message: 'The organization may not start more calls in this second',
+    when: 'More calls were started in one second than `calls_per_second` allows. `Retry-After` says when to ask again.',
+  },
+  NO_TRUNK_AVAILABLE: {
+    status: 503,
+    message: 'There is no trunk for outbound calls',
+    when: 'No active trunk with a gateway can take the call. `Retry-After` says when to ask again.',
+  },
+  SHUTTING_DOWN: {
+    status: 503,
+    message: 'The server is shutting down',
+    when: 'The server takes no new calls, because it is about to stop.',
   },
   SERVICE_UNAVAILABLE: {
     status: 503,

@@ -5,8 +5,10 @@ import { route } from './route.js';
 import { accountSchemas } from './schemas/account.js';
 import { callSchemas } from './schemas/calls.js';
 import { endpointSchemas } from './schemas/endpoints.js';
+import { organizationSchemas } from './schemas/organizations.js';
 import { phoneNumberSchemas } from './schemas/phone-numbers.js';
 import { trunkSchemas } from './schemas/trunks.js';
+import { webhookDeliverySchemas } from './schemas/webhook-deliveries.js';
 import { Type } from './schemas/words.js';
 
 const errorSchema = Type.Object(
@@ -29,6 +31,8 @@ const schemas = [
   ...phoneNumberSchemas,
   ...trunkSchemas,
   ...accountSchemas,
+  ...webhookDeliverySchemas,
+  ...organizationSchemas,
 ];
 
 /** Prepares the description; the operations registered afterwards are in it. */
@@ -44,6 +48,8 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
         { name: 'Endpoints', description: 'Where calls go: voice agents and your own servers.' },
         { name: 'Phone numbers', description: 'Which numbers are ours, and where their calls go.' },
         { name: 'Trunks', description: 'The carriers that bring calls and take them.' },
+        { name: 'Webhooks', description: 'What became of the events sent to your servers.' },
+        { name: 'Organizations', description: 'Tenants, who belongs to them, what they may do and what they pay.' },
         { name: 'Account', description: 'The caller and the API keys.' },
         { name: 'Operation', description: 'For those who run the server.' },
       ],

@@ -1,14 +1,16 @@
 /** Records as the API shows them: exactly these fields. */
+import { microcentsPerCent } from '../billing/rate.js';
+import type { Balance, CardRate, LedgerEntry } from '../store/accounts.js';
 import type { ApiKey } from '../store/api-keys.js';
 import type { Call, CallDetail, CallEvent } from '../store/call-records.js';
 import type { Endpoint } from '../store/endpoints.js';
-import type { Organization } from '../store/organizations.js';
+import type { Member, Organization } from '../store/organizations.js';
 import type { PhoneNumber } from '../store/phone-numbers.js';
+import type { RejectedInvite } from '../store/rejected-invites.js';
 import type { Page, Slice } from '../store/scope.js';
 import type { Trunk } from '../store/trunks.js';
+import type { WebhookDelivery } from '../store/webhook-deliveries.js';
 import type { Caller } from './caller.js';
-
-const microcentsPerCent = 1_000_000;
 
 export function presentCall(call: Call) {
   return {
@@ -75,8 +77,29 @@ export function presentEndpoint(endpoint: Endpoint) {
     status: endpoint.status,
     health: endpoint.health,
     fallback_endpoint_id: endpoint.fallbackEndpointId,
+    events_disabled_at: iso(endpoint.eventsDisabledAt),
     created_at: endpoint.createdAt.toISOString(),
     updated_at: endpoint.updatedAt.toISOString(),
+  };
+}
+
+export function presentWebhookDelivery(delivery: WebhookDelivery) {
+  return {
+    id: delivery.id,
+    endpoint_id: delivery.endpointId,
+    call_id: delivery.callId,
+    sequence: delivery.sequence,
+    event_type: delivery.eventType,
+    status: delivery.status,
+    attempts: delivery.attempts.map((attempt) => ({
+      at: attempt.at.toISOString(),
+      duration_ms: attempt.durationMs,
+      http_status: attempt.httpStatus,
+      error: attempt.error,
+    })),
+    next_attempt_at: iso(delivery.nextAttemptAt),
+    created_at: delivery.createdAt.toISOString(),
+    delivered_at: iso(delivery.deliveredAt),
   };
 }
 
@@ -138,6 +161,53 @@ export function presentMe(caller: Caller) {
     organizations: caller.memberships.map(({ organization, role }) => ({ ...presentOrganization(organization), role })),
     api_key: { id: key.id, name: key.name, prefix: key.prefix },
   };
+}
+
+/** An organization with its limits and money. */
+export function presentAccount(organization: Organization, balance: Balance) {
+  return {
+    ...presentOrganization(organization),
+    limits: organization.limits,
+    balance_cents: balance.microcents === null ? null : balance.microcents / microcentsPerCent,
+    held_cents: balance.heldMicrocents / microcentsPerCent,
+    created_at: organization.createdAt.toISOString(),
+  };
+}
+
+export function presentMember(member: Member) {
+  return {
+    user_id: member.userId,
+    name: member.name,
+    subject: member.subject,
+    role: member.role,
+    joined_at: member.joinedAt.toISOString(),
+  };
+}
+
+export function presentRate(rate: CardRate) {
+  return {
+    direction: rate.direction,
+    prefix: rate.prefix,
+    rate_cents_per_minute: rate.microcentsPerMinute / microcentsPerCent,
+    initial_increment_s: rate.initialIncrementSec,
+    increment_s: rate.incrementSec,
+  };
+}
+
+export function presentLedgerEntry(entry: LedgerEntry) {
+  return {
+    id: entry.id,
+    kind: entry.kind,
+    amount_cents: entry.amountMicrocents / microcentsPerCent,
+    balance_cents: entry.balanceMicrocents / microcentsPerCent,
+    call_id: entry.callId,
+    note: entry.note,
+    created_at: entry.createdAt.toISOString(),
+  };
+}
+
+export function presentRejectedInvite({ createdAt, ...invite }: RejectedInvite) {
+  return { ...invite, created_at: createdAt.toISOString() };
 }
 
 /** `{data, total, limit, offset}` */

@@ -1,12 +1,14 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Static, TSchema } from 'typebox';
+import type { Store } from '../store/store.js';
 import type { Access, Caller } from './caller.js';
 import { type ErrorCode, errorCatalogue } from './errors.js';
+import { createOnce, idempotencyKey } from './idempotency.js';
 import { Type } from './schemas/words.js';
 
 /** One operation: what it is called, what it takes and answers, and what it does. The OpenAPI description is made from the same words. */
 export interface Operation<P extends TSchema, Q extends TSchema, B extends TSchema> {
-  method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** With `:id` for parameters. */
   path: string;
   operationId: string;
@@ -23,6 +25,7 @@ export interface Operation<P extends TSchema, Q extends TSchema, B extends TSche
   answer: { status: number; description: string; schema: TSchema | null; contentType?: string };
   /** Besides those every operation has. */
   errors?: ErrorCode[];
+  /** Where it creates (201), it must not wait: with an `Idempotency-Key` it runs within a transaction. */
   handle(input: Input<P, Q, B>): unknown;
 }
 
@@ -34,6 +37,8 @@ export interface Input<P extends TSchema, Q extends TSchema, B extends TSchema> 
   caller: Caller;
   request: FastifyRequest;
   reply: FastifyReply;
+  /** Done once all is on disk, before the answer. */
+  afterwards(work: () => void): void;
 }
 
 /** An operation whose types have done their work. */
@@ -49,9 +54,10 @@ export function route<
 
 const nothing = Type.Object({}, { additionalProperties: false });
 
-export function register(app: FastifyInstance, operation: Route): void {
+export function register(app: FastifyInstance, operation: Route, store: Store): void {
   const { method, path, access, answer, unlimited } = operation;
-  const takesBody = method === 'POST' || method === 'PATCH';
+  const takesBody = method === 'POST' || method === 'PUT' || method === 'PATCH';
+  const creates = method === 'POST' && answer.status === 201;
   app.route({
     method,
     url: path,
@@ -61,7 +67,7 @@ export function register(app: FastifyInstance, operation: Route): void {
       tags: [operation.tag],
       summary: operation.summary,
       description: operation.description + roleSentence(access),
-      ...(access === 'public' ? { security: [] } : { headers: organizationHeader }),
+      ...(access === 'public' ? { security: [] } : { headers: creates ? creatingHeaders : commonHeaders }),
       ...(operation.params && { params: operation.params }),
       querystring: operation.query ?? nothing,
       ...(takesBody && { body: operation.body ?? nothing }),
@@ -73,17 +79,31 @@ export function register(app: FastifyInstance, operation: Route): void {
       done();
     },
     handler: async (request, reply) => {
-      const result = await operation.handle({
-        params: request.params,
-        query: request.query,
-        body: request.body,
-        get caller() {
-          if (!request.caller) throw new Error('a public operation has no caller');
-          return request.caller;
-        },
-        request,
-        reply,
-      });
+      const { caller } = request;
+      const afterwards: (() => void)[] = [];
+      const carryOut = () =>
+        operation.handle({
+          params: request.params,
+          query: request.query,
+          body: request.body,
+          get caller() {
+            if (!caller) throw new Error('a public operation has no caller');
+            return caller;
+          },
+          request,
+          reply,
+          afterwards: (work) => afterwards.push(work),
+        });
+      const key = creates ? idempotencyKey(request) : undefined;
+      if (caller && key !== undefined) {
+        const { url, body } = request;
+        const { status } = answer;
+        const text = createOnce(store, { caller, operation: url, key, body, status, reply }, carryOut);
+        for (const work of afterwards) work();
+        return reply.code(status).type('application/json; charset=utf-8').serializer(String).send(text);
+      }
+      const result = await carryOut();
+      for (const work of afterwards) work();
       if (reply.sent) return reply;
       reply.code(answer.status);
       return answer.schema === null ? reply.send() : reply.send(result);
@@ -91,12 +111,22 @@ export function register(app: FastifyInstance, operation: Route): void {
   });
 }
 
-const organizationHeader = Type.Object({
-  'x-organization-id': Type.Optional(
+const organizationHeader = Type.Optional(
+  Type.String({
+    format: 'uuid',
+    description:
+      "The organization to act in. Absent: the caller's first organization, or the one the key is limited to.",
+  }),
+);
+const commonHeaders = Type.Object({ 'x-organization-id': organizationHeader });
+const creatingHeaders = Type.Object({
+  'x-organization-id': organizationHeader,
+  'idempotency-key': Type.Optional(
     Type.String({
-      format: 'uuid',
+      minLength: 1,
+      maxLength: 255,
       description:
-        "The organization to act in. Absent: the caller's first organization, or the one the key is limited to.",
+        'Any text of your own, such as a UUID: for 24 hours the same request with the same key is carried out once, and answered the same (`Idempotent-Replayed: true`).',
     }),
   ),
 });
@@ -114,13 +144,15 @@ function answerSchema(answer: Route['answer']) {
 }
 
 /** One answer per status: the codes behind it, from the catalogue. */
-function errorAnswers({ access, params, method, errors = [] }: Route) {
+function errorAnswers({ access, answer, params, method, errors = [] }: Route) {
   const codes = new Set<ErrorCode>(['VALIDATION_ERROR', 'RATE_LIMIT_EXCEEDED', 'INTERNAL_ERROR', ...errors]);
   if (access !== 'public') {
     for (const code of ['UNAUTHORIZED', 'FORBIDDEN', 'SERVICE_UNAVAILABLE'] as const) codes.add(code);
   }
   if (params) codes.add('NOT_FOUND');
-  if (method === 'POST' || method === 'PATCH') codes.add('PAYLOAD_TOO_LARGE').add('UNSUPPORTED_MEDIA_TYPE');
+  if (method === 'POST' && answer.status === 201 && access !== 'public') codes.add('IDEMPOTENCY_KEY_REUSED');
+  if (method === 'POST' || method === 'PUT' || method === 'PATCH')
+    codes.add('PAYLOAD_TOO_LARGE').add('UNSUPPORTED_MEDIA_TYPE');
   const byStatus = new Map<number, string[]>();
   for (const code of codes) {
     const { status, when } = errorCatalogue[code];

@@ -9,6 +9,7 @@ import Fastify, {
 } from 'fastify';
 import { Histogram, type Registry } from 'prom-client';
 import { uuidv7 } from 'uuidv7';
+import type { OutboundCalls } from '../call/outbound-calls.js';
 import { StoreError } from '../store/errors.js';
 import type { Store } from '../store/store.js';
 import { identify } from './auth.js';
@@ -21,8 +22,11 @@ import { accountRoutes } from './routes/account.js';
 import { type CallRoutesOptions, callRoutes } from './routes/calls.js';
 import { endpointRoutes } from './routes/endpoints.js';
 import { type OperationRoutesOptions, operationRoutes } from './routes/operations.js';
+import { organizationRoutes } from './routes/organizations.js';
+import { outboundCallRoutes } from './routes/outbound-calls.js';
 import { phoneNumberRoutes } from './routes/phone-numbers.js';
 import { trunkRoutes } from './routes/trunks.js';
+import { webhookDeliveryRoutes } from './routes/webhook-deliveries.js';
 import { fieldErrors, validatorCompiler } from './validation.js';
 
 export interface ApiOptions extends Omit<CallRoutesOptions, 'now'>, OperationRoutesOptions {
@@ -31,6 +35,10 @@ export interface ApiOptions extends Omit<CallRoutesOptions, 'now'>, OperationRou
   allowPrivateTargets: boolean;
   /** The SIP side reads its trunks again. */
   onTrunksChanged: () => void;
+  /** A delivery of an event was asked for again. */
+  onWebhookRetry?: () => void;
+  /** Places calls; absent: none can be placed. */
+  outboundCalls?: OutboundCalls;
   metrics: Registry;
   log?: FastifyBaseLogger;
   /** Wall clock, milliseconds. */
@@ -107,11 +115,14 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
     ...endpointRoutes(options),
     ...phoneNumberRoutes(options),
     ...trunkRoutes(options),
+    ...webhookDeliveryRoutes({ store: options.store, onRetry: options.onWebhookRetry ?? (() => {}) }),
+    ...outboundCallRoutes({ ...options, now: options.now ?? Date.now }),
     ...accountRoutes(options),
+    ...organizationRoutes(options),
     ...operationRoutes(options),
     openapiRoute(app),
   ];
-  for (const route of routes) register(app, route);
+  for (const route of routes) register(app, route, options.store);
   answerUnknownPaths(app, routes);
   await app.ready();
   return app;

@@ -1,5 +1,7 @@
 import { performance } from 'node:perf_hooks';
+import type { Spoken } from '../../media/agents/agent.js';
 import type { MediaStats } from '../../media/engine.js';
+import type { DialogSnapshot } from '../../sip/leg.js';
 import type { TraceEntry } from '../store/call-records.js';
 import type { Calls } from '../store/calls.js';
 import type { EventType } from '../store/event-types.js';
@@ -40,7 +42,7 @@ export class Call {
   readonly ended: Promise<Ending>;
   /** What a command does once the call is answered; null before. */
   commands: ((command: CallCommand) => Promise<CommandResult>) | null = null;
-  transcript: string[] = [];
+  readonly transcript: Spoken[] = [];
 
   readonly #records: Calls;
   readonly #startedAtMs: number;
@@ -77,6 +79,11 @@ export class Call {
 
   event(type: EventType, data: Record<string, unknown> = {}): void {
     this.#records.event(this.id, type, data);
+  }
+
+  /** A SIP dialog of the call, kept for whoever has to hang up when this process died. */
+  dialog(snapshot: DialogSnapshot): void {
+    this.#records.dialog(this.id, snapshot);
   }
 
   ringing(): void {
@@ -140,7 +147,10 @@ export class Call {
         ...(answeredAtMs === null ? {} : { setupMs: Math.round(answeredAtMs - this.#startedAtMs) }),
         ...(this.#firstAudioMs === null ? {} : { answerToFirstAudioMs: this.#firstAudioMs }),
       },
-      transcript: this.transcript.length === 0 ? null : this.transcript.join('\n'),
+      transcript:
+        this.transcript.length === 0
+          ? null
+          : this.transcript.map(({ speaker, text }) => `${speaker}: ${text}`).join('\n'),
       trace,
       eventData: ending.detail === undefined ? {} : { detail: ending.detail },
     });

@@ -1,5 +1,12 @@
+import type { Action, FollowUp } from '../webhook/instructions.js';
+
 /** What may be asked of a running call: one path for the API, agents and webhooks. JSON. */
-export type CallCommand = { kind: 'hangup' } | { kind: 'dtmf'; digits: string } | { kind: 'transfer'; to: string };
+export type CallCommand =
+  | { kind: 'hangup' }
+  | { kind: 'dtmf'; digits: string }
+  | { kind: 'transfer'; to: string }
+  /** The call leaves what it does and follows these, or what this address answers. */
+  | { kind: 'redirect'; to: { next: FollowUp } | { actions: Action[] } };
 
 export type CommandResult =
   | { ok: true }

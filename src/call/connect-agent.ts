@@ -1,98 +1,188 @@
-import { AgentFailure, type AgentTarget, type Plain } from '../../media/agents/agent.js';
+import { type AgentCommand, type AgentEnd, type AgentEvent, AgentFailure } from '../../media/agents/agent.js';
 import type { AgentLink, MediaSession } from '../../media/engine.js';
 import type { EndpointForCall as Endpoint } from '../store/endpoints.js';
+import { agentTarget, type TargetRules } from './agent-target.js';
 import type { Call } from './call.js';
+import type { EndpointHealth } from './endpoint-health.js';
 import { CallEnded } from './outcome.js';
 
-export interface AgentRules {
+export interface AgentRules extends TargetRules {
   /** Budget per endpoint, from connecting until ready. */
   connectTimeoutMs: number;
-  allowPrivateTargets: boolean;
-  /** Protocols this build can speak. */
-  protocols: ReadonlySet<string>;
-  /** Host names of built-in agents → the address they listen on now. */
-  builtInAgents: ReadonlyMap<string, URL>;
+  health: EndpointHealth;
 }
 
-/** The agent of the first endpoint that is ready within its budget; a refusal that may pass is tried once more. Rejects `agent_unreachable`. */
+/** What an agent is told of the call, but for what was said in it. */
+export interface AgentFacts {
+  callId: string;
+  organizationId: string;
+  from: string;
+  to: string;
+  direction: 'inbound' | 'outbound';
+  /** For the agent's start message; none when absent. */
+  custom?: Record<string, string>;
+}
+
+/** Keys pressed while no agent listens are kept for the next one, up to so many. */
+const keptDigits = 64;
+
+/**
+ * The agent of the first endpoint that is ready within its budget; a refusal that may pass is tried once more. When an agent fails later,
+ * the next endpoint takes over by the same rules. Rejects `agent_unreachable`.
+ */
 export async function connectAgent(
   call: Call,
-  facts: Omit<AgentTarget['call'], 'custom'>,
+  facts: AgentFacts,
   endpoints: readonly Endpoint[],
   session: MediaSession,
   rules: AgentRules,
-): Promise<{ agent: AgentLink; endpoint: Endpoint }> {
-  let failed: { endpoint: Endpoint; message: string } | null = null;
-  for (const endpoint of endpoints) {
-    if (failed !== null)
-      call.event('agent.failover', { from_endpoint_id: failed.endpoint.id, to_endpoint_id: endpoint.id });
+): Promise<{ agent: CallAgent; endpoint: Endpoint }> {
+  const agent = new CallAgent(call, facts, endpoints, session, rules);
+  return { agent, endpoint: await agent.connect() };
+}
+
+/** The agent of a call, whoever it is at the moment: when one fails, the caller stays and the next one is told of the call so far. */
+export class CallAgent implements AgentLink {
+  /** The call has no agent any more: hung up, failed without another one, or closed by us. */
+  readonly ended: Promise<AgentEnd>;
+  #end!: (end: AgentEnd) => void;
+  #link: AgentLink | null = null;
+  #endpoint: Endpoint | null = null;
+  /** Endpoints not tried yet, in order. */
+  readonly #next: Endpoint[];
+  readonly #listeners = new Set<(event: AgentEvent) => void>();
+  readonly #missedDigits: string[] = [];
+  #started = false;
+  #held = false;
+  #closed = false;
+
+  constructor(
+    private readonly call: Call,
+    private readonly facts: AgentFacts,
+    endpoints: readonly Endpoint[],
+    private readonly session: MediaSession,
+    private readonly rules: AgentRules,
+  ) {
+    this.#next = [...endpoints];
+    this.ended = new Promise((resolve) => {
+      this.#end = resolve;
+    });
+  }
+
+  /** The caller answered: the agent may speak and is heard. */
+  start(): void {
+    this.#started = true;
+    this.#begin();
+  }
+
+  onEvent(listener: (event: AgentEvent) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  command(command: AgentCommand): void {
+    if (command.kind === 'hold') this.#held = command.on;
+    if (this.#link !== null) this.#link.command(command);
+    else if (command.kind === 'dtmf' && this.#missedDigits.length < keptDigits) this.#missedDigits.push(command.digits);
+  }
+
+  async close(reason: string): Promise<void> {
+    this.#closed = true;
+    await this.#link?.close(reason);
+  }
+
+  /** Endpoint after endpoint until one is ready. Rejects with `CallEnded`. */
+  async connect(): Promise<Endpoint> {
+    let failed: string | null = null;
+    for (let endpoint = this.#next.shift(); endpoint !== undefined; endpoint = this.#next.shift()) {
+      if (this.#endpoint !== null)
+        this.call.event('agent.failover', { from_endpoint_id: this.#endpoint.id, to_endpoint_id: endpoint.id });
+      this.#endpoint = endpoint;
+      if (this.#next.length > 0 && !this.rules.health.admits(endpoint.id)) {
+        failed = 'The endpoint is down; it is tried again later.';
+        this.call.event('agent.failed', { endpoint_id: endpoint.id, reason: 'circuit_open', message: failed });
+        continue;
+      }
+      const connected = await this.#tryEndpoint(endpoint);
+      if (connected === null) return endpoint;
+      failed = connected;
+      this.rules.health.failed(endpoint.id);
+    }
+    throw new CallEnded({
+      cause: 'agent_unreachable',
+      source: 'system',
+      detail: failed ?? 'The endpoint has no agent.',
+    });
+  }
+
+  /** null when its agent is ready, else why not. */
+  async #tryEndpoint(endpoint: Endpoint): Promise<string | null> {
+    const { call, rules } = this;
     const budget = AbortSignal.timeout(rules.connectTimeoutMs);
     const startedAtMs = performance.now();
     for (let attempt = 1; ; attempt += 1) {
-      call.event('agent.connecting', {
-        endpoint_id: endpoint.id,
-        provider: endpoint.provider ?? endpoint.type,
-        attempt,
-      });
+      const about = { endpoint_id: endpoint.id, provider: endpoint.provider ?? endpoint.type, attempt };
+      call.event('agent.connecting', about);
       try {
         const remainingMs = Math.max(1, rules.connectTimeoutMs - (performance.now() - startedAtMs));
-        const target = agentTarget(endpoint, facts, rules, remainingMs);
-        const agent = await session.prepareAgent(target, AbortSignal.any([call.signal, budget]));
-        call.event('agent.connected', {
-          endpoint_id: endpoint.id,
-          provider: endpoint.provider ?? endpoint.type,
-          attempt,
-        });
-        return { agent, endpoint };
+        const target = agentTarget(endpoint, { ...this.facts, ...this.#context() }, rules, remainingMs);
+        const link = await this.session.prepareAgent(target, AbortSignal.any([call.signal, budget]));
+        call.event('agent.connected', about);
+        this.#seat(link, endpoint);
+        return null;
       } catch (error) {
         if (call.ending !== null) throw new CallEnded(call.ending);
         const failure = error instanceof AgentFailure ? error : new AgentFailure('protocol', String(error), false);
-        call.event('agent.failed', {
-          endpoint_id: endpoint.id,
-          reason: failure.reason,
-          message: failure.message,
-          attempt,
-        });
-        failed = { endpoint, message: failure.message };
-        if (!failure.retryable || attempt === 2 || budget.aborted) break;
+        const { reason, message } = failure;
+        call.event('agent.failed', { endpoint_id: endpoint.id, reason, message, attempt });
+        if (!failure.retryable || attempt === 2 || budget.aborted) return message;
       }
     }
   }
-  throw new CallEnded({
-    cause: 'agent_unreachable',
-    source: 'system',
-    detail: failed?.message ?? 'The endpoint has no agent.',
-  });
-}
 
-function agentTarget(
-  endpoint: Endpoint,
-  facts: Omit<AgentTarget['call'], 'custom'>,
-  rules: AgentRules,
-  connectTimeoutMs: number,
-): AgentTarget {
-  const config = endpoint.providerConfig;
-  const protocol =
-    endpoint.provider === 'custom' ? String(config.protocol ?? 'twilio') : (endpoint.provider ?? endpoint.type);
-  if (endpoint.type !== 'agent' || !/^wss?:/i.test(endpoint.target) || !rules.protocols.has(protocol))
-    throw new AgentFailure(
-      'protocol',
-      `This version cannot reach a ${endpoint.type} endpoint of "${protocol}" at this target.`,
-      false,
-    );
-  const url = new URL(endpoint.target);
-  const builtIn = rules.builtInAgents.get(url.hostname);
-  if (builtIn !== undefined) {
-    url.protocol = builtIn.protocol;
-    url.host = builtIn.host;
+  /** What was said so far, for an agent that comes later. */
+  #context() {
+    return {
+      custom: this.facts.custom ?? {},
+      ...(this.call.transcript.length > 0 && { history: [...this.call.transcript] }),
+    };
   }
-  return {
-    protocol,
-    url: url.href,
-    config: config as Plain, // it came out of JSON
-    call: { ...facts, custom: {} },
-    connectTimeoutMs,
-    firstAudioTimeoutMs: 0,
-    allowPrivateAddress: rules.allowPrivateTargets || builtIn !== undefined,
-  };
+
+  #seat(link: AgentLink, endpoint: Endpoint): void {
+    this.#link = link;
+    link.onEvent((event) => {
+      if (event.type === 'audioStarted') this.rules.health.succeeded(endpoint.id);
+      if (this.#link === link) for (const listener of [...this.#listeners]) listener(event);
+    });
+    void link.ended.then((end) => this.#left(link, endpoint, end));
+    if (this.#started) this.#begin();
+  }
+
+  #begin(): void {
+    const link = this.#link;
+    if (link === null) return; // the next one begins when it is ready
+    link.start();
+    this.session.attach(link);
+    if (this.#held) link.command({ kind: 'hold', on: true });
+    for (const digits of this.#missedDigits.splice(0)) link.command({ kind: 'dtmf', digits });
+  }
+
+  /** A clean close is a hang-up; anything else makes room for the next endpoint, while the caller hears silence. */
+  #left(link: AgentLink, endpoint: Endpoint, end: AgentEnd): void {
+    if (this.#link !== link) return;
+    this.#link = null;
+    const about = { by: end.by, close_code: end.closeCode ?? null, detail: end.detail };
+    this.call.event('agent.disconnected', { endpoint_id: endpoint.id, ...about });
+    if (end.by === 'failed') {
+      this.rules.health.failed(endpoint.id);
+      this.call.event('agent.failed', { endpoint_id: endpoint.id, reason: 'lost', message: end.detail });
+    } else if (end.by === 'hangup') this.rules.health.succeeded(endpoint.id);
+    if (end.by !== 'failed' || this.#next.length === 0 || this.#closed || this.call.ending !== null) this.#end(end);
+    else this.#takeOver(end);
+  }
+
+  #takeOver(end: AgentEnd): void {
+    if (this.#started) this.session.attach(null);
+    this.connect().catch(() => this.#end(end)); // the first failure is the call's reason; each of the others has its event
+  }
 }

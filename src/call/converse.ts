@@ -1,7 +1,9 @@
-import type { AgentLink, MediaSession } from '../../media/engine.js';
+import type { AgentEnd } from '../../media/agents/agent.js';
+import type { MediaSession } from '../../media/engine.js';
 import type { CallLeg, TransferResult } from '../../sip/leg.js';
 import type { Call } from './call.js';
 import type { CallCommand, CommandResult } from './command.js';
+import type { CallAgent } from './connect-agent.js';
 import type { HangupSource } from './outcome.js';
 
 export interface ConverseLimits {
@@ -9,21 +11,58 @@ export interface ConverseLimits {
   transferTimeoutMs: number;
 }
 
-/** Caller and agent talk until something ends the call. Resolves then; `call.ended` says why. */
+/** For a call that goes on when its agent leaves: others decide what comes next. */
+export interface Visit {
+  /** Ends the conversation, not the call. */
+  leave: AbortSignal;
+  redirect(command: CallCommand & { kind: 'redirect' }): CommandResult;
+}
+
+/** Caller and agent talk until something ends the call. Resolves then; `call.ended` says why. A visit ends with the agent too: then with its end. */
 export async function converse(
   call: Call,
   leg: CallLeg,
   session: MediaSession,
-  agent: AgentLink,
+  agent: CallAgent,
   limits: ConverseLimits,
-): Promise<void> {
+  visit: Visit | null = null,
+): Promise<AgentEnd | null> {
   const timeLimit = setTimeout(() => call.end({ cause: 'time_limit', source: 'system' }), limits.maxCallMs);
   const unsubscribe = [listenToMedia(call, session, agent), listenToAgent(call, leg, session, agent, limits)];
-  call.commands = (command) => carryOut(command, 'api', call, leg, session, limits);
+  call.commands = async (command) =>
+    command.kind === 'redirect' && visit !== null
+      ? visit.redirect(command)
+      : carryOut(command, 'api', call, leg, session, limits);
   void agent.ended.then((end) => {
-    call.event('agent.disconnected', { by: end.by, close_code: end.closeCode ?? null, detail: end.detail });
-    call.end({ cause: end.by === 'failed' ? 'agent_error' : 'agent_hangup', source: 'agent', detail: end.detail });
+    if (visit === null)
+      call.end({ cause: end.by === 'failed' ? 'agent_error' : 'agent_hangup', source: 'agent', detail: end.detail });
   });
+  answerReoffers(leg, session);
+  leg.onInfo((info) => {
+    const digit = keyOfInfo(info);
+    if (digit !== null) heardDigit(call, agent, digit, 'info');
+  });
+  agent.start();
+  try {
+    if (visit === null) await call.ended;
+    else return await Promise.race([call.ended.then(() => null), agent.ended, left(visit.leave)]);
+    return null;
+  } finally {
+    clearTimeout(timeLimit);
+    call.commands = null;
+    for (const stop of unsubscribe) stop();
+  }
+}
+
+function left(leave: AbortSignal): Promise<null> {
+  return new Promise((resolve) => {
+    if (leave.aborted) resolve(null);
+    else leave.addEventListener('abort', () => resolve(null), { once: true });
+  });
+}
+
+/** The far side may change codec, address and direction at any time. */
+export function answerReoffers(leg: CallLeg, session: MediaSession): void {
   leg.onReoffer(async (offer) => {
     try {
       if (offer !== null) return { sdp: await session.answer(offer) };
@@ -35,23 +74,15 @@ export async function converse(
       return { refuse: 488 };
     }
   });
-  leg.onInfo((info) => {
-    const digit = /^\s*signal\s*=\s*([0-9A-D*#])/im.exec(info.body)?.[1];
-    if (info.contentType.startsWith('application/dtmf-relay') && digit !== undefined)
-      heardDigit(call, agent, digit, 'info');
-  });
-  agent.start();
-  session.attach(agent);
-  try {
-    await call.ended;
-  } finally {
-    clearTimeout(timeLimit);
-    call.commands = null;
-    for (const stop of unsubscribe) stop();
-  }
 }
 
-function listenToMedia(call: Call, session: MediaSession, agent: AgentLink): () => void {
+/** The key in a SIP INFO (`application/dtmf-relay`); null when it carries none. */
+export function keyOfInfo(info: { contentType: string; body: string }): string | null {
+  if (!info.contentType.startsWith('application/dtmf-relay')) return null;
+  return /^\s*signal\s*=\s*([0-9A-D*#])/im.exec(info.body)?.[1] ?? null;
+}
+
+function listenToMedia(call: Call, session: MediaSession, agent: CallAgent): () => void {
   return session.onEvent((event) => {
     switch (event.type) {
       case 'started':
@@ -82,7 +113,7 @@ function listenToAgent(
   call: Call,
   leg: CallLeg,
   session: MediaSession,
-  agent: AgentLink,
+  agent: CallAgent,
   limits: ConverseLimits,
 ): () => void {
   return agent.onEvent((event) => {
@@ -90,7 +121,7 @@ function listenToAgent(
       case 'audioStarted':
         return;
       case 'transcript':
-        call.transcript.push(`${event.speaker}: ${event.text}`);
+        call.transcript.push({ speaker: event.speaker, text: event.text });
         return call.event('transcript.final', { speaker: event.speaker, text: event.text });
       case 'hangup':
         return call.end({ cause: 'agent_hangup', source: 'agent' });
@@ -109,7 +140,7 @@ function listenToAgent(
 
 function heardDigit(
   call: Call,
-  agent: AgentLink,
+  agent: CallAgent,
   digit: string,
   method: 'rfc4733' | 'info',
   durationMs?: number,
@@ -118,7 +149,8 @@ function heardDigit(
   call.event('dtmf.received', { digit, method, ...(durationMs === undefined ? {} : { duration_ms: durationMs }) });
 }
 
-async function carryOut(
+/** What the API or the agent asks of an answered call. */
+export async function carryOut(
   command: CallCommand,
   source: Extract<HangupSource, 'api' | 'agent'>,
   call: Call,
@@ -142,6 +174,8 @@ async function carryOut(
           message: error instanceof Error ? error.message : 'The digits were not sent.',
         };
       }
+    case 'redirect':
+      return { ok: false, code: 'failed', message: 'Only calls of webhook endpoints can be redirected.' };
     case 'transfer':
       return transfer(command.to, source, call, leg, limits);
   }

@@ -1,34 +1,34 @@
 import { AgentFailure } from '../../media/agents/agent.js';
-import {
-  type AgentLink,
-  type MediaEngine,
-  MediaError,
-  type MediaPolicy,
-  type MediaSession,
-} from '../../media/engine.js';
+import { type MediaEngine, MediaError, type MediaPolicy, type MediaSession } from '../../media/engine.js';
 import { refusalOf } from '../../sip/cause.js';
 import { type CallLeg, type IncomingCall, SipError, type TrunkMatch } from '../../sip/leg.js';
 import type { Logger } from '../log.js';
 import type { TraceEntry } from '../store/call-records.js';
 import type { Calls } from '../store/calls.js';
+import type { FundedCall } from '../store/funds.js';
+import type { Admission } from './admission.js';
 import { Call } from './call.js';
-import { type AgentRules, connectAgent } from './connect-agent.js';
-import { type ConverseLimits, converse } from './converse.js';
+import type { CallAgent } from './connect-agent.js';
+import { converse } from './converse.js';
+import type { Line } from './line.js';
 import type { LiveCallTable } from './live-calls.js';
 import { CallEnded, type Ending } from './outcome.js';
 import { type Decision, type RouteLookup, route } from './router.js';
+import { type SteerRules, steer } from './steer.js';
+import { takeUp } from './take-up.js';
 
 /** What an inbound call needs of the process. */
 export interface InboundCalls {
   records: Calls;
+  /** Asked once the record is written. */
+  admit(call: FundedCall): Admission;
   lookup: RouteLookup;
   media: MediaEngine;
   live: LiveCallTable;
   /** Calls at once; null: no cap. */
   maxCalls: number | null;
   policy: MediaPolicy;
-  agents: AgentRules;
-  limits: ConverseLimits;
+  steering: SteerRules;
   trace(sipCallId: string): TraceEntry[];
   /** An INVITE for a number of nobody: not a call, but the operator wants to see it. */
   unknownNumber(incoming: IncomingCall): void;
@@ -53,9 +53,10 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundCalls
   }
   const call = beginCall(incoming, decision, deps);
   let session: MediaSession | null = null;
-  let agent: AgentLink | null = null;
-  let leg: CallLeg | null = null;
+  let agent: CallAgent | null = null;
+  let line: Line | null = null;
   try {
+    call.check();
     if (decision.kind === 'refuse') throw new CallEnded(decision.ending);
     if (deps.maxCalls !== null && deps.live.count > deps.maxCalls)
       throw new CallEnded({ cause: 'overload', source: 'system', detail: 'The server carries all the calls it may.' });
@@ -71,19 +72,15 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundCalls
     void session.lost.then((how) =>
       call.end({ cause: how === 'rtp-timeout' ? 'media_timeout' : 'engine_gone', source: 'system' }),
     );
-    ({ agent } = await connectAgent(call, factsOf(call, incoming, decision), decision.endpoints, session, deps.agents));
-    call.check();
-    leg = await answerLeg(incoming, session); // short and not interruptible: a leg that exists is a leg that `finally` hangs up
-    watchLeg(leg, call);
-    deps.records.dialog(call.id, leg.snapshot());
-    const { sdp } = await call.orEnd(leg.confirmed);
-    if (incoming.offer === null) await session.accept(sdp ?? '', { provisional: false });
-    call.answer();
-    await converse(call, leg, session, agent, deps.limits);
+    line = callerLine(call, incoming, session, factsOf(call, incoming, decision));
+    const taken = await takeUp(line, decision.endpoints, deps.steering);
+    if (taken.kind === 'steered') return await steer(line, taken.endpoint, taken.actions, deps.steering);
+    ({ agent } = taken);
+    await converse(call, await line.answer(), session, agent, deps.steering.limits);
   } catch (error) {
     call.end(endingOf(error, call, deps.log));
   } finally {
-    await closeCall(call, incoming, { session, agent, leg }, deps);
+    await closeCall(call, incoming, { session, agent, leg: line?.leg ?? null }, deps);
   }
 }
 
@@ -109,14 +106,25 @@ function beginCall(incoming: IncomingCall, decision: Exclude<Decision, { kind: '
     trunkId: trunk.trunkId,
     eventData: { dialled: incoming.to.number, trunk: trunk.name, transport: incoming.peer.transport },
   });
-  const begun = { id, createdAt: incoming.receivedAt, startedAtMs: incoming.receivedAtMs, funds: null };
-  const call = new Call(deps.records, begun);
+  const admission: Admission =
+    decision.kind === 'connect'
+      ? deps.admit({
+          callId: id,
+          organizationId,
+          mode: decision.number.mode,
+          direction: 'inbound',
+          toNumber: decision.number.number,
+        })
+      : { funds: null, refusal: decision.ending };
+  const { receivedAt: createdAt, receivedAtMs: startedAtMs } = incoming;
+  const call = new Call(deps.records, { id, createdAt, startedAtMs, funds: admission.funds });
   deps.live.add(call);
   call.event('call.routed', { endpoint_id: endpointId, rules: decision.trace });
   incoming.cancelled.addEventListener('abort', () => call.end({ cause: 'originator_cancel', source: 'caller' }), {
     once: true,
   });
   if (incoming.cancelled.aborted) call.end({ cause: 'originator_cancel', source: 'caller' });
+  if (admission.refusal !== null) call.end(admission.refusal);
   return call;
 }
 
@@ -127,11 +135,34 @@ function factsOf(call: Call, incoming: IncomingCall, decision: Extract<Decision,
     from: incoming.from.number,
     to: decision.number.number,
     direction: 'inbound' as const,
+    fromName: incoming.from.displayName,
   };
 }
 
-async function answerLeg(incoming: IncomingCall, session: MediaSession): Promise<CallLeg> {
-  return incoming.answer(incoming.offer === null ? await session.offer() : await session.answer(incoming.offer));
+function callerLine(call: Call, incoming: IncomingCall, session: MediaSession, facts: Line['facts']): Line {
+  let leg: CallLeg | null = null;
+  const answer = async (): Promise<CallLeg> => {
+    if (leg !== null) return leg;
+    call.check();
+    const sdp = incoming.offer === null ? await session.offer() : await session.answer(incoming.offer);
+    leg = await incoming.answer(sdp); // short and not interruptible: a leg that exists is a leg that `finally` hangs up
+    watchLeg(leg, call);
+    call.dialog(leg.snapshot());
+    const confirmed = await call.orEnd(leg.confirmed);
+    if (incoming.offer === null) await session.accept(confirmed.sdp ?? '', { provisional: false });
+    call.answer();
+    return leg;
+  };
+  return {
+    call,
+    session,
+    facts,
+    headers: incoming.headers,
+    get leg() {
+      return leg;
+    },
+    answer,
+  };
 }
 
 function watchLeg(leg: CallLeg, call: Call): void {
@@ -169,7 +200,7 @@ function endingOf(error: unknown, call: Call, log: Logger): Ending {
 async function closeCall(
   call: Call,
   incoming: IncomingCall,
-  parts: { session: MediaSession | null; agent: AgentLink | null; leg: CallLeg | null },
+  parts: { session: MediaSession | null; agent: CallAgent | null; leg: CallLeg | null },
   deps: InboundCalls,
 ): Promise<void> {
   const ending = await call.ended;

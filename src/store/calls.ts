@@ -1,6 +1,7 @@
 import { uuidv7 } from 'uuidv7';
 import type { HangupCause } from '../../sip/cause.js';
 import type { DialogSnapshot } from '../../sip/leg.js';
+import { microcentsPerCent } from '../billing/rate.js';
 import type { CallTimings, QualityMetrics, TraceEntry, Turn } from './call-records.js';
 import type { Clock } from './clock.js';
 import type { Database } from './database.js';
@@ -54,6 +55,8 @@ interface Progress {
   lastSequence: number;
   lastEventMs: number;
   ended: boolean;
+  /** Its cost is settled at its end. */
+  rated: boolean;
   /** Writes in the journal. */
   waiting: number;
 }
@@ -71,15 +74,23 @@ export class Calls {
     private readonly clock: Clock,
     private readonly instanceId: string,
     private readonly log: StoreLog,
+    /** What a call has cost, in micro-cents; null: it has no rate. Runs in the transaction of the call's end. */
+    private readonly settle: (callId: string, durationSec: number) => number | null = () => null,
   ) {
     this.journal = new Journal({
       database,
       clock,
-      onSettled: (writes) => this.forgetEnded(writes),
+      onSettled: (writes) => {
+        this.forgetEnded(writes);
+        this.onWritten();
+      },
       onDropped: (write, error) =>
         log.error({ call_id: write.callId, err: error }, 'a record of a call could not be written'),
     });
   }
+
+  /** Told when events came to disk: what is sent from there may go out. */
+  onWritten: () => void = () => {};
 
   /** Writes that wait for the database; 0 when all is on disk. */
   get unwritten(): number {
@@ -93,7 +104,7 @@ export class Calls {
   begin(call: NewCall): string {
     const id = call.id ?? uuidv7();
     const createdMs = call.createdAt?.getTime() ?? this.clock.now();
-    const progress: Progress = { lastSequence: 0, lastEventMs: createdMs, ended: false, waiting: 0 };
+    const progress: Progress = { lastSequence: 0, lastEventMs: createdMs, ended: false, rated: false, waiting: 0 };
     const insertRow = this.rowWrite(id, call, createdMs);
     const insertEvent = this.eventWrite(id, progress, 'call.initiated', {
       from_number: call.fromNumber,
@@ -113,6 +124,7 @@ export class Calls {
     try {
       // Not through the journal, so that a row the database refuses for good is told to the caller.
       this.database.transaction(write.apply, { wait: this.journal.size === 0 });
+      this.onWritten();
     } catch (error) {
       if (!(error instanceof StoreError) || error.code !== 'unavailable') throw error;
       progress.waiting += 1;
@@ -175,6 +187,12 @@ export class Calls {
     this.event(callId, 'call.answered', { latency_ms: Math.max(0, Math.round(answer.latencyMs)), ...answer.eventData });
   }
 
+  /** The call's cost is settled at its end: `call.cost_settled` follows. */
+  rated(callId: string): void {
+    const progress = this.progress.get(callId);
+    if (progress) progress.rated = true;
+  }
+
   /**
    * The end: row, terminal event and trace at once. Exactly the first one counts; answers false for any other, and changes nothing.
    */
@@ -193,12 +211,24 @@ export class Calls {
       duration: end.durationSec,
       ...end.eventData,
     });
+    let cost = 0;
+    const insertSettled = progress.rated
+      ? this.eventWrite(callId, progress, 'call.cost_settled', () => ({
+          cost: cost / microcentsPerCent,
+          duration: end.durationSec,
+        }))
+      : null;
     let closedByUs = true;
     this.push(progress, {
       callId,
       apply: () => {
         closedByUs = updateRow();
-        if (closedByUs) insertEvent();
+        if (!closedByUs) return;
+        insertEvent();
+        if (!insertSettled) return;
+        cost = this.settle(callId, end.durationSec) ?? 0;
+        this.database.prepare('update calls set cost_microcents = ? where id = ?').run(cost, callId);
+        insertSettled();
       },
     });
     this.journal.flush();
@@ -285,11 +315,20 @@ export class Calls {
   }
 
   /** Takes the next number now; the result writes it. Event times never run backwards within a call, whatever the wall clock does. */
-  private eventWrite(callId: string, progress: Progress, type: string, data: Record<string, unknown>): () => void {
+  private eventWrite(
+    callId: string,
+    progress: Progress,
+    type: string,
+    data: Record<string, unknown> | (() => Record<string, unknown>),
+  ): () => void {
     progress.lastSequence += 1;
     progress.lastEventMs = Math.max(progress.lastEventMs, this.clock.now());
-    const row = [uuidv7(), callId, progress.lastSequence, type, JSON.stringify(data), progress.lastEventMs];
+    const { lastSequence, lastEventMs } = progress;
+    const id = uuidv7();
+    const known = typeof data === 'function' ? null : JSON.stringify(data);
     return () => {
+      const text = known ?? JSON.stringify((data as () => Record<string, unknown>)());
+      const row = [id, callId, lastSequence, type, text, lastEventMs];
       this.database
         .prepare(
           'insert into call_events (id, call_id, sequence, event_type, event_data, created_at) values (?, ?, ?, ?, ?, ?)',
@@ -310,7 +349,7 @@ export class Calls {
     try {
       const found = this.database.get(query);
       if (!found) return undefined;
-      const progress = { lastSequence: found.last, lastEventMs: found.at, ended: true, waiting: 0 };
+      const progress = { lastSequence: found.last, lastEventMs: found.at, ended: true, rated: false, waiting: 0 };
       this.progress.set(callId, progress);
       return progress;
     } catch (error) {

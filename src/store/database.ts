@@ -114,6 +114,19 @@ export class Database {
     }
   }
 
+  /** Several reads of one state of the database, whatever other processes write meanwhile. */
+  read<T>(work: () => T): T {
+    if (this.sqlite.inTransaction) return work();
+    return attempt(() => {
+      this.prepare('begin').run();
+      try {
+        return work();
+      } finally {
+        if (this.sqlite.inTransaction) this.prepare('commit').run();
+      }
+    });
+  }
+
   close(): void {
     this.statements.clear();
     this.sqlite.close();

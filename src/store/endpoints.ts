@@ -22,6 +22,8 @@ export interface Endpoint {
   status: 'active' | 'inactive';
   health: 'unknown' | 'healthy' | 'degraded' | 'down';
   fallbackEndpointId: string | null;
+  /** Its receiver answered an event with 410: none are sent until the endpoint is changed. */
+  eventsDisabledAt: Date | null;
   createdAt: Date;
   updatedAt: Date;
 }
@@ -29,6 +31,8 @@ export interface Endpoint {
 /** With secrets in clear, for the call itself. */
 export interface EndpointForCall extends Endpoint {
   webhookSecret: string | null;
+  /** What signs: the secret, and for a day after a rotation the one before it. Empty for agents. */
+  signingSecrets: string[];
 }
 
 export interface NewEndpoint {
@@ -51,6 +55,9 @@ export interface EndpointChange {
   status?: 'active' | 'inactive';
   fallbackEndpointId?: string | null;
 }
+
+/** How long the old secret of a webhook signs beside the new one. */
+const rotationMs = 86_400_000;
 
 export class Endpoints {
   constructor(
@@ -77,7 +84,11 @@ export class Endpoints {
   /** By id alone: the number or the call that names it has been checked. Secrets in clear. */
   getForCall(id: string): EndpointForCall | undefined {
     const row = this.database.get(this.database.sql.selectFrom('endpoints').selectAll().where('id', '=', id));
-    return row && { ...toEndpoint(row), providerConfig: parseConfig(row), webhookSecret: row.webhook_secret };
+    if (row === undefined) return undefined;
+    const { webhook_secret: secret, previous_secret: previous, previous_secret_until: until } = row;
+    const before = previous !== null && (until ?? 0) > this.clock.now() ? [previous] : [];
+    const signingSecrets = secret === null ? [] : [secret, ...before];
+    return { ...toEndpoint(row), providerConfig: parseConfig(row), webhookSecret: secret, signingSecrets };
   }
 
   /** `webhookSecret` is shown here once. Throws `StoreError` `unknown_endpoint` for a foreign fallback. */
@@ -98,7 +109,10 @@ export class Endpoints {
         status: endpoint.status ?? 'active',
         health: 'unknown',
         fallback_endpoint_id: endpoint.fallbackEndpointId ?? null,
-        webhook_secret: endpoint.type === 'webhook' ? `whsec_${randomBytes(24).toString('base64')}` : null,
+        webhook_secret: endpoint.type === 'webhook' ? newSecret() : null,
+        previous_secret: null,
+        previous_secret_until: null,
+        events_disabled_at: null,
         created_at: now,
         updated_at: now,
       };
@@ -120,12 +134,42 @@ export class Endpoints {
         record: change.record === undefined ? undefined : change.record ? 1 : 0,
         status: change.status,
         fallback_endpoint_id: change.fallbackEndpointId,
+        events_disabled_at: null,
         updated_at: this.clock.now(),
       };
       this.database.run(this.database.sql.updateTable('endpoints').set(set).where('id', '=', id));
       const changed = this.row(scope, id);
       return changed && toEndpoint(changed);
     });
+  }
+
+  /** A new secret for a webhook; the old one signs beside it for a day. undefined: no such webhook endpoint. */
+  rotateSecret(scope: Scope, id: string): { record: Endpoint; webhookSecret: string } | undefined {
+    return this.database.transaction(() => {
+      const row = this.row(scope, id);
+      if (row?.type !== 'webhook') return undefined;
+      const now = this.clock.now();
+      const webhookSecret = newSecret();
+      const set = {
+        webhook_secret: webhookSecret,
+        previous_secret: row.webhook_secret,
+        previous_secret_until: now + rotationMs,
+        updated_at: now,
+      };
+      this.database.run(this.database.sql.updateTable('endpoints').set(set).where('id', '=', id));
+      return { record: toEndpoint({ ...row, ...set }), webhookSecret };
+    });
+  }
+
+  /** The receiver of its events is gone for good: none are sent until the endpoint is changed. */
+  disableEvents(id: string): void {
+    const set = { events_disabled_at: this.clock.now() };
+    this.database.run(this.database.sql.updateTable('endpoints').set(set).where('id', '=', id));
+  }
+
+  /** As observed in calls; `updated_at` tells of changes by people and stays. */
+  setHealth(id: string, health: EndpointRow['health']): void {
+    this.database.run(this.database.sql.updateTable('endpoints').set({ health }).where('id', '=', id));
   }
 
   /** Numbers and other endpoints let go of it in the same transaction; past calls keep its id. False: no such endpoint. */
@@ -189,6 +233,10 @@ export class Endpoints {
   }
 }
 
+function newSecret(): string {
+  return `whsec_${randomBytes(24).toString('base64')}`;
+}
+
 function parseConfig(row: EndpointRow): ProviderConfig {
   return JSON.parse(row.provider_config) as ProviderConfig;
 }
@@ -206,6 +254,7 @@ function toEndpoint(row: EndpointRow): Endpoint {
     status: row.status,
     health: row.health,
     fallbackEndpointId: row.fallback_endpoint_id,
+    eventsDisabledAt: row.events_disabled_at === null ? null : new Date(row.events_disabled_at),
     createdAt: new Date(row.created_at),
     updatedAt: new Date(row.updated_at),
   };

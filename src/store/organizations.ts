@@ -1,6 +1,7 @@
 import { uuidv7 } from 'uuidv7';
 import type { Clock } from './clock.js';
 import type { Database } from './database.js';
+import type { Page, Slice } from './scope.js';
 import type { OrganizationRow, Role, Tier } from './tables.js';
 
 /** An organization's own limits; null is the tier's default, or none. */
@@ -26,6 +27,15 @@ export interface User {
   name: string;
   /** The user of the first key: sees shared trunks and makes organizations. */
   platformOwner: boolean;
+}
+
+/** A user in an organization. */
+export interface Member {
+  userId: string;
+  name: string;
+  subject: string | null;
+  role: Role;
+  joinedAt: Date;
 }
 
 export interface Membership {
@@ -61,18 +71,43 @@ export class Organizations {
     return row?.count ?? 0;
   }
 
-  create(organization: { name: string; tier: Tier; limits?: Partial<OrganizationLimits> }): Organization {
+  create(organization: {
+    name: string;
+    tier: Tier;
+    limits?: Partial<OrganizationLimits>;
+    metered?: boolean;
+  }): Organization {
     const now = this.clock.now();
     const row: OrganizationRow = {
       id: uuidv7(),
       name: organization.name,
       tier: organization.tier,
       limits: JSON.stringify({ ...noLimits, ...organization.limits }),
+      balance_microcents: organization.metered ? 0 : null,
       created_at: now,
       updated_at: now,
     };
     this.database.run(this.database.sql.insertInto('organizations').values(row));
     return toOrganization(row);
+  }
+
+  /** Fields that are left out stay; limits that are left out too. */
+  update(
+    id: string,
+    change: { name?: string; tier?: Tier; limits?: Partial<OrganizationLimits> },
+  ): Organization | undefined {
+    return this.database.transaction(() => {
+      const current = this.get(id);
+      if (!current) return undefined;
+      const set: Partial<OrganizationRow> = {
+        name: change.name,
+        tier: change.tier,
+        limits: change.limits && JSON.stringify({ ...current.limits, ...change.limits }),
+        updated_at: this.clock.now(),
+      };
+      this.database.run(this.database.sql.updateTable('organizations').set(set).where('id', '=', id));
+      return this.get(id);
+    });
   }
 
   createUser(user: { name: string; subject?: string; platformOwner?: boolean }): User {
@@ -92,6 +127,65 @@ export class Organizations {
   user(id: string): User | undefined {
     const row = this.database.get(this.database.sql.selectFrom('users').selectAll().where('id', '=', id));
     return row && { id: row.id, name: row.name, platformOwner: row.platform_owner === 1 };
+  }
+
+  /** By the `sub` of an identity provider's token. */
+  userBySubject(subject: string): User | undefined {
+    const row = this.database.get(this.database.sql.selectFrom('users').selectAll().where('subject', '=', subject));
+    return row && { id: row.id, name: row.name, platformOwner: row.platform_owner === 1 };
+  }
+
+  /** In order of joining. */
+  members(organizationId: string, slice: Slice): Page<Member> {
+    const members = this.database.sql
+      .selectFrom('members')
+      .innerJoin('users', 'users.id', 'members.user_id')
+      .where('members.organization_id', '=', organizationId);
+    const rows = this.database.all(
+      members
+        .select(['users.id', 'users.name', 'users.subject', 'members.role', 'members.joined_at'])
+        .orderBy('members.joined_at', 'desc')
+        .orderBy('users.id', 'desc')
+        .limit(slice.limit)
+        .offset(slice.offset),
+    );
+    const counted = this.database.get(members.select((is) => is.fn.countAll<number>().as('total')));
+    return { data: rows.map(toMember), total: counted?.total ?? 0 };
+  }
+
+  member(organizationId: string, userId: string): Member | undefined {
+    const row = this.database.get(
+      this.database.sql
+        .selectFrom('members')
+        .innerJoin('users', 'users.id', 'members.user_id')
+        .select(['users.id', 'users.name', 'users.subject', 'members.role', 'members.joined_at'])
+        .where('members.organization_id', '=', organizationId)
+        .where('members.user_id', '=', userId),
+    );
+    return row && toMember(row);
+  }
+
+  /** The last owner stays. */
+  removeMember(organizationId: string, userId: string): 'removed' | 'last_owner' | 'not_found' {
+    return this.database.transaction(() => {
+      const member = this.member(organizationId, userId);
+      if (!member) return 'not_found';
+      const owners = this.database.get(
+        this.database.sql
+          .selectFrom('members')
+          .select((is) => is.fn.countAll<number>().as('owners'))
+          .where('organization_id', '=', organizationId)
+          .where('role', '=', 'owner'),
+      );
+      if (member.role === 'owner' && (owners?.owners ?? 0) <= 1) return 'last_owner';
+      this.database.run(
+        this.database.sql
+          .deleteFrom('members')
+          .where('organization_id', '=', organizationId)
+          .where('user_id', '=', userId),
+      );
+      return 'removed';
+    });
   }
 
   addMember(organizationId: string, userId: string, role: Role): void {
@@ -116,6 +210,16 @@ export class Organizations {
     );
     return rows.map((row) => ({ organization: toOrganization(row), role: row.role }));
   }
+}
+
+function toMember(row: { id: string; name: string; subject: string | null; role: Role; joined_at: number }): Member {
+  return {
+    userId: row.id,
+    name: row.name,
+    subject: row.subject,
+    role: row.role,
+    joinedAt: new Date(row.joined_at),
+  };
 }
 
 function toOrganization(row: OrganizationRow): Organization {

@@ -1,9 +1,13 @@
 import { uuidv7 } from 'uuidv7';
 import type { DialogSnapshot } from '../../sip/leg.js';
+import { microcentsPerCent } from '../billing/rate.js';
 import type { Database } from './database.js';
 import { terminalEvents } from './event-types.js';
 import type { Instances } from './instances.js';
 import type { CallRow, InstanceRow } from './tables.js';
+
+/** What a call of this length has cost, in micro-cents; null: it has no rate. */
+type Settle = (callId: string, durationSec: number) => number | null;
 
 /** A call whose process died, now closed. */
 export interface OrphanedCall {
@@ -18,7 +22,7 @@ export interface OrphanedCall {
  * Closes the records of dead processes: `failed`, `system_restart`, ended when the process was last heard of. Calls of living processes
  * are not touched. The question and the change are one transaction, so two sweepers never close a call twice.
  */
-export function closeOrphans(database: Database, instances: Instances): OrphanedCall[] {
+export function closeOrphans(database: Database, instances: Instances, settle: Settle): OrphanedCall[] {
   const { sql } = database;
   // Most of the time there is nothing to do, and nobody should be locked out for it.
   if (!anythingToClose(database, instances)) return [];
@@ -35,7 +39,7 @@ export function closeOrphans(database: Database, instances: Instances): Orphaned
       const calls = database.all(
         sql.selectFrom('calls').selectAll().where('instance_id', '=', ownerId).where('status', '=', 'in_progress'),
       );
-      for (const call of calls) closed.push(closeOrphan(database, call, owner));
+      for (const call of calls) closed.push(closeOrphan(database, call, owner, settle));
     }
     for (const row of known.values()) {
       if (instances.isDead(row)) database.run(sql.deleteFrom('instances').where('id', '=', row.id));
@@ -55,7 +59,7 @@ function anythingToClose(database: Database, instances: Instances): boolean {
   return owners.some((owner) => !known.has(owner.instance_id));
 }
 
-function closeOrphan(database: Database, call: CallRow, owner: InstanceRow | undefined): OrphanedCall {
+function closeOrphan(database: Database, call: CallRow, owner: InstanceRow | undefined, settle: Settle): OrphanedCall {
   const { sql } = database;
   const last = database.get(
     sql
@@ -68,22 +72,35 @@ function closeOrphan(database: Database, call: CallRow, owner: InstanceRow | und
   const completedMs = Math.max(owner?.heartbeat_at ?? lastEventMs, call.answered_at ?? call.created_at);
   const durationSec = call.answered_at === null ? 0 : Math.floor((completedMs - call.answered_at) / 1000);
   const end = { hangup_cause: 'system_restart', hangup_source: 'system' } as const;
+  const cost = settle(call.id, durationSec);
   database.run(
     sql
       .updateTable('calls')
-      .set({ status: 'failed', ...end, completed_at: completedMs, duration_sec: durationSec })
+      .set({
+        status: 'failed',
+        ...end,
+        completed_at: completedMs,
+        duration_sec: durationSec,
+        cost_microcents: cost ?? 0,
+      })
       .where('id', '=', call.id),
   );
-  database.run(
-    sql.insertInto('call_events').values({
-      id: uuidv7(),
-      call_id: call.id,
-      sequence: (last?.sequence ?? 0) + 1,
-      event_type: terminalEvents.failed,
-      event_data: JSON.stringify({ ...end, duration: durationSec }),
-      created_at: Math.max(completedMs, lastEventMs),
-    }),
-  );
+  let sequence = last?.sequence ?? 0;
+  const addEvent = (type: string, data: object): void => {
+    sequence += 1;
+    database.run(
+      sql.insertInto('call_events').values({
+        id: uuidv7(),
+        call_id: call.id,
+        sequence,
+        event_type: type,
+        event_data: JSON.stringify(data),
+        created_at: Math.max(completedMs, lastEventMs),
+      }),
+    );
+  };
+  addEvent(terminalEvents.failed, { ...end, duration: durationSec });
+  if (cost !== null) addEvent('call.cost_settled', { cost: cost / microcentsPerCent, duration: durationSec });
   return {
     id: call.id,
     sipCallId: call.sip_call_id,

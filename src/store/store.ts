@@ -1,4 +1,5 @@
 import { uuidv7 } from 'uuidv7';
+import { Accounts } from './accounts.js';
 import { ApiKeys } from './api-keys.js';
 import { CallReads } from './call-reads.js';
 import { Calls } from './calls.js';
@@ -6,12 +7,16 @@ import { type Clock, systemClock } from './clock.js';
 import { Database } from './database.js';
 import { Endpoints } from './endpoints.js';
 import { StoreError } from './errors.js';
+import { Funds } from './funds.js';
+import { Idempotency } from './idempotency.js';
 import { Instances } from './instances.js';
 import { type StoreLog, silentLog } from './log.js';
 import { Organizations } from './organizations.js';
 import { closeOrphans, type OrphanedCall } from './orphans.js';
 import { PhoneNumbers } from './phone-numbers.js';
+import { RejectedInviteRecords } from './rejected-invites.js';
 import { Trunks } from './trunks.js';
+import { WebhookDeliveries } from './webhook-deliveries.js';
 
 /** Who asks often whether the database writes does not make it write more often than this. */
 const freshBeatMs = 1_000;
@@ -40,6 +45,14 @@ export class Store {
   readonly calls: Calls;
   /** Reads call records. */
   readonly records: CallReads;
+  readonly webhookDeliveries: WebhookDeliveries;
+  /** Rate cards, balances and the ledger. */
+  readonly accounts: Accounts;
+  /** Holds money for calls and settles them. */
+  readonly funds: Funds;
+  /** What POSTs with an `Idempotency-Key` were answered. */
+  readonly idempotency: Idempotency;
+  readonly rejectedInvites: RejectedInviteRecords;
   readonly instances: Instances;
   private closed = false;
 
@@ -55,8 +68,17 @@ export class Store {
     this.endpoints = new Endpoints(database, clock);
     this.phoneNumbers = new PhoneNumbers(database, clock, this.endpoints);
     this.trunks = new Trunks(database, clock);
-    this.calls = new Calls(database, clock, instanceId, log);
+    this.accounts = new Accounts(database, clock);
+    this.funds = new Funds(database, this.accounts, {
+      rated: (callId) => this.calls.rated(callId),
+      reserved: (callId, data) => this.calls.event(callId, 'balance.reserved', data),
+    });
+    this.rejectedInvites = new RejectedInviteRecords(database, clock);
+    this.idempotency = new Idempotency(database, clock);
+    const settle = (callId: string, durationSec: number) => this.funds.settle(callId, durationSec);
+    this.calls = new Calls(database, clock, instanceId, log, settle);
     this.records = new CallReads(database, () => this.calls.flush());
+    this.webhookDeliveries = new WebhookDeliveries(database, clock);
     this.instances = new Instances({
       database,
       clock,
@@ -89,7 +111,9 @@ export class Store {
   /** Closes what dead processes left `in_progress`; runs by itself at the start and after every heartbeat. */
   closeOrphans(): OrphanedCall[] {
     try {
-      const closed = closeOrphans(this.database, this.instances);
+      const closed = closeOrphans(this.database, this.instances, (callId, durationSec) =>
+        this.funds.settle(callId, durationSec),
+      );
       if (closed.length > 0) {
         this.log.warn({ calls: closed.length }, 'closed the calls of a process that died');
         this.options.onOrphans?.(closed);

@@ -23,6 +23,8 @@ export interface OrganizationRow {
   tier: Tier;
   /** json: `OrganizationLimits`. */
   limits: string;
+  /** null: not metered. */
+  balance_microcents: number | null;
   created_at: number;
   updated_at: number;
 }
@@ -75,6 +77,11 @@ export interface EndpointRow {
   health: 'unknown' | 'healthy' | 'degraded' | 'down';
   fallback_endpoint_id: string | null;
   webhook_secret: string | null;
+  /** The secret before the last rotation signs beside the new one until then. */
+  previous_secret: string | null;
+  previous_secret_until: number | null;
+  /** The receiver answered 410: no events until the endpoint is changed. */
+  events_disabled_at: number | null;
   created_at: number;
   updated_at: number;
 }
@@ -179,6 +186,131 @@ export interface CallDialogRow {
   dialog: string;
 }
 
+/** An event on its way to the `events_url` of a webhook endpoint; its id is the event's. */
+export interface WebhookDeliveryRow {
+  id: string;
+  organization_id: string;
+  mode: Mode;
+  endpoint_id: string;
+  call_id: string;
+  sequence: number;
+  event_type: string;
+  status: 'pending' | 'delivered' | 'failed';
+  attempts: number;
+  /** While an attempt runs: when another process may take it for dead. */
+  next_attempt_at: number;
+  created_at: number;
+  delivered_at: number | null;
+}
+
+export interface WebhookAttemptRow {
+  delivery_id: string;
+  number: number;
+  at: number;
+  duration_ms: number;
+  /** null: no answer; `error` says why. */
+  http_status: number | null;
+  error: string | null;
+}
+
+/** How many calls of each status began in a bucket of time; `phone_number_id` is '' for all numbers together. Kept by triggers on `calls`. */
+interface CallCountRow extends Record<CallStatus, number> {
+  organization_id: string;
+  mode: Mode;
+  phone_number_id: string;
+  direction: Direction;
+}
+
+export interface CallDayRow extends CallCountRow {
+  /** UTC, counted from 1970-01-01. */
+  day: number;
+}
+
+export interface CallHourRow extends CallCountRow {
+  hour: number;
+}
+
+/** A line of an organization's rate card. The longest prefix of the called number decides. */
+export interface RateRow {
+  organization_id: string;
+  direction: Direction;
+  /** Digits after `+`; empty for all numbers. */
+  prefix: string;
+  microcents_per_minute: number;
+  initial_increment_s: number;
+  increment_s: number;
+}
+
+/** The rate that holds for a call, and what is held for it while it runs. */
+export interface CallFundsRow {
+  call_id: string;
+  organization_id: string;
+  microcents_per_minute: number;
+  initial_increment_s: number;
+  increment_s: number;
+  /** Conversation that is paid for so far; null: the organization is not metered. */
+  funded_s: number | null;
+  /** 0 once settled. */
+  held_microcents: number;
+}
+
+export interface LedgerRow {
+  id: string;
+  organization_id: string;
+  kind: 'credit' | 'call';
+  /** What it added to the balance; negative for calls. */
+  amount_microcents: number;
+  /** The balance after it. */
+  balance_microcents: number;
+  call_id: string | null;
+  note: string;
+  created_at: number;
+}
+
+export interface SpendDayRow {
+  organization_id: string;
+  day: number;
+  microcents: number;
+}
+
+export interface IdempotencyKeyRow {
+  organization_id: string;
+  mode: Mode;
+  operation: string;
+  key: string;
+  /** Hashes of the client's key (`key`) and of the body. */
+  body_hash: string;
+  status: number;
+  /** json: body and headers, encrypted with the client's key. */
+  answer: string;
+  created_at: number;
+}
+
+export interface RequestDayRow {
+  organization_id: string;
+  day: number;
+  requests: number;
+}
+
+export interface RejectedInviteRow {
+  id: string;
+  sip_call_id: string;
+  from_number: string;
+  to_number: string;
+  transport: string;
+  address: string;
+  port: number;
+  sip_status: number;
+  cause: string;
+  created_at: number;
+}
+
+export interface CallQualityRow {
+  call_id: string;
+  /** json: `QualitySample[]`. */
+  samples: string;
+}
+
 export interface MigrationRow {
   name: string;
   applied_at: number;
@@ -196,6 +328,18 @@ export interface Tables {
   calls: CallRow;
   call_events: CallEventRow;
   call_traces: CallTraceRow;
+  webhook_deliveries: WebhookDeliveryRow;
+  webhook_attempts: WebhookAttemptRow;
+  call_days: CallDayRow;
+  call_hours: CallHourRow;
+  rates: RateRow;
+  call_funds: CallFundsRow;
+  ledger: LedgerRow;
+  spend_days: SpendDayRow;
+  idempotency_keys: IdempotencyKeyRow;
+  request_days: RequestDayRow;
+  rejected_invites: RejectedInviteRow;
+  call_quality: CallQualityRow;
   call_dialogs: CallDialogRow;
   schema_migrations: MigrationRow;
 }

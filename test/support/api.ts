@@ -4,6 +4,7 @@ import path from 'node:path';
 import { Registry } from 'prom-client';
 import { type ApiOptions, buildApi } from '../../src/api/server.js';
 import type { CallCommand, CommandResult } from '../../src/call/command.js';
+import { loadDriver } from '../../src/store/driver.js';
 import type { Mode } from '../../src/store/scope.js';
 import { Store } from '../../src/store/store.js';
 import type { Role, Tier } from '../../src/store/tables.js';
@@ -31,6 +32,10 @@ export interface TestApi {
   /** What the running calls answer to commands. */
   answerCommands(how: (callId: string, command: CallCommand) => CommandResult): void;
   trunkChanges(): number;
+  /** What lies in the database, seen from outside. */
+  rows(sql: string): Record<string, unknown>[];
+  /** A change behind the store's back. */
+  write(sql: string): void;
   request(method: string, url: string, options?: RequestOptions): Promise<Answer>;
   addKey(of: { organizationId: string; role?: Role; mode?: Mode; limited?: boolean }): string;
   close(): Promise<void>;
@@ -91,6 +96,19 @@ export async function testApi(options: Partial<ApiOptions> & { tier?: Tier } = {
       answer = how;
     },
     trunkChanges: () => trunkChanges,
+    rows(sql) {
+      const database = new (loadDriver())(file, { readonly: true });
+      try {
+        return database.prepare(sql).all() as Record<string, unknown>[];
+      } finally {
+        database.close();
+      }
+    },
+    write(sql) {
+      const database = new (loadDriver())(file);
+      database.exec(sql);
+      database.close();
+    },
     async request(method, url, { key = a.key, body, headers = {}, payload, remoteAddress } = {}) {
       const response = await app.inject({
         method: method as 'GET',

@@ -35,6 +35,13 @@ beforeAll(async () => {
   }
   const scope = { organizationId: api.a.organizationId, mode: 'live' } as const;
   const { store } = api;
+  const webhook = store.endpoints.create(scope, {
+    name: 'W',
+    type: 'webhook',
+    target: 'https://example.com/calls',
+    provider: null,
+    providerConfig: { events_url: 'https://example.com/events' },
+  });
   const { record } = store.endpoints.create(scope, {
     name: 'E',
     type: 'agent',
@@ -58,6 +65,9 @@ beforeAll(async () => {
   });
   const end = { status: 'completed', hangupCause: 'normal_clearing', hangupSource: 'caller', durationSec: 0 } as const;
   store.calls.finish(ids.calls, end);
+  const told = { fromNumber: 'x', toNumber: 'y', phoneNumberId: ids['phone-numbers'], endpointId: webhook.record.id };
+  store.calls.begin({ ...scope, ...told, direction: 'inbound' });
+  ids['webhook-deliveries'] = store.webhookDeliveries.list(scope, {}, { limit: 1, offset: 0 }).data[0]?.id ?? '';
 });
 afterAll(() => api.close());
 
@@ -69,6 +79,7 @@ const own = (path: string) => ids[path.split('/')[2] ?? ''] ?? '';
 const bodyFor = ({ path, method }: OperationOf) => {
   if (path.endsWith('/dtmf')) return { digits: '1' };
   if (path.endsWith('/transfer')) return { to: '+15551234567' };
+  if (path.endsWith('/redirect')) return { actions: [] };
   if (method === 'PATCH') return { name: 'Taken over' };
   if (path === '/v1/endpoints') return { name: 'New', type: 'webhook', target: 'https://example.com/calls' };
   if (path === '/v1/phone-numbers') return { number: '+15559990000' };
@@ -91,6 +102,7 @@ describe('every operation', () => {
         'POST /v1/calls/{id}/hangup',
         'POST /v1/calls/{id}/dtmf',
         'POST /v1/calls/{id}/transfer',
+        'POST /v1/calls/{id}/redirect',
         'GET /v1/calls/{id}/trace',
         ...['endpoints', 'phone-numbers', 'trunks'].flatMap((name) => [
           `GET /v1/${name}`,
@@ -99,6 +111,9 @@ describe('every operation', () => {
           `PATCH /v1/${name}/{id}`,
           `DELETE /v1/${name}/{id}`,
         ]),
+        'POST /v1/endpoints/{id}/rotate-secret',
+        'GET /v1/webhook-deliveries',
+        'POST /v1/webhook-deliveries/{id}/retry',
         'GET /v1/api-keys',
         'POST /v1/api-keys',
         'DELETE /v1/api-keys/{id}',
@@ -232,7 +247,7 @@ describe('every operation', () => {
       const where = `${operation.method} ${operation.path}`;
       const forAdmins = operation.description.includes('Needs the role `admin`');
       const reads = operation.method === 'GET' && operation.path !== '/v1/api-keys';
-      const endsCalls = /\/(hangup|dtmf|transfer)$/.test(operation.path);
+      const endsCalls = /\/(hangup|dtmf|transfer|redirect)$/.test(operation.path);
       expect(forAdmins, where).toBe(!reads && !endsCalls);
       const asMember = await ask(operation, { key: member }, absentId);
       expect(asMember.status === 403, where).toBe(forAdmins);

@@ -27,6 +27,7 @@ describe('endpoints', () => {
     'status',
     'health',
     'fallback_endpoint_id',
+    'events_disabled_at',
     'created_at',
     'updated_at',
   ].sort();

@@ -20,6 +20,8 @@ const endpoint = (id: string, change: Partial<EndpointForCall> = {}): EndpointFo
   createdAt: at,
   updatedAt: at,
   webhookSecret: null,
+  signingSecrets: [],
+  eventsDisabledAt: null,
   ...change,
 });
 const number = (change: Partial<PhoneNumber> = {}): PhoneNumber => ({

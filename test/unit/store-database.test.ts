@@ -31,7 +31,9 @@ describe('opening', () => {
   it('makes folder and file, with WAL', () => {
     Database.open(file, () => 7).close();
     expect(query('pragma journal_mode')).toEqual([{ journal_mode: 'wal' }]);
-    expect(query('select * from schema_migrations')).toEqual([{ name: '0001-initial', applied_at: 7 }]);
+    expect(query('select * from schema_migrations')).toEqual(
+      Object.keys(migrations).map((name) => ({ name, applied_at: 7 })),
+    );
   });
 
   it('enforces references and does not wait long for a lock', () => {
@@ -57,19 +59,21 @@ describe('migrating', () => {
     const before = query('select sql from sqlite_master');
     Database.open(file, () => 8).close();
     expect(query('select sql from sqlite_master')).toEqual(before);
-    expect(query('select applied_at from schema_migrations')).toEqual([{ applied_at: 7 }]);
+    expect(query('select applied_at from schema_migrations')).toEqual(
+      Object.keys(migrations).map(() => ({ applied_at: 7 })),
+    );
   });
 
   it('leaves the old schema when a migration fails half way, and goes on from there', () => {
     Database.open(file, () => 7).close();
     const before = tables();
-    const broken = { ...migrations, '0002-more': { statements: ['create table more (id text)', 'create tabel oops'] } };
+    const broken = { ...migrations, '0098-more': { statements: ['create table more (id text)', 'create tabel oops'] } };
     expect(() => Database.open(file, () => 8, broken)).toThrow(/Cannot open the database/);
     expect(tables()).toBe(before);
-    const mended = { ...migrations, '0002-more': { statements: ['create table more (id text)'] } };
+    const mended = { ...migrations, '0098-more': { statements: ['create table more (id text)'] } };
     Database.open(file, () => 9, mended).close();
     expect(tables()).toBe(before + 1);
-    expect(query('select name from schema_migrations order by name')).toHaveLength(2);
+    expect(query('select name from schema_migrations order by name')).toHaveLength(Object.keys(migrations).length + 1);
   });
 
   it('refuses a database of a newer version', () => {

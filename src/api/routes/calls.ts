@@ -1,14 +1,16 @@
 import type { CallCommand, LiveCalls } from '../../call/command.js';
-import type { CallFilter } from '../../store/call-reads.js';
+import type { CallFilter } from '../../store/call-counts.js';
 import type { TraceEntry } from '../../store/call-records.js';
 import type { Store } from '../../store/store.js';
+import { type Action, type FollowUp, InstructionError } from '../../webhook/instructions.js';
+import { parseActionList } from '../../webhook/json-actions.js';
 import type { Caller } from '../caller.js';
 import { askedDays, trendDays } from '../days.js';
-import { ApiError, notFound } from '../errors.js';
+import { ApiError, invalid, notFound } from '../errors.js';
 import { phoneNumberOf } from '../phone-number.js';
 import { presentCall, presentCallDetail } from '../present.js';
 import { type Route, route } from '../route.js';
-import { callsQuery, dtmfBody, traceQuery, transferBody } from '../schemas/calls.js';
+import { callsQuery, dtmfBody, redirectBody, traceQuery, transferBody } from '../schemas/calls.js';
 import { idParams, ref, Type } from '../schemas/words.js';
 import { targetProblem } from '../targets.js';
 import { traceText } from '../trace-text.js';
@@ -16,6 +18,8 @@ import { traceText } from '../trace-text.js';
 export interface CallRoutesOptions {
   store: Store;
   liveCalls: LiveCalls;
+  /** Private, loopback and link-local hosts may be named. */
+  allowPrivateTargets: boolean;
   /** The SIP messages of a call that still runs, by its SIP Call-ID. */
   liveTrace?: (sipCallId: string) => TraceEntry[];
   now: () => number;
@@ -139,6 +143,25 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
         command(options, caller, params.id, { kind: 'transfer', to: transferTarget(body.to) }),
     }),
     route({
+      method: 'POST',
+      path: '/v1/calls/:id/redirect',
+      operationId: 'redirectCall',
+      tag,
+      summary: 'Redirect',
+      description:
+        'An answered call of a webhook endpoint leaves what it does and follows these `actions`, or what the server at `url` answers; exactly one of the two.',
+      access: 'member',
+      params: idParams,
+      body: redirectBody,
+      answer: callAnswer,
+      errors: ['CALL_ALREADY_ENDED', 'CALL_NOT_ANSWERED', 'CALL_COMMAND_FAILED'],
+      handle: ({ params, body, caller }) =>
+        command(options, caller, params.id, {
+          kind: 'redirect',
+          to: redirectTarget(body, options.allowPrivateTargets),
+        }),
+    }),
+    route({
       method: 'GET',
       path: '/v1/calls/:id/trace',
       operationId: 'getCallTrace',
@@ -189,6 +212,29 @@ async function command({ store, liveCalls }: CallRoutesOptions, caller: Caller, 
     { call_id: before.id },
     { 'retry-after': '1' },
   );
+}
+
+/** Throws 400 with the field that is wrong. */
+function redirectTarget(
+  { url, actions }: { url?: string; actions?: unknown[] },
+  allowPrivate: boolean,
+): { next: FollowUp } | { actions: Action[] } {
+  if ((url === undefined) === (actions === undefined))
+    throw invalid({
+      path: url === undefined ? 'url' : 'actions',
+      message: 'exactly one of url and actions is required',
+    });
+  if (url !== undefined) {
+    const message = targetProblem(url, { schemes: ['http', 'https'], allowPrivate });
+    if (message) throw invalid({ path: 'url', message });
+    return { next: { url, method: 'POST' } };
+  }
+  try {
+    return { actions: parseActionList(actions, 'about:blank') };
+  } catch (error) {
+    if (error instanceof InstructionError) throw invalid({ path: error.where, message: error.problem });
+    throw error;
+  }
 }
 
 function transferTarget(to: string): string {

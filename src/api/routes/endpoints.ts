@@ -1,6 +1,6 @@
 import type { Store } from '../../store/store.js';
 import { endpointChange, newEndpoint } from '../endpoint-rules.js';
-import { notFound } from '../errors.js';
+import { invalid, notFound } from '../errors.js';
 import { presentEndpoint, presentList } from '../present.js';
 import { type Route, route } from '../route.js';
 import { createEndpointBody, endpointsQuery, updateEndpointBody } from '../schemas/endpoints.js';
@@ -93,6 +93,25 @@ export function endpointRoutes({
           if (!endpoint) throw notFound('Endpoint');
           return presentEndpoint(endpoint);
         }),
+    }),
+    route({
+      method: 'POST',
+      path: '/v1/endpoints/:id/rotate-secret',
+      operationId: 'rotateEndpointSecret',
+      tag,
+      summary: 'Change the secret of a webhook',
+      description:
+        'Makes a new secret for a webhook endpoint and shows it once. For 24 hours the old one signs beside it (`webhook-signature` carries both); `X-Twilio-Signature` is made with the new one at once.',
+      access: 'admin',
+      params: idParams,
+      answer: { status: 200, description: 'The endpoint with its new secret.', schema: ref('NewEndpoint') },
+      handle: ({ params, caller }) => {
+        const id = params.id.toLowerCase();
+        const rotated = store.endpoints.rotateSecret(caller.scope, id);
+        if (rotated) return { ...presentEndpoint(rotated.record), webhook_secret: rotated.webhookSecret };
+        if (!store.endpoints.get(caller.scope, id)) throw notFound('Endpoint');
+        throw invalid({ path: 'id', message: 'is not a webhook endpoint' });
+      },
     }),
     route({
       method: 'DELETE',

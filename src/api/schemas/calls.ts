@@ -1,5 +1,5 @@
 import { hangupCauses } from '../../../sip/cause.js';
-import { body, nullable, oneOf, ref, Type, time, uuid } from './words.js';
+import { body, freeObject, nullable, oneOf, ref, Type, time, uuid } from './words.js';
 
 export const statuses = ['completed', 'failed', 'in_progress', 'no_answer', 'busy'] as const;
 const directions = ['inbound', 'outbound'] as const;
@@ -174,6 +174,15 @@ export const transferBody = body({
     maxLength: 256,
     description: 'A phone number in E.164, or a `sip:`, `sips:` or `tel:` URI.',
   }),
+});
+
+export const redirectBody = body({
+  url: Type.Optional(
+    Type.String({ maxLength: 2048, description: 'An http(s) URL that is asked what to do next, as the webhook is.' }),
+  ),
+  actions: Type.Optional(
+    Type.Array(freeObject('An action, as in the answer of a webhook; URLs absolute.'), { maxItems: 100 }),
+  ),
 });
 
 export const traceQuery = body({

@@ -46,6 +46,9 @@ const fields = {
   status: activeStatus,
   health: oneOf(['unknown', 'healthy', 'degraded', 'down'], { description: 'As observed in calls; read-only.' }),
   fallback_endpoint_id: nullable<string>(uuid('Where calls go when this endpoint fails.')),
+  events_disabled_at: nullable<string>(
+    time('When `events_url` answered 410 Gone: no events are sent until the endpoint is changed by a PATCH.'),
+  ),
   created_at: time('When it was made.'),
   updated_at: time('When it last changed.'),
 };

@@ -1,4 +1,6 @@
 import { statements as initial } from './0001-initial.js';
+import { statements as webhooks } from './0002-webhooks.js';
+import { statements as rest } from './0003-rest.js';
 import { statements as recovery } from './0005-recovery.js';
 
 /** Statements that bring the database one step on. Never changed once released: a later need is a later migration. */
@@ -9,5 +11,7 @@ export interface Migration {
 /** All migrations in order, by name. A static record: nothing is looked up on disk, so a bundle or a read-only install works alike. */
 export const migrations: Readonly<Record<string, Migration>> = {
   '0001-initial': { statements: initial },
+  '0002-webhooks': { statements: webhooks },
+  '0003-rest': { statements: rest },
   '0005-recovery': { statements: recovery },
 };

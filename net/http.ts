@@ -1,0 +1,244 @@
+/**
+ * Outgoing HTTP to addresses that users configure: webhooks, media files, REST of providers. Every connection goes to an address that was
+ * checked (`safe-lookup.ts`), redirects are followed only where allowed and checked again, and time, size and decompression are bounded.
+ */
+import { Agent as HttpAgent } from 'node:http';
+import { Agent as HttpsAgent } from 'node:https';
+import { promisify } from 'node:util';
+import { brotliDecompress, gunzip, inflate } from 'node:zlib';
+import fetch, { type Response } from 'node-fetch';
+import { BlockedAddressError, type LookupFunction, refuseInternalLiteral, safeLookup } from './safe-lookup.js';
+
+export interface HttpRequest {
+  /** `http:` or `https:`; user and password in it become basic authentication. */
+  url: string;
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  headers?: Readonly<Record<string, string>>;
+  body?: string | Buffer;
+  /** From the look-up to the last byte of the body, redirects included. */
+  timeoutMs: number;
+  /** Larger bodies fail, before and after decompression. */
+  maxBodyBytes: number;
+  /** Redirects to follow, each checked like the first address; 0 answers the 3xx itself. */
+  maxRedirects?: number;
+}
+
+export interface HttpAnswer {
+  status: number;
+  /** Names in lower case. */
+  headers: Readonly<Record<string, string>>;
+  body: Buffer;
+  /** Where the answer came from, after redirects. */
+  url: string;
+}
+
+export interface SafeHttp {
+  /** Any status is an answer. Rejects with `HttpError`. */
+  request(request: HttpRequest, signal?: AbortSignal): Promise<HttpAnswer>;
+}
+
+/** Why there is no answer. */
+export class HttpError extends Error {
+  constructor(
+    /**
+     * `connect`: nobody there, or no such name: nothing was sent. `broken`: the connection failed later. `timeout`: the whole took too long.
+     * `aborted`: the caller's signal. `blocked_address`, `bad_url`, `too_many_redirects`, `body_too_large`, `bad_encoding` as they say.
+     */
+    readonly code:
+      | 'connect'
+      | 'broken'
+      | 'timeout'
+      | 'aborted'
+      | 'blocked_address'
+      | 'bad_url'
+      | 'too_many_redirects'
+      | 'body_too_large'
+      | 'bad_encoding',
+    message: string,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+    this.name = 'HttpError';
+  }
+}
+
+export interface SafeHttpOptions {
+  /** Private, loopback and link-local addresses may be reached. */
+  allowPrivate: boolean;
+  /** For tests. */
+  lookup?: LookupFunction;
+}
+
+export function createSafeHttp({ allowPrivate, lookup = safeLookup }: SafeHttpOptions): SafeHttp {
+  // One connection a request: a kept one would outlive the check of its address, and could die under the next request.
+  const guard = allowPrivate ? {} : { lookup };
+  const agents = { http: new HttpAgent(guard), https: new HttpsAgent(guard) };
+
+  async function once(url: URL, request: HttpRequest, signal: AbortSignal): Promise<Response> {
+    if (!allowPrivate) refuseInternalLiteral(url);
+    const { username, password } = url;
+    const bare = new URL(url);
+    bare.username = '';
+    bare.password = '';
+    const authorization = `Basic ${Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`).toString('base64')}`;
+    return fetch(bare, {
+      method: request.method,
+      headers: {
+        'accept-encoding': 'identity',
+        'user-agent': 'Trunkline',
+        ...(username === '' ? {} : { authorization }),
+        ...request.headers,
+      },
+      body: request.body ?? null,
+      redirect: 'manual',
+      compress: false, // read as it comes, unpacked below with a limit
+      agent: bare.protocol === 'https:' ? agents.https : agents.http,
+      signal: signal as never, // the types of node-fetch describe an older AbortSignal
+    });
+  }
+
+  async function follow(first: URL, request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer> {
+    let url = first;
+    let asked = request;
+    for (let redirects = 0; ; redirects += 1) {
+      const response = await once(url, asked, signal);
+      const location = isRedirect(response.status) ? response.headers.get('location') : null;
+      if (location === null || !request.maxRedirects) return answerOf(response, url, request.maxBodyBytes);
+      discard(response);
+      if (redirects >= request.maxRedirects)
+        throw new HttpError('too_many_redirects', `More than ${request.maxRedirects} redirects.`);
+      const next = parseUrl(location, url);
+      asked = redirected(asked, response.status, next.origin === url.origin);
+      url = next;
+    }
+  }
+
+  return {
+    async request(request, signal) {
+      const url = parseUrl(request.url);
+      const stop = new AbortController();
+      const onAbort = () => stop.abort();
+      let timedOut = false;
+      const timer = setTimeout(() => {
+        timedOut = true;
+        stop.abort();
+      }, request.timeoutMs);
+      signal?.addEventListener('abort', onAbort, { once: true });
+      try {
+        if (signal?.aborted) stop.abort();
+        return await follow(url, request, stop.signal);
+      } catch (error) {
+        if (error instanceof HttpError) throw error;
+        if (timedOut) throw new HttpError('timeout', `No complete answer within ${request.timeoutMs} ms.`);
+        if (stop.signal.aborted) throw new HttpError('aborted', 'The request was given up.');
+        throw failureOf(error);
+      } finally {
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', onAbort);
+        stop.abort(); // whatever is still open of the last response
+      }
+    },
+  };
+}
+
+function parseUrl(text: string, base?: URL): URL {
+  if (!URL.canParse(text, base?.href)) throw new HttpError('bad_url', 'The address is not a URL.');
+  const url = new URL(text, base);
+  if (url.protocol !== 'http:' && url.protocol !== 'https:')
+    throw new HttpError('bad_url', 'The address is not an http: or https: URL.');
+  return url;
+}
+
+function isRedirect(status: number): boolean {
+  return status === 301 || status === 302 || status === 303 || status === 307 || status === 308;
+}
+
+/** What is asked at the next address (RFC 9110 section 15.4); another origin gets none of our credentials. */
+function redirected(request: HttpRequest, status: number, sameOrigin: boolean): HttpRequest {
+  const { body, ...rest } = request;
+  const keepsMethod = status === 307 || status === 308 || request.method === 'GET';
+  const headers = Object.fromEntries(
+    Object.entries(request.headers ?? {}).filter(
+      ([name]) =>
+        (sameOrigin || !/^(authorization|cookie|x-.*|webhook-.*)$/i.test(name)) &&
+        (keepsMethod || !/^content-/i.test(name)),
+    ),
+  );
+  if (!keepsMethod) return { ...rest, headers, method: 'GET' };
+  return { ...rest, headers, ...(body === undefined ? {} : { body }) };
+}
+
+async function answerOf(response: Response, url: URL, maxBodyBytes: number): Promise<HttpAnswer> {
+  const headers = Object.fromEntries([...response.headers].map(([name, value]) => [name.toLowerCase(), value]));
+  const body = await readBody(response, maxBodyBytes);
+  return {
+    status: response.status,
+    headers,
+    body: await unpack(body, headers['content-encoding'], maxBodyBytes),
+    url: url.href,
+  };
+}
+
+async function readBody(response: Response, maxBodyBytes: number): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  for await (const part of response.body ?? []) {
+    const chunk = part as Buffer;
+    bytes += chunk.length;
+    if (bytes > maxBodyBytes) {
+      discard(response);
+      throw new HttpError('body_too_large', `The body is larger than ${maxBodyBytes} bytes.`);
+    }
+    parts.push(chunk);
+  }
+  return Buffer.concat(parts, bytes);
+}
+
+const unpackers = {
+  gzip: promisify(gunzip),
+  'x-gzip': promisify(gunzip),
+  deflate: promisify(inflate),
+  br: promisify(brotliDecompress),
+} as const;
+
+/** We ask for no encoding; a server that packs all the same is understood, but not further than the limit. */
+async function unpack(body: Buffer, encoding: string | undefined, maxOutputLength: number): Promise<Buffer> {
+  const name = encoding?.trim().toLowerCase() ?? '';
+  if (name === '' || name === 'identity' || body.length === 0) return body;
+  const unpacker = Object.hasOwn(unpackers, name) ? unpackers[name as keyof typeof unpackers] : null;
+  if (unpacker === null) throw new HttpError('bad_encoding', 'The body has an unknown content-encoding.');
+  try {
+    return await unpacker(body, { maxOutputLength });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE')
+      throw new HttpError('body_too_large', `The body is larger than ${maxOutputLength} bytes.`);
+    throw new HttpError('bad_encoding', 'The body cannot be decompressed.', { cause: error });
+  }
+}
+
+/** Closes the connection of a response whose body nobody reads. */
+function discard(response: Response): void {
+  const body = response.body as (NodeJS.ReadableStream & { destroy?(): void }) | null;
+  body?.on('error', () => {});
+  body?.destroy?.();
+}
+
+/** Failures before anything was sent. */
+const neverConnected = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EAI_NODATA',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EADDRNOTAVAIL',
+]);
+
+function failureOf(error: unknown): HttpError {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (error instanceof BlockedAddressError || code === 'EBLOCKEDADDRESS')
+    return new HttpError('blocked_address', new BlockedAddressError().message);
+  if (code !== undefined && neverConnected.has(code))
+    return new HttpError('connect', `No connection (${code}).`, { cause: error });
+  return new HttpError('broken', `The request failed (${code ?? message ?? 'unknown'}).`, { cause: error });
+}

@@ -1,0 +1,96 @@
+import type { OutboundCalls } from '../../call/outbound-calls.js';
+import type { Store } from '../../store/store.js';
+import { invalid } from '../errors.js';
+import { CallPace, OutboundRules } from '../outbound-rules.js';
+import { phoneNumberOf } from '../phone-number.js';
+import { presentCall } from '../present.js';
+import { type Route, route } from '../route.js';
+import { outboundCallBody } from '../schemas/outbound-calls.js';
+import { ref } from '../schemas/words.js';
+
+export interface OutboundCallRoutesOptions {
+  store: Store;
+  /** Absent: no call can be placed. */
+  outboundCalls?: OutboundCalls;
+  now: () => number;
+}
+
+const maxMetadataBytes = 8_192;
+
+export function outboundCallRoutes({ store, outboundCalls, now }: OutboundCallRoutesOptions): Route[] {
+  const rules = new OutboundRules(store, outboundCalls, new CallPace(now));
+  return [
+    route({
+      method: 'POST',
+      path: '/v1/outbound-calls',
+      operationId: 'createOutboundCall',
+      tag: 'Calls',
+      summary: 'Start an outbound call',
+      description:
+        "Calls a number and connects whoever answers with an endpoint. The answer is the call's record, `in_progress`; what becomes of it is in its events. A start that is refused makes no record.",
+      access: 'member',
+      body: outboundCallBody,
+      answer: { status: 201, description: 'The call, `in_progress`. `Location` is its address.', schema: ref('Call') },
+      errors: [
+        'INVALID_PHONE_NUMBER',
+        'NOT_FOUND',
+        'CALLER_ID_NOT_ALLOWED',
+        'DESTINATION_NOT_ALLOWED',
+        'ENDPOINT_INACTIVE',
+        'INSUFFICIENT_BALANCE',
+        'SPEND_LIMIT_EXCEEDED',
+        'CONCURRENCY_LIMIT_EXCEEDED',
+        'CALLS_PER_SECOND_EXCEEDED',
+        'NO_TRUNK_AVAILABLE',
+        'SHUTTING_DOWN',
+      ],
+      handle: ({ body, caller, reply, afterwards }) => {
+        const toNumber = phoneNumberOf(body.to_number, 'to_number');
+        const fromNumber = phoneNumberOf(body.from_number, 'from_number');
+        const metadata = body.metadata ?? {};
+        if (Buffer.byteLength(JSON.stringify(metadata)) > maxMetadataBytes)
+          throw invalid({ path: 'metadata', message: 'must be at most 8 KiB of JSON' });
+        const { scope, organization } = caller;
+        const startedAtMs = performance.now();
+        const createdAt = new Date(now());
+        const asked = { toNumber, fromNumber, endpointId: body.endpoint_id.toLowerCase() };
+        // Nothing may come between the questions and the record: of calls that are asked for at once none passes a limit.
+        const started = store.transaction(() => {
+          const { endpoint, phoneNumberId } = rules.allow(scope, organization, asked);
+          const callId = store.calls.begin({
+            ...scope,
+            direction: 'outbound',
+            fromNumber,
+            toNumber,
+            phoneNumberId,
+            endpointId: endpoint.id,
+            metadata,
+            createdAt,
+          });
+          const reserved = store.funds.reserve({ callId, ...scope, direction: 'outbound', toNumber });
+          if (!reserved.ok) throw new Error('a hold that was possible is no longer so');
+          return { endpoint, begun: { id: callId, createdAt, startedAtMs, funds: reserved.funds } };
+        });
+        afterwards(() =>
+          outboundCalls?.start({
+            begun: started.begun,
+            organizationId: scope.organizationId,
+            mode: scope.mode,
+            toNumber,
+            fromNumber,
+            endpointId: started.endpoint.id,
+            ringTimeoutMs: body.ring_timeout * 1000,
+            maxDurationMs: body.max_duration * 1000,
+            machineDetection: body.machine_detection,
+            metadata,
+            record: body.record ?? started.endpoint.record,
+          }),
+        );
+        const call = store.records.get(scope, started.begun.id);
+        if (!call) throw new Error('a call that has begun has no record');
+        reply.header('location', `/v1/calls/${call.id}`);
+        return presentCall(call);
+      },
+    }),
+  ];
+}

@@ -1,0 +1,31 @@
+import { body, freeObject, oneOf, Type, uuid } from './words.js';
+
+const number = (description: string) => Type.String({ maxLength: 64, description });
+
+export const outboundCallBody = body({
+  to_number: number('Whom to call, in E.164; spaces and `-.()` are stripped.'),
+  from_number: number(
+    "The caller id: one of the organization's phone numbers. A test key may always use `+15005550006`.",
+  ),
+  endpoint_id: uuid('The endpoint that talks once the far side has answered.'),
+  ring_timeout: Type.Integer({
+    minimum: 5,
+    maximum: 600,
+    default: 60,
+    description: 'How many seconds it may ring before the call ends as `no_answer`.',
+  }),
+  max_duration: Type.Integer({
+    minimum: 1,
+    maximum: 86_400,
+    default: 14_400,
+    description: 'How many seconds after the answer the call ends by itself.',
+  }),
+  machine_detection: oneOf(['off', 'detect', 'detect_message_end'], {
+    default: 'off',
+    description: 'Whether to find out if a machine answered; the result is the event `amd.completed`.',
+  }),
+  metadata: Type.Optional(
+    freeObject('Your own words about the call, at most 8 KiB of JSON: in its detail, in webhooks and for the agent.'),
+  ),
+  record: Type.Optional(Type.Boolean({ description: 'Records the call. Absent: as the endpoint says.' })),
+});

@@ -1,0 +1,82 @@
+/** How an input of keys ended. */
+export interface KeyedInput {
+  digits: string;
+  reason: 'finish_key' | 'num_digits' | 'timeout';
+}
+
+export interface KeyRules {
+  /** null: as many as come. */
+  numDigits: number | null;
+  finishOnKey: string;
+  timeoutMs: number;
+}
+
+/** The keys of one phone: whoever waits for them gets them; without one they are not kept. */
+export class Keypad {
+  private taker: ((digit: string) => void) | null = null;
+
+  press(digit: string): void {
+    this.taker?.(digit);
+  }
+
+  /**
+   * Collects keys until the rules are met. `prompts` plays meanwhile and is stopped by the first key; the time counts from its end, and
+   * anew from every key. Rejects with the reason of `signal`, or what `prompts` rejects with.
+   */
+  async collect(
+    rules: KeyRules,
+    prompts: (stop: AbortSignal) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<KeyedInput> {
+    const bargeIn = new AbortController();
+    let digits = '';
+    let timer: NodeJS.Timeout | undefined;
+    try {
+      return await new Promise<KeyedInput>((resolve, reject) => {
+        const wait = () => {
+          clearTimeout(timer);
+          timer = setTimeout(() => resolve({ digits, reason: 'timeout' }), rules.timeoutMs);
+        };
+        this.taker = (digit) => {
+          bargeIn.abort();
+          if (rules.finishOnKey.includes(digit)) return resolve({ digits, reason: 'finish_key' });
+          digits += digit;
+          if (digits.length === rules.numDigits) return resolve({ digits, reason: 'num_digits' });
+          wait();
+        };
+        signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+        if (signal.aborted) reject(signal.reason);
+        prompts(AbortSignal.any([signal, bargeIn.signal])).then(
+          () => {
+            if (!bargeIn.signal.aborted) wait();
+          },
+          (error: unknown) => {
+            if (!bargeIn.signal.aborted) reject(error);
+          },
+        );
+      });
+    } finally {
+      this.taker = null;
+      clearTimeout(timer);
+      bargeIn.abort();
+    }
+  }
+
+  /** Resolves with the first of these keys. Rejects with the reason of `signal`. */
+  async oneOf(keys: string, signal: AbortSignal): Promise<string> {
+    return new Promise((resolve, reject) => {
+      const end = () => {
+        this.taker = null;
+        reject(signal.reason);
+      };
+      this.taker = (digit) => {
+        if (!keys.includes(digit)) return;
+        this.taker = null;
+        signal.removeEventListener('abort', end);
+        resolve(digit);
+      };
+      signal.addEventListener('abort', end, { once: true });
+      if (signal.aborted) end();
+    });
+  }
+}

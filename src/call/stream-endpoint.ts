@@ -1,0 +1,23 @@
+import type { EndpointForCall as Endpoint } from '../store/endpoints.js';
+import type { Connect } from '../webhook/instructions.js';
+
+type Stream = Extract<Connect['to'], { kind: 'stream' }>;
+
+/**
+ * A stream that a webhook names, as the agent endpoint that it is for one call: its upgrade request is signed as the webhook's own
+ * requests are. `provider_config.wss_map` of the webhook sends a named host elsewhere, for development without certificates.
+ */
+export function streamEndpoint(webhook: Endpoint, stream: Stream): Endpoint {
+  const asked = new URL(stream.url);
+  const map = webhook.providerConfig.wss_map as Record<string, string> | undefined;
+  const mapped = map !== undefined && Object.hasOwn(map, asked.host) ? map[asked.host] : undefined;
+  const url = mapped === undefined ? asked : new URL(asked.pathname + asked.search, mapped);
+  const signed = stream.protocol === 'twilio' && webhook.webhookSecret !== null;
+  return {
+    ...webhook,
+    type: 'agent',
+    target: url.href,
+    provider: 'custom',
+    providerConfig: { protocol: stream.protocol, ...(signed && { auth_token: webhook.webhookSecret }) },
+  };
+}

@@ -1,0 +1,48 @@
+import type { EndpointForCall as Endpoint } from '../store/endpoints.js';
+import { WebhookFailure } from '../webhook/ask.js';
+import type { Action } from '../webhook/instructions.js';
+import { type CallAgent, connectAgent } from './connect-agent.js';
+import type { Line } from './line.js';
+import { CallEnded } from './outcome.js';
+import { firstInstructions, type SteerRules } from './steer.js';
+
+/** Who takes the call: an agent that is ready, or a webhook that has said what to do. */
+export type TakenUp = { kind: 'agent'; agent: CallAgent } | { kind: 'steered'; endpoint: Endpoint; actions: Action[] };
+
+/**
+ * The first endpoint that can take the call, agents and webhooks alike; one after the other in their order. An agent takes the agents
+ * right behind it along, to fail over to them later. Rejects with `CallEnded`, for the reason of the last one.
+ */
+export async function takeUp(line: Line, endpoints: readonly Endpoint[], rules: SteerRules): Promise<TakenUp> {
+  const { call } = line;
+  let failed: { endpoint: Endpoint; ending: CallEnded } | null = null;
+  for (let at = 0; at < endpoints.length; ) {
+    const endpoint = endpoints[at] as Endpoint;
+    if (failed !== null)
+      call.event('agent.failover', { from_endpoint_id: failed.endpoint.id, to_endpoint_id: endpoint.id });
+    const upTo = endpoint.type === 'webhook' ? at + 1 : agentsUntil(endpoints, at);
+    try {
+      if (endpoint.type === 'webhook')
+        return { kind: 'steered', endpoint, actions: await firstInstructions(line, endpoint, rules.http) };
+      const { agent } = await connectAgent(call, line.facts, endpoints.slice(at, upTo), line.session, rules.agents);
+      return { kind: 'agent', agent };
+    } catch (error) {
+      call.check();
+      failed = { endpoint: endpoints[upTo - 1] ?? endpoint, ending: endingOf(error) };
+    }
+    at = upTo;
+  }
+  throw failed?.ending ?? new CallEnded({ cause: 'no_endpoint', source: 'system' });
+}
+
+function agentsUntil(endpoints: readonly Endpoint[], from: number): number {
+  const next = endpoints.findIndex((endpoint, index) => index > from && endpoint.type === 'webhook');
+  return next < 0 ? endpoints.length : next;
+}
+
+function endingOf(error: unknown): CallEnded {
+  if (error instanceof WebhookFailure)
+    return new CallEnded({ cause: 'webhook_error', source: 'system', detail: error.message });
+  if (error instanceof CallEnded) return error;
+  throw error;
+}

@@ -1,0 +1,144 @@
+import { uuidv7 } from 'uuidv7';
+import { type HttpAnswer, HttpError, type HttpRequest, type SafeHttp } from '../../net/http.js';
+import type { EndpointForCall } from '../store/endpoints.js';
+import { type Action, type FollowUp, InstructionError } from './instructions.js';
+import { parseJsonActions } from './json-actions.js';
+import { standardHeaders, twilioSignature } from './signature.js';
+import { type CallState, callFields } from './twilio-words.js';
+import { parseTwiml } from './twiml.js';
+
+/** What a webhook is told when it is asked. */
+export interface Question {
+  type:
+    | 'call.incoming'
+    | 'call.outgoing'
+    | 'call.redirected'
+    | 'call.gathered'
+    | 'call.recorded'
+    | 'call.dialed'
+    | 'call.disconnected';
+  /** The `data` of the JSON request. */
+  data: { [name: string]: unknown };
+  /** What Twilio's form has beside the fields of the call. */
+  fields: { [name: string]: string };
+}
+
+/** Why there are no instructions; a sentence for the event. */
+export class WebhookFailure extends Error {
+  constructor(
+    message: string,
+    readonly facts: { http_status?: number; where?: string } = {},
+  ) {
+    super(message);
+    this.name = 'WebhookFailure';
+  }
+}
+
+const timeoutMs = 10_000;
+const maxBodyBytes = 262_144;
+
+/** Asks a webhook endpoint what to do with a call. */
+export class Webhook {
+  constructor(
+    readonly endpoint: EndpointForCall,
+    private readonly http: SafeHttp,
+    private readonly now: () => number = Date.now,
+  ) {}
+
+  get speaksTwiml(): boolean {
+    return this.endpoint.providerConfig.format === 'twiml';
+  }
+
+  /** The first address. */
+  get target(): FollowUp {
+    return { url: new URL(this.endpoint.target).href, method: 'POST' };
+  }
+
+  /** A connect failure is tried once more. Rejects with `WebhookFailure`; `HttpError` `aborted` passes. */
+  async ask(to: FollowUp, call: CallState, question: Question, signal: AbortSignal): Promise<Action[]> {
+    const request = this.speaksTwiml ? this.form(to, call, question) : this.json(to, call, question);
+    let answer: HttpAnswer;
+    try {
+      answer = await this.http.request(request, signal).catch((error: unknown) => {
+        if (!(error instanceof HttpError) || error.code !== 'connect') throw error;
+        return this.http.request(request, signal);
+      });
+    } catch (error) {
+      if (!(error instanceof HttpError) || error.code === 'aborted') throw error;
+      throw new WebhookFailure(error.message);
+    }
+    return actionsOf(answer, to.url);
+  }
+
+  private json(to: FollowUp, call: CallState, question: Question): HttpRequest {
+    const id = uuidv7();
+    const nowMs = this.now();
+    const body = JSON.stringify({
+      id,
+      type: question.type,
+      created_at: new Date(nowMs).toISOString(),
+      organization_id: call.organizationId,
+      call_id: call.callId,
+      data: question.data,
+    });
+    const signature = standardHeaders(this.endpoint.signingSecrets, id, nowMs, body);
+    const headers = { 'content-type': 'application/json', accept: 'application/json, application/xml', ...signature };
+    return { url: to.url, method: 'POST', headers, body, timeoutMs, maxBodyBytes };
+  }
+
+  private form(to: FollowUp, call: CallState, question: Question): HttpRequest {
+    const fields = { ...callFields(call), ...question.fields };
+    const headers = { accept: 'application/xml, text/xml', 'user-agent': 'TwilioProxy/1.1 Trunkline' };
+    const token = this.endpoint.webhookSecret ?? '';
+    const form = new URLSearchParams(fields).toString();
+    if (to.method === 'GET') {
+      const url = `${to.url}${to.url.includes('?') ? '&' : '?'}${form}`;
+      const signed = { ...headers, 'x-twilio-signature': twilioSignature(token, url) };
+      return { url, method: 'GET', headers: signed, timeoutMs, maxBodyBytes };
+    }
+    return {
+      url: to.url,
+      method: 'POST',
+      headers: {
+        ...headers,
+        'content-type': 'application/x-www-form-urlencoded; charset=utf-8',
+        'x-twilio-signature': twilioSignature(token, to.url, fields),
+      },
+      body: form,
+      timeoutMs,
+      maxBodyBytes,
+    };
+  }
+}
+
+/** By its type an answer is JSON or TwiML, whatever the request was. */
+function actionsOf(answer: HttpAnswer, url: string): Action[] {
+  const { status } = answer;
+  if (status < 200 || status > 299)
+    throw new WebhookFailure(`The webhook answered ${status}.`, { http_status: status });
+  const text = answer.body.toString('utf8');
+  if (text.trim() === '') return [];
+  const type = (answer.headers['content-type'] ?? '').split(';')[0]?.trim().toLowerCase() ?? '';
+  try {
+    if (type === 'application/json') return parseJsonActions(parseJson(text), url);
+    if (type === 'application/xml' || type === 'text/xml' || type === 'text/html') return parseTwiml(text, url);
+  } catch (error) {
+    if (!(error instanceof InstructionError)) throw error;
+    throw new WebhookFailure(`The webhook's answer cannot be followed: ${error.message}`, {
+      http_status: status,
+      where: error.where,
+    });
+  }
+  throw new WebhookFailure(`The webhook's answer is neither JSON nor XML (content-type "${type.slice(0, 100)}").`, {
+    http_status: status,
+    where: 'content-type',
+  });
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new InstructionError('body', `is not JSON (${(error as Error).message.slice(0, 100)})`);
+  }
+}

@@ -1,0 +1,194 @@
+import { HttpError, type SafeHttp } from '../../net/http.js';
+import type { Logger } from '../log.js';
+import type { Clock } from '../store/clock.js';
+import type { Endpoints } from '../store/endpoints.js';
+import { StoreError } from '../store/errors.js';
+import type { AttemptResult, ClaimedDelivery, WebhookDeliveries } from '../store/webhook-deliveries.js';
+import { standardHeaders } from './signature.js';
+
+export interface EventSenderOptions {
+  deliveries: WebhookDeliveries;
+  endpoints: Endpoints;
+  http: SafeHttp;
+  clock: Clock;
+  log: Logger;
+  /** A delivery is given up: it goes into the record of its call. */
+  onDead(delivery: ClaimedDelivery, result: AttemptResult): void;
+}
+
+const lookEveryMs = 1000;
+const timeoutMs = 10_000;
+/** Longer than an attempt can take: only a process that died leaves its deliveries this long. */
+const leaseMs = 12_000;
+const maxAttempts = 6;
+const firstRetryMs = 5000;
+const maxRetryAfterMs = 3_600_000;
+const perEndpoint = 8;
+const inAll = 64;
+const maxBodyBytes = 262_144;
+
+/**
+ * Sends what the outbox holds: each endpoint has slots of its own, so that a slow receiver delays nobody else, and each call's events go
+ * one after the other. At least once: what a dying process had in flight is sent again, under the same id.
+ */
+export class EventSender {
+  private readonly running = new Map<string, Set<Promise<void>>>();
+  private readonly stopping = new AbortController();
+  private cancelTimer: (() => void) | null = null;
+  private woken = false;
+
+  constructor(private readonly options: EventSenderOptions) {}
+
+  start(): void {
+    this.look();
+  }
+
+  /** Something may be due. */
+  wake(): void {
+    if (this.woken || this.stopping.signal.aborted) return;
+    this.woken = true;
+    setImmediate(() => {
+      this.woken = false;
+      this.look();
+    });
+  }
+
+  /** Gives up what is in flight; it is due again when its lease ends. */
+  async stop(): Promise<void> {
+    this.stopping.abort();
+    this.cancelTimer?.();
+    await Promise.all([...this.running.values()].flatMap((sending) => [...sending]));
+  }
+
+  private look(): void {
+    if (this.stopping.signal.aborted) return;
+    this.cancelTimer?.();
+    this.cancelTimer = this.options.clock.after(lookEveryMs, () => this.look());
+    try {
+      for (const endpointId of this.options.deliveries.endpointsDue()) this.fill(endpointId);
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error; // locked: the next look tries again
+    }
+  }
+
+  private fill(endpointId: string): void {
+    const sending = this.running.get(endpointId) ?? new Set();
+    const total = [...this.running.values()].reduce((sum, of) => sum + of.size, 0);
+    const free = Math.min(perEndpoint - sending.size, inAll - total);
+    if (free <= 0) return;
+    this.running.set(endpointId, sending);
+    for (const delivery of this.options.deliveries.claim(endpointId, free, leaseMs)) {
+      const sent = this.send(delivery).then((ended) => {
+        sending.delete(sent);
+        if (sending.size === 0) this.running.delete(endpointId);
+        if (ended) this.wake();
+      });
+      sending.add(sent);
+    }
+    if (sending.size === 0) this.running.delete(endpointId);
+  }
+
+  /** Resolves when the attempt is on record; false when it could not be recorded, and will be made again after the lease. */
+  private async send(delivery: ClaimedDelivery): Promise<boolean> {
+    try {
+      const attempt = await this.attempt(delivery);
+      if (attempt === null) return false;
+      this.settle(delivery, attempt);
+      return true;
+    } catch (error) {
+      if (!(error instanceof StoreError))
+        this.options.log.error({ err: error, delivery_id: delivery.id }, 'a webhook delivery failed unexpectedly');
+      return false;
+    }
+  }
+
+  /** null: given up because we stop. */
+  private async attempt(delivery: ClaimedDelivery): Promise<Attempt | null> {
+    const endpoint = this.options.endpoints.getForCall(delivery.endpointId);
+    const url = endpoint?.providerConfig.events_url;
+    if (endpoint === undefined || typeof url !== 'string')
+      return { durationMs: 0, httpStatus: null, error: 'The endpoint has no events_url.', retry: false };
+    const body = eventBody(delivery);
+    const startedMs = performance.now();
+    const result = (httpStatus: number | null, error: string | null): AttemptResult => ({
+      durationMs: Math.round(performance.now() - startedMs),
+      httpStatus,
+      error,
+    });
+    try {
+      const { status, headers } = await this.options.http.request(
+        {
+          url,
+          method: 'POST',
+          headers: {
+            'content-type': 'application/json',
+            ...standardHeaders(endpoint.signingSecrets, delivery.id, this.options.clock.now(), body),
+          },
+          body,
+          timeoutMs,
+          maxBodyBytes,
+        },
+        this.stopping.signal,
+      );
+      const accepted = status >= 200 && status < 300;
+      return {
+        ...result(status, accepted ? null : `The receiver answered ${status}.`),
+        retry: status === 408 || status === 425 || status === 429 || status >= 500,
+        retryAfterMs: retryAfterMs(headers['retry-after'], this.options.clock.now()),
+      };
+    } catch (error) {
+      if (!(error instanceof HttpError)) throw error;
+      if (error.code === 'aborted') return null;
+      const retry = error.code === 'connect' || error.code === 'broken' || error.code === 'timeout';
+      return { ...result(null, error.message), retry };
+    }
+  }
+
+  private settle(delivery: ClaimedDelivery, attempt: Attempt): void {
+    const { deliveries, endpoints, onDead } = this.options;
+    const { durationMs, httpStatus, error } = attempt;
+    const result = { durationMs, httpStatus, error };
+    if (error === null) {
+      deliveries.record(delivery.id, result, 'delivered');
+      return;
+    }
+    const made = delivery.attempts + 1;
+    if (attempt.retry && made < maxAttempts) {
+      // Doubling twice each time, with a fifth of jitter: 5 s, 20 s, 80 s, 5 min, 21 min.
+      const backoffMs = firstRetryMs * 4 ** (made - 1) * (0.8 + 0.4 * Math.random());
+      const retryInMs = Math.round(Math.max(backoffMs, attempt.retryAfterMs ?? 0));
+      deliveries.record(delivery.id, result, { retryInMs });
+      return;
+    }
+    deliveries.record(delivery.id, result, 'failed');
+    onDead(delivery, result);
+    if (httpStatus !== 410) return;
+    endpoints.disableEvents(delivery.endpointId);
+    deliveries.failPending(delivery.endpointId);
+    this.options.log.warn({ endpoint_id: delivery.endpointId }, 'a receiver of events is gone: its events are stopped');
+  }
+}
+
+interface Attempt extends AttemptResult {
+  retry: boolean;
+  retryAfterMs?: number;
+}
+
+function eventBody(delivery: ClaimedDelivery): string {
+  return JSON.stringify({
+    id: delivery.id,
+    type: delivery.eventType,
+    created_at: delivery.createdAt.toISOString(),
+    organization_id: delivery.organizationId,
+    call_id: delivery.callId,
+    sequence: delivery.sequence,
+    data: JSON.parse(delivery.eventData) as unknown,
+  });
+}
+
+/** `Retry-After` is seconds or a date (RFC 9110 section 10.2.3); an hour at most. */
+function retryAfterMs(value: string | undefined, nowMs: number): number {
+  if (value === undefined) return 0;
+  const ms = /^\d+$/.test(value.trim()) ? Number(value) * 1000 : Date.parse(value) - nowMs;
+  return Number.isFinite(ms) ? Math.min(Math.max(0, ms), maxRetryAfterMs) : 0;
+}

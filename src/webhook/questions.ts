@@ -1,0 +1,51 @@
+/** What webhooks are told, in both dialects. */
+import type { Question } from './ask.js';
+import type { CallState } from './twilio-words.js';
+
+/** A call begins: incoming, or outgoing and just answered. */
+export function startQuestion(
+  call: Pick<CallState, 'direction' | 'from' | 'to'>,
+  headers: Readonly<Record<string, string>>,
+): Question {
+  const { direction, from, to } = call;
+  return {
+    type: direction === 'inbound' ? 'call.incoming' : 'call.outgoing',
+    data: { from_number: from, to_number: to, direction, headers },
+    // Custom header fields, as Twilio passes them on.
+    fields: Object.fromEntries(
+      Object.entries(headers)
+        .filter(([name]) => name.startsWith('x-'))
+        .map(([name, value]) => [`SipHeader_${name.replace(/(^|-)\w/g, (start) => start.toUpperCase())}`, value]),
+    ),
+  };
+}
+
+export function gatheredQuestion(input: { digits: string; reason: string }): Question {
+  const { digits, reason } = input;
+  return { type: 'call.gathered', data: { digits, reason }, fields: { Digits: digits } };
+}
+
+export interface Recorded {
+  url: string;
+  durationSec: number;
+  /** The key that ended it; `hangup` when the caller left. */
+  endedBy: string;
+}
+
+export function recordedQuestion(recorded: Recorded): Question {
+  const { url, durationSec, endedBy } = recorded;
+  return {
+    type: 'call.recorded',
+    data: { recording_url: url, duration: durationSec, ended_by: endedBy },
+    fields: { RecordingUrl: url, RecordingDuration: String(durationSec), Digits: endedBy },
+  };
+}
+
+/** The stream or agent of a `connect` is over. */
+export function connectedQuestion(status: 'hangup' | 'failed', detail: string, durationSec: number): Question {
+  return {
+    type: 'call.disconnected',
+    data: { status: status === 'failed' ? 'failed' : 'completed', detail, duration: durationSec },
+    fields: { StreamStatus: status === 'failed' ? 'stream-error' : 'stream-stopped' },
+  };
+}

@@ -1,0 +1,36 @@
+/** A call in the words of Twilio's requests. */
+
+export interface CallState {
+  callId: string;
+  organizationId: string;
+  from: string;
+  fromName: string | null;
+  to: string;
+  direction: 'inbound' | 'outbound';
+  answered: boolean;
+  ended: boolean;
+}
+
+export function callSid(callId: string): string {
+  return `CA${callId.replaceAll('-', '')}`;
+}
+
+export function accountSid(organizationId: string): string {
+  return `AC${organizationId.replaceAll('-', '')}`;
+}
+
+/** The fields every request has. */
+export function callFields(call: CallState): { [name: string]: string } {
+  return {
+    AccountSid: accountSid(call.organizationId),
+    ApiVersion: '2010-04-01',
+    CallSid: callSid(call.callId),
+    CallStatus: call.ended ? 'completed' : call.answered ? 'in-progress' : 'ringing',
+    Called: call.to,
+    Caller: call.from,
+    Direction: call.direction === 'inbound' ? 'inbound' : 'outbound-api',
+    From: call.from,
+    To: call.to,
+    ...(call.fromName === null ? {} : { CallerName: call.fromName }),
+  };
+}

@@ -1,0 +1,35 @@
+import { describe, expect, it } from 'vitest';
+import { LocalAddresses } from '../../sip/local-address.js';
+
+const localNets = ['10.0.0.0/8', '127.0.0.0/8'];
+
+describe('the address a peer is told', () => {
+  it.each([
+    ['where SIP listens', {}, '127.0.0.1', '127.0.0.9', '127.0.0.9'],
+    ['on a wildcard, the one that routes to the peer', {}, '127.0.0.1', '0.0.0.0', '127.0.0.1'],
+    [
+      'outside the local nets, the external one',
+      { externalIp: '203.0.113.5' },
+      '198.51.100.7',
+      '10.0.0.1',
+      '203.0.113.5',
+    ],
+    ['within the local nets, our own', { externalIp: '203.0.113.5' }, '10.9.9.9', '10.0.0.1', '10.0.0.1'],
+    [
+      'with an external SIP server, where our media is bound',
+      { mediaHost: '127.0.0.5' },
+      '127.0.0.1',
+      '10.0.0.2',
+      '127.0.0.5',
+    ],
+    [
+      'with an external SIP server and a wildcard, the one that routes to the peer',
+      { mediaHost: '0.0.0.0' },
+      '127.0.0.1',
+      '10.0.0.2',
+      '127.0.0.1',
+    ],
+  ])('%s', async (_, options, peer, listener, told) => {
+    expect(await new LocalAddresses({ localNets, ...options }).facing(peer, listener)).toBe(told);
+  });
+});

@@ -1,0 +1,298 @@
+import { pino } from 'pino';
+import { Webhook } from 'standardwebhooks';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { createSafeHttp } from '../../net/http.js';
+import { EventSender } from '../../src/webhook/event-sender.js';
+import { type TestApi, testApi } from '../support/api.js';
+import { type ReceivedRequest, type Receiver, startReceiver } from '../support/receiver.js';
+
+let api: TestApi;
+let sender: EventSender;
+const receivers: Receiver[] = [];
+const dead: string[] = [];
+
+const newSender = () =>
+  new EventSender({
+    deliveries: api.store.webhookDeliveries,
+    endpoints: api.store.endpoints,
+    http: createSafeHttp({ allowPrivate: true }),
+    clock: api.clock,
+    log: pino({ level: 'silent' }),
+    onDead: (delivery) => dead.push(delivery.id),
+  });
+
+beforeEach(async () => {
+  dead.length = 0;
+  api = await testApi({ allowPrivateTargets: true, onWebhookRetry: () => sender.wake() });
+  sender = newSender();
+  api.store.calls.onWritten = () => sender.wake();
+  sender.start();
+});
+afterEach(async () => {
+  await sender.stop();
+  await api.close();
+  for (const receiver of receivers.splice(0)) await receiver.close();
+});
+
+async function receiver(...how: Parameters<typeof startReceiver>): Promise<Receiver> {
+  const started = await startReceiver(...how);
+  receivers.push(started);
+  return started;
+}
+
+async function endpointFor(url: string): Promise<{ id: string; secret: string }> {
+  const { body, status } = await api.request('POST', '/v1/endpoints', {
+    body: { name: 'W', type: 'webhook', target: `${url}/calls`, provider_config: { events_url: `${url}/events` } },
+  });
+  expect(status).toBe(201);
+  return { id: body.id, secret: body.webhook_secret };
+}
+
+function begin(endpointId: string): string {
+  return api.store.calls.begin({
+    organizationId: api.a.organizationId,
+    mode: 'live',
+    direction: 'inbound',
+    fromNumber: '+12025550199',
+    toNumber: '+15550100',
+    phoneNumberId: '0198aaaa-0000-7000-8000-000000000001',
+    endpointId,
+  });
+}
+const end = { status: 'completed', hangupCause: 'normal_clearing', hangupSource: 'caller', durationSec: 0 } as const;
+const bodyOf = (request: ReceivedRequest) => JSON.parse(request.body);
+const deliveries = async (query = '') => (await api.request('GET', `/v1/webhook-deliveries${query}`)).body;
+
+describe('events of a call', () => {
+  test('arrive signed, in order, each once, and are on record', async () => {
+    const server = await receiver();
+    const { id, secret } = await endpointFor(server.url);
+    const callId = begin(id);
+    api.store.calls.event(callId, 'call.ringing');
+    api.store.calls.event(callId, 'dtmf.received', { digit: '5' });
+    api.store.calls.event(callId, 'webhook.failed', { message: 'never delivered itself' });
+    api.store.calls.finish(callId, end);
+    await vi.waitFor(() => expect(server.requests).toHaveLength(4));
+    const types = server.requests.map((request) => bodyOf(request).type);
+    expect(types).toEqual(['call.initiated', 'call.ringing', 'dtmf.received', 'call.completed']);
+    const { body } = await api.request('GET', `/v1/calls/${callId}`);
+    for (const request of server.requests) {
+      expect(request.path).toBe('/events');
+      const sent = bodyOf(request);
+      const event = body.events.find((each: { id: string }) => each.id === sent.id);
+      expect(sent).toEqual({
+        id: event.id,
+        type: event.event_type,
+        created_at: event.created_at,
+        organization_id: api.a.organizationId,
+        call_id: callId,
+        sequence: event.sequence,
+        data: event.event_data,
+      });
+      const headers = request.headers as Record<string, string>;
+      expect(headers['webhook-id']).toBe(event.id);
+      // The package checks the time against its own clock; ours stands in another year.
+      expect(headers['webhook-timestamp']).toBe(String(Math.floor(api.clock.now() / 1000)));
+      const at = new Date(Number(headers['webhook-timestamp']) * 1000);
+      expect(headers['webhook-signature']).toBe(new Webhook(secret).sign(event.id, at, request.body));
+    }
+    const listed = await deliveries(`?call_id=${callId}`);
+    expect(listed.total).toBe(4);
+    expect(listed.data.every((each: { status: string }) => each.status === 'delivered')).toBe(true);
+    expect(listed.data[0].attempts).toMatchObject([{ http_status: 204, error: null }]);
+    await vi.waitFor(() => expect(server.connections).toBe(0));
+  });
+
+  test('of endpoints without events_url go nowhere', async () => {
+    const { body } = await api.request('POST', '/v1/endpoints', {
+      body: { name: 'W', type: 'webhook', target: 'http://127.0.0.1:1/' },
+    });
+    begin(body.id);
+    expect((await deliveries()).total).toBe(0);
+  });
+
+  test('of another organization are not shown and not retried', async () => {
+    const server = await receiver();
+    begin((await endpointFor(server.url)).id);
+    const [{ id }] = (await deliveries()).data;
+    const foreign = await api.request('GET', '/v1/webhook-deliveries', { key: api.b.key });
+    expect(foreign.body.total).toBe(0);
+    const retried = await api.request('POST', `/v1/webhook-deliveries/${id}/retry`, { key: api.b.key });
+    expect(retried.status).toBe(404);
+  });
+
+  test('go when their call is deleted', async () => {
+    const { id } = await endpointFor('http://127.0.0.1:1');
+    const callId = begin(id);
+    api.store.calls.finish(callId, end);
+    expect((await deliveries()).total).toBe(2);
+    expect((await api.request('DELETE', `/v1/calls/${callId}`)).status).toBe(204);
+    expect((await deliveries()).total).toBe(0);
+  });
+});
+
+describe('a receiver that fails', () => {
+  test.each([500, 503, 408, 425, 429])(
+    'with %i is asked six times in growing distances, then given up',
+    async (status) => {
+      const server = await receiver((_request, response) => void response.writeHead(status).end());
+      const callId = begin((await endpointFor(server.url)).id);
+      const atMs: number[] = [];
+      for (let attempts = 1; attempts <= 6; attempts += 1) {
+        await vi.waitFor(async () => {
+          const [{ attempts: made }] = (await deliveries()).data;
+          expect(made).toHaveLength(attempts);
+        });
+        atMs.push(api.clock.now());
+        if (attempts === 6) break;
+        const [{ next_attempt_at }] = (await deliveries()).data;
+        api.clock.advance(Date.parse(next_attempt_at) - api.clock.now() + 1000);
+      }
+      const gapsMs = atMs.slice(1).map((at, index) => at - (atMs[index] ?? 0));
+      [5, 20, 80, 320, 1280].forEach((seconds, index) => {
+        expect(gapsMs[index]).toBeGreaterThan(seconds * 800 - 1);
+        expect(gapsMs[index]).toBeLessThan(seconds * 1200 + 2001);
+      });
+      const [delivery] = (await deliveries()).data;
+      expect(delivery).toMatchObject({ status: 'failed', call_id: callId, next_attempt_at: null });
+      expect(new Set(server.requests.map((request) => request.headers['webhook-id'])).size).toBe(1);
+      expect(dead).toEqual([delivery.id]);
+    },
+  );
+
+  test('with 404 or a redirect is given up at once', async () => {
+    for (const status of [404, 302]) {
+      const server = await receiver((_request, response) => void response.writeHead(status, { location: '/x' }).end());
+      begin((await endpointFor(server.url)).id);
+      await vi.waitFor(async () => expect((await deliveries()).data[0].status).toBe('failed'));
+      expect(server.requests).toHaveLength(1);
+    }
+  });
+
+  test('is left alone as long as Retry-After says', async () => {
+    const server = await receiver((_request, response) => void response.writeHead(503, { 'retry-after': '120' }).end());
+    begin((await endpointFor(server.url)).id);
+    await vi.waitFor(async () => expect((await deliveries()).data[0].attempts).toHaveLength(1));
+    const [delivery] = (await deliveries()).data;
+    expect(Date.parse(delivery.next_attempt_at) - api.clock.now()).toBe(120_000);
+    api.clock.advance(119_000);
+    expect(server.requests).toHaveLength(1);
+    api.clock.advance(2000);
+    await vi.waitFor(() => expect(server.requests).toHaveLength(2));
+  });
+
+  test('holds up the later events of the same call, not those of others', async () => {
+    let broken = true;
+    let first: string | null = null;
+    const server = await receiver((request, response) => {
+      const call = bodyOf(request).call_id;
+      first ??= call;
+      response.writeHead(broken && call === first ? 500 : 204).end();
+    });
+    const { id } = await endpointFor(server.url);
+    const one = begin(id);
+    api.store.calls.event(one, 'call.ringing');
+    await vi.waitFor(() => expect(server.requests).toHaveLength(1));
+    const two = begin(id);
+    api.store.calls.event(two, 'call.ringing');
+    api.clock.advance(60); // the journal writes
+    await vi.waitFor(() => expect(server.requests).toHaveLength(3));
+    broken = false;
+    api.clock.advance(10_000);
+    await vi.waitFor(() => expect(server.requests).toHaveLength(5));
+    const of = (call: string) => server.requests.map(bodyOf).filter((body) => body.call_id === call);
+    expect(of(one).map((body) => body.sequence)).toEqual([1, 1, 2]);
+    expect(of(two).map((body) => body.sequence)).toEqual([1, 2]);
+  });
+
+  test('by never answering blocks no other endpoint', async () => {
+    const silent = await receiver(() => {});
+    const server = await receiver();
+    const slow = await endpointFor(silent.url);
+    for (let i = 0; i < 20; i += 1) begin(slow.id);
+    await vi.waitFor(() => {
+      sender.wake();
+      expect(silent.connections).toBe(8);
+    });
+    begin((await endpointFor(server.url)).id);
+    sender.wake();
+    await vi.waitFor(() => expect(server.requests).toHaveLength(1));
+    expect(silent.connections).toBe(8);
+  });
+
+  test('by 410 gets no more until its endpoint is changed', async () => {
+    let status = 410;
+    const server = await receiver((_request, response) => void response.writeHead(status).end());
+    const { id } = await endpointFor(server.url);
+    begin(id);
+    await vi.waitFor(async () =>
+      expect((await api.request('GET', `/v1/endpoints/${id}`)).body.events_disabled_at).not.toBeNull(),
+    );
+    begin(id);
+    expect((await deliveries()).total).toBe(1);
+    status = 204;
+    const changed = await api.request('PATCH', `/v1/endpoints/${id}`, { body: { name: 'Back' } });
+    expect(changed.body.events_disabled_at).toBeNull();
+    begin(id);
+    sender.wake();
+    await vi.waitFor(() => expect(server.requests).toHaveLength(2));
+  });
+});
+
+describe('the API', () => {
+  test('retries a dead delivery under the same id', async () => {
+    let status = 400;
+    const server = await receiver((_request, response) => void response.writeHead(status).end());
+    begin((await endpointFor(server.url)).id);
+    await vi.waitFor(async () => expect((await deliveries('?status=failed')).total).toBe(1));
+    status = 200;
+    const [{ id }] = (await deliveries()).data;
+    const { body } = await api.request('POST', `/v1/webhook-deliveries/${id}/retry`);
+    expect(body).toMatchObject({ id, status: 'pending' });
+    await vi.waitFor(async () => expect((await deliveries('?status=delivered')).total).toBe(1));
+    expect(server.requests.map((request) => request.headers['webhook-id'])).toEqual([id, id]);
+    expect((await deliveries()).data[0].attempts).toHaveLength(2);
+  });
+
+  test('rotates the secret: both sign for a day, then the new one alone', async () => {
+    const server = await receiver();
+    const { id, secret: old } = await endpointFor(server.url);
+    const { body } = await api.request('POST', `/v1/endpoints/${id}/rotate-secret`);
+    expect(body.webhook_secret).toMatch(/^whsec_/);
+    expect(body.webhook_secret).not.toBe(old);
+    const signers = async (count: number) => {
+      sender.wake();
+      await vi.waitFor(() => expect(server.requests).toHaveLength(count));
+      const request = server.requests[count - 1] as ReceivedRequest;
+      const headers = request.headers as Record<string, string>;
+      const at = new Date(Number(headers['webhook-timestamp']) * 1000);
+      const signatures = (headers['webhook-signature'] ?? '').split(' ');
+      return [body.webhook_secret, old].map((secret) =>
+        signatures.includes(new Webhook(secret).sign(headers['webhook-id'] ?? '', at, request.body)),
+      );
+    };
+    begin(id);
+    expect(await signers(1)).toEqual([true, true]);
+    api.clock.set(api.clock.now() + 86_400_001);
+    begin(id);
+    expect(await signers(2)).toEqual([true, false]);
+  });
+});
+
+test('what a stopped sender had in flight is sent again by the next one, under the same id', async () => {
+  let silent = true;
+  const server = await receiver((_request, response) => {
+    if (!silent) response.writeHead(204).end();
+  });
+  begin((await endpointFor(server.url)).id);
+  sender.wake();
+  await vi.waitFor(() => expect(server.requests).toHaveLength(1));
+  await sender.stop();
+  await vi.waitFor(() => expect(server.connections).toBe(0));
+  silent = false;
+  sender = newSender();
+  sender.start();
+  api.clock.advance(13_000);
+  await vi.waitFor(() => expect(server.requests).toHaveLength(2));
+  expect(new Set(server.requests.map((request) => request.headers['webhook-id'])).size).toBe(1);
+});
