@@ -7,7 +7,7 @@ import type { MediaEngine } from '../media/engine.js';
 import { createSafeHttp } from '../net/http.js';
 import { openSipGateway, type SipGatewayOptions } from '../sip/connect.js';
 import type { SipGateway } from '../sip/leg.js';
-import type { SipServerStats } from '../sip/server/start.js';
+import type { SipServerOptions, SipServerStats } from '../sip/server/start.js';
 import { TrunkTable } from '../sip/trunk.js';
 import { startApi } from './api/server.js';
 import { startBanner } from './banner.js';
@@ -49,6 +49,8 @@ export interface StartOptions {
   rtpQuarantineMs?: number;
   log?: Logger;
   sipTimersMs?: { t1?: number; t2?: number; t4?: number };
+  /** When new calls are refused for overload, and what strangers may send. */
+  sipLimits?: SipServerOptions['limits'];
 }
 
 /** A trunk that trusts loopback addresses is for a gateway that only this machine can reach. */
@@ -90,6 +92,7 @@ function sipServer(settings: Settings, options: StartOptions, mediaLagMs: () => 
     kind: 'embedded',
     listen,
     mediaLagMs,
+    limits: options.sipLimits ?? {},
     ...(options.sipTimersMs === undefined ? {} : { timersMs: options.sipTimersMs }),
   };
 }
