@@ -107,6 +107,12 @@ export const portRange: Kind<PortRange> = {
   },
 };
 
+export const text: Kind<string> = {
+  name: 'text',
+  allowed: 'a text without spaces',
+  read: (value) => (/^\S{1,200}$/.test(value) ? value : undefined),
+};
+
 /** Made absolute: relative paths count from the working directory. */
 export const folder: Kind<string> = {
   name: 'path',

@@ -209,6 +209,29 @@ export const settingsList = [
     secret: true,
   }),
   setting({
+    name: 'tts_url',
+    kind: kinds.httpUrl,
+    default: null,
+    explain:
+      'Speech server with the interface of OpenAI (/v1/audio/speech) for what webhooks say. Unset: the offline voice.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'tts_key',
+    kind: kinds.secret(/^[\x21-\x7e]+$/, 'visible ASCII characters'),
+    default: null,
+    explain: 'API key of the speech server.',
+    readBy: 'src/main.ts',
+    secret: true,
+  }),
+  setting({
+    name: 'tts_model',
+    kind: kinds.text,
+    default: 'tts-1',
+    explain: 'Model of the speech server.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
     name: 'log_level',
     kind: kinds.oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'),
     default: 'info',

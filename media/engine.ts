@@ -2,7 +2,8 @@
  * The words of the media side that the rest of Trunkline may use. `media/thread` (embedded) implements them; a FreeSWITCH engine
  * will implement the same. Everything that crosses a thread is structured-cloneable.
  */
-import type { AgentCommand, AgentEnd, AgentEvent, AgentTarget } from './agents/agent.js';
+import type { MessagePort } from 'node:worker_threads';
+import type { AgentCommand, AgentEnd, AgentEvent, AgentTarget, AudioFormat } from './agents/agent.js';
 
 export type PhoneCodec = 'PCMU' | 'PCMA';
 
@@ -72,6 +73,20 @@ export interface MediaSession {
    * answered: from then on RTP to the carrier runs all the time, and the limits of the policy count. A final `accept` does the same.
    */
   attach(owner: AgentLink | null): void;
+  /**
+   * Plays to the phone, in the place of the owner of playout, which has its place again when the play ends; what it says meanwhile waits.
+   * Also before the call is answered (early media). Resolves when the last of it was sent or something ended it: the signal (cancelled at
+   * once, the very next packet is silence), another `play`, `bridge` or `attach` (replaced), or the end of the session (closed). Rejects
+   * with `MediaError`: `bad_source`, `closed`, `engine_gone`.
+   */
+  play(source: AudioSource, signal: AbortSignal): Promise<PlayEnd>;
+  /** Records both directions into a WAV file from now on. One recording at a time: another one ends it. */
+  record(options: RecordOptions): Recording;
+  /**
+   * Joins the phones of two sessions of one group, until `stop`, an `attach` or the end of one of them. Takes the place of the owners of
+   * playout; agents that were attached hear nothing meanwhile.
+   */
+  bridge(other: MediaSession, options: BridgeOptions): Bridge;
   /** DTMF to the phone as RFC 4733 events (else rejects `no_telephone_event`); digits `0-9A-D*#`, `w` is a pause of 500 ms. Resolves when sent. */
   sendDtmf(digits: string): Promise<void>;
   onEvent(listener: (event: MediaEvent) => void): () => void;
@@ -80,6 +95,83 @@ export interface MediaSession {
   stats(): Promise<MediaStats>;
   /** Closes sockets and agents of the session; resolves with the last statistics. Idempotent, always settles. */
   close(): Promise<MediaStats>;
+}
+
+/** G.711 μ-law, 8 kHz, mono, in memory that all threads and calls share. `clipFromWav` of `media/audio/clip.ts` makes one. */
+export type Clip = SharedArrayBuffer;
+
+/** One part of a tone; no frequencies: silence. */
+export interface ToneSegment {
+  /** Up to four at once, under 4000 Hz. */
+  frequenciesHz: number[];
+  durationMs: number;
+}
+
+/** `repeat`: how many times, 1 when absent; 0 is without end. */
+export type AudioSource =
+  | { kind: 'clip'; clip: Clip; repeat?: number }
+  /** At most 60 s before it repeats. */
+  | { kind: 'tone'; segments: ToneSegment[]; repeat?: number }
+  /**
+   * Audio as it comes: the other end of the port posts `StreamMessage`s and reads `StreamDemand`s. The port belongs to the session from now
+   * on and is closed when the play ends. A port that is closed without `end` ends the play too, after what came.
+   */
+  | { kind: 'stream'; port: MessagePort; format: AudioFormat };
+
+/** Audio in the format of the source, whole samples. */
+export type StreamMessage = Uint8Array | 'end';
+/** Water marks: `pause` above 2 s in the queue, `resume` below 0.5 s. More than 10 minutes is discarded. */
+export type StreamDemand = 'pause' | 'resume';
+
+export interface PlayEnd {
+  by: 'finished' | 'cancelled' | 'replaced' | 'closed';
+  /** How much of it was sent to the phone. */
+  playedMs: number;
+}
+
+export interface RecordOptions {
+  /** Absolute path of the file; its folder is made when it is missing. The file must not exist. */
+  path: string;
+  /** Ends by itself after so long; absent: with the session. */
+  maxMs?: number;
+}
+
+export interface Recording {
+  /** Resolves when the file is complete and closed, and with `error` when the disk refused. Never rejects. */
+  ended: Promise<RecordingEnd>;
+  /** Idempotent; the same as `ended`. */
+  stop(): Promise<RecordingEnd>;
+}
+
+/** 16 bit PCM, 8 kHz, stereo: the phone left, what it hears right. */
+export interface RecordingEnd {
+  durationMs: number;
+  bytes: number;
+  /** One sentence; what was written until then is a valid file. */
+  error: string | null;
+}
+
+export interface BridgeOptions {
+  /**
+   * `packets`: each packet goes on as it comes, untouched where both sides have the same codec. `frames`: through the playout queue, which
+   * takes out jitter and fills gaps, for a few milliseconds more.
+   */
+  relay: 'packets' | 'frames';
+  /** Keys (RFC 4733) of one phone: to the other as they are, or told as events only. */
+  dtmf: 'pass' | 'block';
+}
+
+export interface Bridge {
+  /** Never rejects. */
+  ended: Promise<BridgeEnd>;
+  /** Idempotent; the same as `ended`. */
+  stop(): Promise<BridgeEnd>;
+}
+
+export interface BridgeEnd {
+  by: 'stopped' | 'replaced' | 'closed';
+  /** Packets that went on, or frames. */
+  forwarded: { toThis: number; toOther: number };
 }
 
 export type MediaEvent =
@@ -151,6 +243,8 @@ export class MediaError extends Error {
       | 'no_telephone_event'
       | 'bad_digits'
       | 'bad_sdp'
+      | 'bad_source'
+      | 'not_together'
       | 'closed',
     message: string,
   ) {

@@ -128,16 +128,24 @@ export interface Gateway {
 }
 
 export interface DialRequest {
+  /** The Call-ID of all INVITEs; made here when absent. */
+  sipCallId?: string;
   to: string;
   from: string;
   fromDisplayName?: string;
+  /** The host part of From; ours when absent. */
+  fromDomain?: string;
   /** Tried in order; the next one only after a failure that allows it (5xx, 408, transport failure). */
   gateways: Gateway[];
   headers?: Record<string, string>;
   /** The offer for this gateway: its `localAddress` decides the address in the SDP. */
   offerFor(gateway: Gateway, localAddress: string): Promise<string>;
   onProgress?(progress: { gateway: Gateway; status: number; branch: string; sdp?: string }): void;
+  /** A gateway failed, and the next one is tried. */
+  onFailover?(failed: { gateway: Gateway; error: SipError }): void;
   ringTimeoutMs: number;
+  /** The caller has other gateways besides these: a last one that is silent is given up early as well. */
+  moreAreLeft?: boolean;
 }
 
 /** One line of a call's SIP trace. */
@@ -204,5 +212,12 @@ export class SipError extends Error {
   ) {
     super(message);
     this.name = 'SipError';
+  }
+
+  /** Another gateway may do better where this one failed; nobody is called twice who was reached and decided. */
+  get mayFailOver(): boolean {
+    if (this.code === 'unreachable') return true;
+    const status = this.code === 'rejected' ? (this.sipStatus ?? 0) : 0;
+    return status === 408 || (status >= 500 && status < 600);
   }
 }

@@ -48,7 +48,7 @@ export class Outbound {
 
   /** See `SipGateway.dial`. */
   async dial(request: DialRequest, signal: AbortSignal): Promise<DialogLeg> {
-    const callId = randomUUID();
+    const callId = request.sipCallId ?? randomUUID();
     const stop = new Stop(request.ringTimeoutMs, signal);
     this.context.trace.keep(callId);
     try {
@@ -79,12 +79,16 @@ export class Outbound {
     let redirects = 0;
     let sawProvisional = false;
     let failure: SipError | null = null;
+    let failed: { gateway: Gateway; error: SipError } | null = null;
     for (let target = left.shift(); target; target = left.shift()) {
+      if (failed) request.onFailover?.(failed);
+      failed = null;
       const localAddress = await this.context.addresses.towards(target.host, this.#link().addresses);
       const offer = await request.offerFor(target.gateway, localAddress);
       if (stop.why) throw stopped(stop.why, sawProvisional);
       const attempt = this.#start(request, target, callId, cseq, headers, { offer, localAddress });
-      const limits = left.length > 0 ? [attempt.silence(this.context.firstResponseMs ?? 5000)] : [];
+      const limits =
+        left.length > 0 || request.moreAreLeft ? [attempt.silence(this.context.firstResponseMs ?? 5000)] : [];
       const end = await Promise.race([attempt.end, stop.promise, ...limits]);
       cseq = attempt.cseq + 1;
       sawProvisional ||= attempt.sawProvisional;
@@ -95,6 +99,7 @@ export class Outbound {
       if (end === 'silent') {
         attempt.cancel();
         failure = unreachable(target, 'It did not react in time');
+        failed = { gateway: target.gateway, error: failure };
         continue;
       }
       if (end.kind === 'answered') return end.leg;
@@ -105,8 +110,9 @@ export class Outbound {
         if (next) left.unshift(next);
         if (next) continue;
       }
-      if (!mayFailOver(end)) throw failure;
+      if (!failure.mayFailOver) throw failure;
       if (end.kind === 'refused' && end.retryAfterSec > 0) this.#rest(target.gateway, end.retryAfterSec);
+      failed = { gateway: target.gateway, error: failure };
       this.context.log.warn({ gateway: target.gateway.uri, sipCallId: callId, err: failure.message }, 'gateway failed');
     }
     throw failure ?? new SipError('unreachable', 'carrier_unreachable', 'No gateway is left.');
@@ -166,7 +172,9 @@ export class Outbound {
 function inviteHeaders(request: DialRequest): Record<string, string> {
   const from = request.from.trim();
   const isAnonymous = from === '' || from.toLowerCase() === 'anonymous';
-  const uri = isAnonymous ? 'sip:anonymous@anonymous.invalid' : `sip:${escapeUser(calledUser(from))}@localhost`;
+  const uri = isAnonymous
+    ? 'sip:anonymous@anonymous.invalid'
+    : `sip:${escapeUser(calledUser(from))}@${request.fromDomain ?? 'localhost'}`;
   const name = isAnonymous ? 'Anonymous' : request.fromDisplayName;
   const extra = Object.entries(clean(request.headers ?? {})).filter(([key]) => !reservedHeaders.has(key.toLowerCase()));
   return {
@@ -175,12 +183,6 @@ function inviteHeaders(request: DialRequest): Record<string, string> {
     ...(isAnonymous ? { Privacy: 'id' } : {}),
     ...Object.fromEntries(extra),
   };
-}
-
-/** Another gateway may do better where this one failed; nobody is called twice who was reached and decided. */
-function mayFailOver(end: AttemptEnd): boolean {
-  if (end.kind === 'unreachable') return true;
-  return end.kind === 'refused' && (end.status === 408 || (end.status >= 500 && end.status < 600));
 }
 
 function failureOf(target: DialTarget, end: Exclude<AttemptEnd, { kind: 'answered' }>): SipError {

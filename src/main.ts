@@ -12,15 +12,21 @@ import { TrunkTable } from '../sip/trunk.js';
 import { startApi } from './api/server.js';
 import { startBanner } from './banner.js';
 import { admit } from './call/admission.js';
+import { Carriers } from './call/carriers.js';
 import { EndpointHealth } from './call/endpoint-health.js';
 import { type InboundCalls, takeInboundCall } from './call/inbound.js';
 import { LiveCallTable } from './call/live-calls.js';
 import { OrphanedDialogs } from './call/orphaned-dialogs.js';
+import { OutboundDialler } from './call/outbound.js';
+import type { OutboundCalls } from './call/outbound-calls.js';
 import { RejectedInvites } from './call/rejected-invites.js';
-import { noVoice } from './call/voice.js';
+import { Voice } from './call/voice.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
+import { simulatedCarrier } from './simulated-carrier.js';
+import { Clips } from './speech/clips.js';
+import { SpeechThread } from './speech/speech-thread.js';
 import { bootstrap, type FirstStart } from './store/bootstrap.js';
 import { systemClock } from './store/clock.js';
 import type { Endpoint } from './store/endpoints.js';
@@ -34,6 +40,7 @@ export interface App {
   media: MediaEngine;
   store: Store;
   live: LiveCallTable;
+  outbound: OutboundCalls;
   /** What a person needs to know at the start: addresses, the first key, the line to dial the demo number with. */
   banner: string;
   /** What the first start on an empty database made; null on every later one. */
@@ -51,6 +58,8 @@ export interface StartOptions {
   sipTimersMs?: { t1?: number; t2?: number; t4?: number };
   /** When new calls are refused for overload, and what strangers may send. */
   sipLimits?: SipServerOptions['limits'];
+  /** How long the carrier simulator rings before it answers. Default 1,000. */
+  simulatedRingMs?: number;
 }
 
 /** A trunk that trusts loopback addresses is for a gateway that only this machine can reach. */
@@ -135,9 +144,11 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     opened.push(() => echo.close());
 
     const trunks = new TrunkTable();
+    const carriers = new Carriers({ codecs: ['PCMU', 'PCMA'], isDown: () => false });
     let trustNets: (nets: string[]) => void = () => undefined;
     const loadTrunks = (): void => {
       const records = trunksFor(store, settings.sipHost);
+      carriers.replace(records);
       trustNets(records.flatMap((trunk) => (trunk.status === 'active' ? trunk.addresses : [])));
       for (const problem of trunks.replace(records)) log.warn({ problem }, 'a trunk address was left out');
     };
@@ -157,6 +168,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     loadTrunks();
     orphans.begin(sip);
 
+    let isDraining = false;
     const http = createSafeHttp({ allowPrivate: settings.allowPrivateTargets });
     const events = new EventSender({
       deliveries: store.webhookDeliveries,
@@ -176,8 +188,20 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     opened.push(() => events.stop());
     events.start();
 
+    const speech = new SpeechThread();
+    opened.push(() => speech.close());
+    const clips = new Clips({
+      thread: speech,
+      http,
+      operatorHttp: createSafeHttp({ allowPrivate: true }),
+      speechServer:
+        settings.ttsUrl === null ? null : { url: settings.ttsUrl, key: settings.ttsKey, model: settings.ttsModel },
+    });
+
     const live = new LiveCallTable();
     const rejected = new RejectedInvites(log, store.rejectedInvites);
+    const simulated = simulatedCarrier(options.simulatedRingMs ?? 1000, options.sipTimersMs);
+    opened.push(() => simulated.close());
     const calls: InboundCalls = {
       records: store.calls,
       admit: (call) => admit(store, call),
@@ -197,7 +221,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         http,
         getEndpoint: (id) => store.endpoints.getForCall(id),
         limits: { maxCallMs: settings.maxCallSec * 1000, transferTimeoutMs: 60_000 },
-        voice: noVoice,
+        voice: new Voice(clips),
         agents: {
           connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
           health: new EndpointHealth((id, health) => saveHealth(store, id, health, log)),
@@ -214,6 +238,14 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       unknownNumber: (incoming) => rejected.unknownNumber(incoming),
       log,
     };
+    const outbound = new OutboundDialler({
+      ...calls,
+      dial: (request, signal) => sip.dial(request, signal),
+      carriers: async (organizationId, mode) =>
+        mode === 'test' ? [await simulated.carrier()] : carriers.of(organizationId),
+      hasCarrier: (organizationId, mode) => mode === 'test' || carriers.of(organizationId).length > 0,
+      isDraining: () => isDraining,
+    });
     sip.onRefusedInvite((refused) => rejected.refused(refused));
     sip.onIncomingCall((incoming) => takeInboundCall(incoming, calls));
 
@@ -226,6 +258,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       allowPrivateTargets: settings.allowPrivateTargets,
       onTrunksChanged: loadTrunks,
       onWebhookRetry: () => events.wake(),
+      outboundCalls: outbound,
       metrics: createMetrics({
         shed: async () => (await sip.serverStats()).shed,
         sip,
@@ -256,6 +289,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       beginStop = resolve;
     });
     const stopped = stopAsked.then(async () => {
+      isDraining = true;
       sip.drain();
       await live.drain(hangUp.signal);
       if (hangUpTimer !== null) clearTimeout(hangUpTimer);
@@ -279,6 +313,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       media,
       store,
       live,
+      outbound,
       first,
       banner: startBanner(httpUrl, sip.addresses, first),
       stopped,

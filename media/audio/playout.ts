@@ -1,6 +1,7 @@
 /** What an agent has said and the phone has not heard yet: G.711 bytes in order, with marks between them. No timer, no clock. */
 import type { PhoneCodec } from '../engine.js';
 import { alawToUlaw, mapBytes, ulawToAlaw } from './g711.js';
+import type { PhoneAudio } from './phone-audio.js';
 import { isQuiet } from './vad.js';
 
 const bytesPerMs = 8;
@@ -32,7 +33,7 @@ export interface Heard {
   droppedMs: number;
 }
 
-export class Playout {
+export class Playout implements PhoneAudio {
   /** A mark was reached: by playing, or (`cleared`) by `clear`. */
   onMark: (name: string, cleared: boolean) => void = () => {};
   trimmedMs = 0;

@@ -1,6 +1,19 @@
 /** Everything that is said between the main thread and a media thread, and how a question finds its answer. */
+
+import type { MessagePort, TransferListItem } from 'node:worker_threads';
 import { type AgentCommand, type AgentEnd, type AgentEvent, AgentFailure, type AgentTarget } from '../agents/agent.js';
-import { MediaError, type MediaEvent, type MediaStats, type OpenSession } from '../engine.js';
+import {
+  type AudioSource,
+  type BridgeEnd,
+  type BridgeOptions,
+  MediaError,
+  type MediaEvent,
+  type MediaStats,
+  type OpenSession,
+  type PlayEnd,
+  type RecordingEnd,
+  type RecordOptions,
+} from '../engine.js';
 
 /** Questions to a media thread, each answered once. */
 export interface Questions {
@@ -12,6 +25,10 @@ export interface Questions {
   prepareAgent: { in: { session: number; agent: number; target: AgentTarget }; out: null };
   closeAgent: { in: { session: number; agent: number; reason: string }; out: null };
   sendDtmf: { in: { session: number; digits: string }; out: null };
+  /** These three are answered when they are over; `endActivity` ends them. */
+  play: { in: { session: number; activity: number; source: AudioSource }; out: PlayEnd };
+  record: { in: { session: number; activity: number; options: RecordOptions }; out: RecordingEnd };
+  bridge: { in: { session: number; activity: number; other: number; options: BridgeOptions }; out: BridgeEnd };
   stats: { in: { session: number }; out: MediaStats };
   close: { in: { session: number }; out: MediaStats };
 }
@@ -23,6 +40,9 @@ export type Order =
   | { kind: 'startAgent'; session: number; agent: number }
   | { kind: 'abortAgent'; session: number; agent: number }
   | { kind: 'commandAgent'; session: number; agent: number; command: AgentCommand }
+  | { kind: 'endActivity'; session: number; activity: number }
+  /** The line to the disk thread; a later one takes the place of the first. */
+  | { kind: 'disk'; port: MessagePort }
   | { kind: 'shutdown' };
 
 /** From a media thread, unasked. */
@@ -76,20 +96,27 @@ export class Asker {
   private readonly open = new Map<number, { resolve(out: unknown): void; reject(error: Error): void }>();
   private gone: Error | null = null;
 
-  constructor(private readonly post: (message: ToThread) => void) {}
+  constructor(private readonly post: (message: ToThread, transfer: readonly TransferListItem[]) => void) {}
 
-  ask<N extends QuestionName>(name: N, question: Questions[N]['in'], limitMs: number): Promise<Questions[N]['out']> {
+  /** `limitMs` null: what lasts as long as it lasts, at most as long as the thread. */
+  ask<N extends QuestionName>(
+    name: N,
+    question: Questions[N]['in'],
+    limitMs: number | null,
+    transfer: readonly TransferListItem[] = [],
+  ): Promise<Questions[N]['out']> {
     if (this.gone) return Promise.reject(this.gone);
     const id = this.nextId++;
     return new Promise((resolve, reject) => {
       const end = () => {
-        clearTimeout(timer);
+        if (timer) clearTimeout(timer);
         this.open.delete(id);
       };
-      const timer = setTimeout(() => {
+      const giveUp = () => {
         end();
         reject(new MediaError('engine_gone', `The media thread did not answer "${name}" within ${limitMs} ms.`));
-      }, limitMs);
+      };
+      const timer = limitMs === null ? null : setTimeout(giveUp, limitMs);
       this.open.set(id, {
         resolve: (out) => {
           end();
@@ -100,7 +127,7 @@ export class Asker {
           reject(error);
         },
       });
-      this.post({ kind: 'question', id, name, in: question });
+      this.post({ kind: 'question', id, name, in: question }, transfer);
     });
   }
 

@@ -8,6 +8,7 @@ import {
   type OpenSession,
 } from '../engine.js';
 import { type RtpPortRange, RtpPorts } from '../ports.js';
+import { Disk } from '../recording/disk.js';
 import type { Notice } from './channel.js';
 import { RemoteSession } from './remote-session.js';
 import { MediaWorker } from './worker.js';
@@ -48,6 +49,9 @@ export class EmbeddedEngine implements MediaEngine {
   private threadsReplaced = 0;
   /** Counts of threads that are gone. */
   private readonly past = { faults: 0, foreignPackets: 0, malformedPackets: 0 };
+  private disk: Disk | null = null;
+  /** Threads with a line to the disk of now. */
+  private readonly onDisk = new Set<MediaWorker>();
   private closing: Promise<void> | null = null;
 
   constructor(private readonly options: EmbeddedEngineOptions) {
@@ -73,7 +77,12 @@ export class EmbeddedEngine implements MediaEngine {
       for (;;) {
         const rtpPort = this.ports.take();
         if (rtpPort === null) throw new MediaError('no_ports', 'All RTP ports are in use or in quarantine.');
-        const session = new RemoteSession(id, worker, () => this.closed(slot, id, leave));
+        const session = new RemoteSession(
+          id,
+          worker,
+          () => this.closed(slot, id, leave),
+          () => this.connectDisk(worker),
+        );
         slot.sessions.set(id, { session, rtpPort });
         slot.ports.add(rtpPort);
         const opened = await this.openOn(slot, worker, id, rtpPort, options);
@@ -122,6 +131,7 @@ export class EmbeddedEngine implements MediaEngine {
       const sessions = this.slots.flatMap((slot) => [...slot.sessions.values()]);
       await Promise.all(sessions.map(({ session }) => session.close()));
       await Promise.all(this.slots.map((slot) => slot.worker.stop()));
+      await this.disk?.stop();
       this.ports.close();
     })();
     return this.closing;
@@ -180,6 +190,18 @@ export class EmbeddedEngine implements MediaEngine {
     if (placed.session.worker.alive) this.ports.restUntilQuiet(placed.rtpPort);
   }
 
+  private connectDisk(worker: MediaWorker): void {
+    if (this.closing || !worker.alive) return;
+    if (!this.disk?.alive) {
+      this.onDisk.clear();
+      this.disk = new Disk((detail) => this.options.log.error({ error: detail }, 'disk thread died'));
+    }
+    if (this.onDisk.has(worker)) return;
+    this.onDisk.add(worker);
+    const port = this.disk.connect();
+    worker.post({ kind: 'disk', port }, [port]);
+  }
+
   private startWorker(slot: Slot, index: number): MediaWorker {
     const worker: MediaWorker = new MediaWorker(
       `media-${index + 1}`,
@@ -203,6 +225,7 @@ export class EmbeddedEngine implements MediaEngine {
 
   private died(slot: Slot, index: number, detail: string): void {
     const { faults, foreignPackets, malformedPackets } = slot.worker.load;
+    this.onDisk.delete(slot.worker);
     this.past.faults += faults;
     this.past.foreignPackets += foreignPackets;
     this.past.malformedPackets += malformedPackets;

@@ -3,7 +3,7 @@ import type { RemoteInfo } from 'node:dgram';
 import { Uplink } from '../audio/uplink.js';
 import type { MediaEvent, MediaPolicy, PhoneCodec } from '../engine.js';
 import { DtmfReceiver, type KeyPress } from '../rtp/dtmf.js';
-import { emptyRtpView, parseRtp } from '../rtp/packet.js';
+import { emptyRtpView, parseRtp, type RtpView } from '../rtp/packet.js';
 import { ReceiverStats } from '../rtp/receiver-stats.js';
 import { RtpSource } from '../rtp/source.js';
 import type { AgreedMedia } from '../sdp.js';
@@ -19,6 +19,8 @@ export interface FromPhoneHooks {
   sourceFound(address: string, port: number): void;
   /** 20 ms of the caller in the phone's codec. */
   audio(bytes: Uint8Array, atMs: number): void;
+  /** A packet that counts, as it came: audio of a codec, or an event; `restarted`: of a new sender. Valid during the call. */
+  packet(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean, nowMs: number): void;
 }
 
 export class FromPhone {
@@ -90,6 +92,8 @@ export class FromPhone {
     const payload = bytes.subarray(view.payloadStart, view.payloadEnd);
     if (event) this.tell(this.dtmf.packet(payload, view.timestamp, nowMs));
     const audio = codec && payload.length > 0 ? payload : null;
+    if ((event || audio) && !media?.held)
+      this.hooks.packet(view, payload, codec ?? 'event', arrival === 'restart', nowMs);
     this.uplink.packet(view.sequence, view.timestamp, audio, codec ?? 'PCMU', nowMs);
   }
 

@@ -1,6 +1,19 @@
 /** A session as the main thread holds it: questions and orders to its thread, and promises that settle even if the thread dies. */
+import type { TransferListItem } from 'node:worker_threads';
 import { type AgentCommand, type AgentEnd, type AgentEvent, AgentFailure, type AgentTarget } from '../agents/agent.js';
-import { type AgentLink, MediaError, type MediaEvent, type MediaSession, type MediaStats } from '../engine.js';
+import {
+  type AgentLink,
+  type AudioSource,
+  type Bridge,
+  type BridgeOptions,
+  MediaError,
+  type MediaEvent,
+  type MediaSession,
+  type MediaStats,
+  type PlayEnd,
+  type Recording,
+  type RecordOptions,
+} from '../engine.js';
 import type { Notice, QuestionName, Questions } from './channel.js';
 import { unknownStats } from './session-stats.js';
 import type { MediaWorker } from './worker.js';
@@ -67,6 +80,7 @@ export class RemoteSession implements MediaSession {
   private readonly events = new Listeners<MediaEvent>();
   private readonly agents = new Map<number, RemoteAgent>();
   private nextAgent = 1;
+  private nextActivity = 1;
   private lastStats: MediaStats = unknownStats();
   private closing: Promise<MediaStats> | null = null;
 
@@ -75,6 +89,8 @@ export class RemoteSession implements MediaSession {
     readonly worker: MediaWorker,
     /** Before the thread is asked to close: `alive` says whether it can drain the port. */
     private readonly onClose: () => void,
+    /** The thread has a line to the disk. */
+    private readonly connectDisk: () => void,
   ) {
     this.lost = new Promise((resolve) => {
       this.tellLost = resolve;
@@ -122,6 +138,45 @@ export class RemoteSession implements MediaSession {
   attach(owner: AgentLink | null): void {
     const agent = owner instanceof RemoteAgent && owner.session === this ? owner.id : null;
     this.worker.post({ kind: 'attach', session: this.id, agent });
+  }
+
+  async play(source: AudioSource, signal: AbortSignal): Promise<PlayEnd> {
+    if (signal.aborted) {
+      if (source.kind === 'stream') source.port.close();
+      return { by: 'cancelled', playedMs: 0 };
+    }
+    const activity = this.nextActivity++;
+    const cancel = () => this.endActivity(activity);
+    signal.addEventListener('abort', cancel, { once: true });
+    try {
+      const transfer = source.kind === 'stream' ? [source.port] : [];
+      return await this.ask('play', { session: this.id, activity, source }, null, transfer);
+    } finally {
+      signal.removeEventListener('abort', cancel);
+    }
+  }
+
+  record(options: RecordOptions): Recording {
+    this.connectDisk();
+    const activity = this.nextActivity++;
+    const ended = this.ask('record', { session: this.id, activity, options }, null).catch((error: unknown) => ({
+      durationMs: 0,
+      bytes: 0,
+      error: error instanceof Error ? error.message : 'The recording ended with an unknown error.',
+    }));
+    return { ended, stop: () => this.stopActivity(activity, ended) };
+  }
+
+  bridge(other: MediaSession, options: BridgeOptions): Bridge {
+    if (!(other instanceof RemoteSession) || other.worker !== this.worker || other === this) {
+      throw new MediaError('not_together', 'Only two sessions of one group can be bridged.');
+    }
+    const activity = this.nextActivity++;
+    const ended = this.ask('bridge', { session: this.id, activity, other: other.id, options }, null).catch(() => ({
+      by: 'closed' as const,
+      forwarded: { toThis: 0, toOther: 0 },
+    }));
+    return { ended, stop: () => this.stopActivity(activity, ended) };
   }
 
   async sendDtmf(digits: string): Promise<void> {
@@ -186,9 +241,19 @@ export class RemoteSession implements MediaSession {
   private ask<N extends QuestionName>(
     name: N,
     question: Questions[N]['in'],
-    limitMs = answerLimitMs,
+    limitMs: number | null = answerLimitMs,
+    transfer: readonly TransferListItem[] = [],
   ): Promise<Questions[N]['out']> {
     if (this.closing) return Promise.reject(new MediaError('closed', 'The session is closed.'));
-    return this.worker.asker.ask(name, question, limitMs);
+    return this.worker.asker.ask(name, question, limitMs, transfer);
+  }
+
+  private endActivity(activity: number): void {
+    this.worker.post({ kind: 'endActivity', session: this.id, activity });
+  }
+
+  private stopActivity<E>(activity: number, ended: Promise<E>): Promise<E> {
+    this.endActivity(activity);
+    return ended;
   }
 }

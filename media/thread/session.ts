@@ -3,7 +3,20 @@ import { randomBytes } from 'node:crypto';
 import type { RemoteInfo } from 'node:dgram';
 import type { AgentCommand, AgentEnd, AgentEvent, AgentTarget } from '../agents/agent.js';
 import type { ClockEntry, PlayoutClock } from '../audio/playout-clock.js';
-import { MediaError, type MediaEvent, type MediaStats, type OpenSession, type PhoneCodec } from '../engine.js';
+import {
+  type AudioSource,
+  type BridgeEnd,
+  type BridgeOptions,
+  MediaError,
+  type MediaEvent,
+  type MediaStats,
+  type OpenSession,
+  type PhoneCodec,
+  type PlayEnd,
+  type RecordingEnd,
+  type RecordOptions,
+} from '../engine.js';
+import type { DiskLine } from '../recording/disk-line.js';
 import { looksLikeRtcp, readUint32 } from '../rtp/packet.js';
 import { RtpSender } from '../rtp/sender.js';
 import type { RtpSocketPair } from '../rtp/socket.js';
@@ -11,6 +24,7 @@ import { SdpNegotiation } from '../sdp.js';
 import { FromPhone } from './from-phone.js';
 import { type FaultPlace, guarded } from './guard.js';
 import { RtcpExchange, type RtpDestination } from './rtcp-exchange.js';
+import { SessionActivities } from './session-activities.js';
 import { type OpenAgent, SessionAgent, sessionClosed } from './session-agent.js';
 import { mediaStats } from './session-stats.js';
 import { ToPhone } from './to-phone.js';
@@ -39,10 +53,12 @@ export class Session {
   private readonly sender: RtpSender;
   private readonly outward: ToPhone;
   private readonly rtcp: RtcpExchange;
+  private readonly activities: SessionActivities;
   private readonly agents = new Map<number, SessionAgent>();
   private readonly pastAgents = { framesSent: 0, bytesReceived: 0, garbage: 0 };
   private readonly openedMs: number;
   private owner: SessionAgent | null = null;
+  private ownerHeard = false;
   private readonly entry: ClockEntry;
   private readonly firstCodec: PhoneCodec;
   private held = false;
@@ -76,9 +92,29 @@ export class Session {
       },
     );
     this.outward = new ToPhone(this.sender, nowMs, (dueMs) => parts.clock.move(this.entry, dueMs));
-    this.outward.onFirstAudio = (atMs) => this.emit({ type: 'agentAudio', atMs: atMs - this.openedMs });
+    this.outward.onFirstAudio = (atMs) => {
+      if (this.owner === null || this.ownerHeard || this.activities.active) return;
+      this.ownerHeard = true;
+      this.emit({ type: 'agentAudio', atMs: atMs - this.openedMs });
+    };
+    this.activities = new SessionActivities({
+      outward: this.outward,
+      sender: this.sender,
+      now: parts.now,
+      codec: () => this.codec,
+      agreed: () => this.sdp.agreed,
+      startSending: () => this.startSending(),
+      listen: () => this.inward.uplink.start(parts.now()),
+      toOwner: (startMs) => {
+        this.outward.attach(this.owner?.playout ?? null, startMs);
+        this.listenForOwner();
+      },
+    });
     this.inward = new FromPhone(options.policy, {
-      event: (event) => this.emit(event),
+      event: (event) => {
+        this.emit(event);
+        if (event.type === 'dtmf') this.activities.key(event.digit);
+      },
       started: (atMs) => {
         this.startSending();
         this.emit({ type: 'started', atMs: atMs - this.openedMs });
@@ -87,8 +123,10 @@ export class Session {
         this.destination = { address, port };
       },
       audio: (bytes, atMs) => {
-        if (this.owner?.started) this.owner.listen(bytes, atMs);
+        if (!this.activities.hear(bytes) && this.owner?.started) this.owner.listen(bytes, atMs);
       },
+      packet: (packet, payload, codec, restarted, atMs) =>
+        this.activities.packet(packet, payload, codec, restarted, atMs),
     });
     this.rtcp = new RtcpExchange(`${random.toString('hex', 16)}@trunkline`, pair, this.sender, this.inward, () => {
       const { agreed } = this.sdp;
@@ -126,17 +164,17 @@ export class Session {
     if (this.over) throw sessionClosed();
     const agent: SessionAgent = new SessionAgent(
       target,
-      this.sdp.agreed?.codec ?? this.firstCodec,
+      this.codec,
       {
         fault: (error) => this.parts.hooks.fault('agent', error),
         event: (event) => this.parts.hooks.agentEvent(id, event),
         ended: (end) => this.parts.hooks.agentEnded(id, end),
         queued: (durationMs) => {
-          if (this.owner === agent) this.outward.audioQueued(durationMs, this.parts.now());
+          if (this.owner === agent && !this.activities.active) this.outward.audioQueued(durationMs, this.parts.now());
         },
         cleared: (heard) => {
           if (this.owner !== agent) return;
-          this.outward.cleared();
+          if (!this.activities.active) this.outward.cleared();
           this.emit({ type: 'cleared', heardMs: heard.heardMs, droppedMs: heard.droppedMs });
         },
         mark: (name, cleared) => this.emit({ type: 'mark', name, cleared }),
@@ -160,7 +198,7 @@ export class Session {
     const agent = this.agents.get(id);
     if (!agent || agent.started) return;
     agent.start();
-    if (agent === this.owner) this.inward.uplink.start(this.parts.now());
+    if (agent === this.owner && !this.activities.active) this.listenForOwner();
   }
 
   commandAgent(id: number, command: AgentCommand): void {
@@ -179,13 +217,36 @@ export class Session {
   attach(id: number | null): void {
     if (this.over) return;
     const agent = id === null ? null : (this.agents.get(id) ?? null);
-    const nowMs = this.parts.now();
     this.goLive();
-    if (agent === this.owner) return;
+    const changed = agent !== this.owner;
     this.owner = agent;
-    this.outward.attach(agent?.playout ?? null, nowMs);
-    if (agent?.started) this.inward.uplink.start(nowMs);
-    else this.inward.uplink.stop();
+    if (changed) this.ownerHeard = false;
+    // Who gives way puts the owner in its place.
+    if (this.activities.active) this.activities.replaced();
+    else if (changed) {
+      this.outward.attach(agent?.playout ?? null, this.parts.now());
+      this.listenForOwner();
+    }
+  }
+
+  async play(activity: number, source: AudioSource): Promise<PlayEnd> {
+    this.alive();
+    return this.activities.play(activity, source);
+  }
+
+  async record(activity: number, options: RecordOptions, disk: DiskLine): Promise<RecordingEnd> {
+    this.alive();
+    return this.activities.record(activity, options, disk);
+  }
+
+  async bridge(activity: number, other: Session, options: BridgeOptions): Promise<BridgeEnd> {
+    this.alive();
+    other.alive();
+    return this.activities.bridge(activity, other.activities, options);
+  }
+
+  endActivity(activity: number): void {
+    this.activities.endActivity(activity);
   }
 
   sendDtmf(digits: string): Promise<void> {
@@ -215,6 +276,7 @@ export class Session {
   stop(): Promise<unknown> {
     this.over = true;
     this.parts.clock.remove(this.entry);
+    this.activities.close();
     if (this.sending) this.rtcp.bye(this.parts.now());
     this.outward.close();
     const closing = [...this.agents.values()].map((agent) => agent.close('the call ended'));
@@ -253,6 +315,7 @@ export class Session {
     }
     if (this.sending) this.rtcp.tick(nowMs);
     this.outward.slot(nowMs);
+    this.activities.tick(nowMs);
   }
 
   private agreed(): void {
@@ -262,6 +325,7 @@ export class Session {
     if (moved) this.destination = { address: agreed.address, port: agreed.port };
     this.outward.agree(agreed);
     for (const agent of this.agents.values()) agent.changeCodec(agreed.codec);
+    this.activities.changeCodec(agreed.codec);
     if (agreed.held === this.held) return;
     this.held = agreed.held;
     this.emit({ type: this.held ? 'held' : 'resumed' });
@@ -279,6 +343,15 @@ export class Session {
     this.sending = true;
     this.outward.goLive();
     this.rtcp.reports.start(this.parts.now());
+  }
+
+  private get codec(): PhoneCodec {
+    return this.sdp.agreed?.codec ?? this.firstCodec;
+  }
+
+  private listenForOwner(): void {
+    if (this.owner?.started) this.inward.uplink.start(this.parts.now());
+    else this.inward.uplink.stop();
   }
 
   private forget(id: number, agent: SessionAgent): void {

@@ -3,6 +3,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { Time } from '../audio/playout-clock.js';
 import { PlayoutClock } from '../audio/playout-clock.js';
 import { MediaError } from '../engine.js';
+import { DiskLine } from '../recording/disk-line.js';
 import { Drain } from '../rtp/drain.js';
 import { RtpSocketPair } from '../rtp/socket.js';
 import {
@@ -40,6 +41,7 @@ export class ThreadSessions {
   /** Of sessions that are closed. */
   private foreignBefore = 0;
   private malformedBefore = 0;
+  private disk: DiskLine | null = null;
   private closing: Promise<void> | null = null;
 
   constructor(private readonly parts: ThreadParts) {
@@ -54,18 +56,22 @@ export class ThreadSessions {
   receive(message: ToThread): void {
     if (message.kind === 'question') this.answer(message);
     else if (message.kind === 'shutdown') void this.close();
-    else
+    else if (message.kind === 'disk') {
+      void this.disk?.end();
+      this.disk = new DiskLine(message.port);
+    } else
       guarded(
         (error) => this.noteFault(message.session, 'media', error),
         () => this.obey(message),
       )();
   }
 
-  private obey(order: Exclude<Order, { kind: 'shutdown' }>): void {
+  private obey(order: Exclude<Order, { kind: 'shutdown' | 'disk' }>): void {
     const session = this.sessions.get(order.session);
     if (order.kind === 'attach') session?.attach(order.agent);
     else if (order.kind === 'startAgent') session?.startAgent(order.agent);
     else if (order.kind === 'abortAgent') session?.abortAgent(order.agent);
+    else if (order.kind === 'endActivity') session?.endActivity(order.activity);
     else session?.commandAgent(order.agent, order.command);
   }
 
@@ -76,6 +82,7 @@ export class ThreadSessions {
       this.lag.disable();
       await Promise.all([...this.sessions.keys()].map((id) => this.closeSession(id)));
       this.drain.close();
+      await this.disk?.end();
     })();
     return this.closing;
   }
@@ -103,6 +110,13 @@ export class ThreadSessions {
         await this.find(session).sendDtmf(digits);
         return null;
       },
+      play: async ({ session, activity, source }) => this.find(session).play(activity, source),
+      record: async ({ session, activity, options }) => {
+        if (!this.disk) throw new MediaError('engine_gone', 'There is no line to the disk.');
+        return this.find(session).record(activity, options, this.disk);
+      },
+      bridge: async ({ session, activity, other, options }) =>
+        this.find(session).bridge(activity, this.find(other), options),
       stats: async ({ session }) => this.find(session).stats(),
       close: async ({ session }) => {
         this.find(session);

@@ -1,11 +1,11 @@
 /** From the agent's queue to the phone: one packet per slot, audio, silence or a key, for as long as the session is live. */
 import { ArrivalMargin } from '../audio/arrival-margin.js';
-import { silenceByte } from '../audio/g711.js';
-import type { Playout } from '../audio/playout.js';
+import { alawToUlaw, mapBytes, silenceByte, ulawToAlaw } from '../audio/g711.js';
+import type { PhoneAudio } from '../audio/phone-audio.js';
 import { PlayoutLine } from '../audio/playout-line.js';
 import { MediaError, type PhoneCodec } from '../engine.js';
 import { DtmfSender, dtmfDigits } from '../rtp/dtmf.js';
-import { rtpHeaderBytes } from '../rtp/packet.js';
+import { type RtpView, rtpHeaderBytes } from '../rtp/packet.js';
 import type { RtpSender } from '../rtp/sender.js';
 import type { AgreedMedia } from '../sdp.js';
 
@@ -23,7 +23,7 @@ export class ToPhone {
   onFirstAudio: (nowMs: number) => void = () => {};
   private media: AgreedMedia | null = null;
   private live = false;
-  private playout: Playout | null = null;
+  private playout: PhoneAudio | null = null;
   private playing = false;
   private waiting = false;
   private heardOwner = false;
@@ -32,6 +32,8 @@ export class ToPhone {
   private margin = new ArrivalMargin();
   private readonly line: PlayoutLine;
   private readonly dtmf = new DtmfSender();
+  /** Packets of another phone go out in the place of ours. */
+  private relaying = false;
   private keysSent: { resolve(): void; reject(error: Error): void }[] = [];
 
   constructor(
@@ -57,13 +59,34 @@ export class ToPhone {
     this.live = true;
   }
 
-  /** Whose audio the phone hears from now on. What was queued before starts at once. */
-  attach(playout: Playout | null, nowMs: number): void {
+  /** What the phone hears from now on. What was queued before starts at `startMs`. */
+  attach(playout: PhoneAudio | null, startMs: number): void {
     this.stopUtterance();
     this.playout = playout;
     this.margin = new ArrivalMargin();
     this.heardOwner = false;
-    if (playout && playout.queuedMs > 0) this.begin(nowMs);
+    if (playout && playout.queuedMs > 0) this.begin(startMs);
+  }
+
+  /** From now on what `relay` passes on is all that is sent, until keys are pressed or it is switched off. */
+  relayInstead(on: boolean): void {
+    this.relaying = on;
+    this.markNext = true;
+    if (!on) this.sender.endRelay();
+  }
+
+  /** Sends a packet of another phone at once; false when the phone takes none such now. */
+  relay(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean): boolean {
+    const { media, sender } = this;
+    if (!this.relaying || !this.live || !media?.send || this.dtmf.active) return false;
+    if (payload.length > sender.largestPayload) return false;
+    const payloadType = codec === 'event' ? media.telephoneEvent?.send : media.payloadType;
+    if (payloadType === undefined) return false;
+    const place = sender.packet.subarray(rtpHeaderBytes, rtpHeaderBytes + payload.length);
+    if (codec === 'event' || codec === media.codec) place.set(payload);
+    else mapBytes(payload, codec === 'PCMU' ? ulawToAlaw : alawToUlaw, place);
+    sender.relayPacket(payloadType, payload.length, packet.marker, packet.sequence, packet.timestamp, restarted);
+    return true;
   }
 
   /** The owner queued audio. */
@@ -118,7 +141,7 @@ export class ToPhone {
       this.markNext = true;
     }
     if (this.dtmf.active) this.sendKey();
-    else this.sendAudio(nowMs);
+    else if (!this.relaying) this.sendAudio(nowMs);
     this.sender.endSlot(line.ptimeMs, nowMs);
     line.leave();
   }

@@ -1,5 +1,5 @@
 /** One media thread as the main thread sees it: started, watched, and dead exactly once. */
-import { Worker } from 'node:worker_threads';
+import { type TransferListItem, Worker } from 'node:worker_threads';
 import { builtModule } from '../../config/built.js';
 import { MediaError } from '../engine.js';
 import { Asker, type FromThread, type Notice, type Order, type ThreadLoad } from './channel.js';
@@ -31,7 +31,7 @@ export class MediaWorker {
 
   constructor(name: string, options: { quietMs: number }, hooks: WorkerHooks) {
     this.worker = new Worker(builtModule(import.meta.url, 'entry.ts'), { name, workerData: options, execArgv: [] });
-    this.asker = new Asker((message) => this.worker.postMessage(message));
+    this.asker = new Asker((message, transfer) => this.worker.postMessage(message, transfer));
     let failure = 'it ended';
     this.worker.on('error', (error: unknown) => {
       failure = error instanceof Error ? error.message : String(error);
@@ -66,8 +66,8 @@ export class MediaWorker {
     this.watch = setInterval(() => this.look(), watchEveryMs);
   }
 
-  post(order: Order): void {
-    if (this.alive) this.worker.postMessage(order);
+  post(order: Order, transfer: readonly TransferListItem[] = []): void {
+    if (this.alive) this.worker.postMessage(order, transfer);
   }
 
   /** Sessions end in order; a thread that does not end is terminated. */

@@ -1,10 +1,14 @@
 import ipaddr from 'ipaddr.js';
 import { secretMask } from '../store/secrets.js';
-import type { Trunk, TrunkSettings } from '../store/trunks.js';
+import { type OutboundIdentity, plainIdentity, type Trunk, type TrunkSettings } from '../store/trunks.js';
 import { type FieldError, invalid } from './errors.js';
 import { targetProblem } from './targets.js';
 
-export type TrunkInput = Partial<Omit<TrunkSettings, 'gateways'>> & {
+export type TrunkInput = Partial<Omit<TrunkSettings, 'gateways' | 'maxCalls' | 'callsPerSecond' | 'outbound'>> & {
+  max_calls?: number | null;
+  calls_per_second?: number | null;
+  /** What is left out stays as it is. */
+  outbound?: Partial<OutboundIdentity>;
   gateways?: { uri: string; priority?: number; weight?: number }[];
 };
 
@@ -18,13 +22,16 @@ const defaults: Omit<TrunkSettings, 'name'> = {
   srtp: 'off',
   register: false,
   codecs: ['PCMU', 'PCMA'],
+  maxCalls: null,
+  callsPerSecond: null,
+  outbound: plainIdentity,
   status: 'active',
 };
 
 /** The settings of a new trunk, defaults filled in. Throws 400 with every problem found. */
 export function newTrunk(input: TrunkInput & { name: string }): TrunkSettings {
   const problems: FieldError[] = [];
-  const settings = { ...defaults, ...read(input, problems), name: input.name };
+  const settings = { ...defaults, ...read(input, plainIdentity, problems), name: input.name };
   if (input.password === secretMask) problems.push({ path: 'password', message: 'is the mask, not a secret' });
   return judged(settings, settings, problems);
 }
@@ -32,16 +39,19 @@ export function newTrunk(input: TrunkInput & { name: string }): TrunkSettings {
 /** What a PATCH changes; the trunk must make sense with it. Throws 400 with every problem found. */
 export function trunkChange(trunk: Trunk, input: TrunkInput): Partial<TrunkSettings> {
   const problems: FieldError[] = [];
-  const change = read(input, problems);
+  const change = read(input, trunk.outbound, problems);
   if (input.password === secretMask && trunk.password === null) {
     problems.push({ path: 'password', message: 'is the mask, but no secret is stored' });
   }
   return judged(change, { ...trunk, ...change }, problems);
 }
 
-function read(input: TrunkInput, problems: FieldError[]): Partial<TrunkSettings> {
-  const { gateways, addresses, ...rest } = input;
+function read(input: TrunkInput, identity: OutboundIdentity, problems: FieldError[]): Partial<TrunkSettings> {
+  const { gateways, addresses, max_calls: maxCalls, calls_per_second: callsPerSecond, outbound, ...rest } = input;
   const settings: Partial<TrunkSettings> = rest;
+  if (maxCalls !== undefined) settings.maxCalls = maxCalls;
+  if (callsPerSecond !== undefined) settings.callsPerSecond = callsPerSecond;
+  if (outbound) settings.outbound = { ...identity, ...outbound };
   if (addresses) {
     settings.addresses = addresses.map((address, index) => {
       const network = normalNetwork(address);

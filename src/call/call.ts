@@ -5,8 +5,9 @@ import type { DialogSnapshot } from '../../sip/leg.js';
 import type { TraceEntry } from '../store/call-records.js';
 import type { Calls } from '../store/calls.js';
 import type { EventType } from '../store/event-types.js';
+import type { Direction } from '../store/tables.js';
 import type { CallCommand, CommandResult } from './command.js';
-import { CallEnded, type Ending, inboundStatus } from './outcome.js';
+import { CallEnded, callStatus, type Ending, type HangupSource } from './outcome.js';
 import { qualityMetrics } from './quality-metrics.js';
 
 /** A hold is extended this long before it runs out. */
@@ -45,6 +46,7 @@ export class Call {
   readonly transcript: Spoken[] = [];
 
   readonly #records: Calls;
+  readonly #direction: Direction;
   readonly #startedAtMs: number;
   readonly #startedAt: Date;
   readonly #abort = new AbortController();
@@ -55,9 +57,11 @@ export class Call {
   #answeredAtMs: number | null = null;
   #endedAtMs: number | null = null;
   #ringingAtMs: number | null = null;
+  #hasEarlyMedia = false;
   #firstAudioMs: number | null = null;
 
-  constructor(records: Calls, begun: BegunCall) {
+  constructor(records: Calls, begun: BegunCall, direction: Direction) {
+    this.#direction = direction;
     this.#records = records;
     this.#startedAtMs = begun.startedAtMs;
     this.#startedAt = begun.createdAt;
@@ -81,21 +85,45 @@ export class Call {
     this.#records.event(this.id, type, data);
   }
 
-  /** A SIP dialog of the call, kept for whoever has to hang up when this process died. */
+  /** There is a dialog now: whoever finds this call after our death can tell its far end. */
   dialog(snapshot: DialogSnapshot): void {
     this.#records.dialog(this.id, snapshot);
   }
 
   ringing(): void {
-    this.#ringingAtMs ??= performance.now();
+    if (this.#ringingAtMs !== null) return;
+    this.#ringingAtMs = performance.now();
     this.event('call.ringing');
   }
 
-  /** The far side confirmed and the media path is open: billing starts. */
+  /** The far side may be heard before it answers: a ringing tone, or a voice that says why it does not. */
+  earlyMedia(): void {
+    if (this.#hasEarlyMedia) return;
+    this.#hasEarlyMedia = true;
+    this.event('call.early_media');
+  }
+
+  /** What only the dialling shows: the trunk that carries the call, its SIP Call-ID. */
+  assign(facts: { trunkId?: string | null; sipCallId?: string }): void {
+    this.#records.assign(this.id, facts);
+  }
+
+  /** Somebody asks for the end. */
+  hangup(source: HangupSource): void {
+    const isGivenUp = this.#direction === 'outbound' && !this.answered;
+    this.end({ cause: isGivenUp ? 'originator_cancel' : 'normal_clearing', source });
+  }
+
+  /** The far side took the call. `answer` tells it, when the agent can talk as well. */
+  pickedUp(): void {
+    this.#answeredAtMs ??= performance.now();
+  }
+
+  /** The far side confirmed and the media path is open: billing starts with the former. */
   answer(): void {
-    this.#answeredAtMs = performance.now();
+    this.pickedUp();
     this.#records.answered(this.id, {
-      answeredAt: this.#at(this.#answeredAtMs),
+      answeredAt: this.#at(this.#answeredAtMs ?? performance.now()),
       latencyMs: this.#since(this.#startedAtMs),
     });
     this.#watchFunds();
@@ -134,7 +162,7 @@ export class Call {
     const endedAtMs = this.#endedAtMs ?? performance.now();
     const answeredAtMs = this.#answeredAtMs;
     this.#records.finish(this.id, {
-      status: inboundStatus(ending, this.answered),
+      status: callStatus(this.#direction, ending, this.answered),
       hangupCause: ending.cause,
       hangupSource: ending.source,
       completedAt: this.#at(endedAtMs),
@@ -152,7 +180,10 @@ export class Call {
           ? null
           : this.transcript.map(({ speaker, text }) => `${speaker}: ${text}`).join('\n'),
       trace,
-      eventData: ending.detail === undefined ? {} : { detail: ending.detail },
+      eventData: {
+        ...(ending.detail === undefined ? {} : { detail: ending.detail }),
+        ...(ending.sipStatus === undefined ? {} : { sip_status: ending.sipStatus }),
+      },
     });
   }
 

@@ -120,6 +120,8 @@ function listenToAgent(
     switch (event.type) {
       case 'audioStarted':
         return;
+      case 'reconnected':
+        return call.event('agent.reconnected');
       case 'transcript':
         call.transcript.push({ speaker: event.speaker, text: event.text });
         return call.event('transcript.final', { speaker: event.speaker, text: event.text });

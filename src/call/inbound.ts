@@ -1,38 +1,32 @@
-import { AgentFailure } from '../../media/agents/agent.js';
-import { type MediaEngine, MediaError, type MediaPolicy, type MediaSession } from '../../media/engine.js';
+import type { MediaEngine, MediaPolicy, MediaSession } from '../../media/engine.js';
 import { refusalOf } from '../../sip/cause.js';
-import { type CallLeg, type IncomingCall, SipError, type TrunkMatch } from '../../sip/leg.js';
-import type { Logger } from '../log.js';
-import type { TraceEntry } from '../store/call-records.js';
+import type { CallLeg, IncomingCall, TrunkMatch } from '../../sip/leg.js';
 import type { Calls } from '../store/calls.js';
 import type { FundedCall } from '../store/funds.js';
 import type { Admission } from './admission.js';
 import { Call } from './call.js';
+import { type CallClosing, closeCall, endingOf, watchLeg, watchSession } from './closing.js';
 import type { CallAgent } from './connect-agent.js';
 import { converse } from './converse.js';
 import type { Line } from './line.js';
-import type { LiveCallTable } from './live-calls.js';
-import { CallEnded, type Ending } from './outcome.js';
+import { CallEnded } from './outcome.js';
 import { type Decision, type RouteLookup, route } from './router.js';
 import { type SteerRules, steer } from './steer.js';
 import { takeUp } from './take-up.js';
 
 /** What an inbound call needs of the process. */
-export interface InboundCalls {
+export interface InboundCalls extends CallClosing {
   records: Calls;
   /** Asked once the record is written. */
   admit(call: FundedCall): Admission;
   lookup: RouteLookup;
   media: MediaEngine;
-  live: LiveCallTable;
   /** Calls at once; null: no cap. */
   maxCalls: number | null;
   policy: MediaPolicy;
   steering: SteerRules;
-  trace(sipCallId: string): TraceEntry[];
   /** An INVITE for a number of nobody: not a call, but the operator wants to see it. */
   unknownNumber(incoming: IncomingCall): void;
-  log: Logger;
 }
 
 /** The whole story of one inbound call. Steps only go down; whatever ends the call, `finally` closes everything once. */
@@ -69,18 +63,18 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundCalls
       localAddress: incoming.localAddress,
       role: 'caller',
     });
-    void session.lost.then((how) =>
-      call.end({ cause: how === 'rtp-timeout' ? 'media_timeout' : 'engine_gone', source: 'system' }),
-    );
+    watchSession(session, call);
     line = callerLine(call, incoming, session, factsOf(call, incoming, decision));
     const taken = await takeUp(line, decision.endpoints, deps.steering);
     if (taken.kind === 'steered') return await steer(line, taken.endpoint, taken.actions, deps.steering);
     ({ agent } = taken);
     await converse(call, await line.answer(), session, agent, deps.steering.limits);
   } catch (error) {
-    call.end(endingOf(error, call, deps.log));
+    call.end(endingOf(error, call, 'caller', deps.log));
   } finally {
-    await closeCall(call, incoming, { session, agent, leg: line?.leg ?? null }, deps);
+    const leg = line?.leg ?? null;
+    if (leg === null) incoming.reject(refusalOf((await call.ended).cause));
+    await closeCall(call, { session, agent, leg, sipCallId: incoming.sipCallId }, deps);
   }
 }
 
@@ -117,7 +111,7 @@ function beginCall(incoming: IncomingCall, decision: Exclude<Decision, { kind: '
         })
       : { funds: null, refusal: decision.ending };
   const { receivedAt: createdAt, receivedAtMs: startedAtMs } = incoming;
-  const call = new Call(deps.records, { id, createdAt, startedAtMs, funds: admission.funds });
+  const call = new Call(deps.records, { id, createdAt, startedAtMs, funds: admission.funds }, 'inbound');
   deps.live.add(call);
   call.event('call.routed', { endpoint_id: endpointId, rules: decision.trace });
   incoming.cancelled.addEventListener('abort', () => call.end({ cause: 'originator_cancel', source: 'caller' }), {
@@ -146,8 +140,7 @@ function callerLine(call: Call, incoming: IncomingCall, session: MediaSession, f
     call.check();
     const sdp = incoming.offer === null ? await session.offer() : await session.answer(incoming.offer);
     leg = await incoming.answer(sdp); // short and not interruptible: a leg that exists is a leg that `finally` hangs up
-    watchLeg(leg, call);
-    call.dialog(leg.snapshot());
+    watchLeg(leg, call, 'caller');
     const confirmed = await call.orEnd(leg.confirmed);
     if (incoming.offer === null) await session.accept(confirmed.sdp ?? '', { provisional: false });
     call.answer();
@@ -163,68 +156,4 @@ function callerLine(call: Call, incoming: IncomingCall, session: MediaSession, f
     },
     answer,
   };
-}
-
-function watchLeg(leg: CallLeg, call: Call): void {
-  leg.confirmed.catch(() => {}); // the reason is in `ended`
-  void leg.ended.then((end) =>
-    call.end({
-      cause: end.cause,
-      source: end.by === 'remote' ? 'caller' : 'system',
-      ...(end.detail?.text === undefined ? {} : { detail: end.detail.text }),
-    }),
-  );
-}
-
-/** A foreign error becomes an ending here and nowhere else. */
-function endingOf(error: unknown, call: Call, log: Logger): Ending {
-  if (error instanceof CallEnded) return error.ending;
-  if (error instanceof SipError)
-    return {
-      cause: error.hangupCause,
-      source: error.code === 'cancelled' ? 'caller' : 'system',
-      detail: error.message,
-    };
-  if (error instanceof AgentFailure) return { cause: 'agent_unreachable', source: 'system', detail: error.message };
-  if (error instanceof MediaError)
-    return {
-      cause:
-        error.code === 'no_ports' ? 'overload' : error.code === 'engine_gone' ? 'engine_gone' : 'incompatible_media',
-      source: 'system',
-      detail: error.message,
-    };
-  log.error({ err: error, call_id: call.id }, 'call failed with an unexpected error');
-  return { cause: 'unspecified', source: 'system' };
-}
-
-async function closeCall(
-  call: Call,
-  incoming: IncomingCall,
-  parts: { session: MediaSession | null; agent: CallAgent | null; leg: CallLeg | null },
-  deps: InboundCalls,
-): Promise<void> {
-  const ending = await call.ended;
-  if (parts.leg === null) incoming.reject(refusalOf(ending.cause));
-  parts.session?.attach(null);
-  const settled = await Promise.allSettled([
-    parts.session?.close() ?? null,
-    parts.agent?.close(ending.cause),
-    parts.leg?.hangup(ending.cause),
-  ]);
-  for (const result of settled)
-    if (result.status === 'rejected')
-      deps.log.error({ err: result.reason, call_id: call.id }, 'a part of a call did not close');
-  const stats = settled[0].status === 'fulfilled' ? settled[0].value : null;
-  call.finish(stats, deps.trace(incoming.sipCallId));
-  deps.live.remove(call);
-  deps.log.info(
-    {
-      call_id: call.id,
-      sip_call_id: incoming.sipCallId,
-      cause: ending.cause,
-      source: ending.source,
-      answered: call.answered,
-    },
-    'call ended',
-  );
 }

@@ -27,7 +27,7 @@ export class LiveCallTable implements LiveCalls {
     if (call === undefined)
       return { ok: false, code: 'not_running', message: 'The call is not running on this server.' };
     if (command.kind === 'hangup') {
-      call.end({ cause: 'normal_clearing', source: 'api' });
+      call.hangup('api');
       return { ok: true };
     }
     if (call.commands === null) return { ok: false, code: 'not_answered', message: 'The call is not answered yet.' };

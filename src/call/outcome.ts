@@ -1,7 +1,10 @@
-import type { CallStatus, HangupCause } from '../../sip/cause.js';
+import { type CallStatus, type HangupCause, unansweredStatus } from '../../sip/cause.js';
 
 /** Who ended a call (`hangup_source` of the API). */
 export type HangupSource = 'caller' | 'callee' | 'agent' | 'api' | 'system';
+
+/** Who is at the other end of the telephone line. */
+export type FarSide = 'caller' | 'callee';
 
 /** Why a call ends: the first reason wins. */
 export interface Ending {
@@ -9,6 +12,8 @@ export interface Ending {
   source: HangupSource;
   /** One sentence for the terminal event. */
   detail?: string;
+  /** The far side's final answer to our INVITE. */
+  sipStatus?: number;
 }
 
 /** Thrown by a step of a call that cannot go on; carries the ending. */
@@ -40,6 +45,16 @@ const callerGaveUp: ReadonlySet<HangupCause> = new Set<HangupCause>([
   'timeout',
   'normal_clearing',
 ]);
+
+/** The final status of a call. */
+export function callStatus(
+  direction: 'inbound' | 'outbound',
+  ending: Ending,
+  answered: boolean,
+): Exclude<CallStatus, 'in_progress'> {
+  if (direction === 'inbound' || answered) return inboundStatus(ending, answered);
+  return unansweredStatus(ending.cause, ending.sipStatus);
+}
 
 /**
  * The final status of an inbound call. Before the answer only the caller's own giving up is `no_answer`; a call that we refuse is always

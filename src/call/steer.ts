@@ -1,8 +1,8 @@
 import { HttpError, type SafeHttp } from '../../net/http.js';
 import type { EndpointForCall as Endpoint } from '../store/endpoints.js';
 import { type Question, Webhook, WebhookFailure } from '../webhook/ask.js';
-import type { Action, Connect, FollowUp, Gather, Prompt, Record } from '../webhook/instructions.js';
-import { connectedQuestion, gatheredQuestion, recordedQuestion, startQuestion } from '../webhook/questions.js';
+import type { Action, Connect, FollowUp, Gather, Play, Prompt, Say } from '../webhook/instructions.js';
+import { connectedQuestion, gatheredQuestion, startQuestion } from '../webhook/questions.js';
 import type { CallState } from '../webhook/twilio-words.js';
 import type { Call } from './call.js';
 import type { CallCommand, CommandResult } from './command.js';
@@ -27,8 +27,9 @@ const maxIdleRequests = 20;
 const maxRequests = 1000;
 
 /** Asks a webhook what to do with a new call. Rejects with `WebhookFailure`, or `CallEnded` when the caller was faster. */
-export async function firstInstructions(line: Line, endpoint: Endpoint, http: SafeHttp): Promise<Action[]> {
-  return ask(line, new Webhook(endpoint, http), null, startQuestion(line.facts, line.headers), line.call.signal);
+export async function firstInstructions(line: Line, endpoint: Endpoint, rules: SteerRules): Promise<Action[]> {
+  rules.voice.warm();
+  return ask(line, new Webhook(endpoint, rules.http), null, startQuestion(line.facts, line.headers), line.call.signal);
 }
 
 /** Does what a webhook says, action after action and list after list, until the call ends. */
@@ -108,6 +109,7 @@ class Steering {
   private async follow(actions: Action[]): Promise<Action[] | null> {
     this.interrupt = new AbortController();
     const signal = AbortSignal.any([this.call.signal, this.interrupt.signal]);
+    for (const prompt of actions.flatMap(promptsOf)) this.rules.voice.prepare(prompt);
     try {
       for (const [index, action] of actions.entries()) {
         const next = await this.perform(action, signal, index === actions.length - 1);
@@ -152,8 +154,6 @@ class Steering {
         return null;
       case 'gather':
         return this.gather(action, signal);
-      case 'record':
-        return this.record(action, signal);
       case 'dtmf':
         await this.command({ kind: 'dtmf', digits: action.digits });
         return null;
@@ -164,8 +164,9 @@ class Steering {
         return this.connect(action, signal, last);
       case 'redirect':
         return this.ask(action.next, { type: 'call.redirected', data: {}, fields: {} }, signal);
+      case 'record':
       case 'dial':
-        throw new WebhookFailure('This version cannot dial.', { where: 'dial' });
+        throw new WebhookFailure(`This version cannot ${action.action}.`, { where: action.action });
       case 'reject':
         if (this.line.leg === null)
           throw new CallEnded({
@@ -253,14 +254,6 @@ class Steering {
     return this.ask(action.next, gatheredQuestion(input), signal);
   }
 
-  private async record(action: Record, signal: AbortSignal): Promise<Action[] | null> {
-    await this.answer();
-    const recorded = await this.rules.voice.record(this.line.session, action, this.keypad, signal);
-    // Nothing but silence: the next action runs, as Twilio has it.
-    if (action.next === null || recorded === null) return null;
-    return this.ask(action.next, recordedQuestion(recorded), signal);
-  }
-
   /** An agent of an endpoint, or a stream; the call is answered only when it is ready. */
   private async connect(action: Connect, signal: AbortSignal, last: boolean): Promise<Action[] | null> {
     const { line, call, rules } = this;
@@ -329,6 +322,12 @@ class Steering {
       throw error;
     }
   }
+}
+
+/** What an action says and plays. */
+function promptsOf(action: Action): (Say | Play)[] {
+  if (action.action === 'gather') return action.prompts.flatMap(promptsOf);
+  return action.action === 'say' || action.action === 'play' ? [action] : [];
 }
 
 /** Rejects with the reason of `signal`. */

@@ -1,5 +1,6 @@
 import type { EndpointForCall as Endpoint } from '../store/endpoints.js';
 import type { Connect } from '../webhook/instructions.js';
+import { twilioSignature } from '../webhook/signature.js';
 
 type Stream = Extract<Connect['to'], { kind: 'stream' }>;
 
@@ -12,12 +13,16 @@ export function streamEndpoint(webhook: Endpoint, stream: Stream): Endpoint {
   const map = webhook.providerConfig.wss_map as Record<string, string> | undefined;
   const mapped = map !== undefined && Object.hasOwn(map, asked.host) ? map[asked.host] : undefined;
   const url = mapped === undefined ? asked : new URL(asked.pathname + asked.search, mapped);
-  const signed = stream.protocol === 'twilio' && webhook.webhookSecret !== null;
+  // Over the address as the webhook wrote it: what a bot checks is its public one.
+  const signature =
+    stream.protocol === 'twilio' && webhook.webhookSecret !== null
+      ? twilioSignature(webhook.webhookSecret, stream.url)
+      : null;
   return {
     ...webhook,
     type: 'agent',
     target: url.href,
     provider: 'custom',
-    providerConfig: { protocol: stream.protocol, ...(signed && { auth_token: webhook.webhookSecret }) },
+    providerConfig: { protocol: stream.protocol, ...(signature && { headers: { 'X-Twilio-Signature': signature } }) },
   };
 }

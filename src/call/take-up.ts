@@ -23,7 +23,7 @@ export async function takeUp(line: Line, endpoints: readonly Endpoint[], rules: 
     const upTo = endpoint.type === 'webhook' ? at + 1 : agentsUntil(endpoints, at);
     try {
       if (endpoint.type === 'webhook')
-        return { kind: 'steered', endpoint, actions: await firstInstructions(line, endpoint, rules.http) };
+        return { kind: 'steered', endpoint, actions: await firstInstructions(line, endpoint, rules) };
       const { agent } = await connectAgent(call, line.facts, endpoints.slice(at, upTo), line.session, rules.agents);
       return { kind: 'agent', agent };
     } catch (error) {

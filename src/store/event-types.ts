@@ -8,6 +8,7 @@ const phases = {
   'call.held': 'running',
   'call.resumed': 'running',
   'call.rejected': 'running',
+  'trunk.failed': 'running',
   'agent.connecting': 'running',
   'agent.connected': 'running',
   'agent.disconnected': 'running',

@@ -121,6 +121,10 @@ export interface TrunkRow {
   register: Flag;
   /** json: codec names. */
   codecs: string;
+  max_calls: number | null;
+  calls_per_second: number | null;
+  /** json: `OutboundIdentity`. */
+  outbound: string;
   status: 'active' | 'inactive';
   health: 'unknown' | 'healthy' | 'degraded' | 'down';
   created_at: number;
@@ -176,14 +180,6 @@ export interface CallTraceRow {
   call_id: string;
   /** json: `TraceEntry[]`. */
   trace: string;
-}
-
-/** A dialog of a running call; gone with the call's end. */
-export interface CallDialogRow {
-  call_id: string;
-  sip_call_id: string;
-  /** json: `DialogSnapshot`. */
-  dialog: string;
 }
 
 /** An event on its way to the `events_url` of a webhook endpoint; its id is the event's. */
@@ -309,6 +305,14 @@ export interface CallQualityRow {
   call_id: string;
   /** json: `QualitySample[]`. */
   samples: string;
+}
+
+/** A dialog of a running call; gone with the call's end. */
+export interface CallDialogRow {
+  call_id: string;
+  sip_call_id: string;
+  /** json: `DialogSnapshot`. */
+  dialog: string;
 }
 
 export interface MigrationRow {

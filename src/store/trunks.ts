@@ -13,6 +13,34 @@ export interface TrunkGateway {
   weight: number;
 }
 
+/** How calls over a trunk write numbers. Templates know `{e164}` (`+15551234567`) and `{digits}` (`15551234567`). */
+export interface OutboundIdentity {
+  /** The called number: the user part of the request-URI. */
+  to_format: string;
+  /** The caller's number in From. */
+  from_format: string;
+  /** The host part of From; null: our address. */
+  from_domain: string | null;
+  /** A whole URI for P-Asserted-Identity (RFC 3325); null: none. */
+  asserted_identity: string | null;
+  /** A whole URI for Diversion (RFC 5806); null: none. */
+  diversion: string | null;
+  /** `id`: the callee does not learn who calls. */
+  privacy: 'none' | 'id';
+  /** More header fields of each INVITE; their names begin with `X-`. */
+  headers: Record<string, string>;
+}
+
+export const plainIdentity: OutboundIdentity = {
+  to_format: '{e164}',
+  from_format: '{e164}',
+  from_domain: null,
+  asserted_identity: null,
+  diversion: null,
+  privacy: 'none',
+  headers: {},
+};
+
 /** A carrier. From every method but `allForSip` its password is masked. */
 export interface Trunk {
   id: string;
@@ -28,6 +56,10 @@ export interface Trunk {
   srtp: TrunkRow['srtp'];
   register: boolean;
   codecs: string[];
+  /** Calls at once, and new calls per second; null: no cap. */
+  maxCalls: number | null;
+  callsPerSecond: number | null;
+  outbound: OutboundIdentity;
   status: TrunkRow['status'];
   health: TrunkRow['health'];
   createdAt: Date;
@@ -46,8 +78,15 @@ export type TrunkSettings = Pick<
   | 'srtp'
   | 'register'
   | 'codecs'
+  | 'maxCalls'
+  | 'callsPerSecond'
+  | 'outbound'
   | 'status'
 >;
+
+type Extras = 'maxCalls' | 'callsPerSecond' | 'outbound';
+/** Without extras: no caps, numbers in E.164. */
+export type NewTrunk = Omit<TrunkSettings, Extras> & Partial<Pick<TrunkSettings, Extras>> & { shared?: boolean };
 
 /** Shared trunks belong to the platform: only its owner sees and changes them, with a live key. */
 export interface TrunkScope extends Scope {
@@ -93,7 +132,7 @@ export class Trunks {
     return row && toTrunk(row);
   }
 
-  create(scope: TrunkScope, trunk: TrunkSettings & { shared?: boolean }): Trunk {
+  create(scope: TrunkScope, trunk: NewTrunk): Trunk {
     const now = this.clock.now();
     const row: TrunkRow = {
       id: uuidv7(),
@@ -109,6 +148,9 @@ export class Trunks {
       srtp: trunk.srtp,
       register: trunk.register ? 1 : 0,
       codecs: JSON.stringify(trunk.codecs),
+      max_calls: trunk.maxCalls ?? null,
+      calls_per_second: trunk.callsPerSecond ?? null,
+      outbound: JSON.stringify(trunk.outbound ?? plainIdentity),
       status: trunk.status,
       health: 'unknown',
       created_at: now,
@@ -133,6 +175,9 @@ export class Trunks {
         srtp: change.srtp,
         register: change.register === undefined ? undefined : change.register ? 1 : 0,
         codecs: change.codecs && JSON.stringify(change.codecs),
+        max_calls: change.maxCalls,
+        calls_per_second: change.callsPerSecond,
+        outbound: change.outbound && JSON.stringify(change.outbound),
         status: change.status,
         updated_at: this.clock.now(),
       };
@@ -178,6 +223,9 @@ function toTrunk(row: TrunkRow): Trunk {
     srtp: row.srtp,
     register: row.register === 1,
     codecs: JSON.parse(row.codecs) as string[],
+    maxCalls: row.max_calls,
+    callsPerSecond: row.calls_per_second,
+    outbound: { ...plainIdentity, ...(JSON.parse(row.outbound) as Partial<OutboundIdentity>) },
     status: row.status,
     health: row.health,
     createdAt: new Date(row.created_at),

@@ -25,22 +25,6 @@ export function gatheredQuestion(input: { digits: string; reason: string }): Que
   return { type: 'call.gathered', data: { digits, reason }, fields: { Digits: digits } };
 }
 
-export interface Recorded {
-  url: string;
-  durationSec: number;
-  /** The key that ended it; `hangup` when the caller left. */
-  endedBy: string;
-}
-
-export function recordedQuestion(recorded: Recorded): Question {
-  const { url, durationSec, endedBy } = recorded;
-  return {
-    type: 'call.recorded',
-    data: { recording_url: url, duration: durationSec, ended_by: endedBy },
-    fields: { RecordingUrl: url, RecordingDuration: String(durationSec), Digits: endedBy },
-  };
-}
-
 /** The stream or agent of a `connect` is over. */
 export function connectedQuestion(status: 'hangup' | 'failed', detail: string, durationSec: number): Question {
   return {

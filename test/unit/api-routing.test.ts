@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { plainIdentity } from '../../src/store/trunks.js';
 import { type TestApi, testApi } from '../support/api.js';
 
 let api: TestApi;
@@ -415,6 +416,9 @@ describe('trunks', () => {
       srtp: 'off',
       register: false,
       codecs: ['PCMU', 'PCMA'],
+      max_calls: null,
+      calls_per_second: null,
+      outbound: plainIdentity,
       status: 'active',
       health: 'unknown',
       created_at: '2026-01-15T12:00:00.000Z',

@@ -14,7 +14,13 @@ function phone(limits: { firstRtpTimeoutMs: number; rtpTimeoutMs: number }) {
   const events: MediaEvent['type'][] = [];
   const line = new FromPhone(
     { codecs: ['PCMU'], ...limits },
-    { event: (event) => events.push(event.type), started: () => {}, sourceFound: () => {}, audio: () => {} },
+    {
+      event: (event) => events.push(event.type),
+      started: () => {},
+      sourceFound: () => {},
+      audio: () => {},
+      packet: () => {},
+    },
   );
   const sdp = new SdpNegotiation({ address: '192.0.2.1', rtpPort: 10_000, codecs: ['PCMU'] }, '1');
   const agree = (direction: string, nowMs: number) => {

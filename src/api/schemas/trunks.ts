@@ -19,6 +19,32 @@ const gatewayInput = body({
   weight: Type.Optional(gateway.properties.weight),
 });
 
+const template = (description: string) =>
+  Type.String({ minLength: 1, maxLength: 256, pattern: '^[\\x21-\\x7e]+$', description });
+
+const outbound = {
+  to_format: template('The called number as the carrier wants it: `{e164}`, `{digits}`, `00{digits}`, `99#{digits}`.'),
+  from_format: template("The caller's number in From, in the same words."),
+  from_domain: nullable<string>(
+    Type.String({
+      maxLength: 253,
+      pattern: '^[A-Za-z0-9.:\\[\\]-]+$',
+      description: 'The host part of From; null: our address.',
+    }),
+  ),
+  asserted_identity: nullable<string>(
+    template('P-Asserted-Identity, like `sip:{e164}@carrier.example` or `tel:{e164}`; null: none.'),
+  ),
+  diversion: nullable<string>(template('Diversion, like `sip:{e164}@carrier.example`; null: none.')),
+  privacy: oneOf(['none', 'id'], { description: '`id`: the callee does not learn who calls.' }),
+  headers: Type.Record(Type.String({ pattern: '^X-[A-Za-z0-9-]{1,64}$' }), Type.String({ maxLength: 256 }), {
+    maxProperties: 20,
+    description: 'More header fields of each INVITE.',
+  }),
+};
+
+const cap = (description: string) => nullable<number>(Type.Integer({ minimum: 1, maximum: 100_000, description }));
+
 const settings = {
   direction: oneOf(directions, { description: 'Which way calls pass.' }),
   addresses: Type.Array(Type.String({ maxLength: 64 }), {
@@ -49,6 +75,8 @@ const settings = {
     uniqueItems: true,
     description: 'In order of preference.',
   }),
+  max_calls: cap('Calls at once; null: no cap.'),
+  calls_per_second: cap('New outbound calls per second; null: no cap.'),
   status: activeStatus,
 };
 
@@ -59,6 +87,7 @@ const trunk = Type.Object(
     name,
     ...settings,
     gateways: Type.Array(gateway, { description: 'Where its calls are sent.' }),
+    outbound: Type.Object(outbound, { description: 'How its calls write numbers.', additionalProperties: false }),
     health: oneOf(['unknown', 'healthy', 'degraded', 'down'], { description: 'As observed; read-only.' }),
     created_at: time('When it was made.'),
     updated_at: time('When it last changed.'),
@@ -79,6 +108,14 @@ const changeable = {
   srtp: Type.Optional(settings.srtp),
   register: Type.Optional(settings.register),
   codecs: Type.Optional(settings.codecs),
+  max_calls: Type.Optional(settings.max_calls),
+  calls_per_second: Type.Optional(settings.calls_per_second),
+  outbound: Type.Optional(
+    Type.Partial(Type.Object(outbound), {
+      additionalProperties: false,
+      description: 'How its calls write numbers; what is left out stays as it is.',
+    }),
+  ),
   status: Type.Optional(settings.status),
 };
 

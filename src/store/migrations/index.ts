@@ -1,6 +1,7 @@
 import { statements as initial } from './0001-initial.js';
 import { statements as webhooks } from './0002-webhooks.js';
 import { statements as rest } from './0003-rest.js';
+import { statements as carriers } from './0004-carriers.js';
 import { statements as recovery } from './0005-recovery.js';
 
 /** Statements that bring the database one step on. Never changed once released: a later need is a later migration. */
@@ -13,5 +14,6 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '0001-initial': { statements: initial },
   '0002-webhooks': { statements: webhooks },
   '0003-rest': { statements: rest },
+  '0004-carriers': { statements: carriers },
   '0005-recovery': { statements: recovery },
 };

@@ -1,0 +1,101 @@
+/** A media thread's line to the disk thread. */
+import type { MessagePort } from 'node:worker_threads';
+import type { FromDisk, ToDisk } from './disk-words.js';
+
+/** Seconds on their way to the disk: above that they are dropped, and stay silence in the file. */
+const waitingAtMost = 30;
+const closeLimitMs = 10_000;
+
+interface OpenFile {
+  waiting: number;
+  dropped: number;
+  timer: NodeJS.Timeout | null;
+  onClosed(end: { bytes: number; error: string | null }): void;
+}
+
+export class DiskLine {
+  private readonly files = new Map<number, OpenFile>();
+  private nextId = 1;
+  private gone = false;
+
+  constructor(private readonly port: MessagePort) {
+    port.on('message', (message: FromDisk) => this.receive(message));
+    port.on('close', () => this.lose('The disk thread is gone.'));
+    // The disk must not keep a media thread alive that has nothing else to do.
+    port.unref();
+  }
+
+  /** `onClosed` is called exactly once, also when the file cannot be opened. */
+  open(path: string, onClosed: OpenFile['onClosed']): number {
+    const id = this.nextId++;
+    this.files.set(id, { waiting: 0, dropped: 0, timer: null, onClosed });
+    if (this.gone) this.settle(id, 0, 'The disk thread is gone.');
+    else this.say({ kind: 'open', id, path });
+    return id;
+  }
+
+  write(id: number, index: number, samples: Int16Array): void {
+    const file = this.files.get(id);
+    if (!file) return;
+    if (file.waiting >= waitingAtMost) {
+      file.dropped += 1;
+      return;
+    }
+    file.waiting += 1;
+    this.say({ kind: 'block', id, index, samples }, [samples.buffer as ArrayBuffer]);
+  }
+
+  close(id: number): void {
+    const file = this.files.get(id);
+    if (!file || file.timer) return;
+    this.say({ kind: 'close', id });
+    file.timer = setTimeout(() => this.settle(id, 0, 'The disk did not close the recording in time.'), closeLimitMs);
+  }
+
+  /** Waits for the files that are open, which somebody closed, within the limit of closing; then hangs up. */
+  async end(): Promise<void> {
+    const open = [...this.files.keys()];
+    await Promise.all(
+      open.map((id) => {
+        const file = this.files.get(id);
+        if (!file) return null;
+        this.close(id);
+        const { onClosed } = file;
+        return new Promise<void>((resolve) => {
+          file.onClosed = (end) => {
+            onClosed(end);
+            resolve();
+          };
+        });
+      }),
+    );
+    this.port.close();
+  }
+
+  private receive(message: FromDisk): void {
+    const file = this.files.get(message.id);
+    if (!file) return;
+    if (message.kind === 'written') file.waiting -= 1;
+    else {
+      const dropped = file.dropped > 0 ? `The disk was too slow: ${file.dropped} s are missing.` : null;
+      this.settle(message.id, message.bytes, message.error ?? dropped);
+    }
+  }
+
+  private lose(error: string): void {
+    this.gone = true;
+    for (const id of [...this.files.keys()]) this.settle(id, 0, error);
+  }
+
+  private settle(id: number, bytes: number, error: string | null): void {
+    const file = this.files.get(id);
+    if (!file) return;
+    this.files.delete(id);
+    if (file.timer) clearTimeout(file.timer);
+    file.onClosed({ bytes, error });
+  }
+
+  private say(message: ToDisk, transfer: ArrayBuffer[] = []): void {
+    this.port.postMessage(message, transfer);
+  }
+}

@@ -1,0 +1,12 @@
+/** What media threads and the disk thread say to each other. Ids are of one port. */
+
+export type ToDisk =
+  | { kind: 'open'; id: number; path: string }
+  /** Second number `index`; transferred. */
+  | { kind: 'block'; id: number; index: number; samples: Int16Array }
+  | { kind: 'close'; id: number };
+
+export type FromDisk =
+  | { kind: 'written'; id: number }
+  /** The file is closed, and valid as far as it goes. */
+  | { kind: 'closed'; id: number; bytes: number; error: string | null };

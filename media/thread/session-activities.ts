@@ -1,0 +1,203 @@
+/** What a session does beside talking to its agent: plays, a bridge, a recording. Each ends exactly once, at the latest with the session. */
+import { openSource } from '../audio/played.js';
+import {
+  type AudioSource,
+  type BridgeEnd,
+  type BridgeOptions,
+  MediaError,
+  type PhoneCodec,
+  type PlayEnd,
+  type RecordingEnd,
+  type RecordOptions,
+} from '../engine.js';
+import type { DiskLine } from '../recording/disk-line.js';
+import { Recorder } from '../recording/recorder.js';
+import type { RtpView } from '../rtp/packet.js';
+import type { RtpSender } from '../rtp/sender.js';
+import type { AgreedMedia } from '../sdp.js';
+import { type BridgedSession, SessionBridge } from './bridge.js';
+import { type Foreground, type ForegroundEnd, Play } from './foreground.js';
+import type { ToPhone } from './to-phone.js';
+
+export interface ActivityParts {
+  outward: ToPhone;
+  sender: RtpSender;
+  now(): number;
+  codec(): PhoneCodec;
+  agreed(): AgreedMedia | null;
+  /** RTP to the phone begins, if it has not. */
+  startSending(): void;
+  /** The owner of playout hears and is heard again, from `startMs` on. */
+  toOwner(startMs: number): void;
+  /** The caller's audio is wanted as a new line of frames. */
+  listen(): void;
+}
+
+export class SessionActivities implements BridgedSession {
+  private foreground: Foreground | null = null;
+  private bridged: SessionBridge | null = null;
+  private recording: { activity: number; recorder: Recorder; endsAtMs: number; finish(): void } | null = null;
+  private readonly stops = new Map<number, () => void>();
+
+  constructor(private readonly parts: ActivityParts) {}
+
+  get codec(): PhoneCodec {
+    return this.parts.codec();
+  }
+
+  /** The owner of playout has to wait. */
+  get active(): boolean {
+    return this.foreground !== null;
+  }
+
+  play(activity: number, source: AudioSource): Promise<PlayEnd> {
+    return this.lasting(activity, (settle: (end: PlayEnd) => void) => {
+      const played = openSource(source, this.codec, (durationMs) => this.foregroundQueued(play, durationMs));
+      const play: Play = new Play(played, settle);
+      this.takeForeground(play);
+      return () => this.leaveForeground(play, 'cancelled');
+    });
+  }
+
+  bridge(activity: number, other: SessionActivities, options: BridgeOptions): Promise<BridgeEnd> {
+    return this.lasting(activity, (settle: (end: BridgeEnd) => void) => {
+      const bridge = new SessionBridge(this, other, options, (end) => {
+        this.bridged = null;
+        other.bridged = null;
+        settle(end);
+      });
+      this.bridged = bridge;
+      other.bridged = bridge;
+      return () => bridge.stop();
+    });
+  }
+
+  record(activity: number, options: RecordOptions, disk: DiskLine): Promise<RecordingEnd> {
+    this.recording?.finish();
+    return this.lasting(activity, (settle: (end: RecordingEnd) => void) => {
+      const { sender } = this.parts;
+      const startMs = this.parts.now();
+      const mostMs = options.maxMs ?? Number.POSITIVE_INFINITY;
+      let durationMs = 0;
+      const file = disk.open(options.path, ({ bytes, error }) => {
+        finish();
+        settle({ durationMs: Math.round(durationMs), bytes, error });
+      });
+      const recorder = new Recorder(startMs, (index, samples) => disk.write(file, index, samples));
+      const finish = () => {
+        if (this.recording?.activity !== activity) return;
+        this.recording = null;
+        sender.onSent = null;
+        durationMs = recorder.end(this.parts.now(), mostMs);
+        disk.close(file);
+      };
+      this.recording = { activity, recorder, endsAtMs: startMs + mostMs, finish };
+      sender.onSent = (payloadType, timestamp, payload) => {
+        const agreed = this.parts.agreed();
+        if (agreed?.payloadType === payloadType) recorder.toPhone(timestamp, payload, agreed.codec, this.parts.now());
+      };
+      return finish;
+    });
+  }
+
+  endActivity(activity: number): void {
+    this.stops.get(activity)?.();
+  }
+
+  /** A new owner of playout was named: whoever stands in its place goes. */
+  replaced(): void {
+    if (this.foreground) this.leaveForeground(this.foreground, 'replaced');
+  }
+
+  /** The caller, 20 ms. True when it is for nobody else. */
+  hear(bytes: Uint8Array): boolean {
+    const hear = this.foreground?.hear;
+    if (!hear) return false;
+    hear(bytes);
+    return true;
+  }
+
+  packet(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean, nowMs: number): void {
+    if (codec !== 'event') this.recording?.recorder.fromPhone(packet.timestamp, payload, codec, nowMs);
+    this.bridged?.packet(this, packet, payload, codec, restarted);
+  }
+
+  key(digit: string): void {
+    this.bridged?.key(this, digit);
+  }
+
+  changeCodec(codec: PhoneCodec): void {
+    this.foreground?.audio?.changeCodec(codec);
+  }
+
+  /** After each slot. */
+  tick(nowMs: number): void {
+    const { foreground, recording } = this;
+    if (foreground?.done) this.leaveForeground(foreground, 'finished');
+    if (!recording) return;
+    if (nowMs >= recording.endsAtMs) recording.finish();
+    else recording.recorder.tick(nowMs);
+  }
+
+  close(): void {
+    if (this.foreground) this.leaveForeground(this.foreground, 'closed');
+    this.recording?.finish();
+  }
+
+  takeForeground(foreground: Foreground): void {
+    const before = this.foreground;
+    this.foreground = foreground;
+    if (before) this.lost(before, 'replaced');
+    // What ended gave way to a third at once.
+    if (this.foreground !== foreground) return;
+    this.parts.startSending();
+    const { outward } = this.parts;
+    outward.attach(foreground.audio, this.parts.now());
+    if (!foreground.hear) return;
+    if (foreground.audio === null) outward.relayInstead(true);
+    this.parts.listen();
+  }
+
+  leaveForeground(foreground: Foreground, by: ForegroundEnd): void {
+    if (this.foreground !== foreground) return;
+    this.foreground = null;
+    this.lost(foreground, by);
+    if (this.foreground === null) this.parts.toOwner(by === 'finished' ? this.parts.outward.dueMs : this.parts.now());
+  }
+
+  foregroundQueued(foreground: Foreground, durationMs: number): void {
+    if (this.foreground === foreground) this.parts.outward.audioQueued(durationMs, this.parts.now());
+  }
+
+  relay(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean): boolean {
+    return this.parts.outward.relay(packet, payload, codec, restarted);
+  }
+
+  pressKey(digit: string): void {
+    // A phone without telephone events hears nothing of it; the event is told all the same.
+    this.parts.outward.sendDtmf(digit).catch(() => {});
+  }
+
+  private lost(foreground: Foreground, by: ForegroundEnd): void {
+    this.parts.outward.relayInstead(false);
+    foreground.ended(by);
+  }
+
+  /** `begin` starts an activity and returns how to stop it; `settle` ends it. */
+  private lasting<E>(activity: number, begin: (settle: (end: E) => void) => () => void): Promise<E> {
+    return new Promise<E>((resolve, reject) => {
+      let over = false;
+      const settle = (end: E): void => {
+        over = true;
+        this.stops.delete(activity);
+        resolve(end);
+      };
+      try {
+        const stop = begin(settle);
+        if (!over) this.stops.set(activity, stop);
+      } catch (error) {
+        reject(error instanceof MediaError ? error : new MediaError('bad_source', 'The source cannot be played.'));
+      }
+    });
+  }
+}

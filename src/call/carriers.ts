@@ -1,0 +1,94 @@
+/** The ways out: which trunks, and which of their gateways, carry an outbound call, and in which order. */
+import type { PhoneCodec } from '../../media/engine.js';
+import type { Gateway } from '../../sip/leg.js';
+import type { Trunk, TrunkGateway } from '../store/trunks.js';
+import { type Presentation, presentationOf } from './presentation.js';
+import { TrunkLoad } from './trunk-load.js';
+
+/** A trunk as one call sees it. */
+export interface Carrier {
+  /** null: the carrier simulator. */
+  trunkId: string | null;
+  name: string;
+  codecs: PhoneCodec[];
+  /** In the order in which they are tried. */
+  gateways: Gateway[];
+  /** Who calls whom, as this carrier wants it written. */
+  present(call: { from: string; to: string }): Presentation;
+  /** Takes a place; the result gives it back. null: the trunk carries all it may. */
+  enter(): (() => void) | null;
+}
+
+export interface CarrierRules {
+  /** Of what the engine can do, preferred first. */
+  codecs: readonly PhoneCodec[];
+  /** A gateway that does not answer any more is tried last. */
+  isDown(uri: string): boolean;
+  /** 0 ≤ draw < 1; decides among equal gateways by weight. */
+  draw?(): number;
+  nowMs?(): number;
+}
+
+export class Carriers {
+  #trunks: readonly Trunk[] = [];
+  readonly #load: TrunkLoad;
+
+  constructor(private readonly rules: CarrierRules) {
+    this.#load = new TrunkLoad(rules.nowMs ?? (() => performance.now()));
+  }
+
+  /** Active trunks, oldest first. Calls that run keep what they have. */
+  replace(trunks: readonly Trunk[]): void {
+    this.#trunks = trunks.filter((trunk) => trunk.direction !== 'inbound' && trunk.gateways.length > 0);
+    this.#load.keepOnly(new Set(trunks.map((trunk) => trunk.id)));
+  }
+
+  /** The organization's own trunks first, then those that all share; each by age. */
+  of(organizationId: string): Carrier[] {
+    const own = this.#trunks.filter((trunk) => trunk.organizationId === organizationId);
+    const shared = this.#trunks.filter((trunk) => trunk.organizationId === null);
+    return [...own, ...shared].map((trunk) => this.#carrier(trunk));
+  }
+
+  #carrier(trunk: Trunk): Carrier {
+    const { rules } = this;
+    const wanted = rules.codecs.filter((codec) => trunk.codecs.includes(codec));
+    const codecs = trunk.codecs.flatMap((name) => wanted.filter((codec) => codec === name));
+    const uris = inOrder(trunk.gateways, rules.draw ?? Math.random).map((gateway) => withTransport(gateway.uri, trunk));
+    const { username, password } = trunk;
+    const auth = username !== null && password !== null ? { auth: { username, password } } : {};
+    return {
+      trunkId: trunk.id,
+      name: trunk.name,
+      codecs: codecs.length > 0 ? codecs : [...rules.codecs],
+      gateways: [...uris.filter((uri) => !rules.isDown(uri)), ...uris.filter((uri) => rules.isDown(uri))].map(
+        (uri) => ({ uri, ...auth }),
+      ),
+      present: (call) => presentationOf(call, trunk.outbound),
+      enter: () => this.#load.enter(trunk.id, trunk),
+    };
+  }
+}
+
+/** By priority, lowest first; among equals each place is drawn by weight, zero only when nothing else is left (as RFC 2782 has it). */
+export function inOrder(gateways: readonly TrunkGateway[], draw: () => number): TrunkGateway[] {
+  const ordered: TrunkGateway[] = [];
+  for (const priority of [...new Set(gateways.map((gateway) => gateway.priority))].sort((a, b) => a - b)) {
+    const group = gateways.filter((gateway) => gateway.priority === priority);
+    while (group.length > 0) {
+      let mark = draw() * group.reduce((sum, gateway) => sum + gateway.weight, 0);
+      const index = group.findIndex((gateway) => {
+        mark -= gateway.weight;
+        return mark < 0;
+      });
+      ordered.push(...group.splice(index < 0 ? 0 : index, 1));
+    }
+  }
+  return ordered;
+}
+
+/** The transport of the trunk, unless the gateway's URI has its own. */
+export function withTransport(uri: string, trunk: Pick<Trunk, 'transport'>): string {
+  if (trunk.transport === 'udp' || /;transport=/i.test(uri) || /^sips:/i.test(uri)) return uri;
+  return `${uri};transport=${trunk.transport}`;
+}

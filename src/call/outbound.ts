@@ -1,0 +1,194 @@
+import { randomUUID } from 'node:crypto';
+import type { MediaEngine, MediaPolicy, MediaSession } from '../../media/engine.js';
+import type { CallLeg, DialRequest, SipGateway } from '../../sip/leg.js';
+import type { Calls } from '../store/calls.js';
+import type { EndpointForCall as Endpoint } from '../store/endpoints.js';
+import type { Mode } from '../store/scope.js';
+import { Call } from './call.js';
+import type { Carrier } from './carriers.js';
+import { type CallClosing, closeCall, endingOf, watchLeg, watchSession } from './closing.js';
+import type { CallAgent } from './connect-agent.js';
+import { converse } from './converse.js';
+import { dialCarriers } from './dial-carriers.js';
+import type { Line } from './line.js';
+import type { OutboundCall, OutboundCalls } from './outbound-calls.js';
+import { CallEnded } from './outcome.js';
+import type { RouteLookup } from './router.js';
+import { type SteerRules, steer } from './steer.js';
+import { type TakenUp, takeUp } from './take-up.js';
+
+/** What an outbound call needs of the process. */
+export interface OutboundDeps extends CallClosing {
+  records: Calls;
+  lookup: Pick<RouteLookup, 'getForCall'>;
+  media: MediaEngine;
+  dial: SipGateway['dial'];
+  /** The ways out of an organization, in order; for test calls the carrier simulator. */
+  carriers(organizationId: string, mode: Mode): Carrier[] | Promise<Carrier[]>;
+  /** Whether there is any, without starting anything. */
+  hasCarrier(organizationId: string, mode: Mode): boolean;
+  isDraining(): boolean;
+  /** Calls at once; null: no cap. */
+  maxCalls: number | null;
+  policy: MediaPolicy;
+  steering: SteerRules;
+}
+
+export class OutboundDialler implements OutboundCalls {
+  constructor(private readonly deps: OutboundDeps) {}
+
+  refusal(organizationId: string, mode: Mode): 'no_trunk' | 'shutting_down' | null {
+    if (this.deps.isDraining()) return 'shutting_down';
+    return this.deps.hasCarrier(organizationId, mode) ? null : 'no_trunk';
+  }
+
+  start(wish: OutboundCall): void {
+    void placeOutboundCall(wish, this.deps);
+  }
+}
+
+/** The whole story of one outbound call. Steps only go down; whatever ends the call, `finally` closes everything once. */
+async function placeOutboundCall(wish: OutboundCall, deps: OutboundDeps): Promise<void> {
+  const call = new Call(deps.records, wish.begun, 'outbound');
+  deps.live.add(call);
+  const sipCallId = randomUUID();
+  const limits = { ...deps.steering.limits, maxCallMs: wish.maxDurationMs };
+  const rules = { ...deps.steering, limits };
+  const ringing = new RingingLine(call, wish, { ...deps, steering: rules });
+  let leg: CallLeg | null = null;
+  let agent: CallAgent | null = null;
+  try {
+    if (deps.maxCalls !== null && deps.live.count > deps.maxCalls)
+      throw new CallEnded({ cause: 'overload', source: 'system', detail: 'The server carries all the calls it may.' });
+    const carriers = await deps.carriers(wish.organizationId, wish.mode);
+    call.check();
+    call.event('call.routed', { endpoint_id: wish.endpointId, trunks: carriers.map((carrier) => carrier.name) });
+    const { toNumber: to, fromNumber: from, ringTimeoutMs } = wish;
+    const { offerFor, onProgress } = ringing;
+    leg = await dialCarriers(call, { sipCallId, to, from, ringTimeoutMs, offerFor, onProgress }, carriers, deps.dial);
+    watchLeg(leg, call, 'callee');
+    call.check();
+    await call.orEnd(leg.confirmed);
+    call.pickedUp();
+    const line = await ringing.answered(leg);
+    let taken: TakenUp;
+    try {
+      taken = await call.orEnd(ringing.takenUp());
+    } finally {
+      call.answer(); // whoever answered is on the line, agent or not
+    }
+    if (taken.kind === 'steered') return await steer(line, taken.endpoint, taken.actions, rules);
+    ({ agent } = taken);
+    await converse(call, leg, line.session, agent, limits);
+  } catch (error) {
+    call.end(endingOf(error, call, 'callee', deps.log));
+  } finally {
+    await closeCall(call, { session: ringing.session, agent, leg, sipCallId }, deps);
+  }
+}
+
+/** Our end of a call that is not answered yet: the media of the gateway that is tried now, and the agent that gets ready meanwhile. */
+class RingingLine {
+  session: MediaSession | null = null;
+  #leg: CallLeg | null = null;
+  #taken: Promise<TakenUp> | null = null;
+  readonly #endpoints: Endpoint[];
+
+  constructor(
+    private readonly call: Call,
+    private readonly wish: OutboundCall,
+    private readonly deps: OutboundDeps,
+  ) {
+    this.#endpoints = endpointsOf(wish.endpointId, deps.lookup);
+  }
+
+  /** Each gateway gets media of its own: nothing that an earlier one said or heard is left in it. */
+  readonly offerFor = async (localAddress: string, codecs: MediaPolicy['codecs']): Promise<string> => {
+    const { call, deps } = this;
+    const old = this.session;
+    this.session = null;
+    this.#taken = null;
+    await old?.close();
+    call.check();
+    const policy = { ...deps.policy, codecs };
+    const session = await deps.media.open({ group: call.id, offer: null, policy, localAddress, role: 'callee' });
+    this.session = session;
+    watchSession(session, call, () => this.session === session);
+    call.check();
+    return session.offer();
+  };
+
+  readonly onProgress: NonNullable<DialRequest['onProgress']> = ({ status, sdp }) => {
+    if (status < 180 || this.call.ending !== null) return;
+    if (status === 180) this.call.ringing();
+    if (sdp !== undefined) this.#earlyMedia(sdp);
+    // An agent gets ready while it rings; a webhook is asked when somebody answers.
+    if (this.#endpoints[0]?.type === 'agent') this.takenUp().catch(() => {}); // the call has ended then
+  };
+
+  #earlyMedia(sdp: string): void {
+    this.call.earlyMedia();
+    // An early answer that does not fit is no reason to give up: the final one decides.
+    this.session?.accept(sdp, { provisional: true }).catch(() => {});
+  }
+
+  async answered(leg: CallLeg): Promise<Line> {
+    if (this.session === null) throw new CallEnded({ cause: 'unspecified', source: 'system' });
+    this.#leg = leg;
+    await this.call.orEnd(this.session.accept(leg.remoteSdp, { provisional: false }));
+    return this.#line(this.session);
+  }
+
+  /** Who talks, connected and silent. A call whose endpoint cannot be reached has ended, ringing or not. */
+  takenUp(): Promise<TakenUp> {
+    this.#taken ??= this.#takeUp(this.session);
+    return this.#taken;
+  }
+
+  async #takeUp(session: MediaSession | null): Promise<TakenUp> {
+    const { call, deps } = this;
+    try {
+      if (session === null) throw new CallEnded({ cause: 'unspecified', source: 'system' });
+      return await takeUp(this.#line(session), this.#endpoints, deps.steering);
+    } catch (error) {
+      if (this.session === session) call.end(endingOf(error, call, 'callee', deps.log));
+      throw error;
+    }
+  }
+
+  #line(session: MediaSession): Line {
+    const { call, wish } = this;
+    const leg = () => this.#leg;
+    return {
+      call,
+      session,
+      facts: {
+        ...{ callId: call.id, organizationId: wish.organizationId, direction: 'outbound' },
+        ...{ from: wish.fromNumber, fromName: null, to: wish.toNumber, custom: asTexts(wish.metadata) },
+      },
+      headers: {},
+      get leg() {
+        return leg();
+      },
+      answer: async () => {
+        const answered = leg();
+        if (answered === null) throw new CallEnded({ cause: 'unspecified', source: 'system' });
+        return answered;
+      },
+    };
+  }
+}
+
+/** Start messages carry texts: what is none is written as JSON. */
+function asTexts(metadata: Record<string, unknown>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(metadata).map(([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)]),
+  );
+}
+
+/** The endpoint that was asked for and its fallback. */
+function endpointsOf(id: string, lookup: Pick<RouteLookup, 'getForCall'>): Endpoint[] {
+  const endpoint = lookup.getForCall(id);
+  const fallback = endpoint?.fallbackEndpointId ? lookup.getForCall(endpoint.fallbackEndpointId) : undefined;
+  return [endpoint, fallback].filter((found) => found !== undefined && found.status === 'active') as Endpoint[];
+}

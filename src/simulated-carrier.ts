@@ -1,0 +1,34 @@
+/** The carrier of calls with a test key: the built-in simulator, opened by the first of them. */
+import type { Carrier } from './call/carriers.js';
+import { openSimulatedCarrier, type SimulatedCarrier } from './simulator/carrier.js';
+
+export interface TestCarrier {
+  carrier(): Promise<Carrier>;
+  close(): Promise<void>;
+}
+
+export function simulatedCarrier(ringMs: number, timersMs?: { t1?: number }): TestCarrier {
+  let opened: Promise<SimulatedCarrier> | null = null;
+  return {
+    async carrier() {
+      opened ??= openSimulatedCarrier({ ringMs, ...(timersMs === undefined ? {} : { timersMs }) });
+      const simulator = opened;
+      // One that could not be opened is tried again by the next call.
+      simulator.catch(() => {
+        if (opened === simulator) opened = null;
+      });
+      const { uri } = await simulator;
+      return {
+        trunkId: null,
+        name: 'simulator',
+        codecs: ['PCMU', 'PCMA'],
+        gateways: [{ uri }],
+        present: (call) => ({ ...call, headers: {} }),
+        enter: () => () => undefined,
+      };
+    },
+    async close() {
+      await (await opened?.catch(() => null))?.close();
+    },
+  };
+}

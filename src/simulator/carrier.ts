@@ -1,0 +1,136 @@
+/** The carrier simulator as the far end of a call: what calls with a test key reach. The called number says how it behaves. */
+import { randomInt } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { SdpNegotiation } from '../../media/sdp.js';
+import { openSipGateway } from '../../sip/connect.js';
+import type { CallLeg, IncomingCall } from '../../sip/leg.js';
+import { TrunkTable } from '../../sip/trunk.js';
+import { RtpLine } from './rtp-line.js';
+
+export interface SimulatedCarrier {
+  /** Where its calls are sent. */
+  uri: string;
+  /** Hangs up what is left and closes everything. */
+  close(): Promise<void>;
+}
+
+/** What a callee heard. */
+export interface CalleeHeard {
+  samples: Int16Array;
+  digits: string;
+}
+
+/** What a called number does. */
+export type CalleeHabit =
+  | { kind: 'answer'; hangUpAfterMs: number | null; earlyMedia: boolean }
+  | { kind: 'refuse'; status: number }
+  | { kind: 'ring' };
+
+const address = '127.0.0.1';
+const toneHz = 440;
+const keepAudioSec = 60;
+/** A call that nobody ends. */
+const longestCallMs = 4 * 3_600_000;
+const codecs = ['PCMU', 'PCMA'] as const;
+
+/**
+ * `+15005550SSS`: 300–699 is refused with that SIP status; 100 rings for ever; 183 plays a tone before it answers; 200–299 answers and
+ * hangs up after that many seconds less 200. Every other number answers and stays.
+ */
+export function habitOf(number: string): CalleeHabit {
+  const code = Number(/^\+?15005550(\d{3})$/.exec(number)?.[1] ?? 0);
+  if (code >= 300 && code <= 699) return { kind: 'refuse', status: code };
+  if (code === 100) return { kind: 'ring' };
+  const hangUpAfterMs = code >= 200 && code <= 299 ? (code - 200) * 1000 : null;
+  return { kind: 'answer', hangUpAfterMs, earlyMedia: code === 183 };
+}
+
+export interface SimulatedCarrierOptions {
+  ringMs: number;
+  timersMs?: { t1?: number };
+  /** Told at the end of each answered call; without it nothing is kept. */
+  onHeard?: (heard: CalleeHeard) => void;
+}
+
+/** Rejects with one sentence when no socket could be bound. */
+export async function openSimulatedCarrier(options: SimulatedCarrierOptions): Promise<SimulatedCarrier> {
+  const trunks = new TrunkTable();
+  trunks.replace([
+    {
+      ...{ id: 'simulator', organizationId: null, name: 'simulator', direction: 'inbound', status: 'active' },
+      ...{ addresses: ['127.0.0.0/8'], username: null, password: null, gateways: [] },
+    },
+  ]);
+  const gateway = await openSipGateway({
+    server: {
+      kind: 'embedded',
+      listen: [{ transport: 'udp', host: address, port: 0 }],
+      product: 'trunkline-simulator',
+      timersMs: options.timersMs,
+    },
+    trunks,
+    log: { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined },
+  });
+  gateway.onIncomingCall((incoming) => take(incoming, options));
+  return { uri: `sip:${address}:${gateway.addresses[0]?.port}`, close: () => gateway.stop(0) };
+}
+
+async function take(incoming: IncomingCall, { ringMs, onHeard }: SimulatedCarrierOptions): Promise<void> {
+  const habit = habitOf(incoming.to.number);
+  const line = await RtpLine.open(address, {
+    ...{
+      speech: { kind: 'tone', frequencyHz: toneHz },
+      markers: false,
+      ptimeMs: 20,
+      impairments: {},
+      keepAudioSec: onHeard ? keepAudioSec : 0,
+    },
+  });
+  try {
+    const leg = await ringAndAnswer(incoming, habit, line, ringMs);
+    if (!leg) return;
+    await talk(leg, habit, line);
+    onHeard?.({ samples: line.heard.samples, digits: line.digitsHeard });
+  } finally {
+    line.close();
+  }
+}
+
+async function ringAndAnswer(
+  incoming: IncomingCall,
+  habit: CalleeHabit,
+  line: RtpLine,
+  ringMs: number,
+): Promise<CallLeg | null> {
+  const negotiation = new SdpNegotiation(
+    { address, rtpPort: line.port, codecs: [...codecs] },
+    String(randomInt(2 ** 40)),
+  );
+  const isEarly = habit.kind === 'answer' && habit.earlyMedia;
+  try {
+    const sdp = negotiation.answer(incoming.offer ?? '');
+    if (negotiation.agreed) line.agree(negotiation.agreed);
+    await incoming.ring(isEarly ? { sdp } : {});
+    if (isEarly) line.start();
+    await sleep(habit.kind === 'ring' ? longestCallMs : ringMs, undefined, { signal: incoming.cancelled });
+    if (habit.kind === 'answer') {
+      const leg = await incoming.answer(sdp);
+      if (!isEarly) line.start();
+      return leg;
+    }
+    incoming.reject({ status: habit.kind === 'refuse' ? habit.status : 480 });
+  } catch {
+    incoming.reject({ status: 488 }); // nothing in common; after a CANCEL it says nothing
+  }
+  return null;
+}
+
+async function talk(leg: CallLeg, habit: CalleeHabit, line: RtpLine): Promise<void> {
+  const hangUpAfterMs = habit.kind === 'answer' ? habit.hangUpAfterMs : null;
+  const over = new AbortController();
+  const enough = sleep(hangUpAfterMs ?? longestCallMs, undefined, { signal: over.signal }).catch(() => undefined);
+  await Promise.race([leg.ended, enough]);
+  over.abort();
+  line.metronome.stop();
+  await leg.hangup();
+}

@@ -1,0 +1,27 @@
+/** Runs in a thread of its own: decoding and speaking take longer than a call may wait. */
+import { parentPort } from 'node:worker_threads';
+import decode from 'audio-decode';
+import { clipOf } from './clip.js';
+import { prepareFlite, speakWithFlite } from './flite.js';
+import type { SpeechAnswer, SpeechJob } from './speech-thread.js';
+
+const maxSeconds = 900;
+
+async function run(job: SpeechJob): Promise<SharedArrayBuffer> {
+  const file = job.kind === 'say' ? await speakWithFlite(job.text, job.voice) : job.bytes;
+  return clipOf(await decode(file), maxSeconds);
+}
+
+/** One after the other: they would only slow each other down. */
+let last: Promise<unknown> = prepareFlite().catch(() => {});
+parentPort?.on('message', (job: SpeechJob) => {
+  last = last.then(async () => {
+    let answer: SpeechAnswer;
+    try {
+      answer = { id: job.id, clip: await run(job) };
+    } catch (error) {
+      answer = { id: job.id, error: error instanceof Error ? error.message : String(error) };
+    }
+    parentPort?.postMessage(answer);
+  });
+});

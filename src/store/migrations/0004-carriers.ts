@@ -1,0 +1,6 @@
+/** What a trunk may carry, and how it writes numbers. */
+export const statements = [
+  'alter table trunks add column max_calls integer',
+  'alter table trunks add column calls_per_second integer',
+  "alter table trunks add column outbound text not null default '{}'",
+];
