@@ -7,7 +7,7 @@ import type { MediaEngine, MediaPolicy } from '../media/engine.js';
 import { createSafeHttp } from '../net/http.js';
 import { openSipGateway, type SipGatewayOptions } from '../sip/connect.js';
 import type { GatewayState, SipGateway } from '../sip/leg.js';
-import type { SipServerStats } from '../sip/server/start.js';
+import type { SipServerOptions, SipServerStats } from '../sip/server/start.js';
 import { TrunkTable } from '../sip/trunk.js';
 import { RedisCounts } from './api/redis-counter.js';
 import { startApi } from './api/server.js';
@@ -18,6 +18,7 @@ import { Carriers, healthOf, keptGateways } from './call/carriers.js';
 import { EndpointHealth } from './call/endpoint-health.js';
 import { type InboundCalls, takeInboundCall } from './call/inbound.js';
 import { LiveCallTable } from './call/live-calls.js';
+import { OrphanedDialogs } from './call/orphaned-dialogs.js';
 import { OutboundDialler } from './call/outbound.js';
 import type { OutboundCalls } from './call/outbound-calls.js';
 import { Recordings } from './call/recordings.js';
@@ -26,7 +27,6 @@ import { Voice } from './call/voice.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
-import { OrphanedDialogs } from './recovery.js';
 import { simulatedCarrier } from './simulated-carrier.js';
 import { Clips } from './speech/clips.js';
 import { SpeechThread } from './speech/speech-thread.js';
@@ -61,6 +61,8 @@ export interface StartOptions {
   log?: Logger;
   sipTimersMs?: { t1?: number; t2?: number; t4?: number };
   trunkProbeMs?: number;
+  /** When new calls are refused for overload, and what strangers may send. */
+  sipLimits?: SipServerOptions['limits'];
   /** How long the carrier simulator rings before it answers. Default 1,000. */
   simulatedRingMs?: number;
 }
@@ -113,6 +115,7 @@ function sipServer(settings: Settings, options: StartOptions, mediaLagMs: () => 
     kind: 'embedded',
     listen,
     mediaLagMs,
+    limits: options.sipLimits ?? {},
     ...(options.sipTimersMs === undefined ? {} : { timersMs: options.sipTimersMs }),
   };
 }
@@ -305,7 +308,14 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       allowPrivateTargets: settings.allowPrivateTargets,
       onTrunksChanged: loadTrunks,
       onWebhookRetry: () => events.wake(),
-      metrics: createMetrics({ sip, media, live, rejected, unwrittenRecords: () => store.calls.unwritten }),
+      metrics: createMetrics({
+        shed: async () => (await sip.serverStats()).shed,
+        sip,
+        media,
+        live,
+        rejected,
+        unwrittenRecords: () => store.calls.unwritten,
+      }),
       ...(settings.metricsToken === null ? {} : { metricsToken: settings.metricsToken }),
       ...(settings.trustedProxies === null ? {} : { trustedProxies: [...settings.trustedProxies] }),
       log: log.child({ part: 'api' }, { level: settings.logLevel === 'info' ? 'warn' : settings.logLevel }), // `trunkline is ready` says where
