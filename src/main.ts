@@ -7,23 +7,26 @@ import type { MediaEngine, MediaPolicy } from '../media/engine.js';
 import { createSafeHttp } from '../net/http.js';
 import { openSipGateway, type SipGatewayOptions } from '../sip/connect.js';
 import type { GatewayState, SipGateway } from '../sip/leg.js';
-import type { SipServerStats } from '../sip/server/start.js';
+import type { SipServerOptions, SipServerStats } from '../sip/server/start.js';
 import { TrunkTable } from '../sip/trunk.js';
+import { RedisCounts } from './api/redis-counter.js';
 import { startApi } from './api/server.js';
+import type { TokenSettings } from './api/tokens.js';
 import { startBanner } from './banner.js';
 import { admit } from './call/admission.js';
 import { Carriers, healthOf, keptGateways } from './call/carriers.js';
 import { EndpointHealth } from './call/endpoint-health.js';
 import { type InboundCalls, takeInboundCall } from './call/inbound.js';
 import { LiveCallTable } from './call/live-calls.js';
+import { OrphanedDialogs } from './call/orphaned-dialogs.js';
 import { OutboundDialler } from './call/outbound.js';
 import type { OutboundCalls } from './call/outbound-calls.js';
+import { Recordings } from './call/recordings.js';
 import { RejectedInvites } from './call/rejected-invites.js';
 import { Voice } from './call/voice.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
-import { OrphanedDialogs } from './recovery.js';
 import { simulatedCarrier } from './simulated-carrier.js';
 import { Clips } from './speech/clips.js';
 import { SpeechThread } from './speech/speech-thread.js';
@@ -58,6 +61,8 @@ export interface StartOptions {
   log?: Logger;
   sipTimersMs?: { t1?: number; t2?: number; t4?: number };
   trunkProbeMs?: number;
+  /** When new calls are refused for overload, and what strangers may send. */
+  sipLimits?: SipServerOptions['limits'];
   /** How long the carrier simulator rings before it answers. Default 1,000. */
   simulatedRingMs?: number;
 }
@@ -110,8 +115,19 @@ function sipServer(settings: Settings, options: StartOptions, mediaLagMs: () => 
     kind: 'embedded',
     listen,
     mediaLagMs,
+    limits: options.sipLimits ?? {},
     ...(options.sipTimersMs === undefined ? {} : { timersMs: options.sipTimersMs }),
   };
+}
+
+/** The three settings of tokens go together. */
+function tokenSettings({ jwtIssuer, jwtAudience, jwksUrl }: Settings): TokenSettings | null {
+  if (jwtIssuer === null && jwtAudience === null && jwksUrl === null) return null;
+  if (jwtIssuer === null || jwtAudience === null || jwksUrl === null)
+    throw new Error(
+      'TRUNKLINE_JWT_ISSUER, TRUNKLINE_JWT_AUDIENCE and TRUNKLINE_JWKS_URL are set together or not at all.',
+    );
+  return { issuers: jwtIssuer, audience: jwtAudience, jwksUrl };
 }
 
 /** Starts everything or nothing: on any failure what was already open is closed, and one clear sentence is thrown. */
@@ -132,7 +148,12 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
   async function build(): Promise<App> {
     const orphans = new OrphanedDialogs(log);
     opened.push(() => orphans.close());
-    const store = Store.open({ file: settings.databaseUrl.file, log, onOrphans: (calls) => orphans.add(calls) });
+    const store = Store.open({
+      file: settings.databaseUrl.file,
+      secretsKey: settings.secretsKey,
+      log,
+      onOrphans: (calls) => orphans.add(calls),
+    });
     opened.push(() => store.close());
     const first = bootstrap(store, {
       ...(settings.bootstrapKey === null ? {} : { key: settings.bootstrapKey }),
@@ -148,6 +169,8 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       ...(options.rtpQuarantineMs === undefined ? {} : { quarantineMs: options.rtpQuarantineMs }),
     });
     opened.push(() => media.close());
+    const recordings = new Recordings(settings.recordingsUrl.folder, store.calls);
+    opened.push(() => recordings.settled());
     const echo = await startBuiltInEchoAgent();
     opened.push(() => echo.close());
 
@@ -246,6 +269,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         agents: {
           connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
           health: new EndpointHealth((id, health) => saveHealth(store, id, health, log)),
+          recordings,
           allowPrivateTargets: settings.allowPrivateTargets,
           protocols: new Set(agentProtocols.keys()),
           builtInAgents: new Map([[echoAgentHost, echo.url]]),
@@ -270,17 +294,28 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     sip.onRefusedInvite((refused) => rejected.refused(refused));
     sip.onIncomingCall((incoming) => takeInboundCall(incoming, calls));
 
+    const redis = settings.redisUrl === null ? null : await RedisCounts.connect(settings.redisUrl);
+    opened.push(() => redis?.close());
+    const tokens = tokenSettings(settings);
     const api = await startApi({
+      ...(redis === null ? {} : { redis }),
+      ...(tokens === null ? {} : { tokens }),
       host: settings.httpHost,
       port: settings.httpPort,
       store,
       liveCalls: live,
-      outboundCalls: outbound,
       liveTrace: (sipCallId) => sip.trace(sipCallId),
       allowPrivateTargets: settings.allowPrivateTargets,
       onTrunksChanged: loadTrunks,
       onWebhookRetry: () => events.wake(),
-      metrics: createMetrics({ sip, media, live, rejected, unwrittenRecords: () => store.calls.unwritten }),
+      metrics: createMetrics({
+        shed: async () => (await sip.serverStats()).shed,
+        sip,
+        media,
+        live,
+        rejected,
+        unwrittenRecords: () => store.calls.unwritten,
+      }),
       ...(settings.metricsToken === null ? {} : { metricsToken: settings.metricsToken }),
       ...(settings.trustedProxies === null ? {} : { trustedProxies: [...settings.trustedProxies] }),
       log: log.child({ part: 'api' }, { level: settings.logLevel === 'info' ? 'warn' : settings.logLevel }), // `trunkline is ready` says where

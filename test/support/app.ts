@@ -58,7 +58,12 @@ export async function startTestApp(
       ...environment,
     },
   });
-  const app = await start(settings, { rtpQuarantineMs: 0, ...(sipTimersMs === undefined ? {} : { sipTimersMs }) });
+  const app = await start(settings, {
+    rtpQuarantineMs: 0,
+    // a machine that runs other tests too is not overload
+    sipLimits: { waitMs: 30_000, lagMs: 30_000 },
+    ...(sipTimersMs === undefined ? {} : { sipTimersMs }),
+  });
   const api = async <T>(method: string, route: string, body?: unknown, status?: number): Promise<T> => {
     const response = await fetch(`${app.httpUrl}${route}`, {
       method,
