@@ -3,7 +3,7 @@ import ipaddr from 'ipaddr.js';
 import type { Settings } from '../config/settings.js';
 import { agentProtocols } from '../media/agents/registry.js';
 import { startMediaEngine } from '../media/choose.js';
-import type { MediaEngine } from '../media/engine.js';
+import type { MediaEngine, MediaPolicy } from '../media/engine.js';
 import { createSafeHttp } from '../net/http.js';
 import { openSipGateway, type SipGatewayOptions } from '../sip/connect.js';
 import type { SipGateway } from '../sip/leg.js';
@@ -20,6 +20,7 @@ import { OutboundDialler } from './call/outbound.js';
 import type { OutboundCalls } from './call/outbound-calls.js';
 import { RejectedInvites } from './call/rejected-invites.js';
 import { Voice } from './call/voice.js';
+import { dialRefusal } from './dial-refusal.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
@@ -30,6 +31,7 @@ import { SpeechThread } from './speech/speech-thread.js';
 import { bootstrap, type FirstStart } from './store/bootstrap.js';
 import { systemClock } from './store/clock.js';
 import type { Endpoint } from './store/endpoints.js';
+import type { Mode } from './store/scope.js';
 import { Store } from './store/store.js';
 import { EventSender } from './webhook/event-sender.js';
 
@@ -199,6 +201,13 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     const rejected = new RejectedInvites(log, store.rejectedInvites);
     const simulated = simulatedCarrier(options.simulatedRingMs ?? 1000, options.sipTimersMs);
     opened.push(() => simulated.close());
+    const policy: MediaPolicy = {
+      codecs: ['PCMU', 'PCMA'],
+      firstRtpTimeoutMs: settings.rtpFirstTimeoutSec * 1000,
+      rtpTimeoutMs: settings.rtpTimeoutSec * 1000,
+    };
+    const carriersOf = async (organizationId: string, mode: Mode) =>
+      mode === 'test' ? [await simulated.carrier()] : carriers.of(organizationId);
     const calls: InboundCalls = {
       records: store.calls,
       admit: (call) => admit(store, call),
@@ -209,16 +218,19 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       media,
       live,
       maxCalls: settings.maxCalls,
-      policy: {
-        codecs: ['PCMU', 'PCMA'],
-        firstRtpTimeoutMs: settings.rtpFirstTimeoutSec * 1000,
-        rtpTimeoutMs: settings.rtpTimeoutSec * 1000,
-      },
+      policy,
       steering: {
         http,
         getEndpoint: (id) => store.endpoints.getForCall(id),
         limits: { maxCallMs: settings.maxCallSec * 1000, transferTimeoutMs: 60_000 },
         voice: new Voice(clips),
+        dialling: {
+          media,
+          policy,
+          dial: (request, signal) => sip.dial(request, signal),
+          carriers: carriersOf,
+          refusal: (organizationId, mode, call) => dialRefusal(store, organizationId, mode, call),
+        },
         agents: {
           connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
           health: new EndpointHealth((id, health) => saveHealth(store, id, health, log)),
@@ -238,8 +250,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     const outbound = new OutboundDialler({
       ...calls,
       dial: (request, signal) => sip.dial(request, signal),
-      carriers: async (organizationId, mode) =>
-        mode === 'test' ? [await simulated.carrier()] : carriers.of(organizationId),
+      carriers: carriersOf,
       hasCarrier: (organizationId, mode) => mode === 'test' || carriers.of(organizationId).length > 0,
       isDraining: () => isDraining,
     });
