@@ -14,6 +14,7 @@ import {
 } from '../webhook/instructions.js';
 import { connectedQuestion, dialledQuestion, gatheredQuestion, startQuestion } from '../webhook/questions.js';
 import type { CallState } from '../webhook/twilio-words.js';
+import type { BridgeRules } from './bridged-agent.js';
 import type { Call } from './call.js';
 import type { CallCommand, CommandResult } from './command.js';
 import { type AgentRules, connectAgent } from './connect-agent.js';
@@ -26,6 +27,7 @@ import { streamEndpoint } from './stream-endpoint.js';
 import type { Voice } from './voice.js';
 
 export interface SteerRules {
+  bridging: BridgeRules;
   http: SafeHttp;
   agents: AgentRules;
   limits: ConverseLimits;
