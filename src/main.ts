@@ -1,6 +1,7 @@
 /** Builds everything. The only file that knows all folders; it decides nothing but the order. */
 import ipaddr from 'ipaddr.js';
 import type { Settings } from '../config/settings.js';
+import { agentConfigProblem, knownAgentUrl } from '../media/agents/check.js';
 import { agentProtocols } from '../media/agents/registry.js';
 import { startMediaEngine } from '../media/choose.js';
 import type { MediaEngine } from '../media/engine.js';
@@ -253,6 +254,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     sip.onIncomingCall((incoming) => takeInboundCall(incoming, calls));
 
     const api = await startApi({
+      agents: { agentConfigProblem, knownAgentUrl },
       host: settings.httpHost,
       port: settings.httpPort,
       store,

@@ -17,6 +17,7 @@ import { mayDo } from './caller.js';
 import { ApiError, invalid } from './errors.js';
 import { createLimits } from './limits.js';
 import { describeApi, openapiRoute } from './openapi.js';
+import type { EndpointRules } from './provider-config.js';
 import { type Route, register } from './route.js';
 import { accountRoutes } from './routes/account.js';
 import { type CallRoutesOptions, callRoutes } from './routes/calls.js';
@@ -33,6 +34,8 @@ export interface ApiOptions extends Omit<CallRoutesOptions, 'now'>, OperationRou
   store: Store;
   /** Targets may be private, loopback and link-local addresses. */
   allowPrivateTargets: boolean;
+  /** What the protocols of agents say about configurations. */
+  agents: Omit<EndpointRules, 'allowPrivate'>;
   /** The SIP side reads its trunks again. */
   onTrunksChanged: () => void;
   /** A delivery of an event was asked for again. */
