@@ -1,6 +1,7 @@
 /** Builds everything. The only file that knows all folders; it decides nothing but the order. */
 import ipaddr from 'ipaddr.js';
 import type { Settings } from '../config/settings.js';
+import { agentConfigProblem, knownAgentUrl } from '../media/agents/check.js';
 import { agentProtocols } from '../media/agents/registry.js';
 import { startMediaEngine } from '../media/choose.js';
 import type { MediaEngine, MediaPolicy } from '../media/engine.js';
@@ -310,6 +311,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     const api = await startApi({
       ...(redis === null ? {} : { redis }),
       ...(tokens === null ? {} : { tokens }),
+      agents: { agentConfigProblem, knownAgentUrl },
       host: settings.httpHost,
       port: settings.httpPort,
       store,

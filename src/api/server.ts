@@ -18,6 +18,7 @@ import { ApiError, invalid } from './errors.js';
 import { createLimits } from './limits.js';
 import { describeApi, openapiRoute } from './openapi.js';
 import type { RedisCounts } from './redis-counter.js';
+import type { EndpointRules } from './provider-config.js';
 import { type Route, register } from './route.js';
 import { accountRoutes } from './routes/account.js';
 import { type CallRoutesOptions, callRoutes } from './routes/calls.js';
@@ -36,6 +37,8 @@ export interface ApiOptions extends Omit<CallRoutesOptions, 'now'>, OperationRou
   store: Store;
   /** Targets may be private, loopback and link-local addresses. */
   allowPrivateTargets: boolean;
+  /** What the protocols of agents say about configurations. */
+  agents: Omit<EndpointRules, 'allowPrivate'>;
   /** The SIP side reads its trunks again. */
   onTrunksChanged: () => void;
   /** Counts requests of several processes together; absent: each for itself. */
