@@ -33,6 +33,7 @@ import { bootstrap, type FirstStart } from './store/bootstrap.js';
 import { systemClock } from './store/clock.js';
 import type { Endpoint } from './store/endpoints.js';
 import { Store } from './store/store.js';
+import { openAiEngine } from './transcription/engine.js';
 import { EventSender } from './webhook/event-sender.js';
 
 /** A running Trunkline. */
@@ -265,6 +266,16 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     const api = await startApi({
       ...(redis === null ? {} : { redis }),
       ...(tokens === null ? {} : { tokens }),
+      ...(settings.transcriptionUrl === null
+        ? {}
+        : {
+            transcription: openAiEngine({
+              url: settings.transcriptionUrl,
+              key: settings.transcriptionKey,
+              model: settings.transcriptionModel,
+              translationModel: settings.translationModel,
+            }),
+          }),
       host: settings.httpHost,
       port: settings.httpPort,
       store,

@@ -29,7 +29,7 @@ beforeAll(async () => {
         path,
         description: operation.description,
         isPublic: operation.security?.length === 0,
-        takesBody: ['post', 'put', 'patch'].includes(method),
+        takesBody: ['post', 'put', 'patch'].includes(method) && !path.endsWith('/transcribe'),
       });
     }
   }
@@ -127,6 +127,7 @@ describe('every operation', () => {
         'GET /v1/me',
         'POST /v1/outbound-calls',
         'GET /v1/events',
+        'POST /api/v1/transcribe',
         'GET /v1/organizations',
         'POST /v1/organizations',
         'GET /v1/organizations/{id}',
@@ -270,7 +271,7 @@ describe('every operation', () => {
       if (/^.v1.(organizations|rejected-invites|events)/.test(operation.path)) continue; // these have a test of their own
       const forAdmins = operation.description.includes('Needs the role `admin`');
       const reads = operation.method === 'GET' && operation.path !== '/v1/api-keys';
-      const callsOnly = /\/(hangup|dtmf|transfer|redirect|outbound-calls)$/.test(operation.path);
+      const callsOnly = /\/(hangup|dtmf|transfer|redirect|outbound-calls|transcribe)$/.test(operation.path);
       expect(forAdmins, where).toBe(!reads && !callsOnly);
       const asMember = await ask(operation, { key: member }, absentId);
       expect(asMember.status === 403, where).toBe(forAdmins);
