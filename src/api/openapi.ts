@@ -2,6 +2,7 @@ import swagger from '@fastify/swagger';
 import type { FastifyInstance } from 'fastify';
 import { errorCatalogue } from './errors.js';
 import { route } from './route.js';
+import { routeSchemas } from './routes/routes.js';
 import { transcriptionSchemas } from './routes/transcribe.js';
 import { accountSchemas } from './schemas/account.js';
 import { callSchemas } from './schemas/calls.js';
@@ -34,6 +35,7 @@ const schemas = [
   ...accountSchemas,
   ...organizationSchemas,
   ...transcriptionSchemas,
+  ...routeSchemas,
   ...webhookDeliverySchemas,
 ];
 

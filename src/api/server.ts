@@ -23,12 +23,14 @@ import type { RedisCounts } from './redis-counter.js';
 import { type Route, register } from './route.js';
 import { accountRoutes } from './routes/account.js';
 import { type CallRoutesOptions, callRoutes } from './routes/calls.js';
+import { docsRoute } from './routes/docs.js';
 import { endpointRoutes } from './routes/endpoints.js';
 import { eventRoutes } from './routes/events.js';
 import { type OperationRoutesOptions, operationRoutes } from './routes/operations.js';
 import { organizationRoutes } from './routes/organizations.js';
 import { outboundCallRoutes } from './routes/outbound-calls.js';
 import { phoneNumberRoutes } from './routes/phone-numbers.js';
+import { simulateRoutes } from './routes/routes.js';
 import { transcribeRoute } from './routes/transcribe.js';
 import { trunkRoutes } from './routes/trunks.js';
 import { webhookDeliveryRoutes } from './routes/webhook-deliveries.js';
@@ -130,6 +132,7 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
     ...endpointRoutes(options),
     ...phoneNumberRoutes(options),
     ...trunkRoutes(options),
+    ...simulateRoutes({ store: options.store, now: options.now ?? Date.now }),
     ...eventRoutes(app, options),
     ...outboundCallRoutes({ ...options, now: options.now ?? Date.now }),
     ...webhookDeliveryRoutes({ store: options.store, onRetry: options.onWebhookRetry ?? (() => {}) }),
@@ -137,6 +140,7 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
     ...organizationRoutes(options),
     ...operationRoutes(options),
     openapiRoute(app),
+    docsRoute(app),
   ];
   for (const route of routes) register(app, route, options.store);
   const transcribe = transcribeRoute(options);

@@ -104,7 +104,7 @@ function listenToMedia(call: Call, session: MediaSession, agent: CallAgent): () 
       case 'oneWay':
         return call.event('media.one_way', { direction: event.direction });
       case 'quality':
-        return;
+        return call.heardQuality(event.sample);
     }
   });
 }

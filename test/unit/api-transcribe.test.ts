@@ -52,6 +52,7 @@ afterEach(async () => {
   expect(readdirSync(tmpdir()).filter((name) => name.startsWith('trunkline-upload-'))).toEqual([]);
 });
 
+const uploads = () => readdirSync(tmpdir()).filter((name) => name.startsWith('trunkline-upload-')).length;
 const wav = (bytes = 2_000) => {
   const audio = Buffer.alloc(44 + bytes);
   audio.write('RIFF', 0, 'latin1');
@@ -71,7 +72,8 @@ const post = async (body: FormData | string, headers: Record<string, string> = {
     headers: { authorization: `Bearer ${api.a.key}`, ...headers },
     body,
   });
-  return { status: response.status, headers: response.headers, body: await response.json() };
+  // biome-ignore lint/suspicious/noExplicitAny: bodies of any shape
+  return { status: response.status, headers: response.headers, body: (await response.json()) as any };
 };
 
 describe('POST /api/v1/transcribe', () => {
@@ -176,6 +178,7 @@ describe('POST /api/v1/transcribe', () => {
     client.on('error', () => {});
     client.end(Buffer.from(await body.arrayBuffer()));
     await engineGone;
+    while (uploads() > 0) await new Promise((resolve) => setTimeout(resolve, 5));
   });
 
   it('leaves nothing when the client hangs up in the middle of the file', async () => {
@@ -192,7 +195,6 @@ describe('POST /api/v1/transcribe', () => {
     });
     client.on('error', () => {});
     client.write('--b\r\ncontent-disposition: form-data; name="file"; filename="x"\r\n\r\nRIFF');
-    const uploads = () => readdirSync(tmpdir()).filter((name) => name.startsWith('trunkline-upload-')).length;
     while (uploads() === 0) await new Promise((resolve) => setTimeout(resolve, 5));
     client.destroy();
     while (uploads() > 0) await new Promise((resolve) => setTimeout(resolve, 5));
