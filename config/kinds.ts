@@ -129,6 +129,15 @@ export const sqliteUrl: Kind<{ kind: 'sqlite'; file: string }> = {
   },
 };
 
+export const folderUrl: Kind<{ kind: 'file'; folder: string }> = {
+  name: 'URL',
+  allowed: 'file: and the path of a folder, such as file:./data/recordings',
+  read: (text) => {
+    const folder = /^file:(?:\/\/(?=[/.]))?(.+)$/.exec(text)?.[1];
+    return folder && !folder.includes('\0') ? { kind: 'file', folder: path.resolve(folder) } : undefined;
+  },
+};
+
 /** Without a trailing slash, so that paths can be appended. */
 export const httpUrl: Kind<string> = {
   name: 'URL',

@@ -108,6 +108,15 @@ export const settingsList = [
     secret: true,
   }),
   setting({
+    name: 'trunk_probe_sec',
+    kind: kinds.wholeNumber(0, 3600),
+    default: '30',
+    unit: 's',
+    explain:
+      "How often a trunk's gateways are asked by OPTIONS whether they live; one that does not answer is tried last. 0 = never.",
+    readBy: 'src/main.ts',
+  }),
+  setting({
     name: 'digest_algorithms',
     kind: kinds.someOf('SHA-256', 'MD5'),
     default: 'MD5',
@@ -199,6 +208,28 @@ export const settingsList = [
     },
     explain: 'The database.',
     readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'recordings_url',
+    kind: kinds.folderUrl,
+    default: {
+      text: 'file:, data_dir and /recordings',
+      from: (settings): { kind: 'file'; folder: string } => ({
+        kind: 'file',
+        folder: path.join(String(settings.dataDir), 'recordings'),
+      }),
+    },
+    explain: 'Where calls of endpoints with `record` are recorded, as stereo WAV files in a folder per day.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'secrets_key',
+    kind: kinds.secret(/^[\x21-\x7e]{16,}$/, 'at least 16 visible ASCII characters'),
+    default: null,
+    explain:
+      'Encrypts the secrets of endpoints and trunks in the database; what is there in clear is encrypted at the start. Keep it: without it they are lost.',
+    readBy: 'src/main.ts',
+    secret: true,
   }),
   setting({
     name: 'bootstrap_key',

@@ -37,6 +37,8 @@ export interface AgentTarget {
   protocol: string;
   /** `ws:` or `wss:` URL. */
   url: string;
+  /** What the phone speaks, for protocols that may choose: the same both ways needs no transcoding. Default `ulaw`. */
+  phoneEncoding?: 'ulaw' | 'alaw';
   /** `provider_config` of the endpoint, secrets in clear; parsed by the protocol. */
   config: Plain;
   call: CallFacts;
@@ -50,6 +52,8 @@ export interface AgentTarget {
 
 export type AgentEvent =
   | { type: 'audioStarted' }
+  /** The provider's session was replaced by another that knows the conversation. */
+  | { type: 'reconnected' }
   | { type: 'transcript'; speaker: 'caller' | 'agent'; text: string }
   /** The agent asks for something; the call decides. */
   | { type: 'hangup' }
@@ -86,6 +90,14 @@ export class AgentFailure extends Error {
 /** One message to the agent: text, binary, or nothing. */
 export type Outgoing = string | Uint8Array | null;
 
+/** A request to the provider's REST service, before the socket. */
+export interface RestRequest {
+  method: 'GET' | 'POST';
+  url: string;
+  headers: Record<string, string>;
+  body?: string;
+}
+
 /** What a conversation does while it reads a message. All calls are synchronous; `audio` bytes may be kept (they are not reused). */
 export interface Sink {
   send(message: Outgoing): void;
@@ -93,6 +105,18 @@ export interface Sink {
   audio(bytes: Uint8Array, itemId?: string): void;
   /** Empties the playout queue at once. */
   clear(): void;
+  /**
+   * What the agent says, piece by piece; `itemId` as in `audio`. It becomes a transcript when it was heard, and only as far as it was heard.
+   * `saidAll`: all audio of what was said so far is there.
+   */
+  said(text: string, itemId?: string): void;
+  saidAll(): void;
+  /** Hangs up as soon as what is queued was heard. */
+  hangUp(): void;
+  /** The provider said that it cannot go on. */
+  fail(failure: AgentFailure): void;
+  /** Replaces the connection by a new one (`prepare`, `upgrade`, `opening` again); the caller stays and what is queued goes on playing. */
+  renew(): void;
   /** Reached when all audio queued before it was played, or cleared. */
   mark(name: string): void;
   event(event: AgentEvent): void;
@@ -109,6 +133,10 @@ export interface AgentProtocol<C = unknown> {
   parseConfig(raw: Plain): C;
   /** `connect`: ready at the 101 and may be silent as long as it likes; `message`: ready when `Sink.ready()` is called. */
   readyOn: 'connect' | 'message';
+  /** Where the provider is, when that does not depend on the account. */
+  knownUrl?: string;
+  /** Keys are handed over together after a pause or `#`: the agent reads them as text and answers each time. */
+  gathersDigits?: true;
   converse(config: C, target: AgentTarget): Conversation;
 }
 
@@ -121,6 +149,10 @@ export interface Conversation {
   format: AudioFormat;
   /** What the agent sends. */
   replyFormat: AudioFormat;
+  /** Asked for before the socket; null: nothing to ask. */
+  prepare?(): RestRequest | null;
+  /** The answer of status 2xx. Throws `AgentFailure`. */
+  prepared?(body: string): void;
   /** URL and headers of the upgrade request. */
   upgrade(): { url: string; headers: Record<string, string> };
   /** Sent right after the 101. */
@@ -134,10 +166,11 @@ export interface Conversation {
   mark(name: string, cleared: boolean): Outgoing[];
   /** The queue was cleared: what of it was heard. */
   interrupted(heard: { itemId?: string; heardMs: number; droppedMs: number }): Outgoing[];
-  dtmf(digit: string): Outgoing[];
+  /** One key, or several when the protocol gathers them. */
+  dtmf(digits: string): Outgoing[];
   closing(reason: string): Outgoing[];
-  /** How to read the end of the socket. */
-  closed(code: number, reason: string): 'hangup' | 'failed';
+  /** How to read the end of the socket. `renew`: the conversation can go on over a new one. */
+  closed(code: number, reason: string): 'hangup' | 'failed' | 'renew';
 }
 
 export class AgentConfigError extends Error {

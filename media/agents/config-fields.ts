@@ -25,6 +25,29 @@ export function optionalText(config: ConfigObject, field: string): string | unde
   return value;
 }
 
+/** The string of an optional field, which may be empty. */
+export function optionalString(config: ConfigObject, field: string): string | undefined {
+  const value = own(config, field);
+  if (value === undefined || typeof value === 'string') return value;
+  throw new AgentConfigError(field, `${field} must be a string.`);
+}
+
+export function optionalNumber(config: ConfigObject, field: string, least: number, most: number): number | undefined {
+  const value = own(config, field);
+  if (value === undefined) return undefined;
+  if (typeof value !== 'number' || !(value >= least && value <= most))
+    throw new AgentConfigError(field, `${field} must be a number from ${least} to ${most}.`);
+  return value;
+}
+
+export function optionalObject(config: ConfigObject, field: string): ConfigObject | undefined {
+  const value = own(config, field);
+  if (value === undefined) return undefined;
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new AgentConfigError(field, `${field} must be an object.`);
+  return value;
+}
+
 /** One of `allowed`; the first is the default. */
 export function choice<T extends string | number>(
   config: ConfigObject,

@@ -1,5 +1,6 @@
 /** Why an agent could not be reached, in one table: what `ws`, TCP, TLS and DNS say on one side, `AgentFailure` on the other. */
-import { AgentFailure } from './agent.js';
+import { BlockedAddressError } from '../../net/safe-lookup.js';
+import { AgentConfigError, AgentFailure } from './agent.js';
 
 /** The upgrade request was answered with another status than 101. Redirects are not followed. */
 export function refusedUpgrade(status: number): AgentFailure {
@@ -44,6 +45,18 @@ export function brokenSocket(error: Error): string {
   const code = errorCode(error);
   if (code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') return 'The agent sent a message that is too long.';
   return code === '' ? "The agent's socket broke." : `The agent broke the WebSocket protocol (${code}).`;
+}
+
+/** What kept a socket from being dialled at all. */
+export function unusable(error: unknown): AgentFailure {
+  if (error instanceof AgentFailure) return error;
+  if (error instanceof BlockedAddressError) return connectFailure(error);
+  const why = error instanceof AgentConfigError ? error.message : "The agent's URL or headers cannot be used.";
+  return new AgentFailure('protocol', why, false);
+}
+
+export function givenUp(): AgentFailure {
+  return new AgentFailure('aborted', 'Connecting to the agent was given up.', false);
 }
 
 function errorCode(error: Error): string {

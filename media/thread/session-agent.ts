@@ -19,6 +19,10 @@ export interface SessionAgentHooks {
 }
 
 const bytesPerMs = 8;
+/** Behind the audio of an agent that is gone; marks of agents never begin with a NUL. */
+const LAST_WORDS = '\0last-words';
+/** Audio of an agent that is gone is played no longer than this. */
+const lastWordsLimitMs = 15_000;
 
 export class SessionAgent {
   readonly playout: Playout;
@@ -31,6 +35,7 @@ export class SessionAgent {
   /** Told once, by the socket's end or by a fault of ours. */
   private endTold = false;
   private overflowBytes = 0;
+  private lastWordsHeard: () => void = () => {};
 
   /** Starts connecting. Throws `AgentFailure` when nothing could be opened. */
   constructor(
@@ -42,11 +47,12 @@ export class SessionAgent {
     this.playout = new Playout(codec);
     this.playout.onMark = (name, cleared) =>
       this.guard(() => {
-        this.socket.markReached(name, cleared);
-        hooks.mark(name, cleared);
+        if (name === LAST_WORDS) this.lastWordsHeard();
+        else this.socket.markReached(name, cleared);
+        if (!name.startsWith('\0')) hooks.mark(name, cleared);
       });
     this.socket = open(
-      target,
+      { ...target, phoneEncoding: codec === 'PCMA' ? 'alaw' : 'ulaw' },
       {
         audio: (bytes, itemId) => this.heard(bytes, itemId),
         clear: () => this.clear(),
@@ -56,7 +62,7 @@ export class SessionAgent {
       },
       this.connecting.signal,
     );
-    this.socket.ended.then((end) => this.tellEnd(end));
+    this.socket.ended.then((end) => this.left(end));
   }
 
   /** Rejects with `AgentFailure`. */
@@ -103,6 +109,7 @@ export class SessionAgent {
   }
 
   async close(reason: string): Promise<void> {
+    this.lastWordsHeard();
     try {
       await this.socket.close(reason);
     } catch (error) {
@@ -148,6 +155,20 @@ export class SessionAgent {
     this.hooks.fault(error);
     this.tellEnd({ by: 'failed', detail: 'An internal error ended the connection to the agent.' });
     void this.close('error');
+  }
+
+  /** An agent that hangs up has often sent its goodbye ahead of time: the call ends when it was heard. */
+  private left(end: AgentEnd): void {
+    if (end.by !== 'hangup' || !this.started || this.playout.queuedMs === 0) {
+      this.tellEnd(end);
+      return;
+    }
+    const limit = setTimeout(() => this.lastWordsHeard(), lastWordsLimitMs);
+    this.lastWordsHeard = () => {
+      clearTimeout(limit);
+      this.tellEnd(end);
+    };
+    this.guard(() => this.playout.mark(LAST_WORDS));
   }
 
   private tellEnd(end: AgentEnd): void {

@@ -48,6 +48,8 @@ export interface CallRecording {
   report(): CallReport;
   /** What was heard, mono at 8 kHz, from the first packet on. */
   samples(): Int16Array;
+  /** The first sample that arrived at this time (of `performance.now`) or later. */
+  placeAt(arrivalMs: number): number;
 }
 
 export interface Phone {
@@ -126,7 +128,11 @@ class OneCall {
       course.endedMs = performance.now();
       line.close();
     }
-    return { report: () => reportCall(course, line, plan.ptimeMs), samples: () => line.heard.samples };
+    return {
+      report: () => reportCall(course, line, plan.ptimeMs),
+      samples: () => line.heard.samples,
+      placeAt: (arrivalMs) => line.heard.placeAt(arrivalMs),
+    };
   }
 
   private async dial(line: RtpLine, negotiation: SdpNegotiation, signal: AbortSignal): Promise<CallLeg | null> {

@@ -203,6 +203,14 @@ export class Calls {
     this.event(callId, 'call.answered', { latency_ms: Math.max(0, Math.round(answer.latencyMs)), ...answer.eventData });
   }
 
+  /** Where the recording of a call is; also after its end. */
+  recorded(callId: string, recordingUrl: string): void {
+    const progress = this.progress.get(callId) ?? this.recall(callId);
+    if (!progress) return;
+    const query = this.database.sql.updateTable('calls').set({ recording_url: recordingUrl }).where('id', '=', callId);
+    this.push(progress, { callId, apply: () => this.database.run(query) });
+  }
+
   /** The call's cost is settled at its end: `call.cost_settled` follows. */
   rated(callId: string): void {
     const progress = this.progress.get(callId);

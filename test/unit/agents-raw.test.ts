@@ -17,6 +17,11 @@ function does(message: string | Uint8Array): unknown[] {
     event: (event) => done.push(['event', event]),
     ready: () => done.push(['ready']),
     garbage: (code) => done.push(['garbage', code]),
+    said: () => {},
+    saidAll: () => {},
+    hangUp: () => {},
+    fail: () => {},
+    renew: () => {},
   };
   conversation().receive(message, sink);
   return done;

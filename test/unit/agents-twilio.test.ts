@@ -25,6 +25,11 @@ function does(c: ReturnType<typeof conversation>, message: string | Uint8Array):
     event: (event) => done.push(['event', event]),
     ready: () => done.push(['ready']),
     garbage: (code) => done.push(['garbage', code]),
+    said: () => {},
+    saidAll: () => {},
+    hangUp: () => {},
+    fail: () => {},
+    renew: () => {},
   };
   c.receive(message, sink);
   return done;

@@ -1,0 +1,427 @@
+/** What happens between a conversation and its sockets, from connecting to the one end. */
+import {
+  type AgentCommand,
+  type AgentEnd,
+  type AgentEvent,
+  AgentFailure,
+  type AgentProtocol,
+  type AgentTarget,
+  type AudioFormat,
+  type Conversation,
+  type Sink,
+} from './agent.js';
+import { givenUp, unusable } from './connect-failure.js';
+import { broken, Line } from './line.js';
+import { askProvider } from './rest.js';
+import type { AgentSocket, AgentSocketHooks, AgentSocketLimits } from './socket.js';
+import { SpokenText } from './spoken.js';
+
+/** Behind the last words of an agent that hangs up; no mark of an agent begins with a NUL. */
+const GOODBYE = '\0goodbye';
+
+export class AgentConnection implements AgentSocket {
+  readonly ready: Promise<void>;
+  readonly ended: Promise<AgentEnd>;
+  readonly #protocol: AgentProtocol;
+  readonly #conversation: Conversation;
+  readonly #target: AgentTarget;
+  readonly #hooks: AgentSocketHooks;
+  readonly #limits: AgentSocketLimits;
+  readonly #signal: AbortSignal;
+  readonly #spoken: SpokenText;
+  readonly #sink: Sink;
+  readonly #warned = new Set<string>();
+  readonly #connecting = new AbortController();
+  #settleReady!: { resolve(): void; reject(failure: AgentFailure): void };
+  #settleEnded!: (end: AgentEnd) => void;
+  #phase: 'connecting' | 'ready' | 'started' | 'ending' = 'connecting';
+  #line: Line | null = null;
+  /** The line is open and its handshake done. */
+  #lineReady = false;
+  #isReady = false;
+  #agentStarted = false;
+  #renewedAt = Number.NEGATIVE_INFINITY;
+  /** Until ready: connecting and handshake. After `start`: the agent's first sign of life. */
+  #limitTimer: NodeJS.Timeout | undefined;
+  #goodbyeTimer: NodeJS.Timeout | undefined;
+  #digitTimer: NodeJS.Timeout | undefined;
+  #digits = '';
+  /** Decided here before the socket is closed; undefined when the far side decides. */
+  #failure: AgentFailure | undefined;
+  #end: AgentEnd | undefined;
+  #held = false;
+  #agentReacted = false;
+  #audioStarted = false;
+  #oddByte: Uint8Array | undefined;
+  #pendingMarks = 0;
+  #bytesReceived = 0;
+  #garbage = 0;
+  readonly #pastLines = { framesSent: 0, framesDropped: 0 };
+
+  constructor(
+    protocol: AgentProtocol,
+    conversation: Conversation,
+    target: AgentTarget,
+    hooks: AgentSocketHooks,
+    signal: AbortSignal,
+    limits: AgentSocketLimits,
+  ) {
+    this.#protocol = protocol;
+    this.#conversation = conversation;
+    this.#target = target;
+    this.#hooks = hooks;
+    this.#signal = signal;
+    this.#limits = limits;
+    this.#spoken = new SpokenText(
+      (text) => hooks.event({ type: 'transcript', speaker: 'agent', text }),
+      (name) => hooks.mark(name),
+    );
+    this.#sink = {
+      send: (message) => this.#line?.outflow.send(message),
+      audio: (bytes, itemId) => this.#agentAudio(bytes, itemId),
+      clear: () => this.#clear(),
+      mark: (name) => this.#mark(name),
+      event: (event) => this.#agentEvent(event),
+      ready: () => this.#becomeReady(),
+      garbage: (code, message) => this.#countGarbage(code, message),
+      said: (text, itemId) => this.#spoken.said(text, itemId),
+      saidAll: () => this.#spoken.saidAll(),
+      hangUp: () => this.#sayGoodbye(),
+      fail: (failure) => this.#fail(failure, 1000),
+      renew: () => this.#renew(null),
+    };
+    this.ready = new Promise((resolve, reject) => {
+      this.#settleReady = { resolve, reject };
+    });
+    this.ready.catch(() => {}); // An owner that only waits for `ended` must not crash the thread.
+    this.ended = new Promise((resolve) => {
+      this.#settleEnded = resolve;
+    });
+    this.#connect();
+    signal.addEventListener('abort', this.#onAbort);
+  }
+
+  get format(): AudioFormat {
+    return this.#conversation.format;
+  }
+
+  get replyFormat(): AudioFormat {
+    return this.#conversation.replyFormat;
+  }
+
+  start(): void {
+    if (this.#phase !== 'ready') return;
+    this.#phase = 'started';
+    if (this.#lineReady) this.#startAgent();
+    const { firstAudioTimeoutMs } = this.#target;
+    if (firstAudioTimeoutMs === 0 || this.#agentReacted) return;
+    const silent = () => this.#fail(broken('The agent said nothing after the call was answered.'), 1008);
+    this.#limitTimer = this.#after(firstAudioTimeoutMs, silent);
+  }
+
+  audio(bytes: Uint8Array, atMs: number): void {
+    const line = this.#line;
+    if (!this.#agentStarted || !this.#lineReady || line === null || bytes.length === 0) return;
+    if (this.#phase !== 'started' || !line.takesFrame()) return;
+    const { format } = this.#conversation;
+    const heard = this.#held ? line.outflow.silence(bytes.length, format) : bytes;
+    line.frame(this.#conversation.audio(heard, atMs), bytes.length, format);
+  }
+
+  markReached(name: string, cleared: boolean): void {
+    if (this.#spoken.reached(name, cleared)) return;
+    if (name === GOODBYE) {
+      this.#hangUp();
+      return;
+    }
+    this.#pendingMarks = Math.max(0, this.#pendingMarks - 1);
+    if (this.#phase === 'started') this.#line?.send(this.#conversation.mark(name, cleared));
+  }
+
+  command(command: AgentCommand): void {
+    if (command.kind === 'hold') {
+      this.#held = command.on;
+    } else if (this.#phase === 'started') {
+      for (const digit of command.digits) this.#pressed(digit);
+    }
+  }
+
+  async close(reason: string): Promise<void> {
+    this.#closeBecause(reason);
+    await this.ended;
+  }
+
+  counters() {
+    const { framesSent, framesDropped } = this.#line?.outflow ?? { framesSent: 0, framesDropped: 0 };
+    return {
+      framesSent: this.#pastLines.framesSent + framesSent,
+      framesDropped: this.#pastLines.framesDropped + framesDropped,
+      bytesReceived: this.#bytesReceived,
+      garbage: this.#garbage,
+    };
+  }
+
+  readonly #onAbort = () => this.#hooks.guard(() => this.#closeBecause('aborted'));
+
+  /** The REST request of protocols that have one, then the socket. Throws when the first socket cannot be dialled at all. */
+  #connect(): void {
+    const { connectTimeoutMs, allowPrivateAddress } = this.#target;
+    const request = this.#conversation.prepare?.() ?? null;
+    if (request === null) this.#dial();
+    else {
+      askProvider(request, allowPrivateAddress, connectTimeoutMs, this.#connecting.signal).then(
+        (body) => this.#hooks.guard(() => this.#prepared(body)),
+        (error) => this.#hooks.guard(() => this.#fail(error instanceof AgentFailure ? error : broken(String(error)))),
+      );
+    }
+    const tooLate = () => this.#fail(new AgentFailure('timeout', 'The agent was not ready in time.', true), 1000);
+    clearTimeout(this.#limitTimer);
+    this.#limitTimer = this.#after(connectTimeoutMs, tooLate);
+  }
+
+  #prepared(body: string): void {
+    if (this.#phase === 'ending') return;
+    try {
+      this.#conversation.prepared?.(body);
+      this.#dial();
+    } catch (error) {
+      this.#fail(unusable(error));
+    }
+  }
+
+  #dial(): void {
+    const { allowPrivateAddress } = this.#target;
+    const line: Line = new Line(this.#conversation.upgrade(), allowPrivateAddress, this.#limits, {
+      opened: () => {
+        line.send(this.#conversation.opening());
+        if (this.#protocol.readyOn === 'connect') this.#becomeReady();
+      },
+      message: (message) => {
+        if (this.#line === line && this.#phase !== 'ending') this.#conversation.receive(message, this.#sink);
+      },
+      closed: (code, reason, failure) => {
+        if (this.#line === line) this.#lineClosed(code, reason, failure);
+      },
+      guard: (fn) => this.#hooks.guard(fn),
+    });
+    this.#line = line;
+  }
+
+  #becomeReady(): void {
+    if (this.#lineReady || this.#phase === 'ending') return;
+    this.#lineReady = true;
+    if (this.#isReady) {
+      this.#renewed();
+      return;
+    }
+    clearTimeout(this.#limitTimer);
+    this.#phase = 'ready';
+    this.#isReady = true;
+    this.#signal.removeEventListener('abort', this.#onAbort);
+    this.#settleReady.resolve();
+  }
+
+  #startAgent(): void {
+    this.#agentStarted = true;
+    this.#line?.send(this.#conversation.start());
+  }
+
+  /** A new session in place of one that ended or will end soon. False when that was tried just now. */
+  #renew(failure: AgentFailure | null): boolean {
+    if (!this.#isReady || this.#phase === 'ending') return false;
+    if (performance.now() - this.#renewedAt < this.#limits.renewAtMostEveryMs) {
+      if (failure === null) this.#fail(broken('The agent asked for a new connection too often.'), 1000);
+      return false;
+    }
+    this.#renewedAt = performance.now();
+    const past = this.#line;
+    this.#line = null;
+    this.#lineReady = false;
+    if (past !== null) {
+      this.#pastLines.framesSent += past.outflow.framesSent;
+      this.#pastLines.framesDropped += past.outflow.framesDropped;
+      past.close(1000);
+    }
+    try {
+      this.#connect();
+    } catch (error) {
+      this.#fail(unusable(error));
+    }
+    return true;
+  }
+
+  #renewed(): void {
+    clearTimeout(this.#limitTimer);
+    this.#hooks.event({ type: 'reconnected' });
+    if (this.#phase === 'started' && !this.#agentStarted) this.#startAgent();
+  }
+
+  #pressed(digit: string): void {
+    if (!this.#protocol.gathersDigits) {
+      this.#line?.send(this.#conversation.dtmf(digit));
+      return;
+    }
+    this.#digits += digit;
+    clearTimeout(this.#digitTimer);
+    if (digit === '#') this.#handOverDigits();
+    else this.#digitTimer = this.#after(this.#limits.digitPauseMs, () => this.#handOverDigits());
+  }
+
+  #handOverDigits(): void {
+    const digits = this.#digits;
+    this.#digits = '';
+    if (this.#phase === 'started') this.#line?.send(this.#conversation.dtmf(digits));
+  }
+
+  #agentAudio(bytes: Uint8Array, itemId?: string): void {
+    this.#reacted();
+    if (!this.#audioStarted) {
+      this.#audioStarted = true;
+      this.#hooks.event({ type: 'audioStarted' });
+    }
+    this.#bytesReceived += bytes.length;
+    const whole = this.#conversation.replyFormat.encoding === 'l16' ? this.#wholeSamples(bytes) : bytes;
+    if (whole.length > 0) this.#hooks.audio(whole, itemId);
+  }
+
+  /** An agent may cut its stream anywhere: half a sample waits for its other half. */
+  #wholeSamples(bytes: Uint8Array): Uint8Array {
+    const joined = this.#oddByte === undefined ? bytes : Buffer.concat([this.#oddByte, bytes]);
+    const even = joined.length & ~1;
+    this.#oddByte = even === joined.length ? undefined : joined.slice(even);
+    return joined.subarray(0, even);
+  }
+
+  #clear(): void {
+    this.#reacted();
+    this.#oddByte = undefined;
+    const heard = this.#hooks.clear();
+    this.#spoken.cleared(heard);
+    this.#line?.send(this.#conversation.interrupted(heard));
+  }
+
+  #mark(name: string): void {
+    if (name.startsWith('\0') || this.#pendingMarks >= this.#limits.pendingMarks) {
+      this.#countGarbage('too_many_marks', 'The agent has too many marks waiting; further ones are ignored.');
+      return;
+    }
+    this.#pendingMarks += 1;
+    this.#hooks.mark(name);
+  }
+
+  #agentEvent(event: AgentEvent): void {
+    this.#reacted();
+    this.#hooks.event(event);
+  }
+
+  #sayGoodbye(): void {
+    if (this.#goodbyeTimer !== undefined) return;
+    this.#goodbyeTimer = this.#after(this.#limits.goodbyeLimitMs, () => this.#hangUp());
+    this.#hooks.mark(GOODBYE);
+  }
+
+  #hangUp(): void {
+    clearTimeout(this.#goodbyeTimer);
+    if (this.#phase !== 'ending') this.#hooks.event({ type: 'hangup' });
+  }
+
+  #reacted(): void {
+    if (this.#agentReacted) return;
+    this.#agentReacted = true;
+    if (this.#phase === 'started' && this.#lineReady) clearTimeout(this.#limitTimer);
+  }
+
+  #countGarbage(code: string, message: string): void {
+    this.#garbage += 1;
+    if (!this.#warned.has(code)) {
+      this.#warned.add(code);
+      this.#hooks.event({ type: 'warning', code, message });
+    }
+    const bearable = this.#line?.inflow.garbage() ?? true;
+    if (!bearable) this.#fail(broken('The agent sent too much that could not be understood.'), 1008);
+  }
+
+  #closeBecause(reason: string): void {
+    // In CLOSING the agent was first, and its close code says how it ended.
+    if (this.#phase === 'ending' || this.#line?.closing) return;
+    const lastWords = this.#phase === 'started' && this.#lineReady ? this.#conversation.closing(reason) : [];
+    this.#end = { by: 'local', detail: reason };
+    this.#phase = 'ending'; // From here on nothing can make it a failure, not even an agent that does not read its last words.
+    this.#line?.send(lastWords);
+    this.#shut(givenUp(), 1000);
+  }
+
+  /** Without a close code the socket is destroyed: nobody would answer. */
+  #fail(failure: AgentFailure, closeCode?: number): void {
+    if (this.#phase === 'ending') return;
+    this.#end = { by: 'failed', detail: failure.message };
+    this.#shut(failure, closeCode);
+  }
+
+  #shut(failure: AgentFailure, closeCode?: number): void {
+    this.#failure = failure;
+    this.#phase = 'ending';
+    this.#stopTimers();
+    this.#connecting.abort();
+    if (this.#line === null) this.#conclude(1006, '');
+    else if (closeCode === undefined) this.#line.break(failure);
+    else this.#line.close(closeCode);
+  }
+
+  #lineClosed(code: number, reason: string, failure: AgentFailure | null): void {
+    if (this.#phase !== 'ending') {
+      const verdict = this.#verdict(code, reason);
+      if (verdict === 'renew' && this.#renew(failure ?? broken('The connection was lost.'))) return;
+      if (failure !== null) {
+        this.#failure = failure;
+        this.#end = { by: 'failed', detail: failure.message };
+      }
+    }
+    this.#conclude(code, reason);
+  }
+
+  #verdict(code: number, reason: string): ReturnType<Conversation['closed']> {
+    let verdict: ReturnType<Conversation['closed']> = 'failed';
+    this.#hooks.guard(() => {
+      verdict = this.#conversation.closed(code, reason);
+    });
+    return verdict;
+  }
+
+  #stopTimers(): void {
+    clearTimeout(this.#limitTimer);
+    clearTimeout(this.#goodbyeTimer);
+    clearTimeout(this.#digitTimer);
+    this.#signal.removeEventListener('abort', this.#onAbort);
+  }
+
+  /** The last socket is gone. 1006 stands for no close frame at all. */
+  #conclude(code: number, reason: string): void {
+    this.#stopTimers();
+    this.#phase = 'ending';
+    const how = code === 1006 ? 'without a close frame' : `with code ${code}${quoted(reason)}`;
+    if (!this.#isReady) {
+      this.#failure ??= new AgentFailure(
+        'refused',
+        `The agent closed the connection ${how} before it was ready.`,
+        true,
+      );
+      this.#settleReady.reject(this.#failure);
+      this.#end ??= { by: 'failed', detail: this.#failure.message };
+    }
+    this.#hooks.guard(() => this.#spoken.finish());
+    const by = this.#end === undefined && this.#verdict(code, reason) === 'hangup' ? 'hangup' : 'failed';
+    const end = this.#end ?? { by, detail: `The agent closed the connection ${how}.` };
+    this.#settleEnded(code === 1006 ? end : { ...end, closeCode: code });
+  }
+
+  #after(ms: number, fn: () => void): NodeJS.Timeout {
+    return setTimeout(() => this.#hooks.guard(fn), ms);
+  }
+}
+
+/** The agent's own words, without characters that would break a log line. */
+function quoted(reason: string): string {
+  const printable = reason.replace(/[^\x20-\x7e]/g, '');
+  return printable === '' ? '' : `: ${printable}`;
+}

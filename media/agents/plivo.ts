@@ -1,0 +1,136 @@
+/** Plivo audio streaming, bidirectional. The agent asks for checkpoints instead of marks, and may send keys to the caller. */
+import { randomUUID } from 'node:crypto';
+import type { AgentProtocol, AgentTarget, AudioFormat, Conversation, Outgoing, Sink } from './agent.js';
+import { choice, configObject, upgradeHeaders } from './config-fields.js';
+import { asObject, asText, base64Bytes } from './json.js';
+import { base64, readJson } from './provider.js';
+
+interface PlivoConfig {
+  headers: Record<string, string>;
+  format: AudioFormat;
+}
+
+const WIRE = { ulaw: 'audio/x-mulaw', alaw: 'audio/x-alaw', l16: 'audio/x-l16' };
+const MAX_NAME_CHARS = 1024;
+const DIGITS = /^[0-9A-Dw*#]{1,64}$/;
+
+export const plivo: AgentProtocol<PlivoConfig> = {
+  provider: 'plivo',
+  readyOn: 'connect',
+  parseConfig(raw) {
+    const config = configObject(raw);
+    const encoding = choice(config, 'encoding', ['ulaw', 'l16'] as const);
+    const sampleRateHz =
+      encoding === 'l16'
+        ? choice(config, 'sample_rate', [8000, 16000] as const)
+        : choice(config, 'sample_rate', [8000] as const);
+    return { headers: upgradeHeaders(config), format: { encoding, sampleRateHz } };
+  },
+  converse: (config, target) => new PlivoConversation(config, target),
+};
+
+class PlivoConversation implements Conversation {
+  readonly format: AudioFormat;
+  readonly replyFormat: AudioFormat;
+  readonly #streamId = randomUUID();
+  #sequence = 0;
+  #chunk = 0;
+
+  constructor(
+    private readonly config: PlivoConfig,
+    private readonly target: AgentTarget,
+  ) {
+    this.format = config.format;
+    this.replyFormat = config.format;
+  }
+
+  upgrade() {
+    return { url: this.target.url, headers: this.config.headers };
+  }
+
+  opening(): Outgoing[] {
+    return [];
+  }
+
+  start(): Outgoing[] {
+    const { callId, organizationId, custom } = this.target.call;
+    const { encoding, sampleRateHz } = this.format;
+    const start = {
+      callId,
+      streamId: this.#streamId,
+      accountId: organizationId,
+      tracks: ['inbound'],
+      mediaFormat: { encoding: WIRE[encoding], sampleRate: sampleRateHz },
+    };
+    return [this.#numbered('start', { start, extra_headers: JSON.stringify(custom) })];
+  }
+
+  audio(bytes: Uint8Array, atMs: number): Outgoing {
+    this.#sequence += 1;
+    this.#chunk += 1;
+    const timestamp = Math.max(0, Math.round(atMs));
+    return `{"event":"media","sequenceNumber":${this.#sequence},"streamId":"${this.#streamId}","media":{"track":"inbound","timestamp":"${timestamp}","chunk":${this.#chunk},"payload":"${base64(bytes)}"}}`;
+  }
+
+  receive(message: string | Uint8Array, sink: Sink): void {
+    const fields = readJson(message, sink);
+    if (fields === null) return;
+    switch (fields.event) {
+      case 'playAudio': {
+        const payload = asObject(fields.media)?.payload;
+        const bytes = typeof payload === 'string' ? base64Bytes(payload) : null;
+        if (bytes === null) sink.garbage('bad_audio', 'The agent sent playAudio without a base64 payload.');
+        else if (bytes.length > 0) sink.audio(bytes);
+        return;
+      }
+      case 'checkpoint': {
+        const name = asText(fields.name, MAX_NAME_CHARS);
+        if (name === null) sink.garbage('bad_field', 'The agent sent a checkpoint without a name.');
+        else sink.mark(name);
+        return;
+      }
+      case 'clearAudio':
+        sink.clear();
+        sink.send(JSON.stringify({ event: 'clearedAudio', streamId: this.#streamId }));
+        return;
+      case 'sendDTMF': {
+        const digits = asText(asObject(fields.dtmf)?.digits ?? fields.dtmf, 64);
+        if (digits === null || !DIGITS.test(digits))
+          sink.garbage('bad_field', 'The agent sent sendDTMF without valid digits.');
+        else sink.event({ type: 'dtmf', digits });
+        return;
+      }
+      default:
+        sink.garbage(
+          'unknown_event',
+          'The agent sent an event other than playAudio, checkpoint, clearAudio and sendDTMF.',
+        );
+    }
+  }
+
+  /** Only what was played is told; a cleared checkpoint was not. */
+  mark(name: string, cleared: boolean): Outgoing[] {
+    return cleared ? [] : [JSON.stringify({ event: 'playedStream', streamId: this.#streamId, name })];
+  }
+
+  interrupted(): Outgoing[] {
+    return [];
+  }
+
+  dtmf(digit: string): Outgoing[] {
+    return [this.#numbered('dtmf', { streamId: this.#streamId, dtmf: { track: 'inbound', digit } })];
+  }
+
+  closing(): Outgoing[] {
+    return [this.#numbered('stop', { streamId: this.#streamId })];
+  }
+
+  closed(code: number): 'hangup' | 'failed' {
+    return code === 1000 || code === 1001 || code === 1005 ? 'hangup' : 'failed';
+  }
+
+  #numbered(event: string, body: Record<string, unknown>): string {
+    this.#sequence += 1;
+    return JSON.stringify({ event, sequenceNumber: this.#sequence, ...body });
+  }
+}

@@ -1,0 +1,185 @@
+/** What the named providers have in common: the fields of their configuration, and what most conversations do not need to say. */
+import {
+  AgentConfigError,
+  AgentFailure,
+  type AgentTarget,
+  type AudioFormat,
+  type Conversation,
+  type Outgoing,
+  type Plain,
+  type Sink,
+  type Spoken,
+} from './agent.js';
+import {
+  type ConfigObject,
+  configObject,
+  optionalNumber,
+  optionalObject,
+  optionalString,
+  optionalText,
+  upgradeHeaders,
+} from './config-fields.js';
+import { type JsonObject, parseObject } from './json.js';
+import { readTools, type Tool } from './tools.js';
+
+export interface ProviderConfig {
+  apiKey?: string;
+  model?: string;
+  voice?: string;
+  instructions?: string;
+  /** Empty: the caller speaks first. */
+  greeting?: string;
+  language?: string;
+  temperature?: number;
+  tools: Tool[];
+  /** REST; the socket's address is the target. */
+  baseUrl?: string;
+  headers: Record<string, string>;
+  /** Merged into the first message to the provider. */
+  override?: ConfigObject;
+}
+
+/** `apiKey: 'required'`: without it the provider lets nobody in, unless a header does. */
+export function readProvider(raw: Plain, apiKey: 'required' | 'optional'): [ProviderConfig, ConfigObject] {
+  const config = configObject(raw);
+  const read: ProviderConfig = {
+    apiKey: optionalText(config, 'api_key'),
+    model: optionalText(config, 'model'),
+    voice: optionalText(config, 'voice'),
+    instructions: optionalString(config, 'instructions'),
+    greeting: optionalString(config, 'greeting'),
+    language: optionalText(config, 'language'),
+    temperature: optionalNumber(config, 'temperature', 0, 2),
+    tools: readTools(config),
+    baseUrl: optionalText(config, 'base_url'),
+    headers: upgradeHeaders(config),
+    override: optionalObject(config, 'override'),
+  };
+  const letIn = Object.keys(read.headers).some((name) => /^(authorization|.*api-key)$/i.test(name));
+  if (apiKey === 'required' && read.apiKey === undefined && !letIn)
+    throw new AgentConfigError('api_key', 'api_key is required.');
+  return [read, config];
+}
+
+/** What an agent without a greeting is asked to do when the call is answered. */
+export const GREET = 'The caller is on the line. Greet them.';
+
+/** Where the provider's REST service is: as configured, or beside the socket. */
+export function restUrl(config: ProviderConfig, target: AgentTarget, path: string): string {
+  const base = config.baseUrl ?? new URL(target.url).origin.replace(/^ws/, 'http');
+  return base.replace(/\/+$/, '') + path;
+}
+
+/** The text of a field in a REST answer. Throws `AgentFailure`. */
+export function answered(body: string, find: (answer: JsonObject) => unknown): string {
+  const answer = parseObject(body);
+  const value = answer === null ? undefined : find(answer);
+  if (typeof value !== 'string' || !/^wss?:\/\//i.test(value))
+    throw new AgentFailure('protocol', "The provider's answer names no WebSocket address.", false);
+  return value;
+}
+
+/** `base` with everything in `over` put in its place; objects merge, everything else replaces. */
+export function merged(base: ConfigObject, over: ConfigObject | undefined): ConfigObject {
+  if (over === undefined) return base;
+  const result: Record<string, Plain> = { ...base };
+  for (const [name, value] of Object.entries(over)) {
+    const below = result[name];
+    result[name] = isObject(value) && isObject(below) ? { ...merged(below, value) } : value;
+  }
+  return result;
+}
+
+/** Without the fields that are undefined. */
+export function defined(fields: Record<string, Plain | undefined>): { [key: string]: Plain } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
+    [key: string]: Plain;
+  };
+}
+
+/** How many lines of a conversation a new session is told. */
+const REMEMBERED = 50;
+
+export abstract class ProviderConversation implements Conversation {
+  abstract readonly format: AudioFormat;
+  abstract readonly replyFormat: AudioFormat;
+  /** For a session that takes over: what another agent and the caller said, and then what was said here. */
+  protected readonly history: Spoken[];
+
+  constructor(protected readonly target: AgentTarget) {
+    this.history = [...(target.call.history ?? [])].slice(-REMEMBERED);
+  }
+
+  abstract upgrade(): { url: string; headers: Record<string, string> };
+  abstract audio(bytes: Uint8Array, atMs: number): Outgoing;
+  abstract receive(message: string | Uint8Array, sink: Sink): void;
+  abstract dtmf(digits: string): Outgoing[];
+
+  opening(): Outgoing[] {
+    return [];
+  }
+
+  start(): Outgoing[] {
+    return [];
+  }
+
+  mark(): Outgoing[] {
+    return [];
+  }
+
+  interrupted(_heard: { itemId?: string; heardMs: number; droppedMs: number }): Outgoing[] {
+    return [];
+  }
+
+  closing(_reason: string): Outgoing[] {
+    return [];
+  }
+
+  closed(code: number, _reason: string): ReturnType<Conversation['closed']> {
+    return code === 1000 || code === 1001 || code === 1005 ? 'hangup' : 'failed';
+  }
+
+  /** What the caller said. */
+  protected heardCaller(text: string, sink: Sink): void {
+    const trimmed = text.trim();
+    if (trimmed === '') return;
+    this.remember('caller', trimmed);
+    sink.event({ type: 'transcript', speaker: 'caller', text: trimmed });
+  }
+
+  protected remember(speaker: Spoken['speaker'], text: string): void {
+    if (text.trim() === '') return;
+    this.history.push({ speaker, text: text.trim() });
+    if (this.history.length > REMEMBERED) this.history.shift();
+  }
+}
+
+/** A key press as the caller's words, for models that only know text. */
+export function keysAsText(digits: string): string {
+  return `The caller pressed ${digits} on the phone's keypad.`;
+}
+
+/** The object in a text message; anything else is counted. Providers add events at any time, so an unknown one is no garbage. */
+export function readJson(message: string | Uint8Array, sink: Sink): JsonObject | null {
+  if (typeof message !== 'string') {
+    sink.garbage('not_text', 'The agent sent a binary message where text is due.');
+    return null;
+  }
+  const fields = parseObject(message);
+  if (fields === null) sink.garbage('bad_json', 'The agent sent a text message that is not a JSON object.');
+  return fields;
+}
+
+/** What a provider says is wrong, as far as it is fit for a record: its own texts may quote keys. */
+export function errorCode(code: unknown): string {
+  return typeof code === 'string' && /^[A-Za-z0-9_.-]{1,64}$/.test(code) ? code : 'an error without a code';
+}
+
+/** Bytes of a caller's frame in base64, without a copy. */
+export function base64(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64');
+}
+
+function isObject(value: Plain | undefined): value is { [key: string]: Plain } {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,135 @@
+/** Telnyx media streaming, bidirectional in `rtp` mode: like Twilio's, in snake case, and in more codecs. */
+import { randomUUID } from 'node:crypto';
+import type { AgentProtocol, AgentTarget, AudioFormat, Conversation, Outgoing, Sink } from './agent.js';
+import { choice, configObject, optionalText, upgradeHeaders } from './config-fields.js';
+import { asObject, asText, base64Bytes } from './json.js';
+import { base64, readJson } from './provider.js';
+
+interface TelnyxConfig {
+  /** Sent as a bearer token with the upgrade (`stream_auth_token`). */
+  authToken?: string;
+  headers: Record<string, string>;
+  format: AudioFormat;
+}
+
+const WIRE = { ulaw: 'PCMU', alaw: 'PCMA', l16: 'L16' };
+const MAX_MARK_CHARS = 1024;
+
+export const telnyx: AgentProtocol<TelnyxConfig> = {
+  provider: 'telnyx',
+  readyOn: 'connect',
+  parseConfig(raw) {
+    const config = configObject(raw);
+    const encoding = choice(config, 'encoding', ['ulaw', 'alaw', 'l16'] as const);
+    const sampleRateHz =
+      encoding === 'l16'
+        ? choice(config, 'sample_rate', [16000, 8000] as const)
+        : choice(config, 'sample_rate', [8000] as const);
+    return {
+      authToken: optionalText(config, 'auth_token'),
+      headers: upgradeHeaders(config),
+      format: { encoding, sampleRateHz },
+    };
+  },
+  converse: (config, target) => new TelnyxConversation(config, target),
+};
+
+class TelnyxConversation implements Conversation {
+  readonly format: AudioFormat;
+  readonly replyFormat: AudioFormat;
+  readonly #streamId = randomUUID();
+  #sequence = 0;
+  #chunk = 0;
+
+  constructor(
+    private readonly config: TelnyxConfig,
+    private readonly target: AgentTarget,
+  ) {
+    this.format = config.format;
+    this.replyFormat = config.format;
+  }
+
+  upgrade() {
+    const { authToken, headers } = this.config;
+    const token: Record<string, string> = authToken === undefined ? {} : { Authorization: `Bearer ${authToken}` };
+    return { url: this.target.url, headers: { ...token, ...headers } };
+  }
+
+  opening(): Outgoing[] {
+    return [];
+  }
+
+  start(): Outgoing[] {
+    const { callId, organizationId, from, to, custom } = this.target.call;
+    const { encoding, sampleRateHz } = this.format;
+    const start = {
+      user_id: organizationId,
+      call_control_id: callId,
+      call_session_id: callId,
+      from,
+      to,
+      client_state: null,
+      media_format: { encoding: WIRE[encoding], sample_rate: sampleRateHz, channels: 1 },
+      custom_parameters: custom,
+    };
+    return [JSON.stringify({ event: 'connected', version: '1.0.0' }), this.#numbered('start', { start })];
+  }
+
+  audio(bytes: Uint8Array, atMs: number): Outgoing {
+    this.#sequence += 1;
+    this.#chunk += 1;
+    const timestamp = Math.max(0, Math.round(atMs));
+    return `{"event":"media","sequence_number":"${this.#sequence}","stream_id":"${this.#streamId}","media":{"track":"inbound","chunk":"${this.#chunk}","timestamp":"${timestamp}","payload":"${base64(bytes)}"}}`;
+  }
+
+  receive(message: string | Uint8Array, sink: Sink): void {
+    const fields = readJson(message, sink);
+    if (fields === null) return;
+    switch (fields.event) {
+      case 'media': {
+        const payload = asObject(fields.media)?.payload;
+        const bytes = typeof payload === 'string' ? base64Bytes(payload) : null;
+        if (bytes === null) sink.garbage('bad_audio', 'The agent sent media without a base64 payload.');
+        else if (bytes.length > 0) sink.audio(bytes);
+        return;
+      }
+      case 'mark': {
+        const name = asText(asObject(fields.mark)?.name, MAX_MARK_CHARS);
+        if (name === null) sink.garbage('bad_field', 'The agent sent a mark without a name.');
+        else sink.mark(name);
+        return;
+      }
+      case 'clear':
+        sink.clear();
+        return;
+      default:
+        sink.garbage('unknown_event', 'The agent sent an event other than media, mark and clear.');
+    }
+  }
+
+  mark(name: string): Outgoing[] {
+    return [this.#numbered('mark', { mark: { name } })];
+  }
+
+  interrupted(): Outgoing[] {
+    return [];
+  }
+
+  dtmf(digit: string): Outgoing[] {
+    return [this.#numbered('dtmf', { dtmf: { digit } })];
+  }
+
+  closing(): Outgoing[] {
+    const { callId, organizationId } = this.target.call;
+    return [this.#numbered('stop', { stop: { user_id: organizationId, call_control_id: callId } })];
+  }
+
+  closed(code: number): 'hangup' | 'failed' {
+    return code === 1000 || code === 1001 || code === 1005 ? 'hangup' : 'failed';
+  }
+
+  #numbered(event: string, body: Record<string, unknown>): string {
+    this.#sequence += 1;
+    return JSON.stringify({ event, sequence_number: String(this.#sequence), stream_id: this.#streamId, ...body });
+  }
+}

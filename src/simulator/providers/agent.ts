@@ -1,0 +1,119 @@
+/** The simulated agent: greets with a tone, answers each utterance with another, falls silent when interrupted. Without any provider's words. */
+import { Listener } from '../../../examples/tone-agent/listener.js';
+import { tone } from '../../../examples/tone-agent/sound.js';
+import type { Ears, Mouth } from './dialect.js';
+
+export interface AgentBehaviour {
+  greetingHz: number;
+  /** 0: no greeting. */
+  greetingMs: number;
+  greetingText: string;
+  answerHz: number;
+  answerMs: number;
+  /** From the end of an utterance (after `silenceMs`) to the answer. */
+  answerDelayMs: number;
+  silenceMs: number;
+  /** Never says or does anything. */
+  mute: boolean;
+}
+
+export const behaviour: AgentBehaviour = {
+  greetingHz: 440,
+  greetingMs: 1000,
+  greetingText: 'Hello, this is a simulated agent. Speak, and I answer with a tone. Press nine and I hang up.',
+  answerHz: 880,
+  answerMs: 400,
+  answerDelayMs: 200,
+  silenceMs: 300,
+  mute: false,
+};
+
+export type AgentEvent =
+  | { type: 'began' }
+  | { type: 'interrupted'; atMs: number }
+  | { type: 'heard'; frequencyHz: number }
+  | { type: 'read'; text: string }
+  | { type: 'said'; text: string };
+
+/** Audio is sent in pieces of this length, as fast as the socket takes them. */
+const pieceMs = 100;
+/** What comes late of an interrupted turn: nobody may hear it. */
+export const lateHz = 1900;
+const lateMs = 200;
+
+export class SimulatedAgent implements Ears {
+  #mouth: Mouth | null = null;
+  #listener: Listener | null = null;
+  #speaksHz = 8000;
+  #turn = 0;
+  #speakingUntilMs = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly how: AgentBehaviour,
+    private readonly late: boolean,
+    private readonly onEvent: (event: AgentEvent) => void,
+  ) {}
+
+  speakThrough(mouth: Mouth): void {
+    this.#mouth = mouth;
+  }
+
+  begin({ listensHz, speaksHz, greeting }: { listensHz: number; speaksHz: number; greeting?: string }): void {
+    this.#speaksHz = speaksHz;
+    this.onEvent({ type: 'began' });
+    this.#listener = new Listener({
+      sampleRateHz: listensHz,
+      silenceMs: this.how.silenceMs,
+      onSpeech: () => this.#interrupt(),
+      onUtterance: ({ frequencyHz }) => this.#answer(frequencyHz),
+    });
+    if (this.how.greetingMs > 0) this.say(this.how.greetingHz, this.how.greetingMs, greeting ?? this.how.greetingText);
+  }
+
+  hear(samples: Int16Array): void {
+    this.#listener?.hear(samples);
+  }
+
+  read(text: string): void {
+    this.onEvent({ type: 'read', text });
+    if (text.includes('9')) this.#mouth?.hangUp();
+  }
+
+  say(frequencyHz: number, durationMs: number, text: string): void {
+    const mouth = this.#mouth;
+    if (mouth === null || this.how.mute) return;
+    this.#turn += 1;
+    const samples = tone(frequencyHz, durationMs, this.#speaksHz);
+    const piece = (this.#speaksHz * pieceMs) / 1000;
+    mouth.said(text, this.#turn);
+    for (let at = 0; at < samples.length; at += piece) mouth.audio(samples.subarray(at, at + piece), this.#turn);
+    mouth.finished(this.#turn);
+    this.#speakingUntilMs = performance.now() + durationMs;
+    this.onEvent({ type: 'said', text });
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+    this.#mouth = null;
+  }
+
+  #interrupt(): void {
+    if (this.how.mute) return;
+    clearTimeout(this.#timer);
+    const speaking = performance.now() < this.#speakingUntilMs;
+    this.#speakingUntilMs = 0;
+    this.onEvent({ type: 'interrupted', atMs: performance.now() });
+    this.#mouth?.interrupted(speaking ? this.#turn : null);
+    if (speaking && this.late) this.#mouth?.audio(tone(lateHz, lateMs, this.#speaksHz), this.#turn);
+  }
+
+  #answer(frequencyHz: number): void {
+    if (this.how.mute) return;
+    this.onEvent({ type: 'heard', frequencyHz });
+    this.#mouth?.heard(`A tone of ${frequencyHz} hertz.`);
+    this.#timer = setTimeout(() => {
+      this.say(this.how.answerHz, this.how.answerMs, `You sang ${frequencyHz} hertz.`);
+    }, this.how.answerDelayMs);
+  }
+}

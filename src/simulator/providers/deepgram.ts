@@ -1,0 +1,62 @@
+/** Deepgram Voice Agent v1: Welcome, Settings, SettingsApplied; then bare audio both ways. */
+import { randomUUID } from 'node:crypto';
+import { decodeAudio, encodeAudio, type WireEncoding } from './codec.js';
+import { type Dialect, jsonOf, within } from './dialect.js';
+
+const encodings: Record<string, WireEncoding> = { mulaw: 'ulaw', alaw: 'alaw', linear16: 'l16' };
+
+export const deepgram: Dialect = {
+  provider: 'deepgram',
+  path: '/v1/agent/converse',
+  late: false,
+  refuse: ({ headers }) => (/^(Token|Bearer) .+/.test(headers.authorization ?? '') ? null : 401),
+  open(wire, ears) {
+    let input: WireEncoding | null = null;
+    let output: WireEncoding = 'l16';
+    let calls = 0;
+    const fatal = (code: string) => {
+      wire.send({ type: 'Error', code, description: 'The simulator cannot go on.' });
+      wire.close(1008);
+    };
+    wire.send({ type: 'Welcome', request_id: randomUUID() });
+    return {
+      message(data) {
+        if (typeof data !== 'string') {
+          if (input === null) return fatal('NON_SETTINGS_MESSAGE_BEFORE_SETTINGS');
+          return ears.hear(decodeAudio(data, input));
+        }
+        const message = jsonOf(data);
+        if (message === null) return fatal('UNPARSABLE_CLIENT_MESSAGE');
+        if (message.type === 'InjectUserMessage') return ears.read(String(message.content));
+        if (message.type !== 'Settings') return;
+        if (input !== null) return fatal('SETTINGS_ALREADY_APPLIED');
+        const audio = within(message, 'audio');
+        const from = within(audio, 'input');
+        const to = within(audio, 'output');
+        input = encodings[String(from.encoding ?? 'linear16')] ?? null;
+        output = encodings[String(to.encoding ?? 'linear16')] ?? 'l16';
+        if (input === null) return fatal('INVALID_SETTINGS');
+        wire.send({ type: 'SettingsApplied' });
+        const { greeting } = within(message, 'agent');
+        ears.begin({
+          listensHz: Number(from.sample_rate ?? 24000),
+          speaksHz: Number(to.sample_rate ?? 24000),
+          ...(typeof greeting === 'string' && { greeting }),
+        });
+      },
+      interrupted: () => wire.send({ type: 'UserStartedSpeaking' }),
+      heard: (content) => wire.send({ type: 'ConversationText', role: 'user', content }),
+      said(content) {
+        wire.send({ type: 'AgentStartedSpeaking', total_latency: 0.5, tts_latency: 0.2, ttt_latency: 0.3 });
+        wire.send({ type: 'ConversationText', role: 'assistant', content });
+      },
+      audio: (samples) => wire.sendBinary(encodeAudio(samples, output)),
+      finished: () => wire.send({ type: 'AgentAudioDone' }),
+      hangUp() {
+        calls += 1;
+        const call = { id: `func_${calls}`, name: 'hang_up', arguments: '{}', client_side: true };
+        wire.send({ type: 'FunctionCallRequest', functions: [call] });
+      },
+    };
+  },
+};

@@ -1,0 +1,70 @@
+/** Hume EVI: session settings, PCM in base64, and a WAV file at 48 kHz per piece of speech. */
+import { randomUUID } from 'node:crypto';
+import { writeWav } from '../../../media/audio/wav.js';
+import { decodeAudio } from './codec.js';
+import { type Dialect, jsonOf, within } from './dialect.js';
+
+const speaksHz = 48000;
+
+export const hume: Dialect = {
+  provider: 'hume',
+  path: '/v0/evi/chat',
+  late: true,
+  refuse: ({ url }) => (url.searchParams.has('api_key') || url.searchParams.has('access_token') ? null : 401),
+  open(wire, ears, url) {
+    let listensHz: number | null = null;
+    let began = false;
+    let calls = 0;
+    let pieces = 0;
+    wire.send({
+      type: 'chat_metadata',
+      chat_id: randomUUID(),
+      chat_group_id: url.searchParams.get('resumed_chat_group_id') ?? randomUUID(),
+      request_id: randomUUID(),
+    });
+    const error = (code: string, slug: string) => wire.send({ type: 'error', code, slug, message: slug });
+    return {
+      message(data) {
+        const message = typeof data === 'string' ? jsonOf(data) : null;
+        switch (message?.type) {
+          case 'session_settings': {
+            const { encoding, sample_rate } = within(message, 'audio');
+            if (encoding !== 'linear16') return error('E0200', 'unsupported_encoding');
+            listensHz = Number(sample_rate);
+            return;
+          }
+          case 'audio_input': {
+            if (listensHz === null) return error('E0201', 'unknown_audio_format');
+            if (!began) {
+              began = true;
+              ears.begin({ listensHz, speaksHz });
+            }
+            return ears.hear(decodeAudio(Buffer.from(String(message.data), 'base64'), 'l16'));
+          }
+          case 'user_input':
+            return ears.read(String(message.text));
+          case undefined:
+            return error('E0100', 'invalid_message');
+        }
+      },
+      interrupted: (turn) => {
+        if (turn !== null) wire.send({ type: 'user_interruption', time: Date.now() });
+      },
+      heard: (content) =>
+        wire.send({ type: 'user_message', message: { role: 'user', content }, interim: false, models: {} }),
+      said: (content, turn) =>
+        wire.send({ type: 'assistant_message', id: `message_${turn}`, message: { role: 'assistant', content } }),
+      audio(samples, turn) {
+        const wav = Buffer.from(writeWav({ sampleRateHz: speaksHz, channels: [samples] }));
+        pieces += 1;
+        wire.send({ type: 'audio_output', id: `message_${turn}`, index: pieces, data: wav.toString('base64') });
+      },
+      finished: () => wire.send({ type: 'assistant_end' }),
+      hangUp: () => {
+        calls += 1;
+        const call = { name: 'hang_up', parameters: '{}', tool_call_id: `call_${calls}`, tool_type: 'function' };
+        wire.send({ type: 'tool_call', ...call, response_required: true });
+      },
+    };
+  },
+};

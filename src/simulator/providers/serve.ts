@@ -1,0 +1,133 @@
+/** A provider on this machine: its REST service, its socket, and a simulated agent behind it. */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { WebSocketServer } from 'ws';
+import { type AgentBehaviour, type AgentEvent, behaviour, SimulatedAgent } from './agent.js';
+import { type Dialect, jsonOf, type Wire } from './dialect.js';
+
+export interface SimulatorOptions extends Partial<AgentBehaviour> {
+  /** 0 takes a free port. */
+  port: number;
+  host?: string;
+  onEvent?: (event: AgentEvent | { type: 'connected' } | { type: 'closed'; code: number }) => void;
+}
+
+/** One connection to the simulated provider. */
+export interface SimulatedCall {
+  /** Text messages of the client, parsed. */
+  received: Record<string, unknown>[];
+  events: AgentEvent[];
+  agent: SimulatedAgent;
+  wire: Wire;
+  url: URL;
+}
+
+export interface ProviderSimulator {
+  port: number;
+  /** Target of an endpoint. */
+  url: string;
+  /** All calls so far, oldest first. */
+  calls: readonly SimulatedCall[];
+  connections(): number;
+  close(): Promise<void>;
+}
+
+const closeLimitMs = 1000;
+const mostBodyBytes = 1024 * 1024;
+
+/** Rejects when the port cannot be opened. */
+export async function simulateProvider(dialect: Dialect, options: SimulatorOptions): Promise<ProviderSimulator> {
+  const { port, host = '127.0.0.1', onEvent = () => {}, ...changes } = options;
+  const how: AgentBehaviour = { ...behaviour, ...changes };
+  const calls: SimulatedCall[] = [];
+  const sockets = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: 16 * 1024 * 1024 });
+  let socketBase = '';
+  const http = createServer((request, response) => void answerRest(dialect, request, response, socketBase));
+  http.on('upgrade', (request: IncomingMessage, socket: Socket, head) => {
+    socket.on('error', () => socket.destroy());
+    const url = new URL(request.url ?? '/', 'ws://simulator');
+    const refused = dialect.refuse({ url, headers: request.headers });
+    if (refused !== null) {
+      socket.end(`HTTP/1.1 ${refused} Refused\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
+      return;
+    }
+    sockets.handleUpgrade(request, socket, head, (ws) => {
+      ws.on('error', () => ws.terminate());
+      const wire: Wire = {
+        send: (message) => ws.send(JSON.stringify(message)),
+        sendBinary: (bytes) => ws.send(bytes),
+        close: (code, reason) => ws.close(code, reason),
+        die: () => ws.terminate(),
+      };
+      const call: SimulatedCall = {
+        received: [],
+        events: [],
+        wire,
+        url,
+        agent: new SimulatedAgent(how, dialect.late, (event) => {
+          call.events.push(event);
+          onEvent(event);
+        }),
+      };
+      calls.push(call);
+      onEvent({ type: 'connected' });
+      const mouth = dialect.open(wire, call.agent, url);
+      call.agent.speakThrough(mouth);
+      ws.on('message', (data: Buffer, isBinary) => {
+        const message = isBinary ? null : jsonOf(data);
+        if (message !== null) call.received.push(message);
+        mouth.message(isBinary ? data : data.toString());
+      });
+      ws.on('close', (code) => {
+        call.agent.end();
+        onEvent({ type: 'closed', code });
+      });
+    });
+  });
+  await new Promise<void>((resolve, reject) => {
+    http.once('error', reject);
+    http.listen(port, host, resolve);
+  });
+  const opened = (http.address() as AddressInfo).port;
+  socketBase = `ws://${host.includes(':') ? `[${host}]` : host}:${opened}`;
+  return {
+    port: opened,
+    url: socketBase + dialect.path,
+    calls,
+    connections: () => sockets.clients.size,
+    close: async () => {
+      const closed = new Promise<void>((resolve) => http.close(() => resolve()));
+      for (const ws of sockets.clients) ws.close(1001);
+      const limit = setTimeout(() => {
+        for (const ws of sockets.clients) ws.terminate();
+        http.closeAllConnections();
+      }, closeLimitMs);
+      await closed;
+      clearTimeout(limit);
+    },
+  };
+}
+
+async function answerRest(dialect: Dialect, request: IncomingMessage, response: ServerResponse, socketBase: string) {
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const part of request) {
+      bytes += (part as Buffer).length;
+      if (bytes > mostBodyBytes) return void response.writeHead(413).end();
+      parts.push(part as Buffer);
+    }
+  } catch {
+    return; // the client went away
+  }
+  const answer = dialect.rest?.({
+    method: request.method ?? 'GET',
+    url: new URL(request.url ?? '/', 'http://simulator'),
+    headers: request.headers,
+    body: jsonOf(Buffer.concat(parts)) ?? {},
+    socketBase,
+  });
+  const { status, body } = answer ?? { status: 404, body: { error: 'not found' } };
+  response.writeHead(status, { 'content-type': 'application/json', connection: 'close' });
+  response.end(JSON.stringify(body));
+}

@@ -1,0 +1,108 @@
+/** Messages as the named providers send them, and a way to spoil one. */
+type Message = { [field: string]: unknown };
+
+const AUDIO = Buffer.alloc(320, 1).toString('base64');
+
+export const PROVIDER_MESSAGES: Record<string, Message[]> = {
+  openai: [
+    { type: 'session.created', session: { type: 'realtime' } },
+    { type: 'session.updated', session: { type: 'realtime' } },
+    { type: 'response.output_audio.delta', item_id: 'item_1', response_id: 'r', delta: AUDIO },
+    { type: 'response.output_audio_transcript.delta', item_id: 'item_1', delta: 'Hello' },
+    { type: 'response.output_audio_transcript.done', item_id: 'item_1', transcript: 'Hello' },
+    { type: 'input_audio_buffer.speech_started', audio_start_ms: 10, item_id: 'item_2' },
+    { type: 'conversation.item.input_audio_transcription.completed', item_id: 'item_2', transcript: 'Hi' },
+    { type: 'response.function_call_arguments.done', call_id: 'c', name: 'hang_up', arguments: '{}' },
+    { type: 'response.done', response: { status: 'completed' } },
+    { type: 'error', error: { type: 'invalid_request_error', code: 'invalid_value', message: 'm' } },
+  ],
+  elevenlabs: [
+    {
+      type: 'conversation_initiation_metadata',
+      conversation_initiation_metadata_event: {
+        conversation_id: 'c',
+        agent_output_audio_format: 'pcm_16000',
+        user_input_audio_format: 'ulaw_8000',
+      },
+    },
+    { type: 'audio', audio_event: { audio_base_64: AUDIO, event_id: 3 } },
+    { type: 'interruption', interruption_event: { event_id: 1 } },
+    { type: 'ping', ping_event: { event_id: 1, ping_ms: 20 } },
+    { type: 'user_transcript', user_transcription_event: { user_transcript: 'Hi', event_id: 2 } },
+    { type: 'agent_response', agent_response_event: { agent_response: 'Hello', event_id: 3 } },
+    { type: 'client_tool_call', client_tool_call: { tool_name: 'hang_up', tool_call_id: 't', parameters: {} } },
+    { type: 'error', error_event: { code: 1011, error_type: 'internal' } },
+  ],
+  deepgram: [
+    { type: 'Welcome', request_id: 'r' },
+    { type: 'SettingsApplied' },
+    { type: 'UserStartedSpeaking' },
+    { type: 'AgentStartedSpeaking', total_latency: 1 },
+    { type: 'ConversationText', role: 'assistant', content: 'Hello' },
+    { type: 'ConversationText', role: 'user', content: 'Hi' },
+    { type: 'AgentAudioDone' },
+    {
+      type: 'FunctionCallRequest',
+      functions: [{ id: 'f', name: 'hang_up', arguments: '{}', client_side: true }],
+    },
+    { type: 'Warning', code: 'PROMPT_TOO_LONG', description: 'd' },
+    { type: 'Error', code: 'INTERNAL_SERVER_ERROR', description: 'd' },
+  ],
+  gemini: [
+    { setupComplete: {} },
+    { serverContent: { modelTurn: { parts: [{ inlineData: { mimeType: 'audio/pcm;rate=24000', data: AUDIO } }] } } },
+    { serverContent: { interrupted: true } },
+    { serverContent: { inputTranscription: { text: 'Hi' } } },
+    { serverContent: { outputTranscription: { text: 'Hello' } } },
+    { serverContent: { turnComplete: true } },
+    { toolCall: { functionCalls: [{ id: 'f', name: 'hang_up', args: {} }] } },
+    { sessionResumptionUpdate: { newHandle: 'h', resumable: true } },
+    { goAway: { timeLeft: '30s' } },
+    { usageMetadata: { totalTokenCount: 1 } },
+  ],
+  ultravox: [
+    { type: 'call_started', callId: 'c' },
+    { type: 'state', state: 'listening' },
+    { type: 'transcript', role: 'agent', medium: 'voice', delta: 'Hel', ordinal: 1, final: false },
+    { type: 'transcript', role: 'agent', medium: 'voice', text: 'Hello', ordinal: 1, final: true },
+    { type: 'transcript', role: 'user', medium: 'voice', text: 'Hi', ordinal: 2, final: true },
+    { type: 'playback_clear_buffer' },
+    { type: 'client_tool_invocation', toolName: 'hang_up', invocationId: 'i', parameters: {} },
+  ],
+  hume: [
+    { type: 'chat_metadata', chat_id: 'c', chat_group_id: 'g', request_id: 'r' },
+    { type: 'audio_output', id: 'a', index: 0, data: AUDIO },
+    { type: 'user_interruption', time: 1 },
+    { type: 'user_message', message: { role: 'user', content: 'Hi' }, interim: false },
+    { type: 'assistant_message', id: 'a', message: { role: 'assistant', content: 'Hello' } },
+    { type: 'assistant_end' },
+    { type: 'tool_call', name: 'hang_up', parameters: '{}', tool_call_id: 't', response_required: true },
+    { type: 'error', code: 'E0101', slug: 'config_not_found', message: 'm' },
+  ],
+  vapi: [
+    { type: 'user-interrupted', turnId: 't' },
+    { type: 'speech-update', status: 'started', role: 'user' },
+    { type: 'transcript', role: 'assistant', transcriptType: 'final', transcript: 'Hello' },
+    { message: { type: 'transcript[transcriptType="final"]', role: 'user', transcript: 'Hi' } },
+    { type: 'transfer-update', destination: { type: 'number', number: '+4930123456' } },
+    { type: 'status-update', status: 'ended' },
+    { type: 'hang' },
+  ],
+};
+
+/** A copy with the value at one place, counted through the whole tree, replaced. */
+export function spoilt(message: Message, place: number, value: unknown): unknown {
+  const places: [Record<string, unknown>, string][] = [];
+  const copy = structuredClone(message);
+  const walk = (node: unknown): void => {
+    if (typeof node !== 'object' || node === null) return;
+    for (const key of Object.keys(node)) {
+      places.push([node as Record<string, unknown>, key]);
+      walk((node as Record<string, unknown>)[key]);
+    }
+  };
+  walk(copy);
+  const [node, key] = places[place % places.length] ?? [copy, 'type'];
+  node[key] = value;
+  return copy;
+}
