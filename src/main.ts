@@ -38,6 +38,7 @@ import type { Endpoint } from './store/endpoints.js';
 import type { Mode } from './store/scope.js';
 import { Store } from './store/store.js';
 import type { Trunk } from './store/trunks.js';
+import { openAiEngine } from './transcription/engine.js';
 import { EventSender } from './webhook/event-sender.js';
 
 /** A running Trunkline. */
@@ -312,6 +313,16 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       ...(redis === null ? {} : { redis }),
       ...(tokens === null ? {} : { tokens }),
       agents: { agentConfigProblem, knownAgentUrl },
+      ...(settings.transcriptionUrl === null
+        ? {}
+        : {
+            transcription: openAiEngine({
+              url: settings.transcriptionUrl,
+              key: settings.transcriptionKey,
+              model: settings.transcriptionModel,
+              translationModel: settings.translationModel,
+            }),
+          }),
       host: settings.httpHost,
       port: settings.httpPort,
       store,
