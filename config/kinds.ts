@@ -150,6 +150,21 @@ export const httpUrl: Kind<string> = {
   },
 };
 
+export const texts: Kind<readonly string[]> = {
+  name: 'texts',
+  allowed: 'texts, comma-separated',
+  read: (value) => {
+    const list = listOf(value);
+    return list.length > 0 ? list : undefined;
+  },
+};
+
+export const redisUrl: Kind<string> = {
+  name: 'URL',
+  allowed: 'redis: or rediss: and a host, such as redis://127.0.0.1:6379',
+  read: (value) => (URL.canParse(value) && /^rediss?:$/.test(new URL(value).protocol) ? value : undefined),
+};
+
 export const sipServer: Kind<'embedded' | readonly DrachtioAddress[]> = {
   name: 'word or URLs',
   allowed: 'embedded, or drachtio://:SECRET@HOST:9022 (several, comma-separated)',

@@ -4,10 +4,10 @@ import type { CallLeg, DialRequest, SipGateway } from '../../sip/leg.js';
 import type { Calls } from '../store/calls.js';
 import type { EndpointForCall as Endpoint } from '../store/endpoints.js';
 import type { Mode } from '../store/scope.js';
+import { isSipTarget } from './bridged-agent.js';
 import { Call } from './call.js';
 import type { Carrier } from './carriers.js';
-import { type CallClosing, closeCall, endingOf, watchLeg, watchSession } from './closing.js';
-import type { CallAgent } from './connect-agent.js';
+import { type CallClosing, type CallParts, closeCall, endingOf, watchLeg, watchSession } from './closing.js';
 import { converse } from './converse.js';
 import { dialCarriers } from './dial-carriers.js';
 import type { Line } from './line.js';
@@ -56,7 +56,7 @@ async function placeOutboundCall(wish: OutboundCall, deps: OutboundDeps): Promis
   const rules = { ...deps.steering, limits };
   const ringing = new RingingLine(call, wish, { ...deps, steering: rules });
   let leg: CallLeg | null = null;
-  let agent: CallAgent | null = null;
+  let agent: CallParts['agent'] = null;
   try {
     if (deps.maxCalls !== null && deps.live.count > deps.maxCalls)
       throw new CallEnded({ cause: 'overload', source: 'system', detail: 'The server carries all the calls it may.' });
@@ -78,8 +78,12 @@ async function placeOutboundCall(wish: OutboundCall, deps: OutboundDeps): Promis
       call.answer(); // whoever answered is on the line, agent or not
     }
     if (taken.kind === 'steered') return await steer(line, taken.endpoint, taken.actions, rules);
+    if (taken.kind === 'bridged') {
+      agent = taken.far;
+      return await taken.far.talk(leg, limits);
+    }
     ({ agent } = taken);
-    await converse(call, leg, line.session, agent, limits);
+    await converse(call, leg, line.session, taken.agent, limits);
   } catch (error) {
     call.end(endingOf(error, call, 'callee', deps.log));
   } finally {
@@ -122,8 +126,9 @@ class RingingLine {
     if (status < 180 || this.call.ending !== null) return;
     if (status === 180) this.call.ringing();
     if (sdp !== undefined) this.#earlyMedia(sdp);
-    // An agent gets ready while it rings; a webhook is asked when somebody answers.
-    if (this.#endpoints[0]?.type === 'agent') this.takenUp().catch(() => {}); // the call has ended then
+    // An agent gets ready while it rings; a webhook is asked, and an agent behind SIP is called, when somebody answers.
+    const [first] = this.#endpoints;
+    if (first?.type === 'agent' && !isSipTarget(first)) this.takenUp().catch(() => {}); // the call has ended then
   };
 
   #earlyMedia(sdp: string): void {

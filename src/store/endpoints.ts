@@ -7,6 +7,7 @@ import type { RouteRule } from './phone-numbers.js';
 import type { Page, Scope, Slice } from './scope.js';
 import { keepSecrets, maskSecrets, type ProviderConfig } from './secrets.js';
 import type { EndpointRow } from './tables.js';
+import type { Vault } from './vault.js';
 
 /** A routing target. From every method but `getForCall` its secrets are masked. */
 export interface Endpoint {
@@ -63,6 +64,7 @@ export class Endpoints {
   constructor(
     private readonly database: Database,
     private readonly clock: Clock,
+    private readonly vault: Vault,
   ) {}
 
   list(scope: Scope, filter: { type?: string; status?: string }, slice: Slice): Page<Endpoint> {
@@ -73,7 +75,7 @@ export class Endpoints {
       filtered.selectAll().orderBy('created_at', 'desc').orderBy('id', 'desc').limit(slice.limit).offset(slice.offset),
     );
     const counted = this.database.get(filtered.select((is) => is.fn.countAll<number>().as('total')));
-    return { data: rows.map(toEndpoint), total: counted?.total ?? 0 };
+    return { data: rows.map((row) => toEndpoint(this.vault.open('endpoints', row))), total: counted?.total ?? 0 };
   }
 
   get(scope: Scope, id: string): Endpoint | undefined {
@@ -83,8 +85,9 @@ export class Endpoints {
 
   /** By id alone: the number or the call that names it has been checked. Secrets in clear. */
   getForCall(id: string): EndpointForCall | undefined {
-    const row = this.database.get(this.database.sql.selectFrom('endpoints').selectAll().where('id', '=', id));
-    if (row === undefined) return undefined;
+    const found = this.database.get(this.database.sql.selectFrom('endpoints').selectAll().where('id', '=', id));
+    if (found === undefined) return undefined;
+    const row = this.vault.open('endpoints', found);
     const { webhook_secret: secret, previous_secret: previous, previous_secret_until: until } = row;
     const before = previous !== null && (until ?? 0) > this.clock.now() ? [previous] : [];
     const signingSecrets = secret === null ? [] : [secret, ...before];
@@ -116,7 +119,7 @@ export class Endpoints {
         created_at: now,
         updated_at: now,
       };
-      this.database.run(this.database.sql.insertInto('endpoints').values(row));
+      this.database.run(this.database.sql.insertInto('endpoints').values(this.vault.seal('endpoints', row)));
       return { record: toEndpoint(row), webhookSecret: row.webhook_secret };
     });
   }
@@ -137,7 +140,9 @@ export class Endpoints {
         events_disabled_at: null,
         updated_at: this.clock.now(),
       };
-      this.database.run(this.database.sql.updateTable('endpoints').set(set).where('id', '=', id));
+      this.database.run(
+        this.database.sql.updateTable('endpoints').set(this.vault.seal('endpoints', set)).where('id', '=', id),
+      );
       const changed = this.row(scope, id);
       return changed && toEndpoint(changed);
     });
@@ -156,7 +161,9 @@ export class Endpoints {
         previous_secret_until: now + rotationMs,
         updated_at: now,
       };
-      this.database.run(this.database.sql.updateTable('endpoints').set(set).where('id', '=', id));
+      this.database.run(
+        this.database.sql.updateTable('endpoints').set(this.vault.seal('endpoints', set)).where('id', '=', id),
+      );
       return { record: toEndpoint({ ...row, ...set }), webhookSecret };
     });
   }
@@ -229,7 +236,8 @@ export class Endpoints {
   }
 
   private row(scope: Scope, id: string): EndpointRow | undefined {
-    return this.database.get(this.within(scope).selectAll().where('id', '=', id));
+    const row = this.database.get(this.within(scope).selectAll().where('id', '=', id));
+    return row && this.vault.open('endpoints', row);
   }
 }
 

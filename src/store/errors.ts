@@ -5,8 +5,16 @@ export class StoreError extends Error {
      * `unavailable`: the database is locked, full or unreadable for now; trying again later may work.
      * `newer_schema`: the file was written by a newer version. `no_driver`: no SQLite driver loads on this machine.
      * `number_taken`: the phone number exists already in this mode. `unknown_endpoint`: an endpoint named in a record is not the organization's.
+     * `secrets_key`: what is encrypted in the file cannot be read with the key of the settings, or without one.
      */
-    readonly code: 'unavailable' | 'newer_schema' | 'no_driver' | 'cannot_open' | 'number_taken' | 'unknown_endpoint',
+    readonly code:
+      | 'unavailable'
+      | 'newer_schema'
+      | 'no_driver'
+      | 'cannot_open'
+      | 'number_taken'
+      | 'unknown_endpoint'
+      | 'secrets_key',
     message: string,
     readonly details: Record<string, unknown> = {},
     options?: ErrorOptions,

@@ -15,7 +15,9 @@ import { Organizations } from './organizations.js';
 import { closeOrphans, type OrphanedCall } from './orphans.js';
 import { PhoneNumbers } from './phone-numbers.js';
 import { RejectedInviteRecords } from './rejected-invites.js';
+import { RequestDays } from './request-days.js';
 import { Trunks } from './trunks.js';
+import { Vault } from './vault.js';
 import { WebhookDeliveries } from './webhook-deliveries.js';
 
 /** Who asks often whether the database writes does not make it write more often than this. */
@@ -26,6 +28,8 @@ export interface StoreOptions {
   file: string;
   /** A UUIDv7 of this process; made here when absent. */
   instanceId?: string;
+  /** Encrypts secrets in the file; absent or null: they are in clear. */
+  secretsKey?: string | null;
   clock?: Clock;
   log?: StoreLog;
   /** Told when calls of a dead process were closed, at the start and while we run. */
@@ -45,14 +49,15 @@ export class Store {
   readonly calls: Calls;
   /** Reads call records. */
   readonly records: CallReads;
-  readonly webhookDeliveries: WebhookDeliveries;
   /** Rate cards, balances and the ledger. */
   readonly accounts: Accounts;
   /** Holds money for calls and settles them. */
   readonly funds: Funds;
   /** What POSTs with an `Idempotency-Key` were answered. */
   readonly idempotency: Idempotency;
+  readonly requestDays: RequestDays;
   readonly rejectedInvites: RejectedInviteRecords;
+  readonly webhookDeliveries: WebhookDeliveries;
   readonly instances: Instances;
   private closed = false;
 
@@ -60,19 +65,21 @@ export class Store {
     private readonly database: Database,
     private readonly options: StoreOptions,
     clock: Clock,
+    vault: Vault,
     private readonly log: StoreLog,
   ) {
     const instanceId = options.instanceId ?? uuidv7();
     this.organizations = new Organizations(database, clock);
     this.apiKeys = new ApiKeys(database, clock);
-    this.endpoints = new Endpoints(database, clock);
+    this.endpoints = new Endpoints(database, clock, vault);
     this.phoneNumbers = new PhoneNumbers(database, clock, this.endpoints);
-    this.trunks = new Trunks(database, clock);
+    this.trunks = new Trunks(database, clock, vault);
     this.accounts = new Accounts(database, clock);
     this.funds = new Funds(database, this.accounts, {
       rated: (callId) => this.calls.rated(callId),
       reserved: (callId, data) => this.calls.event(callId, 'balance.reserved', data),
     });
+    this.requestDays = new RequestDays(database, clock);
     this.rejectedInvites = new RejectedInviteRecords(database, clock);
     this.idempotency = new Idempotency(database, clock);
     const settle = (callId: string, durationSec: number) => this.funds.settle(callId, durationSec);
@@ -92,7 +99,14 @@ export class Store {
   static open(options: StoreOptions): Store {
     const clock = options.clock ?? systemClock;
     const database = Database.open(options.file, () => clock.now());
-    const store = new Store(database, options, clock, options.log ?? silentLog);
+    const vault = new Vault(options.secretsKey ?? null);
+    try {
+      vault.protect(database);
+    } catch (error) {
+      database.close();
+      throw error;
+    }
+    const store = new Store(database, options, clock, vault, options.log ?? silentLog);
     store.instances.start();
     store.closeOrphans();
     return store;
@@ -130,6 +144,7 @@ export class Store {
     if (this.closed) return;
     this.closed = true;
     this.calls.close();
+    this.requestDays.close();
     this.instances.stop();
     this.database.close();
   }

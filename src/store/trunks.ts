@@ -4,6 +4,7 @@ import type { Database } from './database.js';
 import type { Page, Scope, Slice } from './scope.js';
 import { secretMask } from './secrets.js';
 import type { TrunkRow } from './tables.js';
+import type { Vault } from './vault.js';
 
 export interface TrunkGateway {
   uri: string;
@@ -97,6 +98,7 @@ export class Trunks {
   constructor(
     private readonly database: Database,
     private readonly clock: Clock,
+    private readonly vault: Vault,
   ) {}
 
   /** Every active trunk with its password in clear: what the SIP side trusts, registers and dials. Oldest first, shared ones last. */
@@ -111,7 +113,7 @@ export class Trunks {
         .orderBy('created_at')
         .orderBy('id'),
     );
-    return rows.map((row) => ({ ...toTrunk(row), password: row.password }));
+    return rows.map((row) => ({ ...toTrunk(row), password: this.vault.open('trunks', row).password }));
   }
 
   list(scope: TrunkScope, filter: { direction?: string; status?: string }, slice: Slice): Page<Trunk> {
@@ -156,7 +158,7 @@ export class Trunks {
       created_at: now,
       updated_at: now,
     };
-    this.database.run(this.database.sql.insertInto('trunks').values(row));
+    this.database.run(this.database.sql.insertInto('trunks').values(this.vault.seal('trunks', row)));
     return toTrunk(row);
   }
 
@@ -181,9 +183,17 @@ export class Trunks {
         status: change.status,
         updated_at: this.clock.now(),
       };
-      this.database.run(this.database.sql.updateTable('trunks').set(set).where('id', '=', id));
+      this.database.run(
+        this.database.sql.updateTable('trunks').set(this.vault.seal('trunks', set)).where('id', '=', id),
+      );
       return this.get(scope, id);
     });
+  }
+
+  /** What was observed; not a change of the trunk. */
+  observe(id: string, health: TrunkRow['health']): void {
+    const query = this.database.sql.updateTable('trunks').set({ health }).where('id', '=', id);
+    this.database.run(query.where('health', '!=', health));
   }
 
   delete(scope: TrunkScope, id: string): boolean {

@@ -1,0 +1,93 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Scope } from '../../src/store/scope.js';
+import { Store } from '../../src/store/store.js';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'trunkline-vault-'));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const open = (secretsKey: string | null) => Store.open({ file: path.join(folder, 'trunkline.db'), secretsKey });
+/** Everything that lies in the folder, also what is still in the write-ahead log. */
+const onDisk = () =>
+  ['trunkline.db', 'trunkline.db-wal']
+    .map((name) => {
+      try {
+        return readFileSync(path.join(folder, name), 'latin1');
+      } catch {
+        return '';
+      }
+    })
+    .join('');
+
+function fill(store: Store): { id: string; webhookSecret: string; scope: Scope } {
+  const { id: organizationId } = store.organizations.create({ name: 'A', tier: 'free' });
+  const scope = { organizationId, mode: 'live' } as const;
+  const agent = { name: 'A', type: 'agent' as const, target: 'wss://a.example', provider: 'openai' };
+  const { record } = store.endpoints.create(scope, {
+    ...agent,
+    providerConfig: { api_key: 'sk-very-secret', override: { token: 'also-secret' } },
+  });
+  const hook = { name: 'W', type: 'webhook' as const, target: 'https://w.example', provider: null, providerConfig: {} };
+  const { webhookSecret } = store.endpoints.create(scope, hook);
+  const trunk = { name: 'T', direction: 'both' as const, addresses: [], username: 'u', gateways: [], shared: false };
+  const rest = {
+    transport: 'udp' as const,
+    srtp: 'off' as const,
+    register: false,
+    codecs: [],
+    status: 'active' as const,
+  };
+  store.trunks.create({ ...scope, shared: false }, { ...trunk, ...rest, password: 'pass-secret' });
+  return { id: record.id, webhookSecret: webhookSecret ?? '', scope };
+}
+
+describe('secrets at rest', () => {
+  it('with a key nothing of them is in the file, and calls get them in clear', () => {
+    const store = open('a key of some length');
+    const { id, webhookSecret, scope } = fill(store);
+    store.endpoints.update(scope, id, { providerConfig: { api_key: '********', model: 'm' } });
+    expect(store.endpoints.getForCall(id)?.providerConfig).toEqual({ api_key: 'sk-very-secret', model: 'm' });
+    expect(store.endpoints.get(scope, id)?.providerConfig).toEqual({ api_key: '********', model: 'm' });
+    expect(store.trunks.allForSip()[0]?.password).toBe('pass-secret');
+    store.close();
+    for (const secret of ['sk-very-secret', 'also-secret', 'pass-secret', webhookSecret]) {
+      expect(secret).not.toBe('');
+      expect(onDisk()).not.toContain(secret);
+    }
+  });
+
+  it('what was in clear is encrypted at the first start with a key', () => {
+    const clear = open(null);
+    const { id, webhookSecret } = fill(clear);
+    clear.close();
+    expect(onDisk()).toContain('sk-very-secret');
+    const sealed = open('a key of some length');
+    expect(sealed.endpoints.getForCall(id)?.providerConfig.api_key).toBe('sk-very-secret');
+    expect(sealed.trunks.allForSip()[0]?.password).toBe('pass-secret');
+    sealed.close();
+    expect(webhookSecret).toMatch(/^whsec_/);
+    expect(() => open(null)).toThrow('set TRUNKLINE_SECRETS_KEY');
+    expect(() => open('another key, as long')).toThrow('is not the key');
+    const again = open('a key of some length');
+    expect(again.endpoints.getForCall(id)?.providerConfig.api_key).toBe('sk-very-secret');
+    again.close();
+  });
+
+  it('a changed byte is noticed', () => {
+    const store = open('a key of some length');
+    const { id } = fill(store);
+    const database = (store as unknown as { database: import('../../src/store/database.js').Database }).database;
+    const row = database.get(database.sql.selectFrom('endpoints').selectAll().where('id', '=', id));
+    const bytes = Buffer.from(row?.provider_config.slice('sealed:1:'.length) ?? '', 'base64');
+    bytes[bytes.length - 1]! ^= 1;
+    const provider_config = `sealed:1:${bytes.toString('base64')}`;
+    database.run(database.sql.updateTable('endpoints').set({ provider_config }).where('id', '=', id));
+    expect(() => store.endpoints.getForCall(id)).toThrow('is not the key');
+    store.close();
+  });
+});
