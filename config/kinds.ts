@@ -129,6 +129,15 @@ export const sqliteUrl: Kind<{ kind: 'sqlite'; file: string }> = {
   },
 };
 
+export const folderUrl: Kind<{ kind: 'file'; folder: string }> = {
+  name: 'URL',
+  allowed: 'file: and the path of a folder, such as file:./data/recordings',
+  read: (text) => {
+    const folder = /^file:(?:\/\/(?=[/.]))?(.+)$/.exec(text)?.[1];
+    return folder && !folder.includes('\0') ? { kind: 'file', folder: path.resolve(folder) } : undefined;
+  },
+};
+
 /** Without a trailing slash, so that paths can be appended. */
 export const httpUrl: Kind<string> = {
   name: 'URL',
@@ -139,6 +148,21 @@ export const httpUrl: Kind<string> = {
     const plain = !url.search && !url.hash && !url.username && !url.password;
     return /^https?:$/.test(url.protocol) && plain ? url.href.replace(/\/+$/, '') : undefined;
   },
+};
+
+export const texts: Kind<readonly string[]> = {
+  name: 'texts',
+  allowed: 'texts, comma-separated',
+  read: (value) => {
+    const list = listOf(value);
+    return list.length > 0 ? list : undefined;
+  },
+};
+
+export const redisUrl: Kind<string> = {
+  name: 'URL',
+  allowed: 'redis: or rediss: and a host, such as redis://127.0.0.1:6379',
+  read: (value) => (URL.canParse(value) && /^rediss?:$/.test(new URL(value).protocol) ? value : undefined),
 };
 
 export const sipServer: Kind<'embedded' | readonly DrachtioAddress[]> = {

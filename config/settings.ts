@@ -108,6 +108,15 @@ export const settingsList = [
     secret: true,
   }),
   setting({
+    name: 'trunk_probe_sec',
+    kind: kinds.wholeNumber(0, 3600),
+    default: '30',
+    unit: 's',
+    explain:
+      "How often a trunk's gateways are asked by OPTIONS whether they live; one that does not answer is tried last. 0 = never.",
+    readBy: 'src/main.ts',
+  }),
+  setting({
     name: 'digest_algorithms',
     kind: kinds.someOf('SHA-256', 'MD5'),
     default: 'MD5',
@@ -201,6 +210,19 @@ export const settingsList = [
     readBy: 'src/main.ts',
   }),
   setting({
+    name: 'recordings_url',
+    kind: kinds.folderUrl,
+    default: {
+      text: 'file:, data_dir and /recordings',
+      from: (settings): { kind: 'file'; folder: string } => ({
+        kind: 'file',
+        folder: path.join(String(settings.dataDir), 'recordings'),
+      }),
+    },
+    explain: 'Where calls of endpoints with `record` are recorded, as stereo WAV files in a folder per day.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
     name: 'secrets_key',
     kind: kinds.secret(/^[\x21-\x7e]{16,}$/, 'at least 16 visible ASCII characters'),
     default: null,
@@ -216,6 +238,66 @@ export const settingsList = [
     explain: 'On an empty database this API key is installed as the first one. Unset: one is made and printed once.',
     readBy: 'src/main.ts',
     secret: true,
+  }),
+  setting({
+    name: 'jwt_issuer',
+    kind: kinds.texts,
+    default: null,
+    explain: 'Issuers of tokens that are taken besides API keys; jwt_audience and jwks_url belong to it.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'jwt_audience',
+    kind: kinds.text,
+    default: null,
+    explain: 'The audience a token must be meant for.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'jwks_url',
+    kind: kinds.httpUrl,
+    default: null,
+    explain: 'Where the identity provider publishes its public keys.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'redis_url',
+    kind: kinds.redisUrl,
+    default: null,
+    explain:
+      'Counts API requests in Redis, for several processes together. Unset: in this process. Needs the package ioredis.',
+    readBy: 'src/main.ts',
+    secret: true,
+  }),
+  setting({
+    name: 'transcription_url',
+    kind: kinds.httpUrl,
+    default: null,
+    explain:
+      'An OpenAI-compatible server that transcribes, such as https://api.openai.com/v1. Unset: no transcription.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'transcription_key',
+    kind: kinds.secret(/^[\x21-\x7e]+$/, 'visible ASCII characters'),
+    default: null,
+    explain: 'API key of the transcription server.',
+    readBy: 'src/main.ts',
+    secret: true,
+  }),
+  setting({
+    name: 'transcription_model',
+    kind: kinds.text,
+    default: 'whisper-1',
+    explain: 'Model that transcribes.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'translation_model',
+    kind: kinds.text,
+    default: 'gpt-4o-mini',
+    explain: 'Chat model of the transcription server that translates.',
+    readBy: 'src/main.ts',
   }),
   setting({
     name: 'tts_url',

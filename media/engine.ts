@@ -189,6 +189,23 @@ export type MediaEvent =
   | { type: 'mark'; name: string; cleared: boolean }
   /** The call is answered and for 5 s nothing came from the far side, at first or later; again after RTP came back and stopped. */
   | { type: 'oneWay'; direction: 'received' }
+  /**
+   * One side said something and the other began, or the call ended. `responseMs`: from the end of the other's words to the first of these;
+   * null for the first turn, and when it began over the other's words (`talkOver`). Only while an agent is attached.
+   */
+  | {
+      type: 'turn';
+      speaker: 'caller' | 'agent';
+      /** From `open`. */
+      startedMs: number;
+      /** From its beginning until this event. */
+      agoMs: number;
+      durationMs: number;
+      responseMs: number | null;
+      talkOver: boolean;
+    }
+  /** The caller spoke over the agent. `silenceMs`: until the agent was silent; null when it talked on for 5 s. */
+  | { type: 'bargeIn'; atMs: number; silenceMs: number | null }
   /** Every 5 s. */
   | { type: 'quality'; sample: MediaStats };
 

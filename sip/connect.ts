@@ -26,6 +26,7 @@ import { Registrar, type RegistrarLimits } from './register.js';
 import { type SipServer, type SipServerOptions, startSipServer } from './server/start.js';
 import { SipTrace, type TraceLimits } from './trace.js';
 import type { TrunkTable } from './trunk.js';
+import { Upkeep } from './upkeep.js';
 
 export interface SipGatewayOptions {
   server:
@@ -48,6 +49,8 @@ export interface SipGatewayOptions {
   connectLimitMs?: number;
   /** How long a gateway may be silent while another is left. Default 5,000. */
   firstResponseMs?: number;
+  /** Between two OPTIONS to a gateway; 0: none. Default 0. */
+  probeEveryMs?: number;
   /** Between two heartbeats on the control connection. Default 10,000. */
   heartbeatMs?: number;
   /** Gives up connecting. */
@@ -68,7 +71,7 @@ const orphansAtOnce = 50;
 /** Resolves when the SIP server is connected. Rejects with one clear sentence (port taken, refused, wrong secret, too late). */
 export async function openSipGateway(
   options: SipGatewayOptions,
-): Promise<SipGateway & { serverStats: SipServer['stats'] }> {
+): Promise<SipGateway & { serverStats: SipServer['stats']; upkeep: Upkeep }> {
   const gateway = new Gateway(options);
   try {
     await gateway.open();
@@ -85,6 +88,8 @@ class Gateway implements SipGateway {
   readonly #trace: SipTrace;
   readonly #inbound: Inbound;
   readonly #outbound: Outbound;
+  /** Health of our carriers' gateways, and our registrations there. */
+  readonly upkeep: Upkeep;
   readonly #closing = new AbortController();
   #server: SipServer | null = null;
   #link: ControlLink | null = null;
@@ -101,6 +106,8 @@ class Gateway implements SipGateway {
     const addresses = new LocalAddresses({ externalIp: options.externalIp, localNets: this.#localNets, mediaHost });
     this.#trace = new SipTrace(options.trace);
     const shared = { trunks, log, addresses, bindings: this.#bindings, live: this.#live, trace: this.#trace };
+    const stack = () => (this.#link?.connected ? this.#link.stack : null);
+    this.upkeep = new Upkeep({ probeEveryMs: options.probeEveryMs ?? 0, stack, log });
     const registrar = new Registrar(trunks, challenger, this.#bindings, options.registrar);
     this.#inbound = new Inbound({ ...shared, challenger, registrar });
     this.#outbound = new Outbound({
@@ -169,6 +176,7 @@ class Gateway implements SipGateway {
       onLost: () => this.#lost(),
       onRestored: () => {
         log.info({}, 'sip server connected again');
+        this.upkeep.restored();
         void this.#tellOrphans();
       },
     });
@@ -203,6 +211,7 @@ class Gateway implements SipGateway {
         // The ports that the first one got, also when the settings said "any".
         await this.#startServer([...dead.addresses], signal);
         log.info({}, 'sip server restarted');
+        this.upkeep.restored();
         void this.#tellOrphans();
         return;
       } catch (error) {
@@ -290,9 +299,11 @@ class Gateway implements SipGateway {
       call.reject({ status: 503, reason: 'Shutting down', headers: { 'Retry-After': '60' } });
     }
     for (const cancel of [...this.#live.dialling.values()]) cancel();
+    const takenBack = this.upkeep.close();
     // Half a second for the ACKs that are on their way, then BYE, and as long again for its answer.
     await Promise.all([...this.#live.legs].map((leg) => leg.hangupSoon('system_shutdown', 500)));
     if (this.connected) await this.#idleWithin(1000);
+    await takenBack;
     await this.close();
   }
 
@@ -308,6 +319,7 @@ class Gateway implements SipGateway {
   async close(): Promise<void> {
     this.#closing.abort();
     this.#link?.close();
+    await this.upkeep.close();
     for (const call of [...this.#live.ringing]) call.lost();
     this.#outbound.lost();
     for (const leg of [...this.#live.legs]) leg.lost();

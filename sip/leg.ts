@@ -148,6 +148,16 @@ export interface DialRequest {
   moreAreLeft?: boolean;
 }
 
+/** Whether a gateway answers our OPTIONS. */
+export type GatewayState = 'unknown' | 'up' | 'down';
+
+/** A gateway that we keep an eye on between calls. */
+export interface KeptGateway {
+  uri: string;
+  /** We register there with this user; `domain` is the host part of our address of record, the registrar's when absent. */
+  register: { username: string; password: string; domain?: string } | null;
+}
+
 /** One line of a call's SIP trace. */
 export interface SipTraceEntry {
   at: string;

@@ -4,27 +4,30 @@ import type { Settings } from '../config/settings.js';
 import { agentConfigProblem, knownAgentUrl } from '../media/agents/check.js';
 import { agentProtocols } from '../media/agents/registry.js';
 import { startMediaEngine } from '../media/choose.js';
-import type { MediaEngine } from '../media/engine.js';
+import type { MediaEngine, MediaPolicy } from '../media/engine.js';
 import { createSafeHttp } from '../net/http.js';
 import { openSipGateway, type SipGatewayOptions } from '../sip/connect.js';
-import type { SipGateway } from '../sip/leg.js';
-import type { SipServerStats } from '../sip/server/start.js';
+import type { GatewayState, SipGateway } from '../sip/leg.js';
+import type { SipServerOptions, SipServerStats } from '../sip/server/start.js';
 import { TrunkTable } from '../sip/trunk.js';
+import { RedisCounts } from './api/redis-counter.js';
 import { startApi } from './api/server.js';
+import type { TokenSettings } from './api/tokens.js';
 import { startBanner } from './banner.js';
 import { admit } from './call/admission.js';
-import { Carriers } from './call/carriers.js';
+import { Carriers, healthOf, keptGateways } from './call/carriers.js';
 import { EndpointHealth } from './call/endpoint-health.js';
 import { type InboundCalls, takeInboundCall } from './call/inbound.js';
 import { LiveCallTable } from './call/live-calls.js';
+import { OrphanedDialogs } from './call/orphaned-dialogs.js';
 import { OutboundDialler } from './call/outbound.js';
 import type { OutboundCalls } from './call/outbound-calls.js';
+import { Recordings } from './call/recordings.js';
 import { RejectedInvites } from './call/rejected-invites.js';
 import { Voice } from './call/voice.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
-import { OrphanedDialogs } from './recovery.js';
 import { simulatedCarrier } from './simulated-carrier.js';
 import { Clips } from './speech/clips.js';
 import { SpeechThread } from './speech/speech-thread.js';
@@ -32,6 +35,7 @@ import { bootstrap, type FirstStart } from './store/bootstrap.js';
 import { systemClock } from './store/clock.js';
 import type { Endpoint } from './store/endpoints.js';
 import { Store } from './store/store.js';
+import type { Trunk } from './store/trunks.js';
 import { EventSender } from './webhook/event-sender.js';
 
 /** A running Trunkline. */
@@ -57,6 +61,9 @@ export interface StartOptions {
   rtpQuarantineMs?: number;
   log?: Logger;
   sipTimersMs?: { t1?: number; t2?: number; t4?: number };
+  trunkProbeMs?: number;
+  /** When new calls are refused for overload, and what strangers may send. */
+  sipLimits?: SipServerOptions['limits'];
   /** How long the carrier simulator rings before it answers. Default 1,000. */
   simulatedRingMs?: number;
 }
@@ -84,6 +91,15 @@ function isLoopback(address: string): boolean {
   return ipaddr.isValid(address) && ipaddr.process(address).range() === 'loopback';
 }
 
+/** A database that is busy learns of it with the next change. */
+function saveTrunkHealth(store: Store, stateOf: (uri: string) => GatewayState, log: Logger): void {
+  try {
+    for (const trunk of store.trunks.allForSip()) store.trunks.observe(trunk.id, healthOf(trunk, stateOf));
+  } catch (error) {
+    log.warn({ err: error }, 'the health of a trunk could not be written');
+  }
+}
+
 /** Our own SIP server, or the external one of the settings. */
 function sipServer(settings: Settings, options: StartOptions, mediaLagMs: () => number): SipGatewayOptions['server'] {
   if (settings.sipServer !== 'embedded') {
@@ -100,8 +116,19 @@ function sipServer(settings: Settings, options: StartOptions, mediaLagMs: () => 
     kind: 'embedded',
     listen,
     mediaLagMs,
+    limits: options.sipLimits ?? {},
     ...(options.sipTimersMs === undefined ? {} : { timersMs: options.sipTimersMs }),
   };
+}
+
+/** The three settings of tokens go together. */
+function tokenSettings({ jwtIssuer, jwtAudience, jwksUrl }: Settings): TokenSettings | null {
+  if (jwtIssuer === null && jwtAudience === null && jwksUrl === null) return null;
+  if (jwtIssuer === null || jwtAudience === null || jwksUrl === null)
+    throw new Error(
+      'TRUNKLINE_JWT_ISSUER, TRUNKLINE_JWT_AUDIENCE and TRUNKLINE_JWKS_URL are set together or not at all.',
+    );
+  return { issuers: jwtIssuer, audience: jwtAudience, jwksUrl };
 }
 
 /** Starts everything or nothing: on any failure what was already open is closed, and one clear sentence is thrown. */
@@ -143,19 +170,18 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       ...(options.rtpQuarantineMs === undefined ? {} : { quarantineMs: options.rtpQuarantineMs }),
     });
     opened.push(() => media.close());
+    const recordings = new Recordings(settings.recordingsUrl.folder, store.calls);
+    opened.push(() => recordings.settled());
     const echo = await startBuiltInEchoAgent();
     opened.push(() => echo.close());
 
     const trunks = new TrunkTable();
-    const carriers = new Carriers({ codecs: ['PCMU', 'PCMA'], isDown: () => false });
-    let trustNets: (nets: string[]) => void = () => undefined;
-    const loadTrunks = (): void => {
+    const trustTrunks = (): Trunk[] => {
       const records = trunksFor(store, settings.sipHost);
-      carriers.replace(records);
-      trustNets(records.flatMap((trunk) => (trunk.status === 'active' ? trunk.addresses : [])));
       for (const problem of trunks.replace(records)) log.warn({ problem }, 'a trunk address was left out');
+      return records;
     };
-    loadTrunks();
+    trustTrunks();
     const sip = await openSipGateway({
       server: sipServer(settings, options, () =>
         Math.max(0, ...media.load().threads.map((thread) => thread.eventLoopLagMs)),
@@ -164,10 +190,19 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       log,
       localNets: [...settings.localNets],
       digestAlgorithms: settings.digestAlgorithms,
+      probeEveryMs: options.trunkProbeMs ?? settings.trunkProbeSec * 1000,
       ...(settings.externalIp === null ? {} : { externalIp: settings.externalIp }),
     });
     opened.push(() => sip.stop(0));
-    trustNets = (nets) => sip.trust(nets);
+    const stateOf = (uri: string) => sip.upkeep.stateOf(uri);
+    sip.upkeep.onChange = () => saveTrunkHealth(store, stateOf, log);
+    const carriers = new Carriers({ codecs: ['PCMU', 'PCMA'], isDown: (uri) => stateOf(uri) === 'down' });
+    const loadTrunks = (): void => {
+      const records = trustTrunks();
+      carriers.replace(records);
+      sip.trust(records.flatMap((trunk) => (trunk.status === 'active' ? trunk.addresses : [])));
+      sip.upkeep.replace(keptGateways(records));
+    };
     loadTrunks();
     orphans.begin(sip);
 
@@ -205,6 +240,11 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     const rejected = new RejectedInvites(log, store.rejectedInvites);
     const simulated = simulatedCarrier(options.simulatedRingMs ?? 1000, options.sipTimersMs);
     opened.push(() => simulated.close());
+    const policy: MediaPolicy = {
+      codecs: ['PCMU', 'PCMA'],
+      firstRtpTimeoutMs: settings.rtpFirstTimeoutSec * 1000,
+      rtpTimeoutMs: settings.rtpTimeoutSec * 1000,
+    };
     const calls: InboundCalls = {
       records: store.calls,
       admit: (call) => admit(store, call),
@@ -215,19 +255,22 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       media,
       live,
       maxCalls: settings.maxCalls,
-      policy: {
-        codecs: ['PCMU', 'PCMA'],
-        firstRtpTimeoutMs: settings.rtpFirstTimeoutSec * 1000,
-        rtpTimeoutMs: settings.rtpTimeoutSec * 1000,
-      },
+      policy,
       steering: {
         http,
+        bridging: {
+          dial: (request, signal) => sip.dial(request, signal),
+          open: (wish) => media.open(wish),
+          policy,
+          ringTimeoutMs: 30_000,
+        },
         getEndpoint: (id) => store.endpoints.getForCall(id),
         limits: { maxCallMs: settings.maxCallSec * 1000, transferTimeoutMs: 60_000 },
         voice: new Voice(clips),
         agents: {
           connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
           health: new EndpointHealth((id, health) => saveHealth(store, id, health, log)),
+          recordings,
           allowPrivateTargets: settings.allowPrivateTargets,
           protocols: new Set(agentProtocols.keys()),
           builtInAgents: new Map([[echoAgentHost, echo.url]]),
@@ -243,7 +286,6 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     };
     const outbound = new OutboundDialler({
       ...calls,
-      ...calls.steering,
       dial: (request, signal) => sip.dial(request, signal),
       carriers: async (organizationId, mode) =>
         mode === 'test' ? [await simulated.carrier()] : carriers.of(organizationId),
@@ -253,8 +295,13 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     sip.onRefusedInvite((refused) => rejected.refused(refused));
     sip.onIncomingCall((incoming) => takeInboundCall(incoming, calls));
 
+    const redis = settings.redisUrl === null ? null : await RedisCounts.connect(settings.redisUrl);
+    opened.push(() => redis?.close());
+    const tokens = tokenSettings(settings);
     const api = await startApi({
       agents: { agentConfigProblem, knownAgentUrl },
+      ...(redis === null ? {} : { redis }),
+      ...(tokens === null ? {} : { tokens }),
       host: settings.httpHost,
       port: settings.httpPort,
       store,
@@ -263,8 +310,14 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       allowPrivateTargets: settings.allowPrivateTargets,
       onTrunksChanged: loadTrunks,
       onWebhookRetry: () => events.wake(),
-      outboundCalls: outbound,
-      metrics: createMetrics({ sip, media, live, rejected, unwrittenRecords: () => store.calls.unwritten }),
+      metrics: createMetrics({
+        shed: async () => (await sip.serverStats()).shed,
+        sip,
+        media,
+        live,
+        rejected,
+        unwrittenRecords: () => store.calls.unwritten,
+      }),
       ...(settings.metricsToken === null ? {} : { metricsToken: settings.metricsToken }),
       ...(settings.trustedProxies === null ? {} : { trustedProxies: [...settings.trustedProxies] }),
       log: log.child({ part: 'api' }, { level: settings.logLevel === 'info' ? 'warn' : settings.logLevel }), // `trunkline is ready` says where

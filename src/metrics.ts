@@ -1,13 +1,14 @@
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { MediaEngine } from '../media/engine.js';
 import type { SipGateway } from '../sip/leg.js';
-import type { SipServerStats } from '../sip/server/start.js';
 import type { LiveCallTable } from './call/live-calls.js';
 import type { RejectedInvites } from './call/rejected-invites.js';
 
 /** What `GET /metrics` shows of the process, SIP, media and calls; all figures are read when asked. */
 export function createMetrics(parts: {
-  sip: SipGateway & { serverStats(): Promise<SipServerStats> };
+  sip: SipGateway;
+  /** What the SIP server refused or dropped before the call logic; rejects while there is none. */
+  shed: () => Promise<Record<string, number>>;
   media: MediaEngine;
   live: LiveCallTable;
   rejected: RejectedInvites;
@@ -58,8 +59,8 @@ export function createMetrics(parts: {
     registers: [registry],
     async collect() {
       // an external SIP server, or one that is being replaced, has no figures
-      const stats = await sip.serverStats().catch(() => null);
-      for (const [reason, count] of Object.entries(stats?.shed ?? {})) this.set({ reason }, count);
+      for (const [reason, count] of Object.entries(await parts.shed().catch(() => ({}))))
+        this.set({ reason }, count as number);
     },
   });
   labelled('trunkline_invites_rejected_total', 'INVITEs that became no call.', 'cause', () => rejected.counts);

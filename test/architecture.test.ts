@@ -9,7 +9,7 @@ const layers: { from: string; may: string[] }[] = [
   { from: 'src/metrics.ts', may: ['src/call', 'sip/leg', 'media/engine'] },
   {
     from: 'src/api/',
-    may: ['src/api', 'src/store', 'src/call', 'src/webhook', 'src/billing', 'src/log', 'sip/cause', 'net', 'config'],
+    may: ['src/api', 'src/store', 'src/call', 'src/billing', 'src/webhook', 'src/log', 'sip/cause', 'net', 'config'],
   },
   {
     from: 'src/call/',
@@ -61,7 +61,7 @@ const layers: { from: string; may: string[] }[] = [
 const packages: Record<string, string[]> = {
   'drachtio-srf': ['sip/'],
   'drachtio-fsmrf': ['media/freeswitch/'],
-  ws: ['media/', 'sip/server/transport/', 'src/simulator/providers/', 'examples/'],
+  ws: ['media/', 'sip/server/transport/', 'examples/', 'src/simulator/providers/'],
   'node-fetch': ['net/'],
   fastify: ['src/api/'],
   kysely: ['src/store/'],

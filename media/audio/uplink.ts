@@ -87,7 +87,10 @@ export class Uplink {
     this.placed = false;
   }
 
-  /** `payload` null: a packet without audio (an event, comfort noise) that only holds its place. The payload may be kept. */
+  /**
+   * `payload` null: a packet without audio (an event, comfort noise) that says that until `timestamp` there is none. The payload may be
+   * kept.
+   */
   packet(sequence: number, timestamp: number, payload: Uint8Array | null, codec: PhoneCodec, nowMs: number): void {
     if (!this.running) return;
     const distance = this.nextSequence < 0 ? 0 : sequenceDistance(sequence, this.nextSequence);
@@ -143,9 +146,20 @@ export class Uplink {
     nowMs: number,
   ): void {
     this.nextSequence = (sequence + 1) & 0xffff;
-    if (payload === null || this.muted) return;
+    if (this.muted) return;
     const ahead = this.placed ? (timestamp - this.nextTimestamp) | 0 : 0;
-    if (ahead > 0 && ahead <= longestGapSamples) this.fill(ahead);
+    const gap = ahead > 0 && ahead <= longestGapSamples;
+    if (payload === null) {
+      // The silence under a key goes out with its packets, and not as one burst with the audio that follows.
+      this.lastHeardMs = nowMs;
+      if (gap) {
+        this.fill(ahead);
+        this.nextTimestamp = timestamp;
+        this.filledUntilMs = nowMs;
+      }
+      return;
+    }
+    if (gap) this.fill(ahead);
     // Behind the line: a stall of the network held it back, or the phone's clock stood still. What was said counts more than the clock.
     this.placed = true;
     this.nextTimestamp = (timestamp + payload.length) >>> 0;

@@ -3,6 +3,7 @@
  * right, as it is sent. What never came stays silence.
  */
 import { alawToLinear, ulawToLinear } from '../audio/g711.js';
+import { Track } from '../audio/track.js';
 import type { PhoneCodec } from '../engine.js';
 
 const samplesPerMs = 8;
@@ -10,31 +11,14 @@ export const blockSamples = 8000;
 const channels = 2;
 /** A second is handed on this long after it is over: packets that come late still find their place. */
 const lateMs = 500;
-/** Timestamps further from the clock than this belong to a new line. */
-const toleranceSamples = 200 * samplesPerMs;
+/** Places of the two directions in a frame of stereo. */
+const left = 0;
+const right = 1;
 const linearOf = { PCMU: ulawToLinear, PCMA: alawToLinear };
 
-/** Where the packets of one direction lie. */
-class Track {
-  private anchorTimestamp = 0;
-  private anchorSample: number | null = null;
-
-  constructor(readonly channel: number) {}
-
-  place(timestamp: number, nowSample: number): number {
-    if (this.anchorSample !== null) {
-      const sample = this.anchorSample + ((timestamp - this.anchorTimestamp) | 0);
-      if (Math.abs(sample - nowSample) <= toleranceSamples) return sample;
-    }
-    this.anchorTimestamp = timestamp;
-    this.anchorSample = nowSample;
-    return nowSample;
-  }
-}
-
 export class Recorder {
-  private readonly phone = new Track(0);
-  private readonly heard = new Track(1);
+  private readonly phone = new Track();
+  private readonly heard = new Track();
   /** The first second that was not handed on. */
   private firstBlock = 0;
   private readonly blocks: Int16Array[] = [];
@@ -90,7 +74,7 @@ export class Recorder {
       while (this.blocks.length <= index) this.blocks.push(newBlock());
       const block = this.blocks[index]!;
       const end = Math.min(payload.length, (index + 1) * blockSamples - from);
-      let at = (from + i - index * blockSamples) * channels + track.channel;
+      let at = (from + i - index * blockSamples) * channels + (track === this.phone ? left : right);
       for (; i < end; i++, at += channels) block[at] = linear[payload[i]!]!;
     }
   }

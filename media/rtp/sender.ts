@@ -20,8 +20,8 @@ export class RtpSender implements SentFigures {
   private buffer = 0;
   /** Another stream that goes on in ours: how far its numbers are from ours. */
   private relayed: { sequenceAhead: number; timestampAhead: number; endTimestamp: number } | null = null;
-  /** Everything that is sent, for a recording. */
-  onSent: ((payloadType: number, timestamp: number, payload: Uint8Array) => void) | null = null;
+  /** Everything that is sent, with where its packet ends; the payload starts at `rtpHeaderBytes`. */
+  onSent: (payloadType: number, timestamp: number, packet: Uint8Array, length: number) => void = () => {};
   private readonly ring = Array.from({ length: buffers }, () => new Uint8Array(rtpHeaderBytes + largestPayload));
 
   constructor(
@@ -99,7 +99,7 @@ export class RtpSender implements SentFigures {
     this.bytes += payloadBytes;
     this.buffer = (this.buffer + 1) % buffers;
     this.send(packet, rtpHeaderBytes + payloadBytes);
-    this.onSent?.(payloadType, timestamp, packet.subarray(rtpHeaderBytes, rtpHeaderBytes + payloadBytes));
+    this.onSent(payloadType, timestamp, packet, rtpHeaderBytes + payloadBytes);
   }
 
   timestampAt(nowMs: number): number {

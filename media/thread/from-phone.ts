@@ -91,10 +91,13 @@ export class FromPhone {
     if (arrival === 'restart') this.uplink.restart();
     const payload = bytes.subarray(view.payloadStart, view.payloadEnd);
     if (event) this.tell(this.dtmf.packet(payload, view.timestamp, nowMs));
+    // The packets of an event all carry the timestamp of its beginning, and say how long it has lasted.
+    const eventSamples = event && payload.length >= 4 ? (payload[2]! << 8) | payload[3]! : 0;
     const audio = codec && payload.length > 0 ? payload : null;
     if ((event || audio) && !media?.held)
       this.hooks.packet(view, payload, codec ?? 'event', arrival === 'restart', nowMs);
-    this.uplink.packet(view.sequence, view.timestamp, audio, codec ?? 'PCMU', nowMs);
+    const timestamp = (view.timestamp + eventSamples) >>> 0;
+    this.uplink.packet(view.sequence, timestamp, audio, codec ?? 'PCMU', nowMs);
   }
 
   /** Every packet time. True when the far side has been silent for too long. */

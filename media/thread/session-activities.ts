@@ -12,19 +12,15 @@ import {
 } from '../engine.js';
 import type { DiskLine } from '../recording/disk-line.js';
 import { Recorder } from '../recording/recorder.js';
-import type { RtpView } from '../rtp/packet.js';
-import type { RtpSender } from '../rtp/sender.js';
-import type { AgreedMedia } from '../sdp.js';
+import { type RtpView, rtpHeaderBytes } from '../rtp/packet.js';
 import { type BridgedSession, SessionBridge } from './bridge.js';
 import { type Foreground, type ForegroundEnd, Play } from './foreground.js';
 import type { ToPhone } from './to-phone.js';
 
 export interface ActivityParts {
   outward: ToPhone;
-  sender: RtpSender;
   now(): number;
   codec(): PhoneCodec;
-  agreed(): AgreedMedia | null;
   /** RTP to the phone begins, if it has not. */
   startSending(): void;
   /** The owner of playout hears and is heard again, from `startMs` on. */
@@ -75,7 +71,6 @@ export class SessionActivities implements BridgedSession {
   record(activity: number, options: RecordOptions, disk: DiskLine): Promise<RecordingEnd> {
     this.recording?.finish();
     return this.lasting(activity, (settle: (end: RecordingEnd) => void) => {
-      const { sender } = this.parts;
       const startMs = this.parts.now();
       const mostMs = options.maxMs ?? Number.POSITIVE_INFINITY;
       let durationMs = 0;
@@ -87,15 +82,10 @@ export class SessionActivities implements BridgedSession {
       const finish = () => {
         if (this.recording?.activity !== activity) return;
         this.recording = null;
-        sender.onSent = null;
         durationMs = recorder.end(this.parts.now(), mostMs);
         disk.close(file);
       };
       this.recording = { activity, recorder, endsAtMs: startMs + mostMs, finish };
-      sender.onSent = (payloadType, timestamp, payload) => {
-        const agreed = this.parts.agreed();
-        if (agreed?.payloadType === payloadType) recorder.toPhone(timestamp, payload, agreed.codec, this.parts.now());
-      };
       return finish;
     });
   }
@@ -120,6 +110,11 @@ export class SessionActivities implements BridgedSession {
   packet(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean, nowMs: number): void {
     if (codec !== 'event') this.recording?.recorder.fromPhone(packet.timestamp, payload, codec, nowMs);
     this.bridged?.packet(this, packet, payload, codec, restarted);
+  }
+
+  /** Audio that is sent. */
+  sent(timestamp: number, packet: Uint8Array, length: number, codec: PhoneCodec, nowMs: number): void {
+    this.recording?.recorder.toPhone(timestamp, packet.subarray(rtpHeaderBytes, length), codec, nowMs);
   }
 
   key(digit: string): void {

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { RemoteInfo } from 'node:dgram';
 import type { AgentCommand, AgentEnd, AgentEvent, AgentTarget } from '../agents/agent.js';
 import type { ClockEntry, PlayoutClock } from '../audio/playout-clock.js';
+import { Turns } from '../audio/turns.js';
 import {
   type AudioSource,
   type BridgeEnd,
@@ -17,7 +18,7 @@ import {
   type RecordOptions,
 } from '../engine.js';
 import type { DiskLine } from '../recording/disk-line.js';
-import { looksLikeRtcp, readUint32 } from '../rtp/packet.js';
+import { looksLikeRtcp, readUint32, rtpHeaderBytes } from '../rtp/packet.js';
 import { RtpSender } from '../rtp/sender.js';
 import type { RtpSocketPair } from '../rtp/socket.js';
 import { SdpNegotiation } from '../sdp.js';
@@ -59,6 +60,8 @@ export class Session {
   private readonly openedMs: number;
   private owner: SessionAgent | null = null;
   private ownerHeard = false;
+  /** From the first agent on. */
+  private turns: Turns | null = null;
   private readonly entry: ClockEntry;
   private readonly firstCodec: PhoneCodec;
   private held = false;
@@ -97,12 +100,17 @@ export class Session {
       this.ownerHeard = true;
       this.emit({ type: 'agentAudio', atMs: atMs - this.openedMs });
     };
+    this.sender.onSent = (payloadType, timestamp, packet, length) => {
+      const { agreed } = this.sdp;
+      if (agreed?.payloadType !== payloadType) return;
+      const sentMs = parts.now();
+      this.activities.sent(timestamp, packet, length, agreed.codec, sentMs);
+      this.turns?.fromAgent(timestamp, packet, rtpHeaderBytes, length, agreed.codec, sentMs);
+    };
     this.activities = new SessionActivities({
       outward: this.outward,
-      sender: this.sender,
       now: parts.now,
       codec: () => this.codec,
-      agreed: () => this.sdp.agreed,
       startSending: () => this.startSending(),
       listen: () => this.inward.uplink.start(parts.now()),
       toOwner: (startMs) => {
@@ -125,8 +133,10 @@ export class Session {
       audio: (bytes, atMs) => {
         if (!this.activities.hear(bytes) && this.owner?.started) this.owner.listen(bytes, atMs);
       },
-      packet: (packet, payload, codec, restarted, atMs) =>
-        this.activities.packet(packet, payload, codec, restarted, atMs),
+      packet: (packet, payload, codec, restarted, atMs) => {
+        this.activities.packet(packet, payload, codec, restarted, atMs);
+        if (codec !== 'event') this.turns?.fromCaller(packet.timestamp, payload, 0, payload.length, codec, atMs);
+      },
     });
     this.rtcp = new RtcpExchange(`${random.toString('hex', 16)}@trunkline`, pair, this.sender, this.inward, () => {
       const { agreed } = this.sdp;
@@ -221,6 +231,12 @@ export class Session {
     const changed = agent !== this.owner;
     this.owner = agent;
     if (changed) this.ownerHeard = false;
+    if (agent)
+      this.turns ??= new Turns(this.openedMs, (event) => {
+        if (event.type === 'bargeIn') this.emit(event);
+        else this.emit({ ...event, agoMs: Math.max(0, this.parts.now() - this.openedMs - event.startedMs) });
+      });
+    else this.turns?.end();
     // Who gives way puts the owner in its place.
     if (this.activities.active) this.activities.replaced();
     else if (changed) {
@@ -274,6 +290,7 @@ export class Session {
 
   /** Ends RTP at once, leaving the sockets to the caller; resolves when the agents closed, within their own limit. */
   stop(): Promise<unknown> {
+    this.turns?.end();
     this.over = true;
     this.parts.clock.remove(this.entry);
     this.activities.close();
@@ -316,6 +333,7 @@ export class Session {
     if (this.sending) this.rtcp.tick(nowMs);
     this.outward.slot(nowMs);
     this.activities.tick(nowMs);
+    this.turns?.tick(nowMs);
   }
 
   private agreed(): void {

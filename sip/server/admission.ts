@@ -17,8 +17,8 @@ export interface AdmissionLimits {
 export const DEFAULT_ADMISSION_LIMITS: AdmissionLimits = {
   invitesPerSec: null,
   openInvites: 5000,
-  waitMs: 150,
-  lagMs: 200,
+  waitMs: 1000,
+  lagMs: 1000,
 };
 
 /** How often the main thread says that it lives. */

@@ -1,8 +1,10 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Membership } from '../store/organizations.js';
+import type { ApiKey } from '../store/api-keys.js';
+import type { Membership, User } from '../store/organizations.js';
 import type { Store } from '../store/store.js';
 import type { Caller } from './caller.js';
 import { ApiError, invalid } from './errors.js';
+import { Tokens } from './tokens.js';
 
 const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
@@ -15,24 +17,56 @@ export interface Identified {
   refusal: ApiError | null;
 }
 
-/** Who sends this request. Throws 401, always in the same words: what was wrong with a key helps nobody who has a right to know. */
-export function identify(store: Store, headers: IncomingHttpHeaders): Identified {
-  const token = credentials(headers);
-  const key = token === undefined ? undefined : store.apiKeys.authenticate(token);
-  const user = key && store.organizations.user(key.userId);
-  if (!key || !user) throw new ApiError('UNAUTHORIZED', undefined, undefined, { 'www-authenticate': 'Bearer' });
+/** What a request shows of who sends it: a key, or the user of a token. */
+interface Identity {
+  key: ApiKey | null;
+  user: User;
+}
+
+/**
+ * Who sends this request. Throws 401, always in the same words: what was wrong with a key helps nobody who has a right to know; and 403
+ * when a good token speaks of somebody we do not know.
+ */
+export async function identify(store: Store, tokens: Tokens | null, headers: IncomingHttpHeaders): Promise<Identified> {
+  const text = credentials(headers);
+  const isToken = text !== undefined && tokens !== null && Tokens.looksLike(text);
+  const { key, user } = isToken ? await userOfToken(store, tokens, text) : userOfKey(store, text);
 
   const memberships = store.organizations
     .memberships(user.id)
-    .filter(({ organization }) => key.organizationId === null || organization.id === key.organizationId);
+    .filter(({ organization }) => !key?.organizationId || organization.id === key.organizationId);
   const own = memberships[0];
-  // A key without any organization left can do nothing, and there is no one to count it against.
-  if (!own) throw new ApiError('UNAUTHORIZED', undefined, undefined, { 'www-authenticate': 'Bearer' });
+  // Without any organization left one can do nothing, and there is no one to count it against.
+  if (!own) throw key === null ? unknownUser() : unauthorized();
 
   const { chosen, refusal } = choose(memberships, own, headers['x-organization-id']);
   const { organization, role } = chosen;
-  const scope = { organizationId: organization.id, mode: key.mode };
-  return { caller: { key, user, organization, role, scope, memberships }, refusal };
+  const mode = key?.mode ?? 'live';
+  const scope = { organizationId: organization.id, mode };
+  return { caller: { key, mode, user, organization, role, scope, memberships }, refusal };
+}
+
+function userOfKey(store: Store, text: string | undefined): Identity {
+  const key = text === undefined ? undefined : store.apiKeys.authenticate(text);
+  const user = key && store.organizations.user(key.userId);
+  if (!key || !user) throw unauthorized();
+  return { key, user };
+}
+
+async function userOfToken(store: Store, tokens: Tokens, text: string): Promise<Identity> {
+  const subject = await tokens.subject(text);
+  if (subject === undefined) throw unauthorized();
+  const user = store.organizations.userBySubject(subject);
+  if (!user) throw unknownUser();
+  return { key: null, user };
+}
+
+function unauthorized(): ApiError {
+  return new ApiError('UNAUTHORIZED', undefined, undefined, { 'www-authenticate': 'Bearer' });
+}
+
+function unknownUser(): ApiError {
+  return new ApiError('FORBIDDEN', 'The user of this token is not a member of any organization here');
 }
 
 /** `Authorization` wins over `x-api-key`, even when it is no good. */

@@ -1,17 +1,20 @@
 import type { ApiKey } from '../store/api-keys.js';
 import type { Membership, Organization, User } from '../store/organizations.js';
-import type { Scope } from '../store/scope.js';
+import type { Mode, Scope } from '../store/scope.js';
 import type { Role } from '../store/tables.js';
 
 /** Who asks, and for which organization. */
 export interface Caller {
-  key: ApiKey;
+  /** null: by the token of an identity provider. */
+  key: ApiKey | null;
+  /** Of the key; a token is live. */
+  mode: Mode;
   user: User;
   /** The organization the request acts in, and the caller's role there. */
   organization: Organization;
   role: Role;
   scope: Scope;
-  /** All the key may act in, in order of joining. */
+  /** All the caller may act in, in order of joining. */
   memberships: Membership[];
 }
 

@@ -11,12 +11,12 @@ export const errorCatalogue = {
   UNAUTHORIZED: {
     status: 401,
     message: 'A valid API key is required',
-    when: 'The key is missing, malformed, revoked or unknown.',
+    when: 'The key is missing, malformed, revoked or unknown; or the token is not signed by the identity provider, expired, or not meant for us.',
   },
   FORBIDDEN: {
     status: 403,
     message: 'The key does not have this right',
-    when: '`x-organization-id` names an organization the caller is not a member of, or the role of the key does not allow the operation.',
+    when: '`x-organization-id` names an organization the caller is not a member of, or the role of the caller does not allow the operation, or a good token names a user who is no member of any organization.',
   },
   CALLER_ID_NOT_ALLOWED: {
     status: 403,

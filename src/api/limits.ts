@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Organization } from '../store/organizations.js';
 import type { Tier } from '../store/tables.js';
 import { ApiError } from './errors.js';
-import { WindowCounter } from './window-counter.js';
+import { type CountSources, windowCounter } from './window-counter.js';
 
 /** Requests per second and per day. An organization's own limits go before its tier's. */
 const tierLimits: Record<Tier, { perSecond: number; perDay: number }> = {
@@ -30,8 +30,8 @@ interface Count {
   exceeded: boolean;
 }
 
-export async function createLimits(app: FastifyInstance): Promise<Limits> {
-  await app.register(rateLimit, { global: false, store: WindowCounter });
+export async function createLimits(app: FastifyInstance, sources: CountSources): Promise<Limits> {
+  await app.register(rateLimit, { global: false, store: windowCounter(sources) });
   const organizations = new WeakMap<FastifyRequest, Organization>();
   const organizationOf = (request: FastifyRequest) => organizations.get(request) as Organization;
   // Two checkers and not two handlers: the plugin's handlers run once per request, whatever their number.

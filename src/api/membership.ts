@@ -12,7 +12,7 @@ export function membershipIn(caller: Caller, organizationId: string, needed: Rol
 }
 
 /** Throws 403 unless the platform owner asks, with a live key. */
-export function requirePlatformOwner({ user, key }: Caller): void {
-  if (!user.platformOwner || key.mode !== 'live')
+export function requirePlatformOwner({ user, mode }: Caller): void {
+  if (!user.platformOwner || mode !== 'live')
     throw new ApiError('FORBIDDEN', 'This is for the platform owner, with a live key');
 }

@@ -31,8 +31,8 @@ const schemas = [
   ...phoneNumberSchemas,
   ...trunkSchemas,
   ...accountSchemas,
-  ...webhookDeliverySchemas,
   ...organizationSchemas,
+  ...webhookDeliverySchemas,
 ];
 
 /** Prepares the description; the operations registered afterwards are in it. */
@@ -48,14 +48,18 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
         { name: 'Endpoints', description: 'Where calls go: voice agents and your own servers.' },
         { name: 'Phone numbers', description: 'Which numbers are ours, and where their calls go.' },
         { name: 'Trunks', description: 'The carriers that bring calls and take them.' },
-        { name: 'Webhooks', description: 'What became of the events sent to your servers.' },
         { name: 'Organizations', description: 'Tenants, who belongs to them, what they may do and what they pay.' },
+        { name: 'Webhooks', description: 'What became of the events sent to your servers.' },
         { name: 'Account', description: 'The caller and the API keys.' },
         { name: 'Operation', description: 'For those who run the server.' },
       ],
       components: {
         securitySchemes: {
-          bearer: { type: 'http', scheme: 'bearer', description: 'An API key. Wins when both headers are given.' },
+          bearer: {
+            type: 'http',
+            scheme: 'bearer',
+            description: 'An API key, or a token of the identity provider. Wins when both headers are given.',
+          },
           apiKey: { type: 'apiKey', in: 'header', name: 'x-api-key', description: 'An API key.' },
         },
       },

@@ -54,7 +54,7 @@ export function presentCallDetail(call: CallDetail) {
   };
 }
 
-function presentCallEvent(event: CallEvent) {
+export function presentCallEvent(event: CallEvent) {
   return {
     id: event.id,
     event_type: event.type,
@@ -155,14 +155,14 @@ export function presentApiKey(key: ApiKey) {
 }
 
 export function presentMe(caller: Caller) {
-  const { user, key } = caller;
+  const { user, key, mode } = caller;
   return {
     user: { id: user.id, name: user.name, platform_owner: user.platformOwner },
-    mode: key.mode,
+    mode,
     role: caller.role,
     organization: presentOrganization(caller.organization),
     organizations: caller.memberships.map(({ organization, role }) => ({ ...presentOrganization(organization), role })),
-    api_key: { id: key.id, name: key.name, prefix: key.prefix },
+    api_key: key && { id: key.id, name: key.name, prefix: key.prefix },
   };
 }
 

@@ -41,6 +41,9 @@ const common = {
   encoding: oneOf(['l16', 'ulaw', 'alaw']),
   first_audio_timeout_s: Type.Number({ minimum: 0, maximum: 600 }),
   override: free,
+  /** For the digest challenge of a SIP target. */
+  sip_username: Type.String({ minLength: 1, maxLength: 128, pattern: '^[\\x21-\\x7e]+$' }),
+  sip_password: text(256),
 };
 
 const protocols = ['twilio', 'telnyx', 'plivo', 'vonage', 'raw'] as const;

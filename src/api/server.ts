@@ -12,22 +12,25 @@ import { uuidv7 } from 'uuidv7';
 import type { OutboundCalls } from '../call/outbound-calls.js';
 import { StoreError } from '../store/errors.js';
 import type { Store } from '../store/store.js';
-import { identify } from './auth.js';
+import { type Identified, identify } from './auth.js';
 import { mayDo } from './caller.js';
 import { ApiError, invalid } from './errors.js';
 import { createLimits } from './limits.js';
 import { describeApi, openapiRoute } from './openapi.js';
 import type { EndpointRules } from './provider-config.js';
+import type { RedisCounts } from './redis-counter.js';
 import { type Route, register } from './route.js';
 import { accountRoutes } from './routes/account.js';
 import { type CallRoutesOptions, callRoutes } from './routes/calls.js';
 import { endpointRoutes } from './routes/endpoints.js';
+import { eventRoutes } from './routes/events.js';
 import { type OperationRoutesOptions, operationRoutes } from './routes/operations.js';
 import { organizationRoutes } from './routes/organizations.js';
 import { outboundCallRoutes } from './routes/outbound-calls.js';
 import { phoneNumberRoutes } from './routes/phone-numbers.js';
 import { trunkRoutes } from './routes/trunks.js';
 import { webhookDeliveryRoutes } from './routes/webhook-deliveries.js';
+import { type TokenSettings, Tokens } from './tokens.js';
 import { fieldErrors, validatorCompiler } from './validation.js';
 
 export interface ApiOptions extends Omit<CallRoutesOptions, 'now'>, OperationRoutesOptions {
@@ -38,10 +41,16 @@ export interface ApiOptions extends Omit<CallRoutesOptions, 'now'>, OperationRou
   agents: Omit<EndpointRules, 'allowPrivate'>;
   /** The SIP side reads its trunks again. */
   onTrunksChanged: () => void;
-  /** A delivery of an event was asked for again. */
-  onWebhookRetry?: () => void;
+  /** Counts requests of several processes together; absent: each for itself. */
+  redis?: RedisCounts;
+  /** Whose tokens are taken besides our keys; absent: nobody's. */
+  tokens?: TokenSettings;
+  /** How often an idle stream of events gives a sign of life. */
+  heartbeatMs?: number;
   /** Places calls; absent: none can be placed. */
   outboundCalls?: OutboundCalls;
+  /** A delivery of an event was asked for again. */
+  onWebhookRetry?: () => void;
   metrics: Registry;
   log?: FastifyBaseLogger;
   /** Wall clock, milliseconds. */
@@ -110,7 +119,7 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
   readJsonOnly(app);
   observe(app, options.metrics);
   app.setErrorHandler(sendError);
-  await guard(app, options.store);
+  await guard(app, options);
   await describeApi(app);
 
   const routes: Route[] = [
@@ -118,8 +127,9 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
     ...endpointRoutes(options),
     ...phoneNumberRoutes(options),
     ...trunkRoutes(options),
-    ...webhookDeliveryRoutes({ store: options.store, onRetry: options.onWebhookRetry ?? (() => {}) }),
+    ...eventRoutes(app, options),
     ...outboundCallRoutes({ ...options, now: options.now ?? Date.now }),
+    ...webhookDeliveryRoutes({ store: options.store, onRetry: options.onWebhookRetry ?? (() => {}) }),
     ...accountRoutes(options),
     ...organizationRoutes(options),
     ...operationRoutes(options),
@@ -169,16 +179,18 @@ function readJsonOnly(app: FastifyInstance): void {
 }
 
 /** Who asks, may they, and not too often: in the order in which requests are refused. */
-async function guard(app: FastifyInstance, store: Store): Promise<void> {
-  const limits = await createLimits(app);
+async function guard(app: FastifyInstance, options: ApiOptions): Promise<void> {
+  const { store } = options;
+  const tokens = options.tokens ? new Tokens(options.tokens, options.now) : null;
+  const limits = await createLimits(app, { days: store.requestDays, redis: options.redis ?? null });
   app.addHook('onRequest', async (request, reply) => {
     reply.header('x-request-id', request.id);
     const { access, unlimited } = request.routeOptions.config;
     if (unlimited) return;
     if (access === undefined || access === 'public') return limits.countAddress(request);
-    let identified: ReturnType<typeof identify>;
+    let identified: Identified;
     try {
-      identified = identify(store, request.headers);
+      identified = await identify(store, tokens, request.headers);
     } catch (error) {
       await limits.countAddress(request);
       throw error;

@@ -1,8 +1,8 @@
 import { performance } from 'node:perf_hooks';
 import type { Spoken } from '../../media/agents/agent.js';
-import type { MediaStats } from '../../media/engine.js';
+import type { MediaEvent, MediaStats } from '../../media/engine.js';
 import type { DialogSnapshot } from '../../sip/leg.js';
-import type { TraceEntry } from '../store/call-records.js';
+import type { TraceEntry, Turn } from '../store/call-records.js';
 import type { Calls } from '../store/calls.js';
 import type { EventType } from '../store/event-types.js';
 import type { Direction } from '../store/tables.js';
@@ -12,6 +12,8 @@ import { qualityMetrics } from './quality-metrics.js';
 
 /** A hold is extended this long before it runs out. */
 const extendAheadMs = 5_000;
+/** So many turns are kept in the record; the events have all. */
+const mostTurns = 2000;
 
 /** A call whose record is written. */
 export interface BegunCall {
@@ -44,6 +46,7 @@ export class Call {
   /** What a command does once the call is answered; null before. */
   commands: ((command: CallCommand) => Promise<CommandResult>) | null = null;
   readonly transcript: Spoken[] = [];
+  readonly #turns: Turn[] = [];
 
   readonly #records: Calls;
   readonly #direction: Direction;
@@ -135,6 +138,20 @@ export class Call {
       this.#firstAudioMs = this.#since(this.#answeredAtMs);
   }
 
+  /** One side has spoken and the other began. */
+  turn(turn: Extract<MediaEvent, { type: 'turn' }>): void {
+    const startedAt = this.#at(performance.now() - turn.agoMs).toISOString();
+    const { speaker, durationMs, responseMs } = turn;
+    if (this.#turns.length < mostTurns) this.#turns.push({ startedAt, speaker, durationMs, responseMs });
+    this.event('turn.completed', {
+      speaker,
+      started_at: startedAt,
+      duration_ms: durationMs,
+      response_ms: responseMs,
+      talk_over: turn.talkOver,
+    });
+  }
+
   end(ending: Ending): void {
     if (this.#ending !== null) return;
     this.#ending = ending;
@@ -179,6 +196,7 @@ export class Call {
         this.transcript.length === 0
           ? null
           : this.transcript.map(({ speaker, text }) => `${speaker}: ${text}`).join('\n'),
+      turns: this.#turns,
       trace,
       eventData: {
         ...(ending.detail === undefined ? {} : { detail: ending.detail }),

@@ -1,6 +1,6 @@
 /** The ways out: which trunks, and which of their gateways, carry an outbound call, and in which order. */
 import type { PhoneCodec } from '../../media/engine.js';
-import type { Gateway } from '../../sip/leg.js';
+import type { Gateway, GatewayState, KeptGateway } from '../../sip/leg.js';
 import type { Trunk, TrunkGateway } from '../store/trunks.js';
 import { type Presentation, presentationOf } from './presentation.js';
 import { TrunkLoad } from './trunk-load.js';
@@ -91,4 +91,24 @@ export function inOrder(gateways: readonly TrunkGateway[], draw: () => number): 
 export function withTransport(uri: string, trunk: Pick<Trunk, 'transport'>): string {
   if (trunk.transport === 'udp' || /;transport=/i.test(uri) || /^sips:/i.test(uri)) return uri;
   return `${uri};transport=${trunk.transport}`;
+}
+
+/** What is done for the gateways of these trunks between calls. */
+export function keptGateways(trunks: readonly Trunk[]): KeptGateway[] {
+  return trunks.flatMap((trunk) => {
+    const { username, password, outbound } = trunk;
+    const domain = outbound.from_domain === null ? {} : { domain: outbound.from_domain };
+    const isRegistered = trunk.register && username !== null && password !== null;
+    const register = isRegistered ? { username, password, ...domain } : null;
+    const isUsed = trunk.direction !== 'inbound' || isRegistered;
+    return isUsed ? trunk.gateways.map(({ uri }) => ({ uri: withTransport(uri, trunk), register })) : [];
+  });
+}
+
+/** A trunk as its gateways are: `degraded` when some of them do not answer. */
+export function healthOf(trunk: Trunk, stateOf: (uri: string) => GatewayState): Trunk['health'] {
+  const states = trunk.gateways.map(({ uri }) => stateOf(withTransport(uri, trunk)));
+  if (states.length === 0 || states.every((state) => state === 'unknown')) return 'unknown';
+  if (!states.includes('down')) return 'healthy';
+  return states.every((state) => state === 'down') ? 'down' : 'degraded';
 }

@@ -5,11 +5,13 @@ import { agentTarget, type TargetRules } from './agent-target.js';
 import type { Call } from './call.js';
 import type { EndpointHealth } from './endpoint-health.js';
 import { CallEnded } from './outcome.js';
+import type { Recordings } from './recordings.js';
 
 export interface AgentRules extends TargetRules {
   /** Budget per endpoint, from connecting until ready. */
   connectTimeoutMs: number;
   health: EndpointHealth;
+  recordings: Recordings;
 }
 
 /** What an agent is told of the call, but for what was said in it. */
@@ -161,6 +163,7 @@ export class CallAgent implements AgentLink {
   #begin(): void {
     const link = this.#link;
     if (link === null) return; // the next one begins when it is ready
+    if (this.#endpoint?.record) this.rules.recordings.begin(this.call, this.session);
     link.start();
     this.session.attach(link);
     if (this.#held) link.command({ kind: 'hold', on: true });

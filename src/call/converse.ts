@@ -37,6 +37,7 @@ export async function converse(
     if (visit === null)
       call.end({ cause: end.by === 'failed' ? 'agent_error' : 'agent_hangup', source: 'agent', detail: end.detail });
   });
+  const untilClosed = listenToTurns(call, session);
   answerReoffers(leg, session);
   leg.onInfo((info) => {
     const digit = keyOfInfo(info);
@@ -51,6 +52,8 @@ export async function converse(
     clearTimeout(timeLimit);
     call.commands = null;
     for (const stop of unsubscribe) stop();
+    // The last turns of a call are told while its session closes.
+    if (call.ending === null) untilClosed();
   }
 }
 
@@ -103,9 +106,19 @@ function listenToMedia(call: Call, session: MediaSession, agent: CallAgent): () 
         return call.event('mark.reached', { name: event.name, cleared: event.cleared });
       case 'oneWay':
         return call.event('media.one_way', { direction: event.direction });
+      case 'turn':
+      case 'bargeIn':
       case 'quality':
         return;
     }
+  });
+}
+
+function listenToTurns(call: Call, session: MediaSession): () => void {
+  return session.onEvent((event) => {
+    if (event.type === 'turn') call.turn(event);
+    else if (event.type === 'bargeIn')
+      call.event('barge_in.detected', { at_ms: event.atMs, silence_ms: event.silenceMs });
   });
 }
 

@@ -5,8 +5,7 @@ import type { Calls } from '../store/calls.js';
 import type { FundedCall } from '../store/funds.js';
 import type { Admission } from './admission.js';
 import { Call } from './call.js';
-import { type CallClosing, closeCall, endingOf, watchLeg, watchSession } from './closing.js';
-import type { CallAgent } from './connect-agent.js';
+import { type CallClosing, type CallParts, closeCall, endingOf, watchLeg, watchSession } from './closing.js';
 import { converse } from './converse.js';
 import type { Line } from './line.js';
 import { CallEnded } from './outcome.js';
@@ -47,7 +46,7 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundCalls
   }
   const call = beginCall(incoming, decision, deps);
   let session: MediaSession | null = null;
-  let agent: CallAgent | null = null;
+  let agent: CallParts['agent'] = null;
   let line: Line | null = null;
   try {
     call.check();
@@ -67,8 +66,12 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundCalls
     line = callerLine(call, incoming, session, factsOf(call, incoming, decision));
     const taken = await takeUp(line, decision.endpoints, deps.steering);
     if (taken.kind === 'steered') return await steer(line, taken.endpoint, taken.actions, deps.steering);
+    if (taken.kind === 'bridged') {
+      agent = taken.far;
+      return await taken.far.talk(await line.answer(), deps.steering.limits);
+    }
     ({ agent } = taken);
-    await converse(call, await line.answer(), session, agent, deps.steering.limits);
+    await converse(call, await line.answer(), session, taken.agent, deps.steering.limits);
   } catch (error) {
     call.end(endingOf(error, call, 'caller', deps.log));
   } finally {

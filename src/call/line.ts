@@ -2,13 +2,14 @@ import type { MediaSession } from '../../media/engine.js';
 import type { CallLeg } from '../../sip/leg.js';
 import type { CallState } from '../webhook/twilio-words.js';
 import type { Call } from './call.js';
+import type { AgentFacts } from './connect-agent.js';
 
 /** The far side of a call that is steered: answered already, or answered when something is to be heard. */
 export interface Line {
   call: Call;
   session: MediaSession;
   /** Who calls whom. */
-  facts: Omit<CallState, 'answered' | 'ended'>;
+  facts: Omit<CallState, 'answered' | 'ended'> & Pick<AgentFacts, 'custom'>;
   /** Header fields of the INVITE that a webhook may see, names in lower case. */
   headers: Readonly<Record<string, string>>;
   /** null until answered. */

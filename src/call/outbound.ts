@@ -4,15 +4,18 @@ import type { CallLeg, DialRequest, SipGateway } from '../../sip/leg.js';
 import type { Calls } from '../store/calls.js';
 import type { EndpointForCall as Endpoint } from '../store/endpoints.js';
 import type { Mode } from '../store/scope.js';
+import { isSipTarget } from './bridged-agent.js';
 import { Call } from './call.js';
 import type { Carrier } from './carriers.js';
-import { type CallClosing, closeCall, endingOf, watchLeg, watchSession } from './closing.js';
-import { type AgentRules, type CallAgent, connectAgent } from './connect-agent.js';
-import { type ConverseLimits, converse } from './converse.js';
+import { type CallClosing, type CallParts, closeCall, endingOf, watchLeg, watchSession } from './closing.js';
+import { converse } from './converse.js';
 import { dialCarriers } from './dial-carriers.js';
+import type { Line } from './line.js';
 import type { OutboundCall, OutboundCalls } from './outbound-calls.js';
 import { CallEnded } from './outcome.js';
 import type { RouteLookup } from './router.js';
+import { type SteerRules, steer } from './steer.js';
+import { type TakenUp, takeUp } from './take-up.js';
 
 /** What an outbound call needs of the process. */
 export interface OutboundDeps extends CallClosing {
@@ -28,8 +31,7 @@ export interface OutboundDeps extends CallClosing {
   /** Calls at once; null: no cap. */
   maxCalls: number | null;
   policy: MediaPolicy;
-  agents: AgentRules;
-  limits: Omit<ConverseLimits, 'maxCallMs'>;
+  steering: SteerRules;
 }
 
 export class OutboundDialler implements OutboundCalls {
@@ -50,9 +52,11 @@ async function placeOutboundCall(wish: OutboundCall, deps: OutboundDeps): Promis
   const call = new Call(deps.records, wish.begun, 'outbound');
   deps.live.add(call);
   const sipCallId = randomUUID();
-  const line = new RingingLine(call, wish, deps);
+  const limits = { ...deps.steering.limits, maxCallMs: wish.maxDurationMs };
+  const rules = { ...deps.steering, limits };
+  const ringing = new RingingLine(call, wish, { ...deps, steering: rules });
   let leg: CallLeg | null = null;
-  let agent: CallAgent | null = null;
+  let agent: CallParts['agent'] = null;
   try {
     if (deps.maxCalls !== null && deps.live.count > deps.maxCalls)
       throw new CallEnded({ cause: 'overload', source: 'system', detail: 'The server carries all the calls it may.' });
@@ -60,43 +64,54 @@ async function placeOutboundCall(wish: OutboundCall, deps: OutboundDeps): Promis
     call.check();
     call.event('call.routed', { endpoint_id: wish.endpointId, trunks: carriers.map((carrier) => carrier.name) });
     const { toNumber: to, fromNumber: from, ringTimeoutMs } = wish;
-    const { offerFor, onProgress } = line;
+    const { offerFor, onProgress } = ringing;
     leg = await dialCarriers(call, { sipCallId, to, from, ringTimeoutMs, offerFor, onProgress }, carriers, deps.dial);
     watchLeg(leg, call, 'callee');
     call.check();
     await call.orEnd(leg.confirmed);
     call.pickedUp();
-    const session = await line.answered(leg.remoteSdp);
+    const line = await ringing.answered(leg);
+    let taken: TakenUp;
     try {
-      agent = await call.orEnd(line.agent());
+      taken = await call.orEnd(ringing.takenUp());
     } finally {
       call.answer(); // whoever answered is on the line, agent or not
     }
-    await converse(call, leg, session, agent, { ...deps.limits, maxCallMs: wish.maxDurationMs });
+    if (taken.kind === 'steered') return await steer(line, taken.endpoint, taken.actions, rules);
+    if (taken.kind === 'bridged') {
+      agent = taken.far;
+      return await taken.far.talk(leg, limits);
+    }
+    ({ agent } = taken);
+    await converse(call, leg, line.session, taken.agent, limits);
   } catch (error) {
     call.end(endingOf(error, call, 'callee', deps.log));
   } finally {
-    await closeCall(call, { session: line.session, agent, leg, sipCallId }, deps);
+    await closeCall(call, { session: ringing.session, agent, leg, sipCallId }, deps);
   }
 }
 
 /** Our end of a call that is not answered yet: the media of the gateway that is tried now, and the agent that gets ready meanwhile. */
 class RingingLine {
   session: MediaSession | null = null;
-  #agent: Promise<CallAgent> | null = null;
+  #leg: CallLeg | null = null;
+  #taken: Promise<TakenUp> | null = null;
+  readonly #endpoints: Endpoint[];
 
   constructor(
     private readonly call: Call,
     private readonly wish: OutboundCall,
     private readonly deps: OutboundDeps,
-  ) {}
+  ) {
+    this.#endpoints = endpointsOf(wish.endpointId, deps.lookup);
+  }
 
   /** Each gateway gets media of its own: nothing that an earlier one said or heard is left in it. */
   readonly offerFor = async (localAddress: string, codecs: MediaPolicy['codecs']): Promise<string> => {
     const { call, deps } = this;
     const old = this.session;
     this.session = null;
-    this.#agent = null;
+    this.#taken = null;
     await old?.close();
     call.check();
     const policy = { ...deps.policy, codecs };
@@ -111,7 +126,9 @@ class RingingLine {
     if (status < 180 || this.call.ending !== null) return;
     if (status === 180) this.call.ringing();
     if (sdp !== undefined) this.#earlyMedia(sdp);
-    this.agent().catch(() => {}); // the call has ended then
+    // An agent gets ready while it rings; a webhook is asked, and an agent behind SIP is called, when somebody answers.
+    const [first] = this.#endpoints;
+    if (first?.type === 'agent' && !isSipTarget(first)) this.takenUp().catch(() => {}); // the call has ended then
   };
 
   #earlyMedia(sdp: string): void {
@@ -120,36 +137,58 @@ class RingingLine {
     this.session?.accept(sdp, { provisional: true }).catch(() => {});
   }
 
-  async answered(sdp: string): Promise<MediaSession> {
+  async answered(leg: CallLeg): Promise<Line> {
     if (this.session === null) throw new CallEnded({ cause: 'unspecified', source: 'system' });
-    await this.call.orEnd(this.session.accept(sdp, { provisional: false }));
-    return this.session;
+    this.#leg = leg;
+    await this.call.orEnd(this.session.accept(leg.remoteSdp, { provisional: false }));
+    return this.#line(this.session);
   }
 
-  /** Connected and silent. A call whose agent cannot be reached has ended, ringing or not. */
-  agent(): Promise<CallAgent> {
-    this.#agent ??= this.#connect(this.session);
-    return this.#agent;
+  /** Who talks, connected and silent. A call whose endpoint cannot be reached has ended, ringing or not. */
+  takenUp(): Promise<TakenUp> {
+    this.#taken ??= this.#takeUp(this.session);
+    return this.#taken;
   }
 
-  async #connect(session: MediaSession | null): Promise<CallAgent> {
-    const { call, wish, deps } = this;
+  async #takeUp(session: MediaSession | null): Promise<TakenUp> {
+    const { call, deps } = this;
     try {
       if (session === null) throw new CallEnded({ cause: 'unspecified', source: 'system' });
-      const facts = {
-        callId: call.id,
-        organizationId: wish.organizationId,
-        from: wish.fromNumber,
-        to: wish.toNumber,
-        direction: 'outbound' as const,
-      };
-      const endpoints = endpointsOf(wish.endpointId, deps.lookup);
-      return (await connectAgent(call, facts, endpoints, session, deps.agents)).agent;
+      return await takeUp(this.#line(session), this.#endpoints, deps.steering);
     } catch (error) {
       if (this.session === session) call.end(endingOf(error, call, 'callee', deps.log));
       throw error;
     }
   }
+
+  #line(session: MediaSession): Line {
+    const { call, wish } = this;
+    const leg = () => this.#leg;
+    return {
+      call,
+      session,
+      facts: {
+        ...{ callId: call.id, organizationId: wish.organizationId, direction: 'outbound' },
+        ...{ from: wish.fromNumber, fromName: null, to: wish.toNumber, custom: asTexts(wish.metadata) },
+      },
+      headers: {},
+      get leg() {
+        return leg();
+      },
+      answer: async () => {
+        const answered = leg();
+        if (answered === null) throw new CallEnded({ cause: 'unspecified', source: 'system' });
+        return answered;
+      },
+    };
+  }
+}
+
+/** Start messages carry texts: what is none is written as JSON. */
+function asTexts(metadata: Record<string, unknown>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(metadata).map(([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)]),
+  );
 }
 
 /** The endpoint that was asked for and its fallback. */

@@ -5,6 +5,8 @@ import type { RejectedInviteRecords } from '../store/rejected-invites.js';
 /** A line of the log stands for all refusals of one address within this time. */
 const quietMs = 10_000;
 const maxAddresses = 1000;
+/** Source addresses can be made up: this many lines and records in that time, whatever comes. */
+const maxNotes = 50;
 
 /**
  * INVITEs that became no call: from unknown sources, or for numbers of nobody. Counted for the metrics by cause; kept and logged at most once per
@@ -13,6 +15,8 @@ const maxAddresses = 1000;
 export class RejectedInvites {
   readonly counts = new Map<string, number>();
   readonly #lastLoggedMs = new Map<string, number>();
+  #notes = 0;
+  #notesSinceMs = 0;
 
   constructor(
     private readonly log: Logger,
@@ -34,6 +38,11 @@ export class RejectedInvites {
     const nowMs = performance.now();
     const lastMs = this.#lastLoggedMs.get(address);
     if (lastMs !== undefined && nowMs - lastMs < quietMs) return;
+    if (nowMs - this.#notesSinceMs >= quietMs) {
+      this.#notes = 0;
+      this.#notesSinceMs = nowMs;
+    }
+    if (++this.#notes > maxNotes) return;
     if (this.#lastLoggedMs.size >= maxAddresses) this.#lastLoggedMs.clear();
     this.#lastLoggedMs.set(address, nowMs);
     this.records.add({

@@ -4,6 +4,7 @@ import { type Question, Webhook, WebhookFailure } from '../webhook/ask.js';
 import type { Action, Connect, FollowUp, Gather, Play, Prompt, Say } from '../webhook/instructions.js';
 import { connectedQuestion, gatheredQuestion, startQuestion } from '../webhook/questions.js';
 import type { CallState } from '../webhook/twilio-words.js';
+import type { BridgeRules } from './bridged-agent.js';
 import type { Call } from './call.js';
 import type { CallCommand, CommandResult } from './command.js';
 import { type AgentRules, connectAgent } from './connect-agent.js';
@@ -15,6 +16,7 @@ import { streamEndpoint } from './stream-endpoint.js';
 import type { Voice } from './voice.js';
 
 export interface SteerRules {
+  bridging: BridgeRules;
   http: SafeHttp;
   agents: AgentRules;
   limits: ConverseLimits;

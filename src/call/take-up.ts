@@ -1,13 +1,17 @@
 import type { EndpointForCall as Endpoint } from '../store/endpoints.js';
 import { WebhookFailure } from '../webhook/ask.js';
 import type { Action } from '../webhook/instructions.js';
+import { BridgedAgent, isSipTarget } from './bridged-agent.js';
 import { type CallAgent, connectAgent } from './connect-agent.js';
 import type { Line } from './line.js';
 import { CallEnded } from './outcome.js';
 import { firstInstructions, type SteerRules } from './steer.js';
 
-/** Who takes the call: an agent that is ready, or a webhook that has said what to do. */
-export type TakenUp = { kind: 'agent'; agent: CallAgent } | { kind: 'steered'; endpoint: Endpoint; actions: Action[] };
+/** Who takes the call: an agent that is ready, one at the end of a SIP leg that answered, or a webhook that has said what to do. */
+export type TakenUp =
+  | { kind: 'agent'; agent: CallAgent }
+  | { kind: 'bridged'; far: BridgedAgent }
+  | { kind: 'steered'; endpoint: Endpoint; actions: Action[] };
 
 /**
  * The first endpoint that can take the call, agents and webhooks alike; one after the other in their order. An agent takes the agents
@@ -20,10 +24,12 @@ export async function takeUp(line: Line, endpoints: readonly Endpoint[], rules: 
     const endpoint = endpoints[at] as Endpoint;
     if (failed !== null)
       call.event('agent.failover', { from_endpoint_id: failed.endpoint.id, to_endpoint_id: endpoint.id });
-    const upTo = endpoint.type === 'webhook' ? at + 1 : agentsUntil(endpoints, at);
+    const upTo = !isSocketAgent(endpoint) ? at + 1 : agentsUntil(endpoints, at);
     try {
       if (endpoint.type === 'webhook')
         return { kind: 'steered', endpoint, actions: await firstInstructions(line, endpoint, rules) };
+      if (isSipTarget(endpoint))
+        return { kind: 'bridged', far: await BridgedAgent.dial(line, endpoint, rules.bridging) };
       const { agent } = await connectAgent(call, line.facts, endpoints.slice(at, upTo), line.session, rules.agents);
       return { kind: 'agent', agent };
     } catch (error) {
@@ -35,8 +41,12 @@ export async function takeUp(line: Line, endpoints: readonly Endpoint[], rules: 
   throw failed?.ending ?? new CallEnded({ cause: 'no_endpoint', source: 'system' });
 }
 
+function isSocketAgent(endpoint: Endpoint): boolean {
+  return endpoint.type === 'agent' && !isSipTarget(endpoint);
+}
+
 function agentsUntil(endpoints: readonly Endpoint[], from: number): number {
-  const next = endpoints.findIndex((endpoint, index) => index > from && endpoint.type === 'webhook');
+  const next = endpoints.findIndex((endpoint, index) => index > from && !isSocketAgent(endpoint));
   return next < 0 ? endpoints.length : next;
 }
 

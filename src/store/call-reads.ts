@@ -1,9 +1,20 @@
 import type { Expression, ExpressionBuilder, SqlBool } from 'kysely';
 import { CallCounts, type CallFilter, dayMs, hourMs, noCalls, type StatusCounts, sum } from './call-counts.js';
-import { type Call, type CallDetail, type TraceEntry, toCall, toCallDetail } from './call-records.js';
+import {
+  type Call,
+  type CallDetail,
+  type CallEvent,
+  type TraceEntry,
+  toCall,
+  toCallDetail,
+  toCallEvent,
+} from './call-records.js';
 import type { Database } from './database.js';
 import type { Page, Scope, Slice } from './scope.js';
 import type { CallRow, Tables } from './tables.js';
+
+/** How many events may lie between a stream that broke off and its next connection. */
+const replayedAtMost = 10_000;
 
 /** Reading call records, always within a scope. `flush` brings what is still in memory to disk first. */
 export class CallReads {
@@ -114,6 +125,48 @@ export class CallReads {
       this.database.sql.selectFrom('call_events').selectAll().where('call_id', '=', row.id).orderBy('sequence'),
     );
     return toCallDetail(row, events);
+  }
+
+  /**
+   * Events of the organization's calls that came after one of them, in their order; undefined: there is no such event, or too much has
+   * happened since.
+   */
+  eventsAfter(scope: Scope, eventId: string): CallEvent[] | undefined {
+    this.flush();
+    return this.database.read(() => {
+      const { sql } = this.database;
+      const known = this.database.get(
+        sql
+          .selectFrom('call_events')
+          .innerJoin('calls', 'calls.id', 'call_events.call_id')
+          .select('call_events.id')
+          .where('call_events.id', '=', eventId)
+          .where('calls.organization_id', '=', scope.organizationId)
+          .where('calls.mode', '=', scope.mode),
+      );
+      if (!known) return undefined;
+      // Events of all tenants lie together: so many are looked through, and no more.
+      const later = sql
+        .selectFrom('call_events')
+        .selectAll()
+        .where('id', '>', eventId)
+        .orderBy('id')
+        .limit(replayedAtMost + 1);
+      const reach = this.database.get(
+        sql.selectFrom(later.as('later')).select((is) => is.fn.countAll<number>().as('count')),
+      );
+      if ((reach?.count ?? 0) > replayedAtMost) return undefined;
+      const rows = this.database.all(
+        sql
+          .selectFrom(later.as('later'))
+          .innerJoin('calls', 'calls.id', 'later.call_id')
+          .selectAll('later')
+          .where('calls.organization_id', '=', scope.organizationId)
+          .where('calls.mode', '=', scope.mode)
+          .orderBy('later.id'),
+      );
+      return rows.map(toCallEvent);
+    });
   }
 
   /** The SIP messages kept at the end of the call, oldest first; empty while it runs. undefined: no such call. */

@@ -112,7 +112,7 @@ export function toCallDetail(row: CallRow, events: CallEventRow[]): CallDetail {
   };
 }
 
-function toCallEvent(row: CallEventRow): CallEvent {
+export function toCallEvent(row: CallEventRow): CallEvent {
   return {
     id: row.id,
     callId: row.call_id,

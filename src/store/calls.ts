@@ -6,10 +6,11 @@ import type { CallTimings, QualityMetrics, TraceEntry, Turn } from './call-recor
 import type { Clock } from './clock.js';
 import type { Database } from './database.js';
 import { StoreError } from './errors.js';
+import { EventFeed } from './event-feed.js';
 import { type EventType, type FinalStatus, mayFollowTheEnd, terminalEvents } from './event-types.js';
 import { Journal, type Write } from './journal.js';
 import type { StoreLog } from './log.js';
-import type { Mode } from './scope.js';
+import type { Mode, Scope } from './scope.js';
 import type { CallRow, Direction, HangupSource } from './tables.js';
 
 export interface NewCall {
@@ -57,6 +58,7 @@ interface Progress {
   ended: boolean;
   /** Its cost is settled at its end. */
   rated: boolean;
+  scope: Scope;
   /** Writes in the journal. */
   waiting: number;
 }
@@ -68,6 +70,10 @@ interface Progress {
 export class Calls {
   private readonly journal: Journal;
   private readonly progress = new Map<string, Progress>();
+  /** Events within the transaction that runs, to be told of once it is on disk. */
+  private readonly applied = new Map<string, () => void>();
+  /** Tells of every event of this process, once it is on disk. */
+  readonly feed = new EventFeed();
 
   constructor(
     private readonly database: Database,
@@ -82,7 +88,7 @@ export class Calls {
       clock,
       onSettled: (writes) => {
         this.forgetEnded(writes);
-        this.onWritten();
+        this.tellApplied();
       },
       onDropped: (write, error) =>
         log.error({ call_id: write.callId, err: error }, 'a record of a call could not be written'),
@@ -104,7 +110,14 @@ export class Calls {
   begin(call: NewCall): string {
     const id = call.id ?? uuidv7();
     const createdMs = call.createdAt?.getTime() ?? this.clock.now();
-    const progress: Progress = { lastSequence: 0, lastEventMs: createdMs, ended: false, rated: false, waiting: 0 };
+    const progress: Progress = {
+      lastSequence: 0,
+      lastEventMs: createdMs,
+      ended: false,
+      rated: false,
+      scope: { organizationId: call.organizationId, mode: call.mode },
+      waiting: 0,
+    };
     const insertRow = this.rowWrite(id, call, createdMs);
     const insertEvent = this.eventWrite(id, progress, 'call.initiated', {
       from_number: call.fromNumber,
@@ -121,10 +134,11 @@ export class Calls {
         insertEvent();
       },
     };
+    this.journal.flush({ wait: false }); // what happened before is told before
     try {
       // Not through the journal, so that a row the database refuses for good is told to the caller.
       this.database.transaction(write.apply, { wait: this.journal.size === 0 });
-      this.onWritten();
+      this.tellApplied();
     } catch (error) {
       if (!(error instanceof StoreError) || error.code !== 'unavailable') throw error;
       progress.waiting += 1;
@@ -187,6 +201,14 @@ export class Calls {
     this.event(callId, 'call.answered', { latency_ms: Math.max(0, Math.round(answer.latencyMs)), ...answer.eventData });
   }
 
+  /** Where the recording of a call is; also after its end. */
+  recorded(callId: string, recordingUrl: string): void {
+    const progress = this.progress.get(callId) ?? this.recall(callId);
+    if (!progress) return;
+    const query = this.database.sql.updateTable('calls').set({ recording_url: recordingUrl }).where('id', '=', callId);
+    this.push(progress, { callId, apply: () => this.database.run(query) });
+  }
+
   /** The call's cost is settled at its end: `call.cost_settled` follows. */
   rated(callId: string): void {
     const progress = this.progress.get(callId);
@@ -244,6 +266,13 @@ export class Calls {
   close(): void {
     const lost = this.journal.close();
     if (lost > 0) this.log.error({ writes: lost }, 'records of calls are lost: the database stayed unavailable');
+  }
+
+  private tellApplied(): void {
+    const told = [...this.applied.values()];
+    this.applied.clear();
+    for (const tell of told) tell();
+    this.onWritten();
   }
 
   private push(progress: Progress, write: Write): void {
@@ -329,6 +358,16 @@ export class Calls {
     return () => {
       const text = known ?? JSON.stringify((data as () => Record<string, unknown>)());
       const row = [id, callId, lastSequence, type, text, lastEventMs];
+      this.applied.set(id, () =>
+        this.feed.tell(progress.scope, () => ({
+          id,
+          callId,
+          sequence: lastSequence,
+          type,
+          data: JSON.parse(text) as Record<string, unknown>,
+          createdAt: new Date(lastEventMs),
+        })),
+      );
       this.database
         .prepare(
           'insert into call_events (id, call_id, sequence, event_type, event_data, created_at) values (?, ?, ?, ?, ?, ?)',
@@ -342,14 +381,26 @@ export class Calls {
     const query = this.database.sql
       .selectFrom('calls')
       .innerJoin('call_events', 'call_events.call_id', 'calls.id')
-      .select((is) => [is.fn.max('call_events.sequence').as('last'), is.fn.max('call_events.created_at').as('at')])
+      .select((is) => [
+        'calls.organization_id',
+        'calls.mode',
+        is.fn.max('call_events.sequence').as('last'),
+        is.fn.max('call_events.created_at').as('at'),
+      ])
       .where('calls.id', '=', callId)
       .where('calls.status', '!=', 'in_progress')
       .groupBy('calls.id');
     try {
       const found = this.database.get(query);
       if (!found) return undefined;
-      const progress = { lastSequence: found.last, lastEventMs: found.at, ended: true, rated: false, waiting: 0 };
+      const progress: Progress = {
+        lastSequence: found.last,
+        lastEventMs: found.at,
+        ended: true,
+        rated: false,
+        scope: { organizationId: found.organization_id, mode: found.mode },
+        waiting: 0,
+      };
       this.progress.set(callId, progress);
       return progress;
     } catch (error) {

@@ -15,6 +15,7 @@ import { Organizations } from './organizations.js';
 import { closeOrphans, type OrphanedCall } from './orphans.js';
 import { PhoneNumbers } from './phone-numbers.js';
 import { RejectedInviteRecords } from './rejected-invites.js';
+import { RequestDays } from './request-days.js';
 import { Trunks } from './trunks.js';
 import { Vault } from './vault.js';
 import { WebhookDeliveries } from './webhook-deliveries.js';
@@ -48,14 +49,15 @@ export class Store {
   readonly calls: Calls;
   /** Reads call records. */
   readonly records: CallReads;
-  readonly webhookDeliveries: WebhookDeliveries;
   /** Rate cards, balances and the ledger. */
   readonly accounts: Accounts;
   /** Holds money for calls and settles them. */
   readonly funds: Funds;
   /** What POSTs with an `Idempotency-Key` were answered. */
   readonly idempotency: Idempotency;
+  readonly requestDays: RequestDays;
   readonly rejectedInvites: RejectedInviteRecords;
+  readonly webhookDeliveries: WebhookDeliveries;
   readonly instances: Instances;
   private closed = false;
 
@@ -77,6 +79,7 @@ export class Store {
       rated: (callId) => this.calls.rated(callId),
       reserved: (callId, data) => this.calls.event(callId, 'balance.reserved', data),
     });
+    this.requestDays = new RequestDays(database, clock);
     this.rejectedInvites = new RejectedInviteRecords(database, clock);
     this.idempotency = new Idempotency(database, clock);
     const settle = (callId: string, durationSec: number) => this.funds.settle(callId, durationSec);
@@ -141,6 +144,7 @@ export class Store {
     if (this.closed) return;
     this.closed = true;
     this.calls.close();
+    this.requestDays.close();
     this.instances.stop();
     this.database.close();
   }

@@ -190,6 +190,12 @@ export class Trunks {
     });
   }
 
+  /** What was observed; not a change of the trunk. */
+  observe(id: string, health: TrunkRow['health']): void {
+    const query = this.database.sql.updateTable('trunks').set({ health }).where('id', '=', id);
+    this.database.run(query.where('health', '!=', health));
+  }
+
   delete(scope: TrunkScope, id: string): boolean {
     return this.database.transaction(() => {
       if (!this.row(scope, id)) return false;

@@ -96,6 +96,17 @@ describe('a call to somebody who answers', () => {
   });
 });
 
+it('is asked for by the API, and its record is the answer', async () => {
+  await trunk([carrier.uri]);
+  const { endpointId } = await wishFor({}, { to: '' });
+  const from = `+${nextNumber - 1}`;
+  const wish = { to_number: '+12025557010', from_number: from, endpoint_id: endpointId, max_duration: 60 };
+  const { id } = await app.api<{ id: string }>('POST', '/v1/outbound-calls', wish, 201);
+  await expect.poll(async () => types(await app.api('GET', `/v1/calls/${id}`))).toContain('call.answered');
+  await app.api('POST', `/v1/calls/${id}/hangup`);
+  expect(await app.finishedCall('+12025557010')).toMatchObject({ id, status: 'completed', hangup_source: 'api' });
+});
+
 describe('a call that nobody answers', () => {
   it.each([
     ['486', 'busy', 'user_busy', 'callee'],

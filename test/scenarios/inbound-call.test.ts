@@ -36,7 +36,7 @@ async function numberFor(script?: AgentScript, config: Record<string, unknown> =
 
 async function dial(number: string, run: Partial<SippRun> & { scenario: string }) {
   const { host, port } = app.sip.addresses[0] as { host: string; port: number };
-  await sippSucceeds({ remote: { host, port }, service: number, mediaPort: 46000, ...run });
+  await sippSucceeds({ remote: { host, port }, service: number, ...run });
 }
 
 const types = (call: { events: { event_type: string }[] }) => call.events.map((event) => event.event_type);

@@ -51,13 +51,19 @@ export async function startTestApp(
       TRUNKLINE_SIP_PORT: '0',
       TRUNKLINE_RTP_PORTS: `${rtpFrom}-${rtpFrom + 1999}`,
       TRUNKLINE_MEDIA_THREADS: '1',
+      TRUNKLINE_TRUNK_PROBE_SEC: '0',
       TRUNKLINE_LOG_LEVEL: 'error',
       TRUNKLINE_BOOTSTRAP_KEY: key,
       TRUNKLINE_DATA_DIR: folder,
       ...environment,
     },
   });
-  const app = await start(settings, { rtpQuarantineMs: 0, ...(sipTimersMs === undefined ? {} : { sipTimersMs }) });
+  const app = await start(settings, {
+    rtpQuarantineMs: 0,
+    // a machine that runs other tests too is not overload
+    sipLimits: { waitMs: 30_000, lagMs: 30_000 },
+    ...(sipTimersMs === undefined ? {} : { sipTimersMs }),
+  });
   const api = async <T>(method: string, route: string, body?: unknown, status?: number): Promise<T> => {
     const response = await fetch(`${app.httpUrl}${route}`, {
       method,

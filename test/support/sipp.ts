@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { createSocket } from 'node:dgram';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -15,8 +16,6 @@ export interface SippRun {
   /** Length of a `<pause/>` without its own. */
   pauseMs?: number;
   transport?: 'u1' | 't1' | 'tn';
-  /** First local RTP port. */
-  mediaPort?: number;
   /** This share of sipp's packets is lost, in both directions, percent. */
   lossPercent?: number;
   limitMs?: number;
@@ -48,6 +47,7 @@ async function sipp(run: SippRun): Promise<SippResult> {
     let text = await readFile(path.join(import.meta.dirname, '..', 'scenarios', `${run.scenario}.xml`), 'utf8');
     for (const [name, value] of Object.entries(run.replace ?? {})) text = text.replaceAll(`__${name}__`, value);
     await writeFile(path.join(folder, 'scenario.xml'), text);
+    const mediaPort = await freeEvenPort();
     const calls = run.calls ?? 1;
     const limitMs = run.limitMs ?? 60_000;
     const args = [
@@ -63,7 +63,7 @@ async function sipp(run: SippRun): Promise<SippResult> {
       ],
       ...['-nostdin', '-trace_stat', '-stf', 'stat.csv', '-fd', '1', '-trace_err', '-error_file', 'errors.log'],
       ...(run.lossPercent === undefined ? [] : ['-lost', String(run.lossPercent)]),
-      ...['-timeout', `${Math.ceil(limitMs / 1000)}s`, '-timeout_error', '-mp', String(run.mediaPort ?? 46000)],
+      ...['-timeout', `${Math.ceil(limitMs / 1000)}s`, '-timeout_error', '-mp', String(mediaPort)],
     ];
     const exitCode = await new Promise<number | null>((resolve, reject) => {
       const child = spawn('sipp', args, { cwd: folder, stdio: 'ignore' });
@@ -90,5 +90,18 @@ async function sipp(run: SippRun): Promise<SippResult> {
     };
   } finally {
     await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** sipp binds this and the next ones; two runs at once must not meet. */
+async function freeEvenPort(): Promise<number> {
+  for (;;) {
+    const socket = createSocket('udp4');
+    const port = await new Promise<number>((resolve, reject) => {
+      socket.once('error', reject);
+      socket.bind(0, '127.0.0.1', () => resolve(socket.address().port));
+    });
+    socket.close();
+    if (port % 2 === 0 && port < 60_000) return port;
   }
 }

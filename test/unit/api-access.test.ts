@@ -29,7 +29,7 @@ beforeAll(async () => {
         path,
         description: operation.description,
         isPublic: operation.security?.length === 0,
-        takesBody: ['post', 'patch'].includes(method),
+        takesBody: ['post', 'put', 'patch'].includes(method),
       });
     }
   }
@@ -50,6 +50,7 @@ beforeAll(async () => {
     providerConfig: {},
   });
   ids.endpoints = record.id;
+  ids.organizations = api.a.organizationId;
   ids['phone-numbers'] = store.phoneNumbers.create(scope, { number: '+15551112222', endpointId: record.id }).id;
   const trunk = await api.request('POST', '/v1/trunks', { body: { name: 'T', addresses: ['192.0.2.1'] } });
   ids.trunks = trunk.body.id;
@@ -73,10 +74,16 @@ afterAll(() => api.close());
 
 const guarded = () => operations.filter(({ isPublic }) => !isPublic);
 const withId = () => guarded().filter(({ path }) => path.includes('{id}'));
-const fill = (path: string, id: string) => path.replace('{id}', id);
+const fill = (path: string, id: string) => path.replace('{id}', id).replace('{user_id}', absentId);
 const own = (path: string) => ids[path.split('/')[2] ?? ''] ?? '';
 /** A body that passes the schema, so that what is behind it is reached. */
 const bodyFor = ({ path, method }: OperationOf) => {
+  if (path.endsWith('/rates')) return { rates: [] };
+  if (path.endsWith('/credits')) return { amount_cents: 1, note: 'x' };
+  if (path.endsWith('/members')) return { subject: 'someone', role: 'member' };
+  if (path === '/v1/outbound-calls')
+    return { to_number: '+15551234567', from_number: '+15551112222', endpoint_id: absentId };
+  if (path === '/v1/organizations') return { name: 'New' };
   if (path.endsWith('/dtmf')) return { digits: '1' };
   if (path.endsWith('/transfer')) return { to: '+15551234567' };
   if (path.endsWith('/redirect')) return { actions: [] };
@@ -118,6 +125,20 @@ describe('every operation', () => {
         'POST /v1/api-keys',
         'DELETE /v1/api-keys/{id}',
         'GET /v1/me',
+        'POST /v1/outbound-calls',
+        'GET /v1/events',
+        'GET /v1/organizations',
+        'POST /v1/organizations',
+        'GET /v1/organizations/{id}',
+        'PATCH /v1/organizations/{id}',
+        'GET /v1/organizations/{id}/rates',
+        'PUT /v1/organizations/{id}/rates',
+        'GET /v1/organizations/{id}/ledger',
+        'POST /v1/organizations/{id}/credits',
+        'GET /v1/organizations/{id}/members',
+        'POST /v1/organizations/{id}/members',
+        'DELETE /v1/organizations/{id}/members/{user_id}',
+        'GET /v1/rejected-invites',
         'GET /healthz',
         'GET /readyz',
         'GET /metrics',
@@ -187,7 +208,8 @@ describe('every operation', () => {
     for (const operation of withId()) {
       const absent = await ask(operation, {}, absentId);
       const foreign = await ask(operation, { key: api.b.key });
-      const otherMode = await ask(operation, { key: test });
+      // An organization is the same for live and test keys; what a test key may not do there has a test of its own.
+      const otherMode = operation.path.startsWith('/v1/organizations') ? absent : await ask(operation, { key: test });
       const where = `${operation.method} ${operation.path}`;
       expect([absent.status, absent.body.code], where).toEqual([404, 'NOT_FOUND']);
       expect([foreign.status, foreign.body], where).toEqual([404, absent.body]);
@@ -245,10 +267,11 @@ describe('every operation', () => {
     const admin = api.addKey({ organizationId: api.a.organizationId, role: 'admin' });
     for (const operation of guarded()) {
       const where = `${operation.method} ${operation.path}`;
+      if (/^.v1.(organizations|rejected-invites|events)/.test(operation.path)) continue; // these have a test of their own
       const forAdmins = operation.description.includes('Needs the role `admin`');
       const reads = operation.method === 'GET' && operation.path !== '/v1/api-keys';
-      const endsCalls = /\/(hangup|dtmf|transfer|redirect)$/.test(operation.path);
-      expect(forAdmins, where).toBe(!reads && !endsCalls);
+      const callsOnly = /\/(hangup|dtmf|transfer|redirect|outbound-calls)$/.test(operation.path);
+      expect(forAdmins, where).toBe(!reads && !callsOnly);
       const asMember = await ask(operation, { key: member }, absentId);
       expect(asMember.status === 403, where).toBe(forAdmins);
       const asAdmin = await ask(operation, { key: admin }, absentId);

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { Store } from '../../src/store/store.js';
 import { type TestApi, testApi } from '../support/api.js';
 
 let api: TestApi;
@@ -118,5 +119,26 @@ describe('requests without a valid key', () => {
     for (let i = 0; i < 25; i += 1) expect((await ask('10.0.0.1', i)).status).toBe(401);
     const spoofed = await Promise.all(Array.from({ length: 25 }, (_, i) => ask('203.0.113.9', i)));
     expect(spoofed.filter(({ status }) => status === 429)).toHaveLength(5);
+  });
+});
+
+describe('the count of a day', () => {
+  it('outlives the process', async () => {
+    api = await testApi();
+    const { id } = api.store.organizations.create({ name: 'D', tier: 'enterprise', limits: { requests_per_day: 3 } });
+    const key = api.addKey({ organizationId: id });
+    expect((await get({ key })).status).toBe(200);
+    expect((await get({ key })).status).toBe(200);
+    api.clock.advance(1_000);
+    const other = Store.open({ file: api.file, clock: api.clock });
+    const day = Math.floor(nowMs / 86_400_000);
+    expect(other.requestDays.read(id, day)).toBe(2);
+    // Another process counts on, and both see all.
+    expect(other.requestDays.add(id, day)).toBe(3);
+    other.close();
+    expect((await get({ key })).status).toBe(200);
+    api.clock.advance(1_000);
+    const spent = await get({ key });
+    expect([spent.status, spent.body.details]).toEqual([429, { limited_by: 'day' }]);
   });
 });

@@ -175,6 +175,29 @@ describe('a thread that stood still', () => {
     expect(line.outward.skippedMs).toBeGreaterThanOrEqual(480);
   });
 
+  it('under a continuous sound without a pause: the call is back in time within 6 s, with one cut', () => {
+    const line = new Line();
+    line.time.advance(500);
+    const loud = (frames: number) => {
+      const startMs = line.time.nowMs;
+      for (let i = 0; i < frames; i++) {
+        line.time.advance(Math.max(0, startMs + i * 20 - line.time.nowMs));
+        line.playout.push(new Uint8Array(160).fill(0x20));
+        line.outward.audioQueued(20, line.time.nowMs);
+      }
+    };
+    loud(250);
+    line.time.stall(500);
+    // What the phone said meanwhile waited in the socket and comes back at once.
+    for (let i = 0; i < 25; i++) {
+      line.playout.push(new Uint8Array(160).fill(0x20));
+      line.outward.audioQueued(20, line.time.nowMs);
+    }
+    loud(300);
+    expect(line.playout.queuedMs).toBeLessThanOrEqual(40);
+    expect(line.playout.trimmedMs).toBeLessThanOrEqual(520);
+  });
+
   it('in the middle of a sentence: the call is back in time after the next pauses', () => {
     const line = new Line();
     line.time.advance(500);

@@ -221,3 +221,23 @@ it('a phone on hold is silence, whatever it plays', () => {
   expect(new Set(caller.heard)).toEqual(new Set([silence]));
   expect(caller.heard.length / 8).toBeGreaterThan(940);
 });
+
+it('the silence under a key goes out with its packets, not as a burst with what follows', () => {
+  const caller = new Caller();
+  for (const n of [0, 1, 2]) caller.packet(n, { atMs: n * 20 });
+  const event = (n: number, samples: number, atMs: number) =>
+    caller.uplink.packet(n, 480 + samples, null, 'PCMU', atMs);
+  for (let i = 1; i <= 8; i++) {
+    event(2 + i, i * 160, 40 + i * 20);
+    expect(caller.heard.length).toBe(480 + i * 160);
+  }
+  // The end is said three times and adds nothing.
+  event(11, 8 * 160, 205);
+  event(12, 8 * 160, 210);
+  expect(caller.heard.length).toBe(480 + 1280);
+  caller.packet(13, { timestamp: 480 + 1280, byte: 77, atMs: 220 });
+  expect(caller.runs.slice(3)).toEqual([
+    [silence, 160],
+    [77, 20],
+  ]);
+});

@@ -48,7 +48,7 @@ export function accountRoutes({ store }: { store: Store }): Route[] {
       answer: { status: 201, description: 'The key, shown this once.', schema: ref('NewApiKey') },
       errors: ['NOT_FOUND'],
       handle: ({ body, caller }) => {
-        if (body.mode === 'live' && caller.key.mode === 'test') {
+        if (body.mode === 'live' && caller.mode === 'test') {
           throw new ApiError('FORBIDDEN', 'A test key makes test keys only');
         }
         const { record, key } = store.apiKeys.create({
@@ -79,7 +79,7 @@ export function accountRoutes({ store }: { store: Store }): Route[] {
 
 /** The organization a new key is limited to. */
 function reach(caller: Caller, asked: string | null): string | null {
-  if (asked === null) return caller.key.organizationId;
+  if (asked === null) return caller.key?.organizationId ?? null;
   const membership = caller.memberships.find(({ organization }) => organization.id === asked);
   if (!membership) throw notFound('Organization');
   if (!mayDo(membership.role, 'admin')) throw new ApiError('FORBIDDEN');
@@ -88,5 +88,5 @@ function reach(caller: Caller, asked: string | null): string | null {
 
 function scopeOf({ user, scope, key }: Caller): KeyScope {
   // A key limited to one organization must not manage the user's wider keys.
-  return { ...scope, userId: key.organizationId === null ? user.id : '' };
+  return { ...scope, userId: key?.organizationId ? '' : user.id };
 }

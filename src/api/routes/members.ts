@@ -83,6 +83,6 @@ export function memberRoutes({ store }: { store: Store }): Route[] {
   ];
 }
 
-function liveKey({ key }: Caller): void {
-  if (key.mode !== 'live') throw new ApiError('FORBIDDEN', 'This needs a live key');
+function liveKey({ mode }: Caller): void {
+  if (mode !== 'live') throw new ApiError('FORBIDDEN', 'This needs a live key');
 }

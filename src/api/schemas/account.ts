@@ -38,7 +38,12 @@ const me = Type.Object(
     organizations: Type.Array(Type.Object({ ...organization, role }), {
       description: 'All the key may act in, in order of joining.',
     }),
-    api_key: Type.Object({ id: keyFields.id, name: keyFields.name, prefix: keyFields.prefix }),
+    api_key: nullable<object>(
+      Type.Object(
+        { id: keyFields.id, name: keyFields.name, prefix: keyFields.prefix },
+        { description: 'The key of this request; null: it came with a token.' },
+      ),
+    ),
   },
   { $id: 'Me', additionalProperties: false },
 );

@@ -181,7 +181,10 @@ export const redirectBody = body({
     Type.String({ maxLength: 2048, description: 'An http(s) URL that is asked what to do next, as the webhook is.' }),
   ),
   actions: Type.Optional(
-    Type.Array(freeObject('An action, as in the answer of a webhook; URLs absolute.'), { maxItems: 100 }),
+    Type.Array(freeObject('An action, as in the answer of a webhook; URLs absolute.'), {
+      maxItems: 100,
+      description: 'What to do instead, in order.',
+    }),
   ),
 });
 

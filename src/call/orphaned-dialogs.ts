@@ -1,8 +1,8 @@
 /** The far ends of calls whose process died: each gets its BYE as soon as there is a SIP server again to send it. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { DialogSnapshot, SipGateway } from '../sip/leg.js';
-import type { Logger } from './log.js';
-import type { OrphanedCall } from './store/orphans.js';
+import type { DialogSnapshot, SipGateway } from '../../sip/leg.js';
+import type { Logger } from '../log.js';
+import type { OrphanedCall } from '../store/orphans.js';
 
 /** 200 a second: thousands at once would be a flood of our own making. */
 const betweenMs = 5;

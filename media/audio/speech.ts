@@ -1,0 +1,75 @@
+/** When one side speaks: loudness in steps of 10 ms against a floor that follows the noise of the line. No clock of its own. */
+import type { PhoneCodec } from '../engine.js';
+import { meanSquare } from './vad.js';
+
+const samplesPerMs = 8;
+const stepMs = 10;
+const stepSamples = stepMs * samplesPerMs;
+/** About -45 dBm0: quieter is never speech. */
+const leastMeanSquare = 180 * 180;
+/** Speech is so much above the floor (8 dB). */
+const overFloor = 6;
+const floorFalls = 0.2;
+const floorRises = 1.002;
+const leastFloor = 100;
+/** A click is no word: so much loudness, without a longer gap. */
+const leastSpeechMs = 40;
+const clickGapMs = 30;
+/** A pause within a sentence is shorter. */
+export const pauseMs = 300;
+
+export interface SpeechHooks {
+  /** Told up to some 10 ms later: the words began at `atMs`. */
+  started(atMs: number): void;
+  /** Told after `pauseMs`: the words ended at `atMs`. */
+  ended(atMs: number): void;
+}
+
+export class Speech {
+  speaking = false;
+  /** End of the last loud step. */
+  loudUntilMs = Number.NEGATIVE_INFINITY;
+  private sinceMs = 0;
+  private loudMs = 0;
+  private floor = leastFloor;
+
+  constructor(private readonly hooks: SpeechHooks) {}
+
+  /** Audio in `[from, to)` of `bytes` that was said from `atMs` on. */
+  hear(bytes: Uint8Array, from: number, to: number, codec: PhoneCodec, atMs: number): void {
+    for (let at = from; at < to; at += stepSamples) {
+      const end = Math.min(to, at + stepSamples);
+      const power = meanSquare(bytes, codec, at, end);
+      const loud = power > leastMeanSquare && power > overFloor * this.floor;
+      this.floor = Math.max(
+        leastFloor,
+        power < this.floor ? this.floor + (power - this.floor) * floorFalls : this.floor * floorRises,
+      );
+      const fromMs = atMs + (at - from) / samplesPerMs;
+      if (loud) this.loud(fromMs, atMs + (end - from) / samplesPerMs);
+      else this.quiet(fromMs);
+    }
+  }
+
+  /** Time passes; what is not heard is silence. */
+  quiet(nowMs: number): void {
+    const silentMs = nowMs - this.loudUntilMs;
+    if (!this.speaking) {
+      if (silentMs > clickGapMs) this.loudMs = 0;
+    } else if (silentMs >= pauseMs) {
+      this.speaking = false;
+      this.loudMs = 0;
+      this.hooks.ended(this.loudUntilMs);
+    }
+  }
+
+  private loud(fromMs: number, toMs: number): void {
+    this.quiet(fromMs);
+    if (this.loudMs === 0) this.sinceMs = fromMs;
+    this.loudMs += toMs - fromMs;
+    this.loudUntilMs = toMs;
+    if (this.speaking || this.loudMs < leastSpeechMs) return;
+    this.speaking = true;
+    this.hooks.started(this.sinceMs);
+  }
+}

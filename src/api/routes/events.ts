@@ -1,0 +1,90 @@
+import type { ServerResponse } from 'node:http';
+import type { FastifyInstance } from 'fastify';
+import type { CallEvent } from '../../store/call-records.js';
+import type { Scope } from '../../store/scope.js';
+import type { Store } from '../../store/store.js';
+import { ApiError } from '../errors.js';
+import { presentCallEvent } from '../present.js';
+import { type Route, route } from '../route.js';
+import { Type } from '../schemas/words.js';
+
+const heartbeatEveryMs = 15_000;
+const streamsPerOrganization = 100;
+/** A reader that lets more than this lie is cut off; it can go on from its last event. */
+const maxUnreadBytes = 1_048_576;
+
+export function eventRoutes(
+  app: FastifyInstance,
+  { store, heartbeatMs = heartbeatEveryMs }: { store: Store; heartbeatMs?: number },
+): Route[] {
+  const open = new Set<ServerResponse>();
+  app.addHook('preClose', async () => {
+    for (const stream of open) stream.end();
+  });
+  return [
+    route({
+      method: 'GET',
+      path: '/v1/events',
+      operationId: 'streamEvents',
+      tag: 'Calls',
+      summary: 'Follow events as they happen',
+      description:
+        "The events of all calls of the organization, as Server-Sent Events: `id` is the event's id, `event` its `event_type`, `data` the event with `call_id`. A comment comes every 15 seconds. With `Last-Event-ID` the stream goes on after that event; when it is unknown or more than 10,000 events ago, one `reset` event comes first. A reader that is too slow is cut off. Events of other processes of this installation are not in the stream.",
+      access: 'member',
+      answer: {
+        status: 200,
+        description: 'The stream.',
+        schema: Type.String({ description: 'Server-Sent Events.' }),
+        contentType: 'text/event-stream',
+      },
+      handle: ({ caller, request, reply }) => {
+        const { scope } = caller;
+        if (request.method === 'HEAD') return '';
+        if (store.calls.feed.count(scope) >= streamsPerOrganization)
+          throw new ApiError('RATE_LIMIT_EXCEEDED', `At most ${streamsPerOrganization} streams at once`, {
+            limited_by: 'streams',
+          });
+        const lastId = request.headers['last-event-id'];
+        reply.hijack();
+        const stream = reply.raw;
+        stream.writeHead(200, {
+          ...(reply.getHeaders() as Record<string, string>),
+          'content-type': 'text/event-stream; charset=utf-8',
+          'cache-control': 'no-store',
+          'x-accel-buffering': 'no',
+        });
+        open.add(stream);
+        const stop = follow(store, scope, stream, typeof lastId === 'string' ? lastId : null);
+        const heartbeat = setInterval(() => stream.write(': still here\n\n'), heartbeatMs);
+        heartbeat.unref();
+        stream.on('error', () => {}); // `close` follows
+        stream.once('close', () => {
+          clearInterval(heartbeat);
+          stop();
+          open.delete(stream);
+        });
+        return reply;
+      },
+    }),
+  ];
+}
+
+/** Writes what came after the last event the reader knows, then what comes. */
+function follow(store: Store, scope: Scope, stream: ServerResponse, lastId: string | null): () => void {
+  const send = (event: CallEvent): void => {
+    if (stream.writableLength > maxUnreadBytes) stream.destroy();
+    else stream.write(textOf(event));
+  };
+  stream.write(': events\n\n');
+  if (lastId !== null) {
+    const missed = store.records.eventsAfter(scope, lastId.toLowerCase());
+    if (missed) for (const event of missed) stream.write(textOf(event));
+    else stream.write('event: reset\ndata: {}\n\n');
+  } else store.calls.flush(); // what has happened before is not in the stream
+  return store.calls.feed.subscribe(scope, send); // nothing can have come in between: all of this is one turn
+}
+
+function textOf(event: CallEvent): string {
+  const data = JSON.stringify({ ...presentCallEvent(event), call_id: event.callId });
+  return `id: ${event.id}\nevent: ${event.type}\ndata: ${data}\n\n`;
+}

@@ -1,0 +1,89 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type CalleeHeard, openSimulatedCarrier, type SimulatedCarrier } from '../../src/simulator/carrier.js';
+import { placeCall } from '../../src/simulator/place-call.js';
+import { type CallRecord, startTestApp, type TestApp } from '../support/app.js';
+import { addTrunk, placeOutbound } from '../support/outbound.js';
+import { probeTone } from '../support/tone-probe.js';
+
+let app: TestApp;
+let agent: SimulatedCarrier;
+const heard: CalleeHeard[] = [];
+let nextNumber = 12025559001;
+
+beforeAll(async () => {
+  app = await startTestApp({}, { t1: 100, t2: 400, t4: 500 });
+  agent = await openSimulatedCarrier({ ringMs: 100, timersMs: { t1: 100 }, onHeard: (what) => heard.push(what) });
+});
+afterAll(async () => {
+  await agent.close();
+  await app.end();
+});
+
+/** A number whose endpoint is the SIP agent under this user. */
+async function numberFor(user: string, config: Record<string, unknown> = {}): Promise<string> {
+  const number = `+${nextNumber++}`;
+  await app.connectNumber(number, agent.uri.replace('sip:', `sip:${user}@`), config);
+  return number;
+}
+
+function call(to: string, codecs: ('PCMU' | 'PCMA')[] = ['PCMU'], more: { digits?: string; durationMs?: number } = {}) {
+  const { host, port } = app.sip.addresses[0] as { host: string; port: number };
+  return placeCall({
+    ...{ target: { host, port, transport: 'udp' as const }, to, codecs, markers: false, durationMs: 2500, ...more },
+    speech: { kind: 'tone', frequencyHz: 1000 },
+  });
+}
+
+const types = (record: CallRecord) => record.events.map((event) => event.event_type);
+const middle = (samples: Int16Array) => samples.subarray(4000, 12_000);
+
+describe('an agent behind SIP', () => {
+  it.each(['PCMU', 'PCMA'] as const)('hears the caller and is heard (%s)', async (codec) => {
+    const number = await numberFor('+12025550001');
+    const caller = await call(number, [codec]);
+    const record = await app.finishedCall(number);
+    expect(record).toMatchObject({ status: 'completed', hangup_cause: 'normal_clearing', hangup_source: 'caller' });
+    expect(record.quality_metrics.codec).toBe(codec);
+    expect(types(record)).toEqual(expect.arrayContaining(['agent.connecting', 'agent.connected', 'call.answered']));
+    expect(types(record).indexOf('agent.connected')).toBeLessThan(types(record).indexOf('call.answered'));
+    expect(probeTone(middle(caller.samples()), 440).purityDb).toBeGreaterThan(3);
+    await expect.poll(() => heard.length).toBeGreaterThan(0);
+    expect(probeTone(middle(heard.splice(0).at(-1)?.samples ?? new Int16Array()), 1000).purityDb).toBeGreaterThan(3);
+  });
+
+  it('gets the keys that the caller presses', async () => {
+    const number = await numberFor('+12025550001');
+    await call(number, ['PCMU'], { digits: '159#', durationMs: 3500 });
+    await app.finishedCall(number);
+    await expect.poll(() => heard.at(-1)?.digits).toBe('159#');
+  });
+
+  it('hangs up: so do we', async () => {
+    const number = await numberFor('+15005550201');
+    await call(number, ['PCMU'], { durationMs: 20_000 });
+    const record = await app.finishedCall(number);
+    expect(record).toMatchObject({ status: 'completed', hangup_cause: 'agent_hangup', hangup_source: 'agent' });
+    expect(record.duration).toBeLessThanOrEqual(2);
+  });
+
+  it.each(['486', '503', '404'])('refuses with %s: the caller is refused before any answer', async (code) => {
+    const number = await numberFor(`+15005550${code}`);
+    const report = (await call(number)).report();
+    expect(JSON.stringify(report)).toContain('480');
+    const record = await app.finishedCall(number);
+    expect(record).toMatchObject({ status: 'failed', hangup_cause: 'agent_unreachable', answered_at: null });
+    expect(record.events.find((event) => event.event_type === 'agent.failed')?.event_data.sip_status).toBe(
+      Number(code),
+    );
+  });
+
+  it('talks to somebody whom we called', async () => {
+    const trunk = await addTrunk(app, [agent.uri]);
+    const number = `+${nextNumber++}`;
+    const ids = await app.connectNumber(number, agent.uri.replace('sip:', 'sip:+12025550002@'));
+    placeOutbound(app, { ...ids, to: '+15005550202' });
+    const record = await app.finishedCall('+15005550202');
+    expect(record).toMatchObject({ status: 'completed', hangup_cause: 'normal_clearing', hangup_source: 'callee' });
+    await app.api('DELETE', `/v1/trunks/${trunk}`);
+  });
+});

@@ -1,0 +1,126 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { digestResponse, parseDigest } from '../../sip/digest.js';
+import type { KeptGateway } from '../../sip/leg.js';
+import { Probe } from '../../sip/probe.js';
+import { type PeerMessage, SipPeer } from '../support/bare-sip-peer.js';
+import { openTestGateway, type TestGateway } from '../support/sip-gateway.js';
+
+const user = { username: 'line1', password: 'secret' };
+
+describe('carriers between calls', () => {
+  let us: TestGateway;
+  let peer: SipPeer;
+  let states: string[];
+
+  beforeAll(async () => {
+    us = await openTestGateway(undefined, { probeEveryMs: 200 });
+  });
+  beforeEach(async () => {
+    peer = await SipPeer.open(us.port);
+    states = [];
+    us.gateway.upkeep.onChange = (_uri, state) => states.push(state);
+  });
+  afterEach(async () => {
+    us.gateway.upkeep.replace([]);
+    await peer.close();
+  });
+  afterAll(async () => {
+    await us.expectNothingLeft();
+    await us.close();
+  });
+
+  const keep = (change: Partial<KeptGateway> = {}) => {
+    const uri = `sip:127.0.0.1:${peer.port}`;
+    us.gateway.upkeep.replace([{ uri, register: null, ...change }]);
+    return uri;
+  };
+  const register = async (answer: (request: PeerMessage) => [number, string[]]) => {
+    const request = await peer.next('REGISTER');
+    const [status, lines] = answer(request);
+    peer.respond(request, status, lines);
+    return request;
+  };
+  const ok =
+    (seconds: number) =>
+    (request: PeerMessage): [number, string[]] => [
+      200,
+      [`Contact: ${request.header('contact').replace(/expires=\d+/, `expires=${seconds}`)}`],
+    ];
+  /** OPTIONS of the probe are answered beside what a test looks at. */
+  const answerOptions = () => {
+    let over = false;
+    void (async () => {
+      while (!over) {
+        const options = await peer.next('OPTIONS', 60_000).catch(() => null);
+        if (options) peer.respond(options, 200);
+        else return;
+      }
+    })();
+    return () => {
+      over = true;
+    };
+  };
+
+  it('a gateway that answers is up, one that falls silent is down, and comes back', async () => {
+    const uri = keep();
+    expect(us.gateway.upkeep.stateOf(uri)).toBe('unknown');
+    const first = await peer.next('OPTIONS');
+    expect(first.header('call-id')).not.toBe('');
+    peer.respond(first, 405);
+    await expect.poll(() => us.gateway.upkeep.stateOf(uri)).toBe('up');
+    await expect.poll(() => us.gateway.upkeep.stateOf(uri), { timeout: 15_000 }).toBe('down');
+    peer.received.length = 0;
+    const stop = answerOptions();
+    await expect.poll(() => us.gateway.upkeep.stateOf(uri), { timeout: 8000 }).toBe('up');
+    expect(states).toEqual(['up', 'down', 'up']);
+    stop();
+  }, 30_000);
+
+  it('a gateway that says 503 is down', async () => {
+    const uri = keep();
+    for (let i = 0; i < 2; i++) peer.respond(await peer.next('OPTIONS'), 503);
+    await expect.poll(() => us.gateway.upkeep.stateOf(uri)).toBe('down');
+  });
+
+  it('registers with credentials, for as long as the carrier wants, refreshes in time, and takes it back', async () => {
+    keep({ register: user });
+    answerOptions();
+    const challenge = 'WWW-Authenticate: Digest realm="carrier", nonce="n1", qop="auth", algorithm=SHA-256';
+    const first = await register(() => [401, [challenge]]);
+    expect(first.header('to')).toBe('<sip:line1@127.0.0.1>');
+    expect(first.header('contact')).toMatch(new RegExp(`^<sip:line1@127\\.0\\.0\\.1:${us.port}>;expires=300$`));
+    const second = await register(() => [423, ['Min-Expires: 600']]);
+    const digest = parseDigest(second.header('authorization')) ?? {};
+    expect(digest.response).toBe(
+      digestResponse({
+        ...{ ...user, algorithm: 'SHA-256', realm: 'carrier', nonce: 'n1', method: 'REGISTER' },
+        ...{ uri: digest.uri ?? '', qop: { nc: digest.nc ?? '', cnonce: digest.cnonce ?? '' } },
+      }),
+    );
+    const third = await register(ok(1));
+    expect(third.header('expires')).toBe('600');
+    await expect.poll(() => us.gateway.upkeep.registrations).toEqual({ standing: 1, wanted: 1 });
+    const refresh = await register(ok(60)); // after 0.8 s
+    expect(refresh.header('call-id')).toBe(first.header('call-id'));
+    const cseqs = [first, second, third, refresh].map((request) => Number.parseInt(request.header('cseq'), 10));
+    expect(cseqs).toEqual([1, 2, 3, 4]);
+    us.gateway.upkeep.replace([]);
+    const last = await register(ok(0));
+    expect(last.header('expires')).toBe('0');
+  });
+
+  it('a refused registration is tried again later, and told', async () => {
+    keep({ register: user });
+    answerOptions();
+    await register(() => [403, []]);
+    await expect.poll(() => us.lines.some((line) => line.text === 'not registered with a carrier')).toBe(true);
+    expect(us.gateway.upkeep.registrations).toEqual({ standing: 0, wanted: 1 });
+  });
+});
+
+it('a probe without a server asks nothing, and goes on when there is one', async () => {
+  const probe = new Probe({ uri: 'sip:x', everyMs: 5, stack: () => null, onChange: () => expect.unreachable() });
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  expect(probe.state).toBe('unknown');
+  probe.close();
+});

@@ -1,0 +1,237 @@
+import { describe, expect, test } from 'vitest';
+import { streamEndpoint } from '../../src/call/stream-endpoint.js';
+import type { EndpointForCall } from '../../src/store/endpoints.js';
+import { InstructionError } from '../../src/webhook/instructions.js';
+import { parseJsonActions } from '../../src/webhook/json-actions.js';
+import { parseTwiml } from '../../src/webhook/twiml.js';
+import { parseXml } from '../../src/webhook/xml.js';
+
+const base = 'https://ivr.example.com/calls/start?x=1';
+
+/** What is wrong, as the event tells it. */
+function problemOf(read: () => unknown): string {
+  try {
+    read();
+  } catch (error) {
+    if (error instanceof InstructionError) return error.message;
+    throw error;
+  }
+  throw new Error('It was accepted.');
+}
+
+describe('actions in JSON', () => {
+  const one = (action: object) => parseJsonActions({ actions: [action] }, base)[0];
+
+  test('get their defaults, and URLs relative to the document', () => {
+    expect(one({ action: 'gather', url: '../menu' })).toEqual({
+      action: 'gather',
+      digits: true,
+      speech: false,
+      numDigits: null,
+      finishOnKey: '#',
+      timeoutSec: 5,
+      prompts: [],
+      next: { url: 'https://ivr.example.com/menu', method: 'POST' },
+      nextWhenEmpty: true,
+    });
+    expect(one({ action: 'play', url: 'a.wav' })).toEqual({
+      action: 'play',
+      url: 'https://ivr.example.com/calls/a.wav',
+      loop: 1,
+    });
+    expect(one({ action: 'reject' })).toEqual({ action: 'reject', status: 603 });
+    expect(one({ action: 'connect', url: 'wss://bot.example.com/a' })).toMatchObject({
+      to: { kind: 'stream', url: 'wss://bot.example.com/a', protocol: 'twilio', custom: {} },
+      next: null,
+    });
+  });
+
+  test.each<[unknown, string]>([
+    [null, 'body: must be an object'],
+    [[], 'body: must be an object'],
+    [{}, 'actions: must be a list'],
+    [{ actions: {} }, 'actions: must be a list'],
+    [{ actions: [], more: 1 }, 'more: is not a field'],
+    [{ actions: ['answer'] }, 'actions[0]: must be an object'],
+    [{ actions: [{}] }, 'actions[0].action: is required'],
+    [{ actions: [{ action: 'dance' }] }, 'actions[0].action: "dance" is no action'],
+    [{ actions: [{ action: '__proto__' }] }, 'actions[0].action'],
+    [{ actions: [{ action: 'answer' }, { action: 'answer', now: true }] }, 'actions[1].now: is not a field'],
+    [{ actions: [{ action: 'say' }] }, 'actions[0].text: is required'],
+    [{ actions: [{ action: 'say', text: 7 }] }, 'actions[0].text: must be a text'],
+    [{ actions: [{ action: 'say', text: 'x'.repeat(10_001) }] }, 'actions[0].text: is too long'],
+    [{ actions: [{ action: 'say', text: 'x', loop: 1.5 }] }, 'actions[0].loop: must be a whole number'],
+    [{ actions: [{ action: 'play', url: 'file:///etc/passwd' }] }, 'actions[0].url: must be a URL of http: or https:'],
+    [{ actions: [{ action: 'play', url: 'http://' }] }, 'actions[0].url: is not a URL'],
+    [{ actions: [{ action: 'pause', seconds: '1' }] }, 'actions[0].seconds: must be a number'],
+    [{ actions: [{ action: 'pause', seconds: 1e9 }] }, 'actions[0].seconds: must be a number from 0 to 600'],
+    [{ actions: [{ action: 'dtmf', digits: '12x' }] }, 'actions[0].digits: is malformed'],
+    [{ actions: [{ action: 'gather', input: ['thoughts'] }] }, 'actions[0].input[0]: must be "digits" or "speech"'],
+    [
+      { actions: [{ action: 'gather', prompts: [{ action: 'hangup' }] }] },
+      'actions[0].prompts[0].action: must be "say", "play" or "pause"',
+    ],
+    [
+      { actions: [{ action: 'gather', prompts: [{ action: 'say', text: 'x', colour: 1 }] }] },
+      'actions[0].prompts[0].colour: is not a field',
+    ],
+    [{ actions: [{ action: 'connect' }] }, 'actions[0].url: or endpoint_id is required'],
+    [{ actions: [{ action: 'connect', url: 'https://x.example' }] }, 'actions[0].url: must be a URL of ws: or wss:'],
+    [
+      { actions: [{ action: 'connect', url: 'wss://x.example', custom: { a: 1 } }] },
+      'actions[0].custom.a: must be a text',
+    ],
+    [{ actions: [{ action: 'dial', to: '911' }] }, 'actions[0].to: must be an E.164 number or a SIP address'],
+    [{ actions: [{ action: 'reject', status: 200 }] }, 'actions[0].status: must be a number from 400 to 699'],
+    [{ actions: Array(101).fill({ action: 'answer' }) }, 'actions: must not have more than 100 entries'],
+  ])('%j: %s', (body, problem) => {
+    expect(problemOf(() => parseJsonActions(body, base))).toContain(problem);
+  });
+});
+
+describe('TwiML', () => {
+  const response = (verbs: string) =>
+    parseTwiml(`<?xml version="1.0" encoding="UTF-8"?>\n<Response>${verbs}</Response>`, base);
+
+  test("has Twilio's defaults", () => {
+    expect(response('<Gather><Say>Hi &amp; hello</Say><Play>a.mp3</Play><Pause/></Gather>')).toEqual([
+      {
+        action: 'gather',
+        digits: true,
+        speech: false,
+        numDigits: null,
+        finishOnKey: '#',
+        timeoutSec: 5,
+        prompts: [
+          { action: 'say', text: 'Hi & hello', voice: null, language: null, loop: 1 },
+          { action: 'play', url: 'https://ivr.example.com/calls/a.mp3', loop: 1 },
+          { action: 'pause', seconds: 1 },
+        ],
+        next: { url: base, method: 'POST' },
+        nextWhenEmpty: false,
+      },
+    ]);
+    expect(response('<Record/>')[0]).toMatchObject({
+      maxSec: 3600,
+      silenceSec: 5,
+      beep: true,
+      finishOnKey: '1234567890*#',
+    });
+    expect(response('<Dial>+12025550123</Dial>')[0]).toMatchObject({
+      timeoutSec: 30,
+      timeLimitSec: 14_400,
+      next: null,
+    });
+    expect(response('<Reject reason="busy"/><Reject/>')).toEqual([
+      { action: 'reject', status: 486 },
+      { action: 'reject', status: 603 },
+    ]);
+    expect(response('<Play digits="1W#"/><Redirect method="GET">/next</Redirect><Hangup/>')).toEqual([
+      { action: 'dtmf', digits: '1ww#' },
+      { action: 'redirect', next: { url: 'https://ivr.example.com/next', method: 'GET' } },
+      { action: 'hangup' },
+    ]);
+  });
+
+  test('reads streams with parameters, dials with nouns, CDATA, comments, speech markup', () => {
+    expect(
+      response(
+        '<Connect action="/after"><Stream url="wss://bot.example.com/m"><Parameter name="a" value="1 &lt; 2"/></Stream></Connect>',
+      ),
+    ).toEqual([
+      {
+        action: 'connect',
+        to: { kind: 'stream', url: 'wss://bot.example.com/m', protocol: 'twilio', custom: { a: '1 < 2' } },
+        next: { url: 'https://ivr.example.com/after', method: 'POST' },
+      },
+    ]);
+    expect(response('<Connect><Stream url="/media"/></Connect>')[0]).toMatchObject({
+      to: { url: 'wss://ivr.example.com/media' },
+    });
+    expect(response('<Dial><Number>+1 (202) 555-0123</Number><Sip>sip:a@b.example</Sip></Dial>')[0]).toMatchObject({
+      to: ['+12025550123', 'sip:a@b.example'],
+    });
+    expect(response('<!-- <Hangup/> --><Say><![CDATA[1 < 2 & so on]]></Say>')[0]).toMatchObject({
+      text: '1 < 2 & so on',
+    });
+    expect(response('<Say>Hello <emphasis>you</emphasis>&#33;</Say>')[0]).toMatchObject({ text: 'Hello you!' });
+  });
+
+  test.each([
+    ['<Response>\n<Dance/></Response>', 'line 2: <Dance>: is no verb of ours'],
+    ['<Response><Gather>\n\n<Hangup/></Gather></Response>', 'line 3: <Hangup>: cannot stand in <Gather>'],
+    ['<Say>Hello</Say>', 'line 1: <Say>: the document must be a <Response>'],
+    ['<Response><Say/></Response>', 'line 1: <Say>: has no text'],
+    ['<Response><Play>ftp://x.example/a.wav</Play></Response>', 'needs a URL of http: or https:'],
+    ['<Response><Pause length="long"/></Response>', 'length must be a number'],
+    ['<Response><Connect/></Response>', '<Connect>: needs one <Stream> in <Connect>'],
+    ['<Response><Dial>call mum</Dial></Response>', '<Dial>: needs an E.164 number'],
+    ['<Response><Dial><Conference>room</Conference></Dial></Response>', '<Conference>: cannot be dialled here'],
+    ['<Response><Redirect method="PUT">/x</Redirect></Response>', 'method must be GET or POST'],
+  ])('%s: %s', (text, problem) => {
+    expect(problemOf(() => parseTwiml(text, base))).toContain(problem);
+  });
+});
+
+describe('XML', () => {
+  test.each([
+    ['', 'line 1: the document must begin with an element'],
+    ['hello', 'line 1: the document must begin with an element'],
+    ['<a>', 'line 1: <a> is never closed'],
+    ['<a>\n<b></a>', 'line 2: </b> was expected, not </a>'],
+    ['<a/><b/>', 'line 1: there is something after the root element'],
+    ['<a b=1/>', 'the value of b must be in quotes'],
+    ['<a b="1" b="2"/>', 'b is given twice'],
+    ['<a b="1"c="2"/>', 'an attribute must follow white space'],
+    ['<a b="<"/>', 'contains a "<"'],
+    ['<a>&nbsp;</a>', '"&nbsp;" is no reference'],
+    ['<a>R&D</a>', 'an ampersand is written &amp;'],
+    ['<a>&#0;</a>', 'is no reference'],
+    ['<a>&#xD800;</a>', 'is no reference'],
+    ['<a>&constructor;</a>', 'is no reference'],
+    ['<!DOCTYPE a [<!ENTITY x "y">]><a>&x;</a>', 'a document type declaration is not allowed'],
+    ['<!DOCTYPE a SYSTEM "file:///etc/passwd"><a/>', 'a document type declaration is not allowed'],
+    ['<a><!ENTITY x "y"></a>', 'a declaration is not allowed'],
+    ['<a><!-- ', 'a comment is never closed'],
+    ['<a><![CDATA[ ', 'a CDATA section is never closed'],
+    [`${'<a>'.repeat(11)}${'</a>'.repeat(11)}`, 'elements are nested too deeply'],
+    [`<r>${'<a/>'.repeat(1001)}</r>`, 'there are too many elements'],
+  ])('%s: %s', (text, problem) => {
+    expect(problemOf(() => parseXml(text))).toContain(problem);
+  });
+
+  test('of 256 KiB is read or refused at once, whatever is in it', () => {
+    const started = performance.now();
+    for (const filling of ['<', '&', '<a ', '<a b="', '&#x41;', '<!--', '\n', '</', '<a>&lt;</a>']) {
+      try {
+        parseXml(`<r>${filling.repeat(262_144 / filling.length)}</r>`);
+      } catch (error) {
+        expect(error).toBeInstanceOf(InstructionError);
+      }
+    }
+    expect(performance.now() - started).toBeLessThan(5000);
+  });
+});
+
+describe('a stream', () => {
+  const webhook = {
+    id: 'w',
+    organizationId: 'o',
+    providerConfig: { wss_map: { 'bot.example.com': 'ws://127.0.0.1:8080' } },
+    webhookSecret: 'whsec_c2VjcmV0',
+  } as unknown as EndpointForCall;
+
+  test('goes where wss_map sends its host, signed with the address as written', () => {
+    const to = { kind: 'stream', url: 'wss://bot.example.com/media?a=1', protocol: 'twilio', custom: {} } as const;
+    const mapped = streamEndpoint(webhook, to);
+    expect(mapped.target).toBe('ws://127.0.0.1:8080/media?a=1');
+    const unmapped = streamEndpoint({ ...webhook, providerConfig: {} }, to);
+    expect(unmapped.target).toBe(to.url);
+    expect(mapped.providerConfig).toEqual(unmapped.providerConfig);
+  });
+
+  test('of another protocol is not signed, and nothing of the webhook goes with it', () => {
+    const raw = { kind: 'stream', url: 'wss://other.example/', protocol: 'raw', custom: {} } as const;
+    expect(streamEndpoint(webhook, raw).providerConfig).toEqual({ protocol: 'raw' });
+  });
+});
