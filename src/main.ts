@@ -1,6 +1,7 @@
 /** Builds everything. The only file that knows all folders; it decides nothing but the order. */
 import ipaddr from 'ipaddr.js';
 import type { Settings } from '../config/settings.js';
+import { agentConfigProblem, knownAgentUrl } from '../media/agents/check.js';
 import { agentProtocols } from '../media/agents/registry.js';
 import { startMediaEngine } from '../media/choose.js';
 import type { MediaEngine, MediaPolicy } from '../media/engine.js';
@@ -37,6 +38,7 @@ import type { Endpoint } from './store/endpoints.js';
 import type { Mode } from './store/scope.js';
 import { Store } from './store/store.js';
 import type { Trunk } from './store/trunks.js';
+import { openAiEngine } from './transcription/engine.js';
 import { EventSender } from './webhook/event-sender.js';
 
 /** A running Trunkline. */
@@ -310,6 +312,17 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     const api = await startApi({
       ...(redis === null ? {} : { redis }),
       ...(tokens === null ? {} : { tokens }),
+      agents: { agentConfigProblem, knownAgentUrl },
+      ...(settings.transcriptionUrl === null
+        ? {}
+        : {
+            transcription: openAiEngine({
+              url: settings.transcriptionUrl,
+              key: settings.transcriptionKey,
+              model: settings.transcriptionModel,
+              translationModel: settings.translationModel,
+            }),
+          }),
       host: settings.httpHost,
       port: settings.httpPort,
       store,
