@@ -4,7 +4,7 @@
  */
 import { createHmac, randomUUID } from 'node:crypto';
 import type { AgentProtocol, AgentTarget, AudioFormat, Conversation, Outgoing, Sink } from './agent.js';
-import { configObject, optionalText, upgradeHeaders } from './config-fields.js';
+import { choice, configObject, optionalText, upgradeHeaders } from './config-fields.js';
 import { asObject, asText, base64Bytes, parseObject } from './json.js';
 
 export interface TwilioConfig {
@@ -25,6 +25,8 @@ export const twilio: AgentProtocol<TwilioConfig> = {
   readyOn: 'connect',
   parseConfig(raw) {
     const config = configObject(raw);
+    choice(config, 'encoding', ['ulaw']);
+    choice(config, 'sample_rate', [8000]);
     return { authToken: optionalText(config, 'auth_token'), headers: upgradeHeaders(config) };
   },
   converse: (config, target) => new TwilioConversation(config, target),

@@ -1,7 +1,7 @@
 import type { Endpoint, EndpointChange, NewEndpoint } from '../store/endpoints.js';
 import { masksIn, type ProviderConfig } from '../store/secrets.js';
 import { type FieldError, invalid } from './errors.js';
-import { configProblems, knownTargets } from './provider-config.js';
+import { configProblems, type EndpointRules } from './provider-config.js';
 import type { Provider } from './schemas/endpoints.js';
 import { targetProblem } from './targets.js';
 
@@ -20,21 +20,21 @@ export interface EndpointInput {
 const targetSchemes = { agent: ['ws', 'wss', 'sip', 'sips'], webhook: ['http', 'https'] } as const;
 
 /** Throws 400 with every problem found. */
-export function newEndpoint(input: EndpointInput, allowPrivate: boolean): NewEndpoint {
+export function newEndpoint(input: EndpointInput, rules: EndpointRules): NewEndpoint {
   const provider = input.type === 'agent' ? (input.provider ?? 'custom') : null;
-  const target = input.target ?? (provider ? knownTargets[provider] : undefined);
+  const target = input.target ?? (provider ? rules.knownAgentUrl(provider) : undefined);
   const config = input.provider_config;
   const problems: FieldError[] = [];
   if (input.type === 'webhook' && input.provider !== undefined) {
     problems.push({ path: 'provider', message: 'is for agents only' });
   }
   if (target === undefined) problems.push({ path: 'target', message: 'is required' });
-  else problems.push(...targetProblems(input.type, target, allowPrivate));
+  else problems.push(...targetProblems(input.type, target, rules.allowPrivate));
   if (config === undefined && input.type === 'agent') {
     problems.push({ path: 'provider_config', message: 'is required for agents' });
   }
   if (config) {
-    problems.push(...configProblems(provider ?? 'webhook', config, allowPrivate));
+    problems.push(...configProblems(provider ?? 'webhook', config, rules));
     const masks = masksIn(config);
     problems.push(...masks.map((path) => ({ path: `provider_config.${path}`, message: 'is the mask, not a secret' })));
   }
@@ -55,10 +55,10 @@ export function newEndpoint(input: EndpointInput, allowPrivate: boolean): NewEnd
 export function endpointChange(
   endpoint: Endpoint,
   input: Partial<Omit<EndpointInput, 'type' | 'provider'>>,
-  allowPrivate: boolean,
+  rules: EndpointRules,
 ): EndpointChange {
   const problems: FieldError[] = [];
-  if (input.target !== undefined) problems.push(...targetProblems(endpoint.type, input.target, allowPrivate));
+  if (input.target !== undefined) problems.push(...targetProblems(endpoint.type, input.target, rules.allowPrivate));
   if (input.fallback_endpoint_id === endpoint.id) {
     problems.push({ path: 'fallback_endpoint_id', message: 'must be another endpoint' });
   }
@@ -66,7 +66,7 @@ export function endpointChange(
   if (input.provider_config) {
     // Secrets are masked on both sides; the store puts the real ones back.
     providerConfig = mergePatch(endpoint.providerConfig, input.provider_config) as ProviderConfig;
-    problems.push(...configProblems((endpoint.provider as Provider | null) ?? 'webhook', providerConfig, allowPrivate));
+    problems.push(...configProblems((endpoint.provider as Provider | null) ?? 'webhook', providerConfig, rules));
     const stored = new Set(masksIn(endpoint.providerConfig));
     const empty = masksIn(providerConfig).filter((path) => !stored.has(path));
     problems.push(

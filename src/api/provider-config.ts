@@ -15,6 +15,16 @@ const headers = Type.Record(
   { additionalProperties: false },
 );
 
+/** What the API must be told to judge an endpoint. */
+export interface EndpointRules {
+  /** Literal private, loopback and link-local hosts may be named. */
+  allowPrivate: boolean;
+  /** What the agent's protocol finds wrong with a configuration whose names and types are right. */
+  agentConfigProblem(protocol: string, config: ProviderConfig): { field: string; message: string } | null;
+  /** Where a named provider is, when that does not depend on the account. */
+  knownAgentUrl(provider: string): string | undefined;
+}
+
 /** What all providers may take. */
 const common = {
   api_key: text(4096),
@@ -37,8 +47,6 @@ const common = {
 };
 
 const protocols = ['twilio', 'telnyx', 'plivo', 'vonage', 'raw'] as const;
-type Protocol = (typeof protocols)[number];
-
 /** What one provider knows besides. */
 const special: Record<Provider | 'webhook', Record<string, TSchema>> = {
   openai: { project_id: text(256) },
@@ -62,38 +70,29 @@ const validators = Object.fromEntries(
   Object.entries(special).map(([provider, own]) => [provider, compile(provider, own)]),
 ) as Record<Provider | 'webhook', Validator>;
 
-/** The audio each stream protocol can carry: encoding to sample rates, the default first. */
-const protocolAudio: Record<Protocol, Record<string, readonly number[]>> = {
-  twilio: { ulaw: [8000] },
-  telnyx: { ulaw: [8000], alaw: [8000], l16: [16000, 8000] },
-  plivo: { ulaw: [8000], l16: [8000, 16000] },
-  vonage: { l16: [16000, 8000, 24000] },
-  raw: { l16: [8000, 16000, 24000], ulaw: [8000] },
-};
-
-/** Where a named provider is, when it does not depend on the account. */
-export const knownTargets: Partial<Record<Provider, string>> = {
-  openai: 'wss://api.openai.com/v1/realtime',
-  elevenlabs: 'wss://api.elevenlabs.io/v1/convai/conversation',
-  deepgram: 'wss://agent.deepgram.com/v1/agent/converse',
-  gemini:
-    'wss://generativelanguage.googleapis.com/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent',
-  hume: 'wss://api.hume.ai/v0/evi/chat',
-};
-
 /** What is wrong with a whole `provider_config`, field by field. */
 export function configProblems(
   provider: Provider | 'webhook',
   config: ProviderConfig,
-  allowPrivate: boolean,
+  rules: EndpointRules,
 ): FieldError[] {
   const validator = validators[provider];
   if (!validator.Check(config)) return fieldErrors(validator.Errors(config)).map(inConfig);
   const problems = [
-    ...urlProblems(config, { base_url: ['http', 'https'], events_url: ['http', 'https'] }, allowPrivate),
-    ...(provider === 'custom' ? audioProblems(config) : []),
+    ...urlProblems(config, { base_url: ['http', 'https'], events_url: ['http', 'https'] }, rules.allowPrivate),
+    ...protocolProblems(provider, config, rules),
   ];
   return problems.map(inConfig);
+}
+
+/** The schema here knows names and types; what a protocol must be given and can do, it says itself. */
+function protocolProblems(provider: string, config: ProviderConfig, rules: EndpointRules): FieldError[] {
+  const protocol = provider === 'custom' ? String(config.protocol ?? 'twilio') : provider;
+  const problem = rules.agentConfigProblem(protocol, config);
+  if (problem === null) return [];
+  const { field, message } = problem;
+  const withoutField = message.startsWith(`${field} `) ? message.slice(field.length + 1) : message;
+  return [{ path: field, message: withoutField.replace(/\.$/, '') }];
 }
 
 function compile(provider: string, own: Record<string, TSchema>): Validator {
@@ -116,21 +115,4 @@ function urlProblems(
     const message = typeof value === 'string' ? targetProblem(value, { schemes, allowPrivate }) : null;
     return message === null ? [] : [{ path, message }];
   });
-}
-
-function audioProblems(config: ProviderConfig): FieldError[] {
-  const protocol = (config.protocol ?? 'twilio') as Protocol;
-  const carried = protocolAudio[protocol];
-  const encoding = (config.encoding as string | undefined) ?? Object.keys(carried)[0] ?? '';
-  const rates = carried[encoding];
-  if (!rates)
-    return [{ path: 'encoding', message: `must be ${listed(Object.keys(carried))} with protocol ${protocol}` }];
-  if (config.sample_rate === undefined || rates.includes(config.sample_rate as number)) return [];
-  return [
-    { path: 'sample_rate', message: `must be ${listed(rates)} with protocol ${protocol} and encoding ${encoding}` },
-  ];
-}
-
-function listed(values: readonly (string | number)[]): string {
-  return values.join(' or ');
 }

@@ -10,6 +10,7 @@ import { CliFailure } from './failure.js';
 import { addKeys } from './keys.js';
 import { addNumbers } from './numbers.js';
 import { addSettings } from './settings.js';
+import { addSimulate } from './simulate.js';
 import { addStart } from './start.js';
 import { addTrunks } from './trunks.js';
 
@@ -46,6 +47,7 @@ Exit code: 0 when the last line says so, 1 on any failure.`,
   addTrunks(program, context);
   addKeys(program, context);
   addSettings(program, context);
+  addSimulate(program, context);
   for (const command of allCommands(program)) {
     command
       .exitOverride()

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Registry } from 'prom-client';
+import { agentConfigProblem, knownAgentUrl } from '../../media/agents/check.js';
 import { type ApiOptions, buildApi } from '../../src/api/server.js';
 import type { CallCommand, CommandResult } from '../../src/call/command.js';
 import { loadDriver } from '../../src/store/driver.js';
@@ -79,6 +80,7 @@ export async function testApi(options: Partial<ApiOptions> & { tier?: Tier } = {
     ready: () => ({ ready: true, checks: { database: store.writable() } }),
     metrics: new Registry(),
     allowPrivateTargets: false,
+    agents: { agentConfigProblem, knownAgentUrl },
     onTrunksChanged: () => {
       trunkChanges += 1;
     },

@@ -68,7 +68,7 @@ describe('endpoints', () => {
       name: 'O',
       type: 'agent',
       provider: 'openai',
-      provider_config: { model: 'x' },
+      provider_config: { model: 'x', api_key: 'k' },
     });
     expect([openai.status, openai.body.target]).toEqual([201, 'wss://api.openai.com/v1/realtime']);
     const livekit = await post('/v1/endpoints', { name: 'L', type: 'agent', provider: 'livekit', provider_config: {} });
@@ -100,6 +100,8 @@ describe('endpoints', () => {
       { ...agent, provider: 'hume', provider_config: { agent_id: 'x' } },
       ['provider_config.agent_id'],
     ],
+    ['no key for a provider that wants one', { ...agent, provider: 'openai' }, ['provider_config.api_key']],
+    ['no agent of ElevenLabs', { ...agent, provider: 'elevenlabs' }, ['provider_config.agent_id']],
     ['a setting of webhooks', { ...agent, provider_config: { format: 'twiml' } }, ['provider_config.format']],
     ['an unknown protocol', { ...agent, provider_config: { protocol: 'sip' } }, ['provider_config.protocol']],
     [
@@ -139,7 +141,7 @@ describe('endpoints', () => {
     ['custom', { protocol: 'twilio', auth_token: 't', headers: { 'x-a': 'b' } }],
     ['custom', { protocol: 'vonage', sample_rate: 16000 }],
     ['elevenlabs', { agent_id: 'x', api_key: 'k', override: { a: { b: 1 } }, first_audio_timeout_s: 0 }],
-    ['vapi', { assistant_id: 'x', base_url: 'https://api.vapi.ai' }],
+    ['vapi', { assistant_id: 'x', api_key: 'k', base_url: 'https://api.vapi.ai' }],
     ['livekit', { api_key: 'k', api_secret: 's' }],
   ])('takes %s with %j', async (provider, provider_config) => {
     expect((await post('/v1/endpoints', { ...agent, provider, provider_config })).status).toBe(201);

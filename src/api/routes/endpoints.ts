@@ -2,6 +2,7 @@ import type { Store } from '../../store/store.js';
 import { endpointChange, newEndpoint } from '../endpoint-rules.js';
 import { invalid, notFound } from '../errors.js';
 import { presentEndpoint, presentList } from '../present.js';
+import type { EndpointRules } from '../provider-config.js';
 import { type Route, route } from '../route.js';
 import { createEndpointBody, endpointsQuery, updateEndpointBody } from '../schemas/endpoints.js';
 import { idParams, lowerCase, ref } from '../schemas/words.js';
@@ -11,10 +12,13 @@ const tag = 'Endpoints';
 export function endpointRoutes({
   store,
   allowPrivateTargets,
+  agents,
 }: {
   store: Store;
   allowPrivateTargets: boolean;
+  agents: Omit<EndpointRules, 'allowPrivate'>;
 }): Route[] {
+  const rules: EndpointRules = { ...agents, allowPrivate: allowPrivateTargets };
   return [
     route({
       method: 'GET',
@@ -47,7 +51,7 @@ export function endpointRoutes({
       errors: ['NOT_FOUND'],
       handle: ({ body, caller }) => {
         const input = { ...body, fallback_endpoint_id: lowerCase(body.fallback_endpoint_id) };
-        const { record, webhookSecret } = store.endpoints.create(caller.scope, newEndpoint(input, allowPrivateTargets));
+        const { record, webhookSecret } = store.endpoints.create(caller.scope, newEndpoint(input, rules));
         return { ...presentEndpoint(record), ...(webhookSecret !== null && { webhook_secret: webhookSecret }) };
       },
     }),
@@ -85,11 +89,7 @@ export function endpointRoutes({
           const current = store.endpoints.get(caller.scope, id);
           if (!current) throw notFound('Endpoint');
           const input = { ...body, fallback_endpoint_id: lowerCase(body.fallback_endpoint_id) };
-          const endpoint = store.endpoints.update(
-            caller.scope,
-            id,
-            endpointChange(current, input, allowPrivateTargets),
-          );
+          const endpoint = store.endpoints.update(caller.scope, id, endpointChange(current, input, rules));
           if (!endpoint) throw notFound('Endpoint');
           return presentEndpoint(endpoint);
         }),
