@@ -327,6 +327,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       port: settings.httpPort,
       store,
       liveCalls: live,
+      outboundCalls: outbound,
       liveTrace: (sipCallId) => sip.trace(sipCallId),
       allowPrivateTargets: settings.allowPrivateTargets,
       onTrunksChanged: loadTrunks,
