@@ -20,6 +20,7 @@ import { SipError } from './leg.js';
 import { LiveCalls } from './live.js';
 import { LocalAddresses } from './local-address.js';
 import type { SipLog } from './log.js';
+import type { SipNames } from './names.js';
 import { endOrphan } from './orphan.js';
 import { Outbound } from './outbound.js';
 import { Registrar, type RegistrarLimits } from './register.js';
@@ -47,6 +48,8 @@ export interface SipGatewayOptions {
   trace?: TraceLimits;
   /** How long the first connection to the server may take. Default 10,000. */
   connectLimitMs?: number;
+  /** Default: the system's name server. */
+  names?: SipNames;
   /** How long a gateway may be silent while another is left. Default 5,000. */
   firstResponseMs?: number;
   /** Between two OPTIONS to a gateway; 0: none. Default 0. */
@@ -114,6 +117,7 @@ class Gateway implements SipGateway {
       ...shared,
       link: () => (this.#link?.connected ? this.#link : null),
       firstResponseMs: options.firstResponseMs,
+      names: options.names,
     });
   }
 

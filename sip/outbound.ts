@@ -6,13 +6,14 @@ import { outcomeOfAnswer, unansweredOutcomes } from './cause.js';
 import type { ControlLink } from './control.js';
 import type { DialogLeg } from './dialog.js';
 import { quotedText } from './header.js';
-import { escapeUser } from './identity.js';
+import { escapeUser, parseUri } from './identity.js';
 import { clean } from './incoming-call.js';
 import { type DialRequest, type Gateway, SipError } from './leg.js';
 import type { LiveCalls } from './live.js';
 import type { LocalAddresses } from './local-address.js';
 import type { SipLog } from './log.js';
-import { calledUser, type DialTarget, redirectTarget, targetsOf } from './target.js';
+import { SipNames } from './names.js';
+import { calledUser, type DialTarget, hopTo, redirectTarget, targetsOf } from './target.js';
 import type { SipTrace } from './trace.js';
 import type { TrunkTable } from './trunk.js';
 
@@ -25,6 +26,8 @@ export interface OutboundContext {
   live: LiveCalls;
   trace: SipTrace;
   log: SipLog;
+  /** Default: the system's name server. */
+  names?: SipNames;
   /** How long a gateway may be silent while another one is left. Default 5,000. */
   firstResponseMs?: number;
 }
@@ -44,7 +47,11 @@ export class Outbound {
   readonly #resting = new Map<string, number>();
   readonly #attempts = new Set<Attempt>();
 
-  constructor(private readonly context: OutboundContext) {}
+  readonly #names: SipNames;
+
+  constructor(private readonly context: OutboundContext) {
+    this.#names = context.names ?? new SipNames();
+  }
 
   /** See `SipGateway.dial`. */
   async dial(request: DialRequest, signal: AbortSignal): Promise<DialogLeg> {
@@ -69,7 +76,10 @@ export class Outbound {
   async #tryAll(request: DialRequest, callId: string, stop: Stop): Promise<DialogLeg> {
     const { trunks, bindings } = this.context;
     const headers = inviteHeaders(request);
-    const left = this.#rested(request.gateways).flatMap((gateway) => targetsOf(gateway, request.to, trunks, bindings));
+    const written = this.#rested(request.gateways).flatMap((gateway) =>
+      targetsOf(gateway, request.to, trunks, bindings),
+    );
+    const left = (await Promise.all(written.map((target) => this.#named(target)))).flat();
     if (left.length === 0) {
       const names = request.gateways.map((gateway) => gateway.uri).join(', ');
       const why = names === '' ? 'No gateway was named.' : `Nobody is registered as ${names}.`;
@@ -148,6 +158,16 @@ export class Outbound {
     this.#attempts.add(attempt);
     void attempt.end.then(() => this.#attempts.delete(attempt));
     return attempt;
+  }
+
+  /** A target for each host that its name stands for. */
+  async #named(target: DialTarget): Promise<DialTarget[]> {
+    const uri = target.nextHop === undefined ? parseUri(target.requestUri) : null;
+    const hops = uri ? await this.#names.hops(uri) : [];
+    if (hops.length === 0) return [target];
+    return hops.map(({ host, port, transport }) => {
+      return { ...target, host, nextHop: hopTo({ address: host, port, transport }) };
+    });
   }
 
   #link(): ControlLink {

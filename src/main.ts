@@ -25,6 +25,7 @@ import type { OutboundCalls } from './call/outbound-calls.js';
 import { Recordings } from './call/recordings.js';
 import { RejectedInvites } from './call/rejected-invites.js';
 import { Voice } from './call/voice.js';
+import { dialRefusal } from './dial-refusal.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
@@ -34,8 +35,10 @@ import { SpeechThread } from './speech/speech-thread.js';
 import { bootstrap, type FirstStart } from './store/bootstrap.js';
 import { systemClock } from './store/clock.js';
 import type { Endpoint } from './store/endpoints.js';
+import type { Mode } from './store/scope.js';
 import { Store } from './store/store.js';
 import type { Trunk } from './store/trunks.js';
+import { openAiEngine } from './transcription/engine.js';
 import { EventSender } from './webhook/event-sender.js';
 
 /** A running Trunkline. */
@@ -245,6 +248,8 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       firstRtpTimeoutMs: settings.rtpFirstTimeoutSec * 1000,
       rtpTimeoutMs: settings.rtpTimeoutSec * 1000,
     };
+    const carriersOf = async (organizationId: string, mode: Mode) =>
+      mode === 'test' ? [await simulated.carrier()] : carriers.of(organizationId);
     const calls: InboundCalls = {
       records: store.calls,
       admit: (call) => admit(store, call),
@@ -267,6 +272,13 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         getEndpoint: (id) => store.endpoints.getForCall(id),
         limits: { maxCallMs: settings.maxCallSec * 1000, transferTimeoutMs: 60_000 },
         voice: new Voice(clips),
+        dialling: {
+          media,
+          policy,
+          dial: (request, signal) => sip.dial(request, signal),
+          carriers: carriersOf,
+          refusal: (organizationId, mode, call) => dialRefusal(store, organizationId, mode, call),
+        },
         agents: {
           connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
           health: new EndpointHealth((id, health) => saveHealth(store, id, health, log)),
@@ -287,8 +299,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     const outbound = new OutboundDialler({
       ...calls,
       dial: (request, signal) => sip.dial(request, signal),
-      carriers: async (organizationId, mode) =>
-        mode === 'test' ? [await simulated.carrier()] : carriers.of(organizationId),
+      carriers: carriersOf,
       hasCarrier: (organizationId, mode) => mode === 'test' || carriers.of(organizationId).length > 0,
       isDraining: () => isDraining,
     });
@@ -299,9 +310,19 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     opened.push(() => redis?.close());
     const tokens = tokenSettings(settings);
     const api = await startApi({
-      agents: { agentConfigProblem, knownAgentUrl },
       ...(redis === null ? {} : { redis }),
       ...(tokens === null ? {} : { tokens }),
+      agents: { agentConfigProblem, knownAgentUrl },
+      ...(settings.transcriptionUrl === null
+        ? {}
+        : {
+            transcription: openAiEngine({
+              url: settings.transcriptionUrl,
+              key: settings.transcriptionKey,
+              model: settings.transcriptionModel,
+              translationModel: settings.translationModel,
+            }),
+          }),
       host: settings.httpHost,
       port: settings.httpPort,
       store,

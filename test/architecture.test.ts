@@ -9,7 +9,18 @@ const layers: { from: string; may: string[] }[] = [
   { from: 'src/metrics.ts', may: ['src/call', 'sip/leg', 'media/engine'] },
   {
     from: 'src/api/',
-    may: ['src/api', 'src/store', 'src/call', 'src/billing', 'src/webhook', 'src/log', 'sip/cause', 'net', 'config'],
+    may: [
+      'src/api',
+      'src/store',
+      'src/call',
+      'src/billing',
+      'src/transcription',
+      'src/webhook',
+      'src/log',
+      'sip/cause',
+      'net',
+      'config',
+    ],
   },
   {
     from: 'src/call/',
@@ -46,6 +57,7 @@ const layers: { from: string; may: string[] }[] = [
   { from: 'src/speech/', may: ['src/speech', 'media/audio', 'net', 'config'] },
   { from: 'src/store/', may: ['src/store', 'src/billing', 'src/log', 'sip/cause', 'sip/leg', 'net', 'config'] },
   { from: 'src/billing/', may: ['src/billing'] },
+  { from: 'src/transcription/', may: ['src/transcription'] },
   { from: 'src/simulator/', may: ['src/simulator', 'sip', 'media', 'config', 'examples/tone-agent'] },
   { from: 'src/cli/', may: ['src', 'net', 'config'] },
   { from: 'src/', may: ['src', 'config', 'examples'] },

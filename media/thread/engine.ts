@@ -36,6 +36,8 @@ interface Placed {
 interface Slot {
   worker: MediaWorker;
   sessions: Map<number, Placed>;
+  /** Asked to close: their last words still count. */
+  closing: Map<number, RemoteSession>;
   /** Ports whose sockets this thread has, also those that it drains. */
   ports: Set<number>;
 }
@@ -57,7 +59,7 @@ export class EmbeddedEngine implements MediaEngine {
   constructor(private readonly options: EmbeddedEngineOptions) {
     this.ports = new RtpPorts(options.rtpPorts);
     for (let i = 0; i < options.threads; i++) {
-      const slot = { sessions: new Map(), ports: new Set() } as unknown as Slot;
+      const slot = { sessions: new Map(), closing: new Map(), ports: new Set() } as unknown as Slot;
       slot.worker = this.startWorker(slot, i);
       this.slots.push(slot);
     }
@@ -181,13 +183,16 @@ export class EmbeddedEngine implements MediaEngine {
     };
   }
 
-  private closed(slot: Slot, id: number, leave: () => void): void {
+  /** The session begins to close; the function that comes back is for when it has. */
+  private closed(slot: Slot, id: number, leave: () => void): () => void {
     const placed = slot.sessions.get(id);
-    if (!placed) return;
+    if (!placed) return () => {};
     slot.sessions.delete(id);
     leave();
     // The port of a dead thread rests already.
     if (placed.session.worker.alive) this.ports.restUntilQuiet(placed.rtpPort);
+    slot.closing.set(id, placed.session);
+    return () => slot.closing.delete(id);
   }
 
   private connectDisk(worker: MediaWorker): void {
@@ -220,7 +225,10 @@ export class EmbeddedEngine implements MediaEngine {
     } else if (notice.kind === 'fault') {
       const { session, place, text } = notice;
       this.options.log.error({ session, place, error: text }, 'media fault');
-    } else if ('session' in notice) slot.sessions.get(notice.session)?.session.notice(notice);
+    } else if ('session' in notice) {
+      const session = slot.sessions.get(notice.session)?.session ?? slot.closing.get(notice.session);
+      session?.notice(notice);
+    }
   }
 
   private died(slot: Slot, index: number, detail: string): void {

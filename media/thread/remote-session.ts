@@ -87,8 +87,8 @@ export class RemoteSession implements MediaSession {
   constructor(
     readonly id: number,
     readonly worker: MediaWorker,
-    /** Before the thread is asked to close: `alive` says whether it can drain the port. */
-    private readonly onClose: () => void,
+    /** Before the thread is asked to close: `alive` says whether it can drain the port. What comes back is called after it. */
+    private readonly onClose: () => () => void,
     /** The thread has a line to the disk. */
     private readonly connectDisk: () => void,
   ) {
@@ -226,12 +226,13 @@ export class RemoteSession implements MediaSession {
   }
 
   private async closeNow(): Promise<MediaStats> {
-    this.onClose();
+    const closed = this.onClose();
     try {
       this.lastStats = await this.worker.asker.ask('close', { session: this.id }, closeLimitMs);
     } catch {
       // What was last known has to do.
     }
+    closed();
     for (const agent of this.agents.values()) agent.end({ by: 'local', detail: 'The session was closed.' });
     this.agents.clear();
     this.events.clear();

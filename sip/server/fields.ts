@@ -8,14 +8,14 @@ export function isToken(text: string): boolean {
   return TOKEN.test(text);
 }
 
-/** Index just after the quoted string that opens at `start`; the text's length when it never closes. */
+/** Index just after the quoted string that opens at `start`; one more than the text's length when it never closes. */
 function afterQuoted(text: string, start: number): number {
   for (let i = start + 1; i < text.length; i++) {
     const c = text.charCodeAt(i);
     if (c === 0x5c) i++;
     else if (c === 0x22) return i + 1;
   }
-  return text.length;
+  return text.length + 1;
 }
 
 /** Cuts at a separator that stands outside quotes and angle brackets; parts are trimmed, empty parts dropped. */
@@ -72,7 +72,7 @@ export function parseNameAddr(value: string): NameAddr | null {
     if (text.charCodeAt(i) !== 0x22) i++;
     else {
       i = afterQuoted(text, i);
-      if (i === text.length) return null;
+      if (i > text.length) return null;
     }
   }
   if (i === text.length) {

@@ -32,6 +32,7 @@ function find(request: SipRequest, isOurBranch: (branch: string) => boolean): Re
   if (malformed) return { status: 400, reason: malformed };
   if (!KNOWN_METHODS.has(request.method)) return { status: 501, headers: [{ name: 'allow', value: ALLOW }] };
   const scheme = schemeOf(request.uri);
+  if (scheme === '') return { status: 400, reason: 'Request-URI is malformed' };
   if (scheme !== 'sip' && scheme !== 'sips' && scheme !== 'tel') return { status: 416 };
   // an ACK finds its dialog by tags; refusing one for its Request-URI would only cost a call
   if (scheme !== 'tel' && request.method !== 'ACK' && !parseUri(request.uri))

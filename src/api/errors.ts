@@ -113,6 +113,27 @@ export const errorCatalogue = {
     message: 'The body must be JSON, with content-type application/json',
     when: 'The content type of the body is not one the operation reads.',
   },
+  MISSING_FILE: {
+    status: 400,
+    message: 'The form has no file',
+    when: 'The form has no `file`, or an empty one.',
+  },
+  FILE_TOO_LARGE: {
+    status: 413,
+    message: 'The file is larger than 25 MB',
+    when: 'The audio file is larger than 25,000,000 bytes.',
+  },
+  TRANSCRIPTION_FAILED: {
+    status: 502,
+    message: 'The transcription engine failed',
+    when: 'The transcription engine refused the audio, failed, or took too long; `details.upstream_status` is what it answered.',
+  },
+  TRANSCRIPTION_UNAVAILABLE: {
+    status: 503,
+    message:
+      'No transcription engine is configured: set TRUNKLINE_TRANSCRIPTION_URL to an OpenAI-compatible server, and TRUNKLINE_TRANSCRIPTION_KEY if it needs one',
+    when: 'The operator has set up no transcription engine.',
+  },
   RATE_LIMIT_EXCEEDED: {
     status: 429,
     message: 'Too many requests',

@@ -2,6 +2,8 @@ import swagger from '@fastify/swagger';
 import type { FastifyInstance } from 'fastify';
 import { errorCatalogue } from './errors.js';
 import { route } from './route.js';
+import { routeSchemas } from './routes/routes.js';
+import { transcriptionSchemas } from './routes/transcribe.js';
 import { accountSchemas } from './schemas/account.js';
 import { callSchemas } from './schemas/calls.js';
 import { endpointSchemas } from './schemas/endpoints.js';
@@ -32,6 +34,8 @@ const schemas = [
   ...trunkSchemas,
   ...accountSchemas,
   ...organizationSchemas,
+  ...transcriptionSchemas,
+  ...routeSchemas,
   ...webhookDeliverySchemas,
 ];
 
@@ -50,6 +54,7 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
         { name: 'Trunks', description: 'The carriers that bring calls and take them.' },
         { name: 'Organizations', description: 'Tenants, who belongs to them, what they may do and what they pay.' },
         { name: 'Webhooks', description: 'What became of the events sent to your servers.' },
+        { name: 'Transcription', description: 'Audio files to text.' },
         { name: 'Account', description: 'The caller and the API keys.' },
         { name: 'Operation', description: 'For those who run the server.' },
       ],

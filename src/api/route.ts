@@ -5,6 +5,7 @@ import type { Access, Caller } from './caller.js';
 import { type ErrorCode, errorCatalogue } from './errors.js';
 import { createOnce, idempotencyKey } from './idempotency.js';
 import { Type } from './schemas/words.js';
+import { validatorCompiler } from './validation.js';
 
 /** One operation: what it is called, what it takes and answers, and what it does. The OpenAPI description is made from the same words. */
 export interface Operation<P extends TSchema, Q extends TSchema, B extends TSchema> {
@@ -21,6 +22,8 @@ export interface Operation<P extends TSchema, Q extends TSchema, B extends TSche
   query?: Q;
   /** An absent body is `{}`. */
   body?: B;
+  /** Instead of `body`: a form (multipart/form-data) that the operation reads itself. */
+  form?: TSchema;
   /** The success. `schema` null: no body. */
   answer: { status: number; description: string; schema: TSchema | null; contentType?: string };
   /** Besides those every operation has. */
@@ -52,6 +55,13 @@ export function route<
   return operation as unknown as Route;
 }
 
+/** What a form with the largest file may weigh. */
+const formLimitBytes = 26_000_000;
+
+/** A form is read by its operation; everything else is checked as always. */
+const formValidator: typeof validatorCompiler = (route) =>
+  route.httpPart === 'body' ? () => true : validatorCompiler(route);
+
 const nothing = Type.Object({}, { additionalProperties: false });
 
 export function register(app: FastifyInstance, operation: Route, store: Store): void {
@@ -70,9 +80,11 @@ export function register(app: FastifyInstance, operation: Route, store: Store): 
       ...(access === 'public' ? { security: [] } : { headers: creates ? creatingHeaders : commonHeaders }),
       ...(operation.params && { params: operation.params }),
       querystring: operation.query ?? nothing,
-      ...(takesBody && { body: operation.body ?? nothing }),
+      ...(takesBody && { body: operation.form ?? operation.body ?? nothing }),
+      ...(operation.form && { consumes: ['multipart/form-data'] }),
       response: { [answer.status]: answerSchema(answer), ...errorAnswers(operation) },
     },
+    ...(operation.form && { validatorCompiler: formValidator, bodyLimit: formLimitBytes }),
     // An absent body is an empty one; this runs before validation.
     preValidation: (request, _reply, done) => {
       if (takesBody && request.body === undefined) request.body = {};

@@ -1,4 +1,5 @@
 import type { AddressInfo, Socket } from 'node:net';
+import multipart from '@fastify/multipart';
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyError,
@@ -12,6 +13,7 @@ import { uuidv7 } from 'uuidv7';
 import type { OutboundCalls } from '../call/outbound-calls.js';
 import { StoreError } from '../store/errors.js';
 import type { Store } from '../store/store.js';
+import type { TranscriptionEngine } from '../transcription/engine.js';
 import { type Identified, identify } from './auth.js';
 import { mayDo } from './caller.js';
 import { ApiError, invalid } from './errors.js';
@@ -22,15 +24,19 @@ import type { RedisCounts } from './redis-counter.js';
 import { type Route, register } from './route.js';
 import { accountRoutes } from './routes/account.js';
 import { type CallRoutesOptions, callRoutes } from './routes/calls.js';
+import { docsRoute } from './routes/docs.js';
 import { endpointRoutes } from './routes/endpoints.js';
 import { eventRoutes } from './routes/events.js';
 import { type OperationRoutesOptions, operationRoutes } from './routes/operations.js';
 import { organizationRoutes } from './routes/organizations.js';
 import { outboundCallRoutes } from './routes/outbound-calls.js';
 import { phoneNumberRoutes } from './routes/phone-numbers.js';
+import { simulateRoutes } from './routes/routes.js';
+import { transcribeRoute } from './routes/transcribe.js';
 import { trunkRoutes } from './routes/trunks.js';
 import { webhookDeliveryRoutes } from './routes/webhook-deliveries.js';
 import { type TokenSettings, Tokens } from './tokens.js';
+import { uploadLimits } from './upload.js';
 import { fieldErrors, validatorCompiler } from './validation.js';
 
 export interface ApiOptions extends Omit<CallRoutesOptions, 'now'>, OperationRoutesOptions {
@@ -41,6 +47,8 @@ export interface ApiOptions extends Omit<CallRoutesOptions, 'now'>, OperationRou
   agents: Omit<EndpointRules, 'allowPrivate'>;
   /** The SIP side reads its trunks again. */
   onTrunksChanged: () => void;
+  /** Turns speech into text; absent: nothing does. */
+  transcription?: TranscriptionEngine;
   /** Counts requests of several processes together; absent: each for itself. */
   redis?: RedisCounts;
   /** Whose tokens are taken besides our keys; absent: nobody's. */
@@ -127,6 +135,7 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
     ...endpointRoutes(options),
     ...phoneNumberRoutes(options),
     ...trunkRoutes(options),
+    ...simulateRoutes({ store: options.store, now: options.now ?? Date.now }),
     ...eventRoutes(app, options),
     ...outboundCallRoutes({ ...options, now: options.now ?? Date.now }),
     ...webhookDeliveryRoutes({ store: options.store, onRetry: options.onWebhookRetry ?? (() => {}) }),
@@ -134,9 +143,16 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
     ...organizationRoutes(options),
     ...operationRoutes(options),
     openapiRoute(app),
+    docsRoute(app),
   ];
   for (const route of routes) register(app, route, options.store);
-  answerUnknownPaths(app, routes);
+  const transcribe = transcribeRoute(options);
+  // Forms are read on this path alone.
+  await app.register(async (forms) => {
+    await forms.register(multipart, { limits: uploadLimits });
+    register(forms, transcribe, options.store);
+  });
+  answerUnknownPaths(app, [...routes, transcribe]);
   await app.ready();
   return app;
 }

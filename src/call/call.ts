@@ -2,7 +2,7 @@ import { performance } from 'node:perf_hooks';
 import type { Spoken } from '../../media/agents/agent.js';
 import type { MediaEvent, MediaStats } from '../../media/engine.js';
 import type { DialogSnapshot } from '../../sip/leg.js';
-import type { TraceEntry, Turn } from '../store/call-records.js';
+import type { QualitySample, TraceEntry, Turn } from '../store/call-records.js';
 import type { Calls } from '../store/calls.js';
 import type { EventType } from '../store/event-types.js';
 import type { Direction } from '../store/tables.js';
@@ -10,6 +10,8 @@ import type { CallCommand, CommandResult } from './command.js';
 import { CallEnded, callStatus, type Ending, type HangupSource } from './outcome.js';
 import { qualityMetrics } from './quality-metrics.js';
 
+/** Four hours of them. */
+const maxSamples = 2_880;
 /** A hold is extended this long before it runs out. */
 const extendAheadMs = 5_000;
 /** So many turns are kept in the record; the events have all. */
@@ -54,6 +56,7 @@ export class Call {
   readonly #startedAt: Date;
   readonly #abort = new AbortController();
   #resolveEnded!: (ending: Ending) => void;
+  readonly #samples: QualitySample[] = [];
   readonly #funds: CallFunds | null;
   #fundsTimer: NodeJS.Timeout | null = null;
   #ending: Ending | null = null;
@@ -132,6 +135,12 @@ export class Call {
     this.#watchFunds();
   }
 
+  /** Figures of the media session so far; comes every 5 seconds. */
+  heardQuality(stats: MediaStats): void {
+    if (this.#samples.length < maxSamples)
+      this.#samples.push({ at: this.#at(performance.now()).toISOString(), ...qualityMetrics(stats) });
+  }
+
   /** First frame of the agent's audio went to the phone. */
   heardAgent(): void {
     if (this.#firstAudioMs === null && this.#answeredAtMs !== null)
@@ -187,6 +196,7 @@ export class Call {
       ringSeconds:
         this.#ringingAtMs === null ? null : Math.round(((answeredAtMs ?? endedAtMs) - this.#ringingAtMs) / 1000),
       quality: qualityMetrics(stats),
+      qualitySamples: this.#samples,
       timings: {
         ...(this.#ringingAtMs === null ? {} : { postDialDelayMs: Math.round(this.#ringingAtMs - this.#startedAtMs) }),
         ...(answeredAtMs === null ? {} : { setupMs: Math.round(answeredAtMs - this.#startedAtMs) }),

@@ -108,8 +108,9 @@ function listenToMedia(call: Call, session: MediaSession, agent: CallAgent): () 
         return call.event('media.one_way', { direction: event.direction });
       case 'turn':
       case 'bargeIn':
-      case 'quality':
         return;
+      case 'quality':
+        return call.heardQuality(event.sample);
     }
   });
 }

@@ -11,6 +11,8 @@ export interface DialWish {
   ringTimeoutMs: number;
   offerFor(localAddress: string, codecs: MediaPolicy['codecs']): Promise<string>;
   onProgress: NonNullable<DialRequest['onProgress']>;
+  /** A further leg of a call whose record tells of its first one; gives the leg up. */
+  further?: AbortSignal;
 }
 
 /**
@@ -33,7 +35,7 @@ export async function dialCarriers(
       failed('full');
       continue;
     }
-    call.assign({ trunkId: carrier.trunkId, sipCallId: wish.sipCallId });
+    if (wish.further === undefined) call.assign({ trunkId: carrier.trunkId, sipCallId: wish.sipCallId });
     try {
       const leg = await dial(
         {
@@ -46,7 +48,7 @@ export async function dialCarriers(
           onFailover: ({ error }) => failed(error.code, whyOf(error)),
           ringTimeoutMs: Math.max(1, untilMs - performance.now()),
         },
-        call.signal,
+        wish.further ?? call.signal,
       );
       void leg.ended.then(leave);
       return leg;

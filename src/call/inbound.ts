@@ -3,6 +3,7 @@ import { refusalOf } from '../../sip/cause.js';
 import type { CallLeg, IncomingCall, TrunkMatch } from '../../sip/leg.js';
 import type { Calls } from '../store/calls.js';
 import type { FundedCall } from '../store/funds.js';
+import type { Mode } from '../store/scope.js';
 import type { Admission } from './admission.js';
 import { Call } from './call.js';
 import { type CallClosing, type CallParts, closeCall, endingOf, watchLeg, watchSession } from './closing.js';
@@ -63,7 +64,7 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundCalls
       role: 'caller',
     });
     watchSession(session, call);
-    line = callerLine(call, incoming, session, factsOf(call, incoming, decision));
+    line = callerLine(call, incoming, session, factsOf(call, incoming, decision), decision.number.mode);
     const taken = await takeUp(line, decision.endpoints, deps.steering);
     if (taken.kind === 'steered') return await steer(line, taken.endpoint, taken.actions, deps.steering);
     if (taken.kind === 'bridged') {
@@ -136,7 +137,7 @@ function factsOf(call: Call, incoming: IncomingCall, decision: Extract<Decision,
   };
 }
 
-function callerLine(call: Call, incoming: IncomingCall, session: MediaSession, facts: Line['facts']): Line {
+function callerLine(call: Call, incoming: IncomingCall, session: MediaSession, facts: Line['facts'], mode: Mode): Line {
   let leg: CallLeg | null = null;
   const answer = async (): Promise<CallLeg> => {
     if (leg !== null) return leg;
@@ -153,6 +154,7 @@ function callerLine(call: Call, incoming: IncomingCall, session: MediaSession, f
     call,
     session,
     facts,
+    mode,
     headers: incoming.headers,
     get leg() {
       return leg;

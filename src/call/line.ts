@@ -1,5 +1,6 @@
 import type { MediaSession } from '../../media/engine.js';
 import type { CallLeg } from '../../sip/leg.js';
+import type { Mode } from '../store/scope.js';
 import type { CallState } from '../webhook/twilio-words.js';
 import type { Call } from './call.js';
 import type { AgentFacts } from './connect-agent.js';
@@ -10,6 +11,7 @@ export interface Line {
   session: MediaSession;
   /** Who calls whom. */
   facts: Omit<CallState, 'answered' | 'ended'> & Pick<AgentFacts, 'custom'>;
+  mode: Mode;
   /** Header fields of the INVITE that a webhook may see, names in lower case. */
   headers: Readonly<Record<string, string>>;
   /** null until answered. */

@@ -171,6 +171,7 @@ class RingingLine {
         ...{ callId: call.id, organizationId: wish.organizationId, direction: 'outbound' },
         ...{ from: wish.fromNumber, fromName: null, to: wish.toNumber, custom: asTexts(wish.metadata) },
       },
+      mode: wish.mode,
       headers: {},
       get leg() {
         return leg();

@@ -1,14 +1,25 @@
 import { HttpError, type SafeHttp } from '../../net/http.js';
 import type { EndpointForCall as Endpoint } from '../store/endpoints.js';
 import { type Question, Webhook, WebhookFailure } from '../webhook/ask.js';
-import type { Action, Connect, FollowUp, Gather, Play, Prompt, Say } from '../webhook/instructions.js';
-import { connectedQuestion, gatheredQuestion, startQuestion } from '../webhook/questions.js';
+import {
+  type Action,
+  type Connect,
+  type Dial,
+  e164,
+  type FollowUp,
+  type Gather,
+  type Play,
+  type Prompt,
+  type Say,
+} from '../webhook/instructions.js';
+import { connectedQuestion, dialledQuestion, gatheredQuestion, startQuestion } from '../webhook/questions.js';
 import type { CallState } from '../webhook/twilio-words.js';
 import type { BridgeRules } from './bridged-agent.js';
 import type { Call } from './call.js';
 import type { CallCommand, CommandResult } from './command.js';
 import { type AgentRules, connectAgent } from './connect-agent.js';
 import { answerReoffers, type ConverseLimits, carryOut, converse, keyOfInfo } from './converse.js';
+import { type DialRules, dialOut } from './dial-out.js';
 import { Keypad } from './keypad.js';
 import type { Line } from './line.js';
 import { CallEnded } from './outcome.js';
@@ -22,6 +33,7 @@ export interface SteerRules {
   limits: ConverseLimits;
   getEndpoint(id: string): Endpoint | undefined;
   voice: Voice;
+  dialling: DialRules;
 }
 
 /** Follow-ups in a row in which nothing was done that takes time: a loop of redirects. */
@@ -167,8 +179,9 @@ class Steering {
       case 'redirect':
         return this.ask(action.next, { type: 'call.redirected', data: {}, fields: {} }, signal);
       case 'record':
+        throw new WebhookFailure('This version cannot record.', { where: 'record' });
       case 'dial':
-        throw new WebhookFailure(`This version cannot ${action.action}.`, { where: action.action });
+        return this.dial(action, signal);
       case 'reject':
         if (this.line.leg === null)
           throw new CallEnded({
@@ -254,6 +267,20 @@ class Steering {
     );
     if (action.next === null || (input.digits === '' && !action.nextWhenEmpty)) return null;
     return this.ask(action.next, gatheredQuestion(input), signal);
+  }
+
+  private async dial(action: Dial, signal: AbortSignal): Promise<Action[] | null> {
+    const { facts, mode } = this.line;
+    if (action.record) throw new WebhookFailure('This version cannot record.', { where: 'dial.record' });
+    for (const to of action.to) {
+      const refusal = e164.test(to)
+        ? this.rules.dialling.refusal(facts.organizationId, mode, { to, from: action.from })
+        : 'This version dials E.164 numbers only.';
+      if (refusal !== null) throw new WebhookFailure(refusal, { where: 'dial' });
+    }
+    const dialled = await dialOut(this.line, action, () => this.answer(), this.rules.dialling, signal);
+    if (action.next === null) return null;
+    return this.ask(action.next, dialledQuestion(dialled), signal);
   }
 
   /** An agent of an endpoint, or a stream; the call is answered only when it is ready. */

@@ -4,6 +4,7 @@ import {
   type Call,
   type CallDetail,
   type CallEvent,
+  type QualitySample,
   type TraceEntry,
   toCall,
   toCallDetail,
@@ -177,6 +178,16 @@ export class CallReads {
       this.database.sql.selectFrom('call_traces').select('trace').where('call_id', '=', callId),
     );
     return row ? (JSON.parse(row.trace) as TraceEntry[]) : [];
+  }
+
+  /** The figures of every 5 seconds, kept at the end of the call; undefined: no such call. */
+  qualitySamples(scope: Scope, callId: string): QualitySample[] | undefined {
+    this.flush();
+    if (!this.database.get(this.one(scope, callId).select('id'))) return undefined;
+    const row = this.database.get(
+      this.database.sql.selectFrom('call_quality').select('samples').where('call_id', '=', callId),
+    );
+    return row ? (JSON.parse(row.samples) as QualitySample[]) : [];
   }
 
   /** Removes the record with its events and trace. A running call stays. */

@@ -32,6 +32,9 @@ export interface TraceEntry {
 /** The API's `quality_metrics`, snake_case; the seed's three (`mos`, `jitter_ms`, `packet_loss`) and whatever else was measured. */
 export type QualityMetrics = Record<string, unknown>;
 
+/** `QualityMetrics` at a moment of the call. */
+export type QualitySample = QualityMetrics & { at: string };
+
 export interface Call {
   id: string;
   organizationId: string;

@@ -2,7 +2,7 @@ import { uuidv7 } from 'uuidv7';
 import type { HangupCause } from '../../sip/cause.js';
 import type { DialogSnapshot } from '../../sip/leg.js';
 import { microcentsPerCent } from '../billing/rate.js';
-import type { CallTimings, QualityMetrics, TraceEntry, Turn } from './call-records.js';
+import type { CallTimings, QualityMetrics, QualitySample, TraceEntry, Turn } from './call-records.js';
 import type { Clock } from './clock.js';
 import type { Database } from './database.js';
 import { StoreError } from './errors.js';
@@ -43,6 +43,8 @@ export interface CallEnd {
   costMicrocents?: number;
   ringSeconds?: number | null;
   quality?: QualityMetrics;
+  /** Of every 5 seconds, oldest first. */
+  qualitySamples?: readonly QualitySample[];
   timings?: CallTimings;
   turns?: Turn[];
   transcript?: string | null;
@@ -334,11 +336,15 @@ export class Calls {
     const trace = end.trace?.length
       ? sql.insertInto('call_traces').values({ call_id: callId, trace: JSON.stringify(end.trace) })
       : null;
+    const samples = end.qualitySamples?.length
+      ? sql.insertInto('call_quality').values({ call_id: callId, samples: JSON.stringify(end.qualitySamples) })
+      : null;
     const dialogs = sql.deleteFrom('call_dialogs').where('call_id', '=', callId);
     return () => {
       const closed = this.database.run(query) === 1;
       if (closed) this.database.run(dialogs);
       if (closed && trace) this.database.run(trace);
+      if (closed && samples) this.database.run(samples);
       return closed;
     };
   }

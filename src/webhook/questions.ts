@@ -1,6 +1,7 @@
 /** What webhooks are told, in both dialects. */
+import { randomUUID } from 'node:crypto';
 import type { Question } from './ask.js';
-import type { CallState } from './twilio-words.js';
+import { type CallState, callSid } from './twilio-words.js';
 
 /** A call begins: incoming, or outgoing and just answered. */
 export function startQuestion(
@@ -23,6 +24,26 @@ export function startQuestion(
 export function gatheredQuestion(input: { digits: string; reason: string }): Question {
   const { digits, reason } = input;
   return { type: 'call.gathered', data: { digits, reason }, fields: { Digits: digits } };
+}
+
+/** What became of a `dial`. */
+export interface Dialled {
+  status: 'completed' | 'busy' | 'no-answer' | 'failed';
+  to: string[];
+  /** From the answer. */
+  durationSec: number;
+}
+
+export function dialledQuestion({ status, to, durationSec }: Dialled): Question {
+  return {
+    type: 'call.dialed',
+    data: { status, to, duration: durationSec },
+    fields: {
+      DialCallSid: callSid(randomUUID()),
+      DialCallStatus: status,
+      ...(status === 'completed' && { DialCallDuration: String(durationSec), DialBridged: 'true' }),
+    },
+  };
 }
 
 /** The stream or agent of a `connect` is over. */

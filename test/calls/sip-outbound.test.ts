@@ -1,8 +1,19 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { answerChallenge } from '../../sip/digest.js';
 import type { CallLeg, SipError } from '../../sip/leg.js';
+import { type NameServer, SipNames } from '../../sip/names.js';
 import { SipPeer, someSdp } from '../support/bare-sip-peer.js';
 import { openTestGateway, type TestGateway, within } from '../support/sip-gateway.js';
+
+/** SRV records of `carrier.example`, as a test says. */
+let carrierHosts: { name: string; port: number }[] = [];
+const nameServer: NameServer = {
+  naptr: async () => [],
+  srv: async (name) =>
+    name === '_sip._udp.carrier.example'
+      ? carrierHosts.map((host, priority) => ({ ...host, priority, weight: 0 }))
+      : Promise.reject(new Error('no such name')),
+};
 
 describe('dialling', () => {
   let us: TestGateway;
@@ -10,7 +21,7 @@ describe('dialling', () => {
   let carrier: string;
 
   beforeAll(async () => {
-    us = await openTestGateway(undefined, { firstResponseMs: 300 });
+    us = await openTestGateway(undefined, { firstResponseMs: 300, names: new SipNames(nameServer) });
     us.onCall(async (call) => call.reject({ status: 480 }));
   });
   afterAll(async () => {
@@ -111,6 +122,26 @@ describe('dialling', () => {
     expect(await dialled).toEqual({ code: 'rejected', cause, status });
     await peer.next('ACK');
     expect(other.received).toEqual([]);
+    await other.close();
+  });
+
+  it('a name stands for its hosts in their order; the request says the name', async () => {
+    const other = await SipPeer.open(us.port);
+    carrierHosts = [
+      { name: '127.0.0.1', port: peer.port },
+      { name: '127.0.0.1', port: other.port },
+    ];
+    const dialled = us.dial('+1555222', 'sip:carrier.example');
+    const first = await peer.next('INVITE');
+    expect(first.startLine).toBe('INVITE sip:+1555222@carrier.example SIP/2.0');
+    peer.respond(first, 503);
+    const second = await other.next('INVITE');
+    expect(second.startLine).toBe(first.startLine);
+    other.respond(second, 200, [`Contact: ${other.contact}`], someSdp);
+    const leg = await within(dialled);
+    const hungUp = leg.hangup();
+    other.respond(await other.next('BYE'), 200);
+    await within(hungUp);
     await other.close();
   });
 

