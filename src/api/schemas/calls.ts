@@ -22,7 +22,9 @@ const callFields = {
   }),
   phone_number_id: uuid("The organization's number in this call."),
   endpoint_id: nullable<string>(uuid('The endpoint that handled it.')),
-  recording_url: nullable<string>(Type.String({ format: 'uri', description: 'Where the recording is.' })),
+  recording_url: nullable<string>(
+    Type.String({ format: 'uri', description: 'Where the recording is: a `file:` URL on the server.' }),
+  ),
   hangup_cause: nullable<string>(oneOf(hangupCauses, { description: 'Why it ended; null while it runs.' })),
   organization_id: uuid('Whose call it is.'),
   created_at: time('When the INVITE came, or the call was asked for.'),

@@ -22,7 +22,7 @@ export const outboundCallBody = body({
   }),
   machine_detection: oneOf(['off', 'detect', 'detect_message_end'], {
     default: 'off',
-    description: 'Whether to find out if a machine answered; the result is the event `amd.completed`.',
+    description: 'Whether to find out if a machine answered. Taken, but without effect in this version.',
   }),
   metadata: Type.Optional(
     freeObject('Your own words about the call, at most 8 KiB of JSON: in its detail, in webhooks and for the agent.'),

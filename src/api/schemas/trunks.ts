@@ -66,8 +66,12 @@ const settings = {
       description: 'Write-only: shown as `********`, and `********` sent back keeps it.',
     }),
   ),
-  transport: oneOf(['udp', 'tcp', 'tls'], { description: 'How SIP reaches its gateways.' }),
-  srtp: oneOf(['off', 'allow', 'require'], { description: 'Whether audio is encrypted.' }),
+  transport: oneOf(['udp', 'tcp', 'tls'], {
+    description: 'How SIP reaches its gateways. `tls` is stored, but this version does not speak it.',
+  }),
+  srtp: oneOf(['off', 'allow', 'require'], {
+    description: 'Whether audio is encrypted. Stored, but without effect in this version: audio is never encrypted.',
+  }),
   register: Type.Boolean({ description: 'Whether we register with its gateways.' }),
   codecs: Type.Array(oneOf(['PCMU', 'PCMA']), {
     minItems: 1,
