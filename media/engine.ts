@@ -15,6 +15,8 @@ export interface MediaPolicy {
   firstRtpTimeoutMs: number;
   /** RTP that was there and stopped (not while held); 0 = never. */
   rtpTimeoutMs: number;
+  /** What the phone's packets that were lost would have said is made up for agents and other listeners; absent: they are silence. */
+  concealLoss?: boolean;
 }
 
 export interface OpenSession {

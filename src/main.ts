@@ -247,6 +247,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       codecs: ['PCMU', 'PCMA'],
       firstRtpTimeoutMs: settings.rtpFirstTimeoutSec * 1000,
       rtpTimeoutMs: settings.rtpTimeoutSec * 1000,
+      concealLoss: settings.concealLoss,
     };
     const carriersOf = async (organizationId: string, mode: Mode) =>
       mode === 'test' ? [await simulated.carrier()] : carriers.of(organizationId);
@@ -282,6 +283,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         },
         agents: {
           connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
+          frameMs: settings.agentFrameMs === '40' ? 40 : 20,
           health: new EndpointHealth((id, health) => saveHealth(store, id, health, log)),
           recordings,
           allowPrivateTargets: settings.allowPrivateTargets,
