@@ -85,7 +85,7 @@ export interface MediaSession {
   /** Records into a WAV file from now on; four at a time at most. */
   record(options: RecordOptions): Recording;
   /**
-   * Joins the phones of two sessions of one group, until `stop`, an `attach` or the end of one of them. Takes the place of the owners of
+   * Joins the phones of two sessions, on one media thread or two (those of one group are on one), until `stop`, an `attach` or the end of one of them. Takes the place of the owners of
    * playout; agents that were attached hear nothing meanwhile.
    */
   bridge(other: MediaSession, options: BridgeOptions): Bridge;
@@ -252,8 +252,13 @@ export type MediaEvent =
   | { type: 'agentAudio'; atMs: number }
   /** The phone says its first words since a recording with `silence` began. */
   | { type: 'words' }
-  /** The agent's audio was cleared: heard and dropped milliseconds. */
-  | { type: 'cleared'; heardMs: number; droppedMs: number }
+  /** The agent's audio was cleared: heard of what was playing, dropped of all, and both of each item (null: the agent names none). */
+  | {
+      type: 'cleared';
+      heardMs: number;
+      droppedMs: number;
+      items: { itemId: string | null; heardMs: number; droppedMs: number }[];
+    }
   | { type: 'mark'; name: string; cleared: boolean }
   /** The call is answered and for 5 s nothing came from the far side, at first or later; again after RTP came back and stopped. */
   | { type: 'oneWay'; direction: 'received' }

@@ -150,7 +150,8 @@ export class Session {
       cleared: (agent, heard) => {
         if (this.owner !== agent) return;
         if (!this.activities.active) this.outward.cleared();
-        this.emit({ type: 'cleared', heardMs: heard.heardMs, droppedMs: heard.droppedMs });
+        const { heardMs, droppedMs, items } = heard;
+        this.emit({ type: 'cleared', heardMs, droppedMs, items });
       },
       mark: (name, cleared) => this.emit({ type: 'mark', name, cleared }),
     });
@@ -253,6 +254,11 @@ export class Session {
     this.alive();
     other.alive();
     return this.activities.bridge(activity, other.activities, options);
+  }
+
+  async bridgeAcross(activity: number, port: MessagePort, options: BridgeOptions): Promise<BridgeEnd> {
+    this.alive();
+    return this.activities.bridgeAcross(activity, port, options);
   }
 
   endActivity(activity: number): void {
