@@ -32,7 +32,13 @@ export interface ActivityParts {
 export class SessionActivities implements BridgedSession {
   private foreground: Foreground | null = null;
   private bridged: SessionBridge | null = null;
-  private recording: { activity: number; recorder: Recorder; endsAtMs: number; finish(): void } | null = null;
+  private recording: {
+    activity: number;
+    recorder: Recorder;
+    paused: boolean;
+    endsAtMs: number;
+    finish(): void;
+  } | null = null;
   private readonly stops = new Map<number, () => void>();
 
   constructor(private readonly parts: ActivityParts) {}
@@ -85,9 +91,13 @@ export class SessionActivities implements BridgedSession {
         durationMs = recorder.end(this.parts.now(), mostMs);
         disk.close(file);
       };
-      this.recording = { activity, recorder, endsAtMs: startMs + mostMs, finish };
+      this.recording = { activity, recorder, paused: false, endsAtMs: startMs + mostMs, finish };
       return finish;
     });
+  }
+
+  pauseRecording(activity: number, paused: boolean): void {
+    if (this.recording?.activity === activity) this.recording.paused = paused;
   }
 
   endActivity(activity: number): void {
@@ -108,13 +118,15 @@ export class SessionActivities implements BridgedSession {
   }
 
   packet(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean, nowMs: number): void {
-    if (codec !== 'event') this.recording?.recorder.fromPhone(packet.timestamp, payload, codec, nowMs);
+    if (codec !== 'event' && this.recording?.paused === false)
+      this.recording.recorder.fromPhone(packet.timestamp, payload, codec, nowMs);
     this.bridged?.packet(this, packet, payload, codec, restarted);
   }
 
   /** Audio that is sent. */
   sent(timestamp: number, packet: Uint8Array, length: number, codec: PhoneCodec, nowMs: number): void {
-    this.recording?.recorder.toPhone(timestamp, packet.subarray(rtpHeaderBytes, length), codec, nowMs);
+    if (this.recording?.paused !== false) return;
+    this.recording.recorder.toPhone(timestamp, packet.subarray(rtpHeaderBytes, length), codec, nowMs);
   }
 
   key(digit: string): void {

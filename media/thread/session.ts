@@ -265,6 +265,10 @@ export class Session {
     this.activities.endActivity(activity);
   }
 
+  pauseRecording(activity: number, paused: boolean): void {
+    this.activities.pauseRecording(activity, paused);
+  }
+
   sendDtmf(digits: string): Promise<void> {
     this.alive();
     return this.outward.sendDtmf(digits);

@@ -108,7 +108,7 @@ describe('the OpenAPI description', () => {
       }
       for (const [status, response] of Object.entries(operation.responses)) {
         expect(response.description, `${where} ${status}`).toBeTruthy();
-        if (Number(status) < 400) continue;
+        if (Number(status) < 400 || operation.operationId === 'getReadiness') continue; // that tells what works, always
         expect(response.content?.['application/json']?.schema, `${where} ${status}`).toEqual({
           $ref: '#/components/schemas/Error',
         });

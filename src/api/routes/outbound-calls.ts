@@ -4,12 +4,14 @@ import { invalid } from '../errors.js';
 import { CallPace, OutboundRules } from '../outbound-rules.js';
 import { phoneNumberOf } from '../phone-number.js';
 import { presentCall } from '../present.js';
+import type { RecordingUrls } from '../recording-urls.js';
 import { type Route, route } from '../route.js';
 import { outboundCallBody } from '../schemas/outbound-calls.js';
 import { ref } from '../schemas/words.js';
 
 export interface OutboundCallRoutesOptions {
   store: Store;
+  recordingUrls: RecordingUrls;
   /** Absent: no call can be placed. */
   outboundCalls?: OutboundCalls;
   now: () => number;
@@ -17,7 +19,7 @@ export interface OutboundCallRoutesOptions {
 
 const maxMetadataBytes = 8_192;
 
-export function outboundCallRoutes({ store, outboundCalls, now }: OutboundCallRoutesOptions): Route[] {
+export function outboundCallRoutes({ store, recordingUrls, outboundCalls, now }: OutboundCallRoutesOptions): Route[] {
   const rules = new OutboundRules(store, outboundCalls, new CallPace(now));
   return [
     route({
@@ -89,7 +91,7 @@ export function outboundCallRoutes({ store, outboundCalls, now }: OutboundCallRo
         const call = store.records.get(scope, started.begun.id);
         if (!call) throw new Error('a call that has begun has no record');
         reply.header('location', `/v1/calls/${call.id}`);
-        return presentCall(call);
+        return presentCall(call, recordingUrls);
       },
     }),
   ];
