@@ -62,6 +62,8 @@ export interface App {
 /** For tests: what no setting should offer. */
 export interface StartOptions {
   rtpQuarantineMs?: number;
+  /** In the place of the engine of the settings. */
+  media?: MediaEngine;
   log?: Logger;
   sipTimersMs?: { t1?: number; t2?: number; t4?: number };
   trunkProbeMs?: number;
@@ -165,13 +167,15 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       loopbackTrunk: true,
     });
 
-    const media = await startMediaEngine({
-      threads: settings.mediaThreads,
-      rtpPorts: settings.rtpPorts,
-      bindAddress: settings.sipHost,
-      log,
-      ...(options.rtpQuarantineMs === undefined ? {} : { quarantineMs: options.rtpQuarantineMs }),
-    });
+    const media =
+      options.media ??
+      (await startMediaEngine({
+        threads: settings.mediaThreads,
+        rtpPorts: settings.rtpPorts,
+        bindAddress: settings.sipHost,
+        log,
+        ...(options.rtpQuarantineMs === undefined ? {} : { quarantineMs: options.rtpQuarantineMs }),
+      }));
     opened.push(() => media.close());
     const recordings = new Recordings(settings.recordingsUrl.folder, store.calls);
     opened.push(() => recordings.settled());
