@@ -31,6 +31,7 @@ import { type OperationRoutesOptions, operationRoutes } from './routes/operation
 import { organizationRoutes } from './routes/organizations.js';
 import { outboundCallRoutes } from './routes/outbound-calls.js';
 import { phoneNumberRoutes } from './routes/phone-numbers.js';
+import { recordingRoutes } from './routes/recordings.js';
 import { simulateRoutes } from './routes/routes.js';
 import { transcribeRoute } from './routes/transcribe.js';
 import { trunkRoutes } from './routes/trunks.js';
@@ -139,6 +140,7 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
     ...eventRoutes(app, options),
     ...outboundCallRoutes({ ...options, now: options.now ?? Date.now }),
     ...webhookDeliveryRoutes({ store: options.store, onRetry: options.onWebhookRetry ?? (() => {}) }),
+    ...recordingRoutes(options),
     ...accountRoutes(options),
     ...organizationRoutes(options),
     ...operationRoutes(options),
