@@ -1,7 +1,4 @@
-/** The rules for calls that a call makes: those of outbound calls, and where SIP may go. */
-import { lookup, resolveSrv } from 'node:dns/promises';
-import { isIP } from 'node:net';
-import { isPublicAddress } from '../net/safe-lookup.js';
+/** The rules for calls that a call makes: those of outbound calls. */
 import { microcentsPerCent } from './billing/rate.js';
 import { admit } from './call/admission.js';
 import type { DialledWish } from './call/dial-out.js';
@@ -56,28 +53,4 @@ export function beginDialled(store: Store, { parentCallId, organizationId, mode,
   });
   const { funds, refusal } = admit(store, { callId: id, organizationId, mode, direction: 'outbound', toNumber: to });
   return { begun: { id, createdAt, startedAtMs, funds }, refusal };
-}
-
-/** Why no INVITE may go to this SIP URI, where private addresses are off limits. A name counts for all its addresses. */
-export async function sipRefusal(uri: string, allowPrivate: boolean): Promise<string | null> {
-  const host = /^sips?:(?:[^@]*@)?(\[[^\]]+\]|[^:;?>]+)/i
-    .exec(uri)?.[1]
-    ?.replace(/^\[|\]$/g, '')
-    .replace(/\.$/, '');
-  if (host === undefined) return 'The SIP address has no host.';
-  if (allowPrivate) return null;
-  // `URL` turns decimal, octal and hexadecimal spellings of an address into the plain one.
-  const plain = isIP(host) === 6 ? host : URL.canParse(`http://${host}`) ? new URL(`http://${host}`).hostname : host;
-  const refusal = 'The SIP address leads into a private network.';
-  if (isIP(plain) !== 0) return isPublicAddress(plain) ? null : refusal;
-  const services = ['_sip._udp', '_sip._tcp', '_sips._tcp'].map((service) => resolveSrv(`${service}.${plain}`));
-  const records = (await Promise.allSettled(services)).flatMap((found) =>
-    found.status === 'fulfilled' ? found.value.map((record) => record.name) : [],
-  );
-  const names = [plain, ...records].map((name) => lookup(name, { all: true }));
-  const addresses = (await Promise.allSettled(names)).flatMap((found) =>
-    found.status === 'fulfilled' ? found.value : [],
-  );
-  if (addresses.length === 0) return 'The host of the SIP address is not known.';
-  return addresses.every(({ address }) => isPublicAddress(address)) ? null : refusal;
 }

@@ -27,7 +27,7 @@ import { Recordings } from './call/recordings.js';
 import { RejectedInvites } from './call/rejected-invites.js';
 import { Takes } from './call/takes.js';
 import { Voice } from './call/voice.js';
-import { beginDialled, dialRefusal, sipRefusal } from './dialling.js';
+import { beginDialled, dialRefusal } from './dialling.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
@@ -302,6 +302,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
           open: (wish) => media.open(wish),
           policy,
           ringTimeoutMs: 30_000,
+          allowPrivateTargets: settings.allowPrivateTargets,
         },
         getEndpoint: (id) => store.endpoints.getForCall(id),
         limits: { maxCallMs: settings.maxCallSec * 1000, transferTimeoutMs: 60_000 },
@@ -315,7 +316,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
           records: store.calls,
           closing,
           begin: (wish) => beginDialled(store, wish),
-          sipRefusal: (uri) => sipRefusal(uri, settings.allowPrivateTargets),
+          allowPrivateTargets: settings.allowPrivateTargets,
           dial: (request, signal) => sip.dial(request, signal),
           carriers: carriersOf,
           refusal: (organizationId, mode, call) => dialRefusal(store, organizationId, mode, call),

@@ -31,11 +31,12 @@ import { type OperationRoutesOptions, operationRoutes } from './routes/operation
 import { organizationRoutes } from './routes/organizations.js';
 import { outboundCallRoutes } from './routes/outbound-calls.js';
 import { phoneNumberRoutes } from './routes/phone-numbers.js';
-import { recordingRoutes } from './routes/recordings.js';
+
 import { simulateRoutes } from './routes/routes.js';
 import { transcribeRoute } from './routes/transcribe.js';
 import { trunkRoutes } from './routes/trunks.js';
 import { webhookDeliveryRoutes } from './routes/webhook-deliveries.js';
+import { webhookRecordingRoutes } from './routes/webhook-recordings.js';
 import { type TokenSettings, Tokens } from './tokens.js';
 import { uploadLimits } from './upload.js';
 import { fieldErrors, validatorCompiler } from './validation.js';
@@ -140,7 +141,7 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
     ...eventRoutes(app, options),
     ...outboundCallRoutes({ ...options, now: options.now ?? Date.now }),
     ...webhookDeliveryRoutes({ store: options.store, onRetry: options.onWebhookRetry ?? (() => {}) }),
-    ...recordingRoutes(options),
+    ...webhookRecordingRoutes(options),
     ...accountRoutes(options),
     ...organizationRoutes(options),
     ...operationRoutes(options),

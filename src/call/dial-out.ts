@@ -23,8 +23,8 @@ export interface DialRules {
   carriers(organizationId: string, mode: Mode): Carrier[] | Promise<Carrier[]>;
   /** Why this organization may not; null: it may. */
   refusal(organizationId: string, mode: Mode, call: { to: string; from: string | null }): string | null;
-  /** Why no INVITE may go to this SIP URI; null: it may. */
-  sipRefusal(uri: string): Promise<string | null>;
+  /** SIP addresses inside our network may be called. */
+  allowPrivateTargets: boolean;
   /** Writes the record of a call that another one makes, and holds its money. */
   begin(wish: DialledWish): { begun: BegunCall; refusal: Ending | null };
 }

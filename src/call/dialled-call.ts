@@ -3,9 +3,8 @@ import { randomUUID } from 'node:crypto';
 import type { MediaPolicy, MediaSession } from '../../media/engine.js';
 import type { CallLeg } from '../../sip/leg.js';
 import { type Dial, type DialTarget, e164 } from '../webhook/instructions.js';
-import type { Dialled } from '../webhook/questions.js';
-import { callFields } from '../webhook/twilio-words.js';
 import { Call } from './call.js';
+import { CallSteps, type EndedAs, endedAs } from './call-steps.js';
 import { closeCall, endingOf, watchLeg, watchSession } from './closing.js';
 import { answerReoffers } from './converse.js';
 import { dialCarriers } from './dial-carriers.js';
@@ -23,8 +22,7 @@ export class DialledCall {
   private session: MediaSession | null = null;
   private leg: CallLeg | null = null;
   private readonly sipCallId = randomUUID();
-  private sequence = 0;
-  private answeredAtMs = 0;
+  private readonly steps: CallSteps;
 
   /** `signal`: who dials does not want it any more. */
   constructor(
@@ -46,6 +44,20 @@ export class DialledCall {
     });
     const call = new Call(rules.records, begun, 'outbound');
     this.call = call;
+    const { organizationId, callId: parentCallId } = facts;
+    this.steps = new CallSteps(
+      call,
+      {
+        callId: call.id,
+        organizationId,
+        from: this.from,
+        fromName: null,
+        to: target.to,
+        direction: 'outbound',
+        parentCallId,
+      },
+      (step, fields) => stage.status(target.status, step, fields),
+    );
     rules.closing.live.add(call);
     if (refusal !== null) call.end(refusal);
     const giveUp = () => call.hangup('caller');
@@ -60,19 +72,14 @@ export class DialledCall {
     this.closed = this.run(answer).finally(() => signal.removeEventListener('abort', giveUp));
   }
 
-  /** In Twilio's words. */
-  get status(): Dialled['status'] {
-    const { ending, answered } = this.call;
-    if (answered) return 'completed';
-    if (ending?.cause === 'user_busy') return 'busy';
-    if (ending?.cause === 'originator_cancel') return 'canceled';
-    return ending?.cause === 'no_answer' || ending?.cause === 'timeout' ? 'no-answer' : 'failed';
+  get status(): EndedAs {
+    return endedAs(this.call);
   }
 
   private async run(answer: (session: MediaSession) => void): Promise<void> {
     const { call, rules } = this;
     try {
-      this.tell('initiated');
+      this.steps.tell('initiated');
       call.check();
       this.leg = await this.dial();
       watchLeg(this.leg, call, 'callee');
@@ -82,8 +89,7 @@ export class DialledCall {
       await call.orEnd(session.accept(this.leg.remoteSdp, { provisional: false }));
       answerReoffers(this.leg, session);
       call.answer();
-      this.answeredAtMs = performance.now();
-      this.tell('answered');
+      this.steps.tell('answered');
       if (this.target.sendDigits !== null) await call.orEnd(session.sendDtmf(this.target.sendDigits));
       answer(session);
       await call.ended;
@@ -95,7 +101,7 @@ export class DialledCall {
         { session: this.session, agent: null, leg: this.leg, sipCallId: this.sipCallId },
         rules.closing,
       );
-      this.tell('completed');
+      this.steps.tell('completed');
     }
   }
 
@@ -106,7 +112,7 @@ export class DialledCall {
     const onProgress = ({ status }: { status: number }) => {
       if (status !== 180 || call.ending !== null) return;
       call.ringing();
-      this.tell('ringing');
+      this.steps.tell('ringing');
     };
     const offerFor = (localAddress: string, codecs: MediaPolicy['codecs']) => this.offer(localAddress, codecs);
     if (e164.test(target.to)) {
@@ -116,8 +122,6 @@ export class DialledCall {
       return dialCarriers(call, wish, carriers, rules.dial);
     }
     const { uri, headers } = sipDestination(target.to);
-    const refusal = await rules.sipRefusal(uri);
-    if (refusal !== null) throw new CallEnded({ cause: 'destination_not_allowed', source: 'system', detail: refusal });
     call.assign({ sipCallId });
     return rules.dial(
       {
@@ -127,6 +131,7 @@ export class DialledCall {
         gateways: [{ uri, ...(target.auth === null ? {} : { auth: target.auth }) }],
         headers: { ...headers, 'X-Trunkline-Call-Id': facts.callId },
         ringTimeoutMs,
+        publicOnly: !rules.allowPrivateTargets,
         offerFor: (_gateway, localAddress) => offerFor(localAddress, rules.policy.codecs),
         onProgress,
       },
@@ -149,22 +154,6 @@ export class DialledCall {
     call.check();
     return session.offer();
   }
-
-  private tell(event: 'initiated' | 'ringing' | 'answered' | 'completed'): void {
-    const { call, stage, target } = this;
-    const { organizationId, callId: parentCallId } = stage.line.facts;
-    const facts = { callId: call.id, organizationId, from: this.from, fromName: null, to: target.to, parentCallId };
-    const durationSec = call.answered ? Math.round((performance.now() - this.answeredAtMs) / 1000) : 0;
-    stage.status(target.status, event, {
-      ...callFields({ ...facts, direction: 'outbound', answered: call.answered, ended: event === 'completed' }),
-      CallStatus: event === 'answered' ? 'in-progress' : event === 'completed' ? this.status : event,
-      Timestamp: new Date().toUTCString(),
-      CallbackSource: 'call-progress-events',
-      SequenceNumber: String(this.sequence),
-      ...(event === 'completed' && { CallDuration: String(durationSec) }),
-    });
-    this.sequence += 1;
-  }
 }
 
 /** `?X-Name=value` of a SIP URI are header fields of the INVITE; others are not ours to set. */
@@ -175,7 +164,7 @@ function sipDestination(text: string): { uri: string; headers: { [name: string]:
 }
 
 /** Why nobody was reached, of several: the one that says most. */
-export function statusOf(calls: readonly DialledCall[]): Dialled['status'] {
+export function statusOf(calls: readonly DialledCall[]): EndedAs {
   const all = calls.map((each) => each.status);
   return (['busy', 'no-answer', 'failed'] as const).find((status) => all.includes(status)) ?? 'canceled';
 }

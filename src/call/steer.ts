@@ -6,7 +6,6 @@ import type { Action, FollowUp, Play, Prompt, Say, StatusCallback } from '../web
 import type { Notices } from '../webhook/notices.js';
 import { startQuestion } from '../webhook/questions.js';
 import type { CallState } from '../webhook/twilio-words.js';
-import type { BridgeRules } from './bridged-agent.js';
 import type { Call } from './call.js';
 import type { CallCommand, CommandResult } from './command.js';
 import type { AgentRules } from './connect-agent.js';
@@ -18,6 +17,7 @@ import { Keypad } from './keypad.js';
 import type { Line } from './line.js';
 import { CallEnded } from './outcome.js';
 import { recordPhone } from './record-phone.js';
+import type { BridgeRules } from './second-leg.js';
 import type { Takes } from './takes.js';
 import type { Voice } from './voice.js';
 
@@ -40,9 +40,14 @@ const maxIdleRequests = 20;
 const maxRequests = 1000;
 
 /** Asks a webhook what to do with a new call. Rejects with `WebhookFailure`, or `CallEnded` when the caller was faster. */
-export async function firstInstructions(line: Line, endpoint: Endpoint, rules: SteerRules): Promise<Action[]> {
+export async function firstInstructions(
+  line: Line,
+  endpoint: Endpoint,
+  rules: SteerRules,
+  to: FollowUp | null = null,
+): Promise<Action[]> {
   rules.voice.warm();
-  return ask(line, new Webhook(endpoint, rules.http), null, startQuestion(line.facts, line.headers), line.call.signal);
+  return ask(line, new Webhook(endpoint, rules.http), to, startQuestion(line.facts, line.headers), line.call.signal);
 }
 
 /** Does what a webhook says, action after action and list after list, until the call ends. */

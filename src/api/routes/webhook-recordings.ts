@@ -6,7 +6,7 @@ import { notFound } from '../errors.js';
 import { type Route, route } from '../route.js';
 import { body, Type, uuid } from '../schemas/words.js';
 
-export function recordingRoutes({ store }: { store: Store }): Route[] {
+export function webhookRecordingRoutes({ store }: { store: Store }): Route[] {
   return [
     route({
       method: 'GET',
