@@ -30,6 +30,8 @@ export class FromPhone {
   foreign = 0;
   malformed = 0;
   private media: AgreedMedia | null = null;
+  /** The same line once more, for those who only listen. */
+  private sideline: Uplink | null = null;
   private heard = false;
   private liveSinceMs = Number.POSITIVE_INFINITY;
   private lastPacketMs = Number.POSITIVE_INFINITY;
@@ -50,8 +52,15 @@ export class FromPhone {
     this.media = media;
     this.uplink.changeCodec(media.codec);
     this.uplink.mute(media.held);
+    this.sideline?.changeCodec(media.codec);
+    this.sideline?.mute(media.held);
     if (resumed) this.restartWatch(nowMs);
     return media.address !== '0.0.0.0' && this.source.expect(media.address, media.port);
+  }
+
+  listenAside(line: Uplink | null): void {
+    line?.mute(this.media?.held ?? false);
+    this.sideline = line;
   }
 
   /** From now on silence of the far side is a fault. */
@@ -88,7 +97,10 @@ export class FromPhone {
     }
     const arrival = this.stats.arrived(view, nowMs, codec !== null);
     if (arrival === 'duplicate' || arrival === 'suspect') return;
-    if (arrival === 'restart') this.uplink.restart();
+    if (arrival === 'restart') {
+      this.uplink.restart();
+      this.sideline?.restart();
+    }
     const payload = bytes.subarray(view.payloadStart, view.payloadEnd);
     if (event) this.tell(this.dtmf.packet(payload, view.timestamp, nowMs));
     // The packets of an event all carry the timestamp of its beginning, and say how long it has lasted.
@@ -98,11 +110,13 @@ export class FromPhone {
       this.hooks.packet(view, payload, codec ?? 'event', arrival === 'restart', nowMs);
     const timestamp = (view.timestamp + eventSamples) >>> 0;
     this.uplink.packet(view.sequence, timestamp, audio, codec ?? 'PCMU', nowMs);
+    this.sideline?.packet(view.sequence, timestamp, audio, codec ?? 'PCMU', nowMs);
   }
 
   /** Every packet time. True when the far side has been silent for too long. */
   tick(nowMs: number): boolean {
     this.uplink.tick(nowMs);
+    this.sideline?.tick(nowMs);
     this.tell(this.dtmf.expire(nowMs));
     if (!this.media || this.liveSinceMs === Number.POSITIVE_INFINITY) return false;
     if (!this.media.receive || this.media.held) {
