@@ -38,5 +38,7 @@ declare module 'fastify' {
     unlimited?: boolean;
     /** A signature in the query stands for a key. */
     signedLink?: boolean;
+    /** Shows its key as basic authentication, as Twilio's clients do. */
+    basic?: boolean;
   }
 }

@@ -19,6 +19,7 @@ import { mayDo } from './caller.js';
 import { ApiError, invalid } from './errors.js';
 import { createLimits } from './limits.js';
 import { describeApi, openapiRoute } from './openapi.js';
+import { CallPace, OutboundRules } from './outbound-rules.js';
 import type { EndpointRules } from './provider-config.js';
 import { RecordingFiles } from './recording-files.js';
 import { RecordingUrls } from './recording-urls.js';
@@ -41,7 +42,10 @@ import { type SimulateCall, simulatorRoutes } from './routes/simulator.js';
 import { transcribeRoute } from './routes/transcribe.js';
 import { trunkRoutes } from './routes/trunks.js';
 import { webhookDeliveryRoutes } from './routes/webhook-deliveries.js';
+import { webhookRecordingRoutes } from './routes/webhook-recordings.js';
 import { type TokenSettings, Tokens } from './tokens.js';
+import { basicAsKey } from './twilio/basic.js';
+import { registerTwilio } from './twilio/routes.js';
 import { uploadLimits } from './upload.js';
 import { fieldErrors, validatorCompiler } from './validation.js';
 
@@ -148,6 +152,7 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
   const publicUrl = () => options.publicUrl ?? listeningUrl(app.server.address() as AddressInfo | null);
   const recordingUrls = new RecordingUrls({ links: options.store.recordingLinks, publicUrl, now });
   const calls = { ...options, recordingUrls, recordingFiles: new RecordingFiles(options.recordingsFolder), now };
+  const rules = new OutboundRules(options.store, options.outboundCalls, new CallPace(now));
   const routes: Route[] = [
     ...callRoutes(calls),
     ...insightRoutes(calls),
@@ -159,8 +164,9 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
     ...trunkRoutes(options),
     ...simulateRoutes(calls),
     ...eventRoutes(app, options),
-    ...outboundCallRoutes(calls),
+    ...outboundCallRoutes({ ...calls, rules }),
     ...webhookDeliveryRoutes({ store: options.store, onRetry: options.onWebhookRetry ?? (() => {}) }),
+    ...webhookRecordingRoutes(calls),
     ...accountRoutes(options),
     ...organizationRoutes(options),
     ...operationRoutes(options),
@@ -174,6 +180,7 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
     await forms.register(multipart, { limits: uploadLimits });
     register(forms, transcribe, options.store);
   });
+  await registerTwilio(app, { ...options, rules, now, refusalOf });
   answerUnknownPaths(app, [...routes, transcribe]);
   await app.ready();
   return app;
@@ -230,13 +237,13 @@ async function guard(app: FastifyInstance, options: ApiOptions): Promise<void> {
   const limits = await createLimits(app, { days: store.requestDays, redis: options.redis ?? null });
   app.addHook('onRequest', async (request, reply) => {
     reply.header('x-request-id', request.id);
-    const { access, unlimited, signedLink } = request.routeOptions.config;
+    const { access, unlimited, signedLink, basic } = request.routeOptions.config;
     if (unlimited) return;
     if (access === undefined || access === 'public') return limits.countAddress(request);
     if (signedLink && isSigned(request)) return limits.countAddress(request);
     let identified: Identified;
     try {
-      identified = await identify(store, tokens, request.headers);
+      identified = await identify(store, tokens, basic ? basicAsKey(request.headers) : request.headers);
     } catch (error) {
       await limits.countAddress(request);
       throw error;

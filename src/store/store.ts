@@ -16,6 +16,7 @@ import { Organizations } from './organizations.js';
 import { closeOrphans, type OrphanedCall } from './orphans.js';
 import { PhoneNumbers } from './phone-numbers.js';
 import { RecordingLinks } from './recording-links.js';
+import { RecordingRecords } from './recordings.js';
 import { RejectedInviteRecords } from './rejected-invites.js';
 import { RequestDays } from './request-days.js';
 import { Trunks } from './trunks.js';
@@ -63,6 +64,8 @@ export class Store {
   readonly requestDays: RequestDays;
   readonly rejectedInvites: RejectedInviteRecords;
   readonly webhookDeliveries: WebhookDeliveries;
+  /** Recordings that calls make by the way. */
+  readonly recordings: RecordingRecords;
   readonly instances: Instances;
   private closed = false;
 
@@ -93,6 +96,7 @@ export class Store {
     this.insights = new CallInsights(database);
     this.recordingLinks = new RecordingLinks(database);
     this.webhookDeliveries = new WebhookDeliveries(database, clock);
+    this.recordings = new RecordingRecords(database);
     this.instances = new Instances({
       database,
       clock,

@@ -104,8 +104,12 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
       handle: async ({ params, caller }) => {
         const id = params.id.toLowerCase();
         const call = store.records.get(caller.scope, id);
-        // The file goes first: were it to stay, there would be no record that tells of it.
-        if (call?.recordingUrl && call.status !== 'in_progress') await options.recordingFiles.remove(call.recordingUrl);
+        if (call && call.status !== 'in_progress') {
+          const files = store.recordings.ofCall(caller.scope, id).map(({ file }) => file);
+          // Files go first: were one to stay, there would be no record that tells of it.
+          for (const file of [...files, ...(call.recordingUrl === null ? [] : [call.recordingUrl])])
+            await options.recordingFiles.remove(file);
+        }
         const outcome = store.records.delete(caller.scope, id);
         if (outcome === 'not_found') throw notFound('Call');
         if (outcome === 'in_progress') throw new ApiError('CALL_IN_PROGRESS', undefined, { call_id: id });

@@ -1,13 +1,10 @@
-import { Readable } from 'node:stream';
-import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Store } from '../../store/store.js';
-import { byteRange } from '../byte-range.js';
 import type { Caller } from '../caller.js';
 import { ApiError, notFound } from '../errors.js';
-import type { RecordingFiles } from '../recording-files.js';
 import { type Route, route } from '../route.js';
 import { recordingQuery } from '../schemas/recordings.js';
 import { idParams, Type } from '../schemas/words.js';
+import { partAnswer, sendRecording } from '../send-recording.js';
 import { type CallRoutesOptions, callAnswer, command } from './calls.js';
 
 const tag = 'Calls';
@@ -27,7 +24,7 @@ export function recordingRoutes(options: CallRoutesOptions): Route[] {
       params: idParams,
       query: recordingQuery,
       answer: { status: 200, description: 'The file.', schema: Type.String(), contentType: 'audio/wav' },
-      alsoAnswers: { 206: 'The part that `Range` asked for; `Content-Range` says where it lies.' },
+      alsoAnswers: { 206: partAnswer },
       errors: ['RANGE_NOT_SATISFIABLE'],
       handle: async ({ params, query, request, reply }) => {
         const id = params.id.toLowerCase();
@@ -71,31 +68,4 @@ function recordingOf(
   const url = store.recordingLinks.open(id, { expires: expires ?? 0, signature: signature ?? '' }, nowMs);
   if (url === undefined) throw new ApiError('UNAUTHORIZED', 'The link is not valid, or no longer');
   return url;
-}
-
-async function sendRecording(
-  id: string,
-  file: NonNullable<Awaited<ReturnType<RecordingFiles['open']>>>,
-  { headers, method }: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
-  const { handle, bytes, modifiedMs } = file;
-  const etag = `"${bytes.toString(16)}-${modifiedMs.toString(16)}"`;
-  const isSame = headers['if-range'] === undefined || headers['if-range'] === etag;
-  const range = isSame ? byteRange(headers.range, bytes) : null;
-  if (range === 'unsatisfiable' || method === 'HEAD' || bytes === 0) await handle.close();
-  if (range === 'unsatisfiable')
-    throw new ApiError('RANGE_NOT_SATISFIABLE', undefined, { bytes }, { 'content-range': `bytes */${bytes}` });
-  const { from, to } = range ?? { from: 0, to: bytes - 1 };
-  if (range) reply.header('content-range', `bytes ${from}-${to}/${bytes}`);
-  reply.code(range ? 206 : 200).headers({
-    'content-type': 'audio/wav',
-    'content-length': to - from + 1,
-    'content-disposition': `inline; filename="${id}.wav"`,
-    'accept-ranges': 'bytes',
-    'cache-control': 'private, max-age=3600',
-    etag,
-  });
-  const isEmpty = method === 'HEAD' || bytes === 0;
-  return reply.send(isEmpty ? Readable.from([]) : handle.createReadStream({ start: from, end: to }));
 }
