@@ -64,6 +64,8 @@ function silentSession(): MediaSession {
     sendDtmf: refuse,
     record: cannot,
     bridge: cannot,
+    fork: refuse,
+    tap: cannot,
   };
 }
 
