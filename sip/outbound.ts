@@ -13,6 +13,7 @@ import type { LiveCalls } from './live.js';
 import type { LocalAddresses } from './local-address.js';
 import type { SipLog } from './log.js';
 import { SipNames } from './names.js';
+import { publicTarget, type ResolveHost } from './public-target.js';
 import { calledUser, type DialTarget, hopTo, redirectTarget, targetsOf } from './target.js';
 import type { SipTrace } from './trace.js';
 import type { TrunkTable } from './trunk.js';
@@ -28,6 +29,8 @@ export interface OutboundContext {
   log: SipLog;
   /** Default: the system's name server. */
   names?: SipNames;
+  /** Looks up the hosts of `publicOnly` calls. Default: the system's resolver. */
+  resolveHost?: ResolveHost;
   /** How long a gateway may be silent while another one is left. Default 5,000. */
   firstResponseMs?: number;
 }
@@ -79,7 +82,7 @@ export class Outbound {
     const written = this.#rested(request.gateways).flatMap((gateway) =>
       targetsOf(gateway, request.to, trunks, bindings),
     );
-    const left = (await Promise.all(written.map((target) => this.#named(target)))).flat();
+    const left = (await Promise.all(written.map((target) => this.#named(target, request)))).flat();
     if (left.length === 0) {
       const names = request.gateways.map((gateway) => gateway.uri).join(', ');
       const why = names === '' ? 'No gateway was named.' : `Nobody is registered as ${names}.`;
@@ -117,7 +120,7 @@ export class Outbound {
       if (end.kind === 'refused' && end.status >= 300 && end.status < 400 && redirects < maxRedirects) {
         const next = end.contact === null ? null : redirectTarget(target, end.contact);
         redirects++;
-        if (next) left.unshift(next);
+        if (next) left.unshift(...(await this.#named(next, request)));
         if (next) continue;
       }
       if (!failure.mayFailOver) throw failure;
@@ -161,13 +164,15 @@ export class Outbound {
   }
 
   /** A target for each host that its name stands for. */
-  async #named(target: DialTarget): Promise<DialTarget[]> {
+  async #named(target: DialTarget, { publicOnly }: DialRequest): Promise<DialTarget[]> {
     const uri = target.nextHop === undefined ? parseUri(target.requestUri) : null;
     const hops = uri ? await this.#names.hops(uri) : [];
-    if (hops.length === 0) return [target];
-    return hops.map(({ host, port, transport }) => {
+    const named = hops.map(({ host, port, transport }) => {
       return { ...target, host, nextHop: hopTo({ address: host, port, transport }) };
     });
+    const targets = named.length > 0 ? named : [target];
+    if (!publicOnly) return targets;
+    return Promise.all(targets.map((each) => publicTarget(each, this.context.resolveHost)));
   }
 
   #link(): ControlLink {

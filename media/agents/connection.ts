@@ -9,6 +9,7 @@ import {
   type AudioFormat,
   type Conversation,
   type Sink,
+  type Track,
 } from './agent.js';
 import { givenUp, unusable } from './connect-failure.js';
 import { broken, Line } from './line.js';
@@ -121,6 +122,10 @@ export class AgentConnection implements AgentSocket {
     return this.#conversation.replyFormat;
   }
 
+  get separateTracks(): boolean {
+    return this.#protocol.separateTracks === true;
+  }
+
   start(): void {
     if (this.#phase !== 'ready') return;
     this.#phase = 'started';
@@ -131,11 +136,11 @@ export class AgentConnection implements AgentSocket {
     this.#limitTimer = this.#after(firstAudioTimeoutMs, silent);
   }
 
-  audio(bytes: Uint8Array, atMs: number): void {
+  audio(bytes: Uint8Array, atMs: number, track: Track = 'caller'): void {
     if (!this.#agentStarted || this.#phase !== 'started' || bytes.length === 0) return;
     const line = this.#line;
-    if (line === null || !this.#lineReady) this.#renewal.keep(bytes, atMs);
-    else this.#frame(line, bytes, atMs);
+    if (line === null || !this.#lineReady) this.#renewal.keep(bytes, atMs, track);
+    else this.#frame(line, bytes, atMs, track);
   }
 
   markReached(name: string, cleared: boolean): void {
@@ -243,11 +248,11 @@ export class AgentConnection implements AgentSocket {
   }
 
   /** Caller audio; what the agent hears on hold is silence. */
-  #frame(line: Line, bytes: Uint8Array, atMs: number): void {
+  #frame(line: Line, bytes: Uint8Array, atMs: number, track: Track): void {
     if (!line.takesFrame()) return;
     const { format } = this.#conversation;
     const heard = this.#held ? line.outflow.silence(bytes.length, format) : bytes;
-    line.frame(this.#conversation.audio(heard, atMs), bytes.length, format);
+    line.frame(this.#conversation.audio(heard, atMs, track), bytes.length, format);
   }
 
   /** A new session in place of one that ended or will end soon. False when that was tried too often. */
@@ -286,7 +291,7 @@ export class AgentConnection implements AgentSocket {
     if (this.#phase !== 'started') return;
     if (!this.#agentStarted) this.#startAgent();
     const line = this.#line;
-    if (line !== null) for (const { bytes, atMs } of this.#renewal.kept()) this.#frame(line, bytes, atMs);
+    if (line !== null) for (const { bytes, atMs, track } of this.#renewal.kept()) this.#frame(line, bytes, atMs, track);
   }
 
   #pressed(digit: string): void {

@@ -2,6 +2,8 @@
  * Sessions of some providers live only so long. The next one takes over in a pause before that, at the latest when time is up; what the
  * caller says while there is none is kept for it.
  */
+import type { Track } from './agent.js';
+
 export interface RenewalLimits {
   /** So long before the end of a session a pause is waited for. */
   renewBeforeMs: number;
@@ -15,6 +17,12 @@ export interface RenewalLimits {
   renewPauseMs: number;
   /** Of what the caller says meanwhile, the newest is kept. */
   backlogMs: number;
+}
+
+interface KeptFrame {
+  bytes: Uint8Array;
+  atMs: number;
+  track: Track;
 }
 
 /** Reached when all that the agent said was heard; no mark of an agent begins with a NUL. */
@@ -33,7 +41,7 @@ export class Renewal {
   #agentSpeaks = false;
   #asking = false;
   #renewedAt: number[] = [];
-  #backlog: { bytes: Uint8Array; atMs: number }[] = [];
+  #backlog: KeptFrame[] = [];
 
   constructor(
     limits: RenewalLimits,
@@ -101,12 +109,12 @@ export class Renewal {
   }
 
   /** The caller, while there is no session. */
-  keep(bytes: Uint8Array, atMs: number): void {
-    this.#backlog.push({ bytes: bytes.slice(), atMs });
+  keep(bytes: Uint8Array, atMs: number, track: Track): void {
+    this.#backlog.push({ bytes: bytes.slice(), atMs, track });
     if (this.#backlog.length > this.#limits.backlogMs / FRAME_MS) this.#backlog.shift();
   }
 
-  kept(): { bytes: Uint8Array; atMs: number }[] {
+  kept(): KeptFrame[] {
     return this.#backlog.splice(0);
   }
 
