@@ -124,8 +124,8 @@ export interface ToneSegment {
 /** `repeat`: how many times, 1 when absent; 0 is without end. */
 export type AudioSource =
   | { kind: 'clip'; clip: Clip; repeat?: number }
-  /** At most 60 s before it repeats. */
-  | { kind: 'tone'; segments: ToneSegment[]; repeat?: number }
+  /** At most 60 s before it repeats. `peak`: of a full 32767; 8000 when absent. */
+  | { kind: 'tone'; segments: ToneSegment[]; repeat?: number; peak?: number }
   /**
    * Audio as it comes: the other end of the port posts `StreamMessage`s and reads `StreamDemand`s. The port belongs to the session from now
    * on and is closed when the play ends. A port that is closed without `end` ends the play too, after what came.

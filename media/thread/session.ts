@@ -107,7 +107,9 @@ export class Session {
       const sentMs = parts.now();
       this.activities.sent(timestamp, packet, length, agreed.codec, sentMs);
       this.listeners.lines.toPhone(timestamp, packet, length, agreed.codec, sentMs);
-      this.turns?.fromAgent(timestamp, packet, rtpHeaderBytes, length, agreed.codec, sentMs);
+      // What is played in the agent's place is nobody's turn.
+      if (this.owner !== null && !this.activities.active)
+        this.turns?.fromAgent(timestamp, packet, rtpHeaderBytes, length, agreed.codec, sentMs);
     };
     this.activities = new SessionActivities({
       outward: this.outward,
