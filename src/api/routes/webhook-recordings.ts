@@ -10,7 +10,7 @@ export function webhookRecordingRoutes({ store }: { store: Store }): Route[] {
   return [
     route({
       method: 'GET',
-      path: '/v1/recordings/:id/:token',
+      path: '/recordings/:id/:token',
       operationId: 'getRecording',
       tag: 'Webhooks',
       summary: 'Read a recording',
