@@ -15,6 +15,8 @@ export interface MediaPolicy {
   firstRtpTimeoutMs: number;
   /** RTP that was there and stopped (not while held); 0 = never. */
   rtpTimeoutMs: number;
+  /** What the phone's packets that were lost would have said is made up for agents and other listeners; absent: they are silence. */
+  concealLoss?: boolean;
 }
 
 export interface OpenSession {
@@ -158,6 +160,8 @@ export interface RecordOptions {
 }
 
 export interface Recording {
+  /** What passes while it is paused is silence in the file. */
+  pause(paused: boolean): void;
   /** Resolves when the file is complete and closed, and with `error` when the disk refused. Never rejects. */
   ended: Promise<RecordingEnd>;
   /** Idempotent; the same as `ended`. */

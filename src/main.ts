@@ -31,6 +31,7 @@ import { beginDialled, dialRefusal } from './dialling.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
+import { localTarget, simulatedCaller } from './simulated-caller.js';
 import { simulatedCarrier } from './simulated-carrier.js';
 import { Clips } from './speech/clips.js';
 import { SpeechThread } from './speech/speech-thread.js';
@@ -65,6 +66,8 @@ export interface App {
 /** For tests: what no setting should offer. */
 export interface StartOptions {
   rtpQuarantineMs?: number;
+  /** In the place of the engine of the settings. */
+  media?: MediaEngine;
   log?: Logger;
   sipTimersMs?: { t1?: number; t2?: number; t4?: number };
   trunkProbeMs?: number;
@@ -171,13 +174,15 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       loopbackTrunk: true,
     });
 
-    const media = await startMediaEngine({
-      threads: settings.mediaThreads,
-      rtpPorts: settings.rtpPorts,
-      bindAddress: settings.sipHost,
-      log,
-      ...(options.rtpQuarantineMs === undefined ? {} : { quarantineMs: options.rtpQuarantineMs }),
-    });
+    const media =
+      options.media ??
+      (await startMediaEngine({
+        threads: settings.mediaThreads,
+        rtpPorts: settings.rtpPorts,
+        bindAddress: settings.sipHost,
+        log,
+        ...(options.rtpQuarantineMs === undefined ? {} : { quarantineMs: options.rtpQuarantineMs }),
+      }));
     opened.push(() => media.close());
     const recordings = new Recordings(settings.recordingsUrl.folder, store.calls);
     opened.push(() => recordings.settled());
@@ -264,6 +269,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       codecs: ['PCMU', 'PCMA'],
       firstRtpTimeoutMs: settings.rtpFirstTimeoutSec * 1000,
       rtpTimeoutMs: settings.rtpTimeoutSec * 1000,
+      concealLoss: settings.concealLoss,
     };
     const carriersOf = async (organizationId: string, mode: Mode) =>
       mode === 'test' ? [await simulated.carrier()] : carriers.of(organizationId);
@@ -323,6 +329,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         },
         agents: {
           connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
+          frameMs: settings.agentFrameMs === '40' ? 40 : 20,
           health: new EndpointHealth((id, health) => saveHealth(store, id, health, log)),
           recordings,
           allowPrivateTargets: settings.allowPrivateTargets,
@@ -358,6 +365,9 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       outboundCalls: outbound,
       liveTrace: (sipCallId) => sip.trace(sipCallId),
       allowPrivateTargets: settings.allowPrivateTargets,
+      recordingsFolder: settings.recordingsUrl.folder,
+      ...(settings.publicUrl === null ? {} : { publicUrl: settings.publicUrl.replace(/\/$/, '') }),
+      simulateCall: simulatedCaller(() => localTarget(sip.addresses)),
       onTrunksChanged: loadTrunks,
       onWebhookRetry: () => events.wake(),
       metrics: createMetrics({

@@ -52,6 +52,8 @@ export interface AgentTarget {
   firstAudioTimeoutMs: number;
   /** Refuse private, loopback and link-local addresses after resolution. */
   allowPrivateAddress: boolean;
+  /** Caller audio goes to it in pieces of so much; default 20. */
+  frameMs?: 20 | 40;
   /** What a fork listens to; set by the session. Absent: an agent that converses, and hears the caller. */
   tracks?: Tracks;
 }

@@ -30,7 +30,6 @@ export class FromPhone {
   foreign = 0;
   malformed = 0;
   private media: AgreedMedia | null = null;
-  /** The same line once more, for those who only listen. */
   private sideline: Uplink | null = null;
   private heard = false;
   private liveSinceMs = Number.POSITIVE_INFINITY;
@@ -43,7 +42,7 @@ export class FromPhone {
     private readonly policy: MediaPolicy,
     private readonly hooks: FromPhoneHooks,
   ) {
-    this.uplink = new Uplink(policy.codecs[0] ?? 'PCMU', (bytes, atMs) => hooks.audio(bytes, atMs));
+    this.uplink = this.lineTo((bytes, atMs) => hooks.audio(bytes, atMs));
   }
 
   /** True when packets are now expected from another address than before. */
@@ -58,9 +57,11 @@ export class FromPhone {
     return media.address !== '0.0.0.0' && this.source.expect(media.address, media.port);
   }
 
-  listenAside(line: Uplink | null): void {
-    line?.mute(this.media?.held ?? false);
-    this.sideline = line;
+  /** The same line once more, for those who only listen. */
+  listenAside(deliver: ((bytes: Uint8Array, atMs: number) => void) | null, nowMs: number): void {
+    this.sideline = deliver && this.lineTo(deliver);
+    this.sideline?.mute(this.media?.held ?? false);
+    this.sideline?.start(nowMs);
   }
 
   /** From now on silence of the far side is a fault. */
@@ -130,6 +131,11 @@ export class FromPhone {
     }
     const limitMs = this.heard ? this.policy.rtpTimeoutMs : this.policy.firstRtpTimeoutMs;
     return limitMs > 0 && silentMs >= limitMs;
+  }
+
+  private lineTo(deliver: (bytes: Uint8Array, atMs: number) => void): Uplink {
+    const codec = this.media?.codec ?? this.policy.codecs[0] ?? 'PCMU';
+    return new Uplink(codec, deliver, this.policy.concealLoss);
   }
 
   private restartWatch(nowMs: number): void {

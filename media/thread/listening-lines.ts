@@ -34,14 +34,16 @@ export class ListeningLines {
   add(listener: Listener): void {
     this.listeners.add(listener);
     if (this.agent) return;
-    this.parts.inward.listenAside(this.line('caller'));
-    this.agent = this.line('agent');
+    const nowMs = this.parts.now();
+    this.parts.inward.listenAside(this.toListeners('caller'), nowMs);
+    this.agent = new Uplink(this.parts.codec(), this.toListeners('agent'));
+    this.agent.start(nowMs);
   }
 
   remove(listener: Listener): void {
     this.listeners.delete(listener);
     if (this.listeners.size > 0) return;
-    this.parts.inward.listenAside(null);
+    this.parts.inward.listenAside(null, this.parts.now());
     this.agent = null;
   }
 
@@ -62,18 +64,16 @@ export class ListeningLines {
     this.agent?.changeCodec(codec);
   }
 
-  private line(track: Track): Uplink {
-    const { parts } = this;
+  private toListeners(track: Track): (frame: Uint8Array, atMs: number) => void {
+    const { parts, listeners } = this;
     let beginsMs: number | null = null;
-    const line = new Uplink(parts.codec(), (frame, atMs) => {
+    return (frame, atMs) => {
       // What arrives was said just before; what is sent is heard from now on.
       beginsMs ??= parts.now() - parts.openedMs - (track === 'caller' ? frameMs : 0);
-      for (const listener of this.listeners) {
+      for (const listener of listeners) {
         if (listener.tracks === track || listener.tracks === 'both')
           listener.hear(track, frame, parts.codec(), beginsMs + atMs);
       }
-    });
-    line.start(parts.now());
-    return line;
+    };
   }
 }
