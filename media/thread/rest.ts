@@ -7,7 +7,7 @@
 /** Sessions that are worth it. */
 const fromSessions = 16;
 const restMs = 0.5;
-/** The sleep ends this much before a packet is to be sent. */
+/** Not worth falling asleep for. */
 const leastMs = 0.1;
 
 export interface RestParts {
