@@ -107,7 +107,9 @@ export class Session {
       const sentMs = parts.now();
       this.activities.sent(timestamp, packet, length, agreed.codec, sentMs);
       this.listeners.lines.toPhone(timestamp, packet, length, agreed.codec, sentMs);
-      this.turns?.fromAgent(timestamp, packet, rtpHeaderBytes, length, agreed.codec, sentMs);
+      // What is played in the agent's place is nobody's turn.
+      if (this.owner !== null && !this.activities.active)
+        this.turns?.fromAgent(timestamp, packet, rtpHeaderBytes, length, agreed.codec, sentMs);
     };
     this.activities = new SessionActivities({
       outward: this.outward,
@@ -150,7 +152,8 @@ export class Session {
       cleared: (agent, heard) => {
         if (this.owner !== agent) return;
         if (!this.activities.active) this.outward.cleared();
-        this.emit({ type: 'cleared', heardMs: heard.heardMs, droppedMs: heard.droppedMs });
+        const { heardMs, droppedMs, items } = heard;
+        this.emit({ type: 'cleared', heardMs, droppedMs, items });
       },
       mark: (name, cleared) => this.emit({ type: 'mark', name, cleared }),
     });
@@ -253,6 +256,11 @@ export class Session {
     this.alive();
     other.alive();
     return this.activities.bridge(activity, other.activities, options);
+  }
+
+  async bridgeAcross(activity: number, port: MessagePort, options: BridgeOptions): Promise<BridgeEnd> {
+    this.alive();
+    return this.activities.bridgeAcross(activity, port, options);
   }
 
   endActivity(activity: number): void {

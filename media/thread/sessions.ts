@@ -1,5 +1,6 @@
 /** All sessions of one media thread, and what the main thread may ask of them. */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
+import type { MessagePort } from 'node:worker_threads';
 import type { Time } from '../audio/playout-clock.js';
 import { PlayoutClock } from '../audio/playout-clock.js';
 import { MediaError } from '../engine.js';
@@ -122,7 +123,10 @@ export class ThreadSessions {
       },
       bridge: async ({ session, activity, other, options }) =>
         this.find(session).bridge(activity, this.find(other), options),
-      tap: async ({ session, activity, port, options }) => this.find(session).tap(activity, port, options),
+      bridgeAcross: ({ session, activity, port, options }) =>
+        closingOnRefusal(port, async () => this.find(session).bridgeAcross(activity, port, options)),
+      tap: ({ session, activity, port, options }) =>
+        closingOnRefusal(port, async () => this.find(session).tap(activity, port, options)),
       stats: async ({ session }) => this.find(session).stats(),
       close: async ({ session }) => {
         this.find(session);
@@ -203,5 +207,15 @@ export class ThreadSessions {
         malformedPackets,
       },
     });
+  }
+}
+
+/** Whoever has the other end of a port learns from it that nobody took this one. */
+async function closingOnRefusal<T>(port: MessagePort, take: () => Promise<T>): Promise<T> {
+  try {
+    return await take();
+  } catch (error) {
+    port.close();
+    throw error;
   }
 }
