@@ -96,8 +96,7 @@ export class BridgedAgent {
       this.#pressForAgent(digit);
     });
     return session.onEvent((event) => {
-      if (event.type === 'started') call.event('media.started');
-      else if (event.type === 'dtmf') heard(event.digit, 'rfc4733', event.durationMs);
+      if (event.type === 'dtmf') heard(event.digit, 'rfc4733', event.durationMs);
       else if (event.type === 'held') call.event('call.held');
       else if (event.type === 'resumed') call.event('call.resumed');
       else if (event.type === 'oneWay') call.event('media.one_way', { direction: event.direction });
