@@ -1,7 +1,7 @@
 /** Two phones that hear each other: each side has the ear of its phone, and gives up its place when the other side does. */
-import { alawToUlaw, mapBytes, ulawToAlaw } from '../audio/g711.js';
+import { alawToUlaw, mapBytes, silenceByte, ulawToAlaw } from '../audio/g711.js';
 import { Playout } from '../audio/playout.js';
-import type { BridgeEnd, BridgeOptions, PhoneCodec } from '../engine.js';
+import type { BridgeEnd, BridgeOptions, KeyForm, PhoneCodec } from '../engine.js';
 import type { RtpView } from '../rtp/packet.js';
 import type { Foreground, ForegroundEnd } from './foreground.js';
 
@@ -10,6 +10,10 @@ const bytesPerMs = 8;
 /** What a bridge needs of a session. */
 export interface BridgedSession {
   readonly codec: PhoneCodec;
+  /** Its phone agreed to events (RFC 4733). */
+  readonly takesEvents: boolean;
+  /** Its phone sounds the tones of a key at this moment. */
+  readonly pressing: boolean;
   takeForeground(foreground: Foreground): void;
   leaveForeground(foreground: Foreground, by: ForegroundEnd): void;
   /** Audio came into the queue of the foreground. */
@@ -52,6 +56,7 @@ export class SessionBridge {
   private readonly a: Side;
   private readonly b: Side;
   private over = false;
+  private readonly silence = new Uint8Array(480);
 
   constructor(
     a: BridgedSession,
@@ -91,13 +96,20 @@ export class SessionBridge {
     if (this.over || this.options.relay === 'frames') return;
     if (codec === 'event' && this.options.dtmf === 'block') return;
     const far = from === this.a.session ? this.b : this.a;
-    if (far.session.relay(packet, payload, codec, restarted)) far.forwarded += 1;
+    let heard = payload;
+    // The key itself goes on as an event: who hears both would count two.
+    if (codec !== 'event' && from.pressing && far.session.takesEvents && this.options.dtmf === 'pass')
+      heard = this.silence.subarray(0, payload.length).fill(silenceByte[codec]);
+    if (far.session.relay(packet, heard, codec, restarted)) far.forwarded += 1;
   }
 
-  /** A key that one of the phones pressed; as packets it is on its way already. */
-  key(from: BridgedSession, digit: string): void {
-    if (this.over || this.options.dtmf === 'block' || this.options.relay === 'packets') return;
-    (from === this.a.session ? this.b : this.a).session.pressKey(digit);
+  /** A key that one of the phones pressed; true when the other one learns of it. As packets, events are on their way already. */
+  key(from: BridgedSession, digit: string, form: KeyForm): boolean {
+    if (this.over || this.options.dtmf === 'block') return false;
+    const { session } = from === this.a.session ? this.b : this.a;
+    if (!session.takesEvents) return form === 'tone'; // in the audio, which goes on as it is
+    if (form === 'tone' || this.options.relay === 'frames') session.pressKey(digit);
+    return true;
   }
 
   private end(by: ForegroundEnd, other: Side): void {

@@ -6,6 +6,8 @@ import {
   type AudioSource,
   type BridgeEnd,
   type BridgeOptions,
+  type KeyForm,
+  type MediaDirection,
   MediaError,
   type MediaEvent,
   type MediaStats,
@@ -19,12 +21,12 @@ import {
 export interface Questions {
   /** `port_taken`: somebody else has the pair; nothing was opened. */
   open: { in: { session: number; rtpPort: number; options: OpenSession }; out: { localSdp: string } | 'port_taken' };
-  offer: { in: { session: number }; out: string };
+  offer: { in: { session: number; direction?: MediaDirection }; out: string };
   accept: { in: { session: number; sdp: string; provisional: boolean }; out: null };
   answer: { in: { session: number; offer: string }; out: string };
   prepareAgent: { in: { session: number; agent: number; target: AgentTarget }; out: null };
   closeAgent: { in: { session: number; agent: number; reason: string }; out: null };
-  sendDtmf: { in: { session: number; digits: string }; out: null };
+  sendDtmf: { in: { session: number; digits: string; form: KeyForm }; out: null };
   /** These three are answered when they are over; `endActivity` ends them. */
   play: { in: { session: number; activity: number; source: AudioSource }; out: PlayEnd };
   record: { in: { session: number; activity: number; options: RecordOptions }; out: RecordingEnd };

@@ -6,6 +6,8 @@ import {
   type AudioSource,
   type Bridge,
   type BridgeOptions,
+  type KeyForm,
+  type MediaDirection,
   MediaError,
   type MediaEvent,
   type MediaSession,
@@ -97,8 +99,8 @@ export class RemoteSession implements MediaSession {
     });
   }
 
-  async offer(): Promise<string> {
-    this.localSdp = await this.ask('offer', { session: this.id });
+  async offer(direction?: MediaDirection): Promise<string> {
+    this.localSdp = await this.ask('offer', { session: this.id, ...(direction && { direction }) });
     return this.localSdp;
   }
 
@@ -179,9 +181,9 @@ export class RemoteSession implements MediaSession {
     return { ended, stop: () => this.stopActivity(activity, ended) };
   }
 
-  async sendDtmf(digits: string): Promise<void> {
+  async sendDtmf(digits: string, form: KeyForm = 'event'): Promise<void> {
     const limitMs = answerLimitMs + digits.length * perDigitLimitMs;
-    await this.ask('sendDtmf', { session: this.id, digits }, limitMs);
+    await this.ask('sendDtmf', { session: this.id, digits, form }, limitMs);
   }
 
   onEvent(listener: (event: MediaEvent) => void): () => void {

@@ -4,6 +4,7 @@ import {
   type AudioSource,
   type BridgeEnd,
   type BridgeOptions,
+  type KeyForm,
   MediaError,
   type PhoneCodec,
   type PlayEnd,
@@ -21,6 +22,8 @@ export interface ActivityParts {
   outward: ToPhone;
   now(): number;
   codec(): PhoneCodec;
+  /** The phone sounds the tones of a key at this moment, and has no other way. */
+  pressing(): boolean;
   /** RTP to the phone begins, if it has not. */
   startSending(): void;
   /** The owner of playout hears and is heard again, from `startMs` on. */
@@ -39,6 +42,14 @@ export class SessionActivities implements BridgedSession {
 
   get codec(): PhoneCodec {
     return this.parts.codec();
+  }
+
+  get pressing(): boolean {
+    return this.parts.pressing();
+  }
+
+  get takesEvents(): boolean {
+    return this.parts.outward.takesEvents;
   }
 
   /** The owner of playout has to wait. */
@@ -107,8 +118,15 @@ export class SessionActivities implements BridgedSession {
     return true;
   }
 
-  packet(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean, nowMs: number): void {
-    if (codec !== 'event') this.recording?.recorder.fromPhone(packet.timestamp, payload, codec, nowMs);
+  packet(
+    packet: RtpView,
+    payload: Uint8Array,
+    codec: PhoneCodec | 'event',
+    restarted: boolean,
+    nowMs: number,
+    held: boolean,
+  ): void {
+    if (codec !== 'event' && !held) this.recording?.recorder.fromPhone(packet.timestamp, payload, codec, nowMs);
     this.bridged?.packet(this, packet, payload, codec, restarted);
   }
 
@@ -117,8 +135,9 @@ export class SessionActivities implements BridgedSession {
     this.recording?.recorder.toPhone(timestamp, packet.subarray(rtpHeaderBytes, length), codec, nowMs);
   }
 
-  key(digit: string): void {
-    this.bridged?.key(this, digit);
+  /** A key was pressed; true when the other phone of a bridge learns of it. */
+  key(digit: string, form: KeyForm): boolean {
+    return this.bridged?.key(this, digit, form) ?? false;
   }
 
   changeCodec(codec: PhoneCodec): void {
@@ -170,7 +189,7 @@ export class SessionActivities implements BridgedSession {
 
   pressKey(digit: string): void {
     // A phone without telephone events hears nothing of it; the event is told all the same.
-    this.parts.outward.sendDtmf(digit).catch(() => {});
+    this.parts.outward.sendDtmf(digit, 'event').catch(() => {});
   }
 
   private lost(foreground: Foreground, by: ForegroundEnd): void {

@@ -90,7 +90,7 @@ export class ThreadSessions {
   private handlers(): Handlers {
     return {
       open: (question) => this.open(question),
-      offer: async ({ session }) => this.find(session).offer(),
+      offer: async ({ session, direction }) => this.find(session).offer(direction),
       accept: async ({ session, sdp, provisional }) => {
         this.find(session).accept(sdp, provisional);
         return null;
@@ -106,8 +106,8 @@ export class ThreadSessions {
         await this.sessions.get(session)?.closeAgent(agent, reason);
         return null;
       },
-      sendDtmf: async ({ session, digits }) => {
-        await this.find(session).sendDtmf(digits);
+      sendDtmf: async ({ session, digits, form }) => {
+        await this.find(session).sendDtmf(digits, form);
         return null;
       },
       play: async ({ session, activity, source }) => this.find(session).play(activity, source),

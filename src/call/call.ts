@@ -65,6 +65,7 @@ export class Call {
   #ringingAtMs: number | null = null;
   #hasEarlyMedia = false;
   #firstAudioMs: number | null = null;
+  #agentLeg: MediaStats | null = null;
 
   constructor(records: Calls, begun: BegunCall, direction: Direction) {
     this.#direction = direction;
@@ -141,6 +142,11 @@ export class Call {
       this.#samples.push({ at: this.#at(performance.now()).toISOString(), ...qualityMetrics(stats) });
   }
 
+  /** Last figures of the media of an agent behind SIP. */
+  agentLegEnded(stats: MediaStats): void {
+    this.#agentLeg = stats;
+  }
+
   /** First frame of the agent's audio went to the phone. */
   heardAgent(): void {
     if (this.#firstAudioMs === null && this.#answeredAtMs !== null)
@@ -195,7 +201,10 @@ export class Call {
       durationSec: answeredAtMs === null ? 0 : Math.round((endedAtMs - answeredAtMs) / 1000),
       ringSeconds:
         this.#ringingAtMs === null ? null : Math.round(((answeredAtMs ?? endedAtMs) - this.#ringingAtMs) / 1000),
-      quality: qualityMetrics(stats),
+      quality: {
+        ...qualityMetrics(stats),
+        ...(this.#agentLeg === null ? {} : { agent_leg: qualityMetrics(this.#agentLeg) }),
+      },
       qualitySamples: this.#samples,
       timings: {
         ...(this.#ringingAtMs === null ? {} : { postDialDelayMs: Math.round(this.#ringingAtMs - this.#startedAtMs) }),

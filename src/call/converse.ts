@@ -91,7 +91,7 @@ function listenToMedia(call: Call, session: MediaSession, agent: CallAgent): () 
       case 'started':
         return call.event('media.started');
       case 'dtmf':
-        return heardDigit(call, agent, event.digit, 'rfc4733', event.durationMs);
+        return heardDigit(call, agent, event.digit, event.form === 'event' ? 'rfc4733' : 'inband', event.durationMs);
       case 'held':
         agent.command({ kind: 'hold', on: true });
         return call.event('call.held');
@@ -158,7 +158,7 @@ function heardDigit(
   call: Call,
   agent: CallAgent,
   digit: string,
-  method: 'rfc4733' | 'info',
+  method: 'rfc4733' | 'inband' | 'info',
   durationMs?: number,
 ): void {
   agent.command({ kind: 'dtmf', digits: digit });

@@ -150,12 +150,18 @@ function callerLine(call: Call, incoming: IncomingCall, session: MediaSession, f
     call.answer();
     return leg;
   };
+  let early: Promise<void> | null = null;
+  const ringWithMedia = (): Promise<void> => {
+    early ??= incoming.ring({ sdp: session.localSdp }).then(() => call.earlyMedia());
+    return early;
+  };
   return {
     call,
     session,
     facts,
     mode,
     headers: incoming.headers,
+    ringWithMedia: incoming.offer === null ? null : ringWithMedia,
     get leg() {
       return leg;
     },
