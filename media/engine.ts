@@ -3,7 +3,7 @@
  * will implement the same. Everything that crosses a thread is structured-cloneable.
  */
 import type { MessagePort } from 'node:worker_threads';
-import type { AgentCommand, AgentEnd, AgentEvent, AgentTarget, AudioFormat } from './agents/agent.js';
+import type { AgentCommand, AgentEnd, AgentEvent, AgentTarget, AudioFormat, Track, Tracks } from './agents/agent.js';
 
 export type PhoneCodec = 'PCMU' | 'PCMA';
 
@@ -18,6 +18,8 @@ export interface MediaPolicy {
   firstRtpTimeoutMs: number;
   /** RTP that was there and stopped (not while held); 0 = never. */
   rtpTimeoutMs: number;
+  /** What the phone's packets that were lost would have said is made up for agents and other listeners; absent: they are silence. */
+  concealLoss?: boolean;
 }
 
 export interface OpenSession {
@@ -83,13 +85,30 @@ export interface MediaSession {
    * with `MediaError`: `bad_source`, `closed`, `engine_gone`.
    */
   play(source: AudioSource, signal: AbortSignal): Promise<PlayEnd>;
-  /** Records both directions into a WAV file from now on. One recording at a time: another one ends it. */
+  /** Records into a WAV file from now on; four at a time at most. */
   record(options: RecordOptions): Recording;
   /**
    * Joins the phones of two sessions of one group, until `stop`, an `attach` or the end of one of them. Takes the place of the owners of
    * playout; agents that were attached hear nothing meanwhile.
    */
   bridge(other: MediaSession, options: BridgeOptions): Bridge;
+  /**
+   * An agent that only listens, from now on: up to four beside the one that converses. It is connected and started as any agent; what it says
+   * is dropped, what it asks for changes nothing. Where its protocol does not tell tracks apart, `both` comes to it mixed. A fork that is slow
+   * loses audio, one that breaks ends alone; the call notices neither. Ends with the session at the latest. Rejects with `AgentFailure`, and
+   * with `MediaError`: `too_many_forks`, `closed`, `engine_gone`.
+   */
+  fork(target: AgentTarget, tracks: Tracks, signal: AbortSignal): Promise<Fork>;
+  /**
+   * Hands audio to whoever has the other end of the port, on any thread: it reads `TapMessage`s, and posts `'taken'` for each chunk. The port
+   * belongs to the session from now on. Throws `MediaError` `bad_options`.
+   */
+  tap(port: MessagePort, options: TapOptions): Tap;
+  /**
+   * Whether a person or a machine has answered, by what is heard of the phone from now on; at most 30 s. `untilMessageEnd`: of a machine it is
+   * told when its greeting is over. Nothing waits for it. Never rejects: `call_ended` when `signal` or the session was faster.
+   */
+  detectMachine(options: { untilMessageEnd: boolean }, signal: AbortSignal): Promise<MachineVerdict>;
   /**
    * DTMF to the phone; digits `0-9A-D*#`, `w` is a pause of 500 ms. `event`, the default: as RFC 4733 events, rejects `no_telephone_event`
    * when the phone agreed to none. `tone`: as the tones themselves, in the place of audio. Resolves when sent.
@@ -140,6 +159,15 @@ export interface RecordOptions {
   path: string;
   /** Ends by itself after so long; absent: with the session. */
   maxMs?: number;
+  /** `both` directions, when absent; or the phone alone. */
+  tracks?: 'both' | 'phone';
+  /**
+   * Ends by itself when the phone says nothing from the beginning (`beforeMs`), or no more (`afterMs`). The event `words` tells when its
+   * first words begin.
+   */
+  silence?: { beforeMs: number; afterMs: number };
+  /** Only with `silence`: what lies before the first words and behind the last is left out; without words the file is empty. */
+  trim?: boolean;
 }
 
 export interface Recording {
@@ -149,12 +177,69 @@ export interface Recording {
   stop(): Promise<RecordingEnd>;
 }
 
-/** 16 bit PCM, 8 kHz, stereo: the phone left, what it hears right. */
+/** 16 bit PCM, 8 kHz; stereo with the phone left and what it hears right, or mono. */
 export interface RecordingEnd {
+  by: 'stopped' | 'silence' | 'limit' | 'closed' | 'failed';
   durationMs: number;
   bytes: number;
   /** One sentence; what was written until then is a valid file. */
   error: string | null;
+}
+
+export interface Fork {
+  /** Resolves once. */
+  ended: Promise<AgentEnd>;
+  /** Transcripts and warnings; the rest of what it asks for is told too, and up to the listener. */
+  onEvent(listener: (event: AgentEvent) => void): () => void;
+  close(reason: string): Promise<void>;
+}
+
+export interface TapOptions {
+  tracks: Tracks;
+  /** 20–1000, a multiple of 20. */
+  chunkMs: number;
+  sampleRateHz: 8000 | 16000;
+}
+
+/** `'end'`: nothing more comes, and the port is closed. */
+export type TapMessage = TapChunk | 'end';
+
+/** What was lost on the way, or not sent, is silence in it. */
+export interface TapChunk {
+  track: Track;
+  /** Of the first sample, from `open`. */
+  startMs: number;
+  /** Linear. The last chunk of a tap may be shorter. */
+  samples: Int16Array;
+  /** Left out just before this chunk, because too much waited to be taken (10 s). */
+  droppedMs: number;
+}
+
+export interface Tap {
+  /** Never rejects. */
+  ended: Promise<TapEnd>;
+  /** Idempotent; the same as `ended`. */
+  stop(): Promise<TapEnd>;
+}
+
+export interface TapEnd {
+  /** `closed`: with the session, or the reader closed its port. */
+  by: 'stopped' | 'closed';
+  droppedMs: number;
+}
+
+/** All times are milliseconds from the question. */
+export interface MachineVerdict {
+  result: 'human' | 'machine' | 'fax' | 'unknown';
+  reason: 'short_greeting' | 'long_greeting' | 'beep' | 'fax_tone' | 'silence' | 'timeout' | 'call_ended';
+  /** When person or machine was certain. */
+  decidedMs: number;
+  /** How long the greeting was, as far as it was heard by then; null: nothing was said. */
+  greetingMs: number | null;
+  /** Only of machines whose end was waited for, or that beeped. */
+  messageEnd: 'beep' | 'silence' | 'timeout' | null;
+  messageEndMs: number | null;
+  beepHz: number | null;
 }
 
 /** A key as RTP events (RFC 4733), or as tones in the audio. */
@@ -201,6 +286,8 @@ export type MediaEvent =
   | { type: 'resumed' }
   /** The first frame of the attached agent was sent to the phone; once per attach. */
   | { type: 'agentAudio'; atMs: number }
+  /** The phone says its first words since a recording with `silence` began. */
+  | { type: 'words' }
   /** The agent's audio was cleared: heard and dropped milliseconds. */
   | { type: 'cleared'; heardMs: number; droppedMs: number }
   | { type: 'mark'; name: string; cleared: boolean }
@@ -278,7 +365,10 @@ export class MediaError extends Error {
       | 'bad_digits'
       | 'bad_sdp'
       | 'bad_source'
+      | 'bad_options'
+      | 'too_many_forks'
       | 'not_together'
+      | 'busy'
       | 'closed',
     message: string,
   ) {

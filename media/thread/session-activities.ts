@@ -1,10 +1,12 @@
 /** What a session does beside talking to its agent: plays, a bridge, a recording. Each ends exactly once, at the latest with the session. */
+import { AnswerListener } from '../audio/answering-machine.js';
 import { openSource } from '../audio/played.js';
 import {
   type AudioSource,
   type BridgeEnd,
   type BridgeOptions,
   type KeyForm,
+  type MachineVerdict,
   MediaError,
   type PhoneCodec,
   type PlayEnd,
@@ -12,10 +14,10 @@ import {
   type RecordOptions,
 } from '../engine.js';
 import type { DiskLine } from '../recording/disk-line.js';
-import { Recorder } from '../recording/recorder.js';
 import { type RtpView, rtpHeaderBytes } from '../rtp/packet.js';
 import { type BridgedSession, SessionBridge } from './bridge.js';
 import { type Foreground, type ForegroundEnd, Play } from './foreground.js';
+import { SessionRecordings } from './session-recordings.js';
 import type { ToPhone } from './to-phone.js';
 
 export interface ActivityParts {
@@ -30,12 +32,15 @@ export interface ActivityParts {
   toOwner(startMs: number): void;
   /** The caller's audio is wanted as a new line of frames. */
   listen(): void;
+  /** The phone says something, the first since a recording that waits for it began. */
+  words(): void;
 }
 
 export class SessionActivities implements BridgedSession {
   private foreground: Foreground | null = null;
   private bridged: SessionBridge | null = null;
-  private recording: { activity: number; recorder: Recorder; endsAtMs: number; finish(): void } | null = null;
+  private answerListener: AnswerListener | null = null;
+  private readonly recordings = new SessionRecordings();
   private readonly stops = new Map<number, () => void>();
 
   constructor(private readonly parts: ActivityParts) {}
@@ -79,26 +84,22 @@ export class SessionActivities implements BridgedSession {
     });
   }
 
-  record(activity: number, options: RecordOptions, disk: DiskLine): Promise<RecordingEnd> {
-    this.recording?.finish();
-    return this.lasting(activity, (settle: (end: RecordingEnd) => void) => {
-      const startMs = this.parts.now();
-      const mostMs = options.maxMs ?? Number.POSITIVE_INFINITY;
-      let durationMs = 0;
-      const file = disk.open(options.path, ({ bytes, error }) => {
-        finish();
-        settle({ durationMs: Math.round(durationMs), bytes, error });
+  detectMachine(activity: number, untilMessageEnd: boolean): Promise<MachineVerdict> {
+    return this.lasting(activity, (settle: (verdict: MachineVerdict) => void) => {
+      const listener = new AnswerListener(this.parts.now(), untilMessageEnd, (verdict) => {
+        if (this.answerListener === listener) this.answerListener = null;
+        settle(verdict);
       });
-      const recorder = new Recorder(startMs, (index, samples) => disk.write(file, index, samples));
-      const finish = () => {
-        if (this.recording?.activity !== activity) return;
-        this.recording = null;
-        durationMs = recorder.end(this.parts.now(), mostMs);
-        disk.close(file);
-      };
-      this.recording = { activity, recorder, endsAtMs: startMs + mostMs, finish };
-      return finish;
+      this.answerListener?.close(this.parts.now());
+      this.answerListener = listener;
+      return () => listener.close(this.parts.now());
     });
+  }
+
+  record(activity: number, options: RecordOptions, disk: DiskLine): Promise<RecordingEnd> {
+    return this.lasting(activity, (settle: (end: RecordingEnd) => void) =>
+      this.recordings.begin(options, disk, this.parts.now, this.parts.words, settle),
+    );
   }
 
   endActivity(activity: number): void {
@@ -126,13 +127,14 @@ export class SessionActivities implements BridgedSession {
     nowMs: number,
     held: boolean,
   ): void {
-    if (codec !== 'event' && !held) this.recording?.recorder.fromPhone(packet.timestamp, payload, codec, nowMs);
+    if (codec !== 'event' && !held) this.recordings.fromPhone(packet.timestamp, payload, codec, nowMs);
+    if (codec !== 'event') this.answerListener?.hear(packet.timestamp, payload, codec, nowMs);
     this.bridged?.packet(this, packet, payload, codec, restarted);
   }
 
   /** Audio that is sent. */
   sent(timestamp: number, packet: Uint8Array, length: number, codec: PhoneCodec, nowMs: number): void {
-    this.recording?.recorder.toPhone(timestamp, packet.subarray(rtpHeaderBytes, length), codec, nowMs);
+    if (this.recordings.any) this.recordings.toPhone(timestamp, packet.subarray(rtpHeaderBytes, length), codec, nowMs);
   }
 
   /** A key was pressed; true when the other phone of a bridge learns of it. */
@@ -146,16 +148,16 @@ export class SessionActivities implements BridgedSession {
 
   /** After each slot. */
   tick(nowMs: number): void {
-    const { foreground, recording } = this;
+    const { foreground } = this;
     if (foreground?.done) this.leaveForeground(foreground, 'finished');
-    if (!recording) return;
-    if (nowMs >= recording.endsAtMs) recording.finish();
-    else recording.recorder.tick(nowMs);
+    this.recordings.tick(nowMs);
+    this.answerListener?.tick(nowMs);
   }
 
   close(): void {
     if (this.foreground) this.leaveForeground(this.foreground, 'closed');
-    this.recording?.finish();
+    this.recordings.close();
+    this.answerListener?.close(this.parts.now());
   }
 
   takeForeground(foreground: Foreground): void {

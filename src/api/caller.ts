@@ -36,5 +36,7 @@ declare module 'fastify' {
     access?: Access;
     /** Not counted against the address: probes and scrapes must get through. */
     unlimited?: boolean;
+    /** Shows its key as basic authentication, as Twilio's clients do. */
+    basic?: boolean;
   }
 }

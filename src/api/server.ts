@@ -19,6 +19,7 @@ import { mayDo } from './caller.js';
 import { ApiError, invalid } from './errors.js';
 import { createLimits } from './limits.js';
 import { describeApi, openapiRoute } from './openapi.js';
+import { CallPace, OutboundRules } from './outbound-rules.js';
 import type { EndpointRules } from './provider-config.js';
 import type { RedisCounts } from './redis-counter.js';
 import { type Route, register } from './route.js';
@@ -31,11 +32,15 @@ import { type OperationRoutesOptions, operationRoutes } from './routes/operation
 import { organizationRoutes } from './routes/organizations.js';
 import { outboundCallRoutes } from './routes/outbound-calls.js';
 import { phoneNumberRoutes } from './routes/phone-numbers.js';
+
 import { simulateRoutes } from './routes/routes.js';
 import { transcribeRoute } from './routes/transcribe.js';
 import { trunkRoutes } from './routes/trunks.js';
 import { webhookDeliveryRoutes } from './routes/webhook-deliveries.js';
+import { webhookRecordingRoutes } from './routes/webhook-recordings.js';
 import { type TokenSettings, Tokens } from './tokens.js';
+import { basicAsKey } from './twilio/basic.js';
+import { registerTwilio } from './twilio/routes.js';
 import { uploadLimits } from './upload.js';
 import { fieldErrors, validatorCompiler } from './validation.js';
 
@@ -130,6 +135,7 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
   await guard(app, options);
   await describeApi(app);
 
+  const rules = new OutboundRules(options.store, options.outboundCalls, new CallPace(options.now ?? Date.now));
   const routes: Route[] = [
     ...callRoutes({ ...options, now: options.now ?? Date.now }),
     ...endpointRoutes(options),
@@ -137,8 +143,9 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
     ...trunkRoutes(options),
     ...simulateRoutes({ store: options.store, now: options.now ?? Date.now }),
     ...eventRoutes(app, options),
-    ...outboundCallRoutes({ ...options, now: options.now ?? Date.now }),
+    ...outboundCallRoutes({ ...options, rules, now: options.now ?? Date.now }),
     ...webhookDeliveryRoutes({ store: options.store, onRetry: options.onWebhookRetry ?? (() => {}) }),
+    ...webhookRecordingRoutes(options),
     ...accountRoutes(options),
     ...organizationRoutes(options),
     ...operationRoutes(options),
@@ -152,6 +159,7 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
     await forms.register(multipart, { limits: uploadLimits });
     register(forms, transcribe, options.store);
   });
+  await registerTwilio(app, { ...options, rules, now: options.now ?? Date.now, refusalOf });
   answerUnknownPaths(app, [...routes, transcribe]);
   await app.ready();
   return app;
@@ -201,12 +209,12 @@ async function guard(app: FastifyInstance, options: ApiOptions): Promise<void> {
   const limits = await createLimits(app, { days: store.requestDays, redis: options.redis ?? null });
   app.addHook('onRequest', async (request, reply) => {
     reply.header('x-request-id', request.id);
-    const { access, unlimited } = request.routeOptions.config;
+    const { access, unlimited, basic } = request.routeOptions.config;
     if (unlimited) return;
     if (access === undefined || access === 'public') return limits.countAddress(request);
     let identified: Identified;
     try {
-      identified = await identify(store, tokens, request.headers);
+      identified = await identify(store, tokens, basic ? basicAsKey(request.headers) : request.headers);
     } catch (error) {
       await limits.countAddress(request);
       throw error;

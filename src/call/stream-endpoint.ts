@@ -1,8 +1,10 @@
 import type { EndpointForCall as Endpoint } from '../store/endpoints.js';
-import type { Connect } from '../webhook/instructions.js';
 import { twilioSignature } from '../webhook/signature.js';
 
-type Stream = Extract<Connect['to'], { kind: 'stream' }>;
+interface Stream {
+  url: string;
+  protocol: string;
+}
 
 /**
  * A stream that a webhook names, as the agent endpoint that it is for one call: its upgrade request is signed as the webhook's own

@@ -14,6 +14,7 @@ import { type StoreLog, silentLog } from './log.js';
 import { Organizations } from './organizations.js';
 import { closeOrphans, type OrphanedCall } from './orphans.js';
 import { PhoneNumbers } from './phone-numbers.js';
+import { RecordingRecords } from './recordings.js';
 import { RejectedInviteRecords } from './rejected-invites.js';
 import { RequestDays } from './request-days.js';
 import { Trunks } from './trunks.js';
@@ -58,6 +59,8 @@ export class Store {
   readonly requestDays: RequestDays;
   readonly rejectedInvites: RejectedInviteRecords;
   readonly webhookDeliveries: WebhookDeliveries;
+  /** Recordings that calls make by the way. */
+  readonly recordings: RecordingRecords;
   readonly instances: Instances;
   private closed = false;
 
@@ -86,6 +89,7 @@ export class Store {
     this.calls = new Calls(database, clock, instanceId, log, settle);
     this.records = new CallReads(database, () => this.calls.flush());
     this.webhookDeliveries = new WebhookDeliveries(database, clock);
+    this.recordings = new RecordingRecords(database);
     this.instances = new Instances({
       database,
       clock,

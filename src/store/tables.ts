@@ -315,6 +315,19 @@ export interface CallDialogRow {
   dialog: string;
 }
 
+/** A recording that a call made by the way; gone with the call. */
+export interface RecordingRow {
+  id: string;
+  call_id: string;
+  /** Part of its address: who knows it may read. */
+  token: string;
+  /** A `file:` URL. */
+  file: string;
+  duration_ms: number;
+  bytes: number;
+  created_at: number;
+}
+
 export interface MigrationRow {
   name: string;
   applied_at: number;
@@ -345,5 +358,6 @@ export interface Tables {
   rejected_invites: RejectedInviteRow;
   call_quality: CallQualityRow;
   call_dialogs: CallDialogRow;
+  recordings: RecordingRow;
   schema_migrations: MigrationRow;
 }

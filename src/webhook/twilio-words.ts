@@ -9,10 +9,20 @@ export interface CallState {
   direction: 'inbound' | 'outbound';
   answered: boolean;
   ended: boolean;
+  /** The call whose `dial` made this one. */
+  parentCallId?: string;
 }
 
 export function callSid(callId: string): string {
   return `CA${callId.replaceAll('-', '')}`;
+}
+
+export function recordingSid(recordingId: string): string {
+  return `RE${recordingId.replaceAll('-', '')}`;
+}
+
+export function streamSid(streamId: string): string {
+  return `MZ${streamId.replaceAll('-', '')}`;
 }
 
 export function accountSid(organizationId: string): string {
@@ -28,9 +38,11 @@ export function callFields(call: CallState): { [name: string]: string } {
     CallStatus: call.ended ? 'completed' : call.answered ? 'in-progress' : 'ringing',
     Called: call.to,
     Caller: call.from,
-    Direction: call.direction === 'inbound' ? 'inbound' : 'outbound-api',
+    Direction:
+      call.parentCallId !== undefined ? 'outbound-dial' : call.direction === 'inbound' ? 'inbound' : 'outbound-api',
     From: call.from,
     To: call.to,
     ...(call.fromName === null ? {} : { CallerName: call.fromName }),
+    ...(call.parentCallId === undefined ? {} : { ParentCallSid: callSid(call.parentCallId) }),
   };
 }

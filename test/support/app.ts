@@ -8,6 +8,8 @@ import { expectNothingLeft } from './leftovers.js';
 /** A whole Trunkline in this process, on ephemeral ports and a database of its own. */
 export interface TestApp extends App {
   key: string;
+  /** The database, for a connection of the test's own. */
+  databaseFile: string;
   /** An API request as a client makes it; throws on a status of 400 and above unless `status` says which is expected. */
   api<T = unknown>(method: string, path: string, body?: unknown, status?: number): Promise<T>;
   /** Creates an endpoint with a WebSocket target and a number for it; answers the ids. */
@@ -17,7 +19,7 @@ export interface TestApp extends App {
     config?: Record<string, unknown>,
   ): Promise<{ endpointId: string; numberId: string }>;
   /** The one finished call with this called number, once its record is terminal. */
-  finishedCall(number: string): Promise<CallRecord>;
+  finishedCall(number: string, limitMs?: number): Promise<CallRecord>;
   /** Asserts that nothing of any call is left, then stops everything and removes the files. */
   end(): Promise<void>;
 }
@@ -26,6 +28,7 @@ export interface CallRecord {
   id: string;
   status: string;
   duration: number;
+  cost: number;
   latency_ms: number;
   hangup_cause: string | null;
   hangup_source: string | null;
@@ -81,6 +84,7 @@ export async function startTestApp(
   return {
     ...app,
     key,
+    databaseFile: settings.databaseUrl.file,
     api,
     async connectNumber(number, target, config = {}) {
       const endpoint = await api<{ id: string }>('POST', '/v1/endpoints', {
@@ -92,8 +96,8 @@ export async function startTestApp(
       const created = await api<{ id: string }>('POST', '/v1/phone-numbers', { number, endpoint_id: endpoint.id });
       return { endpointId: endpoint.id, numberId: created.id };
     },
-    async finishedCall(number) {
-      const deadline = Date.now() + 5_000;
+    async finishedCall(number, limitMs = 5_000) {
+      const deadline = Date.now() + limitMs;
       for (;;) {
         const { data } = await api<{ data: { id: string; to_number: string; status: string }[] }>(
           'GET',

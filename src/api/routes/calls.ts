@@ -1,3 +1,4 @@
+import { rm } from 'node:fs/promises';
 import type { CallCommand, LiveCalls } from '../../call/command.js';
 import type { CallFilter } from '../../store/call-counts.js';
 import type { TraceEntry } from '../../store/call-records.js';
@@ -91,9 +92,11 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
       errors: ['CALL_IN_PROGRESS'],
       handle: ({ params, caller }) => {
         const id = params.id.toLowerCase();
+        const recordings = store.recordings.ofCall(caller.scope, id);
         const outcome = store.records.delete(caller.scope, id);
         if (outcome === 'not_found') throw notFound('Call');
         if (outcome === 'in_progress') throw new ApiError('CALL_IN_PROGRESS', undefined, { call_id: id });
+        for (const { file } of recordings) rm(new URL(file), { force: true }).catch(() => {}); // nobody can ask for it any more
       },
     }),
     route({
