@@ -171,6 +171,8 @@ export interface RecordOptions {
 }
 
 export interface Recording {
+  /** What passes while it is paused is silence in the file. */
+  pause(paused: boolean): void;
   /** Resolves when the file is complete and closed, and with `error` when the disk refused. Never rejects. */
   ended: Promise<RecordingEnd>;
   /** Idempotent; the same as `ended`. */

@@ -60,6 +60,7 @@ export type Order =
   | { kind: 'abortAgent'; session: number; agent: number }
   | { kind: 'commandAgent'; session: number; agent: number; command: AgentCommand }
   | { kind: 'endActivity'; session: number; activity: number }
+  | { kind: 'pauseRecording'; session: number; activity: number; paused: boolean }
   /** The line to the disk thread; a later one takes the place of the first. */
   | { kind: 'disk'; port: MessagePort }
   | { kind: 'shutdown' };

@@ -180,7 +180,11 @@ export class RemoteSession implements MediaSession {
       bytes: 0,
       error: error instanceof Error ? error.message : 'The recording ended with an unknown error.',
     }));
-    return { ended, stop: () => this.stopActivity(activity, ended) };
+    return {
+      ended,
+      pause: (paused) => this.worker.post({ kind: 'pauseRecording', session: this.id, activity, paused }),
+      stop: () => this.stopActivity(activity, ended),
+    };
   }
 
   bridge(other: MediaSession, options: BridgeOptions): Bridge {

@@ -266,6 +266,10 @@ export class Session {
     this.listeners.endTap(activity);
   }
 
+  pauseRecording(activity: number, paused: boolean): void {
+    this.activities.pauseRecording(activity, paused);
+  }
+
   sendDtmf(digits: string, form: KeyForm): Promise<void> {
     this.alive();
     return this.outward.sendDtmf(digits, form);
