@@ -68,7 +68,10 @@ export interface IncomingCall {
 /** An in-dialog offer from the far side. `sdp` in the result is our answer (or, for a bodiless re-INVITE, our offer). */
 export type ReofferResult = { sdp: string; acked?: (answer: string) => void } | { refuse: number };
 
-export type TransferResult = { status: 'accepted' | 'completed' } | { status: 'failed'; sipStatus: number };
+/** `refused`: the REFER itself, and nobody was called. */
+export type TransferResult =
+  | { status: 'accepted' | 'completed' }
+  | { status: 'failed'; sipStatus: number; refused?: true };
 
 /** One confirmed SIP dialog of a call. */
 export interface CallLeg {

@@ -72,23 +72,32 @@ export class BridgedAgent {
     const { call, session: callerSession } = this.line;
     const { leg, session } = this.far;
     const timeLimit = setTimeout(() => call.end({ cause: 'time_limit', source: 'system' }), limits.maxCallMs);
-    void leg.ended.then((end) =>
+    void leg.ended.then((end) => {
+      if (call.handedOver) return;
       call.end({
         cause: end.by === 'remote' ? 'agent_hangup' : 'agent_error',
         source: 'agent',
         ...(end.detail?.text === undefined ? {} : { detail: end.detail.text }),
-      }),
-    );
-    void session.lost.then((how) =>
-      call.end({ cause: how === 'rtp-timeout' ? 'agent_error' : 'engine_gone', source: 'system' }),
-    );
+      });
+    });
+    call.onHandOver(() => this.close('transferred'));
+    void session.lost.then((how) => {
+      if (!call.handedOver)
+        call.end({ cause: how === 'rtp-timeout' ? 'agent_error' : 'engine_gone', source: 'system' });
+    });
     call.commands = (command) => carryOut(command, 'api', call, callerLeg, callerSession, limits);
-    // An agent behind SIP asks for a transfer by REFER: of the caller, who alone is left then.
+    // An agent behind SIP asks for a transfer by REFER: of the caller, who alone is left then. Whoever pays for it must have allowed it.
     leg.onRefer(async ({ to, replaces }) => {
+      const refusal =
+        this.endpoint.providerConfig.allow_refer === true ? call.elsewhere?.refusal(to) : 'It is not allowed.';
+      if (typeof refusal === 'string') {
+        call.event('transfer.failed', { to, source: 'agent', reason: 'destination_not_allowed', detail: refusal });
+        return { refuse: 403 };
+      }
       if (replaces !== null) return { refuse: 501 };
       const command = { kind: 'transfer' as const, to };
       const outcome = carryOut(command, 'agent', call, callerLeg, callerSession, limits);
-      return { accept: true, outcome: outcome.then((result) => (result.ok ? 200 : 603)) };
+      return { accept: true, outcome: outcome.then((result) => (result.ok ? 200 : 503)) };
     });
     if (this.endpoint.record) this.agents.recordings.begin(call, callerSession);
     const unwatchCaller = this.#watchCaller(callerLeg);
