@@ -47,6 +47,11 @@ export interface Questions {
     out: MachineVerdict;
   };
   bridge: { in: { session: number; activity: number; other: number; options: BridgeOptions }; out: BridgeEnd };
+  /** One side; the other one is behind the port. */
+  bridgeAcross: {
+    in: { session: number; activity: number; port: MessagePort; options: BridgeOptions };
+    out: BridgeEnd;
+  };
   tap: { in: { session: number; activity: number; port: MessagePort; options: TapOptions }; out: TapEnd };
   stats: { in: { session: number }; out: MediaStats };
   close: { in: { session: number }; out: MediaStats };

@@ -1,4 +1,5 @@
 /** What a session does beside talking to its agent: plays, a bridge, a recording. Each ends exactly once, at the latest with the session. */
+import type { MessagePort } from 'node:worker_threads';
 import { AnswerListener } from '../audio/answering-machine.js';
 import { openSource } from '../audio/played.js';
 import {
@@ -15,7 +16,8 @@ import {
 } from '../engine.js';
 import type { DiskLine } from '../recording/disk-line.js';
 import { type RtpView, rtpHeaderBytes } from '../rtp/packet.js';
-import { type BridgedSession, SessionBridge } from './bridge.js';
+import { type BridgedSession, BridgeSide, type OtherSide } from './bridge.js';
+import { BridgePort } from './bridge-port.js';
 import { type Foreground, type ForegroundEnd, Play } from './foreground.js';
 import { SessionRecordings } from './session-recordings.js';
 import type { ToPhone } from './to-phone.js';
@@ -38,7 +40,7 @@ export interface ActivityParts {
 
 export class SessionActivities implements BridgedSession {
   private foreground: Foreground | null = null;
-  private bridged: SessionBridge | null = null;
+  private bridged: BridgeSide | null = null;
   private answerListener: AnswerListener | null = null;
   private readonly recordings = new SessionRecordings();
   private readonly stops = new Map<number, () => void>();
@@ -51,6 +53,11 @@ export class SessionActivities implements BridgedSession {
 
   get pressing(): boolean {
     return this.parts.pressing();
+  }
+
+  /** The other phone of a bridge is the agent of this one. */
+  get carriesAgent(): boolean {
+    return this.bridged?.options.turns === true;
   }
 
   get takesEvents(): boolean {
@@ -73,14 +80,34 @@ export class SessionActivities implements BridgedSession {
 
   bridge(activity: number, other: SessionActivities, options: BridgeOptions): Promise<BridgeEnd> {
     return this.lasting(activity, (settle: (end: BridgeEnd) => void) => {
-      const bridge = new SessionBridge(this, other, options, (end) => {
-        this.bridged = null;
-        other.bridged = null;
-        settle(end);
-      });
-      this.bridged = bridge;
-      other.bridged = bridge;
-      return () => bridge.stop();
+      const forwarded = () => ({ toThis: near.forwarded, toOther: far.forwarded });
+      const near: BridgeSide = this.sideOf(
+        options,
+        () => far,
+        (by) => settle({ by, forwarded: forwarded() }),
+      );
+      const far: BridgeSide = other.sideOf(
+        options,
+        () => near,
+        () => {},
+      );
+      near.begin();
+      far.begin();
+      return () => near.stop();
+    });
+  }
+
+  /** The other phone is on another thread, and so is its figure of what went on to it. */
+  bridgeAcross(activity: number, port: MessagePort, options: BridgeOptions): Promise<BridgeEnd> {
+    return this.lasting(activity, (settle: (end: BridgeEnd) => void) => {
+      const near: BridgeSide = this.sideOf(
+        options,
+        () => far,
+        (by) => settle({ by, forwarded: { toThis: near.forwarded, toOther: 0 } }),
+      );
+      const far = new BridgePort(port, () => near);
+      near.begin();
+      return () => near.stop();
     });
   }
 
@@ -133,7 +160,7 @@ export class SessionActivities implements BridgedSession {
   ): void {
     if (codec !== 'event' && !held) this.recordings.fromPhone(packet.timestamp, payload, codec, nowMs);
     if (codec !== 'event') this.answerListener?.hear(packet.timestamp, payload, codec, nowMs);
-    this.bridged?.packet(this, packet, payload, codec, restarted);
+    this.bridged?.packet(packet, payload, codec, restarted);
   }
 
   /** Audio that is sent. */
@@ -143,7 +170,7 @@ export class SessionActivities implements BridgedSession {
 
   /** A key was pressed; true when the other phone of a bridge learns of it. */
   key(digit: string, form: KeyForm): boolean {
-    return this.bridged?.key(this, digit, form) ?? false;
+    return this.bridged?.key(digit, form) ?? false;
   }
 
   changeCodec(codec: PhoneCodec): void {
@@ -196,6 +223,15 @@ export class SessionActivities implements BridgedSession {
   pressKey(digit: string): void {
     // A phone without telephone events hears nothing of it; the event is told all the same.
     this.parts.outward.sendDtmf(digit, 'event').catch(() => {});
+  }
+
+  private sideOf(options: BridgeOptions, other: () => OtherSide, settle: (by: BridgeEnd['by']) => void): BridgeSide {
+    const side = new BridgeSide(this, options, other, (by) => {
+      if (this.bridged === side) this.bridged = null;
+      settle(by);
+    });
+    this.bridged = side;
+    return side;
   }
 
   private lost(foreground: Foreground, by: ForegroundEnd): void {
