@@ -31,6 +31,7 @@ import { beginDialled, dialRefusal } from './dialling.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
+import { localTarget, simulatedCaller } from './simulated-caller.js';
 import { simulatedCarrier } from './simulated-carrier.js';
 import { Clips } from './speech/clips.js';
 import { SpeechThread } from './speech/speech-thread.js';
@@ -364,6 +365,9 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       outboundCalls: outbound,
       liveTrace: (sipCallId) => sip.trace(sipCallId),
       allowPrivateTargets: settings.allowPrivateTargets,
+      recordingsFolder: settings.recordingsUrl.folder,
+      ...(settings.publicUrl === null ? {} : { publicUrl: settings.publicUrl.replace(/\/$/, '') }),
+      simulateCall: simulatedCaller(() => localTarget(sip.addresses)),
       onTrunksChanged: loadTrunks,
       onWebhookRetry: () => events.wake(),
       metrics: createMetrics({

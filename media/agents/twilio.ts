@@ -11,6 +11,8 @@ import { providerTrack, providerTracks } from './provider-tracks.js';
 export interface TwilioConfig {
   /** Signs the upgrade request; without it there is no signature header. */
   authToken?: string;
+  /** The name of the stream, when somebody else has to know it too; one is made when absent. */
+  streamSid?: string;
   headers: Record<string, string>;
 }
 
@@ -29,7 +31,8 @@ export const twilio: AgentProtocol<TwilioConfig> = {
     const config = configObject(raw);
     choice(config, 'encoding', ['ulaw']);
     choice(config, 'sample_rate', [8000]);
-    return { authToken: optionalText(config, 'auth_token'), headers: upgradeHeaders(config) };
+    const streamSid = optionalText(config, 'stream_sid');
+    return { authToken: optionalText(config, 'auth_token'), streamSid, headers: upgradeHeaders(config) };
   },
   converse: (config, target) => new TwilioConversation(config, target),
 };
@@ -39,7 +42,7 @@ class TwilioConversation implements Conversation {
   readonly replyFormat = FORMAT;
   readonly #config: TwilioConfig;
   readonly #target: AgentTarget;
-  readonly #streamSid = `MZ${withoutDashes(randomUUID())}`;
+  readonly #streamSid: string;
   readonly #callSid: string;
   readonly #accountSid: string;
   /** The parts of a media message that never change, so that a frame is one concatenation. */
@@ -51,6 +54,7 @@ class TwilioConversation implements Conversation {
   constructor(config: TwilioConfig, target: AgentTarget) {
     this.#config = config;
     this.#target = target;
+    this.#streamSid = config.streamSid ?? `MZ${withoutDashes(randomUUID())}`;
     this.#callSid = `CA${withoutDashes(target.call.callId)}`;
     this.#accountSid = `AC${withoutDashes(target.call.organizationId)}`;
     this.#mediaTail = `"},"streamSid":"${this.#streamSid}"}`;

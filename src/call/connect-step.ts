@@ -2,6 +2,7 @@ import type { EndpointForCall as Endpoint } from '../store/endpoints.js';
 import { WebhookFailure } from '../webhook/ask.js';
 import type { Action, Connect } from '../webhook/instructions.js';
 import { connectedQuestion, streamStatusFields } from '../webhook/questions.js';
+import { newStreamSid } from '../webhook/twilio-words.js';
 import type { CallCommand, CommandResult } from './command.js';
 import { connectAgent } from './connect-agent.js';
 import { converse } from './converse.js';
@@ -24,7 +25,7 @@ export function connectTarget(
   webhook: Endpoint,
   getEndpoint: (id: string) => Endpoint | undefined,
 ): Endpoint {
-  if (action.to.kind === 'stream') return streamEndpoint(webhook, action.to);
+  if (action.to.kind === 'stream') return streamEndpoint(webhook, { ...action.to, sid: newStreamSid() });
   const endpoint = getEndpoint(action.to.endpointId.toLowerCase());
   if (endpoint?.organizationId !== webhook.organizationId)
     throw new WebhookFailure('There is no such endpoint.', { where: 'connect.endpoint_id' });
@@ -48,8 +49,9 @@ export async function connectStep(
   const { call } = line;
   const startedMs = performance.now();
   const stream = action.to.kind === 'stream' ? action.to : null;
+  const sid = String(endpoint.providerConfig.stream_sid ?? '');
   const tell = (event: 'stream-started' | 'stream-stopped' | 'stream-error', error = '') =>
-    stage.status(stream?.status ?? null, event, streamStatusFields(call.id, stream?.name ?? null, event, error));
+    stage.status(stream?.status ?? null, event, streamStatusFields(sid, stream?.name ?? null, event, error));
   const facts = { ...line.facts, custom: stream?.custom ?? {} };
   let agent: Awaited<ReturnType<typeof connectAgent>>['agent'];
   try {

@@ -18,6 +18,7 @@ import type { Line } from './line.js';
 import { CallEnded } from './outcome.js';
 import { recordPhone } from './record-phone.js';
 import type { BridgeRules } from './second-leg.js';
+import { SideStreams } from './side-streams.js';
 import type { Takes } from './takes.js';
 import type { Voice } from './voice.js';
 
@@ -38,6 +39,7 @@ export interface SteerRules {
 /** Follow-ups in a row in which nothing was done that takes time: a loop of redirects. */
 const maxIdleRequests = 20;
 const maxRequests = 1000;
+const idleActions: ReadonlySet<Action['action']> = new Set(['redirect', 'answer', 'start_stream', 'stop_stream']);
 
 /** Asks a webhook what to do with a new call. Rejects with `WebhookFailure`, or `CallEnded` when the caller was faster. */
 export async function firstInstructions(
@@ -56,7 +58,7 @@ export async function steer(line: Line, endpoint: Endpoint, actions: Action[], r
   try {
     await steering.run(actions);
   } finally {
-    steering.close();
+    await steering.close();
   }
 }
 
@@ -103,6 +105,7 @@ class Steering implements ConnectStage {
   private redirectTo: (CallCommand & { kind: 'redirect' })['to'] | null = null;
   private timeLimit: NodeJS.Timeout | null = null;
   private stopListening: (() => void) | null = null;
+  private readonly streams = new SideStreams(this);
   private requests = 0;
   private idleRequests = 0;
 
@@ -128,10 +131,11 @@ class Steering implements ConnectStage {
     this.call.end({ cause: 'normal_clearing', source: 'agent' });
   }
 
-  close(): void {
+  async close(): Promise<void> {
     if (this.timeLimit !== null) clearTimeout(this.timeLimit);
     this.stopListening?.();
     this.call.commands = null;
+    await this.streams.close();
   }
 
   /** One list; answers the next one, or null when it came to its end. */
@@ -167,7 +171,7 @@ class Steering implements ConnectStage {
   }
 
   private async perform(action: Action, signal: AbortSignal, last: boolean): Promise<Action[] | null> {
-    const takesTime = action.action !== 'redirect' && action.action !== 'answer';
+    const takesTime = !idleActions.has(action.action);
     if (takesTime) this.idleRequests = 0;
     switch (action.action) {
       case 'answer':
@@ -196,8 +200,12 @@ class Steering implements ConnectStage {
       case 'record':
         return recordPhone(this, action, signal);
       case 'start_stream':
+        await this.answer();
+        this.streams.start(action, this.webhook);
+        return null;
       case 'stop_stream':
-        throw new WebhookFailure('This version cannot stream beside the call.', { where: action.action });
+        this.streams.stop(action.name);
+        return null;
       case 'dial':
         return dialOut(this, action, signal);
       case 'reject':

@@ -4,6 +4,8 @@ import { twilioSignature } from '../webhook/signature.js';
 interface Stream {
   url: string;
   protocol: string;
+  /** What the stream is called in its messages. */
+  sid?: string;
 }
 
 /**
@@ -25,6 +27,10 @@ export function streamEndpoint(webhook: Endpoint, stream: Stream): Endpoint {
     type: 'agent',
     target: url.href,
     provider: 'custom',
-    providerConfig: { protocol: stream.protocol, ...(signature && { headers: { 'X-Twilio-Signature': signature } }) },
+    providerConfig: {
+      protocol: stream.protocol,
+      ...(stream.sid !== undefined && stream.protocol === 'twilio' && { stream_sid: stream.sid }),
+      ...(signature && { headers: { 'X-Twilio-Signature': signature } }),
+    },
   };
 }

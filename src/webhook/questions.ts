@@ -1,6 +1,6 @@
 /** What webhooks are told, in both dialects. */
 import type { Question } from './ask.js';
-import { type CallState, callSid, recordingSid, streamSid } from './twilio-words.js';
+import { type CallState, callSid, recordingSid } from './twilio-words.js';
 
 /** A call begins: incoming, or outgoing and just answered. */
 export function startQuestion(
@@ -144,15 +144,15 @@ export function connectedQuestion(status: 'hangup' | 'failed', detail: string, d
   };
 }
 
-/** What the `statusCallback` of a stream is told. A call has one bidirectional stream at a time; it is named after the call. */
+/** What the `statusCallback` of a stream is told. */
 export function streamStatusFields(
-  streamId: string,
+  sid: string,
   name: string | null,
   event: 'stream-started' | 'stream-stopped' | 'stream-error',
   error: string,
 ): { [name: string]: string } {
   return {
-    StreamSid: streamSid(streamId),
+    StreamSid: sid,
     ...(name === null ? {} : { StreamName: name }),
     StreamEvent: event,
     ...(error === '' ? {} : { StreamError: error }),

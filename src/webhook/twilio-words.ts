@@ -1,4 +1,5 @@
 /** A call in the words of Twilio's requests. */
+import { randomUUID } from 'node:crypto';
 
 export interface CallState {
   callId: string;
@@ -21,8 +22,8 @@ export function recordingSid(recordingId: string): string {
   return `RE${recordingId.replaceAll('-', '')}`;
 }
 
-export function streamSid(streamId: string): string {
-  return `MZ${streamId.replaceAll('-', '')}`;
+export function newStreamSid(): string {
+  return `MZ${randomUUID().replaceAll('-', '')}`;
 }
 
 export function accountSid(organizationId: string): string {

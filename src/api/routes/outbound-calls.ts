@@ -4,6 +4,7 @@ import { invalid } from '../errors.js';
 import type { OutboundRules } from '../outbound-rules.js';
 import { phoneNumberOf } from '../phone-number.js';
 import { presentCall } from '../present.js';
+import type { RecordingUrls } from '../recording-urls.js';
 import { type Route, route } from '../route.js';
 import { outboundCallBody } from '../schemas/outbound-calls.js';
 import { ref } from '../schemas/words.js';
@@ -11,6 +12,7 @@ import { startOutbound } from '../start-outbound.js';
 
 export interface OutboundCallRoutesOptions {
   store: Store;
+  recordingUrls: RecordingUrls;
   /** Absent: no call can be placed. */
   outboundCalls?: OutboundCalls;
   rules: OutboundRules;
@@ -19,7 +21,13 @@ export interface OutboundCallRoutesOptions {
 
 const maxMetadataBytes = 8_192;
 
-export function outboundCallRoutes({ store, outboundCalls, rules, now }: OutboundCallRoutesOptions): Route[] {
+export function outboundCallRoutes({
+  store,
+  recordingUrls,
+  outboundCalls,
+  rules,
+  now,
+}: OutboundCallRoutesOptions): Route[] {
   return [
     route({
       method: 'POST',
@@ -70,7 +78,7 @@ export function outboundCallRoutes({ store, outboundCalls, rules, now }: Outboun
         const call = store.records.get(caller.scope, callId);
         if (!call) throw new Error('a call that has begun has no record');
         reply.header('location', `/v1/calls/${call.id}`);
-        return presentCall(call);
+        return presentCall(call, recordingUrls);
       },
     }),
   ];

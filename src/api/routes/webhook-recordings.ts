@@ -1,16 +1,21 @@
-import { createReadStream } from 'node:fs';
-import { stat } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
 import type { Store } from '../../store/store.js';
 import { notFound } from '../errors.js';
+import type { RecordingFiles } from '../recording-files.js';
 import { type Route, route } from '../route.js';
 import { body, Type, uuid } from '../schemas/words.js';
+import { partAnswer, sendRecording } from '../send-recording.js';
 
-export function webhookRecordingRoutes({ store }: { store: Store }): Route[] {
+export function webhookRecordingRoutes({
+  store,
+  recordingFiles,
+}: {
+  store: Store;
+  recordingFiles: RecordingFiles;
+}): Route[] {
   return [
     route({
       method: 'GET',
-      path: '/v1/recordings/:id/:token',
+      path: '/recordings/:id/:token',
       operationId: 'getRecording',
       tag: 'Webhooks',
       summary: 'Read a recording',
@@ -30,14 +35,14 @@ export function webhookRecordingRoutes({ store }: { store: Store }): Route[] {
         schema: Type.String({ format: 'binary' }),
         contentType: 'audio/wav',
       },
-      handle: async ({ params, reply }) => {
+      alsoAnswers: { 206: partAnswer },
+      errors: ['RANGE_NOT_SATISFIABLE'],
+      handle: async ({ params, request, reply }) => {
         const recording = store.recordings.find(params.id.toLowerCase(), params.token.slice(0, 22));
         if (!recording) throw notFound('Recording');
-        const file = fileURLToPath(recording.file);
-        const found = await stat(file).catch(() => null);
-        if (found === null) throw notFound('Recording');
-        reply.type('audio/wav').header('content-length', found.size).header('cache-control', 'private, max-age=3600');
-        return createReadStream(file);
+        const file = await recordingFiles.open(recording.file);
+        if (file === null) throw notFound('Recording');
+        return sendRecording(recording.id, file, request, reply);
       },
     }),
   ];
