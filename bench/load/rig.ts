@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { AgentAnswer, AgentOrder } from './agent.js';
 import type { BareAnswer, BareOrder } from './bare.js';
 import type { CallerAnswer, CallerOrder } from './caller.js';
-import { cpuPercent, figuresOf, type Spread, spread, threadPercents } from './figures.js';
+import { cpuPercent, figuresOf, type ProcessFigures, type Spread, spread, threadPercents } from './figures.js';
 import { oldCalls } from './old-calls.js';
 import { benchFolder, type Gateway, Helper, startGateway } from './processes.js';
 import type { StreamFigures } from './streams.js';
@@ -126,6 +126,15 @@ export class Rig {
     }
   }
 
+  /** Another build of the gateway, with the same agent and load generator. */
+  async otherBuild(build: string): Promise<Rig> {
+    const { folder, remove } = benchFolder(this.certificate);
+    const gateway = await startGateway({ folder, build });
+    const rig = new Rig(gateway, this.agent, this.caller, this.ports, this.certificate, remove);
+    await rig.warmUp();
+    return rig;
+  }
+
   async run(wanted: Case, load: Load): Promise<Result> {
     const { gateway } = this;
     const number = await this.numberFor(wanted);
@@ -208,6 +217,24 @@ export class Rig {
   private result(name: string, answered: number, failures: string[], figures: StreamFigures) {
     const { wireMs, earMs, paceMs } = figures;
     return { name, answered, failures, figures, wire: spread(wireMs), ear: spread(earMs), pace: spread(paceMs) };
+  }
+
+  /** Short calls for so long, to these cases in turn. `every` looks at the gateway now and then. */
+  async churn(
+    wanted: readonly Case[],
+    load: { callsPerSecond: number; talkMs: number; seconds: number },
+    every: (figures: ProcessFigures) => void,
+    everyMs: number,
+  ) {
+    const to: string[] = [];
+    for (const each of wanted) to.push(await this.numberFor(each));
+    const looking = setInterval(() => every(figuresOf(this.gateway.pid)), everyMs);
+    try {
+      const uri = `sip:127.0.0.1:${this.gateway.sipPort}`;
+      return await this.caller.ask({ kind: 'churn', uri, to, ...load }, 'churned');
+    } finally {
+      clearInterval(looking);
+    }
   }
 
   private async dial(uri: string, to: string, calls: number, places: number): Promise<string[]> {

@@ -41,6 +41,8 @@ const qualityEveryMs = 5000;
 export interface SessionParts {
   clock: PlayoutClock;
   now(): number;
+  /** A packet of the phone arrived, whoever it was. */
+  packetCame(): void;
   openAgent: OpenAgent;
   event(event: MediaEvent): void;
   lost(why: 'rtp-timeout' | 'engine-gone'): void;
@@ -308,6 +310,7 @@ export class Session {
     };
     this.pair.deliverTo({
       rtp: guarded(fault, (bytes: Uint8Array, from: RemoteInfo) => {
+        this.parts.packetCame();
         if (looksLikeRtcp(bytes)) this.rtcp.packet(bytes, from.address, this.parts.now());
         else this.inward.packet(bytes, from, this.parts.now());
       }),

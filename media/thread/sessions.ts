@@ -16,6 +16,7 @@ import {
   type ToThread,
 } from './channel.js';
 import { guarded } from './guard.js';
+import { Rest } from './rest.js';
 import { Session } from './session.js';
 import { type OpenAgent, sessionClosed } from './session-agent.js';
 
@@ -26,6 +27,8 @@ export interface ThreadParts {
   post(message: FromThread): void;
   openAgent: OpenAgent;
   time: Time;
+  /** Blocks the thread. */
+  sleep(ms: number): void;
   /** How long a port must have been quiet before it is free again. */
   quietMs: number;
 }
@@ -34,6 +37,7 @@ export interface ThreadParts {
 export class ThreadSessions {
   private readonly sessions = new Map<number, Session>();
   private readonly clock: PlayoutClock;
+  private readonly rest: Rest;
   private readonly drain: Drain;
   private readonly lag = monitorEventLoopDelay({ resolution: lagResolutionMs });
   private readonly loadTimer: NodeJS.Timeout;
@@ -47,6 +51,13 @@ export class ThreadSessions {
 
   constructor(private readonly parts: ThreadParts) {
     this.clock = new PlayoutClock(parts.time);
+    this.rest = new Rest({
+      now: parts.time.now,
+      sleep: parts.sleep,
+      sessions: () => this.sessions.size,
+      dueMs: () => this.clock.dueMs,
+      woke: () => this.clock.look(),
+    });
     this.drain = new Drain(parts.quietMs, parts.time, (rtpPort) => parts.post({ kind: 'portFree', rtpPort }));
     this.answer = answerQuestions(this.handlers(), parts.post);
     this.lag.enable();
@@ -147,6 +158,7 @@ export class ThreadSessions {
       const session = new Session(options, pair, {
         clock: this.clock,
         now: time.now,
+        packetCame: () => this.rest.packetCame(),
         openAgent,
         event: (event) => post({ kind: 'event', session: id, event }),
         lost: (why) => post({ kind: 'lost', session: id, why }),
