@@ -77,6 +77,15 @@ export class Database {
     return attempt(() => this.prepare(sql).run(...parameters).changes);
   }
 
+  /** `get` and `all` of a statement written by hand, where building the query would cost more than running it. */
+  row<R>(sql: string, ...parameters: unknown[]): R | undefined {
+    return attempt(() => this.prepare(sql).get(...parameters)) as R | undefined;
+  }
+
+  rows<R>(sql: string, ...parameters: unknown[]): R[] {
+    return attempt(() => this.prepare(sql).all(...parameters)) as R[];
+  }
+
   /** A statement written by hand, for the few places where building the query costs more than running it. */
   prepare(sql: string): BetterSqlite3.Statement<unknown[]> {
     let statement = this.statements.get(sql);
