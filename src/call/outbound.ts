@@ -12,7 +12,9 @@ import type { Carrier } from './carriers.js';
 import { type CallClosing, type CallParts, closeCall, endingOf, watchLeg, watchSession } from './closing.js';
 import { converse } from './converse.js';
 import { dialCarriers } from './dial-carriers.js';
+import { Elsewhere } from './elsewhere.js';
 import type { Line } from './line.js';
+import { detectMachine } from './machine-detection.js';
 import type { OutboundCall, OutboundCalls } from './outbound-calls.js';
 import { CallEnded } from './outcome.js';
 import type { RouteLookup } from './router.js';
@@ -83,6 +85,12 @@ async function placeOutboundCall(wish: OutboundCall, deps: OutboundDeps): Promis
     await call.orEnd(leg.confirmed);
     call.pickedUp();
     const line = await ringing.answered(leg);
+    call.elsewhere = new Elsewhere({
+      dialling: rules.dialling,
+      line: () => line,
+      endpointId: wish.endpointId,
+    });
+    detectMachine(call, line.session, wish.machineDetection);
     let taken: TakenUp;
     try {
       taken = await call.orEnd(ringing.takenUp());
