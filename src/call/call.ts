@@ -208,7 +208,7 @@ export class Call {
     this.#endedAtMs = performance.now();
     if (this.#fundsTimer !== null) clearTimeout(this.#fundsTimer);
     this.#resolveEnded(ending);
-    this.#abort.abort(new CallEnded(ending));
+    this.#abort.abort(new CallEnded(ending)); // one error for all that wait: each would cost a stack trace
   }
 
   /** Throws if the call has ended. */
@@ -218,7 +218,7 @@ export class Call {
 
   /** `promise`, unless the call ends first: then rejects with `CallEnded`. */
   async orEnd<T>(promise: Promise<T>): Promise<T> {
-    const raced = await Promise.race([promise, this.ended.then((ending) => new CallEnded(ending))]);
+    const raced = await Promise.race([promise, this.ended.then(() => this.signal.reason as CallEnded)]);
     if (raced instanceof CallEnded) throw raced;
     return raced;
   }

@@ -42,8 +42,10 @@ export interface OutboundDeps extends CallClosing {
 export class OutboundDialler implements OutboundCalls {
   constructor(private readonly deps: OutboundDeps) {}
 
-  refusal(organizationId: string, mode: Mode): 'no_trunk' | 'shutting_down' | null {
+  refusal(organizationId: string, mode: Mode): 'no_trunk' | 'shutting_down' | 'full' | null {
     if (this.deps.isDraining()) return 'shutting_down';
+    const { used, quarantined, total } = this.deps.media.load().ports;
+    if (used + quarantined >= total) return 'full';
     return this.deps.hasCarrier(organizationId, mode) ? null : 'no_trunk';
   }
 
