@@ -67,6 +67,8 @@ export type AgentEvent =
   | { type: 'hangup' }
   | { type: 'transfer'; to: string }
   | { type: 'dtmf'; digits: string }
+  /** What it sent ahead of the phone: `high` from 9 minutes until it is under 8; `full`: above 10, the rest is discarded. */
+  | { type: 'queue'; level: 'normal' | 'high' | 'full'; queuedMs: number }
   /** First of a kind of garbage on this socket; the rest is only counted. */
   | { type: 'warning'; code: string; message: string };
 

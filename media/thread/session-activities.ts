@@ -1,9 +1,13 @@
 /** What a session does beside talking to its agent: plays, a bridge, a recording. Each ends exactly once, at the latest with the session. */
+import type { MessagePort } from 'node:worker_threads';
+import { AnswerListener } from '../audio/answering-machine.js';
 import { openSource } from '../audio/played.js';
 import {
   type AudioSource,
   type BridgeEnd,
   type BridgeOptions,
+  type KeyForm,
+  type MachineVerdict,
   MediaError,
   type PhoneCodec,
   type PlayEnd,
@@ -12,7 +16,8 @@ import {
 } from '../engine.js';
 import type { DiskLine } from '../recording/disk-line.js';
 import { type RtpView, rtpHeaderBytes } from '../rtp/packet.js';
-import { type BridgedSession, SessionBridge } from './bridge.js';
+import { type BridgedSession, BridgeSide, type OtherSide } from './bridge.js';
+import { BridgePort } from './bridge-port.js';
 import { type Foreground, type ForegroundEnd, Play } from './foreground.js';
 import { SessionRecordings } from './session-recordings.js';
 import type { ToPhone } from './to-phone.js';
@@ -21,6 +26,8 @@ export interface ActivityParts {
   outward: ToPhone;
   now(): number;
   codec(): PhoneCodec;
+  /** The phone sounds the tones of a key at this moment, and has no other way. */
+  pressing(): boolean;
   /** RTP to the phone begins, if it has not. */
   startSending(): void;
   /** The owner of playout hears and is heard again, from `startMs` on. */
@@ -33,7 +40,8 @@ export interface ActivityParts {
 
 export class SessionActivities implements BridgedSession {
   private foreground: Foreground | null = null;
-  private bridged: SessionBridge | null = null;
+  private bridged: BridgeSide | null = null;
+  private answerListener: AnswerListener | null = null;
   private readonly recordings = new SessionRecordings();
   private readonly stops = new Map<number, () => void>();
 
@@ -41,6 +49,19 @@ export class SessionActivities implements BridgedSession {
 
   get codec(): PhoneCodec {
     return this.parts.codec();
+  }
+
+  get pressing(): boolean {
+    return this.parts.pressing();
+  }
+
+  /** The other phone of a bridge is the agent of this one. */
+  get carriesAgent(): boolean {
+    return this.bridged?.options.turns === true;
+  }
+
+  get takesEvents(): boolean {
+    return this.parts.outward.takesEvents;
   }
 
   /** The owner of playout has to wait. */
@@ -59,14 +80,46 @@ export class SessionActivities implements BridgedSession {
 
   bridge(activity: number, other: SessionActivities, options: BridgeOptions): Promise<BridgeEnd> {
     return this.lasting(activity, (settle: (end: BridgeEnd) => void) => {
-      const bridge = new SessionBridge(this, other, options, (end) => {
-        this.bridged = null;
-        other.bridged = null;
-        settle(end);
+      const forwarded = () => ({ toThis: near.forwarded, toOther: far.forwarded });
+      const near: BridgeSide = this.sideOf(
+        options,
+        () => far,
+        (by) => settle({ by, forwarded: forwarded() }),
+      );
+      const far: BridgeSide = other.sideOf(
+        options,
+        () => near,
+        () => {},
+      );
+      near.begin();
+      far.begin();
+      return () => near.stop();
+    });
+  }
+
+  /** The other phone is on another thread, and so is its figure of what went on to it. */
+  bridgeAcross(activity: number, port: MessagePort, options: BridgeOptions): Promise<BridgeEnd> {
+    return this.lasting(activity, (settle: (end: BridgeEnd) => void) => {
+      const near: BridgeSide = this.sideOf(
+        options,
+        () => far,
+        (by) => settle({ by, forwarded: { toThis: near.forwarded, toOther: 0 } }),
+      );
+      const far = new BridgePort(port, () => near);
+      near.begin();
+      return () => near.stop();
+    });
+  }
+
+  detectMachine(activity: number, untilMessageEnd: boolean): Promise<MachineVerdict> {
+    return this.lasting(activity, (settle: (verdict: MachineVerdict) => void) => {
+      const listener = new AnswerListener(this.parts.now(), untilMessageEnd, (verdict) => {
+        if (this.answerListener === listener) this.answerListener = null;
+        settle(verdict);
       });
-      this.bridged = bridge;
-      other.bridged = bridge;
-      return () => bridge.stop();
+      this.answerListener?.close(this.parts.now());
+      this.answerListener = listener;
+      return () => listener.close(this.parts.now());
     });
   }
 
@@ -97,9 +150,17 @@ export class SessionActivities implements BridgedSession {
     return true;
   }
 
-  packet(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean, nowMs: number): void {
-    if (codec !== 'event') this.recordings.fromPhone(packet.timestamp, payload, codec, nowMs);
-    this.bridged?.packet(this, packet, payload, codec, restarted);
+  packet(
+    packet: RtpView,
+    payload: Uint8Array,
+    codec: PhoneCodec | 'event',
+    restarted: boolean,
+    nowMs: number,
+    held: boolean,
+  ): void {
+    if (codec !== 'event' && !held) this.recordings.fromPhone(packet.timestamp, payload, codec, nowMs);
+    if (codec !== 'event') this.answerListener?.hear(packet.timestamp, payload, codec, nowMs);
+    this.bridged?.packet(packet, payload, codec, restarted);
   }
 
   /** Audio that is sent. */
@@ -107,8 +168,9 @@ export class SessionActivities implements BridgedSession {
     if (this.recordings.any) this.recordings.toPhone(timestamp, packet.subarray(rtpHeaderBytes, length), codec, nowMs);
   }
 
-  key(digit: string): void {
-    this.bridged?.key(this, digit);
+  /** A key was pressed; true when the other phone of a bridge learns of it. */
+  key(digit: string, form: KeyForm): boolean {
+    return this.bridged?.key(digit, form) ?? false;
   }
 
   changeCodec(codec: PhoneCodec): void {
@@ -120,11 +182,13 @@ export class SessionActivities implements BridgedSession {
     const { foreground } = this;
     if (foreground?.done) this.leaveForeground(foreground, 'finished');
     this.recordings.tick(nowMs);
+    this.answerListener?.tick(nowMs);
   }
 
   close(): void {
     if (this.foreground) this.leaveForeground(this.foreground, 'closed');
     this.recordings.close();
+    this.answerListener?.close(this.parts.now());
   }
 
   takeForeground(foreground: Foreground): void {
@@ -158,7 +222,16 @@ export class SessionActivities implements BridgedSession {
 
   pressKey(digit: string): void {
     // A phone without telephone events hears nothing of it; the event is told all the same.
-    this.parts.outward.sendDtmf(digit).catch(() => {});
+    this.parts.outward.sendDtmf(digit, 'event').catch(() => {});
+  }
+
+  private sideOf(options: BridgeOptions, other: () => OtherSide, settle: (by: BridgeEnd['by']) => void): BridgeSide {
+    const side = new BridgeSide(this, options, other, (by) => {
+      if (this.bridged === side) this.bridged = null;
+      settle(by);
+    });
+    this.bridged = side;
+    return side;
   }
 
   private lost(foreground: Foreground, by: ForegroundEnd): void {

@@ -43,6 +43,7 @@ export class Network {
     connectLimitMs: number,
     receive: Receive,
     idle: IdlePolicy,
+    lostMethods: readonly string[] = [],
   ): Promise<Network> {
     for (let attempt = 1; ; attempt++) {
       const open: (UdpListener | TcpListener)[] = [];
@@ -53,7 +54,7 @@ export class Network {
           const wanted = port === 0 ? (chosen.get(`${host} ${transport === 'udp' ? 'tcp' : 'udp'}`) ?? 0) : port;
           const listener =
             transport === 'udp'
-              ? await UdpListener.open(host, wanted, receive)
+              ? await UdpListener.open(host, wanted, receive, lostMethods)
               : await TcpListener.open(host, wanted, receive, idle);
           open.push(listener);
           if (port === 0 && wanted === 0) chosen.set(`${host} ${transport}`, listener.port);

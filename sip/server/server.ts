@@ -83,11 +83,18 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
     }
   };
 
-  const network = await Network.open(options.listen, local, CONNECT_LIMIT_T1 * timers.t1, receive, {
-    dialledMs: 2 * giveUpMs(timers),
-    halfMessageMs: HALF_MESSAGE_T1 * timers.t1,
-    inUse: (address, port) => registrations.uses(address, port) || dialogs.uses(address, port),
-  });
+  const network = await Network.open(
+    options.listen,
+    local,
+    CONNECT_LIMIT_T1 * timers.t1,
+    receive,
+    {
+      dialledMs: 2 * giveUpMs(timers),
+      halfMessageMs: HALF_MESSAGE_T1 * timers.t1,
+      inUse: (address, port) => registrations.uses(address, port) || dialogs.uses(address, port),
+    },
+    options.lostMethods,
+  );
   const secret = randomBytes(24).toString('hex');
   let answers: Answers | null = null;
   const control = await ControlServer.listen(CONTROL_HOST, secret, {

@@ -12,7 +12,7 @@ import {
 } from './call-records.js';
 import type { Database } from './database.js';
 import type { Page, Scope, Slice } from './scope.js';
-import type { CallRow, Tables } from './tables.js';
+import type { CallEventRow, CallRow, Tables } from './tables.js';
 
 /** How many events may lie between a stream that broke off and its next connection. */
 const replayedAtMost = 10_000;
@@ -33,6 +33,7 @@ export class CallReads {
    * more than the first.
    */
   list(scope: Scope, filter: CallFilter, slice: Slice): Page<Call> {
+    this.flush();
     return this.database.read(() => {
       const days = this.counts.byDay(scope, filter);
       const total = days.reduce((all, { counts }) => all + sum(counts), 0);
@@ -82,6 +83,7 @@ export class CallReads {
   }
 
   stats(scope: Scope, filter: CallFilter): StatusCounts {
+    this.flush();
     return this.counts.total(scope, filter);
   }
 
@@ -90,6 +92,7 @@ export class CallReads {
     scope: Scope,
     filter: CallFilter & { firstDay: number; lastDay: number },
   ): ({ date: string } & StatusCounts)[] {
+    this.flush();
     const days = new Map(this.counts.byDay(scope, filter).map(({ day, counts }) => [day, counts]));
     const trends: ({ date: string } & StatusCounts)[] = [];
     for (let day = filter.firstDay; day <= filter.lastDay; day += 1) {
@@ -100,30 +103,29 @@ export class CallReads {
 
   /** Calls in progress. */
   running(scope: Scope): number {
-    const counted = this.database.get(
-      this.database.sql
-        .selectFrom('calls')
-        .select((is) => is.fn.countAll<number>().as('running'))
-        .where('organization_id', '=', scope.organizationId)
-        .where('mode', '=', scope.mode)
-        .where('status', '=', 'in_progress'),
+    this.flush();
+    const counted = this.database.row<{ running: number }>(
+      "select count(*) as running from calls where organization_id = ? and mode = ? and status = 'in_progress'",
+      scope.organizationId,
+      scope.mode,
     );
     return counted?.running ?? 0;
   }
 
   get(scope: Scope, callId: string): Call | undefined {
     this.flush();
-    const row = this.database.get(this.one(scope, callId).selectAll());
+    const row = this.row(scope, callId);
     return row && toCall(row);
   }
 
   /** The whole record, its events in their order. */
   detail(scope: Scope, callId: string): CallDetail | undefined {
     this.flush();
-    const row = this.database.get(this.one(scope, callId).selectAll());
+    const row = this.row(scope, callId);
     if (!row) return undefined;
-    const events = this.database.all(
-      this.database.sql.selectFrom('call_events').selectAll().where('call_id', '=', row.id).orderBy('sequence'),
+    const events = this.database.rows<CallEventRow>(
+      'select * from call_events where call_id = ? order by sequence',
+      row.id,
     );
     return toCallDetail(row, events);
   }
@@ -200,6 +202,13 @@ export class CallReads {
       this.database.run(this.database.sql.deleteFrom('calls').where('id', '=', callId));
       return 'deleted';
     });
+  }
+
+  private row(scope: Scope, callId: string): CallRow | undefined {
+    return this.database.row<CallRow>(
+      'select * from calls where id = ? and organization_id = ? and mode = ?',
+      ...[callId, scope.organizationId, scope.mode],
+    );
   }
 
   private one(scope: Scope, callId: string) {

@@ -77,7 +77,16 @@ export class Database {
     return attempt(() => this.prepare(sql).run(...parameters).changes);
   }
 
-  /** A statement written by hand, for the few places where building the query costs more than running it. */
+  /** `get` and `all` of a statement written by hand, where building the query would cost more than running it. */
+  row<R>(sql: string, ...parameters: unknown[]): R | undefined {
+    return attempt(() => this.prepare(sql).get(...parameters)) as R | undefined;
+  }
+
+  rows<R>(sql: string, ...parameters: unknown[]): R[] {
+    return attempt(() => this.prepare(sql).all(...parameters)) as R[];
+  }
+
+  /** A statement written by hand, for what every call writes: building the query costs more than running it. */
   prepare(sql: string): BetterSqlite3.Statement<unknown[]> {
     let statement = this.statements.get(sql);
     if (!statement) {
@@ -112,6 +121,10 @@ export class Database {
     } finally {
       this.setWait(lockWaitMs);
     }
+  }
+
+  get inTransaction(): boolean {
+    return this.sqlite.inTransaction;
   }
 
   /** Several reads of one state of the database, whatever other processes write meanwhile. */

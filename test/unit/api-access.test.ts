@@ -118,7 +118,6 @@ describe('every operation', () => {
         'POST /v1/calls/{id}/recording/pause',
         'POST /v1/calls/{id}/recording/resume',
         'GET /v1/calls/{id}/capsule',
-        'GET /v1/recordings/{id}/{token}',
         'GET /v1/calls/insights',
         'POST /v1/simulator/calls',
         ...['endpoints', 'phone-numbers', 'trunks'].flatMap((name) => [
@@ -151,6 +150,7 @@ describe('every operation', () => {
         'GET /v1/organizations/{id}/members',
         'POST /v1/organizations/{id}/members',
         'DELETE /v1/organizations/{id}/members/{user_id}',
+        'GET /recordings/{id}/{token}',
         'GET /v1/rejected-invites',
         'GET /healthz',
         'GET /readyz',
