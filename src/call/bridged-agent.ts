@@ -141,9 +141,7 @@ export class BridgedAgent {
         call.event('barge_in.detected', { at_ms: event.atMs, silence_ms: event.silenceMs });
     });
     const stop = session.onEvent((event) => {
-      if (event.type === 'started') call.event('media.started');
-      else if (event.type === 'dtmf')
-        heard(event.digit, event.form === 'event' ? 'rfc4733' : 'inband', event.durationMs);
+      if (event.type === 'dtmf') heard(event.digit, event.form === 'event' ? 'rfc4733' : 'inband', event.durationMs);
       else if (event.type === 'held') call.event('call.held', { by: 'caller' });
       else if (event.type === 'resumed') call.event('call.resumed', { by: 'caller' });
       else if (event.type === 'oneWay') call.event('media.one_way', { direction: event.direction });
