@@ -17,6 +17,7 @@ import type { TranscriptionEngine } from '../transcription/engine.js';
 import { type Identified, identify } from './auth.js';
 import { mayDo } from './caller.js';
 import { ApiError, invalid } from './errors.js';
+import { silentProblem, textOf } from './json-body.js';
 import { createLimits } from './limits.js';
 import { describeApi, openapiRoute } from './openapi.js';
 import { CallPace, OutboundRules } from './outbound-rules.js';
@@ -222,10 +223,15 @@ function readJsonOnly(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser(
     ['application/json', 'application/merge-patch+json'],
-    { parseAs: 'string' },
-    (request, text, done) => {
-      if (text === '') done(null, {});
-      else parse(request, text as string, done);
+    { parseAs: 'buffer' },
+    (request, bytes, done) => {
+      const text = textOf(bytes as Buffer);
+      if (text === null) return done(invalid({ path: '', message: 'the body is not UTF-8' }));
+      if (text === '') return done(null, {});
+      parse(request, text, (error, value) => {
+        const problem = error ? null : silentProblem(text);
+        done(problem === null ? error : invalid({ path: '', message: problem }), value);
+      });
     },
   );
 }

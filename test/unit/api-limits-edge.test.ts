@@ -56,7 +56,7 @@ async function askAll(socket: Socket, request: string): Promise<{ status: number
   socket.on('data', (data) => {
     received += data;
     // Heads alone are counted; bodies have none of these words.
-    const heads = [...received.matchAll(/HTTP\/1\.1 (\d{3})[^]*?x-ratelimit-reset: (\d+)\r\n/g)];
+    const heads = [...received.matchAll(/HTTP\/1\.1 (\d{3})[\s\S]*?x-ratelimit-reset: (\d+)\r\n/g)];
     if (heads.length < answers.length + 2) return;
     for (const [, status, second = ''] of heads.slice(answers.length)) answers.push({ status: Number(status), second });
     arrived();
