@@ -24,6 +24,7 @@ const help = `node dist/bench/agent-calls.js [options]
   --beside           API polling, a statistics query over a million calls and recordings beside the calls
   --against <uri>    the same load on another server, in turns with ours: sip:127.0.0.1:5070
   --to <number>      whom to call there (+15550100)
+  --other <folder>   another build of the gateway (its dist folder), in turns with this one, and the ratio
   --node <flags>     for the gateway process: --node "--cpu-prof --cpu-prof-dir=/tmp/profile"
   --threads          processor time of each thread of the gateway`;
 
@@ -38,6 +39,7 @@ const { values } = parseArgs({
     beside: { type: 'boolean', default: false },
     against: { type: 'string' },
     to: { type: 'string', default: '+15550100' },
+    other: { type: 'string' },
     node: { type: 'string' },
     threads: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
@@ -51,6 +53,8 @@ const calls = Number(values.calls);
 const seconds = Number(values.seconds);
 const words = values.only?.split(',') ?? null;
 const chosen = cases.filter(({ name }) => words === null || words.includes(name));
+const first = chosen[0] as Case;
+if (!first) throw new Error(`There is no such case: ${values.only}`);
 const kneeSteps = [1, 1.5, 2, 2.5, 3, 4, 5];
 /** The ear's round trip beyond which, or share of lost packets above which, a call is no longer good. */
 const [goodEarMs, goodLoss] = [60, 0.001];
@@ -63,7 +67,7 @@ const rig = await Rig.start({
   ...(values.beside && { oldCalls: 1_000_000 }),
 });
 try {
-  await rig.warmUp();
+  await rig.warmUp(first, calls);
   const own = await rig.baseline(calls, Math.min(seconds, 5));
   console.log(
     `the load generator's own error, against a plain UDP echo: round trip ${spreadText(own.wire)} ms, pace late ${spreadText(own.pace)} ms, ` +
@@ -87,7 +91,6 @@ try {
       );
     if (result.failures.length > 0) console.log(`    not answered: ${result.failures.join('; ')}`);
   };
-  const [first] = chosen as [Case, ...Case[]];
   if (values.knee) {
     for (const step of kneeSteps) {
       const count = Math.round(calls * step);
@@ -108,14 +111,23 @@ try {
       console.log(`    beside it: ${await work.stop()}`);
     }
   } else {
+    const other = values.other === undefined ? null : await rig.otherBuild(values.other, first, calls);
     for (let round = 0; round < Number(values.rounds); round++) {
       for (const each of chosen) {
-        show(await rig.run(each, { calls, seconds }));
+        const before = other && (await other.run({ ...each, name: `${each.name}, other build` }, { calls, seconds }));
+        if (before) show(before);
+        const result = await rig.run(each, { calls, seconds });
+        show(result);
+        if (before)
+          console.log(
+            `    CPU: ${((result.cpuPerCall ?? 0) / (before.cpuPerCall ?? 1)).toFixed(2)} of the other build's`,
+          );
         if (values.bare) show(await rig.runBare(each.secure, { calls, seconds }));
         if (values.against) show(await rig.runElsewhere(values.against, values.to, { calls, seconds }));
         await sleep(500);
       }
     }
+    await other?.gateway.stop();
   }
 } finally {
   await rig.stop();

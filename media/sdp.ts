@@ -1,6 +1,6 @@
 /** Offer and answer (RFC 3264) for one G.711 stream with telephone-event. Nothing changes when an offer or answer is refused. */
 import { type MediaDescription, parse, type SessionDescription } from 'sdp-transform';
-import { MediaError, type PhoneCodec } from './engine.js';
+import { type MediaDirection, MediaError, type PhoneCodec } from './engine.js';
 
 /** What both sides agreed on. */
 export interface AgreedMedia {
@@ -20,7 +20,7 @@ export interface AgreedMedia {
   send: boolean;
   /** The far side may send. */
   receive: boolean;
-  /** The far side does not listen: `sendonly`, `inactive` or `c=0.0.0.0`. */
+  /** The far side does not listen by its own wish: `sendonly`, `inactive` or `c=0.0.0.0`. */
   held: boolean;
 }
 
@@ -31,13 +31,11 @@ export interface LocalMedia {
   codecs: readonly PhoneCodec[];
 }
 
-type Direction = 'sendrecv' | 'sendonly' | 'recvonly' | 'inactive';
-
 const maxSdpBytes = 16_384;
 const maxMediaLines = 16;
 const staticPayloadTypes: Record<PhoneCodec, number> = { PCMU: 0, PCMA: 8 };
 const defaultTelephoneEvent = 101;
-const mirrored: Record<Direction, Direction> = {
+const mirrored: Record<MediaDirection, MediaDirection> = {
   sendrecv: 'sendrecv',
   sendonly: 'recvonly',
   recvonly: 'sendonly',
@@ -53,7 +51,7 @@ interface RemoteStream {
   port: number;
   rtcpPort: number;
   rtcpMux: boolean;
-  direction: Direction;
+  direction: MediaDirection;
 }
 
 /** The negotiation of one session. Versions of our description rise only when it changes (RFC 3264 section 8). */
@@ -66,7 +64,9 @@ export class SdpNegotiation {
   /** Media lines of the dialog: ours at `audioLine`, the others refused. They never shrink (RFC 3264 section 8). */
   private refusedLines: string[] = [];
   private audioLine = 0;
-  private pendingOffer = false;
+  /** What we want: ours to send and theirs to hear, and the other way round. Rules until an offer of ours changes it. */
+  private wanted: MediaDirection = 'sendrecv';
+  private pendingOffer: MediaDirection | null = null;
 
   constructor(
     private readonly local: LocalMedia,
@@ -76,11 +76,11 @@ export class SdpNegotiation {
   /** Our answer. Throws `MediaError` and leaves everything as it was when the offer cannot be met. */
   answer(offer: string): string {
     const { stream, line, lines } = readAudio(offer, this.audioLine);
-    const { agreed, direction } = agree(stream, this.local.codecs);
+    const { agreed, direction } = agree(stream, this.local.codecs, this.wanted, this.agreed?.held ?? false);
     this.audioLine = line;
     this.refusedLines = lines;
     this.agreed = agreed;
-    this.pendingOffer = false;
+    this.pendingOffer = null;
     const audio = describeAudio(this.local.rtpPort, [[agreed.codec, agreed.payloadType]], {
       telephoneEvent: agreed.telephoneEvent?.send ?? null,
       ptimeMs: agreed.ptimeMs,
@@ -90,24 +90,26 @@ export class SdpNegotiation {
     return this.describe(audio);
   }
 
-  /** Our offer: every codec we may use, in both directions. */
-  offer(): string {
-    const codecs = this.local.codecs.map((codec): [PhoneCodec, number] => [codec, staticPayloadTypes[codec]]);
-    this.pendingOffer = true;
+  /** Our offer: every codec we may use, the one in use first. A direction other than the last one puts the far side on hold, or back. */
+  offer(direction: MediaDirection = this.wanted): string {
+    const inUse = this.agreed?.codec;
+    const names = [...this.local.codecs].sort((a, b) => Number(b === inUse) - Number(a === inUse));
+    const codecs = names.map((codec): [PhoneCodec, number] => [codec, staticPayloadTypes[codec]]);
+    this.pendingOffer = direction;
     const audio = describeAudio(this.local.rtpPort, codecs, {
       telephoneEvent: this.agreed?.telephoneEvent?.receive ?? defaultTelephoneEvent,
       ptimeMs: this.agreed?.ptimeMs ?? 20,
       rtcpMux: this.agreed?.rtcpMux ?? false,
-      direction: 'sendrecv',
+      direction,
     });
     return this.describe(audio);
   }
 
   /** The far side's answer to our offer; a provisional one may be followed by another. */
   accept(answer: string, provisional: boolean): void {
-    if (!this.pendingOffer) throw new MediaError('bad_sdp', 'An SDP answer came without an offer of ours.');
+    if (this.pendingOffer === null) throw new MediaError('bad_sdp', 'An SDP answer came without an offer of ours.');
     const { stream } = readAudio(answer, this.audioLine, this.audioLine);
-    const { agreed } = agree(stream, this.local.codecs);
+    const { agreed } = agree(stream, this.local.codecs, this.pendingOffer, this.agreed?.held ?? false);
     const receive = new Map(agreed.codecByPayloadType);
     for (const codec of this.local.codecs) receive.set(staticPayloadTypes[codec], codec);
     const events = agreed.telephoneEvent && {
@@ -115,7 +117,8 @@ export class SdpNegotiation {
       receive: this.agreed?.telephoneEvent?.receive ?? defaultTelephoneEvent,
     };
     this.agreed = { ...agreed, codecByPayloadType: receive, telephoneEvent: events };
-    if (!provisional) this.pendingOffer = false;
+    this.wanted = this.pendingOffer;
+    if (!provisional) this.pendingOffer = null;
   }
 
   private describe(audio: string[]): string {
@@ -137,7 +140,7 @@ export class SdpNegotiation {
 function describeAudio(
   port: number,
   codecs: [PhoneCodec, number][],
-  stream: { telephoneEvent: number | null; ptimeMs: number; rtcpMux: boolean; direction: Direction },
+  stream: { telephoneEvent: number | null; ptimeMs: number; rtcpMux: boolean; direction: MediaDirection },
 ): string[] {
   const { telephoneEvent } = stream;
   const payloads = codecs.map(([, payloadType]) => payloadType);
@@ -152,14 +155,21 @@ function describeAudio(
   return lines;
 }
 
-function agree(remote: RemoteStream, preferred: readonly PhoneCodec[]): { agreed: AgreedMedia; direction: Direction } {
+function agree(
+  remote: RemoteStream,
+  preferred: readonly PhoneCodec[],
+  wanted: MediaDirection,
+  heldBefore: boolean,
+): { agreed: AgreedMedia; direction: MediaDirection } {
   const name = preferred.find((codec) => remote.codecs.some((offered) => offered.name === codec));
   const chosen = remote.codecs.find((offered) => offered.name === name);
   if (!chosen) throw incompatible('has no codec in common with us');
   const oldHold = remote.address === '0.0.0.0';
   // RFC 3264 section 8.4: an unspecified address is the hold of old; such a peer sends at most.
   const theirs = oldHold ? (remote.direction === 'inactive' ? 'inactive' : 'sendonly') : remote.direction;
-  const held = theirs === 'sendonly' || theirs === 'inactive';
+  const direction = both(mirrored[theirs], wanted);
+  // While we send nothing, what the far side says of its ear only repeats that.
+  const held = sends(wanted) ? !receives(theirs) : heldBefore;
   const agreed: AgreedMedia = {
     codec: chosen.name,
     payloadType: chosen.payloadType,
@@ -173,11 +183,26 @@ function agree(remote: RemoteStream, preferred: readonly PhoneCodec[]): { agreed
     port: remote.port,
     rtcpPort: remote.rtcpPort,
     rtcpMux: remote.rtcpMux,
-    send: !held,
-    receive: theirs === 'sendrecv' || theirs === 'sendonly',
+    send: sends(direction),
+    receive: receives(direction),
     held,
   };
-  return { agreed, direction: mirrored[theirs] };
+  return { agreed, direction };
+}
+
+function sends(direction: MediaDirection): boolean {
+  return direction === 'sendrecv' || direction === 'sendonly';
+}
+
+function receives(direction: MediaDirection): boolean {
+  return direction === 'sendrecv' || direction === 'recvonly';
+}
+
+function both(a: MediaDirection, b: MediaDirection): MediaDirection {
+  const send = sends(a) && sends(b);
+  const receive = receives(a) && receives(b);
+  if (send) return receive ? 'sendrecv' : 'sendonly';
+  return receive ? 'recvonly' : 'inactive';
 }
 
 /** The stream we take: the audio line of the dialog if there is one already, else the first that fits; and all lines as refusals. */

@@ -94,6 +94,10 @@ class PlayedClip implements Played {
 
   spare(): void {}
 
+  takeNearerMs(): number {
+    return 0;
+  }
+
   missed(): void {}
 
   changeCodec(codec: PhoneCodec): void {
@@ -150,6 +154,10 @@ class PlayedStream implements Played {
 
   spare(ms: number): void {
     this.queue.spare(ms);
+  }
+
+  takeNearerMs(): number {
+    return this.queue.takeNearerMs();
   }
 
   missed(ms: number): void {

@@ -1,6 +1,7 @@
 /**
  * When the packets of one stream are due. RTP timestamps stay contiguous while an utterance may begin between two slots of the
- * running silence: the stream then leads the wall clock by up to one slot and gives it back in silence, a millisecond per packet.
+ * running silence, or come nearer when audio waits for its slots: the stream then leads the wall clock by up to one slot and gives it back
+ * in silence, a millisecond per packet.
  */
 
 /** The media clock leads the wall by no more than this. */
@@ -38,6 +39,21 @@ export class PlayoutLine {
   stop(): void {
     this.playing = false;
     this.startMs = null;
+  }
+
+  /** The slots come nearer by so much, as audio is there before them. False when the lead does not allow it. */
+  comeNearer(ms: number): boolean {
+    if (this.leadMs + ms > maxLeadMs) return false;
+    this.leadMs += ms;
+    this.dueMs -= ms;
+    return true;
+  }
+
+  /** The slots move away, and give back of the lead. */
+  giveBack(ms: number): void {
+    const byMs = Math.min(ms, this.leadMs);
+    this.leadMs -= byMs;
+    this.dueMs += byMs;
   }
 
   /** Slots that a stall made worthless; the line goes on after them. */

@@ -20,6 +20,8 @@ const forgetSlots = 25;
 const cutAtMostMs = 1000;
 /** An agent at the pace of the clock is known after so many windows. */
 const pacedWindows = 2;
+/** Slots do not move for less. */
+const leastNearerMs = 1.5;
 /** Of a pause so many frames are dropped for each that is kept. */
 const dropsPerFrame = 4;
 
@@ -65,12 +67,16 @@ export class Playout implements PhoneAudio {
   private leastSpareMs = Number.POSITIVE_INFINITY;
   private windowPlayed = 0;
   private windowArrived = 0;
+  /** Of all windows, each half as much as the next. */
+  private played = 0;
+  private arrived = 0;
   /** Bytes to be taken out again, and for how long they were not. */
   private owed = 0;
   private owedSinceMs = 0;
   /** Windows in a row in which as much came as was played. */
   private paced = 0;
   private drySlots = 0;
+  private nearerMs = 0;
 
   constructor(private codec: PhoneCodec) {}
 
@@ -100,6 +106,12 @@ export class Playout implements PhoneAudio {
   /** What was pushed came so much earlier than it had to. */
   spare(ms: number): void {
     this.leastSpareMs = Math.min(this.leastSpareMs, ms);
+  }
+
+  takeNearerMs(): number {
+    const ms = this.nearerMs;
+    this.nearerMs = 0;
+    return ms;
   }
 
   mark(name: string): void {
@@ -234,13 +246,18 @@ export class Playout implements PhoneAudio {
     }
     this.windowPlayed += played;
     if (this.windowPlayed < windowMs * bytesPerMs) return;
-    const even = this.windowArrived > this.windowPlayed * 0.9 && this.windowArrived < this.windowPlayed * 1.1;
+    // The windows before count too: what a stall held back comes in the next one.
+    this.played = this.played / 2 + this.windowPlayed;
+    this.arrived = this.arrived / 2 + this.windowArrived;
+    const even = this.arrived > this.played * 0.9 && this.arrived < this.played * 1.1;
     this.paced = even ? this.paced + 1 : 0;
-    // Whole frames: a part of one would only move the hole to the next slot.
-    const spareFrames = Number.isFinite(this.leastSpareMs) ? Math.floor((this.leastSpareMs * bytesPerMs) / frame) : 0;
-    if (this.paced >= pacedWindows) {
+    if (this.paced >= pacedWindows && Number.isFinite(this.leastSpareMs)) {
+      const spare = Math.max(0, this.leastSpareMs * bytesPerMs);
       if (this.owed === 0) this.owedSinceMs = 0;
-      this.owed = Math.max(0, spareFrames) * frame;
+      // Whole frames are taken out: a part of one would only move the hole to the next slot. For the rest the slots themselves move.
+      this.owed = Math.floor(spare / frame) * frame;
+      const restMs = (spare - this.owed) / bytesPerMs;
+      this.nearerMs = restMs >= leastNearerMs ? restMs : 0;
     }
     this.restartWindow();
   }

@@ -16,6 +16,7 @@ import {
   type ToThread,
 } from './channel.js';
 import { guarded } from './guard.js';
+import { Rest } from './rest.js';
 import { Session } from './session.js';
 import { type OpenAgent, sessionClosed } from './session-agent.js';
 
@@ -26,6 +27,8 @@ export interface ThreadParts {
   post(message: FromThread): void;
   openAgent: OpenAgent;
   time: Time;
+  /** Blocks the thread. */
+  sleep(ms: number): void;
   /** How long a port must have been quiet before it is free again. */
   quietMs: number;
 }
@@ -34,6 +37,7 @@ export interface ThreadParts {
 export class ThreadSessions {
   private readonly sessions = new Map<number, Session>();
   private readonly clock: PlayoutClock;
+  private readonly rest: Rest;
   private readonly drain: Drain;
   private readonly lag = monitorEventLoopDelay({ resolution: lagResolutionMs });
   private readonly loadTimer: NodeJS.Timeout;
@@ -47,6 +51,13 @@ export class ThreadSessions {
 
   constructor(private readonly parts: ThreadParts) {
     this.clock = new PlayoutClock(parts.time);
+    this.rest = new Rest({
+      now: parts.time.now,
+      sleep: parts.sleep,
+      sessions: () => this.sessions.size,
+      dueMs: () => this.clock.dueMs,
+      woke: () => this.clock.look(),
+    });
     this.drain = new Drain(parts.quietMs, parts.time, (rtpPort) => parts.post({ kind: 'portFree', rtpPort }));
     this.answer = answerQuestions(this.handlers(), parts.post);
     this.lag.enable();
@@ -92,7 +103,7 @@ export class ThreadSessions {
   private handlers(): Handlers {
     return {
       open: (question) => this.open(question),
-      offer: async ({ session }) => this.find(session).offer(),
+      offer: async ({ session, direction }) => this.find(session).offer(direction),
       accept: async ({ session, sdp, provisional }) => {
         this.find(session).accept(sdp, provisional);
         return null;
@@ -112,8 +123,8 @@ export class ThreadSessions {
         await this.sessions.get(session)?.closeAgent(agent, reason);
         return null;
       },
-      sendDtmf: async ({ session, digits }) => {
-        await this.find(session).sendDtmf(digits);
+      sendDtmf: async ({ session, digits, form }) => {
+        await this.find(session).sendDtmf(digits, form);
         return null;
       },
       play: async ({ session, activity, source }) => this.find(session).play(activity, source),
@@ -121,6 +132,8 @@ export class ThreadSessions {
         if (!this.disk) throw new MediaError('engine_gone', 'There is no line to the disk.');
         return this.find(session).record(activity, options, this.disk);
       },
+      detectMachine: async ({ session, activity, untilMessageEnd }) =>
+        this.find(session).detectMachine(activity, untilMessageEnd),
       bridge: async ({ session, activity, other, options }) =>
         this.find(session).bridge(activity, this.find(other), options),
       bridgeAcross: ({ session, activity, port, options }) =>
@@ -147,6 +160,7 @@ export class ThreadSessions {
       const session = new Session(options, pair, {
         clock: this.clock,
         now: time.now,
+        packetCame: () => this.rest.packetCame(),
         openAgent,
         event: (event) => post({ kind: 'event', session: id, event }),
         lost: (why) => post({ kind: 'lost', session: id, why }),

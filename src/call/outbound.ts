@@ -12,7 +12,10 @@ import type { Carrier } from './carriers.js';
 import { type CallClosing, type CallParts, closeCall, endingOf, watchLeg, watchSession } from './closing.js';
 import { converse } from './converse.js';
 import { dialCarriers } from './dial-carriers.js';
+import { EarlyMedia } from './early-media.js';
+import { Elsewhere } from './elsewhere.js';
 import type { Line } from './line.js';
+import { detectMachine } from './machine-detection.js';
 import type { OutboundCall, OutboundCalls } from './outbound-calls.js';
 import { CallEnded } from './outcome.js';
 import type { RouteLookup } from './router.js';
@@ -39,8 +42,10 @@ export interface OutboundDeps extends CallClosing {
 export class OutboundDialler implements OutboundCalls {
   constructor(private readonly deps: OutboundDeps) {}
 
-  refusal(organizationId: string, mode: Mode): 'no_trunk' | 'shutting_down' | null {
+  refusal(organizationId: string, mode: Mode): 'no_trunk' | 'shutting_down' | 'full' | null {
     if (this.deps.isDraining()) return 'shutting_down';
+    const { used, quarantined, total } = this.deps.media.load().ports;
+    if (used + quarantined >= total) return 'full';
     return this.deps.hasCarrier(organizationId, mode) ? null : 'no_trunk';
   }
 
@@ -81,6 +86,12 @@ async function placeOutboundCall(wish: OutboundCall, deps: OutboundDeps): Promis
     await call.orEnd(leg.confirmed);
     call.pickedUp();
     const line = await ringing.answered(leg);
+    call.elsewhere = new Elsewhere({
+      dialling: rules.dialling,
+      line: () => line,
+      endpointId: wish.endpointId,
+    });
+    detectMachine(call, line.session, wish.machineDetection);
     let taken: TakenUp;
     try {
       taken = await call.orEnd(ringing.takenUp());
@@ -119,6 +130,7 @@ function stepsOf(call: Call, { status, ...wish }: OutboundCall, deps: OutboundDe
 /** Our end of a call that is not answered yet: the media of the gateway that is tried now, and the agent that gets ready meanwhile. */
 class RingingLine {
   session: MediaSession | null = null;
+  #early: EarlyMedia | null = null;
   #leg: CallLeg | null = null;
   #taken: Promise<TakenUp> | null = null;
   readonly #endpoints: Endpoint[];
@@ -142,6 +154,7 @@ class RingingLine {
     const policy = { ...deps.policy, codecs };
     const session = await deps.media.open({ group: call.id, offer: null, policy, localAddress, role: 'callee' });
     this.session = session;
+    this.#early = new EarlyMedia(session, () => call.earlyMedia());
     watchSession(session, call, () => this.session === session);
     call.check();
     return session.offer();
@@ -150,17 +163,11 @@ class RingingLine {
   readonly onProgress: NonNullable<DialRequest['onProgress']> = ({ status, sdp }) => {
     if (status < 180 || this.call.ending !== null) return;
     if (status === 180) this.call.ringing();
-    if (sdp !== undefined) this.#earlyMedia(sdp);
+    if (sdp !== undefined) this.#early?.answered(sdp);
     // An agent gets ready while it rings; a webhook is asked, and an agent behind SIP is called, when somebody answers.
     const [first] = this.#endpoints;
     if (first?.type === 'agent' && !isSipTarget(first)) this.takenUp().catch(() => {}); // the call has ended then
   };
-
-  #earlyMedia(sdp: string): void {
-    this.call.earlyMedia();
-    // An early answer that does not fit is no reason to give up: the final one decides.
-    this.session?.accept(sdp, { provisional: true }).catch(() => {});
-  }
 
   async answered(leg: CallLeg): Promise<Line> {
     if (this.session === null) throw new CallEnded({ cause: 'unspecified', source: 'system' });

@@ -132,6 +132,7 @@ class OneCall {
       const answer = await leg.reoffer(sdp.offer(), over);
       course.reoffered = 'ok' in answer ? 200 : answer.refused;
       if ('ok' in answer && !accept(sdp, answer.ok, line, false)) course.reoffered = 488;
+      if (course.reoffered !== 200) local.codecs = plan.codecs;
     };
     try {
       const leg = await this.dial(line, sdp, signal);

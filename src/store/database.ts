@@ -86,7 +86,7 @@ export class Database {
     return attempt(() => this.prepare(sql).all(...parameters)) as R[];
   }
 
-  /** A statement written by hand, for the few places where building the query costs more than running it. */
+  /** A statement written by hand, for what every call writes: building the query costs more than running it. */
   prepare(sql: string): BetterSqlite3.Statement<unknown[]> {
     let statement = this.statements.get(sql);
     if (!statement) {
@@ -121,6 +121,10 @@ export class Database {
     } finally {
       this.setWait(lockWaitMs);
     }
+  }
+
+  get inTransaction(): boolean {
+    return this.sqlite.inTransaction;
   }
 
   /** Several reads of one state of the database, whatever other processes write meanwhile. */
