@@ -91,6 +91,9 @@ export interface ApiServer {
   close(): Promise<void>;
 }
 
+/** No browser is to guess what an answer is, show it in a frame, or keep it for others. No CORS header ever: pages of other hosts read nothing. */
+const safeHeaders = { 'x-content-type-options': 'nosniff', 'x-frame-options': 'DENY', 'cache-control': 'no-store' };
+
 const bodyLimitBytes = 1_048_576;
 const closeLimitMs = 5_000;
 
@@ -242,7 +245,7 @@ async function guard(app: FastifyInstance, options: ApiOptions): Promise<void> {
   const tokens = options.tokens ? new Tokens(options.tokens, options.now) : null;
   const limits = await createLimits(app, { days: store.requestDays, redis: options.redis ?? null });
   app.addHook('onRequest', async (request, reply) => {
-    reply.header('x-request-id', request.id);
+    reply.headers({ 'x-request-id': request.id, ...safeHeaders });
     const { access, unlimited, signedLink, basic } = request.routeOptions.config;
     if (unlimited) return;
     if (access === undefined || access === 'public') return limits.countAddress(request);
@@ -277,7 +280,7 @@ function isSigned({ headers, query }: FastifyRequest): boolean {
 function sendError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
   const refusal = refusalOf(error, request);
   // The request id again: what fails before routing has not met the hook that sets it.
-  reply.code(refusal.status).headers({ ...refusal.headers, 'x-request-id': request.id });
+  reply.code(refusal.status).headers({ ...refusal.headers, 'x-request-id': request.id, ...safeHeaders });
   reply.type('application/json; charset=utf-8').send(JSON.stringify(refusal.body()));
 }
 
