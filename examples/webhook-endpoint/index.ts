@@ -13,7 +13,9 @@ const script: Record<string, (event: { data?: { digits?: string; recording_url?:
       num_digits: 1,
       timeout_s: 5,
       url: '/menu',
-      prompts: [{ action: 'say', text: 'Welcome. Press one for the time, two for the echo, three to leave a message.' }],
+      prompts: [
+        { action: 'say', text: 'Welcome. Press one for the time, two for the echo, three to leave a message.' },
+      ],
     },
   ],
   '/menu': ({ data }) => {
