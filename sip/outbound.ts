@@ -6,14 +6,15 @@ import { outcomeOfAnswer, unansweredOutcomes } from './cause.js';
 import type { ControlLink } from './control.js';
 import type { DialogLeg } from './dialog.js';
 import { quotedText } from './header.js';
-import { escapeUser, parseUri } from './identity.js';
+import { escapeUser } from './identity.js';
 import { clean } from './incoming-call.js';
 import { type DialRequest, type Gateway, SipError } from './leg.js';
 import type { LiveCalls } from './live.js';
 import type { LocalAddresses } from './local-address.js';
 import type { SipLog } from './log.js';
 import { SipNames } from './names.js';
-import { calledUser, type DialTarget, hopTo, redirectTarget, targetsOf } from './target.js';
+import { nextHops } from './next-hop.js';
+import { calledUser, type DialTarget, redirectTarget, targetsOf } from './target.js';
 import type { SipTrace } from './trace.js';
 import type { TrunkTable } from './trunk.js';
 
@@ -117,7 +118,7 @@ export class Outbound {
       if (end.kind === 'refused' && end.status >= 300 && end.status < 400 && redirects < maxRedirects) {
         const next = end.contact === null ? null : redirectTarget(target, end.contact);
         redirects++;
-        if (next) left.unshift(next);
+        if (next) left.unshift(...(await this.#named(next)));
         if (next) continue;
       }
       if (!failure.mayFailOver) throw failure;
@@ -162,12 +163,9 @@ export class Outbound {
 
   /** A target for each host that its name stands for. */
   async #named(target: DialTarget): Promise<DialTarget[]> {
-    const uri = target.nextHop === undefined ? parseUri(target.requestUri) : null;
-    const hops = uri ? await this.#names.hops(uri) : [];
-    if (hops.length === 0) return [target];
-    return hops.map(({ host, port, transport }) => {
-      return { ...target, host, nextHop: hopTo({ address: host, port, transport }) };
-    });
+    if (target.nextHop !== undefined) return [target];
+    const hops = await nextHops(target.requestUri, this.#names, target.gateway.trust);
+    return hops.map(({ host, uri }) => ({ ...target, host, ...(uri === undefined ? {} : { nextHop: uri }) }));
   }
 
   #link(): ControlLink {
