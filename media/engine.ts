@@ -80,7 +80,7 @@ export interface MediaSession {
    * with `MediaError`: `bad_source`, `closed`, `engine_gone`.
    */
   play(source: AudioSource, signal: AbortSignal): Promise<PlayEnd>;
-  /** Records both directions into a WAV file from now on. One recording at a time: another one ends it. */
+  /** Records into a WAV file from now on; four at a time at most. */
   record(options: RecordOptions): Recording;
   /**
    * Joins the phones of two sessions of one group, until `stop`, an `attach` or the end of one of them. Takes the place of the owners of
@@ -134,6 +134,15 @@ export interface RecordOptions {
   path: string;
   /** Ends by itself after so long; absent: with the session. */
   maxMs?: number;
+  /** `both` directions, when absent; or the phone alone. */
+  tracks?: 'both' | 'phone';
+  /**
+   * Ends by itself when the phone says nothing from the beginning (`beforeMs`), or no more (`afterMs`). The event `words` tells when its
+   * first words begin.
+   */
+  silence?: { beforeMs: number; afterMs: number };
+  /** Only with `silence`: what lies before the first words and behind the last is left out; without words the file is empty. */
+  trim?: boolean;
 }
 
 export interface Recording {
@@ -143,8 +152,9 @@ export interface Recording {
   stop(): Promise<RecordingEnd>;
 }
 
-/** 16 bit PCM, 8 kHz, stereo: the phone left, what it hears right. */
+/** 16 bit PCM, 8 kHz; stereo with the phone left and what it hears right, or mono. */
 export interface RecordingEnd {
+  by: 'stopped' | 'silence' | 'limit' | 'closed' | 'failed';
   durationMs: number;
   bytes: number;
   /** One sentence; what was written until then is a valid file. */
@@ -184,6 +194,8 @@ export type MediaEvent =
   | { type: 'resumed' }
   /** The first frame of the attached agent was sent to the phone; once per attach. */
   | { type: 'agentAudio'; atMs: number }
+  /** The phone says its first words since a recording with `silence` began. */
+  | { type: 'words' }
   /** The agent's audio was cleared: heard and dropped milliseconds. */
   | { type: 'cleared'; heardMs: number; droppedMs: number }
   | { type: 'mark'; name: string; cleared: boolean }
@@ -262,6 +274,7 @@ export class MediaError extends Error {
       | 'bad_sdp'
       | 'bad_source'
       | 'not_together'
+      | 'busy'
       | 'closed',
     message: string,
   ) {

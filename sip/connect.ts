@@ -23,6 +23,7 @@ import type { SipLog } from './log.js';
 import type { SipNames } from './names.js';
 import { endOrphan } from './orphan.js';
 import { Outbound } from './outbound.js';
+import type { ResolveHost } from './public-target.js';
 import { Registrar, type RegistrarLimits } from './register.js';
 import { type SipServer, type SipServerOptions, startSipServer } from './server/start.js';
 import type { TlsSettings } from './server/transport/tls.js';
@@ -51,6 +52,8 @@ export interface SipGatewayOptions {
   connectLimitMs?: number;
   /** Default: the system's name server. */
   names?: SipNames;
+  /** Default: the system's resolver. */
+  resolveHost?: ResolveHost;
   /** How long a gateway may be silent while another is left. Default 5,000. */
   firstResponseMs?: number;
   /** Between two OPTIONS to a gateway; 0: none. Default 0. */
@@ -126,6 +129,7 @@ class Gateway implements SipGateway {
       link: () => (this.#link?.connected ? this.#link : null),
       firstResponseMs: options.firstResponseMs,
       names: options.names,
+      ...(options.resolveHost === undefined ? {} : { resolveHost: options.resolveHost }),
     });
   }
 

@@ -146,6 +146,8 @@ export interface DialRequest {
   /** A gateway failed, and the next one is tried. */
   onFailover?(failed: { gateway: Gateway; error: SipError }): void;
   ringTimeoutMs: number;
+  /** Users chose the address: private, loopback and link-local ones are refused after the look-up (`destination_not_allowed`). */
+  publicOnly?: boolean;
   /** The caller has other gateways besides these: a last one that is silent is given up early as well. */
   moreAreLeft?: boolean;
 }

@@ -14,6 +14,7 @@ import type { LocalAddresses } from './local-address.js';
 import type { SipLog } from './log.js';
 import { SipNames } from './names.js';
 import { nextHops } from './next-hop.js';
+import { publicTarget, type ResolveHost } from './public-target.js';
 import { calledUser, type DialTarget, redirectTarget, targetsOf } from './target.js';
 import type { SipTrace } from './trace.js';
 import type { TrunkTable } from './trunk.js';
@@ -29,6 +30,8 @@ export interface OutboundContext {
   log: SipLog;
   /** Default: the system's name server. */
   names?: SipNames;
+  /** Looks up the hosts of `publicOnly` calls. Default: the system's resolver. */
+  resolveHost?: ResolveHost;
   /** How long a gateway may be silent while another one is left. Default 5,000. */
   firstResponseMs?: number;
 }
@@ -80,7 +83,7 @@ export class Outbound {
     const written = this.#rested(request.gateways).flatMap((gateway) =>
       targetsOf(gateway, request.to, trunks, bindings),
     );
-    const left = (await Promise.all(written.map((target) => this.#named(target)))).flat();
+    const left = (await Promise.all(written.map((target) => this.#named(target, request)))).flat();
     if (left.length === 0) {
       const names = request.gateways.map((gateway) => gateway.uri).join(', ');
       const why = names === '' ? 'No gateway was named.' : `Nobody is registered as ${names}.`;
@@ -118,7 +121,7 @@ export class Outbound {
       if (end.kind === 'refused' && end.status >= 300 && end.status < 400 && redirects < maxRedirects) {
         const next = end.contact === null ? null : redirectTarget(target, end.contact);
         redirects++;
-        if (next) left.unshift(...(await this.#named(next)));
+        if (next) left.unshift(...(await this.#named(next, request)));
         if (next) continue;
       }
       if (!failure.mayFailOver) throw failure;
@@ -162,10 +165,12 @@ export class Outbound {
   }
 
   /** A target for each host that its name stands for. */
-  async #named(target: DialTarget): Promise<DialTarget[]> {
-    if (target.nextHop !== undefined) return [target];
-    const hops = await nextHops(target.requestUri, this.#names, target.gateway.trust);
-    return hops.map(({ host, uri }) => ({ ...target, host, ...(uri === undefined ? {} : { nextHop: uri }) }));
+  async #named(target: DialTarget, { publicOnly }: DialRequest): Promise<DialTarget[]> {
+    const hops =
+      target.nextHop === undefined ? await nextHops(target.requestUri, this.#names, target.gateway.trust) : null;
+    const targets = hops?.map(({ host, uri }) => ({ ...target, host, ...(uri === undefined ? {} : { nextHop: uri }) }));
+    if (!publicOnly) return targets ?? [target];
+    return Promise.all((targets ?? [target]).map((each) => publicTarget(each, this.context.resolveHost)));
   }
 
   #link(): ControlLink {

@@ -268,6 +268,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
           open: (wish) => media.open(wish),
           policy,
           ringTimeoutMs: 30_000,
+          allowPrivateTargets: settings.allowPrivateTargets,
         },
         getEndpoint: (id) => store.endpoints.getForCall(id),
         limits: { maxCallMs: settings.maxCallSec * 1000, transferTimeoutMs: 60_000 },

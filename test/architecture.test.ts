@@ -62,7 +62,7 @@ const layers: { from: string; may: string[] }[] = [
   { from: 'src/cli/', may: ['src', 'net', 'config'] },
   { from: 'src/', may: ['src', 'config', 'examples'] },
   { from: 'sip/server/', may: ['sip/server', 'config'] },
-  { from: 'sip/', may: ['sip', 'config'] },
+  { from: 'sip/', may: ['sip', 'net', 'config'] },
   { from: 'media/', may: ['media', 'net', 'config'] },
   { from: 'net/', may: ['net'] },
   { from: 'config/', may: ['config'] },

@@ -34,8 +34,9 @@ function serve(port: MessagePort): void {
   port.on('message', (message: ToDisk) => {
     const { id } = message;
     try {
-      if (message.kind === 'open') files.set(id, new WavFile(message.path));
+      if (message.kind === 'open') files.set(id, new WavFile(message.path, message.channels));
       else if (message.kind === 'close') {
+        if (message.keep) files.get(id)?.keep(message.keep);
         if (files.has(id)) end(id, null);
       } else {
         files.get(id)?.write(message.index, message.samples);

@@ -1,6 +1,6 @@
 /** A media thread's line to the disk thread. */
 import type { MessagePort } from 'node:worker_threads';
-import type { FromDisk, ToDisk } from './disk-words.js';
+import type { FromDisk, SampleRange, ToDisk } from './disk-words.js';
 
 /** Seconds on their way to the disk: above that they are dropped, and stay silence in the file. */
 const waitingAtMost = 30;
@@ -26,11 +26,11 @@ export class DiskLine {
   }
 
   /** `onClosed` is called exactly once, also when the file cannot be opened. */
-  open(path: string, onClosed: OpenFile['onClosed']): number {
+  open(path: string, channels: 1 | 2, onClosed: OpenFile['onClosed']): number {
     const id = this.nextId++;
     this.files.set(id, { waiting: 0, dropped: 0, timer: null, onClosed });
     if (this.gone) this.settle(id, 0, 'The disk thread is gone.');
-    else this.say({ kind: 'open', id, path });
+    else this.say({ kind: 'open', id, path, channels });
     return id;
   }
 
@@ -45,10 +45,10 @@ export class DiskLine {
     this.say({ kind: 'block', id, index, samples }, [samples.buffer as ArrayBuffer]);
   }
 
-  close(id: number): void {
+  close(id: number, keep: SampleRange | null = null): void {
     const file = this.files.get(id);
     if (!file || file.timer) return;
-    this.say({ kind: 'close', id });
+    this.say({ kind: 'close', id, keep });
     file.timer = setTimeout(() => this.settle(id, 0, 'The disk did not close the recording in time.'), closeLimitMs);
   }
 

@@ -1,10 +1,16 @@
 /** What media threads and the disk thread say to each other. Ids are of one port. */
 
 export type ToDisk =
-  | { kind: 'open'; id: number; path: string }
+  | { kind: 'open'; id: number; path: string; channels: 1 | 2 }
   /** Second number `index`; transferred. */
   | { kind: 'block'; id: number; index: number; samples: Int16Array }
-  | { kind: 'close'; id: number };
+  /** `keep`: only these samples stay. */
+  | { kind: 'close'; id: number; keep: SampleRange | null };
+
+export interface SampleRange {
+  from: number;
+  to: number;
+}
 
 export type FromDisk =
   | { kind: 'written'; id: number }

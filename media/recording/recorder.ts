@@ -1,6 +1,6 @@
 /**
  * Both directions of a session on one line of time, in seconds of 16 bit stereo: the phone left, by its RTP timestamps; what it hears
- * right, as it is sent. What never came stays silence.
+ * right, as it is sent. With one channel the phone alone. What never came stays silence.
  */
 import { alawToLinear, ulawToLinear } from '../audio/g711.js';
 import { Track } from '../audio/track.js';
@@ -8,7 +8,6 @@ import type { PhoneCodec } from '../engine.js';
 
 const samplesPerMs = 8;
 export const blockSamples = 8000;
-const channels = 2;
 /** A second is handed on this long after it is over: packets that come late still find their place. */
 const lateMs = 500;
 /** Places of the two directions in a frame of stereo. */
@@ -29,6 +28,7 @@ export class Recorder {
     private readonly startMs: number,
     /** A full second, number `index`; the samples are the receiver's. The last one may be shorter. */
     private readonly hand: (index: number, samples: Int16Array) => void,
+    readonly channels: 1 | 2 = 2,
   ) {}
 
   fromPhone(timestamp: number, payload: Uint8Array, codec: PhoneCodec, nowMs: number): void {
@@ -36,7 +36,7 @@ export class Recorder {
   }
 
   toPhone(timestamp: number, payload: Uint8Array, codec: PhoneCodec, nowMs: number): void {
-    this.write(this.heard, timestamp, payload, codec, nowMs);
+    if (this.channels === 2) this.write(this.heard, timestamp, payload, codec, nowMs);
   }
 
   tick(nowMs: number): void {
@@ -56,8 +56,8 @@ export class Recorder {
   }
 
   private handFirst(samples: number): void {
-    const block = this.blocks.shift() ?? newBlock();
-    this.hand(this.firstBlock, samples === blockSamples ? block : block.slice(0, samples * channels));
+    const block = this.blocks.shift() ?? this.newBlock();
+    this.hand(this.firstBlock, samples === blockSamples ? block : block.slice(0, samples * this.channels));
     this.firstBlock += 1;
   }
 
@@ -69,17 +69,18 @@ export class Recorder {
     this.endSample = Math.max(this.endSample, sample + payload.length);
     const from = sample - this.firstBlock * blockSamples;
     const linear = linearOf[codec];
+    const { channels } = this;
     for (let i = Math.max(0, -from); i < payload.length; ) {
       const index = Math.floor((from + i) / blockSamples);
-      while (this.blocks.length <= index) this.blocks.push(newBlock());
+      while (this.blocks.length <= index) this.blocks.push(this.newBlock());
       const block = this.blocks[index]!;
       const end = Math.min(payload.length, (index + 1) * blockSamples - from);
       let at = (from + i - index * blockSamples) * channels + (track === this.phone ? left : right);
       for (; i < end; i++, at += channels) block[at] = linear[payload[i]!]!;
     }
   }
-}
 
-function newBlock(): Int16Array {
-  return new Int16Array(blockSamples * channels);
+  private newBlock(): Int16Array {
+    return new Int16Array(blockSamples * this.channels);
+  }
 }

@@ -1,21 +1,25 @@
 /** One WAV file that grows by seconds and is valid after each of them, so that a crash costs only the last. */
-import { closeSync, fdatasyncSync, mkdirSync, openSync, writeSync } from 'node:fs';
+import { closeSync, fdatasyncSync, ftruncateSync, mkdirSync, openSync, readSync, writeSync } from 'node:fs';
 import path from 'node:path';
+import type { SampleRange } from './disk-words.js';
 import { blockSamples } from './recorder.js';
 
 const sampleRateHz = 8000;
-const channels = 2;
 const headerBytes = 44;
-const blockBytes = blockSamples * channels * 2;
 
 export class WavFile {
   private readonly fd: number;
   private dataBytes = 0;
+  private readonly frameBytes: number;
 
   /** Throws what the file system throws. */
-  constructor(file: string) {
+  constructor(
+    file: string,
+    private readonly channels: 1 | 2,
+  ) {
+    this.frameBytes = channels * 2;
     mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
-    this.fd = openSync(file, 'wx', 0o600);
+    this.fd = openSync(file, 'wx+', 0o600);
     this.writeHeader();
   }
 
@@ -26,8 +30,25 @@ export class WavFile {
   /** A second that was left out before stays a hole: silence. */
   write(index: number, samples: Int16Array): void {
     const bytes = new Uint8Array(samples.buffer, samples.byteOffset, samples.byteLength);
-    this.writeAt(bytes, headerBytes + index * blockBytes);
-    this.dataBytes = Math.max(this.dataBytes, index * blockBytes + bytes.length);
+    const at = index * blockSamples * this.frameBytes;
+    this.writeAt(bytes, headerBytes + at);
+    this.dataBytes = Math.max(this.dataBytes, at + bytes.length);
+    this.writeHeader();
+  }
+
+  /** Leaves out what lies before and behind. */
+  keep({ from, to }: SampleRange): void {
+    const start = Math.min(from * this.frameBytes, this.dataBytes);
+    const bytes = Math.max(0, Math.min(to * this.frameBytes, this.dataBytes) - start);
+    const block = Buffer.alloc(1 << 20);
+    for (let done = 0; start > 0 && done < bytes; ) {
+      const read = readSync(this.fd, block, 0, Math.min(block.length, bytes - done), headerBytes + start + done);
+      if (read === 0) break;
+      this.writeAt(block.subarray(0, read), headerBytes + done);
+      done += read;
+    }
+    this.dataBytes = bytes;
+    ftruncateSync(this.fd, headerBytes + bytes);
     this.writeHeader();
   }
 
@@ -46,10 +67,10 @@ export class WavFile {
     header.write('WAVEfmt ', 8, 'latin1');
     header.writeUInt32LE(16, 16);
     header.writeUInt16LE(1, 20);
-    header.writeUInt16LE(channels, 22);
+    header.writeUInt16LE(this.channels, 22);
     header.writeUInt32LE(sampleRateHz, 24);
-    header.writeUInt32LE(sampleRateHz * channels * 2, 28);
-    header.writeUInt16LE(channels * 2, 32);
+    header.writeUInt32LE(sampleRateHz * this.frameBytes, 28);
+    header.writeUInt16LE(this.frameBytes, 32);
     header.writeUInt16LE(16, 34);
     header.write('data', 36, 'latin1');
     header.writeUInt32LE(this.dataBytes, 40);

@@ -160,6 +160,7 @@ export class RemoteSession implements MediaSession {
     this.connectDisk();
     const activity = this.nextActivity++;
     const ended = this.ask('record', { session: this.id, activity, options }, null).catch((error: unknown) => ({
+      by: 'failed' as const,
       durationMs: 0,
       bytes: 0,
       error: error instanceof Error ? error.message : 'The recording ended with an unknown error.',

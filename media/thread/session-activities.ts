@@ -11,10 +11,10 @@ import {
   type RecordOptions,
 } from '../engine.js';
 import type { DiskLine } from '../recording/disk-line.js';
-import { Recorder } from '../recording/recorder.js';
 import { type RtpView, rtpHeaderBytes } from '../rtp/packet.js';
 import { type BridgedSession, SessionBridge } from './bridge.js';
 import { type Foreground, type ForegroundEnd, Play } from './foreground.js';
+import { SessionRecordings } from './session-recordings.js';
 import type { ToPhone } from './to-phone.js';
 
 export interface ActivityParts {
@@ -27,12 +27,14 @@ export interface ActivityParts {
   toOwner(startMs: number): void;
   /** The caller's audio is wanted as a new line of frames. */
   listen(): void;
+  /** The phone says something, the first since a recording that waits for it began. */
+  words(): void;
 }
 
 export class SessionActivities implements BridgedSession {
   private foreground: Foreground | null = null;
   private bridged: SessionBridge | null = null;
-  private recording: { activity: number; recorder: Recorder; endsAtMs: number; finish(): void } | null = null;
+  private readonly recordings = new SessionRecordings();
   private readonly stops = new Map<number, () => void>();
 
   constructor(private readonly parts: ActivityParts) {}
@@ -69,25 +71,9 @@ export class SessionActivities implements BridgedSession {
   }
 
   record(activity: number, options: RecordOptions, disk: DiskLine): Promise<RecordingEnd> {
-    this.recording?.finish();
-    return this.lasting(activity, (settle: (end: RecordingEnd) => void) => {
-      const startMs = this.parts.now();
-      const mostMs = options.maxMs ?? Number.POSITIVE_INFINITY;
-      let durationMs = 0;
-      const file = disk.open(options.path, ({ bytes, error }) => {
-        finish();
-        settle({ durationMs: Math.round(durationMs), bytes, error });
-      });
-      const recorder = new Recorder(startMs, (index, samples) => disk.write(file, index, samples));
-      const finish = () => {
-        if (this.recording?.activity !== activity) return;
-        this.recording = null;
-        durationMs = recorder.end(this.parts.now(), mostMs);
-        disk.close(file);
-      };
-      this.recording = { activity, recorder, endsAtMs: startMs + mostMs, finish };
-      return finish;
-    });
+    return this.lasting(activity, (settle: (end: RecordingEnd) => void) =>
+      this.recordings.begin(options, disk, this.parts.now, this.parts.words, settle),
+    );
   }
 
   endActivity(activity: number): void {
@@ -108,13 +94,13 @@ export class SessionActivities implements BridgedSession {
   }
 
   packet(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean, nowMs: number): void {
-    if (codec !== 'event') this.recording?.recorder.fromPhone(packet.timestamp, payload, codec, nowMs);
+    if (codec !== 'event') this.recordings.fromPhone(packet.timestamp, payload, codec, nowMs);
     this.bridged?.packet(this, packet, payload, codec, restarted);
   }
 
   /** Audio that is sent. */
   sent(timestamp: number, packet: Uint8Array, length: number, codec: PhoneCodec, nowMs: number): void {
-    this.recording?.recorder.toPhone(timestamp, packet.subarray(rtpHeaderBytes, length), codec, nowMs);
+    if (this.recordings.any) this.recordings.toPhone(timestamp, packet.subarray(rtpHeaderBytes, length), codec, nowMs);
   }
 
   key(digit: string): void {
@@ -127,16 +113,14 @@ export class SessionActivities implements BridgedSession {
 
   /** After each slot. */
   tick(nowMs: number): void {
-    const { foreground, recording } = this;
+    const { foreground } = this;
     if (foreground?.done) this.leaveForeground(foreground, 'finished');
-    if (!recording) return;
-    if (nowMs >= recording.endsAtMs) recording.finish();
-    else recording.recorder.tick(nowMs);
+    this.recordings.tick(nowMs);
   }
 
   close(): void {
     if (this.foreground) this.leaveForeground(this.foreground, 'closed');
-    this.recording?.finish();
+    this.recordings.close();
   }
 
   takeForeground(foreground: Foreground): void {

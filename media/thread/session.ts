@@ -113,6 +113,7 @@ export class Session {
       codec: () => this.codec,
       startSending: () => this.startSending(),
       listen: () => this.inward.uplink.start(parts.now()),
+      words: () => this.emit({ type: 'words' }),
       toOwner: (startMs) => {
         this.outward.attach(this.owner?.playout ?? null, startMs);
         this.listenForOwner();

@@ -1,20 +1,11 @@
 /** An agent at the end of a SIP leg of ours, with our media in the middle: both phones, and the bridge between them. */
-import { randomUUID } from 'node:crypto';
-import type { Bridge, MediaEngine, MediaPolicy, MediaSession, PhoneCodec } from '../../media/engine.js';
-import { type CallLeg, SipError, type SipGateway } from '../../sip/leg.js';
+import type { Bridge, MediaSession } from '../../media/engine.js';
+import { type CallLeg, SipError } from '../../sip/leg.js';
 import type { EndpointForCall as Endpoint } from '../store/endpoints.js';
 import { answerReoffers, type ConverseLimits, carryOut, keyOfInfo } from './converse.js';
 import type { Line } from './line.js';
 import { CallEnded } from './outcome.js';
-
-/** What a second leg needs of the process. */
-export interface BridgeRules {
-  dial: SipGateway['dial'];
-  open: MediaEngine['open'];
-  policy: MediaPolicy;
-  /** How long the agent's side may ring. */
-  ringTimeoutMs: number;
-}
+import { type BridgeRules, callSip } from './second-leg.js';
 
 export function isSipTarget(endpoint: Pick<Endpoint, 'type' | 'target'>): boolean {
   return endpoint.type === 'agent' && /^sips?:/i.test(endpoint.target);
@@ -33,40 +24,14 @@ export class BridgedAgent {
   static async dial(line: Line, endpoint: Endpoint, rules: BridgeRules): Promise<BridgedAgent> {
     const { call } = line;
     const about = { endpoint_id: endpoint.id, provider: endpoint.provider ?? endpoint.type, attempt: 1 };
-    let session: MediaSession | null = null;
-    let leg: CallLeg | null = null;
     call.event('agent.connecting', about);
     try {
       const config = endpoint.providerConfig;
-      leg = await rules.dial(
-        {
-          sipCallId: randomUUID(),
-          to: endpoint.target,
-          from: line.facts.from,
-          ...(line.facts.fromName === null ? {} : { fromDisplayName: line.facts.fromName }),
-          gateways: [{ uri: endpoint.target, ...credentialsOf(config) }],
-          headers: headersOf(line, config),
-          ringTimeoutMs: rules.ringTimeoutMs,
-          offerFor: async (_gateway, localAddress) => {
-            await session?.close();
-            const policy = { ...rules.policy, codecs: asTheCaller(line.session.localSdp, rules.policy.codecs) };
-            session = await rules.open({ group: call.id, offer: null, policy, localAddress, role: 'callee' });
-            return session.offer();
-          },
-        },
-        call.signal,
-      );
-      const opened = session as MediaSession | null;
-      if (opened === null) throw new CallEnded({ cause: 'unspecified', source: 'system' });
-      await opened.accept(leg.remoteSdp, { provisional: false });
-      call.check();
+      const wish = { uri: endpoint.target, headers: headersOf(line, config), ...credentialsOf(config) };
+      const { leg, session } = await callSip(line, wish, rules, call.signal);
       call.event('agent.connected', about);
-      return new BridgedAgent(line, leg, opened);
+      return new BridgedAgent(line, leg, session);
     } catch (error) {
-      await Promise.allSettled([
-        leg?.hangup(call.ending?.cause ?? 'incompatible_media'),
-        (session as MediaSession | null)?.close(),
-      ]);
       call.check();
       const message = error instanceof Error ? error.message : String(error);
       const status = error instanceof SipError && error.sipStatus !== undefined ? { sip_status: error.sipStatus } : {};
@@ -173,10 +138,4 @@ function headersOf(line: Line, config: Endpoint['providerConfig']): Record<strin
     'X-Trunkline-Call-Id': line.facts.callId,
     'X-Trunkline-To': line.facts.to,
   };
-}
-
-/** The codec of the caller first: where the agent has it too, audio passes untouched. */
-function asTheCaller(callerSdp: string, codecs: readonly PhoneCodec[]): PhoneCodec[] {
-  const first: PhoneCodec | null = /^m=audio \d+ \S+ 8\b/m.test(callerSdp) ? 'PCMA' : null;
-  return first !== null && codecs.includes(first) ? [first, ...codecs.filter((codec) => codec !== first)] : [...codecs];
 }

@@ -14,7 +14,6 @@ import {
 } from '../webhook/instructions.js';
 import { connectedQuestion, dialledQuestion, gatheredQuestion, startQuestion } from '../webhook/questions.js';
 import type { CallState } from '../webhook/twilio-words.js';
-import type { BridgeRules } from './bridged-agent.js';
 import type { Call } from './call.js';
 import type { CallCommand, CommandResult } from './command.js';
 import { type AgentRules, connectAgent } from './connect-agent.js';
@@ -23,6 +22,7 @@ import { type DialRules, dialOut } from './dial-out.js';
 import { Keypad } from './keypad.js';
 import type { Line } from './line.js';
 import { CallEnded } from './outcome.js';
+import type { BridgeRules } from './second-leg.js';
 import { streamEndpoint } from './stream-endpoint.js';
 import type { Voice } from './voice.js';
 

@@ -240,6 +240,36 @@ describe('record', () => {
     expect(answerMs).toBeLessThan(200);
   });
 
+  it('of the phone alone ends with its silence, tells its first words, and leaves out what lies around them', async () => {
+    const { phone, session } = await call('a');
+    const told: string[] = [];
+    session.onEvent((event) => told.push(event.type));
+    const file = path.join(folder, 'words.wav');
+    const silence = { beforeMs: 5000, afterMs: 500 };
+    const whole = session.record({ path: path.join(folder, 'beside.wav') });
+    const words = session.record({ path: file, tracks: 'phone', silence, trim: true });
+    await phone.talk(20, () => frame(0xff));
+    await phone.talk(20, () => frame(0x10));
+    await phone.talk(60, () => frame(0xff));
+    const end = await words.ended;
+    expect(end).toMatchObject({ by: 'silence', error: null });
+    expect(Math.abs(end.durationMs - 600)).toBeLessThan(60);
+    expect(told.filter((type) => type === 'words')).toHaveLength(1);
+    const { channels } = readWav(await readFile(file));
+    expect(channels).toHaveLength(1);
+    expect(channels[0]?.length).toBe(end.durationMs * 8);
+    expect(channels[0]?.filter((sample) => sample === ulawToLinear[0x10]!)).toHaveLength(3200);
+    expect(await whole.stop()).toMatchObject({ by: 'stopped', error: null });
+  });
+
+  it('of a phone that says nothing ends and is empty', async () => {
+    const { phone, session } = await call('a');
+    const options = { path: path.join(folder, 'nothing.wav'), tracks: 'phone' as const, trim: true };
+    const words = session.record({ ...options, silence: { beforeMs: 300, afterMs: 300 } });
+    await phone.talk(30, () => frame(0xff));
+    expect(await words.ended).toMatchObject({ by: 'silence', durationMs: 0, bytes: 44 });
+  });
+
   it('ends with the session, at its limit, and with a clear sentence when the disk refuses', async () => {
     const { session } = await call('a');
     const limited = await session.record({ path: path.join(folder, 'limit.wav'), maxMs: 100 }).ended;

@@ -8,6 +8,8 @@ import { expectNothingLeft } from './leftovers.js';
 /** A whole Trunkline in this process, on ephemeral ports and a database of its own. */
 export interface TestApp extends App {
   key: string;
+  /** The database, for a connection of the test's own. */
+  databaseFile: string;
   /** An API request as a client makes it; throws on a status of 400 and above unless `status` says which is expected. */
   api<T = unknown>(method: string, path: string, body?: unknown, status?: number): Promise<T>;
   /** Creates an endpoint with a WebSocket target and a number for it; answers the ids. */
@@ -81,6 +83,7 @@ export async function startTestApp(
   return {
     ...app,
     key,
+    databaseFile: settings.databaseUrl.file,
     api,
     async connectNumber(number, target, config = {}) {
       const endpoint = await api<{ id: string }>('POST', '/v1/endpoints', {

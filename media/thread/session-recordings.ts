@@ -1,0 +1,98 @@
+/** The recordings of a session: what it hears and says, handed to the disk in seconds. Each ends exactly once. */
+import { Words } from '../audio/words.js';
+import { MediaError, type PhoneCodec, type RecordingEnd, type RecordOptions } from '../engine.js';
+import type { DiskLine } from '../recording/disk-line.js';
+import type { SampleRange } from '../recording/disk-words.js';
+import { Recorder } from '../recording/recorder.js';
+
+const atOnce = 4;
+const samplesPerMs = 8;
+/** A trimmed recording begins and ends so much around its words. */
+const marginMs = 100;
+
+interface Running {
+  recorder: Recorder;
+  words: Words | null;
+  endsAtMs: number;
+  finish(by: RecordingEnd['by']): void;
+}
+
+export class SessionRecordings {
+  private readonly running: Running[] = [];
+
+  get any(): boolean {
+    return this.running.length > 0;
+  }
+
+  /** The result stops it. Throws `MediaError` `busy`. */
+  begin(
+    options: RecordOptions,
+    disk: DiskLine,
+    now: () => number,
+    begunToSpeak: () => void,
+    settle: (end: RecordingEnd) => void,
+  ): () => void {
+    if (this.running.length >= atOnce) throw new MediaError('busy', `A session has ${atOnce} recordings at most.`);
+    const startMs = now();
+    const mostMs = options.maxMs ?? Number.POSITIVE_INFINITY;
+    const channels = options.tracks === 'phone' ? 1 : 2;
+    let end: { by: RecordingEnd['by']; durationMs: number } | null = null;
+    let file = 0;
+    const finish = (by: RecordingEnd['by']) => {
+      const at = this.running.indexOf(recording);
+      if (at < 0) return;
+      this.running.splice(at, 1);
+      const wholeMs = recording.recorder.end(now(), mostMs);
+      const keep = options.trim && words ? partToKeep(words, wholeMs) : null;
+      end = { by, durationMs: Math.round(keep ? (keep.to - keep.from) / samplesPerMs : wholeMs) };
+      disk.close(file, keep);
+    };
+    const words = options.silence ? new Words(startMs, options.silence, begunToSpeak) : null;
+    const recording: Running = {
+      recorder: new Recorder(startMs, (index, samples) => disk.write(file, index, samples), channels),
+      words,
+      endsAtMs: startMs + mostMs,
+      finish,
+    };
+    this.running.push(recording);
+    file = disk.open(options.path, channels, ({ bytes, error }) => {
+      finish('failed');
+      settle({ by: 'failed', durationMs: 0, ...end, bytes, error });
+    });
+    return () => finish('stopped');
+  }
+
+  fromPhone(timestamp: number, payload: Uint8Array, codec: PhoneCodec, nowMs: number): void {
+    for (const { recorder, words } of this.running) {
+      recorder.fromPhone(timestamp, payload, codec, nowMs);
+      words?.hear(timestamp, payload, codec, nowMs);
+    }
+  }
+
+  toPhone(timestamp: number, payload: Uint8Array, codec: PhoneCodec, nowMs: number): void {
+    for (const { recorder } of this.running) recorder.toPhone(timestamp, payload, codec, nowMs);
+  }
+
+  /** After each slot. */
+  tick(nowMs: number): void {
+    // From the end: one that finishes leaves the list.
+    for (let i = this.running.length - 1; i >= 0; i--) {
+      const recording = this.running[i]!;
+      if (nowMs >= recording.endsAtMs) recording.finish('limit');
+      else if (recording.words?.tick(nowMs)) recording.finish('silence');
+      else recording.recorder.tick(nowMs);
+    }
+  }
+
+  close(): void {
+    for (const recording of [...this.running]) recording.finish('closed');
+  }
+}
+
+function partToKeep({ firstMs, lastMs }: Words, wholeMs: number): SampleRange {
+  if (firstMs === null || lastMs === null) return { from: 0, to: 0 };
+  return {
+    from: Math.round(Math.max(0, firstMs - marginMs) * samplesPerMs),
+    to: Math.round(Math.min(wholeMs, lastMs + marginMs) * samplesPerMs),
+  };
+}

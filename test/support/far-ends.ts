@@ -1,0 +1,326 @@
+/**
+ * Many far ends behind one UDP socket, written by hand: each call does as its test says and keeps what came of it, so that
+ * `invariants.ts` can ask whether every far end was told how its call ended.
+ */
+import { randomBytes } from 'node:crypto';
+import { createSocket, type Socket } from 'node:dgram';
+import { parseMessage, type SipMessage, SipRequest, SipResponse } from '../../sip/server/message.js';
+
+export const farSdp = [
+  ...['v=0', 'o=- 1 1 IN IP4 127.0.0.1', 's=-', 'c=IN IP4 127.0.0.1', 't=0 0', 'm=audio 9 RTP/AVP 0'],
+  ...['a=rtpmap:0 PCMU/8000', 'a=sendrecv', ''],
+].join('\r\n');
+
+export interface FarHabits {
+  /** Acknowledges 2xx. Default true; failures are acknowledged always. */
+  acks?: boolean;
+  /** Answers BYE with 200. Default true. */
+  answersBye?: boolean;
+  /** Answers re-INVITE and UPDATE, with 200 and its session description. Default 200. */
+  reInvite?: number;
+  sdp?: string;
+  /** More header lines of the INVITE. */
+  lines?: readonly string[];
+}
+
+type Wanted = string | number;
+
+/** One call as the far end sees it. */
+export class FarCall {
+  readonly received: SipMessage[] = [];
+  /** Final answers to the INVITE that opened the call, ours or theirs. */
+  finalStatus: number | null = null;
+  /** 2xx answers with another To tag than the first: of a fork. */
+  confirmedAtMs: number | null = null;
+  endedAtMs: number | null = null;
+  endedBy: 'them' | 'us' | null = null;
+  byesReceived = 0;
+  cseq = 1;
+  remoteTag = '';
+  remoteTarget: string;
+  private readonly waiting = new Set<() => void>();
+
+  constructor(
+    private readonly ends: FarEnds,
+    readonly callId: string,
+    readonly localTag: string,
+    readonly habits: FarHabits,
+    /** The called number when the far end calls; the caller when it is called. */
+    readonly number: string,
+    readonly branch: string,
+    readonly isCaller: boolean,
+  ) {
+    this.remoteTarget = `sip:${number}@127.0.0.1:${ends.serverPort}`;
+  }
+
+  /** The first message of that method or status that came and was not taken yet. For a status: `method` of its CSeq. */
+  async next(wanted: Wanted, method?: string, limitMs = 10_000): Promise<SipMessage> {
+    return this.until(
+      () => {
+        const index = this.received.findIndex((m) => fits(m, wanted, method));
+        return index < 0 ? null : this.received.splice(index, 1)[0]!;
+      },
+      `${wanted}${method ? ` to ${method}` : ''}`,
+      limitMs,
+    );
+  }
+
+  /** The status of the final answer to the request with that CSeq. */
+  async answerTo(method: string, cseq: number, limitMs = 10_000): Promise<number> {
+    const found = await this.until(
+      () =>
+        this.received.find(
+          (m) => m instanceof SipResponse && m.status >= 200 && m.cseq?.method === method && m.cseq.number === cseq,
+        ) as SipResponse | undefined,
+      `an answer to ${cseq} ${method}`,
+      limitMs,
+    );
+    return found.status;
+  }
+
+  async final(limitMs = 10_000): Promise<number> {
+    return this.until(() => this.finalStatus, 'a final answer', limitMs);
+  }
+
+  /** The dialog is over on both sides. */
+  async ended(limitMs = 10_000): Promise<void> {
+    await this.until(() => this.endedAtMs, 'the end', limitMs);
+  }
+
+  async until<T>(look: () => T | null | undefined, what: string, limitMs: number): Promise<T> {
+    let check = (): void => undefined;
+    const found = await new Promise<T | null>((resolve) => {
+      const limit = setTimeout(() => resolve(null), limitMs);
+      check = () => {
+        const value = look();
+        if (value === null || value === undefined) return;
+        clearTimeout(limit);
+        resolve(value);
+      };
+      this.waiting.add(check);
+      check();
+    });
+    this.waiting.delete(check);
+    if (found === null) {
+      const heard = this.received.map((m) => `${m.startLine} (${m.get('cseq')})`).join(' | ');
+      throw new Error(`${this.callId}: no ${what} within ${limitMs} ms; received: ${heard || 'nothing'}`);
+    }
+    return found;
+  }
+
+  cancel(): void {
+    this.ends.send(
+      this.write('CANCEL', 1, {
+        branch: this.branch,
+        uri: `sip:${this.number}@127.0.0.1:${this.ends.serverPort}`,
+        outside: true,
+      }),
+    );
+  }
+
+  /** Sends BYE and waits for its answer, unless the other side was faster. */
+  async bye(limitMs = 10_000): Promise<number> {
+    const cseq = ++this.cseq;
+    this.ends.send(this.write('BYE', cseq));
+    const status = await this.answerTo('BYE', cseq, limitMs);
+    this.over('us');
+    return status;
+  }
+
+  /** A request of the dialog, as bytes; `send` sends it. */
+  write(
+    method: string,
+    cseq = ++this.cseq,
+    options: {
+      branch?: string;
+      uri?: string;
+      body?: string;
+      lines?: readonly string[];
+      outside?: boolean;
+      toTag?: string;
+    } = {},
+  ): string {
+    const party = (user: string, tag: string) => `<sip:${user}@127.0.0.1>${tag ? `;tag=${tag}` : ''}`;
+    const body = options.body ?? '';
+    const toTag = options.toTag ?? (options.outside ? '' : this.remoteTag);
+    return [
+      `${method} ${options.uri ?? this.remoteTarget} SIP/2.0`,
+      `Via: SIP/2.0/UDP 127.0.0.1:${this.ends.port};branch=${options.branch ?? newBranch()};rport`,
+      'Max-Forwards: 70',
+      `From: ${party(this.isCaller ? this.ends.user : this.number, this.localTag)}`,
+      `To: ${party(this.isCaller ? this.number : 'trunkline', toTag)}`,
+      `Call-ID: ${this.callId}`,
+      `CSeq: ${cseq} ${method}`,
+      `Contact: <sip:${this.ends.user}@127.0.0.1:${this.ends.port}>`,
+      ...(options.lines ?? []),
+      ...(body ? ['Content-Type: application/sdp'] : []),
+      `Content-Length: ${Buffer.byteLength(body)}`,
+      '',
+      body,
+    ].join('\r\n');
+  }
+
+  send(message: string): void {
+    this.ends.send(message);
+  }
+
+  /** What the socket heard for this call. */
+  take(message: SipMessage): void {
+    this.received.push(message);
+    if (message instanceof SipResponse) this.response(message);
+    else if (message instanceof SipRequest) this.request(message);
+    for (const check of [...this.waiting]) check();
+  }
+
+  ack(response: SipResponse, branch = newBranch()): void {
+    const success = response.status < 300;
+    this.ends.send(
+      this.write('ACK', response.cseq!.number, {
+        branch: success ? branch : (response.topVia?.branch ?? ''),
+        toTag: response.toTag,
+        ...(success ? {} : { uri: `sip:${this.number}@127.0.0.1:${this.ends.serverPort}` }),
+      }),
+    );
+    if (success && this.confirmedAtMs === null) this.confirmedAtMs = performance.now();
+  }
+
+  over(by: 'them' | 'us'): void {
+    this.endedAtMs ??= performance.now();
+    this.endedBy ??= by;
+    for (const check of [...this.waiting]) check();
+  }
+
+  private response(message: SipResponse): void {
+    if (message.cseq?.method !== 'INVITE' || message.status < 200) return;
+    if (message.cseq.number === 1 && this.isCaller && message.topVia?.branch === this.branch) {
+      this.finalStatus ??= message.status;
+      if (message.status < 300) {
+        this.remoteTag = message.toTag;
+        this.remoteTarget = message.contact?.uri ?? this.remoteTarget;
+      }
+    }
+    if (message.status >= 300 || this.habits.acks !== false) this.ack(message);
+  }
+
+  private request(message: SipRequest): void {
+    if (message.method === 'BYE') {
+      this.byesReceived++;
+      if (this.habits.answersBye === false) return;
+      this.over('them');
+      this.ends.respond(message, 200, this.localTag);
+    } else if ((message.method === 'INVITE' || message.method === 'UPDATE') && message.toTag !== '') {
+      const status = this.habits.reInvite ?? 200;
+      this.ends.respond(message, status, this.localTag, status < 300 ? (this.habits.sdp ?? farSdp) : '');
+    } else if (message.method === 'ACK' && !this.isCaller) this.confirmedAtMs ??= performance.now();
+    else if (message.method === 'INFO' || message.method === 'OPTIONS' || message.method === 'NOTIFY')
+      this.ends.respond(message, 200, this.localTag);
+  }
+}
+
+export class FarEnds {
+  readonly calls = new Map<string, FarCall>();
+  /** A call of theirs came; who answers it uses `respond`. */
+  onInvite: ((call: FarCall, invite: SipRequest) => void) | null = null;
+  /** Hears every message before its call does; true: the call shall not hear it, as if it were lost. */
+  drops: (message: SipMessage) => boolean = () => false;
+  readonly user = '+15550001111';
+  private readonly seen = new Set<string>();
+
+  private constructor(
+    private readonly socket: Socket,
+    readonly port: number,
+    public serverPort: number,
+    private readonly prefix: string,
+  ) {
+    socket.on('message', (bytes) => this.take(bytes));
+  }
+
+  static open(serverPort: number): Promise<FarEnds> {
+    const socket = createSocket({ type: 'udp4', recvBufferSize: 4 * 1024 * 1024 });
+    return new Promise((resolve, reject) => {
+      socket.once('error', reject);
+      socket.bind(0, '127.0.0.1', () =>
+        resolve(new FarEnds(socket, socket.address().port, serverPort, randomBytes(4).toString('hex'))),
+      );
+    });
+  }
+
+  /** Sends an INVITE for that number; what the test does with the call is its affair. */
+  call(number: string, habits: FarHabits = {}): FarCall {
+    const call = new FarCall(this, `${this.prefix}-${this.calls.size}`, newTag(), habits, number, newBranch(), true);
+    this.calls.set(call.callId, call);
+    this.send(this.invite(call));
+    return call;
+  }
+
+  /** The INVITE that opens the call: the same bytes every time. */
+  invite(call: FarCall, branch = call.branch): string {
+    const { habits } = call;
+    return call.write('INVITE', 1, {
+      branch,
+      body: habits.sdp ?? farSdp,
+      outside: true,
+      uri: `sip:${call.number}@127.0.0.1:${this.serverPort}`,
+      ...(habits.lines ? { lines: habits.lines } : {}),
+    });
+  }
+
+  send(message: string): void {
+    this.socket.send(Buffer.from(message, 'latin1'), this.serverPort, '127.0.0.1');
+  }
+
+  respond(request: SipRequest, status: number, tag: string, body = '', lines: readonly string[] = []): void {
+    const to = request.toTag === '' && status > 100 ? `${request.get('to')};tag=${tag}` : request.get('to');
+    this.send(
+      [
+        `SIP/2.0 ${status} Answer`,
+        ...request.list('via').map((via) => `Via: ${via}`),
+        `From: ${request.get('from')}`,
+        `To: ${to}`,
+        `Call-ID: ${request.callId}`,
+        `CSeq: ${request.get('cseq')}`,
+        ...(status < 300 ? [`Contact: <sip:${this.user}@127.0.0.1:${this.port}>`] : []),
+        ...lines,
+        ...(body ? ['Content-Type: application/sdp'] : []),
+        `Content-Length: ${Buffer.byteLength(body)}`,
+        '',
+        body,
+      ].join('\r\n'),
+    );
+  }
+
+  close(): Promise<void> {
+    return new Promise((resolve) => this.socket.close(() => resolve()));
+  }
+
+  private take(bytes: Buffer): void {
+    const message = parseMessage(bytes);
+    if (!message || this.drops(message)) return;
+    if (message instanceof SipRequest && message.method === 'INVITE' && message.toTag === '') {
+      if (this.seen.has(message.topVia?.branch ?? '')) return; // a repeat: only a slow machine sees it
+      this.seen.add(message.topVia?.branch ?? '');
+      const known = this.calls.get(message.callId);
+      const call = known ?? new FarCall(this, message.callId, newTag(), {}, 'caller', '', false);
+      if (!known) {
+        call.remoteTag = message.fromTag;
+        call.remoteTarget = message.contact?.uri ?? '';
+        this.calls.set(message.callId, call);
+      }
+      this.onInvite?.(call, message);
+    }
+    this.calls.get(message.callId)?.take(message);
+  }
+}
+
+function fits(message: SipMessage, wanted: Wanted, method?: string): boolean {
+  if (message instanceof SipRequest) return message.method === wanted;
+  return message.status === wanted && (method === undefined || message.cseq?.method === method);
+}
+
+export function newBranch(): string {
+  return `z9hG4bK${randomBytes(8).toString('hex')}`;
+}
+
+function newTag(): string {
+  return randomBytes(5).toString('hex');
+}

@@ -1,0 +1,281 @@
+/**
+ * What must hold after every fault, checked by one function: nine promises about calls, records, money, events, resources, other
+ * calls, webhooks, tenants and far ends. A test gives what it has; what it leaves out is not checked.
+ */
+import { readdirSync, readlinkSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { costOf } from '../../src/billing/rate.js';
+import { loadDriver } from '../../src/store/driver.js';
+import { type EventType, mayFollowTheEnd, terminalEvents } from '../../src/store/event-types.js';
+import type { CallEventRow, CallFundsRow, CallRow, LedgerRow, WebhookDeliveryRow } from '../../src/store/tables.js';
+import type { FarCall } from './far-ends.js';
+import { expectNothingLeft, type Leavings, type LeftoverLimits } from './leftovers.js';
+import type { Receiver } from './receiver.js';
+import type { HeardPacket } from './rtp-phone.js';
+
+export interface Scene {
+  /** The database, read by a connection of its own. */
+  file: string;
+  /** Calls that began before this are not looked at. Default: all. */
+  sinceMs?: number;
+  /** Everybody who took part, by SIP Call-ID. */
+  farEnds?: Iterable<FarCall>;
+  /** Whether this far end's call has a record. Default: a call that was not refused as a loop, for overload, or as unknown. */
+  hasRecord?(call: FarCall): boolean;
+  /** How many records there are; needed where `farEnds` does not tell. */
+  records?: number;
+  /** The process in this process; its resources must be what they were. */
+  app?: Leavings;
+  limits?: LeftoverLimits;
+  baseline?: Baseline;
+  /** By how much a duration may differ from what the far end saw, beside the second it is rounded to: after a death, the last heartbeat. */
+  durationSlackSec?: number;
+  /** What a call beside the fault heard. */
+  bystander?: Bystander;
+  /** Where webhook events went. */
+  receiver?: Receiver;
+}
+
+/** Refused before a call was begun. */
+const withoutRecord: ReadonlySet<number> = new Set([400, 401, 403, 404, 405, 416, 420, 422, 481, 482, 483]);
+
+/** Rejects with every broken promise, each in one line. */
+export async function expectInvariants(scene: Scene): Promise<void> {
+  const broken: string[] = [];
+  const limitMs = scene.limits?.limitMs ?? 10_000;
+  if (scene.app)
+    await expectNothingLeft(scene.app, { limitMs, ...scene.limits }).catch((error: Error) =>
+      broken.push(`I5 ${error.message}`),
+    );
+  let seen = look(scene);
+  // what is said at the very end of a call is on disk within 50 ms
+  for (const endMs = performance.now() + limitMs; seen.length > 0 && performance.now() < endMs; seen = look(scene))
+    await sleep(25);
+  broken.push(...seen);
+  if (scene.baseline) broken.push(...(await scene.baseline.compare()));
+  if (scene.bystander) broken.push(...scene.bystander.problems());
+  if (broken.length > 0) throw new Error(`Broken:\n${broken.join('\n')}`);
+}
+
+function look(scene: Scene): string[] {
+  const Driver = loadDriver();
+  const database = new Driver(scene.file, { readonly: true, timeout: 1000 });
+  try {
+    const all = <T>(sql: string, ...values: unknown[]): T[] => database.prepare(sql).all(...values) as T[];
+    const calls = all<CallRow>('select * from calls where created_at >= ?', scene.sinceMs ?? 0);
+    const broken = recordsOf(scene, calls);
+    const bySipCallId = new Map([...(scene.farEnds ?? [])].map((call) => [call.callId, call]));
+    const owners = all<{ id: string; organization_id: string }>('select id, organization_id from phone_numbers');
+    const ownerOf = new Map(owners.map((number) => [number.id, number.organization_id]));
+    const live = all<{ n: number }>('select count(*) as n from call_dialogs')[0]?.n ?? 0;
+    if (live !== 0) broken.push(`I9 ${live} dialogs are still in the journal of dialogs`);
+    for (const call of calls) {
+      const say = (text: string) => broken.push(`${text} (${call.status} ${call.hangup_cause}, ${call.sip_call_id})`);
+      times(call, bySipCallId.get(call.sip_call_id ?? ''), scene.durationSlackSec ?? 0, say);
+      const funds = all<CallFundsRow>('select * from call_funds where call_id = ?', call.id)[0];
+      money(call, funds, all<LedgerRow>("select * from ledger where kind = 'call' and call_id = ?", call.id), say);
+      const events = all<CallEventRow>('select * from call_events where call_id = ? order by sequence', call.id);
+      story(call, events, say);
+      const deliveries = all<WebhookDeliveryRow>('select * from webhook_deliveries where call_id = ?', call.id);
+      if (scene.receiver) told(call, events, deliveries, scene.receiver, say);
+      if (ownerOf.get(call.phone_number_id) !== call.organization_id)
+        say('I8 lies with another organization than its number');
+      if (deliveries.some((delivery) => delivery.organization_id !== call.organization_id))
+        say('I8 another organization is told');
+    }
+    return [...broken, ...farEnds(scene)];
+  } finally {
+    database.close();
+  }
+}
+
+/** I1: exactly one record per call. */
+function recordsOf(scene: Scene, calls: readonly CallRow[]): string[] {
+  const broken: string[] = [];
+  if (scene.records !== undefined && calls.length !== scene.records)
+    broken.push(`I1 ${calls.length} records instead of ${scene.records}`);
+  const hasRecord = scene.hasRecord ?? ((call: FarCall) => !withoutRecord.has(call.finalStatus ?? 0));
+  const counts = new Map<string, number>();
+  for (const call of calls) counts.set(call.sip_call_id ?? '', (counts.get(call.sip_call_id ?? '') ?? 0) + 1);
+  for (const far of scene.farEnds ?? []) {
+    const wanted = hasRecord(far) ? 1 : 0;
+    const found = counts.get(far.callId) ?? 0;
+    if (found !== wanted) broken.push(`I1 ${found} records of ${far.callId} (${far.finalStatus}) instead of ${wanted}`);
+  }
+  return broken;
+}
+
+/** I1, I2: terminal, and times that agree with each other and with what the far end saw. */
+function times(call: CallRow, far: FarCall | undefined, slackSec: number, say: (text: string) => void): void {
+  if (call.status === 'in_progress' || call.completed_at === null) {
+    say('I1 is not terminal');
+    return;
+  }
+  if (call.hangup_cause === null) say('I1 has no cause');
+  if (call.duration_sec < 0 || call.completed_at < call.created_at) say('I2 time runs backwards');
+  if (call.answered_at === null) {
+    if (call.duration_sec !== 0) say(`I2 was never answered and lasted ${call.duration_sec} s`);
+    if (far?.confirmedAtMs && call.hangup_cause !== 'no_ack' && (far.endedAtMs ?? 0) - far.confirmedAtMs > 1000)
+      say('I2 was confirmed by the far end, and has no answered_at');
+    return;
+  }
+  const spanSec = (call.completed_at - call.answered_at) / 1000;
+  if (Math.abs(spanSec - call.duration_sec) > 1)
+    say(`I2 lasted ${call.duration_sec} s, from answered_at to completed_at ${spanSec} s`);
+  if (!far) return;
+  if (far.confirmedAtMs === null) say('I2 has an answered_at, and the far end never confirmed');
+  if (far.confirmedAtMs === null || far.endedAtMs === null) return;
+  const wireSec = (far.endedAtMs - far.confirmedAtMs) / 1000;
+  if (Math.abs(wireSec - call.duration_sec) > 1.5 + slackSec)
+    say(`I2 lasted ${call.duration_sec} s, on the wire ${wireSec} s`);
+}
+
+/** I3: the cost follows from duration and rate; billed once, and nothing stays held. */
+function money(
+  call: CallRow,
+  funds: CallFundsRow | undefined,
+  billed: readonly LedgerRow[],
+  say: (text: string) => void,
+): void {
+  const cost = funds
+    ? costOf(
+        {
+          microcentsPerMinute: funds.microcents_per_minute,
+          initialIncrementSec: funds.initial_increment_s,
+          incrementSec: funds.increment_s,
+        },
+        call.duration_sec,
+      )
+    : 0;
+  if (call.cost_microcents !== cost) say(`I3 costs ${call.cost_microcents} instead of ${cost}`);
+  if (funds && funds.held_microcents !== 0) say(`I3 still holds ${funds.held_microcents}`);
+  if (billed.length > 1) say(`I3 was billed ${billed.length} times`);
+  if (billed.length === 1 && billed[0]!.amount_microcents !== -cost)
+    say(`I3 was billed ${billed[0]!.amount_microcents}`);
+  if (funds && funds.funded_s !== null && cost > 0 && billed.length === 0) say('I3 was never billed');
+}
+
+/** I4: numbered without gaps, one end that fits the status, and after it only what may follow. */
+function story(call: CallRow, events: readonly CallEventRow[], say: (text: string) => void): void {
+  const numbers = events.map((event) => event.sequence);
+  if (numbers.some((number, i) => number !== i + 1)) say(`I4 events are numbered ${numbers}`);
+  if (events[0]?.event_type !== 'call.initiated') say(`I4 begins with ${events[0]?.event_type}`);
+  const ends: readonly string[] = Object.values(terminalEvents);
+  const at = events.findIndex((event) => ends.includes(event.event_type));
+  if (call.status === 'in_progress') return;
+  if (events.filter((event) => ends.includes(event.event_type)).length !== 1)
+    say(`I4 ends so: ${events.map((event) => event.event_type)}`);
+  else if (events[at]!.event_type !== terminalEvents[call.status]) say(`I4 ends with ${events[at]!.event_type}`);
+  const after = events.slice(at + 1).filter((event) => !mayFollowTheEnd(event.event_type as EventType));
+  if (after.length > 0) say(`I4 goes on after its end: ${after.map((event) => event.event_type)}`);
+  if (events.some((event, i) => i > 0 && event.created_at < events[i - 1]!.created_at))
+    say('I4 event times run backwards');
+}
+
+/** I7: every event of the outbox arrived, under its id, in order of its call. */
+function told(
+  call: CallRow,
+  events: readonly CallEventRow[],
+  deliveries: readonly WebhookDeliveryRow[],
+  receiver: Receiver,
+  say: (text: string) => void,
+): void {
+  if (deliveries.length === 0) return;
+  if (deliveries.length !== events.length) say(`I7 ${deliveries.length} of ${events.length} events are in the outbox`);
+  const first = new Map<string, number>();
+  for (const { body, headers } of receiver.requests) {
+    const { call_id: id, sequence } = JSON.parse(body) as { call_id: string; sequence: number };
+    if (id === call.id && !first.has(String(headers['webhook-id']))) first.set(String(headers['webhook-id']), sequence);
+  }
+  const order = [...first.values()];
+  if (order.length !== deliveries.length) say(`I7 ${order.length} of ${deliveries.length} events arrived`);
+  if (order.some((sequence, i) => i > 0 && sequence < order[i - 1]!)) say(`I7 events arrived as ${order}`);
+}
+
+/** I9: each far end has a final answer, and whoever was answered knows of the end. */
+function farEnds(scene: Scene): string[] {
+  const broken: string[] = [];
+  for (const far of scene.farEnds ?? []) {
+    if (far.isCaller && far.finalStatus === null) broken.push(`I9 ${far.callId} never got a final answer`);
+    const answered = far.isCaller ? far.finalStatus !== null && far.finalStatus < 300 : far.confirmedAtMs !== null;
+    if (answered && far.endedAtMs === null && far.byesReceived === 0)
+      broken.push(`I9 ${far.callId} was answered and never heard of the end`);
+  }
+  return broken;
+}
+
+/** I5: descriptors and timers of this process, or of another one by its id. */
+export class Baseline {
+  private readonly before: Record<string, number>;
+
+  constructor(private readonly pid: number | 'self' = 'self') {
+    this.before = descriptors(pid);
+  }
+
+  /** Connections that a client of the test keeps alive end within seconds. */
+  async compare(limitMs = 8000): Promise<string[]> {
+    const endMs = performance.now() + limitMs;
+    for (;;) {
+      const now = descriptors(this.pid);
+      const more = Object.entries(now).filter(([kind, count]) => count > (this.before[kind] ?? 0));
+      if (more.length === 0) return [];
+      if (performance.now() > endMs)
+        return more.map(([kind, count]) => `I5 ${count} ${kind} instead of ${this.before[kind] ?? 0}`);
+      await sleep(50);
+    }
+  }
+}
+
+/** Open descriptors by what they are. */
+export function descriptors(pid: number | 'self'): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const fd of readdirSync(`/proc/${pid}/fd`)) {
+    let target: string;
+    try {
+      target = readlinkSync(`/proc/${pid}/fd/${fd}`);
+    } catch {
+      continue; // closed meanwhile
+    }
+    const kind = /^(socket|pipe|anon_inode)/.exec(target)?.[1] ?? target;
+    counts[kind] = (counts[kind] ?? 0) + 1;
+  }
+  return counts;
+}
+
+/** I6: what reaches a call beside the fault. A busy machine delays whoever listens too, so a clock beside it says how much. */
+export class Bystander {
+  private worstLatenessMs = 0;
+  private dueMs = performance.now() + 5;
+  private readonly control: NodeJS.Timeout;
+  private readonly from: number;
+  private readonly fromMs = performance.now();
+
+  constructor(
+    private readonly heard: readonly HeardPacket[],
+    private readonly limitMs = 40,
+  ) {
+    this.from = heard.length;
+    this.control = setInterval(() => {
+      const now = performance.now();
+      this.worstLatenessMs = Math.max(this.worstLatenessMs, now - this.dueMs);
+      this.dueMs = now + 5;
+    }, 5);
+  }
+
+  problems(): string[] {
+    clearInterval(this.control);
+    const packets = this.heard.slice(this.from);
+    const spanMs = performance.now() - this.fromMs;
+    if (packets.length < spanMs / 20 / 2) return [`I6 only ${packets.length} packets in ${Math.round(spanMs)} ms`];
+    const allowedMs = this.limitMs + this.worstLatenessMs;
+    return packets.slice(1).flatMap((packet, i) => {
+      const gapMs = packet.atMs - packets[i]!.atMs;
+      const missing = ((packet.sequence - packets[i]!.sequence) & 0xffff) - 1;
+      return gapMs > allowedMs || missing !== 0
+        ? [
+            `I6 ${Math.round(gapMs)} ms and ${missing} packets between two packets (allowed ${Math.round(allowedMs)} ms)`,
+          ]
+        : [];
+    });
+  }
+}
