@@ -53,6 +53,8 @@ export class Network {
       const chosen = new Map<string, number>();
       try {
         for (const { transport, host, port } of listen) {
+          if (transport === 'tls' && !contexts.mayListen)
+            throw new Error('SIP over TLS needs a certificate and its key.');
           const other = transport === 'tls' ? 'none' : transport === 'udp' ? 'tcp' : 'udp';
           const wanted = port === 0 ? (chosen.get(`${host} ${other}`) ?? 0) : port;
           const listener =

@@ -23,6 +23,8 @@ import { Uas } from './uas.js';
 const CONTROL_HOST = '127.0.0.1';
 /** How long a connection may take with its TLS handshake, in T1: 4 s. */
 const CONNECT_LIMIT_T1 = 8;
+/** How long the handshake of somebody who calls us may take, in T1: 10 s. */
+const HANDSHAKE_LIMIT_T1 = 20;
 /** How long half a message may stand on a TCP connection, in T1: 30 s. */
 const HALF_MESSAGE_T1 = 60;
 
@@ -86,7 +88,7 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
     }
   };
 
-  const contexts = new TlsContexts(options.tls ?? {});
+  const contexts = new TlsContexts(options.tls ?? {}, HANDSHAKE_LIMIT_T1 * timers.t1);
   const idle = {
     dialledMs: 2 * giveUpMs(timers),
     halfMessageMs: HALF_MESSAGE_T1 * timers.t1,

@@ -62,7 +62,7 @@ export class Carriers {
       name: trunk.name,
       codecs: codecs.length > 0 ? codecs : [...rules.codecs],
       gateways: [...uris.filter((uri) => !rules.isDown(uri)), ...uris.filter((uri) => rules.isDown(uri))].map(
-        (uri) => ({ uri, ...auth }),
+        (uri) => ({ uri, trust: trunk.id, ...auth }),
       ),
       present: (call) => presentationOf(call, trunk.outbound),
       enter: () => this.#load.enter(trunk.id, trunk),
@@ -101,8 +101,25 @@ export function keptGateways(trunks: readonly Trunk[]): KeptGateway[] {
     const isRegistered = trunk.register && username !== null && password !== null;
     const register = isRegistered ? { username, password, ...domain } : null;
     const isUsed = trunk.direction !== 'inbound' || isRegistered;
-    return isUsed ? trunk.gateways.map(({ uri }) => ({ uri: withTransport(uri, trunk), register })) : [];
+    const { id: trust } = trunk;
+    return isUsed ? trunk.gateways.map(({ uri }) => ({ uri: withTransport(uri, trunk), register, trust })) : [];
   });
+}
+
+/** The authorities and client certificates of the trunks that have their own, by the name that their gateways carry in `trust`. */
+export function tlsTrust(
+  trunks: readonly Trunk[],
+): Record<string, { ca?: string; certificate?: string; key?: string }> {
+  const own = trunks.filter(({ tls }) => tls.ca !== null || tls.certificate !== null);
+  return Object.fromEntries(
+    own.map(({ id, tls: { ca, certificate, key } }) => [
+      id,
+      {
+        ...(ca === null ? {} : { ca }),
+        ...(certificate === null || key === null ? {} : { certificate, key }),
+      },
+    ]),
+  );
 }
 
 /** A trunk as its gateways are: `degraded` when some of them do not answer. */

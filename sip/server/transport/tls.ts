@@ -19,7 +19,7 @@ export interface TlsSettings {
   key?: string;
   /** Authorities trusted beside the public ones, and those that sign the certificates of callers. */
   ca?: string;
-  /** Callers without a certificate of these authorities are turned away. */
+  /** Callers without a certificate of these authorities are turned away. Known when the listener opens, and not changed later. */
   requireClientCertificate?: boolean;
   /** By the name that `TlsPeer.trust` has. */
   trust?: Readonly<Record<string, TlsTrust>>;
@@ -27,15 +27,18 @@ export interface TlsSettings {
 
 /** RFC 8996 buried everything older. */
 const minVersion = 'TLSv1.2';
-/** Somebody who connects and does not finish the handshake is cut off. */
-const HANDSHAKE_LIMIT_MS = 10_000;
-
 export class TlsContexts {
   private readonly clients = new Map<string, tls.SecureContext>();
 
-  /** Throws when a certificate, key or authority cannot be read. */
-  constructor(private settings: TlsSettings) {
-    this.check(settings);
+  /**
+   * Throws when our certificate, key or authorities cannot be read. Who connects and does not finish the handshake within
+   * `handshakeLimitMs` is cut off.
+   */
+  constructor(
+    private settings: TlsSettings,
+    private readonly handshakeLimitMs: number,
+  ) {
+    check(settings);
   }
 
   get mayListen(): boolean {
@@ -44,7 +47,7 @@ export class TlsContexts {
 
   /** For connections made from now on. Throws, and changes nothing, when they cannot be read. */
   replace(settings: TlsSettings): void {
-    this.check(settings);
+    check(settings);
     this.settings = settings;
     this.clients.clear();
   }
@@ -55,7 +58,7 @@ export class TlsContexts {
       cert: certificate,
       key,
       minVersion,
-      handshakeTimeout: HANDSHAKE_LIMIT_MS,
+      handshakeTimeout: this.handshakeLimitMs,
       requestCert: requireClientCertificate,
       rejectUnauthorized: requireClientCertificate,
       ...(ca === undefined ? {} : { ca }),
@@ -79,12 +82,11 @@ export class TlsContexts {
     }
     return context;
   }
+}
 
-  private check(settings: TlsSettings): void {
-    const { certificate, key, ca, trust = {} } = settings;
-    tls.createSecureContext({ cert: certificate, key, ca });
-    for (const each of Object.values(trust)) clientContext(settings, each);
-  }
+/** What a carrier's own are worth is seen when it is called: they must not cost the others theirs. */
+function check({ certificate, key, ca }: TlsSettings): void {
+  tls.createSecureContext({ cert: certificate, key, ca });
 }
 
 function clientContext(own: TlsSettings, trust: TlsTrust): tls.SecureContext {

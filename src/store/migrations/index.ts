@@ -3,6 +3,7 @@ import { statements as webhooks } from './0002-webhooks.js';
 import { statements as rest } from './0003-rest.js';
 import { statements as carriers } from './0004-carriers.js';
 import { statements as recovery } from './0005-recovery.js';
+import { statements as secure } from './0007-secure.js';
 
 /** Statements that bring the database one step on. Never changed once released: a later need is a later migration. */
 export interface Migration {
@@ -16,4 +17,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '0003-rest': { statements: rest },
   '0004-carriers': { statements: carriers },
   '0005-recovery': { statements: recovery },
+  '0007-secure': { statements: secure },
 };
