@@ -216,6 +216,22 @@ export const settingsList = [
     readBy: 'src/main.ts',
   }),
   setting({
+    name: 'agent_frame_ms',
+    kind: kinds.oneOf('20', '40'),
+    default: '20',
+    unit: 'ms',
+    explain: 'Caller audio goes to agents in pieces of so much; `frame_ms` of an endpoint has its own.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'conceal_loss',
+    kind: kinds.boolean,
+    default: 'true',
+    explain:
+      'Lost packets of the caller are made up for agents: the voice goes on and fades. Otherwise they are silence.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
     name: 'allow_private_targets',
     kind: kinds.boolean,
     default: {

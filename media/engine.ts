@@ -3,7 +3,7 @@
  * will implement the same. Everything that crosses a thread is structured-cloneable.
  */
 import type { MessagePort } from 'node:worker_threads';
-import type { AgentCommand, AgentEnd, AgentEvent, AgentTarget, AudioFormat } from './agents/agent.js';
+import type { AgentCommand, AgentEnd, AgentEvent, AgentTarget, AudioFormat, Track, Tracks } from './agents/agent.js';
 
 export type PhoneCodec = 'PCMU' | 'PCMA';
 
@@ -15,6 +15,8 @@ export interface MediaPolicy {
   firstRtpTimeoutMs: number;
   /** RTP that was there and stopped (not while held); 0 = never. */
   rtpTimeoutMs: number;
+  /** What the phone's packets that were lost would have said is made up for agents and other listeners; absent: they are silence. */
+  concealLoss?: boolean;
 }
 
 export interface OpenSession {
@@ -87,6 +89,18 @@ export interface MediaSession {
    * playout; agents that were attached hear nothing meanwhile.
    */
   bridge(other: MediaSession, options: BridgeOptions): Bridge;
+  /**
+   * An agent that only listens, from now on: up to four beside the one that converses. It is connected and started as any agent; what it says
+   * is dropped, what it asks for changes nothing. Where its protocol does not tell tracks apart, `both` comes to it mixed. A fork that is slow
+   * loses audio, one that breaks ends alone; the call notices neither. Ends with the session at the latest. Rejects with `AgentFailure`, and
+   * with `MediaError`: `too_many_forks`, `closed`, `engine_gone`.
+   */
+  fork(target: AgentTarget, tracks: Tracks, signal: AbortSignal): Promise<Fork>;
+  /**
+   * Hands audio to whoever has the other end of the port, on any thread: it reads `TapMessage`s, and posts `'taken'` for each chunk. The port
+   * belongs to the session from now on. Throws `MediaError` `bad_options`.
+   */
+  tap(port: MessagePort, options: TapOptions): Tap;
   /** DTMF to the phone as RFC 4733 events (else rejects `no_telephone_event`); digits `0-9A-D*#`, `w` is a pause of 500 ms. Resolves when sent. */
   sendDtmf(digits: string): Promise<void>;
   onEvent(listener: (event: MediaEvent) => void): () => void;
@@ -146,6 +160,8 @@ export interface RecordOptions {
 }
 
 export interface Recording {
+  /** What passes while it is paused is silence in the file. */
+  pause(paused: boolean): void;
   /** Resolves when the file is complete and closed, and with `error` when the disk refused. Never rejects. */
   ended: Promise<RecordingEnd>;
   /** Idempotent; the same as `ended`. */
@@ -159,6 +175,48 @@ export interface RecordingEnd {
   bytes: number;
   /** One sentence; what was written until then is a valid file. */
   error: string | null;
+}
+
+export interface Fork {
+  /** Resolves once. */
+  ended: Promise<AgentEnd>;
+  /** Transcripts and warnings; the rest of what it asks for is told too, and up to the listener. */
+  onEvent(listener: (event: AgentEvent) => void): () => void;
+  close(reason: string): Promise<void>;
+}
+
+export interface TapOptions {
+  tracks: Tracks;
+  /** 20–1000, a multiple of 20. */
+  chunkMs: number;
+  sampleRateHz: 8000 | 16000;
+}
+
+/** `'end'`: nothing more comes, and the port is closed. */
+export type TapMessage = TapChunk | 'end';
+
+/** What was lost on the way, or not sent, is silence in it. */
+export interface TapChunk {
+  track: Track;
+  /** Of the first sample, from `open`. */
+  startMs: number;
+  /** Linear. The last chunk of a tap may be shorter. */
+  samples: Int16Array;
+  /** Left out just before this chunk, because too much waited to be taken (10 s). */
+  droppedMs: number;
+}
+
+export interface Tap {
+  /** Never rejects. */
+  ended: Promise<TapEnd>;
+  /** Idempotent; the same as `ended`. */
+  stop(): Promise<TapEnd>;
+}
+
+export interface TapEnd {
+  /** `closed`: with the session, or the reader closed its port. */
+  by: 'stopped' | 'closed';
+  droppedMs: number;
 }
 
 export interface BridgeOptions {
@@ -273,6 +331,8 @@ export class MediaError extends Error {
       | 'bad_digits'
       | 'bad_sdp'
       | 'bad_source'
+      | 'bad_options'
+      | 'too_many_forks'
       | 'not_together'
       | 'busy'
       | 'closed',

@@ -17,6 +17,7 @@ import type { TokenSettings } from './api/tokens.js';
 import { startBanner } from './banner.js';
 import { admit } from './call/admission.js';
 import { Carriers, healthOf, keptGateways, tlsTrust } from './call/carriers.js';
+import type { CallClosing } from './call/closing.js';
 import { EndpointHealth } from './call/endpoint-health.js';
 import { type InboundCalls, takeInboundCall } from './call/inbound.js';
 import { LiveCallTable } from './call/live-calls.js';
@@ -25,11 +26,13 @@ import { OutboundDialler } from './call/outbound.js';
 import type { OutboundCalls } from './call/outbound-calls.js';
 import { Recordings } from './call/recordings.js';
 import { RejectedInvites } from './call/rejected-invites.js';
+import { Takes } from './call/takes.js';
 import { Voice } from './call/voice.js';
-import { dialRefusal } from './dial-refusal.js';
+import { beginDialled, dialRefusal } from './dialling.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
+import { localTarget, simulatedCaller } from './simulated-caller.js';
 import { simulatedCarrier } from './simulated-carrier.js';
 import { Clips } from './speech/clips.js';
 import { SpeechThread } from './speech/speech-thread.js';
@@ -42,6 +45,7 @@ import type { Trunk } from './store/trunks.js';
 import { TlsFiles } from './tls-files.js';
 import { openAiEngine } from './transcription/engine.js';
 import { EventSender } from './webhook/event-sender.js';
+import { Notices } from './webhook/notices.js';
 
 /** A running Trunkline. */
 export interface App {
@@ -64,6 +68,8 @@ export interface App {
 /** For tests: what no setting should offer. */
 export interface StartOptions {
   rtpQuarantineMs?: number;
+  /** In the place of the engine of the settings. */
+  media?: MediaEngine;
   log?: Logger;
   sipTimersMs?: { t1?: number; t2?: number; t4?: number };
   trunkProbeMs?: number;
@@ -72,6 +78,9 @@ export interface StartOptions {
   /** How long the carrier simulator rings before it answers. Default 1,000. */
   simulatedRingMs?: number;
 }
+
+/** Status callbacks of the last calls may still go out. */
+const noticesGraceMs = 3000;
 
 /** A trunk that trusts loopback addresses is for a gateway that only this machine can reach. */
 function trunksFor(store: Store, sipHost: string) {
@@ -173,16 +182,26 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       loopbackTrunk: true,
     });
 
-    const media = await startMediaEngine({
-      threads: settings.mediaThreads,
-      rtpPorts: settings.rtpPorts,
-      bindAddress: settings.sipHost,
-      log,
-      ...(options.rtpQuarantineMs === undefined ? {} : { quarantineMs: options.rtpQuarantineMs }),
-    });
+    const media =
+      options.media ??
+      (await startMediaEngine({
+        threads: settings.mediaThreads,
+        rtpPorts: settings.rtpPorts,
+        bindAddress: settings.sipHost,
+        log,
+        ...(options.rtpQuarantineMs === undefined ? {} : { quarantineMs: options.rtpQuarantineMs }),
+      }));
     opened.push(() => media.close());
     const recordings = new Recordings(settings.recordingsUrl.folder, store.calls);
     opened.push(() => recordings.settled());
+    let publicUrl = '';
+    const takes = new Takes({
+      folder: settings.recordingsUrl.folder,
+      records: store.recordings,
+      log,
+      publicUrl: () => publicUrl,
+    });
+    opened.push(() => takes.settled());
     const echo = await startBuiltInEchoAgent();
     opened.push(() => echo.close());
 
@@ -240,6 +259,9 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     opened.push(() => events.stop());
     events.start();
 
+    const notices = new Notices(http, log);
+    opened.push(() => notices.close(noticesGraceMs));
+
     const speech = new SpeechThread();
     opened.push(() => speech.close());
     const clips = new Clips({
@@ -258,9 +280,28 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       codecs: ['PCMU', 'PCMA'],
       firstRtpTimeoutMs: settings.rtpFirstTimeoutSec * 1000,
       rtpTimeoutMs: settings.rtpTimeoutSec * 1000,
+      concealLoss: settings.concealLoss,
     };
     const carriersOf = async (organizationId: string, mode: Mode) =>
       mode === 'test' ? [await simulated.carrier()] : carriers.of(organizationId);
+    const closing: CallClosing = {
+      live,
+      trace: (sipCallId) => {
+        const trace = sip.trace(sipCallId);
+        sip.forgetTrace(sipCallId);
+        return trace;
+      },
+      log,
+    };
+    const transcription =
+      settings.transcriptionUrl === null
+        ? null
+        : openAiEngine({
+            url: settings.transcriptionUrl,
+            key: settings.transcriptionKey,
+            model: settings.transcriptionModel,
+            translationModel: settings.translationModel,
+          });
     const calls: InboundCalls = {
       records: store.calls,
       admit: (call) => admit(store, call),
@@ -269,7 +310,6 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         getForCall: (id) => store.endpoints.getForCall(id),
       },
       media,
-      live,
       maxCalls: settings.maxCalls,
       policy,
       steering: {
@@ -284,15 +324,23 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         getEndpoint: (id) => store.endpoints.getForCall(id),
         limits: { maxCallMs: settings.maxCallSec * 1000, transferTimeoutMs: 60_000 },
         voice: new Voice(clips),
+        takes,
+        notices,
+        transcription,
         dialling: {
           media,
           policy,
+          records: store.calls,
+          closing,
+          begin: (wish) => beginDialled(store, wish),
+          allowPrivateTargets: settings.allowPrivateTargets,
           dial: (request, signal) => sip.dial(request, signal),
           carriers: carriersOf,
           refusal: (organizationId, mode, call) => dialRefusal(store, organizationId, mode, call),
         },
         agents: {
           connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
+          frameMs: settings.agentFrameMs === '40' ? 40 : 20,
           health: new EndpointHealth((id, health) => saveHealth(store, id, health, log)),
           recordings,
           allowPrivateTargets: settings.allowPrivateTargets,
@@ -300,13 +348,8 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
           builtInAgents: new Map([[echoAgentHost, echo.url]]),
         },
       },
-      trace: (sipCallId) => {
-        const trace = sip.trace(sipCallId);
-        sip.forgetTrace(sipCallId);
-        return trace;
-      },
+      ...closing,
       unknownNumber: (incoming) => rejected.unknownNumber(incoming),
-      log,
     };
     const outbound = new OutboundDialler({
       ...calls,
@@ -325,16 +368,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       ...(redis === null ? {} : { redis }),
       ...(tokens === null ? {} : { tokens }),
       agents: { agentConfigProblem, knownAgentUrl },
-      ...(settings.transcriptionUrl === null
-        ? {}
-        : {
-            transcription: openAiEngine({
-              url: settings.transcriptionUrl,
-              key: settings.transcriptionKey,
-              model: settings.transcriptionModel,
-              translationModel: settings.translationModel,
-            }),
-          }),
+      ...(transcription === null ? {} : { transcription }),
       host: settings.httpHost,
       port: settings.httpPort,
       store,
@@ -342,6 +376,9 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       outboundCalls: outbound,
       liveTrace: (sipCallId) => sip.trace(sipCallId),
       allowPrivateTargets: settings.allowPrivateTargets,
+      recordingsFolder: settings.recordingsUrl.folder,
+      ...(settings.publicUrl === null ? {} : { publicUrl: settings.publicUrl.replace(/\/$/, '') }),
+      simulateCall: simulatedCaller(() => localTarget(sip.addresses)),
       onTrunksChanged: loadTrunks,
       onWebhookRetry: () => events.wake(),
       metrics: createMetrics({
@@ -391,6 +428,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       return stopped;
     };
     const httpUrl = `http://${api.host.includes(':') ? `[${api.host}]` : api.host}:${api.port}`;
+    publicUrl = settings.publicUrl ?? httpUrl;
     log.info({ http: httpUrl, sip: sip.addresses }, 'trunkline is ready');
     return {
       httpUrl,

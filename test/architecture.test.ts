@@ -28,6 +28,7 @@ const layers: { from: string; may: string[] }[] = [
       'src/call',
       'src/webhook',
       'src/speech',
+      'src/transcription',
       'src/store',
       'src/log',
       'net',

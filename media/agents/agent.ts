@@ -31,6 +31,10 @@ export interface CallFacts {
   custom: Record<string, string>;
 }
 
+/** Whose audio: what the phone says (`caller`), or what it hears (`agent`, though it may be a clip or another phone). */
+export type Track = 'caller' | 'agent';
+export type Tracks = Track | 'both';
+
 /** Everything the media thread needs to reach an agent. Cloneable. */
 export interface AgentTarget {
   /** Which file under `media/agents`: `twilio`, `raw`, … */
@@ -48,6 +52,10 @@ export interface AgentTarget {
   firstAudioTimeoutMs: number;
   /** Refuse private, loopback and link-local addresses after resolution. */
   allowPrivateAddress: boolean;
+  /** Caller audio goes to it in pieces of so much; default 20. */
+  frameMs?: 20 | 40;
+  /** What a fork listens to; set by the session. Absent: an agent that converses, and hears the caller. */
+  tracks?: Tracks;
 }
 
 export type AgentEvent =
@@ -135,6 +143,8 @@ export interface AgentProtocol<C = unknown> {
   readyOn: 'connect' | 'message';
   /** Where the provider is, when that does not depend on the account. */
   knownUrl?: string;
+  /** Its messages say which track they carry; to others `both` goes as one mixed track. */
+  separateTracks?: true;
   /** Keys are handed over together after a pause or `#`: the agent reads them as text and answers each time. */
   gathersDigits?: true;
   converse(config: C, target: AgentTarget): Conversation;
@@ -159,8 +169,11 @@ export interface Conversation {
   opening(): Outgoing[];
   /** The caller answered. */
   start(): Outgoing[];
-  /** Caller audio in `format`; usually 20 ms. `atMs`: milliseconds since `start`, by the caller's RTP clock. The bytes are reused after the call. */
-  audio(bytes: Uint8Array, atMs: number): Outgoing;
+  /**
+   * Audio in `format`; usually 20 ms of the caller, of `agent` only when the target asks for it. `atMs`: milliseconds since `start`, by
+   * the caller's RTP clock. The bytes are reused after the call.
+   */
+  audio(bytes: Uint8Array, atMs: number, track?: Track): Outgoing;
   receive(message: string | Uint8Array, sink: Sink): void;
   /** A mark was reached. `cleared`: by `clear`, not by playing. */
   mark(name: string, cleared: boolean): Outgoing[];

@@ -9,6 +9,7 @@ import {
   type AudioFormat,
   type Conversation,
   type Sink,
+  type Track,
 } from './agent.js';
 import { givenUp, unusable } from './connect-failure.js';
 import { broken, Line } from './line.js';
@@ -109,6 +110,10 @@ export class AgentConnection implements AgentSocket {
     return this.#conversation.replyFormat;
   }
 
+  get separateTracks(): boolean {
+    return this.#protocol.separateTracks === true;
+  }
+
   start(): void {
     if (this.#phase !== 'ready') return;
     this.#phase = 'started';
@@ -119,13 +124,13 @@ export class AgentConnection implements AgentSocket {
     this.#limitTimer = this.#after(firstAudioTimeoutMs, silent);
   }
 
-  audio(bytes: Uint8Array, atMs: number): void {
+  audio(bytes: Uint8Array, atMs: number, track: Track = 'caller'): void {
     const line = this.#line;
     if (!this.#agentStarted || !this.#lineReady || line === null || bytes.length === 0) return;
     if (this.#phase !== 'started' || !line.takesFrame()) return;
     const { format } = this.#conversation;
     const heard = this.#held ? line.outflow.silence(bytes.length, format) : bytes;
-    line.frame(this.#conversation.audio(heard, atMs), bytes.length, format);
+    line.frame(this.#conversation.audio(heard, atMs, track), bytes.length, format);
   }
 
   markReached(name: string, cleared: boolean): void {

@@ -14,7 +14,7 @@ import {
   ProviderConversation,
   readProvider,
 } from './provider.js';
-import { callTool } from './tools.js';
+import { callTool, type Tool } from './tools.js';
 
 const MODEL = 'gemini-live-2.5-flash-preview';
 const TEXT_CHARS = 16 * 1024;
@@ -65,7 +65,7 @@ class GeminiConversation extends ProviderConversation {
       model: name.includes('/') ? name : `models/${name}`,
       generationConfig: defined({ responseModalities: ['AUDIO'], temperature, speechConfig }),
       systemInstruction: instructions === undefined ? undefined : { parts: [{ text: instructions }] },
-      tools: tools.length > 0 ? [{ functionDeclarations: tools.map((tool) => ({ ...tool })) }] : undefined,
+      tools: tools.length > 0 ? [{ functionDeclarations: tools.map(declared) }] : undefined,
       inputAudioTranscription: {},
       outputAudioTranscription: {},
       sessionResumption: defined({ handle: this.#handle }),
@@ -178,6 +178,11 @@ class GeminiConversation extends ProviderConversation {
     });
     sink.send(JSON.stringify({ toolResponse: { functionResponses } }));
   }
+}
+
+/** `parameters` would be a dialect of the service's own; this is JSON Schema as it comes. */
+function declared({ name, description, parameters }: Tool) {
+  return { name, description, parametersJsonSchema: parameters };
 }
 
 function turn(role: 'user' | 'model', text: string) {

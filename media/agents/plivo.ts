@@ -1,9 +1,10 @@
 /** Plivo audio streaming, bidirectional. The agent asks for checkpoints instead of marks, and may send keys to the caller. */
 import { randomUUID } from 'node:crypto';
-import type { AgentProtocol, AgentTarget, AudioFormat, Conversation, Outgoing, Sink } from './agent.js';
+import type { AgentProtocol, AgentTarget, AudioFormat, Conversation, Outgoing, Sink, Track } from './agent.js';
 import { choice, configObject, upgradeHeaders } from './config-fields.js';
 import { asObject, asText, base64Bytes } from './json.js';
 import { base64, readJson } from './provider.js';
+import { providerTrack, providerTracks } from './provider-tracks.js';
 
 interface PlivoConfig {
   headers: Record<string, string>;
@@ -17,6 +18,7 @@ const DIGITS = /^[0-9A-Dw*#]{1,64}$/;
 export const plivo: AgentProtocol<PlivoConfig> = {
   provider: 'plivo',
   readyOn: 'connect',
+  separateTracks: true,
   parseConfig(raw) {
     const config = configObject(raw);
     const encoding = choice(config, 'encoding', ['ulaw', 'l16'] as const);
@@ -34,7 +36,8 @@ class PlivoConversation implements Conversation {
   readonly replyFormat: AudioFormat;
   readonly #streamId = randomUUID();
   #sequence = 0;
-  #chunk = 0;
+  /** Counted on each track. */
+  readonly #chunks = { caller: 0, agent: 0 };
 
   constructor(
     private readonly config: PlivoConfig,
@@ -59,17 +62,17 @@ class PlivoConversation implements Conversation {
       callId,
       streamId: this.#streamId,
       accountId: organizationId,
-      tracks: ['inbound'],
+      tracks: providerTracks(this.target.tracks),
       mediaFormat: { encoding: WIRE[encoding], sampleRate: sampleRateHz },
     };
     return [this.#numbered('start', { start, extra_headers: JSON.stringify(custom) })];
   }
 
-  audio(bytes: Uint8Array, atMs: number): Outgoing {
+  audio(bytes: Uint8Array, atMs: number, track: Track = 'caller'): Outgoing {
     this.#sequence += 1;
-    this.#chunk += 1;
+    this.#chunks[track] += 1;
     const timestamp = Math.max(0, Math.round(atMs));
-    return `{"event":"media","sequenceNumber":${this.#sequence},"streamId":"${this.#streamId}","media":{"track":"inbound","timestamp":"${timestamp}","chunk":${this.#chunk},"payload":"${base64(bytes)}"}}`;
+    return `{"event":"media","sequenceNumber":${this.#sequence},"streamId":"${this.#streamId}","media":{"track":"${providerTrack[track]}","timestamp":"${timestamp}","chunk":${this.#chunks[track]},"payload":"${base64(bytes)}"}}`;
   }
 
   receive(message: string | Uint8Array, sink: Sink): void {

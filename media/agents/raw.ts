@@ -58,8 +58,20 @@ class RawConversation implements Conversation {
   start(): Outgoing[] {
     const { callId, from, to, direction, custom, history } = this.#target.call;
     const format = { encoding: this.format.encoding, sample_rate: this.format.sampleRateHz, channels: 1 };
-    // `history` is left out by JSON when there is none.
-    return [JSON.stringify({ event: 'start', call_id: callId, from, to, direction, format, custom, history })];
+    // JSON leaves out `history` when there is none, and `tracks` of an agent that converses.
+    return [
+      JSON.stringify({
+        event: 'start',
+        call_id: callId,
+        from,
+        to,
+        direction,
+        format,
+        custom,
+        history,
+        tracks: this.#target.tracks,
+      }),
+    ];
   }
 
   audio(bytes: Uint8Array): Outgoing {

@@ -7,6 +7,7 @@ import {
   type AgentProtocol,
   type AgentTarget,
   type AudioFormat,
+  type Track,
 } from './agent.js';
 import { givenUp, unusable } from './connect-failure.js';
 import { AgentConnection } from './connection.js';
@@ -30,14 +31,16 @@ export interface AgentSocket {
   readonly format: AudioFormat;
   /** What `hooks.audio` gets. Fixed once ready. */
   readonly replyFormat: AudioFormat;
+  /** It tells tracks apart; else `audio` takes one. */
+  readonly separateTracks: boolean;
   /** Connected and ready. Rejects with `AgentFailure`; then the socket is closed. */
   ready: Promise<void>;
   /** Resolves once, also after `ready` rejected. */
   ended: Promise<AgentEnd>;
   /** The caller answered: tells the agent of the call. Before `ready` and after the end it does nothing; neither does a second one. */
   start(): void;
-  /** Caller audio in `format`; before `start` it goes nowhere. Never blocks: over the send limit the frame is dropped and counted. */
-  audio(bytes: Uint8Array, atMs: number): void;
+  /** Audio in `format`, of the caller unless said otherwise; before `start` it goes nowhere. Never blocks: over the send limit the frame is dropped and counted. */
+  audio(bytes: Uint8Array, atMs: number, track?: Track): void;
   markReached(name: string, cleared: boolean): void;
   command(command: AgentCommand): void;
   /** Sends the protocol's last words, closes, and destroys after a limit. Idempotent. */

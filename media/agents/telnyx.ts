@@ -1,9 +1,10 @@
 /** Telnyx media streaming, bidirectional in `rtp` mode: like Twilio's, in snake case, and in more codecs. */
 import { randomUUID } from 'node:crypto';
-import type { AgentProtocol, AgentTarget, AudioFormat, Conversation, Outgoing, Sink } from './agent.js';
+import type { AgentProtocol, AgentTarget, AudioFormat, Conversation, Outgoing, Sink, Track } from './agent.js';
 import { choice, configObject, optionalText, upgradeHeaders } from './config-fields.js';
 import { asObject, asText, base64Bytes } from './json.js';
 import { base64, readJson } from './provider.js';
+import { providerTrack } from './provider-tracks.js';
 
 interface TelnyxConfig {
   /** Sent as a bearer token with the upgrade (`stream_auth_token`). */
@@ -18,6 +19,7 @@ const MAX_MARK_CHARS = 1024;
 export const telnyx: AgentProtocol<TelnyxConfig> = {
   provider: 'telnyx',
   readyOn: 'connect',
+  separateTracks: true,
   parseConfig(raw) {
     const config = configObject(raw);
     const encoding = choice(config, 'encoding', ['ulaw', 'alaw', 'l16'] as const);
@@ -39,7 +41,8 @@ class TelnyxConversation implements Conversation {
   readonly replyFormat: AudioFormat;
   readonly #streamId = randomUUID();
   #sequence = 0;
-  #chunk = 0;
+  /** Counted on each track. */
+  readonly #chunks = { caller: 0, agent: 0 };
 
   constructor(
     private readonly config: TelnyxConfig,
@@ -75,11 +78,11 @@ class TelnyxConversation implements Conversation {
     return [JSON.stringify({ event: 'connected', version: '1.0.0' }), this.#numbered('start', { start })];
   }
 
-  audio(bytes: Uint8Array, atMs: number): Outgoing {
+  audio(bytes: Uint8Array, atMs: number, track: Track = 'caller'): Outgoing {
     this.#sequence += 1;
-    this.#chunk += 1;
+    this.#chunks[track] += 1;
     const timestamp = Math.max(0, Math.round(atMs));
-    return `{"event":"media","sequence_number":"${this.#sequence}","stream_id":"${this.#streamId}","media":{"track":"inbound","chunk":"${this.#chunk}","timestamp":"${timestamp}","payload":"${base64(bytes)}"}}`;
+    return `{"event":"media","sequence_number":"${this.#sequence}","stream_id":"${this.#streamId}","media":{"track":"${providerTrack[track]}","chunk":"${this.#chunks[track]}","timestamp":"${timestamp}","payload":"${base64(bytes)}"}}`;
   }
 
   receive(message: string | Uint8Array, sink: Sink): void {

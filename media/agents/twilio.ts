@@ -3,13 +3,16 @@
  * caller answered, since bots greet on `start`. Bad input is ignored and counted under the codes Twilio itself warns with.
  */
 import { createHmac, randomUUID } from 'node:crypto';
-import type { AgentProtocol, AgentTarget, AudioFormat, Conversation, Outgoing, Sink } from './agent.js';
+import type { AgentProtocol, AgentTarget, AudioFormat, Conversation, Outgoing, Sink, Track } from './agent.js';
 import { choice, configObject, optionalText, upgradeHeaders } from './config-fields.js';
 import { asObject, asText, base64Bytes, parseObject } from './json.js';
+import { providerTrack, providerTracks } from './provider-tracks.js';
 
 export interface TwilioConfig {
   /** Signs the upgrade request; without it there is no signature header. */
   authToken?: string;
+  /** The name of the stream, when somebody else has to know it too; one is made when absent. */
+  streamSid?: string;
   headers: Record<string, string>;
 }
 
@@ -23,11 +26,13 @@ const MAX_MARK_CHARS = 1024;
 export const twilio: AgentProtocol<TwilioConfig> = {
   provider: 'twilio',
   readyOn: 'connect',
+  separateTracks: true,
   parseConfig(raw) {
     const config = configObject(raw);
     choice(config, 'encoding', ['ulaw']);
     choice(config, 'sample_rate', [8000]);
-    return { authToken: optionalText(config, 'auth_token'), headers: upgradeHeaders(config) };
+    const streamSid = optionalText(config, 'stream_sid');
+    return { authToken: optionalText(config, 'auth_token'), streamSid, headers: upgradeHeaders(config) };
   },
   converse: (config, target) => new TwilioConversation(config, target),
 };
@@ -37,17 +42,19 @@ class TwilioConversation implements Conversation {
   readonly replyFormat = FORMAT;
   readonly #config: TwilioConfig;
   readonly #target: AgentTarget;
-  readonly #streamSid = `MZ${withoutDashes(randomUUID())}`;
+  readonly #streamSid: string;
   readonly #callSid: string;
   readonly #accountSid: string;
   /** The parts of a media message that never change, so that a frame is one concatenation. */
   readonly #mediaTail: string;
   #sequence = 0;
-  #chunk = 0;
+  /** Counted on each track. */
+  readonly #chunks = { caller: 0, agent: 0 };
 
   constructor(config: TwilioConfig, target: AgentTarget) {
     this.#config = config;
     this.#target = target;
+    this.#streamSid = config.streamSid ?? `MZ${withoutDashes(randomUUID())}`;
     this.#callSid = `CA${withoutDashes(target.call.callId)}`;
     this.#accountSid = `AC${withoutDashes(target.call.organizationId)}`;
     this.#mediaTail = `"},"streamSid":"${this.#streamSid}"}`;
@@ -70,7 +77,7 @@ class TwilioConversation implements Conversation {
       accountSid: this.#accountSid,
       streamSid: this.#streamSid,
       callSid: this.#callSid,
-      tracks: ['inbound'],
+      tracks: providerTracks(this.#target.tracks),
       mediaFormat: { encoding: 'audio/x-mulaw', sampleRate: 8000, channels: 1 },
       customParameters: this.#target.call.custom,
     };
@@ -80,12 +87,12 @@ class TwilioConversation implements Conversation {
     ];
   }
 
-  audio(bytes: Uint8Array, atMs: number): Outgoing {
+  audio(bytes: Uint8Array, atMs: number, track: Track = 'caller'): Outgoing {
     this.#sequence += 1;
-    this.#chunk += 1;
+    this.#chunks[track] += 1;
     const payload = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64');
     const timestamp = Math.max(0, Math.round(atMs));
-    return `{"event":"media","sequenceNumber":"${this.#sequence}","media":{"track":"inbound","chunk":"${this.#chunk}","timestamp":"${timestamp}","payload":"${payload}${this.#mediaTail}`;
+    return `{"event":"media","sequenceNumber":"${this.#sequence}","media":{"track":"${providerTrack[track]}","chunk":"${this.#chunks[track]}","timestamp":"${timestamp}","payload":"${payload}${this.#mediaTail}`;
   }
 
   receive(message: string | Uint8Array, sink: Sink): void {

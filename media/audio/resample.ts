@@ -3,6 +3,8 @@
  * state between chunks, so that chunk borders cannot be heard. Flat up to 0.425 of the lower rate (3400 Hz of 8 kHz), at least 60 dB down
  * from 0.54 of it on; the speech band of the phone passes and nothing folds back into it.
  */
+import { blockSamples, Taps } from './convolve.js';
+
 export interface Resampler {
   /** How much later a sample comes out, in output samples. */
   readonly delaySamples: number;
@@ -31,11 +33,9 @@ class PolyphaseResampler implements Resampler {
   readonly delaySamples: number;
   readonly #up: number;
   readonly #down: number;
-  /** Per phase the taps of the filter that meet a sample and not a zero, newest sample last. */
-  readonly #phases: Float64Array[];
-  /** The last samples of the chunk before, then the present chunk. */
-  #samples: Float64Array;
-  readonly #history: number;
+  readonly #taps: Taps;
+  /** The last samples of the chunk before. */
+  readonly #history: Int16Array;
   #output = new Int16Array(0);
   /** Position of the next output sample, relative to the next chunk: sample and phase. */
   #index = 0;
@@ -44,66 +44,46 @@ class PolyphaseResampler implements Resampler {
   constructor(up: number, down: number) {
     this.#up = up;
     this.#down = down;
-    const halfLength = (LENGTH / 2) * Math.max(up, down);
-    this.delaySamples = halfLength / down;
-    this.#phases = polyphase(lowPass(halfLength, CUTOFF / Math.max(up, down)), up);
-    this.#history = this.#phases[0]!.length - 1;
-    this.#samples = new Float64Array(this.#history);
+    this.delaySamples = ((LENGTH / 2) * Math.max(up, down)) / down;
+    this.#taps = tapsFor(up, down);
+    this.#history = new Int16Array(this.#taps.length - 1);
   }
 
   process(input: Int16Array): Int16Array {
-    this.#append(input);
-    const samples = this.#samples;
-    const output = this.#output;
-    let index = this.#index;
-    let phase = this.#phase;
+    const most = Math.ceil((input.length * this.#up) / this.#down) + 1;
+    if (this.#output.length < most) this.#output = new Int16Array(most);
     let count = 0;
-    while (index < input.length) {
-      const sample = Math.round(convolve(this.#phases[phase]!, samples, index));
-      output[count++] = Math.max(-32768, Math.min(32767, sample));
-      phase += this.#down;
-      while (phase >= this.#up) {
-        phase -= this.#up;
-        index += 1;
-      }
+    for (let at = 0; at < input.length; at += blockSamples) {
+      const block = input.length <= blockSamples ? input : input.subarray(at, at + blockSamples);
+      const filtered = this.#taps.filter(this.#history, block, this.#index, this.#phase, this.#down);
+      this.#output.set(filtered, count);
+      count += filtered.length;
+      const phase = this.#phase + filtered.length * this.#down;
+      this.#phase = phase % this.#up;
+      this.#index += Math.floor(phase / this.#up) - block.length;
     }
-    this.#index = index - input.length;
-    this.#phase = phase;
-    samples.copyWithin(0, input.length, input.length + this.#history);
-    return output.subarray(0, count);
+    return this.#output.subarray(0, count);
   }
 
   reset(): void {
-    this.#samples.fill(0);
+    this.#history.fill(0);
     this.#index = 0;
     this.#phase = 0;
   }
-
-  #append(input: Int16Array): void {
-    const needed = this.#history + input.length;
-    if (this.#samples.length < needed) {
-      const longer = new Float64Array(needed);
-      longer.set(this.#samples.subarray(0, this.#history));
-      this.#samples = longer;
-      this.#output = new Int16Array(Math.ceil((input.length * this.#up) / this.#down) + 1);
-    }
-    this.#samples.set(input, this.#history);
-  }
 }
 
-/** The hot loop: four sums, since each addition would have to wait for the one before. */
-function convolve(taps: Float64Array, samples: Float64Array, at: number): number {
-  let a = 0;
-  let b = 0;
-  let c = 0;
-  let d = 0;
-  for (let i = 0; i < taps.length; i += 4) {
-    a += taps[i]! * samples[at + i]!;
-    b += taps[i + 1]! * samples[at + i + 1]!;
-    c += taps[i + 2]! * samples[at + i + 2]!;
-    d += taps[i + 3]! * samples[at + i + 3]!;
+const known = new Map<string, Taps>();
+
+/** One filter for all calls of a thread. */
+function tapsFor(up: number, down: number): Taps {
+  const name = `${up}/${down}`;
+  let taps = known.get(name);
+  if (!taps) {
+    const longer = Math.max(up, down);
+    taps = new Taps(polyphase(lowPass((LENGTH / 2) * longer, CUTOFF / longer), up));
+    known.set(name, taps);
   }
-  return a + b + (c + d);
+  return taps;
 }
 
 /** A low-pass filter of 2 × `halfLength` + 1 taps; `cutoff` as a part of the sample rate. */
@@ -117,12 +97,9 @@ function lowPass(halfLength: number, cutoff: number): Float64Array {
   return taps;
 }
 
-/**
- * The taps of each phase, in the order of the samples they meet, filled up with zeros to a multiple of four. Each phase passes a constant
- * unchanged.
- */
+/** The taps of each phase that meet a sample and not a zero, in the order of the samples they meet. Each phase passes a constant unchanged. */
 function polyphase(taps: Float64Array, up: number): Float64Array[] {
-  const perPhase = Math.ceil(taps.length / up / 4) * 4;
+  const perPhase = Math.ceil(taps.length / up);
   return Array.from({ length: up }, (_, phase) => {
     const own = new Float64Array(perPhase);
     for (let i = 0; i < perPhase; i++) own[perPhase - 1 - i] = taps[phase + i * up] ?? 0;

@@ -1,10 +1,11 @@
 /**
  * The caller's packets as one line of 20 ms frames for the agent. Packets in order pass at once; behind a missing one at most two
  * wait. The line keeps to the phone's clock: what is lost or not sent (DTX, events) becomes silence, so that an agent that listens
- * for the end of speech hears it.
+ * for the end of speech hears it. With concealment, what was lost sounds on for a moment first.
  */
 import type { PhoneCodec } from '../engine.js';
 import { sequenceDistance } from '../rtp/packet.js';
+import { Concealment } from './concealment.js';
 import { alawToUlaw, mapBytes, silenceByte, ulawToAlaw } from './g711.js';
 
 const uplinkFrameMs = 20;
@@ -43,13 +44,17 @@ export class Uplink {
   private readonly waiting: Waiting[] = [];
   private readonly frame = new Uint8Array(frameBytes);
   private framed = 0;
+  private readonly concealment: Concealment | null;
   private readonly mapped = new Uint8Array(1500);
 
   constructor(
     private codec: PhoneCodec,
     /** `bytes` are 20 ms in `codec`, valid during the call; `atMs` of the line. */
     private readonly deliver: (bytes: Uint8Array, atMs: number) => void,
-  ) {}
+    conceal = false,
+  ) {
+    this.concealment = conceal ? new Concealment(codec) : null;
+  }
 
   /** A new line for a new listener. */
   start(nowMs: number): void {
@@ -72,6 +77,7 @@ export class Uplink {
     if (codec === this.codec) return;
     this.framed = 0;
     this.codec = codec;
+    this.concealment?.reset(codec);
   }
 
   /** The far side is on hold: the agent hears silence, not music. */
@@ -83,6 +89,7 @@ export class Uplink {
   /** Another sender took over: its numbers say nothing about the old line. */
   restart(): void {
     this.flush();
+    this.concealment?.reset(this.codec);
     this.nextSequence = -1;
     this.placed = false;
   }
@@ -145,6 +152,7 @@ export class Uplink {
     codec: PhoneCodec,
     nowMs: number,
   ): void {
+    const lost = this.nextSequence >= 0 && sequence !== this.nextSequence;
     this.nextSequence = (sequence + 1) & 0xffff;
     if (this.muted) return;
     const ahead = this.placed ? (timestamp - this.nextTimestamp) | 0 : 0;
@@ -159,13 +167,14 @@ export class Uplink {
       }
       return;
     }
-    if (gap) this.fill(ahead);
+    if (gap) this.fill(ahead, lost);
     // Behind the line: a stall of the network held it back, or the phone's clock stood still. What was said counts more than the clock.
     this.placed = true;
     this.nextTimestamp = (timestamp + payload.length) >>> 0;
     this.lastHeardMs = nowMs;
     this.filledUntilMs = nowMs;
-    this.append(codec === this.codec ? payload : this.translate(payload));
+    const audio = codec === this.codec ? payload : this.translate(payload);
+    this.append(this.concealment?.heard(audio) ?? audio);
   }
 
   private translate(audio: Uint8Array): Uint8Array {
@@ -193,11 +202,15 @@ export class Uplink {
     }
   }
 
-  private fill(samples: number): void {
+  private fill(samples: number, lost = false): void {
     let left = samples;
     while (left > 0) {
       const count = Math.min(left, frameBytes - this.framed);
-      this.frame.fill(silenceByte[this.codec], this.framed, this.framed + count);
+      if (lost && this.concealment) this.concealment.fill(this.frame, this.framed, count);
+      else {
+        this.frame.fill(silenceByte[this.codec], this.framed, this.framed + count);
+        this.concealment?.reset(this.codec);
+      }
       this.framed += count;
       left -= count;
       if (this.framed < frameBytes) return;

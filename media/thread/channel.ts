@@ -1,7 +1,14 @@
 /** Everything that is said between the main thread and a media thread, and how a question finds its answer. */
 
 import type { MessagePort, TransferListItem } from 'node:worker_threads';
-import { type AgentCommand, type AgentEnd, type AgentEvent, AgentFailure, type AgentTarget } from '../agents/agent.js';
+import {
+  type AgentCommand,
+  type AgentEnd,
+  type AgentEvent,
+  AgentFailure,
+  type AgentTarget,
+  type Tracks,
+} from '../agents/agent.js';
 import {
   type AudioSource,
   type BridgeEnd,
@@ -13,6 +20,8 @@ import {
   type PlayEnd,
   type RecordingEnd,
   type RecordOptions,
+  type TapEnd,
+  type TapOptions,
 } from '../engine.js';
 
 /** Questions to a media thread, each answered once. */
@@ -23,12 +32,15 @@ export interface Questions {
   accept: { in: { session: number; sdp: string; provisional: boolean }; out: null };
   answer: { in: { session: number; offer: string }; out: string };
   prepareAgent: { in: { session: number; agent: number; target: AgentTarget }; out: null };
+  /** Forks and agents have their numbers in common, and their notices and orders too. */
+  fork: { in: { session: number; agent: number; target: AgentTarget; tracks: Tracks }; out: null };
   closeAgent: { in: { session: number; agent: number; reason: string }; out: null };
   sendDtmf: { in: { session: number; digits: string }; out: null };
-  /** These three are answered when they are over; `endActivity` ends them. */
+  /** These four are answered when they are over; `endActivity` ends them. */
   play: { in: { session: number; activity: number; source: AudioSource }; out: PlayEnd };
   record: { in: { session: number; activity: number; options: RecordOptions }; out: RecordingEnd };
   bridge: { in: { session: number; activity: number; other: number; options: BridgeOptions }; out: BridgeEnd };
+  tap: { in: { session: number; activity: number; port: MessagePort; options: TapOptions }; out: TapEnd };
   stats: { in: { session: number }; out: MediaStats };
   close: { in: { session: number }; out: MediaStats };
 }
@@ -41,6 +53,7 @@ export type Order =
   | { kind: 'abortAgent'; session: number; agent: number }
   | { kind: 'commandAgent'; session: number; agent: number; command: AgentCommand }
   | { kind: 'endActivity'; session: number; activity: number }
+  | { kind: 'pauseRecording'; session: number; activity: number; paused: boolean }
   /** The line to the disk thread; a later one takes the place of the first. */
   | { kind: 'disk'; port: MessagePort }
   | { kind: 'shutdown' };

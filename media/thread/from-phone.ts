@@ -30,6 +30,7 @@ export class FromPhone {
   foreign = 0;
   malformed = 0;
   private media: AgreedMedia | null = null;
+  private sideline: Uplink | null = null;
   private heard = false;
   private liveSinceMs = Number.POSITIVE_INFINITY;
   private lastPacketMs = Number.POSITIVE_INFINITY;
@@ -41,7 +42,7 @@ export class FromPhone {
     private readonly policy: MediaPolicy,
     private readonly hooks: FromPhoneHooks,
   ) {
-    this.uplink = new Uplink(policy.codecs[0] ?? 'PCMU', (bytes, atMs) => hooks.audio(bytes, atMs));
+    this.uplink = this.lineTo((bytes, atMs) => hooks.audio(bytes, atMs));
   }
 
   /** True when packets are now expected from another address than before. */
@@ -50,8 +51,17 @@ export class FromPhone {
     this.media = media;
     this.uplink.changeCodec(media.codec);
     this.uplink.mute(media.held);
+    this.sideline?.changeCodec(media.codec);
+    this.sideline?.mute(media.held);
     if (resumed) this.restartWatch(nowMs);
     return media.address !== '0.0.0.0' && this.source.expect(media.address, media.port);
+  }
+
+  /** The same line once more, for those who only listen. */
+  listenAside(deliver: ((bytes: Uint8Array, atMs: number) => void) | null, nowMs: number): void {
+    this.sideline = deliver && this.lineTo(deliver);
+    this.sideline?.mute(this.media?.held ?? false);
+    this.sideline?.start(nowMs);
   }
 
   /** From now on silence of the far side is a fault. */
@@ -88,7 +98,10 @@ export class FromPhone {
     }
     const arrival = this.stats.arrived(view, nowMs, codec !== null);
     if (arrival === 'duplicate' || arrival === 'suspect') return;
-    if (arrival === 'restart') this.uplink.restart();
+    if (arrival === 'restart') {
+      this.uplink.restart();
+      this.sideline?.restart();
+    }
     const payload = bytes.subarray(view.payloadStart, view.payloadEnd);
     if (event) this.tell(this.dtmf.packet(payload, view.timestamp, nowMs));
     // The packets of an event all carry the timestamp of its beginning, and say how long it has lasted.
@@ -98,11 +111,13 @@ export class FromPhone {
       this.hooks.packet(view, payload, codec ?? 'event', arrival === 'restart', nowMs);
     const timestamp = (view.timestamp + eventSamples) >>> 0;
     this.uplink.packet(view.sequence, timestamp, audio, codec ?? 'PCMU', nowMs);
+    this.sideline?.packet(view.sequence, timestamp, audio, codec ?? 'PCMU', nowMs);
   }
 
   /** Every packet time. True when the far side has been silent for too long. */
   tick(nowMs: number): boolean {
     this.uplink.tick(nowMs);
+    this.sideline?.tick(nowMs);
     this.tell(this.dtmf.expire(nowMs));
     if (!this.media || this.liveSinceMs === Number.POSITIVE_INFINITY) return false;
     if (!this.media.receive || this.media.held) {
@@ -116,6 +131,11 @@ export class FromPhone {
     }
     const limitMs = this.heard ? this.policy.rtpTimeoutMs : this.policy.firstRtpTimeoutMs;
     return limitMs > 0 && silentMs >= limitMs;
+  }
+
+  private lineTo(deliver: (bytes: Uint8Array, atMs: number) => void): Uplink {
+    const codec = this.media?.codec ?? this.policy.codecs[0] ?? 'PCMU';
+    return new Uplink(codec, deliver, this.policy.concealLoss);
   }
 
   private restartWatch(nowMs: number): void {

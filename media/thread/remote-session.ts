@@ -1,11 +1,19 @@
 /** A session as the main thread holds it: questions and orders to its thread, and promises that settle even if the thread dies. */
-import type { TransferListItem } from 'node:worker_threads';
-import { type AgentCommand, type AgentEnd, type AgentEvent, AgentFailure, type AgentTarget } from '../agents/agent.js';
+import type { MessagePort, TransferListItem } from 'node:worker_threads';
+import {
+  type AgentCommand,
+  type AgentEnd,
+  type AgentEvent,
+  AgentFailure,
+  type AgentTarget,
+  type Tracks,
+} from '../agents/agent.js';
 import {
   type AgentLink,
   type AudioSource,
   type Bridge,
   type BridgeOptions,
+  type Fork,
   MediaError,
   type MediaEvent,
   type MediaSession,
@@ -13,6 +21,8 @@ import {
   type PlayEnd,
   type Recording,
   type RecordOptions,
+  type Tap,
+  type TapOptions,
 } from '../engine.js';
 import type { Notice, QuestionName, Questions } from './channel.js';
 import { unknownStats } from './session-stats.js';
@@ -111,28 +121,24 @@ export class RemoteSession implements MediaSession {
     return this.localSdp;
   }
 
-  async prepareAgent(target: AgentTarget, signal: AbortSignal): Promise<AgentLink> {
-    if (signal.aborted) throw new AgentFailure('aborted', 'Connecting to the agent was given up.', false);
-    const agent = new RemoteAgent(this.nextAgent++, this);
-    this.agents.set(agent.id, agent);
-    const abort = () => this.worker.post({ kind: 'abortAgent', session: this.id, agent: agent.id });
-    signal.addEventListener('abort', abort, { once: true });
-    try {
-      await this.ask(
-        'prepareAgent',
-        { session: this.id, agent: agent.id, target },
-        target.connectTimeoutMs + answerLimitMs,
-      );
-    } catch (error) {
-      this.agents.delete(agent.id);
-      throw error;
-    } finally {
-      signal.removeEventListener('abort', abort);
-    }
-    if (!signal.aborted) return agent;
-    // Ready and given up crossed each other.
-    await agent.close('aborted');
-    throw new AgentFailure('aborted', 'Connecting to the agent was given up.', false);
+  prepareAgent(target: AgentTarget, signal: AbortSignal): Promise<AgentLink> {
+    return this.openAgent('prepareAgent', { target }, signal);
+  }
+
+  fork(target: AgentTarget, tracks: Tracks, signal: AbortSignal): Promise<Fork> {
+    return this.openAgent('fork', { target, tracks }, signal);
+  }
+
+  tap(port: MessagePort, options: TapOptions): Tap {
+    const { chunkMs } = options;
+    if (!(chunkMs >= 20 && chunkMs <= 1000 && chunkMs % 20 === 0))
+      throw new MediaError('bad_options', 'A chunk of a tap has 20 to 1000 ms, in steps of 20.');
+    const activity = this.nextActivity++;
+    const ended = this.ask('tap', { session: this.id, activity, port, options }, null, [port]).catch(() => {
+      port.close();
+      return { by: 'closed' as const, droppedMs: 0 };
+    });
+    return { ended, stop: () => this.stopActivity(activity, ended) };
   }
 
   attach(owner: AgentLink | null): void {
@@ -165,7 +171,11 @@ export class RemoteSession implements MediaSession {
       bytes: 0,
       error: error instanceof Error ? error.message : 'The recording ended with an unknown error.',
     }));
-    return { ended, stop: () => this.stopActivity(activity, ended) };
+    return {
+      ended,
+      pause: (paused) => this.worker.post({ kind: 'pauseRecording', session: this.id, activity, paused }),
+      stop: () => this.stopActivity(activity, ended),
+    };
   }
 
   bridge(other: MediaSession, options: BridgeOptions): Bridge {
@@ -224,6 +234,31 @@ export class RemoteSession implements MediaSession {
   threadDied(): void {
     this.tellLost('engine-gone');
     for (const agent of this.agents.values()) agent.end({ by: 'failed', detail: 'The media thread is gone.' });
+  }
+
+  private async openAgent<N extends 'prepareAgent' | 'fork'>(
+    name: N,
+    wanted: Omit<Questions[N]['in'], 'session' | 'agent'>,
+    signal: AbortSignal,
+  ): Promise<RemoteAgent> {
+    if (signal.aborted) throw new AgentFailure('aborted', 'Connecting to the agent was given up.', false);
+    const agent = new RemoteAgent(this.nextAgent++, this);
+    this.agents.set(agent.id, agent);
+    const abort = () => this.worker.post({ kind: 'abortAgent', session: this.id, agent: agent.id });
+    signal.addEventListener('abort', abort, { once: true });
+    try {
+      const question = { session: this.id, agent: agent.id, ...wanted } as Questions[N]['in'];
+      await this.ask(name, question, wanted.target.connectTimeoutMs + answerLimitMs);
+    } catch (error) {
+      this.agents.delete(agent.id);
+      throw error;
+    } finally {
+      signal.removeEventListener('abort', abort);
+    }
+    if (!signal.aborted) return agent;
+    // Ready and given up crossed each other.
+    await agent.close('aborted');
+    throw new AgentFailure('aborted', 'Connecting to the agent was given up.', false);
   }
 
   private async closeNow(): Promise<MediaStats> {

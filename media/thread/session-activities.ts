@@ -72,8 +72,12 @@ export class SessionActivities implements BridgedSession {
 
   record(activity: number, options: RecordOptions, disk: DiskLine): Promise<RecordingEnd> {
     return this.lasting(activity, (settle: (end: RecordingEnd) => void) =>
-      this.recordings.begin(options, disk, this.parts.now, this.parts.words, settle),
+      this.recordings.begin(activity, options, disk, this.parts.now, this.parts.words, settle),
     );
+  }
+
+  pauseRecording(activity: number, paused: boolean): void {
+    this.recordings.pause(activity, paused);
   }
 
   endActivity(activity: number): void {

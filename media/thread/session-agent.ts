@@ -1,6 +1,7 @@
 /** One agent of a session: its socket, what it said so far, and the way from its audio format to the phone's and back. */
 import { type AgentCommand, type AgentEnd, type AgentEvent, AgentFailure, type AgentTarget } from '../agents/agent.js';
 import type { AgentSocket, AgentSocketHooks } from '../agents/socket.js';
+import { FrameJoiner } from '../audio/frame-joiner.js';
 import { type Heard, Playout } from '../audio/playout.js';
 import { agentToPhone, phoneToAgent, type Transcode } from '../audio/transcode.js';
 import type { PhoneCodec } from '../engine.js';
@@ -31,6 +32,7 @@ export class SessionAgent {
   private readonly connecting = new AbortController();
   private encode: Transcode | null = null;
   private decode: Transcode | null = null;
+  private readonly joiner: FrameJoiner | null;
   private overflowTold = false;
   /** Told once, by the socket's end or by a fault of ours. */
   private endTold = false;
@@ -45,6 +47,7 @@ export class SessionAgent {
     open: OpenAgent,
   ) {
     this.playout = new Playout(codec);
+    this.joiner = target.frameMs === 40 ? new FrameJoiner() : null;
     this.playout.onMark = (name, cleared) =>
       this.guard(() => {
         if (name === LAST_WORDS) this.lastWordsHeard();
@@ -92,9 +95,11 @@ export class SessionAgent {
   /** The caller, 20 ms in the phone's codec. */
   listen(bytes: Uint8Array, atMs: number): void {
     try {
+      const whole = this.joiner ? this.joiner.join(bytes, atMs, this.codec) : bytes;
+      if (whole === null) return;
       this.encode ??= phoneToAgent(this.codec, this.socket.format);
-      const encoded = this.encode(bytes);
-      if (encoded.length > 0) this.socket.audio(encoded, atMs);
+      const encoded = this.encode(whole);
+      if (encoded.length > 0) this.socket.audio(encoded, this.joiner?.atMs ?? atMs);
     } catch (error) {
       this.fail(error);
     }

@@ -11,6 +11,8 @@ const samplesPerMs = 8;
 const marginMs = 100;
 
 interface Running {
+  activity: number;
+  paused: boolean;
   recorder: Recorder;
   words: Words | null;
   endsAtMs: number;
@@ -26,6 +28,7 @@ export class SessionRecordings {
 
   /** The result stops it. Throws `MediaError` `busy`. */
   begin(
+    activity: number,
     options: RecordOptions,
     disk: DiskLine,
     now: () => number,
@@ -49,6 +52,8 @@ export class SessionRecordings {
     };
     const words = options.silence ? new Words(startMs, options.silence, begunToSpeak) : null;
     const recording: Running = {
+      activity,
+      paused: false,
       recorder: new Recorder(startMs, (index, samples) => disk.write(file, index, samples), channels),
       words,
       endsAtMs: startMs + mostMs,
@@ -62,15 +67,20 @@ export class SessionRecordings {
     return () => finish('stopped');
   }
 
+  /** What passes while it is paused is silence in the file. */
+  pause(activity: number, paused: boolean): void {
+    for (const recording of this.running) if (recording.activity === activity) recording.paused = paused;
+  }
+
   fromPhone(timestamp: number, payload: Uint8Array, codec: PhoneCodec, nowMs: number): void {
-    for (const { recorder, words } of this.running) {
-      recorder.fromPhone(timestamp, payload, codec, nowMs);
+    for (const { recorder, words, paused } of this.running) {
+      if (!paused) recorder.fromPhone(timestamp, payload, codec, nowMs);
       words?.hear(timestamp, payload, codec, nowMs);
     }
   }
 
   toPhone(timestamp: number, payload: Uint8Array, codec: PhoneCodec, nowMs: number): void {
-    for (const { recorder } of this.running) recorder.toPhone(timestamp, payload, codec, nowMs);
+    for (const { recorder, paused } of this.running) if (!paused) recorder.toPhone(timestamp, payload, codec, nowMs);
   }
 
   /** After each slot. */

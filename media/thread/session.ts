@@ -1,7 +1,8 @@
 /** One session on its media thread: SDP, sockets, both directions of audio, and its agents. */
 import { randomBytes } from 'node:crypto';
 import type { RemoteInfo } from 'node:dgram';
-import type { AgentCommand, AgentEnd, AgentEvent, AgentTarget } from '../agents/agent.js';
+import type { MessagePort } from 'node:worker_threads';
+import type { AgentEnd, AgentEvent, AgentTarget, Tracks } from '../agents/agent.js';
 import type { ClockEntry, PlayoutClock } from '../audio/playout-clock.js';
 import { Turns } from '../audio/turns.js';
 import {
@@ -16,6 +17,8 @@ import {
   type PlayEnd,
   type RecordingEnd,
   type RecordOptions,
+  type TapEnd,
+  type TapOptions,
 } from '../engine.js';
 import type { DiskLine } from '../recording/disk-line.js';
 import { looksLikeRtcp, readUint32, rtpHeaderBytes } from '../rtp/packet.js';
@@ -26,26 +29,24 @@ import { FromPhone } from './from-phone.js';
 import { type FaultPlace, guarded } from './guard.js';
 import { RtcpExchange, type RtpDestination } from './rtcp-exchange.js';
 import { SessionActivities } from './session-activities.js';
-import { type OpenAgent, SessionAgent, sessionClosed } from './session-agent.js';
+import type { OpenAgent, SessionAgent } from './session-agent.js';
+import { SessionAgents } from './session-agents.js';
+import { SessionListeners } from './session-listeners.js';
 import { mediaStats } from './session-stats.js';
 import { ToPhone } from './to-phone.js';
 
 const qualityEveryMs = 5000;
 
-/** What a session tells of itself. */
-interface SessionHooks {
+/** What a session stands on, and what it tells of itself. */
+export interface SessionParts {
+  clock: PlayoutClock;
+  now(): number;
+  openAgent: OpenAgent;
   event(event: MediaEvent): void;
   lost(why: 'rtp-timeout' | 'engine-gone'): void;
   agentEvent(agent: number, event: AgentEvent): void;
   agentEnded(agent: number, end: AgentEnd): void;
   fault(place: FaultPlace, error: unknown): void;
-}
-
-export interface SessionParts {
-  clock: PlayoutClock;
-  now(): number;
-  openAgent: OpenAgent;
-  hooks: SessionHooks;
 }
 
 export class Session {
@@ -55,8 +56,8 @@ export class Session {
   private readonly outward: ToPhone;
   private readonly rtcp: RtcpExchange;
   private readonly activities: SessionActivities;
-  private readonly agents = new Map<number, SessionAgent>();
-  private readonly pastAgents = { framesSent: 0, bytesReceived: 0, garbage: 0 };
+  readonly agents: SessionAgents;
+  private readonly listeners: SessionListeners;
   private readonly openedMs: number;
   private owner: SessionAgent | null = null;
   private ownerHeard = false;
@@ -105,6 +106,7 @@ export class Session {
       if (agreed?.payloadType !== payloadType) return;
       const sentMs = parts.now();
       this.activities.sent(timestamp, packet, length, agreed.codec, sentMs);
+      this.listeners.lines.toPhone(timestamp, packet, length, agreed.codec, sentMs);
       this.turns?.fromAgent(timestamp, packet, rtpHeaderBytes, length, agreed.codec, sentMs);
     };
     this.activities = new SessionActivities({
@@ -139,6 +141,25 @@ export class Session {
         if (codec !== 'event') this.turns?.fromCaller(packet.timestamp, payload, 0, payload.length, codec, atMs);
       },
     });
+    this.agents = new SessionAgents({
+      ...parts,
+      codec: () => this.codec,
+      queued: (agent, durationMs) => {
+        if (this.owner === agent && !this.activities.active) this.outward.audioQueued(durationMs, parts.now());
+      },
+      cleared: (agent, heard) => {
+        if (this.owner !== agent) return;
+        if (!this.activities.active) this.outward.cleared();
+        this.emit({ type: 'cleared', heardMs: heard.heardMs, droppedMs: heard.droppedMs });
+      },
+      mark: (name, cleared) => this.emit({ type: 'mark', name, cleared }),
+    });
+    this.listeners = new SessionListeners({
+      ...parts,
+      inward: this.inward,
+      openedMs: nowMs,
+      codec: () => this.codec,
+    });
     this.rtcp = new RtcpExchange(`${random.toString('hex', 16)}@trunkline`, pair, this.sender, this.inward, () => {
       const { agreed } = this.sdp;
       return agreed && this.destination && { agreed, destination: this.destination };
@@ -170,64 +191,36 @@ export class Session {
     return answer;
   }
 
-  /** Resolves when the agent is ready. Rejects with `AgentFailure`. */
-  async prepareAgent(id: number, target: AgentTarget): Promise<void> {
-    if (this.over) throw sessionClosed();
-    const agent: SessionAgent = new SessionAgent(
-      target,
-      this.codec,
-      {
-        fault: (error) => this.parts.hooks.fault('agent', error),
-        event: (event) => this.parts.hooks.agentEvent(id, event),
-        ended: (end) => this.parts.hooks.agentEnded(id, end),
-        queued: (durationMs) => {
-          if (this.owner === agent && !this.activities.active) this.outward.audioQueued(durationMs, this.parts.now());
-        },
-        cleared: (heard) => {
-          if (this.owner !== agent) return;
-          if (!this.activities.active) this.outward.cleared();
-          this.emit({ type: 'cleared', heardMs: heard.heardMs, droppedMs: heard.droppedMs });
-        },
-        mark: (name, cleared) => this.emit({ type: 'mark', name, cleared }),
-      },
-      this.parts.openAgent,
-    );
-    this.agents.set(id, agent);
-    try {
-      await agent.ready;
-    } catch (error) {
-      this.forget(id, agent);
-      throw error;
-    }
+  startAgent(id: number): void {
+    const agent = this.agents.start(id);
+    if (agent && agent === this.owner && !this.activities.active) this.listenForOwner();
+  }
+
+  async closeAgent(id: number, reason: string): Promise<void> {
+    if (this.owner && this.owner === this.agents.get(id)) this.attach(null);
+    await Promise.all([this.agents.close(id, reason), this.listeners.closeFork(id, reason)]);
   }
 
   abortAgent(id: number): void {
     this.agents.get(id)?.abort();
+    this.listeners.abortFork(id);
   }
 
-  startAgent(id: number): void {
-    const agent = this.agents.get(id);
-    if (!agent || agent.started) return;
-    agent.start();
-    if (agent === this.owner && !this.activities.active) this.listenForOwner();
+  /** Resolves when the fork listens. Rejects with `AgentFailure` or `MediaError`. */
+  async fork(id: number, target: AgentTarget, tracks: Tracks): Promise<void> {
+    this.alive();
+    await this.listeners.fork(id, target, tracks, this.codec);
   }
 
-  commandAgent(id: number, command: AgentCommand): void {
-    this.agents.get(id)?.command(command);
-  }
-
-  async closeAgent(id: number, reason: string): Promise<void> {
-    const agent = this.agents.get(id);
-    if (!agent) return;
-    if (agent === this.owner) this.attach(null);
-    this.forget(id, agent);
-    await agent.close(reason);
+  async tap(activity: number, port: MessagePort, options: TapOptions): Promise<TapEnd> {
+    this.alive();
+    return this.listeners.tap(activity, port, options);
   }
 
   /** Exactly one owner of playout; null and unknown agents are silence. */
   attach(id: number | null): void {
     if (this.over) return;
-    const agent = id === null ? null : (this.agents.get(id) ?? null);
+    const agent = id === null ? null : this.agents.get(id);
     this.goLive();
     const changed = agent !== this.owner;
     this.owner = agent;
@@ -264,6 +257,11 @@ export class Session {
 
   endActivity(activity: number): void {
     this.activities.endActivity(activity);
+    this.listeners.endTap(activity);
+  }
+
+  pauseRecording(activity: number, paused: boolean): void {
+    this.activities.pauseRecording(activity, paused);
   }
 
   sendDtmf(digits: string): Promise<void> {
@@ -272,20 +270,11 @@ export class Session {
   }
 
   stats(): MediaStats {
-    const { framesSent, bytesReceived, garbage } = this.pastAgents;
     const figures = {
-      framesSent,
-      bytesReceived,
-      garbage,
+      ...this.agents.counters(),
       underruns: this.outward.underruns,
       skippedMs: this.outward.skippedMs,
     };
-    for (const agent of this.agents.values()) {
-      const counters = agent.counters;
-      figures.framesSent += counters.framesSent;
-      figures.bytesReceived += counters.bytesReceived;
-      figures.garbage += counters.garbage;
-    }
     return mediaStats(this.sdp.agreed, this.inward, this.sender, this.rtcp.reports, figures);
   }
 
@@ -297,14 +286,14 @@ export class Session {
     this.activities.close();
     if (this.sending) this.rtcp.bye(this.parts.now());
     this.outward.close();
-    const closing = [...this.agents.values()].map((agent) => agent.close('the call ended'));
+    const closing = [...this.agents.stop(), ...this.listeners.stop()];
     this.pair.deliverTo(null);
     return Promise.allSettled(closing);
   }
 
   private run(): ClockEntry {
     const fault = (error: unknown) => {
-      this.parts.hooks.fault('media', error);
+      this.parts.fault('media', error);
       this.parts.clock.remove(this.entry);
       this.pair.deliverTo(null);
       this.tellLost('engine-gone');
@@ -334,6 +323,7 @@ export class Session {
     if (this.sending) this.rtcp.tick(nowMs);
     this.outward.slot(nowMs);
     this.activities.tick(nowMs);
+    this.listeners.lines.tick(nowMs);
     this.turns?.tick(nowMs);
   }
 
@@ -343,7 +333,8 @@ export class Session {
     const moved = this.inward.agree(agreed, this.parts.now());
     if (moved) this.destination = { address: agreed.address, port: agreed.port };
     this.outward.agree(agreed);
-    for (const agent of this.agents.values()) agent.changeCodec(agreed.codec);
+    this.agents.changeCodec(agreed.codec);
+    this.listeners.lines.changeCodec(agreed.codec);
     this.activities.changeCodec(agreed.codec);
     if (agreed.held === this.held) return;
     this.held = agreed.held;
@@ -373,22 +364,14 @@ export class Session {
     else this.inward.uplink.stop();
   }
 
-  private forget(id: number, agent: SessionAgent): void {
-    if (!this.agents.delete(id)) return;
-    const counters = agent.counters;
-    this.pastAgents.framesSent += counters.framesSent;
-    this.pastAgents.bytesReceived += counters.bytesReceived;
-    this.pastAgents.garbage += counters.garbage;
-  }
-
   private emit(event: MediaEvent): void {
-    if (!this.over) this.parts.hooks.event(event);
+    if (!this.over) this.parts.event(event);
   }
 
   private tellLost(why: 'rtp-timeout' | 'engine-gone'): void {
     if (this.lostTold || this.over) return;
     this.lostTold = true;
-    this.parts.hooks.lost(why);
+    this.parts.lost(why);
   }
 
   private alive(): void {

@@ -72,7 +72,8 @@ export class ThreadSessions {
     else if (order.kind === 'startAgent') session?.startAgent(order.agent);
     else if (order.kind === 'abortAgent') session?.abortAgent(order.agent);
     else if (order.kind === 'endActivity') session?.endActivity(order.activity);
-    else session?.commandAgent(order.agent, order.command);
+    else if (order.kind === 'pauseRecording') session?.pauseRecording(order.activity, order.paused);
+    else session?.agents.command(order.agent, order.command);
   }
 
   /** Everything of this thread ends; nothing is left that keeps it alive. Idempotent. */
@@ -99,7 +100,11 @@ export class ThreadSessions {
       prepareAgent: async ({ session, agent, target }) => {
         const found = this.sessions.get(session);
         if (!found) throw sessionClosed();
-        await found.prepareAgent(agent, target);
+        await found.agents.prepare(agent, target);
+        return null;
+      },
+      fork: async ({ session, agent, target, tracks }) => {
+        await this.find(session).fork(agent, target, tracks);
         return null;
       },
       closeAgent: async ({ session, agent, reason }) => {
@@ -117,6 +122,7 @@ export class ThreadSessions {
       },
       bridge: async ({ session, activity, other, options }) =>
         this.find(session).bridge(activity, this.find(other), options),
+      tap: async ({ session, activity, port, options }) => this.find(session).tap(activity, port, options),
       stats: async ({ session }) => this.find(session).stats(),
       close: async ({ session }) => {
         this.find(session);
@@ -138,13 +144,11 @@ export class ThreadSessions {
         clock: this.clock,
         now: time.now,
         openAgent,
-        hooks: {
-          event: (event) => post({ kind: 'event', session: id, event }),
-          lost: (why) => post({ kind: 'lost', session: id, why }),
-          agentEvent: (agent, event) => post({ kind: 'agentEvent', session: id, agent, event }),
-          agentEnded: (agent, end) => post({ kind: 'agentEnded', session: id, agent, end }),
-          fault: (place, error) => this.noteFault(id, place, error),
-        },
+        event: (event) => post({ kind: 'event', session: id, event }),
+        lost: (why) => post({ kind: 'lost', session: id, why }),
+        agentEvent: (agent, event) => post({ kind: 'agentEvent', session: id, agent, event }),
+        agentEnded: (agent, end) => post({ kind: 'agentEnded', session: id, agent, end }),
+        fault: (place, error) => this.noteFault(id, place, error),
       });
       this.sessions.set(id, session);
       return { localSdp: session.localSdp };

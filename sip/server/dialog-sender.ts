@@ -117,6 +117,7 @@ export class DialogSender {
   /** Its session timer, made when first needed. */
   sessionTimer(dialog: Dialog): SessionTimer {
     dialog.sessionTimer ??= new SessionTimer(this.core.clock, {
+      ownsCallId: dialog.role === 'uac',
       refresh: (headers, done) => this.refresh(dialog, headers, done),
       expired: (text) => this.bye(dialog, text),
     });

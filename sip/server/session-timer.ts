@@ -4,8 +4,9 @@ import type { Header, SipRequest, SipResponse } from './message.js';
 import type { Clock, Timer } from './transactions/timers.js';
 
 export const MIN_SE_SEC = 90;
-/** A refresh that met 491 is tried again after this long, plus up to as much again (RFC 3261 14.1). */
-const GLARE_PAUSE_MS = 2100;
+/** A refresh that met 491 is tried again after a while, which whoever chose the Call-ID makes longer (RFC 3261 14.1). */
+const OWNER_PAUSE_MS = { least: 2100, spread: 1900 };
+const OTHER_PAUSE_MS = { least: 0, spread: 2000 };
 
 export interface SessionInterval {
   seconds: number;
@@ -47,6 +48,8 @@ export function agree(
 }
 
 export interface SessionTimerUser {
+  /** Whether the Call-ID is ours: we sent the INVITE that opened the dialog. */
+  readonly ownsCallId: boolean;
   /** Sends a refresh; `done` gets the final status, 0 when it could not be sent. */
   refresh(headers: Header[], done: (status: number) => void): void;
   /** The session is over: BYE. */
@@ -99,8 +102,10 @@ export class SessionTimer {
       ];
       this.user.refresh(headers, (status) => {
         if (status >= 200 && status < 300) return;
-        if (status === 491 || status === 0) this.refreshAfter(GLARE_PAUSE_MS + Math.random() * GLARE_PAUSE_MS);
-        else this.user.expired('Session timer refresh failed');
+        if (status === 491 || status === 0) {
+          const pause = this.user.ownsCallId ? OWNER_PAUSE_MS : OTHER_PAUSE_MS;
+          this.refreshAfter(pause.least + Math.random() * pause.spread);
+        } else this.user.expired('Session timer refresh failed');
       });
     });
   }

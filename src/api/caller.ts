@@ -36,5 +36,9 @@ declare module 'fastify' {
     access?: Access;
     /** Not counted against the address: probes and scrapes must get through. */
     unlimited?: boolean;
+    /** A signature in the query stands for a key. */
+    signedLink?: boolean;
+    /** Shows its key as basic authentication, as Twilio's clients do. */
+    basic?: boolean;
   }
 }

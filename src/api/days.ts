@@ -28,7 +28,7 @@ export function trendDays(asked: Days | null, nowMs: number): Days {
   const today = Math.floor(nowMs / dayMs);
   const days = asked ?? { firstDay: today - spanDays + 1, lastDay: today };
   if (days.lastDay - days.firstDay >= maxTrendDays) {
-    throw invalid({ path: 'start_date', message: `trends cover at most ${maxTrendDays} days` });
+    throw invalid({ path: 'start_date', message: `at most ${maxTrendDays} days may be asked for` });
   }
   return days;
 }

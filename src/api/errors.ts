@@ -113,6 +113,11 @@ export const errorCatalogue = {
     message: 'The body must be JSON, with content-type application/json',
     when: 'The content type of the body is not one the operation reads.',
   },
+  RANGE_NOT_SATISFIABLE: {
+    status: 416,
+    message: 'The file has nothing in that range',
+    when: '`Range` begins behind the end of the file; `details.bytes` is its size.',
+  },
   MISSING_FILE: {
     status: 400,
     message: 'The form has no file',

@@ -6,9 +6,12 @@ import { routeSchemas } from './routes/routes.js';
 import { transcriptionSchemas } from './routes/transcribe.js';
 import { accountSchemas } from './schemas/account.js';
 import { callSchemas } from './schemas/calls.js';
+import { capsuleSchemas } from './schemas/capsule.js';
 import { endpointSchemas } from './schemas/endpoints.js';
+import { insightSchemas } from './schemas/insights.js';
 import { organizationSchemas } from './schemas/organizations.js';
 import { phoneNumberSchemas } from './schemas/phone-numbers.js';
+import { simulatorSchemas } from './schemas/simulator.js';
 import { trunkSchemas } from './schemas/trunks.js';
 import { webhookDeliverySchemas } from './schemas/webhook-deliveries.js';
 import { Type } from './schemas/words.js';
@@ -29,6 +32,9 @@ const errorSchema = Type.Object(
 const schemas = [
   errorSchema,
   ...callSchemas,
+  ...insightSchemas,
+  ...capsuleSchemas,
+  ...simulatorSchemas,
   ...endpointSchemas,
   ...phoneNumberSchemas,
   ...trunkSchemas,

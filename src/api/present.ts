@@ -11,8 +11,9 @@ import type { Page, Slice } from '../store/scope.js';
 import type { Trunk } from '../store/trunks.js';
 import type { WebhookDelivery } from '../store/webhook-deliveries.js';
 import type { Caller } from './caller.js';
+import type { RecordingUrls } from './recording-urls.js';
 
-export function presentCall(call: Call) {
+export function presentCall(call: Call, recordingUrls: RecordingUrls) {
   return {
     id: call.id,
     from_number: call.fromNumber,
@@ -24,7 +25,7 @@ export function presentCall(call: Call) {
     latency_ms: call.latencyMs,
     phone_number_id: call.phoneNumberId,
     endpoint_id: call.endpointId,
-    recording_url: call.recordingUrl,
+    recording_url: recordingUrls.of(call),
     hangup_cause: call.hangupCause,
     organization_id: call.organizationId,
     created_at: call.createdAt.toISOString(),
@@ -33,10 +34,10 @@ export function presentCall(call: Call) {
   };
 }
 
-export function presentCallDetail(call: CallDetail) {
+export function presentCallDetail(call: CallDetail, recordingUrls: RecordingUrls) {
   const { setupMs, postDialDelayMs, answerToFirstAudioMs } = call.timings;
   return {
-    ...presentCall(call),
+    ...presentCall(call, recordingUrls),
     quality_metrics: call.quality,
     events: call.events.map(presentCallEvent),
     transcript: call.transcript,

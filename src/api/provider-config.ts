@@ -39,6 +39,8 @@ const common = {
   headers,
   sample_rate: Type.Unsafe<number>({ type: 'integer', enum: [8000, 16000, 24000, 48000] }),
   encoding: oneOf(['l16', 'ulaw', 'alaw']),
+  /** Of caller audio in one message. */
+  frame_ms: Type.Unsafe<number>({ type: 'integer', enum: [20, 40] }),
   first_audio_timeout_s: Type.Number({ minimum: 0, maximum: 600 }),
   override: free,
   /** For the digest challenge of a SIP target. */

@@ -24,8 +24,18 @@ export interface Operation<P extends TSchema, Q extends TSchema, B extends TSche
   body?: B;
   /** Instead of `body`: a form (multipart/form-data) that the operation reads itself. */
   form?: TSchema;
-  /** The success. `schema` null: no body. */
-  answer: { status: number; description: string; schema: TSchema | null; contentType?: string };
+  /** The success. `schema` null: no body. `alsoAs`: content types it can have besides, each as text or bytes. */
+  answer: {
+    status: number;
+    description: string;
+    schema: TSchema | null;
+    contentType?: string;
+    alsoAs?: readonly string[];
+  };
+  /** Other answers that are no errors, in a sentence each, with the content of `answer`. */
+  alsoAnswers?: Record<number, string>;
+  /** A `signature` in the query of a request without a key stands for one: the operation checks it. */
+  signedLink?: boolean;
   /** Besides those every operation has. */
   errors?: ErrorCode[];
   /** Where it creates (201), it must not wait: with an `Idempotency-Key` it runs within a transaction. */
@@ -71,7 +81,7 @@ export function register(app: FastifyInstance, operation: Route, store: Store): 
   app.route({
     method,
     url: path,
-    config: { access, unlimited },
+    config: { access, unlimited, signedLink: operation.signedLink },
     schema: {
       operationId: operation.operationId,
       tags: [operation.tag],
@@ -82,7 +92,16 @@ export function register(app: FastifyInstance, operation: Route, store: Store): 
       querystring: operation.query ?? nothing,
       ...(takesBody && { body: operation.form ?? operation.body ?? nothing }),
       ...(operation.form && { consumes: ['multipart/form-data'] }),
-      response: { [answer.status]: answerSchema(answer), ...errorAnswers(operation) },
+      response: {
+        [answer.status]: answerSchema(answer),
+        ...Object.fromEntries(
+          Object.entries(operation.alsoAnswers ?? {}).map(([status, description]) => [
+            status,
+            answerSchema({ ...answer, description }),
+          ]),
+        ),
+        ...errorAnswers(operation),
+      },
     },
     ...(operation.form && { validatorCompiler: formValidator, bodyLimit: formLimitBytes }),
     // An absent body is an empty one; this runs before validation.
@@ -149,10 +168,10 @@ function roleSentence(access: Access): string {
 }
 
 function answerSchema(answer: Route['answer']) {
-  const { description, schema, contentType } = answer;
+  const { description, schema, contentType = 'application/json', alsoAs = [] } = answer;
   if (schema === null) return { description, type: 'null' };
-  if (contentType) return { description, content: { [contentType]: { schema } } };
-  return { description, content: { 'application/json': { schema } } };
+  const others = alsoAs.map((type) => [type, { schema: Type.String() }]);
+  return { description, content: { [contentType]: { schema }, ...Object.fromEntries(others) } };
 }
 
 /** One answer per status: the codes behind it, from the catalogue. */

@@ -19,27 +19,39 @@ import { mayDo } from './caller.js';
 import { ApiError, invalid } from './errors.js';
 import { createLimits } from './limits.js';
 import { describeApi, openapiRoute } from './openapi.js';
+import { CallPace, OutboundRules } from './outbound-rules.js';
 import type { EndpointRules } from './provider-config.js';
+import { RecordingFiles } from './recording-files.js';
+import { RecordingUrls } from './recording-urls.js';
 import type { RedisCounts } from './redis-counter.js';
 import { type Route, register } from './route.js';
 import { accountRoutes } from './routes/account.js';
 import { type CallRoutesOptions, callRoutes } from './routes/calls.js';
+import { capsuleRoutes } from './routes/capsule.js';
 import { docsRoute } from './routes/docs.js';
 import { endpointRoutes } from './routes/endpoints.js';
 import { eventRoutes } from './routes/events.js';
+import { insightRoutes } from './routes/insights.js';
 import { type OperationRoutesOptions, operationRoutes } from './routes/operations.js';
 import { organizationRoutes } from './routes/organizations.js';
 import { outboundCallRoutes } from './routes/outbound-calls.js';
 import { phoneNumberRoutes } from './routes/phone-numbers.js';
+import { recordingRoutes } from './routes/recordings.js';
 import { simulateRoutes } from './routes/routes.js';
+import { type SimulateCall, simulatorRoutes } from './routes/simulator.js';
 import { transcribeRoute } from './routes/transcribe.js';
 import { trunkRoutes } from './routes/trunks.js';
 import { webhookDeliveryRoutes } from './routes/webhook-deliveries.js';
+import { webhookRecordingRoutes } from './routes/webhook-recordings.js';
 import { type TokenSettings, Tokens } from './tokens.js';
+import { basicAsKey } from './twilio/basic.js';
+import { registerTwilio } from './twilio/routes.js';
 import { uploadLimits } from './upload.js';
 import { fieldErrors, validatorCompiler } from './validation.js';
 
-export interface ApiOptions extends Omit<CallRoutesOptions, 'now'>, OperationRoutesOptions {
+export interface ApiOptions
+  extends Omit<CallRoutesOptions, 'now' | 'recordingUrls' | 'recordingFiles'>,
+    OperationRoutesOptions {
   store: Store;
   /** Targets may be private, loopback and link-local addresses. */
   allowPrivateTargets: boolean;
@@ -55,6 +67,12 @@ export interface ApiOptions extends Omit<CallRoutesOptions, 'now'>, OperationRou
   tokens?: TokenSettings;
   /** How often an idle stream of events gives a sign of life. */
   heartbeatMs?: number;
+  /** Where recordings lie. */
+  recordingsFolder: string;
+  /** Where others reach this server, without a slash at the end; absent: where it listens. */
+  publicUrl?: string;
+  /** Calls our own numbers; absent: nobody does. */
+  simulateCall?: SimulateCall;
   /** Places calls; absent: none can be placed. */
   outboundCalls?: OutboundCalls;
   /** A delivery of an event was asked for again. */
@@ -130,15 +148,25 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
   await guard(app, options);
   await describeApi(app);
 
+  const now = options.now ?? Date.now;
+  const publicUrl = () => options.publicUrl ?? listeningUrl(app.server.address() as AddressInfo | null);
+  const recordingUrls = new RecordingUrls({ links: options.store.recordingLinks, publicUrl, now });
+  const calls = { ...options, recordingUrls, recordingFiles: new RecordingFiles(options.recordingsFolder), now };
+  const rules = new OutboundRules(options.store, options.outboundCalls, new CallPace(now));
   const routes: Route[] = [
-    ...callRoutes({ ...options, now: options.now ?? Date.now }),
+    ...callRoutes(calls),
+    ...insightRoutes(calls),
+    ...recordingRoutes(calls),
+    ...capsuleRoutes(calls),
+    ...simulatorRoutes(calls),
     ...endpointRoutes(options),
     ...phoneNumberRoutes(options),
     ...trunkRoutes(options),
-    ...simulateRoutes({ store: options.store, now: options.now ?? Date.now }),
+    ...simulateRoutes(calls),
     ...eventRoutes(app, options),
-    ...outboundCallRoutes({ ...options, now: options.now ?? Date.now }),
+    ...outboundCallRoutes({ ...calls, rules }),
     ...webhookDeliveryRoutes({ store: options.store, onRetry: options.onWebhookRetry ?? (() => {}) }),
+    ...webhookRecordingRoutes(calls),
     ...accountRoutes(options),
     ...organizationRoutes(options),
     ...operationRoutes(options),
@@ -152,9 +180,17 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
     await forms.register(multipart, { limits: uploadLimits });
     register(forms, transcribe, options.store);
   });
+  await registerTwilio(app, { ...options, rules, now, refusalOf });
   answerUnknownPaths(app, [...routes, transcribe]);
   await app.ready();
   return app;
+}
+
+/** Of a server on all addresses, the one that this machine has for itself. */
+function listeningUrl(address: AddressInfo | null): string {
+  if (address === null) return 'http://127.0.0.1';
+  const host = { '0.0.0.0': '127.0.0.1', '::': '[::1]' }[address.address] ?? address.address;
+  return `http://${host.includes(':') && !host.startsWith('[') ? `[${host}]` : host}:${address.port}`;
 }
 
 /** What is not HTTP, too large, or too slow: answered in our words before the socket is closed. */
@@ -201,12 +237,13 @@ async function guard(app: FastifyInstance, options: ApiOptions): Promise<void> {
   const limits = await createLimits(app, { days: store.requestDays, redis: options.redis ?? null });
   app.addHook('onRequest', async (request, reply) => {
     reply.header('x-request-id', request.id);
-    const { access, unlimited } = request.routeOptions.config;
+    const { access, unlimited, signedLink, basic } = request.routeOptions.config;
     if (unlimited) return;
     if (access === undefined || access === 'public') return limits.countAddress(request);
+    if (signedLink && isSigned(request)) return limits.countAddress(request);
     let identified: Identified;
     try {
-      identified = await identify(store, tokens, request.headers);
+      identified = await identify(store, tokens, basic ? basicAsKey(request.headers) : request.headers);
     } catch (error) {
       await limits.countAddress(request);
       throw error;
@@ -223,6 +260,12 @@ async function guard(app: FastifyInstance, options: ApiOptions): Promise<void> {
     if (!mayDo(caller.role, access)) throw new ApiError('FORBIDDEN', `This needs the role ${access}`);
     request.caller = caller;
   });
+}
+
+/** Shows no key, but a signature instead. */
+function isSigned({ headers, query }: FastifyRequest): boolean {
+  const hasKey = headers.authorization !== undefined || headers['x-api-key'] !== undefined;
+  return !hasKey && Object.hasOwn(query as object, 'signature');
 }
 
 function sendError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {

@@ -3,6 +3,8 @@ import type { EndpointForCall as Endpoint } from '../store/endpoints.js';
 
 export interface TargetRules {
   allowPrivateTargets: boolean;
+  /** Of caller audio, for endpoints that do not say; default 20. */
+  frameMs?: 20 | 40;
   /** Protocols this build can speak. */
   protocols: ReadonlySet<string>;
   /** Host names of built-in agents → the address they listen on now. */
@@ -43,6 +45,7 @@ export function agentTarget(
     call,
     connectTimeoutMs,
     firstAudioTimeoutMs: limitSec * 1000,
+    frameMs: config.frame_ms === 20 || config.frame_ms === 40 ? config.frame_ms : rules.frameMs,
     allowPrivateAddress: rules.allowPrivateTargets || builtIn !== undefined,
   };
 }

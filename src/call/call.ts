@@ -17,6 +17,12 @@ const extendAheadMs = 5_000;
 /** So many turns are kept in the record; the events have all. */
 const mostTurns = 2000;
 
+/** The recording of a call while it runs. */
+export interface CallRecording {
+  /** Idempotent. */
+  pause(paused: boolean): void;
+}
+
 /** A call whose record is written. */
 export interface BegunCall {
   id: string;
@@ -47,6 +53,8 @@ export class Call {
   readonly ended: Promise<Ending>;
   /** What a command does once the call is answered; null before. */
   commands: ((command: CallCommand) => Promise<CommandResult>) | null = null;
+  /** null: nothing is recorded at the moment. */
+  recording: CallRecording | null = null;
   readonly transcript: Spoken[] = [];
   readonly #turns: Turn[] = [];
 

@@ -5,6 +5,8 @@ export type CallCommand =
   | { kind: 'hangup' }
   | { kind: 'dtmf'; digits: string }
   | { kind: 'transfer'; to: string }
+  /** What is said while it is paused is not in the recording. */
+  | { kind: 'recording'; paused: boolean }
   /** The call leaves what it does and follows these, or what this address answers. */
   | { kind: 'redirect'; to: { next: FollowUp } | { actions: Action[] } };
 

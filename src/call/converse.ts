@@ -190,6 +190,10 @@ export async function carryOut(
           message: error instanceof Error ? error.message : 'The digits were not sent.',
         };
       }
+    case 'recording':
+      if (call.recording === null) return { ok: false, code: 'failed', message: 'The call is not being recorded.' };
+      call.recording.pause(command.paused);
+      return { ok: true };
     case 'redirect':
       return { ok: false, code: 'failed', message: 'Only calls of webhook endpoints can be redirected.' };
     case 'transfer':

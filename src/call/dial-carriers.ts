@@ -11,8 +11,6 @@ export interface DialWish {
   ringTimeoutMs: number;
   offerFor(localAddress: string, codecs: MediaPolicy['codecs']): Promise<string>;
   onProgress: NonNullable<DialRequest['onProgress']>;
-  /** A further leg of a call whose record tells of its first one; gives the leg up. */
-  further?: AbortSignal;
 }
 
 /**
@@ -35,7 +33,7 @@ export async function dialCarriers(
       failed('full');
       continue;
     }
-    if (wish.further === undefined) call.assign({ trunkId: carrier.trunkId, sipCallId: wish.sipCallId });
+    call.assign({ trunkId: carrier.trunkId, sipCallId: wish.sipCallId });
     try {
       const leg = await dial(
         {
@@ -48,7 +46,7 @@ export async function dialCarriers(
           onFailover: ({ error }) => failed(error.code, whyOf(error)),
           ringTimeoutMs: Math.max(1, untilMs - performance.now()),
         },
-        wish.further ?? call.signal,
+        call.signal,
       );
       void leg.ended.then(leave);
       return leg;

@@ -1,23 +1,42 @@
-import { randomUUID } from 'node:crypto';
-import type { MediaEngine, MediaPolicy, MediaSession } from '../../media/engine.js';
-import { type CallLeg, SipError, type SipGateway } from '../../sip/leg.js';
+import type { Bridge, MediaEngine, MediaPolicy, MediaSession } from '../../media/engine.js';
+import type { SipGateway } from '../../sip/leg.js';
+import type { Calls } from '../store/calls.js';
 import type { Mode } from '../store/scope.js';
-import { type Dial, e164 } from '../webhook/instructions.js';
-import type { Dialled } from '../webhook/questions.js';
+import { WebhookFailure } from '../webhook/ask.js';
+import type { Action, Dial } from '../webhook/instructions.js';
+import { type Dialled, dialledQuestion, recordingStatusFields } from '../webhook/questions.js';
+import type { BegunCall } from './call.js';
 import type { Carrier } from './carriers.js';
-import { answerReoffers } from './converse.js';
-import { dialCarriers } from './dial-carriers.js';
-import type { Line } from './line.js';
-import { CallEnded } from './outcome.js';
+import type { CallClosing } from './closing.js';
+import { DialledCall, statusOf } from './dialled-call.js';
+import type { Ending } from './outcome.js';
+import type { Stage } from './stage.js';
+import type { Take } from './takes.js';
 
 /** What a call needs to call somebody else. */
 export interface DialRules {
   media: MediaEngine;
   policy: MediaPolicy;
   dial: SipGateway['dial'];
+  records: Calls;
+  closing: CallClosing;
   carriers(organizationId: string, mode: Mode): Carrier[] | Promise<Carrier[]>;
   /** Why this organization may not; null: it may. */
   refusal(organizationId: string, mode: Mode, call: { to: string; from: string | null }): string | null;
+  /** SIP addresses inside our network may be called. */
+  allowPrivateTargets: boolean;
+  /** Writes the record of a call that another one makes, and holds its money. */
+  begin(wish: DialledWish): { begun: BegunCall; refusal: Ending | null };
+}
+
+export interface DialledWish {
+  parentCallId: string;
+  organizationId: string;
+  mode: Mode;
+  /** The webhook endpoint that asked for it. */
+  endpointId: string;
+  from: string;
+  to: string;
 }
 
 /** What a caller hears while it rings elsewhere: North America's tone. */
@@ -30,122 +49,134 @@ const ringback = {
   repeat: 0,
 };
 
-/** A callee who answered, with the media of that leg. */
-interface Answered {
-  leg: CallLeg;
+/**
+ * Calls everybody whom `action` names, all at once; the first to answer is joined with the caller until one of them leaves, or the time is
+ * up. What is left of other attempts is hung up.
+ */
+export async function dialOut(stage: Stage, action: Dial, signal: AbortSignal): Promise<Action[] | null> {
+  const { line, rules } = stage;
+  for (const { to } of action.to) {
+    const refusal = rules.dialling.refusal(line.facts.organizationId, line.mode, { to, from: action.from });
+    if (refusal !== null) throw new WebhookFailure(refusal, { where: 'dial' });
+  }
+  if (!action.answerOnBridge) await stage.answer();
+  const recording = action.record === null ? null : new DialRecording(stage, action);
+  const stop = new AbortController();
+  const calls = action.to.map(
+    (target) => new DialledCall(stage, action, target, rules.dialling, AbortSignal.any([signal, stop.signal])),
+  );
+  const dialled: Dialled = {
+    status: 'canceled',
+    to: action.to.map(({ to }) => to),
+    callId: calls.at(-1)?.call.id ?? null,
+    durationSec: 0,
+    recording: null,
+  };
+  try {
+    if (action.record === 'ringing' && line.leg !== null) recording?.begin();
+    const winner = await firstToAnswer(calls, stage, signal);
+    if (winner === null) dialled.status = statusOf(calls);
+    else {
+      for (const other of calls) if (other !== winner.callee) other.call.hangup('system');
+      Object.assign(dialled, { status: 'completed', callId: winner.callee.call.id });
+      const startedMs = performance.now();
+      try {
+        await stage.answer();
+        recording?.begin();
+        await talk(stage, winner, action, signal);
+      } finally {
+        dialled.durationSec = Math.round((performance.now() - startedMs) / 1000);
+      }
+    }
+  } finally {
+    stop.abort();
+    for (const { call } of calls) call.end({ cause: 'normal_clearing', source: 'caller' });
+    dialled.recording = (await recording?.end()) ?? null;
+    await Promise.all(calls.map((each) => each.closed));
+    if (line.call.ending !== null) stage.tell(action.next, dialledQuestion(dialled));
+  }
+  signal.throwIfAborted();
+  return action.next === null ? null : stage.ask(action.next, dialledQuestion(dialled), signal);
+}
+
+interface Winner {
+  callee: DialledCall;
   session: MediaSession;
 }
 
-/**
- * Calls the numbers of `action`, all at once; the first to answer is joined with the caller until one of them leaves, the time is up or
- * `signal` aborts. `answer` picks up the caller's side. What is left of other attempts is hung up.
- */
-export async function dialOut(
-  line: Line,
-  action: Dial,
-  answer: () => Promise<void>,
-  rules: DialRules,
+/** null: nobody answered. Meanwhile the caller hears that it rings, if he is on the line already. */
+async function firstToAnswer(
+  calls: readonly DialledCall[],
+  { line }: Stage,
   signal: AbortSignal,
-): Promise<Dialled> {
-  const stop = new AbortController();
-  const attempts = AbortSignal.any([signal, stop.signal]);
-  if (!action.answerOnBridge) await answer();
-  if (line.leg !== null) line.session.play(ringback, attempts).catch(() => {}); // silence does as well
-  const dialling = action.to.map((to) => dialOne(line, action, to, rules, attempts));
-  let answered: Answered;
+): Promise<Winner | null> {
+  const quiet = new AbortController();
+  if (line.leg !== null) line.session.play(ringback, AbortSignal.any([signal, quiet.signal])).catch(() => {}); // silence does as well
   try {
-    answered = await Promise.any(dialling);
-  } catch (error) {
-    if (signal.aborted) throw signal.reason;
-    return { status: statusOf((error as AggregateError).errors), to: action.to, durationSec: 0 };
-  } finally {
-    stop.abort();
-  }
-  for (const other of dialling)
-    other.then(
-      (late) => (late === answered ? undefined : hangUp(late)),
-      () => {},
-    );
-  const startedMs = performance.now();
-  try {
-    await answer();
-    await talk(line, answered, action.timeLimitSec, signal);
-  } finally {
-    await hangUp(answered);
-  }
-  if (signal.aborted) throw signal.reason;
-  return { status: 'completed', to: action.to, durationSec: Math.round((performance.now() - startedMs) / 1000) };
-}
-
-async function dialOne(line: Line, action: Dial, to: string, rules: DialRules, signal: AbortSignal): Promise<Answered> {
-  const { call, facts, mode } = line;
-  let session: MediaSession | null = null;
-  const offerFor = async (localAddress: string, codecs: MediaPolicy['codecs']): Promise<string> => {
-    await session?.close();
-    const policy = { ...rules.policy, codecs };
-    session = await rules.media.open({ group: call.id, offer: null, policy, localAddress, role: 'callee' });
-    return session.offer();
-  };
-  let leg: CallLeg | null = null;
-  try {
-    const carriers = await rules.carriers(facts.organizationId, mode);
-    leg = await dialCarriers(
-      call,
-      {
-        sipCallId: randomUUID(),
-        to,
-        from: action.from ?? (e164.test(facts.from) ? facts.from : facts.to),
-        ringTimeoutMs: action.timeoutSec * 1000,
-        offerFor,
-        onProgress: () => {},
-        further: signal,
-      },
-      carriers,
-      rules.dial,
-    );
-    await leg.confirmed;
-    const opened = session as MediaSession | null;
-    if (opened === null) throw new CallEnded({ cause: 'unspecified', source: 'system' });
-    await opened.accept(leg.remoteSdp, { provisional: false });
+    return await Promise.any(calls.map(async (callee) => ({ callee, session: await callee.answered })));
+  } catch {
     signal.throwIfAborted();
-    answerReoffers(leg, opened);
-    return { leg, session: opened };
-  } catch (error) {
-    await Promise.allSettled([leg?.hangup(), (session as MediaSession | null)?.close()]);
-    throw error;
+    return null;
+  } finally {
+    quiet.abort();
   }
 }
 
 /** Resolves when the two are not joined any more. */
-async function talk(line: Line, { leg, session }: Answered, timeLimitSec: number, signal: AbortSignal): Promise<void> {
-  const bridge = line.session.bridge(session, { relay: 'packets', dtmf: 'pass' });
+async function talk(
+  { line, keypad }: Stage,
+  { callee, session }: Winner,
+  action: Dial,
+  signal: AbortSignal,
+): Promise<void> {
+  const bridge: Bridge = line.session.bridge(session, { relay: 'packets', dtmf: 'pass' });
+  const over = new AbortController();
+  const either = AbortSignal.any([signal, over.signal]);
   let timer: NodeJS.Timeout | undefined;
   try {
     await Promise.race([
-      leg.ended,
-      session.lost,
+      callee.call.ended,
       bridge.ended,
+      ...(action.hangupOnStar ? [keypad.oneOf('*', either).catch(() => {})] : []),
       new Promise<void>((resolve) => {
-        timer = setTimeout(resolve, timeLimitSec * 1000);
+        timer = setTimeout(resolve, action.timeLimitSec * 1000);
         signal.addEventListener('abort', () => resolve(), { once: true });
         if (signal.aborted) resolve();
       }),
     ]);
   } finally {
     clearTimeout(timer);
+    over.abort();
     await bridge.stop();
   }
 }
 
-async function hangUp({ leg, session }: Answered): Promise<void> {
-  await Promise.allSettled([leg.hangup('normal_clearing'), session.close()]);
-}
+/** Both sides in one file, the caller left. */
+class DialRecording {
+  private take: Take | null = null;
 
-/** Of several failures the one that says most: somebody was busy, nobody answered, it went wrong. */
-function statusOf(errors: readonly unknown[]): Dialled['status'] {
-  const causes = errors.map((error) =>
-    error instanceof SipError ? error.hangupCause : error instanceof CallEnded ? error.ending.cause : 'unspecified',
-  );
-  if (causes.includes('user_busy')) return 'busy';
-  return causes.includes('no_answer') ? 'no-answer' : 'failed';
+  constructor(
+    private readonly stage: Stage,
+    private readonly action: Dial,
+  ) {}
+
+  begin(): void {
+    if (this.take !== null) return;
+    const { line, rules } = this.stage;
+    this.take = rules.takes.begin(line.call, line.session, 'dial', { maxMs: this.action.timeLimitSec * 1000 });
+    this.tell('in-progress', this.take.begun);
+  }
+
+  async end(): Promise<Awaited<Take['made']> | null> {
+    this.take?.stop();
+    const made = await this.take?.made;
+    if (made === undefined) return null;
+    this.tell(made.error === null ? 'completed' : 'absent', made);
+    return made;
+  }
+
+  private tell(status: 'in-progress' | 'completed' | 'absent', recording: Take['begun']): void {
+    const fields = recordingStatusFields(status, recording, 'DialVerb');
+    this.stage.status(this.action.recordingStatus, status, fields);
+  }
 }

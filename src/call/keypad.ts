@@ -5,6 +5,8 @@ export interface KeyedInput {
 }
 
 export interface KeyRules {
+  /** False: only time and words count, keys do not. */
+  digits: boolean;
   /** null: as many as come. */
   numDigits: number | null;
   finishOnKey: string;
@@ -20,24 +22,36 @@ export class Keypad {
   }
 
   /**
-   * Collects keys until the rules are met. `prompts` plays meanwhile and is stopped by the first key; the time counts from its end, and
-   * anew from every key. Rejects with the reason of `signal`, or what `prompts` rejects with.
+   * Collects keys until the rules are met. `prompts` plays meanwhile and is stopped by the first key or word; the time counts from its
+   * end, and anew from every key, and is unlimited once words begin. Rejects with the reason of `signal`, or what `prompts` rejects with.
    */
   async collect(
     rules: KeyRules,
     prompts: (stop: AbortSignal) => Promise<void>,
     signal: AbortSignal,
+    speech: { begun: Promise<void>; giveUp(): void } | null = null,
   ): Promise<KeyedInput> {
     const bargeIn = new AbortController();
     let digits = '';
     let timer: NodeJS.Timeout | undefined;
+    let speaking = false;
     try {
       return await new Promise<KeyedInput>((resolve, reject) => {
         const wait = () => {
           clearTimeout(timer);
+          if (speaking) return;
           timer = setTimeout(() => resolve({ digits, reason: 'timeout' }), rules.timeoutMs);
         };
+        void speech?.begun.then(() => {
+          speaking = digits === '';
+          bargeIn.abort();
+          if (speaking) clearTimeout(timer);
+        });
         this.taker = (digit) => {
+          if (!rules.digits) return;
+          // Who presses keys does not mean what is heard beside them.
+          speech?.giveUp();
+          speaking = false;
           bargeIn.abort();
           if (rules.finishOnKey.includes(digit)) return resolve({ digits, reason: 'finish_key' });
           digits += digit;

@@ -1,4 +1,5 @@
 import type { Mode } from '../store/scope.js';
+import type { Action, FollowUp, StatusCallback } from '../webhook/instructions.js';
 import type { BegunCall } from './call.js';
 
 /** A call that was asked for and allowed: its record is written, `in_progress`, and its money is held. */
@@ -19,6 +20,10 @@ export interface OutboundCall {
   machineDetection: 'off' | 'detect' | 'detect_message_end';
   metadata: Record<string, unknown>;
   record: boolean;
+  /** What a webhook endpoint would say when somebody answers, or where else it is asked. */
+  instructions?: { actions: Action[] } | { next: FollowUp };
+  /** Who is told of its steps; signed as the endpoint signs. */
+  status?: StatusCallback | null;
 }
 
 /** Places the calls that the API was asked for. */

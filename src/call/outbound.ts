@@ -4,8 +4,10 @@ import type { CallLeg, DialRequest, SipGateway } from '../../sip/leg.js';
 import type { Calls } from '../store/calls.js';
 import type { EndpointForCall as Endpoint } from '../store/endpoints.js';
 import type { Mode } from '../store/scope.js';
+import { Webhook } from '../webhook/ask.js';
 import { isSipTarget } from './bridged-agent.js';
 import { Call } from './call.js';
+import { CallSteps } from './call-steps.js';
 import type { Carrier } from './carriers.js';
 import { type CallClosing, type CallParts, closeCall, endingOf, watchLeg, watchSession } from './closing.js';
 import { converse } from './converse.js';
@@ -14,8 +16,8 @@ import type { Line } from './line.js';
 import type { OutboundCall, OutboundCalls } from './outbound-calls.js';
 import { CallEnded } from './outcome.js';
 import type { RouteLookup } from './router.js';
-import { type SteerRules, steer } from './steer.js';
-import { type TakenUp, takeUp } from './take-up.js';
+import { firstInstructions, type SteerRules, steer } from './steer.js';
+import { failedTakeUp, type TakenUp, takeUp } from './take-up.js';
 
 /** What an outbound call needs of the process. */
 export interface OutboundDeps extends CallClosing {
@@ -57,6 +59,8 @@ async function placeOutboundCall(wish: OutboundCall, deps: OutboundDeps): Promis
   const ringing = new RingingLine(call, wish, { ...deps, steering: rules });
   let leg: CallLeg | null = null;
   let agent: CallParts['agent'] = null;
+  const steps = stepsOf(call, wish, deps);
+  steps?.tell('initiated');
   try {
     if (deps.maxCalls !== null && deps.live.count > deps.maxCalls)
       throw new CallEnded({ cause: 'overload', source: 'system', detail: 'The server carries all the calls it may.' });
@@ -64,7 +68,13 @@ async function placeOutboundCall(wish: OutboundCall, deps: OutboundDeps): Promis
     call.check();
     call.event('call.routed', { endpoint_id: wish.endpointId, trunks: carriers.map((carrier) => carrier.name) });
     const { toNumber: to, fromNumber: from, ringTimeoutMs } = wish;
-    const { offerFor, onProgress } = ringing;
+    const { offerFor } = ringing;
+    let isRinging = false;
+    const onProgress: typeof ringing.onProgress = (progress) => {
+      ringing.onProgress(progress);
+      if (progress.status === 180 && !isRinging) steps?.tell('ringing');
+      isRinging ||= progress.status === 180;
+    };
     leg = await dialCarriers(call, { sipCallId, to, from, ringTimeoutMs, offerFor, onProgress }, carriers, deps.dial);
     watchLeg(leg, call, 'callee');
     call.check();
@@ -76,6 +86,7 @@ async function placeOutboundCall(wish: OutboundCall, deps: OutboundDeps): Promis
       taken = await call.orEnd(ringing.takenUp());
     } finally {
       call.answer(); // whoever answered is on the line, agent or not
+      steps?.tell('answered');
     }
     if (taken.kind === 'steered') return await steer(line, taken.endpoint, taken.actions, rules);
     if (taken.kind === 'bridged') {
@@ -88,7 +99,21 @@ async function placeOutboundCall(wish: OutboundCall, deps: OutboundDeps): Promis
     call.end(endingOf(error, call, 'callee', deps.log));
   } finally {
     await closeCall(call, { session: ringing.session, agent, leg, sipCallId }, deps);
+    steps?.tell('completed');
   }
+}
+
+function stepsOf(call: Call, { status, ...wish }: OutboundCall, deps: OutboundDeps): CallSteps | null {
+  const endpoint = deps.lookup.getForCall(wish.endpointId);
+  if (!status || endpoint === undefined) return null;
+  const { http, notices } = deps.steering;
+  const webhook = new Webhook(endpoint, http);
+  const { organizationId, fromNumber: from, toNumber: to } = wish;
+  const facts = { callId: call.id, organizationId, from, fromName: null, to, direction: 'outbound' as const };
+  return new CallSteps(call, facts, (step, fields) => {
+    if (status.events.includes(step))
+      notices.send(call.id, webhook.form(status.to, { ...facts, answered: false, ended: false }, fields));
+  });
 }
 
 /** Our end of a call that is not answered yet: the media of the gateway that is tried now, and the agent that gets ready meanwhile. */
@@ -154,10 +179,24 @@ class RingingLine {
     const { call, deps } = this;
     try {
       if (session === null) throw new CallEnded({ cause: 'unspecified', source: 'system' });
-      return await takeUp(this.#line(session), this.#endpoints, deps.steering);
+      return await this.#whoTalks(this.#line(session));
     } catch (error) {
       if (this.session === session) call.end(endingOf(error, call, 'callee', deps.log));
       throw error;
+    }
+  }
+
+  async #whoTalks(line: Line): Promise<TakenUp> {
+    const { wish, deps } = this;
+    const [endpoint] = this.#endpoints;
+    if (wish.instructions === undefined || endpoint === undefined) return takeUp(line, this.#endpoints, deps.steering);
+    if ('actions' in wish.instructions) return { kind: 'steered', endpoint, actions: wish.instructions.actions };
+    try {
+      const actions = await firstInstructions(line, endpoint, deps.steering, wish.instructions.next);
+      return { kind: 'steered', endpoint, actions };
+    } catch (error) {
+      this.call.check();
+      throw failedTakeUp(error);
     }
   }
 

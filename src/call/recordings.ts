@@ -21,8 +21,19 @@ export class Recordings {
     const day = new Date().toISOString().slice(0, 10);
     const file = path.join(this.#folder, day, `${call.id}.wav`);
     call.event('recording.started');
-    const done = session.record({ path: file }).ended.then(({ durationMs, bytes, error }) => {
+    const recording = session.record({ path: file });
+    let isPaused = false;
+    call.recording = {
+      pause: (paused) => {
+        if (paused === isPaused) return;
+        isPaused = paused;
+        recording.pause(paused);
+        call.event(paused ? 'recording.paused' : 'recording.resumed');
+      },
+    };
+    const done = recording.ended.then(({ durationMs, bytes, error }) => {
       this.#running.delete(call.id);
+      call.recording = null;
       // What was written before the disk refused is a recording too.
       if (bytes > 0) this.#records.recorded(call.id, pathToFileURL(file).href);
       if (error === null) {

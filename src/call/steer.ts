@@ -1,29 +1,25 @@
 import { HttpError, type SafeHttp } from '../../net/http.js';
 import type { EndpointForCall as Endpoint } from '../store/endpoints.js';
+import type { TranscriptionEngine } from '../transcription/engine.js';
 import { type Question, Webhook, WebhookFailure } from '../webhook/ask.js';
-import {
-  type Action,
-  type Connect,
-  type Dial,
-  e164,
-  type FollowUp,
-  type Gather,
-  type Play,
-  type Prompt,
-  type Say,
-} from '../webhook/instructions.js';
-import { connectedQuestion, dialledQuestion, gatheredQuestion, startQuestion } from '../webhook/questions.js';
+import type { Action, FollowUp, Play, Prompt, Say, StatusCallback } from '../webhook/instructions.js';
+import type { Notices } from '../webhook/notices.js';
+import { startQuestion } from '../webhook/questions.js';
 import type { CallState } from '../webhook/twilio-words.js';
 import type { Call } from './call.js';
 import type { CallCommand, CommandResult } from './command.js';
-import { type AgentRules, connectAgent } from './connect-agent.js';
-import { answerReoffers, type ConverseLimits, carryOut, converse, keyOfInfo } from './converse.js';
+import type { AgentRules } from './connect-agent.js';
+import { type ConnectStage, connectStep, connectTarget } from './connect-step.js';
+import { answerReoffers, type ConverseLimits, carryOut, keyOfInfo } from './converse.js';
 import { type DialRules, dialOut } from './dial-out.js';
+import { gather } from './gather.js';
 import { Keypad } from './keypad.js';
 import type { Line } from './line.js';
 import { CallEnded } from './outcome.js';
+import { recordPhone } from './record-phone.js';
 import type { BridgeRules } from './second-leg.js';
-import { streamEndpoint } from './stream-endpoint.js';
+import { SideStreams } from './side-streams.js';
+import type { Takes } from './takes.js';
 import type { Voice } from './voice.js';
 
 export interface SteerRules {
@@ -34,16 +30,26 @@ export interface SteerRules {
   getEndpoint(id: string): Endpoint | undefined;
   voice: Voice;
   dialling: DialRules;
+  takes: Takes;
+  notices: Notices;
+  /** null: no speech is understood. */
+  transcription: TranscriptionEngine | null;
 }
 
 /** Follow-ups in a row in which nothing was done that takes time: a loop of redirects. */
 const maxIdleRequests = 20;
 const maxRequests = 1000;
+const idleActions: ReadonlySet<Action['action']> = new Set(['redirect', 'answer', 'start_stream', 'stop_stream']);
 
 /** Asks a webhook what to do with a new call. Rejects with `WebhookFailure`, or `CallEnded` when the caller was faster. */
-export async function firstInstructions(line: Line, endpoint: Endpoint, rules: SteerRules): Promise<Action[]> {
+export async function firstInstructions(
+  line: Line,
+  endpoint: Endpoint,
+  rules: SteerRules,
+  to: FollowUp | null = null,
+): Promise<Action[]> {
   rules.voice.warm();
-  return ask(line, new Webhook(endpoint, rules.http), null, startQuestion(line.facts, line.headers), line.call.signal);
+  return ask(line, new Webhook(endpoint, rules.http), to, startQuestion(line.facts, line.headers), line.call.signal);
 }
 
 /** Does what a webhook says, action after action and list after list, until the call ends. */
@@ -52,7 +58,7 @@ export async function steer(line: Line, endpoint: Endpoint, actions: Action[], r
   try {
     await steering.run(actions);
   } finally {
-    steering.close();
+    await steering.close();
   }
 }
 
@@ -71,9 +77,8 @@ async function ask(
     request: question.type,
     duration_ms: Math.round(performance.now() - startedMs),
   });
-  const state: CallState = { ...line.facts, answered: line.leg !== null, ended: call.ending !== null };
   try {
-    const actions = await webhook.ask(to ?? webhook.target, state, question, signal);
+    const actions = await webhook.ask(to ?? webhook.target, stateOf(line), question, signal);
     call.event('webhook.delivered', { ...facts(), actions: actions.map((each) => each.action) });
     return actions;
   } catch (error) {
@@ -85,27 +90,40 @@ async function ask(
   }
 }
 
+function stateOf({ facts, leg, call }: Line): CallState {
+  return { ...facts, answered: leg !== null, ended: call.ending !== null };
+}
+
 /** Thrown through an action that a redirect interrupts. */
 class Redirected extends Error {}
 
-class Steering {
-  private readonly keypad = new Keypad();
+class Steering implements ConnectStage {
+  readonly keypad = new Keypad();
   private readonly call: Call;
   /** Aborts the list that runs now. */
   private interrupt = new AbortController();
-  private redirect: (CallCommand & { kind: 'redirect' })['to'] | null = null;
+  private redirectTo: (CallCommand & { kind: 'redirect' })['to'] | null = null;
   private timeLimit: NodeJS.Timeout | null = null;
   private stopListening: (() => void) | null = null;
+  private readonly streams = new SideStreams(this);
   private requests = 0;
   private idleRequests = 0;
 
   constructor(
-    private readonly line: Line,
-    private webhook: Webhook,
-    private readonly rules: SteerRules,
+    readonly line: Line,
+    private asked: Webhook,
+    readonly rules: SteerRules,
   ) {
     this.call = line.call;
     if (line.leg !== null) this.listen();
+  }
+
+  get webhook(): Endpoint {
+    return this.asked.endpoint;
+  }
+
+  get endpointId(): string {
+    return this.webhook.id;
   }
 
   async run(first: Action[]): Promise<void> {
@@ -113,10 +131,11 @@ class Steering {
     this.call.end({ cause: 'normal_clearing', source: 'agent' });
   }
 
-  close(): void {
+  async close(): Promise<void> {
     if (this.timeLimit !== null) clearTimeout(this.timeLimit);
     this.stopListening?.();
     this.call.commands = null;
+    await this.streams.close();
   }
 
   /** One list; answers the next one, or null when it came to its end. */
@@ -133,8 +152,8 @@ class Steering {
       return null;
     } catch (error) {
       this.call.check();
-      const to = this.redirect;
-      this.redirect = null;
+      const to = this.redirectTo;
+      this.redirectTo = null;
       if (to !== null) return 'actions' in to ? to.actions : this.redirected(to.next);
       if (error instanceof WebhookFailure)
         throw new CallEnded({ cause: 'webhook_error', source: 'system', detail: error.message });
@@ -152,7 +171,7 @@ class Steering {
   }
 
   private async perform(action: Action, signal: AbortSignal, last: boolean): Promise<Action[] | null> {
-    const takesTime = action.action !== 'redirect' && action.action !== 'answer';
+    const takesTime = !idleActions.has(action.action);
     if (takesTime) this.idleRequests = 0;
     switch (action.action) {
       case 'answer':
@@ -167,7 +186,7 @@ class Steering {
         await this.prompt(action, signal);
         return null;
       case 'gather':
-        return this.gather(action, signal);
+        return gather(this, action, signal);
       case 'dtmf':
         await this.command({ kind: 'dtmf', digits: action.digits });
         return null;
@@ -179,9 +198,16 @@ class Steering {
       case 'redirect':
         return this.ask(action.next, { type: 'call.redirected', data: {}, fields: {} }, signal);
       case 'record':
-        throw new WebhookFailure('This version cannot record.', { where: 'record' });
+        return recordPhone(this, action, signal);
+      case 'start_stream':
+        await this.answer();
+        this.streams.start(action, this.webhook);
+        return null;
+      case 'stop_stream':
+        this.streams.stop(action.name);
+        return null;
       case 'dial':
-        return this.dial(action, signal);
+        return dialOut(this, action, signal);
       case 'reject':
         if (this.line.leg === null)
           throw new CallEnded({
@@ -194,7 +220,7 @@ class Steering {
     }
   }
 
-  private async answer(): Promise<void> {
+  async answer(): Promise<void> {
     if (this.line.leg !== null) return;
     await this.line.answer();
     this.listen();
@@ -225,20 +251,18 @@ class Steering {
       if (digit !== null && this.stopListening !== null) heard(digit, 'info');
     });
     call.commands = async (command) =>
-      command.kind === 'redirect'
-        ? this.takeRedirect(command)
-        : carryOut(command, 'api', call, leg, session, rules.limits);
+      command.kind === 'redirect' ? this.redirect(command) : carryOut(command, 'api', call, leg, session, rules.limits);
     this.stopListening = () => {
       this.stopListening = null;
       stop();
     };
   }
 
-  private takeRedirect(command: CallCommand & { kind: 'redirect' }): CommandResult {
-    this.redirect = command.to;
+  redirect = (command: CallCommand & { kind: 'redirect' }): CommandResult => {
+    this.redirectTo = command.to;
     this.interrupt.abort(new Redirected());
     return { ok: true };
-  }
+  };
 
   /** What an API command would do, from the webhook; its failure is in the record, and the next action runs. */
   private async command(command: CallCommand): Promise<void> {
@@ -247,104 +271,44 @@ class Steering {
     if (leg !== null) await this.call.orEnd(carryOut(command, 'agent', this.call, leg, session, this.rules.limits));
   }
 
-  private async prompt(prompt: Prompt, signal: AbortSignal): Promise<void> {
+  async prompt(prompt: Prompt, signal: AbortSignal): Promise<void> {
     if (prompt.action === 'pause') return wait(prompt.seconds * 1000, signal);
     await this.rules.voice.speak(this.line.session, prompt, signal);
   }
 
-  private async gather(action: Gather, signal: AbortSignal): Promise<Action[] | null> {
-    if (!action.digits)
-      throw new WebhookFailure('Speech cannot be gathered: no transcription engine is configured.', {
-        where: 'gather',
-      });
-    await this.answer();
-    const input = await this.keypad.collect(
-      { numDigits: action.numDigits, finishOnKey: action.finishOnKey, timeoutMs: action.timeoutSec * 1000 },
-      async (stop) => {
-        for (const prompt of action.prompts) await this.prompt(prompt, stop);
-      },
-      signal,
-    );
-    if (action.next === null || (input.digits === '' && !action.nextWhenEmpty)) return null;
-    return this.ask(action.next, gatheredQuestion(input), signal);
+  private async connect(action: Action & { action: 'connect' }, signal: AbortSignal, last: boolean) {
+    const { line, rules } = this;
+    const endpoint = connectTarget(action, this.webhook, rules.getEndpoint);
+    if (endpoint.type !== 'webhook') return connectStep(this, action, endpoint, last, signal);
+    this.asked = new Webhook(endpoint, rules.http);
+    return this.ask(null, startQuestion(line.facts, line.headers), signal);
   }
 
-  private async dial(action: Dial, signal: AbortSignal): Promise<Action[] | null> {
-    const { facts, mode } = this.line;
-    if (action.record) throw new WebhookFailure('This version cannot record.', { where: 'dial.record' });
-    for (const to of action.to) {
-      const refusal = e164.test(to)
-        ? this.rules.dialling.refusal(facts.organizationId, mode, { to, from: action.from })
-        : 'This version dials E.164 numbers only.';
-      if (refusal !== null) throw new WebhookFailure(refusal, { where: 'dial' });
-    }
-    const dialled = await dialOut(this.line, action, () => this.answer(), this.rules.dialling, signal);
-    if (action.next === null) return null;
-    return this.ask(action.next, dialledQuestion(dialled), signal);
+  handOver(): void {
+    this.stopListening?.();
   }
 
-  /** An agent of an endpoint, or a stream; the call is answered only when it is ready. */
-  private async connect(action: Connect, signal: AbortSignal, last: boolean): Promise<Action[] | null> {
-    const { line, call, rules } = this;
-    const endpoint = this.connectTarget(action);
-    if (endpoint.type === 'webhook') {
-      this.webhook = new Webhook(endpoint, rules.http);
-      return this.ask(null, startQuestion(line.facts, line.headers), signal);
-    }
-    const startedMs = performance.now();
-    const facts = { ...line.facts, custom: action.to.kind === 'stream' ? action.to.custom : {} };
-    let agent: Awaited<ReturnType<typeof connectAgent>>['agent'];
-    try {
-      ({ agent } = await connectAgent(call, facts, [endpoint], line.session, rules.agents));
-    } catch (error) {
-      if (!(error instanceof CallEnded) || call.ending !== null || (last && action.next === null)) throw error;
-      if (action.next === null) return null;
-      return this.ask(action.next, connectedQuestion('failed', error.message, 0), signal);
-    }
-    try {
-      const leg = await line.answer();
-      this.stopListening?.();
-      const visit = {
-        leave: signal,
-        redirect: (command: CallCommand & { kind: 'redirect' }) => this.takeRedirect(command),
-      };
-      const end = await converse(call, leg, line.session, agent, rules.limits, visit);
-      call.check();
-      if (signal.aborted) throw signal.reason;
-      const by = end?.by === 'failed' ? 'failed' : 'hangup';
-      if (last && action.next === null)
-        throw new CallEnded({
-          cause: by === 'failed' ? 'agent_error' : 'agent_hangup',
-          source: 'agent',
-          ...(end === null ? {} : { detail: end.detail }),
-        });
-      if (action.next === null) return null;
-      const durationSec = Math.round((performance.now() - startedMs) / 1000);
-      return await this.ask(action.next, connectedQuestion(by, end?.detail ?? '', durationSec), signal);
-    } finally {
-      await agent.close('the stream is over');
-      if (call.ending === null) this.listen();
-    }
+  takeBack(): void {
+    this.listen();
   }
 
-  private connectTarget(action: Connect): Endpoint {
-    const { endpoint: own } = this.webhook;
-    if (action.to.kind === 'stream') return streamEndpoint(own, action.to);
-    const endpoint = this.rules.getEndpoint(action.to.endpointId.toLowerCase());
-    if (endpoint?.organizationId !== own.organizationId)
-      throw new WebhookFailure('There is no such endpoint.', { where: 'connect.endpoint_id' });
-    if (endpoint.status !== 'active')
-      throw new WebhookFailure('The endpoint is inactive.', { where: 'connect.endpoint_id' });
-    return endpoint;
+  tell(next: FollowUp | null, question: Question): void {
+    const { line, asked } = this;
+    if (next !== null) this.rules.notices.send(this.call.id, asked.request(next, stateOf(line), question));
   }
 
-  private async ask(to: FollowUp | null, question: Question, signal: AbortSignal): Promise<Action[]> {
+  status(callback: StatusCallback | null, event: string, fields: { [name: string]: string }): void {
+    if (!callback?.events.includes(event)) return;
+    this.rules.notices.send(this.call.id, this.asked.form(callback.to, stateOf(this.line), fields));
+  }
+
+  async ask(to: FollowUp | null, question: Question, signal: AbortSignal): Promise<Action[]> {
     this.requests += 1;
     this.idleRequests += 1;
     if (this.idleRequests > maxIdleRequests || this.requests > maxRequests)
       throw new WebhookFailure('The webhook redirects in a circle.', { where: 'redirect' });
     try {
-      return await ask(this.line, this.webhook, to, question, signal);
+      return await ask(this.line, this.asked, to, question, signal);
     } catch (error) {
       // An answer that came apart for another reason than the webhook's is ours.
       if (error instanceof HttpError) throw new WebhookFailure(error.message);

@@ -1,8 +1,12 @@
 import type { EndpointForCall as Endpoint } from '../store/endpoints.js';
-import type { Connect } from '../webhook/instructions.js';
 import { twilioSignature } from '../webhook/signature.js';
 
-type Stream = Extract<Connect['to'], { kind: 'stream' }>;
+interface Stream {
+  url: string;
+  protocol: string;
+  /** What the stream is called in its messages. */
+  sid?: string;
+}
 
 /**
  * A stream that a webhook names, as the agent endpoint that it is for one call: its upgrade request is signed as the webhook's own
@@ -23,6 +27,10 @@ export function streamEndpoint(webhook: Endpoint, stream: Stream): Endpoint {
     type: 'agent',
     target: url.href,
     provider: 'custom',
-    providerConfig: { protocol: stream.protocol, ...(signature && { headers: { 'X-Twilio-Signature': signature } }) },
+    providerConfig: {
+      protocol: stream.protocol,
+      ...(stream.sid !== undefined && stream.protocol === 'twilio' && { stream_sid: stream.sid }),
+      ...(signature && { headers: { 'X-Twilio-Signature': signature } }),
+    },
   };
 }

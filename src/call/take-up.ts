@@ -34,7 +34,7 @@ export async function takeUp(line: Line, endpoints: readonly Endpoint[], rules: 
       return { kind: 'agent', agent };
     } catch (error) {
       call.check();
-      failed = { endpoint: endpoints[upTo - 1] ?? endpoint, ending: endingOf(error) };
+      failed = { endpoint: endpoints[upTo - 1] ?? endpoint, ending: failedTakeUp(error) };
     }
     at = upTo;
   }
@@ -50,7 +50,8 @@ function agentsUntil(endpoints: readonly Endpoint[], from: number): number {
   return next < 0 ? endpoints.length : next;
 }
 
-function endingOf(error: unknown): CallEnded {
+/** Why somebody could not take a call, as its ending; other errors are thrown on. */
+export function failedTakeUp(error: unknown): CallEnded {
   if (error instanceof WebhookFailure)
     return new CallEnded({ cause: 'webhook_error', source: 'system', detail: error.message });
   if (error instanceof CallEnded) return error;

@@ -31,6 +31,8 @@ const phases = {
   'transfer.failed': 'running',
   'amd.completed': 'running',
   'recording.started': 'running',
+  'recording.paused': 'running',
+  'recording.resumed': 'running',
   'recording.completed': 'any',
   'recording.failed': 'any',
   'transcript.final': 'any',

@@ -1,6 +1,7 @@
 import { uuidv7 } from 'uuidv7';
 import { Accounts } from './accounts.js';
 import { ApiKeys } from './api-keys.js';
+import { CallInsights } from './call-insights.js';
 import { CallReads } from './call-reads.js';
 import { Calls } from './calls.js';
 import { type Clock, systemClock } from './clock.js';
@@ -14,6 +15,8 @@ import { type StoreLog, silentLog } from './log.js';
 import { Organizations } from './organizations.js';
 import { closeOrphans, type OrphanedCall } from './orphans.js';
 import { PhoneNumbers } from './phone-numbers.js';
+import { RecordingLinks } from './recording-links.js';
+import { RecordingRecords } from './recordings.js';
 import { RejectedInviteRecords } from './rejected-invites.js';
 import { RequestDays } from './request-days.js';
 import { Trunks } from './trunks.js';
@@ -49,6 +52,9 @@ export class Store {
   readonly calls: Calls;
   /** Reads call records. */
   readonly records: CallReads;
+  /** Figures over many calls. */
+  readonly insights: CallInsights;
+  readonly recordingLinks: RecordingLinks;
   /** Rate cards, balances and the ledger. */
   readonly accounts: Accounts;
   /** Holds money for calls and settles them. */
@@ -58,6 +64,8 @@ export class Store {
   readonly requestDays: RequestDays;
   readonly rejectedInvites: RejectedInviteRecords;
   readonly webhookDeliveries: WebhookDeliveries;
+  /** Recordings that calls make by the way. */
+  readonly recordings: RecordingRecords;
   readonly instances: Instances;
   private closed = false;
 
@@ -85,7 +93,10 @@ export class Store {
     const settle = (callId: string, durationSec: number) => this.funds.settle(callId, durationSec);
     this.calls = new Calls(database, clock, instanceId, log, settle);
     this.records = new CallReads(database, () => this.calls.flush());
+    this.insights = new CallInsights(database);
+    this.recordingLinks = new RecordingLinks(database);
     this.webhookDeliveries = new WebhookDeliveries(database, clock);
+    this.recordings = new RecordingRecords(database);
     this.instances = new Instances({
       database,
       clock,

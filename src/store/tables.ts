@@ -230,6 +230,29 @@ export interface CallHourRow extends CallCountRow {
   hour: number;
 }
 
+/**
+ * How many calls of a day had a figure in a bucket. `figure` `ended` and `answered`: the calls, in bucket 0; `mos`: bucket in hundredths;
+ * `response_ms`: turns of agents, by the middle of the bucket. Kept by triggers on `calls`.
+ */
+export interface CallInsightRow {
+  organization_id: string;
+  mode: Mode;
+  day: number;
+  grouped_by: 'all' | 'endpoint' | 'trunk';
+  /** Of the endpoint or trunk; empty for all. */
+  group_id: string;
+  figure: 'ended' | 'answered' | 'mos' | 'response_ms';
+  bucket: number;
+  n: number;
+}
+
+/** Made by the first process that needs it, and the same for all. */
+export interface InstallationSecretRow {
+  name: string;
+  /** Hex. */
+  secret: string;
+}
+
 /** A line of an organization's rate card. The longest prefix of the called number decides. */
 export interface RateRow {
   organization_id: string;
@@ -319,6 +342,19 @@ export interface CallDialogRow {
   dialog: string;
 }
 
+/** A recording that a call made by the way; gone with the call. */
+export interface RecordingRow {
+  id: string;
+  call_id: string;
+  /** Part of its address: who knows it may read. */
+  token: string;
+  /** A `file:` URL. */
+  file: string;
+  duration_ms: number;
+  bytes: number;
+  created_at: number;
+}
+
 export interface MigrationRow {
   name: string;
   applied_at: number;
@@ -340,6 +376,8 @@ export interface Tables {
   webhook_attempts: WebhookAttemptRow;
   call_days: CallDayRow;
   call_hours: CallHourRow;
+  call_insights: CallInsightRow;
+  installation_secrets: InstallationSecretRow;
   rates: RateRow;
   call_funds: CallFundsRow;
   ledger: LedgerRow;
@@ -349,5 +387,6 @@ export interface Tables {
   rejected_invites: RejectedInviteRow;
   call_quality: CallQualityRow;
   call_dialogs: CallDialogRow;
+  recordings: RecordingRow;
   schema_migrations: MigrationRow;
 }

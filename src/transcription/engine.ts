@@ -7,6 +7,14 @@ export interface AudioFile {
   format: string;
 }
 
+/** What is known of the speech before. */
+export interface ExpectedSpeech {
+  /** A code such as `de` or `pt-BR`. */
+  language?: string;
+  /** Words that are likely in it. */
+  hints?: string;
+}
+
 export interface Transcript {
   text: string;
   /** The model that made it. */
@@ -15,7 +23,7 @@ export interface Transcript {
 
 /** Turns speech into text, and text into another language. Both reject with `TranscriptionError`. */
 export interface TranscriptionEngine {
-  transcribe(audio: AudioFile, signal: AbortSignal): Promise<Transcript>;
+  transcribe(audio: AudioFile, signal: AbortSignal, expected?: ExpectedSpeech): Promise<Transcript>;
   /** `language`: a code such as `de` or `pt-BR`. */
   translate(text: string, language: string, signal: AbortSignal): Promise<Transcript>;
 }
@@ -69,10 +77,13 @@ export function openAiEngine(settings: EngineSettings): TranscriptionEngine {
     }
   };
   return {
-    async transcribe({ path, format }, signal) {
+    async transcribe({ path, format }, signal, expected = {}) {
       const form = new FormData();
       form.set('model', settings.model);
       form.set('response_format', 'json');
+      // The interface wants the language alone, without its country.
+      if (expected.language !== undefined) form.set('language', expected.language.split('-')[0] as string);
+      if (expected.hints !== undefined) form.set('prompt', expected.hints);
       form.set('file', await openAsBlob(path), `audio.${format}`);
       const answer = (await post('/audio/transcriptions', form, signal)) as { text?: unknown; model?: unknown } | null;
       if (typeof answer?.text !== 'string') throw new TranscriptionError('The transcription engine answered no text');

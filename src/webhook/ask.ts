@@ -56,7 +56,7 @@ export class Webhook {
 
   /** A connect failure is tried once more. Rejects with `WebhookFailure`; `HttpError` `aborted` passes. */
   async ask(to: FollowUp, call: CallState, question: Question, signal: AbortSignal): Promise<Action[]> {
-    const request = this.speaksTwiml ? this.form(to, call, question) : this.json(to, call, question);
+    const request = this.request(to, call, question);
     let answer: HttpAnswer;
     try {
       answer = await this.http.request(request, signal).catch((error: unknown) => {
@@ -68,6 +68,11 @@ export class Webhook {
       throw new WebhookFailure(error.message);
     }
     return actionsOf(answer, to.url);
+  }
+
+  /** The question as a request, for answers that change nothing any more. */
+  request(to: FollowUp, call: CallState, question: Question): HttpRequest {
+    return this.speaksTwiml ? this.form(to, call, question.fields) : this.json(to, call, question);
   }
 
   private json(to: FollowUp, call: CallState, question: Question): HttpRequest {
@@ -86,8 +91,9 @@ export class Webhook {
     return { url: to.url, method: 'POST', headers, body, timeoutMs, maxBodyBytes };
   }
 
-  private form(to: FollowUp, call: CallState, question: Question): HttpRequest {
-    const fields = { ...callFields(call), ...question.fields };
+  /** A form as Twilio sends it, with its signature. */
+  form(to: FollowUp, call: CallState, more: { [name: string]: string }): HttpRequest {
+    const fields = { ...callFields(call), ...more };
     const headers = { accept: 'application/xml, text/xml', 'user-agent': 'TwilioProxy/1.1 Trunkline' };
     const token = this.endpoint.webhookSecret ?? '';
     const form = new URLSearchParams(fields).toString();

@@ -6,6 +6,13 @@ export interface FollowUp {
   method: 'GET' | 'POST';
 }
 
+/** Who is told of the steps of something that takes time, in Twilio's form. */
+export interface StatusCallback {
+  to: FollowUp;
+  /** Their names are Twilio's. */
+  events: string[];
+}
+
 /** `loop` 0: until something ends it. */
 export interface Say {
   action: 'say';
@@ -29,6 +36,11 @@ export interface Gather {
   action: 'gather';
   digits: boolean;
   speech: boolean;
+  /** Silence after the words that ends the input. */
+  speechTimeoutSec: number;
+  language: string | null;
+  /** Words that are likely to be said. */
+  hints: string | null;
   /** null: as many as come. */
   numDigits: number | null;
   /** Keys that end the input and are not part of it; empty: none. */
@@ -48,27 +60,57 @@ export interface Record {
   silenceSec: number;
   finishOnKey: string;
   beep: boolean;
+  /** Without the silence before and after the words. */
+  trim: boolean;
   next: FollowUp | null;
+  /** The follow-up is asked for an empty recording too; else the next action runs. */
+  nextWhenEmpty: boolean;
+  status: StatusCallback | null;
 }
 
 export interface Connect {
   action: 'connect';
-  to:
-    | { kind: 'endpoint'; endpointId: string }
-    | { kind: 'stream'; url: string; protocol: string; custom: { [name: string]: string } };
+  to: { kind: 'endpoint'; endpointId: string } | ({ kind: 'stream'; protocol: string } & StreamTarget);
   next: FollowUp | null;
+}
+
+export interface StreamTarget {
+  url: string;
+  name: string | null;
+  custom: { [name: string]: string };
+  status: StatusCallback | null;
+}
+
+/** Sends what is heard and said to a WebSocket, beside whatever else the call does. */
+export interface StartStream {
+  action: 'start_stream';
+  stream: StreamTarget;
+  track: 'inbound' | 'outbound' | 'both';
 }
 
 export interface Dial {
   action: 'dial';
-  /** E.164 numbers or SIP URIs that ring together; the first to answer wins. */
-  to: string[];
+  /** They ring together; the first to answer wins. */
+  to: DialTarget[];
   from: string | null;
   timeoutSec: number;
   timeLimitSec: number;
   answerOnBridge: boolean;
-  record: boolean;
+  /** From when on both sides are recorded. */
+  record: 'answer' | 'ringing' | null;
+  recordingStatus: StatusCallback | null;
+  /** The star key of the caller ends it. */
+  hangupOnStar: boolean;
   next: FollowUp | null;
+}
+
+export interface DialTarget {
+  /** An E.164 number or a SIP URI. */
+  to: string;
+  /** Keys pressed when it answers. */
+  sendDigits: string | null;
+  auth: { username: string; password: string } | null;
+  status: StatusCallback | null;
 }
 
 export type Action =
@@ -77,6 +119,8 @@ export type Action =
   | Gather
   | Record
   | Connect
+  | StartStream
+  | { action: 'stop_stream'; name: string | null }
   | Dial
   | { action: 'dtmf'; digits: string }
   | { action: 'transfer'; to: string }
@@ -99,6 +143,10 @@ export class InstructionError extends Error {
 export const maxActions = 100;
 export const maxTextLength = 10_000;
 
+export const maxHintsLength = 2000;
+
+/** `en-US` and the like (BCP 47). */
+export const languageTag = /^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$/;
 export const keys = /^[0-9A-D*#]*$/;
 /** Keys to send; `w` is a pause of 500 ms. */
 export const sentKeys = /^[0-9A-Dw*#]+$/;

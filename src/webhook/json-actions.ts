@@ -5,7 +5,9 @@ import {
   type FollowUp,
   InstructionError,
   keys,
+  languageTag,
   maxActions,
+  maxHintsLength,
   maxTextLength,
   type Prompt,
   sentKeys,
@@ -53,7 +55,10 @@ function read(fields: Fields): Action {
         silenceSec: fields.number('silence_s', 0, 600) ?? 5,
         finishOnKey: fields.keys('finish_on_key') ?? '1234567890*#',
         beep: fields.flag('beep') ?? true,
+        trim: true,
         next: fields.followUp('url'),
+        nextWhenEmpty: true,
+        status: null,
       };
     case 'dtmf':
       return { action: 'dtmf', digits: fields.text('digits', { required: true, maxLength: 100, pattern: sentKeys }) };
@@ -62,12 +67,14 @@ function read(fields: Fields): Action {
     case 'dial':
       return {
         action: 'dial',
-        to: [fields.destination('to')],
+        to: [{ to: fields.destination('to'), sendDigits: null, auth: null, status: null }],
         from: fields.text('from', { pattern: e164 }),
         timeoutSec: fields.number('timeout_s', 5, 600) ?? 30,
         timeLimitSec: fields.number('time_limit_s', 1, 86_400) ?? 14_400,
         answerOnBridge: fields.flag('answer_on_bridge') ?? false,
-        record: fields.flag('record') ?? false,
+        record: fields.flag('record') ? 'answer' : null,
+        recordingStatus: null,
+        hangupOnStar: false,
         next: fields.followUp('url'),
       };
     case 'transfer':
@@ -115,6 +122,9 @@ function gather(fields: Fields): Action {
     action: 'gather',
     digits: input.includes('digits'),
     speech: input.includes('speech'),
+    speechTimeoutSec: 1,
+    language: fields.text('language', { pattern: languageTag }),
+    hints: fields.text('hints', { maxLength: maxHintsLength }),
     numDigits: fields.whole('num_digits', 1, 100),
     finishOnKey: fields.keys('finish_on_key') ?? '#',
     timeoutSec: fields.number('timeout_s', 0, 600) ?? 5,
@@ -132,7 +142,8 @@ function connect(fields: Fields): Connect {
   const url = fields.url('url', ['ws', 'wss']) ?? fields.fail('url', 'or endpoint_id is required');
   const protocol = fields.text('protocol', { pattern: /^(twilio|telnyx|plivo|vonage|raw)$/ }) ?? 'twilio';
   const custom = fields.texts('custom');
-  return { action: 'connect', to: { kind: 'stream', url, protocol, custom }, next: fields.followUp('result_url') };
+  const to = { kind: 'stream' as const, url, protocol, custom, name: null, status: null };
+  return { action: 'connect', to, next: fields.followUp('result_url') };
 }
 
 /** The fields of one object: each is read once, and what was not read is unknown. */

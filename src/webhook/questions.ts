@@ -1,7 +1,6 @@
 /** What webhooks are told, in both dialects. */
-import { randomUUID } from 'node:crypto';
 import type { Question } from './ask.js';
-import { type CallState, callSid } from './twilio-words.js';
+import { type CallState, callSid, recordingSid } from './twilio-words.js';
 
 /** A call begins: incoming, or outgoing and just answered. */
 export function startQuestion(
@@ -21,27 +20,117 @@ export function startQuestion(
   };
 }
 
-export function gatheredQuestion(input: { digits: string; reason: string }): Question {
-  const { digits, reason } = input;
-  return { type: 'call.gathered', data: { digits, reason }, fields: { Digits: digits } };
+/** What was put in: keys, or words. */
+export interface Gathered {
+  digits: string;
+  /** null: no speech was asked for, or none was heard. */
+  speech: string | null;
+  reason: 'finish_key' | 'num_digits' | 'timeout' | 'speech';
+}
+
+export function gatheredQuestion({ digits, speech, reason }: Gathered): Question {
+  return {
+    type: 'call.gathered',
+    data: { digits, ...(speech === null ? {} : { speech }), reason },
+    // An engine that gives no confidence is taken to be sure.
+    fields: speech === null ? { Digits: digits } : { SpeechResult: speech, Confidence: '1.0' },
+  };
+}
+
+/** A recording that is complete. */
+export interface MadeRecording {
+  id: string;
+  /** Where the file can be read, without a key. */
+  url: string;
+  durationMs: number;
+  startedAt: Date;
+  channels: 1 | 2;
+  /** One sentence when it could not be made. */
+  error: string | null;
+}
+
+export function recordedQuestion(
+  recording: MadeRecording,
+  reason: 'finish_key' | 'silence' | 'max_length' | 'hangup',
+  key: string,
+): Question {
+  return {
+    type: 'call.recorded',
+    data: {
+      recording_id: recording.id,
+      recording_url: recording.url,
+      duration: seconds(recording.durationMs),
+      reason,
+      digits: key,
+    },
+    fields: { ...recordingFields(recording), Digits: reason === 'hangup' ? 'hangup' : key },
+  };
+}
+
+export function recordingFields(recording: MadeRecording): { [name: string]: string } {
+  return {
+    RecordingSid: recordingSid(recording.id),
+    RecordingUrl: recording.url,
+    RecordingDuration: String(seconds(recording.durationMs)),
+  };
+}
+
+/** What a `recordingStatusCallback` is told. */
+export function recordingStatusFields(
+  status: 'in-progress' | 'completed' | 'absent',
+  recording: MadeRecording,
+  source: 'RecordVerb' | 'DialVerb',
+): { [name: string]: string } {
+  const { RecordingSid, ...made } = recordingFields(recording);
+  return {
+    RecordingSid: RecordingSid as string,
+    ...(status === 'completed' ? made : {}),
+    RecordingStatus: status,
+    RecordingChannels: String(recording.channels),
+    RecordingStartTime: recording.startedAt.toUTCString(),
+    RecordingSource: source,
+    RecordingTrack: recording.channels === 1 ? 'inbound' : 'both',
+  };
+}
+
+/** Anything that was said lasts a second. */
+function seconds(ms: number): number {
+  return ms === 0 ? 0 : Math.max(1, Math.round(ms / 1000));
 }
 
 /** What became of a `dial`. */
 export interface Dialled {
-  status: 'completed' | 'busy' | 'no-answer' | 'failed';
+  status: 'completed' | 'busy' | 'no-answer' | 'failed' | 'canceled';
   to: string[];
+  /** The call that was joined, or the last that failed. */
+  callId: string | null;
   /** From the answer. */
   durationSec: number;
+  recording: MadeRecording | null;
 }
 
-export function dialledQuestion({ status, to, durationSec }: Dialled): Question {
+export function dialledQuestion({ status, to, callId, durationSec, recording }: Dialled): Question {
   return {
     type: 'call.dialed',
-    data: { status, to, duration: durationSec },
+    data: {
+      status,
+      to,
+      duration: durationSec,
+      ...(callId === null ? {} : { dialed_call_id: callId }),
+      ...(recording === null
+        ? {}
+        : {
+            recording_id: recording.id,
+            recording_url: recording.url,
+            recording_duration: seconds(recording.durationMs),
+          }),
+    },
     fields: {
-      DialCallSid: callSid(randomUUID()),
+      ...(callId === null ? {} : { DialCallSid: callSid(callId) }),
       DialCallStatus: status,
-      ...(status === 'completed' && { DialCallDuration: String(durationSec), DialBridged: 'true' }),
+      DialBridged: String(status === 'completed'),
+      ...(status === 'completed' && { DialCallDuration: String(durationSec) }),
+      ...(recording === null ? {} : recordingFields(recording)),
     },
   };
 }
@@ -52,5 +141,21 @@ export function connectedQuestion(status: 'hangup' | 'failed', detail: string, d
     type: 'call.disconnected',
     data: { status: status === 'failed' ? 'failed' : 'completed', detail, duration: durationSec },
     fields: { StreamStatus: status === 'failed' ? 'stream-error' : 'stream-stopped' },
+  };
+}
+
+/** What the `statusCallback` of a stream is told. */
+export function streamStatusFields(
+  sid: string,
+  name: string | null,
+  event: 'stream-started' | 'stream-stopped' | 'stream-error',
+  error: string,
+): { [name: string]: string } {
+  return {
+    StreamSid: sid,
+    ...(name === null ? {} : { StreamName: name }),
+    StreamEvent: event,
+    ...(error === '' ? {} : { StreamError: error }),
+    Timestamp: new Date().toISOString(),
   };
 }

@@ -1,4 +1,5 @@
 /** A call in the words of Twilio's requests. */
+import { randomUUID } from 'node:crypto';
 
 export interface CallState {
   callId: string;
@@ -9,10 +10,20 @@ export interface CallState {
   direction: 'inbound' | 'outbound';
   answered: boolean;
   ended: boolean;
+  /** The call whose `dial` made this one. */
+  parentCallId?: string;
 }
 
 export function callSid(callId: string): string {
   return `CA${callId.replaceAll('-', '')}`;
+}
+
+export function recordingSid(recordingId: string): string {
+  return `RE${recordingId.replaceAll('-', '')}`;
+}
+
+export function newStreamSid(): string {
+  return `MZ${randomUUID().replaceAll('-', '')}`;
 }
 
 export function accountSid(organizationId: string): string {
@@ -28,9 +39,11 @@ export function callFields(call: CallState): { [name: string]: string } {
     CallStatus: call.ended ? 'completed' : call.answered ? 'in-progress' : 'ringing',
     Called: call.to,
     Caller: call.from,
-    Direction: call.direction === 'inbound' ? 'inbound' : 'outbound-api',
+    Direction:
+      call.parentCallId !== undefined ? 'outbound-dial' : call.direction === 'inbound' ? 'inbound' : 'outbound-api',
     From: call.from,
     To: call.to,
     ...(call.fromName === null ? {} : { CallerName: call.fromName }),
+    ...(call.parentCallId === undefined ? {} : { ParentCallSid: callSid(call.parentCallId) }),
   };
 }

@@ -2,15 +2,21 @@ import {
   type Action,
   type Connect,
   type Dial,
+  type DialTarget,
   e164,
-  type FollowUp,
-  InstructionError,
+  type Gather,
+  languageTag,
   maxActions,
+  maxHintsLength,
   maxTextLength,
   type Prompt,
+  type Record,
+  type StartStream,
+  type StreamTarget,
   sentKeys,
   sipAddress,
 } from './instructions.js';
+import { elementsOf, fail, textOf, Verb } from './verb.js';
 import { parseXml, type XmlElement } from './xml.js';
 
 /**
@@ -35,16 +41,13 @@ function actionOf(verb: Verb): Action {
     case 'Gather':
       return gather(verb);
     case 'Record':
-      return {
-        action: 'record',
-        maxSec: verb.number('maxLength', 1, 14_400, 3600),
-        silenceSec: verb.number('timeout', 0, 600, 5),
-        finishOnKey: verb.keys('finishOnKey', '1234567890*#'),
-        beep: verb.flag('playBeep', true),
-        next: verb.followUp('action', ''),
-      };
+      return record(verb);
     case 'Connect':
       return connect(verb);
+    case 'Start':
+      return start(verb);
+    case 'Stop':
+      return { action: 'stop_stream', name: streamOf(verb).attribute('name') };
     case 'Dial':
       return dial(verb);
     case 'Redirect':
@@ -76,57 +79,134 @@ function keys(verb: Verb): Action {
   return sentKeys.test(digits) ? { action: 'dtmf', digits } : verb.bad('digits', 'must be keys of a phone');
 }
 
-function gather(verb: Verb): Action {
-  const input = (verb.attribute('input') ?? 'dtmf').split(/\s+/);
+function gather(verb: Verb): Gather {
+  const input = (verb.attribute('input') ?? 'dtmf').trim().split(/[\s,]+/);
+  for (const each of input) if (each !== 'dtmf' && each !== 'speech') verb.bad('input', 'must be dtmf, speech or both');
   const prompts = elementsOf(verb.element).map((nested) =>
     nested.name === 'Say' || nested.name === 'Play' || nested.name === 'Pause'
       ? prompt(new Verb(nested, verb.documentUrl))
       : fail(nested, 'cannot stand in <Gather>'),
   );
+  const timeoutSec = verb.attribute('timeout') === 'auto' ? 5 : verb.number('timeout', 0, 600, 5);
+  const speechTimeout = verb.attribute('speechTimeout');
+  const language = verb.attribute('language');
+  if (language !== null && !languageTag.test(language)) verb.bad('language', 'must be a language code');
   return {
     action: 'gather',
     digits: input.includes('dtmf'),
     speech: input.includes('speech'),
+    // Absent it is the timeout of keys, as Twilio has it; `auto` ends with the sentence.
+    speechTimeoutSec: speechTimeout === 'auto' ? 1 : verb.number('speechTimeout', 0, 600, timeoutSec),
+    language,
+    hints: verb.attribute('hints')?.slice(0, maxHintsLength) ?? null,
     numDigits: verb.attribute('numDigits') === null ? null : verb.number('numDigits', 1, 1000, 1),
     finishOnKey: verb.keys('finishOnKey', '#'),
-    timeoutSec: verb.attribute('timeout') === 'auto' ? 5 : verb.number('timeout', 0, 600, 5),
+    timeoutSec,
     prompts,
     next: verb.followUp('action', ''),
     nextWhenEmpty: verb.flag('actionOnEmptyResult', false),
   };
 }
 
+function record(verb: Verb): Record {
+  return {
+    action: 'record',
+    maxSec: verb.number('maxLength', 1, 14_400, 3600),
+    silenceSec: verb.number('timeout', 0, 600, 5),
+    finishOnKey: verb.keys('finishOnKey', '1234567890*#'),
+    beep: verb.flag('playBeep', true),
+    trim: verb.word('trim', ['trim-silence', 'do-not-trim']) === 'trim-silence',
+    next: verb.followUp('action', ''),
+    nextWhenEmpty: false,
+    status: verb.statusCallback('recordingStatusCallback', ['completed']),
+  };
+}
+
 function connect(verb: Verb): Connect {
+  const stream = streamTarget(streamOf(verb));
+  const next = verb.attribute('action') === null ? null : verb.followUp('action', '');
+  return { action: 'connect', to: { kind: 'stream', protocol: 'twilio', ...stream }, next };
+}
+
+const tracks = { inbound_track: 'inbound', outbound_track: 'outbound', both_tracks: 'both' } as const;
+
+function start(verb: Verb): StartStream {
+  const stream = streamOf(verb);
+  const track = tracks[stream.word('track', ['inbound_track', 'outbound_track', 'both_tracks'])];
+  return { action: 'start_stream', stream: streamTarget(stream), track };
+}
+
+/** The one `<Stream>` of `<Connect>`, `<Start>` and `<Stop>`. */
+function streamOf(verb: Verb): Verb {
   const [stream, more] = elementsOf(verb.element);
-  if (stream?.name !== 'Stream') return fail(stream ?? verb.element, 'needs one <Stream> in <Connect>');
+  if (stream?.name !== 'Stream') return fail(stream ?? verb.element, `needs one <Stream> in <${verb.element.name}>`);
   if (more) fail(more, 'cannot stand beside <Stream>');
-  const inner = new Verb(stream, verb.documentUrl);
-  const url = inner.resolve(inner.attribute('url') ?? '', ['ws', 'wss']);
+  return new Verb(stream, verb.documentUrl);
+}
+
+function streamTarget(stream: Verb): StreamTarget {
   const custom: { [name: string]: string } = {};
-  for (const parameter of elementsOf(stream)) {
+  for (const parameter of elementsOf(stream.element)) {
     const { name, value } = parameter.attributes;
     if (parameter.name !== 'Parameter') fail(parameter, 'cannot stand in <Stream>');
     if (name === undefined || value === undefined) return fail(parameter, 'needs name and value');
     custom[name] = value;
   }
-  const next = verb.attribute('action') === null ? null : verb.followUp('action', '');
-  return { action: 'connect', to: { kind: 'stream', url, protocol: 'twilio', custom }, next };
+  return {
+    url: stream.resolve(stream.attribute('url') ?? '', ['ws', 'wss']),
+    name: stream.attribute('name'),
+    custom,
+    status: stream.statusCallback('statusCallback', ['stream-started', 'stream-stopped', 'stream-error']),
+  };
 }
+
+const recordWords = [
+  'do-not-record',
+  'record-from-answer',
+  'record-from-answer-dual',
+  'record-from-ringing',
+  'record-from-ringing-dual',
+  'true',
+  'false',
+] as const;
 
 function dial(verb: Verb): Dial {
   const nouns = elementsOf(verb.element);
-  const to = nouns.length === 0 ? [verb.text()] : nouns.map((noun) => destination(noun));
+  const to = nouns.map((noun) => dialTarget(new Verb(noun, verb.documentUrl)));
+  if (nouns.length === 0) {
+    const number = verb.text().replace(/[ ().-]/g, '');
+    if (!e164.test(number)) fail(verb.element, 'needs an E.164 number');
+    to.push({ to: number, sendDigits: null, auth: null, status: null });
+  }
   if (to.length > 10) fail(verb.element, 'has more than 10 destinations');
-  for (const each of nouns.length === 0 ? to : []) if (!e164.test(each)) fail(verb.element, 'needs an E.164 number');
+  const record = verb.word('record', recordWords);
+  const from = verb.attribute('callerId');
+  if (from !== null && !callerId.test(from)) verb.bad('callerId', 'must be a number or a SIP user');
   return {
     action: 'dial',
     to,
-    from: verb.attribute('callerId'),
+    from,
     timeoutSec: verb.number('timeout', 5, 600, 30),
     timeLimitSec: verb.number('timeLimit', 1, 86_400, 14_400),
     answerOnBridge: verb.flag('answerOnBridge', false),
-    record: (verb.attribute('record') ?? 'do-not-record') !== 'do-not-record' && verb.attribute('record') !== 'false',
+    record: record === 'do-not-record' || record === 'false' ? null : record.includes('ringing') ? 'ringing' : 'answer',
+    recordingStatus: verb.statusCallback('recordingStatusCallback', ['completed']),
+    hangupOnStar: verb.flag('hangupOnStar', false),
     next: verb.attribute('action') === null ? null : verb.followUp('action', ''),
+  };
+}
+
+const callerId = /^[\w+.-]{1,64}$/;
+
+function dialTarget(noun: Verb): DialTarget {
+  const sendDigits = noun.attribute('sendDigits')?.replace(/W/g, 'ww') ?? null;
+  if (sendDigits !== null && !sentKeys.test(sendDigits)) noun.bad('sendDigits', 'must be keys of a phone');
+  const username = noun.attribute('username');
+  return {
+    to: destination(noun.element),
+    sendDigits: noun.element.name === 'Number' ? sendDigits : null,
+    auth: username === null ? null : { username, password: noun.attribute('password') ?? '' },
+    status: noun.statusCallback('statusCallback', ['completed']),
   };
 }
 
@@ -137,100 +217,11 @@ function destination(noun: XmlElement): string {
     return e164.test(number) ? number : fail(noun, 'needs an E.164 number');
   }
   if (noun.name !== 'Sip') return fail(noun, 'cannot be dialled here');
-  return sipAddress.test(text) ? text : fail(noun, 'needs a SIP address');
+  const uri = /^sips?:/i.test(text) ? text : `sip:${text}`;
+  return sipAddress.test(uri) ? uri : fail(noun, 'needs a SIP address');
 }
 
 function refer(verb: Verb): string {
   const [sip] = elementsOf(verb.element);
   return sip ? destination(sip) : fail(verb.element, 'needs a <Sip>');
-}
-
-function elementsOf(element: XmlElement): XmlElement[] {
-  return element.children.filter((child) => typeof child !== 'string');
-}
-
-function textOf(element: XmlElement): string {
-  return element.children
-    .filter((child) => typeof child === 'string')
-    .join('')
-    .trim();
-}
-
-function fail(element: XmlElement, problem: string): never {
-  throw new InstructionError(`line ${element.line}: <${element.name.slice(0, 50)}>`, problem);
-}
-
-/** One verb and its attributes. */
-class Verb {
-  constructor(
-    readonly element: XmlElement,
-    readonly documentUrl: string,
-  ) {}
-
-  bad(attribute: string, problem: string): never {
-    return fail(this.element, `${attribute} ${problem}`);
-  }
-
-  attribute(name: string): string | null {
-    return this.element.attributes[name] ?? null;
-  }
-
-  /** Its own text; nested elements have no place in it. */
-  text(): string {
-    const [nested] = elementsOf(this.element);
-    if (nested) fail(nested, `cannot stand in <${this.element.name}>`);
-    const text = textOf(this.element);
-    return text === '' ? fail(this.element, 'is empty') : text;
-  }
-
-  /** Its text and that of nested elements: speech markup is read without its marks. */
-  allText(): string {
-    const gather = (element: XmlElement): string =>
-      element.children.map((child) => (typeof child === 'string' ? child : gather(child))).join('');
-    return gather(this.element).replace(/\s+/g, ' ').trim();
-  }
-
-  number(name: string, minimum: number, maximum: number, absent: number): number {
-    const value = this.attribute(name);
-    if (value === null || value.trim() === '') return absent;
-    const number = Number(value);
-    if (!Number.isFinite(number)) return this.bad(name, 'must be a number');
-    return Math.min(maximum, Math.max(minimum, number));
-  }
-
-  flag(name: string, absent: boolean): boolean {
-    const value = this.attribute(name);
-    return value === null ? absent : value.toLowerCase() === 'true';
-  }
-
-  word<const T extends string>(name: string, words: readonly [T, ...T[]]): T {
-    const value = this.attribute(name) ?? words[0];
-    return words.find((word) => word === value) ?? this.bad(name, `must be ${words.join(' or ')}`);
-  }
-
-  keys(name: string, absent: string): string {
-    const value = this.attribute(name) ?? absent;
-    return /^[0-9*#]*$/.test(value) ? value : this.bad(name, 'must be keys of a phone');
-  }
-
-  method(name: string): FollowUp['method'] {
-    const value = (this.attribute(name) ?? 'POST').toUpperCase();
-    return value === 'GET' || value === 'POST' ? value : this.bad(name, 'must be GET or POST');
-  }
-
-  followUp(name: string, absent: string): FollowUp {
-    return { url: this.resolve(this.attribute(name) ?? absent), method: this.method('method') };
-  }
-
-  resolve(url: string, schemes: readonly string[] = ['http', 'https']): string {
-    const wanted = schemes.map((scheme) => `${scheme}:`);
-    const trimmed = url.trim();
-    if (!URL.canParse(trimmed, this.documentUrl)) return fail(this.element, 'has no valid URL');
-    const resolved = new URL(trimmed, this.documentUrl);
-    // A relative address of a stream is one of the document's server.
-    if (wanted.includes('wss:') && /^https?:$/.test(resolved.protocol) && !/^https?:/i.test(trimmed))
-      resolved.protocol = resolved.protocol === 'https:' ? 'wss:' : 'ws:';
-    if (!wanted.includes(resolved.protocol)) return fail(this.element, `needs a URL of ${wanted.join(' or ')}`);
-    return resolved.href;
-  }
 }

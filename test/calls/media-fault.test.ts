@@ -11,6 +11,7 @@ import { RtpPhone } from '../support/rtp-phone.js';
 class FakeAgent implements AgentSocket {
   readonly format = { encoding: 'ulaw', sampleRateHz: 8000 } as const;
   readonly replyFormat = this.format;
+  readonly separateTracks = false;
   readonly ready = Promise.resolve();
   readonly ended: Promise<AgentEnd>;
   frames = 0;

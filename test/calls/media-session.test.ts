@@ -185,6 +185,29 @@ describe('from the phone', () => {
     );
   });
 
+  it('in messages of 40 ms to an agent that wants them, and made up what was lost', async () => {
+    const policy = { codecs: ['PCMU' as const], firstRtpTimeoutMs: 0, rtpTimeoutMs: 0, concealLoss: true };
+    await open({}, { policy });
+    link = await session.prepareAgent(agentTarget(agent.url, { frameMs: 40 }), new AbortController().signal);
+    session.attach(link);
+    link.start();
+    await eventually(() => agent.texts.length > 0, 'the start');
+    const wave = Uint8Array.from({ length: 160 }, (_, i) => (i % 80 < 40 ? 0x90 : 0x10));
+    await phone.talk(10, () => wave);
+    phone.sequence += 1;
+    phone.timestamp += 160;
+    await phone.talk(9, () => wave);
+    await eventually(() => agent.heard.length >= 10, '400 ms');
+    expect(new Set(agent.heard.map((bytes) => bytes.length))).toEqual(new Set([320]));
+    const heard = agent.heard.flatMap((bytes) => [...bytes]);
+    expect(heard.slice(0, 1600)).toEqual(
+      Array(10)
+        .fill([...wave])
+        .flat(),
+    );
+    expect(heard.slice(1600, 1760).filter((byte) => byte === 0x90 || byte === 0x10).length).toBeGreaterThan(75);
+  });
+
   it('keys, each once', async () => {
     await connect();
     const events = collectEvents(session);

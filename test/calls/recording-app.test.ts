@@ -1,6 +1,3 @@
-import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { linearToUlaw, ulawToLinear } from '../../media/audio/g711.js';
 import { tone } from '../../media/audio/tone.js';
@@ -79,9 +76,10 @@ describe('a call of an endpoint that is recorded', () => {
       async () => (await read()).events.some((event) => event.event_type === 'recording.completed'),
       'the end of the recording',
     );
-    const file = fileURLToPath(call.recording_url!);
-    expect(existsSync(file)).toBe(true);
-    const [left, right] = readWav(await readFile(file)).channels as [Int16Array, Int16Array];
+    // The link needs no key.
+    const response = await fetch(call.recording_url!);
+    expect([response.status, response.headers.get('content-type')]).toEqual([200, 'audio/wav']);
+    const [left, right] = readWav(new Uint8Array(await response.arrayBuffer())).channels as [Int16Array, Int16Array];
     const said = left.findIndex((sample) => Math.abs(sample) > 2000);
     const answered = right.findIndex((sample) => Math.abs(sample) > 2000);
     expect(probeTone(left.subarray(said + 400, said + 5600), 440).purityDb).toBeGreaterThan(20);
@@ -98,5 +96,51 @@ describe('a call of an endpoint that is recorded', () => {
     // And the file says the same as the turn.
     const gapMs = (answered - (said + 800 * 8)) / 8;
     expect(Math.abs(gapMs - reply!.response_ms!)).toBeLessThanOrEqual(30);
+  });
+
+  it('has silence for what is said while it is paused', async () => {
+    const port = app.sip.addresses.find((each) => each.transport === 'udp')?.port ?? 0;
+    const talking = placeCall({
+      to: number,
+      durationMs: 1800,
+      target: { host: '127.0.0.1', port, transport: 'udp' },
+      markers: false,
+      speech: { kind: 'tone', frequencyHz: 440 },
+    });
+    const latest = () => app.api<{ data: RecordedCall[] }>('GET', '/v1/calls?limit=1');
+    const read = (id: string) => app.api<RecordedCall>('GET', `/v1/calls/${id}`);
+    const running = async () => (await latest()).data.find(({ status }) => status === 'in_progress');
+    await eventually(async () => (await running()) !== undefined, 'the call');
+    const { id } = (await running())!;
+    const has = async (type: string) => (await read(id)).events.some((event) => event.event_type === type);
+    await eventually(() => has('recording.started'), 'the recording to begin');
+    await new Promise((resolve) => setTimeout(resolve, 300)); // so much is recorded
+    await app.api('POST', `/v1/calls/${id}/recording/pause`);
+    await app.api('POST', `/v1/calls/${id}/recording/pause`);
+    await new Promise((resolve) => setTimeout(resolve, 700)); // this much is said meanwhile
+    await app.api('POST', `/v1/calls/${id}/recording/resume`);
+    await talking;
+    await eventually(() => has('recording.completed'), 'the recording');
+    await app.api('POST', `/v1/calls/${id}/recording/pause`, undefined, 409);
+    const call = await read(id);
+    expect(call.events.filter(({ event_type }) => /^recording\./.test(event_type)).map((e) => e.event_type)).toEqual([
+      'recording.started',
+      'recording.paused',
+      'recording.resumed',
+      'recording.completed',
+    ]);
+    const response = await fetch(call.recording_url!, { headers: { range: 'bytes=0-' } });
+    expect(response.status).toBe(206);
+    const [left] = readWav(new Uint8Array(await response.arrayBuffer())).channels as [Int16Array];
+    const loud = (sample: number) => Math.abs(sample) > 2000;
+    const first = left.findIndex(loud);
+    let longest = 0;
+    let silent = 0;
+    for (const sample of left.subarray(first, left.findLastIndex(loud))) {
+      silent = loud(sample) || sample !== 0 ? 0 : silent + 1;
+      longest = Math.max(longest, silent);
+    }
+    expect(longest / 8).toBeGreaterThan(600);
+    expect(longest / 8).toBeLessThan(1400);
   });
 });

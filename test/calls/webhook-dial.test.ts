@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { readWav } from '../../media/audio/wav.js';
 import { type CalleeHeard, openSimulatedCarrier, type SimulatedCarrier } from '../../src/simulator/carrier.js';
-import { startTestApp, type TestApp } from '../support/app.js';
+import { type CallRecord, startTestApp, type TestApp } from '../support/app.js';
 import { phoneCalls } from '../support/caller.js';
 import { addTrunk } from '../support/outbound.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
@@ -40,6 +41,10 @@ async function numberThatAnswers(start: string) {
   return { number, server };
 }
 
+const forms = (server: Receiver, path: string): Record<string, string>[] =>
+  server.requests
+    .filter((request) => request.path === path)
+    .map((request) => Object.fromEntries(new URLSearchParams(request.body)));
 const dialResult = (server: Receiver) => Object.fromEntries(new URLSearchParams(server.requests.at(-1)?.body));
 
 describe('Dial', () => {
@@ -84,11 +89,107 @@ describe('Dial', () => {
   });
 
   test('ends for the callee when the caller hangs up', async () => {
-    const { number } = await numberThatAnswers('<Response><Dial>+12025550999</Dial></Response>');
+    const { number, server } = await numberThatAnswers(
+      '<Response><Dial action="/after">+12025550999</Dial></Response>',
+    );
     const before = heard.length;
     await phoneCalls(app, number, { durationMs: 1500 });
     expect(await app.finishedCall(number)).toMatchObject({ status: 'completed', hangup_source: 'caller' });
     await vi.waitFor(() => expect(heard.length).toBe(before + 1));
+    await vi.waitFor(() => expect(dialResult(server)).toMatchObject({ DialCallStatus: 'completed' }));
+  });
+
+  test('of a SIP address calls it as it is, with its headers, and tells every step', async () => {
+    const host = carrier.uri.replace('sip:', '');
+    const events = 'initiated ringing answered completed';
+    const { number, server } = await numberThatAnswers(
+      `<Response><Dial action="/after" callerId="front.desk"><Sip statusCallback="/steps" statusCallbackEvent="${events}">sip:+15005550202@${host}?X-Room=7</Sip></Dial></Response>`,
+    );
+    await phoneCalls(app, number, { durationMs: 20_000 });
+    await vi.waitFor(() => expect(forms(server, '/steps')).toHaveLength(4));
+    const steps = forms(server, '/steps');
+    expect(steps.map((step) => step.CallStatus)).toEqual(['initiated', 'ringing', 'in-progress', 'completed']);
+    expect(steps.map((step) => step.SequenceNumber)).toEqual(['0', '1', '2', '3']);
+    const result = forms(server, '/after')[0];
+    expect(result).toMatchObject({ DialCallStatus: 'completed', DialCallSid: steps[0]?.CallSid });
+    expect(steps[3]).toMatchObject({
+      ParentCallSid: result?.CallSid,
+      Direction: 'outbound-dial',
+      From: 'front.desk',
+      To: `sip:+15005550202@${host}?X-Room=7`,
+      CallDuration: '2',
+    });
+    expect(result?.CallSid).not.toBe(result?.DialCallSid);
+  });
+
+  test('of a SIP address in a private network is refused where those are off limits', async () => {
+    const closed = await startTestApp({ TRUNKLINE_ALLOW_PRIVATE_TARGETS: 'false' }, { t1: 100, t2: 400, t4: 500 });
+    try {
+      const rules = { organizationId: closed.first?.organizationId ?? '', mode: 'live' as const };
+      const leg = closed.sip.dial(
+        {
+          ...{ to: carrier.uri, from: '+12025550100', gateways: [{ uri: `sip:1@${carrier.uri.slice(4)}` }] },
+          ...{ ringTimeoutMs: 1000, publicOnly: true, offerFor: async () => '' },
+        },
+        new AbortController().signal,
+      );
+      await expect(leg).rejects.toMatchObject({ hangupCause: 'destination_not_allowed' });
+      expect(closed.store.records.list(rules, {}, { limit: 10, offset: 0 }).total).toBe(0);
+    } finally {
+      await closed.end();
+    }
+  });
+
+  test('is a call of its own: with a record, a price, and a recording of both sides', async () => {
+    await app.api('PUT', `/v1/organizations/${app.first?.organizationId}/rates`, {
+      rates: [
+        { direction: 'outbound', prefix: '1500', rate_cents_per_minute: 60, initial_increment_s: 1, increment_s: 1 },
+      ],
+    });
+    const { number, server } = await numberThatAnswers(
+      '<Response><Dial action="/after" record="record-from-answer-dual" recordingStatusCallback="/recorded">+15005550203</Dial></Response>',
+    );
+    await phoneCalls(app, number, { durationMs: 20_000 });
+    const result = forms(server, '/after')[0];
+    const parent = await app.finishedCall(number);
+    const { data } = await app.api<{ data: { id: string; from_number: string; to_number: string; cost: number }[] }>(
+      'GET',
+      '/v1/calls?direction=outbound&limit=1',
+    );
+    const child = await app.api<CallRecord & { metadata: unknown; cost: number }>('GET', `/v1/calls/${data[0]?.id}`);
+    expect(`CA${child.id.replaceAll('-', '')}`).toBe(result?.DialCallSid);
+    expect(child).toMatchObject({
+      status: 'completed',
+      hangup_cause: 'normal_clearing',
+      duration: 3,
+      cost: 3,
+      metadata: { parent_call_id: parent.id },
+    });
+    expect(parent.cost).toBe(0);
+    expect(child.quality_metrics.mos).toBeGreaterThan(3);
+    await vi.waitFor(() => expect(forms(server, '/recorded')).toHaveLength(1));
+    expect(forms(server, '/recorded')[0]).toMatchObject({
+      RecordingStatus: 'completed',
+      RecordingSource: 'DialVerb',
+      RecordingChannels: '2',
+      RecordingUrl: result?.RecordingUrl,
+    });
+    const wav = readWav(new Uint8Array(await (await fetch(result?.RecordingUrl as string)).arrayBuffer()));
+    expect(wav.channels).toHaveLength(2);
+    for (const side of wav.channels) expect(probeTone(side.subarray(8000, 16_000), 440).purityDb).toBeGreaterThan(3);
+  });
+
+  test('ends with a star, or at its limit of time, and the document goes on', async () => {
+    const star = await numberThatAnswers(
+      '<Response><Dial action="/after" hangupOnStar="true">+12025550999</Dial></Response>',
+    );
+    await phoneCalls(app, star.number, { durationMs: 15_000, digits: '*', digitsAfterMs: 1500 });
+    expect(dialResult(star.server)).toMatchObject({ DialCallStatus: 'completed' });
+    const limited = await numberThatAnswers(
+      '<Response><Dial action="/after" timeLimit="1">+12025550999</Dial></Response>',
+    );
+    await phoneCalls(app, limited.number, { durationMs: 15_000 });
+    expect(dialResult(limited.server)).toMatchObject({ DialCallStatus: 'completed', DialCallDuration: '1' });
   });
 
   test('with a caller id of somebody else is refused', async () => {

@@ -157,14 +157,12 @@ describe('lost on the way', () => {
       await call.ended();
       expect(call.received.filter((m) => m.kind === 'response' && m.status === 200).length).toBeGreaterThan(3);
     });
-    const causes = app.store.records.list(
-      { organizationId: app.first?.organizationId ?? '', mode: 'live' },
-      {},
-      { limit: 20, offset: 0 },
-    );
-    expect(new Set(causes.data.map((call) => `${call.status} ${call.hangupCause}`))).toEqual(
-      new Set(['failed no_ack']),
-    );
+    const scope = { organizationId: app.first?.organizationId ?? '', mode: 'live' as const };
+    const causes = () =>
+      app.store.records
+        .list(scope, {}, { limit: 20, offset: 0 })
+        .data.map(({ status, hangupCause }) => `${status} ${hangupCause}`);
+    await expect.poll(() => new Set(causes())).toEqual(new Set(['failed no_ack']));
   });
 
   it('the first two 200: the third is acknowledged, and the call is a call (S2)', async () => {

@@ -9,6 +9,7 @@ import { loadDriver } from '../../src/store/driver.js';
 import type { Mode } from '../../src/store/scope.js';
 import { Store } from '../../src/store/store.js';
 import type { Role, Tier } from '../../src/store/tables.js';
+import { ApiDescription } from './api-description.js';
 import { FakeClock } from './fake-clock.js';
 
 export interface Answer {
@@ -50,6 +51,8 @@ export interface RequestOptions {
   remoteAddress?: string;
 }
 
+let read: Promise<ApiDescription> | null = null;
+
 export async function testApi(options: Partial<ApiOptions> & { tier?: Tier } = {}): Promise<TestApi> {
   const dir = mkdtempSync(path.join(tmpdir(), 'trunkline-api-'));
   const clock = new FakeClock(Date.UTC(2026, 0, 15, 12));
@@ -80,12 +83,17 @@ export async function testApi(options: Partial<ApiOptions> & { tier?: Tier } = {
     ready: () => ({ ready: true, checks: { database: store.writable() } }),
     metrics: new Registry(),
     allowPrivateTargets: false,
+    recordingsFolder: path.join(dir, 'recordings'),
     agents: { agentConfigProblem, knownAgentUrl },
     onTrunksChanged: () => {
       trunkChanges += 1;
     },
     ...options,
   });
+  const description = () => {
+    read ??= Promise.resolve(app.inject('/openapi.json')).then(({ body }) => new ApiDescription(JSON.parse(body)));
+    return read;
+  };
   return {
     app,
     store,
@@ -123,13 +131,16 @@ export async function testApi(options: Partial<ApiOptions> & { tier?: Tier } = {
         },
         payload: payload ?? (body as object | undefined),
       });
+      const described = await description();
       const json = String(response.headers['content-type'] ?? '').startsWith('application/json');
-      return {
+      const answer = {
         status: response.statusCode,
         headers: response.headers,
         body: json && response.body !== '' ? JSON.parse(response.body) : undefined,
         text: response.body,
       };
+      described.expectDescribed(method, url, answer);
+      return answer;
     },
     addKey({ organizationId, role = 'owner', mode = 'live', limited = false }) {
       const user = store.organizations.createUser({ name: role });

@@ -28,6 +28,7 @@ export interface CallRecord {
   id: string;
   status: string;
   duration: number;
+  cost: number;
   latency_ms: number;
   hangup_cause: string | null;
   hangup_source: string | null;

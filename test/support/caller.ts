@@ -1,13 +1,20 @@
 import { vi } from 'vitest';
 import { openPhone } from '../../src/simulator/phone.js';
 import { planDefaults } from '../../src/simulator/place-call.js';
+import type { Speech } from '../../src/simulator/voice.js';
 import type { TestApp } from './app.js';
 
 /** A phone that calls a number of the app, and hangs up after `durationMs` unless somebody else is first. */
 export async function phoneCalls(
   app: TestApp,
   to: string,
-  options: { durationMs?: number; digits?: string; digitsAfterMs?: number; signal?: AbortSignal } = {},
+  options: {
+    durationMs?: number;
+    digits?: string;
+    digitsAfterMs?: number;
+    speech?: Speech;
+    signal?: AbortSignal;
+  } = {},
 ) {
   const { host, port } = app.sip.addresses[0] as { host: string; port: number };
   const { signal = new AbortController().signal, ...plan } = options;

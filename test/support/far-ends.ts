@@ -30,7 +30,6 @@ export class FarCall {
   readonly received: SipMessage[] = [];
   /** Final answers to the INVITE that opened the call, ours or theirs. */
   finalStatus: number | null = null;
-  /** 2xx answers with another To tag than the first: of a fork. */
   confirmedAtMs: number | null = null;
   endedAtMs: number | null = null;
   endedBy: 'them' | 'us' | null = null;
@@ -270,6 +269,9 @@ export class FarEnds {
   }
 
   respond(request: SipRequest, status: number, tag: string, body = '', lines: readonly string[] = []): void {
+    const call = this.calls.get(request.callId);
+    if (call && !call.isCaller && request.method === 'INVITE' && request.toTag === '' && status >= 200)
+      call.finalStatus = status;
     const to = request.toTag === '' && status > 100 ? `${request.get('to')};tag=${tag}` : request.get('to');
     this.send(
       [

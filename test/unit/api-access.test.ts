@@ -85,6 +85,7 @@ const bodyFor = ({ path, method }: OperationOf) => {
     return { to_number: '+15551234567', from_number: '+15551112222', endpoint_id: absentId };
   if (path.endsWith('/simulate')) return { from: '+15551234567', to: '+15551112222' };
   if (path === '/v1/organizations') return { name: 'New' };
+  if (path === '/v1/simulator/calls') return { to: '+15550009999' };
   if (path.endsWith('/dtmf')) return { digits: '1' };
   if (path.endsWith('/transfer')) return { to: '+15551234567' };
   if (path.endsWith('/redirect')) return { actions: [] };
@@ -113,6 +114,13 @@ describe('every operation', () => {
         'POST /v1/calls/{id}/redirect',
         'GET /v1/calls/{id}/trace',
         'GET /v1/calls/{id}/quality',
+        'GET /v1/calls/{id}/recording',
+        'POST /v1/calls/{id}/recording/pause',
+        'POST /v1/calls/{id}/recording/resume',
+        'GET /v1/calls/{id}/capsule',
+        'GET /v1/recordings/{id}/{token}',
+        'GET /v1/calls/insights',
+        'POST /v1/simulator/calls',
         ...['endpoints', 'phone-numbers', 'trunks'].flatMap((name) => [
           `GET /v1/${name}`,
           `POST /v1/${name}`,
@@ -275,7 +283,9 @@ describe('every operation', () => {
       if (/^.v1.(organizations|rejected-invites|events)/.test(operation.path)) continue; // these have a test of their own
       const forAdmins = operation.description.includes('Needs the role `admin`');
       const reads = operation.method === 'GET' && operation.path !== '/v1/api-keys';
-      const callsOnly = /\/(hangup|dtmf|transfer|redirect|outbound-calls|transcribe|simulate)$/.test(operation.path);
+      const callsOnly = /\/(hangup|dtmf|transfer|redirect|pause|resume|outbound-calls|transcribe|simulate)$/.test(
+        operation.path,
+      );
       expect(forAdmins, where).toBe(!reads && !callsOnly);
       const asMember = await ask(operation, { key: member }, absentId);
       expect(asMember.status === 403, where).toBe(forAdmins);

@@ -80,7 +80,7 @@ describe('the OpenAPI description', () => {
       expect.objectContaining({ type: 'apiKey', in: 'header', name: 'x-api-key' }),
     ]);
     for (const { path, operation, where } of all()) {
-      if (/^(\/api)?\/v1\//.test(path)) {
+      if (/^(\/api)?\/v1\//.test(path) && operation.operationId !== 'getRecording') {
         expect(operation.security, where).toBeUndefined(); // the common one holds
         expect(operation.parameters?.find(({ name }) => name === 'x-organization-id')?.in, where).toBe('header');
         expect(Object.keys(operation.responses), where).toEqual(
@@ -108,7 +108,7 @@ describe('the OpenAPI description', () => {
       }
       for (const [status, response] of Object.entries(operation.responses)) {
         expect(response.description, `${where} ${status}`).toBeTruthy();
-        if (Number(status) < 400) continue;
+        if (Number(status) < 400 || operation.operationId === 'getReadiness') continue; // that tells what works, always
         expect(response.content?.['application/json']?.schema, `${where} ${status}`).toEqual({
           $ref: '#/components/schemas/Error',
         });

@@ -69,6 +69,116 @@ describe('what is kept of a call', () => {
   });
 });
 
+describe('GET /v1/calls/{id}/capsule', () => {
+  it('is everything about one call, without secrets', async () => {
+    const { body: endpoint } = await api.request('POST', '/v1/endpoints', {
+      body: {
+        name: 'W',
+        type: 'webhook',
+        target: 'https://example.com/calls',
+        provider_config: { events_url: 'https://example.com/events' },
+      },
+    });
+    const { body: number } = await api.request('POST', '/v1/phone-numbers', {
+      body: { number: '+15557770001', endpoint_id: endpoint.id },
+    });
+    const id = api.store.calls.begin({
+      ...scope(),
+      direction: 'inbound',
+      fromNumber: 'x',
+      toNumber: '+15557770001',
+      phoneNumberId: number.id,
+      endpointId: endpoint.id,
+      sipCallId: 'of-the-capsule',
+    });
+    const running = await api.request('GET', `/v1/calls/${id}/capsule`);
+    expect([running.status, running.body.call.status, running.body.sip_messages]).toEqual([200, 'in_progress', []]);
+    const trace = [{ at: '2026-01-15T12:00:00.250Z', direction: 'sent' as const, peer: null, message: 'BYE' }];
+    const qualitySamples = [{ at: '2026-01-15T12:00:05.000Z', mos: 4.4 }];
+    api.store.calls.finish(id, {
+      status: 'completed',
+      hangupCause: 'normal_clearing',
+      hangupSource: 'caller',
+      durationSec: 9,
+      qualitySamples,
+      trace,
+    });
+    const { status, body, headers, text } = await api.request('GET', `/v1/calls/${id}/capsule`);
+    expect([status, body.format, body.made_at]).toEqual([200, 'trunkline.capsule.1', '2026-01-15T12:00:00.000Z']);
+    expect(headers['content-disposition']).toBe(`attachment; filename="${id}.capsule.json"`);
+    expect(body.call).toEqual((await api.request('GET', `/v1/calls/${id}`)).body);
+    expect(body.quality_samples).toEqual(qualitySamples);
+    expect(body.sip_messages).toEqual(trace);
+    expect(body.webhook_deliveries.map((each: { event_type: string }) => each.event_type).sort()).toEqual([
+      'call.completed',
+      'call.initiated',
+    ]);
+    expect([body.endpoint.id, body.phone_number.id]).toEqual([endpoint.id, number.id]);
+    expect(text).not.toContain(endpoint.webhook_secret);
+    await api.request('DELETE', `/v1/phone-numbers/${number.id}`);
+    await api.request('DELETE', `/v1/endpoints/${endpoint.id}`);
+    const later = (await api.request('GET', `/v1/calls/${id}/capsule`)).body;
+    expect([later.endpoint, later.phone_number]).toEqual([null, null]);
+  });
+});
+
+describe('POST /v1/simulator/calls', () => {
+  it('hands the faults over, and tells what the caller measured', async () => {
+    await api.close();
+    const plans: object[] = [];
+    const waiting: (() => void)[] = [];
+    api = await testApi({
+      simulateCall: async (plan, signal) => {
+        plans.push(plan);
+        if (plan.durationMs > 1_000)
+          await new Promise<void>((resolve) => {
+            waiting.push(resolve);
+            signal.addEventListener('abort', () => resolve());
+          });
+        return {
+          ...{ ok: true, problems: [], answered: true, sipStatus: null, sipCallId: 'x', cause: 'normal_clearing' },
+          ...{ setupMs: 5.5, durationMs: 100, codec: 'PCMU', sent: { worstLateMs: 1 }, received: {}, roundTrip: null },
+        };
+      },
+    });
+    const call = (body: object, options = {}) => api.request('POST', '/v1/simulator/calls', { body, ...options });
+    const to = '+15557770001';
+    expect((await call({ to })).status).toBe(404);
+    await api.request('POST', '/v1/phone-numbers', { body: { number: to } });
+    expect((await call({ to }, { key: api.b.key })).status).toBe(404); // a number of another organization
+    expect((await call({ to: 'echo' })).body.code).toBe('INVALID_PHONE_NUMBER');
+    const test = api.addKey({ organizationId: api.a.organizationId, mode: 'test' });
+    expect((await call({ to }, { key: test })).status).toBe(403);
+    expect(plans).toEqual([]);
+
+    const answer = await call({
+      to,
+      duration_ms: 500,
+      loss_percent: 2.5,
+      jitter_ms: 30,
+      seed: 7,
+      digits: '1w#a',
+      codec: 'PCMA',
+    });
+    expect([answer.status, answer.body.setup_ms, answer.body.sent]).toEqual([200, 5.5, { worst_late_ms: 1 }]);
+    expect(plans).toEqual([
+      {
+        ...{ to, from: '+15005550001', durationMs: 500, ringTimeoutMs: 30_000, codecs: ['PCMA'], digits: '1w#A' },
+        impairments: { lossPercent: 2.5, jitterMs: 30, seed: 7 },
+      },
+    ]);
+
+    const calls = Array.from({ length: 5 }, () => call({ to }));
+    const first = await Promise.race(calls);
+    expect([first.status, first.body.code]).toEqual([429, 'CONCURRENCY_LIMIT_EXCEEDED']);
+    expect(waiting).toHaveLength(4);
+    for (const end of waiting) end();
+    const statuses = (await Promise.all(calls)).map(({ status }) => status);
+    expect(statuses.filter((status) => status === 200)).toHaveLength(4);
+    expect((await call({ to, duration_ms: 100 })).status).toBe(200);
+  });
+});
+
 describe('POST /v1/routes/simulate', () => {
   it("says where a call would go, with each rule's verdict", async () => {
     const [day, night, base] = [endpoint('Day'), endpoint('Night'), endpoint('Base')];

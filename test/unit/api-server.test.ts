@@ -17,6 +17,7 @@ const options = () => ({
   ready: () => ({ ready: true, checks: {} }),
   metrics: new Registry(),
   allowPrivateTargets: false,
+  recordingsFolder: '/nonexistent',
   agents: { agentConfigProblem: () => null, knownAgentUrl: () => undefined },
   onTrunksChanged: () => {},
 });

@@ -51,11 +51,12 @@ describe('what both sides agree on (RFC 4028 9)', () => {
 });
 
 describe('the timer', () => {
-  function setUp() {
+  function setUp(ownsCallId = true) {
     const clock = new FakeClock();
     const log: string[] = [];
     let finish: (status: number) => void = () => undefined;
     const timer = new SessionTimer(clock, {
+      ownsCallId,
       refresh: (headers, done) => {
         log.push(`${clock.now() / 1000} refresh ${headers[0]!.value}`);
         finish = done;
@@ -77,12 +78,34 @@ describe('the timer', () => {
     expect(clock.live).toBe(0);
   });
 
-  it('we try again a little later after 491, and end the call after any other failure', () => {
+  it.each([
+    ['ours', true, 2100, 4000],
+    ['theirs', false, 0, 2000],
+  ])(
+    'a refresh that met 491 comes again when RFC 3261 14.1 says: the Call-ID is %s',
+    (_whose, owns, leastMs, mostMs) => {
+      const pauses = Array.from({ length: 200 }, () => {
+        const { clock, log, timer, refreshed } = setUp(owns);
+        timer.set({ seconds: 100, refresher: 'uac' }, 'uac');
+        clock.advance(50_000);
+        refreshed(491);
+        let pauseMs = 0;
+        for (; log.length < 2 && pauseMs <= 5000; pauseMs += 20) clock.advance(20);
+        timer.stop();
+        return pauseMs;
+      });
+      expect(Math.min(...pauses)).toBeGreaterThanOrEqual(leastMs);
+      expect(Math.max(...pauses)).toBeLessThanOrEqual(mostMs + 20);
+      expect(Math.max(...pauses) - Math.min(...pauses), 'both ends would meet again').toBeGreaterThan(500);
+    },
+  );
+
+  it('we end the call after any other failure', () => {
     const { clock, log, timer, refreshed } = setUp();
     timer.set({ seconds: 100, refresher: 'uac' }, 'uac');
     clock.advance(50_000);
     refreshed(491);
-    clock.advance(4200);
+    clock.advance(4000);
     expect(log).toHaveLength(2);
     refreshed(481);
     expect(log[2]).toContain('Session timer refresh failed');

@@ -27,6 +27,9 @@ describe('actions in JSON', () => {
       action: 'gather',
       digits: true,
       speech: false,
+      speechTimeoutSec: 1,
+      language: null,
+      hints: null,
       numDigits: null,
       finishOnKey: '#',
       timeoutSec: 5,
@@ -99,6 +102,9 @@ describe('TwiML', () => {
         action: 'gather',
         digits: true,
         speech: false,
+        speechTimeoutSec: 5,
+        language: null,
+        hints: null,
         numDigits: null,
         finishOnKey: '#',
         timeoutSec: 5,
@@ -116,12 +122,34 @@ describe('TwiML', () => {
       silenceSec: 5,
       beep: true,
       finishOnKey: '1234567890*#',
+      trim: true,
+      next: { url: base, method: 'POST' },
+      nextWhenEmpty: false,
+      status: null,
+    });
+    expect(response('<Record trim="do-not-trim" recordingStatusCallback="/r"/>')[0]).toMatchObject({
+      trim: false,
+      status: { to: { url: 'https://ivr.example.com/r', method: 'POST' }, events: ['completed'] },
     });
     expect(response('<Dial>+12025550123</Dial>')[0]).toMatchObject({
       timeoutSec: 30,
       timeLimitSec: 14_400,
+      answerOnBridge: false,
+      hangupOnStar: false,
+      record: null,
       next: null,
     });
+    expect(
+      response('<Gather input="speech dtmf" speechTimeout="auto" language="en-GB" hints="yes,no"/>')[0],
+    ).toMatchObject({ digits: true, speech: true, speechTimeoutSec: 1, language: 'en-GB', hints: 'yes,no' });
+    expect(
+      response('<Start><Stream url="wss://bot.example.com/m" name="copy" track="both_tracks"/></Start>')[0],
+    ).toEqual({
+      action: 'start_stream',
+      track: 'both',
+      stream: { url: 'wss://bot.example.com/m', name: 'copy', custom: {}, status: null },
+    });
+    expect(response('<Stop><Stream name="copy"/></Stop>')[0]).toEqual({ action: 'stop_stream', name: 'copy' });
     expect(response('<Reject reason="busy"/><Reject/>')).toEqual([
       { action: 'reject', status: 486 },
       { action: 'reject', status: 603 },
@@ -141,7 +169,10 @@ describe('TwiML', () => {
     ).toEqual([
       {
         action: 'connect',
-        to: { kind: 'stream', url: 'wss://bot.example.com/m', protocol: 'twilio', custom: { a: '1 < 2' } },
+        to: {
+          ...{ kind: 'stream', url: 'wss://bot.example.com/m', protocol: 'twilio', custom: { a: '1 < 2' } },
+          ...{ name: null, status: null },
+        },
         next: { url: 'https://ivr.example.com/after', method: 'POST' },
       },
     ]);
@@ -149,7 +180,23 @@ describe('TwiML', () => {
       to: { url: 'wss://ivr.example.com/media' },
     });
     expect(response('<Dial><Number>+1 (202) 555-0123</Number><Sip>sip:a@b.example</Sip></Dial>')[0]).toMatchObject({
-      to: ['+12025550123', 'sip:a@b.example'],
+      to: [{ to: '+12025550123' }, { to: 'sip:a@b.example' }],
+    });
+    const desk =
+      '<Sip username="u" password="p" statusCallback="/s" statusCallbackEvent="ringing answered">sip:a@b.example?X-A=1</Sip>';
+    expect(response(`<Dial record="record-from-ringing-dual" hangupOnStar="true">${desk}</Dial>`)[0]).toMatchObject({
+      record: 'ringing',
+      hangupOnStar: true,
+      to: [
+        {
+          to: 'sip:a@b.example?X-A=1',
+          auth: { username: 'u', password: 'p' },
+          status: { to: { url: 'https://ivr.example.com/s' }, events: ['ringing', 'answered'] },
+        },
+      ],
+    });
+    expect(response('<Dial><Number sendDigits="W12#">+12025550123</Number></Dial>')[0]).toMatchObject({
+      to: [{ sendDigits: 'ww12#' }],
     });
     expect(response('<!-- <Hangup/> --><Say><![CDATA[1 < 2 & so on]]></Say>')[0]).toMatchObject({
       text: '1 < 2 & so on',
@@ -167,6 +214,12 @@ describe('TwiML', () => {
     ['<Response><Connect/></Response>', '<Connect>: needs one <Stream> in <Connect>'],
     ['<Response><Dial>call mum</Dial></Response>', '<Dial>: needs an E.164 number'],
     ['<Response><Dial><Conference>room</Conference></Dial></Response>', '<Conference>: cannot be dialled here'],
+    ['<Response><Gather input="thoughts"/></Response>', 'input must be dtmf, speech or both'],
+    ['<Response><Record trim="maybe"/></Response>', 'trim must be trim-silence or do-not-trim'],
+    ['<Response><Start/></Response>', '<Start>: needs one <Stream> in <Start>'],
+    ['<Response><Stop><Say>x</Say></Stop></Response>', '<Say>: needs one <Stream> in <Stop>'],
+    ['<Response><Dial callerId="a b">+12025550123</Dial></Response>', 'callerId must be a number or a SIP user'],
+    ['<Response><Dial record="yes">+12025550123</Dial></Response>', 'record must be do-not-record or'],
     ['<Response><Redirect method="PUT">/x</Redirect></Response>', 'method must be GET or POST'],
   ])('%s: %s', (text, problem) => {
     expect(problemOf(() => parseTwiml(text, base))).toContain(problem);

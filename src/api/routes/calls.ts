@@ -1,6 +1,7 @@
 import type { CallCommand, LiveCalls } from '../../call/command.js';
 import type { CallFilter } from '../../store/call-counts.js';
-import type { TraceEntry } from '../../store/call-records.js';
+import type { Call, TraceEntry } from '../../store/call-records.js';
+import type { Scope } from '../../store/scope.js';
 import type { Store } from '../../store/store.js';
 import { type Action, type FollowUp, InstructionError } from '../../webhook/instructions.js';
 import { parseActionList } from '../../webhook/json-actions.js';
@@ -9,6 +10,8 @@ import { askedDays, trendDays } from '../days.js';
 import { ApiError, invalid, notFound } from '../errors.js';
 import { phoneNumberOf } from '../phone-number.js';
 import { presentCall, presentCallDetail } from '../present.js';
+import type { RecordingFiles } from '../recording-files.js';
+import type { RecordingUrls } from '../recording-urls.js';
 import { type Route, route } from '../route.js';
 import { callsQuery, dtmfBody, redirectBody, traceQuery, transferBody } from '../schemas/calls.js';
 import { idParams, ref, Type } from '../schemas/words.js';
@@ -18,6 +21,8 @@ import { traceText } from '../trace-text.js';
 
 export interface CallRoutesOptions {
   store: Store;
+  recordingUrls: RecordingUrls;
+  recordingFiles: RecordingFiles;
   liveCalls: LiveCalls;
   /** Private, loopback and link-local hosts may be named. */
   allowPrivateTargets: boolean;
@@ -27,10 +32,10 @@ export interface CallRoutesOptions {
 }
 
 const tag = 'Calls';
-const callAnswer = { status: 200, description: 'The call.', schema: ref('Call') };
+export const callAnswer = { status: 200, description: 'The call.', schema: ref('Call') };
 
 export function callRoutes(options: CallRoutesOptions): Route[] {
-  const { store, now } = options;
+  const { store, recordingUrls, now } = options;
   return [
     route({
       method: 'GET',
@@ -59,7 +64,13 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
         if (action === 'stats') return store.records.stats(caller.scope, filter);
         if (action === 'trends') return store.records.trends(caller.scope, { ...filter, ...trendDays(days, now()) });
         const { data, total } = store.records.list(caller.scope, filter, { limit, offset: (page - 1) * limit });
-        return { data: data.map(presentCall), total, page, limit, total_pages: Math.ceil(total / limit) };
+        return {
+          data: data.map((call) => presentCall(call, recordingUrls)),
+          total,
+          page,
+          limit,
+          total_pages: Math.ceil(total / limit),
+        };
       },
     }),
     route({
@@ -75,7 +86,7 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
       handle: ({ params, caller }) => {
         const call = store.records.detail(caller.scope, params.id.toLowerCase());
         if (!call) throw notFound('Call');
-        return presentCallDetail(call);
+        return presentCallDetail(call, recordingUrls);
       },
     }),
     route({
@@ -84,13 +95,21 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
       operationId: 'deleteCall',
       tag,
       summary: 'Delete a call record',
-      description: 'Removes the record with its events, transcript and trace. A running call must be hung up first.',
+      description:
+        'Removes the record with its events, transcript, trace and recording. A running call must be hung up first.',
       access: 'admin',
       params: idParams,
       answer: { status: 204, description: 'The record is gone.', schema: null },
       errors: ['CALL_IN_PROGRESS'],
-      handle: ({ params, caller }) => {
+      handle: async ({ params, caller }) => {
         const id = params.id.toLowerCase();
+        const call = store.records.get(caller.scope, id);
+        if (call && call.status !== 'in_progress') {
+          const files = store.recordings.ofCall(caller.scope, id).map(({ file }) => file);
+          // Files go first: were one to stay, there would be no record that tells of it.
+          for (const file of [...files, ...(call.recordingUrl === null ? [] : [call.recordingUrl])])
+            await options.recordingFiles.remove(file);
+        }
         const outcome = store.records.delete(caller.scope, id);
         if (outcome === 'not_found') throw notFound('Call');
         if (outcome === 'in_progress') throw new ApiError('CALL_IN_PROGRESS', undefined, { call_id: id });
@@ -195,14 +214,12 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
         description:
           'The messages. With `format=text`: `text/plain`; with `format=pcap`: `application/vnd.tcpdump.pcap`.',
         schema: ref('CallTrace'),
+        alsoAs: ['text/plain', 'application/vnd.tcpdump.pcap'],
       },
       handle: ({ params, query, caller, reply }) => {
         const call = store.records.get(caller.scope, params.id.toLowerCase());
         if (!call) throw notFound('Call');
-        const running = call.status === 'in_progress' && call.sipCallId !== null;
-        const messages = running
-          ? (options.liveTrace?.(call.sipCallId ?? '') ?? [])
-          : (store.records.trace(caller.scope, call.id) ?? []);
+        const messages = sipMessages(options, caller.scope, call);
         if (query.format === 'pcap') {
           reply
             .type('application/vnd.tcpdump.pcap')
@@ -217,21 +234,32 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
   ];
 }
 
+/** Of a running call as the SIP side has them now, else as they were kept. */
+export function sipMessages({ store, liveTrace }: CallRoutesOptions, scope: Scope, call: Call): TraceEntry[] {
+  if (call.status === 'in_progress' && call.sipCallId !== null) return liveTrace?.(call.sipCallId) ?? [];
+  return store.records.trace(scope, call.id) ?? [];
+}
+
 /** Passes a command to the running call and answers the record as it then is. */
-async function command({ store, liveCalls }: CallRoutesOptions, caller: Caller, id: string, asked: CallCommand) {
+export async function command(
+  { store, liveCalls, recordingUrls }: CallRoutesOptions,
+  caller: Caller,
+  id: string,
+  asked: CallCommand,
+) {
   const read = () => {
     const call = store.records.get(caller.scope, id.toLowerCase());
     if (!call) throw notFound('Call');
     return call;
   };
   const ended = (call: ReturnType<typeof read>) => {
-    if (asked.kind === 'hangup') return presentCall(call);
+    if (asked.kind === 'hangup') return presentCall(call, recordingUrls);
     throw new ApiError('CALL_ALREADY_ENDED', undefined, { call_id: call.id });
   };
   const before = read();
   if (before.status !== 'in_progress') return ended(before);
   const result = await liveCalls.command(before.id, asked);
-  if (result.ok) return presentCall(read());
+  if (result.ok) return presentCall(read(), recordingUrls);
   if (result.code === 'not_answered') throw new ApiError('CALL_NOT_ANSWERED', undefined, { call_id: before.id });
   if (result.code === 'failed') throw new ApiError('CALL_COMMAND_FAILED', result.message, { call_id: before.id });
   const after = read();

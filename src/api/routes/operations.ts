@@ -57,6 +57,7 @@ export function operationRoutes({ ready, metrics, metricsToken, trustedProxies }
           checks: Type.Record(Type.String(), Type.Boolean(), { description: 'Each part by name.' }),
         }),
       },
+      alsoAnswers: { 503: 'Something does not work: the body says what.' },
       handle: async ({ reply }) => {
         const readiness = await ready();
         if (readiness.ready) return readiness;

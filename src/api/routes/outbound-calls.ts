@@ -1,24 +1,33 @@
 import type { OutboundCalls } from '../../call/outbound-calls.js';
 import type { Store } from '../../store/store.js';
 import { invalid } from '../errors.js';
-import { CallPace, OutboundRules } from '../outbound-rules.js';
+import type { OutboundRules } from '../outbound-rules.js';
 import { phoneNumberOf } from '../phone-number.js';
 import { presentCall } from '../present.js';
+import type { RecordingUrls } from '../recording-urls.js';
 import { type Route, route } from '../route.js';
 import { outboundCallBody } from '../schemas/outbound-calls.js';
 import { ref } from '../schemas/words.js';
+import { startOutbound } from '../start-outbound.js';
 
 export interface OutboundCallRoutesOptions {
   store: Store;
+  recordingUrls: RecordingUrls;
   /** Absent: no call can be placed. */
   outboundCalls?: OutboundCalls;
+  rules: OutboundRules;
   now: () => number;
 }
 
 const maxMetadataBytes = 8_192;
 
-export function outboundCallRoutes({ store, outboundCalls, now }: OutboundCallRoutesOptions): Route[] {
-  const rules = new OutboundRules(store, outboundCalls, new CallPace(now));
+export function outboundCallRoutes({
+  store,
+  recordingUrls,
+  outboundCalls,
+  rules,
+  now,
+}: OutboundCallRoutesOptions): Route[] {
   return [
     route({
       method: 'POST',
@@ -50,46 +59,26 @@ export function outboundCallRoutes({ store, outboundCalls, now }: OutboundCallRo
         const metadata = body.metadata ?? {};
         if (Buffer.byteLength(JSON.stringify(metadata)) > maxMetadataBytes)
           throw invalid({ path: 'metadata', message: 'must be at most 8 KiB of JSON' });
-        const { scope, organization } = caller;
-        const startedAtMs = performance.now();
-        const createdAt = new Date(now());
-        const asked = { toNumber, fromNumber, endpointId: body.endpoint_id.toLowerCase() };
-        // Nothing may come between the questions and the record: of calls that are asked for at once none passes a limit.
-        const started = store.transaction(() => {
-          const { endpoint, phoneNumberId } = rules.allow(scope, organization, asked);
-          const callId = store.calls.begin({
-            ...scope,
-            direction: 'outbound',
-            fromNumber,
-            toNumber,
-            phoneNumberId,
-            endpointId: endpoint.id,
-            metadata,
-            createdAt,
-          });
-          const reserved = store.funds.reserve({ callId, ...scope, direction: 'outbound', toNumber });
-          if (!reserved.ok) throw new Error('a hold that was possible is no longer so');
-          return { endpoint, begun: { id: callId, createdAt, startedAtMs, funds: reserved.funds } };
-        });
-        afterwards(() =>
-          outboundCalls?.start({
-            begun: started.begun,
-            organizationId: scope.organizationId,
-            mode: scope.mode,
+        const { callId, start } = startOutbound(
+          { store, now, ...(outboundCalls && { outboundCalls }) },
+          rules,
+          caller,
+          {
             toNumber,
             fromNumber,
-            endpointId: started.endpoint.id,
+            endpointId: body.endpoint_id.toLowerCase(),
             ringTimeoutMs: body.ring_timeout * 1000,
             maxDurationMs: body.max_duration * 1000,
             machineDetection: body.machine_detection,
             metadata,
-            record: body.record ?? started.endpoint.record,
-          }),
+            ...(body.record !== undefined && { record: body.record }),
+          },
         );
-        const call = store.records.get(scope, started.begun.id);
+        afterwards(start);
+        const call = store.records.get(caller.scope, callId);
         if (!call) throw new Error('a call that has begun has no record');
         reply.header('location', `/v1/calls/${call.id}`);
-        return presentCall(call);
+        return presentCall(call, recordingUrls);
       },
     }),
   ];

@@ -23,7 +23,10 @@ const callFields = {
   phone_number_id: uuid("The organization's number in this call."),
   endpoint_id: nullable<string>(uuid('The endpoint that handled it.')),
   recording_url: nullable<string>(
-    Type.String({ format: 'uri', description: 'Where the recording is: a `file:` URL on the server.' }),
+    Type.String({
+      format: 'uri',
+      description: 'Where the recording can be had without a key, for an hour or two; null while there is none.',
+    }),
   ),
   hangup_cause: nullable<string>(oneOf(hangupCauses, { description: 'Why it ended; null while it runs.' })),
   organization_id: uuid('Whose call it is.'),

@@ -15,17 +15,24 @@ export interface AgentBehaviour {
   silenceMs: number;
   /** Never says or does anything. */
   mute: boolean;
+  /** The longest time of a session; 0: without end. */
+  sessionMs: number;
+  /** Where key 8 sends the caller. */
+  transferTo: string;
 }
 
 export const behaviour: AgentBehaviour = {
   greetingHz: 440,
   greetingMs: 1000,
-  greetingText: 'Hello, this is a simulated agent. Speak, and I answer with a tone. Press nine and I hang up.',
+  greetingText:
+    'Hello, this is a simulated agent. Speak, and I answer with a tone. Press nine and I hang up, eight and I transfer you.',
   answerHz: 880,
   answerMs: 400,
   answerDelayMs: 200,
   silenceMs: 300,
   mute: false,
+  sessionMs: 0,
+  transferTo: '+12025550199',
 };
 
 export type AgentEvent =
@@ -47,7 +54,9 @@ export class SimulatedAgent implements Ears {
   #speaksHz = 8000;
   #turn = 0;
   #speakingUntilMs = 0;
+  #greeted = false;
   #timer: NodeJS.Timeout | undefined;
+  #limit: NodeJS.Timeout | undefined;
 
   constructor(
     private readonly how: AgentBehaviour,
@@ -59,16 +68,22 @@ export class SimulatedAgent implements Ears {
     this.#mouth = mouth;
   }
 
-  begin({ listensHz, speaksHz, greeting }: { listensHz: number; speaksHz: number; greeting?: string }): void {
+  begin({ listensHz, speaksHz }: { listensHz: number; speaksHz: number }): void {
     this.#speaksHz = speaksHz;
     this.onEvent({ type: 'began' });
+    if (this.how.sessionMs > 0) this.#limit = setTimeout(() => this.#mouth?.expire(), this.how.sessionMs);
     this.#listener = new Listener({
       sampleRateHz: listensHz,
       silenceMs: this.how.silenceMs,
       onSpeech: () => this.#interrupt(),
       onUtterance: ({ frequencyHz }) => this.#answer(frequencyHz),
     });
-    if (this.how.greetingMs > 0) this.say(this.how.greetingHz, this.how.greetingMs, greeting ?? this.how.greetingText);
+  }
+
+  greet(text = this.how.greetingText): void {
+    if (this.#greeted) return;
+    this.#greeted = true;
+    if (this.how.greetingMs > 0) this.say(this.how.greetingHz, this.how.greetingMs, text);
   }
 
   hear(samples: Int16Array): void {
@@ -77,7 +92,9 @@ export class SimulatedAgent implements Ears {
 
   read(text: string): void {
     this.onEvent({ type: 'read', text });
-    if (text.includes('9')) this.#mouth?.hangUp();
+    const keys = /^[\d*#]+$/.test(text) ? text : (/\bpressed ([\d*#]+)/.exec(text)?.[1] ?? '');
+    if (keys.includes('9')) this.#mouth?.hangUp();
+    else if (keys.includes('8')) this.#mouth?.transfer?.(this.how.transferTo);
   }
 
   say(frequencyHz: number, durationMs: number, text: string): void {
@@ -93,8 +110,14 @@ export class SimulatedAgent implements Ears {
     this.onEvent({ type: 'said', text });
   }
 
+  /** Nobody is on the other side any more. */
+  get ended(): boolean {
+    return this.#mouth === null;
+  }
+
   end(): void {
     clearTimeout(this.#timer);
+    clearTimeout(this.#limit);
     this.#mouth = null;
   }
 

@@ -18,6 +18,11 @@ export const deepgram: Dialect = {
       wire.send({ type: 'Error', code, description: 'The simulator cannot go on.' });
       wire.close(1008);
     };
+    const callFunction = (name: string, args: string) => {
+      calls += 1;
+      const call = { id: `func_${calls}`, name, arguments: args, client_side: true };
+      wire.send({ type: 'FunctionCallRequest', functions: [call] });
+    };
     wire.send({ type: 'Welcome', request_id: randomUUID() });
     return {
       message(data) {
@@ -37,26 +42,25 @@ export const deepgram: Dialect = {
         output = encodings[String(to.encoding ?? 'linear16')] ?? 'l16';
         if (input === null) return fatal('INVALID_SETTINGS');
         wire.send({ type: 'SettingsApplied' });
-        const { greeting } = within(message, 'agent');
-        ears.begin({
-          listensHz: Number(from.sample_rate ?? 24000),
-          speaksHz: Number(to.sample_rate ?? 24000),
-          ...(typeof greeting === 'string' && { greeting }),
-        });
+        ears.begin({ listensHz: Number(from.sample_rate ?? 24000), speaksHz: Number(to.sample_rate ?? 24000) });
+        const { greeting, context } = within(message, 'agent');
+        if (context === undefined) ears.greet(typeof greeting === 'string' ? greeting : undefined);
       },
       interrupted: () => wire.send({ type: 'UserStartedSpeaking' }),
-      heard: (content) => wire.send({ type: 'ConversationText', role: 'user', content }),
+      heard(content) {
+        wire.send({ type: 'ConversationText', role: 'user', content });
+        wire.send({ type: 'AgentThinking', content: 'The simulated agent thinks.' });
+      },
       said(content) {
         wire.send({ type: 'AgentStartedSpeaking', total_latency: 0.5, tts_latency: 0.2, ttt_latency: 0.3 });
         wire.send({ type: 'ConversationText', role: 'assistant', content });
       },
       audio: (samples) => wire.sendBinary(encodeAudio(samples, output)),
       finished: () => wire.send({ type: 'AgentAudioDone' }),
-      hangUp() {
-        calls += 1;
-        const call = { id: `func_${calls}`, name: 'hang_up', arguments: '{}', client_side: true };
-        wire.send({ type: 'FunctionCallRequest', functions: [call] });
-      },
+      hangUp: () => callFunction('hang_up', '{}'),
+      transfer: (to) => callFunction('transfer_call', JSON.stringify({ to })),
+      // The service says that it closes and not with which code.
+      expire: () => wire.close(1011, 'The session reached its maximum duration of 2 hours.'),
     };
   },
 };

@@ -1,19 +1,26 @@
 /** The words between the simulated agent, which is the same for every provider, and the wire of one provider. */
 import type { IncomingHttpHeaders } from 'node:http';
 
+/** What sessions of one provider leave behind for the next one, such as handles to resume by. */
+export type Remembered = Map<string, unknown>;
+
 /** One WebSocket of a simulated provider. */
 export interface Wire {
   send(message: Record<string, unknown>): void;
   sendBinary(bytes: Uint8Array): void;
   close(code: number, reason?: string): void;
+  /** Unless it is closed before. */
+  closeAfter(ms: number, code: number, reason: string): void;
   /** Without a close frame, as a process that is killed. */
   die(): void;
 }
 
 /** What the simulated agent can be told. */
 export interface Ears {
-  /** The session stands: the agent may greet. Called once. */
-  begin(audio: { listensHz: number; speaksHz: number; greeting?: string }): void;
+  /** The session stands. Called once. */
+  begin(audio: { listensHz: number; speaksHz: number }): void;
+  /** It is the agent's turn to begin the conversation. Only the first one counts. */
+  greet(text?: string): void;
   hear(samples: Int16Array): void;
   /** Text in the caller's place, such as keys. */
   read(text: string): void;
@@ -32,6 +39,10 @@ export interface Mouth {
   finished(turn: number): void;
   /** By the provider's own way: a function, a signal, or its close code. */
   hangUp(): void;
+  /** A function `transfer_call` with this target; absent: the provider has no such thing on its socket. */
+  transfer?(to: string): void;
+  /** The session has reached its longest time. */
+  expire(): void;
 }
 
 export interface RestCall {
@@ -53,7 +64,7 @@ export interface Dialect {
   rest?(call: RestCall): { status: number; body: unknown } | null;
   /** Audio of an interrupted turn may still arrive behind the signal, as with the real service. */
   late: boolean;
-  open(wire: Wire, ears: Ears, url: URL): Mouth;
+  open(wire: Wire, ears: Ears, url: URL, remembered: Remembered): Mouth;
 }
 
 export function jsonOf(data: string | Buffer): Record<string, unknown> | null {

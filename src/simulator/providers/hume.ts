@@ -16,13 +16,19 @@ export const hume: Dialect = {
     let began = false;
     let calls = 0;
     let pieces = 0;
+    const resumed = url.searchParams.get('resumed_chat_group_id');
     wire.send({
       type: 'chat_metadata',
       chat_id: randomUUID(),
-      chat_group_id: url.searchParams.get('resumed_chat_group_id') ?? randomUUID(),
+      chat_group_id: resumed ?? randomUUID(),
       request_id: randomUUID(),
     });
     const error = (code: string, slug: string) => wire.send({ type: 'error', code, slug, message: slug });
+    const callTool = (name: string, parameters: string) => {
+      calls += 1;
+      const call = { name, parameters, tool_call_id: `call_${calls}`, tool_type: 'function' };
+      wire.send({ type: 'tool_call', ...call, response_required: true });
+    };
     return {
       message(data) {
         const message = typeof data === 'string' ? jsonOf(data) : null;
@@ -38,6 +44,7 @@ export const hume: Dialect = {
             if (!began) {
               began = true;
               ears.begin({ listensHz, speaksHz });
+              if (resumed === null) ears.greet();
             }
             return ears.hear(decodeAudio(Buffer.from(String(message.data), 'base64'), 'l16'));
           }
@@ -51,19 +58,34 @@ export const hume: Dialect = {
         if (turn !== null) wire.send({ type: 'user_interruption', time: Date.now() });
       },
       heard: (content) =>
-        wire.send({ type: 'user_message', message: { role: 'user', content }, interim: false, models: {} }),
+        wire.send({
+          type: 'user_message',
+          message: { role: 'user', content },
+          from_text: false,
+          interim: false,
+          models: {},
+          time: { begin: 0, end: 1000 },
+        }),
       said: (content, turn) =>
-        wire.send({ type: 'assistant_message', id: `message_${turn}`, message: { role: 'assistant', content } }),
+        wire.send({
+          type: 'assistant_message',
+          id: `message_${turn}`,
+          message: { role: 'assistant', content },
+          from_text: false,
+          is_quick_response: false,
+          models: {},
+        }),
       audio(samples, turn) {
         const wav = Buffer.from(writeWav({ sampleRateHz: speaksHz, channels: [samples] }));
         pieces += 1;
         wire.send({ type: 'audio_output', id: `message_${turn}`, index: pieces, data: wav.toString('base64') });
       },
       finished: () => wire.send({ type: 'assistant_end' }),
-      hangUp: () => {
-        calls += 1;
-        const call = { name: 'hang_up', parameters: '{}', tool_call_id: `call_${calls}`, tool_type: 'function' };
-        wire.send({ type: 'tool_call', ...call, response_required: true });
+      hangUp: () => callTool('hang_up', '{}'),
+      transfer: (to) => callTool('transfer_call', JSON.stringify({ to })),
+      expire() {
+        error('E0715', 'max_duration_timeout');
+        wire.close(1000);
       },
     };
   },

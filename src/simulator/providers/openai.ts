@@ -24,12 +24,43 @@ export const openai: Dialect = {
     };
     const error = (code: string, message: string) =>
       send('error', { error: { type: 'invalid_request_error', code, message, param: null, event_id: null } });
+    const begin = () => {
+      if (began) return;
+      began = true;
+      const rateHz = encoding === 'l16' ? 24000 : 8000;
+      ears.begin({ listensHz: rateHz, speaksHz: rateHz });
+    };
+    const item = (turn: number, status: string) => ({
+      id: `item_${turn}`,
+      object: 'realtime.item',
+      type: 'message',
+      status,
+      role: 'assistant',
+      content: [],
+    });
     const part = (turn: number) => ({
       response_id: `resp_${turn}`,
       item_id: `item_${turn}`,
       output_index: 0,
       content_index: 0,
     });
+    const added = (fields: Record<string, unknown>) => {
+      send('conversation.item.added', { item: fields, previous_item_id: null });
+      send('conversation.item.done', { item: fields, previous_item_id: null });
+    };
+    const callFunction = (name: string, args: string) => {
+      calls += 1;
+      const id = `fc_${calls}`;
+      const call_id = `call_${calls}`;
+      const call = { id, object: 'realtime.item', type: 'function_call', status: 'completed', name, call_id };
+      const response = { id: `resp_call_${calls}`, object: 'realtime.response', status: 'completed' };
+      send('response.created', { response: { ...response, status: 'in_progress' } });
+      const place = { response_id: response.id, item_id: id, output_index: 0, call_id };
+      send('response.function_call_arguments.delta', { ...place, delta: args });
+      send('response.function_call_arguments.done', { ...place, name, arguments: args });
+      added({ ...call, arguments: args });
+      send('response.done', { response: { ...response, output: [{ ...call, arguments: args }] } });
+    };
     send('session.created', { session });
     return {
       message(data) {
@@ -45,17 +76,14 @@ export const openai: Dialect = {
           }
           case 'input_audio_buffer.append': {
             if (typeof message.audio !== 'string') return error('missing_required_parameter', 'audio is required.');
-            if (!began) {
-              began = true;
-              ears.begin({ listensHz: encoding === 'l16' ? 24000 : 8000, speaksHz: encoding === 'l16' ? 24000 : 8000 });
-            }
+            begin();
             return ears.hear(decodeAudio(Buffer.from(message.audio, 'base64'), encoding));
           }
           case 'conversation.item.create': {
-            const item = within(message, 'item');
-            send('conversation.item.added', { item, previous_item_id: null });
-            const content = (Array.isArray(item.content) ? item.content : []) as { text?: string }[];
-            if (item.role === 'user') for (const { text } of content) ears.read(text ?? '');
+            const given = within(message, 'item');
+            added({ id: `given_${events}`, ...given });
+            const content = (Array.isArray(given.content) ? given.content : []) as { text?: string }[];
+            if (given.role === 'user') for (const { text } of content) ears.read(text ?? '');
             return;
           }
           case 'conversation.item.truncate':
@@ -65,10 +93,14 @@ export const openai: Dialect = {
               audio_end_ms: message.audio_end_ms,
             });
           case 'response.create':
+            begin();
+            return ears.greet();
           case 'response.cancel':
-          case 'input_audio_buffer.clear':
-          case 'input_audio_buffer.commit':
             return;
+          case 'input_audio_buffer.clear':
+            return send('input_audio_buffer.cleared');
+          case 'input_audio_buffer.commit':
+            return send('input_audio_buffer.committed', { item_id: `user_${events}`, previous_item_id: null });
           default:
             return error('invalid_value', 'Unknown event type.');
         }
@@ -78,12 +110,18 @@ export const openai: Dialect = {
         const item_id = `user_${events}`;
         send('input_audio_buffer.speech_stopped', { audio_end_ms: 0, item_id });
         send('input_audio_buffer.committed', { item_id, previous_item_id: null });
-        send('conversation.item.input_audio_transcription.completed', { item_id, content_index: 0, transcript });
+        const content = [{ type: 'input_audio' }];
+        added({ id: item_id, object: 'realtime.item', type: 'message', status: 'completed', role: 'user', content });
+        const usage = { type: 'duration', seconds: 1 };
+        send('conversation.item.input_audio_transcription.delta', { item_id, content_index: 0, delta: transcript });
+        send('conversation.item.input_audio_transcription.completed', { item_id, content_index: 0, transcript, usage });
       },
       said(text, turn) {
-        send('response.created', {
-          response: { id: `resp_${turn}`, object: 'realtime.response', status: 'in_progress' },
-        });
+        const response_id = `resp_${turn}`;
+        send('response.created', { response: { id: response_id, object: 'realtime.response', status: 'in_progress' } });
+        send('response.output_item.added', { response_id, output_index: 0, item: item(turn, 'in_progress') });
+        send('conversation.item.added', { item: item(turn, 'in_progress'), previous_item_id: null });
+        send('response.content_part.added', { ...part(turn), part: { type: 'audio', transcript: '' } });
         send('response.output_audio_transcript.delta', { ...part(turn), delta: text });
         send('response.output_audio_transcript.done', { ...part(turn), transcript: text });
       },
@@ -93,19 +131,27 @@ export const openai: Dialect = {
           delta: encodeAudio(samples, encoding).toString('base64'),
         }),
       finished(turn) {
+        const response_id = `resp_${turn}`;
         send('response.output_audio.done', part(turn));
-        send('response.done', { response: { id: `resp_${turn}`, object: 'realtime.response', status: 'completed' } });
-      },
-      hangUp() {
-        calls += 1;
-        const call = { response_id: `resp_call_${calls}`, item_id: `fc_${calls}`, output_index: 0 };
-        send('response.function_call_arguments.done', {
-          ...call,
-          call_id: `call_${calls}`,
-          name: 'hang_up',
-          arguments: '{}',
+        send('response.content_part.done', { ...part(turn), part: { type: 'audio' } });
+        send('response.output_item.done', { response_id, output_index: 0, item: item(turn, 'completed') });
+        send('conversation.item.done', { item: item(turn, 'completed'), previous_item_id: null });
+        send('response.done', {
+          response: {
+            id: response_id,
+            object: 'realtime.response',
+            status: 'completed',
+            output: [item(turn, 'completed')],
+          },
         });
-        send('response.done', { response: { id: call.response_id, object: 'realtime.response', status: 'completed' } });
+        const limits = [{ name: 'requests', limit: 1000, remaining: 999, reset_seconds: 60 }];
+        send('rate_limits.updated', { rate_limits: limits });
+      },
+      hangUp: () => callFunction('hang_up', '{}'),
+      transfer: (to) => callFunction('transfer_call', JSON.stringify({ to })),
+      expire() {
+        error('session_expired', 'Your session hit the maximum duration of 60 minutes.');
+        wire.close(1001, 'Your session hit the maximum duration of 60 minutes.');
       },
     };
   },

@@ -1,21 +1,26 @@
 /** A provider on this machine: its REST service, its socket, and a simulated agent behind it. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { WebSocketServer } from 'ws';
 import { type AgentBehaviour, type AgentEvent, behaviour, SimulatedAgent } from './agent.js';
-import { type Dialect, jsonOf, type Wire } from './dialect.js';
+import { type Dialect, jsonOf, type Remembered, type Wire } from './dialect.js';
 
 export interface SimulatorOptions extends Partial<AgentBehaviour> {
   /** 0 takes a free port. */
   port: number;
   host?: string;
+  /** `wss:` instead of `ws:`; both PEM. */
+  tls?: { key: string; cert: string };
   onEvent?: (event: AgentEvent | { type: 'connected' } | { type: 'closed'; code: number }) => void;
 }
 
 /** One connection to the simulated provider. */
 export interface SimulatedCall {
-  /** Text messages of the client, parsed. */
+  /** Messages of the client, parsed; the first ones of a long call. */
   received: Record<string, unknown>[];
+  /** What the client was told. */
+  sent: Record<string, unknown>[];
   events: AgentEvent[];
   agent: SimulatedAgent;
   wire: Wire;
@@ -34,15 +39,19 @@ export interface ProviderSimulator {
 
 const closeLimitMs = 1000;
 const mostBodyBytes = 1024 * 1024;
+const mostKept = 10_000;
 
 /** Rejects when the port cannot be opened. */
 export async function simulateProvider(dialect: Dialect, options: SimulatorOptions): Promise<ProviderSimulator> {
-  const { port, host = '127.0.0.1', onEvent = () => {}, ...changes } = options;
+  const { port, host = '127.0.0.1', tls, onEvent = () => {}, ...changes } = options;
   const how: AgentBehaviour = { ...behaviour, ...changes };
   const calls: SimulatedCall[] = [];
   const sockets = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: 16 * 1024 * 1024 });
   let socketBase = '';
-  const http = createServer((request, response) => void answerRest(dialect, request, response, socketBase));
+  const remembered: Remembered = new Map();
+  const answer = (request: IncomingMessage, response: ServerResponse) =>
+    void answerRest(dialect, request, response, socketBase);
+  const http = tls === undefined ? createServer(answer) : createTlsServer(tls, answer);
   http.on('upgrade', (request: IncomingMessage, socket: Socket, head) => {
     socket.on('error', () => socket.destroy());
     const url = new URL(request.url ?? '/', 'ws://simulator');
@@ -53,14 +62,28 @@ export async function simulateProvider(dialect: Dialect, options: SimulatorOptio
     }
     sockets.handleUpgrade(request, socket, head, (ws) => {
       ws.on('error', () => ws.terminate());
+      const keep = (list: Record<string, unknown>[], message: Record<string, unknown> | null) => {
+        if (message !== null && list.length < mostKept) list.push(message);
+      };
+      let closing: NodeJS.Timeout | undefined;
       const wire: Wire = {
-        send: (message) => ws.send(JSON.stringify(message)),
-        sendBinary: (bytes) => ws.send(bytes),
+        send(message) {
+          keep(call.sent, message);
+          ws.send(JSON.stringify(message));
+        },
+        sendBinary(bytes) {
+          keep(call.sent, objectIn(bytes));
+          ws.send(bytes);
+        },
         close: (code, reason) => ws.close(code, reason),
+        closeAfter(ms, code, reason) {
+          closing ??= setTimeout(() => ws.close(code, reason), ms);
+        },
         die: () => ws.terminate(),
       };
       const call: SimulatedCall = {
         received: [],
+        sent: [],
         events: [],
         wire,
         url,
@@ -71,14 +94,14 @@ export async function simulateProvider(dialect: Dialect, options: SimulatorOptio
       };
       calls.push(call);
       onEvent({ type: 'connected' });
-      const mouth = dialect.open(wire, call.agent, url);
+      const mouth = dialect.open(wire, call.agent, url, remembered);
       call.agent.speakThrough(mouth);
       ws.on('message', (data: Buffer, isBinary) => {
-        const message = isBinary ? null : jsonOf(data);
-        if (message !== null) call.received.push(message);
+        keep(call.received, isBinary ? objectIn(data) : jsonOf(data));
         mouth.message(isBinary ? data : data.toString());
       });
       ws.on('close', (code) => {
+        clearTimeout(closing);
         call.agent.end();
         onEvent({ type: 'closed', code });
       });
@@ -89,7 +112,7 @@ export async function simulateProvider(dialect: Dialect, options: SimulatorOptio
     http.listen(port, host, resolve);
   });
   const opened = (http.address() as AddressInfo).port;
-  socketBase = `ws://${host.includes(':') ? `[${host}]` : host}:${opened}`;
+  socketBase = `${tls === undefined ? 'ws' : 'wss'}://${host.includes(':') ? `[${host}]` : host}:${opened}`;
   return {
     port: opened,
     url: socketBase + dialect.path,
@@ -130,4 +153,9 @@ async function answerRest(dialect: Dialect, request: IncomingMessage, response: 
   const { status, body } = answer ?? { status: 404, body: { error: 'not found' } };
   response.writeHead(status, { 'content-type': 'application/json', connection: 'close' });
   response.end(JSON.stringify(body));
+}
+
+/** JSON in a binary message; audio is none. */
+function objectIn(bytes: Uint8Array): Record<string, unknown> | null {
+  return bytes[0] === 0x7b && bytes[1] === 0x22 ? jsonOf(Buffer.from(bytes)) : null;
 }

@@ -104,7 +104,8 @@ export const streams: readonly Dialect[] = Object.entries(words).map(([provider,
         if (begun !== null) {
           audio = begun;
           started = message;
-          return ears.begin({ listensHz: begun.rateHz, speaksHz: begun.rateHz });
+          ears.begin({ listensHz: begun.rateHz, speaksHz: begun.rateHz });
+          return ears.greet();
         }
         const payload = say.payload?.(message);
         if (typeof payload === 'string' && audio !== null)
@@ -125,6 +126,9 @@ export const streams: readonly Dialect[] = Object.entries(words).map(([provider,
       },
       finished: () => {},
       hangUp: () => wire.close(1000),
+      // Carriers transfer over their REST services, which is none of the socket's business.
+      ...(provider === 'raw' && { transfer: (to: string) => wire.send({ event: 'transfer', to }) }),
+      expire: () => wire.close(1000),
     };
   },
 }));

@@ -33,6 +33,7 @@ export const ultravox: Dialect = {
               listensHz: Number(url.searchParams.get('inputSampleRate')),
               speaksHz: Number(url.searchParams.get('outputSampleRate')),
             });
+            ears.greet();
           }
           return ears.hear(decodeAudio(data, 'l16'));
         }
@@ -55,6 +56,12 @@ export const ultravox: Dialect = {
         calls += 1;
         wire.close(1000);
       },
+      transfer(to) {
+        calls += 1;
+        const call = { toolName: 'transfer_call', invocationId: `invocation_${calls}`, parameters: { to } };
+        wire.send({ type: 'client_tool_invocation', ...call });
+      },
+      expire: () => wire.close(1000),
     };
   },
 };

@@ -33,6 +33,7 @@ export const vapi: Dialect = {
           if (!began) {
             began = true;
             ears.begin({ listensHz: rate, speaksHz: rate });
+            ears.greet();
           }
           return ears.hear(decodeAudio(data, encoding));
         }
@@ -59,6 +60,8 @@ export const vapi: Dialect = {
         wire.send({ type: 'hang' });
         wire.send({ type: 'status-update', status: 'ended' });
       },
+      transfer: (number) => wire.send({ type: 'transfer-update', destination: { type: 'number', number } }),
+      expire: () => wire.close(1000),
     };
   },
 };

@@ -1,0 +1,143 @@
+/** The load generator: a process of its own that places calls by SIP and speaks on all of them. Takes orders from its parent. */
+
+import { createSocket, type Socket } from 'node:dgram';
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { SdpNegotiation } from '../../media/sdp.js';
+import { openSipGateway } from '../../sip/connect.js';
+import type { CallLeg, SipGateway } from '../../sip/leg.js';
+import { TrunkTable } from '../../sip/trunk.js';
+import type { Stream, StreamFigures } from './streams.js';
+import { Streams } from './streams.js';
+
+export type CallerOrder =
+  /** `places`: how many calls there will be at most; phases are spread over them. */
+  | { kind: 'dial'; uri: string; to: string; calls: number; callsPerSecond: number; places: number }
+  /** Without SIP: a call to each of these ports. */
+  | { kind: 'echo'; ports: number[] }
+  | { kind: 'measure'; seconds: number }
+  | { kind: 'hangUp' };
+
+export type CallerAnswer =
+  | { kind: 'dialled'; answered: number; failures: string[] }
+  | { kind: 'measured'; figures: StreamFigures; pulses: { from: string; atMs: Float64Array }[] }
+  | { kind: 'hungUp' };
+
+const address = '127.0.0.1';
+/** Number of the caller of call `index`. */
+const fromOf = (index: number) => `+1999557${String(index).padStart(4, '0')}`;
+const silentLog = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
+
+let opening: Promise<SipGateway> | null = null;
+let streams = new Streams(1);
+const calls: { leg: CallLeg | null; socket: Socket; stream: Stream; from: string }[] = [];
+
+async function bound(): Promise<Socket> {
+  const socket = createSocket({
+    type: 'udp4',
+    recvBufferSize: 262_144,
+    lookup: (name, _options, done) => done(null, name, 4),
+  });
+  socket.on('error', () => undefined);
+  const listening = once(socket, 'listening');
+  socket.bind(0, address);
+  await listening;
+  return socket;
+}
+
+async function dialOne(order: Extract<CallerOrder, { kind: 'dial' }>, index: number): Promise<void> {
+  const socket = await bound();
+  const sdp = new SdpNegotiation({ address, rtpPort: socket.address().port, codecs: ['PCMU'] }, String(1000 + index));
+  const from = fromOf(index);
+  try {
+    opening ??= openSipGateway({
+      server: { kind: 'embedded', listen: [{ transport: 'udp', host: address, port: 0 }], product: 'trunkline-bench' },
+      trunks: new TrunkTable(),
+      log: silentLog,
+    });
+    const gateway = await opening;
+    const leg = await gateway.dial(
+      {
+        to: order.to,
+        from,
+        gateways: [{ uri: order.uri }],
+        ringTimeoutMs: 20_000,
+        offerFor: async () => sdp.offer(),
+      },
+      AbortSignal.timeout(30_000),
+    );
+    gateway.forgetTrace(leg.sipCallId);
+    sdp.accept(leg.remoteSdp, false);
+    if (!sdp.agreed) throw new Error('no media was agreed');
+    const stream = streams.add(socket, sdp.agreed.port, sdp.agreed.address, index);
+    calls.push({ leg, socket, stream, from });
+  } catch (error) {
+    socket.close();
+    throw error;
+  }
+}
+
+async function dial(order: Extract<CallerOrder, { kind: 'dial' }>): Promise<CallerAnswer> {
+  if (calls.length === 0) streams = new Streams(order.places);
+  const startMs = performance.now();
+  const before = calls.length;
+  // Not one after the other in phase: the first ones alone would stand close together.
+  const stride = coprime(order.places);
+  const running: Promise<void>[] = [];
+  for (let i = 0; i < order.calls; i++) {
+    const waitMs = startMs + (i * 1000) / order.callsPerSecond - performance.now();
+    if (waitMs > 0) await sleep(waitMs);
+    running.push(dialOne(order, ((before + i) * stride) % order.places));
+  }
+  const ends = await Promise.allSettled(running);
+  const failures = ends.flatMap((end) => (end.status === 'rejected' ? [String(end.reason)] : []));
+  return { kind: 'dialled', answered: order.calls - failures.length, failures: failures.slice(0, 3) };
+}
+
+function coprime(places: number): number {
+  const divides = (a: number, b: number): number => (b === 0 ? a : divides(b, a % b));
+  for (let stride = Math.floor(places * 0.618); stride > 1; stride--) if (divides(places, stride) === 1) return stride;
+  return 1;
+}
+
+async function echo({ ports }: Extract<CallerOrder, { kind: 'echo' }>): Promise<CallerAnswer> {
+  streams = new Streams(ports.length);
+  for (const [index, port] of ports.entries()) {
+    const socket = await bound();
+    calls.push({ leg: null, socket, stream: streams.add(socket, port, address, index), from: String(index) });
+  }
+  return { kind: 'dialled', answered: ports.length, failures: [] };
+}
+
+async function measure(seconds: number): Promise<CallerAnswer> {
+  streams.begin();
+  await sleep(seconds * 1000);
+  const figures = streams.end();
+  const pulses = calls.map(({ from, stream }) => ({ from, atMs: Float64Array.from(stream.pulsesMs) }));
+  return { kind: 'measured', figures, pulses };
+}
+
+async function hangUp(): Promise<CallerAnswer> {
+  await Promise.all(calls.map(({ leg }) => leg?.hangup()));
+  streams.stop();
+  for (const { socket } of calls) socket.close();
+  calls.length = 0;
+  return { kind: 'hungUp' };
+}
+
+async function obey(order: CallerOrder): Promise<CallerAnswer> {
+  if (order.kind === 'dial') return dial(order);
+  if (order.kind === 'echo') return echo(order);
+  return order.kind === 'measure' ? measure(order.seconds) : hangUp();
+}
+
+process.on('message', (order: CallerOrder) => {
+  obey(order).then(
+    (answer) => process.send?.(answer),
+    (error: unknown) => {
+      process.stderr.write(`load generator: ${error}\n`);
+      process.exit(1);
+    },
+  );
+});
+process.on('disconnect', () => process.exit());

@@ -1,0 +1,6 @@
+/** Milliseconds that mean the same in every process of the machine (CLOCK_MONOTONIC), with a fraction. */
+const offsetMs = Number(process.hrtime.bigint()) / 1e6 - performance.now();
+
+export function machineMs(): number {
+  return performance.now() + offsetMs;
+}

@@ -1,0 +1,25 @@
+/** A database that has seen a million calls. */
+import path from 'node:path';
+import { dayMs } from '../../src/store/call-counts.js';
+import { loadDriver } from '../../src/store/driver.js';
+
+const days = 365;
+
+/** Into the database of a gateway that is stopped; they belong to its first organization. */
+export function oldCalls(folder: string, count: number): void {
+  const database = new (loadDriver())(path.join(folder, 'trunkline.db'));
+  database.pragma('synchronous = off');
+  const firstMs = (Math.floor(Date.now() / dayMs) - days + 1) * dayMs;
+  database
+    .prepare(
+      `with recursive n(i) as (select 0 union all select i + 1 from n where i + 1 < ?)
+       insert into calls (id, organization_id, mode, instance_id, direction, from_number, to_number, status, created_at, completed_at)
+       select printf('%08x-0000-7000-8000-%012x', i, i), (select id from organizations limit 1), 'live', 'bench',
+         iif(i % 3 = 0, 'outbound', 'inbound'), '+15550001', '+15550002',
+         case i % 10 when 0 then 'failed' when 1 then 'busy' when 2 then 'no_answer' else 'completed' end,
+         cast(? + cast(i as real) / ? * ? as integer), 1
+       from n`,
+    )
+    .run(count, firstMs, count, days * dayMs);
+  database.close();
+}

@@ -1,0 +1,281 @@
+/** Gateway, agent and load generator, and one measured case after the other. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { AgentAnswer, AgentOrder } from './agent.js';
+import type { BareAnswer, BareOrder } from './bare.js';
+import type { CallerAnswer, CallerOrder } from './caller.js';
+import { cpuPercent, figuresOf, type Spread, spread, threadPercents } from './figures.js';
+import { oldCalls } from './old-calls.js';
+import { benchFolder, type Gateway, Helper, startGateway } from './processes.js';
+import type { StreamFigures } from './streams.js';
+
+export interface Case {
+  name: string;
+  protocol: 'raw' | 'twilio';
+  secure: boolean;
+  config: Record<string, unknown>;
+  record: boolean;
+}
+
+const ulaw = { encoding: 'ulaw' };
+const linear = (sampleRate: number) => ({ encoding: 'l16', sample_rate: sampleRate });
+const plain = { secure: false, record: false };
+export const cases: readonly Case[] = [
+  { ...plain, name: 'raw ws μ-law', protocol: 'raw', config: ulaw },
+  { ...plain, name: 'raw ws μ-law recorded', protocol: 'raw', config: ulaw, record: true },
+  { ...plain, name: 'raw wss μ-law', protocol: 'raw', config: ulaw, secure: true },
+  { ...plain, name: 'raw ws 16 kHz', protocol: 'raw', config: linear(16_000) },
+  { ...plain, name: 'raw ws 24 kHz', protocol: 'raw', config: linear(24_000) },
+  { ...plain, name: 'raw wss 24 kHz', protocol: 'raw', config: linear(24_000), secure: true },
+  { ...plain, name: 'twilio ws', protocol: 'twilio', config: {} },
+  { ...plain, name: 'twilio wss', protocol: 'twilio', config: {}, secure: true },
+];
+
+export interface Result {
+  name: string;
+  answered: number;
+  failures: string[];
+  /** null: not a process of ours. */
+  cpuPerCall: number | null;
+  threads: string;
+  agentPercent: number;
+  callerPercent: number;
+  wire: Spread | null;
+  ear: Spread | null;
+  uplink: Spread | null;
+  pace: Spread | null;
+  figures: StreamFigures;
+  memoryPerCallMb: number | null;
+  /** Before, during, after. */
+  descriptors: [number, number, number] | null;
+}
+
+export interface Load {
+  calls: number;
+  seconds: number;
+}
+
+const callsPerSecond = 40;
+/** After the last call was answered, until the figures count. */
+const settleMs = 2000;
+const afterMs = 1500;
+const idleMs = 4000;
+/** Calls that warm code and memory before anything counts. */
+const warmUp = { calls: 30, seconds: 4 };
+/** A longer way is a pulse that was lost. */
+const longestUplinkMs = 200;
+
+export class Rig {
+  idlePercent = 0;
+  idleMemoryMb = 0;
+  private numbers = 0;
+
+  private constructor(
+    readonly gateway: Gateway,
+    private readonly agent: Helper<AgentOrder, AgentAnswer>,
+    private readonly caller: Helper<CallerOrder, CallerAnswer>,
+    private readonly ports: { wsPort: number; wssPort: number },
+    private readonly certificate: string,
+    private readonly removeFolder: () => void,
+  ) {}
+
+  static async start(options: { nodeOptions: readonly string[]; oldCalls?: number }): Promise<Rig> {
+    const { folder, key, cert, remove } = benchFolder();
+    const agent = new Helper<AgentOrder, AgentAnswer>('agent');
+    const caller = new Helper<CallerOrder, CallerAnswer>('caller');
+    try {
+      const ports = await agent.ask({ kind: 'listen', key, cert }, 'listening');
+      let gateway = await startGateway({ folder, nodeOptions: options.nodeOptions });
+      if (options.oldCalls !== undefined) {
+        // The first start makes the organization that the calls belong to.
+        await gateway.stop();
+        oldCalls(folder, options.oldCalls);
+        gateway = await startGateway({ folder, nodeOptions: options.nodeOptions });
+      }
+      return new Rig(gateway, agent, caller, ports, cert, remove);
+    } catch (error) {
+      agent.end();
+      caller.end();
+      remove();
+      throw error;
+    }
+  }
+
+  /** Also measures the gateway without calls, once it is warm. */
+  async warmUp(): Promise<void> {
+    for (const each of [cases[0], cases[2]]) if (each) await this.run({ ...each, name: 'warm-up' }, warmUp);
+    await sleep(afterMs);
+    const from = figuresOf(this.gateway.pid);
+    await sleep(idleMs);
+    const to = figuresOf(this.gateway.pid);
+    this.idlePercent = cpuPercent(from, to);
+    this.idleMemoryMb = to.memoryMb;
+  }
+
+  /** The load generator against an echo that does nothing else. */
+  async baseline(calls: number, seconds: number) {
+    const echo = new Helper<never, { kind: 'listening'; port: number }>('udp-echo');
+    try {
+      const { port } = await echo.next('listening');
+      await this.caller.ask({ kind: 'echo', ports: new Array(calls).fill(port) }, 'dialled');
+      await sleep(500);
+      const { figures } = await this.caller.ask({ kind: 'measure', seconds }, 'measured');
+      return { figures, wire: spread(figures.wireMs), pace: spread(figures.paceMs) };
+    } finally {
+      await this.caller.ask({ kind: 'hangUp' }, 'hungUp');
+      echo.end();
+    }
+  }
+
+  async run(wanted: Case, load: Load): Promise<Result> {
+    const { gateway } = this;
+    const number = await this.numberFor(wanted);
+    const before = figuresOf(gateway.pid);
+    const uri = `sip:127.0.0.1:${gateway.sipPort}`;
+    const few = Math.ceil(load.calls / 10);
+    const failures = await this.dial(uri, number, few, load.calls);
+    await sleep(settleMs / 2);
+    const withFew = figuresOf(gateway.pid);
+    failures.push(...(await this.dial(uri, number, load.calls - few, load.calls)));
+    await sleep(settleMs);
+    const numbers = wanted.protocol === 'twilio' ? await this.callers() : new Map<string, string>();
+    const measured = await this.measure(load.seconds);
+    const uplink = await this.uplink(measured.pulses, numbers);
+    const { from, to, helpers } = measured;
+    await this.caller.ask({ kind: 'hangUp' }, 'hungUp');
+    await sleep(afterMs);
+    const after = figuresOf(gateway.pid);
+    const answered = load.calls - failures.length;
+    return {
+      ...this.result(wanted.name, answered, failures, measured.figures),
+      cpuPerCall: (cpuPercent(from, to) - this.idlePercent) / answered,
+      threads: threadPercents(gateway.pid, from, to),
+      ...helpers,
+      uplink,
+      memoryPerCallMb: (to.memoryMb - withFew.memoryMb) / (load.calls - few),
+      descriptors: [before.descriptors, to.descriptors, after.descriptors],
+    };
+  }
+
+  /** The same load on another server, of which nothing but the audio is known. */
+  async runElsewhere(uri: string, to: string, load: Load): Promise<Result> {
+    const failures = await this.dial(uri, to, load.calls, load.calls);
+    await sleep(settleMs);
+    const { figures, helpers } = await this.measure(load.seconds);
+    await this.caller.ask({ kind: 'hangUp' }, 'hungUp');
+    await sleep(afterMs);
+    const result = this.result(uri, load.calls - failures.length, failures, figures);
+    return {
+      ...result,
+      ...helpers,
+      cpuPerCall: null,
+      threads: '-',
+      uplink: null,
+      memoryPerCallMb: null,
+      descriptors: null,
+    };
+  }
+
+  /** The same load through the least that a call can cost in Node. */
+  async runBare(secure: boolean, load: Load): Promise<Result> {
+    const bare = new Helper<BareOrder, BareAnswer>('bare');
+    const url = secure ? `wss://127.0.0.1:${this.ports.wssPort}/raw` : `ws://127.0.0.1:${this.ports.wsPort}/raw`;
+    try {
+      const { ports } = await bare.ask(
+        { kind: 'open', calls: load.calls, url, certificate: this.certificate },
+        'opened',
+      );
+      await this.caller.ask({ kind: 'echo', ports }, 'dialled');
+      await sleep(settleMs);
+      const { from, to, helpers, figures, pulses } = await this.measure(load.seconds, bare.pid);
+      const uplink = await this.uplink(pulses, new Map());
+      const result = this.result(secure ? 'bare Node, wss' : 'bare Node, ws', load.calls, [], figures);
+      const cpuPerCall = cpuPercent(from, to) / load.calls;
+      const threads = threadPercents(bare.pid, from, to);
+      return { ...result, ...helpers, cpuPerCall, threads, uplink, memoryPerCallMb: null, descriptors: null };
+    } finally {
+      await this.caller.ask({ kind: 'hangUp' }, 'hungUp');
+      bare.end();
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.agent.end();
+    this.caller.end();
+    await this.gateway.stop();
+    this.removeFolder();
+  }
+
+  private result(name: string, answered: number, failures: string[], figures: StreamFigures) {
+    const { wireMs, earMs, paceMs } = figures;
+    return { name, answered, failures, figures, wire: spread(wireMs), ear: spread(earMs), pace: spread(paceMs) };
+  }
+
+  private async dial(uri: string, to: string, calls: number, places: number): Promise<string[]> {
+    const { answered, failures } = await this.caller.ask(
+      { kind: 'dial', uri, to, calls, callsPerSecond, places },
+      'dialled',
+    );
+    return Array.from({ length: calls - answered }, (_, i) => failures[i] ?? failures[0] ?? 'unknown');
+  }
+
+  private async measure(seconds: number, pid = this.gateway.pid) {
+    const { agent, caller } = this;
+    await agent.ask({ kind: 'collect' }, 'collected');
+    const pids = [pid, agent.pid, caller.pid] as const;
+    const [from, agentFrom, callerFrom] = pids.map(figuresOf) as [Figures, Figures, Figures];
+    const { figures, pulses } = await caller.ask({ kind: 'measure', seconds }, 'measured');
+    const [to, agentTo, callerTo] = pids.map(figuresOf) as [Figures, Figures, Figures];
+    const helpers = { agentPercent: cpuPercent(agentFrom, agentTo), callerPercent: cpuPercent(callerFrom, callerTo) };
+    return { from, to, helpers, figures, pulses };
+  }
+
+  private async numberFor({ name, protocol, secure, config, record }: Case): Promise<string> {
+    const { gateway, ports } = this;
+    this.numbers += 1;
+    const number = `+1999556${String(1000 + this.numbers)}`;
+    const endpoint = await gateway.api<{ id: string }>('POST', '/v1/endpoints', {
+      name,
+      type: 'agent',
+      target: secure ? `wss://127.0.0.1:${ports.wssPort}/${protocol}` : `ws://127.0.0.1:${ports.wsPort}/${protocol}`,
+      record,
+      provider_config: { protocol, ...config },
+    });
+    await gateway.api('POST', '/v1/phone-numbers', { number, endpoint_id: endpoint.id });
+    return number;
+  }
+
+  /** Who calls, by what Twilio's protocol makes of a call's id. */
+  private async callers(): Promise<Map<string, string>> {
+    const found = new Map<string, string>();
+    for (let page = 1; ; page++) {
+      const { data } = await this.gateway.api<{ data: { id: string; from_number: string }[] }>(
+        'GET',
+        `/v1/calls?status=in_progress&limit=100&page=${page}`,
+      );
+      for (const { id, from_number } of data) found.set(`CA${id.replaceAll('-', '')}`, from_number);
+      if (data.length < 100) return found;
+    }
+  }
+
+  /** From each pulse that the agent heard back to the caller's last one before it. */
+  private async uplink(
+    sent: { from: string; atMs: Float64Array }[],
+    numbers: ReadonlyMap<string, string>,
+  ): Promise<Spread | null> {
+    const sentBy = new Map(sent.map(({ from, atMs }) => [from, atMs]));
+    const { pulses } = await this.agent.ask({ kind: 'collect' }, 'collected');
+    const ways: number[] = [];
+    for (const { call, atMs } of pulses) {
+      const sentMs = sentBy.get(numbers.get(call) ?? call);
+      if (!sentMs) continue;
+      let last = -1;
+      for (const heardMs of atMs) {
+        while (last + 1 < sentMs.length && sentMs[last + 1]! <= heardMs) last += 1;
+        if (last >= 0 && heardMs - sentMs[last]! < longestUplinkMs) ways.push(heardMs - sentMs[last]!);
+      }
+    }
+    return spread(ways);
+  }
+}
+
+type Figures = ReturnType<typeof figuresOf>;

@@ -1,0 +1,92 @@
+/** Our records in the words of Twilio's REST API. */
+import type { Call } from '../../store/call-records.js';
+import { accountSid, callSid } from '../../webhook/twilio-words.js';
+import type { ApiError } from '../errors.js';
+
+export const version = '2010-04-01';
+
+/** `CA…` without its two letters is a uuid without its dashes; null: it is none. */
+export function callIdOf(sid: string): string | null {
+  return uuidOf('CA', sid);
+}
+
+export function organizationIdOf(sid: string): string | null {
+  return uuidOf('AC', sid);
+}
+
+function uuidOf(prefix: string, sid: string): string | null {
+  const parts = /^([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})$/.exec(sid.slice(2).toLowerCase());
+  return sid.startsWith(prefix) && parts !== null ? parts.slice(1).join('-') : null;
+}
+
+const finalStatus = { completed: 'completed', busy: 'busy', no_answer: 'no-answer', failed: 'failed' } as const;
+
+export function presentTwilioCall(call: Call, parentCallId: string | null) {
+  const account = accountSid(call.organizationId);
+  const sid = callSid(call.id);
+  const uri = `/${version}/Accounts/${account}/Calls/${sid}`;
+  const isOver = call.completedAt !== null;
+  return {
+    sid,
+    account_sid: account,
+    parent_call_sid: parentCallId === null ? null : callSid(parentCallId),
+    from: call.fromNumber,
+    from_formatted: call.fromNumber,
+    to: call.toNumber,
+    to_formatted: call.toNumber,
+    phone_number_sid: `PN${call.phoneNumberId.replaceAll('-', '')}`,
+    direction: call.direction === 'inbound' ? 'inbound' : parentCallId === null ? 'outbound-api' : 'outbound-dial',
+    status: statusOf(call),
+    duration: isOver ? String(call.durationSec) : null,
+    price: isOver ? String(-call.costMicrocents / 100_000_000) : null,
+    price_unit: 'USD',
+    start_time: call.answeredAt?.toUTCString() ?? null,
+    end_time: call.completedAt?.toUTCString() ?? null,
+    date_created: call.createdAt.toUTCString(),
+    date_updated: (call.completedAt ?? call.answeredAt ?? call.createdAt).toUTCString(),
+    answered_by: null,
+    forwarded_from: null,
+    caller_name: null,
+    group_sid: null,
+    trunk_sid: null,
+    annotation: null,
+    queue_time: '0',
+    api_version: version,
+    uri: `${uri}.json`,
+    subresource_uris: {},
+  };
+}
+
+function statusOf(call: Call): string {
+  if (call.status === 'in_progress') return call.answeredAt === null ? 'ringing' : 'in-progress';
+  if (call.status === 'no_answer' && call.direction === 'outbound' && call.hangupCause === 'originator_cancel')
+    return 'canceled';
+  return finalStatus[call.status];
+}
+
+/** Twilio's numbers for what is wrong. */
+const codes: { [code: string]: number } = {
+  UNAUTHORIZED: 20003,
+  FORBIDDEN: 20003,
+  NOT_FOUND: 20404,
+  METHOD_NOT_ALLOWED: 20004,
+  RATE_LIMIT_EXCEEDED: 20429,
+  INVALID_PHONE_NUMBER: 21211,
+  CALLER_ID_NOT_ALLOWED: 21210,
+  DESTINATION_NOT_ALLOWED: 21215,
+  CALL_ALREADY_ENDED: 21220,
+  CALL_COMMAND_FAILED: 21220,
+};
+
+/** An error as Twilio's clients read it. */
+export function twilioError(error: ApiError): object {
+  const { details } = error;
+  const [first] = (details?.fields as { path: string; message: string }[] | undefined) ?? [];
+  const code = codes[error.code] ?? 20001;
+  return {
+    code,
+    message: first === undefined ? error.message : `${first.path} ${first.message}`,
+    more_info: `https://www.twilio.com/docs/errors/${code}`,
+    status: error.status,
+  };
+}

@@ -1,0 +1,170 @@
+/** One destination of a `dial`: a call of its own, with its record, its money and its end. */
+import { randomUUID } from 'node:crypto';
+import type { MediaPolicy, MediaSession } from '../../media/engine.js';
+import type { CallLeg } from '../../sip/leg.js';
+import { type Dial, type DialTarget, e164 } from '../webhook/instructions.js';
+import { Call } from './call.js';
+import { CallSteps, type EndedAs, endedAs } from './call-steps.js';
+import { closeCall, endingOf, watchLeg, watchSession } from './closing.js';
+import { answerReoffers } from './converse.js';
+import { dialCarriers } from './dial-carriers.js';
+import type { DialRules } from './dial-out.js';
+import { CallEnded } from './outcome.js';
+import type { Stage } from './stage.js';
+
+export class DialledCall {
+  readonly call: Call;
+  readonly from: string;
+  /** Resolves when somebody answered, with the media of that leg. Rejects with `CallEnded`. */
+  readonly answered: Promise<MediaSession>;
+  /** Resolves when everything of it is closed. */
+  readonly closed: Promise<void>;
+  private session: MediaSession | null = null;
+  private leg: CallLeg | null = null;
+  private readonly sipCallId = randomUUID();
+  private readonly steps: CallSteps;
+
+  /** `signal`: who dials does not want it any more. */
+  constructor(
+    private readonly stage: Stage,
+    private readonly action: Dial,
+    private readonly target: DialTarget,
+    private readonly rules: DialRules,
+    signal: AbortSignal,
+  ) {
+    const { facts, mode } = stage.line;
+    this.from = action.from ?? (e164.test(facts.from) ? facts.from : facts.to);
+    const { begun, refusal } = rules.begin({
+      parentCallId: facts.callId,
+      organizationId: facts.organizationId,
+      mode,
+      endpointId: stage.endpointId,
+      from: this.from,
+      to: target.to,
+    });
+    const call = new Call(rules.records, begun, 'outbound');
+    this.call = call;
+    const { organizationId, callId: parentCallId } = facts;
+    this.steps = new CallSteps(
+      call,
+      {
+        callId: call.id,
+        organizationId,
+        from: this.from,
+        fromName: null,
+        to: target.to,
+        direction: 'outbound',
+        parentCallId,
+      },
+      (step, fields) => stage.status(target.status, step, fields),
+    );
+    rules.closing.live.add(call);
+    if (refusal !== null) call.end(refusal);
+    const giveUp = () => call.hangup('caller');
+    signal.addEventListener('abort', giveUp, { once: true });
+    if (signal.aborted) giveUp();
+    let answer!: (session: MediaSession) => void;
+    this.answered = new Promise((resolve, reject) => {
+      answer = resolve;
+      void call.ended.then((ending) => reject(new CallEnded(ending)));
+    });
+    this.answered.catch(() => {}); // whoever waits is told
+    this.closed = this.run(answer).finally(() => signal.removeEventListener('abort', giveUp));
+  }
+
+  get status(): EndedAs {
+    return endedAs(this.call);
+  }
+
+  private async run(answer: (session: MediaSession) => void): Promise<void> {
+    const { call, rules } = this;
+    try {
+      this.steps.tell('initiated');
+      call.check();
+      this.leg = await this.dial();
+      watchLeg(this.leg, call, 'callee');
+      await call.orEnd(this.leg.confirmed);
+      const session = this.session as MediaSession | null;
+      if (session === null) throw new CallEnded({ cause: 'unspecified', source: 'system' });
+      await call.orEnd(session.accept(this.leg.remoteSdp, { provisional: false }));
+      answerReoffers(this.leg, session);
+      call.answer();
+      this.steps.tell('answered');
+      if (this.target.sendDigits !== null) await call.orEnd(session.sendDtmf(this.target.sendDigits));
+      answer(session);
+      await call.ended;
+    } catch (error) {
+      call.end(endingOf(error, call, 'callee', rules.closing.log));
+    } finally {
+      await closeCall(
+        call,
+        { session: this.session, agent: null, leg: this.leg, sipCallId: this.sipCallId },
+        rules.closing,
+      );
+      this.steps.tell('completed');
+    }
+  }
+
+  private async dial(): Promise<CallLeg> {
+    const { call, rules, target, stage, sipCallId, from } = this;
+    const { facts, mode } = stage.line;
+    const ringTimeoutMs = this.action.timeoutSec * 1000;
+    const onProgress = ({ status }: { status: number }) => {
+      if (status !== 180 || call.ending !== null) return;
+      call.ringing();
+      this.steps.tell('ringing');
+    };
+    const offerFor = (localAddress: string, codecs: MediaPolicy['codecs']) => this.offer(localAddress, codecs);
+    if (e164.test(target.to)) {
+      const carriers = await rules.carriers(facts.organizationId, mode);
+      call.event('call.routed', { endpoint_id: stage.endpointId, trunks: carriers.map((carrier) => carrier.name) });
+      const wish = { sipCallId, to: target.to, from, ringTimeoutMs, offerFor, onProgress };
+      return dialCarriers(call, wish, carriers, rules.dial);
+    }
+    const { uri, headers } = sipDestination(target.to);
+    call.assign({ sipCallId });
+    return rules.dial(
+      {
+        sipCallId,
+        to: uri,
+        from,
+        gateways: [{ uri, ...(target.auth === null ? {} : { auth: target.auth }) }],
+        headers: { ...headers, 'X-Trunkline-Call-Id': facts.callId },
+        ringTimeoutMs,
+        publicOnly: !rules.allowPrivateTargets,
+        offerFor: (_gateway, localAddress) => offerFor(localAddress, rules.policy.codecs),
+        onProgress,
+      },
+      call.signal,
+    );
+  }
+
+  /** Each gateway gets media of its own. Beside the caller's, so that both can be joined. */
+  private async offer(localAddress: string, codecs: MediaPolicy['codecs']): Promise<string> {
+    const { rules, stage, call } = this;
+    const old = this.session;
+    this.session = null;
+    await old?.close();
+    call.check();
+    const policy = { ...rules.policy, codecs };
+    const group = stage.line.call.id;
+    const session = await rules.media.open({ group, offer: null, policy, localAddress, role: 'callee' });
+    this.session = session;
+    watchSession(session, call, () => this.session === session);
+    call.check();
+    return session.offer();
+  }
+}
+
+/** `?X-Name=value` of a SIP URI are header fields of the INVITE; others are not ours to set. */
+function sipDestination(text: string): { uri: string; headers: { [name: string]: string } } {
+  const [uri = text, query = ''] = text.split('?', 2);
+  const headers = [...new URLSearchParams(query)].filter(([name]) => /^x-[\w-]{1,60}$/i.test(name));
+  return { uri, headers: Object.fromEntries(headers.map(([name, value]) => [name, value.replace(/[\r\n]/g, ' ')])) };
+}
+
+/** Why nobody was reached, of several: the one that says most. */
+export function statusOf(calls: readonly DialledCall[]): EndedAs {
+  const all = calls.map((each) => each.status);
+  return (['busy', 'no-answer', 'failed'] as const).find((status) => all.includes(status)) ?? 'canceled';
+}

@@ -1,0 +1,82 @@
+import { randomBytes } from 'node:crypto';
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { uuidv7 } from 'uuidv7';
+import type { MediaSession, RecordingEnd, RecordOptions } from '../../media/engine.js';
+import type { Logger } from '../log.js';
+import type { RecordingRecords } from '../store/recordings.js';
+import type { MadeRecording } from '../webhook/questions.js';
+import type { Call } from './call.js';
+
+/** A recording that runs. */
+export interface Take {
+  /** What is known of it already. */
+  readonly begun: MadeRecording;
+  /** Resolves when the file is complete and in the records. Never rejects. */
+  readonly made: Promise<MadeRecording & { by: RecordingEnd['by'] }>;
+  stop(): void;
+}
+
+export interface TakesOptions {
+  folder: string;
+  records: RecordingRecords;
+  log: Logger;
+  /** Where others reach our HTTP listener. */
+  publicUrl(): string;
+}
+
+/** Recordings that a call makes by the way, each with a file, a record and an address of its own. */
+export class Takes {
+  private readonly running = new Set<Promise<unknown>>();
+
+  constructor(private readonly options: TakesOptions) {}
+
+  begin(call: Call, session: MediaSession, source: 'record' | 'dial', rules: Omit<RecordOptions, 'path'>): Take {
+    const { folder, publicUrl } = this.options;
+    const id = uuidv7();
+    const token = randomBytes(16).toString('base64url');
+    const startedAt = new Date();
+    const file = path.join(folder, startedAt.toISOString().slice(0, 10), `${call.id}.${id}.wav`);
+    const begun: MadeRecording = {
+      id,
+      url: `${publicUrl()}/v1/recordings/${id}/${token}`,
+      durationMs: 0,
+      startedAt,
+      channels: rules.tracks === 'phone' ? 1 : 2,
+      error: null,
+    };
+    call.event('recording.started', { recording_id: id, source });
+    const recording = session.record({ ...rules, path: file });
+    const made = recording.ended.then((end) => {
+      const error = end.error ?? this.keep({ id, token, call, file, startedAt }, end);
+      const about = { recording_id: id, source, duration_ms: Math.round(end.durationMs), bytes: end.bytes };
+      if (error === null) call.event('recording.completed', { ...about, recording_url: begun.url });
+      else call.event('recording.failed', { ...about, message: error });
+      return { ...begun, durationMs: error === null ? end.durationMs : 0, error, by: end.by };
+    });
+    this.running.add(made);
+    void made.then(() => this.running.delete(made));
+    return { begun, made, stop: () => void recording.stop() };
+  }
+
+  /** Resolves when every file is closed. */
+  async settled(): Promise<void> {
+    await Promise.all(this.running);
+  }
+
+  /** null, or why there is no record of it. */
+  private keep(
+    take: { id: string; token: string; call: Call; file: string; startedAt: Date },
+    { durationMs, bytes }: RecordingEnd,
+  ): string | null {
+    const { id, token, call, file, startedAt: createdAt } = take;
+    try {
+      const about = { id, token, callId: call.id, durationMs: Math.round(durationMs), bytes, createdAt };
+      this.options.records.add({ ...about, file: pathToFileURL(file).href });
+      return null;
+    } catch (error) {
+      this.options.log.error({ err: error, call_id: call.id, recording_id: id }, 'a recording has no record');
+      return 'The recording could not be noted in the database.';
+    }
+  }
+}

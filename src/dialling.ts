@@ -1,0 +1,56 @@
+/** The rules for calls that a call makes: those of outbound calls. */
+import { microcentsPerCent } from './billing/rate.js';
+import { admit } from './call/admission.js';
+import type { DialledWish } from './call/dial-out.js';
+import type { Mode } from './store/scope.js';
+import type { Store } from './store/store.js';
+import { e164 } from './webhook/instructions.js';
+
+/** Why an organization may not call this number or SIP URI out of a call of its own; null: it may. */
+export function dialRefusal(
+  store: Store,
+  organizationId: string,
+  mode: Mode,
+  call: { to: string; from: string | null },
+): string | null {
+  const isNumber = e164.test(call.to);
+  const limits = store.organizations.get(organizationId)?.limits;
+  const prefixes = limits?.allowed_prefixes;
+  if (isNumber && prefixes && !prefixes.some((prefix) => call.to.startsWith(prefix)))
+    return 'The organization may not call this number.';
+  if (
+    isNumber &&
+    call.from !== null &&
+    store.phoneNumbers.findDialled(call.from, mode)?.organizationId !== organizationId
+  )
+    return 'The caller id is not a number of the organization.';
+  if (mode === 'test') return null;
+  const plan = store.funds.check({ organizationId, mode, direction: 'outbound', toNumber: call.to });
+  if (!plan.ok) return 'The balance is used up.';
+  const limitCents = limits?.daily_spend_cents ?? null;
+  if (limitCents === null) return null;
+  const { heldMicrocents } = store.accounts.balance(organizationId);
+  const left = limitCents * microcentsPerCent - store.accounts.spentToday(organizationId) - heldMicrocents;
+  return left < plan.requiredMicrocents || left <= 0 ? 'The organization has spent what it may today.' : null;
+}
+
+/** Writes the record of a call that another one makes, and holds its money. */
+export function beginDialled(store: Store, { parentCallId, organizationId, mode, endpointId, from, to }: DialledWish) {
+  const createdAt = new Date();
+  const startedAtMs = performance.now();
+  const parent = store.records.get({ organizationId, mode }, parentCallId);
+  const id = store.calls.begin({
+    organizationId,
+    mode,
+    direction: 'outbound',
+    fromNumber: from,
+    toNumber: to,
+    phoneNumberId: store.phoneNumbers.findDialled(from, mode)?.id ?? parent?.phoneNumberId ?? parentCallId,
+    endpointId,
+    metadata: { parent_call_id: parentCallId },
+    createdAt,
+    eventData: { parent_call_id: parentCallId },
+  });
+  const { funds, refusal } = admit(store, { callId: id, organizationId, mode, direction: 'outbound', toNumber: to });
+  return { begun: { id, createdAt, startedAtMs, funds }, refusal };
+}
