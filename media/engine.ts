@@ -7,10 +7,15 @@ import type { AgentCommand, AgentEnd, AgentEvent, AgentTarget, AudioFormat, Trac
 
 export type PhoneCodec = 'PCMU' | 'PCMA';
 
+/** Whether RTP to the phone is encrypted (RFC 4568): never, where the far side can, or always. */
+export type SrtpPolicy = 'off' | 'allow' | 'require';
+
 /** What a session may do. Cloneable. */
 export interface MediaPolicy {
   /** In order of preference. */
   codecs: PhoneCodec[];
+  /** Default `off`. */
+  srtp?: SrtpPolicy;
   /** No RTP at all for this long after the first `attach` or final `accept` ends the session with `rtp-timeout`; 0 = never. */
   firstRtpTimeoutMs: number;
   /** RTP that was there and stopped (not while held); 0 = never. */

@@ -1,6 +1,15 @@
 /** Offer and answer (RFC 3264) for one G.711 stream with telephone-event. Nothing changes when an offer or answer is refused. */
 import { type MediaDescription, parse, type SessionDescription } from 'sdp-transform';
-import { MediaError, type PhoneCodec } from './engine.js';
+import {
+  type CryptoLine,
+  cryptoOffer,
+  newCryptoKey,
+  readCryptoLines,
+  sameKey,
+  writeCryptoLine,
+} from './crypto-lines.js';
+import { MediaError, type PhoneCodec, type SrtpPolicy } from './engine.js';
+import type { SrtpSuite } from './rtp/srtp.js';
 
 /** What both sides agreed on. */
 export interface AgreedMedia {
@@ -22,6 +31,8 @@ export interface AgreedMedia {
   receive: boolean;
   /** The far side does not listen: `sendonly`, `inactive` or `c=0.0.0.0`. */
   held: boolean;
+  /** Master keys of both directions; null: nothing is encrypted. */
+  srtp: { suite: SrtpSuite; send: Uint8Array; receive: Uint8Array } | null;
 }
 
 export interface LocalMedia {
@@ -29,6 +40,8 @@ export interface LocalMedia {
   rtpPort: number;
   /** In order of preference. */
   codecs: readonly PhoneCodec[];
+  /** Default `off`. */
+  srtp?: SrtpPolicy;
 }
 
 type Direction = 'sendrecv' | 'sendonly' | 'recvonly' | 'inactive';
@@ -54,6 +67,9 @@ interface RemoteStream {
   rtcpPort: number;
   rtcpMux: boolean;
   direction: Direction;
+  /** `RTP/SAVP`. */
+  secure: boolean;
+  crypto: CryptoLine[];
 }
 
 /** The negotiation of one session. Versions of our description rise only when it changes (RFC 3264 section 8). */
@@ -67,6 +83,8 @@ export class SdpNegotiation {
   private refusedLines: string[] = [];
   private audioLine = 0;
   private pendingOffer = false;
+  /** What our offer said of encryption. */
+  private offered: CryptoLine[] = [];
 
   constructor(
     private readonly local: LocalMedia,
@@ -75,8 +93,11 @@ export class SdpNegotiation {
 
   /** Our answer. Throws `MediaError` and leaves everything as it was when the offer cannot be met. */
   answer(offer: string): string {
-    const { stream, line, lines } = readAudio(offer, this.audioLine);
-    const { agreed, direction } = agree(stream, this.local.codecs);
+    const { stream, line, lines } = readAudio(offer, this.audioLine, (each) =>
+      checkEncryption(each, this.local.srtp ?? 'off'),
+    );
+    const crypto = this.chooseCrypto(stream);
+    const { agreed, direction } = agree(stream, this.local.codecs, crypto?.keys ?? null);
     this.audioLine = line;
     this.refusedLines = lines;
     this.agreed = agreed;
@@ -86,19 +107,40 @@ export class SdpNegotiation {
       ptimeMs: agreed.ptimeMs,
       rtcpMux: agreed.rtcpMux,
       direction,
+      secure: stream.secure,
+      crypto: crypto ? [crypto.line] : [],
     });
     return this.describe(audio);
+  }
+
+  /** The first of their keys that we can use; null: nothing is encrypted. */
+  private chooseCrypto(stream: RemoteStream): { line: CryptoLine; keys: NonNullable<AgreedMedia['srtp']> } | null {
+    const [theirs] = stream.crypto;
+    if (!theirs || (this.local.srtp ?? 'off') === 'off') return null;
+    // Who keeps his key goes on where he was; with a new one of theirs ours is new as well, and both begin at zero.
+    const before = this.agreed?.srtp;
+    const isSame = before?.suite === theirs.suite && sameKey(before.receive, theirs.key);
+    const send = isSame ? before.send : newCryptoKey();
+    const { suite } = theirs;
+    return { line: { tag: theirs.tag, suite, key: send }, keys: { suite, send, receive: theirs.key } };
   }
 
   /** Our offer: every codec we may use, in both directions. */
   offer(): string {
     const codecs = this.local.codecs.map((codec): [PhoneCodec, number] => [codec, staticPayloadTypes[codec]]);
     this.pendingOffer = true;
+    const { srtp = 'off' } = this.local;
+    const now = this.agreed?.srtp;
+    const before = now ? [{ tag: 1, suite: now.suite, key: now.send }] : this.offered;
+    this.offered = srtp === 'off' ? [] : cryptoOffer(before);
     const audio = describeAudio(this.local.rtpPort, codecs, {
       telephoneEvent: this.agreed?.telephoneEvent?.receive ?? defaultTelephoneEvent,
       ptimeMs: this.agreed?.ptimeMs ?? 20,
       rtcpMux: this.agreed?.rtcpMux ?? false,
       direction: 'sendrecv',
+      // Who may do without offers keys with plain RTP: a far side that knows none of it passes over them.
+      secure: srtp === 'require' || (now ?? null) !== null,
+      crypto: this.offered,
     });
     return this.describe(audio);
   }
@@ -106,8 +148,8 @@ export class SdpNegotiation {
   /** The far side's answer to our offer; a provisional one may be followed by another. */
   accept(answer: string, provisional: boolean): void {
     if (!this.pendingOffer) throw new MediaError('bad_sdp', 'An SDP answer came without an offer of ours.');
-    const { stream } = readAudio(answer, this.audioLine, this.audioLine);
-    const { agreed } = agree(stream, this.local.codecs);
+    const { stream } = readAudio(answer, this.audioLine, () => {}, this.audioLine);
+    const { agreed } = agree(stream, this.local.codecs, this.acceptCrypto(stream));
     const receive = new Map(agreed.codecByPayloadType);
     for (const codec of this.local.codecs) receive.set(staticPayloadTypes[codec], codec);
     const events = agreed.telephoneEvent && {
@@ -116,6 +158,16 @@ export class SdpNegotiation {
     };
     this.agreed = { ...agreed, codecByPayloadType: receive, telephoneEvent: events };
     if (!provisional) this.pendingOffer = false;
+  }
+
+  private acceptCrypto(stream: RemoteStream): AgreedMedia['srtp'] {
+    const { srtp = 'off' } = this.local;
+    for (const { tag, suite, key } of stream.crypto) {
+      const ours = this.offered.find((line) => line.tag === tag && line.suite === suite);
+      if (ours) return { suite, send: ours.key, receive: key };
+    }
+    if (stream.secure || srtp === 'require') throw incompatible('answers our offer without a key that we can use');
+    return null;
   }
 
   private describe(audio: string[]): string {
@@ -137,22 +189,34 @@ export class SdpNegotiation {
 function describeAudio(
   port: number,
   codecs: [PhoneCodec, number][],
-  stream: { telephoneEvent: number | null; ptimeMs: number; rtcpMux: boolean; direction: Direction },
+  stream: {
+    telephoneEvent: number | null;
+    ptimeMs: number;
+    rtcpMux: boolean;
+    direction: Direction;
+    secure: boolean;
+    crypto: readonly CryptoLine[];
+  },
 ): string[] {
   const { telephoneEvent } = stream;
   const payloads = codecs.map(([, payloadType]) => payloadType);
   if (telephoneEvent !== null) payloads.push(telephoneEvent);
-  const lines = [`m=audio ${port} RTP/AVP ${payloads.join(' ')}`];
+  const lines = [`m=audio ${port} ${stream.secure ? 'RTP/SAVP' : 'RTP/AVP'} ${payloads.join(' ')}`];
   for (const [codec, payloadType] of codecs) lines.push(`a=rtpmap:${payloadType} ${codec}/8000`);
   if (telephoneEvent !== null) {
     lines.push(`a=rtpmap:${telephoneEvent} telephone-event/8000`, `a=fmtp:${telephoneEvent} 0-16`);
   }
   lines.push(`a=ptime:${stream.ptimeMs}`, 'a=maxptime:60', `a=${stream.direction}`);
   if (stream.rtcpMux) lines.push('a=rtcp-mux');
+  lines.push(...stream.crypto.map(writeCryptoLine));
   return lines;
 }
 
-function agree(remote: RemoteStream, preferred: readonly PhoneCodec[]): { agreed: AgreedMedia; direction: Direction } {
+function agree(
+  remote: RemoteStream,
+  preferred: readonly PhoneCodec[],
+  srtp: AgreedMedia['srtp'],
+): { agreed: AgreedMedia; direction: Direction } {
   const name = preferred.find((codec) => remote.codecs.some((offered) => offered.name === codec));
   const chosen = remote.codecs.find((offered) => offered.name === name);
   if (!chosen) throw incompatible('has no codec in common with us');
@@ -176,14 +240,23 @@ function agree(remote: RemoteStream, preferred: readonly PhoneCodec[]): { agreed
     send: !held,
     receive: theirs === 'sendrecv' || theirs === 'sendonly',
     held,
+    srtp,
   };
   return { agreed, direction: mirrored[theirs] };
+}
+
+/** Throws `MediaError` when one side must have what the other has not. */
+function checkEncryption({ secure, crypto }: RemoteStream, srtp: SrtpPolicy): void {
+  if (secure && srtp === 'off') throw incompatible('asks for encryption, which is switched off here');
+  if (secure && crypto.length === 0) throw incompatible('asks for encryption without a key that we can use');
+  if (srtp === 'require' && crypto.length === 0) throw incompatible('offers no encryption, which is required here');
 }
 
 /** The stream we take: the audio line of the dialog if there is one already, else the first that fits; and all lines as refusals. */
 function readAudio(
   text: string,
   knownLine: number,
+  check: (stream: RemoteStream) => void,
   onlyLine?: number,
 ): { stream: RemoteStream; line: number; lines: string[] } {
   const sdp = readSdp(text);
@@ -197,7 +270,9 @@ function readAudio(
     const media = sdp.media[line];
     if (!media) continue;
     try {
-      return { stream: readStream(sdp, media), line, lines };
+      const stream = readStream(sdp, media);
+      check(stream);
+      return { stream, line, lines };
     } catch (error) {
       if (!(error instanceof MediaError)) throw error;
       if (refusal === null || media.type === 'audio') refusal = error;
@@ -227,7 +302,8 @@ function readStream(sdp: SessionDescription, media: MediaDescription): RemoteStr
   if (media.type !== 'audio') throw incompatible('has no audio');
   if (media.port === 0) throw incompatible('has its audio switched off');
   if (media.port > 65535) throw new MediaError('bad_sdp', 'The SDP has a media port over 65535.');
-  if (media.protocol !== 'RTP/AVP') throw incompatible(`asks for ${media.protocol.slice(0, 40)}; we speak RTP/AVP`);
+  if (media.protocol !== 'RTP/AVP' && media.protocol !== 'RTP/SAVP')
+    throw incompatible(`asks for ${media.protocol.slice(0, 40)}; we speak RTP/AVP and RTP/SAVP`);
   const connection = media.connection ?? sdp.connection;
   if (!connection) throw new MediaError('bad_sdp', 'The SDP has no c= line.');
   const address = String(connection.ip).split('/')[0]!;
@@ -241,6 +317,8 @@ function readStream(sdp: SessionDescription, media: MediaDescription): RemoteStr
     rtcpPort: typeof ofRtcp === 'number' && ofRtcp > 0 && ofRtcp <= 65535 ? ofRtcp : Math.min(media.port + 1, 65535),
     rtcpMux: media.rtcpMux !== undefined,
     direction: media.direction ?? sdp.direction ?? 'sendrecv',
+    secure: media.protocol === 'RTP/SAVP',
+    crypto: readCryptoLines(media.crypto),
   };
 }
 

@@ -312,6 +312,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       media,
       maxCalls: settings.maxCalls,
       policy,
+      mediaOf: (trunkId) => carriers.mediaOf(trunkId),
       steering: {
         http,
         bridging: {

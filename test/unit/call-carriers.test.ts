@@ -53,7 +53,7 @@ describe('carriers of an organization', () => {
     expect(found.map(({ trunkId }) => trunkId)).toEqual(['own', 'shared']);
     const auth = { username: 'u', password: 'p' };
     expect(found[0]?.gateways).toEqual([{ uri: 'sip:gw;transport=tcp', trust: 'own', auth }]);
-    expect(found[0]?.codecs).toEqual(['PCMA', 'PCMU']);
+    expect(found[0]?.media).toEqual({ codecs: ['PCMA', 'PCMU'], srtp: 'off' });
   });
 
   it('a gateway that is down comes last, and comes back', () => {
