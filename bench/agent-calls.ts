@@ -24,6 +24,7 @@ const help = `node dist/bench/agent-calls.js [options]
   --beside           API polling, a statistics query over a million calls and recordings beside the calls
   --against <uri>    the same load on another server, in turns with ours: sip:127.0.0.1:5070
   --to <number>      whom to call there (+15550100)
+  --other <folder>   another build of the gateway (its dist folder), in turns with this one, and the ratio
   --node <flags>     for the gateway process: --node "--cpu-prof --cpu-prof-dir=/tmp/profile"
   --threads          processor time of each thread of the gateway`;
 
@@ -38,6 +39,7 @@ const { values } = parseArgs({
     beside: { type: 'boolean', default: false },
     against: { type: 'string' },
     to: { type: 'string', default: '+15550100' },
+    other: { type: 'string' },
     node: { type: 'string' },
     threads: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
@@ -108,14 +110,23 @@ try {
       console.log(`    beside it: ${await work.stop()}`);
     }
   } else {
+    const other = values.other === undefined ? null : await rig.otherBuild(values.other);
     for (let round = 0; round < Number(values.rounds); round++) {
       for (const each of chosen) {
-        show(await rig.run(each, { calls, seconds }));
+        const before = other && (await other.run({ ...each, name: `${each.name}, other build` }, { calls, seconds }));
+        if (before) show(before);
+        const result = await rig.run(each, { calls, seconds });
+        show(result);
+        if (before)
+          console.log(
+            `    CPU: ${((result.cpuPerCall ?? 0) / (before.cpuPerCall ?? 1)).toFixed(2)} of the other build's`,
+          );
         if (values.bare) show(await rig.runBare(each.secure, { calls, seconds }));
         if (values.against) show(await rig.runElsewhere(values.against, values.to, { calls, seconds }));
         await sleep(500);
       }
     }
+    await other?.gateway.stop();
   }
 } finally {
   await rig.stop();

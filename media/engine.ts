@@ -90,7 +90,7 @@ export interface MediaSession {
   /** Records into a WAV file from now on; four at a time at most. */
   record(options: RecordOptions): Recording;
   /**
-   * Joins the phones of two sessions of one group, until `stop`, an `attach` or the end of one of them. Takes the place of the owners of
+   * Joins the phones of two sessions, on one media thread or two (those of one group are on one), until `stop`, an `attach` or the end of one of them. Takes the place of the owners of
    * playout; agents that were attached hear nothing meanwhile.
    */
   bridge(other: MediaSession, options: BridgeOptions): Bridge;
@@ -129,8 +129,8 @@ export interface ToneSegment {
 /** `repeat`: how many times, 1 when absent; 0 is without end. */
 export type AudioSource =
   | { kind: 'clip'; clip: Clip; repeat?: number }
-  /** At most 60 s before it repeats. */
-  | { kind: 'tone'; segments: ToneSegment[]; repeat?: number }
+  /** At most 60 s before it repeats. `peak`: of a full 32767; 8000 when absent. */
+  | { kind: 'tone'; segments: ToneSegment[]; repeat?: number; peak?: number }
   /**
    * Audio as it comes: the other end of the port posts `StreamMessage`s and reads `StreamDemand`s. The port belongs to the session from now
    * on and is closed when the play ends. A port that is closed without `end` ends the play too, after what came.
@@ -259,8 +259,13 @@ export type MediaEvent =
   | { type: 'agentAudio'; atMs: number }
   /** The phone says its first words since a recording with `silence` began. */
   | { type: 'words' }
-  /** The agent's audio was cleared: heard and dropped milliseconds. */
-  | { type: 'cleared'; heardMs: number; droppedMs: number }
+  /** The agent's audio was cleared: heard of what was playing, dropped of all, and both of each item (null: the agent names none). */
+  | {
+      type: 'cleared';
+      heardMs: number;
+      droppedMs: number;
+      items: { itemId: string | null; heardMs: number; droppedMs: number }[];
+    }
   | { type: 'mark'; name: string; cleared: boolean }
   /** The call is answered and for 5 s nothing came from the far side, at first or later; again after RTP came back and stopped. */
   | { type: 'oneWay'; direction: 'received' }

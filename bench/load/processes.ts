@@ -1,12 +1,12 @@
 /** The processes of a bench: started, asked, and ended. */
 import { type ChildProcess, execFileSync, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const startLimitMs = 30_000;
 const answerLimitMs = 600_000;
@@ -64,11 +64,14 @@ export interface Gateway {
 export async function startGateway(options: {
   /** Holds `cert.pem` for wss, and the data. */
   folder: string;
+  /** Folder of another build; this one when absent. */
+  build?: string | undefined;
   nodeOptions?: readonly string[];
   environment?: Record<string, string>;
 }): Promise<Gateway> {
   const [httpPort, sipPort] = [await freePort(), await freePort()];
-  const program = fileURLToPath(new URL('../../src/cli/main.js', import.meta.url));
+  const built = options.build === undefined ? new URL('../../', import.meta.url) : pathToFileURL(`${options.build}/`);
+  const program = fileURLToPath(new URL('src/cli/main.js', built));
   const child = spawn(process.execPath, [...(options.nodeOptions ?? []), program, 'start'], {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: {
@@ -77,7 +80,7 @@ export async function startGateway(options: {
       TRUNKLINE_DATA_DIR: options.folder,
       TRUNKLINE_HTTP_PORT: String(httpPort),
       TRUNKLINE_SIP_PORT: String(sipPort),
-      TRUNKLINE_RTP_PORTS: '20000-29999',
+      TRUNKLINE_RTP_PORTS: options.build === undefined ? '20000-24999' : '25000-29999',
       TRUNKLINE_LOG_LEVEL: 'error',
       TRUNKLINE_BOOTSTRAP_KEY: key,
       ...options.environment,
@@ -109,10 +112,15 @@ export async function startGateway(options: {
   };
 }
 
-/** A folder with a certificate for 127.0.0.1, which goes with the process. */
-export function benchFolder(): { folder: string; key: string; cert: string; remove(): void } {
+/** A folder with a certificate for 127.0.0.1: a new one, or one that is there. */
+export function benchFolder(known?: string): { folder: string; key: string; cert: string; remove(): void } {
   const folder = mkdtempSync(path.join(tmpdir(), 'trunkline-bench-'));
   const files = { key: path.join(folder, 'key.pem'), cert: path.join(folder, 'cert.pem') };
+  const remove = () => rmSync(folder, { recursive: true, force: true });
+  if (known !== undefined) {
+    writeFileSync(files.cert, known);
+    return { folder, key: '', cert: known, remove };
+  }
   const wish = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'];
   const subject = ['-subj', '/CN=127.0.0.1', '-addext', 'subjectAltName=IP:127.0.0.1'];
   try {
@@ -124,7 +132,7 @@ export function benchFolder(): { folder: string; key: string; cert: string; remo
     folder,
     key: readFileSync(files.key, 'utf8'),
     cert: readFileSync(files.cert, 'utf8'),
-    remove: () => rmSync(folder, { recursive: true, force: true }),
+    remove,
   };
 }
 

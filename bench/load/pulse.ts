@@ -2,7 +2,7 @@
  * The sound that the load generator's calls carry: a soft tone, and now and then a pulse that survives μ-law, resampling and a codec. Pulses
  * take turns in sign, so that a delay of up to two intervals has one meaning.
  */
-import { linearToUlaw } from '../../media/audio/g711.js';
+import { linearToUlaw, silenceByte } from '../../media/audio/g711.js';
 
 export const packetSamples = 160;
 const toneHz = 400;
@@ -27,6 +27,7 @@ function packet(sign: number): Uint8Array {
 }
 
 export const plainPacket = packet(0);
+export const silentPacket = new Uint8Array(packetSamples).fill(silenceByte.PCMU);
 /** By sign: the one that rises, the one that falls. */
 export const pulsePackets: readonly [Uint8Array, Uint8Array] = [packet(1), packet(-1)];
 

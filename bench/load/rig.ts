@@ -126,6 +126,15 @@ export class Rig {
     }
   }
 
+  /** Another build of the gateway, with the same agent and load generator. */
+  async otherBuild(build: string): Promise<Rig> {
+    const { folder, remove } = benchFolder(this.certificate);
+    const gateway = await startGateway({ folder, build });
+    const rig = new Rig(gateway, this.agent, this.caller, this.ports, this.certificate, remove);
+    await rig.warmUp();
+    return rig;
+  }
+
   async run(wanted: Case, load: Load): Promise<Result> {
     const { gateway } = this;
     const number = await this.numberFor(wanted);

@@ -2,11 +2,13 @@
 import type { Socket } from 'node:dgram';
 import { looksLikeRtcp, readUint32, rtpHeaderBytes, writeRtpHeader } from '../../media/rtp/packet.js';
 import { machineMs } from './clock.js';
-import { packetSamples, plainPacket, pulsePackets, pulseTopMs, topInUlaw } from './pulse.js';
+import { packetSamples, plainPacket, pulsePackets, pulseTopMs, silentPacket, topInUlaw } from './pulse.js';
 
 const packetMs = 20;
 /** Packets from pulse to pulse. */
 const pulseEvery = 10;
+/** As people talk: so many packets of each round, then a pause. */
+const [talkPackets, roundPackets] = [70, 100];
 const remembered = 8;
 const gapMs = 40;
 /** The ear's buffer is as long as the latest packet of so many needs. */
@@ -57,16 +59,18 @@ export class Stream {
   ) {
     this.sequence = (index * 977) & 0xffff;
     this.timestamp = index * 16_000;
-    this.packets = index % pulseEvery;
+    this.packets = (index * 37) % roundPackets;
     socket.removeAllListeners('message');
     socket.on('message', (packet) => this.arrived(packet));
   }
 
   send(): void {
     const { packet } = this;
-    const pulse = this.packets % pulseEvery === 0;
+    const talks = this.packets % roundPackets < talkPackets;
+    const pulse = talks && this.packets % pulseEvery === 0;
     this.packets += 1;
-    packet.set(pulse ? pulsePackets[(this.pulses & 1) as 0 | 1] : plainPacket, rtpHeaderBytes);
+    const said = pulse ? pulsePackets[(this.pulses & 1) as 0 | 1] : talks ? plainPacket : silentPacket;
+    packet.set(said, rtpHeaderBytes);
     writeRtpHeader(packet, 0, false, this.sequence, this.timestamp, this.index + 1);
     this.sequence = (this.sequence + 1) & 0xffff;
     this.timestamp = (this.timestamp + packetSamples) >>> 0;

@@ -33,11 +33,8 @@ function silentSession(): MediaSession {
     open = false;
     return nothing;
   };
-  const refuse = () => Promise.reject(new Error('There is no sound here.'));
-  const cannot = () => {
-    throw new Error('There is no sound here.');
-  };
-  return {
+  // what no call of this bench asks for is left out
+  const session: Partial<MediaSession> = {
     localSdp: sdp,
     lost: never,
     offer: async () => sdp,
@@ -60,13 +57,8 @@ function silentSession(): MediaSession {
     onEvent: () => () => {},
     stats: async () => nothing,
     close,
-    play: refuse,
-    sendDtmf: refuse,
-    record: cannot,
-    bridge: cannot,
-    fork: refuse,
-    tap: cannot,
   };
+  return session as MediaSession;
 }
 
 const silent: MediaEngine = {

@@ -67,6 +67,8 @@ export type AgentEvent =
   | { type: 'hangup' }
   | { type: 'transfer'; to: string }
   | { type: 'dtmf'; digits: string }
+  /** What it sent ahead of the phone: `high` from 9 minutes until it is under 8; `full`: above 10, the rest is discarded. */
+  | { type: 'queue'; level: 'normal' | 'high' | 'full'; queuedMs: number }
   /** First of a kind of garbage on this socket; the rest is only counted. */
   | { type: 'warning'; code: string; message: string };
 
@@ -123,8 +125,11 @@ export interface Sink {
   hangUp(): void;
   /** The provider said that it cannot go on. */
   fail(failure: AgentFailure): void;
-  /** Replaces the connection by a new one (`prepare`, `upgrade`, `opening` again); the caller stays and what is queued goes on playing. */
-  renew(): void;
+  /**
+   * Replaces the connection by a new one (`prepare`, `upgrade`, `opening` again); the caller stays and what is queued goes on playing.
+   * `withinMs`: when the agent has finished speaking, at the latest after so long; absent: at once.
+   */
+  renew(withinMs?: number): void;
   /** Reached when all audio queued before it was played, or cleared. */
   mark(name: string): void;
   event(event: AgentEvent): void;
@@ -147,6 +152,8 @@ export interface AgentProtocol<C = unknown> {
   separateTracks?: true;
   /** Keys are handed over together after a pause or `#`: the agent reads them as text and answers each time. */
   gathersDigits?: true;
+  /** The provider ends every session after so long. */
+  sessionLimitMs?: number;
   converse(config: C, target: AgentTarget): Conversation;
 }
 
@@ -169,6 +176,8 @@ export interface Conversation {
   opening(): Outgoing[];
   /** The caller answered. */
   start(): Outgoing[];
+  /** Sent when nothing else was for so long, also before `start`. */
+  keepAlive?: { afterMs: number; message: string };
   /**
    * Audio in `format`; usually 20 ms of the caller, of `agent` only when the target asks for it. `atMs`: milliseconds since `start`, by
    * the caller's RTP clock. The bytes are reused after the call.

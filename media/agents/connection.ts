@@ -13,6 +13,7 @@ import {
 } from './agent.js';
 import { givenUp, unusable } from './connect-failure.js';
 import { broken, Line } from './line.js';
+import { Renewal } from './renewal.js';
 import { askProvider } from './rest.js';
 import type { AgentSocket, AgentSocketHooks, AgentSocketLimits } from './socket.js';
 import { SpokenText } from './spoken.js';
@@ -41,7 +42,7 @@ export class AgentConnection implements AgentSocket {
   #lineReady = false;
   #isReady = false;
   #agentStarted = false;
-  #renewedAt = Number.NEGATIVE_INFINITY;
+  readonly #renewal: Renewal;
   /** Until ready: connecting and handshake. After `start`: the agent's first sign of life. */
   #limitTimer: NodeJS.Timeout | undefined;
   #goodbyeTimer: NodeJS.Timeout | undefined;
@@ -73,6 +74,11 @@ export class AgentConnection implements AgentSocket {
     this.#hooks = hooks;
     this.#signal = signal;
     this.#limits = limits;
+    this.#renewal = new Renewal(limits, protocol.sessionLimitMs, {
+      renew: () => this.#renew(null),
+      after: (ms, fn) => this.#after(ms, fn),
+      mark: (name) => hooks.mark(name),
+    });
     this.#spoken = new SpokenText(
       (text) => hooks.event({ type: 'transcript', speaker: 'agent', text }),
       (name) => hooks.mark(name),
@@ -86,10 +92,16 @@ export class AgentConnection implements AgentSocket {
       ready: () => this.#becomeReady(),
       garbage: (code, message) => this.#countGarbage(code, message),
       said: (text, itemId) => this.#spoken.said(text, itemId),
-      saidAll: () => this.#spoken.saidAll(),
+      saidAll: () => {
+        this.#spoken.saidAll();
+        this.#renewal.agentSaidAll();
+      },
       hangUp: () => this.#sayGoodbye(),
       fail: (failure) => this.#fail(failure, 1000),
-      renew: () => this.#renew(null),
+      renew: (withinMs) => {
+        if (withinMs === undefined) this.#renew(null);
+        else this.#renewal.soon(withinMs);
+      },
     };
     this.ready = new Promise((resolve, reject) => {
       this.#settleReady = { resolve, reject };
@@ -98,7 +110,7 @@ export class AgentConnection implements AgentSocket {
     this.ended = new Promise((resolve) => {
       this.#settleEnded = resolve;
     });
-    this.#connect();
+    this.#connect(target.connectTimeoutMs);
     signal.addEventListener('abort', this.#onAbort);
   }
 
@@ -125,16 +137,14 @@ export class AgentConnection implements AgentSocket {
   }
 
   audio(bytes: Uint8Array, atMs: number, track: Track = 'caller'): void {
+    if (!this.#agentStarted || this.#phase !== 'started' || bytes.length === 0) return;
     const line = this.#line;
-    if (!this.#agentStarted || !this.#lineReady || line === null || bytes.length === 0) return;
-    if (this.#phase !== 'started' || !line.takesFrame()) return;
-    const { format } = this.#conversation;
-    const heard = this.#held ? line.outflow.silence(bytes.length, format) : bytes;
-    line.frame(this.#conversation.audio(heard, atMs, track), bytes.length, format);
+    if (line === null || !this.#lineReady) this.#renewal.keep(bytes, atMs, track);
+    else this.#frame(line, bytes, atMs, track);
   }
 
   markReached(name: string, cleared: boolean): void {
-    if (this.#spoken.reached(name, cleared)) return;
+    if (this.#spoken.reached(name, cleared) || this.#renewal.reached(name, cleared)) return;
     if (name === GOODBYE) {
       this.#hangUp();
       return;
@@ -169,19 +179,19 @@ export class AgentConnection implements AgentSocket {
   readonly #onAbort = () => this.#hooks.guard(() => this.#closeBecause('aborted'));
 
   /** The REST request of protocols that have one, then the socket. Throws when the first socket cannot be dialled at all. */
-  #connect(): void {
-    const { connectTimeoutMs, allowPrivateAddress } = this.#target;
+  #connect(timeoutMs: number): void {
+    const { allowPrivateAddress } = this.#target;
     const request = this.#conversation.prepare?.() ?? null;
     if (request === null) this.#dial();
     else {
-      askProvider(request, allowPrivateAddress, connectTimeoutMs, this.#connecting.signal).then(
+      askProvider(request, allowPrivateAddress, timeoutMs, this.#connecting.signal).then(
         (body) => this.#hooks.guard(() => this.#prepared(body)),
         (error) => this.#hooks.guard(() => this.#fail(error instanceof AgentFailure ? error : broken(String(error)))),
       );
     }
     const tooLate = () => this.#fail(new AgentFailure('timeout', 'The agent was not ready in time.', true), 1000);
     clearTimeout(this.#limitTimer);
-    this.#limitTimer = this.#after(connectTimeoutMs, tooLate);
+    this.#limitTimer = this.#after(timeoutMs, tooLate);
   }
 
   #prepared(body: string): void {
@@ -204,6 +214,11 @@ export class AgentConnection implements AgentSocket {
       message: (message) => {
         if (this.#line === line && this.#phase !== 'ending') this.#conversation.receive(message, this.#sink);
       },
+      beat: () => {
+        const { keepAlive } = this.#conversation;
+        if (keepAlive === undefined || !this.#lineReady || this.#line !== line) return;
+        if (performance.now() - line.outflow.lastSentMs >= keepAlive.afterMs) line.send([keepAlive.message]);
+      },
       closed: (code, reason, failure) => {
         if (this.#line === line) this.#lineClosed(code, reason, failure);
       },
@@ -215,6 +230,7 @@ export class AgentConnection implements AgentSocket {
   #becomeReady(): void {
     if (this.#lineReady || this.#phase === 'ending') return;
     this.#lineReady = true;
+    this.#renewal.sessionBegan();
     if (this.#isReady) {
       this.#renewed();
       return;
@@ -231,14 +247,22 @@ export class AgentConnection implements AgentSocket {
     this.#line?.send(this.#conversation.start());
   }
 
-  /** A new session in place of one that ended or will end soon. False when that was tried just now. */
+  /** Caller audio; what the agent hears on hold is silence. */
+  #frame(line: Line, bytes: Uint8Array, atMs: number, track: Track): void {
+    if (!line.takesFrame()) return;
+    const { format } = this.#conversation;
+    const heard = this.#held ? line.outflow.silence(bytes.length, format) : bytes;
+    line.frame(this.#conversation.audio(heard, atMs, track), bytes.length, format);
+  }
+
+  /** A new session in place of one that ended or will end soon. False when that was tried too often. */
   #renew(failure: AgentFailure | null): boolean {
     if (!this.#isReady || this.#phase === 'ending') return false;
-    if (performance.now() - this.#renewedAt < this.#limits.renewAtMostEveryMs) {
+    if (!this.#renewal.begin()) {
       if (failure === null) this.#fail(broken('The agent asked for a new connection too often.'), 1000);
       return false;
     }
-    this.#renewedAt = performance.now();
+    const again = this.#renewing;
     const past = this.#line;
     this.#line = null;
     this.#lineReady = false;
@@ -247,18 +271,27 @@ export class AgentConnection implements AgentSocket {
       this.#pastLines.framesDropped += past.outflow.framesDropped;
       past.close(1000);
     }
-    try {
-      this.#connect();
-    } catch (error) {
-      this.#fail(unusable(error));
-    }
+    this.#spoken.saidAll(); // no more will come of it
+    const connect = () => {
+      try {
+        this.#connect(this.#limits.renewTimeoutMs);
+      } catch (error) {
+        this.#fail(unusable(error));
+      }
+    };
+    clearTimeout(this.#limitTimer);
+    if (again) this.#limitTimer = this.#after(this.#limits.renewPauseMs, connect);
+    else connect();
     return true;
   }
 
   #renewed(): void {
     clearTimeout(this.#limitTimer);
     this.#hooks.event({ type: 'reconnected' });
-    if (this.#phase === 'started' && !this.#agentStarted) this.#startAgent();
+    if (this.#phase !== 'started') return;
+    if (!this.#agentStarted) this.#startAgent();
+    const line = this.#line;
+    if (line !== null) for (const { bytes, atMs, track } of this.#renewal.kept()) this.#frame(line, bytes, atMs, track);
   }
 
   #pressed(digit: string): void {
@@ -285,6 +318,7 @@ export class AgentConnection implements AgentSocket {
       this.#hooks.event({ type: 'audioStarted' });
     }
     this.#bytesReceived += bytes.length;
+    this.#renewal.agentSpeaks();
     const whole = this.#conversation.replyFormat.encoding === 'l16' ? this.#wholeSamples(bytes) : bytes;
     if (whole.length > 0) this.#hooks.audio(whole, itemId);
   }
@@ -375,8 +409,10 @@ export class AgentConnection implements AgentSocket {
 
   #lineClosed(code: number, reason: string, failure: AgentFailure | null): void {
     if (this.#phase !== 'ending') {
+      const lost = failure ?? broken('The connection was lost.');
       const verdict = this.#verdict(code, reason);
-      if (verdict === 'renew' && this.#renew(failure ?? broken('The connection was lost.'))) return;
+      const worthAnother = this.#renewing ? lost.retryable : verdict === 'renew';
+      if (worthAnother && this.#renew(lost)) return;
       if (failure !== null) {
         this.#failure = failure;
         this.#end = { by: 'failed', detail: failure.message };
@@ -385,7 +421,13 @@ export class AgentConnection implements AgentSocket {
     this.#conclude(code, reason);
   }
 
+  /** Between two sessions. */
+  get #renewing(): boolean {
+    return this.#isReady && !this.#lineReady;
+  }
+
   #verdict(code: number, reason: string): ReturnType<Conversation['closed']> {
+    if (this.#renewal.timeIsUp() && this.#lineReady) return 'renew';
     let verdict: ReturnType<Conversation['closed']> = 'failed';
     this.#hooks.guard(() => {
       verdict = this.#conversation.closed(code, reason);
@@ -397,6 +439,7 @@ export class AgentConnection implements AgentSocket {
     clearTimeout(this.#limitTimer);
     clearTimeout(this.#goodbyeTimer);
     clearTimeout(this.#digitTimer);
+    this.#renewal.stop();
     this.#signal.removeEventListener('abort', this.#onAbort);
   }
 

@@ -20,6 +20,7 @@ import {
   ProviderConversation,
   readJson,
   readProvider,
+  TAKE_OVER,
 } from './provider.js';
 import { callTool } from './tools.js';
 
@@ -41,6 +42,7 @@ export const deepgram: AgentProtocol<DeepgramConfig> = {
   readyOn: 'message',
   knownUrl: 'wss://agent.deepgram.com/v1/agent/converse',
   gathersDigits: true,
+  sessionLimitMs: 2 * 60 * 60_000,
   parseConfig(raw) {
     const [common, config] = readProvider(raw, 'required');
     const encoding = config.encoding == null ? undefined : choice(config, 'encoding', ['ulaw', 'alaw', 'l16'] as const);
@@ -62,6 +64,9 @@ export const deepgram: AgentProtocol<DeepgramConfig> = {
 class DeepgramConversation extends ProviderConversation {
   readonly format: AudioFormat;
   readonly replyFormat: AudioFormat;
+  /** It closes sessions that hear nothing for ten seconds or so. */
+  readonly keepAlive = { afterMs: 5000, message: '{"type":"KeepAlive"}' };
+  #started = false;
   /** What still comes of an interrupted utterance is not wanted. */
   #flushed = false;
   #speaking = false;
@@ -83,10 +88,17 @@ class DeepgramConversation extends ProviderConversation {
   upgrade() {
     const { apiKey, headers } = this.config;
     this.#expired = false;
+    this.#flushed = false;
+    this.#speaking = false;
     return {
       url: this.target.url,
       headers: apiKey === undefined ? headers : { Authorization: `Token ${apiKey}`, ...headers },
     };
+  }
+
+  override start(): Outgoing[] {
+    this.#started = true;
+    return this.history.length > 0 ? [inject(TAKE_OVER)] : [];
   }
 
   audio(bytes: Uint8Array): Outgoing {
@@ -106,6 +118,7 @@ class DeepgramConversation extends ProviderConversation {
         return;
       case 'SettingsApplied':
         sink.ready();
+        if (this.#started && this.owesAnswer) sink.send(inject(this.history.at(-1)?.text ?? ''));
         return;
       case 'UserStartedSpeaking':
         this.#flushed = this.#speaking;
@@ -134,7 +147,7 @@ class DeepgramConversation extends ProviderConversation {
   }
 
   dtmf(digits: string): Outgoing[] {
-    return [JSON.stringify({ type: 'InjectUserMessage', content: keysAsText(digits) })];
+    return [inject(keysAsText(digits))];
   }
 
   /** A session lives two hours; the next one is told what was said. */
@@ -156,7 +169,9 @@ class DeepgramConversation extends ProviderConversation {
 
   #agent(): Plain {
     const { language, instructions, greeting, voice, model, temperature, tools } = this.config;
-    const messages = this.history.map(({ speaker, text }) => ({
+    // What is injected when the session stands is not told twice.
+    const earlier = this.#started && this.owesAnswer ? this.history.slice(0, -1) : this.history;
+    const messages = earlier.map(({ speaker, text }) => ({
       type: 'History',
       role: speaker === 'caller' ? 'user' : 'assistant',
       content: text,
@@ -170,7 +185,7 @@ class DeepgramConversation extends ProviderConversation {
         functions: tools.length > 0 ? tools.map((tool) => ({ ...tool })) : undefined,
       }),
       speak: { provider: { type: 'deepgram', model: voice ?? VOICE } },
-      greeting: greeting === '' || messages.length > 0 ? undefined : greeting,
+      greeting: greeting === '' || this.history.length > 0 ? undefined : greeting,
       context: messages.length > 0 ? { messages } : undefined,
     });
   }
@@ -213,4 +228,9 @@ class DeepgramConversation extends ProviderConversation {
       sink.renew();
     } else sink.fail(new AgentFailure('refused', `The provider reported ${code}.`, code === 'INTERNAL_SERVER_ERROR'));
   }
+}
+
+/** A turn of the caller in text, which the agent answers. */
+function inject(content: string): string {
+  return JSON.stringify({ type: 'InjectUserMessage', content });
 }

@@ -51,6 +51,8 @@ export const elevenlabs: AgentProtocol<ElevenlabsConfig> = {
 class ElevenlabsConversation extends ProviderConversation {
   format: AudioFormat = { encoding: 'ulaw', sampleRateHz: 8000 };
   replyFormat: AudioFormat = this.format;
+  /** It closes conversations that hear nothing for a minute. */
+  readonly keepAlive = { afterMs: 15_000, message: '{"type":"user_activity"}' };
   #signedUrl: string | null = null;
   /** Audio up to this event was interrupted. */
   #flushedUpTo = Number.NEGATIVE_INFINITY;
@@ -81,10 +83,8 @@ class ElevenlabsConversation extends ProviderConversation {
 
   override opening(): Outgoing[] {
     const { instructions, greeting, language, voice, override } = this.config;
-    const said = this.history.map(({ speaker, text }) => `${speaker}: ${text}`).join('\n');
-    const prompt = said === '' ? instructions : `${instructions ?? ''}\n\nThe call so far:\n${said}`;
     const agent = defined({
-      prompt: prompt === undefined ? undefined : { prompt },
+      prompt: instructions === undefined ? undefined : { prompt: instructions },
       first_message: greeting,
       language,
     });
@@ -96,7 +96,8 @@ class ElevenlabsConversation extends ProviderConversation {
       type: 'conversation_initiation_client_data',
       conversation_config_override: Object.keys(change).length > 0 ? change : undefined,
     });
-    return [JSON.stringify(merged(first, override))];
+    const context = { type: 'contextual_update', text: `The call so far:\n${this.told}` };
+    return [JSON.stringify(merged(first, override)), this.told === '' ? null : JSON.stringify(context)];
   }
 
   audio(bytes: Uint8Array): Outgoing {
@@ -132,6 +133,11 @@ class ElevenlabsConversation extends ProviderConversation {
         sink.said(text, String(eventId(event)));
         return;
       }
+      case 'agent_response_correction': {
+        const event = asObject(fields.agent_response_correction_event);
+        this.#corrected(asText(event?.corrected_agent_response, TEXT_CHARS));
+        return;
+      }
       case 'client_tool_call': {
         const call = asObject(fields.client_tool_call);
         const result = callTool(this.config.tools, call?.tool_name, call?.parameters, sink);
@@ -165,6 +171,12 @@ class ElevenlabsConversation extends ProviderConversation {
     this.format = input;
     this.replyFormat = output;
     sink.ready();
+  }
+
+  /** After an interruption: what it really said, for whoever takes over. The record has what was heard. */
+  #corrected(text: string | null): void {
+    const last = this.history.findLast(({ speaker }) => speaker === 'agent');
+    if (last !== undefined && text !== null) last.text = text;
   }
 
   #heard(event: JsonObject | null, sink: Sink): void {

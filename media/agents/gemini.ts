@@ -13,11 +13,14 @@ import {
   type ProviderConfig,
   ProviderConversation,
   readProvider,
+  TAKE_OVER,
 } from './provider.js';
 import { callTool, type Tool } from './tools.js';
 
 const MODEL = 'gemini-live-2.5-flash-preview';
 const TEXT_CHARS = 16 * 1024;
+/** Before the time that `goAway` leaves is over. */
+const LEAVE_EARLY_MS = 2000;
 
 export const gemini: AgentProtocol<ProviderConfig> = {
   provider: 'gemini',
@@ -34,7 +37,8 @@ class GeminiConversation extends ProviderConversation {
   readonly replyFormat: AudioFormat = { encoding: 'l16', sampleRateHz: 24000 };
   /** Resumes the session over another connection. */
   #handle: string | undefined;
-  #leaving = false;
+  #ready = false;
+  #started = false;
   #speaking = false;
   #callerText = '';
   #agentText = '';
@@ -50,7 +54,7 @@ class GeminiConversation extends ProviderConversation {
   upgrade() {
     const url = new URL(this.target.url);
     if (this.config.apiKey !== undefined) url.searchParams.set('key', this.config.apiKey);
-    this.#leaving = false;
+    this.#ready = false;
     return { url: url.href, headers: this.config.headers };
   }
 
@@ -76,8 +80,8 @@ class GeminiConversation extends ProviderConversation {
 
   override start(): Outgoing[] {
     const { greeting } = this.config;
-    const earlier = this.history.map(({ speaker, text }) => turn(speaker === 'caller' ? 'user' : 'model', text));
-    if (earlier.length > 0) return [content(earlier, false)];
+    this.#started = true;
+    if (this.history.length > 0) return [content([...this.#earlier, turn('user', TAKE_OVER)], true)];
     if (greeting === '') return [];
     return [content([turn('user', greeting === undefined ? GREET : `Say exactly this: ${greeting}`)], true)];
   }
@@ -92,15 +96,13 @@ class GeminiConversation extends ProviderConversation {
       sink.garbage('bad_json', 'The agent sent a message that is not a JSON object.');
       return;
     }
-    if (fields.setupComplete !== undefined) sink.ready();
+    if (fields.setupComplete !== undefined) this.#setUp(sink);
     this.#content(asObject(fields.serverContent), sink);
     this.#calls(asObject(fields.toolCall)?.functionCalls, sink);
     const resumption = asObject(fields.sessionResumptionUpdate);
     if (resumption?.resumable === true) this.#handle = asText(resumption.newHandle, 4096) ?? this.#handle;
-    if (fields.goAway !== undefined) {
-      this.#leaving = true;
-      if (!this.#speaking) sink.renew();
-    }
+    if (fields.goAway !== undefined)
+      sink.renew(Math.max(0, leftMs(asObject(fields.goAway)?.timeLeft) - LEAVE_EARLY_MS));
   }
 
   dtmf(digits: string): Outgoing[] {
@@ -108,9 +110,23 @@ class GeminiConversation extends ProviderConversation {
   }
 
   override closed(code: number) {
+    const known = this.#handle !== undefined;
+    if (!this.#ready) this.#handle = undefined; // it may be the handle that is refused: begin anew, with what was said
     if (code === 1000) return 'hangup';
     // 1007 and 1008 say that the session itself is refused: the same again would be too.
-    return this.#handle !== undefined && code !== 1007 && code !== 1008 ? 'renew' : 'failed';
+    return known && code !== 1007 && code !== 1008 ? 'renew' : 'failed';
+  }
+
+  /** A session that does not resume another one is told what was said. */
+  #setUp(sink: Sink): void {
+    this.#ready = true;
+    sink.ready();
+    if (this.#started && this.#handle === undefined && this.history.length > 0)
+      sink.send(content(this.#earlier, this.owesAnswer));
+  }
+
+  get #earlier() {
+    return this.history.map(({ speaker, text }) => turn(speaker === 'caller' ? 'user' : 'model', text));
   }
 
   #content(server: JsonObject | null, sink: Sink): void {
@@ -157,7 +173,6 @@ class GeminiConversation extends ProviderConversation {
     this.#rememberAgent();
     sink.saidAll();
     if (this.#hangUpWhenSaid) sink.hangUp();
-    if (this.#leaving) sink.renew();
   }
 
   #rememberAgent(): void {
@@ -183,6 +198,12 @@ class GeminiConversation extends ProviderConversation {
 /** `parameters` would be a dialect of the service's own; this is JSON Schema as it comes. */
 function declared({ name, description, parameters }: Tool) {
   return { name, description, parametersJsonSchema: parameters };
+}
+
+/** A duration as in `50s` or `1.5s`. */
+function leftMs(timeLeft: unknown): number {
+  const seconds = Number(/^(\d+(?:\.\d+)?)s$/.exec(String(timeLeft))?.[1]);
+  return Number.isFinite(seconds) ? seconds * 1000 : 0;
 }
 
 function turn(role: 'user' | 'model', text: string) {

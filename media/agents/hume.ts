@@ -36,6 +36,7 @@ export const hume: AgentProtocol<HumeConfig> = {
   readyOn: 'message',
   knownUrl: 'wss://api.hume.ai/v0/evi/chat',
   gathersDigits: true,
+  sessionLimitMs: 30 * 60_000,
   parseConfig(raw) {
     const [common, config] = readProvider(raw, 'required');
     choice(config, 'encoding', ['l16']);
@@ -68,19 +69,24 @@ class HumeConversation extends ProviderConversation {
     const { apiKey, configId, headers } = this.config;
     if (apiKey !== undefined) url.searchParams.set('api_key', apiKey);
     if (configId !== undefined) url.searchParams.set('config_id', configId);
+    this.#speaking = false;
+    this.#current = '';
+    this.#flushed = null;
     if (this.#chatGroup !== null) url.searchParams.set('resumed_chat_group_id', this.#chatGroup);
     return { url: url.href, headers };
   }
 
   override opening(): Outgoing[] {
     const { instructions, voice, override, tools } = this.config;
-    const said = this.history.map(({ speaker, text }) => `${speaker}: ${text}`).join('\n');
     const first = defined({
       type: 'session_settings',
       audio: { encoding: 'linear16', sample_rate: this.format.sampleRateHz, channels: 1 },
       system_prompt: instructions,
       voice_id: voice,
-      context: said === '' || this.#chatGroup !== null ? undefined : { type: 'persistent', text: `So far:\n${said}` },
+      context:
+        this.told === '' || this.#chatGroup !== null
+          ? undefined
+          : { type: 'persistent', text: `So far:\n${this.told}` },
       tools: tools.map(({ name, description, parameters }) => ({
         type: 'function',
         name,

@@ -18,6 +18,8 @@ export interface LineLimits extends InflowLimits, OutflowLimits {
 export interface LineHooks {
   opened(): void;
   message(message: string | Uint8Array): void;
+  /** From time to time while it is open. */
+  beat(): void;
   /** Once. 1006 stands for no close frame at all; `failure`: what broke it, when that is known. */
   closed(code: number, reason: string, failure: AgentFailure | null): void;
   /** Wraps each callback but `closed`. */
@@ -53,7 +55,10 @@ export class Line {
     this.inflow = new Inflow(limits, ws);
     this.outflow = new Outflow(ws, limits, () => this.break(broken('The agent does not read what it is sent.')));
     this.#heartbeat = new Heartbeat({
-      ping: guarded(() => ws.ping()),
+      ping: guarded(() => {
+        ws.ping();
+        hooks.beat();
+      }),
       lost: guarded(() => this.break(broken('The agent does not answer any more.'))),
       intervalMs: limits.pingIntervalMs,
       limitMs: limits.silenceLimitMs,

@@ -23,6 +23,7 @@ import {
   ProviderConversation,
   readJson,
   readProvider,
+  TAKE_OVER,
 } from './provider.js';
 import { callTool } from './tools.js';
 
@@ -46,6 +47,7 @@ export const openai: AgentProtocol<OpenaiConfig> = {
   readyOn: 'message',
   knownUrl: 'wss://api.openai.com/v1/realtime',
   gathersDigits: true,
+  sessionLimitMs: 60 * 60_000,
   parseConfig(raw) {
     const [common, config] = readProvider(raw, 'required');
     const encoding = config.encoding == null ? undefined : choice(config, 'encoding', ['ulaw', 'alaw', 'l16'] as const);
@@ -63,6 +65,7 @@ class OpenaiConversation extends ProviderConversation {
   #item = '';
   #flushed: string | undefined;
   #configured = false;
+  #started = false;
   #expired = false;
   #calls: { callId: string; name: unknown; args: unknown }[] = [];
 
@@ -82,6 +85,9 @@ class OpenaiConversation extends ProviderConversation {
     const { apiKey, headers } = this.config;
     this.#configured = false;
     this.#expired = false;
+    this.#calls = [];
+    this.#item = '';
+    this.#flushed = undefined;
     return {
       url: url.href,
       headers: apiKey === undefined ? headers : { Authorization: `Bearer ${apiKey}`, ...headers },
@@ -90,9 +96,10 @@ class OpenaiConversation extends ProviderConversation {
 
   override start(): Outgoing[] {
     const { greeting } = this.config;
-    if (greeting === '' || this.history.length > 0) return [];
-    const instructions = greeting === undefined ? GREET : `Say exactly this, and nothing else: ${greeting}`;
-    return [JSON.stringify({ type: 'response.create', response: { instructions } })];
+    this.#started = true;
+    if (this.history.length > 0) return [respond(TAKE_OVER)];
+    if (greeting === '') return [];
+    return [respond(greeting === undefined ? GREET : `Say exactly this, and nothing else: ${greeting}`)];
   }
 
   audio(bytes: Uint8Array): Outgoing {
@@ -111,6 +118,7 @@ class OpenaiConversation extends ProviderConversation {
         this.#configured = true;
         for (const { speaker, text } of this.history) sink.send(item(speaker, text));
         sink.ready();
+        if (this.#started && this.owesAnswer) sink.send('{"type":"response.create"}');
         return;
       case 'response.output_audio.delta':
       case 'response.audio.delta':
@@ -222,6 +230,10 @@ class OpenaiConversation extends ProviderConversation {
 
 function itemOf(fields: JsonObject): string {
   return asText(fields.item_id, 256) ?? '';
+}
+
+function respond(instructions: string): string {
+  return JSON.stringify({ type: 'response.create', response: { instructions } });
 }
 
 function item(speaker: 'caller' | 'agent', text: string): string {

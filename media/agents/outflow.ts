@@ -21,6 +21,7 @@ const BINARY = { binary: true, compress: false };
 export class Outflow {
   framesSent = 0;
   framesDropped = 0;
+  lastSentMs = performance.now();
   readonly #ws: WebSocket;
   readonly #limits: OutflowLimits;
   readonly #stuck: () => void;
@@ -51,6 +52,7 @@ export class Outflow {
 
   send(message: Outgoing): void {
     if (message === null || this.#ws.readyState !== WebSocket.OPEN) return;
+    this.lastSentMs = performance.now();
     if (this.#ws.bufferedAmount > this.#limits.sendQueueBytes) this.#stuck();
     else this.#ws.send(message, typeof message === 'string' ? TEXT : BINARY);
   }

@@ -64,6 +64,10 @@ export function readProvider(raw: Plain, apiKey: 'required' | 'optional'): [Prov
 /** What an agent without a greeting is asked to do when the call is answered. */
 export const GREET = 'The caller is on the line. Greet them.';
 
+/** What an agent is asked to do that takes over from another one during the call. */
+export const TAKE_OVER =
+  'You take over this phone call from another agent, in the middle of the conversation. Go on where it stopped.';
+
 /** Where the provider's REST service is: as configured, or beside the socket. */
 export function restUrl(config: ProviderConfig, target: AgentTarget, path: string): string {
   const base = config.baseUrl ?? new URL(target.url).origin.replace(/^ws/, 'http');
@@ -145,6 +149,16 @@ export abstract class ProviderConversation implements Conversation {
     if (trimmed === '') return;
     this.remember('caller', trimmed);
     sink.event({ type: 'transcript', speaker: 'caller', text: trimmed });
+  }
+
+  /** The caller had the last word: an answer is owed. */
+  protected get owesAnswer(): boolean {
+    return this.history.at(-1)?.speaker === 'caller';
+  }
+
+  /** The conversation so far in lines; empty when there is none. */
+  protected get told(): string {
+    return this.history.map(({ speaker, text }) => `${speaker}: ${text}`).join('\n');
   }
 
   protected remember(speaker: Spoken['speaker'], text: string): void {

@@ -13,6 +13,7 @@ import { givenUp, unusable } from './connect-failure.js';
 import { AgentConnection } from './connection.js';
 import type { LineLimits } from './line.js';
 import { agentProtocols } from './registry.js';
+import type { RenewalLimits } from './renewal.js';
 
 /** What the session's playout does for the socket. Every call comes from inside the session's `guard`. */
 export interface AgentSocketHooks {
@@ -48,15 +49,13 @@ export interface AgentSocket {
   counters(): { framesSent: number; framesDropped: number; bytesReceived: number; garbage: number };
 }
 
-export interface AgentSocketLimits extends LineLimits {
+export interface AgentSocketLimits extends LineLimits, RenewalLimits {
   /** Marks the agent may have waiting. */
   pendingMarks: number;
   /** Keys are gathered until none came for so long. */
   digitPauseMs: number;
   /** A goodbye longer than this is cut. */
   goodbyeLimitMs: number;
-  /** A connection that needs to be renewed sooner than this is broken. */
-  renewAtMostEveryMs: number;
 }
 
 const LIMITS: AgentSocketLimits = {
@@ -74,7 +73,13 @@ const LIMITS: AgentSocketLimits = {
   garbagePerSec: 100,
   digitPauseMs: 1500,
   goodbyeLimitMs: 15_000,
-  renewAtMostEveryMs: 10_000,
+  renewBeforeMs: 60_000,
+  renewLatestMs: 2000,
+  renewAtMost: 3,
+  renewWindowMs: 10_000,
+  renewTimeoutMs: 5000,
+  renewPauseMs: 250,
+  backlogMs: 5000,
 };
 
 /** For tests. */

@@ -9,6 +9,8 @@ export interface PhoneAudio {
   take(into: Uint8Array, at: number, length: number): number;
   /** What came last came so much earlier than it had to. */
   spare(ms: number): void;
+  /** The slots could be so much earlier than they are, for good; told once. */
+  takeNearerMs(): number;
   /** We stood still for so long: what waits now is late by as much. */
   missed(ms: number): void;
   changeCodec(codec: PhoneCodec): void;

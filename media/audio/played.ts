@@ -37,7 +37,7 @@ export function openSource(source: AudioSource, codec: PhoneCodec, onQueued: (du
     if (!(source.clip instanceof SharedArrayBuffer)) throw badSource('A clip is a SharedArrayBuffer of G.711 μ-law.');
     return new PlayedClip(source.clip, repeat, codec);
   }
-  return new PlayedClip(renderTone(source.segments), repeat, codec);
+  return new PlayedClip(renderTone(source.segments, source.peak ?? tonePeak), repeat, codec);
 }
 
 function badSource(message: string): MediaError {
@@ -93,6 +93,10 @@ class PlayedClip implements Played {
   }
 
   spare(): void {}
+
+  takeNearerMs(): number {
+    return 0;
+  }
 
   missed(): void {}
 
@@ -152,6 +156,10 @@ class PlayedStream implements Played {
     this.queue.spare(ms);
   }
 
+  takeNearerMs(): number {
+    return this.queue.takeNearerMs();
+  }
+
   missed(ms: number): void {
     this.queue.missed(ms);
   }
@@ -191,7 +199,8 @@ class PlayedStream implements Played {
   }
 }
 
-function renderTone(segments: ToneSegment[]): Uint8Array {
+function renderTone(segments: ToneSegment[], peak: number): Uint8Array {
+  if (!(peak >= 0 && peak <= 32_767)) throw badSource('The peak of a tone lies between 0 and 32767.');
   const totalMs = segments.reduce((sum, segment) => sum + segment.durationMs, 0);
   if (!(totalMs > 0 && totalMs <= mostToneMs)) throw badSource('A tone lasts up to 60 s before it repeats.');
   const bytes = new Uint8Array(Math.round(totalMs * bytesPerMs));
@@ -205,7 +214,7 @@ function renderTone(segments: ToneSegment[]): Uint8Array {
     for (let i = at; i < end; i++) {
       let sample = 0;
       for (const hz of frequenciesHz) sample += Math.sin((2 * Math.PI * hz * (i - at)) / 8000);
-      const linear = frequenciesHz.length === 0 ? 0 : Math.round((tonePeak * sample) / frequenciesHz.length);
+      const linear = frequenciesHz.length === 0 ? 0 : Math.round((peak * sample) / frequenciesHz.length);
       bytes[i] = linearToUlaw[linear & 0xffff]!;
     }
     at = end;

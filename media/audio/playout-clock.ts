@@ -64,6 +64,16 @@ export class PlayoutClock {
     this.arm();
   }
 
+  /** When the next turn is. */
+  get dueMs(): number {
+    return this.ring.next.turn ? this.ring.next.dueMs : Number.POSITIVE_INFINITY;
+  }
+
+  /** Takes the turns that are due, for a thread that is awake anyway. */
+  look(): void {
+    if (!this.turning && this.dueMs <= this.time.now() + earlyMs) this.takeTurns();
+  }
+
   private insert(entry: Entry): void {
     let after = this.ring.previous;
     while (after.dueMs > entry.dueMs) after = after.previous;
@@ -76,6 +86,10 @@ export class PlayoutClock {
   private readonly fire = (): void => {
     this.timer = null;
     this.timerDueMs = Number.POSITIVE_INFINITY;
+    this.takeTurns();
+  };
+
+  private takeTurns(): void {
     this.turning = true;
     let now = this.time.now();
     for (let entry = this.ring.next; entry.turn && entry.dueMs <= now + earlyMs; entry = this.ring.next) {
@@ -90,7 +104,7 @@ export class PlayoutClock {
     }
     this.turning = false;
     this.arm();
-  };
+  }
 
   private arm(): void {
     if (this.turning) return;

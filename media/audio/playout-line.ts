@@ -1,6 +1,7 @@
 /**
  * When the packets of one stream are due. RTP timestamps stay contiguous while an utterance may begin between two slots of the
- * running silence: the stream then leads the wall clock by up to one slot and gives it back in silence, a millisecond per packet.
+ * running silence, or come nearer when audio waits for its slots: the stream then leads the wall clock by up to one slot and gives it back
+ * in silence, a millisecond per packet.
  */
 
 /** The media clock leads the wall by no more than this. */
@@ -38,6 +39,13 @@ export class PlayoutLine {
   stop(): void {
     this.playing = false;
     this.startMs = null;
+  }
+
+  /** Audio is there so much before its slot: the slots come nearer, as far as the lead allows. */
+  advance(ms: number): void {
+    const byMs = Math.min(ms, maxLeadMs - this.leadMs);
+    this.leadMs += byMs;
+    this.dueMs -= byMs;
   }
 
   /** Slots that a stall made worthless; the line goes on after them. */

@@ -7,6 +7,9 @@ import { isQuiet } from './vad.js';
 const bytesPerMs = 8;
 /** What one agent may queue; what comes above is discarded. */
 export const playoutLimitMs = 10 * 60_000;
+/** An agent so far ahead is told of, and again when it is below the low water. */
+const highWaterMs = 0.9 * playoutLimitMs;
+const lowWaterMs = 0.8 * playoutLimitMs;
 /** What stands in the queue is looked at over this much playing time. */
 const windowMs = 1000;
 /** A standing queue finds a pause within this, or is cut in speech. */
@@ -17,6 +20,8 @@ const forgetSlots = 25;
 const cutAtMostMs = 1000;
 /** An agent at the pace of the clock is known after so many windows. */
 const pacedWindows = 2;
+/** Slots do not move for less. */
+const leastNearerMs = 1.5;
 /** Of a pause so many frames are dropped for each that is kept. */
 const dropsPerFrame = 4;
 
@@ -28,15 +33,32 @@ interface Chunk {
 }
 
 export interface Heard {
+  /** What was playing. */
   itemId?: string;
+  heardMs: number;
+  /** Of all that was queued. */
+  droppedMs: number;
+  /** What was playing, and what waited behind it, in order. */
+  items: HeardItem[];
+}
+
+export interface HeardItem {
+  /** null: the agent named none. */
+  itemId: string | null;
   heardMs: number;
   droppedMs: number;
 }
 
+/** How full a queue is: `high` until it is `normal` again; `full`: something was discarded. */
+export type QueueLevel = 'normal' | 'high' | 'full';
+
 export class Playout implements PhoneAudio {
   /** A mark was reached: by playing, or (`cleared`) by `clear`. */
   onMark: (name: string, cleared: boolean) => void = () => {};
+  /** The queue came to another level. */
+  onLevel: (level: QueueLevel) => void = () => {};
   trimmedMs = 0;
+  private level: QueueLevel = 'normal';
   private readonly entries: (Chunk | string)[] = [];
   private head = 0;
   private queuedBytes = 0;
@@ -51,6 +73,7 @@ export class Playout implements PhoneAudio {
   /** Windows in a row in which as much came as was played. */
   private paced = 0;
   private drySlots = 0;
+  private nearerMs = 0;
 
   constructor(private codec: PhoneCodec) {}
 
@@ -69,12 +92,23 @@ export class Playout implements PhoneAudio {
       this.queuedBytes += fitting.length;
       this.windowArrived += fitting.length;
     }
+    if (this.level === 'normal' && this.queuedMs > highWaterMs) this.watchLevel();
+    if (fitting.length < bytes.length && this.level !== 'full') {
+      this.level = 'full';
+      this.onLevel('full');
+    }
     return bytes.length - fitting.length;
   }
 
   /** What was pushed came so much earlier than it had to. */
   spare(ms: number): void {
     this.leastSpareMs = Math.min(this.leastSpareMs, ms);
+  }
+
+  takeNearerMs(): number {
+    const ms = this.nearerMs;
+    this.nearerMs = 0;
+    return ms;
   }
 
   mark(name: string): void {
@@ -100,6 +134,7 @@ export class Playout implements PhoneAudio {
       filled += count;
     }
     if (this.queuedBytes === 0) this.reachMarks(false);
+    if (this.level !== 'normal') this.watchLevel();
     this.watchStanding(filled, length);
     return filled;
   }
@@ -108,14 +143,41 @@ export class Playout implements PhoneAudio {
   clear(): Heard {
     const head = this.entries[this.head];
     if (this.itemId === undefined && typeof head === 'object') this.itemId = head.itemId;
-    const heard: Heard = { heardMs: this.itemHeardBytes / bytesPerMs, droppedMs: this.queuedMs };
+    const heard: Heard = {
+      heardMs: this.itemHeardBytes / bytesPerMs,
+      droppedMs: this.queuedMs,
+      items: this.itemsLeft(),
+    };
     if (this.itemId !== undefined) heard.itemId = this.itemId;
     this.queuedBytes = 0;
     this.itemHeardBytes = 0;
     this.itemId = undefined;
     this.restartWindow();
     this.reachMarks(true);
+    this.watchLevel();
     return heard;
+  }
+
+  private itemsLeft(): HeardItem[] {
+    const items: HeardItem[] = [];
+    const heardMs = this.itemHeardBytes / bytesPerMs;
+    if (heardMs > 0) items.push({ itemId: this.itemId ?? null, heardMs, droppedMs: 0 });
+    for (let i = this.head; i < this.entries.length; i++) {
+      const chunk = this.entries[i]!;
+      if (typeof chunk === 'string') continue;
+      const itemId = chunk.itemId ?? null;
+      if (items.at(-1)?.itemId !== itemId) items.push({ itemId, heardMs: 0, droppedMs: 0 });
+      items.at(-1)!.droppedMs += (chunk.bytes.length - chunk.from) / bytesPerMs;
+    }
+    return items;
+  }
+
+  private watchLevel(): void {
+    const { queuedMs, level } = this;
+    const next = queuedMs > highWaterMs ? 'high' : queuedMs < lowWaterMs ? 'normal' : level;
+    if (next === level || (level === 'full' && next === 'high')) return;
+    this.level = next;
+    this.onLevel(next);
   }
 
   /** We stood still for so long: what waits now is late by as much. */
@@ -183,11 +245,13 @@ export class Playout implements PhoneAudio {
     if (this.windowPlayed < windowMs * bytesPerMs) return;
     const even = this.windowArrived > this.windowPlayed * 0.9 && this.windowArrived < this.windowPlayed * 1.1;
     this.paced = even ? this.paced + 1 : 0;
-    // Whole frames: a part of one would only move the hole to the next slot.
-    const spareFrames = Number.isFinite(this.leastSpareMs) ? Math.floor((this.leastSpareMs * bytesPerMs) / frame) : 0;
-    if (this.paced >= pacedWindows) {
+    if (this.paced >= pacedWindows && Number.isFinite(this.leastSpareMs)) {
+      const spare = Math.max(0, this.leastSpareMs * bytesPerMs);
       if (this.owed === 0) this.owedSinceMs = 0;
-      this.owed = Math.max(0, spareFrames) * frame;
+      // Whole frames are taken out: a part of one would only move the hole to the next slot. For the rest the slots themselves move.
+      this.owed = Math.floor(spare / frame) * frame;
+      const restMs = (spare - this.owed) / bytesPerMs;
+      this.nearerMs = restMs >= leastNearerMs ? restMs : 0;
     }
     this.restartWindow();
   }

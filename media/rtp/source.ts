@@ -1,12 +1,13 @@
 /**
  * Whose packets count. The SDP names an address; a phone behind a NAT sends from another one. So: the named source at once, any other
- * only after a run of packets in sequence, and once locked nobody else (the RTP bleed and injection attacks live from laxness here).
+ * only after a run of packets in sequence, and once locked nobody else (the RTP bleed and injection attacks live from laxness here), but
+ * for the named source when a stranger was taken for it.
  */
 import { type RtpView, sequenceDistance } from './packet.js';
 
 /** A source that is not the one of the SDP must send this many packets in sequence. */
 const probationPackets = 3;
-/** The source that the SDP names may take over from a learned one for this long. */
+/** Another port of the host that the SDP names may take over from another host for this long. */
 const settleMs = 1000;
 /** After this much silence of the locked source another one may be learned: a NAT gave it a new port. */
 const relearnMs = 3000;
@@ -50,8 +51,9 @@ export class RtpSource {
     const named = port === this.namedPort && address === this.namedAddress;
     if (this.address === null || this.relearn || silent) {
       if (named || this.provenAs(packet, address, port)) return this.lock(packet, address, port, nowMs);
-    } else if (named && nowMs - this.lockedAtMs < settleMs) {
-      return this.lock(packet, address, port, nowMs);
+    } else if (this.address !== this.namedAddress && address === this.namedAddress) {
+      // Somebody was first and was taken for a phone behind a NAT; here is the phone that the SDP names.
+      if (named || nowMs - this.lockedAtMs < settleMs) return this.lock(packet, address, port, nowMs);
     }
     return 'foreign';
   }

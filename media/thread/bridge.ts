@@ -1,4 +1,7 @@
-/** Two phones that hear each other: each side has the ear of its phone, and gives up its place when the other side does. */
+/**
+ * Two phones that hear each other. Each side of a bridge has the ear of its phone, and gives up its place when the other side does; the other
+ * side is an object of this thread, or behind a port of another one (`bridge-port.ts`).
+ */
 import { alawToUlaw, mapBytes, ulawToAlaw } from '../audio/g711.js';
 import { Playout } from '../audio/playout.js';
 import type { BridgeEnd, BridgeOptions, PhoneCodec } from '../engine.js';
@@ -19,94 +22,79 @@ export interface BridgedSession {
   pressKey(digit: string): void;
 }
 
-class Side implements Foreground {
+/** What comes from the phone of one side to the other side. Bytes are valid during the call. */
+export interface OtherSide {
+  packetCame(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean): void;
+  frameCame(bytes: Uint8Array, codec: PhoneCodec): void;
+  keyCame(digit: string): void;
+  endCame(by: ForegroundEnd): void;
+}
+
+export class BridgeSide implements Foreground, OtherSide {
   readonly audio: Playout | null;
   readonly done = false;
   readonly hear: (bytes: Uint8Array) => void;
+  /** Packets or frames that the phone of this side got. */
   forwarded = 0;
-
-  constructor(
-    readonly session: BridgedSession,
-    private readonly far: () => Side,
-    frames: boolean,
-    private readonly onEnded: (by: ForegroundEnd) => void,
-  ) {
-    this.audio = frames ? new Playout(session.codec) : null;
-    this.hear = frames ? (bytes) => this.far().queue(bytes, session.codec) : () => {};
-  }
-
-  ended(by: ForegroundEnd): void {
-    this.onEnded(by);
-  }
-
-  private queue(bytes: Uint8Array, codec: PhoneCodec): void {
-    const copy = bytes.slice();
-    if (codec !== this.session.codec) mapBytes(copy, codec === 'PCMA' ? alawToUlaw : ulawToAlaw, copy);
-    if (this.audio?.push(copy) !== 0) return;
-    this.forwarded += 1;
-    this.session.foregroundQueued(this, copy.length / bytesPerMs);
-  }
-}
-
-export class SessionBridge {
-  private readonly a: Side;
-  private readonly b: Side;
   private over = false;
 
   constructor(
-    a: BridgedSession,
-    b: BridgedSession,
+    private readonly session: BridgedSession,
     private readonly options: BridgeOptions,
-    private readonly settle: (end: BridgeEnd) => void,
+    private readonly other: () => OtherSide,
+    private readonly settle: (by: BridgeEnd['by']) => void,
   ) {
     const frames = options.relay === 'frames';
-    this.a = new Side(
-      a,
-      () => this.b,
-      frames,
-      (by) => this.end(by, this.b),
-    );
-    this.b = new Side(
-      b,
-      () => this.a,
-      frames,
-      (by) => this.end(by, this.a),
-    );
-    a.takeForeground(this.a);
-    b.takeForeground(this.b);
+    this.audio = frames ? new Playout(session.codec) : null;
+    this.hear = frames ? (bytes) => this.other().frameCame(bytes, session.codec) : () => {};
+  }
+
+  begin(): void {
+    this.session.takeForeground(this);
   }
 
   stop(): void {
-    this.a.session.leaveForeground(this.a, 'cancelled');
+    this.session.leaveForeground(this, 'cancelled');
   }
 
-  /** A packet of one of the phones. */
-  packet(
-    from: BridgedSession,
-    packet: RtpView,
-    payload: Uint8Array,
-    codec: PhoneCodec | 'event',
-    restarted: boolean,
-  ): void {
+  /** A packet of our phone. */
+  packet(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean): void {
     if (this.over || this.options.relay === 'frames') return;
     if (codec === 'event' && this.options.dtmf === 'block') return;
-    const far = from === this.a.session ? this.b : this.a;
-    if (far.session.relay(packet, payload, codec, restarted)) far.forwarded += 1;
+    this.other().packetCame(packet, payload, codec, restarted);
   }
 
-  /** A key that one of the phones pressed; as packets it is on its way already. */
-  key(from: BridgedSession, digit: string): void {
+  /** A key that our phone pressed; as packets it is on its way already. */
+  key(digit: string): void {
     if (this.over || this.options.dtmf === 'block' || this.options.relay === 'packets') return;
-    (from === this.a.session ? this.b : this.a).session.pressKey(digit);
+    this.other().keyCame(digit);
   }
 
-  private end(by: ForegroundEnd, other: Side): void {
+  ended(by: ForegroundEnd): void {
     if (this.over) return;
     this.over = true;
-    other.session.leaveForeground(other, by);
-    this.settle({
-      by: by === 'replaced' || by === 'closed' ? by : 'stopped',
-      forwarded: { toThis: this.a.forwarded, toOther: this.b.forwarded },
-    });
+    this.other().endCame(by);
+    this.settle(by === 'replaced' || by === 'closed' ? by : 'stopped');
+  }
+
+  packetCame(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean): void {
+    if (!this.over && this.session.relay(packet, payload, codec, restarted)) this.forwarded += 1;
+  }
+
+  frameCame(bytes: Uint8Array, codec: PhoneCodec): void {
+    if (this.over || !this.audio) return;
+    const copy = bytes.slice();
+    if (codec !== this.session.codec) mapBytes(copy, codec === 'PCMA' ? alawToUlaw : ulawToAlaw, copy);
+    if (this.audio.push(copy) !== 0) return;
+    this.forwarded += 1;
+    this.session.foregroundQueued(this, copy.length / bytesPerMs);
+  }
+
+  keyCame(digit: string): void {
+    if (!this.over) this.session.pressKey(digit);
+  }
+
+  endCame(by: ForegroundEnd): void {
+    this.session.leaveForeground(this, by);
   }
 }

@@ -36,10 +36,15 @@ export interface Questions {
   fork: { in: { session: number; agent: number; target: AgentTarget; tracks: Tracks }; out: null };
   closeAgent: { in: { session: number; agent: number; reason: string }; out: null };
   sendDtmf: { in: { session: number; digits: string }; out: null };
-  /** These four are answered when they are over; `endActivity` ends them. */
+  /** These five are answered when they are over; `endActivity` ends them. */
   play: { in: { session: number; activity: number; source: AudioSource }; out: PlayEnd };
   record: { in: { session: number; activity: number; options: RecordOptions }; out: RecordingEnd };
   bridge: { in: { session: number; activity: number; other: number; options: BridgeOptions }; out: BridgeEnd };
+  /** One side; the other one is behind the port. */
+  bridgeAcross: {
+    in: { session: number; activity: number; port: MessagePort; options: BridgeOptions };
+    out: BridgeEnd;
+  };
   tap: { in: { session: number; activity: number; port: MessagePort; options: TapOptions }; out: TapEnd };
   stats: { in: { session: number }; out: MediaStats };
   close: { in: { session: number }; out: MediaStats };

@@ -4,6 +4,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { openAgentSocket } from '../agents/socket.js';
 import { realTime } from '../audio/playout-clock.js';
 import type { ToThread } from './channel.js';
+import { sleepThread } from './rest.js';
 import { ThreadSessions } from './sessions.js';
 
 const port = parentPort;
@@ -18,6 +19,7 @@ const sessions = new ThreadSessions({
   post: (message) => port.postMessage(message),
   openAgent: openAgentSocket,
   time: realTime,
+  sleep: sleepThread,
   quietMs: (workerData as { quietMs: number }).quietMs,
 });
 port.on('message', (message: ToThread) => {

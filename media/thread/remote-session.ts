@@ -1,17 +1,11 @@
 /** A session as the main thread holds it: questions and orders to its thread, and promises that settle even if the thread dies. */
-import type { MessagePort, TransferListItem } from 'node:worker_threads';
-import {
-  type AgentCommand,
-  type AgentEnd,
-  type AgentEvent,
-  AgentFailure,
-  type AgentTarget,
-  type Tracks,
-} from '../agents/agent.js';
+import { MessageChannel, type MessagePort, type TransferListItem } from 'node:worker_threads';
+import { AgentFailure, type AgentTarget, type Tracks } from '../agents/agent.js';
 import {
   type AgentLink,
   type AudioSource,
   type Bridge,
+  type BridgeEnd,
   type BridgeOptions,
   type Fork,
   MediaError,
@@ -25,6 +19,7 @@ import {
   type TapOptions,
 } from '../engine.js';
 import type { Notice, QuestionName, Questions } from './channel.js';
+import { Listeners, RemoteAgent } from './remote-agent.js';
 import { unknownStats } from './session-stats.js';
 import type { MediaWorker } from './worker.js';
 
@@ -32,56 +27,6 @@ const answerLimitMs = 5000;
 /** Longer than the agents' own limit for closing. */
 const closeLimitMs = 10_000;
 const perDigitLimitMs = 1000;
-
-class Listeners<E> {
-  private readonly listeners = new Set<(event: E) => void>();
-
-  add(listener: (event: E) => void): () => void {
-    this.listeners.add(listener);
-    return () => this.listeners.delete(listener);
-  }
-
-  tell(event: E): void {
-    for (const listener of [...this.listeners]) listener(event);
-  }
-
-  clear(): void {
-    this.listeners.clear();
-  }
-}
-
-class RemoteAgent implements AgentLink {
-  readonly ended: Promise<AgentEnd>;
-  readonly events = new Listeners<AgentEvent>();
-  end!: (end: AgentEnd) => void;
-  private closing: Promise<void> | null = null;
-
-  constructor(
-    readonly id: number,
-    readonly session: RemoteSession,
-  ) {
-    this.ended = new Promise((resolve) => {
-      this.end = resolve;
-    });
-  }
-
-  start(): void {
-    this.session.worker.post({ kind: 'startAgent', session: this.session.id, agent: this.id });
-  }
-
-  onEvent(listener: (event: AgentEvent) => void): () => void {
-    return this.events.add(listener);
-  }
-
-  command(command: AgentCommand): void {
-    this.session.worker.post({ kind: 'commandAgent', session: this.session.id, agent: this.id, command });
-  }
-
-  close(reason: string): Promise<void> {
-    this.closing ??= this.session.closeAgent(this, reason);
-    return this.closing;
-  }
-}
 
 export class RemoteSession implements MediaSession {
   localSdp = '';
@@ -179,14 +124,14 @@ export class RemoteSession implements MediaSession {
   }
 
   bridge(other: MediaSession, options: BridgeOptions): Bridge {
-    if (!(other instanceof RemoteSession) || other.worker !== this.worker || other === this) {
-      throw new MediaError('not_together', 'Only two sessions of one group can be bridged.');
+    if (!(other instanceof RemoteSession) || other === this) {
+      throw new MediaError('not_together', 'A session can be bridged to another one of this engine only.');
     }
     const activity = this.nextActivity++;
-    const ended = this.ask('bridge', { session: this.id, activity, other: other.id, options }, null).catch(() => ({
-      by: 'closed' as const,
-      forwarded: { toThis: 0, toOther: 0 },
-    }));
+    const ended =
+      other.worker === this.worker
+        ? this.ask('bridge', { session: this.id, activity, other: other.id, options }, null).catch(bridgeClosed)
+        : this.bridgeAcross(activity, other, options);
     return { ended, stop: () => this.stopActivity(activity, ended) };
   }
 
@@ -234,6 +179,18 @@ export class RemoteSession implements MediaSession {
   threadDied(): void {
     this.tellLost('engine-gone');
     for (const agent of this.agents.values()) agent.end({ by: 'failed', detail: 'The media thread is gone.' });
+  }
+
+  /** Each thread has one side, and a port to the other; what ends one of them ends both. */
+  private async bridgeAcross(activity: number, other: RemoteSession, options: BridgeOptions): Promise<BridgeEnd> {
+    const { port1, port2 } = new MessageChannel();
+    const side = (session: RemoteSession, number: number, port: MessagePort) =>
+      session.ask('bridgeAcross', { session: session.id, activity: number, port, options }, null, [port]).catch(() => {
+        port.close();
+        return bridgeClosed();
+      });
+    const [near, far] = await Promise.all([side(this, activity, port1), side(other, other.nextActivity++, port2)]);
+    return { by: near.by, forwarded: { toThis: near.forwarded.toThis, toOther: far.forwarded.toThis } };
   }
 
   private async openAgent<N extends 'prepareAgent' | 'fork'>(
@@ -293,4 +250,8 @@ export class RemoteSession implements MediaSession {
     this.endActivity(activity);
     return ended;
   }
+}
+
+function bridgeClosed(): BridgeEnd {
+  return { by: 'closed', forwarded: { toThis: 0, toOther: 0 } };
 }

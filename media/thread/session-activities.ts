@@ -1,4 +1,5 @@
 /** What a session does beside talking to its agent: plays, a bridge, a recording. Each ends exactly once, at the latest with the session. */
+import type { MessagePort } from 'node:worker_threads';
 import { openSource } from '../audio/played.js';
 import {
   type AudioSource,
@@ -12,7 +13,8 @@ import {
 } from '../engine.js';
 import type { DiskLine } from '../recording/disk-line.js';
 import { type RtpView, rtpHeaderBytes } from '../rtp/packet.js';
-import { type BridgedSession, SessionBridge } from './bridge.js';
+import { type BridgedSession, BridgeSide, type OtherSide } from './bridge.js';
+import { BridgePort } from './bridge-port.js';
 import { type Foreground, type ForegroundEnd, Play } from './foreground.js';
 import { SessionRecordings } from './session-recordings.js';
 import type { ToPhone } from './to-phone.js';
@@ -33,7 +35,7 @@ export interface ActivityParts {
 
 export class SessionActivities implements BridgedSession {
   private foreground: Foreground | null = null;
-  private bridged: SessionBridge | null = null;
+  private bridged: BridgeSide | null = null;
   private readonly recordings = new SessionRecordings();
   private readonly stops = new Map<number, () => void>();
 
@@ -59,14 +61,34 @@ export class SessionActivities implements BridgedSession {
 
   bridge(activity: number, other: SessionActivities, options: BridgeOptions): Promise<BridgeEnd> {
     return this.lasting(activity, (settle: (end: BridgeEnd) => void) => {
-      const bridge = new SessionBridge(this, other, options, (end) => {
-        this.bridged = null;
-        other.bridged = null;
-        settle(end);
-      });
-      this.bridged = bridge;
-      other.bridged = bridge;
-      return () => bridge.stop();
+      const forwarded = () => ({ toThis: near.forwarded, toOther: far.forwarded });
+      const near: BridgeSide = this.sideOf(
+        options,
+        () => far,
+        (by) => settle({ by, forwarded: forwarded() }),
+      );
+      const far: BridgeSide = other.sideOf(
+        options,
+        () => near,
+        () => {},
+      );
+      near.begin();
+      far.begin();
+      return () => near.stop();
+    });
+  }
+
+  /** The other phone is on another thread, and so is its figure of what went on to it. */
+  bridgeAcross(activity: number, port: MessagePort, options: BridgeOptions): Promise<BridgeEnd> {
+    return this.lasting(activity, (settle: (end: BridgeEnd) => void) => {
+      const near: BridgeSide = this.sideOf(
+        options,
+        () => far,
+        (by) => settle({ by, forwarded: { toThis: near.forwarded, toOther: 0 } }),
+      );
+      const far = new BridgePort(port, () => near);
+      near.begin();
+      return () => near.stop();
     });
   }
 
@@ -99,7 +121,7 @@ export class SessionActivities implements BridgedSession {
 
   packet(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean, nowMs: number): void {
     if (codec !== 'event') this.recordings.fromPhone(packet.timestamp, payload, codec, nowMs);
-    this.bridged?.packet(this, packet, payload, codec, restarted);
+    this.bridged?.packet(packet, payload, codec, restarted);
   }
 
   /** Audio that is sent. */
@@ -108,7 +130,7 @@ export class SessionActivities implements BridgedSession {
   }
 
   key(digit: string): void {
-    this.bridged?.key(this, digit);
+    this.bridged?.key(digit);
   }
 
   changeCodec(codec: PhoneCodec): void {
@@ -159,6 +181,15 @@ export class SessionActivities implements BridgedSession {
   pressKey(digit: string): void {
     // A phone without telephone events hears nothing of it; the event is told all the same.
     this.parts.outward.sendDtmf(digit).catch(() => {});
+  }
+
+  private sideOf(options: BridgeOptions, other: () => OtherSide, settle: (by: BridgeEnd['by']) => void): BridgeSide {
+    const side = new BridgeSide(this, options, other, (by) => {
+      if (this.bridged === side) this.bridged = null;
+      settle(by);
+    });
+    this.bridged = side;
+    return side;
   }
 
   private lost(foreground: Foreground, by: ForegroundEnd): void {

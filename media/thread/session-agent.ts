@@ -33,7 +33,6 @@ export class SessionAgent {
   private encode: Transcode | null = null;
   private decode: Transcode | null = null;
   private readonly joiner: FrameJoiner | null;
-  private overflowTold = false;
   /** Told once, by the socket's end or by a fault of ours. */
   private endTold = false;
   private overflowBytes = 0;
@@ -47,6 +46,8 @@ export class SessionAgent {
     open: OpenAgent,
   ) {
     this.playout = new Playout(codec);
+    this.playout.onLevel = (level) =>
+      hooks.event({ type: 'queue', level, queuedMs: Math.round(this.playout.queuedMs) });
     this.joiner = target.frameMs === 40 ? new FrameJoiner() : null;
     this.playout.onMark = (name, cleared) =>
       this.guard(() => {
@@ -127,19 +128,8 @@ export class SessionAgent {
     const audio = this.decode(bytes);
     if (audio.length === 0) return;
     const discarded = this.playout.push(audio, itemId);
-    if (discarded > 0) this.overflow(discarded);
+    this.overflowBytes += discarded;
     if (discarded < audio.length) this.hooks.queued((audio.length - discarded) / bytesPerMs);
-  }
-
-  private overflow(bytes: number): void {
-    this.overflowBytes += bytes;
-    if (this.overflowTold) return;
-    this.overflowTold = true;
-    this.hooks.event({
-      type: 'warning',
-      code: 'playout_full',
-      message: 'The agent sent more than 10 minutes of audio ahead; what is above that is discarded.',
-    });
   }
 
   private clear(): Heard {

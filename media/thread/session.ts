@@ -41,6 +41,8 @@ const qualityEveryMs = 5000;
 export interface SessionParts {
   clock: PlayoutClock;
   now(): number;
+  /** A packet of the phone arrived, whoever it was. */
+  packetCame(): void;
   openAgent: OpenAgent;
   event(event: MediaEvent): void;
   lost(why: 'rtp-timeout' | 'engine-gone'): void;
@@ -112,7 +114,9 @@ export class Session {
       const sentMs = parts.now();
       this.activities.sent(timestamp, packet, length, agreed.codec, sentMs);
       this.listeners.lines.toPhone(timestamp, packet, length, agreed.codec, sentMs);
-      this.turns?.fromAgent(timestamp, packet, rtpHeaderBytes, length, agreed.codec, sentMs);
+      // What is played in the agent's place is nobody's turn.
+      if (this.owner !== null && !this.activities.active)
+        this.turns?.fromAgent(timestamp, packet, rtpHeaderBytes, length, agreed.codec, sentMs);
     };
     this.activities = new SessionActivities({
       outward: this.outward,
@@ -155,7 +159,8 @@ export class Session {
       cleared: (agent, heard) => {
         if (this.owner !== agent) return;
         if (!this.activities.active) this.outward.cleared();
-        this.emit({ type: 'cleared', heardMs: heard.heardMs, droppedMs: heard.droppedMs });
+        const { heardMs, droppedMs, items } = heard;
+        this.emit({ type: 'cleared', heardMs, droppedMs, items });
       },
       mark: (name, cleared) => this.emit({ type: 'mark', name, cleared }),
     });
@@ -260,6 +265,11 @@ export class Session {
     return this.activities.bridge(activity, other.activities, options);
   }
 
+  async bridgeAcross(activity: number, port: MessagePort, options: BridgeOptions): Promise<BridgeEnd> {
+    this.alive();
+    return this.activities.bridgeAcross(activity, port, options);
+  }
+
   endActivity(activity: number): void {
     this.activities.endActivity(activity);
     this.listeners.endTap(activity);
@@ -305,6 +315,7 @@ export class Session {
     };
     this.pair.deliverTo({
       rtp: guarded(fault, (bytes: Uint8Array, from: RemoteInfo) => {
+        this.parts.packetCame();
         if (looksLikeRtcp(bytes)) this.rtcp.packet(bytes, from.address, this.parts.now());
         else this.inward.packet(bytes, from, this.parts.now());
       }),

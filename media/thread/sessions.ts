@@ -1,5 +1,6 @@
 /** All sessions of one media thread, and what the main thread may ask of them. */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
+import type { MessagePort } from 'node:worker_threads';
 import type { Time } from '../audio/playout-clock.js';
 import { PlayoutClock } from '../audio/playout-clock.js';
 import { MediaError } from '../engine.js';
@@ -15,6 +16,7 @@ import {
   type ToThread,
 } from './channel.js';
 import { guarded } from './guard.js';
+import { Rest } from './rest.js';
 import { Session } from './session.js';
 import { type OpenAgent, sessionClosed } from './session-agent.js';
 
@@ -25,6 +27,8 @@ export interface ThreadParts {
   post(message: FromThread): void;
   openAgent: OpenAgent;
   time: Time;
+  /** Blocks the thread. */
+  sleep(ms: number): void;
   /** How long a port must have been quiet before it is free again. */
   quietMs: number;
 }
@@ -33,6 +37,7 @@ export interface ThreadParts {
 export class ThreadSessions {
   private readonly sessions = new Map<number, Session>();
   private readonly clock: PlayoutClock;
+  private readonly rest: Rest;
   private readonly drain: Drain;
   private readonly lag = monitorEventLoopDelay({ resolution: lagResolutionMs });
   private readonly loadTimer: NodeJS.Timeout;
@@ -46,6 +51,13 @@ export class ThreadSessions {
 
   constructor(private readonly parts: ThreadParts) {
     this.clock = new PlayoutClock(parts.time);
+    this.rest = new Rest({
+      now: parts.time.now,
+      sleep: parts.sleep,
+      sessions: () => this.sessions.size,
+      dueMs: () => this.clock.dueMs,
+      woke: () => this.clock.look(),
+    });
     this.drain = new Drain(parts.quietMs, parts.time, (rtpPort) => parts.post({ kind: 'portFree', rtpPort }));
     this.answer = answerQuestions(this.handlers(), parts.post);
     this.lag.enable();
@@ -122,7 +134,10 @@ export class ThreadSessions {
       },
       bridge: async ({ session, activity, other, options }) =>
         this.find(session).bridge(activity, this.find(other), options),
-      tap: async ({ session, activity, port, options }) => this.find(session).tap(activity, port, options),
+      bridgeAcross: ({ session, activity, port, options }) =>
+        closingOnRefusal(port, async () => this.find(session).bridgeAcross(activity, port, options)),
+      tap: ({ session, activity, port, options }) =>
+        closingOnRefusal(port, async () => this.find(session).tap(activity, port, options)),
       stats: async ({ session }) => this.find(session).stats(),
       close: async ({ session }) => {
         this.find(session);
@@ -143,6 +158,7 @@ export class ThreadSessions {
       const session = new Session(options, pair, {
         clock: this.clock,
         now: time.now,
+        packetCame: () => this.rest.packetCame(),
         openAgent,
         event: (event) => post({ kind: 'event', session: id, event }),
         lost: (why) => post({ kind: 'lost', session: id, why }),
@@ -203,5 +219,15 @@ export class ThreadSessions {
         malformedPackets,
       },
     });
+  }
+}
+
+/** Whoever has the other end of a port learns from it that nobody took this one. */
+async function closingOnRefusal<T>(port: MessagePort, take: () => Promise<T>): Promise<T> {
+  try {
+    return await take();
+  } catch (error) {
+    port.close();
+    throw error;
   }
 }

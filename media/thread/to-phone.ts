@@ -144,6 +144,8 @@ export class ToPhone {
     else if (!this.relaying) this.sendAudio(nowMs);
     this.sender.endSlot(line.ptimeMs, nowMs);
     line.leave();
+    const nearerMs = this.playing ? (this.playout?.takeNearerMs() ?? 0) : 0;
+    if (nearerMs > 0) line.advance(nearerMs);
   }
 
   close(): void {

@@ -46,6 +46,7 @@ export class Network {
     receive: Receive,
     idle: IdlePolicy,
     contexts: TlsContexts,
+    lostMethods: readonly string[] = [],
   ): Promise<Network> {
     for (let attempt = 1; ; attempt++) {
       const open: (UdpListener | StreamListener)[] = [];
@@ -59,7 +60,7 @@ export class Network {
           const wanted = port === 0 ? (chosen.get(`${host} ${other}`) ?? 0) : port;
           const listener =
             transport === 'udp'
-              ? await UdpListener.open(host, wanted, receive)
+              ? await UdpListener.open(host, wanted, receive, lostMethods)
               : await StreamListener.open(host, wanted, receive, idle, transport === 'tls' ? contexts : null);
           open.push(listener);
           if (port === 0 && wanted === 0) chosen.set(`${host} ${transport}`, listener.port);

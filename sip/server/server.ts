@@ -94,7 +94,8 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
     halfMessageMs: HALF_MESSAGE_T1 * timers.t1,
     inUse: (address: string, port: number) => registrations.uses(address, port) || dialogs.uses(address, port),
   };
-  const network = await Network.open(options.listen, local, CONNECT_LIMIT_T1 * timers.t1, receive, idle, contexts);
+  const connectMs = CONNECT_LIMIT_T1 * timers.t1;
+  const network = await Network.open(options.listen, local, connectMs, receive, idle, contexts, options.lostMethods);
   const secret = randomBytes(24).toString('hex');
   let answers: Answers | null = null;
   const control = await ControlServer.listen(CONTROL_HOST, secret, {

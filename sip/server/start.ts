@@ -24,6 +24,8 @@ export interface SipServerOptions {
   limits?: Partial<SourceLimits & AdmissionLimits>;
   /** CIDRs whose messages are not counted. Default: loopback. */
   trusted?: string[];
+  /** Methods of requests that the network is to lose, over UDP: for a simulated carrier. */
+  lostMethods?: readonly string[];
   /** How late the media threads run; asked for ten times a second. */
   mediaLagMs?: () => number;
   /** An unexpected exception in the worker: it cost one message, and should be logged. */

@@ -5,7 +5,11 @@ interface CatalogueEntry {
   message: string;
   /** When it happens; for the documentation. */
   when: string;
+  /** `details` as they may be, for the documentation; absent: there are none. */
+  details?: Record<string, unknown>;
 }
+
+const exampleId = '0198c0de-0000-7000-8000-000000000040';
 
 export const errorCatalogue = {
   UNAUTHORIZED: {
@@ -42,46 +46,55 @@ export const errorCatalogue = {
     status: 400,
     message: 'The request is not valid',
     when: 'A query parameter, path parameter or body field is unknown, missing or malformed. `details.fields` lists each as `{path, message}`.',
+    details: { fields: [{ path: 'limit', message: 'must be <= 100' }] },
   },
   INVALID_PHONE_NUMBER: {
     status: 400,
     message: 'The phone number must be E.164, like +15551234567',
     when: 'A number is not `+` and 7 to 15 digits, after spaces and ` -.()` are stripped. `details.field` and `details.value` say which.',
+    details: { field: 'to_number', value: '555-1234' },
   },
   CALL_IN_PROGRESS: {
     status: 409,
     message: 'The call is still running',
     when: 'A running call cannot be deleted: hang it up first.',
+    details: { call_id: exampleId },
   },
   CALL_ALREADY_ENDED: {
     status: 409,
     message: 'The call has ended',
     when: 'Keys or a transfer were asked of a call that is over.',
+    details: { call_id: exampleId },
   },
   CALL_NOT_ANSWERED: {
     status: 409,
     message: 'The call is not answered yet',
     when: 'Keys or a transfer were asked of a call that nobody has answered.',
+    details: { call_id: exampleId },
   },
   CALL_COMMAND_FAILED: {
     status: 409,
     message: 'The call could not do that',
     when: 'The call runs, but what was asked of it failed; `error` says why.',
+    details: { call_id: exampleId },
   },
   NUMBER_TAKEN: {
     status: 409,
     message: 'The number is taken',
     when: 'The phone number exists already. `details.id` names the record when it is your own.',
+    details: { id: exampleId },
   },
   ENDPOINT_INACTIVE: {
     status: 409,
     message: 'The endpoint is inactive',
     when: 'A call was asked for whose endpoint is inactive; `details.endpoint_id` names it.',
+    details: { endpoint_id: exampleId },
   },
   MEMBER_EXISTS: {
     status: 409,
     message: 'The user is a member already',
     when: 'The user is a member of the organization already; `details.user_id` says who.',
+    details: { user_id: exampleId },
   },
   LAST_OWNER: {
     status: 409,
@@ -97,11 +110,13 @@ export const errorCatalogue = {
     status: 402,
     message: 'The balance does not pay for this call; credits must be added',
     when: 'What is free of the balance does not pay for the first increment of the call. `details.balance` and `details.required` are cents.',
+    details: { balance: 0.5, required: 2 },
   },
   SPEND_LIMIT_EXCEEDED: {
     status: 402,
     message: "The organization's spending of today is used up",
     when: "The call would pass the organization's `daily_spend_cents` (UTC day). `details.balance` is what is left of it, `details.required` what the call needs, in cents.",
+    details: { balance: 0.5, required: 2 },
   },
   PAYLOAD_TOO_LARGE: {
     status: 413,
@@ -117,6 +132,7 @@ export const errorCatalogue = {
     status: 416,
     message: 'The file has nothing in that range',
     when: '`Range` begins behind the end of the file; `details.bytes` is its size.',
+    details: { bytes: 640_044 },
   },
   MISSING_FILE: {
     status: 400,
@@ -132,6 +148,7 @@ export const errorCatalogue = {
     status: 502,
     message: 'The transcription engine failed',
     when: 'The transcription engine refused the audio, failed, or took too long; `details.upstream_status` is what it answered.',
+    details: { upstream_status: 500 },
   },
   TRANSCRIPTION_UNAVAILABLE: {
     status: 503,
@@ -143,6 +160,7 @@ export const errorCatalogue = {
     status: 429,
     message: 'Too many requests',
     when: "The organization's requests of this second or this day are used up (`details.limited_by`), or an address without a valid key asked too often. `Retry-After` says when to come back.",
+    details: { limited_by: 'second' },
   },
   CONCURRENCY_LIMIT_EXCEEDED: {
     status: 429,
@@ -153,6 +171,7 @@ export const errorCatalogue = {
     status: 429,
     message: 'The organization may not start more calls in this second',
     when: 'More calls were started in one second than `calls_per_second` allows. `Retry-After` says when to ask again.',
+    details: { limit: 5 },
   },
   NO_TRUNK_AVAILABLE: {
     status: 503,
@@ -177,6 +196,12 @@ export const errorCatalogue = {
 } as const satisfies Record<string, CatalogueEntry>;
 
 export type ErrorCode = keyof typeof errorCatalogue;
+
+/** An answer with this code, for the documentation. */
+export function exampleOf(code: ErrorCode): object {
+  const { message, details }: CatalogueEntry = errorCatalogue[code];
+  return { error: message, code, ...(details && { details }) };
+}
 
 /** A wrong field of the request: `path` as in `provider_config.sample_rate`, empty for the whole. */
 export interface FieldError {

@@ -1,6 +1,7 @@
 import swagger from '@fastify/swagger';
 import type { FastifyInstance } from 'fastify';
 import { errorCatalogue } from './errors.js';
+import { examples } from './examples.js';
 import { route } from './route.js';
 import { routeSchemas } from './routes/routes.js';
 import { transcriptionSchemas } from './routes/transcribe.js';
@@ -90,8 +91,62 @@ export function openapiRoute(app: FastifyInstance) {
     description: 'The OpenAPI 3.1 description of the API.',
     access: 'public',
     answer: { status: 200, description: 'The description.', schema: Type.Object({}, { additionalProperties: true }) },
-    handle: () => app.swagger(),
+    handle: () => describedApi(app),
   });
+}
+
+const described = new WeakMap<FastifyInstance, object>();
+
+/** The description as it is served: made from the operations once, with their examples. */
+export function describedApi(app: FastifyInstance): object {
+  let document = described.get(app);
+  if (!document) {
+    document = withExamples(app.swagger() as unknown as DescribedPaths);
+    described.set(app, document);
+  }
+  return document;
+}
+
+interface DescribedPaths {
+  paths: Record<string, Record<string, DescribedOperation>>;
+}
+interface DescribedOperation {
+  operationId: string;
+  servers?: object[];
+  requestBody?: { content: Record<string, { schema: BodySchema; example?: unknown }> };
+  responses: Record<string, { content?: Record<string, { example?: unknown; examples?: object }> }>;
+}
+
+interface BodySchema {
+  required?: string[];
+  properties?: Record<string, { default?: unknown }>;
+}
+
+/** What has a default need not be sent; to us it is always there. */
+function leaveOutDefaults(schema: BodySchema): void {
+  const required = schema.required?.filter((name) => schema.properties?.[name]?.default === undefined);
+  if (required && required.length > 0) schema.required = required;
+  else delete schema.required;
+}
+
+function withExamples(document: DescribedPaths): DescribedPaths {
+  for (const methods of Object.values(document.paths)) {
+    for (const { operationId, requestBody, responses } of Object.values(methods)) {
+      const { request, answer } = examples[operationId] ?? {};
+      const [body] = Object.values(requestBody?.content ?? {});
+      if (body && request !== undefined) body.example = request;
+      if (body) leaveOutDefaults(body.schema);
+      for (const [status, { content }] of Object.entries(responses)) {
+        const [success] = Object.values(content ?? {});
+        if (success && success.examples === undefined && Number(status) < 400 && answer !== undefined)
+          success.example = answer;
+      }
+    }
+  }
+  // Beside the version, not under it.
+  const transcribe = document.paths['/api/v1/transcribe']?.post;
+  if (transcribe) transcribe.servers = [{ url: '/', description: 'The host itself, without `/v1`.' }];
+  return document;
 }
 
 const description = `Trunkline connects phone calls to voice agents and keeps records of the calls.

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Static, TSchema } from 'typebox';
 import type { Store } from '../store/store.js';
 import type { Access, Caller } from './caller.js';
-import { type ErrorCode, errorCatalogue } from './errors.js';
+import { type ErrorCode, errorCatalogue, exampleOf } from './errors.js';
 import { createOnce, idempotencyKey } from './idempotency.js';
 import { Type } from './schemas/words.js';
 import { validatorCompiler } from './validation.js';
@@ -192,7 +192,16 @@ function errorAnswers({ access, answer, params, method, errors = [] }: Route) {
   return Object.fromEntries(
     [...byStatus].map(([status, lines]) => [
       status,
-      { description: lines.join('\n\n'), content: { 'application/json': { schema: { $ref: 'Error#' } } } },
+      {
+        description: lines.join('\n\n'),
+        content: { 'application/json': { schema: { $ref: 'Error#' }, examples: errorExamples(codes, Number(status)) } },
+      },
     ]),
   );
+}
+
+/** One for each code that has this status, by its name. */
+function errorExamples(codes: ReadonlySet<ErrorCode>, status: number): Record<string, { value: object }> {
+  const ofStatus = [...codes].filter((code) => errorCatalogue[code].status === status);
+  return Object.fromEntries(ofStatus.map((code) => [code, { value: exampleOf(code) }]));
 }

@@ -25,6 +25,18 @@ export interface AgentFacts {
   custom?: Record<string, string>;
 }
 
+/** What the caller hears between two agents: quiet, and soon enough that the line does not seem dead. */
+const comfortTone = {
+  kind: 'tone' as const,
+  segments: [
+    { frequenciesHz: [], durationMs: 200 },
+    { frequenciesHz: [425], durationMs: 200 },
+    { frequenciesHz: [], durationMs: 1600 },
+  ],
+  repeat: 0,
+  peak: 800,
+};
+
 /** Keys pressed while no agent listens are kept for the next one, up to so many. */
 const keptDigits = 64;
 
@@ -57,6 +69,8 @@ export class CallAgent implements AgentLink {
   #started = false;
   #held = false;
   #closed = false;
+  /** Ends the tone between two agents. */
+  #comfort = new AbortController();
 
   constructor(
     private readonly call: Call,
@@ -90,6 +104,7 @@ export class CallAgent implements AgentLink {
 
   async close(reason: string): Promise<void> {
     this.#closed = true;
+    this.#comfort.abort();
     await this.#link?.close(reason);
   }
 
@@ -165,12 +180,13 @@ export class CallAgent implements AgentLink {
     if (link === null) return; // the next one begins when it is ready
     if (this.#endpoint?.record) this.rules.recordings.begin(this.call, this.session);
     link.start();
+    this.#comfort.abort();
     this.session.attach(link);
     if (this.#held) link.command({ kind: 'hold', on: true });
     for (const digits of this.#missedDigits.splice(0)) link.command({ kind: 'dtmf', digits });
   }
 
-  /** A clean close is a hang-up; anything else makes room for the next endpoint, while the caller hears silence. */
+  /** A clean close is a hang-up; anything else makes room for the next endpoint. */
   #left(link: AgentLink, endpoint: Endpoint, end: AgentEnd): void {
     if (this.#link !== link) return;
     this.#link = null;
@@ -185,7 +201,19 @@ export class CallAgent implements AgentLink {
   }
 
   #takeOver(end: AgentEnd): void {
-    if (this.#started) this.session.attach(null);
-    this.connect().catch(() => this.#end(end)); // the first failure is the call's reason; each of the others has its event
+    if (this.#started) this.#comfortCaller();
+    // The first failure is the call's reason; each of the others has its event.
+    this.connect().catch(() => {
+      this.#comfort.abort();
+      this.#end(end);
+    });
+  }
+
+  #comfortCaller(): void {
+    this.#comfort.abort();
+    this.#comfort = new AbortController();
+    this.session.attach(null);
+    const until = AbortSignal.any([this.#comfort.signal, this.call.signal]);
+    this.session.play(comfortTone, until).catch(() => {}); // a session that is gone comforts nobody
   }
 }

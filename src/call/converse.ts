@@ -1,4 +1,4 @@
-import type { AgentEnd } from '../../media/agents/agent.js';
+import type { AgentEnd, AgentEvent } from '../../media/agents/agent.js';
 import type { MediaSession } from '../../media/engine.js';
 import type { CallLeg, TransferResult } from '../../sip/leg.js';
 import type { Call } from './call.js';
@@ -101,7 +101,15 @@ function listenToMedia(call: Call, session: MediaSession, agent: CallAgent): () 
       case 'agentAudio':
         return call.heardAgent();
       case 'cleared':
-        return call.event('audio.cleared', { heard_ms: event.heardMs, dropped_ms: event.droppedMs });
+        return call.event('audio.cleared', {
+          heard_ms: event.heardMs,
+          dropped_ms: event.droppedMs,
+          items: event.items.map(({ itemId, heardMs, droppedMs }) => ({
+            item_id: itemId,
+            heard_ms: heardMs,
+            dropped_ms: droppedMs,
+          })),
+        });
       case 'mark':
         return call.event('mark.reached', { name: event.name, cleared: event.cleared });
       case 'oneWay':
@@ -148,6 +156,8 @@ function listenToAgent(
         void carryOut(command, 'agent', call, leg, session, limits);
         return;
       }
+      case 'queue':
+        return call.event('agent.warning', queueWarning(event));
       case 'warning':
         return call.event('agent.warning', { code: event.code, message: event.message });
     }
@@ -225,4 +235,14 @@ async function transfer(
   call.event('transfer.completed', { to });
   call.end({ cause: 'transferred', source });
   return { ok: true };
+}
+
+const queueSays = {
+  high: 'The agent sent more than 9 minutes of audio ahead.',
+  full: 'The agent sent more than 10 minutes of audio ahead; what is above that is discarded.',
+  normal: 'The audio that the agent sent ahead is under 8 minutes again.',
+};
+
+function queueWarning({ level, queuedMs }: Extract<AgentEvent, { type: 'queue' }>) {
+  return { code: `playout_${level}`, message: queueSays[level], queued_ms: queuedMs };
 }

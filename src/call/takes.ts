@@ -39,7 +39,7 @@ export class Takes {
     const file = path.join(folder, startedAt.toISOString().slice(0, 10), `${call.id}.${id}.wav`);
     const begun: MadeRecording = {
       id,
-      url: `${publicUrl()}/v1/recordings/${id}/${token}`,
+      url: `${publicUrl()}/recordings/${id}/${token}`,
       durationMs: 0,
       startedAt,
       channels: rules.tracks === 'phone' ? 1 : 2,

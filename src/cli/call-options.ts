@@ -8,6 +8,18 @@ export function duration(text: string): number {
   return Number(match[1]) * { ms: 1, s: 1000, m: 60_000 }[(match[2] ?? 's') as 'ms' | 's' | 'm'];
 }
 
+/** A time, or `lost`. */
+export function goodbye(text: string): number | 'lost' {
+  return text === 'lost' ? 'lost' : duration(text);
+}
+
+/** Millionths, within what a call can bear. */
+export function skew(text: string): number {
+  const value = Number(/^([+-]?\d+(?:\.\d+)?)\s*(?:ppm)?$/i.exec(text)?.[1] ?? Number.NaN);
+  if (!(Math.abs(value) <= 20_000)) throw new InvalidArgumentError('Give millionths from -20000 to 20000.');
+  return value;
+}
+
 /** `2%` or `2`. */
 export function percent(text: string): number {
   const value = Number(/^(\d+(?:\.\d+)?)\s*%?$/.exec(text)?.[1] ?? Number.NaN);

@@ -32,7 +32,16 @@ function answered(report: CallReport): [string, Cell][] {
       'received',
       `${count(received.packets, 'packet')}, lost ${received.lost} (${quantity(received.lossPercent, '%', 1)}), reordered ${received.reordered}, duplicated ${received.duplicates}`,
     ],
-    ['jitter', quantity(received.jitterMs, 'ms', 1)],
+    ...(received.codecs.length > 1 || report.reoffered !== null
+      ? ([['re-INVITE', `answered ${report.reoffered ?? '-'}, heard ${received.codecs.join(', then ')}`]] as [
+          string,
+          Cell,
+        ][])
+      : []),
+    [
+      'jitter',
+      `${quantity(received.jitterMs, 'ms', 1)}, clock of the far side off by ${quantity(received.clockSkewPpm, 'ppm')}`,
+    ],
     ['MOS', received.mos?.toFixed(2) ?? '- (under 100 packets)'],
     ['network RTT', quantity(report.rttMs, 'ms', 1)],
     [
@@ -49,6 +58,9 @@ function answered(report: CallReport): [string, Cell][] {
     ],
     ['keys', `sent ${sent.digits || 'none'}, heard ${received.digits || 'none'}`],
     ['hung up by', `${report.endedBy}: ${report.cause}`],
+    ...(report.noticedMs === null
+      ? []
+      : ([['end', `${quantity(report.noticedMs / 1000, 's', 1)} after our audio stopped`]] as [string, Cell][])),
   ];
 }
 

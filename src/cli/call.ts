@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import type { CallTarget, Phone } from '../simulator/phone.js';
 import type { SeveralPlan } from '../simulator/several.js';
 import { withAgent } from './ad-hoc-agent.js';
-import { duration, hertz, hostAndPort, percent, whole, word } from './call-options.js';
+import { duration, goodbye, hertz, hostAndPort, percent, skew, whole, word } from './call-options.js';
 import { describeReport, describeSummary } from './call-text.js';
 import { type CliContext, openSession, type Session } from './context.js';
 import { CliFailure } from './failure.js';
@@ -28,10 +28,18 @@ interface CallOptions {
   username?: string;
   password?: string;
   loss?: number;
+  lossBurst?: number;
   jitter?: number;
   reorder?: number;
   duplicate?: number;
   seed?: number;
+  oneWay?: 'in' | 'out';
+  clockSkew?: number;
+  early?: boolean;
+  reoffer?: 'PCMU' | 'PCMA';
+  reofferAfter: number;
+  bye?: number | 'lost';
+  ack: boolean;
   calls: number;
   rate: number;
 }
@@ -60,10 +68,22 @@ export function addCall(program: Command, context: CliContext, fail: () => void)
     .option('--username <name>', 'for a digest challenge')
     .option('--password <password>', 'for a digest challenge')
     .option('--loss <percent>', 'lose packets we send, at random: 2%', percent)
+    .option('--loss-burst <n>', 'lose them in runs of so many on average', whole(1, 100))
     .option('--jitter <time>', 'hold packets we send back, at random up to: 30ms', duration)
     .option('--reorder <percent>', 'let packets overtake: 1%', percent)
     .option('--duplicate <percent>', 'send packets twice: 1%', percent)
     .option('--seed <n>', 'of the random choices (default: 1)', whole(0, 2 ** 31))
+    .option(
+      '--one-way <direction>',
+      'audio has one way only: in (we send none) or out (none arrives)',
+      word('in', 'out'),
+    )
+    .option('--clock-skew <ppm>', 'our audio runs fast, or slow when negative, by so many millionths: 200', skew)
+    .option('--early', 'speak before the answer, as soon as the far side says where to')
+    .option('--reoffer <codec>', 'change to this codec by a re-INVITE', word('PCMU', 'PCMA'))
+    .option('--reoffer-after <time>', 'so long after the answer', duration, 2000)
+    .option('--bye <time|lost>', 'fall silent and say BYE so much later, or never: the far side has to notice', goodbye)
+    .option('--no-ack', 'no ACK ever arrives (UDP): the far side repeats its answer until it gives up')
     .option('--calls <n>', 'how many calls', whole(1, 1000), 1)
     .option('--rate <n>', 'calls started per second', whole(1, 100), 1)
     .addHelpText(
@@ -74,6 +94,9 @@ The figures are this caller's own: what arrived at its sockets. The exit code is
 Examples:
   $ trunkline call +15550100                                   the demo number: an echo
   $ trunkline call +15550100 --loss 2% --jitter 30ms           over a bad network
+  $ trunkline call +15550100 --loss 5% --loss-burst 8          that loses eight packets at a time
+  $ trunkline call +15550100 --bye lost                        how long it takes the server to notice that nobody is there
+  $ trunkline call +15550100 --reoffer PCMA                    a change of codec in the middle
   $ trunkline call +15551234567 --wav hello.wav --record answer.wav --duration 20s
   $ trunkline call +15550123 --agent ws://127.0.0.1:8080/      an agent on this machine, without setting anything up
   $ trunkline call +15551234567 --digits 1w42# --to-host sip.example.com:5060 --transport tcp
@@ -105,10 +128,19 @@ Examples:
         digits: options.digits,
         impairments: {
           lossPercent: options.loss,
+          burstPackets: options.lossBurst,
           jitterMs: options.jitter,
           reorderPercent: options.reorder,
           duplicatePercent: options.duplicate,
           seed: options.seed,
+        },
+        faults: {
+          oneWay: options.oneWay,
+          clockSkewPpm: options.clockSkew,
+          speaksEarly: options.early,
+          reoffer: options.reoffer && { codec: options.reoffer, afterMs: options.reofferAfter },
+          bye: options.bye,
+          losesAck: !options.ack,
         },
         calls: options.calls,
         callsPerSecond: options.rate,
@@ -116,7 +148,8 @@ Examples:
       if (options.digits && !/^[0-9A-Da-d*#wW]+$/.test(options.digits))
         throw new CliFailure('--digits: 0-9, A-D, *, # and w');
       const target = { ...(options.toHost ?? localTarget(session)), transport: options.transport };
-      const phone = await openPhone(target);
+      if (!options.ack && target.transport !== 'udp') throw new CliFailure('--no-ack: over udp only');
+      const phone = await openPhone(target, { losesAcks: !options.ack });
       try {
         const place = () => placeAndReport(phone, plan, session, options.record, fail);
         const { agent: url, agentProtocol: protocol } = options;

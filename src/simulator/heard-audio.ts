@@ -3,6 +3,7 @@ import { sampleRateHz } from './marker.js';
 
 /** A jump of the timestamp that is this far from what the clock says is a new stream, not a pause. */
 const clockJumpSamples = sampleRateHz * 2;
+const leastSkewMs = 6000;
 const firstRoomSamples = sampleRateHz * 10;
 
 interface Placed {
@@ -52,6 +53,23 @@ export class HeardAudio {
   /** The first place whose packet arrived at this time or later. */
   placeAt(arrivalMs: number): number {
     return this.placed.find((packet) => packet.arrivalMs >= arrivalMs)?.at ?? this.length;
+  }
+
+  /** How much faster than our clock the far side's is, in millionths; null when too little was heard to tell. */
+  get clockSkewPpm(): number | null {
+    const [first, last] = [this.earliest(0, 0.2), this.earliest(0.8, 1)];
+    if (!first || !last || last.arrivalMs - first.arrivalMs < leastSkewMs) return null;
+    const playedMs = ((last.at - first.at) / sampleRateHz) * 1000;
+    return (playedMs / (last.arrivalMs - first.arrivalMs) - 1) * 1e6;
+  }
+
+  /** Of a part of the packets the one with the shortest way: delays differ, the clock's share in them does not. */
+  private earliest(from: number, to: number): Placed | undefined {
+    const part = this.placed.slice(Math.floor(this.placed.length * from), Math.floor(this.placed.length * to));
+    const lead = ({ at, arrivalMs }: Placed) => arrivalMs - (at / sampleRateHz) * 1000;
+    let best = part[0];
+    for (const packet of part) if (best && lead(packet) < lead(best)) best = packet;
+    return best;
   }
 
   private packetAt(at: number): Placed | undefined {

@@ -1,8 +1,10 @@
 /** A bad network for the packets we send: loss, jitter, reordering, duplicates, drawn from a seed so that a run can be repeated. */
 
 export interface Impairments {
-  /** Of all packets, each by itself. */
+  /** Of all packets. */
   lossPercent?: number;
+  /** Lost packets come in runs of so many on average (Gilbert's model); each by itself when absent. */
+  burstPackets?: number;
   /** Each packet is held back by a random time from 0 to this; the order stays. */
   jitterMs?: number;
   /** Held back long enough for the next packet to overtake. */
@@ -38,6 +40,7 @@ export class ImpairedPath {
   private readonly random: () => number;
   private readonly waiting = new Set<{ cancel(): void }>();
   private lastReleaseMs = 0;
+  private losing = false;
 
   constructor(
     private readonly impairments: Impairments,
@@ -51,8 +54,8 @@ export class ImpairedPath {
 
   /** Takes the packet over. */
   forward(packet: Uint8Array): void {
-    const { lossPercent = 0, jitterMs = 0, reorderPercent = 0, duplicatePercent = 0 } = this.impairments;
-    if (this.happens(lossPercent)) {
+    const { jitterMs = 0, reorderPercent = 0, duplicatePercent = 0 } = this.impairments;
+    if (this.isLost()) {
       this.counts.dropped += 1;
       return;
     }
@@ -82,6 +85,16 @@ export class ImpairedPath {
   close(): void {
     for (const timer of this.waiting) timer.cancel();
     this.waiting.clear();
+  }
+
+  /** In bursts: a run ends with one chance in its length, and begins so often that the share is what was asked for. */
+  private isLost(): boolean {
+    const { lossPercent = 0, burstPackets = 1 } = this.impairments;
+    if (burstPackets <= 1 || lossPercent === 0) return this.happens(lossPercent);
+    const share = Math.min(lossPercent / 100, 0.99);
+    const begins = share / ((1 - share) * burstPackets);
+    this.losing = this.losing ? !this.happens(100 / burstPackets) : this.happens(begins * 100);
+    return this.losing;
   }
 
   private happens(percent: number): boolean {

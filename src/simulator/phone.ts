@@ -11,6 +11,7 @@ import { SdpNegotiation } from '../../media/sdp.js';
 import { openSipGateway } from '../../sip/connect.js';
 import { type CallLeg, SipError, type SipGateway } from '../../sip/leg.js';
 import { TrunkTable } from '../../sip/trunk.js';
+import { type CallFaults, noticeLimitMs } from './faults.js';
 import type { Impairments } from './impairments.js';
 import { type CallCourse, type CallReport, reportCall } from './report.js';
 import { RtpLine } from './rtp-line.js';
@@ -35,6 +36,7 @@ export interface CallPlan {
   codecs: PhoneCodec[];
   ptimeMs: number;
   impairments: Impairments;
+  faults?: CallFaults;
   /** We hang up this long after the answer. */
   durationMs: number;
   ringTimeoutMs: number;
@@ -67,7 +69,10 @@ const keepAudioSec = 600;
 const lookupLimitMs = 5000;
 
 /** Rejects with one sentence when the target has no address or no socket can be bound. */
-export async function openPhone(target: CallTarget, timersMs?: { t1?: number }): Promise<Phone> {
+export async function openPhone(
+  target: CallTarget,
+  options: { timersMs?: { t1?: number }; losesAcks?: boolean } = {},
+): Promise<Phone> {
   const address = await resolve(target.host);
   const localAddress = await addressTowards(address, target.port);
   const gateway = await openSipGateway({
@@ -75,7 +80,8 @@ export async function openPhone(target: CallTarget, timersMs?: { t1?: number }):
       kind: 'embedded',
       listen: [{ transport: target.transport, host: localAddress, port: 0 }],
       product: 'trunkline-simulator',
-      timersMs,
+      timersMs: options.timersMs,
+      lostMethods: options.losesAcks ? ['ACK'] : [],
     },
     trunks: new TrunkTable(),
     log: silentLog,
@@ -106,6 +112,8 @@ class OneCall {
       ringingMs: null,
       answeredMs: null,
       endedMs: performance.now(),
+      quietMs: null,
+      reoffered: null,
       endedBy: 'nobody',
       cause: 'unspecified',
       sipStatus: null,
@@ -117,19 +125,24 @@ class OneCall {
   async run(signal: AbortSignal): Promise<CallRecording> {
     const { plan, course } = this;
     const line = await RtpLine.open(this.localAddress, { ...plan, keepAudioSec });
-    const sdp = new SdpNegotiation(
-      { address: this.localAddress, rtpPort: line.port, codecs: plan.codecs },
-      String(randomInt(1, 2 ** 40)),
-    );
+    const local = { address: this.localAddress, rtpPort: line.port, codecs: plan.codecs };
+    const sdp = new SdpNegotiation(local, String(randomInt(1, 2 ** 40)));
+    const reoffer = async (leg: CallLeg, codec: PhoneCodec, over: AbortSignal) => {
+      local.codecs = [codec];
+      const answer = await leg.reoffer(sdp.offer(), over);
+      course.reoffered = 'ok' in answer ? 200 : answer.refused;
+      if ('ok' in answer && !accept(sdp, answer.ok, line, false)) course.reoffered = 488;
+      if (course.reoffered !== 200) local.codecs = plan.codecs;
+    };
     try {
       const leg = await this.dial(line, sdp, signal);
-      if (leg) await this.talk(leg, line, sdp, signal);
+      if (leg) await this.talk(leg, line, sdp, reoffer, signal);
     } finally {
       course.endedMs = performance.now();
       line.close();
     }
     return {
-      report: () => reportCall(course, line, plan.ptimeMs),
+      report: () => reportCall(course, line, plan),
       samples: () => line.heard.samples,
       placeAt: (arrivalMs) => line.heard.placeAt(arrivalMs),
     };
@@ -150,7 +163,7 @@ class OneCall {
           },
           onProgress: ({ status, sdp }) => {
             if (status >= 180) course.ringingMs ??= performance.now();
-            if (sdp) accept(negotiation, sdp, line, true);
+            if (sdp && accept(negotiation, sdp, line, true) && plan.faults?.speaksEarly) line.start();
           },
         },
         signal,
@@ -173,7 +186,13 @@ class OneCall {
     }
   }
 
-  private async talk(leg: CallLeg, line: RtpLine, negotiation: SdpNegotiation, signal: AbortSignal): Promise<void> {
+  private async talk(
+    leg: CallLeg,
+    line: RtpLine,
+    negotiation: SdpNegotiation,
+    reoffer: (leg: CallLeg, codec: PhoneCodec, over: AbortSignal) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { plan, course } = this;
     if (!accept(negotiation, leg.remoteSdp, line, false)) {
       await leg.hangup('incompatible_media');
@@ -197,10 +216,21 @@ class OneCall {
     const digits = timer(plan.digits ? (plan.digitsAfterMs ?? defaultDigitsAfterMs) : null, over.signal).then((due) => {
       if (due && plan.digits && line.sendDigits(plan.digits)) course.digitsSent = plan.digits;
     });
+    const change = plan.faults?.reoffer;
+    const changed = timer(change?.afterMs ?? null, over.signal).then((due) => {
+      if (due && change) return reoffer(leg, change.codec, over.signal).catch(() => undefined); // the call ended in between
+    });
     const enough = timer(plan.durationMs, AbortSignal.any([over.signal, signal])).then(() => null);
-    const end = await Promise.race([leg.ended, enough]);
+    let end = await Promise.race([leg.ended, enough]);
+    const bye = plan.faults?.bye ?? 0;
+    if (end === null && bye !== 0) {
+      line.fallSilent();
+      course.quietMs = performance.now();
+      const late = timer(bye === 'lost' ? noticeLimitMs : bye, AbortSignal.any([over.signal, signal])).then(() => null);
+      end = await Promise.race([leg.ended, late]);
+    }
     over.abort();
-    await digits;
+    await Promise.all([digits, changed]);
     course.endedBy = end === null ? 'us' : end.by === 'remote' ? 'far side' : 'nobody';
     course.cause = end === null ? 'normal_clearing' : end.cause;
     course.endedMs = performance.now();

@@ -1,6 +1,7 @@
 /** What a simulated call was like: figures of our own sockets, and a verdict. */
 import { meanOpinionScore } from '../../media/quality.js';
 import type { HangupCause } from '../../sip/cause.js';
+import type { CallFaults } from './faults.js';
 import { type Loudness, listen } from './listen.js';
 import { findMarker, markers, sampleRateHz } from './marker.js';
 import type { RtpLine } from './rtp-line.js';
@@ -17,6 +18,10 @@ export interface CallCourse {
   ringingMs: number | null;
   answeredMs: number | null;
   endedMs: number;
+  /** When our audio stopped, if that was before the end on purpose. */
+  quietMs: number | null;
+  /** Status of our re-INVITE; null: there was none, or the call ended before its answer. */
+  reoffered: number | null;
   endedBy: 'us' | 'far side' | 'nobody';
   cause: HangupCause;
   /** Final status of a call that was not answered. */
@@ -56,6 +61,11 @@ export interface CallReport {
   answerToFirstPacketMs: number | null;
   answerToFirstSoundMs: number | null;
   durationMs: number;
+  /** From the end of our audio to the end of the call, where that was to be late or left to the far side. */
+  noticedMs: number | null;
+  /** Final status of our re-INVITE. */
+  reoffered: number | null;
+  /** That we send with, at the end. */
   codec: string | null;
   ptimeMs: number;
   sent: {
@@ -83,6 +93,10 @@ export interface CallReport {
     ssrcChanges: number;
     malformed: number;
     foreign: number;
+    /** In the order in which they were first heard. */
+    codecs: string[];
+    /** Speed of the far side's timestamps against our clock, in millionths; null for a call too short to tell. */
+    clockSkewPpm: number | null;
     digits: string;
   };
   /** Of the network, by RTCP. */
@@ -101,7 +115,11 @@ const worstMos = 3.5;
 /** A cause that a healthy call may have. */
 const goodEnds: readonly HangupCause[] = ['normal_clearing', 'agent_hangup', 'time_limit', 'transferred'];
 
-export function reportCall(course: CallCourse, line: RtpLine | null, ptimeMs: number): CallReport {
+export function reportCall(
+  course: CallCourse,
+  line: RtpLine | null,
+  { ptimeMs, faults }: { ptimeMs: number; faults?: CallFaults },
+): CallReport {
   const since = (from: number | null, to: number | null) => (from === null || to === null ? null : to - from);
   const received = line?.received;
   const expected = received?.expected ?? 0;
@@ -123,6 +141,8 @@ export function reportCall(course: CallCourse, line: RtpLine | null, ptimeMs: nu
     answerToFirstPacketMs: since(course.answeredMs, line?.firstPacketMs ?? null),
     answerToFirstSoundMs: since(course.answeredMs, line?.firstSoundMs ?? null),
     durationMs: since(course.answeredMs, course.endedMs) ?? 0,
+    noticedMs: since(course.quietMs, course.endedMs),
+    reoffered: course.reoffered,
     codec: line?.codec ?? null,
     ptimeMs,
     sent: {
@@ -148,6 +168,8 @@ export function reportCall(course: CallCourse, line: RtpLine | null, ptimeMs: nu
       ssrcChanges: received?.ssrcChanges ?? 0,
       malformed: line?.malformed ?? 0,
       foreign: line?.foreign ?? 0,
+      codecs: [...(line?.codecsHeard ?? [])],
+      clockSkewPpm: line?.heard.clockSkewPpm ?? null,
       digits: line?.digitsHeard ?? '',
     },
     rttMs,
@@ -156,7 +178,7 @@ export function reportCall(course: CallCourse, line: RtpLine | null, ptimeMs: nu
     ok: false,
     problems: [],
   };
-  report.problems = problemsOf(report);
+  report.problems = problemsOf(report, faults);
   report.ok = report.problems.length === 0;
   return report;
 }
@@ -183,15 +205,21 @@ function roundTrip({ markersSentMs, heard }: RtpLine): RoundTrip | null {
   };
 }
 
-function problemsOf(report: CallReport): string[] {
+/** What was done on purpose is none. */
+function problemsOf(report: CallReport, faults: CallFaults = {}): string[] {
   if (!report.answered) return [`not answered: ${report.failure ?? report.cause}`];
   const problems: string[] = [];
   const { packets, lossPercent, mos } = report.received;
-  if (packets === 0) problems.push('no audio came back');
+  if (packets === 0 && faults.oneWay !== 'out') problems.push('no audio came back');
   if (lossPercent !== null && lossPercent > worstLossPercent)
     problems.push(`${lossPercent.toFixed(1)} % of the audio was lost`);
   if (mos !== null && mos < worstMos) problems.push(`MOS ${mos.toFixed(2)} is below ${worstMos}`);
-  if (report.endedBy !== 'us' && !goodEnds.includes(report.cause))
+  if (faults.reoffer && report.reoffered !== 200)
+    problems.push(`the re-INVITE was ${report.reoffered === null ? 'not answered' : `refused: ${report.reoffered}`}`);
+  if (faults.bye === 'lost' && report.endedBy === 'us')
+    problems.push('the far side did not notice the end of the audio');
+  const noticed = faults.bye === 'lost' || faults.oneWay === 'in' || faults.losesAck;
+  if (report.endedBy !== 'us' && !noticed && !goodEnds.includes(report.cause))
     problems.push(`ended by the ${report.endedBy}: ${report.cause}`);
   return problems;
 }

@@ -9,6 +9,7 @@ import { ReceiverStats } from '../../media/rtp/receiver-stats.js';
 import { Reports, type SentFigures } from '../../media/rtp/reports.js';
 import { readRtcp } from '../../media/rtp/rtcp.js';
 import type { AgreedMedia } from '../../media/sdp.js';
+import type { CallFaults } from './faults.js';
 import { HeardAudio } from './heard-audio.js';
 import { ImpairedPath, type Impairments } from './impairments.js';
 import { isSound } from './listen.js';
@@ -21,6 +22,7 @@ export interface LineOptions {
   markers: boolean;
   ptimeMs: number;
   impairments: Impairments;
+  faults?: Pick<CallFaults, 'oneWay' | 'clockSkewPpm'>;
   /** Audio beyond this is counted but not kept. */
   keepAudioSec: number;
 }
@@ -44,6 +46,8 @@ export class RtpLine {
   malformed = 0;
   /** From another address than the SDP says. */
   foreign = 0;
+  /** Codecs of what arrived, in the order of their first packets. */
+  readonly codecsHeard = new Set<PhoneCodec>();
   firstPacketMs: number | null = null;
   firstSoundMs: number | null = null;
   private sentBytes = 0;
@@ -74,9 +78,12 @@ export class RtpLine {
     this.payload = new Uint8Array(this.frame.length);
     this.reports = new Reports(`simulator-${this.ssrc}`, Date.now() - performance.now());
     this.path = new ImpairedPath(options.impairments, (packet) => this.transmit(packet), options.ptimeMs);
-    this.metronome = new Metronome(options.ptimeMs, (leftOut) => this.tick(leftOut));
-    rtp.on('message', (packet, from) => this.onPacket(packet, from.address));
-    rtcp.on('message', (packet) => this.onReport(packet));
+    const skew = (options.faults?.clockSkewPpm ?? 0) / 1e6;
+    this.metronome = new Metronome(options.ptimeMs / (1 + skew), (leftOut) => this.tick(leftOut));
+    if (options.faults?.oneWay !== 'out') {
+      rtp.on('message', (packet, from) => this.onPacket(packet, from.address));
+      rtcp.on('message', (packet) => this.onReport(packet));
+    }
     for (const socket of [rtp, rtcp]) socket.on('error', () => undefined); // ICMP errors of a far side that left: counted as loss
   }
 
@@ -105,8 +112,9 @@ export class RtpLine {
     this.agreed = agreed;
   }
 
-  /** Begins to speak. */
+  /** Begins to speak. Idempotent. */
   start(): void {
+    if (this.startedMs > 0) return;
     this.startedMs = performance.now();
     this.reports.start(this.startedMs);
     this.metronome.start();
@@ -117,6 +125,12 @@ export class RtpLine {
     if (!this.agreed?.telephoneEvent) return false;
     this.dtmfOut.send(digits);
     return true;
+  }
+
+  /** Nothing more is sent, and nobody is told. */
+  fallSilent(): void {
+    this.metronome.stop();
+    this.path.close();
   }
 
   /** Says goodbye in RTCP and closes the sockets. Idempotent. */
@@ -130,10 +144,14 @@ export class RtpLine {
       this.rtp.close();
       this.rtcp.close();
     };
-    if (agreed && this.sentPackets > 0) {
+    if (agreed && this.speaks && this.sentPackets > 0) {
       const bye = this.reports.bye(performance.now(), this.sent(), this.received);
       this.rtcp.send(bye, agreed.rtcpPort, agreed.address, closeSockets);
     } else closeSockets();
+  }
+
+  private get speaks(): boolean {
+    return this.options.faults?.oneWay !== 'in';
   }
 
   private tick(leftOut: number): void {
@@ -143,7 +161,7 @@ export class RtpLine {
     this.timestamp = (this.timestamp + leftOut * this.frame.length) >>> 0;
     this.leftOut += leftOut;
     const marker = this.voice.next(this.frame);
-    if (agreed?.send) {
+    if (agreed?.send && this.speaks) {
       if (!this.sendKey(agreed)) {
         if (marker !== null) this.markersSentMs.set(marker, nowMs);
         this.sendFrame(agreed, leftOut > 0);
@@ -208,6 +226,7 @@ export class RtpLine {
     this.firstPacketMs ??= nowMs;
     const payload = packet.subarray(view.payloadStart, view.payloadEnd);
     if (codec) {
+      this.codecsHeard.add(codec);
       if (this.firstSoundMs === null && isSound(payload, toLinear[codec])) this.firstSoundMs = nowMs;
       this.heard.add(view.timestamp, payload, toLinear[codec], nowMs);
     } else if (view.payloadType === this.agreed?.telephoneEvent?.receive) {

@@ -33,6 +33,7 @@ export class CallReads {
    * more than the first.
    */
   list(scope: Scope, filter: CallFilter, slice: Slice): Page<Call> {
+    this.flush();
     return this.database.read(() => {
       const days = this.counts.byDay(scope, filter);
       const total = days.reduce((all, { counts }) => all + sum(counts), 0);
@@ -82,6 +83,7 @@ export class CallReads {
   }
 
   stats(scope: Scope, filter: CallFilter): StatusCounts {
+    this.flush();
     return this.counts.total(scope, filter);
   }
 
@@ -90,6 +92,7 @@ export class CallReads {
     scope: Scope,
     filter: CallFilter & { firstDay: number; lastDay: number },
   ): ({ date: string } & StatusCounts)[] {
+    this.flush();
     const days = new Map(this.counts.byDay(scope, filter).map(({ day, counts }) => [day, counts]));
     const trends: ({ date: string } & StatusCounts)[] = [];
     for (let day = filter.firstDay; day <= filter.lastDay; day += 1) {
@@ -100,13 +103,11 @@ export class CallReads {
 
   /** Calls in progress. */
   running(scope: Scope): number {
-    const counted = this.database.get(
-      this.database.sql
-        .selectFrom('calls')
-        .select((is) => is.fn.countAll<number>().as('running'))
-        .where('organization_id', '=', scope.organizationId)
-        .where('mode', '=', scope.mode)
-        .where('status', '=', 'in_progress'),
+    this.flush();
+    const counted = this.database.first<{ running: number }>(
+      "select count(*) as running from calls where organization_id = ? and mode = ? and status = 'in_progress'",
+      scope.organizationId,
+      scope.mode,
     );
     return counted?.running ?? 0;
   }

@@ -71,13 +71,18 @@ export class Database {
     return attempt(() => this.prepare(sql).get(...parameters)) as R | undefined;
   }
 
+  /** As `get`, of SQL written by hand: for what every call asks. */
+  first<R>(sql: string, ...parameters: unknown[]): R | undefined {
+    return attempt(() => this.prepare(sql).get(...parameters)) as R | undefined;
+  }
+
   /** Runs a write; answers how many rows it changed. */
   run(query: Compilable<unknown>): number {
     const { sql, parameters } = query.compile();
     return attempt(() => this.prepare(sql).run(...parameters).changes);
   }
 
-  /** A statement written by hand, for the few places where building the query costs more than running it. */
+  /** A statement written by hand, for what every call writes: building the query costs more than running it. */
   prepare(sql: string): BetterSqlite3.Statement<unknown[]> {
     let statement = this.statements.get(sql);
     if (!statement) {
@@ -112,6 +117,10 @@ export class Database {
     } finally {
       this.setWait(lockWaitMs);
     }
+  }
+
+  get inTransaction(): boolean {
+    return this.sqlite.inTransaction;
   }
 
   /** Several reads of one state of the database, whatever other processes write meanwhile. */

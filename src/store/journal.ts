@@ -18,6 +18,9 @@ export interface JournalOptions {
 }
 
 const flushAfterMs = 50;
+/** So many commits of calls that begin or end within this time; more of them become one, at its end. */
+const windowMs = 20;
+const commitsPerWindow = 10;
 const flushAtWrites = 200;
 const retryAfterMs = 250;
 const maxPending = 20_000;
@@ -32,6 +35,10 @@ export class Journal {
   private pending: Write[] = [];
   private cancelTimer: (() => void) | null = null;
   private held = false;
+  /** Commits since the window began; null: it has not. */
+  private commits: number | null = null;
+  private isUrgent = false;
+  private cancelWindow: (() => void) | null = null;
 
   constructor(private readonly options: JournalOptions) {}
 
@@ -49,6 +56,31 @@ export class Journal {
     this.pending.push(write);
     if (this.pending.length >= flushAtWrites && !this.held) this.flush({ wait: false });
     else this.schedule(this.held ? retryAfterMs : flushAfterMs);
+  }
+
+  /**
+   * For what has to be on disk soon: true when it may be written now. False when calls come so fast that they share commits: then all there
+   * is is written at the end of the window.
+   */
+  mayCommit(): boolean {
+    if (this.commits === null) {
+      this.commits = 0;
+      this.cancelWindow = this.options.clock.after(windowMs, () => this.windowOver());
+    }
+    if (this.commits < commitsPerWindow) {
+      this.commits += 1;
+      return true;
+    }
+    this.isUrgent = true;
+    return false;
+  }
+
+  private windowOver(): void {
+    this.commits = null;
+    this.cancelWindow = null;
+    if (!this.isUrgent) return;
+    this.isUrgent = false;
+    this.flush({ wait: false });
   }
 
   /** Writes all there is; false when the database would not take it now (it is tried again later). `wait`: a moment for a lock. */
@@ -82,6 +114,8 @@ export class Journal {
     for (let tries = 0; tries < closingTries && !this.flush(); tries += 1) this.held = false;
     this.cancelTimer?.();
     this.cancelTimer = null;
+    this.cancelWindow?.();
+    this.cancelWindow = null;
     return this.pending.length;
   }
 

@@ -60,7 +60,7 @@ export class Organizations {
   ) {}
 
   get(id: string): Organization | undefined {
-    const row = this.database.get(this.database.sql.selectFrom('organizations').selectAll().where('id', '=', id));
+    const row = this.database.first<OrganizationRow>('select * from organizations where id = ?', id);
     return row && toOrganization(row);
   }
 

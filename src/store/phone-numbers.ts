@@ -51,12 +51,10 @@ export class PhoneNumbers {
   findDialled(dialled: string, mode: Mode): PhoneNumber | undefined {
     const digits = dialled.replace(/^\+/, '');
     if (!/^\d{1,32}$/.test(digits)) return undefined;
-    const row = this.database.get(
-      this.database.sql
-        .selectFrom('phone_numbers')
-        .selectAll()
-        .where('number', '=', `+${digits}`)
-        .where('mode', '=', mode),
+    const row = this.database.first<PhoneNumberRow>(
+      'select * from phone_numbers where number = ? and mode = ?',
+      `+${digits}`,
+      mode,
     );
     return row && toPhoneNumber(row);
   }

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type CallWish, placeCall } from '../../src/simulator/place-call.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { type AgentScript, type ScriptedAgent, startScriptedAgent } from '../support/scripted-agent.js';
+import { probeTone } from '../support/tone-probe.js';
 
 let app: TestApp;
 const agents: ScriptedAgent[] = [];
@@ -97,6 +98,40 @@ describe('an agent that fails during the call', () => {
     expect(call.status).toBe('completed');
     expect(types(call).filter((type) => type === 'agent.failover')).toHaveLength(2);
     expect(endpoints.map(({ agent }) => agent.attempts)).toEqual([1, 2, 1]);
+  });
+
+  it('the caller hears a quiet tone until the next one is there', async () => {
+    const { number } = await numberWith(
+      { onBinary: (_, socket) => socket.terminate() },
+      { upgrade: 'stall' }, // the second of its time limit
+      echo,
+    );
+    const silence = { kind: 'samples' as const, samples: new Int16Array(8000 * 4) };
+    const { recording, call } = await phone(number, { durationMs: 2500, speech: silence });
+    const samples = recording.samples();
+    const blocks = Array.from({ length: Math.floor(samples.length / 160) }, (_, i) =>
+      samples.subarray(i * 160, i * 160 + 160),
+    );
+    const tones = blocks.map((block) => probeTone(block, 425).amplitude);
+    const heard = tones.flatMap((amplitude, i) => (amplitude > 200 ? [i * 20] : []));
+    expect(heard.length * 20).toBeGreaterThanOrEqual(160); // one beep of 200 ms fits into the second
+    expect(heard.length * 20).toBeLessThanOrEqual(240);
+    expect(heard[0]).toBeGreaterThanOrEqual(140);
+    expect(heard[0]).toBeLessThan(1000);
+    expect(Math.max(...tones)).toBeLessThan(1000); // 30 dB under full scale
+    const order = types(call).filter((type) => type.startsWith('agent.'));
+    expect(order.slice(2)).toEqual([
+      'agent.disconnected',
+      'agent.failed',
+      'agent.failover',
+      'agent.connecting',
+      'agent.failed',
+      'agent.failover',
+      'agent.connecting',
+      'agent.connected',
+      'agent.disconnected',
+    ]);
+    expect(types(call)).not.toContain('turn.completed'); // nobody said anything
   });
 
   it('without another one, the call fails', async () => {

@@ -65,6 +65,7 @@ beforeEach(async () => {
       return agent;
     },
     time: realTime,
+    sleep: () => {},
     quietMs: 0,
   });
   asker = new Asker((message) => thread.receive(message));

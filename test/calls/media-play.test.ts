@@ -170,48 +170,6 @@ describe('play', () => {
   });
 });
 
-describe('bridge', () => {
-  it.each(['packets', 'frames'] as const)('carries %s both ways, and keys', async (relay) => {
-    const a = await call('g');
-    const b = await call('g');
-    const bridge = a.session.bridge(b.session, { relay, dtmf: 'pass' });
-    await Promise.all([a.phone.talk(25, () => frame(11)), b.phone.talk(25, () => frame(22))]);
-    await a.phone.until(() => spoken(a.phone).filter((byte) => byte === 22).length >= 20, 'b at a');
-    await b.phone.until(() => spoken(b.phone).filter((byte) => byte === 11).length >= 20, 'a at b');
-    const keys = () => b.phone.heard.filter((packet) => packet.payloadType === 101);
-    for (let i = 0; i < 3; i++) {
-      a.phone.send(Uint8Array.of(5, 0x8a, 3, 0x20), { payloadType: 101, marker: i === 0, samples: 0 });
-    }
-    await b.phone.until(() => keys().length >= 3, 'the key at b');
-    expect(keys()[0]!.payload[0]).toBe(5);
-    const end = await bridge.stop();
-    expect(end.by).toBe('stopped');
-    expect(end.forwarded.toOther).toBeGreaterThanOrEqual(20);
-    const numbers = b.phone.heard.map((packet) => packet.sequence);
-    expect(numbers.every((number, i) => i === 0 || number === ((numbers[i - 1]! + 1) & 0xffff))).toBe(true);
-    await b.phone.until(() => firstBytes(b.phone).at(-1) === 0xff, 'silence after the bridge');
-  });
-
-  it('turns one law into the other', async () => {
-    const a = await call('g', '0');
-    const b = await call('g', '8');
-    a.session.bridge(b.session, { relay: 'packets', dtmf: 'block' });
-    await a.phone.talk(10, () => frame(0x00));
-    await b.phone.until(() => firstBytes(b.phone).includes(0x2a), 'A-law at b');
-    expect(firstBytes(b.phone)).not.toContain(0x00);
-  });
-
-  it('ends with either session, and refuses sessions that are not together', async () => {
-    const a = await call('g');
-    const b = await call('g');
-    const bridge = a.session.bridge(b.session, { relay: 'packets', dtmf: 'pass' });
-    await b.session.close();
-    expect(await bridge.ended).toMatchObject({ by: 'closed' });
-    expect(await a.session.play({ kind: 'clip', clip: clipOf(1) }, signal())).toMatchObject({ by: 'finished' });
-    expect(() => a.session.bridge(a.session, { relay: 'packets', dtmf: 'pass' })).toThrow(/one group/);
-  });
-});
-
 describe('record', () => {
   it('writes both directions where they were, with silence between', async () => {
     const { phone, session } = await call('a');

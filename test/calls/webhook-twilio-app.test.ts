@@ -1,24 +1,30 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { openSimulatedCarrier, type SimulatedCarrier } from '../../src/simulator/carrier.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { phoneCalls } from '../support/caller.js';
+import { addTrunk } from '../support/outbound.js';
 
 /** An unmodified application for Twilio answers calls; see `test/fixtures/twilio-app.mjs`. */
 interface Report {
   path: string;
   port?: number;
   body?: Record<string, string>;
+  bytes?: number;
   start?: { customParameters: Record<string, string>; callSid: string; accountSid: string };
 }
 
 let app: TestApp;
 let child: ChildProcess;
+let carrier: SimulatedCarrier;
 let reports: Report[] = [];
 const number = '+12025550377';
 
 beforeAll(async () => {
   app = await startTestApp({ TRUNKLINE_RTP_FIRST_TIMEOUT_SEC: '0' }, { t1: 100, t2: 400, t4: 500 });
+  carrier = await openSimulatedCarrier({ ringMs: 200, timersMs: { t1: 100 } });
+  await addTrunk(app, [carrier.uri]);
   const endpoint = await app.api<{ id: string; webhook_secret: string }>('POST', '/v1/endpoints', {
     name: 'twilio app',
     type: 'webhook',
@@ -43,12 +49,13 @@ afterAll(async () => {
   child.kill();
   await gone;
   await app.end();
+  await carrier.close();
 });
 
 async function call(options: Parameters<typeof phoneCalls>[2]) {
   reports = [];
   const heard = await phoneCalls(app, number, options);
-  const { data } = await app.api<{ data: { id: string }[] }>('GET', '/v1/calls?limit=1');
+  const { data } = await app.api<{ data: { id: string }[] }>('GET', '/v1/calls?limit=1&direction=inbound');
   const record = await vi.waitFor(async () => {
     const found = await app.api<Awaited<ReturnType<TestApp['finishedCall']>>>('GET', `/v1/calls/${data[0]?.id}`);
     expect(found.status).not.toBe('in_progress');
@@ -94,5 +101,35 @@ describe('an application written for Twilio', () => {
       callSid: `CA${record.id.replaceAll('-', '')}`,
     });
     expect(record).toMatchObject({ status: 'completed', hangup_cause: 'normal_clearing' });
+  });
+
+  test('dials somebody, records both, and is told how it went', async () => {
+    const { heard, record } = await call({ durationMs: 20_000, digits: '3', digitsAfterMs: 500 });
+    await vi.waitFor(() => expect(reports.filter((report) => report.path === '/status')).toHaveLength(2));
+    const body = (path: string) => reports.find((report) => report.path === path)?.body;
+    expect(reports.map((report) => report.path).filter((path) => path !== '/status')).toEqual([
+      '/voice',
+      '/menu',
+      '/dialled',
+    ]);
+    expect(body('/dialled')).toMatchObject({ DialCallStatus: 'completed', DialCallDuration: '2', DialBridged: 'true' });
+    expect((await fetch(body('/dialled')?.RecordingUrl ?? '')).status).toBe(200);
+    expect(body('/status')).toMatchObject({ CallStatus: 'ringing', CallSid: body('/dialled')?.DialCallSid });
+    expect(heard.report()).toMatchObject({ endedBy: 'far side' });
+    expect(record).toMatchObject({ status: 'completed', hangup_cause: 'normal_clearing' });
+  });
+
+  test('takes a message, reads it, and plays it back', async () => {
+    const { heard } = await call({ durationMs: 30_000, digits: '4wwwwwwww#', digitsAfterMs: 500 });
+    const recorded = reports.find((report) => report.path === '/recorded');
+    expect(recorded?.body).toMatchObject({ Digits: '#' });
+    expect(recorded?.bytes).toBeGreaterThan(4000);
+    await vi.waitFor(() =>
+      expect(reports.find((report) => report.path === '/recording-status')?.body).toMatchObject({
+        RecordingStatus: 'completed',
+        RecordingUrl: recorded?.body?.RecordingUrl,
+      }),
+    );
+    expect(heard.report()).toMatchObject({ answered: true, endedBy: 'far side' });
   });
 });

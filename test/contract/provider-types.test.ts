@@ -38,7 +38,8 @@ const SDK: Record<string, SdkTypes> = {
     declarations: `
       import type * as sdk from '@elevenlabs/types';
       type Ours = sdk.UserAudio | sdk.PongClientToOrchestratorEvent | sdk.ConversationInitiationClientToOrchestratorEvent
-        | sdk.UserMessageClientToOrchestratorEvent | sdk.UserActivityClientToOrchestratorEvent
+        | sdk.UserMessageClientToOrchestratorEvent | sdk.ContextualUpdateClientToOrchestratorEvent
+        | sdk.UserActivityClientToOrchestratorEvent
         | sdk.ClientToolResultClientToOrchestratorEvent;
       type Theirs = sdk.ConversationMetadata | sdk.AudioClientEvent | sdk.Interruption | sdk.AgentResponseClientEvent
         | sdk.AgentResponseCorrectionClientEvent | sdk.UserTranscriptionClientEvent | sdk.Ping

@@ -38,6 +38,8 @@ export interface TestApi {
   rows(sql: string): Record<string, unknown>[];
   /** A change behind the store's back. */
   write(sql: string): void;
+  /** What every answer to `request` is checked with. */
+  description(): Promise<ApiDescription>;
   request(method: string, url: string, options?: RequestOptions): Promise<Answer>;
   addKey(of: { organizationId: string; role?: Role; mode?: Mode; limited?: boolean }): string;
   close(): Promise<void>;
@@ -97,6 +99,7 @@ export async function testApi(options: Partial<ApiOptions> & { tier?: Tier } = {
   return {
     app,
     store,
+    description,
     file,
     clock,
     a,

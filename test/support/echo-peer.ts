@@ -16,6 +16,12 @@ export interface EchoPeerOptions {
   mute?: boolean;
   /** Offered beside PCMU. Default true. */
   telephoneEvent?: boolean;
+  /** 183 with SDP at once instead of 180. */
+  early?: boolean;
+  /** Answers a re-INVITE with this status, and no SDP. */
+  refuseReoffer?: number;
+  /** Repeats its 200 every so many ms until an ACK comes; after three it says BYE. */
+  repeatMs?: number;
 }
 
 export interface ArrivedPacket {
@@ -34,6 +40,9 @@ export class EchoPeer {
   readonly arrived: ArrivedPacket[] = [];
   readonly methods: string[] = [];
   sent = 0;
+  /** When the first 200 to the INVITE was sent, and when a BYE came. */
+  answeredMs = Number.NaN;
+  byeMs = Number.NaN;
   private readonly timers = new Set<NodeJS.Timeout>();
   private invite: { text: string; from: RemoteInfo; toTag: string } | null = null;
 
@@ -74,8 +83,11 @@ export class EchoPeer {
     if (method.startsWith('SIP/2.0')) return;
     this.methods.push(method);
     if (method === 'INVITE' && this.invite === null) this.onInvite(text, from);
-    else if (method === 'BYE') this.reply(text, from, 200, 'OK');
-    else if (method === 'CANCEL' && this.invite) {
+    else if (method === 'INVITE') this.onReoffer(text, from);
+    else if (method === 'BYE') {
+      this.byeMs = performance.now();
+      this.reply(text, from, 200, 'OK');
+    } else if (method === 'CANCEL' && this.invite) {
       this.reply(text, from, 200, 'OK');
       this.reply(this.invite.text, from, 487, 'Request Terminated');
     } else if (method === 'ACK' && this.options.hangUpAfterMs !== undefined) {
@@ -87,13 +99,31 @@ export class EchoPeer {
     this.invite = { text, from, toTag: 'echo' };
     const { refuse, ringMs } = this.options;
     this.reply(text, from, 100, 'Trying');
-    if (ringMs !== undefined) this.reply(text, from, 180, 'Ringing');
+    if (this.options.early) this.reply(text, from, 183, 'Session Progress', this.sdp());
+    else if (ringMs !== undefined) this.reply(text, from, 180, 'Ringing');
     if (refuse !== undefined) this.later(ringMs ?? 0, () => this.reply(text, from, refuse, 'No'));
-    else if (ringMs !== Number.POSITIVE_INFINITY)
-      this.later(ringMs ?? 0, () => this.reply(text, from, 200, 'OK', this.sdp()));
+    else if (ringMs !== Number.POSITIVE_INFINITY) this.later(ringMs ?? 0, () => this.answer(text, from, 0));
   }
 
-  private sdp(): string {
+  private answer(text: string, from: RemoteInfo, times: number): void {
+    if (times === 0) this.answeredMs = performance.now();
+    this.reply(text, from, 200, 'OK', this.sdp());
+    const { repeatMs } = this.options;
+    if (repeatMs === undefined) return;
+    this.later(repeatMs, () => {
+      if (this.methods.includes('ACK')) return;
+      if (times === 2) this.sendBye();
+      else this.answer(text, from, times + 1);
+    });
+  }
+
+  private onReoffer(text: string, from: RemoteInfo): void {
+    const { refuseReoffer } = this.options;
+    if (refuseReoffer !== undefined) this.reply(text, from, refuseReoffer, 'No');
+    else this.reply(text, from, 200, 'OK', this.sdp(/^m=audio \d+ RTP\/AVP (\d+)/m.exec(text)?.[1]));
+  }
+
+  private sdp(codec = '0'): string {
     const events = this.options.telephoneEvent ?? true;
     return [
       'v=0',
@@ -101,8 +131,8 @@ export class EchoPeer {
       's=-',
       'c=IN IP4 127.0.0.1',
       't=0 0',
-      `m=audio ${this.rtp.address().port} RTP/AVP 0${events ? ' 101' : ''}`,
-      'a=rtpmap:0 PCMU/8000',
+      `m=audio ${this.rtp.address().port} RTP/AVP ${codec}${events ? ' 101' : ''}`,
+      `a=rtpmap:${codec} ${codec === '8' ? 'PCMA' : 'PCMU'}/8000`,
       ...(events ? ['a=rtpmap:101 telephone-event/8000'] : []),
       '',
     ].join('\r\n');

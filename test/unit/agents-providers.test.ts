@@ -30,7 +30,7 @@ function does(c: Conversation, ...messages: (object | Uint8Array | string)[]): u
     saidAll: () => done.push(['saidAll']),
     hangUp: () => done.push(['hangUp']),
     fail: ({ reason }) => done.push(['fail', reason]),
-    renew: () => done.push(['renew']),
+    renew: (withinMs) => done.push(withinMs === undefined ? ['renew'] : ['renew', withinMs]),
   };
   for (const message of messages) {
     const raw = typeof message === 'string' || message instanceof Uint8Array ? message : JSON.stringify(message);
@@ -211,9 +211,18 @@ test('gemini: JSON in binary messages, and another connection before this one en
       binary({ serverContent: { interrupted: true } }),
       binary({ serverContent: { turnComplete: true } }),
     ),
-  ).toEqual([['ready'], caller('Hello'), ['audio', bytes], ['clear'], ['saidAll'], ['renew']]);
+  ).toEqual([['ready'], caller('Hello'), ['audio', bytes], ['renew', 48_000], ['clear'], ['saidAll']]);
   expect(JSON.parse(String(c.opening()[0])).setup.sessionResumption).toEqual({ handle: 'h' });
   expect([c.closed(1011, ''), c.closed(1007, ''), c.closed(1000, '')]).toEqual(['renew', 'failed', 'hangup']);
+  // The next session does not take the handle: the one after it begins anew, and is told what was said.
+  c.start();
+  c.upgrade();
+  expect(c.closed(1007, 'Request contains an invalid argument.')).toBe('failed');
+  expect(JSON.parse(String(c.opening()[0])).setup.sessionResumption).toEqual({});
+  expect(does(c, { setupComplete: {} })).toEqual([
+    ['ready'],
+    ['send', { clientContent: { turns: [{ role: 'user', parts: [{ text: 'Hello' }] }], turnComplete: true } }],
+  ]);
 });
 
 test('ultravox: the call is created first, and carries what was said before', () => {

@@ -151,6 +151,7 @@ describe('every operation', () => {
         'GET /v1/organizations/{id}/members',
         'POST /v1/organizations/{id}/members',
         'DELETE /v1/organizations/{id}/members/{user_id}',
+        'GET /recordings/{id}/{token}',
         'GET /v1/rejected-invites',
         'GET /healthz',
         'GET /readyz',

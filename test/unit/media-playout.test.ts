@@ -54,6 +54,21 @@ describe('the queue', () => {
     expect(playout.queuedMs).toBe(playoutLimitMs);
   });
 
+  it('tells when an agent is nine minutes ahead, when it is too much, and when it is well again', () => {
+    const { playout } = playing();
+    const levels: string[] = [];
+    playout.onLevel = (level) => levels.push(`${level} at ${Math.round(playout.queuedMs / 1000)} s`);
+    const chunk = new Uint8Array(30_000 * 8);
+    const into = new Uint8Array(60_000 * 8);
+    for (let i = 0; i < 22; i++) playout.push(chunk);
+    expect(levels).toEqual(['high at 570 s', 'full at 600 s']);
+    for (let i = 0; i < 3; i++) playout.take(into, 0, into.length);
+    expect(levels.slice(2)).toEqual(['normal at 420 s']);
+    for (let i = 0; i < 5; i++) playout.push(chunk);
+    playout.clear();
+    expect(levels.slice(3)).toEqual(['high at 570 s', 'normal at 0 s']);
+  });
+
   it('turns what waits into another codec', () => {
     const { playout, take } = playing();
     const said = loud(2);
@@ -115,7 +130,16 @@ describe('clear', () => {
     take();
     take();
     take();
-    expect(playout.clear()).toEqual({ itemId: 'two', heardMs: 20, droppedMs: 80 });
+    playout.push(frame(3, 320), 'three');
+    expect(playout.clear()).toEqual({
+      itemId: 'two',
+      heardMs: 20,
+      droppedMs: 120,
+      items: [
+        { itemId: 'two', heardMs: 20, droppedMs: 80 },
+        { itemId: 'three', heardMs: 0, droppedMs: 40 },
+      ],
+    });
     expect(playout.queuedMs).toBe(0);
     expect(take()).toEqual([]);
   });
@@ -123,14 +147,19 @@ describe('clear', () => {
   it('tells of the first item when nothing was heard yet', () => {
     const { playout } = playing();
     playout.push(frame(1, 800), 'one');
-    expect(playout.clear()).toEqual({ itemId: 'one', heardMs: 0, droppedMs: 100 });
+    expect(playout.clear()).toEqual({
+      itemId: 'one',
+      heardMs: 0,
+      droppedMs: 100,
+      items: [{ itemId: 'one', heardMs: 0, droppedMs: 100 }],
+    });
   });
 
   it('tells of the last item when all was heard', () => {
     const { playout, take } = playing();
     playout.push(frame(1, 320), 'one');
     take(320);
-    expect(playout.clear()).toEqual({ itemId: 'one', heardMs: 40, droppedMs: 0 });
+    expect(playout.clear()).toMatchObject({ itemId: 'one', items: [{ itemId: 'one', heardMs: 40, droppedMs: 0 }] });
   });
 
   it('counts what has no item from the start of the utterance', () => {
@@ -139,7 +168,12 @@ describe('clear', () => {
     take(320);
     playout.push(frame(1, 320));
     take(160);
-    expect(playout.clear()).toEqual({ heardMs: 20, droppedMs: 20 });
+    expect(playout.clear()).toEqual({
+      heardMs: 20,
+      droppedMs: 20,
+      items: [{ itemId: null, heardMs: 20, droppedMs: 20 }],
+    });
+    expect(playout.clear().items).toEqual([]);
   });
 });
 

@@ -67,13 +67,25 @@ describe('whose packets count', () => {
     expect(line.source).toMatchObject(phone);
   });
 
-  it('the named source takes over at first, but not later', () => {
+  it('the named source, whoever was there before it', () => {
+    for (const before of [3, 5, 500]) {
+      const line = new Line();
+      line.hear(attacker, before, 9);
+      expect(line.hear(phone, 10)).toBe(10);
+      expect(line.hear(attacker, 10, 9)).toBe(0);
+      expect(line.source).toMatchObject(phone);
+    }
+  });
+
+  it('another port of the named host, when a stranger was first, but for a second only', () => {
+    const otherPort = { ...phone, port: 4002 };
     const early = new Line();
-    early.hear(nat, 5);
-    expect(early.hear(phone)).toBe(1);
+    early.hear(attacker, 10, 9);
+    expect(early.hear(otherPort, 5)).toBe(5);
+    expect(early.hear(attacker, 5, 9)).toBe(0);
     const late = new Line();
-    late.hear(nat, 100);
-    expect(late.hear(phone)).toBe(0);
+    late.hear(attacker, 100, 9);
+    expect(late.hear(otherPort, 5)).toBe(0);
   });
 
   it('the same stream from another port after a silence: a NAT that forgot', () => {

@@ -15,6 +15,12 @@ interface Sent {
   frame: number;
 }
 
+/** Frames say their number in five samples that are too quiet to make a pause loud. */
+function numberOf(payload: Uint8Array): number {
+  if (payload[0]! >> 4 !== 0xe) return -1;
+  return [0, 1, 2, 3, 4].reduce((number, i) => number | ((payload[i]! & 0x0f) << (4 * i)), 0);
+}
+
 /** A session's way to the phone on a clock of the test. */
 class Line {
   readonly time = new FakeTime();
@@ -28,9 +34,8 @@ class Line {
     const view = emptyRtpView();
     const sender = new RtpSender(1, 0, 0, (packet, length) => {
       parseRtp(packet.subarray(0, length), view);
-      const [high, low] = [packet[12]!, packet[13]!];
       const { timestamp, marker } = view;
-      this.sent.push({ atMs: this.time.nowMs, timestamp, marker, frame: high === 0xff ? -1 : high * 256 + low });
+      this.sent.push({ atMs: this.time.nowMs, timestamp, marker, frame: numberOf(packet.subarray(12)) });
     });
     this.outward = new ToPhone(sender, this.time.nowMs, (dueMs) => clock.move(entry, dueMs));
     const sdp = new SdpNegotiation({ address: '192.0.2.1', rtpPort: 10_000, codecs: ['PCMU'] }, '1');
@@ -50,8 +55,7 @@ class Line {
   arrive(): void {
     const frame = this.arrivedMs.push(this.time.nowMs) - 1;
     const bytes = new Uint8Array(160).fill(frame % 20 === 19 ? 0xfe : 0x20);
-    bytes[0] = frame >> 8;
-    bytes[1] = frame;
+    for (let i = 0; i < 5; i++) bytes[i] = 0xe0 | ((frame >> (4 * i)) & 0x0f);
     this.playout.push(bytes);
     this.outward.audioQueued(20, this.time.nowMs);
   }
@@ -105,6 +109,18 @@ describe('how long the agent waits for the wire', () => {
     expect(line.outward.underruns).toBeLessThanOrEqual(4);
   });
 
+  it('one frame that was late by less than a frame neither: the slots come nearer, and nothing is cut out', () => {
+    const line = new Line();
+    line.time.advance(516); // just before a slot of the silence: the lead is not used up by the first words
+    line.speak(400, (i) => (i === 100 ? 14 : 0));
+    line.time.advance(100);
+    expect(at(line.waitsMs(102), 1)).toBeGreaterThan(12);
+    expect(at(line.waitsMs(330), 1)).toBeLessThanOrEqual(6);
+    expect(line.playout.trimmedMs).toBe(0);
+    const said = line.sent.filter(({ frame }) => frame > 102);
+    expect(said.every(({ timestamp }, i) => timestamp === (said[0]!.timestamp + 160 * i) >>> 0)).toBe(true);
+  });
+
   it('one frame that was late by 60 ms does not make the rest of the call late', () => {
     const line = new Line();
     line.time.advance(500);
@@ -131,6 +147,38 @@ describe('how long the agent waits for the wire', () => {
     const gaps = line.spoken.slice(1).map((packet, i) => packet.timestamp - line.spoken[i]!.timestamp);
     expect(new Set(gaps)).toEqual(new Set([160]));
     expect(line.outward.underruns).toBe(0);
+  });
+
+  it('an agent whose clock is fast, at 1.02 times the pace: what is too much leaves in pauses, for half an hour', () => {
+    const line = new Line();
+    line.time.advance(500);
+    let longestMs = 0;
+    for (let minute = 0; minute < 30; minute++) {
+      line.speak(3060, (i) => -(i * 20 - (i * 20) / 1.02));
+      longestMs = Math.max(longestMs, line.playout.queuedMs);
+    }
+    // Left alone, it would be 36 s by then.
+    expect(longestMs).toBeLessThanOrEqual(120);
+    line.time.advance(500);
+    const waits = line.waitsMs(500);
+    expect(at(waits, 0.5)).toBeLessThanOrEqual(60);
+    expect(at(waits, 1)).toBeLessThanOrEqual(140);
+    // What was left out was quiet: every loud frame is heard.
+    const heard = new Set(line.spoken.map((packet) => packet.frame));
+    const missing = Array.from({ length: 3060 * 30 }, (_, i) => i).filter((frame) => !heard.has(frame));
+    expect(missing.filter((frame) => frame % 20 !== 19)).toEqual([]);
+  });
+
+  it('an agent whose clock is slow, at 0.98 times the pace: silence now and then, and it is never late', () => {
+    const line = new Line();
+    line.time.advance(500);
+    line.speak(15_000, (i) => i * 20 * (1 / 0.98 - 1));
+    line.time.advance(100);
+    expect(line.spoken.map((packet) => packet.frame)).toEqual(Array.from({ length: 15_000 }, (_, i) => i));
+    expect(at(line.waitsMs(), 1)).toBeLessThanOrEqual(25);
+    const first = line.sent[0]!;
+    for (const [i, packet] of line.sent.entries()) expect(packet.timestamp).toBe((first.timestamp + i * 160) >>> 0);
+    expect(line.outward.underruns).toBeGreaterThan(100);
   });
 
   it('many short answers: the stream never leads the wall by more than 20 ms, and timestamps have no gap', () => {
@@ -225,7 +273,7 @@ describe('packets of other lengths', () => {
 it('a sentence that ends in the middle of a frame is played to its end', () => {
   const line = new Line();
   line.time.advance(500);
-  line.playout.push(new Uint8Array(50).fill(0x20));
+  line.playout.push(new Uint8Array(50).fill(0xe0));
   line.outward.audioQueued(50 / 8, line.time.nowMs);
   line.time.advance(100);
   expect(line.playout.queuedMs).toBe(0);

@@ -63,6 +63,18 @@ describe('files', () => {
     expect(rms).toBeLessThan(0.37);
   });
 
+  // Made of the same tone by lame and opusenc, which no test needs to have.
+  test.each(['mp3', 'opus'])('%s become a clip of the same sound', async (format) => {
+    const file = path.join(import.meta.dirname, `../fixtures/audio/tone-440.${format}`);
+    const clip = await thread.make({ kind: 'decode', bytes: new Uint8Array(readFileSync(file)) });
+    expect(clip.byteLength).toBeGreaterThan(7900);
+    expect(clip.byteLength).toBeLessThan(9000);
+    const { purity, rms } = analyse(clip);
+    expect(purity).toBeGreaterThan(0.95);
+    expect(rms).toBeGreaterThan(0.32);
+    expect(rms).toBeLessThan(0.38);
+  });
+
   test('that are none, and cut ones, are refused or give what is in them; the thread lives on', async () => {
     const bytes = tone('flac');
     await expect(thread.make({ kind: 'decode', bytes: new TextEncoder().encode('<html>') })).rejects.toThrow();

@@ -210,6 +210,7 @@ describe('a receiver that fails', () => {
     const server = await receiver();
     const slow = await endpointFor(silent.url);
     for (let i = 0; i < 20; i += 1) begin(slow.id);
+    api.clock.advance(20); // so many at once share a commit
     await vi.waitFor(() => {
       sender.wake();
       expect(silent.connections).toBe(8);

@@ -12,9 +12,11 @@ export class UdpListener {
     private readonly socket: dgram.Socket,
     readonly host: string,
     readonly port: number,
+    private readonly lostMethods: readonly string[],
   ) {}
 
-  static open(host: string, port: number, receive: Receive): Promise<UdpListener> {
+  /** `lostMethods`: requests that are to be lost on the way. */
+  static open(host: string, port: number, receive: Receive, lostMethods: readonly string[] = []): Promise<UdpListener> {
     // addresses are numeric here: nothing is to be looked up for a datagram
     const lookup: dgram.SocketOptions['lookup'] = (address, _options, found) =>
       found(null, address, isIPv6(address) ? 6 : 4);
@@ -34,7 +36,7 @@ export class UdpListener {
         } catch {
           // the kernel's own size stays
         }
-        const listener = new UdpListener(socket, host, socket.address().port);
+        const listener = new UdpListener(socket, host, socket.address().port, lostMethods);
         socket.on('message', (bytes, from) => {
           if (from.port === 0) return;
           const back = listener.pathTo(from.address, from.port);
@@ -50,6 +52,7 @@ export class UdpListener {
   }
 
   send(bytes: Buffer, address: string, port: number, failed?: (error: Error) => void): void {
+    if (this.lostMethods.some((method) => bytes.toString('latin1', 0, method.length + 1) === `${method} `)) return;
     try {
       this.socket.send(bytes, port, address, failed ? (error) => error && failed(error) : undefined);
     } catch (error) {

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import { errorCatalogue } from '../errors.js';
+import { describedApi } from '../openapi.js';
 import { type Route, route } from '../route.js';
 import { Type } from '../schemas/words.js';
 
@@ -61,7 +62,7 @@ export function docsRoute(app: FastifyInstance): Route {
       contentType: 'text/html',
     },
     handle: ({ reply }) => {
-      page ??= pageOf(app.swagger() as unknown as Description);
+      page ??= pageOf(describedApi(app) as Description);
       reply
         .type('text/html; charset=utf-8')
         .serializer(String)

@@ -15,7 +15,7 @@ export function webhookRecordingRoutes({
   return [
     route({
       method: 'GET',
-      path: '/v1/recordings/:id/:token',
+      path: '/recordings/:id/:token',
       operationId: 'getRecording',
       tag: 'Webhooks',
       summary: 'Read a recording',

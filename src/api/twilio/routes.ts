@@ -9,7 +9,7 @@ import { type Action, type FollowUp, InstructionError, type StatusCallback } fro
 import { parseTwiml } from '../../webhook/twiml.js';
 import type { Caller } from '../caller.js';
 import { ApiError, invalid, notFound } from '../errors.js';
-import type { OutboundRules } from '../outbound-rules.js';
+import { type OutboundRules, testNumber } from '../outbound-rules.js';
 import { phoneNumberOf } from '../phone-number.js';
 import { startOutbound } from '../start-outbound.js';
 import { targetProblem } from '../targets.js';
@@ -39,8 +39,9 @@ export async function registerTwilio(app: FastifyInstance, options: TwilioOption
     );
     scope.setErrorHandler((error: FastifyError, request, reply) => {
       const refusal = options.refusalOf(error, request);
-      reply.code(refusal.status).headers({ ...refusal.headers, 'x-request-id': request.id });
-      reply.type('application/json; charset=utf-8').send(JSON.stringify(twilioError(refusal)));
+      const body = twilioError(refusal);
+      reply.code(body.status).headers({ ...refusal.headers, 'x-request-id': request.id });
+      reply.type('application/json; charset=utf-8').send(JSON.stringify(body));
     });
     const add = (method: 'GET' | 'POST', url: string, handle: (request: FastifyRequest, caller: Caller) => Answer) =>
       scope.route({
@@ -138,8 +139,9 @@ function shown(call: CallDetail) {
 /** Whose secret signs what is asked: the webhook endpoint of the caller id, or else the organization's only one. */
 function callingEndpoint(fromNumber: string, { scope }: Caller, store: Store): Endpoint {
   const number = store.phoneNumbers.findDialled(fromNumber, scope.mode);
-  const own = number?.organizationId === scope.organizationId ? number.endpointId : null;
-  const endpoint = own === null ? undefined : store.endpoints.get(scope, own);
+  const isOwn = number?.organizationId === scope.organizationId;
+  if (!isOwn && !(scope.mode === 'test' && fromNumber === testNumber)) throw new ApiError('CALLER_ID_NOT_ALLOWED');
+  const endpoint = isOwn && number.endpointId !== null ? store.endpoints.get(scope, number.endpointId) : undefined;
   if (endpoint?.type === 'webhook') return endpoint;
   const { data } = store.endpoints.list(scope, { type: 'webhook', status: 'active' }, { limit: 2, offset: 0 });
   const [only, another] = data;

@@ -79,7 +79,7 @@ const codes: { [code: string]: number } = {
 };
 
 /** An error as Twilio's clients read it. */
-export function twilioError(error: ApiError): object {
+export function twilioError(error: ApiError) {
   const { details } = error;
   const [first] = (details?.fields as { path: string; message: string }[] | undefined) ?? [];
   const code = codes[error.code] ?? 20001;
@@ -87,6 +87,7 @@ export function twilioError(error: ApiError): object {
     code,
     message: first === undefined ? error.message : `${first.path} ${first.message}`,
     more_info: `https://www.twilio.com/docs/errors/${code}`,
-    status: error.status,
+    // It knows no 409.
+    status: error.status === 409 ? 400 : error.status,
   };
 }

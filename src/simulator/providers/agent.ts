@@ -71,7 +71,7 @@ export class SimulatedAgent implements Ears {
   begin({ listensHz, speaksHz }: { listensHz: number; speaksHz: number }): void {
     this.#speaksHz = speaksHz;
     this.onEvent({ type: 'began' });
-    if (this.how.sessionMs > 0) this.#limit = setTimeout(() => this.#mouth?.expire(), this.how.sessionMs);
+    if (this.how.sessionMs > 0) this.#limit = setTimeout(() => this.expire(), this.how.sessionMs);
     this.#listener = new Listener({
       sampleRateHz: listensHz,
       silenceMs: this.how.silenceMs,
@@ -108,6 +108,11 @@ export class SimulatedAgent implements Ears {
     mouth.finished(this.#turn);
     this.#speakingUntilMs = performance.now() + durationMs;
     this.onEvent({ type: 'said', text });
+  }
+
+  /** The session has reached its longest time. */
+  expire(): void {
+    this.#mouth?.expire();
   }
 
   /** Nobody is on the other side any more. */

@@ -34,6 +34,8 @@ export interface ProviderSimulator {
   /** All calls so far, oldest first. */
   calls: readonly SimulatedCall[];
   connections(): number;
+  /** As after a restart: nothing of earlier sessions can be resumed. */
+  forget(): void;
   close(): Promise<void>;
 }
 
@@ -118,6 +120,7 @@ export async function simulateProvider(dialect: Dialect, options: SimulatorOptio
     url: socketBase + dialect.path,
     calls,
     connections: () => sockets.clients.size,
+    forget: () => remembered.clear(),
     close: async () => {
       const closed = new Promise<void>((resolve) => http.close(() => resolve()));
       for (const ws of sockets.clients) ws.close(1001);

@@ -56,10 +56,7 @@ export const vapi: Dialect = {
       },
       audio: (samples) => wire.sendBinary(encodeAudio(samples, encoding)),
       finished: (turn) => speech('assistant', 'stopped', turn),
-      hangUp() {
-        wire.send({ type: 'hang' });
-        wire.send({ type: 'status-update', status: 'ended' });
-      },
+      hangUp: () => wire.send({ type: 'hang' }),
       transfer: (number) => wire.send({ type: 'transfer-update', destination: { type: 'number', number } }),
       expire: () => wire.close(1000),
     };

@@ -1,0 +1,81 @@
+/** The other side of a bridge on another media thread: packets and frames as bytes over a port, keys as text, and at last how it ended. */
+import type { MessagePort } from 'node:worker_threads';
+import type { PhoneCodec } from '../engine.js';
+import { emptyRtpView, parseRtp, type RtpView, rtpHeaderBytes, writeRtpHeader } from '../rtp/packet.js';
+import type { OtherSide } from './bridge.js';
+import type { ForegroundEnd } from './foreground.js';
+
+/** The first byte of a message says what the rest is. */
+const codecs = ['PCMU', 'PCMA', 'event'] as const;
+const restartedFlag = 0x40;
+const frameFlag = 0x80;
+
+type Message = Uint8Array | string | { end: ForegroundEnd };
+
+export class BridgePort implements OtherSide {
+  private readonly view = emptyRtpView();
+  private over = false;
+
+  constructor(
+    private readonly port: MessagePort,
+    /** The side of this thread. */
+    private readonly near: () => OtherSide,
+  ) {
+    port.on('message', (message: Message) => this.receive(message));
+    port.on('close', () => this.end('closed'));
+  }
+
+  packetCame(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean): void {
+    const message = new Uint8Array(1 + rtpHeaderBytes + payload.length);
+    const inner = message.subarray(1);
+    message[0] = codecs.indexOf(codec) | (restarted ? restartedFlag : 0);
+    writeRtpHeader(inner, packet.payloadType, packet.marker, packet.sequence, packet.timestamp, packet.ssrc);
+    inner.set(payload, rtpHeaderBytes);
+    this.post(message);
+  }
+
+  frameCame(bytes: Uint8Array, codec: PhoneCodec): void {
+    const message = new Uint8Array(1 + bytes.length);
+    message[0] = codecs.indexOf(codec) | frameFlag;
+    message.set(bytes, 1);
+    this.post(message);
+  }
+
+  keyCame(digit: string): void {
+    this.post(digit);
+  }
+
+  /** The side of this thread is over. */
+  endCame(by: ForegroundEnd): void {
+    this.post({ end: by });
+    this.over = true;
+    this.port.close();
+  }
+
+  private post(message: Message): void {
+    if (!this.over) this.port.postMessage(message);
+  }
+
+  private receive(message: Message): void {
+    if (this.over) return;
+    if (typeof message === 'string') this.near().keyCame(message);
+    else if (!(message instanceof Uint8Array)) this.end(message.end);
+    else {
+      const [kind = 0] = message;
+      const codec = codecs[kind & 0x03] ?? 'PCMU';
+      const inner = message.subarray(1);
+      if (kind & frameFlag) {
+        if (codec !== 'event') this.near().frameCame(inner, codec);
+      } else if (parseRtp(inner, this.view)) {
+        this.near().packetCame(this.view, inner.subarray(rtpHeaderBytes), codec, (kind & restartedFlag) !== 0);
+      }
+    }
+  }
+
+  private end(by: ForegroundEnd): void {
+    if (this.over) return;
+    this.over = true;
+    this.port.close();
+    this.near().endCame(by);
+  }
+}

@@ -1,0 +1,149 @@
+import twilio from 'twilio';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { openSimulatedCarrier, type SimulatedCarrier } from '../../src/simulator/carrier.js';
+import { startTestApp, type TestApp } from '../support/app.js';
+import { phoneCalls } from '../support/caller.js';
+import { addTrunk } from '../support/outbound.js';
+import { type WebhookApp, webhookApp } from '../support/webhook-app.js';
+
+/** Twilio's own client, pointed at our server. */
+let app: TestApp;
+let carrier: SimulatedCarrier;
+let client: ReturnType<typeof twilio>;
+let mine: WebhookApp;
+let account = '';
+
+beforeAll(async () => {
+  app = await startTestApp({}, { t1: 100, t2: 400, t4: 500 });
+  carrier = await openSimulatedCarrier({ ringMs: 300, timersMs: { t1: 100 } });
+  await addTrunk(app, [carrier.uri]);
+  mine = await webhookApp(app, {
+    '/start': '<Response><Pause length="20"/></Response>',
+    '/elsewhere': '<Response><Pause length="1"/><Hangup/></Response>',
+    '/outgoing': '<Response><Pause length="1"/><Hangup/></Response>',
+  });
+  account = `AC${app.first?.organizationId.replaceAll('-', '')}`;
+  client = clientOf(account, app.key);
+});
+afterAll(async () => {
+  await mine.server.close();
+  await app.end();
+  await carrier.close();
+});
+
+function clientOf(sid: string, key: string): ReturnType<typeof twilio> {
+  const made = twilio(sid, key);
+  made.api.baseUrl = app.httpUrl;
+  return made;
+}
+
+/** A call to us that runs until the client does something about it. */
+async function whileCalled(work: (callSid: string) => Promise<void>) {
+  const before = mine.forms('/start').length;
+  const phone = phoneCalls(app, mine.number, { durationMs: 20_000 });
+  await vi.waitFor(() => expect(mine.forms('/start').length).toBe(before + 1), 5000);
+  const sid = mine.form('/start').CallSid as string;
+  await vi.waitFor(async () => {
+    const { status } = await client.calls(sid).fetch();
+    expect(['ringing', 'in-progress']).toContain(status);
+  });
+  await work(sid);
+  return (await phone).report();
+}
+
+describe("Twilio's client", () => {
+  test('reads a call, and ends it', async () => {
+    let status = '';
+    const report = await whileCalled(async (sid) => {
+      const call = await client.calls(sid).fetch();
+      expect(call).toMatchObject({ sid, accountSid: account, to: mine.number, direction: 'inbound', endTime: null });
+      ({ status } = await client.calls(sid).update({ status: 'completed' }));
+    });
+    expect(status).toMatch(/in-progress|completed|ringing/);
+    expect(report.endedBy).not.toBe('caller');
+  });
+
+  test('sends a call elsewhere by Url and by Twiml', async () => {
+    // A call that only waits is not answered yet: TwiML that speaks answers it.
+    const talking = await webhookApp(app, {
+      '/start': '<Response><Say>Hello.</Say><Pause length="20"/></Response>',
+      '/elsewhere': '<Response><Pause length="1"/><Hangup/></Response>',
+    });
+    const run = async (change: (sid: string) => Promise<unknown>) => {
+      const phone = phoneCalls(app, talking.number, { durationMs: 20_000 });
+      const before = talking.forms('/start').length;
+      await vi.waitFor(() => expect(talking.forms('/start').length).toBe(before + 1), 5000);
+      const sid = talking.form('/start').CallSid as string;
+      await vi.waitFor(async () => expect((await client.calls(sid).fetch()).status).toBe('in-progress'), 5000);
+      await change(sid);
+      const { endedBy } = (await phone).report();
+      expect(endedBy).toBe('far side');
+      return client.calls(sid).fetch();
+    };
+    const url = `${talking.server.url}/elsewhere`;
+    const moved = await run((sid) => client.calls(sid).update({ url, method: 'POST' }));
+    expect(moved).toMatchObject({ status: 'completed' });
+    expect(talking.form('/elsewhere')).toMatchObject({ CallSid: moved.sid, CallStatus: 'in-progress' });
+    const said = await run((sid) => client.calls(sid).update({ twiml: '<Response><Hangup/></Response>' }));
+    expect(said.status).toBe('completed');
+    await expect(client.calls(said.sid).update({ twiml: '<Response/>' })).rejects.toMatchObject({
+      status: 400,
+      code: 21220,
+    });
+    await expect(client.calls(said.sid).update({ status: 'completed' })).rejects.toMatchObject({ code: 20404 });
+    await talking.server.close();
+  });
+
+  test('places a call, whose steps are told and which is asked at its Url', async () => {
+    const made = await client.calls.create({
+      from: mine.number,
+      to: '+12025550999',
+      url: `${mine.server.url}/outgoing`,
+      statusCallback: `${mine.server.url}/status`,
+      statusCallbackEvent: ['initiated', 'ringing', 'answered', 'completed'],
+    });
+    expect(made).toMatchObject({ status: 'queued', direction: 'outbound-api', to: '+12025550999', from: mine.number });
+    await vi.waitFor(() => expect(mine.forms('/status')).toHaveLength(4), 15_000);
+    const steps = mine.forms('/status').map((form) => form.CallStatus);
+    expect(steps).toEqual(['initiated', 'ringing', 'in-progress', 'completed']);
+    expect(mine.form('/outgoing')).toMatchObject({ CallSid: made.sid, CallStatus: 'in-progress' });
+    const done = await client.calls(made.sid).fetch();
+    expect(done).toMatchObject({ status: 'completed', duration: '1' });
+    expect(done.startTime).toBeInstanceOf(Date);
+  });
+
+  test('places a call with its Twiml, and one that is busy', async () => {
+    const twiml = '<Response><Pause length="1"/><Hangup/></Response>';
+    const made = await client.calls.create({ from: mine.number, to: '+12025550998', twiml });
+    await vi.waitFor(async () => expect((await client.calls(made.sid).fetch()).status).toBe('completed'), 10_000);
+    const busy = await client.calls.create({ from: mine.number, to: '+15005550486', twiml });
+    await vi.waitFor(async () => expect((await client.calls(busy.sid).fetch()).status).toBe('busy'), 10_000);
+  });
+
+  test('is told in words of its own what is wrong', async () => {
+    const twiml = '<Response><Hangup/></Response>';
+    const from = mine.number;
+    const wrong: [() => Promise<unknown>, object][] = [
+      [() => clientOf(account, 'trunkline_live_wrong').calls('CA').fetch(), { status: 401, code: 20003 }],
+      [
+        () =>
+          clientOf(`AC${'0'.repeat(32)}`, app.key)
+            .calls('CA')
+            .fetch(),
+        { status: 403, code: 20003 },
+      ],
+      [() => client.calls(`CA${'0'.repeat(32)}`).fetch(), { status: 404, code: 20404 }],
+      [
+        () => client.calls.create({ from, to: '+12025550998', twiml: '<Response><Dance/></Response>' }),
+        { status: 400 },
+      ],
+      [() => client.calls.create({ from, to: '+12025550998' } as never), { status: 400 }],
+      [() => client.calls.create({ from, to: 'mum', twiml }), { status: 400, code: 21211 }],
+      [() => client.calls.create({ from: '+19995550000', to: '+12025550998', twiml }), { code: 21210 }],
+      [() => client.calls.create({ from, to: '+12025550998', url: 'file:///etc/passwd' }), { status: 400 }],
+    ];
+    for (const [ask, refusal] of wrong) await expect(ask()).rejects.toMatchObject(refusal);
+    const dance = client.calls.create({ from, to: '+12025550998', twiml: '<Response>\n<Dance/></Response>' });
+    await expect(dance).rejects.toThrow('line 2: <Dance>');
+  });
+});

@@ -1,0 +1,108 @@
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { tone } from '../../media/audio/tone.js';
+import { startTestApp, type TestApp } from '../support/app.js';
+import { phoneCalls } from '../support/caller.js';
+import { type Receiver, startReceiver } from '../support/receiver.js';
+import { type Answer, type WebhookApp, webhookApp } from '../support/webhook-app.js';
+
+let app: TestApp;
+let engine: Receiver;
+let understood: string | number = 'a table for two';
+const closing: { server: Receiver }[] = [];
+
+beforeAll(async () => {
+  engine = await startReceiver((_request, response) => {
+    if (typeof understood === 'number') return void response.writeHead(understood).end();
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.end(JSON.stringify({ text: understood }));
+  });
+  app = await startTestApp({ TRUNKLINE_TRANSCRIPTION_URL: engine.url }, { t1: 100, t2: 400, t4: 500 });
+});
+afterAll(async () => {
+  for (const each of closing) await each.server.close();
+  await app.end();
+  await engine.close();
+});
+
+async function numberWith(answers: { [path: string]: Answer }, config?: object): Promise<WebhookApp> {
+  const made = await webhookApp(app, answers, config);
+  closing.push(made);
+  return made;
+}
+
+/** Silence, words of a second, and silence. */
+const words = (silenceMs: number) => ({
+  kind: 'samples' as const,
+  samples: Int16Array.from([...new Int16Array(silenceMs * 8), ...tone({ frequencyHz: 500, durationMs: 1000 })]),
+});
+
+const long = 'This is a prompt that goes on and on, '.repeat(8);
+
+describe('a gather of speech', () => {
+  test('ends with the silence after the words, which interrupted the prompt', async () => {
+    engine.requests.length = 0;
+    const { number, form } = await numberWith({
+      '/start': `<Response><Gather input="speech dtmf" action="/heard" speechTimeout="auto" language="en-GB" hints="table, chair"><Say>${long}</Say></Gather></Response>`,
+      '/heard': '<Response><Hangup/></Response>',
+    });
+    const startedMs = performance.now();
+    await phoneCalls(app, number, { durationMs: 30_000, speech: words(2000) });
+    expect(form('/heard')).toMatchObject({ SpeechResult: 'a table for two', Confidence: '1.0' });
+    expect(form('/heard').Digits).toBeUndefined();
+    expect(performance.now() - startedMs).toBeLessThan(12_000); // the prompt alone takes longer
+    expect(engine.requests).toHaveLength(1);
+    const asked = engine.requests[0]?.body ?? '';
+    expect(asked).toContain('RIFF');
+    for (const field of ['en', 'table, chair']) expect(asked).toContain(`\r\n\r\n${field}\r\n`);
+  });
+
+  test('is left when a key comes first', async () => {
+    engine.requests.length = 0;
+    const { number, form } = await numberWith({
+      '/start': `<Response><Gather input="dtmf speech" numDigits="1" action="/heard"><Say>${long}</Say></Gather></Response>`,
+      '/heard': '<Response><Hangup/></Response>',
+    });
+    const plan = { durationMs: 30_000, speech: { kind: 'silence' as const }, digits: '7', digitsAfterMs: 1500 };
+    await phoneCalls(app, number, plan);
+    expect(form('/heard')).toMatchObject({ Digits: '7' });
+    expect(engine.requests).toHaveLength(0);
+  });
+
+  test('of nothing goes on with the next verb', async () => {
+    const { number, paths } = await numberWith({
+      '/start': '<Response><Gather input="speech" action="/heard" timeout="1"/><Redirect>/next</Redirect></Response>',
+      '/next': '<Response><Hangup/></Response>',
+    });
+    await phoneCalls(app, number, { durationMs: 20_000, speech: { kind: 'silence' } });
+    expect(paths()).toEqual(['/start', '/next']);
+  });
+
+  test('in JSON tells what was said; an engine that fails is told, and counts as nothing said', async () => {
+    const actions = [{ action: 'gather', input: ['speech'], url: '/heard', language: 'de' }];
+    const good = await numberWith({ '/start': actions, '/heard': [] }, {});
+    await phoneCalls(app, good.number, { durationMs: 20_000, speech: words(500) });
+    expect(JSON.parse(good.server.requests[1]?.body ?? '{}')).toMatchObject({
+      type: 'call.gathered',
+      data: { digits: '', speech: 'a table for two', reason: 'speech' },
+    });
+    understood = 500;
+    const bad = await numberWith({ '/start': actions, '/heard': [] }, {});
+    await phoneCalls(app, bad.number, { durationMs: 20_000, speech: words(500) });
+    expect(JSON.parse(bad.server.requests[1]?.body ?? '{}').data).toEqual({ digits: '', reason: 'timeout' });
+    const call = await app.finishedCall(bad.number);
+    expect(call.events.find((event) => event.event_type === 'agent.warning')?.event_data).toMatchObject({
+      code: 'transcription_failed',
+    });
+  });
+
+  test('of a caller who hangs up asks nobody', async () => {
+    engine.requests.length = 0;
+    const { number, paths } = await numberWith({
+      '/start': '<Response><Gather input="speech" action="/heard" timeout="10"/></Response>',
+    });
+    await phoneCalls(app, number, { durationMs: 1000 });
+    await vi.waitFor(() => expect(app.live.count).toBe(0));
+    expect(paths()).toEqual(['/start']);
+    expect(engine.requests).toHaveLength(0);
+  });
+});
