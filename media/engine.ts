@@ -267,7 +267,7 @@ export type MediaEvent =
       items: { itemId: string | null; heardMs: number; droppedMs: number }[];
     }
   | { type: 'mark'; name: string; cleared: boolean }
-  /** The call is answered and for 5 s nothing came from the far side, at first or later; again after RTP came back and stopped. */
+  /** The call is answered and for 2.5 s nothing came from the far side, at first or later; again after RTP came back and stopped. */
   | { type: 'oneWay'; direction: 'received' }
   /**
    * One side said something and the other began, or the call ended. `responseMs`: from the end of the other's words to the first of these;
