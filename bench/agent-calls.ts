@@ -53,6 +53,8 @@ const calls = Number(values.calls);
 const seconds = Number(values.seconds);
 const words = values.only?.split(',') ?? null;
 const chosen = cases.filter(({ name }) => words === null || words.includes(name));
+const first = chosen[0] as Case;
+if (!first) throw new Error(`There is no such case: ${values.only}`);
 const kneeSteps = [1, 1.5, 2, 2.5, 3, 4, 5];
 /** The ear's round trip beyond which, or share of lost packets above which, a call is no longer good. */
 const [goodEarMs, goodLoss] = [60, 0.001];
@@ -65,7 +67,7 @@ const rig = await Rig.start({
   ...(values.beside && { oldCalls: 1_000_000 }),
 });
 try {
-  await rig.warmUp();
+  await rig.warmUp(first, calls);
   const own = await rig.baseline(calls, Math.min(seconds, 5));
   console.log(
     `the load generator's own error, against a plain UDP echo: round trip ${spreadText(own.wire)} ms, pace late ${spreadText(own.pace)} ms, ` +
@@ -89,7 +91,6 @@ try {
       );
     if (result.failures.length > 0) console.log(`    not answered: ${result.failures.join('; ')}`);
   };
-  const [first] = chosen as [Case, ...Case[]];
   if (values.knee) {
     for (const step of kneeSteps) {
       const count = Math.round(calls * step);
@@ -110,7 +111,7 @@ try {
       console.log(`    beside it: ${await work.stop()}`);
     }
   } else {
-    const other = values.other === undefined ? null : await rig.otherBuild(values.other);
+    const other = values.other === undefined ? null : await rig.otherBuild(values.other, first, calls);
     for (let round = 0; round < Number(values.rounds); round++) {
       for (const each of chosen) {
         const before = other && (await other.run({ ...each, name: `${each.name}, other build` }, { calls, seconds }));

@@ -1,89 +1,133 @@
 /**
- * What one second of a call costs in each agent protocol: 50 frames of the caller put into words, and one second of the agent's audio
- * understood, with the way between the phone's G.711 and the protocol's format. Without sockets, which cost all protocols the same a message.
- * Run: `npm run build && node dist/bench/providers.js`
+ * What one second of a call costs in each agent protocol, with the sockets of real calls and the provider simulators in another process:
+ * 50 frames of the caller, and one second of the agent's audio in its provider's pieces, between the phone's G.711 and the protocol's
+ * format. Run: `npm run build && node dist/bench/providers.js`
+ *
+ * Protocols take turns, so that a busy machine costs all of them the same; the ratio is to the raw protocol of the same rounds. Time
+ * runs fast, so that there are fewer wake-ups than in real calls, which cost all protocols the same.
  */
-import type { AgentTarget, Outgoing, Plain, Sink } from '../media/agents/agent.js';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { AgentTarget, Plain } from '../media/agents/agent.js';
 import { agentProtocols } from '../media/agents/registry.js';
-import { agentToPhone, phoneToAgent } from '../media/audio/transcode.js';
-import { writeWav } from '../media/audio/wav.js';
+import { openAgentSocket } from '../media/agents/socket.js';
+import { agentToPhone, phoneToAgent, type Transcode } from '../media/audio/transcode.js';
+import { Helper } from './load/processes.js';
+import type { ProvidersAnswer, ProvidersOrder } from './load/providers.js';
+import { markdown } from './load/table.js';
 
-const SECONDS = 200;
-const ROUNDS = 7;
-const FRAMES_PER_SEC = 50;
-/** Providers send pieces of this length, bots frames. */
-const PIECE_MS = 100;
+const calls = 20;
+const callSec = 5;
+const rounds = Number(process.argv[2] ?? 5);
+const framesPerSec = 50;
+const bytesPerSec = 8000;
+const waitLimitMs = 20_000;
 
 const configs: Record<string, Plain> = {
   raw: { encoding: 'ulaw' },
+  openai: { api_key: 'k' },
   elevenlabs: { agent_id: 'a' },
   vapi: { api_key: 'k', assistant_id: 'a' },
 };
 
-/** One piece of agent audio as the protocol's agent sends it. */
-function reply(provider: string, bytes: Buffer, opening: Outgoing[]): string | Uint8Array {
-  const payload = bytes.toString('base64');
-  const streamSid = /"streamSid":"(\w+)"/.exec(opening.join())?.[1];
-  const inlineData = { mimeType: 'audio/pcm;rate=24000', data: payload };
-  const samples = new Int16Array(bytes.buffer, bytes.byteOffset, bytes.length >> 1);
-  const messages: Record<string, () => object> = {
-    twilio: () => ({ event: 'media', streamSid, media: { payload } }),
-    telnyx: () => ({ event: 'media', media: { payload } }),
-    plivo: () => ({ event: 'playAudio', media: { payload } }),
-    openai: () => ({ type: 'response.output_audio.delta', item_id: 'i', delta: payload }),
-    elevenlabs: () => ({ type: 'audio', audio_event: { audio_base_64: payload, event_id: 1 } }),
-    gemini: () => ({ serverContent: { modelTurn: { parts: [{ inlineData }] } } }),
-    hume: () => {
-      const wav = Buffer.from(writeWav({ sampleRateHz: 48000, channels: [samples] }));
-      return { type: 'audio_output', id: 'a', data: wav.toString('base64') };
-    },
-  };
-  const message = messages[provider];
-  return message === undefined ? bytes : JSON.stringify(message());
+interface Call {
+  speak(bytes: Uint8Array, atMs: number): void;
+  heardBytes(): number;
+  close(): Promise<void>;
 }
 
-/** CPU microseconds for one second of a call. */
-function measure(provider: string): number {
-  const protocol = agentProtocols.get(provider);
-  if (protocol === undefined) throw new Error(`There is no ${provider}.`);
+async function openCall(provider: string, url: string): Promise<Call> {
   const target: AgentTarget = {
     protocol: provider,
-    url: protocol.knownUrl ?? 'wss://agent.example.com/',
-    config: null,
-    call: { callId: 'c', organizationId: 'o', from: '+1', to: '+2', direction: 'inbound', custom: {} },
+    url,
+    config: configs[provider] ?? (['twilio', 'telnyx', 'plivo', 'vonage'].includes(provider) ? {} : { api_key: 'k' }),
+    call: {
+      callId: '0192f000-1111-7000-8000-000000000001',
+      organizationId: '0192f000-2222-7000-8000-000000000002',
+      from: '+4930123456',
+      to: '+15005550006',
+      direction: 'inbound',
+      custom: {},
+    },
     connectTimeoutMs: 5000,
     firstAudioTimeoutMs: 0,
     allowPrivateAddress: true,
   };
-  const conversation = protocol.converse(protocol.parseConfig(configs[provider] ?? { api_key: 'k' }), target);
-  const { format, replyFormat } = conversation;
-  const toAgent = phoneToAgent('PCMU', format);
-  const toPhone = agentToPhone(replyFormat, 'PCMU');
-  const frame = new Uint8Array(160).fill(0x55);
-  const bytesPerMs = (replyFormat.sampleRateHz / 1000) * (replyFormat.encoding === 'l16' ? 2 : 1);
-  const piece = reply(provider, Buffer.alloc(PIECE_MS * bytesPerMs, 0x11), conversation.start());
-  const nothing = () => {};
-  const sink = new Proxy({ audio: (bytes: Uint8Array) => void toPhone(bytes) } as Sink, {
-    get: (known, name: keyof Sink) => known[name] ?? nothing,
-  });
+  let decode: Transcode | null = null;
+  let heardBytes = 0;
+  const hooks = {
+    audio: (bytes: Uint8Array) => {
+      decode ??= agentToPhone(socket.replyFormat, 'PCMU');
+      heardBytes += decode(bytes).length;
+    },
+    clear: () => ({ heardMs: 0, droppedMs: 0, items: [] }),
+    mark: (name: string) => socket.markReached(name, false),
+    event: () => undefined,
+    guard: (fn: () => void) => fn(),
+  };
+  const socket = openAgentSocket(target, hooks, new AbortController().signal);
+  await socket.ready;
+  const encode = phoneToAgent('PCMU', socket.format);
+  socket.start();
+  return {
+    heardBytes: () => heardBytes,
+    speak: (bytes, atMs) => {
+      const encoded = encode(bytes);
+      if (encoded.length > 0) socket.audio(encoded, atMs);
+    },
+    close: () => socket.close('measured'),
+  };
+}
+
+/** CPU microseconds of this process for one second of one call; how much of the agent's audio came. */
+async function measure(provider: string, url: string): Promise<{ us: number; heardSec: number }> {
   const before = process.cpuUsage();
-  for (let i = 0; i < SECONDS * FRAMES_PER_SEC; i++) conversation.audio(toAgent(frame), i * 20);
-  for (let i = 0; i < (SECONDS * 1000) / PIECE_MS; i++) conversation.receive(piece, sink);
+  const open = await Promise.all(Array.from({ length: calls }, () => openCall(provider, url)));
+  const silence = new Uint8Array(160).fill(0xff);
+  for (let frame = 0; frame < callSec * framesPerSec; frame++) {
+    for (const call of open) call.speak(silence, frame * 20);
+    await sleep(1);
+  }
+  const endMs = performance.now() + waitLimitMs;
+  const wanted = callSec * bytesPerSec * 0.98;
+  while (open.some((call) => call.heardBytes() < wanted) && performance.now() < endMs) await sleep(2);
   const { user, system } = process.cpuUsage(before);
-  return (user + system) / SECONDS;
+  const heard = open.reduce((sum, call) => sum + call.heardBytes(), 0) / calls / bytesPerSec;
+  await Promise.all(open.map((call) => call.close()));
+  return { us: (user + system) / (calls * callSec), heardSec: heard };
 }
 
 function median(values: number[]): number {
-  return values.sort((a, b) => a - b)[values.length >> 1] ?? Number.NaN;
+  return values.toSorted((a, b) => a - b)[values.length >> 1] ?? Number.NaN;
 }
 
-process.stdout.write(
-  `CPU for one second of a call, translation and transcoding; median of ${ROUNDS}, node ${process.version}\n`,
-);
-for (const provider of agentProtocols.keys()) {
-  measure(provider); // warm
-  const us = median(Array.from({ length: ROUNDS }, () => measure(provider)));
-  process.stdout.write(
-    `${provider.padEnd(12)} ${us.toFixed(0).padStart(6)} µs  ${(us / 10_000).toFixed(3)} % of a core\n`,
+const simulators = new Helper<ProvidersOrder, ProvidersAnswer>('providers');
+try {
+  const { urls } = await simulators.ask({ kind: 'open', greetingMs: callSec * 1000 }, 'opened');
+  const urlOf = new Map(urls);
+  const providers = [...agentProtocols.keys()].filter((provider) => urlOf.has(provider));
+  const costs = new Map(providers.map((provider) => [provider, [] as number[]]));
+  const heard = new Map<string, number>();
+  for (let round = -1; round < rounds; round++) {
+    for (const provider of providers) {
+      const { us, heardSec } = await measure(provider, urlOf.get(provider) ?? '');
+      heard.set(provider, heardSec);
+      if (round >= 0) costs.get(provider)?.push(us); // the first round warms
+    }
+  }
+  const raw = median(costs.get('raw') ?? []);
+  console.log(
+    `CPU for one second of a call with its connection, ${calls} calls of ${callSec} s, median of ${rounds} rounds, node ${process.version}\n`,
   );
+  console.log(
+    markdown([
+      ['protocol', 'µs', '% of a core', 'times raw', 'agent heard, s'],
+      ...providers.map((provider) => {
+        const us = median(costs.get(provider) ?? []);
+        const cells = [us.toFixed(0), (us / 10_000).toFixed(3), (us / raw).toFixed(2)];
+        return [provider, ...cells, (heard.get(provider) ?? 0).toFixed(1)];
+      }),
+    ]),
+  );
+} finally {
+  simulators.end();
 }

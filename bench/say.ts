@@ -73,7 +73,7 @@ async function soundAfterMs(): Promise<number> {
   const speech = { kind: 'silence' as const };
   const stop = new AbortController();
   try {
-    const plan = { ...planDefaults, to: number, durationMs: 4000, markers: false, speech };
+    const plan = { ...planDefaults, to: number, durationMs: 2500, markers: false, speech };
     const report = (await phone.call(plan, stop.signal)).report();
     const { data } = await api<{ data: { answered_at: string }[] }>('GET', '/v1/calls?limit=1');
     return Date.parse(data[0]?.answered_at ?? '') + (report.answerToFirstSoundMs ?? Number.NaN) - answeredAtMs;
@@ -82,6 +82,8 @@ async function soundAfterMs(): Promise<number> {
   }
 }
 
+text = 'The first call after a start loads the voice';
+console.log(`the very first text     ${Math.round(await soundAfterMs())} ms`);
 for (const [name, make] of Object.entries(texts)) {
   const first: number[] = [];
   const again: number[] = [];

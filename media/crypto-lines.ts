@@ -44,11 +44,3 @@ export function cryptoOffer(before: readonly CryptoLine[]): CryptoLine[] {
     (suite, i) => before.find((line) => line.suite === suite) ?? { tag: i + 1, suite, key: randomBytes(srtpKeyBytes) },
   );
 }
-
-export function newCryptoKey(): Uint8Array {
-  return randomBytes(srtpKeyBytes);
-}
-
-export function sameKey(a: Uint8Array, b: Uint8Array): boolean {
-  return Buffer.from(a).equals(b);
-}

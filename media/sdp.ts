@@ -1,15 +1,8 @@
 /** Offer and answer (RFC 3264) for one G.711 stream with telephone-event. Nothing changes when an offer or answer is refused. */
 import { type MediaDescription, parse, type SessionDescription } from 'sdp-transform';
-import {
-  type CryptoLine,
-  cryptoOffer,
-  newCryptoKey,
-  readCryptoLines,
-  sameKey,
-  writeCryptoLine,
-} from './crypto-lines.js';
-import { MediaError, type PhoneCodec, type SrtpPolicy } from './engine.js';
-import type { SrtpSuite } from './rtp/srtp.js';
+import { type CryptoLine, readCryptoLines, writeCryptoLine } from './crypto-lines.js';
+import { CryptoNegotiation, type MediaKeys } from './crypto-negotiation.js';
+import { type MediaDirection, MediaError, type PhoneCodec, type SrtpPolicy } from './engine.js';
 
 /** What both sides agreed on. */
 export interface AgreedMedia {
@@ -29,10 +22,10 @@ export interface AgreedMedia {
   send: boolean;
   /** The far side may send. */
   receive: boolean;
-  /** The far side does not listen: `sendonly`, `inactive` or `c=0.0.0.0`. */
+  /** The far side does not listen by its own wish: `sendonly`, `inactive` or `c=0.0.0.0`. */
   held: boolean;
   /** Master keys of both directions; null: nothing is encrypted. */
-  srtp: { suite: SrtpSuite; send: Uint8Array; receive: Uint8Array } | null;
+  srtp: MediaKeys | null;
 }
 
 export interface LocalMedia {
@@ -44,13 +37,11 @@ export interface LocalMedia {
   srtp?: SrtpPolicy;
 }
 
-type Direction = 'sendrecv' | 'sendonly' | 'recvonly' | 'inactive';
-
 const maxSdpBytes = 16_384;
 const maxMediaLines = 16;
 const staticPayloadTypes: Record<PhoneCodec, number> = { PCMU: 0, PCMA: 8 };
 const defaultTelephoneEvent = 101;
-const mirrored: Record<Direction, Direction> = {
+const mirrored: Record<MediaDirection, MediaDirection> = {
   sendrecv: 'sendrecv',
   sendonly: 'recvonly',
   recvonly: 'sendonly',
@@ -66,7 +57,7 @@ interface RemoteStream {
   port: number;
   rtcpPort: number;
   rtcpMux: boolean;
-  direction: Direction;
+  direction: MediaDirection;
   /** `RTP/SAVP`. */
   secure: boolean;
   crypto: CryptoLine[];
@@ -82,26 +73,28 @@ export class SdpNegotiation {
   /** Media lines of the dialog: ours at `audioLine`, the others refused. They never shrink (RFC 3264 section 8). */
   private refusedLines: string[] = [];
   private audioLine = 0;
-  private pendingOffer = false;
-  /** What our offer said of encryption. */
-  private offered: CryptoLine[] = [];
+  /** What we want: ours to send and theirs to hear, and the other way round. Rules until an offer of ours changes it. */
+  private wanted: MediaDirection = 'sendrecv';
+  private pendingOffer: MediaDirection | null = null;
+  private readonly crypto: CryptoNegotiation;
 
   constructor(
     private readonly local: LocalMedia,
     private readonly sessionId: string,
-  ) {}
+  ) {
+    this.crypto = new CryptoNegotiation(local.srtp ?? 'off');
+  }
 
   /** Our answer. Throws `MediaError` and leaves everything as it was when the offer cannot be met. */
   answer(offer: string): string {
-    const { stream, line, lines } = readAudio(offer, this.audioLine, (each) =>
-      checkEncryption(each, this.local.srtp ?? 'off'),
-    );
-    const crypto = this.chooseCrypto(stream);
-    const { agreed, direction } = agree(stream, this.local.codecs, crypto?.keys ?? null);
+    const { stream, line, lines } = readAudio(offer, this.audioLine, (each) => this.crypto.check(each));
+    const crypto = this.crypto.answer(stream, this.agreed?.srtp ?? null);
+    const keys = crypto?.keys ?? null;
+    const { agreed, direction } = agree(stream, this.local.codecs, this.wanted, this.agreed?.held ?? false, keys);
     this.audioLine = line;
     this.refusedLines = lines;
     this.agreed = agreed;
-    this.pendingOffer = false;
+    this.pendingOffer = null;
     const audio = describeAudio(this.local.rtpPort, [[agreed.codec, agreed.payloadType]], {
       telephoneEvent: agreed.telephoneEvent?.send ?? null,
       ptimeMs: agreed.ptimeMs,
@@ -113,43 +106,28 @@ export class SdpNegotiation {
     return this.describe(audio);
   }
 
-  /** The first of their keys that we can use; null: nothing is encrypted. */
-  private chooseCrypto(stream: RemoteStream): { line: CryptoLine; keys: NonNullable<AgreedMedia['srtp']> } | null {
-    const [theirs] = stream.crypto;
-    if (!theirs || (this.local.srtp ?? 'off') === 'off') return null;
-    // Who keeps his key goes on where he was; with a new one of theirs ours is new as well, and both begin at zero.
-    const before = this.agreed?.srtp;
-    const isSame = before?.suite === theirs.suite && sameKey(before.receive, theirs.key);
-    const send = isSame ? before.send : newCryptoKey();
-    const { suite } = theirs;
-    return { line: { tag: theirs.tag, suite, key: send }, keys: { suite, send, receive: theirs.key } };
-  }
-
-  /** Our offer: every codec we may use, in both directions. */
-  offer(): string {
-    const codecs = this.local.codecs.map((codec): [PhoneCodec, number] => [codec, staticPayloadTypes[codec]]);
-    this.pendingOffer = true;
-    const { srtp = 'off' } = this.local;
-    const now = this.agreed?.srtp;
-    const before = now ? [{ tag: 1, suite: now.suite, key: now.send }] : this.offered;
-    this.offered = srtp === 'off' ? [] : cryptoOffer(before);
+  /** Our offer: every codec we may use, the one in use first. A direction other than the last one puts the far side on hold, or back. */
+  offer(direction: MediaDirection = this.wanted): string {
+    const inUse = this.agreed?.codec;
+    const names = [...this.local.codecs].sort((a, b) => Number(b === inUse) - Number(a === inUse));
+    const codecs = names.map((codec): [PhoneCodec, number] => [codec, staticPayloadTypes[codec]]);
+    this.pendingOffer = direction;
     const audio = describeAudio(this.local.rtpPort, codecs, {
       telephoneEvent: this.agreed?.telephoneEvent?.receive ?? defaultTelephoneEvent,
       ptimeMs: this.agreed?.ptimeMs ?? 20,
       rtcpMux: this.agreed?.rtcpMux ?? false,
-      direction: 'sendrecv',
-      // Who may do without offers keys with plain RTP: a far side that knows none of it passes over them.
-      secure: srtp === 'require' || (now ?? null) !== null,
-      crypto: this.offered,
+      direction,
+      ...this.crypto.offer(this.agreed?.srtp ?? null),
     });
     return this.describe(audio);
   }
 
   /** The far side's answer to our offer; a provisional one may be followed by another. */
   accept(answer: string, provisional: boolean): void {
-    if (!this.pendingOffer) throw new MediaError('bad_sdp', 'An SDP answer came without an offer of ours.');
+    if (this.pendingOffer === null) throw new MediaError('bad_sdp', 'An SDP answer came without an offer of ours.');
     const { stream } = readAudio(answer, this.audioLine, () => {}, this.audioLine);
-    const { agreed } = agree(stream, this.local.codecs, this.acceptCrypto(stream));
+    const keys = this.crypto.accept(stream);
+    const { agreed } = agree(stream, this.local.codecs, this.pendingOffer, this.agreed?.held ?? false, keys);
     const receive = new Map(agreed.codecByPayloadType);
     for (const codec of this.local.codecs) receive.set(staticPayloadTypes[codec], codec);
     const events = agreed.telephoneEvent && {
@@ -157,17 +135,8 @@ export class SdpNegotiation {
       receive: this.agreed?.telephoneEvent?.receive ?? defaultTelephoneEvent,
     };
     this.agreed = { ...agreed, codecByPayloadType: receive, telephoneEvent: events };
-    if (!provisional) this.pendingOffer = false;
-  }
-
-  private acceptCrypto(stream: RemoteStream): AgreedMedia['srtp'] {
-    const { srtp = 'off' } = this.local;
-    for (const { tag, suite, key } of stream.crypto) {
-      const ours = this.offered.find((line) => line.tag === tag && line.suite === suite);
-      if (ours) return { suite, send: ours.key, receive: key };
-    }
-    if (stream.secure || srtp === 'require') throw incompatible('answers our offer without a key that we can use');
-    return null;
+    this.wanted = this.pendingOffer;
+    if (!provisional) this.pendingOffer = null;
   }
 
   private describe(audio: string[]): string {
@@ -189,14 +158,7 @@ export class SdpNegotiation {
 function describeAudio(
   port: number,
   codecs: [PhoneCodec, number][],
-  stream: {
-    telephoneEvent: number | null;
-    ptimeMs: number;
-    rtcpMux: boolean;
-    direction: Direction;
-    secure: boolean;
-    crypto: readonly CryptoLine[];
-  },
+  stream: Pick<RemoteStream, 'telephoneEvent' | 'ptimeMs' | 'rtcpMux' | 'direction' | 'secure' | 'crypto'>,
 ): string[] {
   const { telephoneEvent } = stream;
   const payloads = codecs.map(([, payloadType]) => payloadType);
@@ -215,15 +177,19 @@ function describeAudio(
 function agree(
   remote: RemoteStream,
   preferred: readonly PhoneCodec[],
+  wanted: MediaDirection,
+  heldBefore: boolean,
   srtp: AgreedMedia['srtp'],
-): { agreed: AgreedMedia; direction: Direction } {
+): { agreed: AgreedMedia; direction: MediaDirection } {
   const name = preferred.find((codec) => remote.codecs.some((offered) => offered.name === codec));
   const chosen = remote.codecs.find((offered) => offered.name === name);
   if (!chosen) throw incompatible('has no codec in common with us');
   const oldHold = remote.address === '0.0.0.0';
   // RFC 3264 section 8.4: an unspecified address is the hold of old; such a peer sends at most.
   const theirs = oldHold ? (remote.direction === 'inactive' ? 'inactive' : 'sendonly') : remote.direction;
-  const held = theirs === 'sendonly' || theirs === 'inactive';
+  const direction = both(mirrored[theirs], wanted);
+  // While we send nothing, what the far side says of its ear only repeats that.
+  const held = sends(wanted) ? !receives(theirs) : heldBefore;
   const agreed: AgreedMedia = {
     codec: chosen.name,
     payloadType: chosen.payloadType,
@@ -237,19 +203,27 @@ function agree(
     port: remote.port,
     rtcpPort: remote.rtcpPort,
     rtcpMux: remote.rtcpMux,
-    send: !held,
-    receive: theirs === 'sendrecv' || theirs === 'sendonly',
+    send: sends(direction),
+    receive: receives(direction),
     held,
     srtp,
   };
-  return { agreed, direction: mirrored[theirs] };
+  return { agreed, direction };
 }
 
-/** Throws `MediaError` when one side must have what the other has not. */
-function checkEncryption({ secure, crypto }: RemoteStream, srtp: SrtpPolicy): void {
-  if (secure && srtp === 'off') throw incompatible('asks for encryption, which is switched off here');
-  if (secure && crypto.length === 0) throw incompatible('asks for encryption without a key that we can use');
-  if (srtp === 'require' && crypto.length === 0) throw incompatible('offers no encryption, which is required here');
+function sends(direction: MediaDirection): boolean {
+  return direction === 'sendrecv' || direction === 'sendonly';
+}
+
+function receives(direction: MediaDirection): boolean {
+  return direction === 'sendrecv' || direction === 'recvonly';
+}
+
+function both(a: MediaDirection, b: MediaDirection): MediaDirection {
+  const send = sends(a) && sends(b);
+  const receive = receives(a) && receives(b);
+  if (send) return receive ? 'sendrecv' : 'sendonly';
+  return receive ? 'recvonly' : 'inactive';
 }
 
 /** The stream we take: the audio line of the dialog if there is one already, else the first that fits; and all lines as refusals. */

@@ -130,9 +130,14 @@ const ownWords: Readonly<Record<HangupCause, OwnWords>> = {
   unspecified: { sipStatus: 500, text: 'Internal error', q850: 31 },
 };
 
-/** How we refuse an INVITE for a cause: the status, and the text of the `Reason` header. */
-export function refusalOf(cause: HangupCause): { status: number; reason: string } {
-  return { status: ownWords[cause].sipStatus, reason: ownWords[cause].text };
+/** When a caller may try again what passes by itself. */
+const retryAfterSec: Partial<Record<HangupCause, number>> = { overload: 5, engine_gone: 5, system_shutdown: 60 };
+
+/** How we refuse an INVITE for a cause: the status, the text of the `Reason` header, and `Retry-After` where that may help. */
+export function refusalOf(cause: HangupCause): { status: number; reason: string; headers?: Record<string, string> } {
+  const { sipStatus: status, text: reason } = ownWords[cause];
+  const seconds = retryAfterSec[cause];
+  return seconds === undefined ? { status, reason } : { status, reason, headers: { 'Retry-After': String(seconds) } };
 }
 
 /** The `Reason` header (RFC 3326) of a BYE of ours: the Q.850 number, and our own name of the cause as text. */

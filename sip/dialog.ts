@@ -85,8 +85,8 @@ export class DialogLeg implements CallLeg {
     return this.#offers.remoteSdp;
   }
 
-  reoffer(sdp: string, signal: AbortSignal): Promise<{ ok: string } | { refused: number }> {
-    return this.#offers.reoffer(sdp, signal);
+  reoffer(offer: string | (() => Promise<string>), signal: AbortSignal): Promise<{ ok: string } | { refused: number }> {
+    return this.#offers.reoffer(offer, signal);
   }
 
   onReoffer(handler: (offer: string | null) => Promise<ReofferResult>): void {
@@ -319,7 +319,7 @@ export class DialogLeg implements CallLeg {
     if (!options.keepConfirming) this.#rejectUnconfirmed(end);
     if (this.#end) return;
     this.#end = end;
-    this.#over.abort();
+    this.#over.abort(callOver); // without a reason each call would pay for an error with its stack
     this.#resolveEnded(end);
   }
 
@@ -337,6 +337,8 @@ export class DialogLeg implements CallLeg {
     this.context.onGone(this);
   }
 }
+
+const callOver = 'The call is over.';
 
 /** The methods we take within a dialog. */
 export const dialogAllow = 'INVITE, ACK, CANCEL, BYE, OPTIONS, INFO, UPDATE, REFER, NOTIFY, PRACK';

@@ -1,5 +1,4 @@
 /** An INVITE that waits for its answer: exactly one of `answer`, `reject`, the caller's CANCEL and the loss of the SIP server ends it. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { DialogLeg, dialogAllow } from './dialog.js';
 import { type HeaderLines, hasToken, lineText, quotedText } from './header.js';
 import type { CallLeg, IncomingCall, Peer, PhoneIdentity, TrunkMatch } from './leg.js';
@@ -220,24 +219,21 @@ export class IncomingInvite implements IncomingCall {
     step: (resolve: (value: T) => void, reject: (error: unknown) => void) => void,
   ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      const over = new AbortController();
-      const finish = () => over.abort();
       const { signal } = this.#cancelled;
-      signal.addEventListener('abort', () => reject(signal.reason), { once: true, signal: over.signal });
-      sleep(limitMs, undefined, { signal: over.signal }).then(
-        () => reject(new SipError('timeout', 'unspecified', late)),
-        () => undefined,
-      );
-      new Promise<T>((done, failed) => {
-        try {
-          step(done, failed);
-        } catch (error) {
-          failed(new SipError('not_connected', 'signalling_lost', `${words(error)}`));
-        }
-      })
-        .then(resolve, reject)
-        .finally(finish);
-      signal.addEventListener('abort', finish, { once: true, signal: over.signal });
+      const settle = (act: () => void) => {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', onCancelled);
+        act();
+      };
+      const failed = (error: unknown) => settle(() => reject(error));
+      const onCancelled = () => failed(signal.reason);
+      const timer = setTimeout(() => failed(new SipError('timeout', 'unspecified', late)), limitMs);
+      signal.addEventListener('abort', onCancelled, { once: true });
+      try {
+        step((value) => settle(() => resolve(value)), failed);
+      } catch (error) {
+        failed(new SipError('not_connected', 'signalling_lost', `${words(error)}`));
+      }
     });
   }
 }

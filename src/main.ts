@@ -272,6 +272,8 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         settings.ttsUrl === null ? null : { url: settings.ttsUrl, key: settings.ttsKey, model: settings.ttsModel },
     });
 
+    if (store.endpoints.hasWebhooks()) clips.warm();
+
     const live = new LiveCallTable();
     const rejected = new RejectedInvites(log, store.rejectedInvites);
     const simulated = simulatedCarrier(options.simulatedRingMs ?? 1000, options.sipTimersMs);

@@ -15,12 +15,15 @@ export type CallerOrder =
   | { kind: 'dial'; uri: string; to: string; calls: number; callsPerSecond: number; places: number }
   /** Without SIP: a call to each of these ports. */
   | { kind: 'echo'; ports: number[] }
+  /** Short calls one after the other, to each number in turn, until the time is over and all have ended. */
+  | { kind: 'churn'; uri: string; to: string[]; callsPerSecond: number; talkMs: number; seconds: number }
   | { kind: 'measure'; seconds: number }
   | { kind: 'hangUp' };
 
 export type CallerAnswer =
   | { kind: 'dialled'; answered: number; failures: string[] }
   | { kind: 'measured'; figures: StreamFigures; pulses: { from: string; atMs: Float64Array }[] }
+  | { kind: 'churned'; answered: number; failures: string[]; silent: number }
   | { kind: 'hungUp' };
 
 const address = '127.0.0.1';
@@ -30,7 +33,13 @@ const silentLog = { debug: () => undefined, info: () => undefined, warn: () => u
 
 let opening: Promise<SipGateway> | null = null;
 let streams = new Streams(1);
-const calls: { leg: CallLeg | null; socket: Socket; stream: Stream; from: string }[] = [];
+interface Call {
+  leg: CallLeg | null;
+  socket: Socket;
+  stream: Stream;
+  from: string;
+}
+const calls: Call[] = [];
 
 async function bound(): Promise<Socket> {
   const socket = createSocket({
@@ -45,7 +54,7 @@ async function bound(): Promise<Socket> {
   return socket;
 }
 
-async function dialOne(order: Extract<CallerOrder, { kind: 'dial' }>, index: number): Promise<void> {
+async function dialOne(order: { uri: string; to: string }, index: number): Promise<Call> {
   const socket = await bound();
   const sdp = new SdpNegotiation({ address, rtpPort: socket.address().port, codecs: ['PCMU'] }, String(1000 + index));
   const from = fromOf(index);
@@ -70,7 +79,9 @@ async function dialOne(order: Extract<CallerOrder, { kind: 'dial' }>, index: num
     sdp.accept(leg.remoteSdp, false);
     if (!sdp.agreed) throw new Error('no media was agreed');
     const stream = streams.add(socket, sdp.agreed.port, sdp.agreed.address, index);
-    calls.push({ leg, socket, stream, from });
+    const call = { leg, socket, stream, from };
+    calls.push(call);
+    return call;
   } catch (error) {
     socket.close();
     throw error;
@@ -83,7 +94,7 @@ async function dial(order: Extract<CallerOrder, { kind: 'dial' }>): Promise<Call
   const before = calls.length;
   // Not one after the other in phase: the first ones alone would stand close together.
   const stride = coprime(order.places);
-  const running: Promise<void>[] = [];
+  const running: Promise<Call>[] = [];
   for (let i = 0; i < order.calls; i++) {
     const waitMs = startMs + (i * 1000) / order.callsPerSecond - performance.now();
     if (waitMs > 0) await sleep(waitMs);
@@ -109,6 +120,37 @@ async function echo({ ports }: Extract<CallerOrder, { kind: 'echo' }>): Promise<
   return { kind: 'dialled', answered: ports.length, failures: [] };
 }
 
+async function churn(order: Extract<CallerOrder, { kind: 'churn' }>): Promise<CallerAnswer> {
+  const atOnce = Math.ceil((order.callsPerSecond * order.talkMs) / 1000) * 2;
+  streams = new Streams(atOnce);
+  const [failures, running]: [string[], Set<Promise<void>>] = [[], new Set()];
+  let [answered, silent] = [0, 0];
+  const startMs = performance.now();
+  const one = async (place: number) => {
+    try {
+      const to = order.to[place % order.to.length] ?? '';
+      const call = await dialOne({ uri: order.uri, to }, place % atOnce);
+      answered += 1;
+      await sleep(order.talkMs);
+      calls.splice(calls.indexOf(call), 1);
+      streams.remove(call.stream);
+      if (!call.stream.heard) silent += 1;
+      await call.leg?.hangup();
+      call.socket.close();
+    } catch (error) {
+      failures.push(String(error));
+    }
+  };
+  for (let place = 0; performance.now() - startMs < order.seconds * 1000; place++) {
+    const waitMs = startMs + (place * 1000) / order.callsPerSecond - performance.now();
+    if (waitMs > 0) await sleep(waitMs);
+    const call: Promise<void> = one(place).finally(() => running.delete(call));
+    running.add(call);
+  }
+  await Promise.all(running);
+  return { kind: 'churned', answered, failures: [...new Set(failures)].slice(0, 5), silent };
+}
+
 async function measure(seconds: number): Promise<CallerAnswer> {
   streams.begin();
   await sleep(seconds * 1000);
@@ -128,6 +170,7 @@ async function hangUp(): Promise<CallerAnswer> {
 async function obey(order: CallerOrder): Promise<CallerAnswer> {
   if (order.kind === 'dial') return dial(order);
   if (order.kind === 'echo') return echo(order);
+  if (order.kind === 'churn') return churn(order);
   return order.kind === 'measure' ? measure(order.seconds) : hangUp();
 }
 

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const startLimitMs = 30_000;
-const answerLimitMs = 600_000;
+const answerLimitMs = 24 * 3_600_000;
 const endLimitMs = 10_000;
 const key = `trunkline_live_${'b'.repeat(32)}`;
 

@@ -83,6 +83,11 @@ export class Stream {
     this.socket.send(packet, 0, packet.length, this.port, this.address);
   }
 
+  /** A pulse came back. */
+  get heard(): boolean {
+    return this.lastTopMs > 0;
+  }
+
   private arrived(packet: Uint8Array): void {
     if (packet.length <= rtpHeaderBytes || looksLikeRtcp(packet)) return;
     const nowMs = performance.now();
@@ -132,6 +137,14 @@ export class Streams {
       this.run();
     }
     return stream;
+  }
+
+  remove(stream: Stream): void {
+    const at = this.streams.indexOf(stream);
+    if (at < 0) return;
+    this.streams.splice(at, 1);
+    if (at < this.next) this.next -= 1;
+    if (this.streams.length === 0) this.stop();
   }
 
   stop(): void {

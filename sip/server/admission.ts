@@ -1,6 +1,7 @@
 /**
- * Whether a new call may come in. What counts is how long the application needs to say its first word to an INVITE: that wait grows
- * with any kind of overload behind this server, and while it is long another call would only make all of them late.
+ * Whether a new call may come in. What counts is how long the application needs to say its first word to an INVITE: that wait grows with any
+ * kind of overload behind this server, and while it is long another call would only make all of them late. It is foreseen, from how many
+ * INVITEs wait and how many were served lately, since who waits for it to happen has let in far too many.
  */
 
 export interface AdmissionLimits {
@@ -10,6 +11,8 @@ export interface AdmissionLimits {
   openInvites: number;
   /** The oldest INVITE that the application has said nothing to. */
   waitMs: number;
+  /** How long a new INVITE would have to wait for the first word, as far as can be foreseen. */
+  foreseenWaitMs: number;
   /** How late the event loop of this thread, of the main thread or of a media thread may run. */
   lagMs: number;
 }
@@ -18,12 +21,17 @@ export const DEFAULT_ADMISSION_LIMITS: AdmissionLimits = {
   invitesPerSec: null,
   openInvites: 5000,
   waitMs: 1000,
+  foreseenWaitMs: 300,
   lagMs: 1000,
 };
 
 /** How often the main thread says that it lives. */
 export const REPORT_EVERY_MS = 100;
 const PROBE_EVERY_MS = 50;
+/** So many may wait however slow the application seems: a handful says nothing about its speed. */
+const ALWAYS_MAY_WAIT = 16;
+/** How much the latest 50 ms count in the estimate of the application's speed. */
+const LATEST_SHARE = 0.2;
 
 export class Admission {
   /** By the name of its transaction; those unheard of in order of arrival. */
@@ -35,6 +43,11 @@ export class Admission {
   /** The last report of the main thread; null until there is one. */
   private report: { atMs: number; lagMs: number } | null = null;
   private ownLagMs = 0;
+  /** First words since the last probe, and whether somebody waited for one all the time. */
+  private served = 0;
+  private alwaysWaited = false;
+  /** First words a second while it was never idle; null: not known yet. */
+  private servedPerSec: number | null = null;
   private probe: NodeJS.Timeout | null = null;
   /** Calls refused for overload. */
   refused = 0;
@@ -54,6 +67,7 @@ export class Admission {
     this.probe = setInterval(() => {
       const now = this.now();
       this.ownLagMs = Math.max(now - dueMs, this.ownLagMs / 2);
+      this.estimate(now - dueMs + PROBE_EVERY_MS);
       dueMs = now + PROBE_EVERY_MS;
     }, PROBE_EVERY_MS).unref();
   }
@@ -90,18 +104,38 @@ export class Admission {
 
   /** The application said its first word to it. */
   heard(id: string): void {
-    this.unheard.delete(id);
+    if (!this.unheard.delete(id)) return;
+    this.served++;
+    if (this.unheard.size === 0) this.alwaysWaited = false;
   }
 
   /** It has its final answer. */
   settled(id: string): void {
-    this.unheard.delete(id);
+    this.heard(id);
     this.open.delete(id);
   }
 
+  /** What was served in this time; an application that waited for work in it might have served more. */
+  estimate(elapsedMs: number): void {
+    if (this.alwaysWaited) {
+      const perSec = (this.served * 1000) / elapsedMs;
+      this.servedPerSec =
+        this.servedPerSec === null ? perSec : this.servedPerSec + LATEST_SHARE * (perSec - this.servedPerSec);
+    }
+    this.served = 0;
+    this.alwaysWaited = this.unheard.size > 0;
+  }
+
   private fits(now: number): boolean {
-    const { openInvites, waitMs, lagMs } = this.limits;
+    const { openInvites, waitMs, foreseenWaitMs, lagMs } = this.limits;
     if (this.open.size >= openInvites || this.lagMs > lagMs) return false;
+    const waiting = this.unheard.size;
+    if (
+      waiting >= ALWAYS_MAY_WAIT &&
+      this.servedPerSec !== null &&
+      (waiting * 1000) / this.servedPerSec > foreseenWaitMs
+    )
+      return false;
     for (const sinceMs of this.unheard.values()) {
       if (now - sinceMs > waitMs) return false;
       break;

@@ -78,6 +78,7 @@ export class OutboundRules {
   private checkServer(scope: Scope): void {
     const refusal = this.outboundCalls ? this.outboundCalls.refusal(scope.organizationId, scope.mode) : 'no_trunk';
     if (refusal === 'no_trunk') throw new ApiError('NO_TRUNK_AVAILABLE', undefined, undefined, { 'retry-after': '30' });
+    if (refusal === 'full') throw new ApiError('SERVICE_UNAVAILABLE', undefined, undefined, { 'retry-after': '5' });
     if (refusal === 'shutting_down') throw new ApiError('SHUTTING_DOWN', undefined, undefined, { 'retry-after': '30' });
   }
 }

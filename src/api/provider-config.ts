@@ -46,6 +46,8 @@ const common = {
   /** For the digest challenge of a SIP target. */
   sip_username: Type.String({ minLength: 1, maxLength: 128, pattern: '^[\\x21-\\x7e]+$' }),
   sip_password: text(256),
+  /** REFER of a SIP target hands the call on. */
+  allow_refer: Type.Boolean(),
 };
 
 const protocols = ['twilio', 'telnyx', 'plivo', 'vonage', 'raw'] as const;

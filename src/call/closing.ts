@@ -72,6 +72,7 @@ export async function closeCall(call: Call, parts: CallParts, deps: CallClosing)
     parts.session?.close() ?? null,
     parts.agent?.close(ending.cause),
     parts.leg?.hangup(ending.cause),
+    call.closeBeside(),
   ]);
   for (const result of settled)
     if (result.status === 'rejected')

@@ -11,6 +11,7 @@ import { answerReoffers } from './converse.js';
 import { dialCarriers } from './dial-carriers.js';
 import type { DialRules } from './dial-out.js';
 import { CallEnded } from './outcome.js';
+import type { SecondLeg } from './second-leg.js';
 import type { Stage } from './stage.js';
 
 export class DialledCall {
@@ -27,8 +28,8 @@ export class DialledCall {
 
   /** `signal`: who dials does not want it any more. */
   constructor(
-    private readonly stage: Stage,
-    private readonly action: Dial,
+    private readonly stage: Pick<Stage, 'line' | 'endpointId' | 'status'>,
+    private readonly action: Pick<Dial, 'from' | 'timeoutSec'>,
     private readonly target: DialTarget,
     private readonly rules: DialRules,
     signal: AbortSignal,
@@ -71,6 +72,11 @@ export class DialledCall {
     });
     this.answered.catch(() => {}); // whoever waits is told
     this.closed = this.run(answer).finally(() => signal.removeEventListener('abort', giveUp));
+  }
+
+  /** Its leg, once it was answered. */
+  get second(): SecondLeg | null {
+    return this.leg === null || this.session === null ? null : { leg: this.leg, session: this.session };
   }
 
   get status(): EndedAs {

@@ -9,6 +9,7 @@ import { Call } from './call.js';
 import type { TrunkMedia } from './carriers.js';
 import { type CallClosing, type CallParts, closeCall, endingOf, watchLeg, watchSession } from './closing.js';
 import { converse } from './converse.js';
+import { Elsewhere } from './elsewhere.js';
 import type { Line } from './line.js';
 import { CallEnded } from './outcome.js';
 import { type Decision, type RouteLookup, route } from './router.js';
@@ -68,6 +69,11 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundCalls
     });
     watchSession(session, call);
     line = callerLine(call, incoming, session, factsOf(call, incoming, decision), decision.number.mode);
+    call.elsewhere = new Elsewhere({
+      dialling: deps.steering.dialling,
+      line: () => line,
+      endpointId: decision.endpoints[0].id,
+    });
     const taken = await takeUp(line, decision.endpoints, deps.steering);
     if (taken.kind === 'steered') return await steer(line, taken.endpoint, taken.actions, deps.steering);
     if (taken.kind === 'bridged') {
@@ -158,12 +164,18 @@ function callerLine(call: Call, incoming: IncomingCall, session: MediaSession, f
     call.answer();
     return leg;
   };
+  let early: Promise<void> | null = null;
+  const ringWithMedia = (): Promise<void> => {
+    early ??= incoming.ring({ sdp: session.localSdp }).then(() => call.earlyMedia());
+    return early;
+  };
   return {
     call,
     session,
     facts,
     mode,
     headers: incoming.headers,
+    ringWithMedia: incoming.offer === null ? null : ringWithMedia,
     get leg() {
       return leg;
     },

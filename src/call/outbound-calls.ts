@@ -29,7 +29,7 @@ export interface OutboundCall {
 /** Places the calls that the API was asked for. */
 export interface OutboundCalls {
   /** Why no call of this organization can be placed now; null: one can. Asked before there is a record. */
-  refusal(organizationId: string, mode: Mode): 'no_trunk' | 'shutting_down' | null;
+  refusal(organizationId: string, mode: Mode): 'no_trunk' | 'shutting_down' | 'full' | null;
   /** From here on the call and its record are this side's: whatever goes wrong ends the record. Answers at once, never throws. */
   start(call: OutboundCall): void;
 }

@@ -12,7 +12,9 @@ import type { Carrier, TrunkMedia } from './carriers.js';
 import { type CallClosing, type CallParts, closeCall, endingOf, watchLeg, watchSession } from './closing.js';
 import { converse } from './converse.js';
 import { dialCarriers } from './dial-carriers.js';
+import { Elsewhere } from './elsewhere.js';
 import type { Line } from './line.js';
+import { detectMachine } from './machine-detection.js';
 import type { OutboundCall, OutboundCalls } from './outbound-calls.js';
 import { CallEnded } from './outcome.js';
 import type { RouteLookup } from './router.js';
@@ -39,8 +41,10 @@ export interface OutboundDeps extends CallClosing {
 export class OutboundDialler implements OutboundCalls {
   constructor(private readonly deps: OutboundDeps) {}
 
-  refusal(organizationId: string, mode: Mode): 'no_trunk' | 'shutting_down' | null {
+  refusal(organizationId: string, mode: Mode): 'no_trunk' | 'shutting_down' | 'full' | null {
     if (this.deps.isDraining()) return 'shutting_down';
+    const { used, quarantined, total } = this.deps.media.load().ports;
+    if (used + quarantined >= total) return 'full';
     return this.deps.hasCarrier(organizationId, mode) ? null : 'no_trunk';
   }
 
@@ -81,6 +85,12 @@ async function placeOutboundCall(wish: OutboundCall, deps: OutboundDeps): Promis
     await call.orEnd(leg.confirmed);
     call.pickedUp();
     const line = await ringing.answered(leg);
+    call.elsewhere = new Elsewhere({
+      dialling: rules.dialling,
+      line: () => line,
+      endpointId: wish.endpointId,
+    });
+    detectMachine(call, line.session, wish.machineDetection);
     let taken: TakenUp;
     try {
       taken = await call.orEnd(ringing.takenUp());

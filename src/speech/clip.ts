@@ -1,4 +1,4 @@
-import { linearToUlaw } from '../../media/audio/g711.js';
+import { linearToUlaw, ulawToLinear } from '../../media/audio/g711.js';
 import { createResampler } from '../../media/audio/resample.js';
 
 /** What a decoder gives: one array per channel, samples from -1 to 1. */
@@ -36,6 +36,23 @@ export function clipOf({ channelData, sampleRate }: DecodedAudio, maxSeconds: nu
     at += part.length;
   }
   return clip;
+}
+
+const quietest = 256;
+const keptBefore = 80;
+const keptBehind = 1600;
+
+/** Speech without the silence that voices begin with, and with 200 ms of that behind it. */
+export function withoutSilence(clip: SharedArrayBuffer): SharedArrayBuffer {
+  const bytes = new Uint8Array(clip);
+  const loud = (code: number) => Math.abs(ulawToLinear[code] ?? 0) > quietest;
+  const first = bytes.findIndex(loud);
+  if (first < 0) return clip;
+  const from = Math.max(0, first - keptBefore);
+  const to = Math.min(bytes.length, bytes.findLastIndex(loud) + keptBehind);
+  const trimmed = new SharedArrayBuffer(to - from);
+  new Uint8Array(trimmed).set(bytes.subarray(from, to));
+  return trimmed;
 }
 
 function mixed(channels: readonly Float32Array[], from: number, length: number): Int16Array {

@@ -94,6 +94,12 @@ export class Endpoints {
     return { ...toEndpoint(row), providerConfig: parseConfig(row), webhookSecret: secret, signingSecrets };
   }
 
+  /** Whether any organization has one that is a webhook. */
+  hasWebhooks(): boolean {
+    const one = this.database.sql.selectFrom('endpoints').select('id').where('type', '=', 'webhook').limit(1);
+    return this.database.get(one) !== undefined;
+  }
+
   /** `webhookSecret` is shown here once. Throws `StoreError` `unknown_endpoint` for a foreign fallback. */
   create(scope: Scope, endpoint: NewEndpoint): { record: Endpoint; webhookSecret: string | null } {
     return this.database.transaction(() => {

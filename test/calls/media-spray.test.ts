@@ -85,6 +85,30 @@ it('a stranger who is first does not keep the phone out', async () => {
   expect((await session.stats()).received.packets).toBe(10);
 });
 
+it('a stranger who is first, with a whole stream, gives way to the phone that the SDP names', async () => {
+  const inSequence = (n: number) => [0x80, 0, 0, n, 0, 0, (n * 160) >> 8, (n * 160) & 0xff, 9, 9, 9, 9];
+  let sent = 0;
+  const go = () => {
+    const packet = Uint8Array.from([...inSequence(sent++ & 0xff), ...frame(foreignByte)]);
+    stranger.send(packet, phone.to!.port, phone.to!.address);
+  };
+  for (let n = 0; n < 5; n++) go();
+  await eventually(async () => (await session.stats()).received.packets > 0, 'the stranger to be taken for the phone');
+  await phone.talk(5, () => frame(3));
+  await eventually(() => agent.heard.some((bytes) => bytes[0] === 3), 'the phone');
+  const [leakedSoFar, answersSoFar, foreignSoFar] = [leaked(), answers, await foreign()];
+  expect(leakedSoFar).toBeLessThanOrEqual(3 * 160);
+  for (let n = 0; n < 40; n++) go();
+  await eventually(async () => (await foreign()) === foreignSoFar + 40, 'the stranger to be foreign');
+  const heard = phone.heard.length;
+  await phone.talk(10, () => frame(4));
+  await eventually(() => agent.heard.some((bytes) => bytes[0] === 4), 'the phone again');
+  await phone.until(() => phone.heard.length > heard + 5, 'RTP to the phone');
+  expect(leaked()).toBe(leakedSoFar);
+  // What was on its way when the phone came.
+  expect(answers - answersSoFar).toBeLessThanOrEqual(1);
+});
+
 it('a stranger who goes on after the call is not heard in the next one', async () => {
   await phone.talk(5, () => frame(1));
   await eventually(() => agent.heard.length >= 5, 'the phone');

@@ -16,6 +16,7 @@ function phone(limits: { firstRtpTimeoutMs: number; rtpTimeoutMs: number }) {
     { codecs: ['PCMU'], ...limits },
     {
       event: (event) => events.push(event.type),
+      key: () => {},
       started: () => {},
       sourceFound: () => {},
       audio: () => {},

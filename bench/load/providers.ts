@@ -1,0 +1,16 @@
+/** All simulated providers in one process: it costs as much as the other side does, and is not counted. */
+import { dialects } from '../../src/simulator/providers/registry.js';
+import { simulateProvider } from '../../src/simulator/providers/serve.js';
+
+export type ProvidersOrder = { kind: 'open'; greetingMs: number };
+export type ProvidersAnswer = { kind: 'opened'; urls: [provider: string, url: string][] };
+
+process.on('message', async ({ greetingMs }: ProvidersOrder) => {
+  const urls: [string, string][] = [];
+  for (const [provider, dialect] of dialects) {
+    const { url } = await simulateProvider(dialect, { port: 0, greetingMs });
+    urls.push([provider, url]);
+  }
+  process.send?.({ kind: 'opened', urls } satisfies ProvidersAnswer);
+});
+process.on('disconnect', () => process.exit());

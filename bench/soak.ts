@@ -1,0 +1,87 @@
+/**
+ * Calls that come and go for an hour: whether memory and descriptors stay what they were. Run:
+ * `npm run build && node dist/bench/soak.js [--minutes 60] [--rate 10] [--talk 3000]`
+ *
+ * Short calls to raw and Twilio agents, over ws and wss, every fourth one recorded. The verdict compares the second quarter of the time with
+ * the last one, and the descriptors half a minute after the last call (closed ports are kept that long) with those before the first.
+ */
+import { cpus } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { figuresOf, type ProcessFigures } from './load/figures.js';
+import { cases, Rig } from './load/rig.js';
+import { markdown } from './load/table.js';
+
+const { values } = parseArgs({
+  options: {
+    minutes: { type: 'string', default: '60' },
+    rate: { type: 'string', default: '10' },
+    talk: { type: 'string', default: '3000' },
+  },
+});
+const seconds = Number(values.minutes) * 60;
+const rows = 12;
+const everyMs = 2000;
+/** Ports of ended calls are listened to for 30 s. */
+const quarantineMs = 33_000;
+/** What garbage collection may leave, per thousand calls. */
+const mostMbPerThousand = 1;
+const chosen = ['raw ws μ-law', 'raw ws μ-law recorded', 'twilio ws', 'raw wss μ-law'];
+
+const rig = await Rig.start({ nodeOptions: [] });
+try {
+  const load = { callsPerSecond: Number(values.rate), talkMs: Number(values.talk) };
+  const wanted = cases.filter(({ name }) => chosen.includes(name));
+  console.log(
+    `${values.minutes} min, ${load.callsPerSecond} calls a second of ${load.talkMs} ms each; ${cpus().length} × ${cpus()[0]?.model.trim()}, node ${process.version}`,
+  );
+  // Code, heap and numbers are there before the first look.
+  await rig.churn(wanted, { ...load, seconds: 10 }, () => undefined, everyMs);
+  await sleep(quarantineMs);
+  const before = figuresOf(rig.gateway.pid);
+  const startMs = performance.now();
+  const looks: { atSec: number; figures: ProcessFigures }[] = [];
+  const look = (figures: ProcessFigures) => looks.push({ atSec: (performance.now() - startMs) / 1000, figures });
+  const { answered, failures, silent } = await rig.churn(wanted, { ...load, seconds }, look, everyMs);
+  await sleep(quarantineMs);
+  const after = figuresOf(rig.gateway.pid);
+
+  /** Least of a part of the time: what is left after a garbage collection. */
+  const part = (from: number, to: number) => {
+    const inside = looks.filter(({ atSec }) => atSec >= seconds * from && atSec < seconds * to);
+    const memory = inside.map(({ figures }) => figures.memoryMb);
+    return {
+      leastMb: Math.min(...memory),
+      mostMb: Math.max(...memory),
+      descriptors: Math.max(...inside.map(({ figures }) => figures.descriptors)),
+    };
+  };
+  const table = [['minute', 'memory, least', 'memory, most', 'descriptors, most']];
+  table.push(['before', `${before.memoryMb.toFixed(1)} MB`, '', String(before.descriptors)]);
+  for (let row = 0; row < rows; row++) {
+    const { leastMb, mostMb, descriptors } = part(row / rows, (row + 1) / rows);
+    const minute = ((seconds / 60) * (row + 1)) / rows;
+    table.push([minute.toFixed(1), `${leastMb.toFixed(1)} MB`, `${mostMb.toFixed(1)} MB`, String(descriptors)]);
+  }
+  table.push(['after', `${after.memoryMb.toFixed(1)} MB`, '', String(after.descriptors)]);
+  console.log(`\n${markdown(table)}\n`);
+
+  const grownMb = part(0.75, 1).leastMb - part(0.25, 0.5).leastMb;
+  const perThousand = grownMb / (answered / 2 / 1000);
+  const problems = [
+    ...(failures.length > 0 ? [`calls failed: ${failures.join('; ')}`] : []),
+    ...(silent > 0 ? [`${silent} calls heard nothing back`] : []),
+    ...(perThousand > mostMbPerThousand ? [`memory grew by ${perThousand.toFixed(2)} MB per thousand calls`] : []),
+    ...(after.descriptors > before.descriptors
+      ? [`${after.descriptors - before.descriptors} descriptors were left open`]
+      : []),
+  ];
+  console.log(
+    `${answered} calls answered; memory from the second quarter to the last ${grownMb >= 0 ? '+' : ''}${grownMb.toFixed(1)} MB ` +
+      `(${perThousand.toFixed(2)} MB per thousand calls); descriptors ${before.descriptors} → ${after.descriptors}`,
+  );
+  console.log(problems.length === 0 ? 'verdict: flat' : `verdict: not flat: ${problems.join('; ')}`);
+  if (problems.length > 0) process.exitCode = 1;
+} finally {
+  await rig.stop();
+}

@@ -1,0 +1,24 @@
+import { expect, test } from 'vitest';
+import { sentencesOf } from '../../src/speech/sentences.js';
+
+test.each([
+  ['Hello.', ['Hello.']],
+  ['Hello. Press one. Or two.', ['Hello. Press one. Or two.']],
+  [
+    'Thank you for calling the front desk today. Your call is important to us! We pay $3.50 an hour.',
+    ['Thank you for calling the front desk today.', 'Your call is important to us! We pay $3.50 an hour.'],
+  ],
+  ['Thank you for calling the front desk today. Bye.', ['Thank you for calling the front desk today. Bye.']],
+  ['no end of a sentence at all', ['no end of a sentence at all']],
+  ['   \n ', []],
+])('%j is spoken as %j', (text, parts) => {
+  expect(sentencesOf(text)).toEqual(parts);
+});
+
+test('a text without ends is cut between words, and none of it is lost', () => {
+  const text = Array.from({ length: 500 }, (_, i) => `word${i}`).join(' ');
+  const parts = sentencesOf(text);
+  expect(Math.max(...parts.map((part) => part.length))).toBeLessThanOrEqual(400);
+  expect(parts.join(' ')).toBe(text);
+  expect(sentencesOf('x'.repeat(1000)).join('')).toBe('x'.repeat(1000));
+});
