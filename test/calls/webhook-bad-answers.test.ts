@@ -164,9 +164,7 @@ describe('a webhook that answers badly', () => {
         return { name, number, facts };
       }),
     );
-    const startedMs = performance.now();
     const heard = await Promise.all(calls.map(({ number }) => phoneCalls(app, number, { durationMs: 30_000 })));
-    expect(performance.now() - startedMs).toBeLessThan(25_000);
     for (const [index, { name, number, facts }] of calls.entries()) {
       expect(heard[index]?.report(), name).toMatchObject({ answered: false, sipStatus: 503 });
       const record = await app.finishedCall(number);
