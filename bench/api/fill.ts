@@ -13,6 +13,7 @@ export const numbers = Array.from({ length: 7 }, (_, n) => `0198aaaa-0000-7000-8
 /** The newest calls have their events. */
 const callsWithEvents = 1_000;
 const eventsPerCall = 10;
+const statuses = ['completed', 'failed', 'in_progress', 'no_answer', 'busy'];
 const limits = { requests_per_second: 1_000_000, requests_per_day: 1_000_000_000 };
 
 /** Fills a new database. */
@@ -62,12 +63,26 @@ export function fill(file: string, calls: number, say: (step: string) => void): 
       .run({ calls, organizationId, firstMs: (today - days + 1) * dayMs, spanMs: days * dayMs }),
   );
   for (const { type, name, sql } of parts) if (type === 'index') step(name, () => database.exec(sql));
-  for (const { statements } of Object.values(migrations)) {
-    for (const sql of statements.filter((text) => /^\s*insert into call_/.test(text))) {
-      const [table] = /call_\w+/.exec(sql) ?? [];
-      step(`counts of ${table}`, () => database.exec(sql));
+  step('counts by hour and day', () => {
+    // In one pass over the calls: what the migration does takes four.
+    database.exec(
+      `create temp table hours as select organization_id, mode, phone_number_id, created_at / 3600000 as hour, direction, status, count(*) as n
+       from calls group by 1, 2, 3, 4, 5, 6`,
+    );
+    for (const [table, bucket, hours] of [
+      ['call_hours', 'hour', 1],
+      ['call_days', 'day', 24],
+    ] as const) {
+      const each = statuses.map((status) => `sum(iif(status = '${status}', n, 0))`).join(', ');
+      for (const number of ['phone_number_id', "''"])
+        database.exec(
+          `insert into ${table} (organization_id, mode, phone_number_id, ${bucket}, direction, ${statuses.join(', ')})
+           select organization_id, mode, ${number}, hour / ${hours}, direction, ${each} from hours group by 1, 2, 3, 4, 5`,
+        );
     }
-  }
+  });
+  for (const sql of migrations['0006-rest']?.statements ?? [])
+    if (sql.startsWith('insert into call_insights')) step('insights', () => database.exec(sql));
   for (const { type, sql } of parts) if (type === 'trigger') database.exec(sql);
   database
     .prepare(
