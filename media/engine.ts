@@ -7,6 +7,9 @@ import type { AgentCommand, AgentEnd, AgentEvent, AgentTarget, AudioFormat, Trac
 
 export type PhoneCodec = 'PCMU' | 'PCMA';
 
+/** Whether RTP to the phone is encrypted (RFC 4568): never, where the far side can, or always. */
+export type SrtpPolicy = 'off' | 'allow' | 'require';
+
 /** As SDP says it of a stream, seen from the side that writes it. */
 export type MediaDirection = 'sendrecv' | 'sendonly' | 'recvonly' | 'inactive';
 
@@ -14,6 +17,8 @@ export type MediaDirection = 'sendrecv' | 'sendonly' | 'recvonly' | 'inactive';
 export interface MediaPolicy {
   /** In order of preference. */
   codecs: PhoneCodec[];
+  /** Default `off`. */
+  srtp?: SrtpPolicy;
   /** No RTP at all for this long after the first `attach` or final `accept` ends the session with `rtp-timeout`; 0 = never. */
   firstRtpTimeoutMs: number;
   /** RTP that was there and stopped (not while held); 0 = never. */
@@ -298,7 +303,7 @@ export type MediaEvent =
       items: { itemId: string | null; heardMs: number; droppedMs: number }[];
     }
   | { type: 'mark'; name: string; cleared: boolean }
-  /** The call is answered and for 5 s nothing came from the far side, at first or later; again after RTP came back and stopped. */
+  /** The call is answered and for 2.5 s nothing came from the far side, at first or later; again after RTP came back and stopped. */
   | { type: 'oneWay'; direction: 'received' }
   /**
    * One side said something and the other began, or the call ended. `responseMs`: from the end of the other's words to the first of these;

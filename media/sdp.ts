@@ -1,6 +1,8 @@
 /** Offer and answer (RFC 3264) for one G.711 stream with telephone-event. Nothing changes when an offer or answer is refused. */
 import { type MediaDescription, parse, type SessionDescription } from 'sdp-transform';
-import { type MediaDirection, MediaError, type PhoneCodec } from './engine.js';
+import { type CryptoLine, readCryptoLines, writeCryptoLine } from './crypto-lines.js';
+import { CryptoNegotiation, type MediaKeys } from './crypto-negotiation.js';
+import { type MediaDirection, MediaError, type PhoneCodec, type SrtpPolicy } from './engine.js';
 
 /** What both sides agreed on. */
 export interface AgreedMedia {
@@ -22,6 +24,8 @@ export interface AgreedMedia {
   receive: boolean;
   /** The far side does not listen by its own wish: `sendonly`, `inactive` or `c=0.0.0.0`. */
   held: boolean;
+  /** Master keys of both directions; null: nothing is encrypted. */
+  srtp: MediaKeys | null;
 }
 
 export interface LocalMedia {
@@ -29,6 +33,8 @@ export interface LocalMedia {
   rtpPort: number;
   /** In order of preference. */
   codecs: readonly PhoneCodec[];
+  /** Default `off`. */
+  srtp?: SrtpPolicy;
 }
 
 const maxSdpBytes = 16_384;
@@ -52,6 +58,9 @@ interface RemoteStream {
   rtcpPort: number;
   rtcpMux: boolean;
   direction: MediaDirection;
+  /** `RTP/SAVP`. */
+  secure: boolean;
+  crypto: CryptoLine[];
 }
 
 /** The negotiation of one session. Versions of our description rise only when it changes (RFC 3264 section 8). */
@@ -67,16 +76,21 @@ export class SdpNegotiation {
   /** What we want: ours to send and theirs to hear, and the other way round. Rules until an offer of ours changes it. */
   private wanted: MediaDirection = 'sendrecv';
   private pendingOffer: MediaDirection | null = null;
+  private readonly crypto: CryptoNegotiation;
 
   constructor(
     private readonly local: LocalMedia,
     private readonly sessionId: string,
-  ) {}
+  ) {
+    this.crypto = new CryptoNegotiation(local.srtp ?? 'off');
+  }
 
   /** Our answer. Throws `MediaError` and leaves everything as it was when the offer cannot be met. */
   answer(offer: string): string {
-    const { stream, line, lines } = readAudio(offer, this.audioLine);
-    const { agreed, direction } = agree(stream, this.local.codecs, this.wanted, this.agreed?.held ?? false);
+    const { stream, line, lines } = readAudio(offer, this.audioLine, (each) => this.crypto.check(each));
+    const crypto = this.crypto.answer(stream, this.agreed?.srtp ?? null);
+    const keys = crypto?.keys ?? null;
+    const { agreed, direction } = agree(stream, this.local.codecs, this.wanted, this.agreed?.held ?? false, keys);
     this.audioLine = line;
     this.refusedLines = lines;
     this.agreed = agreed;
@@ -86,6 +100,8 @@ export class SdpNegotiation {
       ptimeMs: agreed.ptimeMs,
       rtcpMux: agreed.rtcpMux,
       direction,
+      secure: stream.secure,
+      crypto: crypto ? [crypto.line] : [],
     });
     return this.describe(audio);
   }
@@ -101,6 +117,7 @@ export class SdpNegotiation {
       ptimeMs: this.agreed?.ptimeMs ?? 20,
       rtcpMux: this.agreed?.rtcpMux ?? false,
       direction,
+      ...this.crypto.offer(this.agreed?.srtp ?? null),
     });
     return this.describe(audio);
   }
@@ -108,8 +125,9 @@ export class SdpNegotiation {
   /** The far side's answer to our offer; a provisional one may be followed by another. */
   accept(answer: string, provisional: boolean): void {
     if (this.pendingOffer === null) throw new MediaError('bad_sdp', 'An SDP answer came without an offer of ours.');
-    const { stream } = readAudio(answer, this.audioLine, this.audioLine);
-    const { agreed } = agree(stream, this.local.codecs, this.pendingOffer, this.agreed?.held ?? false);
+    const { stream } = readAudio(answer, this.audioLine, () => {}, this.audioLine);
+    const keys = this.crypto.accept(stream);
+    const { agreed } = agree(stream, this.local.codecs, this.pendingOffer, this.agreed?.held ?? false, keys);
     const receive = new Map(agreed.codecByPayloadType);
     for (const codec of this.local.codecs) receive.set(staticPayloadTypes[codec], codec);
     const events = agreed.telephoneEvent && {
@@ -140,18 +158,19 @@ export class SdpNegotiation {
 function describeAudio(
   port: number,
   codecs: [PhoneCodec, number][],
-  stream: { telephoneEvent: number | null; ptimeMs: number; rtcpMux: boolean; direction: MediaDirection },
+  stream: Pick<RemoteStream, 'telephoneEvent' | 'ptimeMs' | 'rtcpMux' | 'direction' | 'secure' | 'crypto'>,
 ): string[] {
   const { telephoneEvent } = stream;
   const payloads = codecs.map(([, payloadType]) => payloadType);
   if (telephoneEvent !== null) payloads.push(telephoneEvent);
-  const lines = [`m=audio ${port} RTP/AVP ${payloads.join(' ')}`];
+  const lines = [`m=audio ${port} ${stream.secure ? 'RTP/SAVP' : 'RTP/AVP'} ${payloads.join(' ')}`];
   for (const [codec, payloadType] of codecs) lines.push(`a=rtpmap:${payloadType} ${codec}/8000`);
   if (telephoneEvent !== null) {
     lines.push(`a=rtpmap:${telephoneEvent} telephone-event/8000`, `a=fmtp:${telephoneEvent} 0-16`);
   }
   lines.push(`a=ptime:${stream.ptimeMs}`, 'a=maxptime:60', `a=${stream.direction}`);
   if (stream.rtcpMux) lines.push('a=rtcp-mux');
+  lines.push(...stream.crypto.map(writeCryptoLine));
   return lines;
 }
 
@@ -160,6 +179,7 @@ function agree(
   preferred: readonly PhoneCodec[],
   wanted: MediaDirection,
   heldBefore: boolean,
+  srtp: AgreedMedia['srtp'],
 ): { agreed: AgreedMedia; direction: MediaDirection } {
   const name = preferred.find((codec) => remote.codecs.some((offered) => offered.name === codec));
   const chosen = remote.codecs.find((offered) => offered.name === name);
@@ -186,6 +206,7 @@ function agree(
     send: sends(direction),
     receive: receives(direction),
     held,
+    srtp,
   };
   return { agreed, direction };
 }
@@ -209,6 +230,7 @@ function both(a: MediaDirection, b: MediaDirection): MediaDirection {
 function readAudio(
   text: string,
   knownLine: number,
+  check: (stream: RemoteStream) => void,
   onlyLine?: number,
 ): { stream: RemoteStream; line: number; lines: string[] } {
   const sdp = readSdp(text);
@@ -222,7 +244,9 @@ function readAudio(
     const media = sdp.media[line];
     if (!media) continue;
     try {
-      return { stream: readStream(sdp, media), line, lines };
+      const stream = readStream(sdp, media);
+      check(stream);
+      return { stream, line, lines };
     } catch (error) {
       if (!(error instanceof MediaError)) throw error;
       if (refusal === null || media.type === 'audio') refusal = error;
@@ -252,7 +276,8 @@ function readStream(sdp: SessionDescription, media: MediaDescription): RemoteStr
   if (media.type !== 'audio') throw incompatible('has no audio');
   if (media.port === 0) throw incompatible('has its audio switched off');
   if (media.port > 65535) throw new MediaError('bad_sdp', 'The SDP has a media port over 65535.');
-  if (media.protocol !== 'RTP/AVP') throw incompatible(`asks for ${media.protocol.slice(0, 40)}; we speak RTP/AVP`);
+  if (media.protocol !== 'RTP/AVP' && media.protocol !== 'RTP/SAVP')
+    throw incompatible(`asks for ${media.protocol.slice(0, 40)}; we speak RTP/AVP and RTP/SAVP`);
   const connection = media.connection ?? sdp.connection;
   if (!connection) throw new MediaError('bad_sdp', 'The SDP has no c= line.');
   const address = String(connection.ip).split('/')[0]!;
@@ -266,6 +291,8 @@ function readStream(sdp: SessionDescription, media: MediaDescription): RemoteStr
     rtcpPort: typeof ofRtcp === 'number' && ofRtcp > 0 && ofRtcp <= 65535 ? ofRtcp : Math.min(media.port + 1, 65535),
     rtcpMux: media.rtcpMux !== undefined,
     direction: media.direction ?? sdp.direction ?? 'sendrecv',
+    secure: media.protocol === 'RTP/SAVP',
+    crypto: readCryptoLines(media.crypto),
   };
 }
 

@@ -131,6 +131,8 @@ export interface Gateway {
    */
   uri: string;
   auth?: { username: string; password: string };
+  /** Whose authorities and client certificate count for TLS connections to it: a name in `SipGateway.secure`. Default: the server's own. */
+  trust?: string;
 }
 
 export interface DialRequest {
@@ -164,6 +166,8 @@ export interface KeptGateway {
   uri: string;
   /** We register there with this user; `domain` is the host part of our address of record, the registrar's when absent. */
   register: { username: string; password: string; domain?: string } | null;
+  /** As in `Gateway`. */
+  trust?: string;
 }
 
 /** One line of a call's SIP trace. */

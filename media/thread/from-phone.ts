@@ -9,7 +9,8 @@ import { ReceiverStats } from '../rtp/receiver-stats.js';
 import { RtpSource } from '../rtp/source.js';
 import type { AgreedMedia } from '../sdp.js';
 
-const oneWayAfterMs = 5000;
+/** An operator hears of it within 3 s of the answer. */
+const oneWayAfterMs = 2500;
 /** Tones that stop coming have ended. */
 const toneGapMs = 100;
 const comfortNoise = 13;

@@ -89,7 +89,12 @@ export class Session {
     this.openedMs = nowMs;
     this.nextQualityMs = nowMs + qualityEveryMs;
     this.sdp = new SdpNegotiation(
-      { address: options.localAddress, rtpPort: pair.rtpPort, codecs: options.policy.codecs },
+      {
+        address: options.localAddress,
+        rtpPort: pair.rtpPort,
+        codecs: options.policy.codecs,
+        ...(options.policy.srtp === undefined ? {} : { srtp: options.policy.srtp }),
+      },
       String(readUint32(random, 0)),
     );
     this.sender = new RtpSender(
@@ -324,6 +329,9 @@ export class Session {
       rtcp: guarded(fault, (bytes: Uint8Array, from: RemoteInfo) =>
         this.rtcp.packet(bytes, from.address, this.parts.now()),
       ),
+      refused: () => {
+        this.inward.malformed += 1;
+      },
     });
     const slot = guarded(fault, (nowMs: number) => this.slot(nowMs));
     return this.parts.clock.add((nowMs) => {
@@ -348,6 +356,7 @@ export class Session {
   private agreed(): void {
     const { agreed } = this.sdp;
     if (!agreed) return;
+    this.pair.secure(agreed.srtp);
     const moved = this.inward.agree(agreed, this.parts.now());
     if (moved) this.destination = { address: agreed.address, port: agreed.port };
     this.outward.agree(agreed);

@@ -98,8 +98,9 @@ export class BridgedAgent {
         call.event('transfer.failed', { to, source: 'agent', reason: 'destination_not_allowed', detail: refusal });
         return { refuse: 403 };
       }
-      if (replaces !== null) return { refuse: 501 };
-      const command = { kind: 'transfer' as const, to };
+      // Only a SIP address can give up a dialog.
+      if (replaces !== null && !/^sips?:/i.test(to)) return { refuse: 400 };
+      const command = { kind: 'transfer' as const, to, ...(replaces === null ? {} : { replaces }) };
       const outcome = carryOut(command, 'agent', call, callerLeg, callerSession, limits);
       return { accept: true, outcome: outcome.then((result) => (result.ok ? 200 : 503)) };
     });

@@ -208,7 +208,7 @@ export async function carryOut(
     case 'redirect':
       return { ok: false, code: 'failed', message: 'Only calls of webhook endpoints can be redirected.' };
     case 'transfer':
-      return transfer(command.to, source, call, leg, limits.transferTimeoutMs);
+      return transfer(command, source, call, leg, limits.transferTimeoutMs);
   }
 }
 

@@ -8,7 +8,7 @@ import { Webhook } from '../webhook/ask.js';
 import { isSipTarget } from './bridged-agent.js';
 import { Call } from './call.js';
 import { CallSteps } from './call-steps.js';
-import type { Carrier } from './carriers.js';
+import type { Carrier, TrunkMedia } from './carriers.js';
 import { type CallClosing, type CallParts, closeCall, endingOf, watchLeg, watchSession } from './closing.js';
 import { converse } from './converse.js';
 import { dialCarriers } from './dial-carriers.js';
@@ -144,14 +144,14 @@ class RingingLine {
   }
 
   /** Each gateway gets media of its own: nothing that an earlier one said or heard is left in it. */
-  readonly offerFor = async (localAddress: string, codecs: MediaPolicy['codecs']): Promise<string> => {
+  readonly offerFor = async (localAddress: string, media: TrunkMedia): Promise<string> => {
     const { call, deps } = this;
     const old = this.session;
     this.session = null;
     this.#taken = null;
     await old?.close();
     call.check();
-    const policy = { ...deps.policy, codecs };
+    const policy = { ...deps.policy, ...media };
     const session = await deps.media.open({ group: call.id, offer: null, policy, localAddress, role: 'callee' });
     this.session = session;
     this.#early = new EarlyMedia(session, () => call.earlyMedia());
