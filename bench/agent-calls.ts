@@ -21,7 +21,8 @@ const help = `node dist/bench/agent-calls.js [options]
   --rounds <n>       the cases again and again (1)
   --bare             also the least that a call can cost in Node, in turns with ours
   --knee             raises the calls until frames are late: raw, ws, μ-law
-  --beside           API polling, a statistics query over a million calls and recordings beside the calls
+  --beside           API polling, statistics over a million calls and recordings beside the calls
+  --old-calls <n>    calls in the database for --beside (1000000; it takes a minute or two to write them)
   --against <uri>    the same load on another server, in turns with ours: sip:127.0.0.1:5070
   --to <number>      whom to call there (+15550100)
   --other <folder>   another build of the gateway (its dist folder), in turns with this one, and the ratio
@@ -37,6 +38,7 @@ const { values } = parseArgs({
     bare: { type: 'boolean', default: false },
     knee: { type: 'boolean', default: false },
     beside: { type: 'boolean', default: false },
+    'old-calls': { type: 'string', default: '1000000' },
     against: { type: 'string' },
     to: { type: 'string', default: '+15550100' },
     other: { type: 'string' },
@@ -64,7 +66,7 @@ console.log(
 );
 const rig = await Rig.start({
   nodeOptions: values.node?.split(' ') ?? [],
-  ...(values.beside && { oldCalls: 1_000_000 }),
+  ...(values.beside && { oldCalls: Number(values['old-calls']) }),
 });
 try {
   await rig.warmUp(first, calls);

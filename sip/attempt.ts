@@ -114,7 +114,7 @@ export class Attempt {
       'Call-ID': identity.callId,
       CSeq: `${this.#cseq} INVITE`,
       Allow: dialogAllow,
-      Supported: '100rel, timer, replaces',
+      Supported: '100rel, timer',
       'Content-Type': 'application/sdp',
     };
     try {

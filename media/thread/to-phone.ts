@@ -16,6 +16,8 @@ const underrunWithinMs = 100;
 /** A chunk smaller than a frame waits this much longer than a frame for the rest. */
 const incompleteWaitMs = 20;
 const mostDigits = 128;
+/** A frame that is taken out must be there with its successor, whatever the jitter. */
+const frameSlackMs = 2;
 
 export class ToPhone {
   underruns = 0;
@@ -153,7 +155,10 @@ export class ToPhone {
     this.sender.endSlot(line.ptimeMs, nowMs);
     line.leave();
     const nearerMs = this.playing ? (this.playout?.takeNearerMs() ?? 0) : 0;
-    if (nearerMs > 0) line.advance(nearerMs);
+    if (nearerMs === 0 || line.comeNearer(nearerMs)) return;
+    // Then the other way: what is missing to a whole frame is waited for, and the frame is taken out.
+    line.giveBack(line.ptimeMs - nearerMs + frameSlackMs);
+    this.playout?.missed(line.ptimeMs);
   }
 
   close(): void {

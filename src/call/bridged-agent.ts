@@ -1,5 +1,7 @@
 /** An agent at the end of a SIP leg of ours, with our media in the middle: both phones, and what joins them. */
+import { AgentFailure } from '../../media/agents/agent.js';
 import type { MediaSession } from '../../media/engine.js';
+import type { SafeHttp } from '../../net/http.js';
 import { type CallLeg, SipError } from '../../sip/leg.js';
 import type { EndpointForCall as Endpoint } from '../store/endpoints.js';
 import type { AgentRules } from './connect-agent.js';
@@ -8,6 +10,7 @@ import { JoinedLegs } from './joined-legs.js';
 import type { Line } from './line.js';
 import { CallEnded } from './outcome.js';
 import { type BridgeRules, callSip, type SecondLeg } from './second-leg.js';
+import { sipInvite } from './sip-providers.js';
 
 export function isSipTarget(endpoint: Pick<Endpoint, 'type' | 'target'>): boolean {
   return endpoint.type === 'agent' && /^sips?:/i.test(endpoint.target);
@@ -35,7 +38,7 @@ export class BridgedAgent {
   static async dial(
     line: Line,
     endpoint: Endpoint,
-    rules: BridgeRules,
+    rules: BridgeRules & { http: SafeHttp },
     agents: BridgedAgentRules,
   ): Promise<BridgedAgent> {
     const { call } = line;
@@ -43,11 +46,12 @@ export class BridgedAgent {
     const config = endpoint.providerConfig;
     call.event('agent.connecting', about);
     try {
+      const invite = await sipInvite(endpoint, line.facts, rules.http, call.signal);
       const far = await callSip(
         line,
         {
-          uri: endpoint.target,
-          headers: headersOf(line, config),
+          uri: invite.uri,
+          headers: { ...invite.headers, ...headersOf(line, config) },
           ...credentialsOf(config),
           onEarlyMedia: (session) => hearEarly(line, session),
         },
@@ -94,8 +98,9 @@ export class BridgedAgent {
         call.event('transfer.failed', { to, source: 'agent', reason: 'destination_not_allowed', detail: refusal });
         return { refuse: 403 };
       }
-      if (replaces !== null) return { refuse: 501 };
-      const command = { kind: 'transfer' as const, to };
+      // Only a SIP address can give up a dialog.
+      if (replaces !== null && !/^sips?:/i.test(to)) return { refuse: 400 };
+      const command = { kind: 'transfer' as const, to, ...(replaces === null ? {} : { replaces }) };
       const outcome = carryOut(command, 'agent', call, callerLeg, callerSession, limits);
       return { accept: true, outcome: outcome.then((result) => (result.ok ? 200 : 503)) };
     });
@@ -136,9 +141,7 @@ export class BridgedAgent {
         call.event('barge_in.detected', { at_ms: event.atMs, silence_ms: event.silenceMs });
     });
     const stop = session.onEvent((event) => {
-      if (event.type === 'started') call.event('media.started');
-      else if (event.type === 'dtmf')
-        heard(event.digit, event.form === 'event' ? 'rfc4733' : 'inband', event.durationMs);
+      if (event.type === 'dtmf') heard(event.digit, event.form === 'event' ? 'rfc4733' : 'inband', event.durationMs);
       else if (event.type === 'held') call.event('call.held', { by: 'caller' });
       else if (event.type === 'resumed') call.event('call.resumed', { by: 'caller' });
       else if (event.type === 'oneWay') call.event('media.one_way', { direction: event.direction });
@@ -172,6 +175,7 @@ function hearEarly(line: Line, session: MediaSession): void {
 
 function failureOf(error: unknown): { reason: string; message: string; sipStatus?: number } {
   const message = error instanceof Error ? error.message : String(error);
+  if (error instanceof AgentFailure) return { reason: error.reason, message };
   if (!(error instanceof SipError)) return { reason: 'media', message };
   const { sipStatus } = error;
   const reason =

@@ -90,8 +90,6 @@ export function keyOfInfo(info: { contentType: string; body: string }): string |
 function listenToMedia(call: Call, session: MediaSession, agent: CallAgent): () => void {
   return session.onEvent((event) => {
     switch (event.type) {
-      case 'started':
-        return call.event('media.started');
       case 'dtmf':
         return heardDigit(call, agent, event.digit, event.form === 'event' ? 'rfc4733' : 'inband', event.durationMs);
       case 'held':
@@ -116,6 +114,7 @@ function listenToMedia(call: Call, session: MediaSession, agent: CallAgent): () 
         return call.event('mark.reached', { name: event.name, cleared: event.cleared });
       case 'oneWay':
         return call.event('media.one_way', { direction: event.direction });
+      case 'started':
       case 'turn':
       case 'bargeIn':
         return;
@@ -209,7 +208,7 @@ export async function carryOut(
     case 'redirect':
       return { ok: false, code: 'failed', message: 'Only calls of webhook endpoints can be redirected.' };
     case 'transfer':
-      return transfer(command.to, source, call, leg, limits.transferTimeoutMs);
+      return transfer(command, source, call, leg, limits.transferTimeoutMs);
   }
 }
 

@@ -30,7 +30,7 @@ export class DialledCall {
   constructor(
     private readonly stage: Pick<Stage, 'line' | 'endpointId' | 'status'>,
     private readonly action: Pick<Dial, 'from' | 'timeoutSec'>,
-    private readonly target: DialTarget,
+    private readonly target: DialTarget & { replaces?: string | undefined },
     private readonly rules: DialRules,
     signal: AbortSignal,
   ) {
@@ -136,7 +136,11 @@ export class DialledCall {
         to: uri,
         from,
         gateways: [{ uri, ...(target.auth === null ? {} : { auth: target.auth }) }],
-        headers: { ...headers, 'X-Trunkline-Call-Id': facts.callId },
+        headers: {
+          ...headers,
+          ...(target.replaces === undefined ? {} : { Replaces: target.replaces }),
+          'X-Trunkline-Call-Id': facts.callId,
+        },
         ringTimeoutMs,
         publicOnly: !rules.allowPrivateTargets,
         offerFor: (_gateway, localAddress) => offerFor(localAddress, { codecs: rules.policy.codecs }),

@@ -28,12 +28,18 @@ export class Elsewhere {
   }
 
   /** Calls `to`, while the agent goes on; resolves when the two talk, and the agent is gone. Rejects with `CallEnded` when nobody answered. */
-  async join(to: string): Promise<void> {
+  async join(to: string, replaces?: string): Promise<void> {
     const line = this.rules.line();
     const leg = line?.leg ?? null;
     if (line === null || leg === null) throw new CallEnded({ cause: 'unspecified', source: 'system' });
     const { call } = line;
-    const target = { to: /^sips?:/i.test(to) ? to : (numberIn(to) ?? to), sendDigits: null, auth: null, status: null };
+    const target = {
+      to: /^sips?:/i.test(to) ? to : (numberIn(to) ?? to),
+      sendDigits: null,
+      auth: null,
+      status: null,
+      replaces,
+    };
     const stage = { line, endpointId: this.rules.endpointId, status: () => {} };
     const wish = { from: null, timeoutSec: ringTimeoutSec };
     const callee = new DialledCall(stage, wish, target, this.rules.dialling, call.signal);

@@ -12,6 +12,7 @@ import type { Carrier, TrunkMedia } from './carriers.js';
 import { type CallClosing, type CallParts, closeCall, endingOf, watchLeg, watchSession } from './closing.js';
 import { converse } from './converse.js';
 import { dialCarriers } from './dial-carriers.js';
+import { EarlyMedia } from './early-media.js';
 import { Elsewhere } from './elsewhere.js';
 import type { Line } from './line.js';
 import { detectMachine } from './machine-detection.js';
@@ -129,6 +130,7 @@ function stepsOf(call: Call, { status, ...wish }: OutboundCall, deps: OutboundDe
 /** Our end of a call that is not answered yet: the media of the gateway that is tried now, and the agent that gets ready meanwhile. */
 class RingingLine {
   session: MediaSession | null = null;
+  #early: EarlyMedia | null = null;
   #leg: CallLeg | null = null;
   #taken: Promise<TakenUp> | null = null;
   readonly #endpoints: Endpoint[];
@@ -152,6 +154,7 @@ class RingingLine {
     const policy = { ...deps.policy, ...media };
     const session = await deps.media.open({ group: call.id, offer: null, policy, localAddress, role: 'callee' });
     this.session = session;
+    this.#early = new EarlyMedia(session, () => call.earlyMedia());
     watchSession(session, call, () => this.session === session);
     call.check();
     return session.offer();
@@ -160,17 +163,11 @@ class RingingLine {
   readonly onProgress: NonNullable<DialRequest['onProgress']> = ({ status, sdp }) => {
     if (status < 180 || this.call.ending !== null) return;
     if (status === 180) this.call.ringing();
-    if (sdp !== undefined) this.#earlyMedia(sdp);
+    if (sdp !== undefined) this.#early?.answered(sdp);
     // An agent gets ready while it rings; a webhook is asked, and an agent behind SIP is called, when somebody answers.
     const [first] = this.#endpoints;
     if (first?.type === 'agent' && !isSipTarget(first)) this.takenUp().catch(() => {}); // the call has ended then
   };
-
-  #earlyMedia(sdp: string): void {
-    this.call.earlyMedia();
-    // An early answer that does not fit is no reason to give up: the final one decides.
-    this.session?.accept(sdp, { provisional: true }).catch(() => {});
-  }
 
   async answered(leg: CallLeg): Promise<Line> {
     if (this.session === null) throw new CallEnded({ cause: 'unspecified', source: 'system' });

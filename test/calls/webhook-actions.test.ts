@@ -1,9 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openSimulatedCarrier, type SimulatedCarrier } from '../../src/simulator/carrier.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { phoneCalls } from '../support/caller.js';
 import { addTrunk, placeOutbound } from '../support/outbound.js';
-import { type Answer, type WebhookApp, webhookApp } from '../support/webhook-app.js';
+import { type Answer, soon, type WebhookApp, webhookApp } from '../support/webhook-app.js';
 
 let app: TestApp;
 let carrier: SimulatedCarrier;
@@ -85,7 +85,7 @@ describe('an outbound call of a webhook endpoint', () => {
     const numberId = data.find((each) => each.number === asked.number)?.id ?? '';
     const to = '+12025550888';
     const id = placeOutbound(app, { to, numberId, endpointId: asked.endpointId, from: asked.number });
-    await vi.waitFor(async () =>
+    await soon(async () =>
       expect((await app.api<{ status: string }>('GET', `/v1/calls/${id}`)).status).toBe('completed'),
     );
     expect(bodies(asked)).toHaveLength(1);
@@ -101,9 +101,7 @@ describe('an outbound call of a webhook endpoint', () => {
     const { data } = await app.api<{ data: { id: string; number: string }[] }>('GET', '/v1/phone-numbers');
     const numberId = data.find((each) => each.number === asked.number)?.id ?? '';
     const id = placeOutbound(app, { to: '+15005550486', numberId, endpointId: asked.endpointId });
-    await vi.waitFor(async () =>
-      expect((await app.api<{ status: string }>('GET', `/v1/calls/${id}`)).status).toBe('busy'),
-    );
+    await soon(async () => expect((await app.api<{ status: string }>('GET', `/v1/calls/${id}`)).status).toBe('busy'));
     expect(asked.paths()).toEqual([]);
   });
 });

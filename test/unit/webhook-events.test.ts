@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { pino } from 'pino';
 import { Webhook } from 'standardwebhooks';
+import { validateRequestWithBody } from 'twilio';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createSafeHttp } from '../../net/http.js';
 import { EventSender } from '../../src/webhook/event-sender.js';
@@ -74,7 +75,7 @@ describe('events of a call', () => {
     api.store.calls.event(callId, 'dtmf.received', { digit: '5' });
     api.store.calls.event(callId, 'webhook.failed', { message: 'never delivered itself' });
     api.store.calls.finish(callId, end);
-    await vi.waitFor(() => expect(server.requests).toHaveLength(4));
+    await vi.waitFor(() => expect(server.requests).toHaveLength(4), 5000);
     const types = server.requests.map((request) => bodyOf(request).type);
     expect(types).toEqual(['call.initiated', 'call.ringing', 'dtmf.received', 'call.completed']);
     const { body } = await api.request('GET', `/v1/calls/${callId}`);
@@ -103,6 +104,23 @@ describe('events of a call', () => {
     expect(listed.data.every((each: { status: string }) => each.status === 'delivered')).toBe(true);
     expect(listed.data[0].attempts).toMatchObject([{ http_status: 204, error: null }]);
     await vi.waitFor(() => expect(server.connections).toBe(0));
+  });
+
+  test('of an endpoint that speaks TwiML are signed as Twilio signs JSON, too', async () => {
+    const server = await receiver();
+    const config = { format: 'twiml', events_url: `${server.url}/events?a=1` };
+    const { body } = await api.request('POST', '/v1/endpoints', {
+      body: { name: 'T', type: 'webhook', target: server.url, provider_config: config },
+    });
+    begin(body.id);
+    sender.wake();
+    await vi.waitFor(() => expect(server.requests).toHaveLength(1), 5000);
+    const [request] = server.requests as [ReceivedRequest];
+    expect(request.path).toMatch(/^\/events\?a=1&bodySHA256=[0-9a-f]{64}$/);
+    const signature = String(request.headers['x-twilio-signature']);
+    const url = `${server.url}${request.path}`;
+    expect(validateRequestWithBody(body.webhook_secret, signature, url, request.body)).toBe(true);
+    expect(validateRequestWithBody(body.webhook_secret, signature, url, `${request.body} `)).toBe(false);
   });
 
   test('of endpoints without events_url go nowhere', async () => {
