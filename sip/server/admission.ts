@@ -130,7 +130,11 @@ export class Admission {
     const { openInvites, waitMs, foreseenWaitMs, lagMs } = this.limits;
     if (this.open.size >= openInvites || this.lagMs > lagMs) return false;
     const waiting = this.unheard.size;
-    if (waiting >= ALWAYS_MAY_WAIT && this.servedPerSec !== null && (waiting * 1000) / this.servedPerSec > foreseenWaitMs)
+    if (
+      waiting >= ALWAYS_MAY_WAIT &&
+      this.servedPerSec !== null &&
+      (waiting * 1000) / this.servedPerSec > foreseenWaitMs
+    )
       return false;
     for (const sinceMs of this.unheard.values()) {
       if (now - sinceMs > waitMs) return false;

@@ -16,6 +16,7 @@ import type { SipServerOptions, SipServerStats } from './start.js';
 import { TransactionTable } from './transaction-table.js';
 import { DEFAULT_TIMERS, giveUpMs, SystemClock } from './transactions/timers.js';
 import type { Source } from './transport/path.js';
+import { DEFAULT_CONNECTION_LIMITS } from './transport/tcp.js';
 import { Uac } from './uac.js';
 import { Uas } from './uas.js';
 
@@ -91,6 +92,7 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
     {
       dialledMs: 2 * giveUpMs(timers),
       halfMessageMs: HALF_MESSAGE_T1 * timers.t1,
+      limits: { ...DEFAULT_CONNECTION_LIMITS, ...options.limits },
       inUse: (address, port) => registrations.uses(address, port) || dialogs.uses(address, port),
     },
     options.lostMethods,

@@ -4,9 +4,6 @@ import { StreamFramer } from './stream-framer.js';
 
 /** A peer that reads nothing is cut off before it fills our memory. */
 const MAX_UNSENT_BYTES = 1024 * 1024;
-const MAX_CONNECTIONS = 10_000;
-/** Behind one address there may be an office full of phones, not more. */
-const MAX_PER_ADDRESS = 500;
 /** A new connection for an answer whose own is gone. */
 const RECONNECT_MS = 30_000;
 /** A connection the peer made is its to close: it may be the only way back through address translation. */
@@ -21,7 +18,17 @@ export interface IdlePolicy {
   halfMessageMs: number;
   /** Whether a call or registration still counts on the connection to that peer. */
   inUse(address: string, port: number): boolean;
+  limits: ConnectionLimits;
 }
+
+export interface ConnectionLimits {
+  /** Connections of all. */
+  connections: number;
+  /** Made by one address: behind it there may be an office full of phones, not more. */
+  connectionsPerAddress: number;
+}
+
+export const DEFAULT_CONNECTION_LIMITS: ConnectionLimits = { connections: 10_000, connectionsPerAddress: 500 };
 
 export class TcpConnection {
   private readonly framer: StreamFramer;
@@ -258,7 +265,11 @@ export class TcpListener {
   private accept(socket: net.Socket): void {
     const address = plainAddress(socket.remoteAddress ?? '');
     const before = this.perAddress.get(address) ?? 0;
-    if (this.sockets.size >= MAX_CONNECTIONS || before >= MAX_PER_ADDRESS || address === '') {
+    if (
+      this.sockets.size >= this.idle.limits.connections ||
+      before >= this.idle.limits.connectionsPerAddress ||
+      address === ''
+    ) {
       socket.destroy();
       return;
     }
