@@ -194,8 +194,8 @@ describe('time', () => {
   });
 });
 
-it(`${long ? 10_000 : 300} short calls: descriptors and memory are what they were (X7)`, async () => {
-  const total = long ? 10_000 : 300;
+it(`${long ? 10_000 : 150} short calls: descriptors and memory are what they were (X7)`, async () => {
+  const total = long ? 10_000 : 150;
   const wave = 25;
   const rss: number[] = [];
   for (let made = 0; made < total; made += wave) {

@@ -12,15 +12,29 @@ beforeEach(async () => {
   t = await openTestServer({
     // half a message may stand 60·T1: 1.2 s here
     timersMs: { t1: 20, t2: 160, t4: 200 },
-    limits: { connections: 12, connectionsPerAddress: 8, waitMs: 30_000, lagMs: 30_000 },
+    limits: { connections: 12, connectionsPerAddress: 8, waitMs: 30_000, foreseenWaitMs: 30_000, lagMs: 30_000 },
   });
   t.srf.use('options', (_req: Srf.SrfRequest, res: Srf.SrfResponse) => {
     res.send(200);
   });
+  // the application's wish for OPTIONS has reached the server once one is answered
+  const first = await connect();
+  const answered = () => first.received.some((m) => m instanceof SipResponse && m.status === 200);
+  await expect
+    .poll(
+      () => {
+        if (!answered()) first.socket.write(first.request('OPTIONS'));
+        return answered();
+      },
+      { timeout: 10_000 },
+    )
+    .toBe(true);
+  first.socket.destroy();
+  await expect.poll(tcpConnections, { timeout: 10_000 }).toBe(0);
 });
 afterEach(async () => {
   for (const peer of peers.splice(0)) peer.socket.destroy();
-  await expect.poll(tcpConnections).toBe(0);
+  await expect.poll(tcpConnections, { timeout: 10_000 }).toBe(0);
   await t.idle();
   await t.close();
 });
@@ -41,7 +55,7 @@ it('an address that makes too many connections: the surplus is closed, the other
   for (const peer of open) await peer.final('OPTIONS');
   // and when they are gone there is room again
   for (const peer of open) peer.socket.destroy();
-  await expect.poll(tcpConnections).toBe(0);
+  await expect.poll(tcpConnections, { timeout: 10_000 }).toBe(0);
   const next = await connect();
   next.socket.write(next.request('OPTIONS'));
   await next.final('OPTIONS');
@@ -92,12 +106,13 @@ it('a reset in the middle of a message, of an answer, and of a call', async () =
   await expect.poll(async () => (await t.server.stats()).live.dialogs).toBe(0);
 });
 
-it('a thousand requests in one write, and no Content-Length at the end of them: all the sound ones are answered', async () => {
+it('300 requests in one write: all are answered; one without Content-Length ends the connection', async () => {
   const peer = await connect();
-  const many = Array.from({ length: 1000 }, () => peer.request('OPTIONS'));
-  peer.socket.write(many.join('') + peer.request('OPTIONS').replace('Content-Length', 'X-Length'));
+  peer.socket.write(Array.from({ length: 300 }, () => peer.request('OPTIONS')).join(''));
+  const answered = () => peer.received.filter((m) => m instanceof SipResponse && m.status === 200).length;
+  await expect.poll(answered, { timeout: 15_000 }).toBe(300);
+  peer.socket.write(peer.request('OPTIONS').replace('Content-Length', 'X-Length'));
   await peer.closed;
-  expect(peer.received.filter((m) => m instanceof SipResponse && m.status === 200)).toHaveLength(1000);
 });
 
 it('a peer that asks and never reads is cut off before it fills our memory', async () => {

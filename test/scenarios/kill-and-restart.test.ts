@@ -64,7 +64,7 @@ async function startProgram(
   running.push(child);
   let said = '';
   await new Promise<void>((resolve, reject) => {
-    const limit = setTimeout(() => reject(new Error(`Not ready after 20 s: ${said}`)), 20_000);
+    const limit = setTimeout(() => reject(new Error(`Not ready after 45 s: ${said}`)), 45_000);
     const hear = (chunk: Buffer) => {
       said += chunk.toString();
       if (!said.includes('trunkline is ready')) return;
