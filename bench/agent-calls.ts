@@ -21,7 +21,8 @@ const help = `node dist/bench/agent-calls.js [options]
   --rounds <n>       the cases again and again (1)
   --bare             also the least that a call can cost in Node, in turns with ours
   --knee             raises the calls until frames are late: raw, ws, μ-law
-  --beside           API polling, a statistics query over a million calls and recordings beside the calls
+  --beside           API polling, statistics over a million calls and recordings beside the calls
+  --old-calls <n>    calls in the database for --beside (1000000; it takes a minute or two to write them)
   --against <uri>    the same load on another server, in turns with ours: sip:127.0.0.1:5070
   --to <number>      whom to call there (+15550100)
   --other <folder>   another build of the gateway (its dist folder), in turns with this one, and the ratio
@@ -37,6 +38,7 @@ const { values } = parseArgs({
     bare: { type: 'boolean', default: false },
     knee: { type: 'boolean', default: false },
     beside: { type: 'boolean', default: false },
+    'old-calls': { type: 'string', default: '1000000' },
     against: { type: 'string' },
     to: { type: 'string', default: '+15550100' },
     other: { type: 'string' },
@@ -53,6 +55,8 @@ const calls = Number(values.calls);
 const seconds = Number(values.seconds);
 const words = values.only?.split(',') ?? null;
 const chosen = cases.filter(({ name }) => words === null || words.includes(name));
+const first = chosen[0] as Case;
+if (!first) throw new Error(`There is no such case: ${values.only}`);
 const kneeSteps = [1, 1.5, 2, 2.5, 3, 4, 5];
 /** The ear's round trip beyond which, or share of lost packets above which, a call is no longer good. */
 const [goodEarMs, goodLoss] = [60, 0.001];
@@ -62,10 +66,10 @@ console.log(
 );
 const rig = await Rig.start({
   nodeOptions: values.node?.split(' ') ?? [],
-  ...(values.beside && { oldCalls: 1_000_000 }),
+  ...(values.beside && { oldCalls: Number(values['old-calls']) }),
 });
 try {
-  await rig.warmUp();
+  await rig.warmUp(first, calls);
   const own = await rig.baseline(calls, Math.min(seconds, 5));
   console.log(
     `the load generator's own error, against a plain UDP echo: round trip ${spreadText(own.wire)} ms, pace late ${spreadText(own.pace)} ms, ` +
@@ -89,7 +93,6 @@ try {
       );
     if (result.failures.length > 0) console.log(`    not answered: ${result.failures.join('; ')}`);
   };
-  const [first] = chosen as [Case, ...Case[]];
   if (values.knee) {
     for (const step of kneeSteps) {
       const count = Math.round(calls * step);
@@ -110,7 +113,7 @@ try {
       console.log(`    beside it: ${await work.stop()}`);
     }
   } else {
-    const other = values.other === undefined ? null : await rig.otherBuild(values.other);
+    const other = values.other === undefined ? null : await rig.otherBuild(values.other, first, calls);
     for (let round = 0; round < Number(values.rounds); round++) {
       for (const each of chosen) {
         const before = other && (await other.run({ ...each, name: `${each.name}, other build` }, { calls, seconds }));

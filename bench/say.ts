@@ -82,6 +82,8 @@ async function soundAfterMs(): Promise<number> {
   }
 }
 
+text = 'The first call after a start loads the voice';
+console.log(`the very first text     ${Math.round(await soundAfterMs())} ms`);
 for (const [name, make] of Object.entries(texts)) {
   const first: number[] = [];
   const again: number[] = [];

@@ -120,6 +120,8 @@ export const folder: Kind<string> = {
   read: (text) => (text.includes('\0') ? undefined : path.resolve(text)),
 };
 
+export const file: Kind<string> = { ...folder, allowed: 'the path of a file' };
+
 export const sqliteUrl: Kind<{ kind: 'sqlite'; file: string }> = {
   name: 'URL',
   allowed: 'sqlite: and the path of a file, such as sqlite:./data/trunkline.db',

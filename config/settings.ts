@@ -85,6 +85,42 @@ export const settingsList = [
     readBy: 'src/main.ts',
   }),
   setting({
+    name: 'sip_tls_port',
+    kind: kinds.port,
+    default: null,
+    explain: 'Port for SIP over TLS; needs sip_tls_certificate and sip_tls_key. Unset: only calls of ours go over TLS.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'sip_tls_certificate',
+    kind: kinds.file,
+    default: null,
+    explain: 'PEM file with our certificate and its chain. Read again when it changes.',
+    readBy: 'src/tls-files.ts',
+  }),
+  setting({
+    name: 'sip_tls_key',
+    kind: kinds.file,
+    default: null,
+    explain: 'PEM file with its private key.',
+    readBy: 'src/tls-files.ts',
+  }),
+  setting({
+    name: 'sip_tls_ca',
+    kind: kinds.file,
+    default: null,
+    explain:
+      'PEM file with authorities that are trusted beside the public ones, for carriers and for the certificates of callers.',
+    readBy: 'src/tls-files.ts',
+  }),
+  setting({
+    name: 'sip_tls_client_certificates',
+    kind: kinds.boolean,
+    default: 'false',
+    explain: 'Whoever connects to sip_tls_port must show a certificate signed by an authority in sip_tls_ca.',
+    readBy: 'src/tls-files.ts',
+  }),
+  setting({
     name: 'external_ip',
     kind: kinds.ipv4,
     default: null,

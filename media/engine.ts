@@ -7,10 +7,18 @@ import type { AgentCommand, AgentEnd, AgentEvent, AgentTarget, AudioFormat, Trac
 
 export type PhoneCodec = 'PCMU' | 'PCMA';
 
+/** Whether RTP to the phone is encrypted (RFC 4568): never, where the far side can, or always. */
+export type SrtpPolicy = 'off' | 'allow' | 'require';
+
+/** As SDP says it of a stream, seen from the side that writes it. */
+export type MediaDirection = 'sendrecv' | 'sendonly' | 'recvonly' | 'inactive';
+
 /** What a session may do. Cloneable. */
 export interface MediaPolicy {
   /** In order of preference. */
   codecs: PhoneCodec[];
+  /** Default `off`. */
+  srtp?: SrtpPolicy;
   /** No RTP at all for this long after the first `attach` or final `accept` ends the session with `rtp-timeout`; 0 = never. */
   firstRtpTimeoutMs: number;
   /** RTP that was there and stopped (not while held); 0 = never. */
@@ -60,8 +68,8 @@ export interface EngineLoad {
 }
 
 export interface MediaSession {
-  /** Our offer. */
-  offer(): Promise<string>;
+  /** Our offer. `direction`: what we want from now on, if the far side agrees; `sendonly` and `inactive` put it on hold. */
+  offer(direction?: MediaDirection): Promise<string>;
   /** The far side's answer to our offer. */
   accept(sdp: string, options: { provisional: boolean }): Promise<void>;
   /** Our answer to the far side's offer, the first one and every re-offer. Rejects `incompatible_media` and then changes nothing. */
@@ -101,8 +109,16 @@ export interface MediaSession {
    * belongs to the session from now on. Throws `MediaError` `bad_options`.
    */
   tap(port: MessagePort, options: TapOptions): Tap;
-  /** DTMF to the phone as RFC 4733 events (else rejects `no_telephone_event`); digits `0-9A-D*#`, `w` is a pause of 500 ms. Resolves when sent. */
-  sendDtmf(digits: string): Promise<void>;
+  /**
+   * Whether a person or a machine has answered, by what is heard of the phone from now on; at most 30 s. `untilMessageEnd`: of a machine it is
+   * told when its greeting is over. Nothing waits for it. Never rejects: `call_ended` when `signal` or the session was faster.
+   */
+  detectMachine(options: { untilMessageEnd: boolean }, signal: AbortSignal): Promise<MachineVerdict>;
+  /**
+   * DTMF to the phone; digits `0-9A-D*#`, `w` is a pause of 500 ms. `event`, the default: as RFC 4733 events, rejects `no_telephone_event`
+   * when the phone agreed to none. `tone`: as the tones themselves, in the place of audio. Resolves when sent.
+   */
+  sendDtmf(digits: string, as?: KeyForm): Promise<void>;
   onEvent(listener: (event: MediaEvent) => void): () => void;
   /** Resolves when the session cannot go on. Never rejects. */
   lost: Promise<'rtp-timeout' | 'engine-gone'>;
@@ -219,14 +235,36 @@ export interface TapEnd {
   droppedMs: number;
 }
 
+/** All times are milliseconds from the question. */
+export interface MachineVerdict {
+  result: 'human' | 'machine' | 'fax' | 'unknown';
+  reason: 'short_greeting' | 'long_greeting' | 'beep' | 'fax_tone' | 'silence' | 'timeout' | 'call_ended';
+  /** When person or machine was certain. */
+  decidedMs: number;
+  /** How long the greeting was, as far as it was heard by then; null: nothing was said. */
+  greetingMs: number | null;
+  /** Only of machines whose end was waited for, or that beeped. */
+  messageEnd: 'beep' | 'silence' | 'timeout' | null;
+  messageEndMs: number | null;
+  beepHz: number | null;
+}
+
+/** A key as RTP events (RFC 4733), or as tones in the audio. */
+export type KeyForm = 'event' | 'tone';
+
 export interface BridgeOptions {
   /**
    * `packets`: each packet goes on as it comes, untouched where both sides have the same codec. `frames`: through the playout queue, which
    * takes out jitter and fills gaps, for a few milliseconds more.
    */
   relay: 'packets' | 'frames';
-  /** Keys (RFC 4733) of one phone: to the other as they are, or told as events only. */
+  /**
+   * Keys of one phone: to the other, or told as events only. Tones of a phone without events become events for a phone that has them; the
+   * other way round they are not passed on: the listener of the event decides.
+   */
   dtmf: 'pass' | 'block';
+  /** This session's phone is the caller and the other one its agent: turns and barge-ins are told as for an agent that is attached. */
+  turns?: boolean;
 }
 
 export interface Bridge {
@@ -245,10 +283,13 @@ export interface BridgeEnd {
 export type MediaEvent =
   /** First RTP packet of the far side. All `atMs` are counted from `open`. */
   | { type: 'started'; atMs: number }
-  /** A key of the phone (RFC 4733), once per press. */
-  | { type: 'dtmf'; digit: string; durationMs: number }
-  /** The far side does not listen: the agent hears silence, and what it says meanwhile is not kept for later. */
-  | { type: 'held' }
+  /**
+   * A key of the phone, once per press; `tone` only from phones that agreed to no events. `passedOn`: a bridge has told the other phone, in
+   * a form that it takes.
+   */
+  | { type: 'dtmf'; digit: string; durationMs: number; form: KeyForm; passedOn: boolean }
+  /** The far side does not listen: the agent hears silence, and what it says meanwhile is not kept for later. `sends`: it plays something. */
+  | { type: 'held'; sends: boolean }
   | { type: 'resumed' }
   /** The first frame of the attached agent was sent to the phone; once per attach. */
   | { type: 'agentAudio'; atMs: number }
@@ -262,7 +303,7 @@ export type MediaEvent =
       items: { itemId: string | null; heardMs: number; droppedMs: number }[];
     }
   | { type: 'mark'; name: string; cleared: boolean }
-  /** The call is answered and for 5 s nothing came from the far side, at first or later; again after RTP came back and stopped. */
+  /** The call is answered and for 2.5 s nothing came from the far side, at first or later; again after RTP came back and stopped. */
   | { type: 'oneWay'; direction: 'received' }
   /**
    * One side said something and the other began, or the call ended. `responseMs`: from the end of the other's words to the first of these;

@@ -1,6 +1,8 @@
 /** Offer and answer (RFC 3264) for one G.711 stream with telephone-event. Nothing changes when an offer or answer is refused. */
 import { type MediaDescription, parse, type SessionDescription } from 'sdp-transform';
-import { MediaError, type PhoneCodec } from './engine.js';
+import { type CryptoLine, readCryptoLines, writeCryptoLine } from './crypto-lines.js';
+import { CryptoNegotiation, type MediaKeys } from './crypto-negotiation.js';
+import { type MediaDirection, MediaError, type PhoneCodec, type SrtpPolicy } from './engine.js';
 
 /** What both sides agreed on. */
 export interface AgreedMedia {
@@ -20,8 +22,10 @@ export interface AgreedMedia {
   send: boolean;
   /** The far side may send. */
   receive: boolean;
-  /** The far side does not listen: `sendonly`, `inactive` or `c=0.0.0.0`. */
+  /** The far side does not listen by its own wish: `sendonly`, `inactive` or `c=0.0.0.0`. */
   held: boolean;
+  /** Master keys of both directions; null: nothing is encrypted. */
+  srtp: MediaKeys | null;
 }
 
 export interface LocalMedia {
@@ -29,15 +33,15 @@ export interface LocalMedia {
   rtpPort: number;
   /** In order of preference. */
   codecs: readonly PhoneCodec[];
+  /** Default `off`. */
+  srtp?: SrtpPolicy;
 }
-
-type Direction = 'sendrecv' | 'sendonly' | 'recvonly' | 'inactive';
 
 const maxSdpBytes = 16_384;
 const maxMediaLines = 16;
 const staticPayloadTypes: Record<PhoneCodec, number> = { PCMU: 0, PCMA: 8 };
 const defaultTelephoneEvent = 101;
-const mirrored: Record<Direction, Direction> = {
+const mirrored: Record<MediaDirection, MediaDirection> = {
   sendrecv: 'sendrecv',
   sendonly: 'recvonly',
   recvonly: 'sendonly',
@@ -53,7 +57,10 @@ interface RemoteStream {
   port: number;
   rtcpPort: number;
   rtcpMux: boolean;
-  direction: Direction;
+  direction: MediaDirection;
+  /** `RTP/SAVP`. */
+  secure: boolean;
+  crypto: CryptoLine[];
 }
 
 /** The negotiation of one session. Versions of our description rise only when it changes (RFC 3264 section 8). */
@@ -66,48 +73,61 @@ export class SdpNegotiation {
   /** Media lines of the dialog: ours at `audioLine`, the others refused. They never shrink (RFC 3264 section 8). */
   private refusedLines: string[] = [];
   private audioLine = 0;
-  private pendingOffer = false;
+  /** What we want: ours to send and theirs to hear, and the other way round. Rules until an offer of ours changes it. */
+  private wanted: MediaDirection = 'sendrecv';
+  private pendingOffer: MediaDirection | null = null;
+  private readonly crypto: CryptoNegotiation;
 
   constructor(
     private readonly local: LocalMedia,
     private readonly sessionId: string,
-  ) {}
+  ) {
+    this.crypto = new CryptoNegotiation(local.srtp ?? 'off');
+  }
 
   /** Our answer. Throws `MediaError` and leaves everything as it was when the offer cannot be met. */
   answer(offer: string): string {
-    const { stream, line, lines } = readAudio(offer, this.audioLine);
-    const { agreed, direction } = agree(stream, this.local.codecs);
+    const { stream, line, lines } = readAudio(offer, this.audioLine, (each) => this.crypto.check(each));
+    const crypto = this.crypto.answer(stream, this.agreed?.srtp ?? null);
+    const keys = crypto?.keys ?? null;
+    const { agreed, direction } = agree(stream, this.local.codecs, this.wanted, this.agreed?.held ?? false, keys);
     this.audioLine = line;
     this.refusedLines = lines;
     this.agreed = agreed;
-    this.pendingOffer = false;
+    this.pendingOffer = null;
     const audio = describeAudio(this.local.rtpPort, [[agreed.codec, agreed.payloadType]], {
       telephoneEvent: agreed.telephoneEvent?.send ?? null,
       ptimeMs: agreed.ptimeMs,
       rtcpMux: agreed.rtcpMux,
       direction,
+      secure: stream.secure,
+      crypto: crypto ? [crypto.line] : [],
     });
     return this.describe(audio);
   }
 
-  /** Our offer: every codec we may use, in both directions. */
-  offer(): string {
-    const codecs = this.local.codecs.map((codec): [PhoneCodec, number] => [codec, staticPayloadTypes[codec]]);
-    this.pendingOffer = true;
+  /** Our offer: every codec we may use, the one in use first. A direction other than the last one puts the far side on hold, or back. */
+  offer(direction: MediaDirection = this.wanted): string {
+    const inUse = this.agreed?.codec;
+    const names = [...this.local.codecs].sort((a, b) => Number(b === inUse) - Number(a === inUse));
+    const codecs = names.map((codec): [PhoneCodec, number] => [codec, staticPayloadTypes[codec]]);
+    this.pendingOffer = direction;
     const audio = describeAudio(this.local.rtpPort, codecs, {
       telephoneEvent: this.agreed?.telephoneEvent?.receive ?? defaultTelephoneEvent,
       ptimeMs: this.agreed?.ptimeMs ?? 20,
       rtcpMux: this.agreed?.rtcpMux ?? false,
-      direction: 'sendrecv',
+      direction,
+      ...this.crypto.offer(this.agreed?.srtp ?? null),
     });
     return this.describe(audio);
   }
 
   /** The far side's answer to our offer; a provisional one may be followed by another. */
   accept(answer: string, provisional: boolean): void {
-    if (!this.pendingOffer) throw new MediaError('bad_sdp', 'An SDP answer came without an offer of ours.');
-    const { stream } = readAudio(answer, this.audioLine, this.audioLine);
-    const { agreed } = agree(stream, this.local.codecs);
+    if (this.pendingOffer === null) throw new MediaError('bad_sdp', 'An SDP answer came without an offer of ours.');
+    const { stream } = readAudio(answer, this.audioLine, () => {}, this.audioLine);
+    const keys = this.crypto.accept(stream);
+    const { agreed } = agree(stream, this.local.codecs, this.pendingOffer, this.agreed?.held ?? false, keys);
     const receive = new Map(agreed.codecByPayloadType);
     for (const codec of this.local.codecs) receive.set(staticPayloadTypes[codec], codec);
     const events = agreed.telephoneEvent && {
@@ -115,7 +135,8 @@ export class SdpNegotiation {
       receive: this.agreed?.telephoneEvent?.receive ?? defaultTelephoneEvent,
     };
     this.agreed = { ...agreed, codecByPayloadType: receive, telephoneEvent: events };
-    if (!provisional) this.pendingOffer = false;
+    this.wanted = this.pendingOffer;
+    if (!provisional) this.pendingOffer = null;
   }
 
   private describe(audio: string[]): string {
@@ -137,29 +158,38 @@ export class SdpNegotiation {
 function describeAudio(
   port: number,
   codecs: [PhoneCodec, number][],
-  stream: { telephoneEvent: number | null; ptimeMs: number; rtcpMux: boolean; direction: Direction },
+  stream: Pick<RemoteStream, 'telephoneEvent' | 'ptimeMs' | 'rtcpMux' | 'direction' | 'secure' | 'crypto'>,
 ): string[] {
   const { telephoneEvent } = stream;
   const payloads = codecs.map(([, payloadType]) => payloadType);
   if (telephoneEvent !== null) payloads.push(telephoneEvent);
-  const lines = [`m=audio ${port} RTP/AVP ${payloads.join(' ')}`];
+  const lines = [`m=audio ${port} ${stream.secure ? 'RTP/SAVP' : 'RTP/AVP'} ${payloads.join(' ')}`];
   for (const [codec, payloadType] of codecs) lines.push(`a=rtpmap:${payloadType} ${codec}/8000`);
   if (telephoneEvent !== null) {
     lines.push(`a=rtpmap:${telephoneEvent} telephone-event/8000`, `a=fmtp:${telephoneEvent} 0-16`);
   }
   lines.push(`a=ptime:${stream.ptimeMs}`, 'a=maxptime:60', `a=${stream.direction}`);
   if (stream.rtcpMux) lines.push('a=rtcp-mux');
+  lines.push(...stream.crypto.map(writeCryptoLine));
   return lines;
 }
 
-function agree(remote: RemoteStream, preferred: readonly PhoneCodec[]): { agreed: AgreedMedia; direction: Direction } {
+function agree(
+  remote: RemoteStream,
+  preferred: readonly PhoneCodec[],
+  wanted: MediaDirection,
+  heldBefore: boolean,
+  srtp: AgreedMedia['srtp'],
+): { agreed: AgreedMedia; direction: MediaDirection } {
   const name = preferred.find((codec) => remote.codecs.some((offered) => offered.name === codec));
   const chosen = remote.codecs.find((offered) => offered.name === name);
   if (!chosen) throw incompatible('has no codec in common with us');
   const oldHold = remote.address === '0.0.0.0';
   // RFC 3264 section 8.4: an unspecified address is the hold of old; such a peer sends at most.
   const theirs = oldHold ? (remote.direction === 'inactive' ? 'inactive' : 'sendonly') : remote.direction;
-  const held = theirs === 'sendonly' || theirs === 'inactive';
+  const direction = both(mirrored[theirs], wanted);
+  // While we send nothing, what the far side says of its ear only repeats that.
+  const held = sends(wanted) ? !receives(theirs) : heldBefore;
   const agreed: AgreedMedia = {
     codec: chosen.name,
     payloadType: chosen.payloadType,
@@ -173,17 +203,34 @@ function agree(remote: RemoteStream, preferred: readonly PhoneCodec[]): { agreed
     port: remote.port,
     rtcpPort: remote.rtcpPort,
     rtcpMux: remote.rtcpMux,
-    send: !held,
-    receive: theirs === 'sendrecv' || theirs === 'sendonly',
+    send: sends(direction),
+    receive: receives(direction),
     held,
+    srtp,
   };
-  return { agreed, direction: mirrored[theirs] };
+  return { agreed, direction };
+}
+
+function sends(direction: MediaDirection): boolean {
+  return direction === 'sendrecv' || direction === 'sendonly';
+}
+
+function receives(direction: MediaDirection): boolean {
+  return direction === 'sendrecv' || direction === 'recvonly';
+}
+
+function both(a: MediaDirection, b: MediaDirection): MediaDirection {
+  const send = sends(a) && sends(b);
+  const receive = receives(a) && receives(b);
+  if (send) return receive ? 'sendrecv' : 'sendonly';
+  return receive ? 'recvonly' : 'inactive';
 }
 
 /** The stream we take: the audio line of the dialog if there is one already, else the first that fits; and all lines as refusals. */
 function readAudio(
   text: string,
   knownLine: number,
+  check: (stream: RemoteStream) => void,
   onlyLine?: number,
 ): { stream: RemoteStream; line: number; lines: string[] } {
   const sdp = readSdp(text);
@@ -197,7 +244,9 @@ function readAudio(
     const media = sdp.media[line];
     if (!media) continue;
     try {
-      return { stream: readStream(sdp, media), line, lines };
+      const stream = readStream(sdp, media);
+      check(stream);
+      return { stream, line, lines };
     } catch (error) {
       if (!(error instanceof MediaError)) throw error;
       if (refusal === null || media.type === 'audio') refusal = error;
@@ -227,7 +276,8 @@ function readStream(sdp: SessionDescription, media: MediaDescription): RemoteStr
   if (media.type !== 'audio') throw incompatible('has no audio');
   if (media.port === 0) throw incompatible('has its audio switched off');
   if (media.port > 65535) throw new MediaError('bad_sdp', 'The SDP has a media port over 65535.');
-  if (media.protocol !== 'RTP/AVP') throw incompatible(`asks for ${media.protocol.slice(0, 40)}; we speak RTP/AVP`);
+  if (media.protocol !== 'RTP/AVP' && media.protocol !== 'RTP/SAVP')
+    throw incompatible(`asks for ${media.protocol.slice(0, 40)}; we speak RTP/AVP and RTP/SAVP`);
   const connection = media.connection ?? sdp.connection;
   if (!connection) throw new MediaError('bad_sdp', 'The SDP has no c= line.');
   const address = String(connection.ip).split('/')[0]!;
@@ -241,6 +291,8 @@ function readStream(sdp: SessionDescription, media: MediaDescription): RemoteStr
     rtcpPort: typeof ofRtcp === 'number' && ofRtcp > 0 && ofRtcp <= 65535 ? ofRtcp : Math.min(media.port + 1, 65535),
     rtcpMux: media.rtcpMux !== undefined,
     direction: media.direction ?? sdp.direction ?? 'sendrecv',
+    secure: media.protocol === 'RTP/SAVP',
+    crypto: readCryptoLines(media.crypto),
   };
 }
 

@@ -1,4 +1,5 @@
 /** One INVITE of ours to one target, with what belongs to it: the answer to a digest challenge, early answers, CANCEL, a 200 that crosses it. */
+import { whyUnreachable } from './ask.js';
 import { sdpOf } from './body.js';
 import { peerOf } from './control.js';
 import { DialogLeg, dialogAllow } from './dialog.js';
@@ -113,7 +114,7 @@ export class Attempt {
       'Call-ID': identity.callId,
       CSeq: `${this.#cseq} INVITE`,
       Allow: dialogAllow,
-      Supported: '100rel, timer, replaces',
+      Supported: '100rel, timer',
       'Content-Type': 'application/sdp',
     };
     try {
@@ -194,10 +195,8 @@ export class Attempt {
     // What the server makes itself (timeout, no route) comes from nobody's address.
     if (!res.source_address) {
       const what = this.sawProvisional ? 'fell silent' : 'did not react';
-      this.#resolve({
-        kind: 'unreachable',
-        message: res.status === 408 ? `It ${what}` : `It cannot be reached (${res.status})`,
-      });
+      const why = whyUnreachable(res) ?? `It cannot be reached (${res.status})`;
+      this.#resolve({ kind: 'unreachable', message: res.status === 408 ? `It ${what}` : why });
       return;
     }
     const headers = readHeaders(res.raw);

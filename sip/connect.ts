@@ -26,6 +26,7 @@ import { Outbound } from './outbound.js';
 import type { ResolveHost } from './public-target.js';
 import { Registrar, type RegistrarLimits } from './register.js';
 import { type SipServer, type SipServerOptions, startSipServer } from './server/start.js';
+import type { TlsSettings } from './server/transport/tls.js';
 import { SipTrace, type TraceLimits } from './trace.js';
 import type { TrunkTable } from './trunk.js';
 import { Upkeep } from './upkeep.js';
@@ -75,9 +76,14 @@ const maxOrphans = 10_000;
 const orphansAtOnce = 50;
 
 /** Resolves when the SIP server is connected. Rejects with one clear sentence (port taken, refused, wrong secret, too late). */
-export async function openSipGateway(
-  options: SipGatewayOptions,
-): Promise<SipGateway & { serverStats: SipServer['stats']; upkeep: Upkeep }> {
+export async function openSipGateway(options: SipGatewayOptions): Promise<
+  SipGateway & {
+    serverStats: SipServer['stats'];
+    upkeep: Upkeep;
+    /** Certificates and authorities of the embedded server's connections from now on. */
+    secure(tls: TlsSettings): void;
+  }
+> {
   const gateway = new Gateway(options);
   try {
     await gateway.open();
@@ -103,6 +109,7 @@ class Gateway implements SipGateway {
   /** Dialogs that were alive when the server was lost; told as soon as there is one again. */
   #orphans: DialogSnapshot[] = [];
   #trusted: string[] = loopbackNets;
+  #tls: TlsSettings | undefined;
   #stopped: Promise<void> | null = null;
 
   constructor(private readonly options: SipGatewayOptions) {
@@ -113,7 +120,8 @@ class Gateway implements SipGateway {
     this.#trace = new SipTrace(options.trace);
     const shared = { trunks, log, addresses, bindings: this.#bindings, live: this.#live, trace: this.#trace };
     const stack = () => (this.#link?.connected ? this.#link.stack : null);
-    this.upkeep = new Upkeep({ probeEveryMs: options.probeEveryMs ?? 0, stack, log });
+    const { names } = options;
+    this.upkeep = new Upkeep({ probeEveryMs: options.probeEveryMs ?? 0, stack, log, names });
     const registrar = new Registrar(trunks, challenger, this.#bindings, options.registrar);
     this.#inbound = new Inbound({ ...shared, challenger, registrar });
     this.#outbound = new Outbound({
@@ -155,6 +163,7 @@ class Gateway implements SipGateway {
     const server = await startSipServer({
       trusted: this.#trusted,
       ...serverOptions,
+      ...(this.#tls === undefined ? {} : { tls: this.#tls }),
       listen,
       externalIp,
       localNets: this.#localNets,
@@ -267,6 +276,11 @@ class Gateway implements SipGateway {
   trust(nets: readonly string[]): void {
     this.#trusted = [...nets, ...loopbackNets];
     this.#server?.trust(this.#trusted);
+  }
+
+  secure(tls: TlsSettings): void {
+    this.#tls = tls;
+    this.#server?.secure(tls);
   }
 
   trace(sipCallId: string): SipTraceEntry[] {

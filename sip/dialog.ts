@@ -85,8 +85,8 @@ export class DialogLeg implements CallLeg {
     return this.#offers.remoteSdp;
   }
 
-  reoffer(sdp: string, signal: AbortSignal): Promise<{ ok: string } | { refused: number }> {
-    return this.#offers.reoffer(sdp, signal);
+  reoffer(offer: string | (() => Promise<string>), signal: AbortSignal): Promise<{ ok: string } | { refused: number }> {
+    return this.#offers.reoffer(offer, signal);
   }
 
   onReoffer(handler: (offer: string | null) => Promise<ReofferResult>): void {

@@ -30,7 +30,7 @@ export interface InboundContext {
 /** Methods we ask the server for. The rest it refuses by itself. */
 const routed = ['invite', 'register', 'options', 'message', 'info', 'notify', 'subscribe', 'publish', 'refer'];
 const allow = 'INVITE, ACK, CANCEL, BYE, OPTIONS, INFO, UPDATE, REFER, NOTIFY, PRACK, REGISTER';
-const supported = ['100rel', 'timer', 'replaces'];
+const supported = ['100rel', 'timer'];
 
 /** Why an INVITE was refused before anybody saw it: the counter's name. */
 type Refusal = 'draining' | 'blocked_source' | 'malformed' | 'loop' | 'not_ready' | 'unsupported' | 'handler_failed';

@@ -68,7 +68,10 @@ export interface IncomingCall {
 /** An in-dialog offer from the far side. `sdp` in the result is our answer (or, for a bodiless re-INVITE, our offer). */
 export type ReofferResult = { sdp: string; acked?: (answer: string) => void } | { refuse: number };
 
-export type TransferResult = { status: 'accepted' | 'completed' } | { status: 'failed'; sipStatus: number };
+/** `refused`: the REFER itself, and nobody was called. */
+export type TransferResult =
+  | { status: 'accepted' | 'completed' }
+  | { status: 'failed'; sipStatus: number; refused?: true };
 
 /** One confirmed SIP dialog of a call. */
 export interface CallLeg {
@@ -79,8 +82,11 @@ export interface CallLeg {
   confirmed: Promise<{ sdp?: string }>;
   /** Resolves exactly once, whoever hung up. */
   ended: Promise<LegEnd>;
-  /** re-INVITE with a new offer. Retries glare (491) as RFC 3261 14.1 asks, until the signal aborts. */
-  reoffer(sdp: string, signal: AbortSignal): Promise<{ ok: string } | { refused: number }>;
+  /**
+   * re-INVITE with a new offer; a function makes it when its turn has come, and anew after each glare. Retries glare (491) as RFC 3261
+   * 14.1 asks, until the signal aborts.
+   */
+  reoffer(offer: string | (() => Promise<string>), signal: AbortSignal): Promise<{ ok: string } | { refused: number }>;
   /** Answers re-INVITE and UPDATE of the far side. Without a handler they are answered with the last SDP. */
   onReoffer(handler: (offer: string | null) => Promise<ReofferResult>): void;
   /** INFO bodies (`application/dtmf-relay` and others). */
@@ -125,6 +131,8 @@ export interface Gateway {
    */
   uri: string;
   auth?: { username: string; password: string };
+  /** Whose authorities and client certificate count for TLS connections to it: a name in `SipGateway.secure`. Default: the server's own. */
+  trust?: string;
 }
 
 export interface DialRequest {
@@ -158,6 +166,8 @@ export interface KeptGateway {
   uri: string;
   /** We register there with this user; `domain` is the host part of our address of record, the registrar's when absent. */
   register: { username: string; password: string; domain?: string } | null;
+  /** As in `Gateway`. */
+  trust?: string;
 }
 
 /** One line of a call's SIP trace. */

@@ -9,13 +9,14 @@ export interface NameServer {
 }
 
 export interface NamedHop {
-  transport: 'udp' | 'tcp';
+  transport: 'udp' | 'tcp' | 'tls';
   host: string;
   port: number;
 }
 
 const system: NameServer = { naptr: (name) => dns.resolveNaptr(name), srv: (name) => dns.resolveSrv(name) };
-const transports = { 'SIP+D2U': 'udp', 'SIP+D2T': 'tcp' } as const;
+const transports = { 'SIP+D2U': 'udp', 'SIP+D2T': 'tcp', 'SIPS+D2T': 'tls' } as const;
+const services = { udp: '_sip._udp', tcp: '_sip._tcp', tls: '_sips._tcp' } as const;
 const queryLimitMs = 3000;
 /** Node tells no time to live: short enough to follow a change, long enough to spare the name server. */
 const keepMs = 60_000;
@@ -32,11 +33,12 @@ export class SipNames {
     private readonly nowMs: () => number = () => performance.now(),
   ) {}
 
-  /** The hosts behind the name of a `sip:` URI, in the order in which they are tried; empty when it is what it says (RFC 3263 4.2). Never rejects. */
+  /** The hosts behind the name of a URI, in the order in which they are tried; empty when it is what it says (RFC 3263 4.2). Never rejects. */
   async hops(uri: ParsedUri): Promise<NamedHop[]> {
-    if (uri.scheme !== 'sip' || uri.port !== null || isIP(uri.host) || !uri.host.includes('.')) return [];
-    const named = uri.params.transport?.toLowerCase();
-    if (named !== undefined && named !== 'udp' && named !== 'tcp') return [];
+    if (uri.scheme === 'tel' || uri.port !== null || isIP(uri.host) || !uri.host.includes('.')) return [];
+    const written = uri.params.transport?.toLowerCase();
+    const named = uri.scheme === 'sips' ? 'tls' : written;
+    if (named !== undefined && named !== 'udp' && named !== 'tcp' && named !== 'tls') return [];
     const key = `${named ?? ''} ${uri.host}`;
     const now = this.nowMs();
     let known = this.#known.get(key);
@@ -49,10 +51,10 @@ export class SipNames {
     return this.#inOrder(known.groups);
   }
 
-  async #ask(host: string, named: 'udp' | 'tcp' | null): Promise<SrvHop[]> {
-    const services = named ? [{ transport: named, name: `_sip._${named}.${host}` }] : await this.#services(host);
+  async #ask(host: string, named: NamedHop['transport'] | null): Promise<SrvHop[]> {
+    const asked = named ? [{ transport: named, name: `${services[named]}.${host}` }] : await this.#services(host);
     const found: SrvHop[] = [];
-    for (const [rank, { transport, name }] of services.entries()) {
+    for (const [rank, { transport, name }] of asked.entries()) {
       for (const record of await within(this.server.srv(name))) {
         // RFC 2782: a lone root says that there is no such service.
         if (record.name === '' || record.name === '.') continue;
@@ -63,7 +65,7 @@ export class SipNames {
     return found;
   }
 
-  async #services(host: string): Promise<{ transport: 'udp' | 'tcp'; name: string }[]> {
+  async #services(host: string): Promise<{ transport: NamedHop['transport']; name: string }[]> {
     const pointers = (await within(this.server.naptr(host)))
       .filter((record) => record.flags.toLowerCase() === 's')
       .sort((a, b) => a.order - b.order || a.preference - b.preference)
@@ -72,7 +74,7 @@ export class SipNames {
         return transport ? [{ transport, name: record.replacement }] : [];
       });
     if (pointers.length > 0) return pointers;
-    return (['udp', 'tcp'] as const).map((transport) => ({ transport, name: `_sip._${transport}.${host}` }));
+    return (['udp', 'tcp'] as const).map((transport) => ({ transport, name: `${services[transport]}.${host}` }));
   }
 
   /** RFC 2782: by priority, and drawn by weight among equals. */

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sdpOf } from './body.js';
-import type { ReofferResult } from './leg.js';
+import type { CallLeg, ReofferResult } from './leg.js';
 import { SipError } from './leg.js';
 import type { SipLog } from './log.js';
 import type { StackRequest, StackResponse } from './stack.js';
@@ -32,6 +32,8 @@ export interface LegAsk {
 const decisionLimitMs = 10_000;
 const maxGlares = 6;
 
+type MakeOffer = Parameters<CallLeg['reoffer']>[0];
+
 export class Offers {
   handler: ((offer: string | null) => Promise<ReofferResult>) | null = null;
   #queue: Promise<unknown> = Promise.resolve();
@@ -45,19 +47,28 @@ export class Offers {
     public remoteSdp: string,
   ) {}
 
-  reoffer(sdp: string, signal: AbortSignal): Promise<{ ok: string } | { refused: number }> {
-    const turn = this.#queue.then(() => this.#reoffer(sdp, signal));
+  reoffer(make: MakeOffer, signal: AbortSignal): Promise<{ ok: string } | { refused: number }> {
+    const turn = this.#queue.then(() => this.#reoffer(make, signal));
     this.#queue = turn.catch(() => undefined);
     return turn;
   }
 
-  async #reoffer(sdp: string, signal: AbortSignal): Promise<{ ok: string } | { refused: number }> {
+  async #reoffer(make: MakeOffer, signal: AbortSignal): Promise<{ ok: string } | { refused: number }> {
     // RFC 3261 14.1: no new INVITE while another transaction of either side is open, the first one and its ACK included.
     await this.leg.confirmed;
     for (let glares = 0; ; glares++) {
       while (this.#theirs) await this.#theirs;
       if (signal.aborted) return { refused: glares > 0 ? 491 : 487 };
-      const res = await this.#offer(sdp, signal);
+      // From here on no offer of theirs comes in between: what the offer is made of is still true when it is answered.
+      this.#isOurs = true;
+      let sdp: string;
+      let res: StackResponse;
+      try {
+        sdp = typeof make === 'string' ? make : await make();
+        res = await this.#offer(sdp, signal);
+      } finally {
+        this.#isOurs = false;
+      }
       if (res.status < 300) {
         this.localSdp = sdp;
         this.remoteSdp = res.body;
@@ -70,14 +81,9 @@ export class Offers {
     }
   }
 
-  async #offer(sdp: string, signal: AbortSignal): Promise<StackResponse> {
-    this.#isOurs = true;
-    try {
-      const headers = { Contact: this.leg.contact, 'Content-Type': 'application/sdp' };
-      return await this.leg.request('INVITE', { headers, body: sdp }, signal);
-    } finally {
-      this.#isOurs = false;
-    }
+  #offer(sdp: string, signal: AbortSignal): Promise<StackResponse> {
+    const headers = { Contact: this.leg.contact, 'Content-Type': 'application/sdp' };
+    return this.leg.request('INVITE', { headers, body: sdp }, signal);
   }
 
   /** A re-INVITE or an UPDATE of the far side. */

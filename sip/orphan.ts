@@ -1,6 +1,7 @@
 /** A BYE for a dialog whose process, or whose SIP server, is gone: an INVITE's far end must not wait for a voice for ever. */
 import { byeReason, type HangupCause } from './cause.js';
 import { nameAddress } from './header.js';
+import { parseUri } from './identity.js';
 import type { DialogSnapshot } from './leg.js';
 import { SipError } from './leg.js';
 import type { Stack } from './stack.js';
@@ -25,7 +26,8 @@ export function endOrphan(stack: Stack, dialog: DialogSnapshot, cause: HangupCau
           method: 'BYE',
           uri: dialog.remoteTarget,
           // Without a proxy on the path, where the far side really was counts for more than what it called itself.
-          proxy: hop ?? hopTo(dialog.peer),
+          proxy:
+            hop ?? hopTo(dialog.peer, { name: parseUri(dialog.remoteUri)?.host || dialog.peer.address, trust: '' }),
           headers: {
             'Call-ID': dialog.callId,
             From: `<${dialog.localUri}>;tag=${dialog.localTag}`,

@@ -6,15 +6,16 @@ import { outcomeOfAnswer, unansweredOutcomes } from './cause.js';
 import type { ControlLink } from './control.js';
 import type { DialogLeg } from './dialog.js';
 import { quotedText } from './header.js';
-import { escapeUser, parseUri } from './identity.js';
+import { escapeUser } from './identity.js';
 import { clean } from './incoming-call.js';
 import { type DialRequest, type Gateway, SipError } from './leg.js';
 import type { LiveCalls } from './live.js';
 import type { LocalAddresses } from './local-address.js';
 import type { SipLog } from './log.js';
 import { SipNames } from './names.js';
+import { nextHops } from './next-hop.js';
 import { publicTarget, type ResolveHost } from './public-target.js';
-import { calledUser, type DialTarget, hopTo, redirectTarget, targetsOf } from './target.js';
+import { calledUser, type DialTarget, redirectTarget, targetsOf } from './target.js';
 import type { SipTrace } from './trace.js';
 import type { TrunkTable } from './trunk.js';
 
@@ -165,14 +166,11 @@ export class Outbound {
 
   /** A target for each host that its name stands for. */
   async #named(target: DialTarget, { publicOnly }: DialRequest): Promise<DialTarget[]> {
-    const uri = target.nextHop === undefined ? parseUri(target.requestUri) : null;
-    const hops = uri ? await this.#names.hops(uri) : [];
-    const named = hops.map(({ host, port, transport }) => {
-      return { ...target, host, nextHop: hopTo({ address: host, port, transport }) };
-    });
-    const targets = named.length > 0 ? named : [target];
-    if (!publicOnly) return targets;
-    return Promise.all(targets.map((each) => publicTarget(each, this.context.resolveHost)));
+    const hops =
+      target.nextHop === undefined ? await nextHops(target.requestUri, this.#names, target.gateway.trust) : null;
+    const targets = hops?.map(({ host, uri }) => ({ ...target, host, ...(uri === undefined ? {} : { nextHop: uri }) }));
+    if (!publicOnly) return targets ?? [target];
+    return Promise.all((targets ?? [target]).map((each) => publicTarget(each, this.context.resolveHost)));
   }
 
   #link(): ControlLink {

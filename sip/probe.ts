@@ -2,7 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { ask } from './ask.js';
 import type { GatewayState } from './leg.js';
-import type { Stack } from './stack.js';
+import type { NextHop } from './next-hop.js';
+import type { Stack, StackResponse } from './stack.js';
 
 export interface ProbeOptions {
   uri: string;
@@ -10,7 +11,10 @@ export interface ProbeOptions {
   everyMs: number;
   /** The control connection while it is up. */
   stack(): Stack | null;
-  onChange(state: GatewayState): void;
+  /** Where its URI leads. Default: where it says. */
+  hops?: () => Promise<NextHop[]>;
+  /** `detail`: why not, in a sentence. */
+  onChange(state: GatewayState, detail?: string): void;
 }
 
 /** One lost answer is not the end of a gateway. */
@@ -44,19 +48,30 @@ export class Probe {
     const stack = this.options.stack();
     if (stack) {
       const headers = { 'Call-ID': randomUUID(), To: `<${uri}>`, Accept: 'application/sdp' };
-      const { response } = await ask(stack, { method: 'OPTIONS', uri, headers, cseq: 1 });
+      const hops = await this.options.hops?.();
+      const { response, why } = await ask(stack, {
+        method: 'OPTIONS',
+        uri,
+        headers,
+        cseq: 1,
+        ...(hops ? { hops } : {}),
+      });
       if (this.#isClosed) return;
       const lives = response !== null && response.status !== 408 && response.status !== 503;
       this.#failures = lives ? 0 : this.#failures + 1;
       if (lives) this.#become('up');
-      else if (this.#failures >= failuresUntilDown) this.#become('down');
+      else if (this.#failures >= failuresUntilDown) this.#become('down', why ?? said(response));
     }
     this.#plan(this.#failures > 0 ? everyMs * failingFactor : everyMs);
   }
 
-  #become(state: GatewayState): void {
+  #become(state: GatewayState, detail?: string): void {
     if (this.state === state) return;
     this.state = state;
-    this.options.onChange(state);
+    this.options.onChange(state, detail);
   }
+}
+
+function said(response: StackResponse | null): string {
+  return response === null ? 'It did not answer' : `It answered ${response.status} ${response.reason}`.trim();
 }

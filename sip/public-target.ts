@@ -12,8 +12,7 @@ const system: ResolveHost = (host) => dns.lookup(host, { all: true });
 const lookupLimitMs = 5000;
 
 /**
- * The target with a next hop that was checked. Over TLS the name stays: the certificate must be for it, which nobody inside our network
- * has. Rejects with `SipError`: `destination_not_allowed` for private, loopback and link-local addresses, `unreachable` for no such name.
+ * The target with a next hop that was checked; over TLS the certificate must still be for the name. Rejects with `SipError`: `destination_not_allowed` for private, loopback and link-local addresses, `unreachable` for no such name.
  */
 export async function publicTarget(target: DialTarget, resolve: ResolveHost = system): Promise<DialTarget> {
   const hop = parseUri(target.nextHop ?? target.requestUri);
@@ -25,8 +24,11 @@ export async function publicTarget(target: DialTarget, resolve: ResolveHost = sy
     throw new SipError('protocol', 'destination_not_allowed', why);
   }
   const transport = hop?.params.transport?.toLowerCase() ?? 'udp';
-  if (!hop || hop.scheme === 'sips' || (transport !== 'udp' && transport !== 'tcp')) return target;
-  return { ...target, host: first, nextHop: hopTo({ transport, address: first, port: hop.port ?? 5060 }) };
+  if (!hop || (transport !== 'udp' && transport !== 'tcp' && transport !== 'tls')) return target;
+  const { 'tls-name': name, 'tls-trust': trust = '' } = hop.params;
+  const check = name === undefined ? undefined : { name, trust };
+  if (!check && (transport === 'tls' || hop.scheme === 'sips')) return target;
+  return { ...target, host: first, nextHop: hopTo({ transport, address: first, port: hop.port ?? 5060 }, check) };
 }
 
 async function lookedUp(host: string, target: DialTarget, resolve: ResolveHost): Promise<string[]> {

@@ -34,7 +34,7 @@ export class Referrals {
       await this.leg.confirmed;
       const headers = { 'Refer-To': `<${uri}>`, 'Referred-By': `<${this.localUri}>`, Contact: this.leg.contact };
       const res = await this.leg.request('REFER', { headers }, signal);
-      if (res.status >= 300) return { status: 'failed', sipStatus: res.status };
+      if (res.status >= 300) return { status: 'failed', sipStatus: res.status, refused: true };
       return await Promise.race([given, aborted(AbortSignal.any([signal, this.leg.over]))]);
     } finally {
       this.#onResult = null;

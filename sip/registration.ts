@@ -1,8 +1,9 @@
 /** Our own registration with a carrier (RFC 3261 10.2): kept alive, tried again after a failure, taken back at the end. */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { ask } from './ask.js';
+import { ask, type Reply } from './ask.js';
 import { listElements, nameAddress, readHeaders } from './header.js';
 import { escapeUser, parseUri } from './identity.js';
+import type { NextHop } from './next-hop.js';
 import type { Stack, StackResponse } from './stack.js';
 
 export interface RegistrationOptions {
@@ -18,6 +19,8 @@ export interface RegistrationOptions {
   retryMs?: number;
   /** The control connection while it is up. */
   stack(): Stack | null;
+  /** Where the registrar's URI leads. Default: where it says. */
+  hops?: () => Promise<NextHop[]>;
   onChange(state: RegistrationState): void;
 }
 
@@ -67,7 +70,7 @@ export class Registration {
   }
 
   async #register(): Promise<void> {
-    const response = await this.#send(this.#expiresSec);
+    const { response, why } = await this.#send(this.#expiresSec);
     if (this.#isClosed) return;
     if (response?.status === 423 && this.#raise(response)) return this.#plan(0);
     if (response !== null && response.status < 300) {
@@ -78,8 +81,9 @@ export class Registration {
       return this.#plan(Math.max(1, granted * 0.8) * 1000);
     }
     const { registrar, retryMs = 5000 } = this.options;
-    const said = response === null ? 'did not answer' : `answered ${response.status} ${response.reason}`.trim();
-    this.#become({ registered: false, detail: `${registrar} ${said}.` });
+    const said =
+      response === null ? (why ?? 'It did not answer') : `It answered ${response.status} ${response.reason}`.trim();
+    this.#become({ registered: false, detail: `${said} (${registrar}).` });
     // RFC 5626 4.5: doubling, with chance, so that a thousand clients of a registrar that restarts do not come at once.
     const waitMs = Math.min(maxRetryMs, retryMs * 2 ** this.#failures) * (0.5 + Math.random() / 2);
     this.#failures++;
@@ -87,16 +91,18 @@ export class Registration {
     this.#plan(Math.max(waitMs, Math.min(askedMs, maxRetryMs)));
   }
 
-  async #send(expiresSec: number): Promise<StackResponse | null> {
+  async #send(expiresSec: number): Promise<Pick<Reply, 'response' | 'why'>> {
     const stack = this.options.stack();
-    if (stack === null) return null;
+    if (stack === null) return { response: null, why: 'The SIP server is not connected' };
     const { registrar, username, password } = this.options;
     const uri = parseUri(registrar);
     const address = `sip:${escapeUser(username)}@${this.options.domain ?? bracketed(uri?.host ?? '')}`;
     const { callId, fromTag } = this.#identity;
-    const { response, cseq } = await ask(stack, {
+    const hops = await this.options.hops?.();
+    const reply = await ask(stack, {
       method: 'REGISTER',
       uri: registrar,
+      ...(hops ? { hops } : {}),
       cseq: this.#cseq + 1,
       credentials: { username, password },
       headers: {
@@ -108,8 +114,8 @@ export class Registration {
         Expires: String(expiresSec),
       },
     });
-    this.#cseq = cseq;
-    return response;
+    this.#cseq = reply.cseq;
+    return reply;
   }
 
   /** RFC 3261 10.2.8: the registrar wants longer times. False when it asks for none that make sense. */

@@ -54,9 +54,13 @@ export function redirectTarget(from: DialTarget, contact: string): DialTarget | 
   return { gateway: from.gateway, requestUri: bare(contact), host: uri.host };
 }
 
-/** The URI of a peer as it was seen, for use as a next hop. */
-export function hopTo(peer: Peer): string {
-  return `sip:${bracketed(peer.address)}:${peer.port};transport=${peer.transport}`;
+/**
+ * The URI of a peer as it was seen, for use as a next hop. `check`: who has to be there when it is TLS, and whose authorities count; without
+ * it only a connection that the peer made himself will do. The parameters are for the SIP server: nothing of a next hop is sent.
+ */
+export function hopTo(peer: Peer, check?: { name: string; trust: string }): string {
+  const tls = check ? `;tls-name=${bracketed(check.name)}${check.trust === '' ? '' : `;tls-trust=${check.trust}`}` : '';
+  return `sip:${bracketed(peer.address)}:${peer.port};transport=${peer.transport}${tls}`;
 }
 
 function atHost(uri: ParsedUri, user: string): string {

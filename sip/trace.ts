@@ -94,10 +94,13 @@ function dropOldest(map: Map<string, SipTraceEntry[]>, limit: number): string[] 
   return dropped;
 }
 
-/** The message without the values of credentials. A body is never touched: an SDP has no such line. */
+/** The message without the values of credentials, and without the keys of SRTP in its SDP (RFC 4568). */
 export function blanked(message: string): string {
-  return message.replace(
-    /^((?:proxy-)?authorization[ \t]*:)[^\r\n]*(?:\r\n[ \t][^\r\n]*)*/gim,
-    (_all, name: string) => `${name} (blanked)`,
-  );
+  return message
+    .replace(
+      /^((?:proxy-)?authorization[ \t]*:)[^\r\n]*(?:\r\n[ \t][^\r\n]*)*/gim,
+      (_all, name: string) => `${name} (blanked)`,
+    )
+    .replace(/^(a=crypto:[^\r\n]*?\binline:)[^\r\n]*/gim, (_all, name: string) => `${name}(blanked)`)
+    .replace(/^(k=[^\r\n:]*)[^\r\n]*/gim, '$1:(blanked)');
 }

@@ -1,6 +1,8 @@
 /** What is done for our carriers between calls: asking whether their gateways live, and staying registered. */
 import type { GatewayState, KeptGateway } from './leg.js';
 import type { SipLog } from './log.js';
+import { SipNames } from './names.js';
+import { nextHops } from './next-hop.js';
 import { Probe } from './probe.js';
 import { Registration } from './registration.js';
 import type { Stack } from './stack.js';
@@ -11,6 +13,8 @@ export interface UpkeepOptions {
   /** The control connection while it is up. */
   stack(): Stack | null;
   log: SipLog;
+  /** Default: the system's name server. */
+  names?: SipNames;
 }
 
 export class Upkeep {
@@ -18,25 +22,29 @@ export class Upkeep {
   readonly #probes = new Map<string, Probe>();
   readonly #registrations = new Map<string, Registration>();
 
-  constructor(private readonly options: UpkeepOptions) {}
+  readonly #names: SipNames;
+
+  constructor(private readonly options: UpkeepOptions) {
+    this.#names = options.names ?? new SipNames();
+  }
 
   /** Takes the place of the earlier list; what stays the same is not disturbed. */
   replace(gateways: readonly KeptGateway[]): void {
     const { probeEveryMs, stack, log } = this.options;
-    const uris = new Set(probeEveryMs > 0 ? gateways.map((gateway) => gateway.uri) : []);
+    const probed = new Map(probeEveryMs > 0 ? gateways.map((gateway) => [gateway.uri, gateway.trust]) : []);
     for (const [uri, probe] of this.#probes) {
-      if (uris.has(uri)) continue;
+      if (probed.has(uri)) continue;
       probe.close();
       this.#probes.delete(uri);
     }
-    for (const uri of uris) {
+    for (const [uri, trust] of probed) {
       if (this.#probes.has(uri)) continue;
-      const onChange = (state: GatewayState) => {
-        if (state === 'down') log.warn({ gateway: uri }, 'gateway does not answer');
+      const onChange = (state: GatewayState, detail?: string) => {
+        if (state === 'down') log.warn({ gateway: uri, err: detail }, 'gateway does not answer');
         else log.info({ gateway: uri }, 'gateway answers');
         this.onChange(uri, state);
       };
-      this.#probes.set(uri, new Probe({ uri, everyMs: probeEveryMs, stack, onChange }));
+      this.#probes.set(uri, new Probe({ uri, everyMs: probeEveryMs, stack, hops: this.#hopsTo(uri, trust), onChange }));
     }
     this.#replaceRegistrations(gateways);
   }
@@ -64,21 +72,27 @@ export class Upkeep {
     await Promise.all(registrations.map((registration) => registration.close()));
   }
 
+  #hopsTo(uri: string, trust: string | undefined) {
+    return () => nextHops(uri, this.#names, trust);
+  }
+
   #replaceRegistrations(gateways: readonly KeptGateway[]): void {
     const { stack, log } = this.options;
     const wanted = new Map(
-      gateways.flatMap(({ uri, register }) => (register ? [[JSON.stringify([uri, register]), { uri, register }]] : [])),
-    ) as Map<string, { uri: string; register: NonNullable<KeptGateway['register']> }>;
+      gateways.flatMap(({ uri, register, trust }) =>
+        register ? [[JSON.stringify([uri, register]), { uri, register, trust }]] : [],
+      ),
+    ) as Map<string, { uri: string; register: NonNullable<KeptGateway['register']>; trust?: string }>;
     for (const [key, registration] of this.#registrations) {
       if (wanted.has(key)) continue;
       this.#registrations.delete(key);
       void registration.close();
     }
-    for (const [key, { uri, register }] of wanted) {
+    for (const [key, { uri, register, trust }] of wanted) {
       if (this.#registrations.has(key)) continue;
       const about = { registrar: uri, username: register.username };
       const registration = new Registration({
-        ...{ ...register, registrar: uri, stack },
+        ...{ ...register, registrar: uri, stack, hops: this.#hopsTo(uri, trust) },
         onChange: (state) =>
           state.registered
             ? log.info(about, 'registered with a carrier')

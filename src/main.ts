@@ -9,13 +9,14 @@ import { createSafeHttp } from '../net/http.js';
 import { openSipGateway, type SipGatewayOptions } from '../sip/connect.js';
 import type { GatewayState, SipGateway } from '../sip/leg.js';
 import type { SipServerOptions, SipServerStats } from '../sip/server/start.js';
+import type { TlsSettings } from '../sip/server/transport/tls.js';
 import { TrunkTable } from '../sip/trunk.js';
 import { RedisCounts } from './api/redis-counter.js';
 import { startApi } from './api/server.js';
 import type { TokenSettings } from './api/tokens.js';
 import { startBanner } from './banner.js';
 import { admit } from './call/admission.js';
-import { Carriers, healthOf, keptGateways } from './call/carriers.js';
+import { Carriers, healthOf, keptGateways, tlsTrust } from './call/carriers.js';
 import type { CallClosing } from './call/closing.js';
 import { EndpointHealth } from './call/endpoint-health.js';
 import { type InboundCalls, takeInboundCall } from './call/inbound.js';
@@ -42,6 +43,7 @@ import type { Endpoint } from './store/endpoints.js';
 import type { Mode } from './store/scope.js';
 import { Store } from './store/store.js';
 import type { Trunk } from './store/trunks.js';
+import { TlsFiles } from './tls-files.js';
 import { openAiEngine } from './transcription/engine.js';
 import { EventSender } from './webhook/event-sender.js';
 import { Notices } from './webhook/notices.js';
@@ -114,20 +116,26 @@ function saveTrunkHealth(store: Store, stateOf: (uri: string) => GatewayState, l
 }
 
 /** Our own SIP server, or the external one of the settings. */
-function sipServer(settings: Settings, options: StartOptions, mediaLagMs: () => number): SipGatewayOptions['server'] {
+function sipServer(
+  settings: Settings,
+  options: StartOptions,
+  tls: TlsSettings,
+  mediaLagMs: () => number,
+): SipGatewayOptions['server'] {
   if (settings.sipServer !== 'embedded') {
     const [first] = settings.sipServer;
     if (first === undefined) throw new Error('TRUNKLINE_SIP_SERVER names no server.');
     return { kind: 'drachtio', ...first, mediaHost: settings.sipHost };
   }
-  const listen = (['udp', 'tcp'] as const).map((transport) => ({
-    transport,
-    host: settings.sipHost,
-    port: settings.sipPort,
-  }));
+  const { sipHost: host, sipPort: port, sipTlsPort } = settings;
   return {
     kind: 'embedded',
-    listen,
+    listen: [
+      { transport: 'udp', host, port },
+      { transport: 'tcp', host, port },
+      ...(sipTlsPort === null ? [] : [{ transport: 'tls' as const, host, port: sipTlsPort }]),
+    ],
+    tls,
     mediaLagMs,
     limits: options.sipLimits ?? {},
     ...(options.sipTimersMs === undefined ? {} : { timersMs: options.sipTimersMs }),
@@ -209,8 +217,10 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       return records;
     };
     trustTrunks();
+    const tlsFiles = new TlsFiles(settings, log, () => loadTrunks());
+    opened.push(() => tlsFiles.close());
     const sip = await openSipGateway({
-      server: sipServer(settings, options, () =>
+      server: sipServer(settings, options, tlsFiles.current, () =>
         Math.max(0, ...media.load().threads.map((thread) => thread.eventLoopLagMs)),
       ),
       trunks,
@@ -228,6 +238,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       const records = trustTrunks();
       carriers.replace(records);
       sip.trust(records.flatMap((trunk) => (trunk.status === 'active' ? trunk.addresses : [])));
+      sip.secure({ ...tlsFiles.current, trust: tlsTrust(records) });
       sip.upkeep.replace(keptGateways(records));
     };
     loadTrunks();
@@ -265,6 +276,8 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       speechServer:
         settings.ttsUrl === null ? null : { url: settings.ttsUrl, key: settings.ttsKey, model: settings.ttsModel },
     });
+
+    if (store.endpoints.hasWebhooks()) clips.warm();
 
     const live = new LiveCallTable();
     const rejected = new RejectedInvites(log, store.rejectedInvites);
@@ -306,6 +319,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       media,
       maxCalls: settings.maxCalls,
       policy,
+      mediaOf: (trunkId) => carriers.mediaOf(trunkId),
       steering: {
         http,
         bridging: {

@@ -21,7 +21,7 @@ export function simulatedCarrier(ringMs: number, timersMs?: { t1?: number }): Te
       return {
         trunkId: null,
         name: 'simulator',
-        codecs: ['PCMU', 'PCMA'],
+        media: { codecs: ['PCMU', 'PCMA'] },
         gateways: [{ uri }],
         present: (call) => ({ ...call, headers: {} }),
         enter: () => () => undefined,

@@ -23,7 +23,7 @@ export type CallerOrder =
 export type CallerAnswer =
   | { kind: 'dialled'; answered: number; failures: string[] }
   | { kind: 'measured'; figures: StreamFigures; pulses: { from: string; atMs: Float64Array }[] }
-  | { kind: 'churned'; answered: number; failures: string[]; silent: number }
+  | { kind: 'churned'; answered: number; failed: number; failures: string[]; silent: number }
   | { kind: 'hungUp' };
 
 const address = '127.0.0.1';
@@ -148,7 +148,7 @@ async function churn(order: Extract<CallerOrder, { kind: 'churn' }>): Promise<Ca
     running.add(call);
   }
   await Promise.all(running);
-  return { kind: 'churned', answered, failures: [...new Set(failures)].slice(0, 5), silent };
+  return { kind: 'churned', answered, failed: failures.length, failures: [...new Set(failures)].slice(0, 5), silent };
 }
 
 async function measure(seconds: number): Promise<CallerAnswer> {

@@ -13,10 +13,11 @@ export function oldCalls(folder: string, count: number): void {
   database
     .prepare(
       `with recursive n(i) as (select 0 union all select i + 1 from n where i + 1 < ?)
-       insert into calls (id, organization_id, mode, instance_id, direction, from_number, to_number, status, created_at, completed_at)
+       insert into calls (id, organization_id, mode, instance_id, direction, from_number, to_number, status, phone_number_id, created_at, completed_at)
        select printf('%08x-0000-7000-8000-%012x', i, i), (select id from organizations limit 1), 'live', 'bench',
          iif(i % 3 = 0, 'outbound', 'inbound'), '+15550001', '+15550002',
          case i % 10 when 0 then 'failed' when 1 then 'busy' when 2 then 'no_answer' else 'completed' end,
+         printf('0198aaaa-0000-7000-8000-%012d', i % 7),
          cast(? + cast(i as real) / ? * ? as integer), 1
        from n`,
     )

@@ -58,9 +58,9 @@ const callsPerSecond = 40;
 /** After the last call was answered, until the figures count. */
 const settleMs = 2000;
 const afterMs = 1500;
-const idleMs = 4000;
-/** Calls that warm code and memory before anything counts. */
-const warmUp = { calls: 30, seconds: 4 };
+const idleMs = 3000;
+/** So long code and memory are warmed by as many calls before anything counts. */
+const warmUpSec = 4;
 /** A longer way is a pulse that was lost. */
 const longestUplinkMs = 200;
 
@@ -101,8 +101,8 @@ export class Rig {
   }
 
   /** Also measures the gateway without calls, once it is warm. */
-  async warmUp(): Promise<void> {
-    for (const each of [cases[0], cases[2]]) if (each) await this.run({ ...each, name: 'warm-up' }, warmUp);
+  async warmUp(wanted: Case, calls: number): Promise<void> {
+    await this.run({ ...wanted, name: 'warm-up' }, { calls, seconds: warmUpSec });
     await sleep(afterMs);
     const from = figuresOf(this.gateway.pid);
     await sleep(idleMs);
@@ -127,11 +127,11 @@ export class Rig {
   }
 
   /** Another build of the gateway, with the same agent and load generator. */
-  async otherBuild(build: string): Promise<Rig> {
+  async otherBuild(build: string, warm: Case, calls: number): Promise<Rig> {
     const { folder, remove } = benchFolder(this.certificate);
     const gateway = await startGateway({ folder, build });
     const rig = new Rig(gateway, this.agent, this.caller, this.ports, this.certificate, remove);
-    await rig.warmUp();
+    await rig.warmUp(warm, calls);
     return rig;
   }
 

@@ -6,16 +6,24 @@ import { serveAnswers, webhookProgram } from '../webhook-server.js';
 
 const documents: Record<string, (fields: URLSearchParams) => string> = {
   '/voice': () => `<Gather numDigits="1" action="/menu">
-    <Say>Welcome. Press one to hear your number, or two to speak with the echo.</Say>
+    <Say>Welcome. Press one to hear your number, two for the echo, three to leave a message.</Say>
   </Gather>
   <Say>We heard nothing. Goodbye.</Say>`,
   '/menu': (fields) => {
     const spelled = (fields.get('From') ?? '').replace(/\D/g, '').split('').join(' ');
     if (fields.get('Digits') === '1') return `<Say>You are ${spelled === '' ? 'anonymous' : spelled}.</Say>`;
     if (fields.get('Digits') === '2') return '<Connect><Stream url="ws://127.0.0.1:8090/twilio"/></Connect>';
+    if (fields.get('Digits') === '3')
+      return '<Say>Speak after the tone.</Say><Record action="/recorded" maxLength="60" timeout="3"/>';
     return '<Redirect>/voice</Redirect>';
   },
+  '/recorded': (fields) =>
+    `<Say>This is what you said.</Say><Play>${escaped(fields.get('RecordingUrl') ?? '')}</Play><Hangup/>`,
 };
+
+function escaped(text: string): string {
+  return text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`);
+}
 
 /** Rejects when the port cannot be opened. */
 export function startTwimlMenu(options: { port: number }) {

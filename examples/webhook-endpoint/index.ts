@@ -6,22 +6,34 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { type IncomingMessage, serveAnswers, webhookProgram } from '../webhook-server.js';
 
 /** What to do next, by path. */
-const script: Record<string, (event: { data?: { digits?: string } }) => object[]> = {
+const script: Record<string, (event: { data?: { digits?: string; recording_url?: string } }) => object[]> = {
   '/calls': () => [
     {
       action: 'gather',
       num_digits: 1,
       timeout_s: 5,
       url: '/menu',
-      prompts: [{ action: 'say', text: 'Welcome. Press one for the time, or two to speak with the echo.' }],
+      prompts: [
+        { action: 'say', text: 'Welcome. Press one for the time, two for the echo, three to leave a message.' },
+      ],
     },
   ],
   '/menu': ({ data }) => {
     if (data?.digits === '1')
       return [{ action: 'say', text: `It is ${new Date().toUTCString().slice(17, 22)}, universal time.` }];
     if (data?.digits === '2') return [{ action: 'connect', url: 'ws://127.0.0.1:8090/twilio' }];
+    if (data?.digits === '3')
+      return [
+        { action: 'say', text: 'Speak after the tone.' },
+        { action: 'record', max_s: 60, silence_s: 3, url: '/recorded' },
+      ];
     return [{ action: 'say', text: 'Goodbye.' }, { action: 'hangup' }];
   },
+  '/recorded': ({ data }) => [
+    { action: 'say', text: 'This is what you said.' },
+    ...(data?.recording_url === undefined ? [] : [{ action: 'play', url: data.recording_url }]),
+    { action: 'hangup' },
+  ],
 };
 
 /** Rejects when the port cannot be opened. `secret` undefined: requests are not checked. */

@@ -1,6 +1,6 @@
 /** Reading `provider_config`: each reader returns a checked value or throws `AgentConfigError` with the field's name. */
 import { validateHeaderName, validateHeaderValue } from 'node:http';
-import { AgentConfigError, type Plain } from './agent.js';
+import { AgentConfigError, type AudioFormat, type Plain } from './agent.js';
 
 export type ConfigObject = { readonly [key: string]: Plain };
 
@@ -59,6 +59,17 @@ export function choice<T extends string | number>(
   const found = allowed.find((each) => each === value);
   if (found === undefined) throw new AgentConfigError(field, `${field} must be one of ${allowed.join(', ')}.`);
   return found;
+}
+
+/** `encoding` and `sample_rate` of PCM, the first of each is the default; G.711 exists at 8000 Hz only. */
+export function audioFormat<E extends AudioFormat['encoding'], R extends AudioFormat['sampleRateHz']>(
+  config: ConfigObject,
+  encodings: readonly [E, ...E[]],
+  pcmRates: readonly [R, ...R[]],
+): { encoding: E; sampleRateHz: R | 8000 } {
+  const encoding = choice(config, 'encoding', encodings);
+  const rates: readonly [R | 8000, ...(R | 8000)[]] = encoding === 'l16' ? pcmRates : [8000];
+  return { encoding, sampleRateHz: choice(config, 'sample_rate', rates) };
 }
 
 /** Headers of the upgrade request. */

@@ -412,7 +412,10 @@ export class AgentConnection implements AgentSocket {
       const lost = failure ?? broken('The connection was lost.');
       const verdict = this.#verdict(code, reason);
       const worthAnother = this.#renewing ? lost.retryable : verdict === 'renew';
-      if (worthAnother && this.#renew(lost)) return;
+      if (worthAnother && this.#renew(lost)) {
+        if (failure !== null) this.#hooks.event({ type: 'warning', code: 'connection_lost', message: failure.message });
+        return;
+      }
       if (failure !== null) {
         this.#failure = failure;
         this.#end = { by: 'failed', detail: failure.message };

@@ -8,7 +8,7 @@ import {
   type Outgoing,
   type Sink,
 } from './agent.js';
-import { choice, optionalText } from './config-fields.js';
+import { audioFormat, optionalText } from './config-fields.js';
 import { asObject, asText, base64Bytes, type JsonObject } from './json.js';
 import {
   base64,
@@ -39,8 +39,7 @@ export const hume: AgentProtocol<HumeConfig> = {
   sessionLimitMs: 30 * 60_000,
   parseConfig(raw) {
     const [common, config] = readProvider(raw, 'required');
-    choice(config, 'encoding', ['l16']);
-    const sampleRateHz = choice(config, 'sample_rate', [8000, 16000, 24000, 48000] as const);
+    const { sampleRateHz } = audioFormat(config, ['l16'], [8000, 16000, 24000, 48000]);
     return { ...common, configId: optionalText(config, 'config_id'), sampleRateHz };
   },
   converse: (config, target) => new HumeConversation(config, target),

@@ -1,10 +1,11 @@
 /** Plivo audio streaming, bidirectional. The agent asks for checkpoints instead of marks, and may send keys to the caller. */
 import { randomUUID } from 'node:crypto';
-import type { AgentProtocol, AgentTarget, AudioFormat, Conversation, Outgoing, Sink, Track } from './agent.js';
-import { choice, configObject, upgradeHeaders } from './config-fields.js';
-import { asObject, asText, base64Bytes } from './json.js';
+import type { AgentProtocol, AgentTarget, AudioFormat, Outgoing, Sink, Track } from './agent.js';
+import { audioFormat, configObject, upgradeHeaders } from './config-fields.js';
+import { asObject, asText } from './json.js';
 import { base64, readJson } from './provider.js';
 import { providerTrack, providerTracks } from './provider-tracks.js';
+import { markFromBot, mediaFromBot, StreamConversation } from './stream.js';
 
 interface PlivoConfig {
   headers: Record<string, string>;
@@ -12,7 +13,6 @@ interface PlivoConfig {
 }
 
 const WIRE = { ulaw: 'audio/x-mulaw', alaw: 'audio/x-alaw', l16: 'audio/x-l16' };
-const MAX_NAME_CHARS = 1024;
 const DIGITS = /^[0-9A-Dw*#]{1,64}$/;
 
 export const plivo: AgentProtocol<PlivoConfig> = {
@@ -21,19 +21,12 @@ export const plivo: AgentProtocol<PlivoConfig> = {
   separateTracks: true,
   parseConfig(raw) {
     const config = configObject(raw);
-    const encoding = choice(config, 'encoding', ['ulaw', 'l16'] as const);
-    const sampleRateHz =
-      encoding === 'l16'
-        ? choice(config, 'sample_rate', [8000, 16000] as const)
-        : choice(config, 'sample_rate', [8000] as const);
-    return { headers: upgradeHeaders(config), format: { encoding, sampleRateHz } };
+    return { headers: upgradeHeaders(config), format: audioFormat(config, ['ulaw', 'l16'], [8000, 16000]) };
   },
   converse: (config, target) => new PlivoConversation(config, target),
 };
 
-class PlivoConversation implements Conversation {
-  readonly format: AudioFormat;
-  readonly replyFormat: AudioFormat;
+class PlivoConversation extends StreamConversation {
   readonly #streamId = randomUUID();
   #sequence = 0;
   /** Counted on each track. */
@@ -43,16 +36,11 @@ class PlivoConversation implements Conversation {
     private readonly config: PlivoConfig,
     private readonly target: AgentTarget,
   ) {
-    this.format = config.format;
-    this.replyFormat = config.format;
+    super(config.format);
   }
 
   upgrade() {
     return { url: this.target.url, headers: this.config.headers };
-  }
-
-  opening(): Outgoing[] {
-    return [];
   }
 
   start(): Outgoing[] {
@@ -79,19 +67,12 @@ class PlivoConversation implements Conversation {
     const fields = readJson(message, sink);
     if (fields === null) return;
     switch (fields.event) {
-      case 'playAudio': {
-        const payload = asObject(fields.media)?.payload;
-        const bytes = typeof payload === 'string' ? base64Bytes(payload) : null;
-        if (bytes === null) sink.garbage('bad_audio', 'The agent sent playAudio without a base64 payload.');
-        else if (bytes.length > 0) sink.audio(bytes);
+      case 'playAudio':
+        mediaFromBot(asObject(fields.media)?.payload, sink, 'bad_audio');
         return;
-      }
-      case 'checkpoint': {
-        const name = asText(fields.name, MAX_NAME_CHARS);
-        if (name === null) sink.garbage('bad_field', 'The agent sent a checkpoint without a name.');
-        else sink.mark(name);
+      case 'checkpoint':
+        markFromBot(fields.name, sink, 'bad_field');
         return;
-      }
       case 'clearAudio':
         sink.clear();
         sink.send(JSON.stringify({ event: 'clearedAudio', streamId: this.#streamId }));
@@ -116,20 +97,12 @@ class PlivoConversation implements Conversation {
     return cleared ? [] : [JSON.stringify({ event: 'playedStream', streamId: this.#streamId, name })];
   }
 
-  interrupted(): Outgoing[] {
-    return [];
-  }
-
   dtmf(digit: string): Outgoing[] {
     return [this.#numbered('dtmf', { streamId: this.#streamId, dtmf: { track: 'inbound', digit } })];
   }
 
-  closing(): Outgoing[] {
+  override closing(): Outgoing[] {
     return [this.#numbered('stop', { streamId: this.#streamId })];
-  }
-
-  closed(code: number): 'hangup' | 'failed' {
-    return code === 1000 || code === 1001 || code === 1005 ? 'hangup' : 'failed';
   }
 
   #numbered(event: string, body: Record<string, unknown>): string {

@@ -2,16 +2,16 @@
  * Our own framing: JSON text for what happens, binary for audio. `start` goes out when the caller answered; then each frame of the caller
  * is one binary message, and every binary message of the agent is audio to be played in order.
  */
-import type { AgentProtocol, AgentTarget, AudioFormat, Conversation, Outgoing, Sink } from './agent.js';
-import { choice, configObject, upgradeHeaders } from './config-fields.js';
+import type { AgentProtocol, AgentTarget, AudioFormat, Outgoing, Sink } from './agent.js';
+import { audioFormat, configObject, upgradeHeaders } from './config-fields.js';
 import { asText, type JsonObject, parseObject } from './json.js';
+import { markFromBot, StreamConversation } from './stream.js';
 
 export interface RawConfig {
   format: AudioFormat;
   headers: Record<string, string>;
 }
 
-const MAX_NAME_CHARS = 1024;
 const MAX_TRANSCRIPT_CHARS = 16 * 1024;
 /** Digits, and `w` for a pause of half a second. */
 const DIGITS = /^[0-9A-Dw*#]{1,64}$/;
@@ -21,38 +21,25 @@ const TRANSFER_TARGET = /^[\x20-\x7e]{1,512}$/;
 export const raw: AgentProtocol<RawConfig> = {
   provider: 'raw',
   readyOn: 'connect',
-  /** μ-law exists at 8000 Hz only. */
   parseConfig(value) {
     const config = configObject(value);
-    const encoding = choice(config, 'encoding', ['l16', 'ulaw'] as const);
-    const sampleRateHz =
-      encoding === 'ulaw'
-        ? choice(config, 'sample_rate', [8000] as const)
-        : choice(config, 'sample_rate', [8000, 16000, 24000] as const);
-    return { format: { encoding, sampleRateHz }, headers: upgradeHeaders(config) };
+    return { format: audioFormat(config, ['l16', 'ulaw'], [8000, 16000, 24000]), headers: upgradeHeaders(config) };
   },
   converse: (config, target) => new RawConversation(config, target),
 };
 
-class RawConversation implements Conversation {
-  readonly format: AudioFormat;
-  readonly replyFormat: AudioFormat;
+class RawConversation extends StreamConversation {
   readonly #headers: Record<string, string>;
   readonly #target: AgentTarget;
 
   constructor(config: RawConfig, target: AgentTarget) {
-    this.format = config.format;
-    this.replyFormat = config.format;
+    super(config.format);
     this.#headers = config.headers;
     this.#target = target;
   }
 
   upgrade() {
     return { url: this.#target.url, headers: { ...this.#headers } };
-  }
-
-  opening(): Outgoing[] {
-    return [];
   }
 
   start(): Outgoing[] {
@@ -92,20 +79,12 @@ class RawConversation implements Conversation {
     return [JSON.stringify(cleared ? { event: 'mark', name, cleared } : { event: 'mark', name })];
   }
 
-  interrupted(): Outgoing[] {
-    return [];
-  }
-
   dtmf(digit: string): Outgoing[] {
     return [JSON.stringify({ event: 'dtmf', digits: digit })];
   }
 
-  closing(reason: string): Outgoing[] {
+  override closing(reason: string): Outgoing[] {
     return [JSON.stringify({ event: 'stop', reason })];
-  }
-
-  closed(code: number): 'hangup' | 'failed' {
-    return code === 1000 || code === 1001 || code === 1005 ? 'hangup' : 'failed';
   }
 
   #event(fields: JsonObject, sink: Sink): void {
@@ -113,12 +92,9 @@ class RawConversation implements Conversation {
       case 'clear':
         sink.clear();
         return;
-      case 'mark': {
-        const name = asText(fields.name, MAX_NAME_CHARS);
-        if (name === null) sink.garbage('bad_field', 'The agent sent a mark without a name.');
-        else sink.mark(name);
+      case 'mark':
+        markFromBot(fields.name, sink, 'bad_field');
         return;
-      }
       case 'dtmf': {
         const digits = asText(fields.digits, 64);
         if (digits === null || !DIGITS.test(digits))

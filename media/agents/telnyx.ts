@@ -1,10 +1,11 @@
 /** Telnyx media streaming, bidirectional in `rtp` mode: like Twilio's, in snake case, and in more codecs. */
 import { randomUUID } from 'node:crypto';
-import type { AgentProtocol, AgentTarget, AudioFormat, Conversation, Outgoing, Sink, Track } from './agent.js';
-import { choice, configObject, optionalText, upgradeHeaders } from './config-fields.js';
-import { asObject, asText, base64Bytes } from './json.js';
+import type { AgentProtocol, AgentTarget, AudioFormat, Outgoing, Sink, Track } from './agent.js';
+import { audioFormat, configObject, optionalText, upgradeHeaders } from './config-fields.js';
+import { asObject } from './json.js';
 import { base64, readJson } from './provider.js';
 import { providerTrack } from './provider-tracks.js';
+import { markFromBot, mediaFromBot, StreamConversation } from './stream.js';
 
 interface TelnyxConfig {
   /** Sent as a bearer token with the upgrade (`stream_auth_token`). */
@@ -14,7 +15,6 @@ interface TelnyxConfig {
 }
 
 const WIRE = { ulaw: 'PCMU', alaw: 'PCMA', l16: 'L16' };
-const MAX_MARK_CHARS = 1024;
 
 export const telnyx: AgentProtocol<TelnyxConfig> = {
   provider: 'telnyx',
@@ -22,23 +22,16 @@ export const telnyx: AgentProtocol<TelnyxConfig> = {
   separateTracks: true,
   parseConfig(raw) {
     const config = configObject(raw);
-    const encoding = choice(config, 'encoding', ['ulaw', 'alaw', 'l16'] as const);
-    const sampleRateHz =
-      encoding === 'l16'
-        ? choice(config, 'sample_rate', [16000, 8000] as const)
-        : choice(config, 'sample_rate', [8000] as const);
     return {
       authToken: optionalText(config, 'auth_token'),
       headers: upgradeHeaders(config),
-      format: { encoding, sampleRateHz },
+      format: audioFormat(config, ['ulaw', 'alaw', 'l16'], [16000, 8000]),
     };
   },
   converse: (config, target) => new TelnyxConversation(config, target),
 };
 
-class TelnyxConversation implements Conversation {
-  readonly format: AudioFormat;
-  readonly replyFormat: AudioFormat;
+class TelnyxConversation extends StreamConversation {
   readonly #streamId = randomUUID();
   #sequence = 0;
   /** Counted on each track. */
@@ -48,18 +41,13 @@ class TelnyxConversation implements Conversation {
     private readonly config: TelnyxConfig,
     private readonly target: AgentTarget,
   ) {
-    this.format = config.format;
-    this.replyFormat = config.format;
+    super(config.format);
   }
 
   upgrade() {
     const { authToken, headers } = this.config;
     const token: Record<string, string> = authToken === undefined ? {} : { Authorization: `Bearer ${authToken}` };
     return { url: this.target.url, headers: { ...token, ...headers } };
-  }
-
-  opening(): Outgoing[] {
-    return [];
   }
 
   start(): Outgoing[] {
@@ -89,19 +77,12 @@ class TelnyxConversation implements Conversation {
     const fields = readJson(message, sink);
     if (fields === null) return;
     switch (fields.event) {
-      case 'media': {
-        const payload = asObject(fields.media)?.payload;
-        const bytes = typeof payload === 'string' ? base64Bytes(payload) : null;
-        if (bytes === null) sink.garbage('bad_audio', 'The agent sent media without a base64 payload.');
-        else if (bytes.length > 0) sink.audio(bytes);
+      case 'media':
+        mediaFromBot(asObject(fields.media)?.payload, sink, 'bad_audio');
         return;
-      }
-      case 'mark': {
-        const name = asText(asObject(fields.mark)?.name, MAX_MARK_CHARS);
-        if (name === null) sink.garbage('bad_field', 'The agent sent a mark without a name.');
-        else sink.mark(name);
+      case 'mark':
+        markFromBot(asObject(fields.mark)?.name, sink, 'bad_field');
         return;
-      }
       case 'clear':
         sink.clear();
         return;
@@ -114,21 +95,13 @@ class TelnyxConversation implements Conversation {
     return [this.#numbered('mark', { mark: { name } })];
   }
 
-  interrupted(): Outgoing[] {
-    return [];
-  }
-
   dtmf(digit: string): Outgoing[] {
     return [this.#numbered('dtmf', { dtmf: { digit } })];
   }
 
-  closing(): Outgoing[] {
+  override closing(): Outgoing[] {
     const { callId, organizationId } = this.target.call;
     return [this.#numbered('stop', { stop: { user_id: organizationId, call_control_id: callId } })];
-  }
-
-  closed(code: number): 'hangup' | 'failed' {
-    return code === 1000 || code === 1001 || code === 1005 ? 'hangup' : 'failed';
   }
 
   #numbered(event: string, body: Record<string, unknown>): string {

@@ -3,10 +3,11 @@
  * caller answered, since bots greet on `start`. Bad input is ignored and counted under the codes Twilio itself warns with.
  */
 import { createHmac, randomUUID } from 'node:crypto';
-import type { AgentProtocol, AgentTarget, AudioFormat, Conversation, Outgoing, Sink, Track } from './agent.js';
+import type { AgentProtocol, AgentTarget, AudioFormat, Outgoing, Sink, Track } from './agent.js';
 import { choice, configObject, optionalText, upgradeHeaders } from './config-fields.js';
-import { asObject, asText, base64Bytes, parseObject } from './json.js';
+import { asObject, parseObject } from './json.js';
 import { providerTrack, providerTracks } from './provider-tracks.js';
+import { markFromBot, mediaFromBot, StreamConversation } from './stream.js';
 
 export interface TwilioConfig {
   /** Signs the upgrade request; without it there is no signature header. */
@@ -21,7 +22,6 @@ const FORMAT: AudioFormat = { encoding: 'ulaw', sampleRateHz: 8000 };
 const NOT_TEXT = '31950';
 /** Twilio's warning for bad JSON, an unknown event, a missing field or a foreign streamSid. */
 const BAD_MESSAGE = '31951';
-const MAX_MARK_CHARS = 1024;
 
 export const twilio: AgentProtocol<TwilioConfig> = {
   provider: 'twilio',
@@ -37,9 +37,7 @@ export const twilio: AgentProtocol<TwilioConfig> = {
   converse: (config, target) => new TwilioConversation(config, target),
 };
 
-class TwilioConversation implements Conversation {
-  readonly format = FORMAT;
-  readonly replyFormat = FORMAT;
+class TwilioConversation extends StreamConversation {
   readonly #config: TwilioConfig;
   readonly #target: AgentTarget;
   readonly #streamSid: string;
@@ -52,6 +50,7 @@ class TwilioConversation implements Conversation {
   readonly #chunks = { caller: 0, agent: 0 };
 
   constructor(config: TwilioConfig, target: AgentTarget) {
+    super(FORMAT);
     this.#config = config;
     this.#target = target;
     this.#streamSid = config.streamSid ?? `MZ${withoutDashes(randomUUID())}`;
@@ -66,10 +65,6 @@ class TwilioConversation implements Conversation {
     const headers = { ...this.#config.headers };
     if (authToken !== undefined) headers['X-Twilio-Signature'] = signUpgrade(authToken, url);
     return { url, headers };
-  }
-
-  opening(): Outgoing[] {
-    return [];
   }
 
   start(): Outgoing[] {
@@ -110,19 +105,12 @@ class TwilioConversation implements Conversation {
       return;
     }
     switch (fields.event) {
-      case 'media': {
-        const payload = asObject(fields.media)?.payload;
-        const bytes = typeof payload === 'string' ? base64Bytes(payload) : null;
-        if (bytes === null) sink.garbage(BAD_MESSAGE, 'The agent sent media without a base64 payload.');
-        else if (bytes.length > 0) sink.audio(bytes);
+      case 'media':
+        mediaFromBot(asObject(fields.media)?.payload, sink, BAD_MESSAGE);
         return;
-      }
-      case 'mark': {
-        const name = asText(asObject(fields.mark)?.name, MAX_MARK_CHARS);
-        if (name === null) sink.garbage(BAD_MESSAGE, 'The agent sent a mark without a name.');
-        else sink.mark(name);
+      case 'mark':
+        markFromBot(asObject(fields.mark)?.name, sink, BAD_MESSAGE);
         return;
-      }
       case 'clear':
         sink.clear();
         return;
@@ -136,20 +124,12 @@ class TwilioConversation implements Conversation {
     return [this.#numbered('mark', { mark: { name } })];
   }
 
-  interrupted(): Outgoing[] {
-    return [];
-  }
-
   dtmf(digit: string): Outgoing[] {
     return [this.#numbered('dtmf', { dtmf: { track: 'inbound_track', digit } })];
   }
 
-  closing(): Outgoing[] {
+  override closing(): Outgoing[] {
     return [this.#numbered('stop', { stop: { accountSid: this.#accountSid, callSid: this.#callSid } })];
-  }
-
-  closed(code: number): 'hangup' | 'failed' {
-    return code === 1000 || code === 1001 || code === 1005 ? 'hangup' : 'failed';
   }
 
   /** Twilio's numbers are strings, counted over all messages from `start` on. */

@@ -8,7 +8,7 @@ import {
   type Plain,
   type Sink,
 } from './agent.js';
-import { choice, optionalText } from './config-fields.js';
+import { audioFormat, optionalText } from './config-fields.js';
 import { asText, type JsonObject } from './json.js';
 import {
   answered,
@@ -39,8 +39,7 @@ export const ultravox: AgentProtocol<UltravoxConfig> = {
   gathersDigits: true,
   parseConfig(raw) {
     const [common, config] = readProvider(raw, 'required');
-    choice(config, 'encoding', ['l16']);
-    const sampleRateHz = choice(config, 'sample_rate', [8000, 16000, 24000, 48000] as const);
+    const { sampleRateHz } = audioFormat(config, ['l16'], [8000, 16000, 24000, 48000]);
     return { ...common, agentId: optionalText(config, 'agent_id'), sampleRateHz };
   },
   converse: (config, target) => new UltravoxConversation(config, target),

@@ -8,7 +8,7 @@ import {
   type Outgoing,
   type Sink,
 } from './agent.js';
-import { choice, optionalText } from './config-fields.js';
+import { audioFormat, optionalText } from './config-fields.js';
 import { asObject, asText, type JsonObject } from './json.js';
 import {
   answered,
@@ -39,12 +39,8 @@ export const vapi: AgentProtocol<VapiConfig> = {
     const assistantId = optionalText(config, 'assistant_id');
     if (assistantId === undefined && common.override?.assistant === undefined)
       throw new AgentConfigError('assistant_id', 'assistant_id is required, or an assistant in override.');
-    const encoding = choice(config, 'encoding', ['ulaw', 'l16'] as const);
-    const sampleRateHz =
-      encoding === 'ulaw'
-        ? choice(config, 'sample_rate', [8000] as const)
-        : choice(config, 'sample_rate', [16000, 8000, 24000, 48000] as const);
-    return { ...common, assistantId, format: { encoding, sampleRateHz } };
+    const format = audioFormat(config, ['ulaw', 'l16'], [16000, 8000, 24000, 48000]);
+    return { ...common, assistantId, format };
   },
   converse: (config, target) => new VapiConversation(config, target),
 };

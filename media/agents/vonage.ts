@@ -1,7 +1,8 @@
 /** Vonage's WebSocket endpoint: one text message says what the call is, then PCM in binary messages of 20 ms both ways. */
-import type { AgentProtocol, AgentTarget, AudioFormat, Conversation, Outgoing, Sink } from './agent.js';
-import { choice, configObject, upgradeHeaders } from './config-fields.js';
+import type { AgentProtocol, AgentTarget, AudioFormat, Outgoing, Sink } from './agent.js';
+import { audioFormat, configObject, upgradeHeaders } from './config-fields.js';
 import { parseObject } from './json.js';
+import { StreamConversation } from './stream.js';
 
 interface VonageConfig {
   headers: Record<string, string>;
@@ -16,31 +17,21 @@ export const vonage: AgentProtocol<VonageConfig> = {
   readyOn: 'connect',
   parseConfig(raw) {
     const config = configObject(raw);
-    const encoding = choice(config, 'encoding', ['l16'] as const);
-    const sampleRateHz = choice(config, 'sample_rate', [16000, 8000, 24000] as const);
-    return { headers: upgradeHeaders(config), format: { encoding, sampleRateHz } };
+    return { headers: upgradeHeaders(config), format: audioFormat(config, ['l16'], [16000, 8000, 24000]) };
   },
   converse: (config, target) => new VonageConversation(config, target),
 };
 
-class VonageConversation implements Conversation {
-  readonly format: AudioFormat;
-  readonly replyFormat: AudioFormat;
-
+class VonageConversation extends StreamConversation {
   constructor(
     private readonly config: VonageConfig,
     private readonly target: AgentTarget,
   ) {
-    this.format = config.format;
-    this.replyFormat = config.format;
+    super(config.format);
   }
 
   upgrade() {
     return { url: this.target.url, headers: this.config.headers };
-  }
-
-  opening(): Outgoing[] {
-    return [];
   }
 
   /** What an NCCO has as `headers` lies beside the event. */
@@ -85,20 +76,8 @@ class VonageConversation implements Conversation {
     return [`{"event":"websocket:notify","payload":${payloadOf(name)}}`];
   }
 
-  interrupted(): Outgoing[] {
-    return [];
-  }
-
   dtmf(digit: string): Outgoing[] {
     return [JSON.stringify({ event: 'websocket:dtmf', digit, duration: 100 })];
-  }
-
-  closing(): Outgoing[] {
-    return [];
-  }
-
-  closed(code: number): 'hangup' | 'failed' {
-    return code === 1000 || code === 1001 || code === 1005 ? 'hangup' : 'failed';
   }
 }
 

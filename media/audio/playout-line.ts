@@ -41,11 +41,19 @@ export class PlayoutLine {
     this.startMs = null;
   }
 
-  /** Audio is there so much before its slot: the slots come nearer, as far as the lead allows. */
-  advance(ms: number): void {
-    const byMs = Math.min(ms, maxLeadMs - this.leadMs);
-    this.leadMs += byMs;
-    this.dueMs -= byMs;
+  /** The slots come nearer by so much, as audio is there before them. False when the lead does not allow it. */
+  comeNearer(ms: number): boolean {
+    if (this.leadMs + ms > maxLeadMs) return false;
+    this.leadMs += ms;
+    this.dueMs -= ms;
+    return true;
+  }
+
+  /** The slots move away, and give back of the lead. */
+  giveBack(ms: number): void {
+    const byMs = Math.min(ms, this.leadMs);
+    this.leadMs -= byMs;
+    this.dueMs += byMs;
   }
 
   /** Slots that a stall made worthless; the line goes on after them. */

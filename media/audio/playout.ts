@@ -67,6 +67,9 @@ export class Playout implements PhoneAudio {
   private leastSpareMs = Number.POSITIVE_INFINITY;
   private windowPlayed = 0;
   private windowArrived = 0;
+  /** Of all windows, each half as much as the next. */
+  private played = 0;
+  private arrived = 0;
   /** Bytes to be taken out again, and for how long they were not. */
   private owed = 0;
   private owedSinceMs = 0;
@@ -243,7 +246,10 @@ export class Playout implements PhoneAudio {
     }
     this.windowPlayed += played;
     if (this.windowPlayed < windowMs * bytesPerMs) return;
-    const even = this.windowArrived > this.windowPlayed * 0.9 && this.windowArrived < this.windowPlayed * 1.1;
+    // The windows before count too: what a stall held back comes in the next one.
+    this.played = this.played / 2 + this.windowPlayed;
+    this.arrived = this.arrived / 2 + this.windowArrived;
+    const even = this.arrived > this.played * 0.9 && this.arrived < this.played * 1.1;
     this.paced = even ? this.paced + 1 : 0;
     if (this.paced >= pacedWindows && Number.isFinite(this.leastSpareMs)) {
       const spare = Math.max(0, this.leastSpareMs * bytesPerMs);

@@ -1,4 +1,5 @@
 /** Between the phone's G.711 and what an agent's wire carries. Where both are the same, bytes pass untouched. */
+import { endianness } from 'node:os';
 import type { AudioFormat } from '../agents/agent.js';
 import type { PhoneCodec } from '../engine.js';
 import { alawToLinear, alawToUlaw, linearToAlaw, linearToUlaw, mapBytes, ulawToAlaw, ulawToLinear } from './g711.js';
@@ -67,16 +68,23 @@ function encode(samples: Int16Array, law: 'ulaw' | 'alaw', into: Uint8Array): Ui
   return into;
 }
 
+/** Samples lie in memory as they do on the wire, but for the few machines that begin with the other end. */
+const swapped = endianness() === 'BE';
+
 function writeL16(samples: Int16Array, into: Uint8Array): Uint8Array {
-  for (let i = 0; i < samples.length; i++) {
-    into[2 * i] = samples[i]!;
-    into[2 * i + 1] = samples[i]! >> 8;
-  }
+  into.set(bytesOf(samples));
+  if (swapped) Buffer.from(into.buffer, into.byteOffset, into.length).swap16();
   return into;
 }
 
 function readL16(bytes: Uint8Array, samples: Int16Array): void {
-  for (let i = 0; i < samples.length; i++) samples[i] = bytes[2 * i]! | (bytes[2 * i + 1]! << 8);
+  const into = bytesOf(samples);
+  into.set(bytes.length === into.length ? bytes : bytes.subarray(0, into.length));
+  if (swapped) Buffer.from(into.buffer, into.byteOffset, into.length).swap16();
+}
+
+function bytesOf(samples: Int16Array): Uint8Array {
+  return new Uint8Array(samples.buffer, samples.byteOffset, samples.byteLength);
 }
 
 /** A buffer that grows to what was asked and is handed out again and again. */

@@ -23,6 +23,7 @@ export class Drain {
     const heard = () => {
       lastHeardMs = this.time.now();
     };
+    pair.secure(null);
     pair.deliverTo({ rtp: heard, rtcp: heard });
     const look = () => {
       const nowMs = this.time.now();

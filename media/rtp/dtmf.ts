@@ -69,6 +69,8 @@ export interface DtmfStep {
   samplesIntoPress: number;
   /** null: a pause, audio may be sent. */
   payload: Uint8Array | null;
+  /** The key, for as long as its tones would sound; null: silence. */
+  key: string | null;
 }
 
 const pressMs = 100;
@@ -84,7 +86,12 @@ export class DtmfSender {
   private queue = '';
   private step = 0;
   private readonly payload = new Uint8Array(4);
-  private readonly result: DtmfStep = { marker: false, samplesIntoPress: 0, payload: null };
+  private readonly result: DtmfStep = {
+    marker: false,
+    samplesIntoPress: 0,
+    payload: null,
+    key: null,
+  };
 
   get active(): boolean {
     return this.queue.length > 0;
@@ -111,6 +118,7 @@ export class DtmfSender {
     result.marker = step === 0 && digit !== 'W';
     result.samplesIntoPress = step * ptimeMs * samplesPerMs;
     result.payload = step < eventSteps ? this.payload : null;
+    result.key = step < pressSteps ? digit : null;
     if (step < eventSteps) {
       const duration = Math.min(step + 1, pressSteps) * ptimeMs * samplesPerMs;
       const end = step + 1 >= pressSteps ? 0x80 : 0;

@@ -1,9 +1,20 @@
 /** A bound pair of UDP sockets. Errors never leave it as exceptions: they are counted or end the binding. */
 import { createSocket, type RemoteInfo, type Socket } from 'node:dgram';
+import { looksLikeRtcp } from './packet.js';
+import { Srtp, type SrtpSuite, srtpOverheadBytes } from './srtp.js';
 
 export interface RtpSocketHandlers {
   rtp(packet: Uint8Array, from: RemoteInfo): void;
   rtcp(packet: Uint8Array, from: RemoteInfo): void;
+  /** A packet that is not genuine, or was there before. */
+  refused?(): void;
+}
+
+/** Keys of both directions (SRTP). */
+export interface SocketKeys {
+  suite: SrtpSuite;
+  send: Uint8Array;
+  receive: Uint8Array;
 }
 
 /** Enough for a second of one stream; a flood overflows here and not in our memory. */
@@ -19,6 +30,7 @@ const literalAddress = (
 export class RtpSocketPair {
   sendErrors = 0;
   private handlers: RtpSocketHandlers | null = null;
+  private srtp: SrtpSockets | null = null;
   private closed = false;
 
   private constructor(
@@ -26,8 +38,8 @@ export class RtpSocketPair {
     private readonly rtcp: Socket,
     readonly rtpPort: number,
   ) {
-    rtp.on('message', (packet, from) => this.handlers?.rtp(packet, from));
-    rtcp.on('message', (packet, from) => this.handlers?.rtcp(packet, from));
+    rtp.on('message', (packet, from) => this.arrived('rtp', packet, from));
+    rtcp.on('message', (packet, from) => this.arrived('rtcp', packet, from));
     for (const socket of [rtp, rtcp]) {
       socket.on('error', () => {
         this.sendErrors += 1;
@@ -53,13 +65,24 @@ export class RtpSocketPair {
     this.handlers = handlers;
   }
 
-  /** The bytes may be reused afterwards: the kernel has them, or they were dropped. */
-  sendRtp(bytes: Uint8Array, length: number, port: number, address: string): void {
-    this.send(this.rtp, bytes, length, port, address);
+  /** From now on everything is encrypted with these keys, both ways; null: nothing is. The same keys again change nothing. */
+  secure(keys: SocketKeys | null): void {
+    this.srtp = keys && (this.srtp?.renewed(keys) ?? new SrtpSockets(keys));
   }
 
-  sendRtcp(bytes: Uint8Array, port: number, address: string): void {
-    this.send(this.rtcp, bytes, bytes.length, port, address);
+  /** The bytes may be reused afterwards: the kernel has them, or they were dropped. */
+  sendRtp(bytes: Uint8Array, length: number, port: number, address: string): void {
+    if (!this.srtp) this.send(this.rtp, bytes, length, port, address);
+    else {
+      const secured = this.srtp.protect(bytes, length);
+      if (secured > 0) this.send(this.rtp, this.srtp.secured, secured, port, address);
+    }
+  }
+
+  /** `muxed`: over the socket of RTP (RFC 5761). */
+  sendRtcp(bytes: Uint8Array, port: number, address: string, muxed = false): void {
+    const out = this.srtp ? this.srtp.send.protectRtcp(bytes) : bytes;
+    this.send(muxed ? this.rtp : this.rtcp, out, out.length, port, address);
   }
 
   close(): void {
@@ -70,6 +93,19 @@ export class RtpSocketPair {
     this.rtcp.close();
   }
 
+  private arrived(kind: 'rtp' | 'rtcp', packet: Buffer, from: RemoteInfo): void {
+    const { handlers, srtp } = this;
+    if (!handlers) return;
+    if (!srtp) {
+      handlers[kind](packet, from);
+      return;
+    }
+    const isRtcp = kind === 'rtcp' || looksLikeRtcp(packet);
+    const length = isRtcp ? srtp.receive.unprotectRtcp(packet) : srtp.receive.unprotect(packet);
+    if (length < 0) handlers.refused?.();
+    else handlers[kind](packet.subarray(0, length), from);
+  }
+
   private send(socket: Socket, bytes: Uint8Array, length: number, port: number, address: string): void {
     if (this.closed) return;
     try {
@@ -78,6 +114,46 @@ export class RtpSocketPair {
       this.sendErrors += 1;
     }
   }
+}
+
+/** Packets that the kernel does not take at once must not be overwritten by the next. */
+const buffers = 8;
+/** 60 ms of G.711 with its header and what protection adds. */
+const bufferBytes = 512 + srtpOverheadBytes;
+
+class SrtpSockets {
+  readonly send: Srtp;
+  readonly receive: Srtp;
+  /** The packet that `protect` made. */
+  secured = new Uint8Array(0);
+  private next = 0;
+  private readonly ring = Array.from({ length: buffers }, () => new Uint8Array(bufferBytes));
+
+  constructor(
+    private readonly keys: SocketKeys,
+    before?: SrtpSockets,
+  ) {
+    // A key that stays keeps its count: its numbers must never be used again.
+    const keeps = (way: 'send' | 'receive') => before?.keys.suite === keys.suite && same(before.keys[way], keys[way]);
+    this.send = keeps('send') && before ? before.send : new Srtp(keys.suite, keys.send);
+    this.receive = keeps('receive') && before ? before.receive : new Srtp(keys.suite, keys.receive);
+  }
+
+  renewed(keys: SocketKeys): SrtpSockets {
+    return new SrtpSockets(keys, this);
+  }
+
+  /** The length of `secured`; 0: nothing may be sent. */
+  protect(packet: Uint8Array, length: number): number {
+    if (length + srtpOverheadBytes > bufferBytes) return 0;
+    this.secured = this.ring[this.next]!;
+    this.next = (this.next + 1) % buffers;
+    return this.send.protect(packet, length, this.secured);
+  }
+}
+
+function same(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && a.every((byte, i) => byte === b[i]);
 }
 
 function bindOne(address: string, port: number): Promise<Socket | null> {

@@ -13,6 +13,8 @@ const frameFlag = 0x80;
 type Message = Uint8Array | string | { end: ForegroundEnd };
 
 export class BridgePort implements OtherSide {
+  /** The other thread knows better; a phone there without events misses the keys of this one. */
+  readonly takesEvents = true;
   private readonly view = emptyRtpView();
   private over = false;
 

@@ -2,9 +2,9 @@
  * Two phones that hear each other. Each side of a bridge has the ear of its phone, and gives up its place when the other side does; the other
  * side is an object of this thread, or behind a port of another one (`bridge-port.ts`).
  */
-import { alawToUlaw, mapBytes, ulawToAlaw } from '../audio/g711.js';
+import { alawToUlaw, mapBytes, silenceByte, ulawToAlaw } from '../audio/g711.js';
 import { Playout } from '../audio/playout.js';
-import type { BridgeEnd, BridgeOptions, PhoneCodec } from '../engine.js';
+import type { BridgeEnd, BridgeOptions, KeyForm, PhoneCodec } from '../engine.js';
 import type { RtpView } from '../rtp/packet.js';
 import type { Foreground, ForegroundEnd } from './foreground.js';
 
@@ -13,6 +13,10 @@ const bytesPerMs = 8;
 /** What a bridge needs of a session. */
 export interface BridgedSession {
   readonly codec: PhoneCodec;
+  /** Its phone agreed to events (RFC 4733). */
+  readonly takesEvents: boolean;
+  /** Its phone sounds the tones of a key at this moment. */
+  readonly pressing: boolean;
   takeForeground(foreground: Foreground): void;
   leaveForeground(foreground: Foreground, by: ForegroundEnd): void;
   /** Audio came into the queue of the foreground. */
@@ -24,6 +28,8 @@ export interface BridgedSession {
 
 /** What comes from the phone of one side to the other side. Bytes are valid during the call. */
 export interface OtherSide {
+  /** Its phone agreed to events (RFC 4733). */
+  readonly takesEvents: boolean;
   packetCame(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean): void;
   frameCame(bytes: Uint8Array, codec: PhoneCodec): void;
   keyCame(digit: string): void;
@@ -37,16 +43,21 @@ export class BridgeSide implements Foreground, OtherSide {
   /** Packets or frames that the phone of this side got. */
   forwarded = 0;
   private over = false;
+  private readonly silence = new Uint8Array(480);
 
   constructor(
     private readonly session: BridgedSession,
-    private readonly options: BridgeOptions,
+    readonly options: BridgeOptions,
     private readonly other: () => OtherSide,
     private readonly settle: (by: BridgeEnd['by']) => void,
   ) {
     const frames = options.relay === 'frames';
     this.audio = frames ? new Playout(session.codec) : null;
     this.hear = frames ? (bytes) => this.other().frameCame(bytes, session.codec) : () => {};
+  }
+
+  get takesEvents(): boolean {
+    return this.session.takesEvents;
   }
 
   begin(): void {
@@ -61,13 +72,21 @@ export class BridgeSide implements Foreground, OtherSide {
   packet(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean): void {
     if (this.over || this.options.relay === 'frames') return;
     if (codec === 'event' && this.options.dtmf === 'block') return;
-    this.other().packetCame(packet, payload, codec, restarted);
+    const other = this.other();
+    let heard = payload;
+    // The key itself goes on as an event: who hears both would count two.
+    if (codec !== 'event' && this.session.pressing && other.takesEvents && this.options.dtmf === 'pass')
+      heard = this.silence.subarray(0, payload.length).fill(silenceByte[codec]);
+    other.packetCame(packet, heard, codec, restarted);
   }
 
-  /** A key that our phone pressed; as packets it is on its way already. */
-  key(digit: string): void {
-    if (this.over || this.options.dtmf === 'block' || this.options.relay === 'packets') return;
-    this.other().keyCame(digit);
+  /** A key that our phone pressed; true when the other one learns of it. As packets, events are on their way already. */
+  key(digit: string, form: KeyForm): boolean {
+    if (this.over || this.options.dtmf === 'block') return false;
+    const other = this.other();
+    if (!other.takesEvents) return form === 'tone'; // in the audio, which goes on as it is
+    if (form === 'tone' || this.options.relay === 'frames') other.keyCame(digit);
+    return true;
   }
 
   ended(by: ForegroundEnd): void {

@@ -13,6 +13,9 @@ import {
   type AudioSource,
   type BridgeEnd,
   type BridgeOptions,
+  type KeyForm,
+  type MachineVerdict,
+  type MediaDirection,
   MediaError,
   type MediaEvent,
   type MediaStats,
@@ -28,17 +31,21 @@ import {
 export interface Questions {
   /** `port_taken`: somebody else has the pair; nothing was opened. */
   open: { in: { session: number; rtpPort: number; options: OpenSession }; out: { localSdp: string } | 'port_taken' };
-  offer: { in: { session: number }; out: string };
+  offer: { in: { session: number; direction?: MediaDirection }; out: string };
   accept: { in: { session: number; sdp: string; provisional: boolean }; out: null };
   answer: { in: { session: number; offer: string }; out: string };
   prepareAgent: { in: { session: number; agent: number; target: AgentTarget }; out: null };
   /** Forks and agents have their numbers in common, and their notices and orders too. */
   fork: { in: { session: number; agent: number; target: AgentTarget; tracks: Tracks }; out: null };
   closeAgent: { in: { session: number; agent: number; reason: string }; out: null };
-  sendDtmf: { in: { session: number; digits: string }; out: null };
+  sendDtmf: { in: { session: number; digits: string; form: KeyForm }; out: null };
   /** These five are answered when they are over; `endActivity` ends them. */
   play: { in: { session: number; activity: number; source: AudioSource }; out: PlayEnd };
   record: { in: { session: number; activity: number; options: RecordOptions }; out: RecordingEnd };
+  detectMachine: {
+    in: { session: number; activity: number; untilMessageEnd: boolean };
+    out: MachineVerdict;
+  };
   bridge: { in: { session: number; activity: number; other: number; options: BridgeOptions }; out: BridgeEnd };
   /** One side; the other one is behind the port. */
   bridgeAcross: {

@@ -1,18 +1,24 @@
 /** From the phone: whose packets count, what they say, and when they stop. Audio goes on to the uplink. */
 import type { RemoteInfo } from 'node:dgram';
+import { DtmfListener } from '../audio/dtmf-tones.js';
 import { Uplink } from '../audio/uplink.js';
-import type { MediaEvent, MediaPolicy, PhoneCodec } from '../engine.js';
+import type { KeyForm, MediaEvent, MediaPolicy, PhoneCodec } from '../engine.js';
 import { DtmfReceiver, type KeyPress } from '../rtp/dtmf.js';
 import { emptyRtpView, parseRtp, type RtpView } from '../rtp/packet.js';
 import { ReceiverStats } from '../rtp/receiver-stats.js';
 import { RtpSource } from '../rtp/source.js';
 import type { AgreedMedia } from '../sdp.js';
 
-const oneWayAfterMs = 5000;
+/** An operator hears of it within 3 s of the answer. */
+const oneWayAfterMs = 2500;
+/** Tones that stop coming have ended. */
+const toneGapMs = 100;
 const comfortNoise = 13;
 
 export interface FromPhoneHooks {
   event(event: MediaEvent): void;
+  /** A key was pressed. */
+  key(press: KeyPress, form: KeyForm): void;
   /** The first packet of the far side. */
   started(nowMs: number): void;
   /** The address that packets really come from. */
@@ -37,12 +43,18 @@ export class FromPhone {
   private oneWayTold = false;
   private readonly view = emptyRtpView();
   private readonly dtmf = new DtmfReceiver();
+  private readonly tones = new DtmfListener();
 
   constructor(
     private readonly policy: MediaPolicy,
     private readonly hooks: FromPhoneHooks,
   ) {
     this.uplink = this.lineTo((bytes, atMs) => hooks.audio(bytes, atMs));
+  }
+
+  /** The phone, which has no events, sounds the tones of a key at this moment. */
+  get pressing(): boolean {
+    return this.tones.pressed;
   }
 
   /** True when packets are now expected from another address than before. */
@@ -103,11 +115,14 @@ export class FromPhone {
       this.sideline?.restart();
     }
     const payload = bytes.subarray(view.payloadStart, view.payloadEnd);
-    if (event) this.tell(this.dtmf.packet(payload, view.timestamp, nowMs));
+    if (event) this.tell(this.dtmf.packet(payload, view.timestamp, nowMs), 'event');
     // The packets of an event all carry the timestamp of its beginning, and say how long it has lasted.
     const eventSamples = event && payload.length >= 4 ? (payload[2]! << 8) | payload[3]! : 0;
     const audio = codec && payload.length > 0 ? payload : null;
-    if ((event || audio) && !media?.held)
+    if (codec && audio && media?.telephoneEvent === null && !media.held)
+      this.tell(this.tones.hear(audio, codec), 'tone');
+    // A phone on hold may play music: nothing for an agent, but another phone is to hear it.
+    if ((event || audio) && (!media?.held || media.receive))
       this.hooks.packet(view, payload, codec ?? 'event', arrival === 'restart', nowMs);
     const timestamp = (view.timestamp + eventSamples) >>> 0;
     this.uplink.packet(view.sequence, timestamp, audio, codec ?? 'PCMU', nowMs);
@@ -117,8 +132,9 @@ export class FromPhone {
   /** Every packet time. True when the far side has been silent for too long. */
   tick(nowMs: number): boolean {
     this.uplink.tick(nowMs);
+    this.tell(this.dtmf.expire(nowMs), 'event');
+    if (this.tones.pressed && nowMs - this.lastPacketMs > toneGapMs) this.tell(this.tones.quiet(), 'tone');
     this.sideline?.tick(nowMs);
-    this.tell(this.dtmf.expire(nowMs));
     if (!this.media || this.liveSinceMs === Number.POSITIVE_INFINITY) return false;
     if (!this.media.receive || this.media.held) {
       this.restartWatch(nowMs);
@@ -142,8 +158,8 @@ export class FromPhone {
     if (this.liveSinceMs !== Number.POSITIVE_INFINITY) this.liveSinceMs = nowMs;
   }
 
-  private tell(press: KeyPress | null): void {
-    if (press) this.hooks.event({ type: 'dtmf', digit: press.digit, durationMs: press.durationMs });
+  private tell(press: KeyPress | null, form: KeyForm): void {
+    if (press) this.hooks.key(press, form);
   }
 }
 

@@ -8,6 +8,9 @@ import {
   type BridgeEnd,
   type BridgeOptions,
   type Fork,
+  type KeyForm,
+  type MachineVerdict,
+  type MediaDirection,
   MediaError,
   type MediaEvent,
   type MediaSession,
@@ -27,6 +30,12 @@ const answerLimitMs = 5000;
 /** Longer than the agents' own limit for closing. */
 const closeLimitMs = 10_000;
 const perDigitLimitMs = 1000;
+
+/** The thread, or the session, was gone before anything was heard. */
+const unknownVerdict: MachineVerdict = {
+  ...{ result: 'unknown', reason: 'call_ended', decidedMs: 0, greetingMs: null },
+  ...{ messageEnd: null, messageEndMs: null, beepHz: null },
+};
 
 export class RemoteSession implements MediaSession {
   localSdp = '';
@@ -52,8 +61,8 @@ export class RemoteSession implements MediaSession {
     });
   }
 
-  async offer(): Promise<string> {
-    this.localSdp = await this.ask('offer', { session: this.id });
+  async offer(direction?: MediaDirection): Promise<string> {
+    this.localSdp = await this.ask('offer', { session: this.id, ...(direction && { direction }) });
     return this.localSdp;
   }
 
@@ -135,9 +144,24 @@ export class RemoteSession implements MediaSession {
     return { ended, stop: () => this.stopActivity(activity, ended) };
   }
 
-  async sendDtmf(digits: string): Promise<void> {
+  async detectMachine(options: { untilMessageEnd: boolean }, signal: AbortSignal): Promise<MachineVerdict> {
+    if (signal.aborted) return unknownVerdict;
+    const activity = this.nextActivity++;
+    const stop = () => this.endActivity(activity);
+    signal.addEventListener('abort', stop, { once: true });
+    try {
+      const { untilMessageEnd } = options;
+      return await this.ask('detectMachine', { session: this.id, activity, untilMessageEnd }, null);
+    } catch {
+      return unknownVerdict;
+    } finally {
+      signal.removeEventListener('abort', stop);
+    }
+  }
+
+  async sendDtmf(digits: string, form: KeyForm = 'event'): Promise<void> {
     const limitMs = answerLimitMs + digits.length * perDigitLimitMs;
-    await this.ask('sendDtmf', { session: this.id, digits }, limitMs);
+    await this.ask('sendDtmf', { session: this.id, digits, form }, limitMs);
   }
 
   onEvent(listener: (event: MediaEvent) => void): () => void {

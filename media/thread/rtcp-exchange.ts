@@ -49,7 +49,7 @@ export class RtcpExchange {
     const far = this.far();
     if (!far) return;
     const { agreed, destination } = far;
-    if (agreed.rtcpMux) this.pair.sendRtp(packet, packet.length, destination.port, destination.address);
+    if (agreed.rtcpMux) this.pair.sendRtcp(packet, destination.port, destination.address, true);
     else if (agreed.address === destination.address) this.pair.sendRtcp(packet, agreed.rtcpPort, destination.address);
     // Behind a NAT only the convention is left.
     else if (destination.port < 65535) this.pair.sendRtcp(packet, destination.port + 1, destination.address);

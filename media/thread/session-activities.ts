@@ -1,10 +1,13 @@
 /** What a session does beside talking to its agent: plays, a bridge, a recording. Each ends exactly once, at the latest with the session. */
 import type { MessagePort } from 'node:worker_threads';
+import { AnswerListener } from '../audio/answering-machine.js';
 import { openSource } from '../audio/played.js';
 import {
   type AudioSource,
   type BridgeEnd,
   type BridgeOptions,
+  type KeyForm,
+  type MachineVerdict,
   MediaError,
   type PhoneCodec,
   type PlayEnd,
@@ -23,6 +26,8 @@ export interface ActivityParts {
   outward: ToPhone;
   now(): number;
   codec(): PhoneCodec;
+  /** The phone sounds the tones of a key at this moment, and has no other way. */
+  pressing(): boolean;
   /** RTP to the phone begins, if it has not. */
   startSending(): void;
   /** The owner of playout hears and is heard again, from `startMs` on. */
@@ -36,6 +41,7 @@ export interface ActivityParts {
 export class SessionActivities implements BridgedSession {
   private foreground: Foreground | null = null;
   private bridged: BridgeSide | null = null;
+  private answerListener: AnswerListener | null = null;
   private readonly recordings = new SessionRecordings();
   private readonly stops = new Map<number, () => void>();
 
@@ -43,6 +49,19 @@ export class SessionActivities implements BridgedSession {
 
   get codec(): PhoneCodec {
     return this.parts.codec();
+  }
+
+  get pressing(): boolean {
+    return this.parts.pressing();
+  }
+
+  /** The other phone of a bridge is the agent of this one. */
+  get carriesAgent(): boolean {
+    return this.bridged?.options.turns === true;
+  }
+
+  get takesEvents(): boolean {
+    return this.parts.outward.takesEvents;
   }
 
   /** The owner of playout has to wait. */
@@ -92,6 +111,18 @@ export class SessionActivities implements BridgedSession {
     });
   }
 
+  detectMachine(activity: number, untilMessageEnd: boolean): Promise<MachineVerdict> {
+    return this.lasting(activity, (settle: (verdict: MachineVerdict) => void) => {
+      const listener = new AnswerListener(this.parts.now(), untilMessageEnd, (verdict) => {
+        if (this.answerListener === listener) this.answerListener = null;
+        settle(verdict);
+      });
+      this.answerListener?.close(this.parts.now());
+      this.answerListener = listener;
+      return () => listener.close(this.parts.now());
+    });
+  }
+
   record(activity: number, options: RecordOptions, disk: DiskLine): Promise<RecordingEnd> {
     return this.lasting(activity, (settle: (end: RecordingEnd) => void) =>
       this.recordings.begin(activity, options, disk, this.parts.now, this.parts.words, settle),
@@ -119,8 +150,16 @@ export class SessionActivities implements BridgedSession {
     return true;
   }
 
-  packet(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean, nowMs: number): void {
-    if (codec !== 'event') this.recordings.fromPhone(packet.timestamp, payload, codec, nowMs);
+  packet(
+    packet: RtpView,
+    payload: Uint8Array,
+    codec: PhoneCodec | 'event',
+    restarted: boolean,
+    nowMs: number,
+    held: boolean,
+  ): void {
+    if (codec !== 'event' && !held) this.recordings.fromPhone(packet.timestamp, payload, codec, nowMs);
+    if (codec !== 'event') this.answerListener?.hear(packet.timestamp, payload, codec, nowMs);
     this.bridged?.packet(packet, payload, codec, restarted);
   }
 
@@ -129,8 +168,9 @@ export class SessionActivities implements BridgedSession {
     if (this.recordings.any) this.recordings.toPhone(timestamp, packet.subarray(rtpHeaderBytes, length), codec, nowMs);
   }
 
-  key(digit: string): void {
-    this.bridged?.key(digit);
+  /** A key was pressed; true when the other phone of a bridge learns of it. */
+  key(digit: string, form: KeyForm): boolean {
+    return this.bridged?.key(digit, form) ?? false;
   }
 
   changeCodec(codec: PhoneCodec): void {
@@ -142,11 +182,13 @@ export class SessionActivities implements BridgedSession {
     const { foreground } = this;
     if (foreground?.done) this.leaveForeground(foreground, 'finished');
     this.recordings.tick(nowMs);
+    this.answerListener?.tick(nowMs);
   }
 
   close(): void {
     if (this.foreground) this.leaveForeground(this.foreground, 'closed');
     this.recordings.close();
+    this.answerListener?.close(this.parts.now());
   }
 
   takeForeground(foreground: Foreground): void {
@@ -180,7 +222,7 @@ export class SessionActivities implements BridgedSession {
 
   pressKey(digit: string): void {
     // A phone without telephone events hears nothing of it; the event is told all the same.
-    this.parts.outward.sendDtmf(digit).catch(() => {});
+    this.parts.outward.sendDtmf(digit, 'event').catch(() => {});
   }
 
   private sideOf(options: BridgeOptions, other: () => OtherSide, settle: (by: BridgeEnd['by']) => void): BridgeSide {

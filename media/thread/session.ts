@@ -9,6 +9,9 @@ import {
   type AudioSource,
   type BridgeEnd,
   type BridgeOptions,
+  type KeyForm,
+  type MachineVerdict,
+  type MediaDirection,
   MediaError,
   type MediaEvent,
   type MediaStats,
@@ -86,7 +89,12 @@ export class Session {
     this.openedMs = nowMs;
     this.nextQualityMs = nowMs + qualityEveryMs;
     this.sdp = new SdpNegotiation(
-      { address: options.localAddress, rtpPort: pair.rtpPort, codecs: options.policy.codecs },
+      {
+        address: options.localAddress,
+        rtpPort: pair.rtpPort,
+        codecs: options.policy.codecs,
+        ...(options.policy.srtp === undefined ? {} : { srtp: options.policy.srtp }),
+      },
       String(readUint32(random, 0)),
     );
     this.sender = new RtpSender(
@@ -110,13 +118,14 @@ export class Session {
       this.activities.sent(timestamp, packet, length, agreed.codec, sentMs);
       this.listeners.lines.toPhone(timestamp, packet, length, agreed.codec, sentMs);
       // What is played in the agent's place is nobody's turn.
-      if (this.owner !== null && !this.activities.active)
+      if (this.activities.carriesAgent || (this.owner !== null && !this.activities.active))
         this.turns?.fromAgent(timestamp, packet, rtpHeaderBytes, length, agreed.codec, sentMs);
     };
     this.activities = new SessionActivities({
       outward: this.outward,
       now: parts.now,
       codec: () => this.codec,
+      pressing: () => this.inward.pressing,
       startSending: () => this.startSending(),
       listen: () => this.inward.uplink.start(parts.now()),
       words: () => this.emit({ type: 'words' }),
@@ -126,10 +135,9 @@ export class Session {
       },
     });
     this.inward = new FromPhone(options.policy, {
-      event: (event) => {
-        this.emit(event);
-        if (event.type === 'dtmf') this.activities.key(event.digit);
-      },
+      event: (event) => this.emit(event),
+      key: ({ digit, durationMs }, form) =>
+        this.emit({ type: 'dtmf', digit, durationMs, form, passedOn: this.activities.key(digit, form) }),
       started: (atMs) => {
         this.startSending();
         this.emit({ type: 'started', atMs: atMs - this.openedMs });
@@ -141,7 +149,8 @@ export class Session {
         if (!this.activities.hear(bytes) && this.owner?.started) this.owner.listen(bytes, atMs);
       },
       packet: (packet, payload, codec, restarted, atMs) => {
-        this.activities.packet(packet, payload, codec, restarted, atMs);
+        this.activities.packet(packet, payload, codec, restarted, atMs, this.held);
+        if (this.held) return; // music is no turn
         if (codec !== 'event') this.turns?.fromCaller(packet.timestamp, payload, 0, payload.length, codec, atMs);
       },
     });
@@ -177,9 +186,9 @@ export class Session {
     return this.sdp.localSdp;
   }
 
-  offer(): string {
+  offer(direction?: MediaDirection): string {
     this.alive();
-    return this.sdp.offer();
+    return this.sdp.offer(direction);
   }
 
   accept(sdp: string, provisional: boolean): void {
@@ -230,11 +239,7 @@ export class Session {
     const changed = agent !== this.owner;
     this.owner = agent;
     if (changed) this.ownerHeard = false;
-    if (agent)
-      this.turns ??= new Turns(this.openedMs, (event) => {
-        if (event.type === 'bargeIn') this.emit(event);
-        else this.emit({ ...event, agoMs: Math.max(0, this.parts.now() - this.openedMs - event.startedMs) });
-      });
+    if (agent) this.followTurns();
     else this.turns?.end();
     // Who gives way puts the owner in its place.
     if (this.activities.active) this.activities.replaced();
@@ -254,14 +259,21 @@ export class Session {
     return this.activities.record(activity, options, disk);
   }
 
+  async detectMachine(activity: number, untilMessageEnd: boolean): Promise<MachineVerdict> {
+    this.alive();
+    return this.activities.detectMachine(activity, untilMessageEnd);
+  }
+
   async bridge(activity: number, other: Session, options: BridgeOptions): Promise<BridgeEnd> {
     this.alive();
     other.alive();
+    if (options.turns) this.followTurns();
     return this.activities.bridge(activity, other.activities, options);
   }
 
   async bridgeAcross(activity: number, port: MessagePort, options: BridgeOptions): Promise<BridgeEnd> {
     this.alive();
+    if (options.turns) this.followTurns();
     return this.activities.bridgeAcross(activity, port, options);
   }
 
@@ -274,9 +286,9 @@ export class Session {
     this.activities.pauseRecording(activity, paused);
   }
 
-  sendDtmf(digits: string): Promise<void> {
+  sendDtmf(digits: string, form: KeyForm): Promise<void> {
     this.alive();
-    return this.outward.sendDtmf(digits);
+    return this.outward.sendDtmf(digits, form);
   }
 
   stats(): MediaStats {
@@ -317,6 +329,9 @@ export class Session {
       rtcp: guarded(fault, (bytes: Uint8Array, from: RemoteInfo) =>
         this.rtcp.packet(bytes, from.address, this.parts.now()),
       ),
+      refused: () => {
+        this.inward.malformed += 1;
+      },
     });
     const slot = guarded(fault, (nowMs: number) => this.slot(nowMs));
     return this.parts.clock.add((nowMs) => {
@@ -341,6 +356,7 @@ export class Session {
   private agreed(): void {
     const { agreed } = this.sdp;
     if (!agreed) return;
+    this.pair.secure(agreed.srtp);
     const moved = this.inward.agree(agreed, this.parts.now());
     if (moved) this.destination = { address: agreed.address, port: agreed.port };
     this.outward.agree(agreed);
@@ -349,7 +365,7 @@ export class Session {
     this.activities.changeCodec(agreed.codec);
     if (agreed.held === this.held) return;
     this.held = agreed.held;
-    this.emit({ type: this.held ? 'held' : 'resumed' });
+    this.emit(this.held ? { type: 'held', sends: agreed.receive } : { type: 'resumed' });
   }
 
   /** The call is answered, or as good as: from now on a phone that is not heard is a fault. */
@@ -373,6 +389,13 @@ export class Session {
   private listenForOwner(): void {
     if (this.owner?.started) this.inward.uplink.start(this.parts.now());
     else this.inward.uplink.stop();
+  }
+
+  private followTurns(): void {
+    this.turns ??= new Turns(this.openedMs, (event) => {
+      if (event.type === 'bargeIn') this.emit(event);
+      else this.emit({ ...event, agoMs: Math.max(0, this.parts.now() - this.openedMs - event.startedMs) });
+    });
   }
 
   private emit(event: MediaEvent): void {

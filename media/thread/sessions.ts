@@ -103,7 +103,7 @@ export class ThreadSessions {
   private handlers(): Handlers {
     return {
       open: (question) => this.open(question),
-      offer: async ({ session }) => this.find(session).offer(),
+      offer: async ({ session, direction }) => this.find(session).offer(direction),
       accept: async ({ session, sdp, provisional }) => {
         this.find(session).accept(sdp, provisional);
         return null;
@@ -123,8 +123,8 @@ export class ThreadSessions {
         await this.sessions.get(session)?.closeAgent(agent, reason);
         return null;
       },
-      sendDtmf: async ({ session, digits }) => {
-        await this.find(session).sendDtmf(digits);
+      sendDtmf: async ({ session, digits, form }) => {
+        await this.find(session).sendDtmf(digits, form);
         return null;
       },
       play: async ({ session, activity, source }) => this.find(session).play(activity, source),
@@ -132,6 +132,8 @@ export class ThreadSessions {
         if (!this.disk) throw new MediaError('engine_gone', 'There is no line to the disk.');
         return this.find(session).record(activity, options, this.disk);
       },
+      detectMachine: async ({ session, activity, untilMessageEnd }) =>
+        this.find(session).detectMachine(activity, untilMessageEnd),
       bridge: async ({ session, activity, other, options }) =>
         this.find(session).bridge(activity, this.find(other), options),
       bridgeAcross: ({ session, activity, port, options }) =>

@@ -1,9 +1,10 @@
 /** From the agent's queue to the phone: one packet per slot, audio, silence or a key, for as long as the session is live. */
 import { ArrivalMargin } from '../audio/arrival-margin.js';
+import { writeKeyTone } from '../audio/dtmf-tones.js';
 import { alawToUlaw, mapBytes, silenceByte, ulawToAlaw } from '../audio/g711.js';
 import type { PhoneAudio } from '../audio/phone-audio.js';
 import { PlayoutLine } from '../audio/playout-line.js';
-import { MediaError, type PhoneCodec } from '../engine.js';
+import { type KeyForm, MediaError, type PhoneCodec } from '../engine.js';
 import { DtmfSender, dtmfDigits } from '../rtp/dtmf.js';
 import { type RtpView, rtpHeaderBytes } from '../rtp/packet.js';
 import type { RtpSender } from '../rtp/sender.js';
@@ -15,6 +16,8 @@ const underrunWithinMs = 100;
 /** A chunk smaller than a frame waits this much longer than a frame for the rest. */
 const incompleteWaitMs = 20;
 const mostDigits = 128;
+/** A frame that is taken out must be there with its successor, whatever the jitter. */
+const frameSlackMs = 2;
 
 export class ToPhone {
   underruns = 0;
@@ -32,6 +35,7 @@ export class ToPhone {
   private margin = new ArrivalMargin();
   private readonly line: PlayoutLine;
   private readonly dtmf = new DtmfSender();
+  private keyForm: KeyForm = 'event';
   /** Packets of another phone go out in the place of ours. */
   private relaying = false;
   private keysSent: { resolve(): void; reject(error: Error): void }[] = [];
@@ -110,15 +114,21 @@ export class ToPhone {
     this.ranDryMs = Number.NEGATIVE_INFINITY;
   }
 
-  sendDtmf(digits: string): Promise<void> {
+  /** The phone agreed to events (RFC 4733). */
+  get takesEvents(): boolean {
+    return this.media?.telephoneEvent != null;
+  }
+
+  sendDtmf(digits: string, form: KeyForm): Promise<void> {
     const { media } = this;
-    if (!media?.telephoneEvent || !media.send) {
+    if (!media?.send || (form === 'event' && !media.telephoneEvent)) {
       return Promise.reject(new MediaError('no_telephone_event', 'The phone did not agree to telephone events.'));
     }
     if (!dtmfDigits.test(digits) || digits.length > mostDigits) {
       return Promise.reject(new MediaError('bad_digits', `Not up to ${mostDigits} digits of 0-9A-D*#w.`));
     }
     this.live = true;
+    this.keyForm = form;
     this.dtmf.send(digits);
     return new Promise((resolve, reject) => this.keysSent.push({ resolve, reject }));
   }
@@ -145,7 +155,10 @@ export class ToPhone {
     this.sender.endSlot(line.ptimeMs, nowMs);
     line.leave();
     const nearerMs = this.playing ? (this.playout?.takeNearerMs() ?? 0) : 0;
-    if (nearerMs > 0) line.advance(nearerMs);
+    if (nearerMs === 0 || line.comeNearer(nearerMs)) return;
+    // Then the other way: what is missing to a whole frame is waited for, and the frame is taken out.
+    line.giveBack(line.ptimeMs - nearerMs + frameSlackMs);
+    this.playout?.missed(line.ptimeMs);
   }
 
   close(): void {
@@ -196,13 +209,16 @@ export class ToPhone {
   private sendKey(): void {
     const { media, sender, line, dtmf } = this;
     const step = dtmf.next(line.ptimeMs);
-    if (media?.send && media.telephoneEvent) {
-      if (step.payload) {
+    if (media?.send) {
+      if (step.payload && this.keyForm === 'event' && media.telephoneEvent) {
         sender.packet.set(step.payload, rtpHeaderBytes);
         sender.sendPacket(media.telephoneEvent.send, step.payload.length, step.marker, step.samplesIntoPress);
       } else {
         const length = line.ptimeMs * bytesPerMs;
-        sender.packet.fill(silenceByte[media.codec], rtpHeaderBytes, rtpHeaderBytes + length);
+        const end = rtpHeaderBytes + length;
+        if (step.key !== null && this.keyForm === 'tone')
+          writeKeyTone(step.key, media.codec, step.samplesIntoPress, sender.packet, rtpHeaderBytes, end);
+        else sender.packet.fill(silenceByte[media.codec], rtpHeaderBytes, end);
         sender.sendPacket(media.payloadType, length, false);
       }
     }

@@ -10,7 +10,7 @@ import type { Registrations } from './registrations.js';
 import { Reliable } from './reliable.js';
 import { agree } from './session-timer.js';
 import type { ServerTransaction } from './transaction-table.js';
-import { hostInUri, parseUri } from './uri.js';
+import { hostInUri, parseUri, schemeOf } from './uri.js';
 import { reasonPhrase, writeResponse } from './write.js';
 
 /** Taken from the request, or ours to write. */
@@ -163,12 +163,16 @@ export class Answers {
     if (makesDialog) for (const value of request.list('record-route')) extra.push({ name: 'record-route', value });
     const own = message.headers
       .filter((header) => !SERVER_HEADERS.has(header.name))
-      .map((h) => asAddress(h, identity, reply.transport));
+      .map((h) => asAddress(h, identity, reply.transport, contactScheme(request)));
     const has = (name: string) => own.some((header) => header.name === name);
     const success = message.status >= 200 && message.status < 300;
     const reliable = own.some((header) => header.name === 'require' && /\b100rel\b/i.test(header.value));
     if (makesDialog && (success || reliable) && !has('contact'))
-      extra.push(dialog?.contact ? { name: 'contact', value: dialog.contact } : ourContact(identity, reply));
+      extra.push(
+        dialog?.contact
+          ? { name: 'contact', value: dialog.contact }
+          : ourContact(identity, reply, contactScheme(request)),
+      );
     extra.push(...own);
     if (success && (request.method === 'INVITE' || request.method === 'UPDATE'))
       this.agreeOnTimer(request, dialog, extra);
@@ -229,7 +233,7 @@ export class Answers {
       this.established(transaction, request, dialog, bytes, message, extra);
     if (request.method === 'UPDATE' && status < 300 && dialog && isSdp(message.body))
       dialog.localSdp = kept(message.body);
-    if (request.method === 'REGISTER' && status < 300 && transaction.source.transport === 'tcp') {
+    if (request.method === 'REGISTER' && status < 300 && transaction.source.back.reliable) {
       const sent = parseMessage(bytes);
       if (sent instanceof SipResponse) this.registrations.accepted(request, sent, transaction.source.back);
     }
@@ -284,7 +288,7 @@ export class Answers {
 
   private makeDialog(app: App, transaction: ServerTransaction, request: SipRequest): Dialog {
     const { source, identity } = transaction;
-    const sourceUri = `sip:${hostInUri(source.address)}:${source.port}`;
+    const sourceUri = `sip:${hostInUri(source.address)}:${source.port}${source.transport === 'tls' ? ';transport=tls' : ''}`;
     const contact = request.contact?.uri ?? '';
     const dialog = new Dialog({
       role: 'uas',
@@ -310,4 +314,10 @@ export class Answers {
     this.core.dialogs.add(dialog);
     return dialog;
   }
+}
+
+/** 12.1.1: secure when the request came for a SIPS address, or by proxies that are ones. */
+function contactScheme(request: SipRequest): 'sip' | 'sips' {
+  const route = request.list('record-route')[0] ?? '';
+  return schemeOf(request.uri) === 'sips' || /^[^<]*<?sips:/i.test(route) ? 'sips' : 'sip';
 }

@@ -30,15 +30,19 @@ export interface Core {
 export const ALLOW = 'INVITE, ACK, CANCEL, BYE, OPTIONS, PRACK, UPDATE, INFO, REFER, NOTIFY, MESSAGE, REGISTER';
 
 /** Option tags (RFC 3261 19.2) this server and the library on it can do. */
-export const OPTION_TAGS: ReadonlySet<string> = new Set(['100rel', 'timer', 'replaces']);
+export const OPTION_TAGS: ReadonlySet<string> = new Set(['100rel', 'timer']);
 
 export function newTag(): string {
   return randomUUID().replaceAll('-', '').slice(0, 20);
 }
 
 /** Our address in a URI, and the parameter that makes a peer use the same transport. */
-export function contactUri(identity: Identity, transport: TransportName): string {
-  return `sip:${hostport(identity)}${transport === 'tcp' ? ';transport=tcp' : ''}`;
+export function contactUri(identity: Identity, transport: TransportName, scheme: 'sip' | 'sips'): string {
+  return `${scheme}:${hostport(identity)}${transportParameter(transport)}`;
+}
+
+function transportParameter(transport: TransportName): string {
+  return transport === 'udp' ? '' : `;transport=${transport}`;
 }
 
 export function hostport(identity: Identity): string {
@@ -50,15 +54,22 @@ const AT_LOCALHOST = /@localhost(?::\d+)?(?=[;>?\s,]|$)/gi;
 
 /**
  * Addresses of the application as they go out: `@localhost`, written where it cannot know our address, becomes the sending socket's,
- * and a bare URI gets its angle brackets, so that everybody agrees whose the parameters are.
+ * and a bare URI gets its angle brackets, so that everybody agrees whose the parameters are. `scheme`: of the Contact (8.1.1.8).
  */
-export function asAddress(header: Header, identity: Identity, transport: TransportName): Header {
+export function asAddress(
+  header: Header,
+  identity: Identity,
+  transport: TransportName,
+  scheme: 'sip' | 'sips' = 'sip',
+): Header {
   if (!ADDRESS_HEADERS.has(header.name)) return header;
   let { value } = header;
   if (!value.includes('<') && value !== '*') value = splitList(value).map(bracketed).join(', ');
   if (!value.toLowerCase().includes('@localhost')) return { ...header, value };
-  const needsTransport = header.name === 'contact' && transport === 'tcp' && !/;transport=/i.test(value);
-  const ours = `@${hostport(identity)}${needsTransport ? ';transport=tcp' : ''}`;
+  const isContact = header.name === 'contact';
+  const needsTransport = isContact && !/;transport=/i.test(value);
+  const ours = `@${hostport(identity)}${needsTransport ? transportParameter(transport) : ''}`;
+  if (isContact && scheme === 'sips') value = value.replace(/<sip:(?=[^>]*@localhost)/gi, '<sips:');
   return { ...header, value: value.replace(AT_LOCALHOST, ours) };
 }
 

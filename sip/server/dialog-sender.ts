@@ -1,4 +1,5 @@
 /** Requests inside a dialog: how they are written and routed, and those the server sends by itself. */
+import { isIP } from 'node:net';
 import { meta } from './control.js';
 import { type Core, isSdp, kept } from './core.js';
 import { type Dialog, routed } from './dialogs.js';
@@ -7,6 +8,8 @@ import { OurRequest } from './our-request.js';
 import { type Draft, Outbox, type Outgoing, ourContact } from './outgoing.js';
 import type { Registrations } from './registrations.js';
 import { SessionTimer } from './session-timer.js';
+import type { Path, TlsPeer } from './transport/path.js';
+import { bareHost, parseUri } from './uri.js';
 
 const WITH_CONTACT: ReadonlySet<string> = new Set(['INVITE', 'SUBSCRIBE', 'REFER', 'UPDATE']);
 /** These always go to where the far side wants them, whatever Request-URI the application wrote. */
@@ -40,7 +43,7 @@ export class DialogSender {
     const { uri, routes, next } = routed(byTarget ? dialog.remoteTarget : given, dialog.routeSet);
     const needsContact = WITH_CONTACT.has(method) && !headers.some((header) => header.name === 'contact');
     const behindNat = dialog.nat ? dialog.path.toward(dialog.nat.address, dialog.nat.port) : null;
-    const known = behindNat?.alive ? behindNat : this.registrations.pathFor(next);
+    const known = behindNat?.alive ? behindNat : (this.standing(dialog, next) ?? this.registrations.pathFor(next));
     return {
       method,
       uri,
@@ -48,6 +51,7 @@ export class DialogSender {
       next: routeUrl === '' ? next : routeUrl,
       path: routeUrl === '' ? known : null,
       transport: dialog.path.transport,
+      peer: peerAt(next, dialog.peer),
       maxForwards: '70',
       body,
       headers: (identity, path) => {
@@ -62,6 +66,14 @@ export class DialogSender {
         ];
       },
     };
+  }
+
+  /** The TLS connection of the dialog, as long as it stands and leads where the request goes: a new one may be impossible. */
+  private standing(dialog: Dialog, next: string): Path | null {
+    const { path } = dialog;
+    if (path.transport !== 'tls' || !path.alive) return null;
+    const host = bareHost(parseUri(next)?.host ?? '');
+    return path.tls === null || host === path.address || host === path.tls.name ? path : null;
   }
 
   /** The ACK to a 2xx is a transaction of its own, without timers (13.2.2.4). */
@@ -153,4 +165,10 @@ export class DialogSender {
       () => settle(0),
     );
   }
+}
+
+/** A name is checked as it stands; behind an address there has to be whom the dialog began with. */
+function peerAt(next: string, ofDialog: TlsPeer | null): TlsPeer | null {
+  const host = bareHost(parseUri(next)?.host ?? '');
+  return isIP(host) ? ofDialog : { name: host, trust: ofDialog?.trust ?? '' };
 }

@@ -6,7 +6,7 @@ import type { Identity } from './network.js';
 import type { Reliable } from './reliable.js';
 import type { SessionTimer } from './session-timer.js';
 import { type Clock, giveUpMs, Repeater, type Timer, type TimerValues } from './transactions/timers.js';
-import type { Path } from './transport/path.js';
+import type { Path, TlsPeer } from './transport/path.js';
 import { bareHost, parseUri } from './uri.js';
 
 /** The application's name for a dialog: its API, both ways. */
@@ -48,6 +48,8 @@ export class Dialog {
   /** -1 until the far side sent a request (12.1.2). */
   remoteCseq: number;
   path: Path;
+  /** Who our TLS connections of this dialog have to lead to, where its URIs have addresses instead of names. */
+  readonly peer: TlsPeer | null;
   identity: Identity;
   state: 'early' | 'confirmed' | 'ended' = 'early';
   /** Where its requests go instead of the remote target: the peer is behind address translation. */
@@ -85,6 +87,7 @@ export class Dialog {
     this.localCseq = parts.localCseq;
     this.remoteCseq = parts.remoteCseq;
     this.path = parts.path;
+    this.peer = parts.path.tls;
     this.identity = parts.identity;
   }
 

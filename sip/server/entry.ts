@@ -2,11 +2,13 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { openServer } from './server.js';
 import type { SipServerOptions } from './start.js';
+import type { TlsSettings } from './transport/tls.js';
 
 export type FromParent =
   | { kind: 'stats'; id: number }
   | { kind: 'load'; lagMs: number }
   | { kind: 'trust'; nets: readonly string[] }
+  | { kind: 'secure'; tls: TlsSettings }
   | { kind: 'close' };
 
 const port = parentPort;
@@ -25,7 +27,13 @@ if (port) {
         if (message.kind === 'stats') port.postMessage({ kind: 'stats', id: message.id, stats: server.stats() });
         else if (message.kind === 'load') server.reported(message.lagMs);
         else if (message.kind === 'trust') server.trust(message.nets);
-        else server.close().then(() => port.close());
+        else if (message.kind === 'secure') {
+          try {
+            server.secure(message.tls);
+          } catch (error) {
+            failed(error);
+          }
+        } else server.close().then(() => port.close());
       });
       port.postMessage({ kind: 'ready', control: server.control, addresses: server.addresses });
     },

@@ -2,13 +2,15 @@
 import { lookup } from 'node:dns';
 import { isIP } from 'node:net';
 import { uriOf } from './fields.js';
-import type { TransportName } from './transport/path.js';
+import type { TlsPeer, TransportName } from './transport/path.js';
 import { bareHost, parseUri } from './uri.js';
 
 export class LocateError extends Error {}
 
 const LOOKUP_LIMIT_MS = 5000;
 const DEFAULT_PORT = 5060;
+const DEFAULT_TLS_PORT = 5061;
+const TRANSPORTS: ReadonlySet<string> = new Set<TransportName>(['udp', 'tcp', 'tls']);
 
 /** A next hop as a URI names it; the host may still be a name. */
 export interface Hop {
@@ -23,11 +25,19 @@ export function hopOf(uriText: string): Hop {
   const uri = parseUri(uriOf(uriText));
   if (!uri) throw new LocateError(`invalid request-uri: ${uriText}`);
   const named = uri.parameters.get('transport')?.toLowerCase();
-  if (uri.scheme === 'sips' || (named !== undefined && named !== 'udp' && named !== 'tcp')) {
-    throw new LocateError('requested protocol/transport not available');
-  }
+  // 26.2.2: `sips` is TLS over TCP, and over nothing else
+  const isUnfit = uri.scheme === 'sips' ? named === 'udp' : named !== undefined && !TRANSPORTS.has(named);
+  if (isUnfit) throw new LocateError('requested protocol/transport not available');
+  const transport = uri.scheme === 'sips' ? 'tls' : ((named as TransportName | undefined) ?? null);
   const host = bareHost(uri.parameters.get('maddr') ?? uri.host);
-  return { host, port: uri.port ?? DEFAULT_PORT, transport: named ?? null };
+  return { host, port: uri.port ?? (transport === 'tls' ? DEFAULT_TLS_PORT : DEFAULT_PORT), transport };
+}
+
+/** Who has to be at that hop when it is TLS: the application says so beside the URI (`hopTo`), else its host. */
+export function tlsPeerOf(uriText: string): TlsPeer | null {
+  const parameters = parseUri(uriOf(uriText))?.parameters;
+  const name = parameters?.get('tls-name');
+  return name === undefined ? null : { name: bareHost(name), trust: parameters?.get('tls-trust') ?? '' };
 }
 
 /** A numeric address. Rejects with `LocateError` when the name is unknown or the answer takes too long. */

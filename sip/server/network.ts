@@ -1,8 +1,10 @@
 /** All our SIP sockets: opened together, chosen by where a message goes, closed together. */
 import { isIPv6 } from 'node:net';
 import type { LocalAddresses } from './local-address.js';
-import type { Endpoint, Path, Receive, TransportName } from './transport/path.js';
-import { type IdlePolicy, TcpListener } from './transport/tcp.js';
+import type { IdlePolicy } from './transport/connection.js';
+import type { Endpoint, Path, Receive, TlsPeer, TransportName } from './transport/path.js';
+import { StreamListener } from './transport/stream.js';
+import type { TlsContexts } from './transport/tls.js';
 import { UdpListener } from './transport/udp.js';
 import { hostInUri } from './uri.js';
 
@@ -31,7 +33,7 @@ const PAIR_ATTEMPTS = 20;
 
 export class Network {
   private constructor(
-    private readonly listeners: (UdpListener | TcpListener)[],
+    private readonly listeners: (UdpListener | StreamListener)[],
     private readonly local: LocalAddresses,
     private readonly connectLimitMs: number,
   ) {}
@@ -43,21 +45,30 @@ export class Network {
     connectLimitMs: number,
     receive: Receive,
     idle: IdlePolicy,
+    contexts: TlsContexts,
     lostMethods: readonly string[] = [],
   ): Promise<Network> {
     for (let attempt = 1; ; attempt++) {
-      const open: (UdpListener | TcpListener)[] = [];
+      const open: (UdpListener | StreamListener)[] = [];
       /** Ports given by the kernel to the first of a host's listeners with port 0: the others take the same number. */
       const chosen = new Map<string, number>();
       try {
         for (const { transport, host, port } of listen) {
-          const wanted = port === 0 ? (chosen.get(`${host} ${transport === 'udp' ? 'tcp' : 'udp'}`) ?? 0) : port;
+          if (transport === 'tls' && !contexts.mayListen)
+            throw new Error('SIP over TLS needs a certificate and its key.');
+          const other = transport === 'tls' ? 'none' : transport === 'udp' ? 'tcp' : 'udp';
+          const wanted = port === 0 ? (chosen.get(`${host} ${other}`) ?? 0) : port;
           const listener =
             transport === 'udp'
               ? await UdpListener.open(host, wanted, receive, lostMethods)
-              : await TcpListener.open(host, wanted, receive, idle);
+              : await StreamListener.open(host, wanted, receive, idle, transport === 'tls' ? contexts : null);
           open.push(listener);
           if (port === 0 && wanted === 0) chosen.set(`${host} ${transport}`, listener.port);
+        }
+        // carriers behind TLS can be called even where none can call us
+        for (const host of new Set(listen.map((each) => each.host))) {
+          const has = open.some((each) => each.transport === 'tls' && each.host === host);
+          if (!has) open.push(StreamListener.outgoing(host, receive, idle, contexts));
         }
         // what `hostports` says of a wildcard address is asked for once, here
         await Promise.all(open.map(({ host }) => local.resolve(host, outside(host))));
@@ -71,25 +82,37 @@ export class Network {
   }
 
   get addresses(): ListenAddress[] {
-    return this.listeners.map(({ transport, host, port }) => ({ transport, host, port }));
+    return this.heard.map(({ transport, host, port }) => ({ transport, host, port }));
+  }
+
+  private get heard(): (UdpListener | StreamListener)[] {
+    return this.listeners.filter((listener) => listener instanceof UdpListener || listener.listens);
+  }
+
+  /** The certificate of our listeners has changed. */
+  renewCertificate(): void {
+    for (const listener of this.listeners) if (listener instanceof StreamListener) listener.renewCertificate();
   }
 
   get tcpConnections(): number {
-    return this.listeners.reduce((sum, l) => sum + (l instanceof TcpListener ? l.connectionCount : 0), 0);
+    return this.listeners.reduce((sum, l) => sum + (l instanceof StreamListener ? l.connectionCount : 0), 0);
   }
 
   has(transport: TransportName): boolean {
     return this.listeners.some((listener) => listener.transport === transport);
   }
 
-  /** A way to that endpoint from one of our listeners, or null when none fits its transport and address family. */
-  pathTo(endpoint: Endpoint): Path | null {
+  /**
+   * A way to that endpoint from one of our listeners, or null when none fits its transport and address family. `peer`: who has to be there
+   * when it is TLS; null: only a connection that he made himself will do.
+   */
+  pathTo(endpoint: Endpoint, peer: TlsPeer | null = null): Path | null {
     const v6 = isIPv6(endpoint.address);
     for (const listener of this.listeners) {
       if (listener.transport !== endpoint.transport || isIPv6(listener.host) !== v6) continue;
       return listener instanceof UdpListener
         ? listener.pathTo(endpoint.address, endpoint.port)
-        : listener.pathTo(endpoint.address, endpoint.port, this.connectLimitMs);
+        : listener.pathTo(endpoint.address, endpoint.port, peer, this.connectLimitMs);
     }
     return null;
   }
@@ -97,9 +120,9 @@ export class Network {
   /** Makes sure there is a TCP connection; rejects when there is none within the limit. */
   async connect(address: string, port: number): Promise<void> {
     const v6 = isIPv6(address);
-    const listener = this.listeners.find((l) => l instanceof TcpListener && isIPv6(l.host) === v6);
-    if (!(listener instanceof TcpListener)) throw new Error('No TCP listener for that address');
-    await listener.connect(address, port, this.connectLimitMs);
+    const listener = this.listeners.find((l) => l.transport === 'tcp' && isIPv6(l.host) === v6);
+    if (!(listener instanceof StreamListener)) throw new Error('No TCP listener for that address');
+    await listener.connect(address, port, null, this.connectLimitMs);
   }
 
   /** Whether that endpoint is this server. */
@@ -124,7 +147,7 @@ export class Network {
 
   /** `transport/host:port` of every listener, as a peer outside or (`local`) this machine sees them. */
   hostports(local: boolean): string {
-    return this.listeners
+    return this.heard
       .map(({ transport, host, port }) => {
         const ours = this.local.known(host, outside(host)) ?? host;
         return `${transport}/${hostInUri(local ? ours : this.local.advertised(ours, outside(host)))}:${port}`;

@@ -16,8 +16,8 @@ import { reasonPhrase, writeMessage } from './write.js';
 
 export interface OurRequestUser {
   answered?(response: SipResponse, source: Source): void;
-  /** 408 or 503: nobody answered, or it could not be sent. */
-  failed?(status: number): void;
+  /** 408 or 503: nobody answered, or it could not be sent, and why. */
+  failed?(status: number, why?: string): void;
   ended?(): void;
 }
 
@@ -87,7 +87,7 @@ export class OurRequest implements ClientTransaction {
       received: (response: SipResponse) => this.user.answered?.(response, this.source!),
       acknowledge: (response: SipResponse) => this.same('ACK', response.get('to') ?? this.to, []),
       timedOut: () => this.user.failed?.(408),
-      transportFailed: () => this.user.failed?.(503),
+      transportFailed: (error: Error) => this.user.failed?.(503, error.message),
       ended: () => {
         this.stopWatching();
         transactions.removeClient(this);
@@ -143,8 +143,8 @@ export class OurRequest implements ClientTransaction {
     machine.start();
   }
 
-  /** A response as the far side would have written it. */
-  localResponse(status: number): Buffer {
+  /** A response as the far side would have written it; `why` goes into its Reason. */
+  localResponse(status: number, why?: string): Buffer {
     const tagged = parseNameAddr(this.to)?.parameters.has('tag') ? this.to : `${this.to};tag=${newTag()}`;
     return writeMessage(
       `SIP/2.0 ${status} ${reasonPhrase(status)}`,
@@ -154,6 +154,7 @@ export class OurRequest implements ClientTransaction {
         { name: 'to', value: tagged },
         { name: 'call-id', value: this.callId },
         { name: 'cseq', value: `${this.cseq} ${this.method}` },
+        ...(why === undefined ? [] : [{ name: 'reason', value: `SIP;cause=${status};text="${quotable(why)}"` }]),
       ],
       EMPTY,
     );
@@ -176,4 +177,9 @@ export class OurRequest implements ClientTransaction {
       EMPTY,
     );
   }
+}
+
+/** Visible ASCII without what ends a quoted string. */
+function quotable(text: string): string {
+  return text.replace(/[^\x20-\x7e]|["\\]/g, ' ');
 }

@@ -5,7 +5,8 @@ import { addressOf, hopOf, LocateError } from './locate.js';
 import type { Header } from './message.js';
 import type { Identity } from './network.js';
 import { MAGIC_COOKIE } from './transaction-table.js';
-import type { Path, TransportName } from './transport/path.js';
+import type { Path, TlsPeer, TransportName } from './transport/path.js';
+import { schemeOf } from './uri.js';
 import { writeMessage } from './write.js';
 
 /** RFC 3261 18.1.1: larger requests may not fit a datagram on every network in between. */
@@ -24,6 +25,8 @@ export interface Draft {
   path: Path | null;
   /** What to use when the next hop's URI names no transport; null: UDP if we have it. */
   transport: TransportName | null;
+  /** Who has to be there when it is TLS; null: only a connection that the far end made will do. */
+  peer: TlsPeer | null;
   /** Headers in order, without Via, Max-Forwards, Route and Content-Length; made when our address is known. */
   headers(identity: Identity, path: Path): Header[];
   maxForwards: string;
@@ -90,13 +93,13 @@ export class Outbox {
   private directPath(draft: Draft): Path | null {
     const hop = hopOf(draft.next);
     if (!/^[\d.]+$|:/.test(hop.host)) return null;
-    return this.pathFor(hop.host, hop.port, this.transportFor(hop.transport ?? draft.transport));
+    return this.pathFor(hop.host, hop.port, this.transportFor(hop.transport ?? draft.transport), draft.peer);
   }
 
   private async lookedUpPath(draft: Draft): Promise<Path> {
     const hop = hopOf(draft.next);
     const transport = this.transportFor(hop.transport ?? draft.transport);
-    return this.pathFor(await this.addressOf(hop.host), hop.port, transport);
+    return this.pathFor(await this.addressOf(hop.host), hop.port, transport, draft.peer);
   }
 
   /** Requests that wait for the same name wait for the same answer, and so keep their order. */
@@ -113,8 +116,8 @@ export class Outbox {
     return named ?? (this.core.network.has('udp') ? 'udp' : 'tcp');
   }
 
-  private pathFor(address: string, port: number, transport: TransportName): Path {
-    const path = this.core.network.pathTo({ transport, address, port });
+  private pathFor(address: string, port: number, transport: TransportName, peer: TlsPeer | null): Path {
+    const path = this.core.network.pathTo({ transport, address, port }, transport === 'tls' ? peer : null);
     if (!path) throw new LocateError('requested protocol/transport not available');
     return path;
   }
@@ -134,8 +137,11 @@ export class Outbox {
 
   private write(draft: Draft, path: Path, identity: Identity): Outgoing {
     const branch = `${MAGIC_COOKIE}${randomUUID().replaceAll('-', '')}`;
-    const via = `SIP/2.0/${path.transport.toUpperCase()} ${hostport(identity)};branch=${branch};rport`;
-    const headers = draft.headers(identity, path).map((header) => asAddress(header, identity, path.transport));
+    // RFC 5923 section 5: a proxy may send requests for that address back over this connection
+    const alias = path.transport === 'tls' ? ';alias' : '';
+    const via = `SIP/2.0/${path.transport.toUpperCase()} ${hostport(identity)};branch=${branch};rport${alias}`;
+    const scheme = schemeOf(draft.uri) === 'sips' ? 'sips' : 'sip';
+    const headers = draft.headers(identity, path).map((header) => asAddress(header, identity, path.transport, scheme));
     const { product } = this.core;
     if (product && !headers.some((header) => header.name === 'user-agent'))
       headers.push({ name: 'user-agent', value: product });
@@ -158,6 +164,6 @@ function reasonOf(error: unknown): string {
 }
 
 /** The Contact a dialog-forming request or answer gets when the application gave none. */
-export function ourContact(identity: Identity, path: Path): Header {
-  return { name: 'contact', value: `<${contactUri(identity, path.transport)}>` };
+export function ourContact(identity: Identity, path: Path, scheme: 'sip' | 'sips' = 'sip'): Header {
+  return { name: 'contact', value: `<${contactUri(identity, path.transport, scheme)}>` };
 }

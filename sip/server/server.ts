@@ -15,14 +15,17 @@ import { LOOPBACK_NETS, Sources } from './sources.js';
 import type { SipServerOptions, SipServerStats } from './start.js';
 import { TransactionTable } from './transaction-table.js';
 import { DEFAULT_TIMERS, giveUpMs, SystemClock } from './transactions/timers.js';
+import { DEFAULT_CONNECTION_LIMITS } from './transport/connection.js';
 import type { Source } from './transport/path.js';
-import { DEFAULT_CONNECTION_LIMITS } from './transport/tcp.js';
+import { TlsContexts, type TlsSettings } from './transport/tls.js';
 import { Uac } from './uac.js';
 import { Uas } from './uas.js';
 
 const CONTROL_HOST = '127.0.0.1';
-/** How long a TCP connection may take, in T1: a caller does not wait longer for the first packet either. */
-const CONNECT_LIMIT_T1 = 4;
+/** How long a connection may take with its TLS handshake, in T1: 4 s. */
+const CONNECT_LIMIT_T1 = 8;
+/** How long the handshake of somebody who calls us may take, in T1: 10 s. */
+const HANDSHAKE_LIMIT_T1 = 20;
 /** How long half a message may stand on a TCP connection, in T1: 30 s. */
 const HALF_MESSAGE_T1 = 60;
 
@@ -32,6 +35,8 @@ export interface RunningServer {
   stats(): SipServerStats;
   /** Networks whose messages are not counted. */
   trust(nets: readonly string[]): void;
+  /** Certificates and authorities of connections from now on. Throws, and keeps the old ones, when they cannot be read. */
+  secure(settings: TlsSettings): void;
   /** The main thread lives, and saw the media threads run this late. */
   reported(lagMs: number): void;
   close(): Promise<void>;
@@ -84,19 +89,15 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
     }
   };
 
-  const network = await Network.open(
-    options.listen,
-    local,
-    CONNECT_LIMIT_T1 * timers.t1,
-    receive,
-    {
-      dialledMs: 2 * giveUpMs(timers),
-      halfMessageMs: HALF_MESSAGE_T1 * timers.t1,
-      limits: { ...DEFAULT_CONNECTION_LIMITS, ...options.limits },
-      inUse: (address, port) => registrations.uses(address, port) || dialogs.uses(address, port),
-    },
-    options.lostMethods,
-  );
+  const contexts = new TlsContexts(options.tls ?? {}, HANDSHAKE_LIMIT_T1 * timers.t1);
+  const idle = {
+    dialledMs: 2 * giveUpMs(timers),
+    halfMessageMs: HALF_MESSAGE_T1 * timers.t1,
+    limits: { ...DEFAULT_CONNECTION_LIMITS, ...options.limits },
+    inUse: (address: string, port: number) => registrations.uses(address, port) || dialogs.uses(address, port),
+  };
+  const connectMs = CONNECT_LIMIT_T1 * timers.t1;
+  const network = await Network.open(options.listen, local, connectMs, receive, idle, contexts, options.lostMethods);
   const secret = randomBytes(24).toString('hex');
   let answers: Answers | null = null;
   const control = await ControlServer.listen(CONTROL_HOST, secret, {
@@ -155,6 +156,10 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
       },
     }),
     trust: (nets) => sources.trust(nets),
+    secure: (settings) => {
+      contexts.replace(settings);
+      network.renewCertificate();
+    },
     reported: (lagMs) => admission.reported(lagMs),
     close: async () => {
       closing.abort();

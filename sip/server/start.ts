@@ -3,13 +3,16 @@ import { builtModule } from '../../config/built.js';
 import { type AdmissionLimits, REPORT_EVERY_MS } from './admission.js';
 import type { FromParent } from './entry.js';
 import type { SourceLimits } from './sources.js';
-import type { ConnectionLimits } from './transport/tcp.js';
+import type { ConnectionLimits } from './transport/connection.js';
+import type { TlsSettings } from './transport/tls.js';
 
 /** The embedded SIP server as its parent sees it: a worker that speaks drachtio's control protocol on a loopback TCP port. */
 
 export interface SipServerOptions {
   /** Port 0 takes any free one. UDP and TCP on the same port are two entries. */
-  listen: { transport: 'udp' | 'tcp'; host: string; port: number }[];
+  listen: { transport: 'udp' | 'tcp' | 'tls'; host: string; port: number }[];
+  /** Certificates and authorities, as PEM. */
+  tls?: TlsSettings;
   /** Advertised in Via and Contact to peers outside `localNets`. */
   externalIp?: string;
   /** CIDRs. */
@@ -18,7 +21,7 @@ export interface SipServerOptions {
   timersMs?: { t1?: number; t2?: number; t4?: number };
   /** Product token of `User-Agent` and `Server`, when the application gave none. */
   product?: string;
-  /** What a stranger may cost, and when new calls are refused; see `sources.ts`, `admission.ts` and `transport/tcp.ts` for the defaults. */
+  /** What a stranger may cost, and when new calls are refused; see `sources.ts`, `admission.ts` and `transport/connection.ts` for the defaults. */
   limits?: Partial<SourceLimits & AdmissionLimits & ConnectionLimits>;
   /** CIDRs whose messages are not counted. Default: loopback. */
   trusted?: string[];
@@ -44,12 +47,14 @@ export interface SipServerStats {
 export interface SipServer {
   /** Where drachtio-srf connects, and the random secret it must know. */
   control: { host: string; port: number; secret: string };
-  addresses: { transport: 'udp' | 'tcp'; host: string; port: number }[];
+  addresses: { transport: 'udp' | 'tcp' | 'tls'; host: string; port: number }[];
   /** Resolves if the worker dies by itself. */
   died: Promise<Error>;
   stats(): Promise<SipServerStats>;
   /** Takes the place of the networks whose messages are not counted. */
   trust(nets: readonly string[]): void;
+  /** Takes the place of `tls` for connections made from now on. */
+  secure(tls: TlsSettings): void;
   /** Closes sockets, timers and the worker. Idempotent. */
   close(): Promise<void>;
 }
@@ -90,6 +95,8 @@ export function startSipServer(options: SipServerOptions): Promise<SipServer> {
   void exited.then(() => clearInterval(report));
   const trust = (nets: readonly string[]) => worker.postMessage({ kind: 'trust', nets } satisfies FromParent);
 
+  const secure = (tls: TlsSettings) => worker.postMessage({ kind: 'secure', tls } satisfies FromParent);
+
   const stats = (): Promise<SipServerStats> =>
     new Promise((resolve, reject) => {
       if (closing) return reject(new Error('The SIP server is closed'));
@@ -120,7 +127,7 @@ export function startSipServer(options: SipServerOptions): Promise<SipServer> {
     died.then(reject);
     worker.on('message', (message: FromWorker) => {
       if (message.kind === 'ready')
-        resolve({ control: message.control, addresses: message.addresses, died, stats, trust, close });
+        resolve({ control: message.control, addresses: message.addresses, died, stats, trust, secure, close });
       else if (message.kind === 'stats') waiting.get(message.id)?.(message.stats);
       else if (message.kind === 'failed') onFailure?.(message.message);
       else {

@@ -185,7 +185,7 @@ function mergeKey(request: SipRequest): string {
 
 /** 18.2.2 with RFC 3581: back where it came from when the peer asked for that, else to the port its Via names. */
 export function replyPath(request: SipRequest, source: Source): Path {
-  if (source.transport === 'tcp') return source.back;
+  if (source.back.reliable) return source.back;
   const via = request.topVia;
   if (!via || via.parameters.has('rport')) return source.back;
   return source.back.toward(source.address, via.port ?? 5060);

@@ -4,13 +4,14 @@ import { type Core, contentType, isSdp, kept, newTag } from './core.js';
 import type { DialogSender } from './dialog-sender.js';
 import { type Dialog, dialogId } from './dialogs.js';
 import { InviteAnswers } from './invite-answers.js';
+import { tlsPeerOf } from './locate.js';
 import { type Header, SipRequest, type SipResponse } from './message.js';
 import { OurRequest } from './our-request.js';
 import { type Draft, type Outgoing, ourContact } from './outgoing.js';
 import type { Registrations } from './registrations.js';
 import { giveUpMs } from './transactions/timers.js';
-import type { Source } from './transport/path.js';
-import { parseUri } from './uri.js';
+import type { Source, TlsPeer } from './transport/path.js';
+import { bareHost, parseUri, schemeOf } from './uri.js';
 
 /** Ours to write; what the application says of them is dropped, or was read before. */
 const SERVER_HEADERS: ReadonlySet<string> = new Set([
@@ -94,16 +95,18 @@ export class Uac {
       next: frame.routeUrl === '' ? message.uri : frame.routeUrl,
       path: frame.routeUrl === '' ? this.registrations.pathFor(message.uri) : null,
       transport: null,
+      peer: frame.routeUrl === '' ? hostOf(message.uri) : tlsPeerOf(frame.routeUrl),
       maxForwards: message.get('max-forwards') ?? '70',
       body: message.body,
       headers: (identity, path) => {
-        const from = message.get('from') ?? ourContact(identity, path).value;
+        const contact = ourContact(identity, path, schemeOf(message.uri) === 'sips' ? 'sips' : 'sip');
+        const from = message.get('from') ?? contact.value;
         return [
           { name: 'from', value: message.fromTag === '' ? `${from};tag=${fromTag}` : from },
           { name: 'to', value: message.get('to') ?? `<${message.uri}>` },
           { name: 'call-id', value: callId },
           { name: 'cseq', value: `${cseq} ${method}` },
-          ...(needsContact ? [ourContact(identity, path)] : []),
+          ...(needsContact ? [contact] : []),
           ...own,
         ];
       },
@@ -154,7 +157,7 @@ export class Uac {
   ): void {
     const request: OurRequest = new OurRequest(this.core, app, method, outgoing, dialog, id, {
       answered: (response, source) => this.answered(request, response, source),
-      failed: (status) => this.failed(request, status),
+      failed: (status, why) => this.failed(request, status, why),
       ended: () => this.pending.delete(request.id),
     });
     app.ok(messageId, `${sentMeta(outgoing)}|${request.id}|Msg sent:|`, outgoing.bytes);
@@ -216,17 +219,17 @@ export class Uac {
   }
 
   /** No answer came (408), or the request could not be delivered (503): answered as if by the far side (8.1.3.1). */
-  private failed(request: OurRequest, status: number): void {
+  private failed(request: OurRequest, status: number, why?: string): void {
     if (request.method === 'INVITE') this.inviteAnswers.dropEarly(request, null);
     if (request.method === 'BYE' && request.dialog) this.core.dialogs.remove(request.dialog);
     this.settled(request);
-    this.deliverLocal(request, status);
+    this.deliverLocal(request, status, why);
   }
 
   /** A little later than the news that it was sent: whoever awaits that news must have time to listen for the answer. */
-  private deliverLocal(request: OurRequest, status: number): void {
+  private deliverLocal(request: OurRequest, status: number, why?: string): void {
     const line = `sip|${meta('network', 0, request.path.transport, '', 0)}|${request.id}|${request.dialogId}|`;
-    const response = request.localResponse(status);
+    const response = request.localResponse(status, why);
     this.core.clock.after(LOCAL_ANSWER_DELAY_MS, () => request.app?.deliver(line, response));
   }
 
@@ -281,6 +284,12 @@ function sentMeta({ bytes, path, identity }: Pick<Outgoing, 'bytes' | 'path' | '
 /** A next hop without `lr` is an address to send to, not a route to be written. */
 function routeOf(routeUrl: string): string[] {
   return parseUri(routeUrl)?.parameters.has('lr') ? [`<${routeUrl}>`] : [];
+}
+
+/** Without a word of the application the host of the URI has to be there, whatever address DNS gives it. */
+function hostOf(uri: string): TlsPeer | null {
+  const host = parseUri(uri)?.host;
+  return host === undefined ? null : { name: bareHost(host), trust: '' };
 }
 
 /** The number of a CSeq that lacks its method. */

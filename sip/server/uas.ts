@@ -166,7 +166,7 @@ export class Uas {
       if (method === 'BYE') this.core.dialogs.remove(dialog);
     };
     if (method === 'INVITE' || method === 'UPDATE') dialog.refreshTarget(request);
-    if (source.transport === 'tcp') dialog.path = source.back;
+    if (source.back.reliable) dialog.path = source.back;
     else if (dialog.nat) dialog.nat = { address: source.address, port: source.port };
     if (method === 'INVITE') {
       this.answers.opened(dialog, transaction);

@@ -21,6 +21,7 @@ export interface Identified {
 interface Identity {
   key: ApiKey | null;
   user: User;
+  memberships: readonly Membership[];
 }
 
 /**
@@ -30,11 +31,11 @@ interface Identity {
 export async function identify(store: Store, tokens: Tokens | null, headers: IncomingHttpHeaders): Promise<Identified> {
   const text = credentials(headers);
   const isToken = text !== undefined && tokens !== null && Tokens.looksLike(text);
-  const { key, user } = isToken ? await userOfToken(store, tokens, text) : userOfKey(store, text);
-
-  const memberships = store.organizations
-    .memberships(user.id)
-    .filter(({ organization }) => !key?.organizationId || organization.id === key.organizationId);
+  const identity = isToken ? await userOfToken(store, tokens, text) : userOfKey(store, text);
+  const { key, user } = identity;
+  const memberships = identity.memberships.filter(
+    ({ organization }) => !key?.organizationId || organization.id === key.organizationId,
+  );
   const own = memberships[0];
   // Without any organization left one can do nothing, and there is no one to count it against.
   if (!own) throw key === null ? unknownUser() : unauthorized();
@@ -47,10 +48,9 @@ export async function identify(store: Store, tokens: Tokens | null, headers: Inc
 }
 
 function userOfKey(store: Store, text: string | undefined): Identity {
-  const key = text === undefined ? undefined : store.apiKeys.authenticate(text);
-  const user = key && store.organizations.user(key.userId);
-  if (!key || !user) throw unauthorized();
-  return { key, user };
+  const identity = text === undefined ? undefined : store.identities.ofKey(text);
+  if (!identity) throw unauthorized();
+  return identity;
 }
 
 async function userOfToken(store: Store, tokens: Tokens, text: string): Promise<Identity> {
@@ -58,7 +58,7 @@ async function userOfToken(store: Store, tokens: Tokens, text: string): Promise<
   if (subject === undefined) throw unauthorized();
   const user = store.organizations.userBySubject(subject);
   if (!user) throw unknownUser();
-  return { key: null, user };
+  return { key: null, user, memberships: store.organizations.memberships(user.id) };
 }
 
 function unauthorized(): ApiError {

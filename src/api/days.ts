@@ -17,8 +17,8 @@ export interface Days {
 export function askedDays(asked: { start_date?: string; end_date?: string }): Days | null {
   const { start_date: start, end_date: end } = asked;
   if (start === undefined && end === undefined) return null;
-  const lastDay = end !== undefined ? dayOf(end) : dayOf(start ?? '') + spanDays - 1;
-  const firstDay = start !== undefined ? dayOf(start) : lastDay - spanDays + 1;
+  const lastDay = end !== undefined ? dayOf(end) : Math.min(dayOf(start ?? '') + spanDays - 1, latestDay);
+  const firstDay = start !== undefined ? dayOf(start) : Math.max(lastDay - spanDays + 1, earliestDay);
   if (firstDay > lastDay) throw invalid({ path: 'start_date', message: 'must not be after end_date' });
   return { firstDay, lastDay };
 }
@@ -32,6 +32,10 @@ export function trendDays(asked: Days | null, nowMs: number): Days {
   }
   return days;
 }
+
+/** Beyond these a date has no four digits for its year. */
+const earliestDay = dayOf('0000-01-01');
+const latestDay = dayOf('9999-12-31');
 
 function dayOf(date: string): number {
   return Math.floor(Date.parse(`${date}T00:00:00Z`) / dayMs);

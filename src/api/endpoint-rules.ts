@@ -1,3 +1,4 @@
+import { knownSipTarget } from '../call/sip-providers.js';
 import type { Endpoint, EndpointChange, NewEndpoint } from '../store/endpoints.js';
 import { masksIn, type ProviderConfig } from '../store/secrets.js';
 import { type FieldError, invalid } from './errors.js';
@@ -22,7 +23,7 @@ const targetSchemes = { agent: ['ws', 'wss', 'sip', 'sips'], webhook: ['http', '
 /** Throws 400 with every problem found. */
 export function newEndpoint(input: EndpointInput, rules: EndpointRules): NewEndpoint {
   const provider = input.type === 'agent' ? (input.provider ?? 'custom') : null;
-  const target = input.target ?? (provider ? rules.knownAgentUrl(provider) : undefined);
+  const target = input.target ?? (provider ? (rules.knownAgentUrl(provider) ?? knownSipTarget(provider)) : undefined);
   const config = input.provider_config;
   const problems: FieldError[] = [];
   if (input.type === 'webhook' && input.provider !== undefined) {
@@ -34,7 +35,7 @@ export function newEndpoint(input: EndpointInput, rules: EndpointRules): NewEndp
     problems.push({ path: 'provider_config', message: 'is required for agents' });
   }
   if (config) {
-    problems.push(...configProblems(provider ?? 'webhook', config, rules));
+    problems.push(...configProblems(provider ?? 'webhook', config, rules, target));
     const masks = masksIn(config);
     problems.push(...masks.map((path) => ({ path: `provider_config.${path}`, message: 'is the mask, not a secret' })));
   }
@@ -66,7 +67,14 @@ export function endpointChange(
   if (input.provider_config) {
     // Secrets are masked on both sides; the store puts the real ones back.
     providerConfig = mergePatch(endpoint.providerConfig, input.provider_config) as ProviderConfig;
-    problems.push(...configProblems((endpoint.provider as Provider | null) ?? 'webhook', providerConfig, rules));
+    problems.push(
+      ...configProblems(
+        (endpoint.provider as Provider | null) ?? 'webhook',
+        providerConfig,
+        rules,
+        input.target ?? endpoint.target,
+      ),
+    );
     const stored = new Set(masksIn(endpoint.providerConfig));
     const empty = masksIn(providerConfig).filter((path) => !stored.has(path));
     problems.push(

@@ -57,7 +57,8 @@ export async function createLimits(app: FastifyInstance, sources: CountSources):
       reply.headers({
         'x-ratelimit-limit': told.max,
         'x-ratelimit-remaining': told.remaining,
-        'x-ratelimit-reset': Math.ceil((Date.now() + told.ttlMs) / 1000),
+        // Windows end at whole seconds; some milliseconds have passed since the count.
+        'x-ratelimit-reset': Math.round((Date.now() + told.ttlMs) / 1000),
         'ratelimit-policy': `"second";q=${inSecond.max};w=1, "day";q=${inDay.max};w=86400`,
         ratelimit: `"second";r=${inSecond.remaining};t=${seconds(inSecond)}, "day";r=${inDay.remaining};t=${seconds(inDay)}`,
       });

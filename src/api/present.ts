@@ -131,6 +131,7 @@ export function presentTrunk(trunk: Trunk) {
     gateways: trunk.gateways,
     transport: trunk.transport,
     srtp: trunk.srtp,
+    tls: trunk.tls,
     register: trunk.register,
     codecs: trunk.codecs,
     max_calls: trunk.maxCalls,

@@ -1,5 +1,6 @@
 import type { TSchema } from 'typebox';
 import { Compile, type Validator } from 'typebox/compile';
+import { sipConfigProblem } from '../call/sip-providers.js';
 import type { ProviderConfig } from '../store/secrets.js';
 import type { FieldError } from './errors.js';
 import type { Provider } from './schemas/endpoints.js';
@@ -46,6 +47,8 @@ const common = {
   /** For the digest challenge of a SIP target. */
   sip_username: Type.String({ minLength: 1, maxLength: 128, pattern: '^[\\x21-\\x7e]+$' }),
   sip_password: text(256),
+  /** REFER of a SIP target hands the call on. */
+  allow_refer: Type.Boolean(),
 };
 
 const protocols = ['twilio', 'telnyx', 'plivo', 'vonage', 'raw'] as const;
@@ -77,20 +80,23 @@ export function configProblems(
   provider: Provider | 'webhook',
   config: ProviderConfig,
   rules: EndpointRules,
+  target?: string,
 ): FieldError[] {
   const validator = validators[provider];
   if (!validator.Check(config)) return fieldErrors(validator.Errors(config)).map(inConfig);
   const problems = [
     ...urlProblems(config, { base_url: ['http', 'https'], events_url: ['http', 'https'] }, rules.allowPrivate),
-    ...protocolProblems(provider, config, rules),
+    ...protocolProblems(provider, config, rules, target),
   ];
   return problems.map(inConfig);
 }
 
 /** The schema here knows names and types; what a protocol must be given and can do, it says itself. */
-function protocolProblems(provider: string, config: ProviderConfig, rules: EndpointRules): FieldError[] {
+function protocolProblems(provider: string, config: ProviderConfig, rules: EndpointRules, target = ''): FieldError[] {
   const protocol = provider === 'custom' ? String(config.protocol ?? 'twilio') : provider;
-  const problem = rules.agentConfigProblem(protocol, config);
+  const problem = /^sips?:/i.test(target)
+    ? sipConfigProblem(provider, target, config)
+    : rules.agentConfigProblem(protocol, config);
   if (problem === null) return [];
   const { field, message } = problem;
   const withoutField = message.startsWith(`${field} `) ? message.slice(field.length + 1) : message;

@@ -1,14 +1,25 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 import ipaddr from 'ipaddr.js';
 import { secretMask } from '../store/secrets.js';
-import { type OutboundIdentity, plainIdentity, type Trunk, type TrunkSettings } from '../store/trunks.js';
+import {
+  type OutboundIdentity,
+  plainIdentity,
+  plainTls,
+  type Trunk,
+  type TrunkSettings,
+  type TrunkTls,
+} from '../store/trunks.js';
 import { type FieldError, invalid } from './errors.js';
 import { targetProblem } from './targets.js';
 
-export type TrunkInput = Partial<Omit<TrunkSettings, 'gateways' | 'maxCalls' | 'callsPerSecond' | 'outbound'>> & {
+export type TrunkInput = Partial<
+  Omit<TrunkSettings, 'gateways' | 'maxCalls' | 'callsPerSecond' | 'outbound' | 'tls'>
+> & {
   max_calls?: number | null;
   calls_per_second?: number | null;
   /** What is left out stays as it is. */
   outbound?: Partial<OutboundIdentity>;
+  tls?: Partial<TrunkTls>;
   gateways?: { uri: string; priority?: number; weight?: number }[];
 };
 
@@ -20,6 +31,7 @@ const defaults: Omit<TrunkSettings, 'name'> = {
   gateways: [],
   transport: 'udp',
   srtp: 'off',
+  tls: plainTls,
   register: false,
   codecs: ['PCMU', 'PCMA'],
   maxCalls: null,
@@ -31,7 +43,8 @@ const defaults: Omit<TrunkSettings, 'name'> = {
 /** The settings of a new trunk, defaults filled in. Throws 400 with every problem found. */
 export function newTrunk(input: TrunkInput & { name: string }): TrunkSettings {
   const problems: FieldError[] = [];
-  const settings = { ...defaults, ...read(input, plainIdentity, problems), name: input.name };
+  const settings = { ...defaults, ...read(input, defaults, problems), name: input.name };
+  if (input.tls?.key === secretMask) problems.push({ path: 'tls.key', message: 'is the mask, not a secret' });
   if (input.password === secretMask) problems.push({ path: 'password', message: 'is the mask, not a secret' });
   return judged(settings, settings, problems);
 }
@@ -39,19 +52,27 @@ export function newTrunk(input: TrunkInput & { name: string }): TrunkSettings {
 /** What a PATCH changes; the trunk must make sense with it. Throws 400 with every problem found. */
 export function trunkChange(trunk: Trunk, input: TrunkInput): Partial<TrunkSettings> {
   const problems: FieldError[] = [];
-  const change = read(input, trunk.outbound, problems);
+  const change = read(input, trunk, problems);
   if (input.password === secretMask && trunk.password === null) {
     problems.push({ path: 'password', message: 'is the mask, but no secret is stored' });
   }
   return judged(change, { ...trunk, ...change }, problems);
 }
 
-function read(input: TrunkInput, identity: OutboundIdentity, problems: FieldError[]): Partial<TrunkSettings> {
-  const { gateways, addresses, max_calls: maxCalls, calls_per_second: callsPerSecond, outbound, ...rest } = input;
+function read(
+  input: TrunkInput,
+  before: Pick<TrunkSettings, 'outbound' | 'tls'>,
+  problems: FieldError[],
+): Partial<TrunkSettings> {
+  const { gateways, addresses, max_calls: maxCalls, calls_per_second: callsPerSecond, outbound, tls, ...rest } = input;
   const settings: Partial<TrunkSettings> = rest;
   if (maxCalls !== undefined) settings.maxCalls = maxCalls;
   if (callsPerSecond !== undefined) settings.callsPerSecond = callsPerSecond;
-  if (outbound) settings.outbound = { ...identity, ...outbound };
+  if (outbound) settings.outbound = { ...before.outbound, ...outbound };
+  if (tls) {
+    settings.tls = { ...before.tls, ...tls };
+    problems.push(...tlsProblems(settings.tls, tls));
+  }
   if (addresses) {
     settings.addresses = addresses.map((address, index) => {
       const network = normalNetwork(address);
@@ -90,6 +111,34 @@ function judged<T>(result: T, whole: Omit<TrunkSettings, 'name'>, problems: Fiel
   }
   if (problems.length > 0) throw invalid(...problems);
   return result;
+}
+
+/** What cannot be read, or does not go together, of what is given now. */
+function tlsProblems({ certificate, key }: TrunkTls, given: Partial<TrunkTls>): FieldError[] {
+  const problems: FieldError[] = [];
+  if ((certificate === null) !== (key === null))
+    problems.push({ path: key === null ? 'tls.key' : 'tls.certificate', message: 'certificate and key go together' });
+  for (const name of ['ca', 'certificate'] as const) {
+    const pem = given[name];
+    if (pem && !canRead(() => new X509Certificate(pem)))
+      problems.push({ path: `tls.${name}`, message: 'must be a certificate in PEM' });
+  }
+  if (!given.key || given.key === secretMask || problems.length > 0) return problems;
+  const pem = given.key;
+  if (!canRead(() => createPrivateKey(pem)))
+    problems.push({ path: 'tls.key', message: 'must be a private key in PEM' });
+  else if (certificate !== null && !new X509Certificate(certificate).checkPrivateKey(createPrivateKey(pem)))
+    problems.push({ path: 'tls.key', message: 'does not belong to the certificate' });
+  return problems;
+}
+
+function canRead(read: () => unknown): boolean {
+  try {
+    read();
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** `192.0.2.7` as `192.0.2.7/32`; undefined when it is neither an address nor a network. */

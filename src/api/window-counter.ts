@@ -31,16 +31,16 @@ export function windowCounter(sources: CountSources) {
     private readonly counts = new Map<string, { startMs: number; current: number }>();
 
     incr(key: string, answer: Answer, windowMs: number): void {
-      const startMs = windowStart(windowMs);
-      const told = (current: number) => answer(null, { current, ttl: remaining(windowMs) });
+      const { startMs, ttl } = windowNow(windowMs);
+      const told = (current: number) => answer(null, { current, ttl });
       if (!sources.redis) told(this.add(key, startMs, windowMs));
       else sources.redis.add(key, startMs, windowMs).then(told, () => told(this.add(key, startMs, windowMs)));
     }
 
     /** Without counting. */
     read(key: string, answer: Answer, windowMs: number): void {
-      const startMs = windowStart(windowMs);
-      const told = (current: number) => answer(null, { current, ttl: remaining(windowMs) });
+      const { startMs, ttl } = windowNow(windowMs);
+      const told = (current: number) => answer(null, { current, ttl });
       if (!sources.redis) told(this.stand(key, startMs, windowMs));
       else sources.redis.read(key, startMs, windowMs).then(told, () => told(this.stand(key, startMs, windowMs)));
     }
@@ -68,11 +68,9 @@ export function windowCounter(sources: CountSources) {
   };
 }
 
-function windowStart(windowMs: number): number {
+/** Read once: between two looks at the clock a window may end. */
+function windowNow(windowMs: number): { startMs: number; ttl: number } {
   const now = Date.now();
-  return now - (now % windowMs);
-}
-
-function remaining(windowMs: number): number {
-  return windowMs - (Date.now() % windowMs);
+  const startMs = now - (now % windowMs);
+  return { startMs, ttl: startMs + windowMs - now };
 }

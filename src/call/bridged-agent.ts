@@ -1,46 +1,72 @@
-/** An agent at the end of a SIP leg of ours, with our media in the middle: both phones, and the bridge between them. */
-import type { Bridge, MediaSession } from '../../media/engine.js';
+/** An agent at the end of a SIP leg of ours, with our media in the middle: both phones, and what joins them. */
+import { AgentFailure } from '../../media/agents/agent.js';
+import type { MediaSession } from '../../media/engine.js';
+import type { SafeHttp } from '../../net/http.js';
 import { type CallLeg, SipError } from '../../sip/leg.js';
 import type { EndpointForCall as Endpoint } from '../store/endpoints.js';
+import type { AgentRules } from './connect-agent.js';
 import { answerReoffers, type ConverseLimits, carryOut, keyOfInfo } from './converse.js';
+import { JoinedLegs } from './joined-legs.js';
 import type { Line } from './line.js';
 import { CallEnded } from './outcome.js';
-import { type BridgeRules, callSip } from './second-leg.js';
+import { type BridgeRules, callSip, type SecondLeg } from './second-leg.js';
+import { sipInvite } from './sip-providers.js';
 
 export function isSipTarget(endpoint: Pick<Endpoint, 'type' | 'target'>): boolean {
   return endpoint.type === 'agent' && /^sips?:/i.test(endpoint.target);
 }
 
+/** What of the rules for agents holds for those behind SIP too. */
+export type BridgedAgentRules = Pick<AgentRules, 'health' | 'recordings'>;
+
 export class BridgedAgent {
-  #bridge: Bridge | null = null;
+  /** From the agent's answer on: its first word may come before the caller's leg is confirmed. */
+  readonly #joined: JoinedLegs;
+  readonly #unwatchAgent: () => void;
 
   private constructor(
     private readonly line: Line,
-    private readonly leg: CallLeg,
-    private readonly session: MediaSession,
-  ) {}
+    private readonly endpoint: Endpoint,
+    private readonly far: SecondLeg,
+    private readonly agents: BridgedAgentRules,
+  ) {
+    this.#joined = new JoinedLegs(line, far, { turns: true, signal: line.call.signal });
+    this.#unwatchAgent = this.#watchAgent();
+  }
 
   /** Calls the endpoint; resolves when it answered. Rejects with `CallEnded` when it did not, and then holds nothing. */
-  static async dial(line: Line, endpoint: Endpoint, rules: BridgeRules): Promise<BridgedAgent> {
+  static async dial(
+    line: Line,
+    endpoint: Endpoint,
+    rules: BridgeRules & { http: SafeHttp },
+    agents: BridgedAgentRules,
+  ): Promise<BridgedAgent> {
     const { call } = line;
     const about = { endpoint_id: endpoint.id, provider: endpoint.provider ?? endpoint.type, attempt: 1 };
+    const config = endpoint.providerConfig;
     call.event('agent.connecting', about);
     try {
-      const config = endpoint.providerConfig;
-      const wish = { uri: endpoint.target, headers: headersOf(line, config), ...credentialsOf(config) };
-      const { leg, session } = await callSip(line, wish, rules, call.signal);
+      const invite = await sipInvite(endpoint, line.facts, rules.http, call.signal);
+      const far = await callSip(
+        line,
+        {
+          uri: invite.uri,
+          headers: { ...invite.headers, ...headersOf(line, config) },
+          ...credentialsOf(config),
+          onEarlyMedia: (session) => hearEarly(line, session),
+        },
+        rules,
+        call.signal,
+      );
+      agents.health.succeeded(endpoint.id);
       call.event('agent.connected', about);
-      return new BridgedAgent(line, leg, session);
+      return new BridgedAgent(line, endpoint, far, agents);
     } catch (error) {
       call.check();
-      const message = error instanceof Error ? error.message : String(error);
-      const status = error instanceof SipError && error.sipStatus !== undefined ? { sip_status: error.sipStatus } : {};
-      call.event('agent.failed', {
-        ...about,
-        reason: error instanceof SipError ? error.code : 'media',
-        message,
-        ...status,
-      });
+      const { reason, message, sipStatus } = failureOf(error);
+      // Somebody who is busy, or does not answer, is there.
+      if (reason !== 'busy' && reason !== 'no_answer') agents.health.failed(endpoint.id);
+      call.event('agent.failed', { ...about, reason, message, ...(sipStatus && { sip_status: sipStatus }) });
       throw new CallEnded({ cause: 'agent_unreachable', source: 'system', detail: message });
     }
   }
@@ -48,40 +74,54 @@ export class BridgedAgent {
   /** Caller and agent hear each other until the call ends. */
   async talk(callerLeg: CallLeg, limits: ConverseLimits): Promise<void> {
     const { call, session: callerSession } = this.line;
+    const { leg, session } = this.far;
     const timeLimit = setTimeout(() => call.end({ cause: 'time_limit', source: 'system' }), limits.maxCallMs);
-    const stop = [this.#watchCaller(callerLeg), this.#watchAgent()];
-    void this.leg.ended.then((end) =>
+    void leg.ended.then((end) => {
+      if (call.handedOver) return;
       call.end({
         cause: end.by === 'remote' ? 'agent_hangup' : 'agent_error',
         source: 'agent',
         ...(end.detail?.text === undefined ? {} : { detail: end.detail.text }),
-      }),
-    );
-    void this.session.lost.then((how) =>
-      call.end({ cause: how === 'rtp-timeout' ? 'agent_error' : 'engine_gone', source: 'system' }),
-    );
-    call.commands = (command) => carryOut(command, 'api', call, callerLeg, callerSession, limits);
-    // An agent behind SIP asks for a transfer by REFER: of the caller, who alone is left then.
-    this.leg.onRefer(async ({ to, replaces }) => {
-      if (replaces !== null) return { refuse: 501 };
-      const command = { kind: 'transfer' as const, to };
-      const outcome = carryOut(command, 'agent', call, callerLeg, callerSession, limits);
-      return { accept: true, outcome: outcome.then((result) => (result.ok ? 200 : 603)) };
+      });
     });
+    call.onHandOver(() => this.close('transferred'));
+    void session.lost.then((how) => {
+      if (!call.handedOver)
+        call.end({ cause: how === 'rtp-timeout' ? 'agent_error' : 'engine_gone', source: 'system' });
+    });
+    call.commands = (command) => carryOut(command, 'api', call, callerLeg, callerSession, limits);
+    // An agent behind SIP asks for a transfer by REFER: of the caller, who alone is left then. Whoever pays for it must have allowed it.
+    leg.onRefer(async ({ to, replaces }) => {
+      const refusal =
+        this.endpoint.providerConfig.allow_refer === true ? call.elsewhere?.refusal(to) : 'It is not allowed.';
+      if (typeof refusal === 'string') {
+        call.event('transfer.failed', { to, source: 'agent', reason: 'destination_not_allowed', detail: refusal });
+        return { refuse: 403 };
+      }
+      // Only a SIP address can give up a dialog.
+      if (replaces !== null && !/^sips?:/i.test(to)) return { refuse: 400 };
+      const command = { kind: 'transfer' as const, to, ...(replaces === null ? {} : { replaces }) };
+      const outcome = carryOut(command, 'agent', call, callerLeg, callerSession, limits);
+      return { accept: true, outcome: outcome.then((result) => (result.ok ? 200 : 503)) };
+    });
+    if (this.endpoint.record) this.agents.recordings.begin(call, callerSession);
+    const unwatchCaller = this.#watchCaller(callerLeg);
     try {
-      this.#bridge = callerSession.bridge(this.session, { relay: 'packets', dtmf: 'pass' });
       await call.ended;
     } finally {
       clearTimeout(timeLimit);
       call.commands = null;
-      for (const end of stop) end();
+      unwatchCaller();
     }
   }
 
   async close(_reason: string): Promise<void> {
-    await this.#bridge?.stop();
-    const cause = this.line.call.ending?.cause ?? 'normal_clearing';
-    await Promise.allSettled([this.leg.hangup(cause), this.session.close()]);
+    const { call } = this.line;
+    this.#unwatchAgent();
+    await this.#joined.stop();
+    const cause = call.ending?.cause ?? 'normal_clearing';
+    const [stats] = await Promise.allSettled([this.far.session.close(), this.far.leg.hangup(cause)]);
+    if (stats.status === 'fulfilled') call.agentLegEnded(stats.value);
   }
 
   #watchCaller(leg: CallLeg): () => void {
@@ -93,35 +133,62 @@ export class BridgedAgent {
       const digit = keyOfInfo(info);
       if (digit === null) return;
       heard(digit, 'info');
-      this.#pressForAgent(digit);
+      this.#joined.pressed(digit);
     });
-    return session.onEvent((event) => {
-      if (event.type === 'started') call.event('media.started');
-      else if (event.type === 'dtmf') heard(event.digit, 'rfc4733', event.durationMs);
-      else if (event.type === 'held') call.event('call.held');
-      else if (event.type === 'resumed') call.event('call.resumed');
+    const untilClosed = session.onEvent((event) => {
+      if (event.type === 'turn') call.turn(event);
+      else if (event.type === 'bargeIn')
+        call.event('barge_in.detected', { at_ms: event.atMs, silence_ms: event.silenceMs });
+    });
+    const stop = session.onEvent((event) => {
+      if (event.type === 'dtmf') heard(event.digit, event.form === 'event' ? 'rfc4733' : 'inband', event.durationMs);
+      else if (event.type === 'held') call.event('call.held', { by: 'caller' });
+      else if (event.type === 'resumed') call.event('call.resumed', { by: 'caller' });
       else if (event.type === 'oneWay') call.event('media.one_way', { direction: event.direction });
+      else if (event.type === 'quality') call.heardQuality(event.sample);
     });
+    return () => {
+      stop();
+      // The last turns of a call are told while its session closes.
+      if (call.ending === null) untilClosed();
+    };
   }
 
   #watchAgent(): () => void {
-    answerReoffers(this.leg, this.session);
-    this.leg.onInfo((info) => {
-      const digit = keyOfInfo(info);
-      if (digit !== null) this.line.session.sendDtmf(digit).catch(() => {}); // a phone without keys hears none
-    });
-    return this.session.onEvent((event) => {
-      if (event.type === 'started') this.line.call.heardAgent();
+    const { call } = this.line;
+    return this.far.session.onEvent((event) => {
+      if (event.type === 'started') call.heardAgent();
+      else if (event.type === 'held') call.event('call.held', { by: 'agent' });
+      else if (event.type === 'resumed') call.event('call.resumed', { by: 'agent' });
+      else if (event.type === 'dtmf') call.event('dtmf.sent', { digits: event.digit, source: 'agent' });
     });
   }
+}
 
-  /** A key that came as INFO goes on as an event of RTP, or as INFO to an agent that agreed to none. */
-  #pressForAgent(digit: string): void {
-    this.session.sendDtmf(digit).catch(() => {
-      const info = { contentType: 'application/dtmf-relay', body: `Signal=${digit}\r\nDuration=160\r\n` };
-      this.leg.sendInfo(info, this.line.call.signal).catch(() => {});
-    });
-  }
+/** What the agent's side plays before it answers, to a caller who has not been answered either. */
+function hearEarly(line: Line, session: MediaSession): void {
+  line
+    .ringWithMedia?.()
+    .then(() => line.session.bridge(session, { relay: 'packets', dtmf: 'block' }))
+    .catch(() => {}); // it rings without; the answer tells
+}
+
+function failureOf(error: unknown): { reason: string; message: string; sipStatus?: number } {
+  const message = error instanceof Error ? error.message : String(error);
+  if (error instanceof AgentFailure) return { reason: error.reason, message };
+  if (!(error instanceof SipError)) return { reason: 'media', message };
+  const { sipStatus } = error;
+  const reason =
+    error.hangupCause === 'user_busy'
+      ? 'busy'
+      : error.hangupCause === 'no_answer'
+        ? 'no_answer'
+        : error.hangupCause === 'destination_not_allowed'
+          ? 'blocked_address'
+          : error.code === 'rejected'
+            ? 'refused'
+            : error.code;
+  return { reason, message, ...(sipStatus === undefined ? {} : { sipStatus }) };
 }
 
 function credentialsOf(config: Endpoint['providerConfig']): { auth?: { username: string; password: string } } {

@@ -7,6 +7,7 @@ import type { Calls } from '../store/calls.js';
 import type { EventType } from '../store/event-types.js';
 import type { Direction } from '../store/tables.js';
 import type { CallCommand, CommandResult } from './command.js';
+import type { Elsewhere } from './elsewhere.js';
 import { CallEnded, callStatus, type Ending, type HangupSource } from './outcome.js';
 import { qualityMetrics } from './quality-metrics.js';
 
@@ -55,6 +56,12 @@ export class Call {
   commands: ((command: CallCommand) => Promise<CommandResult>) | null = null;
   /** null: nothing is recorded at the moment. */
   recording: CallRecording | null = null;
+  /** Who the far side may be handed to; null before there is anybody to hand over. */
+  elsewhere: Elsewhere | null = null;
+  /** The far side talks to somebody else now; its agent is gone, or going. */
+  handedOver = false;
+  readonly #onHandOver: (() => Promise<unknown>)[] = [];
+  readonly #beside: (() => Promise<unknown>)[] = [];
   readonly transcript: Spoken[] = [];
   readonly #turns: Turn[] = [];
 
@@ -73,6 +80,7 @@ export class Call {
   #ringingAtMs: number | null = null;
   #hasEarlyMedia = false;
   #firstAudioMs: number | null = null;
+  #agentLeg: MediaStats | null = null;
 
   constructor(records: Calls, begun: BegunCall, direction: Direction) {
     this.#direction = direction;
@@ -143,10 +151,35 @@ export class Call {
     this.#watchFunds();
   }
 
+  /** Whoever has the far side's ear says how he leaves it. */
+  onHandOver(leave: () => Promise<unknown>): void {
+    this.#onHandOver.push(leave);
+  }
+
+  /** Resolves when the far side is free for somebody else. */
+  async handOver(): Promise<void> {
+    this.handedOver = true;
+    await Promise.allSettled(this.#onHandOver.map((leave) => leave()));
+  }
+
+  /** Something else that must be closed before the record is. */
+  beside(close: () => Promise<unknown>): void {
+    this.#beside.push(close);
+  }
+
+  async closeBeside(): Promise<void> {
+    await Promise.allSettled(this.#beside.map((close) => close()));
+  }
+
   /** Figures of the media session so far; comes every 5 seconds. */
   heardQuality(stats: MediaStats): void {
     if (this.#samples.length < maxSamples)
       this.#samples.push({ at: this.#at(performance.now()).toISOString(), ...qualityMetrics(stats) });
+  }
+
+  /** Last figures of the media of an agent behind SIP. */
+  agentLegEnded(stats: MediaStats): void {
+    this.#agentLeg = stats;
   }
 
   /** First frame of the agent's audio went to the phone. */
@@ -215,7 +248,10 @@ export class Call {
       durationSec: answeredAtMs === null ? 0 : Math.round((endedAtMs - answeredAtMs) / 1000),
       ringSeconds:
         this.#ringingAtMs === null ? null : Math.round(((answeredAtMs ?? endedAtMs) - this.#ringingAtMs) / 1000),
-      quality: qualityMetrics(stats),
+      quality: {
+        ...qualityMetrics(stats),
+        ...(this.#agentLeg === null ? {} : { agent_leg: qualityMetrics(this.#agentLeg) }),
+      },
       qualitySamples: this.#samples,
       timings: {
         ...(this.#ringingAtMs === null ? {} : { postDialDelayMs: Math.round(this.#ringingAtMs - this.#startedAtMs) }),

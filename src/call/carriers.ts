@@ -1,16 +1,19 @@
 /** The ways out: which trunks, and which of their gateways, carry an outbound call, and in which order. */
-import type { PhoneCodec } from '../../media/engine.js';
+import type { MediaPolicy, PhoneCodec } from '../../media/engine.js';
 import type { Gateway, GatewayState, KeptGateway } from '../../sip/leg.js';
 import type { Trunk, TrunkGateway } from '../store/trunks.js';
 import { type Presentation, presentationOf } from './presentation.js';
 import { TrunkLoad } from './trunk-load.js';
+
+/** What a trunk decides about the audio of its calls. */
+export type TrunkMedia = Pick<MediaPolicy, 'codecs' | 'srtp'>;
 
 /** A trunk as one call sees it. */
 export interface Carrier {
   /** null: the carrier simulator. */
   trunkId: string | null;
   name: string;
-  codecs: PhoneCodec[];
+  media: TrunkMedia;
   /** In the order in which they are tried. */
   gateways: Gateway[];
   /** Who calls whom, as this carrier wants it written. */
@@ -31,6 +34,7 @@ export interface CarrierRules {
 
 export class Carriers {
   #trunks: readonly Trunk[] = [];
+  #media = new Map<string, TrunkMedia>();
   readonly #load: TrunkLoad;
 
   constructor(private readonly rules: CarrierRules) {
@@ -39,8 +43,19 @@ export class Carriers {
 
   /** Active trunks, oldest first. Calls that run keep what they have. */
   replace(trunks: readonly Trunk[]): void {
+    this.#media = new Map(trunks.map((trunk) => [trunk.id, this.#mediaOf(trunk)]));
     this.#trunks = trunks.filter((trunk) => trunk.direction !== 'inbound' && trunk.gateways.length > 0);
     this.#load.keepOnly(new Set(trunks.map((trunk) => trunk.id)));
+  }
+
+  /** Of calls that come in over this trunk. */
+  mediaOf(trunkId: string): TrunkMedia {
+    return this.#media.get(trunkId) ?? { codecs: [...this.rules.codecs] };
+  }
+
+  #mediaOf({ codecs, srtp }: Trunk): TrunkMedia {
+    const usable = codecs.flatMap((name) => this.rules.codecs.filter((codec) => codec === name));
+    return { codecs: usable.length > 0 ? usable : [...this.rules.codecs], srtp };
   }
 
   /** The organization's own trunks first, then those that all share; each by age. */
@@ -52,17 +67,15 @@ export class Carriers {
 
   #carrier(trunk: Trunk): Carrier {
     const { rules } = this;
-    const wanted = rules.codecs.filter((codec) => trunk.codecs.includes(codec));
-    const codecs = trunk.codecs.flatMap((name) => wanted.filter((codec) => codec === name));
     const uris = inOrder(trunk.gateways, rules.draw ?? Math.random).map((gateway) => withTransport(gateway.uri, trunk));
     const { username, password } = trunk;
     const auth = username !== null && password !== null ? { auth: { username, password } } : {};
     return {
       trunkId: trunk.id,
       name: trunk.name,
-      codecs: codecs.length > 0 ? codecs : [...rules.codecs],
+      media: this.#mediaOf(trunk),
       gateways: [...uris.filter((uri) => !rules.isDown(uri)), ...uris.filter((uri) => rules.isDown(uri))].map(
-        (uri) => ({ uri, ...auth }),
+        (uri) => ({ uri, trust: trunk.id, ...auth }),
       ),
       present: (call) => presentationOf(call, trunk.outbound),
       enter: () => this.#load.enter(trunk.id, trunk),
@@ -101,8 +114,25 @@ export function keptGateways(trunks: readonly Trunk[]): KeptGateway[] {
     const isRegistered = trunk.register && username !== null && password !== null;
     const register = isRegistered ? { username, password, ...domain } : null;
     const isUsed = trunk.direction !== 'inbound' || isRegistered;
-    return isUsed ? trunk.gateways.map(({ uri }) => ({ uri: withTransport(uri, trunk), register })) : [];
+    const { id: trust } = trunk;
+    return isUsed ? trunk.gateways.map(({ uri }) => ({ uri: withTransport(uri, trunk), register, trust })) : [];
   });
+}
+
+/** The authorities and client certificates of the trunks that have their own, by the name that their gateways carry in `trust`. */
+export function tlsTrust(
+  trunks: readonly Trunk[],
+): Record<string, { ca?: string; certificate?: string; key?: string }> {
+  const own = trunks.filter(({ tls }) => tls.ca !== null || tls.certificate !== null);
+  return Object.fromEntries(
+    own.map(({ id, tls: { ca, certificate, key } }) => [
+      id,
+      {
+        ...(ca === null ? {} : { ca }),
+        ...(certificate === null || key === null ? {} : { certificate, key }),
+      },
+    ]),
+  );
 }
 
 /** A trunk as its gateways are: `degraded` when some of them do not answer. */

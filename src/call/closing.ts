@@ -36,7 +36,12 @@ export function watchLeg(leg: CallLeg, call: Call, farSide: FarSide): void {
 
 /** `counts`: whether the call still depends on this session. */
 export function watchSession(session: MediaSession, call: Call, counts: () => boolean = () => true): void {
+  // From the opening on: a phone may talk before anybody listens to it.
+  session.onEvent((event) => {
+    if (event.type === 'started' && counts()) call.event('media.started');
+  });
   void session.lost.then((how) => {
+    if (counts() && how === 'rtp-timeout') call.event('media.timeout');
     if (counts()) call.end({ cause: how === 'rtp-timeout' ? 'media_timeout' : 'engine_gone', source: 'system' });
   });
 }
@@ -72,6 +77,7 @@ export async function closeCall(call: Call, parts: CallParts, deps: CallClosing)
     parts.session?.close() ?? null,
     parts.agent?.close(ending.cause),
     parts.leg?.hangup(ending.cause),
+    call.closeBeside(),
   ]);
   for (const result of settled)
     if (result.status === 'rejected')

@@ -4,7 +4,8 @@ import type { Action, FollowUp } from '../webhook/instructions.js';
 export type CallCommand =
   | { kind: 'hangup' }
   | { kind: 'dtmf'; digits: string }
-  | { kind: 'transfer'; to: string }
+  /** `replaces`: a dialog of whoever is called that he gives up for this call (RFC 3891). */
+  | { kind: 'transfer'; to: string; replaces?: string }
   /** What is said while it is paused is not in the recording. */
   | { kind: 'recording'; paused: boolean }
   /** The call leaves what it does and follows these, or what this address answers. */

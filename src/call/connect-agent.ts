@@ -39,6 +39,7 @@ const comfortTone = {
 
 /** Keys pressed while no agent listens are kept for the next one, up to so many. */
 const keptDigits = 64;
+const keptEvents = 100;
 
 /**
  * The agent of the first endpoint that is ready within its budget; a refusal that may pass is tried once more. When an agent fails later,
@@ -66,6 +67,8 @@ export class CallAgent implements AgentLink {
   readonly #next: Endpoint[];
   readonly #listeners = new Set<(event: AgentEvent) => void>();
   readonly #missedDigits: string[] = [];
+  /** Told before anybody listened: some agents speak, or break, while it still rings. */
+  readonly #early: AgentEvent[] = [];
   #started = false;
   #held = false;
   #closed = false;
@@ -93,6 +96,7 @@ export class CallAgent implements AgentLink {
 
   onEvent(listener: (event: AgentEvent) => void): () => void {
     this.#listeners.add(listener);
+    for (const event of this.#early.splice(0)) listener(event);
     return () => this.#listeners.delete(listener);
   }
 
@@ -169,7 +173,9 @@ export class CallAgent implements AgentLink {
     this.#link = link;
     link.onEvent((event) => {
       if (event.type === 'audioStarted') this.rules.health.succeeded(endpoint.id);
-      if (this.#link === link) for (const listener of [...this.#listeners]) listener(event);
+      if (this.#link !== link) return;
+      if (this.#listeners.size === 0 && this.#early.length < keptEvents) this.#early.push(event);
+      for (const listener of [...this.#listeners]) listener(event);
     });
     void link.ended.then((end) => this.#left(link, endpoint, end));
     if (this.#started) this.#begin();

@@ -1,10 +1,11 @@
 import type { AgentEnd, AgentEvent } from '../../media/agents/agent.js';
-import type { MediaSession } from '../../media/engine.js';
-import type { CallLeg, TransferResult } from '../../sip/leg.js';
+import { MediaError, type MediaSession } from '../../media/engine.js';
+import type { CallLeg } from '../../sip/leg.js';
 import type { Call } from './call.js';
 import type { CallCommand, CommandResult } from './command.js';
 import type { CallAgent } from './connect-agent.js';
 import type { HangupSource } from './outcome.js';
+import { transfer } from './transfer.js';
 
 export interface ConverseLimits {
   maxCallMs: number;
@@ -34,9 +35,10 @@ export async function converse(
       ? visit.redirect(command)
       : carryOut(command, 'api', call, leg, session, limits);
   void agent.ended.then((end) => {
-    if (visit === null)
+    if (visit === null && !call.handedOver)
       call.end({ cause: end.by === 'failed' ? 'agent_error' : 'agent_hangup', source: 'agent', detail: end.detail });
   });
+  call.onHandOver(() => agent.close('transferred'));
   const untilClosed = listenToTurns(call, session);
   answerReoffers(leg, session);
   leg.onInfo((info) => {
@@ -89,10 +91,8 @@ function listenToMedia(call: Call, session: MediaSession, agent: CallAgent): () 
   return session.onEvent(
     call.guarded((event) => {
       switch (event.type) {
-        case 'started':
-          return call.event('media.started');
         case 'dtmf':
-          return heardDigit(call, agent, event.digit, 'rfc4733', event.durationMs);
+          return heardDigit(call, agent, event.digit, event.form === 'event' ? 'rfc4733' : 'inband', event.durationMs);
         case 'held':
           agent.command({ kind: 'hold', on: true });
           return call.event('call.held');
@@ -115,6 +115,7 @@ function listenToMedia(call: Call, session: MediaSession, agent: CallAgent): () 
           return call.event('mark.reached', { name: event.name, cleared: event.cleared });
         case 'oneWay':
           return call.event('media.one_way', { direction: event.direction });
+        case 'started':
         case 'turn':
         case 'bargeIn':
           return;
@@ -174,7 +175,7 @@ function heardDigit(
   call: Call,
   agent: CallAgent,
   digit: string,
-  method: 'rfc4733' | 'info',
+  method: 'rfc4733' | 'inband' | 'info',
   durationMs?: number,
 ): void {
   agent.command({ kind: 'dtmf', digits: digit });
@@ -196,7 +197,7 @@ export async function carryOut(
       return { ok: true };
     case 'dtmf':
       try {
-        await session.sendDtmf(command.digits);
+        await sendKeys(session, command.digits);
         call.event('dtmf.sent', { digits: command.digits, source });
         return { ok: true };
       } catch (error) {
@@ -213,34 +214,18 @@ export async function carryOut(
     case 'redirect':
       return { ok: false, code: 'failed', message: 'Only calls of webhook endpoints can be redirected.' };
     case 'transfer':
-      return transfer(command.to, source, call, leg, limits);
+      return transfer(command, source, call, leg, limits.transferTimeoutMs);
   }
 }
 
-/** Blind transfer of the caller's side by REFER; the call ends when the far side took over. */
-async function transfer(
-  to: string,
-  source: Extract<HangupSource, 'api' | 'agent'>,
-  call: Call,
-  leg: CallLeg,
-  limits: ConverseLimits,
-): Promise<CommandResult> {
-  call.event('transfer.started', { to, source });
-  let result: TransferResult;
+/** As events, and as tones to a phone that agreed to none. */
+async function sendKeys(session: MediaSession, digits: string): Promise<void> {
   try {
-    result = await leg.transfer(to, AbortSignal.any([call.signal, AbortSignal.timeout(limits.transferTimeoutMs)]));
+    await session.sendDtmf(digits);
   } catch (error) {
-    if (call.ending !== null) return { ok: false, code: 'failed', message: 'The call ended during the transfer.' };
-    call.event('transfer.failed', { to, detail: error instanceof Error ? error.message : 'no outcome' });
-    return { ok: false, code: 'failed', message: 'The far side did not say how the transfer went.' };
+    if (!(error instanceof MediaError) || error.code !== 'no_telephone_event') throw error;
+    await session.sendDtmf(digits, 'tone');
   }
-  if (result.status === 'failed') {
-    call.event('transfer.failed', { to, sip_status: result.sipStatus });
-    return { ok: false, code: 'failed', message: `The far side refused the transfer with ${result.sipStatus}.` };
-  }
-  call.event('transfer.completed', { to });
-  call.end({ cause: 'transferred', source });
-  return { ok: true };
 }
 
 const queueSays = {

@@ -1,7 +1,6 @@
-import type { MediaPolicy } from '../../media/engine.js';
 import { type CallLeg, type DialRequest, SipError, type SipGateway } from '../../sip/leg.js';
 import type { Call } from './call.js';
-import type { Carrier } from './carriers.js';
+import type { Carrier, TrunkMedia } from './carriers.js';
 import { CallEnded } from './outcome.js';
 
 export interface DialWish {
@@ -9,7 +8,7 @@ export interface DialWish {
   to: string;
   from: string;
   ringTimeoutMs: number;
-  offerFor(localAddress: string, codecs: MediaPolicy['codecs']): Promise<string>;
+  offerFor(localAddress: string, media: TrunkMedia): Promise<string>;
   onProgress: NonNullable<DialRequest['onProgress']>;
 }
 
@@ -41,7 +40,7 @@ export async function dialCarriers(
           sipCallId: wish.sipCallId,
           gateways: carrier.gateways,
           moreAreLeft: index < carriers.length - 1,
-          offerFor: (_gateway, localAddress) => wish.offerFor(localAddress, carrier.codecs),
+          offerFor: (_gateway, localAddress) => wish.offerFor(localAddress, carrier.media),
           onProgress: wish.onProgress,
           onFailover: ({ error }) => failed(error.code, whyOf(error)),
           ringTimeoutMs: Math.max(1, untilMs - performance.now()),

@@ -1,15 +1,17 @@
 /** One destination of a `dial`: a call of its own, with its record, its money and its end. */
 import { randomUUID } from 'node:crypto';
-import type { MediaPolicy, MediaSession } from '../../media/engine.js';
+import type { MediaSession } from '../../media/engine.js';
 import type { CallLeg } from '../../sip/leg.js';
 import { type Dial, type DialTarget, e164 } from '../webhook/instructions.js';
 import { Call } from './call.js';
 import { CallSteps, type EndedAs, endedAs } from './call-steps.js';
+import type { TrunkMedia } from './carriers.js';
 import { closeCall, endingOf, watchLeg, watchSession } from './closing.js';
 import { answerReoffers } from './converse.js';
 import { dialCarriers } from './dial-carriers.js';
 import type { DialRules } from './dial-out.js';
 import { CallEnded } from './outcome.js';
+import type { SecondLeg } from './second-leg.js';
 import type { Stage } from './stage.js';
 
 export class DialledCall {
@@ -26,9 +28,9 @@ export class DialledCall {
 
   /** `signal`: who dials does not want it any more. */
   constructor(
-    private readonly stage: Stage,
-    private readonly action: Dial,
-    private readonly target: DialTarget,
+    private readonly stage: Pick<Stage, 'line' | 'endpointId' | 'status'>,
+    private readonly action: Pick<Dial, 'from' | 'timeoutSec'>,
+    private readonly target: DialTarget & { replaces?: string | undefined },
     private readonly rules: DialRules,
     signal: AbortSignal,
   ) {
@@ -70,6 +72,11 @@ export class DialledCall {
     });
     this.answered.catch(() => {}); // whoever waits is told
     this.closed = this.run(answer).finally(() => signal.removeEventListener('abort', giveUp));
+  }
+
+  /** Its leg, once it was answered. */
+  get second(): SecondLeg | null {
+    return this.leg === null || this.session === null ? null : { leg: this.leg, session: this.session };
   }
 
   get status(): EndedAs {
@@ -114,7 +121,7 @@ export class DialledCall {
       call.ringing();
       this.steps.tell('ringing');
     };
-    const offerFor = (localAddress: string, codecs: MediaPolicy['codecs']) => this.offer(localAddress, codecs);
+    const offerFor = (localAddress: string, media: TrunkMedia) => this.offer(localAddress, media);
     if (e164.test(target.to)) {
       const carriers = await rules.carriers(facts.organizationId, mode);
       call.event('call.routed', { endpoint_id: stage.endpointId, trunks: carriers.map((carrier) => carrier.name) });
@@ -129,10 +136,14 @@ export class DialledCall {
         to: uri,
         from,
         gateways: [{ uri, ...(target.auth === null ? {} : { auth: target.auth }) }],
-        headers: { ...headers, 'X-Trunkline-Call-Id': facts.callId },
+        headers: {
+          ...headers,
+          ...(target.replaces === undefined ? {} : { Replaces: target.replaces }),
+          'X-Trunkline-Call-Id': facts.callId,
+        },
         ringTimeoutMs,
         publicOnly: !rules.allowPrivateTargets,
-        offerFor: (_gateway, localAddress) => offerFor(localAddress, rules.policy.codecs),
+        offerFor: (_gateway, localAddress) => offerFor(localAddress, { codecs: rules.policy.codecs }),
         onProgress,
       },
       call.signal,
@@ -140,13 +151,13 @@ export class DialledCall {
   }
 
   /** Each gateway gets media of its own. Beside the caller's, so that both can be joined. */
-  private async offer(localAddress: string, codecs: MediaPolicy['codecs']): Promise<string> {
+  private async offer(localAddress: string, media: TrunkMedia): Promise<string> {
     const { rules, stage, call } = this;
     const old = this.session;
     this.session = null;
     await old?.close();
     call.check();
-    const policy = { ...rules.policy, codecs };
+    const policy = { ...rules.policy, ...media };
     const group = stage.line.call.id;
     const session = await rules.media.open({ group, offer: null, policy, localAddress, role: 'callee' });
     this.session = session;

@@ -25,7 +25,7 @@ export class Hearing {
     engine: TranscriptionEngine,
     { speechTimeoutSec, ...expected }: { speechTimeoutSec: number } & ExpectedSpeech,
   ) {
-    this.file = path.join(tmpdir(), 'trunkline-speech', `${randomUUID()}.wav`);
+    this.file = path.join(tmpdir(), `trunkline-speech-${process.getuid?.() ?? 0}`, `${randomUUID()}.wav`);
     let stopListening = () => {};
     this.begun = new Promise((resolve) => {
       stopListening = session.onEvent((event) => {

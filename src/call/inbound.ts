@@ -6,8 +6,10 @@ import type { FundedCall } from '../store/funds.js';
 import type { Mode } from '../store/scope.js';
 import type { Admission } from './admission.js';
 import { Call } from './call.js';
+import type { TrunkMedia } from './carriers.js';
 import { type CallClosing, type CallParts, closeCall, endingOf, watchLeg, watchSession } from './closing.js';
 import { converse } from './converse.js';
+import { Elsewhere } from './elsewhere.js';
 import type { Line } from './line.js';
 import { CallEnded } from './outcome.js';
 import { type Decision, type RouteLookup, route } from './router.js';
@@ -24,6 +26,8 @@ export interface InboundCalls extends CallClosing {
   /** Calls at once; null: no cap. */
   maxCalls: number | null;
   policy: MediaPolicy;
+  /** What a trunk decides about the audio of calls that come in over it. */
+  mediaOf(trunkId: string): TrunkMedia;
   steering: SteerRules;
   /** An INVITE for a number of nobody: not a call, but the operator wants to see it. */
   unknownNumber(incoming: IncomingCall): void;
@@ -59,12 +63,17 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundCalls
     session = await deps.media.open({
       group: call.id,
       offer: incoming.offer,
-      policy: deps.policy,
+      policy: { ...deps.policy, ...deps.mediaOf(trunkOf(incoming, decision.number.organizationId).trunkId) },
       localAddress: incoming.localAddress,
       role: 'caller',
     });
     watchSession(session, call);
     line = callerLine(call, incoming, session, factsOf(call, incoming, decision), decision.number.mode);
+    call.elsewhere = new Elsewhere({
+      dialling: deps.steering.dialling,
+      line: () => line,
+      endpointId: decision.endpoints[0].id,
+    });
     const taken = await takeUp(line, decision.endpoints, deps.steering);
     if (taken.kind === 'steered') return await steer(line, taken.endpoint, taken.actions, deps.steering);
     if (taken.kind === 'bridged') {
@@ -87,9 +96,14 @@ function trunksOf(incoming: IncomingCall): TrunkMatch[] {
   return [incoming.trunk, ...incoming.otherTrunks];
 }
 
+/** Of several that vouch for the source, the one of the organization that is called. */
+function trunkOf(incoming: IncomingCall, organizationId: string): TrunkMatch {
+  return trunksOf(incoming).find((trunk) => trunk.organizationId === organizationId) ?? incoming.trunk;
+}
+
 function beginCall(incoming: IncomingCall, decision: Exclude<Decision, { kind: 'unknown' }>, deps: InboundCalls): Call {
   const { organizationId } = decision.number;
-  const trunk = trunksOf(incoming).find((t) => t.organizationId === organizationId) ?? incoming.trunk;
+  const trunk = trunkOf(incoming, organizationId);
   const endpointId = decision.kind === 'connect' ? decision.endpoints[0].id : decision.endpointId;
   const id = deps.records.begin({
     organizationId,
@@ -150,12 +164,18 @@ function callerLine(call: Call, incoming: IncomingCall, session: MediaSession, f
     call.answer();
     return leg;
   };
+  let early: Promise<void> | null = null;
+  const ringWithMedia = (): Promise<void> => {
+    early ??= incoming.ring({ sdp: session.localSdp }).then(() => call.earlyMedia());
+    return early;
+  };
   return {
     call,
     session,
     facts,
     mode,
     headers: incoming.headers,
+    ringWithMedia: incoming.offer === null ? null : ringWithMedia,
     get leg() {
       return leg;
     },

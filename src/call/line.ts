@@ -16,6 +16,8 @@ export interface Line {
   headers: Readonly<Record<string, string>>;
   /** null until answered. */
   readonly leg: CallLeg | null;
+  /** Lets a caller who waits hear something before the answer (183 with our SDP), once; absent or null: nobody waits, or he cannot. */
+  ringWithMedia?: (() => Promise<void>) | null;
   /** Answers the call, once. Rejects with `CallEnded` when it ended first. */
   answer(): Promise<CallLeg>;
 }

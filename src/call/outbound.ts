@@ -8,11 +8,14 @@ import { Webhook } from '../webhook/ask.js';
 import { isSipTarget } from './bridged-agent.js';
 import { Call } from './call.js';
 import { CallSteps } from './call-steps.js';
-import type { Carrier } from './carriers.js';
+import type { Carrier, TrunkMedia } from './carriers.js';
 import { type CallClosing, type CallParts, closeCall, endingOf, watchLeg, watchSession } from './closing.js';
 import { converse } from './converse.js';
 import { dialCarriers } from './dial-carriers.js';
+import { EarlyMedia } from './early-media.js';
+import { Elsewhere } from './elsewhere.js';
 import type { Line } from './line.js';
+import { detectMachine } from './machine-detection.js';
 import type { OutboundCall, OutboundCalls } from './outbound-calls.js';
 import { CallEnded } from './outcome.js';
 import type { RouteLookup } from './router.js';
@@ -83,6 +86,12 @@ async function placeOutboundCall(wish: OutboundCall, deps: OutboundDeps): Promis
     await call.orEnd(leg.confirmed);
     call.pickedUp();
     const line = await ringing.answered(leg);
+    call.elsewhere = new Elsewhere({
+      dialling: rules.dialling,
+      line: () => line,
+      endpointId: wish.endpointId,
+    });
+    detectMachine(call, line.session, wish.machineDetection);
     let taken: TakenUp;
     try {
       taken = await call.orEnd(ringing.takenUp());
@@ -121,6 +130,7 @@ function stepsOf(call: Call, { status, ...wish }: OutboundCall, deps: OutboundDe
 /** Our end of a call that is not answered yet: the media of the gateway that is tried now, and the agent that gets ready meanwhile. */
 class RingingLine {
   session: MediaSession | null = null;
+  #early: EarlyMedia | null = null;
   #leg: CallLeg | null = null;
   #taken: Promise<TakenUp> | null = null;
   readonly #endpoints: Endpoint[];
@@ -134,16 +144,17 @@ class RingingLine {
   }
 
   /** Each gateway gets media of its own: nothing that an earlier one said or heard is left in it. */
-  readonly offerFor = async (localAddress: string, codecs: MediaPolicy['codecs']): Promise<string> => {
+  readonly offerFor = async (localAddress: string, media: TrunkMedia): Promise<string> => {
     const { call, deps } = this;
     const old = this.session;
     this.session = null;
     this.#taken = null;
     await old?.close();
     call.check();
-    const policy = { ...deps.policy, codecs };
+    const policy = { ...deps.policy, ...media };
     const session = await deps.media.open({ group: call.id, offer: null, policy, localAddress, role: 'callee' });
     this.session = session;
+    this.#early = new EarlyMedia(session, () => call.earlyMedia());
     watchSession(session, call, () => this.session === session);
     call.check();
     return session.offer();
@@ -152,17 +163,11 @@ class RingingLine {
   readonly onProgress: NonNullable<DialRequest['onProgress']> = ({ status, sdp }) => {
     if (status < 180 || this.call.ending !== null) return;
     if (status === 180) this.call.ringing();
-    if (sdp !== undefined) this.#earlyMedia(sdp);
+    if (sdp !== undefined) this.#early?.answered(sdp);
     // An agent gets ready while it rings; a webhook is asked, and an agent behind SIP is called, when somebody answers.
     const [first] = this.#endpoints;
     if (first?.type === 'agent' && !isSipTarget(first)) this.takenUp().catch(() => {}); // the call has ended then
   };
-
-  #earlyMedia(sdp: string): void {
-    this.call.earlyMedia();
-    // An early answer that does not fit is no reason to give up: the final one decides.
-    this.session?.accept(sdp, { provisional: true }).catch(() => {});
-  }
 
   async answered(leg: CallLeg): Promise<Line> {
     if (this.session === null) throw new CallEnded({ cause: 'unspecified', source: 'system' });

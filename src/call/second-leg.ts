@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { MediaEngine, MediaPolicy, MediaSession, PhoneCodec } from '../../media/engine.js';
 import type { HangupCause } from '../../sip/cause.js';
 import type { CallLeg, SipGateway } from '../../sip/leg.js';
+import { EarlyMedia } from './early-media.js';
 import type { Line } from './line.js';
 import { CallEnded } from './outcome.js';
 
@@ -39,9 +40,6 @@ export interface SecondLeg {
   session: MediaSession;
 }
 
-/** Early answers that differ are taken up to here: nobody makes us work by ringing. */
-const mostEarlyAnswers = 20;
-
 /**
  * Calls a SIP address; resolves when it answered and its media is agreed, on the media thread of the call. Rejects with `SipError`
  * (nobody answered, or `signal` aborted), `MediaError` (nothing in common) or `CallEnded`, and then holds nothing. Whoever asked joins the
@@ -73,7 +71,7 @@ export async function callSip(
           await media?.close();
           const policy = { ...rules.policy, codecs };
           const session = await rules.open({ group: call.id, offer: null, policy, localAddress, role: 'callee' });
-          media = new EarlyMedia(session, wish);
+          media = new EarlyMedia(session, (early) => wish.onEarlyMedia?.(early));
           return session.offer();
         },
         onProgress: ({ status, sdp }) => {
@@ -99,37 +97,6 @@ export async function callSip(
 
 export async function hangUpSecondLeg({ leg, session }: SecondLeg, cause: HangupCause = 'normal_clearing') {
   await Promise.allSettled([leg.hangup(cause), session.close()]);
-}
-
-/** What is heard of somebody who has not answered: a tone, or a voice that says why not. */
-class EarlyMedia {
-  #last = '';
-  #answers = 0;
-  #told = false;
-
-  constructor(
-    readonly session: MediaSession,
-    private readonly wish: Pick<SecondLegWish, 'onEarlyMedia'>,
-  ) {}
-
-  answered(sdp: string): void {
-    if (sdp === this.#last || this.#answers >= mostEarlyAnswers) return;
-    this.#last = sdp;
-    this.#answers += 1;
-    this.session.accept(sdp, { provisional: true }).then(
-      () => {
-        if (this.#told) return;
-        this.#told = true;
-        this.wish.onEarlyMedia?.(this.session);
-      },
-      () => {}, // an early answer that does not fit is no reason to give up: the final one decides
-    );
-  }
-
-  close(): Promise<unknown> {
-    this.#told = true;
-    return this.session.close();
-  }
 }
 
 function nothingOpened(): never {

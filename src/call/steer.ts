@@ -106,6 +106,7 @@ class Steering implements ConnectStage {
   private timeLimit: NodeJS.Timeout | null = null;
   private stopListening: (() => void) | null = null;
   private readonly streams = new SideStreams(this);
+  private left: () => void = () => {};
   private requests = 0;
   private idleRequests = 0;
 
@@ -116,6 +117,7 @@ class Steering implements ConnectStage {
   ) {
     this.call = line.call;
     if (line.leg !== null) this.listen();
+    line.call.onHandOver(() => this.leave());
   }
 
   get webhook(): Endpoint {
@@ -151,6 +153,10 @@ class Steering implements ConnectStage {
       }
       return null;
     } catch (error) {
+      if (this.call.handedOver) {
+        this.left();
+        await this.call.ended;
+      }
       this.call.check();
       const to = this.redirectTo;
       this.redirectTo = null;
@@ -238,8 +244,7 @@ class Steering implements ConnectStage {
       this.keypad.press(digit);
     };
     const stop = session.onEvent((event) => {
-      if (event.type === 'started') call.event('media.started');
-      else if (event.type === 'dtmf') heard(event.digit, 'rfc4733', event.durationMs);
+      if (event.type === 'dtmf') heard(event.digit, event.form === 'event' ? 'rfc4733' : 'inband', event.durationMs);
       else if (event.type === 'held') call.event('call.held');
       else if (event.type === 'resumed') call.event('call.resumed');
       else if (event.type === 'agentAudio') call.heardAgent();
@@ -264,11 +269,25 @@ class Steering implements ConnectStage {
     return { ok: true };
   };
 
+  /** The far side goes to somebody else: whatever runs is left, and no list comes after it. */
+  private leave(): Promise<void> {
+    return new Promise((resolve) => {
+      this.left = resolve;
+      this.interrupt.abort(new Redirected());
+    });
+  }
+
   /** What an API command would do, from the webhook; its failure is in the record, and the next action runs. */
   private async command(command: CallCommand): Promise<void> {
     await this.answer();
     const { leg, session } = this.line;
-    if (leg !== null) await this.call.orEnd(carryOut(command, 'agent', this.call, leg, session, this.rules.limits));
+    if (leg === null) return;
+    const { signal } = this.interrupt;
+    const done = this.call.orEnd(carryOut(command, 'agent', this.call, leg, session, this.rules.limits));
+    const interrupted = new Promise<never>((_, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+    });
+    await Promise.race([done, interrupted]);
   }
 
   async prompt(prompt: Prompt, signal: AbortSignal): Promise<void> {

@@ -29,7 +29,10 @@ export async function takeUp(line: Line, endpoints: readonly Endpoint[], rules: 
       if (endpoint.type === 'webhook')
         return { kind: 'steered', endpoint, actions: await firstInstructions(line, endpoint, rules) };
       if (isSipTarget(endpoint))
-        return { kind: 'bridged', far: await BridgedAgent.dial(line, endpoint, rules.bridging) };
+        return {
+          kind: 'bridged',
+          far: await BridgedAgent.dial(line, endpoint, { ...rules.bridging, http: rules.http }, rules.agents),
+        };
       const { agent } = await connectAgent(call, line.facts, endpoints.slice(at, upTo), line.session, rules.agents);
       return { kind: 'agent', agent };
     } catch (error) {

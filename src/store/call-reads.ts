@@ -12,7 +12,7 @@ import {
 } from './call-records.js';
 import type { Database } from './database.js';
 import type { Page, Scope, Slice } from './scope.js';
-import type { CallRow, Tables } from './tables.js';
+import type { CallEventRow, CallRow, Tables } from './tables.js';
 
 /** How many events may lie between a stream that broke off and its next connection. */
 const replayedAtMost = 10_000;
@@ -104,7 +104,7 @@ export class CallReads {
   /** Calls in progress. */
   running(scope: Scope): number {
     this.flush();
-    const counted = this.database.first<{ running: number }>(
+    const counted = this.database.row<{ running: number }>(
       "select count(*) as running from calls where organization_id = ? and mode = ? and status = 'in_progress'",
       scope.organizationId,
       scope.mode,
@@ -114,17 +114,18 @@ export class CallReads {
 
   get(scope: Scope, callId: string): Call | undefined {
     this.flush();
-    const row = this.database.get(this.one(scope, callId).selectAll());
+    const row = this.row(scope, callId);
     return row && toCall(row);
   }
 
   /** The whole record, its events in their order. */
   detail(scope: Scope, callId: string): CallDetail | undefined {
     this.flush();
-    const row = this.database.get(this.one(scope, callId).selectAll());
+    const row = this.row(scope, callId);
     if (!row) return undefined;
-    const events = this.database.all(
-      this.database.sql.selectFrom('call_events').selectAll().where('call_id', '=', row.id).orderBy('sequence'),
+    const events = this.database.rows<CallEventRow>(
+      'select * from call_events where call_id = ? order by sequence',
+      row.id,
     );
     return toCallDetail(row, events);
   }
@@ -201,6 +202,13 @@ export class CallReads {
       this.database.run(this.database.sql.deleteFrom('calls').where('id', '=', callId));
       return 'deleted';
     });
+  }
+
+  private row(scope: Scope, callId: string): CallRow | undefined {
+    return this.database.row<CallRow>(
+      'select * from calls where id = ? and organization_id = ? and mode = ?',
+      ...[callId, scope.organizationId, scope.mode],
+    );
   }
 
   private one(scope: Scope, callId: string) {

@@ -71,15 +71,19 @@ export class Database {
     return attempt(() => this.prepare(sql).get(...parameters)) as R | undefined;
   }
 
-  /** As `get`, of SQL written by hand: for what every call asks. */
-  first<R>(sql: string, ...parameters: unknown[]): R | undefined {
-    return attempt(() => this.prepare(sql).get(...parameters)) as R | undefined;
-  }
-
   /** Runs a write; answers how many rows it changed. */
   run(query: Compilable<unknown>): number {
     const { sql, parameters } = query.compile();
     return attempt(() => this.prepare(sql).run(...parameters).changes);
+  }
+
+  /** `get` and `all` of a statement written by hand, where building the query would cost more than running it. */
+  row<R>(sql: string, ...parameters: unknown[]): R | undefined {
+    return attempt(() => this.prepare(sql).get(...parameters)) as R | undefined;
+  }
+
+  rows<R>(sql: string, ...parameters: unknown[]): R[] {
+    return attempt(() => this.prepare(sql).all(...parameters)) as R[];
   }
 
   /** A statement written by hand, for what every call writes: building the query costs more than running it. */

@@ -85,13 +85,19 @@ export class Endpoints {
 
   /** By id alone: the number or the call that names it has been checked. Secrets in clear. */
   getForCall(id: string): EndpointForCall | undefined {
-    const found = this.database.first<EndpointRow>('select * from endpoints where id = ?', id);
+    const found = this.database.row<EndpointRow>('select * from endpoints where id = ?', id);
     if (found === undefined) return undefined;
     const row = this.vault.open('endpoints', found);
     const { webhook_secret: secret, previous_secret: previous, previous_secret_until: until } = row;
     const before = previous !== null && (until ?? 0) > this.clock.now() ? [previous] : [];
     const signingSecrets = secret === null ? [] : [secret, ...before];
     return { ...toEndpoint(row), providerConfig: parseConfig(row), webhookSecret: secret, signingSecrets };
+  }
+
+  /** Whether any organization has one that is a webhook. */
+  hasWebhooks(): boolean {
+    const one = this.database.sql.selectFrom('endpoints').select('id').where('type', '=', 'webhook').limit(1);
+    return this.database.get(one) !== undefined;
   }
 
   /** `webhookSecret` is shown here once. Throws `StoreError` `unknown_endpoint` for a foreign fallback. */

@@ -2,7 +2,7 @@ import { uuidv7 } from 'uuidv7';
 import type { Clock } from './clock.js';
 import type { Database } from './database.js';
 import type { Page, Slice } from './scope.js';
-import type { OrganizationRow, Role, Tier } from './tables.js';
+import type { OrganizationRow, Role, Tier, UserRow } from './tables.js';
 
 /** An organization's own limits; null is the tier's default, or none. */
 export interface OrganizationLimits {
@@ -59,8 +59,11 @@ export class Organizations {
     private readonly clock: Clock,
   ) {}
 
+  /** Told when an organization or a membership is another. */
+  onChanged: () => void = () => {};
+
   get(id: string): Organization | undefined {
-    const row = this.database.first<OrganizationRow>('select * from organizations where id = ?', id);
+    const row = this.database.row<OrganizationRow>('select * from organizations where id = ?', id);
     return row && toOrganization(row);
   }
 
@@ -88,6 +91,7 @@ export class Organizations {
       updated_at: now,
     };
     this.database.run(this.database.sql.insertInto('organizations').values(row));
+    this.onChanged();
     return toOrganization(row);
   }
 
@@ -106,6 +110,7 @@ export class Organizations {
         updated_at: this.clock.now(),
       };
       this.database.run(this.database.sql.updateTable('organizations').set(set).where('id', '=', id));
+      this.onChanged();
       return this.get(id);
     });
   }
@@ -125,7 +130,7 @@ export class Organizations {
   }
 
   user(id: string): User | undefined {
-    const row = this.database.get(this.database.sql.selectFrom('users').selectAll().where('id', '=', id));
+    const row = this.database.row<UserRow>('select * from users where id = ?', id);
     return row && { id: row.id, name: row.name, platformOwner: row.platform_owner === 1 };
   }
 
@@ -184,6 +189,7 @@ export class Organizations {
           .where('organization_id', '=', organizationId)
           .where('user_id', '=', userId),
       );
+      this.onChanged();
       return 'removed';
     });
   }
@@ -194,19 +200,15 @@ export class Organizations {
         .insertInto('members')
         .values({ organization_id: organizationId, user_id: userId, role, joined_at: this.clock.now() }),
     );
+    this.onChanged();
   }
 
   /** In order of joining: the first is the user's first organization. */
   memberships(userId: string): Membership[] {
-    const rows = this.database.all(
-      this.database.sql
-        .selectFrom('members')
-        .innerJoin('organizations', 'organizations.id', 'members.organization_id')
-        .selectAll('organizations')
-        .select('members.role')
-        .where('members.user_id', '=', userId)
-        .orderBy('members.joined_at')
-        .orderBy('organizations.id'),
+    const rows = this.database.rows<OrganizationRow & { role: Role }>(
+      `select organizations.*, members.role from members join organizations on organizations.id = members.organization_id
+       where members.user_id = ? order by members.joined_at, organizations.id`,
+      userId,
     );
     return rows.map((row) => ({ organization: toOrganization(row), role: row.role }));
   }

@@ -10,6 +10,7 @@ import { Endpoints } from './endpoints.js';
 import { StoreError } from './errors.js';
 import { Funds } from './funds.js';
 import { Idempotency } from './idempotency.js';
+import { Identities } from './identities.js';
 import { Instances } from './instances.js';
 import { type StoreLog, silentLog } from './log.js';
 import { Organizations } from './organizations.js';
@@ -45,6 +46,8 @@ export interface StoreOptions {
 export class Store {
   readonly organizations: Organizations;
   readonly apiKeys: ApiKeys;
+  /** Whom keys stand for. */
+  readonly identities: Identities;
   readonly endpoints: Endpoints;
   readonly phoneNumbers: PhoneNumbers;
   readonly trunks: Trunks;
@@ -79,6 +82,7 @@ export class Store {
     const instanceId = options.instanceId ?? uuidv7();
     this.organizations = new Organizations(database, clock);
     this.apiKeys = new ApiKeys(database, clock);
+    this.identities = new Identities(this.apiKeys, this.organizations, clock);
     this.endpoints = new Endpoints(database, clock, vault);
     this.phoneNumbers = new PhoneNumbers(database, clock, this.endpoints);
     this.trunks = new Trunks(database, clock, vault);

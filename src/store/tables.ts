@@ -118,6 +118,10 @@ export interface TrunkRow {
   gateways: string;
   transport: 'udp' | 'tcp' | 'tls';
   srtp: 'off' | 'allow' | 'require';
+  tls_ca: string | null;
+  tls_certificate: string | null;
+  /** In clear. */
+  tls_key: string | null;
   register: Flag;
   /** json: codec names. */
   codecs: string;

@@ -42,7 +42,18 @@ export const plainIdentity: OutboundIdentity = {
   headers: {},
 };
 
-/** A carrier. From every method but `allForSip` its password is masked. */
+/** What TLS connections to its gateways need, as PEM. */
+export interface TrunkTls {
+  /** The authorities that sign their certificates; null: the public ones. */
+  ca: string | null;
+  /** Shown when they ask who we are; null: that of the server. */
+  certificate: string | null;
+  key: string | null;
+}
+
+export const plainTls: TrunkTls = { ca: null, certificate: null, key: null };
+
+/** A carrier. From every method but `allForSip` its password and key are masked. */
 export interface Trunk {
   id: string;
   /** null: shared by all organizations. */
@@ -55,6 +66,7 @@ export interface Trunk {
   gateways: TrunkGateway[];
   transport: TrunkRow['transport'];
   srtp: TrunkRow['srtp'];
+  tls: TrunkTls;
   register: boolean;
   codecs: string[];
   /** Calls at once, and new calls per second; null: no cap. */
@@ -77,6 +89,7 @@ export type TrunkSettings = Pick<
   | 'gateways'
   | 'transport'
   | 'srtp'
+  | 'tls'
   | 'register'
   | 'codecs'
   | 'maxCalls'
@@ -85,8 +98,8 @@ export type TrunkSettings = Pick<
   | 'status'
 >;
 
-type Extras = 'maxCalls' | 'callsPerSecond' | 'outbound';
-/** Without extras: no caps, numbers in E.164. */
+type Extras = 'maxCalls' | 'callsPerSecond' | 'outbound' | 'tls';
+/** Without extras: no caps, numbers in E.164, TLS as everybody has it. */
 export type NewTrunk = Omit<TrunkSettings, Extras> & Partial<Pick<TrunkSettings, Extras>> & { shared?: boolean };
 
 /** Shared trunks belong to the platform: only its owner sees and changes them, with a live key. */
@@ -113,7 +126,11 @@ export class Trunks {
         .orderBy('created_at')
         .orderBy('id'),
     );
-    return rows.map((row) => ({ ...toTrunk(row), password: this.vault.open('trunks', row).password }));
+    return rows.map((row) => {
+      const open = this.vault.open('trunks', row);
+      const trunk = toTrunk(row);
+      return { ...trunk, password: open.password, tls: { ...trunk.tls, key: open.tls_key } };
+    });
   }
 
   list(scope: TrunkScope, filter: { direction?: string; status?: string }, slice: Slice): Page<Trunk> {
@@ -148,6 +165,9 @@ export class Trunks {
       gateways: JSON.stringify(trunk.gateways),
       transport: trunk.transport,
       srtp: trunk.srtp,
+      tls_ca: trunk.tls?.ca ?? null,
+      tls_certificate: trunk.tls?.certificate ?? null,
+      tls_key: trunk.tls?.key ?? null,
       register: trunk.register ? 1 : 0,
       codecs: JSON.stringify(trunk.codecs),
       max_calls: trunk.maxCalls ?? null,
@@ -162,7 +182,7 @@ export class Trunks {
     return toTrunk(row);
   }
 
-  /** A masked password keeps the stored one. */
+  /** A masked password or key keeps the stored one. */
   update(scope: TrunkScope, id: string, change: Partial<TrunkSettings>): Trunk | undefined {
     return this.database.transaction(() => {
       if (!this.row(scope, id)) return undefined;
@@ -175,6 +195,9 @@ export class Trunks {
         gateways: change.gateways && JSON.stringify(change.gateways),
         transport: change.transport,
         srtp: change.srtp,
+        tls_ca: change.tls?.ca,
+        tls_certificate: change.tls?.certificate,
+        tls_key: change.tls?.key === secretMask ? undefined : change.tls?.key,
         register: change.register === undefined ? undefined : change.register ? 1 : 0,
         codecs: change.codecs && JSON.stringify(change.codecs),
         max_calls: change.maxCalls,
@@ -231,6 +254,7 @@ function toTrunk(row: TrunkRow): Trunk {
     gateways: JSON.parse(row.gateways) as TrunkGateway[],
     transport: row.transport,
     srtp: row.srtp,
+    tls: { ca: row.tls_ca, certificate: row.tls_certificate, key: row.tls_key === null ? null : secretMask },
     register: row.register === 1,
     codecs: JSON.parse(row.codecs) as string[],
     maxCalls: row.max_calls,

@@ -6,12 +6,12 @@ import type { EndpointRow, TrunkRow } from './tables.js';
 
 interface Sealed {
   endpoints: Pick<EndpointRow, 'provider_config' | 'webhook_secret' | 'previous_secret'>;
-  trunks: Pick<TrunkRow, 'password'>;
+  trunks: Pick<TrunkRow, 'password' | 'tls_key'>;
 }
 
 const columns: { [T in keyof Sealed]: readonly (keyof Sealed[T] & string)[] } = {
   endpoints: ['provider_config', 'webhook_secret', 'previous_secret'],
-  trunks: ['password'],
+  trunks: ['password', 'tls_key'],
 };
 
 /** In front of what is sealed: neither JSON nor a secret of ours begins like this. */
@@ -49,9 +49,10 @@ export class Vault {
         if (this.#key !== null) database.run(database.sql.updateTable('endpoints').set(set).where('id', '=', row.id));
       }
       for (const row of database.all(database.sql.selectFrom('trunks').selectAll())) {
-        const { password } = this.seal('trunks', this.open('trunks', row));
-        if (this.#key !== null && row.password?.startsWith(prefix) === false)
-          database.run(database.sql.updateTable('trunks').set({ password }).where('id', '=', row.id));
+        const { password, tls_key } = this.seal('trunks', this.open('trunks', row));
+        if (columns.trunks.every((name) => row[name] === null || row[name].startsWith(prefix))) continue;
+        const set = { password, tls_key };
+        if (this.#key !== null) database.run(database.sql.updateTable('trunks').set(set).where('id', '=', row.id));
       }
     });
   }

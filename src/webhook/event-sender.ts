@@ -4,7 +4,7 @@ import type { Clock } from '../store/clock.js';
 import type { Endpoints } from '../store/endpoints.js';
 import { StoreError } from '../store/errors.js';
 import type { AttemptResult, ClaimedDelivery, WebhookDeliveries } from '../store/webhook-deliveries.js';
-import { standardHeaders } from './signature.js';
+import { standardHeaders, twilioSignature, withBodyDigest } from './signature.js';
 
 export interface EventSenderOptions {
   deliveries: WebhookDeliveries;
@@ -109,6 +109,8 @@ export class EventSender {
     if (endpoint === undefined || typeof url !== 'string')
       return { durationMs: 0, httpStatus: null, error: 'The endpoint has no events_url.', retry: false };
     const body = eventBody(delivery);
+    const twilioSecret = endpoint.providerConfig.format === 'twiml' ? endpoint.webhookSecret : null;
+    const to = twilioSecret === null ? url : withBodyDigest(url, body);
     const startedMs = performance.now();
     const result = (httpStatus: number | null, error: string | null): AttemptResult => ({
       durationMs: Math.round(performance.now() - startedMs),
@@ -118,11 +120,12 @@ export class EventSender {
     try {
       const { status, headers } = await this.options.http.request(
         {
-          url,
+          url: to,
           method: 'POST',
           headers: {
             'content-type': 'application/json',
             ...standardHeaders(endpoint.signingSecrets, delivery.id, this.options.clock.now(), body),
+            ...(twilioSecret !== null && { 'x-twilio-signature': twilioSignature(twilioSecret, to) }),
           },
           body,
           timeoutMs,

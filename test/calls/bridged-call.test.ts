@@ -77,6 +77,33 @@ describe('an agent behind SIP', () => {
     );
   });
 
+  it.each([
+    ['+15005550486', 'busy'],
+    ['+15005550480', 'no_answer'],
+    ['+15005550603', 'refused'],
+    ['+15005550404', 'refused'],
+    ['+15005550503', 'refused'],
+    ['+15005550488', 'refused'],
+  ])('that answers %s gives way to the fallback endpoint (%s)', async (user, reason) => {
+    const number = `+${nextNumber++}`;
+    const endpoint = { name: number, type: 'agent', provider_config: {} };
+    const target = (called: string) => agent.uri.replace('sip:', `sip:${called}@`);
+    const spare = await app.api<{ id: string }>('POST', '/v1/endpoints', {
+      ...endpoint,
+      target: target('+15005550201'),
+    });
+    const first = await app.api<{ id: string }>('POST', '/v1/endpoints', {
+      ...{ ...endpoint, target: target(user), fallback_endpoint_id: spare.id },
+    });
+    await app.api('POST', '/v1/phone-numbers', { number, endpoint_id: first.id });
+    await call(number, ['PCMU'], { durationMs: 10_000 });
+    const record = await app.finishedCall(number);
+    expect(record).toMatchObject({ status: 'completed', hangup_cause: 'agent_hangup' });
+    const failed = record.events.find((event) => event.event_type === 'agent.failed')?.event_data;
+    expect(failed).toMatchObject({ reason, sip_status: Number(user.slice(-3)) });
+    expect(types(record)).toContain('agent.failover');
+  });
+
   it('talks to somebody whom we called', async () => {
     const trunk = await addTrunk(app, [agent.uri]);
     const number = `+${nextNumber++}`;

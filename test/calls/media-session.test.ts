@@ -224,7 +224,7 @@ describe('from the phone', () => {
     }
     await eventually(() => events.filter((event) => event.type === 'dtmf').length === 2, 'two keys');
     expect(events.filter((event) => event.type === 'dtmf')).toEqual(
-      Array(2).fill({ type: 'dtmf', digit: '5', durationMs: 100 }),
+      Array(2).fill({ type: 'dtmf', digit: '5', durationMs: 100, form: 'event', passedOn: false }),
     );
   });
 

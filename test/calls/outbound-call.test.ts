@@ -188,3 +188,41 @@ describe('the way out', () => {
       .toBe('busy');
   });
 });
+
+describe('who has answered', () => {
+  it.each([
+    ['a person', '+15005550150', 'detect', { result: 'human', reason: 'short_greeting' }],
+    ['a voicemail', '+15005550160', 'detect_message_end', { result: 'machine', message_end: 'beep', beep_hz: 1000 }],
+  ] as const)(
+    '%s: told beside the conversation, which waits for nothing',
+    async (_, to, machineDetection, expected) => {
+      await trunk([carrier.uri]);
+      let startedMs = Number.POSITIVE_INFINITY;
+      const wish = await wishFor(
+        {
+          onText: (message) => {
+            if (message.event === 'start') startedMs = Date.now();
+          },
+        },
+        { to, machineDetection, maxDurationMs: 6300 },
+      );
+      placeOutbound(app, wish);
+      const call = await app.finishedCall(to, 12_000);
+      const [verdict] = call.events.filter((event) => event.event_type === 'amd.completed');
+      expect(verdict?.event_data).toMatchObject(expected);
+      expect(startedMs - Date.parse(call.answered_at ?? '')).toBeLessThan(1000);
+      expect(types(call).filter((type) => type === 'amd.completed')).toHaveLength(1);
+    },
+    20_000,
+  );
+
+  it('is unknown when the call is over before', async () => {
+    await trunk([carrier.uri]);
+    const wish = await wishFor({}, { to: '+15005550150', machineDetection: 'detect', maxDurationMs: 300 });
+    placeOutbound(app, { ...wish, to: '+15005550201' });
+    const call = await app.finishedCall('+15005550201');
+    const verdict = call.events.find((event) => event.event_type === 'amd.completed');
+    expect(verdict?.event_data).toMatchObject({ result: 'unknown', reason: 'call_ended' });
+    expect(types(call).at(-1)).not.toBe('amd.completed');
+  });
+});

@@ -220,7 +220,7 @@ describe('within a call, against a bare peer', () => {
 
     const refused = leg.transfer('sip:bob@host', never);
     peer.respond(await peer.next('REFER'), 603);
-    expect(await within(refused)).toEqual({ status: 'failed', sipStatus: 603 });
+    expect(await within(refused)).toEqual({ status: 'failed', sipStatus: 603, refused: true });
 
     const giveUp = new AbortController();
     const silent = leg.transfer('sip:bob@host', giveUp.signal);

@@ -1,10 +1,10 @@
 import twilio from 'twilio';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openSimulatedCarrier, type SimulatedCarrier } from '../../src/simulator/carrier.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { phoneCalls } from '../support/caller.js';
 import { addTrunk } from '../support/outbound.js';
-import { type WebhookApp, webhookApp } from '../support/webhook-app.js';
+import { soon, type WebhookApp, webhookApp } from '../support/webhook-app.js';
 
 /** Twilio's own client, pointed at our server. */
 let app: TestApp;
@@ -41,9 +41,9 @@ function clientOf(sid: string, key: string): ReturnType<typeof twilio> {
 async function whileCalled(work: (callSid: string) => Promise<void>) {
   const before = mine.forms('/start').length;
   const phone = phoneCalls(app, mine.number, { durationMs: 20_000 });
-  await vi.waitFor(() => expect(mine.forms('/start').length).toBe(before + 1), 5000);
+  await soon(() => expect(mine.forms('/start').length).toBe(before + 1), 5000);
   const sid = mine.form('/start').CallSid as string;
-  await vi.waitFor(async () => {
+  await soon(async () => {
     const { status } = await client.calls(sid).fetch();
     expect(['ringing', 'in-progress']).toContain(status);
   });
@@ -72,9 +72,9 @@ describe("Twilio's client", () => {
     const run = async (change: (sid: string) => Promise<unknown>) => {
       const phone = phoneCalls(app, talking.number, { durationMs: 20_000 });
       const before = talking.forms('/start').length;
-      await vi.waitFor(() => expect(talking.forms('/start').length).toBe(before + 1), 5000);
+      await soon(() => expect(talking.forms('/start').length).toBe(before + 1), 5000);
       const sid = talking.form('/start').CallSid as string;
-      await vi.waitFor(async () => expect((await client.calls(sid).fetch()).status).toBe('in-progress'), 5000);
+      await soon(async () => expect((await client.calls(sid).fetch()).status).toBe('in-progress'), 5000);
       await change(sid);
       const { endedBy } = (await phone).report();
       expect(endedBy).toBe('far side');
@@ -103,7 +103,7 @@ describe("Twilio's client", () => {
       statusCallbackEvent: ['initiated', 'ringing', 'answered', 'completed'],
     });
     expect(made).toMatchObject({ status: 'queued', direction: 'outbound-api', to: '+12025550999', from: mine.number });
-    await vi.waitFor(() => expect(mine.forms('/status')).toHaveLength(4), 15_000);
+    await soon(() => expect(mine.forms('/status')).toHaveLength(4), 15_000);
     const steps = mine.forms('/status').map((form) => form.CallStatus);
     expect(steps).toEqual(['initiated', 'ringing', 'in-progress', 'completed']);
     expect(mine.form('/outgoing')).toMatchObject({ CallSid: made.sid, CallStatus: 'in-progress' });
@@ -115,9 +115,9 @@ describe("Twilio's client", () => {
   test('places a call with its Twiml, and one that is busy', async () => {
     const twiml = '<Response><Pause length="1"/><Hangup/></Response>';
     const made = await client.calls.create({ from: mine.number, to: '+12025550998', twiml });
-    await vi.waitFor(async () => expect((await client.calls(made.sid).fetch()).status).toBe('completed'), 10_000);
+    await soon(async () => expect((await client.calls(made.sid).fetch()).status).toBe('completed'), 10_000);
     const busy = await client.calls.create({ from: mine.number, to: '+15005550486', twiml });
-    await vi.waitFor(async () => expect((await client.calls(busy.sid).fetch()).status).toBe('busy'), 10_000);
+    await soon(async () => expect((await client.calls(busy.sid).fetch()).status).toBe('busy'), 10_000);
   });
 
   test('is told in words of its own what is wrong', async () => {

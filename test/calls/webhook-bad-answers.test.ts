@@ -1,9 +1,10 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { phoneCalls } from '../support/caller.js';
+import { soon } from '../support/webhook-app.js';
 
 let app: TestApp;
 let server: Server;
@@ -175,7 +176,7 @@ describe('a webhook that answers badly', () => {
       expect(failed[0]?.event_data, name).toMatchObject(facts);
       expect(String(failed[0]?.event_data.message).length, name).toBeGreaterThan(10);
     }
-    await vi.waitFor(() => expect(sockets.size).toBe(0));
+    await soon(() => expect(sockets.size).toBe(0));
   });
 
   test('too late, when the caller has hung up, changes nothing', async () => {
@@ -201,7 +202,7 @@ describe('a webhook that answers badly', () => {
     await calling;
     answer();
     expect(await app.finishedCall(number)).toMatchObject({ status: 'no_answer', hangup_cause: 'originator_cancel' });
-    await vi.waitFor(() => expect(sockets.size).toBe(0));
+    await soon(() => expect(sockets.size).toBe(0));
     expect(app.live.count).toBe(0);
   });
 });

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readWav } from '../../media/audio/wav.js';
 import { type CalleeHeard, openSimulatedCarrier, type SimulatedCarrier } from '../../src/simulator/carrier.js';
 import { type CallRecord, startTestApp, type TestApp } from '../support/app.js';
@@ -6,6 +6,7 @@ import { phoneCalls } from '../support/caller.js';
 import { addTrunk } from '../support/outbound.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
 import { probeTone } from '../support/tone-probe.js';
+import { soon } from '../support/webhook-app.js';
 
 let app: TestApp;
 let carrier: SimulatedCarrier;
@@ -61,7 +62,7 @@ describe('Dial', () => {
     });
     expect(await app.finishedCall(number)).toMatchObject({ status: 'completed', hangup_cause: 'normal_clearing' });
     // Each hears the tone of the other: the caller's and the callee's are both 440 Hz.
-    await vi.waitFor(() => expect(heard).toHaveLength(1));
+    await soon(() => expect(heard).toHaveLength(1));
     expect(probeTone((heard[0]?.samples ?? new Int16Array()).subarray(4000, 12_000), 440).purityDb).toBeGreaterThan(3);
     const samples = caller.samples();
     expect(probeTone(samples.subarray(samples.length - 8000, samples.length - 1000), 440).purityDb).toBeGreaterThan(3);
@@ -95,8 +96,8 @@ describe('Dial', () => {
     const before = heard.length;
     await phoneCalls(app, number, { durationMs: 1500 });
     expect(await app.finishedCall(number)).toMatchObject({ status: 'completed', hangup_source: 'caller' });
-    await vi.waitFor(() => expect(heard.length).toBe(before + 1));
-    await vi.waitFor(() => expect(dialResult(server)).toMatchObject({ DialCallStatus: 'completed' }));
+    await soon(() => expect(heard.length).toBe(before + 1));
+    await soon(() => expect(dialResult(server)).toMatchObject({ DialCallStatus: 'completed' }));
   });
 
   test('of a SIP address calls it as it is, with its headers, and tells every step', async () => {
@@ -106,7 +107,7 @@ describe('Dial', () => {
       `<Response><Dial action="/after" callerId="front.desk"><Sip statusCallback="/steps" statusCallbackEvent="${events}">sip:+15005550202@${host}?X-Room=7</Sip></Dial></Response>`,
     );
     await phoneCalls(app, number, { durationMs: 20_000 });
-    await vi.waitFor(() => expect(forms(server, '/steps')).toHaveLength(4));
+    await soon(() => expect(forms(server, '/steps')).toHaveLength(4));
     const steps = forms(server, '/steps');
     expect(steps.map((step) => step.CallStatus)).toEqual(['initiated', 'ringing', 'in-progress', 'completed']);
     expect(steps.map((step) => step.SequenceNumber)).toEqual(['0', '1', '2', '3']);
@@ -167,7 +168,7 @@ describe('Dial', () => {
     });
     expect(parent.cost).toBe(0);
     expect(child.quality_metrics.mos).toBeGreaterThan(3);
-    await vi.waitFor(() => expect(forms(server, '/recorded')).toHaveLength(1));
+    await soon(() => expect(forms(server, '/recorded')).toHaveLength(1));
     expect(forms(server, '/recorded')[0]).toMatchObject({
       RecordingStatus: 'completed',
       RecordingSource: 'DialVerb',

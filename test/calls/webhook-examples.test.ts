@@ -1,9 +1,15 @@
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startTwimlMenu } from '../../examples/twiml-menu/index.js';
 import { startWebhookEndpoint } from '../../examples/webhook-endpoint/index.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { phoneCalls } from '../support/caller.js';
 
+const root = path.join(import.meta.dirname, '../..');
 let app: TestApp;
 const closing: { close(): Promise<void> }[] = [];
 
@@ -54,4 +60,44 @@ test('the TwiML example spells the number to who presses one', async () => {
     .filter((event) => event.event_type === 'webhook.delivered')
     .map((event) => event.event_data.actions);
   expect(actions).toEqual([['gather', 'say'], ['say']]);
+});
+
+/** The commands of a README, as they are printed: the first block starts the example, the second one calls it. */
+async function runAsPrinted(example: string): Promise<string> {
+  const readme = await readFile(path.join(root, 'examples', example, 'README.md'), 'utf8');
+  const [serve = '', use = ''] = [...readme.matchAll(/```sh\n([\s\S]*?)```/g)].map(([, block]) => block ?? '');
+  const port = /--port (\d+)/.exec(serve)?.[1] ?? '';
+  // What is built already is not built again, and the ports are free ones.
+  const command = serve.replace('npm run build && ', 'exec ').replace(port, '0');
+  const program = spawn('bash', ['-c', command], { cwd: root });
+  closing.push({
+    close: async () => {
+      const gone = once(program, 'exit');
+      program.kill();
+      await gone;
+    },
+  });
+  const [listening] = await once(program.stdout, 'data');
+  const url = /http:\S+/.exec(String(listening))?.[0] ?? '';
+  const { port: sipPort } = app.sip.addresses[0] as { port: number };
+  const script = use.replace(`http://127.0.0.1:${port}`, url).replaceAll('npx trunkline', 'node bin/trunkline.js');
+  const env = {
+    ...process.env,
+    TRUNKLINE_API_KEY: app.key,
+    TRUNKLINE_HTTP_PORT: new URL(app.httpUrl).port,
+    TRUNKLINE_SIP_PORT: String(sipPort),
+  };
+  const { stdout } = await promisify(execFile)('bash', ['-e', '-c', script], { cwd: root, env });
+  return stdout;
+}
+
+test.each(['webhook-endpoint', 'twiml-menu'])('%s runs as its README prints', async (example) => {
+  const printed = await runAsPrinted(example);
+  expect(printed).toContain('added number');
+  expect(printed).toMatch(/not silent after \d+ ms/);
+  const call = await app.finishedCall(example === 'twiml-menu' ? '+15550142' : '+15550141');
+  const actions = call.events
+    .filter((event) => event.event_type === 'webhook.delivered')
+    .map((event) => event.event_data.actions);
+  expect(actions.at(-1)).toEqual(['say']);
 });

@@ -1,12 +1,12 @@
 import { readdir } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { tone } from '../../media/audio/tone.js';
 import { readWav } from '../../media/audio/wav.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { phoneCalls } from '../support/caller.js';
 import { probeTone } from '../support/tone-probe.js';
-import { type Answer, type WebhookApp, webhookApp } from '../support/webhook-app.js';
+import { type Answer, soon, type WebhookApp, webhookApp } from '../support/webhook-app.js';
 
 let app: TestApp;
 const closing: WebhookApp[] = [];
@@ -73,7 +73,7 @@ describe('record', () => {
     expect(form('/done').RecordingSid).toMatch(/^RE[0-9a-f]{32}$/);
     expect(Number(form('/done').RecordingDuration)).toBeGreaterThan(0);
     expect(heard.samples().some((sample) => sample !== 0)).toBe(true); // the beep
-    await vi.waitFor(() => expect(forms('/status')).toHaveLength(2));
+    await soon(() => expect(forms('/status')).toHaveLength(2));
     expect(forms('/status').map((each) => each.RecordingStatus)).toEqual(['in-progress', 'completed']);
     expect(forms('/status')[1]).toMatchObject({
       RecordingSource: 'RecordVerb',
@@ -88,7 +88,7 @@ describe('record', () => {
   test('of a caller who hangs up is told all the same: a voice mail', async () => {
     const { number, form } = await numberWith({ '/start': '<Response><Record action="/done"/></Response>' });
     await phoneCalls(app, number, { durationMs: 2500 });
-    await vi.waitFor(() => expect(form('/done')).toMatchObject({ Digits: 'hangup', CallStatus: 'completed' }));
+    await soon(() => expect(form('/done')).toMatchObject({ Digits: 'hangup', CallStatus: 'completed' }));
     await read(form('/done').RecordingUrl as string);
   });
 
@@ -119,7 +119,7 @@ describe('record', () => {
     expect((await fetch(`${data.recording_url.slice(0, -3)}xyz`)).status).toBe(404);
     await app.api('DELETE', `/v1/calls/${call.id}`);
     expect((await fetch(data.recording_url)).status).toBe(404);
-    await vi.waitFor(async () =>
+    await soon(async () =>
       expect((await readdir(folder)).filter((name) => name.includes(data.recording_id))).toEqual([]),
     );
   });

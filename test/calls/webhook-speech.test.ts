@@ -1,9 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { tone } from '../../media/audio/tone.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { phoneCalls } from '../support/caller.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
-import { type Answer, type WebhookApp, webhookApp } from '../support/webhook-app.js';
+import { type Answer, soon, type WebhookApp, webhookApp } from '../support/webhook-app.js';
 
 let app: TestApp;
 let engine: Receiver;
@@ -101,7 +101,7 @@ describe('a gather of speech', () => {
       '/start': '<Response><Gather input="speech" action="/heard" timeout="10"/></Response>',
     });
     await phoneCalls(app, number, { durationMs: 1000 });
-    await vi.waitFor(() => expect(app.live.count).toBe(0));
+    await soon(() => expect(app.live.count).toBe(0));
     expect(paths()).toEqual(['/start']);
     expect(engine.requests).toHaveLength(0);
   });

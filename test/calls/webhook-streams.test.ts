@@ -1,10 +1,10 @@
 import type { AddressInfo } from 'node:net';
 import twilio from 'twilio';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocketServer } from 'ws';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { phoneCalls } from '../support/caller.js';
-import { type WebhookApp, webhookApp } from '../support/webhook-app.js';
+import { soon, type WebhookApp, webhookApp } from '../support/webhook-app.js';
 
 interface Message {
   event: string;
@@ -62,7 +62,7 @@ describe('<Start><Stream>', () => {
       expect(media.filter((message) => message.media?.track === track).length).toBeGreaterThan(30);
     expect(bot?.messages.at(-1)?.event).toBe('stop');
     expect(bot?.closed).toBe(true);
-    await vi.waitFor(() => expect(forms('/stream')).toHaveLength(2));
+    await soon(() => expect(forms('/stream')).toHaveLength(2));
     expect(forms('/stream').map((form) => form.StreamEvent)).toEqual(['stream-started', 'stream-stopped']);
     expect(forms('/stream')[0]).toMatchObject({ StreamSid: start?.streamSid, StreamName: 'copy' });
     const callback = server.requests.find((request) => request.path === '/stream');
@@ -80,10 +80,10 @@ describe('<Start><Stream>', () => {
     });
     closing.push({ server } as WebhookApp);
     await phoneCalls(app, number, { durationMs: 20_000 });
-    await vi.waitFor(() => expect(forms('/stream').map((form) => form.StreamEvent)).toEqual(['stream-error']));
+    await soon(() => expect(forms('/stream').map((form) => form.StreamEvent)).toEqual(['stream-error']));
     expect(forms('/stream')[0]?.StreamError).not.toBe('');
     expect(paths()).toContain('/next');
-    await vi.waitFor(() => expect(heard.get('/rest')?.closed).toBe(true));
+    await soon(() => expect(heard.get('/rest')?.closed).toBe(true));
     const media = heard.get('/rest')?.messages.filter((message) => message.event === 'media') ?? [];
     expect(new Set(media.map((message) => message.media?.track))).toEqual(new Set(['inbound']));
   });
@@ -96,11 +96,11 @@ describe('<Connect><Stream>', () => {
     });
     closing.push({ server } as WebhookApp);
     await phoneCalls(app, number, { durationMs: 1500 });
-    await vi.waitFor(() =>
+    await soon(() =>
       expect(forms('/stream').map((each) => each.StreamEvent)).toEqual(['stream-started', 'stream-stopped']),
     );
     const start = heard.get('/talk')?.messages.find((message) => message.event === 'start')?.start;
     expect(forms('/stream')[0]).toMatchObject({ StreamSid: start?.streamSid, StreamName: 'bot' });
-    await vi.waitFor(() => expect(form('/after')).toMatchObject({ CallStatus: 'completed' }));
+    await soon(() => expect(form('/after')).toMatchObject({ CallStatus: 'completed' }));
   });
 });

@@ -1,10 +1,11 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openSimulatedCarrier, type SimulatedCarrier } from '../../src/simulator/carrier.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { phoneCalls } from '../support/caller.js';
 import { addTrunk } from '../support/outbound.js';
+import { soon } from '../support/webhook-app.js';
 
 /** An unmodified application for Twilio answers calls; see `test/fixtures/twilio-app.mjs`. */
 interface Report {
@@ -36,7 +37,7 @@ beforeAll(async () => {
     execArgv: [],
   });
   child.on('message', (report: Report) => reports.push(report));
-  await vi.waitFor(() => expect(reports).toHaveLength(1), 20_000);
+  await soon(() => expect(reports).toHaveLength(1), 20_000);
   const { port } = reports[0] as Report;
   await app.api('PATCH', `/v1/endpoints/${endpoint.id}`, {
     target: `http://127.0.0.1:${port}/voice`,
@@ -56,7 +57,7 @@ async function call(options: Parameters<typeof phoneCalls>[2]) {
   reports = [];
   const heard = await phoneCalls(app, number, options);
   const { data } = await app.api<{ data: { id: string }[] }>('GET', '/v1/calls?limit=1&direction=inbound');
-  const record = await vi.waitFor(async () => {
+  const record = await soon(async () => {
     const found = await app.api<Awaited<ReturnType<TestApp['finishedCall']>>>('GET', `/v1/calls/${data[0]?.id}`);
     expect(found.status).not.toBe('in_progress');
     return found;
@@ -105,7 +106,7 @@ describe('an application written for Twilio', () => {
 
   test('dials somebody, records both, and is told how it went', async () => {
     const { heard, record } = await call({ durationMs: 20_000, digits: '3', digitsAfterMs: 500 });
-    await vi.waitFor(() => expect(reports.filter((report) => report.path === '/status')).toHaveLength(2));
+    await soon(() => expect(reports.filter((report) => report.path === '/status')).toHaveLength(2));
     const body = (path: string) => reports.find((report) => report.path === path)?.body;
     expect(reports.map((report) => report.path).filter((path) => path !== '/status')).toEqual([
       '/voice',
@@ -124,7 +125,7 @@ describe('an application written for Twilio', () => {
     const recorded = reports.find((report) => report.path === '/recorded');
     expect(recorded?.body).toMatchObject({ Digits: '#' });
     expect(recorded?.bytes).toBeGreaterThan(4000);
-    await vi.waitFor(() =>
+    await soon(() =>
       expect(reports.find((report) => report.path === '/recording-status')?.body).toMatchObject({
         RecordingStatus: 'completed',
         RecordingUrl: recorded?.body?.RecordingUrl,

@@ -3,6 +3,7 @@ import { tone } from '../../examples/tone-agent/sound.js';
 import type { AgentEvent, AgentTarget, Plain } from '../../media/agents/agent.js';
 import { type AgentSocket, type AgentSocketOptions, openAgentSocket } from '../../media/agents/socket.js';
 import { decodeAudio, encodeAudio } from '../../src/simulator/providers/codec.js';
+import type { Dialect } from '../../src/simulator/providers/dialect.js';
 import { dialects } from '../../src/simulator/providers/registry.js';
 import {
   type ProviderSimulator,
@@ -30,6 +31,7 @@ export interface Wish {
   config?: { [field: string]: Plain };
   target?: Partial<AgentTarget>;
   simulator?: Partial<SimulatorOptions>;
+  dialect?: Partial<Dialect>;
   options?: AgentSocketOptions;
 }
 
@@ -69,7 +71,7 @@ export class AgentConversation {
   }
 
   static async open(provider: string, wish: Wish = {}): Promise<AgentConversation> {
-    const dialect = dialects.get(provider)!;
+    const dialect = { ...dialects.get(provider)!, ...wish.dialect };
     const simulator = await simulateProvider(dialect, { port: 0, answerDelayMs: 0, ...wish.simulator });
     const hooks = new PhoneHooks();
     const config = { ...PROVIDER_CONFIG[provider], ...wish.config };

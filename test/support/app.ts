@@ -19,7 +19,7 @@ export interface TestApp extends App {
     config?: Record<string, unknown>,
   ): Promise<{ endpointId: string; numberId: string }>;
   /** The one finished call with this called number, once its record is terminal. */
-  finishedCall(number: string): Promise<CallRecord>;
+  finishedCall(number: string, limitMs?: number): Promise<CallRecord>;
   /** Asserts that nothing of any call is left, then stops everything and removes the files. */
   end(): Promise<void>;
 }
@@ -96,8 +96,8 @@ export async function startTestApp(
       const created = await api<{ id: string }>('POST', '/v1/phone-numbers', { number, endpoint_id: endpoint.id });
       return { endpointId: endpoint.id, numberId: created.id };
     },
-    async finishedCall(number) {
-      const deadline = Date.now() + 5_000;
+    async finishedCall(number, limitMs = 5_000) {
+      const deadline = Date.now() + limitMs;
       for (;;) {
         const { data } = await api<{ data: { id: string; to_number: string; status: string }[] }>(
           'GET',

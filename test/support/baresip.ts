@@ -26,6 +26,8 @@ export class Baresip {
     private readonly control: Socket,
     private readonly folder: string,
     private readonly console: readonly string[],
+    /** Of UDP and TCP; TLS is one above. */
+    readonly sipPort: number,
   ) {
     let buffer = '';
     control.on('data', (data) => {
@@ -45,12 +47,12 @@ export class Baresip {
 
   /**
    * Starts a phone with one account (a line of baresip's `accounts` file, without the angle brackets' transport). It says what is in
-   * `source` (a WAV file; default: silence), and with it records what it hears: `recording`.
+   * `source` (a WAV file; default: silence), and with it records what it hears: `recording`. `more`: further lines of its settings.
    */
-  static async start(account: string, source?: Uint8Array): Promise<Baresip> {
+  static async start(account: string, source?: Uint8Array, more: readonly string[] = []): Promise<Baresip> {
     for (let attempt = 1; ; attempt++) {
       try {
-        return await Baresip.#startOnce(account, source);
+        return await Baresip.#startOnce(account, source, more);
       } catch (error) {
         // A port that was free a moment ago may be another test's by now.
         if (attempt === 3 || !/code 98/.test(String(error))) throw error;
@@ -58,7 +60,7 @@ export class Baresip {
     }
   }
 
-  static async #startOnce(account: string, source?: Uint8Array): Promise<Baresip> {
+  static async #startOnce(account: string, source: Uint8Array | undefined, more: readonly string[]): Promise<Baresip> {
     if (spawnSync(program, ['-h']).error) {
       throw new Error('This test needs baresip: apt-get install baresip-core');
     }
@@ -79,6 +81,7 @@ export class Baresip {
         `snd_path ${folder}`,
         ...modules,
         ...appModules,
+        ...more,
         '',
       ].join('\n'),
     );
@@ -89,7 +92,7 @@ export class Baresip {
     const console: string[] = [];
     for (const stream of [child.stdout, child.stderr]) stream?.on('data', (data) => console.push(data.toString()));
     try {
-      return new Baresip(child, await connected(controlPort, child), folder, console);
+      return new Baresip(child, await connected(controlPort, child), folder, console, sipPort);
     } catch (error) {
       child.kill('SIGKILL');
       rmSync(folder, { recursive: true, force: true });

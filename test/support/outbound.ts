@@ -10,6 +10,7 @@ export interface OutboundWish {
   mode?: Mode;
   ringTimeoutMs?: number;
   maxDurationMs?: number;
+  machineDetection?: 'off' | 'detect' | 'detect_message_end';
 }
 
 /** Starts the call; answers its id. */
@@ -30,7 +31,7 @@ export function placeOutbound(app: TestApp, wish: OutboundWish): string {
     endpointId: wish.endpointId,
     ringTimeoutMs: wish.ringTimeoutMs ?? 5000,
     maxDurationMs: wish.maxDurationMs ?? 60_000,
-    machineDetection: 'off',
+    machineDetection: wish.machineDetection ?? 'off',
     metadata: {},
     record: false,
   });

@@ -1,4 +1,5 @@
 /** Webhook endpoints with a number and a server that answers as a table says. */
+import { vi } from 'vitest';
 import type { TestApp } from './app.js';
 import { type ReceivedRequest, type Receiver, startReceiver } from './receiver.js';
 
@@ -60,4 +61,9 @@ export async function webhookApp(
       return formOf(request);
     },
   };
+}
+
+/** Waits for what happens soon, also on a machine that runs other tests. */
+export function soon<T>(check: () => T | Promise<T>, limitMs = 10_000): Promise<T> {
+  return vi.waitFor(check, limitMs);
 }

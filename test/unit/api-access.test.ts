@@ -118,7 +118,6 @@ describe('every operation', () => {
         'POST /v1/calls/{id}/recording/pause',
         'POST /v1/calls/{id}/recording/resume',
         'GET /v1/calls/{id}/capsule',
-        'GET /v1/recordings/{id}/{token}',
         'GET /v1/calls/insights',
         'POST /v1/simulator/calls',
         ...['endpoints', 'phone-numbers', 'trunks'].flatMap((name) => [

@@ -104,8 +104,8 @@ describe('every operation', () => {
     const file = pathToFileURL(path.join(folder, 'day', 'x.wav')).href;
     const taken = { id: agent.id, callId: call, file, durationMs: 1, bytes: 1, createdAt: new Date(0) };
     api.store.recordings.add({ ...taken, token });
-    await ask('GET', `/v1/recordings/${agent.id}/${token}`);
-    await api.request('GET', `/v1/recordings/${agent.id}/${token}`, { headers: { range: 'bytes=0-3' } });
+    await ask('GET', `/recordings/${agent.id}/${token}`);
+    await api.request('GET', `/recordings/${agent.id}/${token}`, { headers: { range: 'bytes=0-3' } });
 
     const wanted = { to_number: '+15557654321', from_number: '+15551234567', endpoint_id: agent.id };
     const started = await create('/v1/outbound-calls', wanted);

@@ -12,7 +12,13 @@ let numberId: string;
 let callId: string;
 
 beforeAll(async () => {
-  api = await testApi();
+  api = await testApi({
+    outboundCalls: { refusal: () => null, start: () => {} },
+    simulateCall: async () => ({
+      ...{ ok: true, problems: [], answered: true, sipStatus: null, sipCallId: null, cause: 'normal_clearing' },
+      ...{ setupMs: null, durationMs: 0, codec: null, sent: {}, received: {}, roundTrip: null },
+    }),
+  });
   // As many requests as the test likes.
   const limits = { requests_per_second: 1_000_000, requests_per_day: 1_000_000_000 };
   const organizationId = api.store.organizations.create({ name: 'Fuzz', tier: 'enterprise', limits }).id;
@@ -209,6 +215,125 @@ describe('bodies of any shape', () => {
         expect((await api.request('GET', `${url}/${record.id}`, { key })).body).toEqual(record);
       }
     }
+  });
+});
+
+interface Schema {
+  type?: string | string[];
+  enum?: unknown[];
+  format?: string;
+  pattern?: string;
+  properties?: Record<string, Schema>;
+  required?: string[];
+  items?: Schema;
+  minimum?: number;
+  maximum?: number;
+}
+
+/** Values that the schema allows, more or less, and now and then something else in their place. */
+function fitting(schema: Schema): fc.Arbitrary<unknown> {
+  const wrong = { weight: 1, arbitrary: anything };
+  const right = (arbitrary: fc.Arbitrary<unknown>) => fc.oneof(wrong, { weight: 8, arbitrary });
+  if (schema.enum) return right(fc.constantFrom(...schema.enum));
+  const [type] = [schema.type ?? 'object'].flat();
+  if (type === 'integer' || type === 'number') {
+    const { minimum = -5, maximum = 1_000_000 } = schema;
+    const edges = [minimum - 1, minimum, maximum, maximum + 1, 0, 0.5, 1e21, Number.MIN_VALUE, Number.MAX_SAFE_INTEGER];
+    return right(
+      fc.oneof(fc.constantFrom(...edges), fc.integer({ min: Math.ceil(minimum), max: Math.floor(maximum) })),
+    );
+  }
+  if (type === 'boolean') return right(fc.boolean());
+  if (type === 'array') return right(fc.array(fitting(schema.items ?? {}), { maxLength: 4 }));
+  if (type === 'object') {
+    const { properties = {}, required = [] } = schema;
+    const fields = Object.fromEntries(Object.entries(properties).map(([name, each]) => [name, fitting(each)]));
+    return right(fc.record(fields, { requiredKeys: required.filter((name) => name in fields) }));
+  }
+  if (schema.format === 'uuid')
+    return right(fc.oneof(fc.uuid(), fc.constantFrom(endpointId, numberId, callId, trunkId)));
+  const dates = ['2026-01-15', '2026-02-30', '2026-13-01', '0000-00-00', '9999-12-31', '2026-1-5', '-2026-01-01'];
+  if (schema.format === 'date') return right(fc.constantFrom(...dates));
+  if (schema.format === 'date-time') return right(fc.constantFrom(...dates.map((day) => `${day}T12:00:00Z`)));
+  if (schema.pattern) return right(fc.stringMatching(new RegExp(schema.pattern)));
+  return right(fc.oneof(word, fc.constantFrom('+15551234567', '+15550001111', 'name')));
+}
+
+describe('requests made from the description', () => {
+  it('never make a 500, whatever the operation', async () => {
+    const { paths } = (await api.request('GET', '/openapi.json', { key })).body as {
+      paths: Record<
+        string,
+        Record<
+          string,
+          {
+            operationId: string;
+            parameters?: { name: string; in: string; schema: Schema }[];
+            requestBody?: { content: Record<string, { schema: Schema }> };
+          }
+        >
+      >;
+    };
+    let operations = 0;
+    for (const [path, methods] of Object.entries(paths)) {
+      for (const [method, operation] of Object.entries(methods)) {
+        const body = operation.requestBody?.content['application/json']?.schema;
+        const query = (operation.parameters ?? []).filter((parameter) => parameter.in === 'query');
+        if (operation.operationId === 'streamEvents' || (!body && query.length === 0)) continue;
+        operations += 1;
+        const parameters = Object.fromEntries(query.map(({ name, schema }) => [name, fitting(schema)]));
+        const ids: Record<string, string> = { calls: callId, endpoints: endpointId, trunks: trunkId };
+        const url = path.replace('{id}', ids[path.split('/')[2] ?? ''] ?? numberId).replace('{user_id}', numberId);
+        const asked = fc.tuple(fitting(body ?? {}), fc.record(parameters, { requiredKeys: [] }));
+        await fc.assert(
+          fc.asyncProperty(asked, async ([sent, search]) => {
+            const text = Object.entries(search).map(([name, value]): [string, string] => [
+              name,
+              String(value).replaceAll(/[\ud800-\udfff]/g, ''),
+            ]);
+            const where = `${url}?${new URLSearchParams(text)}`;
+            const payload = body && JSON.stringify(sent);
+            const answer = await api.request(method.toUpperCase(), where, { key, ...(payload && { payload }) });
+            if (answer.status === 503) expect(answer.body.code).toBe('NO_TRUNK_AVAILABLE');
+            else expectSound(answer, `${method} ${where} ${payload}`);
+          }),
+          { numRuns: 30 },
+        );
+      }
+    }
+    expect(operations).toBeGreaterThan(30);
+  }, 60_000);
+
+  it('are refused when a parser would pass over what is wrong in silence', async () => {
+    const url = '/v1/phone-numbers';
+    const send = (payload: string | Buffer, type = 'application/json') =>
+      api.app.inject({ method: 'POST', url, payload, headers: { 'x-api-key': key, 'content-type': type } });
+    const refused: [string | Buffer, string][] = [
+      ['{"number":"+15550001111","number":"+15550001112"}', 'twice'],
+      ['{"number":"+15550001111","num\\u0062er":"+15550001112"}', 'twice'],
+      ['{"number":"+1555","routes":[{"endpoint_id":"a"},{"endpoint_id":"a","endpoint_id":"b"}]}', 'twice'],
+      [Buffer.from([...Buffer.from('{"number":"+15550001111","name":"'), 0xff, 0xfe, ...Buffer.from('"}')]), 'UTF-8'],
+      [
+        Buffer.from([...Buffer.from('{"number":"+15550001111","name":"'), 0xed, 0xa0, 0x80, ...Buffer.from('"}')]),
+        'UTF-8',
+      ],
+      ['{"number":1e999}', 'number'],
+    ];
+    for (const [payload, word] of refused) {
+      const { statusCode, body } = await send(payload);
+      expect([statusCode, JSON.parse(body).code], String(payload)).toEqual([400, 'VALIDATION_ERROR']);
+      expect(JSON.parse(body).error).toContain(word);
+    }
+    const taken = '{"number":"+15550001111","name":"a: {\\"number\\", ","routes":[]}';
+    expect((await send(taken)).statusCode).toBe(201);
+    for (const type of [
+      'text/plain',
+      'application/xml',
+      'multipart/form-data; boundary=x',
+      'application/x-www-form-urlencoded',
+      'nonsense',
+    ])
+      expect((await send('{}', type)).statusCode, type).toBe(415);
   });
 });
 

@@ -416,6 +416,7 @@ describe('trunks', () => {
       gateways: [{ uri: 'sip:gw.example.com;transport=tcp', priority: 0, weight: 1 }],
       transport: 'udp',
       srtp: 'off',
+      tls: { ca: null, certificate: null, key: null },
       register: false,
       codecs: ['PCMU', 'PCMA'],
       max_calls: null,

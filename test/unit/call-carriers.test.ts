@@ -2,11 +2,17 @@ import { describe, expect, it } from 'vitest';
 import { Carriers, inOrder } from '../../src/call/carriers.js';
 import { presentationOf } from '../../src/call/presentation.js';
 import { TrunkLoad } from '../../src/call/trunk-load.js';
-import { plainIdentity, type Trunk } from '../../src/store/trunks.js';
+import { plainIdentity, plainTls, type Trunk } from '../../src/store/trunks.js';
 
 const trunk = (change: Partial<Trunk>): Trunk => ({
   ...{ id: 't', organizationId: 'o', name: 't', direction: 'both', addresses: [], username: null, password: null },
-  ...{ gateways: [{ uri: 'sip:gw', priority: 0, weight: 1 }], transport: 'udp', srtp: 'off', register: false },
+  ...{
+    gateways: [{ uri: 'sip:gw', priority: 0, weight: 1 }],
+    transport: 'udp',
+    srtp: 'off',
+    tls: plainTls,
+    register: false,
+  },
   ...{ codecs: ['PCMA', 'PCMU'], maxCalls: null, callsPerSecond: null, outbound: plainIdentity },
   ...{ status: 'active', health: 'unknown', createdAt: new Date(0), updatedAt: new Date(0) },
   ...change,
@@ -45,8 +51,9 @@ describe('carriers of an organization', () => {
   it('are its own, then those that all share; never of another', () => {
     const found = carriers.of('o');
     expect(found.map(({ trunkId }) => trunkId)).toEqual(['own', 'shared']);
-    expect(found[0]?.gateways).toEqual([{ uri: 'sip:gw;transport=tcp', auth: { username: 'u', password: 'p' } }]);
-    expect(found[0]?.codecs).toEqual(['PCMA', 'PCMU']);
+    const auth = { username: 'u', password: 'p' };
+    expect(found[0]?.gateways).toEqual([{ uri: 'sip:gw;transport=tcp', trust: 'own', auth }]);
+    expect(found[0]?.media).toEqual({ codecs: ['PCMA', 'PCMU'], srtp: 'off' });
   });
 
   it('a gateway that is down comes last, and comes back', () => {

@@ -21,7 +21,7 @@ class Caller {
   private said = 0;
 
   constructor() {
-    const hooks = { event: () => {}, started: () => {}, sourceFound: () => {}, packet: () => {} };
+    const hooks = { event: () => {}, key: () => {}, started: () => {}, sourceFound: () => {}, packet: () => {} };
     const audio = (bytes: Uint8Array) => this.heard.push(...bytes);
     this.line = new FromPhone({ codecs: ['PCMU'], firstRtpTimeoutMs: 0, rtpTimeoutMs: 0 }, { ...hooks, audio });
     const sdp = new SdpNegotiation({ address: '192.0.2.1', rtpPort: 10_000, codecs: ['PCMU'] }, '1');

@@ -3,6 +3,20 @@ import { PlayoutClock } from '../../media/audio/playout-clock.js';
 import { PlayoutLine } from '../../media/audio/playout-line.js';
 import { FakeTime } from '../support/fake-time.js';
 
+describe('slots that audio waits for', () => {
+  it('come nearer as far as the lead allows, and give it back', () => {
+    const line = new PlayoutLine(0, 20);
+    expect(line.comeNearer(12)).toBe(true);
+    expect([line.dueMs, line.leadMs]).toEqual([8, 12]);
+    expect(line.comeNearer(9)).toBe(false);
+    expect([line.dueMs, line.leadMs]).toEqual([8, 12]);
+    line.giveBack(5);
+    expect([line.dueMs, line.leadMs]).toEqual([13, 7]);
+    line.giveBack(50);
+    expect([line.dueMs, line.leadMs]).toEqual([20, 0]);
+  });
+});
+
 describe('the clock of a thread', () => {
   it('turns everybody at his time, with one timer', () => {
     const time = new FakeTime();

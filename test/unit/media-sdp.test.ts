@@ -111,6 +111,38 @@ describe('hold', () => {
     negotiation.answer(audio('0', line));
     expect(negotiation.agreed).toMatchObject(expected);
   });
+
+  it.each([
+    ['sendonly', 'recvonly', { held: false, send: true, receive: false }],
+    ['inactive', 'inactive', { held: false, send: false, receive: false }],
+    ['sendrecv', 'sendonly', { held: true, send: false, receive: true }],
+    ['sendonly', 'inactive', { held: true, send: false, receive: false }],
+  ] as const)('of our own: we offer %s, the answer is %s', (ours, theirs, expected) => {
+    const negotiation = session();
+    negotiation.answer(audio('0'));
+    expect(negotiation.offer(ours)).toContain(`a=${ours}`);
+    negotiation.accept(audio('0', `a=${theirs}`), false);
+    expect(negotiation.agreed).toMatchObject(expected);
+  });
+
+  it('of our own lasts while the far side re-offers, and ends by our offer', () => {
+    const negotiation = session();
+    negotiation.answer(audio('0'));
+    negotiation.offer('inactive');
+    negotiation.accept(audio('0', 'a=inactive'), false);
+    expect(negotiation.answer(audio('0'))).toContain('a=inactive');
+    expect(negotiation.agreed).toMatchObject({ held: false, send: false, receive: false });
+    expect(negotiation.offer('sendrecv')).toContain('a=sendrecv');
+    negotiation.accept(audio('0'), false);
+    expect(negotiation.agreed).toMatchObject({ held: false, send: true, receive: true });
+  });
+
+  it('of our own that was refused leaves all as it was', () => {
+    const negotiation = session();
+    negotiation.answer(audio('0'));
+    negotiation.offer('inactive');
+    expect(negotiation.answer(audio('0'))).toContain('a=sendrecv');
+  });
 });
 
 describe('refusals change nothing', () => {
@@ -199,5 +231,11 @@ describe('offers', () => {
     const negotiation = session();
     negotiation.answer(audio('0', 'a=sendonly'));
     expect(negotiation.offer()).toContain('a=sendrecv');
+  });
+
+  it('names the codec in use first when it offers again', () => {
+    const negotiation = session();
+    negotiation.answer(audio('8'));
+    expect(mediaLines(negotiation.offer())).toEqual(['m=audio 10000 RTP/AVP 8 0 101']);
   });
 });

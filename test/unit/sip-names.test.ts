@@ -51,7 +51,7 @@ describe('SIP names', () => {
       'sip:1@carrier.example:5070',
       'sip:1@[2001:db8::1]',
       'sip:1@gw',
-      'sips:1@a.b',
+      'tel:+15551234567',
     ])
       expect(await hops(uri)).toEqual([]);
     expect(asked).toEqual([]);
@@ -62,6 +62,7 @@ describe('SIP names', () => {
       naptr: {
         'carrier.example': [
           naptr('SIP+D2U', 20, '_sip._udp.carrier.example'),
+          naptr('SIP+D2W', 2, '_sip._ws.carrier.example'),
           naptr('SIPS+D2T', 5, '_sips._tcp.carrier.example'),
           naptr('SIP+D2T', 10, '_sip._tcp.x.example'),
         ],
@@ -69,9 +70,11 @@ describe('SIP names', () => {
       srv: {
         '_sip._tcp.x.example': [srv('b.example', 20, 0), srv('a.example', 10, 0, 5080)],
         '_sip._udp.carrier.example': [srv('c.example.', 1, 0)],
+        '_sips._tcp.carrier.example': [srv('s.example', 1, 0, 5061)],
       },
     });
     expect(await hops('sip:1@carrier.example')).toEqual([
+      'tls s.example:5061',
       'tcp a.example:5080',
       'tcp b.example:5060',
       'udp c.example:5060',
@@ -82,7 +85,15 @@ describe('SIP names', () => {
     const records = { srv: { '_sip._udp.c.example': [srv('u', 0, 0)], '_sip._tcp.c.example': [srv('t', 0, 0)] } };
     expect(await names(records).hops('sip:1@c.example')).toEqual(['udp u:5060', 'tcp t:5060']);
     expect(await names(records).hops('sip:1@c.example;transport=tcp')).toEqual(['tcp t:5060']);
-    expect(await names(records).hops('sip:1@c.example;transport=tls')).toEqual([]);
+    expect(await names(records).hops('sip:1@c.example;transport=ws')).toEqual([]);
+  });
+
+  it('sips and TLS: the secure service alone', async () => {
+    const records = {
+      srv: { '_sips._tcp.c.example': [srv('s', 0, 0, 5061)], '_sip._tcp.c.example': [srv('t', 0, 0)] },
+    };
+    for (const uri of ['sips:1@c.example', 'sip:1@c.example;transport=tls', 'sips:1@c.example;transport=tcp'])
+      expect(await names(records).hops(uri)).toEqual(['tls s:5061']);
   });
 
   it('weight decides among equals, and everybody has a turn', async () => {

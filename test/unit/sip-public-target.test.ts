@@ -35,9 +35,14 @@ describe('a SIP address that a user configured', () => {
     expect(found).toMatchObject({ requestUri: uri, host: '8.8.8.8', nextHop: 'sip:8.8.8.8:5070;transport=tcp' });
   });
 
-  it.each(['sips:a@agent.example', 'sip:a@agent.example;transport=tls'])('%s keeps its name', async (uri) => {
-    expect((await publicTarget(target(uri, 'agent.example'), resolving('8.8.8.8'))).nextHop).toBeUndefined();
-  });
+  it.each(['sips:a@agent.example', 'sip:a@agent.example;transport=tls'])(
+    '%s is still checked for its name',
+    async (uri) => {
+      const hop = 'sip:agent.example:5061;transport=tls;tls-name=agent.example';
+      const asked = { ...target(uri, 'agent.example'), nextHop: hop };
+      expect((await publicTarget(asked, resolving('8.8.8.8'))).nextHop).toBe(hop.replace('agent.example:', '8.8.8.8:'));
+    },
+  );
 
   it('without an address cannot be reached, and another gateway may do better', async () => {
     const asked = publicTarget(target('sip:a@nowhere.example', 'nowhere.example'), () => Promise.reject(new Error()));

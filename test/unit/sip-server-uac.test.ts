@@ -349,7 +349,7 @@ describe('what cannot be sent is refused with a reason', () => {
       () => 'sip:x@127.0.0.1:5999;transport=ws',
       'requested protocol/transport not available',
     ],
-    ['sips', () => 'sips:x@127.0.0.1:5999', 'requested protocol/transport not available'],
+    ['sips by UDP', () => 'sips:x@127.0.0.1:5999;transport=udp', 'requested protocol/transport not available'],
     ['a name that is none', () => 'sip:x@no-such-host.invalid', 'no address for no-such-host.invalid'],
     ['no SIP URI', () => 'tel:+15551234567', 'invalid request-uri: tel:+15551234567'],
   ])('%s', async (_what, uri, reason) => {

@@ -1,5 +1,8 @@
+import type { ServerResponse } from 'node:http';
+import { gzipSync } from 'node:zlib';
 import { pino } from 'pino';
 import { Webhook } from 'standardwebhooks';
+import { validateRequestWithBody } from 'twilio';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createSafeHttp } from '../../net/http.js';
 import { EventSender } from '../../src/webhook/event-sender.js';
@@ -72,7 +75,7 @@ describe('events of a call', () => {
     api.store.calls.event(callId, 'dtmf.received', { digit: '5' });
     api.store.calls.event(callId, 'webhook.failed', { message: 'never delivered itself' });
     api.store.calls.finish(callId, end);
-    await vi.waitFor(() => expect(server.requests).toHaveLength(4));
+    await vi.waitFor(() => expect(server.requests).toHaveLength(4), 5000);
     const types = server.requests.map((request) => bodyOf(request).type);
     expect(types).toEqual(['call.initiated', 'call.ringing', 'dtmf.received', 'call.completed']);
     const { body } = await api.request('GET', `/v1/calls/${callId}`);
@@ -101,6 +104,23 @@ describe('events of a call', () => {
     expect(listed.data.every((each: { status: string }) => each.status === 'delivered')).toBe(true);
     expect(listed.data[0].attempts).toMatchObject([{ http_status: 204, error: null }]);
     await vi.waitFor(() => expect(server.connections).toBe(0));
+  });
+
+  test('of an endpoint that speaks TwiML are signed as Twilio signs JSON, too', async () => {
+    const server = await receiver();
+    const config = { format: 'twiml', events_url: `${server.url}/events?a=1` };
+    const { body } = await api.request('POST', '/v1/endpoints', {
+      body: { name: 'T', type: 'webhook', target: server.url, provider_config: config },
+    });
+    begin(body.id);
+    sender.wake();
+    await vi.waitFor(() => expect(server.requests).toHaveLength(1), 5000);
+    const [request] = server.requests as [ReceivedRequest];
+    expect(request.path).toMatch(/^\/events\?a=1&bodySHA256=[0-9a-f]{64}$/);
+    const signature = String(request.headers['x-twilio-signature']);
+    const url = `${server.url}${request.path}`;
+    expect(validateRequestWithBody(body.webhook_secret, signature, url, request.body)).toBe(true);
+    expect(validateRequestWithBody(body.webhook_secret, signature, url, `${request.body} `)).toBe(false);
   });
 
   test('of endpoints without events_url go nowhere', async () => {
@@ -219,6 +239,48 @@ describe('a receiver that fails', () => {
     sender.wake();
     await vi.waitFor(() => expect(server.requests).toHaveLength(1));
     expect(silent.connections).toBe(8);
+  });
+
+  test('by an endless answer, a bomb or ten thousand headers costs it its delivery, and no connection stays', async () => {
+    const answers: { [path: string]: (response: ServerResponse) => void } = {
+      '/endless': (response) => {
+        response.writeHead(200);
+        const more = () => {
+          while (response.write(' '.repeat(65_536)));
+          response.once('drain', more);
+        };
+        more();
+      },
+      '/bomb': (response) =>
+        void response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync(Buffer.alloc(50_000_000))),
+      '/headers': (response) => {
+        for (let i = 0; i < 10_000; i += 1) response.setHeader(`x-${i}`, 'y');
+        response.writeHead(200).end();
+      },
+      '/invalid': (response) => void response.writeHead(200).end(Buffer.from([0xff, 0xfe, 0xc3, 0x28])),
+    };
+    const server = await receiver((request, response) => answers[request.path]?.(response));
+    for (const path of Object.keys(answers)) {
+      const { body } = await api.request('POST', '/v1/endpoints', {
+        body: {
+          name: path,
+          type: 'webhook',
+          target: server.url,
+          provider_config: { events_url: `${server.url}${path}` },
+        },
+      });
+      begin(body.id);
+    }
+    sender.wake();
+    const attempts = async () =>
+      (await deliveries()).data.map(
+        (each: { attempts: { http_status: number | null; error: string | null }[] }) => each.attempts[0],
+      );
+    await vi.waitFor(async () => expect((await attempts()).filter(Boolean)).toHaveLength(4), 5000);
+    const told = (await attempts()).map((attempt: { error: string | null }) => attempt.error);
+    expect(told.filter((error: string | null) => error === null)).toHaveLength(1); // what is in a 2xx does not matter
+    expect(told.filter((error: string | null) => error?.includes('larger than'))).toHaveLength(2);
+    await vi.waitFor(() => expect(server.connections).toBe(0));
   });
 
   test('by 410 gets no more until its endpoint is changed', async () => {

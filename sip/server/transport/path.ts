@@ -1,6 +1,14 @@
 /** The way to a peer, whatever carries it. */
 
-export type TransportName = 'udp' | 'tcp';
+export type TransportName = 'udp' | 'tcp' | 'tls';
+
+/** Who must be at the other end of a TLS connection of ours. */
+export interface TlsPeer {
+  /** The name or address its certificate has to bear (RFC 5922 section 4): the one of the URI, whatever DNS says of it. */
+  name: string;
+  /** Whose authorities and client certificate count; empty: the server's own. */
+  trust: string;
+}
 
 export interface Endpoint {
   transport: TransportName;
@@ -17,6 +25,8 @@ export interface Path extends Endpoint {
   readonly localPort: number;
   /** The host that listener was given, perhaps `0.0.0.0`. */
   readonly boundHost: string;
+  /** Who the far end proved or has to prove to be; null without TLS, and on connections that the far end made. */
+  readonly tls: TlsPeer | null;
   /** From the same listener to another place. */
   toward(address: string, port: number): Path;
   send(bytes: Buffer, failed?: (error: Error) => void): void;

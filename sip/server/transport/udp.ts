@@ -69,6 +69,7 @@ export class UdpListener {
 class UdpPath implements Path {
   readonly transport = 'udp';
   readonly reliable = false;
+  readonly tls = null;
   readonly alive = true;
 
   constructor(

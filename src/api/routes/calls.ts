@@ -153,7 +153,7 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
       tag,
       summary: 'Transfer',
       description:
-        'Hands an answered call to another number or SIP address; the answer comes when the far side has taken it or refused.',
+        'Hands an answered call to another number or SIP address: by REFER to its phone, or, where that is refused, by a call of ours that is joined with it (a record of its own, as for `dial`). The answer comes when somebody took it or nobody did; the rules for destinations of outbound calls hold. The events `transfer.*` say what happened.',
       access: 'member',
       params: idParams,
       body: transferBody,

@@ -22,7 +22,8 @@ export const outboundCallBody = body({
   }),
   machine_detection: oneOf(['off', 'detect', 'detect_message_end'], {
     default: 'off',
-    description: 'Whether to find out if a machine answered. Taken, but without effect in this version.',
+    description:
+      'Whether to find out who answered: a person, a machine or a fax. Nothing waits for it: the agent talks from the answer on, and the result is the event `amd.completed` (`result`, `reason`, `decided_ms` from the answer). With `detect_message_end` the event of a machine comes when its greeting is over: `message_end` is `beep`, `silence` or `timeout`.',
   }),
   metadata: Type.Optional(
     freeObject('Your own words about the call, at most 8 KiB of JSON: in its detail, in webhooks and for the agent.'),

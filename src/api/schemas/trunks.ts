@@ -43,6 +43,14 @@ const outbound = {
   }),
 };
 
+const pem = (description: string) => nullable<string>(Type.String({ maxLength: 65_536, description }));
+
+const tls = {
+  ca: pem('The authorities that sign the certificates of its gateways, as PEM; null: the public ones.'),
+  certificate: pem('The certificate with its chain that is shown when a gateway asks for one, as PEM.'),
+  key: pem('Its private key, as PEM. Write-only: shown as `********`, and `********` sent back keeps it.'),
+};
+
 const cap = (description: string) => nullable<number>(Type.Integer({ minimum: 1, maximum: 100_000, description }));
 
 const settings = {
@@ -67,10 +75,12 @@ const settings = {
     }),
   ),
   transport: oneOf(['udp', 'tcp', 'tls'], {
-    description: 'How SIP reaches its gateways. `tls` is stored, but this version does not speak it.',
+    description:
+      'How SIP reaches its gateways, where their URIs do not say. With `tls` their certificate must bear the host of the URI.',
   }),
   srtp: oneOf(['off', 'allow', 'require'], {
-    description: 'Whether audio is encrypted. Stored, but without effect in this version: audio is never encrypted.',
+    description:
+      'Whether audio is encrypted (SRTP with keys in SDP, RFC 4568): `off` never, `allow` where the other side does, `require` always: other calls are refused with 488. Without TLS the keys can be read on the way.',
   }),
   register: Type.Boolean({ description: 'Whether we register with its gateways.' }),
   codecs: Type.Array(oneOf(['PCMU', 'PCMA']), {
@@ -91,6 +101,7 @@ const trunk = Type.Object(
     name,
     ...settings,
     gateways: Type.Array(gateway, { description: 'Where its calls are sent.' }),
+    tls: Type.Object(tls, { description: 'TLS connections to its gateways.', additionalProperties: false }),
     outbound: Type.Object(outbound, { description: 'How its calls write numbers.', additionalProperties: false }),
     health: oneOf(['unknown', 'healthy', 'degraded', 'down'], { description: 'As observed; read-only.' }),
     created_at: time('When it was made.'),
@@ -110,6 +121,12 @@ const changeable = {
   gateways: Type.Optional(Type.Array(gatewayInput, { maxItems: 20, description: 'Where its calls are sent.' })),
   transport: Type.Optional(settings.transport),
   srtp: Type.Optional(settings.srtp),
+  tls: Type.Optional(
+    Type.Partial(Type.Object(tls), {
+      additionalProperties: false,
+      description: 'TLS connections to its gateways; what is left out stays as it is.',
+    }),
+  ),
   register: Type.Optional(settings.register),
   codecs: Type.Optional(settings.codecs),
   max_calls: Type.Optional(settings.max_calls),

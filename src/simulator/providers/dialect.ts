@@ -8,6 +8,10 @@ export type Remembered = Map<string, unknown>;
 export interface Wire {
   send(message: Record<string, unknown>): void;
   sendBinary(bytes: Uint8Array): void;
+  /** Any text, JSON or not. */
+  sendText(text: string): void;
+  /** Reads nothing more. */
+  stopReading(): void;
   close(code: number, reason?: string): void;
   /** Unless it is closed before. */
   closeAfter(ms: number, code: number, reason: string): void;

@@ -77,6 +77,8 @@ export async function simulateProvider(dialect: Dialect, options: SimulatorOptio
           keep(call.sent, objectIn(bytes));
           ws.send(bytes);
         },
+        sendText: (text) => ws.send(text),
+        stopReading: () => ws.pause(),
         close: (code, reason) => ws.close(code, reason),
         closeAfter(ms, code, reason) {
           closing ??= setTimeout(() => ws.close(code, reason), ms);

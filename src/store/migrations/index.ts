@@ -4,6 +4,7 @@ import { statements as rest } from './0003-rest.js';
 import { statements as carriers } from './0004-carriers.js';
 import { statements as recovery } from './0005-recovery.js';
 import { statements as insights } from './0006-rest.js';
+import { statements as secure } from './0007-secure.js';
 import { statements as recordings } from './0009-webhooks.js';
 
 /** Statements that bring the database one step on. Never changed once released: a later need is a later migration. */
@@ -19,5 +20,6 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '0004-carriers': { statements: carriers },
   '0005-recovery': { statements: recovery },
   '0006-rest': { statements: insights },
+  '0007-secure': { statements: secure },
   '0009-webhooks': { statements: recordings },
 };

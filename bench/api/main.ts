@@ -1,0 +1,165 @@
+/**
+ * What the API costs over a table of many calls: pages near and far, counts, details and insights beside plain SQL in the same run; how long a
+ * query holds up the thread; requests per second beside a bare Fastify route with the same schema.
+ * Run: `npm run build && node dist/bench/api/main.js [--calls 10000000] [--database FILE]`. The file is kept and used again when it is
+ * named, else removed. 10,000,000 calls need 9 GB and some minutes.
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { cpus, tmpdir } from 'node:os';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { dayMs } from '../../src/store/call-counts.js';
+import { loadDriver } from '../../src/store/driver.js';
+import { spread } from '../load/figures.js';
+import { markdown } from '../load/table.js';
+import { benchKey, days, fill, numbers } from './fill.js';
+import { get, type Load, load } from './load.js';
+import type { FromServer, ToServer } from './server.js';
+
+const { values } = parseArgs({
+  options: { calls: { type: 'string', default: '10000000' }, database: { type: 'string' } },
+});
+const calls = Number(values.calls);
+const folder = mkdtempSync(path.join(tmpdir(), 'trunkline-bench-'));
+const file = values.database ?? path.join(folder, 'trunkline.db');
+const sockets = 16;
+const roundMs = 3_000;
+const rounds = 3;
+const perQueryMs = 1_200;
+
+class Server {
+  private constructor(
+    private readonly child: ChildProcess,
+    readonly port: number,
+  ) {}
+
+  static async start(...parameters: string[]): Promise<Server> {
+    const child = fork(new URL('./server.js', import.meta.url), parameters);
+    const [{ port }] = (await once(child, 'message')) as [FromServer & { port: number }];
+    return new Server(child, port);
+  }
+
+  /** How far its loop was late while `work` ran. */
+  async watched<T>(work: () => Promise<T>): Promise<{ result: T; worstMs: number; p99Ms: number }> {
+    this.child.send({ kind: 'watch' } satisfies ToServer);
+    const result = await work();
+    this.child.send({ kind: 'tell' } satisfies ToServer);
+    const [{ worstMs, p99Ms }] = (await once(this.child, 'message')) as [{ worstMs: number; p99Ms: number }];
+    return { result, worstMs, p99Ms };
+  }
+
+  async stop(): Promise<void> {
+    this.child.send({ kind: 'end' } satisfies ToServer);
+    await once(this.child, 'exit');
+  }
+}
+
+const date = (day: number) => new Date(day * dayMs).toISOString().slice(0, 10);
+const today = Math.floor(Date.now() / dayMs);
+const span = (count: number) => `start_date=${date(today - count + 1)}&end_date=${date(today)}`;
+const farPage = Math.min(100_000, Math.floor(calls / 20));
+
+function ms(value: number | undefined): string {
+  return value === undefined ? '-' : value < 10 ? value.toFixed(2) : value.toFixed(0);
+}
+
+function plainSql(callId: string): Record<string, number> {
+  const database = new (loadDriver())(file, { readonly: true });
+  const where = "where organization_id = (select organization_id from calls limit 1) and mode = 'live'";
+  const byDay = (count: number) =>
+    `select created_at / ${dayMs}, status, count(*) from calls ${where} and created_at >= ${(today - count + 1) * dayMs} group by 1, 2`;
+  const queries: Record<string, string> = {
+    'list, page 1': `select count(*), (select count(*) from (select * from calls ${where} order by created_at desc, id desc limit 20)) from calls ${where}`,
+    [`list, page ${farPage}`]: `select count(*), (select count(*) from (select * from calls ${where} order by created_at desc, id desc limit 20 offset ${(farPage - 1) * 20})) from calls ${where}`,
+    detail: `select * from calls ${where} and id = '${callId}'`,
+    stats: `select status, count(*) from calls ${where} group by status`,
+    'trends, 30 days': byDay(30),
+    'trends, 365 days': byDay(365),
+  };
+  const took = Object.entries(queries).map(([name, sql]) => {
+    const statement = database.prepare(sql);
+    const startMs = performance.now();
+    statement.all();
+    return [name, performance.now() - startMs] as const;
+  });
+  database.close();
+  return Object.fromEntries(took);
+}
+
+async function main(): Promise<void> {
+  if (!existsSync(file)) fill(file, calls, (step) => console.log(`  ${step}`));
+  console.log(
+    `\n${calls} calls of ${days} days, ${(statSync(file).size / 1e9).toFixed(1)} GB; ${cpus()[0]?.model}, ${cpus().length} cores, Node ${process.version}\n`,
+  );
+  const database = new (loadDriver())(file, { readonly: true });
+  const newest = database.prepare('select id from calls order by created_at desc limit 1').get() as { id: string };
+  database.close();
+
+  const ours = await Server.start('ours', file);
+  const naive = plainSql(newest.id);
+  const queries: [string, string][] = [
+    ['list, page 1', '/v1/calls'],
+    [`list, page ${farPage}`, `/v1/calls?page=${farPage}`],
+    ['list, last page', `/v1/calls?page=${Math.ceil(calls / 20)}`],
+    ['list, 100 a page, in the middle', `/v1/calls?limit=100&page=${Math.floor(calls / 200)}`],
+    ['list, busy, page 1', '/v1/calls?status=busy'],
+    ['list, busy, far', `/v1/calls?status=busy&page=${Math.floor(calls / 400)}`],
+    ['list, outbound, far', `/v1/calls?direction=outbound&page=${Math.floor(calls / 120)}`],
+    ['list, of a number, far', `/v1/calls?phone_number_id=${numbers[3]}&page=${Math.floor(calls / 280)}`],
+    [
+      'list, all filters, far',
+      `/v1/calls?status=busy&direction=outbound&phone_number_id=${numbers[3]}&limit=100&page=${Math.max(1, Math.floor(calls / 50_000))}`,
+    ],
+    ['detail', `/v1/calls/${newest.id}`],
+    ['stats', '/v1/calls?action=stats'],
+    ['stats, of a number', `/v1/calls?action=stats&phone_number_id=${numbers[3]}&direction=inbound`],
+    ['trends, 30 days', '/v1/calls?action=trends'],
+    ['trends, 365 days', `/v1/calls?action=trends&${span(365)}`],
+    ['insights, 30 days', '/v1/calls/insights'],
+    ['insights, 365 days', `/v1/calls/insights?${span(365)}`],
+  ];
+  const rows = [['request', 'p50 ms', 'p99 ms', 'loop late, worst ms', 'plain SQL ms', 'times faster']];
+  for (const [name, url] of queries) {
+    await load(ours.port, get(url, benchKey), 1, 300);
+    const { result, worstMs } = await ours.watched(() => load(ours.port, get(url, benchKey), 1, perQueryMs));
+    if (result.notOk > 0) throw new Error(`${url}: ${result.notOk} answers were not 200`);
+    const { p50 = 0, p99 } = spread(result.latenciesMs) ?? {};
+    const plain = naive[name];
+    rows.push([
+      name,
+      ms(p50),
+      ms(p99),
+      ms(worstMs),
+      ms(plain),
+      plain === undefined ? '-' : Math.round(plain / p50).toString(),
+    ]);
+  }
+  console.log(`${markdown(rows)}\n`);
+
+  const bare = await Server.start('bare', file, newest.id, benchKey);
+  const request = get(`/v1/calls/${newest.id}`, benchKey);
+  const best = { ours: 0, bare: 0 };
+  const shares: number[] = [];
+  for (let round = 0; round <= rounds; round += 1) {
+    const a: Load = await load(bare.port, request, sockets, round === 0 ? 1_000 : roundMs);
+    const b: Load = await load(ours.port, request, sockets, round === 0 ? 1_000 : roundMs);
+    if (a.notOk + b.notOk > 0) throw new Error('an answer was not 200');
+    if (round === 0) continue; // both warm now
+    best.bare = Math.max(best.bare, a.perSecond);
+    best.ours = Math.max(best.ours, b.perSecond);
+    shares.push(b.perSecond / a.perSecond);
+  }
+  console.log(
+    `GET /calls/{id}, ${sockets} connections: ${Math.round(best.ours)} requests/s, bare Fastify ${Math.round(best.bare)} requests/s; share in each round ${shares.map((share) => share.toFixed(2)).join(', ')}`,
+  );
+  await bare.stop();
+  await ours.stop();
+}
+
+try {
+  await main();
+} finally {
+  rmSync(folder, { recursive: true });
+}

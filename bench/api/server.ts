@@ -1,0 +1,64 @@
+/** What is measured, in a process of its own: `ours` is the API over the filled database, `bare` a Fastify route that answers the same call. */
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
+import { Registry } from 'prom-client';
+import { buildApi } from '../../src/api/server.js';
+import { Store } from '../../src/store/store.js';
+
+/** To the parent: where it listens; then, for each `start`, `stop`, how far the loop was late meanwhile, in ms. */
+export type FromServer = { port: number } | { worstMs: number; p99Ms: number };
+export type ToServer = { kind: 'watch' } | { kind: 'tell' } | { kind: 'end' };
+
+const [, , kind = '', file = '', callId = '', key = ''] = process.argv;
+
+async function listen(): Promise<{ port: number; close(): Promise<void> }> {
+  const store = Store.open({ file });
+  const metrics = new Registry();
+  const api = await buildApi({
+    store,
+    liveCalls: { count: 0, command: async () => ({ ok: false, code: 'not_running', message: '' }) },
+    ready: () => ({ ready: true, checks: {} }),
+    metrics,
+    allowPrivateTargets: false,
+    recordingsFolder: '/nonexistent',
+    agents: { agentConfigProblem: () => null, knownAgentUrl: () => undefined },
+    onTrunksChanged: () => {},
+  });
+  if (kind === 'ours') {
+    await api.listen({ host: '127.0.0.1', port: 0 });
+    return {
+      port: (api.server.address() as AddressInfo).port,
+      close: async () => {
+        await api.close();
+        store.close();
+      },
+    };
+  }
+  const { bareApp } = await import('./bare.js');
+  const answer = await api.inject({ url: `/v1/calls/${callId}`, headers: { 'x-api-key': key } });
+  const document = (await api.inject('/openapi.json')).json();
+  await api.close();
+  store.close();
+  const bare = await bareApp(answer.json(), document);
+  return { port: bare.port, close: bare.close };
+}
+
+const server = await listen();
+let delay: IntervalHistogram | null = null;
+process.on('message', async (message: ToServer) => {
+  if (message.kind === 'watch') {
+    delay = monitorEventLoopDelay({ resolution: 1 });
+    delay.enable();
+  } else if (message.kind === 'tell') {
+    delay?.disable();
+    // The timer itself is a millisecond.
+    const ms = (ns: number) => Math.max(0, ns / 1e6 - 1);
+    process.send?.({ worstMs: ms(delay?.max ?? 0), p99Ms: ms(delay?.percentile(99) ?? 0) } satisfies FromServer);
+  } else {
+    await server.close();
+    process.disconnect();
+  }
+});
+process.send?.({ port: server.port } satisfies FromServer);
+await once(process, 'disconnect');

@@ -1,0 +1,50 @@
+/** What the stream protocols of carriers have in common: the bot is told of the call at its start, and hangs up by closing. */
+import type { AudioFormat, Conversation, Outgoing, Sink, Track } from './agent.js';
+import { asText, base64Bytes } from './json.js';
+
+const MAX_MARK_CHARS = 1024;
+
+export abstract class StreamConversation implements Conversation {
+  readonly replyFormat: AudioFormat;
+
+  constructor(readonly format: AudioFormat) {
+    this.replyFormat = format;
+  }
+
+  abstract upgrade(): { url: string; headers: Record<string, string> };
+  abstract start(): Outgoing[];
+  abstract audio(bytes: Uint8Array, atMs: number, track?: Track): Outgoing;
+  abstract receive(message: string | Uint8Array, sink: Sink): void;
+  abstract mark(name: string, cleared: boolean): Outgoing[];
+  abstract dtmf(digits: string): Outgoing[];
+
+  opening(): Outgoing[] {
+    return [];
+  }
+
+  interrupted(): Outgoing[] {
+    return [];
+  }
+
+  closing(_reason: string): Outgoing[] {
+    return [];
+  }
+
+  closed(code: number): 'hangup' | 'failed' {
+    return code === 1000 || code === 1001 || code === 1005 ? 'hangup' : 'failed';
+  }
+}
+
+/** Audio of the bot in base64; anything else is counted under `code`. */
+export function mediaFromBot(payload: unknown, sink: Sink, code: string): void {
+  const bytes = typeof payload === 'string' ? base64Bytes(payload) : null;
+  if (bytes === null) sink.garbage(code, 'The agent sent media without a base64 payload.');
+  else if (bytes.length > 0) sink.audio(bytes);
+}
+
+/** A mark of the bot, under its name. */
+export function markFromBot(name: unknown, sink: Sink, code: string): void {
+  const text = asText(name, MAX_MARK_CHARS);
+  if (text === null) sink.garbage(code, 'The agent sent a mark without a name.');
+  else sink.mark(text);
+}

@@ -1,0 +1,137 @@
+/** One TCP or TLS connection: messages in, messages out, and when it is given up. */
+import type net from 'node:net';
+import type { Path, Receive, TlsPeer } from './path.js';
+import { StreamFramer } from './stream-framer.js';
+import { whyNot } from './tls.js';
+
+/** A peer that reads nothing is cut off before it fills our memory. */
+const MAX_UNSENT_BYTES = 1024 * 1024;
+/** A connection the peer made is its to close: it may be the only way back through address translation. */
+const ACCEPTED_IDLE_MS = 3 * 3_600_000;
+const KEEPALIVE_MS = 45_000;
+const PONG = Buffer.from('\r\n');
+
+/** When a connection nothing goes over is closed. */
+export interface IdlePolicy {
+  /** For those we made ourselves: they can be made again. */
+  dialledMs: number;
+  /** Half a message, or none at all yet, may stand this long. */
+  halfMessageMs: number;
+  /** Whether a call or registration still counts on the connection to that peer. */
+  inUse(address: string, port: number): boolean;
+  limits: ConnectionLimits;
+}
+
+export interface ConnectionLimits {
+  /** Connections of all. */
+  connections: number;
+  /** Made by one address: behind it there may be an office full of phones, not more. */
+  connectionsPerAddress: number;
+}
+
+export const DEFAULT_CONNECTION_LIMITS: ConnectionLimits = { connections: 10_000, connectionsPerAddress: 500 };
+
+/** What a connection needs of the listener it belongs to. */
+export interface ConnectionHome {
+  readonly transport: 'tcp' | 'tls';
+  readonly idle: IdlePolicy;
+  pathOver(connection: StreamConnection): Path;
+  forget(connection: StreamConnection): void;
+}
+
+export class StreamConnection {
+  private readonly framer: StreamFramer;
+  private readonly closedListeners = new Set<(error: Error) => void>();
+  private halfMessage: NodeJS.Timeout | null = null;
+  private heard = false;
+  private failure: Error | null = null;
+  readonly address: string;
+  readonly port: number;
+
+  constructor(
+    private readonly socket: net.Socket,
+    private readonly home: ConnectionHome,
+    receive: Receive,
+    /** Made by the peer: it has to say something soon. */
+    private readonly accepted: boolean,
+    /** Who it was checked to lead to; null when the peer made it, or without TLS. */
+    readonly tls: TlsPeer | null,
+  ) {
+    this.address = plainAddress(socket.remoteAddress ?? '');
+    this.port = socket.remotePort ?? 0;
+    const back = home.pathOver(this);
+    const source = { transport: home.transport, address: this.address, port: this.port, back };
+    this.framer = new StreamFramer({
+      message: (bytes) => {
+        this.heard = true;
+        receive(bytes, source);
+      },
+      ping: () => this.write(PONG),
+      broken: (head) => {
+        receive(head, source);
+        this.socket.end();
+        this.socket.destroySoon();
+      },
+    });
+    socket.setNoDelay(true);
+    socket.setKeepAlive(true, KEEPALIVE_MS);
+    const idleMs = accepted ? ACCEPTED_IDLE_MS : home.idle.dialledMs;
+    socket.setTimeout(idleMs, () => {
+      if (!home.idle.inUse(this.address, this.port)) socket.destroy();
+      else socket.setTimeout(idleMs);
+    });
+    socket.on('data', (chunk) => {
+      this.framer.push(chunk);
+      this.watchHalfMessage();
+    });
+    socket.on('error', (error) => {
+      this.failure = error; // 'close' follows
+    });
+    socket.on('close', () => this.closed());
+    this.watchHalfMessage();
+  }
+
+  get open(): boolean {
+    return !this.socket.destroyed && this.socket.writable;
+  }
+
+  write(bytes: Buffer): void {
+    if (!this.open) return;
+    this.socket.write(bytes);
+    if (this.socket.writableLength > MAX_UNSENT_BYTES) this.socket.destroy();
+  }
+
+  onClosed(listener: (error: Error) => void): () => void {
+    this.closedListeners.add(listener);
+    return () => this.closedListeners.delete(listener);
+  }
+
+  destroy(): void {
+    this.socket.destroy();
+  }
+
+  private watchHalfMessage(): void {
+    const wanted = this.framer.partial || (!this.heard && this.accepted);
+    if (!wanted && this.halfMessage) {
+      clearTimeout(this.halfMessage);
+      this.halfMessage = null;
+    } else if (wanted && !this.halfMessage) {
+      this.halfMessage = setTimeout(() => this.socket.destroy(), this.home.idle.halfMessageMs);
+    }
+  }
+
+  private closed(): void {
+    if (this.halfMessage) clearTimeout(this.halfMessage);
+    this.home.forget(this);
+    const why = this.failure === null ? '' : `: ${whyNot(this.failure)}`;
+    const where = `${this.home.transport.toUpperCase()} connection to ${this.address}:${this.port}`;
+    const error = new Error(`The ${where} closed${why}`);
+    for (const listener of [...this.closedListeners]) listener(error);
+    this.closedListeners.clear();
+  }
+}
+
+/** `::ffff:10.0.0.1` is 10.0.0.1. */
+export function plainAddress(address: string): string {
+  return address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address;
+}

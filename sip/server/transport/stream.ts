@@ -1,0 +1,255 @@
+/** SIP over TCP and TLS: a listener, the connections it accepted and those we made, one for each peer. */
+import net from 'node:net';
+import tls from 'node:tls';
+import { type ConnectionHome, type IdlePolicy, plainAddress, StreamConnection } from './connection.js';
+import { listenError, type Path, type Receive, type TlsPeer } from './path.js';
+import { type TlsContexts, whyNot } from './tls.js';
+
+/** A handshake costs us more than them. */
+const MAX_HANDSHAKES = 500;
+/** A new connection for an answer whose own is gone. */
+const RECONNECT_MS = 30_000;
+/** What our Contact names when connections of ours go out but nothing listens: answers come back over them. */
+const UNHEARD_TLS_PORT = 5061;
+
+export class StreamListener implements ConnectionHome {
+  private readonly byPeer = new Map<string, StreamConnection>();
+  private readonly dialing = new Map<string, Promise<StreamConnection>>();
+  private readonly sockets = new Set<net.Socket>();
+  /** Connections made by peers. */
+  private readonly perAddress = new Map<string, number>();
+  private handshakes = 0;
+  private server: net.Server | null = null;
+
+  private constructor(
+    readonly transport: 'tcp' | 'tls',
+    readonly host: string,
+    public port: number,
+    private readonly receive: Receive,
+    readonly idle: IdlePolicy,
+    private readonly contexts: TlsContexts | null,
+  ) {}
+
+  /** `contexts`: for TLS. Rejects with one sentence when the port is taken or the address is not ours. */
+  static open(
+    host: string,
+    port: number,
+    receive: Receive,
+    idle: IdlePolicy,
+    contexts: TlsContexts | null = null,
+  ): Promise<StreamListener> {
+    const transport = contexts ? 'tls' : 'tcp';
+    const listener = new StreamListener(transport, host, port, receive, idle, contexts);
+    const server = contexts ? tls.createServer(contexts.server()) : net.createServer();
+    return new Promise((resolve, reject) => {
+      const refuse = (error: NodeJS.ErrnoException) => reject(listenError(transport, host, port, error));
+      server.once('error', refuse);
+      server.listen({ port, host, ipv6Only: host.includes(':') }, () => {
+        server.off('error', refuse);
+        server.on('error', () => undefined);
+        listener.port = (server.address() as net.AddressInfo).port;
+        listener.server = server;
+        listener.take(server);
+        resolve(listener);
+      });
+    });
+  }
+
+  /** TLS connections of ours only: nobody can call. */
+  static outgoing(host: string, receive: Receive, idle: IdlePolicy, contexts: TlsContexts): StreamListener {
+    return new StreamListener('tls', host, UNHEARD_TLS_PORT, receive, idle, contexts);
+  }
+
+  get listens(): boolean {
+    return this.server !== null;
+  }
+
+  get connectionCount(): number {
+    return this.sockets.size;
+  }
+
+  /** The certificate of connections accepted from now on. */
+  renewCertificate(): void {
+    if (this.contexts && this.server instanceof tls.Server) this.server.setSecureContext(this.contexts.server());
+  }
+
+  /** The open connection to that peer, whoever made it. With TLS: one that was checked to lead to him, or (null) one that he made. */
+  existing(address: string, port: number, peer: TlsPeer | null): StreamConnection | null {
+    const connection = this.byPeer.get(keyOf(address, port, peer));
+    return connection?.open ? connection : null;
+  }
+
+  /** An open connection, made now if there is none. Rejects after `limitMs`. */
+  connect(address: string, port: number, peer: TlsPeer | null, limitMs: number): Promise<StreamConnection> {
+    const present = this.existing(address, port, peer);
+    if (present) return Promise.resolve(present);
+    const key = keyOf(address, port, peer);
+    const dialing = this.dialing.get(key);
+    if (dialing) return dialing;
+    const attempt = this.dial(address, port, peer, limitMs).finally(() => this.dialing.delete(key));
+    this.dialing.set(key, attempt);
+    return attempt;
+  }
+
+  private dial(address: string, port: number, peer: TlsPeer | null, limitMs: number): Promise<StreamConnection> {
+    const { contexts, host } = this;
+    const name = peer && peer.name !== address ? `${peer.name} (${address}:${port})` : `${address}:${port}`;
+    const failed = (why: string) => new Error(`No ${this.transport.toUpperCase()} connection to ${name}: ${why}`);
+    if (contexts && !peer) return Promise.reject(failed('the one it made is gone'));
+    return new Promise((resolve, reject) => {
+      const fromAny = host === '0.0.0.0' || host === '::';
+      const to = { host: address, port, ...(fromAny ? {} : { localAddress: host }) };
+      const socket = contexts && peer ? tls.connect({ ...to, ...contexts.client(peer) }) : net.connect(to);
+      this.sockets.add(socket);
+      let settled = false;
+      const limit = setTimeout(() => socket.destroy(new Error('it did not answer in time')), limitMs);
+      const refuse = (reason: string) => {
+        clearTimeout(limit);
+        this.sockets.delete(socket);
+        if (!settled) reject(failed(reason));
+        settled = true;
+      };
+      socket.on('error', (error) => refuse(whyNot(error)));
+      socket.on('close', () => refuse('it closed'));
+      socket.once(contexts ? 'secureConnect' : 'connect', () => {
+        clearTimeout(limit);
+        settled = true;
+        const connection = new StreamConnection(socket, this, this.receive, false, peer);
+        this.byPeer.set(keyOf(address, port, peer), connection);
+        resolve(connection);
+      });
+    });
+  }
+
+  /** To a peer's address; connects when needed. */
+  pathTo(address: string, port: number, peer: TlsPeer | null, limitMs: number): Path {
+    return this.path(address, port, peer, null, limitMs);
+  }
+
+  /** Back over a connection; when it is gone, by a new one to the same place (RFC 3261 18.2.2). */
+  pathOver(connection: StreamConnection): Path {
+    return this.path(connection.address, connection.port, connection.tls, connection, RECONNECT_MS);
+  }
+
+  private path(
+    address: string,
+    port: number,
+    peer: TlsPeer | null,
+    first: StreamConnection | null,
+    limitMs: number,
+  ): Path {
+    let connection = first;
+    const present = () => (connection?.open ? connection : this.existing(address, port, peer));
+    const watching = new Set<(error: Error) => void>();
+    let unhook: (() => void) | null = null;
+    // who waits for the end of a connection is told also when it is made only afterwards
+    const hook = () => {
+      if (unhook || !connection || watching.size === 0) return;
+      unhook = connection.onClosed((error) => {
+        unhook = null;
+        for (const closed of [...watching]) closed(error);
+      });
+    };
+    return {
+      transport: this.transport,
+      address,
+      port,
+      tls: peer,
+      reliable: true,
+      get alive() {
+        return present() !== null;
+      },
+      localPort: this.port,
+      boundHost: this.host,
+      toward: (otherAddress, otherPort) => this.pathTo(otherAddress, otherPort, peer, limitMs),
+      send: (bytes, failed) => {
+        connection = present();
+        if (connection) connection.write(bytes);
+        else
+          this.connect(address, port, peer, limitMs).then(
+            (made) => {
+              connection = made;
+              hook();
+              made.write(bytes);
+            },
+            (error: Error) => failed?.(error),
+          );
+      },
+      onClosed: (closed) => {
+        watching.add(closed);
+        connection = present();
+        hook();
+        return () => {
+          watching.delete(closed);
+          if (watching.size > 0) return;
+          unhook?.();
+          unhook = null;
+        };
+      },
+    };
+  }
+
+  forget(connection: StreamConnection): void {
+    const key = keyOf(connection.address, connection.port, connection.tls);
+    if (this.byPeer.get(key) === connection) this.byPeer.delete(key);
+  }
+
+  private take(server: net.Server): void {
+    if (!(server instanceof tls.Server)) {
+      server.on('connection', (socket) => {
+        if (this.admit(socket)) this.accepted(socket);
+      });
+      return;
+    }
+    // each comes as TCP first, and then exactly once as secure or as failed
+    server.on('connection', (socket) => {
+      this.handshakes++;
+      if (this.handshakes > MAX_HANDSHAKES) socket.destroy();
+      else this.admit(socket);
+    });
+    server.on('secureConnection', (socket) => {
+      this.handshakes--;
+      this.accepted(socket);
+    });
+    server.on('tlsClientError', (_error, socket) => {
+      this.handshakes--;
+      socket.destroy();
+    });
+  }
+
+  /** Whether there is room for one more of that address. */
+  private admit(socket: net.Socket): boolean {
+    const address = plainAddress(socket.remoteAddress ?? '');
+    const before = this.perAddress.get(address) ?? 0;
+    const { connections, connectionsPerAddress } = this.idle.limits;
+    if (this.sockets.size >= connections || before >= connectionsPerAddress || address === '') {
+      socket.destroy();
+      return false;
+    }
+    this.sockets.add(socket);
+    this.perAddress.set(address, before + 1);
+    socket.on('close', () => {
+      this.sockets.delete(socket);
+      const left = (this.perAddress.get(address) ?? 1) - 1;
+      if (left > 0) this.perAddress.set(address, left);
+      else this.perAddress.delete(address);
+    });
+    return true;
+  }
+
+  private accepted(socket: net.Socket): void {
+    const connection = new StreamConnection(socket, this, this.receive, true, null);
+    this.byPeer.set(keyOf(connection.address, connection.port, null), connection);
+  }
+
+  close(): Promise<void> {
+    for (const socket of this.sockets) socket.destroy();
+    const { server } = this;
+    return server ? new Promise((resolve) => server.close(() => resolve())) : Promise.resolve();
+  }
+}
+
+/** Connections to one address that were checked for different names, or against different authorities, are different ones. */
+function keyOf(address: string, port: number, peer: TlsPeer | null): string {
+  return peer ? `${address}|${port}|${peer.name}|${peer.trust}` : `${address}|${port}`;
+}

@@ -1,0 +1,21 @@
+import type { MachineVerdict, MediaSession } from '../../media/engine.js';
+import type { Call } from './call.js';
+import type { OutboundCall } from './outbound-calls.js';
+
+/** Listens to whoever has answered, and tells the call who it is: beside the conversation, which waits for nothing. */
+export function detectMachine(call: Call, session: MediaSession, mode: OutboundCall['machineDetection']): void {
+  if (mode === 'off') return;
+  const options = { untilMessageEnd: mode === 'detect_message_end' };
+  void session.detectMachine(options, call.signal).then((verdict) => call.event('amd.completed', factsOf(verdict)));
+}
+
+/** Milliseconds from the answer. */
+function factsOf(verdict: MachineVerdict): Record<string, unknown> {
+  const { result, reason, decidedMs, greetingMs, messageEnd, messageEndMs, beepHz } = verdict;
+  return {
+    ...{ result, reason, decided_ms: decidedMs },
+    ...(greetingMs === null ? {} : { greeting_ms: greetingMs }),
+    ...(messageEnd === null ? {} : { message_end: messageEnd, message_end_ms: messageEndMs }),
+    ...(beepHz === null ? {} : { beep_hz: beepHz }),
+  };
+}

@@ -1,0 +1,63 @@
+import type { CallLeg, TransferResult } from '../../sip/leg.js';
+import type { Call } from './call.js';
+import type { CommandResult } from './command.js';
+import type { HangupSource } from './outcome.js';
+
+/** `replaces`: a dialog of whoever is called that he gives up for this call (RFC 3891). */
+export interface TransferWish {
+  to: string;
+  replaces?: string;
+}
+
+/**
+ * Transfer of the far side: by REFER, and where that is refused by calling somebody ourselves and joining the two. After a REFER the call
+ * ends; a joined one goes on until one of them leaves. An attended transfer is joined at once: the dialog that is given up is none of the
+ * far side's. Every outcome is an event.
+ */
+export async function transfer(
+  { to, replaces }: TransferWish,
+  source: Extract<HangupSource, 'api' | 'agent'>,
+  call: Call,
+  leg: CallLeg,
+  timeoutMs: number,
+): Promise<CommandResult> {
+  const { elsewhere } = call;
+  const failed = (message: string, facts: Record<string, unknown>): CommandResult => {
+    if (call.ending !== null) return { ok: false, code: 'failed', message: 'The call ended during the transfer.' };
+    call.event('transfer.failed', { to, detail: message, ...facts });
+    return { ok: false, code: 'failed', message };
+  };
+  const join = async (facts: Record<string, unknown>): Promise<CommandResult> => {
+    try {
+      if (elsewhere === null || call.handedOver) throw new Error('The call is with somebody else already.');
+      await elsewhere.join(to, replaces);
+      call.event('transfer.completed', { to, method: 'bridge', ...facts });
+      return { ok: true };
+    } catch (error) {
+      const detail = error instanceof Error ? error.message : 'Nobody answered.';
+      return failed(detail, { reason: 'target_failed', method: 'bridge', ...facts });
+    }
+  };
+
+  call.event('transfer.started', { to, source });
+  const refusal = elsewhere?.refusal(to) ?? null;
+  if (refusal !== null) return failed(refusal, { reason: 'destination_not_allowed' });
+  if (replaces !== undefined) return join({});
+  let result: TransferResult;
+  try {
+    result = await leg.transfer(to, AbortSignal.any([call.signal, AbortSignal.timeout(timeoutMs)]));
+  } catch (error) {
+    const detail = error instanceof Error ? error.message : 'The far side did not say how the transfer went.';
+    return failed(detail, { reason: 'no_outcome', method: 'refer' });
+  }
+  if (result.status !== 'failed') {
+    call.event('transfer.completed', { to, method: 'refer' });
+    call.end({ cause: 'transferred', source });
+    return { ok: true };
+  }
+  const { sipStatus, refused } = result;
+  if (refused) return join({ refer_status: sipStatus });
+  return failed(`The transfer failed with ${sipStatus}.`, {
+    ...{ reason: 'target_failed', method: 'refer', sip_status: sipStatus },
+  });
+}

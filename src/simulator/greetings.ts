@@ -1,0 +1,45 @@
+/** What simulated people and machines say when they answer: no words, but the rhythm of words. */
+import { tone } from '../../media/audio/tone.js';
+import { sampleRateHz } from './marker.js';
+import type { Speech } from './voice.js';
+
+/** "Hello?", and then listens. */
+export function person(): Speech {
+  return after(400, babble(600));
+}
+
+/** Some five seconds of greeting, and a beep. */
+export function voicemail(): Speech {
+  return after(
+    500,
+    babble(2800),
+    silence(400),
+    babble(1400),
+    silence(300),
+    tone({ frequencyHz: 1000, durationMs: 400 }),
+  );
+}
+
+function after(ms: number, ...parts: Int16Array[]): Speech {
+  return { kind: 'samples', samples: Int16Array.from([silence(ms), ...parts].flatMap((part) => [...part])) };
+}
+
+function silence(ms: number): Int16Array {
+  return new Int16Array((ms * sampleRateHz) / 1000);
+}
+
+/** Harmonics of a gliding pitch, in syllables. */
+function babble(durationMs: number): Int16Array {
+  const samples = silence(durationMs);
+  let phase = 0;
+  for (let i = 0; i < samples.length; i++) {
+    const ms = (i * 1000) / sampleRateHz;
+    phase += (130 + 40 * Math.sin(ms / 170)) / sampleRateHz;
+    let sample = 0;
+    for (let harmonic = 1; harmonic <= 12; harmonic++)
+      sample += Math.sin(2 * Math.PI * harmonic * phase) / (1 + Math.abs(harmonic - 4));
+    const gap = ms % 260 > 200 && durationMs - ms > 90;
+    samples[i] = gap ? 0 : Math.round(2200 * sample * (0.55 + 0.45 * Math.sin(ms / 28)));
+  }
+  return samples;
+}
