@@ -1,6 +1,7 @@
 /** What `doctor` checks: each a question to the machine, its finding and, when it is not fine, the fix. */
 import ipaddr from 'ipaddr.js';
 import type { Settings } from '../../config/settings.js';
+import { examineCertificate } from './carrier-checks.js';
 import type { BindResult, Machine } from './machine.js';
 
 export interface Finding {
@@ -72,6 +73,12 @@ const sipPorts: Check = async (machine, { sipHost, sipPort: port, sipServer }, s
     ['tcp', tcp],
   ];
   return ports('sip port', 'TRUNKLINE_SIP_PORT', sipHost, port, both, serverRuns);
+};
+
+const tlsPort: Check = async (machine, { sipHost, sipTlsPort: port, sipServer }, serverRuns) => {
+  if (sipServer !== 'embedded' || port === null) return ok('tls port', 'off');
+  const result = await machine.bind('tcp', sipHost, port);
+  return ports('tls port', 'TRUNKLINE_SIP_TLS_PORT', sipHost, port, [['tcp', result]], serverRuns);
 };
 
 const addresses: Check = (machine, { sipHost, externalIp }) => {
@@ -171,7 +178,20 @@ const clock: Check = async (machine) => {
   return ok('clock', `${now}; whether it is right cannot be known offline`);
 };
 
-const checks = [node, database, dataFolder, addresses, httpPort, sipPorts, rtpPorts, receiveBuffers, openFiles, clock];
+const checks: Check[] = [
+  node,
+  database,
+  dataFolder,
+  addresses,
+  httpPort,
+  sipPorts,
+  tlsPort,
+  examineCertificate,
+  rtpPorts,
+  receiveBuffers,
+  openFiles,
+  clock,
+];
 
 function ports(
   check: string,

@@ -90,6 +90,44 @@ describe('a carrier of sipp', () => {
   });
 });
 
+describe('a carrier of sipp that does what the RFC allows', () => {
+  it('forks, and both phones answer: the first has the call, the second is hung up', async () => {
+    const carrier = await sipp('uas-forked');
+    const { to, id } = await call([carrier.uri]);
+    await reached(id, 'call.answered');
+    await app.api('POST', `/v1/calls/${id}/hangup`);
+    await carrier.done;
+    expect(await app.finishedCall(to)).toMatchObject({ status: 'completed', hangup_source: 'api' });
+  });
+
+  it('answers while our CANCEL is on its way: ACK and BYE, and nobody answered', async () => {
+    const carrier = await sipp('uas-crossing');
+    const { to, id } = await call([carrier.uri]);
+    await reached(id, 'call.ringing');
+    await app.api('POST', `/v1/calls/${id}/hangup`);
+    await carrier.done;
+    expect(await app.finishedCall(to)).toMatchObject({ status: 'no_answer', answered_at: null });
+  });
+
+  it('says 183 a hundred times: one event of early media, and its last word counts', async () => {
+    const carrier = await sipp('uas-183-flood');
+    const { to, id } = await call([carrier.uri]);
+    expect(await app.finishedCall(to)).toMatchObject({ status: 'busy', answered_at: null });
+    await carrier.done;
+    expect((await typesOf(id)).filter((type) => type === 'call.early_media')).toHaveLength(1);
+  });
+
+  it.each([
+    ['a name that nobody has', 'sip:no-such-carrier.invalid', 'no address for no-such-carrier.invalid'],
+    ['a port where nobody listens', 'sip:127.0.0.1:1;transport=tcp', 'connection refused'],
+  ])('%s: failed, and the record says why', async (_what, uri, why) => {
+    const { to } = await call([uri]);
+    const record = await app.finishedCall(to);
+    expect(record).toMatchObject({ status: 'failed', hangup_cause: 'carrier_unreachable' });
+    expect(JSON.stringify(record.events)).toContain(why);
+  });
+});
+
 it('every final status from 300 to 699, once: the record says it, and nothing is left', async () => {
   const statuses = Array.from({ length: 400 }, (_, i) => 300 + i);
   const organizationId = app.first?.organizationId ?? '';

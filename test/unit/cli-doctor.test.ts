@@ -59,6 +59,8 @@ describe('doctor', () => {
         'addresses',
         'http port',
         'sip port',
+        'tls port',
+        'tls',
         'rtp ports',
         'buffers',
         'open files',
@@ -247,16 +249,18 @@ describe('doctor', () => {
         'ok    addresses   127.0.0.1: calls from this host only',
         "FAIL  http port   127.0.0.1:3000 tcp is in use  -> ss -lnptu 'sport = :3000' shows by whom; or TRUNKLINE_HTTP_PORT",
         "FAIL  sip port    127.0.0.1:5060 tcp is in use  -> ss -lnptu 'sport = :5060' shows by whom; or TRUNKLINE_SIP_PORT",
+        'ok    tls port    off',
+        'ok    tls         no listener; calls of ours go over TLS where a trunk says so',
         'ok    rtp ports   10000-19999, 5000 calls, apart from the ephemeral range 32768-60999',
         'WARN  buffers     receive buffers up to 208 KiB: bursts of SIP may be lost  -> sysctl -w net.core.rmem_max=4194304',
         'ok    open files  65536, enough for 16320 calls',
         'ok    clock       2026-06-01T00:00:00Z, timezone UTC; whether it is right cannot be known offline',
-        '10 checks, 2 failures, 1 warning: not ready',
+        '12 checks, 2 failures, 1 warning: not ready',
       ],
     });
     expect(await run(machine())).toMatchObject({
       code: 0,
-      out: expect.arrayContaining(['10 checks, 0 failures, 0 warnings: ready to start']),
+      out: expect.arrayContaining(['12 checks, 0 failures, 0 warnings: ready to start']),
     });
   });
 
