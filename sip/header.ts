@@ -3,25 +3,7 @@
  * parse is null, never an exception.
  */
 
-const compactNames: Readonly<Record<string, string>> = {
-  a: 'accept-contact',
-  b: 'referred-by',
-  c: 'content-type',
-  e: 'content-encoding',
-  f: 'from',
-  i: 'call-id',
-  j: 'reject-contact',
-  k: 'supported',
-  l: 'content-length',
-  m: 'contact',
-  o: 'event',
-  r: 'refer-to',
-  s: 'subject',
-  t: 'to',
-  u: 'allow-events',
-  v: 'via',
-  x: 'session-expires',
-};
+import { compactNames } from './server/compact-names.js';
 
 /** Header fields by lower-case name; a repeated field keeps its lines apart (digest challenges cannot be split at commas). */
 export type HeaderLines = ReadonlyMap<string, readonly string[]>;

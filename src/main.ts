@@ -21,6 +21,7 @@ import type { CallClosing } from './call/closing.js';
 import { EndpointHealth } from './call/endpoint-health.js';
 import { type InboundCalls, takeInboundCall } from './call/inbound.js';
 import { LiveCallTable } from './call/live-calls.js';
+import { closeLostRecordings } from './call/lost-recordings.js';
 import { OrphanedDialogs } from './call/orphaned-dialogs.js';
 import { OutboundDialler } from './call/outbound.js';
 import type { OutboundCalls } from './call/outbound-calls.js';
@@ -173,7 +174,11 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       file: settings.databaseUrl.file,
       secretsKey: settings.secretsKey,
       log,
-      onOrphans: (calls) => orphans.add(calls),
+      onOrphans: (calls) => {
+        orphans.add(calls);
+        const { folder } = settings.recordingsUrl;
+        setImmediate(() => void closeLostRecordings(folder, calls, store.calls, log)); // the first come before there is a store
+      },
     });
     opened.push(() => store.close());
     const first = bootstrap(store, {

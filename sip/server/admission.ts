@@ -28,7 +28,7 @@ export const DEFAULT_ADMISSION_LIMITS: AdmissionLimits = {
 /** How often the main thread says that it lives. */
 export const REPORT_EVERY_MS = 100;
 const PROBE_EVERY_MS = 50;
-/** So many may wait however slow the application seems: a handful says nothing about its speed. */
+/** So many may wait however slow the application seems: fewer say nothing about its speed. */
 const ALWAYS_MAY_WAIT = 16;
 /** How much the latest 50 ms count in the estimate of the application's speed. */
 const LATEST_SHARE = 0.2;
@@ -43,10 +43,10 @@ export class Admission {
   /** The last report of the main thread; null until there is one. */
   private report: { atMs: number; lagMs: number } | null = null;
   private ownLagMs = 0;
-  /** First words since the last probe, and whether somebody waited for one all the time. */
+  /** First words since the last probe, and whether so many waited for one all the time that the application had no pause. */
   private served = 0;
-  private alwaysWaited = false;
-  /** First words a second while it was never idle; null: not known yet. */
+  private isPressed = false;
+  /** First words a second while it had no pause; null: it had one, so its speed is not known. */
   private servedPerSec: number | null = null;
   private probe: NodeJS.Timeout | null = null;
   /** Calls refused for overload. */
@@ -106,7 +106,8 @@ export class Admission {
   heard(id: string): void {
     if (!this.unheard.delete(id)) return;
     this.served++;
-    if (this.unheard.size === 0) this.alwaysWaited = false;
+    if (this.unheard.size < ALWAYS_MAY_WAIT) this.isPressed = false;
+    if (this.unheard.size === 0) this.servedPerSec = null;
   }
 
   /** It has its final answer. */
@@ -117,13 +118,13 @@ export class Admission {
 
   /** What was served in this time; an application that waited for work in it might have served more. */
   estimate(elapsedMs: number): void {
-    if (this.alwaysWaited) {
+    if (this.isPressed) {
       const perSec = (this.served * 1000) / elapsedMs;
       this.servedPerSec =
         this.servedPerSec === null ? perSec : this.servedPerSec + LATEST_SHARE * (perSec - this.servedPerSec);
     }
     this.served = 0;
-    this.alwaysWaited = this.unheard.size > 0;
+    this.isPressed = this.unheard.size >= ALWAYS_MAY_WAIT;
   }
 
   private fits(now: number): boolean {

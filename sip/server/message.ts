@@ -2,30 +2,8 @@
  * One SIP message (RFC 3261 7). Header text is held as latin1, one character per byte, so that what we pass on or send back has
  * the very bytes that came in, UTF-8 or not; the body is bytes.
  */
+import { compactNames } from './compact-names.js';
 import { type NameAddr, parseCSeq, parseNameAddr, parseVia, splitList, type Via } from './fields.js';
-
-/** RFC 3261 7.3.3 and the extensions that registered a compact form. */
-const COMPACT: Record<string, string> = {
-  a: 'accept-contact',
-  b: 'referred-by',
-  c: 'content-type',
-  d: 'request-disposition',
-  e: 'content-encoding',
-  f: 'from',
-  i: 'call-id',
-  j: 'reject-contact',
-  k: 'supported',
-  l: 'content-length',
-  m: 'contact',
-  o: 'event',
-  r: 'refer-to',
-  s: 'subject',
-  t: 'to',
-  u: 'allow-events',
-  v: 'via',
-  x: 'session-expires',
-  y: 'identity',
-};
 
 export interface Header {
   /** In lower case, compact forms written out. */
@@ -214,7 +192,7 @@ function readHeaders(head: string, start: number, headers: Header[]): string | n
       if (folded) value = value.replace(/\r\n[ \t]+/g, ' ');
       value = value.trim();
       if (/[\r\n\0]/.test(value)) problem ??= 'A header field has a control character';
-      headers.push({ name: COMPACT[name] ?? name, value, written });
+      headers.push({ name: compactNames[name] ?? name, value, written });
     }
     i = end + 2;
   }

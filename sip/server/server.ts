@@ -15,6 +15,7 @@ import { LOOPBACK_NETS, Sources } from './sources.js';
 import type { SipServerOptions, SipServerStats } from './start.js';
 import { TransactionTable } from './transaction-table.js';
 import { DEFAULT_TIMERS, giveUpMs, SystemClock } from './transactions/timers.js';
+import { DEFAULT_CONNECTION_LIMITS } from './transport/connection.js';
 import type { Source } from './transport/path.js';
 import { TlsContexts, type TlsSettings } from './transport/tls.js';
 import { Uac } from './uac.js';
@@ -92,6 +93,7 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
   const idle = {
     dialledMs: 2 * giveUpMs(timers),
     halfMessageMs: HALF_MESSAGE_T1 * timers.t1,
+    limits: { ...DEFAULT_CONNECTION_LIMITS, ...options.limits },
     inUse: (address: string, port: number) => registrations.uses(address, port) || dialogs.uses(address, port),
   };
   const connectMs = CONNECT_LIMIT_T1 * timers.t1;

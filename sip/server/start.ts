@@ -3,6 +3,7 @@ import { builtModule } from '../../config/built.js';
 import { type AdmissionLimits, REPORT_EVERY_MS } from './admission.js';
 import type { FromParent } from './entry.js';
 import type { SourceLimits } from './sources.js';
+import type { ConnectionLimits } from './transport/connection.js';
 import type { TlsSettings } from './transport/tls.js';
 
 /** The embedded SIP server as its parent sees it: a worker that speaks drachtio's control protocol on a loopback TCP port. */
@@ -20,8 +21,8 @@ export interface SipServerOptions {
   timersMs?: { t1?: number; t2?: number; t4?: number };
   /** Product token of `User-Agent` and `Server`, when the application gave none. */
   product?: string;
-  /** What a stranger may cost, and when new calls are refused; see `sources.ts` and `admission.ts` for the defaults. */
-  limits?: Partial<SourceLimits & AdmissionLimits>;
+  /** What a stranger may cost, and when new calls are refused; see `sources.ts`, `admission.ts` and `transport/connection.ts` for the defaults. */
+  limits?: Partial<SourceLimits & AdmissionLimits & ConnectionLimits>;
   /** CIDRs whose messages are not counted. Default: loopback. */
   trusted?: string[];
   /** Methods of requests that the network is to lose, over UDP: for a simulated carrier. */

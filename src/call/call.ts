@@ -211,6 +211,18 @@ export class Call {
     this.#abort.abort(new CallEnded(ending)); // one error for all that wait: each would cost a stack trace
   }
 
+  /** What media and agent tell is handled within their callbacks: an exception there ends this call, and not the process with all others. */
+  guarded<E>(handle: (event: E) => void): (event: E) => void {
+    return (event) => {
+      try {
+        handle(event);
+      } catch (error) {
+        const detail = error instanceof Error ? error.message : String(error);
+        this.end({ cause: 'unspecified', source: 'system', detail: `A fault of ours: ${detail}` });
+      }
+    };
+  }
+
   /** Throws if the call has ended. */
   check(): void {
     if (this.#ending !== null) throw new CallEnded(this.#ending);

@@ -37,9 +37,11 @@ export function watchLeg(leg: CallLeg, call: Call, farSide: FarSide): void {
 /** `counts`: whether the call still depends on this session. */
 export function watchSession(session: MediaSession, call: Call, counts: () => boolean = () => true): void {
   // From the opening on: a phone may talk before anybody listens to it.
-  session.onEvent((event) => {
-    if (event.type === 'started' && counts()) call.event('media.started');
-  });
+  session.onEvent(
+    call.guarded((event) => {
+      if (event.type === 'started' && counts()) call.event('media.started');
+    }),
+  );
   void session.lost.then((how) => {
     if (counts() && how === 'rtp-timeout') call.event('media.timeout');
     if (counts()) call.end({ cause: how === 'rtp-timeout' ? 'media_timeout' : 'engine_gone', source: 'system' });

@@ -88,48 +88,52 @@ export function keyOfInfo(info: { contentType: string; body: string }): string |
 }
 
 function listenToMedia(call: Call, session: MediaSession, agent: CallAgent): () => void {
-  return session.onEvent((event) => {
-    switch (event.type) {
-      case 'dtmf':
-        return heardDigit(call, agent, event.digit, event.form === 'event' ? 'rfc4733' : 'inband', event.durationMs);
-      case 'held':
-        agent.command({ kind: 'hold', on: true });
-        return call.event('call.held');
-      case 'resumed':
-        agent.command({ kind: 'hold', on: false });
-        return call.event('call.resumed');
-      case 'agentAudio':
-        return call.heardAgent();
-      case 'cleared':
-        return call.event('audio.cleared', {
-          heard_ms: event.heardMs,
-          dropped_ms: event.droppedMs,
-          items: event.items.map(({ itemId, heardMs, droppedMs }) => ({
-            item_id: itemId,
-            heard_ms: heardMs,
-            dropped_ms: droppedMs,
-          })),
-        });
-      case 'mark':
-        return call.event('mark.reached', { name: event.name, cleared: event.cleared });
-      case 'oneWay':
-        return call.event('media.one_way', { direction: event.direction });
-      case 'started':
-      case 'turn':
-      case 'bargeIn':
-        return;
-      case 'quality':
-        return call.heardQuality(event.sample);
-    }
-  });
+  return session.onEvent(
+    call.guarded((event) => {
+      switch (event.type) {
+        case 'dtmf':
+          return heardDigit(call, agent, event.digit, event.form === 'event' ? 'rfc4733' : 'inband', event.durationMs);
+        case 'held':
+          agent.command({ kind: 'hold', on: true });
+          return call.event('call.held');
+        case 'resumed':
+          agent.command({ kind: 'hold', on: false });
+          return call.event('call.resumed');
+        case 'agentAudio':
+          return call.heardAgent();
+        case 'cleared':
+          return call.event('audio.cleared', {
+            heard_ms: event.heardMs,
+            dropped_ms: event.droppedMs,
+            items: event.items.map(({ itemId, heardMs, droppedMs }) => ({
+              item_id: itemId,
+              heard_ms: heardMs,
+              dropped_ms: droppedMs,
+            })),
+          });
+        case 'mark':
+          return call.event('mark.reached', { name: event.name, cleared: event.cleared });
+        case 'oneWay':
+          return call.event('media.one_way', { direction: event.direction });
+        case 'started':
+        case 'turn':
+        case 'bargeIn':
+          return;
+        case 'quality':
+          return call.heardQuality(event.sample);
+      }
+    }),
+  );
 }
 
 function listenToTurns(call: Call, session: MediaSession): () => void {
-  return session.onEvent((event) => {
-    if (event.type === 'turn') call.turn(event);
-    else if (event.type === 'bargeIn')
-      call.event('barge_in.detected', { at_ms: event.atMs, silence_ms: event.silenceMs });
-  });
+  return session.onEvent(
+    call.guarded((event) => {
+      if (event.type === 'turn') call.turn(event);
+      else if (event.type === 'bargeIn')
+        call.event('barge_in.detected', { at_ms: event.atMs, silence_ms: event.silenceMs });
+    }),
+  );
 }
 
 function listenToAgent(
@@ -139,30 +143,32 @@ function listenToAgent(
   agent: CallAgent,
   limits: ConverseLimits,
 ): () => void {
-  return agent.onEvent((event) => {
-    switch (event.type) {
-      case 'audioStarted':
-        return;
-      case 'reconnected':
-        return call.event('agent.reconnected');
-      case 'transcript':
-        call.transcript.push({ speaker: event.speaker, text: event.text });
-        return call.event('transcript.final', { speaker: event.speaker, text: event.text });
-      case 'hangup':
-        return call.end({ cause: 'agent_hangup', source: 'agent' });
-      case 'transfer':
-      case 'dtmf': {
-        const command: CallCommand =
-          event.type === 'dtmf' ? { kind: 'dtmf', digits: event.digits } : { kind: 'transfer', to: event.to };
-        void carryOut(command, 'agent', call, leg, session, limits);
-        return;
+  return agent.onEvent(
+    call.guarded((event) => {
+      switch (event.type) {
+        case 'audioStarted':
+          return;
+        case 'reconnected':
+          return call.event('agent.reconnected');
+        case 'transcript':
+          call.transcript.push({ speaker: event.speaker, text: event.text });
+          return call.event('transcript.final', { speaker: event.speaker, text: event.text });
+        case 'hangup':
+          return call.end({ cause: 'agent_hangup', source: 'agent' });
+        case 'transfer':
+        case 'dtmf': {
+          const command: CallCommand =
+            event.type === 'dtmf' ? { kind: 'dtmf', digits: event.digits } : { kind: 'transfer', to: event.to };
+          void carryOut(command, 'agent', call, leg, session, limits);
+          return;
+        }
+        case 'queue':
+          return call.event('agent.warning', queueWarning(event));
+        case 'warning':
+          return call.event('agent.warning', { code: event.code, message: event.message });
       }
-      case 'queue':
-        return call.event('agent.warning', queueWarning(event));
-      case 'warning':
-        return call.event('agent.warning', { code: event.code, message: event.message });
-    }
-  });
+    }),
+  );
 }
 
 function heardDigit(

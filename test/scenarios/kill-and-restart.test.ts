@@ -1,13 +1,16 @@
 /** The process dies under a hundred calls: after the restart no record is open and no far end waits. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { statSync } from 'node:fs';
+import { appendFile, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { SipRequest } from '../../sip/server/message.js';
+import { FarEnds } from '../support/far-ends.js';
+import { expectInvariants } from '../support/invariants.js';
 import { SipPeer } from '../support/sip-peer.js';
 import { SDP } from '../support/sip-server.js';
 
@@ -37,7 +40,12 @@ async function freePort(): Promise<number> {
 }
 
 /** The program itself, as a process of its own; resolves when it is ready. */
-async function startProgram(sipPort: number, httpPort: number, rtpPorts = '28000-29999'): Promise<ChildProcess> {
+async function startProgram(
+  sipPort: number,
+  httpPort: number,
+  rtpPorts = '28000-29999',
+  more: Record<string, string> = {},
+): Promise<ChildProcess> {
   const child = spawn(process.execPath, [program, 'start'], {
     cwd: folder,
     env: {
@@ -49,13 +57,14 @@ async function startProgram(sipPort: number, httpPort: number, rtpPorts = '28000
       TRUNKLINE_MEDIA_THREADS: '1',
       TRUNKLINE_BOOTSTRAP_KEY: key,
       TRUNKLINE_RTP_FIRST_TIMEOUT_SEC: '0',
+      ...more,
     },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   running.push(child);
   let said = '';
   await new Promise<void>((resolve, reject) => {
-    const limit = setTimeout(() => reject(new Error(`Not ready after 20 s: ${said}`)), 20_000);
+    const limit = setTimeout(() => reject(new Error(`Not ready after 45 s: ${said}`)), 45_000);
     const hear = (chunk: Buffer) => {
       said += chunk.toString();
       if (!said.includes('trunkline is ready')) return;
@@ -78,6 +87,31 @@ async function records(httpPort: number): Promise<Listed['data']> {
     headers: { authorization: `Bearer ${key}` },
   });
   return ((await response.json()) as Listed).data;
+}
+
+interface Detail {
+  status: string;
+  hangup_cause: string;
+  recording_url: string | null;
+  events: { event_type: string; event_data: Record<string, unknown> }[];
+}
+
+async function detail(httpPort: number, id: string): Promise<Detail> {
+  const headers = { authorization: `Bearer ${key}` };
+  return (await (await fetch(`http://127.0.0.1:${httpPort}/v1/calls/${id}`, { headers })).json()) as Detail;
+}
+
+async function recordDemo(httpPort: number): Promise<void> {
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+  const listed = await fetch(`http://127.0.0.1:${httpPort}/v1/endpoints`, { headers });
+  const [endpoint] = ((await listed.json()) as { data: { id: string }[] }).data;
+  const body = JSON.stringify({ record: true });
+  const changed = await fetch(`http://127.0.0.1:${httpPort}/v1/endpoints/${endpoint?.id}`, {
+    method: 'PATCH',
+    headers,
+    body,
+  });
+  if (!changed.ok) throw new Error(await changed.text());
 }
 
 async function demoNumber(httpPort: number): Promise<string> {
@@ -155,8 +189,66 @@ it('kill -9 under 100 calls: 10 s after the restart every record is closed and e
   );
   // never longer than the process lived: up to its last heartbeat
   for (const call of closed) expect(call.duration).toBeLessThan(40);
+  await expectInvariants({ file: path.join(folder, 'trunkline.db') });
   await peer.close();
 }, 90_000);
+
+it('kill -9 while a call is recorded: after the restart the file is whole, and the record knows of it', async () => {
+  const [sipPort, httpPort] = [await freePort(), await freePort()];
+  const first = await startProgram(sipPort, httpPort);
+  const number = await demoNumber(httpPort);
+  await recordDemo(httpPort);
+  const peer = await SipPeer.open(sipPort);
+  peer.send(peer.request('INVITE', {}, SDP, `INVITE sip:${number}@127.0.0.1:${sipPort} SIP/2.0`));
+  const answer = await peer.response(200, 'INVITE');
+  const lines = { From: answer.get('from')!, To: answer.get('to')!, 'Call-ID': answer.callId };
+  peer.send(peer.request('ACK', { ...lines, CSeq: '1 ACK' }));
+  const recorded = async () =>
+    (await readdir(folder, { recursive: true }))
+      .filter((name) => name.endsWith('.wav'))
+      .map((name) => path.join(folder, name))[0];
+  await expect
+    .poll(async () => ((await recorded()) ? statSync((await recorded())!).size : 0), { timeout: 10_000 })
+    .toBeGreaterThan(32_044);
+  first.kill('SIGKILL');
+  await once(first, 'exit');
+  const file = (await recorded())!;
+  await appendFile(file, Buffer.alloc(1001)); // what was written when it died, before its header was
+
+  await startProgram(sipPort, httpPort);
+  const [call] = await records(httpPort);
+  await expect.poll(async () => (await detail(httpPort, call!.id)).recording_url, { timeout: 5000 }).toBeTruthy();
+  const bytes = await readFile(file);
+  expect(bytes.readUInt32LE(40)).toBe(bytes.length - 44);
+  expect(bytes.readUInt32LE(4)).toBe(bytes.length - 8);
+  const { status, hangup_cause, events } = await detail(httpPort, call!.id);
+  expect([status, hangup_cause]).toEqual(['failed', 'system_restart']);
+  expect(events.at(-1)).toMatchObject({ event_type: 'recording.completed', event_data: { bytes: bytes.length } });
+  await expectInvariants({ file: path.join(folder, 'trunkline.db'), records: 1 });
+  await peer.close();
+}, 60_000);
+
+it('SIGTERM under calls: new ones hear 503, running ones end with BYE after the grace, records are right, exit 0', async () => {
+  const [sipPort, httpPort] = [await freePort(), await freePort()];
+  const child = await startProgram(sipPort, httpPort, '28000-29999', { TRUNKLINE_SHUTDOWN_GRACE_SEC: '1' });
+  const number = await demoNumber(httpPort);
+  const ends = await FarEnds.open(sipPort);
+  const calls = Array.from({ length: 10 }, () => ends.call(number));
+  for (const call of calls) expect(await call.final()).toBe(200);
+  const exited = once(child, 'exit');
+  child.kill('SIGTERM');
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  const late = ends.call(number);
+  expect(await late.final()).toBe(503);
+  for (const call of calls) await call.ended();
+  expect((await exited)[0]).toBe(0);
+  await expectInvariants({
+    file: path.join(folder, 'trunkline.db'),
+    farEnds: ends.calls.values(),
+    hasRecord: (call) => call !== late,
+  });
+  await ends.close();
+}, 60_000);
 
 it('two programs on one database: neither closes the calls of the other', async () => {
   const [sipA, httpA, sipB, httpB] = [await freePort(), await freePort(), await freePort(), await freePort()];

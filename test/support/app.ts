@@ -64,7 +64,7 @@ export async function startTestApp(
   const app = await start(settings, {
     rtpQuarantineMs: 0,
     // a machine that runs other tests too is not overload
-    sipLimits: { waitMs: 30_000, lagMs: 30_000 },
+    sipLimits: { waitMs: 30_000, foreseenWaitMs: 30_000, lagMs: 30_000 },
     ...(sipTimersMs === undefined ? {} : { sipTimersMs }),
   });
   const api = async <T>(method: string, route: string, body?: unknown, status?: number): Promise<T> => {

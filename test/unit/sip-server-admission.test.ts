@@ -28,6 +28,29 @@ describe('a new call is refused', () => {
     expect(admission.refused).toBe(2);
   });
 
+  it('when so many wait that it would have to wait too long, by what was served lately; and not once they are served', () => {
+    const { admission, pass } = open({ waitMs: 10_000, foreseenWaitMs: 300 });
+    for (let i = 0; i < 60; i++) admission.delivered(`a${i}`);
+    expect(admission.admits(), 'nothing is known of the speed yet').toBeNull();
+    admission.estimate(50); // from here on there is no pause
+    pass(50);
+    for (let i = 0; i < 5; i++) admission.heard(`a${i}`);
+    admission.estimate(50); // 100 a second, and 55 wait
+    expect(admission.admits()).not.toBeNull();
+    for (let i = 5; i < 35; i++) admission.heard(`a${i}`);
+    expect(admission.admits(), '25 wait: 250 ms').toBeNull();
+    for (let i = 35; i < 60; i++) admission.heard(`a${i}`);
+    for (let i = 0; i < 40; i++) admission.delivered(`b${i}`);
+    expect(admission.admits(), 'it had a pause: its speed is not known').toBeNull();
+  });
+
+  it('never for a slow handful', () => {
+    const { admission } = open({ waitMs: 10_000, foreseenWaitMs: 300 });
+    for (let i = 0; i < 15; i++) admission.delivered(`a${i}`);
+    for (let i = 0; i < 10; i++) admission.estimate(50);
+    expect(admission.admits()).toBeNull();
+  });
+
   it('when as many wait for their final answer as may', () => {
     const { admission } = open({ openInvites: 2 });
     for (const id of ['a', 'b']) {

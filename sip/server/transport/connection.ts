@@ -19,7 +19,17 @@ export interface IdlePolicy {
   halfMessageMs: number;
   /** Whether a call or registration still counts on the connection to that peer. */
   inUse(address: string, port: number): boolean;
+  limits: ConnectionLimits;
 }
+
+export interface ConnectionLimits {
+  /** Connections of all. */
+  connections: number;
+  /** Made by one address: behind it there may be an office full of phones, not more. */
+  connectionsPerAddress: number;
+}
+
+export const DEFAULT_CONNECTION_LIMITS: ConnectionLimits = { connections: 10_000, connectionsPerAddress: 500 };
 
 /** What a connection needs of the listener it belongs to. */
 export interface ConnectionHome {

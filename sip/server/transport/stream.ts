@@ -5,9 +5,6 @@ import { type ConnectionHome, type IdlePolicy, plainAddress, StreamConnection } 
 import { listenError, type Path, type Receive, type TlsPeer } from './path.js';
 import { type TlsContexts, whyNot } from './tls.js';
 
-const MAX_CONNECTIONS = 10_000;
-/** Behind one address there may be an office full of phones, not more. */
-const MAX_PER_ADDRESS = 500;
 /** A handshake costs us more than them. */
 const MAX_HANDSHAKES = 500;
 /** A new connection for an answer whose own is gone. */
@@ -224,7 +221,8 @@ export class StreamListener implements ConnectionHome {
   private admit(socket: net.Socket): boolean {
     const address = plainAddress(socket.remoteAddress ?? '');
     const before = this.perAddress.get(address) ?? 0;
-    if (this.sockets.size >= MAX_CONNECTIONS || before >= MAX_PER_ADDRESS || address === '') {
+    const { connections, connectionsPerAddress } = this.idle.limits;
+    if (this.sockets.size >= connections || before >= connectionsPerAddress || address === '') {
       socket.destroy();
       return false;
     }
