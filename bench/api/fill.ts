@@ -39,7 +39,7 @@ export function fill(file: string, calls: number, say: (step: string) => void): 
   for (const { type, name } of parts) database.exec(`drop ${type} ${name}`);
   const today = Math.floor(Date.now() / dayMs);
   const mixed = '((i * 2654435761) & 2147483647)'; // looks random, and is the same for the same i
-  const digit = (from: number, of: number) => `(${mixed} / ${from}) % ${of}`;
+  const digit = (from: number, of: number) => `((${mixed} / ${from}) % ${of})`;
   step('rows', () =>
     database
       .prepare(

@@ -98,7 +98,7 @@ class DeepgramConversation extends ProviderConversation {
 
   override start(): Outgoing[] {
     this.#started = true;
-    return this.history.length > 0 ? [inject(TAKE_OVER)] : [];
+    return this.takesOver ? [inject(TAKE_OVER)] : [];
   }
 
   audio(bytes: Uint8Array): Outgoing {

@@ -1,4 +1,5 @@
 /** The upgrade request: where to, with which headers, and which addresses are out of bounds. */
+import type { Duplex } from 'node:stream';
 import { WebSocket } from 'ws';
 import { refuseInternalLiteral, safeLookup } from '../../net/safe-lookup.js';
 import { AgentConfigError } from './agent.js';
@@ -10,6 +11,9 @@ export interface DialOptions {
   /** From our close frame until the socket is destroyed. */
   closeLimitMs: number;
 }
+
+/** Some 2000 of the smallest frames: 10 ms. */
+const partBytes = 8192;
 
 /** Throws `AgentConfigError` (not a ws or wss URL), `BlockedAddressError` (a literal address), or what `URL` and HTTP throw on bad text. */
 export function dial(upgrade: { url: string; headers: Record<string, string> }, o: DialOptions): WebSocket {
@@ -30,5 +34,30 @@ export function dial(upgrade: { url: string; headers: Record<string, string> }, 
     // Text that is not UTF-8 is garbage like any other: counted, and not the end of a call.
     skipUTF8Validation: true,
   };
-  return new WebSocket(url, options);
+  const ws = new WebSocket(url, options);
+  ws.once('upgrade', ({ socket }) => ws.once('open', () => readInParts(ws, socket)));
+  return ws;
+}
+
+/**
+ * One read may hold 16,000 tiny frames, which ws takes in one go while other calls wait: what is larger than a part is handed over one part a
+ * turn of the event loop.
+ */
+function readInParts(ws: WebSocket, socket: Duplex): void {
+  const [read] = socket.listeners('data') as ((chunk: Buffer) => void)[];
+  if (read === undefined) return;
+  const resume = () => {
+    if (!ws.isPaused) socket.resume();
+  };
+  socket.on('data', (chunk: Buffer) => {
+    if (chunk.length <= partBytes) {
+      read.call(socket, chunk);
+      return;
+    }
+    socket.pause();
+    socket.unshift(chunk.subarray(partBytes));
+    read.call(socket, chunk.subarray(0, partBytes));
+    setImmediate(resume);
+  });
+  socket.off('data', read);
 }

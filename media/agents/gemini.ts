@@ -81,7 +81,7 @@ class GeminiConversation extends ProviderConversation {
   override start(): Outgoing[] {
     const { greeting } = this.config;
     this.#started = true;
-    if (this.history.length > 0) return [content([...this.#earlier, turn('user', TAKE_OVER)], true)];
+    if (this.takesOver) return [content([...this.#earlier, turn('user', TAKE_OVER)], true)];
     if (greeting === '') return [];
     return [content([turn('user', greeting === undefined ? GREET : `Say exactly this: ${greeting}`)], true)];
   }

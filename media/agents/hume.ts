@@ -98,7 +98,7 @@ class HumeConversation extends ProviderConversation {
 
   override start(): Outgoing[] {
     const { greeting } = this.config;
-    return greeting === undefined || greeting === '' || this.history.length > 0
+    return greeting === undefined || greeting === '' || this.takesOver
       ? []
       : [JSON.stringify({ type: 'assistant_input', text: greeting })];
   }

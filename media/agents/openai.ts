@@ -97,7 +97,7 @@ class OpenaiConversation extends ProviderConversation {
   override start(): Outgoing[] {
     const { greeting } = this.config;
     this.#started = true;
-    if (this.history.length > 0) return [respond(TAKE_OVER)];
+    if (this.takesOver) return [respond(TAKE_OVER)];
     if (greeting === '') return [];
     return [respond(greeting === undefined ? GREET : `Say exactly this, and nothing else: ${greeting}`)];
   }

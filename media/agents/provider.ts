@@ -151,6 +151,11 @@ export abstract class ProviderConversation implements Conversation {
     sink.event({ type: 'transcript', speaker: 'caller', text: trimmed });
   }
 
+  /** Another agent was here before. */
+  protected get takesOver(): boolean {
+    return (this.target.call.history?.length ?? 0) > 0;
+  }
+
   /** The caller had the last word: an answer is owed. */
   protected get owesAnswer(): boolean {
     return this.history.at(-1)?.speaker === 'caller';

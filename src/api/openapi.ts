@@ -113,6 +113,7 @@ interface DescribedPaths {
 interface DescribedOperation {
   operationId: string;
   servers?: object[];
+  parameters?: { required?: boolean; schema: { default?: unknown } }[];
   requestBody?: { content: Record<string, { schema: BodySchema; example?: unknown }> };
   responses: Record<string, { content?: Record<string, { example?: unknown; examples?: object }> }>;
 }
@@ -131,7 +132,8 @@ function leaveOutDefaults(schema: BodySchema): void {
 
 function withExamples(document: DescribedPaths): DescribedPaths {
   for (const methods of Object.values(document.paths)) {
-    for (const { operationId, requestBody, responses } of Object.values(methods)) {
+    for (const { operationId, parameters = [], requestBody, responses } of Object.values(methods)) {
+      for (const parameter of parameters) if (parameter.schema.default !== undefined) delete parameter.required;
       const { request, answer } = examples[operationId] ?? {};
       const [body] = Object.values(requestBody?.content ?? {});
       if (body && request !== undefined) body.example = request;

@@ -62,7 +62,7 @@ beforeAll(async () => {
   await app.connectNumber(number, steady.url, { protocol: 'raw' });
   const before = process.memoryUsage().rss;
   const beside = phone(number, 9000);
-  await vi.waitFor(() => expect(steady.connections()).toBe(1), 5000);
+  await vi.waitFor(() => expect(steady.connections()).toBe(1), 20_000);
   const all = Object.entries(faults);
   while (all.length > 0) {
     await Promise.all(all.splice(0, 3).map(([what, fault]) => commit(what, fault)));

@@ -85,9 +85,14 @@ describe.each([
     expect(b.phone.heard.every((packet) => packet.payloadType === 8)).toBe(true);
     a.phone.send(Uint8Array.of(5, 0x8a, 3, 0x20), { payloadType: 101, samples: 0 });
     b.session.attach(null);
-    const heard = Int16Array.from(bytesOf(b.phone), (byte) => alawToLinear[byte]!);
-    const loud = heard.findIndex((sample) => Math.abs(sample) > 3000);
-    expect(probeTone(heard.subarray(loud, loud + 4000), 600).purityDb).toBeGreaterThan(25);
+    // As frames, a busy machine may make a pause between two of them.
+    for (const { payload } of b.phone.heard.filter((packet) => packet.payload[5] !== 0xd5))
+      expect(
+        probeTone(
+          Int16Array.from(payload, (byte) => alawToLinear[byte]!),
+          600,
+        ).purityDb,
+      ).toBeGreaterThan(25);
     expect(b.phone.heard.some((packet) => packet.payloadType === 101)).toBe(false);
   });
 

@@ -28,7 +28,7 @@ async function numberWith(answers: { [path: string]: Answer }, config: object = 
 const types = (call: { events: { event_type: string }[] }) => call.events.map((event) => event.event_type);
 const bodies = ({ server }: WebhookApp) => server.requests.map((request) => JSON.parse(request.body));
 
-describe('actions', () => {
+describe.concurrent('actions', () => {
   test('dtmf presses keys that the phone hears', async () => {
     const { number } = await numberWith({ '/start': [{ action: 'dtmf', digits: '1w2#' }, { action: 'hangup' }] });
     const heard = await phoneCalls(app, number, { durationMs: 10_000 });
@@ -84,7 +84,13 @@ describe('an outbound call of a webhook endpoint', () => {
     const { data } = await app.api<{ data: { id: string; number: string }[] }>('GET', '/v1/phone-numbers');
     const numberId = data.find((each) => each.number === asked.number)?.id ?? '';
     const to = '+12025550888';
-    const id = placeOutbound(app, { to, numberId, endpointId: asked.endpointId, from: asked.number });
+    const id = placeOutbound(app, {
+      to,
+      numberId,
+      endpointId: asked.endpointId,
+      from: asked.number,
+      ringTimeoutMs: 30_000,
+    });
     await soon(async () =>
       expect((await app.api<{ status: string }>('GET', `/v1/calls/${id}`)).status).toBe('completed'),
     );

@@ -38,7 +38,7 @@ async function read(url: string) {
   return readWav(new Uint8Array(await response.arrayBuffer()));
 }
 
-describe('record', () => {
+describe.concurrent('record', () => {
   test('ends with the silence after a message, without it, and tells where to read it', async () => {
     const answers = {
       '/start': [{ action: 'record', silence_s: 1, beep: false, url: '/done' }],

@@ -44,7 +44,7 @@ afterAll(async () => {
   bots.close();
 });
 
-describe('<Start><Stream>', () => {
+describe.concurrent('<Start><Stream>', () => {
   test('listens beside what the call does, until <Stop>; its status is told and signed', async () => {
     const url = `${botUrl}/copy`;
     const { number, server, secret, forms } = await webhookApp(app, {
@@ -89,7 +89,7 @@ describe('<Start><Stream>', () => {
   });
 });
 
-describe('<Connect><Stream>', () => {
+describe.concurrent('<Connect><Stream>', () => {
   test('tells its status under the name of the stream', async () => {
     const { number, server, forms, form } = await webhookApp(app, {
       '/start': `<Response><Connect action="/after"><Stream url="${botUrl}/talk" name="bot" statusCallback="/stream"/></Connect></Response>`,

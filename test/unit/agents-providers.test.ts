@@ -175,6 +175,9 @@ test('deepgram: settings after the welcome; a hang-up waits for the last word', 
     },
   ]);
   expect(ready).toEqual(['ready']);
+  // It greets while it still rings: that does not make it an agent that takes over.
+  does(c, { type: 'ConversationText', role: 'assistant', content: 'Hi.' });
+  expect(c.start()).toEqual([]);
   const text = { type: 'ConversationText', role: 'assistant', content: 'Bye.' };
   const request = { type: 'FunctionCallRequest', functions: [{ id: 'f', name: 'hang_up', arguments: '{}' }] };
   expect(does(c, text, request, AUDIO, { type: 'AgentAudioDone' }).map((each) => (each as string[])[0])).toEqual([
@@ -188,6 +191,13 @@ test('deepgram: settings after the welcome; a hang-up waits for the last word', 
   const interrupted = does(c, text, { type: 'UserStartedSpeaking' }, AUDIO, { type: 'AgentThinking' }, AUDIO);
   expect(interrupted.map((each) => (each as string[])[0])).toEqual(['said', 'clear', 'audio']);
   expect(does(c, { type: 'Error', code: 'INVALID_SETTINGS' })).toEqual([['fail', 'refused']]);
+});
+
+test.each(['openai', 'deepgram', 'gemini'])('%s takes over: it is asked to go on', (provider) => {
+  const call = { ...agentTarget().call, history: [{ speaker: 'caller' as const, text: 'Hi' }] };
+  const c = conversation(provider, { api_key: 'k', greeting: 'Hello.' }, { call });
+  expect(c.start().join()).toContain('You take over this phone call');
+  expect(c.start().join()).not.toContain('Hello.');
 });
 
 test('gemini: JSON in binary messages, and another connection before this one ends', () => {

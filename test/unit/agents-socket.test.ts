@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { WebSocket } from 'ws';
 import type { AgentTarget } from '../../media/agents/agent.js';
@@ -301,6 +302,34 @@ describe('agents that misbehave', () => {
     for (let i = 0; i < 5000; i++) far.send(Buffer.from([i & 0xff, i >> 8]));
     await hooks.until(() => hooks.audioBytes.length === 5000);
     expect(hooks.audioBytes.every((each, i) => each[0] === (i & 0xff) && each[1] === i >> 8)).toBe(true);
+    await done();
+  });
+
+  test('tiny frames that come in one read are taken in parts, so that other calls have their turns', async () => {
+    const { far, done } = await call({ config: { encoding: 'ulaw' } }, { messagesPerWindow: 1e6 });
+    let inThisTurn = 0;
+    let mostInATurn = 0;
+    let turns: NodeJS.Immediate;
+    const turn = () => {
+      mostInATurn = Math.max(mostInATurn, inThisTurn);
+      inThisTurn = 0;
+      turns = setImmediate(turn);
+    };
+    turn();
+    const take = hooks.audio.bind(hooks);
+    hooks.audio = (bytes) => {
+      inThisTurn += 1;
+      take(bytes);
+    };
+    const crumbs = Buffer.alloc(4 * 50_000);
+    for (let n = 0; n < 50_000; n++) crumbs.set([0x82, 2, n & 0xff, n >> 8], 4 * n);
+    // Past its WebSocket: whole frames in as few packets as the network makes of them.
+    (far as unknown as { _socket: Socket })._socket.write(crumbs);
+    await hooks.until(() => hooks.audioBytes.length === 50_000);
+    clearImmediate(turns!);
+    expect(hooks.heard().equals(Buffer.from(crumbs.filter((_, i) => i % 4 >= 2)))).toBe(true);
+    expect(mostInATurn).toBeGreaterThan(1);
+    expect(mostInATurn).toBeLessThanOrEqual(6200);
     await done();
   });
 

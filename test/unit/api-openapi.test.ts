@@ -146,6 +146,7 @@ describe('the OpenAPI description', () => {
       'start_date',
       'end_date',
     ]);
+    expect(parameters.filter(({ required }) => required)).toEqual([]);
     expect(schemaOf('page')).toMatchObject({ type: 'integer', minimum: 1, default: 1 });
     expect(schemaOf('limit')).toMatchObject({ type: 'integer', minimum: 1, maximum: 100, default: 20 });
     expect(Object.keys(description.components.schemas.Call?.properties ?? {})).toHaveLength(16);

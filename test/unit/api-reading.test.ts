@@ -220,6 +220,33 @@ describe('POST /v1/routes/simulate', () => {
   });
 });
 
+describe('the source of a simulated route', () => {
+  it('is trusted by the trunks of the organization and those that all share, and by no others', async () => {
+    await api.request('POST', '/v1/phone-numbers', { body: { number: '+15557770001', endpoint_id: endpoint('E') } });
+    const trunk = (key: string, body: object) =>
+      api.request('POST', '/v1/trunks', { key, body: { name: 'T', ...body } });
+    await trunk(api.a.key, { addresses: ['192.0.2.0/24', '2001:db8::/32'] });
+    await trunk(api.a.key, { addresses: ['198.51.100.1'], organization_id: null });
+    await trunk(api.a.key, { addresses: ['198.51.100.2'], direction: 'outbound' });
+    await trunk(api.b.key, { addresses: ['203.0.113.9'] });
+    const ask = async (source_ip: string) =>
+      (await api.request('POST', '/v1/routes/simulate', { body: { from: 'x', to: '+15557770001', source_ip } })).body;
+    for (const address of ['192.0.2.77', '::ffff:192.0.2.77', '2001:db8::7', '198.51.100.1'])
+      expect([address, (await ask(address)).decision, (await ask(address)).rules[0].verdict]).toEqual([
+        address,
+        'connect',
+        'matched',
+      ]);
+    for (const address of ['198.51.100.2', '203.0.113.9', '10.0.0.1', '2001:db9::1'])
+      expect(await ask(address)).toMatchObject({
+        decision: 'refuse',
+        hangup_cause: 'blocked_source',
+        endpoint_ids: [],
+      });
+    expect((await ask('carrier')).details.fields).toEqual([{ path: 'source_ip', message: 'must be an IP address' }]);
+  });
+});
+
 describe('GET /docs', () => {
   it('is a page of every operation, with nothing from other hosts', async () => {
     const page = await api.request('GET', '/docs', { key: null });

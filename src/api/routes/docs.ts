@@ -24,8 +24,11 @@ interface OperationObject {
   tags: string[];
   security?: object[];
   parameters?: { name: string; in: string; required?: boolean; description?: string; schema: Field }[];
-  requestBody?: { content: Record<string, { schema: Described }> };
-  responses: Record<string, { description: string; content?: Record<string, { schema: Field & { anyOf?: Field[] } }> }>;
+  requestBody?: { content: Record<string, { schema: Described; example?: unknown }> };
+  responses: Record<
+    string,
+    { description: string; content?: Record<string, { schema: Field & { anyOf?: Field[] }; example?: unknown }> }
+  >;
 }
 interface Description {
   info: { title: string; version: string };
@@ -40,7 +43,7 @@ body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 60rem; p
 code, .path { font-family: ui-monospace, monospace; font-size: .92em; }
 nav ul { columns: 18rem; padding-left: 1.2rem; } section { border-top: 1px solid var(--line); margin-top: 2rem; }
 table { border-collapse: collapse; width: 100%; } td, th { border-bottom: 1px solid var(--line); padding: .3rem .5rem; text-align: left; vertical-align: top; }
-.method { background: var(--soft); border-radius: .3rem; padding: .1rem .4rem; font-weight: 600; } details { margin: .5rem 0; }
+.method { background: var(--soft); border-radius: .3rem; padding: .1rem .4rem; font-weight: 600; } details { margin: .5rem 0; } pre { background: var(--soft); overflow-x: auto; padding: .6rem; }
 `;
 const styleHash = createHash('sha256').update(style).digest('base64');
 
@@ -121,23 +124,33 @@ function operationHtml({
       `<tr><td><code>${escaped(name)}</code></td><td>${where}${required ? ', required' : ''}</td><td>${typeOf(schema)}</td><td>${text(description ?? schema.description ?? '')}</td></tr>`,
   );
   const bodies = Object.entries(operation.requestBody?.content ?? {}).map(
-    ([type, { schema }]) => `<h4>Body <code>${escaped(type)}</code></h4>${fields(schema)}`,
+    ([type, { schema, example }]) =>
+      `<h4>Body <code>${escaped(type)}</code></h4>${fields(schema, 'required')}${sample('Example of a body', example)}`,
   );
   const answers = Object.entries(operation.responses).map(([status, { description, content }]) => {
     const schema = Object.values(content ?? {})[0]?.schema;
     const shown = schema?.anyOf ? schema.anyOf.map(typeOf).join(' or ') : schema ? typeOf(schema) : '';
     return `<tr><td>${status}</td><td>${shown}</td><td>${text(description)}</td></tr>`;
   });
+  const successes = Object.values(operation.responses)
+    .flatMap(({ content }) => Object.values(content ?? {}))
+    .map(({ example }) => sample('Example of an answer', example));
   return `<article id="${operation.operationId}"><h3>${escaped(operation.summary)}</h3>
 <p class="path"><span class="method">${method.toUpperCase()}</span> ${escaped(path)}</p><p>${text(operation.description)}</p>
 ${parameters.length > 0 ? `<h4>Parameters</h4><table>${parameters.join('')}</table>` : ''}${bodies.join('')}
-<details><summary>Answers</summary><table>${answers.join('')}</table></details></article>`;
+<details><summary>Answers</summary><table>${answers.join('')}</table></details>${successes.join('')}</article>`;
 }
 
-function fields({ properties = {}, required = [] }: Described): string {
+function sample(title: string, example: unknown): string {
+  if (example === undefined) return '';
+  const shown = typeof example === 'string' ? example : JSON.stringify(example, null, 2);
+  return `<details><summary>${title}</summary><pre><code>${escaped(shown)}</code></pre></details>`;
+}
+
+function fields({ properties = {}, required = [] }: Described, word = 'always'): string {
   const rows = Object.entries(properties).map(
     ([name, field]) =>
-      `<tr><td><code>${escaped(name)}</code></td><td>${typeOf(field)}${required.includes(name) ? ', always' : ''}</td><td>${text(field.description ?? '')}</td></tr>`,
+      `<tr><td><code>${escaped(name)}</code></td><td>${typeOf(field)}${required.includes(name) ? `, ${word}` : ''}</td><td>${text(field.description ?? '')}</td></tr>`,
   );
   return rows.length === 0 ? '<p>Nothing.</p>' : `<table>${rows.join('')}</table>`;
 }
