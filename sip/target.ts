@@ -59,7 +59,10 @@ export function redirectTarget(from: DialTarget, contact: string): DialTarget | 
  * it only a connection that the peer made himself will do. The parameters are for the SIP server: nothing of a next hop is sent.
  */
 export function hopTo(peer: Peer, check?: { name: string; trust: string }): string {
-  const tls = check ? `;tls-name=${bracketed(check.name)}${check.trust === '' ? '' : `;tls-trust=${check.trust}`}` : '';
+  const secured = peer.transport === 'tls' ? check : undefined;
+  const tls = secured
+    ? `;tls-name=${bracketed(secured.name)}${secured.trust === '' ? '' : `;tls-trust=${secured.trust}`}`
+    : '';
   return `sip:${bracketed(peer.address)}:${peer.port};transport=${peer.transport}${tls}`;
 }
 

@@ -28,8 +28,6 @@ export function dial(upgrade: { url: string; headers: Record<string, string> }, 
     perMessageDeflate: false,
     followRedirects: false,
     maxPayload: o.maxMessageBytes,
-    // A packet of the network may hold ten thousand tiny messages: other calls have their turn between any two.
-    allowSynchronousEvents: false,
     closeTimeout: o.closeLimitMs,
     // Text that is not UTF-8 is garbage like any other: counted, and not the end of a call.
     skipUTF8Validation: true,

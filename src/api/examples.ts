@@ -109,6 +109,7 @@ const trunk = {
   password: '********',
   gateways: [{ uri: 'sip:sip.carrier.example', priority: 0, weight: 1 }],
   transport: 'udp',
+  tls: { ca: null, certificate: null, key: null },
   srtp: 'off',
   register: false,
   codecs: ['PCMU', 'PCMA'],

@@ -67,7 +67,7 @@ describe('a carrier calls', () => {
 
   it('loses every seventh packet: each call is one record and ends once', async () => {
     const { number } = await numberFor();
-    await dial(number, { scenario: 'uac-call', calls: 20, lossPercent: 15, pauseMs: 500 });
+    await dial(number, { scenario: 'uac-call', calls: 20, lossPercent: 15, pauseMs: 500, repeatAfterMs: 100 });
     await expect.poll(() => app.live.count, { timeout: 10_000 }).toBe(0);
     const { data } = await app.api<{ data: { to_number: string; status: string; answered_at: string | null }[] }>(
       'GET',

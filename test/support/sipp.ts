@@ -18,6 +18,8 @@ export interface SippRun {
   transport?: 'u1' | 't1' | 'tn';
   /** This share of sipp's packets is lost, in both directions, percent. */
   lossPercent?: number;
+  /** When sipp repeats a request first; default as the scenario says. The server's T1, so that both give up at the same time. */
+  repeatAfterMs?: number;
   limitMs?: number;
   /** Replaces `__NAME__` in the scenario. */
   replace?: Record<string, string>;
@@ -46,6 +48,7 @@ async function sipp(run: SippRun): Promise<SippResult> {
   try {
     let text = await readFile(path.join(import.meta.dirname, '..', 'scenarios', `${run.scenario}.xml`), 'utf8');
     for (const [name, value] of Object.entries(run.replace ?? {})) text = text.replaceAll(`__${name}__`, value);
+    if (run.repeatAfterMs !== undefined) text = text.replaceAll(/retrans="\d+"/g, `retrans="${run.repeatAfterMs}"`);
     await writeFile(path.join(folder, 'scenario.xml'), text);
     const mediaPort = await freeEvenPort();
     const calls = run.calls ?? 1;
