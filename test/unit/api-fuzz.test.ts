@@ -289,7 +289,7 @@ describe('requests made from the description', () => {
           fc.asyncProperty(asked, async ([sent, search]) => {
             const text = Object.entries(search).map(([name, value]): [string, string] => [
               name,
-              String(value).replaceAll(/[\ud800-\udfff]/g, ''),
+              (typeof value === 'string' ? value : (JSON.stringify(value) ?? '')).replaceAll(/[\ud800-\udfff]/g, ''),
             ]);
             const where = `${url}?${new URLSearchParams(text)}`;
             const payload = body && JSON.stringify(sent);
