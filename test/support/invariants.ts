@@ -200,7 +200,10 @@ function told(
   say: (text: string) => void,
 ): void {
   if (deliveries.length === 0) return;
-  if (deliveries.length !== events.length) say(`I7 ${deliveries.length} of ${events.length} events are in the outbox`);
+  const toTell = events.filter((event) => !event.event_type.startsWith('webhook.')).length;
+  if (deliveries.length !== toTell) say(`I7 ${deliveries.length} of ${toTell} events are in the outbox`);
+  const waiting = deliveries.filter((delivery) => delivery.status !== 'delivered').length;
+  if (waiting > 0) say(`I7 ${waiting} events were not taken`);
   const first = new Map<string, number>();
   for (const { body, headers } of receiver.requests) {
     const { call_id: id, sequence } = JSON.parse(body) as { call_id: string; sequence: number };
