@@ -21,6 +21,7 @@ import {
   readJson,
   readProvider,
   TAKE_OVER,
+  TEXT_CHARS,
 } from './provider.js';
 import { callTool } from './tools.js';
 
@@ -31,7 +32,6 @@ interface DeepgramConfig extends ProviderConfig {
   sampleRateHz: AudioFormat['sampleRateHz'];
 }
 
-const TEXT_CHARS = 16 * 1024;
 const WIRE = { ulaw: 'mulaw', alaw: 'alaw', l16: 'linear16' };
 const LISTEN = { provider: { type: 'deepgram', version: 'v1', model: 'nova-3' } };
 const VOICE = 'aura-2-thalia-en';

@@ -25,14 +25,13 @@ import {
   readJson,
   readProvider,
   restUrl,
+  TEXT_CHARS,
 } from './provider.js';
 import { callTool } from './tools.js';
 
 interface ElevenlabsConfig extends ProviderConfig {
   agentId: string;
 }
-
-const TEXT_CHARS = 16 * 1024;
 
 export const elevenlabs: AgentProtocol<ElevenlabsConfig> = {
   provider: 'elevenlabs',

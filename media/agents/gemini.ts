@@ -14,11 +14,11 @@ import {
   ProviderConversation,
   readProvider,
   TAKE_OVER,
+  TEXT_CHARS,
 } from './provider.js';
 import { callTool, type Tool } from './tools.js';
 
 const MODEL = 'gemini-live-2.5-flash-preview';
-const TEXT_CHARS = 16 * 1024;
 /** Before the time that `goAway` leaves is over. */
 const LEAVE_EARLY_MS = 2000;
 

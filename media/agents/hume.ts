@@ -20,6 +20,7 @@ import {
   ProviderConversation,
   readJson,
   readProvider,
+  TEXT_CHARS,
 } from './provider.js';
 import { callTool } from './tools.js';
 
@@ -28,7 +29,6 @@ interface HumeConfig extends ProviderConfig {
   sampleRateHz: AudioFormat['sampleRateHz'];
 }
 
-const TEXT_CHARS = 16 * 1024;
 const REPLY_RATE = 48000;
 
 export const hume: AgentProtocol<HumeConfig> = {

@@ -24,6 +24,7 @@ import {
   readJson,
   readProvider,
   TAKE_OVER,
+  TEXT_CHARS,
 } from './provider.js';
 import { callTool } from './tools.js';
 
@@ -33,7 +34,6 @@ interface OpenaiConfig extends ProviderConfig {
 
 const MODEL = 'gpt-realtime-2.1';
 const TRANSCRIPTION = 'gpt-4o-mini-transcribe';
-const TEXT_CHARS = 16 * 1024;
 /** The only PCM that OpenAI takes. */
 const PCM_RATE = 24000;
 const WIRE = {

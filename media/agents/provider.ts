@@ -22,6 +22,9 @@ import {
 import { type JsonObject, parseObject } from './json.js';
 import { readTools, type Tool } from './tools.js';
 
+/** The most that is taken of one text of a provider. */
+export const TEXT_CHARS = 16 * 1024;
+
 export interface ProviderConfig {
   apiKey?: string;
   model?: string;

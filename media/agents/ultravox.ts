@@ -20,6 +20,7 @@ import {
   readJson,
   readProvider,
   restUrl,
+  TEXT_CHARS,
 } from './provider.js';
 import { callTool } from './tools.js';
 
@@ -28,7 +29,6 @@ interface UltravoxConfig extends ProviderConfig {
   sampleRateHz: AudioFormat['sampleRateHz'];
 }
 
-const TEXT_CHARS = 16 * 1024;
 /** How far ahead of the caller's ears it may send; an interruption is told by `playback_clear_buffer`. */
 const BUFFER_MS = 30_000;
 

@@ -20,14 +20,13 @@ import {
   readJson,
   readProvider,
   restUrl,
+  TEXT_CHARS,
 } from './provider.js';
 
 interface VapiConfig extends ProviderConfig {
   assistantId?: string;
   format: AudioFormat;
 }
-
-const TEXT_CHARS = 16 * 1024;
 
 export const vapi: AgentProtocol<VapiConfig> = {
   provider: 'vapi',

@@ -2,8 +2,9 @@ import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { phoneCalls } from '../support/caller.js';
-import { type ReceivedRequest, type Receiver, startReceiver } from '../support/receiver.js';
+import type { ReceivedRequest, Receiver } from '../support/receiver.js';
 import { startScriptedAgent } from '../support/scripted-agent.js';
+import { type Answer, webhookApp } from '../support/webhook-app.js';
 
 let app: TestApp;
 let nextNumber = 12025550300;
@@ -24,30 +25,11 @@ afterAll(async () => {
   await app.end();
 });
 
-type Answer = object | string | number | null;
-
-/** A webhook endpoint with a number. `answers`: by path, a list of actions, an XML document, a status, or null for silence. */
+/** A webhook endpoint with a number, closed after the tests. */
 async function webhookNumber(answers: { [path: string]: Answer }, config: object = {}, more: object = {}) {
-  const server = await startReceiver((request, response) => {
-    const path = request.path.split('?')[0] ?? '';
-    const answer = Object.hasOwn(answers, path) ? (answers[path] as Answer) : 404;
-    if (answer === null) return;
-    if (typeof answer === 'number') return void response.writeHead(answer).end();
-    const xml = typeof answer === 'string';
-    response.writeHead(200, { 'content-type': xml ? 'text/xml' : 'application/json' });
-    response.end(xml ? answer : JSON.stringify({ actions: answer }));
-  });
-  closing.push(server);
-  const number = `+${nextNumber++}`;
-  const endpoint = await app.api<{ id: string; webhook_secret: string }>('POST', '/v1/endpoints', {
-    name: number,
-    type: 'webhook',
-    target: `${server.url}/start`,
-    provider_config: config,
-    ...more,
-  });
-  await app.api('POST', '/v1/phone-numbers', { number, endpoint_id: endpoint.id });
-  return { number, server, endpointId: endpoint.id, secret: endpoint.webhook_secret };
+  const made = await webhookApp(app, answers, config, more);
+  closing.push(made.server);
+  return made;
 }
 
 const bodies = (server: Receiver) => server.requests.map((request) => JSON.parse(request.body));
@@ -231,7 +213,10 @@ describe('a webhook that fails', () => {
   });
 
   test('after the answer ends the call as failed', async () => {
-    const { number } = await webhookNumber({ '/start': [{ action: 'answer' }, { action: 'redirect', url: '/gone' }] });
+    const { number } = await webhookNumber({
+      '/start': [{ action: 'answer' }, { action: 'redirect', url: '/gone' }],
+      '/gone': 404,
+    });
     const heard = await phoneCalls(app, number);
     expect(heard.report()).toMatchObject({ answered: true, endedBy: 'far side' });
     expect(await app.finishedCall(number)).toMatchObject({ status: 'failed', hangup_cause: 'webhook_error' });
