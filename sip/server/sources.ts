@@ -69,6 +69,8 @@ export class Sources {
         // the trunk table told the operator
       }
     }
+    // who was a stranger, and perhaps silenced, until now
+    this.strangers.forget((_, address) => this.isTrusted(address));
   }
 
   /** Whether a request of this address is read at all. */
@@ -114,8 +116,12 @@ export class Sources {
     this.known.set(address, 'accepted');
   }
 
+  private isTrusted(address: string): boolean {
+    return this.trusted.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');
+  }
+
   private meet(address: string, now: number): Stranger | null {
-    if (this.trusted.check(address, isIPv6(address) ? 'ipv6' : 'ipv4')) {
+    if (this.isTrusted(address)) {
       this.known.set(address, 'trusted');
       return null;
     }
@@ -154,8 +160,8 @@ class Remembered<V> {
     this.old.delete(key);
   }
 
-  forget(test: (value: V) => boolean): void {
-    for (const map of [this.young, this.old]) for (const [key, value] of map) if (test(value)) map.delete(key);
+  forget(test: (value: V, key: string) => boolean): void {
+    for (const map of [this.young, this.old]) for (const [key, value] of map) if (test(value, key)) map.delete(key);
   }
 
   get size(): number {

@@ -50,6 +50,14 @@ describe('an address', () => {
     expect(sources.mayAsk('192.0.2.1')).toBe(true);
   });
 
+  it('that was silenced as a stranger is heard at once when a trunk names its network', () => {
+    const { sources } = open();
+    burst(sources, '192.0.2.1', 100);
+    for (let i = 0; i < 4; i++) sources.refused('192.0.2.1', 403);
+    sources.trust(['192.0.2.0/24']);
+    expect(burst(sources, '192.0.2.1', 1000)).toBe(1000);
+  });
+
   it('is forgiven with time, and busy lines and wrong numbers are no offence', () => {
     const { sources, pass } = open();
     for (let i = 0; i < 20; i++) {
