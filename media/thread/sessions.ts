@@ -19,6 +19,7 @@ import { guarded } from './guard.js';
 import { Rest } from './rest.js';
 import { Session } from './session.js';
 import { type OpenAgent, sessionClosed } from './session-agent.js';
+import { SessionCoders } from './session-coders.js';
 
 const loadEveryMs = 1000;
 const lagResolutionMs = 20;
@@ -105,10 +106,14 @@ export class ThreadSessions {
       open: (question) => this.open(question),
       offer: async ({ session, direction }) => this.find(session).offer(direction),
       accept: async ({ session, sdp, provisional }) => {
+        await this.find(session).prepare(sdp);
         this.find(session).accept(sdp, provisional);
         return null;
       },
-      answer: async ({ session, offer }) => this.find(session).answer(offer),
+      answer: async ({ session, offer }) => {
+        await this.find(session).prepare(offer);
+        return this.find(session).answer(offer);
+      },
       prepareAgent: async ({ session, agent, target }) => {
         const found = this.sessions.get(session);
         if (!found) throw sessionClosed();
@@ -155,10 +160,13 @@ export class ThreadSessions {
       throw new MediaError('no_ports', `RTP sockets cannot be opened on ${address} (${error.code ?? error.message}).`);
     });
     if (!pair) return 'port_taken';
+    const coders = new SessionCoders();
     try {
+      if (options.offer !== null) await coders.prepare(options.offer, options.policy.codecs);
       if (this.closing) throw new MediaError('engine_gone', 'The media thread is closing.');
       const session = new Session(options, pair, {
         clock: this.clock,
+        coders,
         now: time.now,
         packetCame: () => this.rest.packetCame(),
         openAgent,
@@ -171,6 +179,7 @@ export class ThreadSessions {
       this.sessions.set(id, session);
       return { localSdp: session.localSdp };
     } catch (error) {
+      coders.free();
       pair.close();
       throw error;
     }
