@@ -5,7 +5,9 @@ import { lineOf, samplesOf } from './line.js';
 
 /** Below this there is nothing to be heard; what a phone claims above it is not believed to be noise. */
 const quietestDb = 90;
-const loudestDb = 30;
+const loudestDb = 40;
+/** What was louder before a pause was no noise, and the pause no DTX. */
+const noiseDb = 48;
 /** Mean square of an even distribution is a third of its square. */
 const peakOverLevel = Math.sqrt(3);
 
@@ -21,10 +23,12 @@ export class ComfortNoise {
 
   /** What sounded before the far side fell silent, as mean square of its samples. */
   sounded(meanSquare: number): void {
-    this.setLevel(meanSquare > 0 ? -10 * Math.log10(meanSquare / 32_767 ** 2) : quietestDb);
+    const level = meanSquare > 0 ? -10 * Math.log10(meanSquare / 32_767 ** 2) : quietestDb;
+    if (level >= noiseDb) this.setLevel(level);
+    else this.reset();
   }
 
-  /** The far side is another one, or speaks again by its own packets. */
+  /** Nothing is known of the far side's noise. */
   reset(): void {
     this.peak = 0;
   }

@@ -2,10 +2,11 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { MessageChannel } from 'node:worker_threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readWav } from '../../media/audio/wav.js';
 import { codecFacts } from '../../media/codecs.js';
-import type { MediaEngine, MediaSession, PhoneCodec } from '../../media/engine.js';
+import type { MediaEngine, MediaSession, PhoneCodec, TapMessage } from '../../media/engine.js';
 import { CodedPhone, eventNumber } from '../support/coded-phone.js';
 import { agentTarget, collectEvents, eventually, startTestEngine } from '../support/media-engine.js';
 import { RawAgent } from '../support/raw-agent.js';
@@ -88,6 +89,14 @@ describe.each(rows)('a call in $codec', ({ codec, agentHz, highHz, fileHz }) => 
       `a=rtpmap:${eventNumber} telephone-event/${codecFacts[codec].clockKhz * 1000}\r\n`,
     );
     const { agent, samples } = await agentOf(later, session, agentHz, true);
+    const tapped = new Map<string, Int16Array[]>();
+    const { port1, port2 } = new MessageChannel();
+    port1.on('message', (message: TapMessage) => {
+      if (message !== 'end') tapped.set(message.track, [...(tapped.get(message.track) ?? []), message.samples]);
+      port1.postMessage('taken');
+    });
+    later(() => port1.close());
+    session.tap(port2, { tracks: 'both', chunkMs: 100, sampleRateHz: 16_000 });
     const file = path.join(folder, `${codec}.wav`);
     const recording = session.record({ path: file });
     await phone.say(phone.tone(highHz, 1200));
@@ -106,6 +115,11 @@ describe.each(rows)('a call in $codec', ({ codec, agentHz, highHz, fileHz }) => 
     const steps = packets.slice(1).map((each, i) => (each.timestamp - packets[i]!.timestamp) >>> 0);
     expect(steps.every((each) => each % step === 0)).toBe(true);
     expect(steps.filter((each) => each === step).length).toBeGreaterThan(steps.length * 0.9);
+
+    for (const track of ['caller', 'agent']) {
+      const samples = Int16Array.from((tapped.get(track) ?? []).flatMap((chunk) => [...chunk]));
+      expect(tenthsWith(samples, highHz, 16_000).pure, `tap of the ${track}`).toBeGreaterThanOrEqual(4);
+    }
 
     await recording.stop();
     const wav = readWav(readFileSync(file));
@@ -149,6 +163,47 @@ describe.each(rows)('a call in $codec', ({ codec, agentHz, highHz, fileHz }) => 
     const last = keys().at(-1)!.payload;
     expect([last[0], last[1]! & 0x80]).toEqual([4, 0x80]);
     expect((last[2]! << 8) | last[3]!).toBe(100 * codecFacts[codec].clockKhz);
+  });
+
+  it.concurrent('hears what is played, and keys as tones; its own tones are keys when it has no events', async ({
+    onTestFinished: later,
+  }) => {
+    const { phone, session } = await phoneOf(later, codec);
+    await session.play({ kind: 'tone', segments: [{ frequenciesHz: [1000], durationMs: 600 }] }, signal());
+    expect(tenthsWith(phone.heard, 1000, phone.rateHz).pure).toBeGreaterThanOrEqual(4);
+    await session.sendDtmf('5', 'tone');
+    const hasKey = () => {
+      const heard = phone.heard.subarray(-phone.rateHz * 0.4);
+      return [770, 1336].every((hz) =>
+        [...Array(8).keys()].some((i) => {
+          const part = heard.subarray((i * phone.rateHz) / 20, ((i + 1) * phone.rateHz) / 20);
+          return probeTone(part, hz, phone.rateHz).amplitude > 5000;
+        }),
+      );
+    };
+    await eventually(hasKey, 'the tones of a 5');
+    const events = collectEvents(session);
+    await session.answer(
+      phone
+        .sdp()
+        .replace(` ${eventNumber}\r\n`, '\r\n')
+        .replace(/a=(rtpmap|fmtp):97 .*\r\n/g, ''),
+    );
+    const [low, high] = [phone.tone(852, 160), phone.tone(1477, 160)];
+    await phone.say(Int16Array.from({ length: phone.rateHz / 2 }, (_, i) => (low[i] ?? 0) + (high[i] ?? 0)));
+    await eventually(() => events.some((event) => event.type === 'dtmf'), 'the key');
+    expect(events.find((event) => event.type === 'dtmf')).toMatchObject({ digit: '9', form: 'tone' });
+  });
+
+  it.concurrent('is heard by who tells machines from people', async ({ onTestFinished: later }) => {
+    const { phone, session } = await phoneOf(later, codec);
+    session.attach(null);
+    const verdict = session.detectMachine({ untilMessageEnd: false }, signal());
+    await phone.say(phone.tone(1400, 500));
+    await phone.say(new Int16Array(phone.rateHz / 2));
+    const { result, beepHz } = await verdict;
+    expect(result).toBe('machine');
+    expect(Math.abs((beepHz ?? 0) - 1400)).toBeLessThan(20);
   });
 
   it.concurrent('is held and comes back', async ({ onTestFinished: later }) => {
