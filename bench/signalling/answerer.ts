@@ -62,6 +62,9 @@ function silentSession(): MediaSession {
 }
 
 const silent: MediaEngine = {
+  room: () => {
+    throw new Error('no conferences here');
+  },
   open: async () => silentSession(),
   load: () => ({
     ...{
