@@ -112,19 +112,8 @@ export function register(app: FastifyInstance, operation: Route, store: Store): 
     handler: async (request, reply) => {
       const { caller } = request;
       const afterwards: (() => void)[] = [];
-      const carryOut = () =>
-        operation.handle({
-          params: request.params,
-          query: request.query,
-          body: request.body,
-          get caller() {
-            if (!caller) throw new Error('a public operation has no caller');
-            return caller;
-          },
-          request,
-          reply,
-          afterwards: (work) => afterwards.push(work),
-        });
+      const input = new RequestInput(request, reply, afterwards);
+      const carryOut = () => operation.handle(input);
       const key = creates ? idempotencyKey(request) : undefined;
       if (caller && key !== undefined) {
         const { url, body } = request;
@@ -140,6 +129,33 @@ export function register(app: FastifyInstance, operation: Route, store: Store): 
       return answer.schema === null ? reply.send() : reply.send(result);
     },
   });
+}
+
+/** A class, since an object with a getter of its own is dear to make. */
+class RequestInput implements Input<TSchema, TSchema, TSchema> {
+  readonly params: unknown;
+  readonly query: unknown;
+  readonly body: unknown;
+
+  constructor(
+    readonly request: FastifyRequest,
+    readonly reply: FastifyReply,
+    private readonly works: (() => void)[],
+  ) {
+    this.params = request.params;
+    this.query = request.query;
+    this.body = request.body;
+  }
+
+  get caller(): Caller {
+    const { caller } = this.request;
+    if (!caller) throw new Error('a public operation has no caller');
+    return caller;
+  }
+
+  readonly afterwards = (work: () => void): void => {
+    this.works.push(work);
+  };
 }
 
 const organizationHeader = Type.Optional(
