@@ -84,6 +84,26 @@ export function changeLine(from: PhoneCodec, to: PhoneCodec): (bytes: Uint8Array
   };
 }
 
+/** Audio of 8 kHz, which comes as μ-law, on a line of any codec but A-law. */
+export class WideCopy {
+  private to: PhoneCodec = 'PCMU';
+  private change: (bytes: Uint8Array) => Uint8Array = (bytes) => bytes;
+  private readonly law = new Reused(Uint8Array);
+
+  /** Fills `into` from `at` on; `take` says how many bytes of μ-law it has written. Returns how many bytes of the line that makes. */
+  take(into: Uint8Array, at: number, length: number, codec: PhoneCodec, take: (law: Uint8Array) => number): number {
+    if (codec !== this.to) {
+      this.to = codec;
+      this.change = changeLine('PCMU', codec);
+    }
+    const law = this.law.ofLength((length * ticksPerMs) / lineOf[codec].bytesPerMs);
+    const taken = take(law);
+    const line = this.change(law.subarray(0, taken));
+    into.set(line, at);
+    return line.length;
+  }
+}
+
 /** What is to be heard of a line by those who know G.711 only: tones of keys, of fax, of machines. */
 export class NarrowCopy {
   private from: PhoneCodec | null = null;

@@ -10,7 +10,7 @@ import {
   type ToneSegment,
 } from '../engine.js';
 import { linearToUlaw, mapBytes, ulawToAlaw } from './g711.js';
-import { changeLine, lineOf, ticksPerMs } from './line.js';
+import { lineOf, ticksPerMs, WideCopy } from './line.js';
 import type { PhoneAudio } from './phone-audio.js';
 import { Playout } from './playout.js';
 import { agentToPhone, type Transcode } from './transcode.js';
@@ -51,7 +51,7 @@ class PlayedClip implements Played {
   private position = 0;
   private roundsLeft: number;
   private taken = 0;
-  private widen: (bytes: Uint8Array) => Uint8Array;
+  private readonly wide = new WideCopy();
 
   constructor(
     clip: Clip | Uint8Array,
@@ -59,7 +59,6 @@ class PlayedClip implements Played {
     private codec: PhoneCodec,
   ) {
     this.bytes = clip instanceof Uint8Array ? clip : new Uint8Array(clip);
-    this.widen = changeLine('PCMU', codec);
     this.roundsLeft = this.bytes.length === 0 ? 0 : repeat === 0 ? Number.POSITIVE_INFINITY : repeat;
   }
 
@@ -76,14 +75,8 @@ class PlayedClip implements Played {
   }
 
   take(into: Uint8Array, at: number, length: number): number {
-    const { linear, bytesPerMs } = lineOf[this.codec];
-    if (!linear) return this.takeLaw(into, at, length);
-    // A clip has the rate of G.711, whose bytes are ticks.
-    const bytesPerTick = bytesPerMs / ticksPerMs;
-    const law = new Uint8Array(length / bytesPerTick);
-    const filled = this.takeLaw(law, 0, law.length);
-    into.set(this.widen(law.subarray(0, filled)), at);
-    return filled * bytesPerTick;
+    if (!lineOf[this.codec].linear) return this.takeLaw(into, at, length);
+    return this.wide.take(into, at, length, this.codec, (law) => this.takeLaw(law, 0, law.length));
   }
 
   private takeLaw(into: Uint8Array, at: number, length: number): number {
@@ -115,7 +108,6 @@ class PlayedClip implements Played {
 
   changeCodec(codec: PhoneCodec): void {
     this.codec = codec;
-    this.widen = changeLine('PCMU', codec);
   }
 
   close(): void {
