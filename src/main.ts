@@ -385,6 +385,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       store,
       liveCalls: live,
       outboundCalls: outbound,
+      conferences,
       liveTrace: (sipCallId) => sip.trace(sipCallId),
       allowPrivateTargets: settings.allowPrivateTargets,
       recordingsFolder: settings.recordingsUrl.folder,

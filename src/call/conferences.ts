@@ -20,9 +20,16 @@ export class Conferences {
     const key = keyOf(scope, action.name);
     let conference = this.open.get(key);
     if (conference === undefined) {
-      const made = new Conference(randomUUID(), action, scope, stage, this.room(action.maxParticipants), () => {
-        if (this.open.get(key) === made) this.open.delete(key);
-      });
+      const made = new Conference(
+        action.id ?? randomUUID(),
+        action,
+        scope,
+        stage,
+        this.room(action.maxParticipants),
+        () => {
+          if (this.open.get(key) === made) this.open.delete(key);
+        },
+      );
       this.open.set(key, made);
       conference = made;
     }

@@ -112,6 +112,8 @@ export interface Dial {
 export interface Conference {
   action: 'conference';
   name: string;
+  /** What the room is to be called when it is made for this caller. */
+  id?: string;
   /** What the caller is called in the room, beside its call id. */
   label: string | null;
   /** A room begins when two are there and one of them brought this along; until then each hears music. */
