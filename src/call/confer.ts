@@ -61,7 +61,9 @@ async function stay(stage: Stage, participant: Participant, until: AbortSignal):
   participant.sitsOn(seat);
   try {
     // Something else that takes the caller's ear ends its stay.
-    const elsewhere = seat.ended.then(() => participant.remove('left'));
+    const elsewhere = seat.ended.then(() => {
+      if (!over.signal.aborted) participant.remove('left');
+    });
     await Promise.race([change, left, elsewhere]);
   } finally {
     participant.sitsOn(null);

@@ -1,9 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { linearToUlaw, ulawToLinear } from '../../media/audio/g711.js';
-import { tone } from '../../media/audio/tone.js';
 import { readWav } from '../../media/audio/wav.js';
 import { type CallRecord, startTestApp, type TestApp } from '../support/app.js';
-import { HandPhone } from '../support/joined-call.js';
+import { amplitude, toneCaller, tonesHz } from '../support/tone-caller.js';
 import { probeTone } from '../support/tone-probe.js';
 import { type Answer, soon, type WebhookApp, webhookApp } from '../support/webhook-app.js';
 
@@ -29,70 +27,11 @@ async function application(answers: { [path: string]: Answer }, config?: object)
   return made;
 }
 
-/** Each has whole periods in 20 ms: one frame is the tone. */
-const tonesHz = [500, 1100, 1900] as const;
-const amplitude = 8000;
-
-/** Somebody who calls the number and says one tone all the time. */
-async function caller(number: string, frequencyHz: number) {
-  const phone = await HandPhone.open(app.sip.addresses[0]?.port ?? 0);
-  toClose.push(() => phone.close());
-  phone.confirm(...(await invited(phone, number)));
-  const frame = Uint8Array.from(
-    tone({ frequencyHz, durationMs: 20, amplitude }),
-    (sample) => linearToUlaw[sample & 0xffff]!,
-  );
-  const startMs = performance.now();
-  let frames = 0;
-  const timer = setInterval(() => {
-    for (; performance.now() - startMs >= frames * 20; frames++) phone.rtp.send(frame);
-  }, 5);
-  let isOver = false;
-  const leave = async () => {
-    if (isOver) return;
-    isOver = true;
-    clearInterval(timer);
-    await phone.hangUp();
-  };
-  toClose.push(leave);
-  const lastHeard = (packets = 10) =>
-    Int16Array.from(
-      phone.rtp.heard.slice(-packets).flatMap((packet) => [...packet.payload]),
-      (byte) => ulawToLinear[byte]!,
-    );
-  return {
-    phone,
-    leave,
-    /** The app hangs up. */
-    untilLet: async () => {
-      isOver = true;
-      const bye = await phone.sip.next('BYE');
-      phone.sip.respond(bye, 200);
-      clearInterval(timer);
-    },
-    /** 1 of each of these, and nothing of the others. */
-    untilHears: (wanted: number[], what: string) =>
-      phone.rtp.until(
-        () =>
-          tonesHz.every(
-            (hz, i) => Math.abs(probeTone(lastHeard(), hz).amplitude / amplitude - (wanted[i] ?? 0)) < 0.06,
-          ),
-        `${what}: ${wanted}`,
-        10_000,
-      ),
-    untilHearsTone: (hz: number, what: string, loudEnough = 1500) =>
-      phone.rtp.until(() => probeTone(lastHeard(4), hz).amplitude > loudEnough, what, 10_000),
-    press: (event: number) => {
-      for (let i = 0; i < 3; i++)
-        phone.rtp.send(Uint8Array.of(event, 0x8a, 3, 0x20), { payloadType: 101, marker: i === 0, samples: 0 });
-    },
-  };
-}
-
-async function invited(phone: HandPhone, number: string): Promise<Parameters<HandPhone['confirm']>> {
-  const invite = phone.invite(number);
-  return [invite, await phone.sip.next(200)];
-}
+const caller = async (number: string, frequencyHz: number) => {
+  const made = await toneCaller(app, number, frequencyHz);
+  toClose.push(made.close);
+  return made;
+};
 
 const room = (name: string, attributes = '', dial = '') =>
   `<Response><Dial ${dial}><Conference ${attributes}>${name}</Conference></Dial></Response>`;
@@ -110,7 +49,7 @@ describe('Conference', () => {
     });
     const events = () => forms('/steps').map((form) => form.StatusCallbackEvent);
     const a = await caller(number, tonesHz[0]);
-    await a.untilHearsTone(440, 'our quiet tone', 800);
+    await a.untilHearsTone(440, 'our quiet tone', 0.1);
     const b = await caller(number, tonesHz[1]);
     await Promise.all([a.untilHears([0, 1, 0], 'b at a'), b.untilHears([1, 0, 0], 'a at b')]);
     const c = await caller(number, tonesHz[2]);
