@@ -45,6 +45,8 @@ export class Database {
       if (onDisk) chmodSync(file, 0o600); // it holds secrets of carriers and providers; its WAL inherits this
       sqlite.pragma('journal_mode = WAL');
       sqlite.pragma('synchronous = NORMAL');
+      // 16 MB: under load the same pages are written again and again, and this thread waits for the disk at each checkpoint
+      sqlite.pragma('wal_autocheckpoint = 4000');
       sqlite.pragma('foreign_keys = ON');
       migrate(sqlite, migrations, now);
       sqlite.pragma(`busy_timeout = ${lockWaitMs}`);
