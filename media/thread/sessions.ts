@@ -20,6 +20,7 @@ import { Rest } from './rest.js';
 import { RoomRecording } from './room-recording.js';
 import { Session } from './session.js';
 import { type OpenAgent, sessionClosed } from './session-agent.js';
+import { SessionCoders } from './session-coders.js';
 
 const loadEveryMs = 1000;
 const lagResolutionMs = 20;
@@ -108,10 +109,14 @@ export class ThreadSessions {
       open: (question) => this.open(question),
       offer: async ({ session, direction }) => this.find(session).offer(direction),
       accept: async ({ session, sdp, provisional }) => {
+        await this.find(session).prepare(sdp);
         this.find(session).accept(sdp, provisional);
         return null;
       },
-      answer: async ({ session, offer }) => this.find(session).answer(offer),
+      answer: async ({ session, offer }) => {
+        await this.find(session).prepare(offer);
+        return this.find(session).answer(offer);
+      },
       prepareAgent: async ({ session, agent, target }) => {
         const found = this.sessions.get(session);
         if (!found) throw sessionClosed();
@@ -160,10 +165,13 @@ export class ThreadSessions {
       throw new MediaError('no_ports', `RTP sockets cannot be opened on ${address} (${error.code ?? error.message}).`);
     });
     if (!pair) return 'port_taken';
+    const coders = new SessionCoders();
     try {
+      if (options.offer !== null) await coders.prepare(options.offer, options.policy.codecs);
       if (this.closing) throw new MediaError('engine_gone', 'The media thread is closing.');
       const session = new Session(options, pair, {
         clock: this.clock,
+        coders,
         now: time.now,
         packetCame: () => this.rest.packetCame(),
         openAgent,
@@ -176,6 +184,7 @@ export class ThreadSessions {
       this.sessions.set(id, session);
       return { localSdp: session.localSdp };
     } catch (error) {
+      coders.free();
       pair.close();
       throw error;
     }
