@@ -108,3 +108,5 @@ process.on('message', (message: 'stats' | 'stop') => {
       .then(() => process.exit(0));
 });
 process.send?.({ port: app.sip.addresses[0]?.port });
+// whoever started us is gone
+process.on('disconnect', () => process.exit());

@@ -186,7 +186,7 @@ export const errorCatalogue = {
   SERVICE_UNAVAILABLE: {
     status: 503,
     message: 'The server cannot do this right now; try again shortly',
-    when: 'The database is locked or full for the moment, all RTP ports are in use, or the call is run by another process of this installation. `Retry-After` says when to come back.',
+    when: 'The database is locked or full for the moment, a question over very many records takes longer than 10 s or too many of them are asked at once, all RTP ports are in use, or the call is run by another process of this installation. `Retry-After` says when to come back.',
   },
   INTERNAL_ERROR: {
     status: 500,

@@ -36,8 +36,8 @@ export function presentCall(call: Call, recordingUrls: RecordingUrls) {
 
 export function presentCallDetail(call: CallDetail, recordingUrls: RecordingUrls) {
   const { setupMs, postDialDelayMs, answerToFirstAudioMs } = call.timings;
-  return {
-    ...presentCall(call, recordingUrls),
+  // See `toCallDetail`.
+  return Object.assign(presentCall(call, recordingUrls), {
     quality_metrics: call.quality,
     events: call.events.map(presentCallEvent),
     transcript: call.transcript,
@@ -52,7 +52,7 @@ export function presentCallDetail(call: CallDetail, recordingUrls: RecordingUrls
       response_ms: turn.responseMs,
     })),
     metadata: call.metadata,
-  };
+  });
 }
 
 export function presentCallEvent(event: CallEvent) {

@@ -1,5 +1,5 @@
 import type { Expression, ExpressionBuilder, SqlBool } from 'kysely';
-import { CallCounts, type CallFilter, dayMs, hourMs, noCalls, type StatusCounts, sum } from './call-counts.js';
+import { CallCounts, type CallFilter, dayMs, hourMs, noCalls, type StatusCounts } from './call-counts.js';
 import {
   type Call,
   type CallDetail,
@@ -35,20 +35,20 @@ export class CallReads {
   list(scope: Scope, filter: CallFilter, slice: Slice): Page<Call> {
     this.flush();
     return this.database.read(() => {
-      const days = this.counts.byDay(scope, filter);
-      const total = days.reduce((all, { counts }) => all + sum(counts), 0);
+      const days = this.counts.days(scope, filter);
+      const total = days.reduce((all, [, calls]) => all + calls, 0);
       const rows: CallRow[] = [];
       let skip = slice.offset;
-      for (const { day, counts } of skip < total ? days : []) {
+      for (const [day, callsOfDay] of skip < total ? days : []) {
         if (rows.length === slice.limit) break;
-        if (skip >= sum(counts)) {
-          skip -= sum(counts);
+        if (skip >= callsOfDay) {
+          skip -= callsOfDay;
           continue;
         }
-        for (const { hour, counts } of this.counts.byHour(scope, filter, day)) {
+        for (const [hour, callsOfHour] of this.counts.hours(scope, filter, day)) {
           if (rows.length === slice.limit) break;
-          if (skip >= sum(counts)) {
-            skip -= sum(counts);
+          if (skip >= callsOfHour) {
+            skip -= callsOfHour;
             continue;
           }
           const wanted = { limit: slice.limit - rows.length, offset: skip };
@@ -131,10 +131,10 @@ export class CallReads {
   }
 
   /**
-   * Events of the organization's calls that came after one of them, in their order; undefined: there is no such event, or too much has
-   * happened since.
+   * Events of the organization's calls that came after one of them, in their order, `limit` at most; undefined: there is no such event, or
+   * too much has happened since.
    */
-  eventsAfter(scope: Scope, eventId: string): CallEvent[] | undefined {
+  eventsAfter(scope: Scope, eventId: string, limit: number): CallEvent[] | undefined {
     this.flush();
     return this.database.read(() => {
       const { sql } = this.database;
@@ -166,7 +166,8 @@ export class CallReads {
           .selectAll('later')
           .where('calls.organization_id', '=', scope.organizationId)
           .where('calls.mode', '=', scope.mode)
-          .orderBy('later.id'),
+          .orderBy('later.id')
+          .limit(limit),
       );
       return rows.map(toCallEvent);
     });
