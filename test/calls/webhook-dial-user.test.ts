@@ -127,14 +127,3 @@ test('sequential numbers are called one after the other', async () => {
   await soon(() => expect(form('/first')).toMatchObject({ CallStatus: 'busy' }));
   expect(() => form('/third')).toThrow();
 });
-
-test.each(['<Dial><Queue>support</Queue></Dial>', '<Enqueue>support</Enqueue>'])('%s names the verb', async (verb) => {
-  const { number } = await application({ '/start': `<Response>${verb}</Response>` });
-  const phone = await HandPhone.open(app.sip.addresses[0]?.port ?? 0);
-  toClose.push(() => phone.close());
-  const invite = phone.invite(number);
-  phone.sip.request('ACK', invite, [], '', await phone.sip.next(503));
-  const call = await app.finishedCall(number);
-  expect(call).toMatchObject({ hangup_cause: 'webhook_error' });
-  expect(JSON.stringify(call.events.find((event) => event.event_type === 'webhook.failed'))).toMatch(/Queue|Enqueue/);
-});
