@@ -345,6 +345,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
           closing,
           begin: (wish) => beginDialled(store, wish),
           allowPrivateTargets: settings.allowPrivateTargets,
+          hasUser: (organizationId, name) => trunks.withUsername(name)?.organizationId === organizationId,
           dial: (request, signal) => sip.dial(request, signal),
           carriers: carriersOf,
           refusal: (organizationId, mode, call) => dialRefusal(store, organizationId, mode, call),

@@ -4,7 +4,7 @@ import type { Calls } from '../store/calls.js';
 import type { Mode } from '../store/scope.js';
 import { WebhookFailure } from '../webhook/ask.js';
 import type { Action, Dial, DialTarget } from '../webhook/instructions.js';
-import { type Dialled, dialledQuestion, recordingStatusFields } from '../webhook/questions.js';
+import { type Dialled, dialledQuestion, recordingStatusFields, referredQuestion } from '../webhook/questions.js';
 import type { BegunCall } from './call.js';
 import type { Carrier } from './carriers.js';
 import type { CallClosing } from './closing.js';
@@ -26,6 +26,8 @@ export interface DialRules {
   refusal(organizationId: string, mode: Mode, call: { to: string; from: string | null }): string | null;
   /** SIP addresses inside our network may be called. */
   allowPrivateTargets: boolean;
+  /** Whether the organization has a trunk with this user name, which registers with us. */
+  hasUser(organizationId: string, name: string): boolean;
   /** Writes the record of a call that another one makes, and holds its money. */
   begin(wish: DialledWish): { begun: BegunCall; refusal: Ending | null };
 }
@@ -66,6 +68,7 @@ export async function dialOut(stage: Stage, action: Dial, signal: AbortSignal): 
     durationSec: 0,
     recording: null,
   };
+  let referredTo: string | null = null;
   try {
     if (action.record === 'ringing' && line.leg !== null) recording?.begin();
     const winner = await firstToAnswer(stage, action, place, signal);
@@ -77,7 +80,7 @@ export async function dialOut(stage: Stage, action: Dial, signal: AbortSignal): 
       try {
         await stage.answer();
         recording?.begin();
-        await talk(stage, winner, action, signal);
+        referredTo = await talk(stage, winner, action, signal);
       } finally {
         dialled.durationSec = Math.round((performance.now() - startedMs) / 1000);
       }
@@ -91,6 +94,8 @@ export async function dialOut(stage: Stage, action: Dial, signal: AbortSignal): 
     if (line.call.ending !== null) stage.tell(action.next, dialledQuestion(dialled));
   }
   signal.throwIfAborted();
+  if (action.refer !== null && referredTo !== null)
+    return stage.ask(action.refer, referredQuestion(referredTo), signal);
   return action.next === null ? null : stage.ask(action.next, dialledQuestion(dialled), signal);
 }
 
@@ -125,19 +130,21 @@ async function firstToAnswer(
   }
 }
 
-/** Resolves when the two are not joined any more. */
+/** Resolves when the two are not joined any more; with the address to which the callee sends the caller, if it does. */
 async function talk(
   { line, keypad }: Stage,
   { callee, session }: Winner,
   action: Dial,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<string | null> {
   const bridge: Bridge = line.session.bridge(session, { relay: 'packets', dtmf: 'pass' });
   const over = new AbortController();
   const either = AbortSignal.any([signal, over.signal]);
   let timer: NodeJS.Timeout | undefined;
+  let referredTo: string | null = null;
   try {
     await Promise.race([
+      ...(action.refer === null ? [] : [referral(callee).then((to) => (referredTo = to))]),
       callee.call.ended,
       bridge.ended,
       ...(action.hangupOnStar ? [keypad.oneOf('*', either).catch(() => {})] : []),
@@ -152,6 +159,17 @@ async function talk(
     over.abort();
     await bridge.stop();
   }
+  return referredTo;
+}
+
+/** Where the callee sends the caller, once it does. The callee's part is over then. */
+function referral({ second }: DialledCall): Promise<string> {
+  return new Promise((resolve) => {
+    second?.leg.onRefer(async ({ to }) => {
+      resolve(to);
+      return { accept: true };
+    });
+  });
 }
 
 /** Both sides in one file, the caller left. */

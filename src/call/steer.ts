@@ -88,7 +88,7 @@ async function ask(
   });
   try {
     const actions = await webhook.ask(to ?? webhook.target, stateOf(line), question, signal);
-    call.event('webhook.delivered', { ...facts(), actions: actions.map((each) => each.action) });
+    call.event('webhook.delivered', { ...facts(), actions: namesOf(actions) });
     return actions;
   } catch (error) {
     call.check();
@@ -353,6 +353,10 @@ class Steering implements ConnectStage {
       throw error;
     }
   }
+}
+
+function namesOf(actions: Action[]): string[] {
+  return actions.map((each) => each.action).filter((name) => name !== 'warn');
 }
 
 /** What an action says and plays. */

@@ -18,6 +18,7 @@ export interface Question {
     | 'call.dialed'
     | 'call.disconnected'
     | 'call.conferenced'
+    | 'call.referred'
     | 'conference.waiting';
   /** The `data` of the JSON request. */
   data: { [name: string]: unknown };

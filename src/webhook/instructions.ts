@@ -105,6 +105,8 @@ export interface Dial {
   sequential: boolean;
   /** What the caller hears while it rings: the tone of this country. */
   ringTone: string;
+  /** Asked what the caller does next when the other side sends him elsewhere (REFER); null: it may not. */
+  refer: FollowUp | null;
   next: FollowUp | null;
 }
 
@@ -139,7 +141,7 @@ export interface Conference {
 export type WaitMusic = FollowUp | 'tone' | 'silence';
 
 export interface DialTarget {
-  /** An E.164 number or a SIP URI. */
+  /** An E.164 number, a SIP URI, or `client:` and the user of a phone that is registered with us. */
   to: string;
   /** Keys pressed when it answers. */
   sendDigits: string | null;
@@ -191,4 +193,6 @@ export const keys = /^[0-9A-D*#]*$/;
 /** Keys to send; `w` is a pause of 500 ms. */
 export const sentKeys = /^[0-9A-Dw*#]+$/;
 export const e164 = /^\+[1-9]\d{6,14}$/;
+/** `client:` and the user name of a trunk that registers with us. */
+export const clientAddress = /^client:([\w.+-]{1,64})$/;
 export const sipAddress = /^sips?:[^\s<>"]+$/i;

@@ -2,6 +2,7 @@ import {
   type Action,
   type Conference,
   type Connect,
+  clientAddress,
   e164,
   type FollowUp,
   InstructionError,
@@ -70,7 +71,7 @@ function read(fields: Fields): Action {
     case 'dial':
       return {
         action: 'dial',
-        to: [{ to: fields.destination('to'), sendDigits: null, auth: null, status: null }],
+        to: [{ to: fields.callee('to'), sendDigits: null, auth: null, status: null }],
         from: fields.text('from', { pattern: e164 }),
         timeoutSec: fields.number('timeout_s', 5, 600) ?? 30,
         timeLimitSec: fields.number('time_limit_s', 1, 86_400) ?? 14_400,
@@ -80,6 +81,7 @@ function read(fields: Fields): Action {
         hangupOnStar: false,
         sequential: false,
         ringTone: 'us',
+        refer: fields.followUp('refer_url'),
         next: fields.followUp('url'),
       };
     case 'conference':
@@ -283,6 +285,14 @@ class Fields {
     return e164.test(value) || sipAddress.test(value)
       ? value
       : this.fail(name, 'must be an E.164 number or a SIP address');
+  }
+
+  /** As `destination`, or one of our users. */
+  callee(name: string): string {
+    const value = this.object[name];
+    if (typeof value !== 'string' || !clientAddress.test(value)) return this.destination(name);
+    this.known.add(name);
+    return value;
   }
 
   private take(name: string): unknown {

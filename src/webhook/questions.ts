@@ -163,6 +163,11 @@ export function conferencedQuestion(
   };
 }
 
+/** The other side of a `dial` sends the caller elsewhere. */
+export function referredQuestion(to: string): Question {
+  return { type: 'call.referred', data: { refer_to: to }, fields: { ReferTransferTarget: to } };
+}
+
 /** The stream or agent of a `connect` is over. */
 export function connectedQuestion(status: 'hangup' | 'failed', detail: string, durationSec: number): Question {
   return {

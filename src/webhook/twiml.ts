@@ -2,6 +2,7 @@ import {
   type Action,
   type Conference,
   type Connect,
+  clientAddress,
   type Dial,
   type DialTarget,
   e164,
@@ -209,6 +210,7 @@ function dial(verb: Verb): Dial | Conference {
     recordingStatus: verb.statusCallback('recordingStatusCallback', ['completed']),
     hangupOnStar: verb.flag('hangupOnStar', false),
     sequential: verb.flag('sequential', false),
+    refer: verb.attribute('referUrl') === null ? null : verb.followUp('referUrl', '', 'referMethod'),
     ringTone: (verb.attribute('ringTone') ?? 'us').toLowerCase(),
     next: nextOf(verb),
   };
@@ -275,6 +277,11 @@ function destination(noun: XmlElement): string {
   if (noun.name === 'Number') {
     const number = text.replace(/[ ().-]/g, '');
     return e164.test(number) ? number : fail(noun, 'needs an E.164 number');
+  }
+  if (noun.name === 'Client') {
+    const [identity] = elementsOf(noun).filter(({ name }) => name === 'Identity');
+    const to = `client:${textOf(identity ?? noun)}`;
+    return clientAddress.test(to) ? to : fail(noun, 'needs the name of a user');
   }
   if (noun.name !== 'Sip') return fail(noun, 'cannot be dialled here');
   const uri = /^sips?:/i.test(text) ? text : `sip:${text}`;
