@@ -1,10 +1,10 @@
 /**
- * What the signalling carries. Run: `npm run build && node dist/bench/signalling.js [--media rtp] [--steps 400,800,1200] [--seconds 5] [--no-overload]`
+ * What the signalling carries. Run: `npm run build && node dist/bench/signalling.js [--media rtp] [--steps 400,800,1200] [--seconds 5] [--no-overload] [--profile folder]`
  *
  * Three processes share the machine: a caller that only signals, the gateway (a whole Trunkline, records in SQLite, media without sound unless
  * `--media rtp`), and this one. Prints, for each rate: calls answered a second, whether anything had to be sent twice, the time from INVITE to
  * 200, and what main thread, SIP worker and caller used of a core. Then three times the best clean rate: goodput, how fast refusals come, and how
- * soon after it everything is answered again.
+ * soon after it everything is answered again. `--profile` writes a CPU profile of each thread of the gateway into that folder.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -23,6 +23,7 @@ const { values } = parseArgs({
     seconds: { type: 'string', default: '5' },
     'hold-ms': { type: 'string', default: '200' },
     overload: { type: 'string' },
+    profile: { type: 'string' },
     'no-overload': { type: 'boolean', default: false },
   },
 });
@@ -34,7 +35,9 @@ const program = (name: string) => fileURLToPath(new URL(`./signalling/${name}.js
 const children: ChildProcess[] = [];
 
 async function gateway() {
-  const child = fork(program('answerer'), values.media === 'rtp' ? ['rtp'] : [], { execArgv: [] });
+  const child = fork(program('answerer'), values.media === 'rtp' ? ['rtp'] : [], {
+    execArgv: values.profile ? ['--cpu-prof', '--cpu-prof-dir', values.profile] : [],
+  });
   children.push(child);
   const [{ port }] = (await once(child, 'message')) as [{ port: number }];
   return { child, port, pid: child.pid ?? 0 };

@@ -62,6 +62,9 @@ function silentSession(): MediaSession {
 }
 
 const silent: MediaEngine = {
+  room: () => {
+    throw new Error('no conferences here');
+  },
   open: async () => silentSession(),
   load: () => ({
     ...{
@@ -105,3 +108,5 @@ process.on('message', (message: 'stats' | 'stop') => {
       .then(() => process.exit(0));
 });
 process.send?.({ port: app.sip.addresses[0]?.port });
+// whoever started us is gone
+process.on('disconnect', () => process.exit());

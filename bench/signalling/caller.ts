@@ -246,3 +246,5 @@ function quantiles(values: number[]): Quantiles {
 }
 
 process.on('message', (load: Load) => void run(load).then((result) => process.send?.(result)));
+// whoever started us is gone
+process.on('disconnect', () => process.exit());

@@ -2,6 +2,7 @@
 import type { MessagePort } from 'node:worker_threads';
 import { AnswerListener } from '../audio/answering-machine.js';
 import { openSource } from '../audio/played.js';
+import { Room } from '../audio/room.js';
 import {
   type AudioSource,
   type BridgeEnd,
@@ -18,6 +19,7 @@ import type { DiskLine } from '../recording/disk-line.js';
 import { type RtpView, rtpHeaderBytes } from '../rtp/packet.js';
 import { type BridgedSession, BridgeSide, type OtherSide } from './bridge.js';
 import { BridgePort } from './bridge-port.js';
+import { ConferenceSeat } from './conference-seat.js';
 import { type Foreground, type ForegroundEnd, Play } from './foreground.js';
 import { SessionRecordings } from './session-recordings.js';
 import type { ToPhone } from './to-phone.js';
@@ -108,6 +110,14 @@ export class SessionActivities implements BridgedSession {
       const far = new BridgePort(port, () => near);
       near.begin();
       return () => near.stop();
+    });
+  }
+
+  confer(activity: number, room: SharedArrayBuffer, place: number): Promise<ForegroundEnd> {
+    return this.lasting(activity, (settle: (by: ForegroundEnd) => void) => {
+      const seat = new ConferenceSeat(new Room(room), place, this.parts, settle);
+      this.takeForeground(seat);
+      return () => this.leaveForeground(seat, 'cancelled');
     });
   }
 

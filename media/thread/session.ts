@@ -279,6 +279,11 @@ export class Session {
     return this.activities.bridgeAcross(activity, port, options);
   }
 
+  async confer(activity: number, room: SharedArrayBuffer, seat: number): Promise<PlayEnd['by']> {
+    this.alive();
+    return this.activities.confer(activity, room, seat);
+  }
+
   endActivity(activity: number): void {
     this.activities.endActivity(activity);
     this.listeners.endTap(activity);

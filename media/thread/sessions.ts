@@ -2,7 +2,7 @@
 import type { MessagePort } from 'node:worker_threads';
 import type { Time } from '../audio/playout-clock.js';
 import { PlayoutClock } from '../audio/playout-clock.js';
-import { MediaError } from '../engine.js';
+import { MediaError, type RecordingEnd, type RecordOptions } from '../engine.js';
 import { DiskLine } from '../recording/disk-line.js';
 import { Drain } from '../rtp/drain.js';
 import { RtpSocketPair } from '../rtp/socket.js';
@@ -16,6 +16,7 @@ import {
 } from './channel.js';
 import { guarded } from './guard.js';
 import { Rest } from './rest.js';
+import { RoomRecording } from './room-recording.js';
 import { Session } from './session.js';
 import { type OpenAgent, sessionClosed } from './session-agent.js';
 
@@ -45,6 +46,7 @@ export class ThreadSessions {
   private foreignBefore = 0;
   private malformedBefore = 0;
   private disk: DiskLine | null = null;
+  private readonly roomRecordings = new Set<RoomRecording>();
   private closing: Promise<void> | null = null;
 
   constructor(private readonly parts: ThreadParts) {
@@ -92,6 +94,7 @@ export class ThreadSessions {
       clearInterval(this.loadTimer);
       await Promise.all([...this.sessions.keys()].map((id) => this.closeSession(id)));
       this.drain.close();
+      for (const recording of this.roomRecordings) recording.close();
       await this.disk?.end();
     })();
     return this.closing;
@@ -135,6 +138,8 @@ export class ThreadSessions {
         this.find(session).bridge(activity, this.find(other), options),
       bridgeAcross: ({ session, activity, port, options }) =>
         closingOnRefusal(port, async () => this.find(session).bridgeAcross(activity, port, options)),
+      confer: async ({ session, activity, room, seat }) => this.find(session).confer(activity, room, seat),
+      recordRoom: ({ room, options }) => this.recordRoom(room, options),
       tap: ({ session, activity, port, options }) =>
         closingOnRefusal(port, async () => this.find(session).tap(activity, port, options)),
       stats: async ({ session }) => this.find(session).stats(),
@@ -184,6 +189,13 @@ export class ThreadSessions {
       this.malformedBefore += session.inward.malformed;
     }
     return stats;
+  }
+
+  private async recordRoom(room: SharedArrayBuffer, options: RecordOptions): Promise<RecordingEnd> {
+    if (!this.disk || this.closing) throw new MediaError('engine_gone', 'There is no line to the disk.');
+    const recording = new RoomRecording(room, options, this.disk, this.clock, this.parts.time.now);
+    this.roomRecordings.add(recording);
+    return recording.ended.finally(() => this.roomRecordings.delete(recording));
   }
 
   private find(id: number): Session {

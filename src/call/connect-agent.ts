@@ -72,8 +72,8 @@ export class CallAgent implements AgentLink {
   #started = false;
   #held = false;
   #closed = false;
-  /** Ends the tone between two agents. */
-  #comfort = new AbortController();
+  /** Ends the tone between two agents; null: there is none. */
+  #comfort: AbortController | null = null;
 
   constructor(
     private readonly call: Call,
@@ -108,7 +108,7 @@ export class CallAgent implements AgentLink {
 
   async close(reason: string): Promise<void> {
     this.#closed = true;
-    this.#comfort.abort();
+    this.#comfort?.abort();
     await this.#link?.close(reason);
   }
 
@@ -139,7 +139,25 @@ export class CallAgent implements AgentLink {
   /** null when its agent is ready, else why not. */
   async #tryEndpoint(endpoint: Endpoint): Promise<string | null> {
     const { call, rules } = this;
-    const budget = AbortSignal.timeout(rules.connectTimeoutMs);
+    // cheaper than signals that depend on one another: every call comes by here
+    const budget = new AbortController();
+    const overtime = setTimeout(
+      () => budget.abort(new DOMException('The time is up.', 'TimeoutError')),
+      rules.connectTimeoutMs,
+    );
+    const left = () => budget.abort(call.signal.reason);
+    if (call.signal.aborted) left();
+    call.signal.addEventListener('abort', left, { once: true });
+    try {
+      return await this.#tryWithin(budget.signal, endpoint);
+    } finally {
+      clearTimeout(overtime);
+      call.signal.removeEventListener('abort', left);
+    }
+  }
+
+  async #tryWithin(budget: AbortSignal, endpoint: Endpoint): Promise<string | null> {
+    const { call, rules } = this;
     const startedAtMs = performance.now();
     for (let attempt = 1; ; attempt += 1) {
       const about = { endpoint_id: endpoint.id, provider: endpoint.provider ?? endpoint.type, attempt };
@@ -147,7 +165,7 @@ export class CallAgent implements AgentLink {
       try {
         const remainingMs = Math.max(1, rules.connectTimeoutMs - (performance.now() - startedAtMs));
         const target = agentTarget(endpoint, { ...this.facts, ...this.#context() }, rules, remainingMs);
-        const link = await this.session.prepareAgent(target, AbortSignal.any([call.signal, budget]));
+        const link = await this.session.prepareAgent(target, budget);
         call.event('agent.connected', about);
         this.#seat(link, endpoint);
         return null;
@@ -186,7 +204,7 @@ export class CallAgent implements AgentLink {
     if (link === null) return; // the next one begins when it is ready
     if (this.#endpoint?.record) this.rules.recordings.begin(this.call, this.session);
     link.start();
-    this.#comfort.abort();
+    this.#comfort?.abort();
     this.session.attach(link);
     if (this.#held) link.command({ kind: 'hold', on: true });
     for (const digits of this.#missedDigits.splice(0)) link.command({ kind: 'dtmf', digits });
@@ -210,13 +228,13 @@ export class CallAgent implements AgentLink {
     if (this.#started) this.#comfortCaller();
     // The first failure is the call's reason; each of the others has its event.
     this.connect().catch(() => {
-      this.#comfort.abort();
+      this.#comfort?.abort();
       this.#end(end);
     });
   }
 
   #comfortCaller(): void {
-    this.#comfort.abort();
+    this.#comfort?.abort();
     this.#comfort = new AbortController();
     this.session.attach(null);
     const until = AbortSignal.any([this.#comfort.signal, this.call.signal]);

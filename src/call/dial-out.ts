@@ -3,13 +3,14 @@ import type { SipGateway } from '../../sip/leg.js';
 import type { Calls } from '../store/calls.js';
 import type { Mode } from '../store/scope.js';
 import { WebhookFailure } from '../webhook/ask.js';
-import type { Action, Dial } from '../webhook/instructions.js';
+import type { Action, Dial, DialTarget } from '../webhook/instructions.js';
 import { type Dialled, dialledQuestion, recordingStatusFields } from '../webhook/questions.js';
 import type { BegunCall } from './call.js';
 import type { Carrier } from './carriers.js';
 import type { CallClosing } from './closing.js';
 import { DialledCall, statusOf } from './dialled-call.js';
 import type { Ending } from './outcome.js';
+import { ringTone } from './ring-tones.js';
 import type { Stage } from './stage.js';
 import type { Take } from './takes.js';
 
@@ -39,18 +40,8 @@ export interface DialledWish {
   to: string;
 }
 
-/** What a caller hears while it rings elsewhere: North America's tone. */
-const ringback = {
-  kind: 'tone' as const,
-  segments: [
-    { frequenciesHz: [440, 480], durationMs: 2000 },
-    { frequenciesHz: [], durationMs: 4000 },
-  ],
-  repeat: 0,
-};
-
 /**
- * Calls everybody whom `action` names, all at once; the first to answer is joined with the caller until one of them leaves, or the time is
+ * Calls everybody whom `action` names, all at once or one after the other; the first to answer is joined with the caller until one of them leaves, or the time is
  * up. What is left of other attempts is hung up.
  */
 export async function dialOut(stage: Stage, action: Dial, signal: AbortSignal): Promise<Action[] | null> {
@@ -62,19 +53,22 @@ export async function dialOut(stage: Stage, action: Dial, signal: AbortSignal): 
   if (!action.answerOnBridge) await stage.answer();
   const recording = action.record === null ? null : new DialRecording(stage, action);
   const stop = new AbortController();
-  const calls = action.to.map(
-    (target) => new DialledCall(stage, action, target, rules.dialling, AbortSignal.any([signal, stop.signal])),
-  );
+  const calls: DialledCall[] = [];
+  const place = (target: DialTarget) => {
+    const made = new DialledCall(stage, action, target, rules.dialling, AbortSignal.any([signal, stop.signal]));
+    calls.push(made);
+    return made;
+  };
   const dialled: Dialled = {
     status: 'canceled',
     to: action.to.map(({ to }) => to),
-    callId: calls.at(-1)?.call.id ?? null,
+    callId: null,
     durationSec: 0,
     recording: null,
   };
   try {
     if (action.record === 'ringing' && line.leg !== null) recording?.begin();
-    const winner = await firstToAnswer(calls, stage, signal);
+    const winner = await firstToAnswer(stage, action, place, signal);
     if (winner === null) dialled.status = statusOf(calls);
     else {
       for (const other of calls) if (other !== winner.callee) other.call.hangup('system');
@@ -90,6 +84,7 @@ export async function dialOut(stage: Stage, action: Dial, signal: AbortSignal): 
     }
   } finally {
     stop.abort();
+    dialled.callId ??= calls.at(-1)?.call.id ?? null;
     for (const { call } of calls) call.end({ cause: 'normal_clearing', source: 'caller' });
     dialled.recording = (await recording?.end()) ?? null;
     await Promise.all(calls.map((each) => each.closed));
@@ -106,14 +101,22 @@ interface Winner {
 
 /** null: nobody answered. Meanwhile the caller hears that it rings, if he is on the line already. */
 async function firstToAnswer(
-  calls: readonly DialledCall[],
   { line }: Stage,
+  { to, sequential, ringTone: country }: Dial,
+  place: (target: DialTarget) => DialledCall,
   signal: AbortSignal,
 ): Promise<Winner | null> {
+  const answered = async (callee: DialledCall) => ({ callee, session: await callee.answered });
   const quiet = new AbortController();
-  if (line.leg !== null) line.session.play(ringback, AbortSignal.any([signal, quiet.signal])).catch(() => {}); // silence does as well
+  if (line.leg !== null) line.session.play(ringTone(country), AbortSignal.any([signal, quiet.signal])).catch(() => {}); // silence does as well
   try {
-    return await Promise.any(calls.map(async (callee) => ({ callee, session: await callee.answered })));
+    if (!sequential) return await Promise.any(to.map((target) => answered(place(target))));
+    for (const target of to) {
+      const winner = await answered(place(target)).catch(() => null);
+      signal.throwIfAborted();
+      if (winner !== null) return winner;
+    }
+    return null;
   } catch {
     signal.throwIfAborted();
     return null;

@@ -1,4 +1,3 @@
-import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
 import type { Database } from './database.js';
 import type { Scope } from './scope.js';
 import type { CallInsightRow } from './tables.js';
@@ -31,20 +30,16 @@ export interface Insights {
   byTrunk: ReadonlyMap<string, Insight>;
 }
 
-/** So long may one look at the counts keep the thread from everything else. */
-const sliceMs = 2;
-
 /** Figures over many calls, from counts that triggers keep: no call is looked at. */
 export class CallInsights {
   constructor(private readonly database: Database) {}
 
-  /** Days are inclusive, counted from 1970-01-01. Read day by day, and other work of the thread goes between. */
-  async read(scope: Scope, { firstDay, lastDay }: { firstDay: number; lastDay: number }): Promise<Insights> {
+  /** Days are inclusive, counted from 1970-01-01. */
+  read(scope: Scope, { firstDay, lastDay }: { firstDay: number; lastDay: number }): Insights {
     const total = new Tally();
     const byDay = new Map<number, Insight>();
     const byEndpoint = new Map<string, Tally>();
     const byTrunk = new Map<string, Tally>();
-    let sinceMs = performance.now();
     for (let day = firstDay; day <= lastDay; day += 1) {
       const ofDay = new Tally();
       for (const row of this.rows(scope, day)) {
@@ -54,9 +49,6 @@ export class CallInsights {
         } else tallyOf(row.grouped_by === 'endpoint' ? byEndpoint : byTrunk, row.group_id).add(row);
       }
       if (ofDay.insight.calls > 0) byDay.set(day, ofDay.insight);
-      if (performance.now() - sinceMs < sliceMs) continue;
-      await turnOfTheLoop();
-      sinceMs = performance.now();
     }
     return { total: total.insight, byDay, byEndpoint: insights(byEndpoint), byTrunk: insights(byTrunk) };
   }

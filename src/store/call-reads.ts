@@ -1,14 +1,15 @@
 import type { Expression, ExpressionBuilder, SqlBool } from 'kysely';
-import { CallCounts, type CallFilter, dayMs, hourMs, noCalls, type StatusCounts, sum } from './call-counts.js';
+import { CallCounts, type CallFilter, dayMs, hourMs, noCalls, type StatusCounts } from './call-counts.js';
 import {
   type Call,
   type CallDetail,
   type CallEvent,
+  type CallRecord,
   type QualitySample,
   type TraceEntry,
   toCall,
-  toCallDetail,
   toCallEvent,
+  toCallRecord,
 } from './call-records.js';
 import type { Database } from './database.js';
 import type { Page, Scope, Slice } from './scope.js';
@@ -35,20 +36,20 @@ export class CallReads {
   list(scope: Scope, filter: CallFilter, slice: Slice): Page<Call> {
     this.flush();
     return this.database.read(() => {
-      const days = this.counts.byDay(scope, filter);
-      const total = days.reduce((all, { counts }) => all + sum(counts), 0);
+      const days = this.counts.days(scope, filter);
+      const total = days.reduce((all, [, calls]) => all + calls, 0);
       const rows: CallRow[] = [];
       let skip = slice.offset;
-      for (const { day, counts } of skip < total ? days : []) {
+      for (const [day, callsOfDay] of skip < total ? days : []) {
         if (rows.length === slice.limit) break;
-        if (skip >= sum(counts)) {
-          skip -= sum(counts);
+        if (skip >= callsOfDay) {
+          skip -= callsOfDay;
           continue;
         }
-        for (const { hour, counts } of this.counts.byHour(scope, filter, day)) {
+        for (const [hour, callsOfHour] of this.counts.hours(scope, filter, day)) {
           if (rows.length === slice.limit) break;
-          if (skip >= sum(counts)) {
-            skip -= sum(counts);
+          if (skip >= callsOfHour) {
+            skip -= callsOfHour;
             continue;
           }
           const wanted = { limit: slice.limit - rows.length, offset: skip };
@@ -127,14 +128,27 @@ export class CallReads {
       'select * from call_events where call_id = ? order by sequence',
       row.id,
     );
-    return toCallDetail(row, events);
+    return Object.assign(toCallRecord(row), { events: events.map(toCallEvent) });
   }
 
   /**
-   * Events of the organization's calls that came after one of them, in their order; undefined: there is no such event, or too much has
-   * happened since.
+   * `detail` in one statement, with the events as the text of a JSON array, in the words of their table: who only passes them on need not look
+   * into each.
    */
-  eventsAfter(scope: Scope, eventId: string): CallEvent[] | undefined {
+  record(scope: Scope, callId: string): (CallRecord & { eventsJson: string }) | undefined {
+    this.flush();
+    const row = this.database.row<CallRow & { events: string }>(
+      recordWithEvents,
+      ...[callId, scope.organizationId, scope.mode],
+    );
+    return row && Object.assign(toCallRecord(row), { eventsJson: row.events });
+  }
+
+  /**
+   * Events of the organization's calls that came after one of them, in their order, `limit` at most; undefined: there is no such event, or
+   * too much has happened since.
+   */
+  eventsAfter(scope: Scope, eventId: string, limit: number): CallEvent[] | undefined {
     this.flush();
     return this.database.read(() => {
       const { sql } = this.database;
@@ -166,7 +180,8 @@ export class CallReads {
           .selectAll('later')
           .where('calls.organization_id', '=', scope.organizationId)
           .where('calls.mode', '=', scope.mode)
-          .orderBy('later.id'),
+          .orderBy('later.id')
+          .limit(limit),
       );
       return rows.map(toCallEvent);
     });
@@ -219,6 +234,13 @@ export class CallReads {
       .where('mode', '=', scope.mode);
   }
 }
+
+const recordWithEvents = `select calls.*, (
+    select json_group_array(json_object('id', id, 'event_type', event_type, 'event_data', json(event_data),
+      'created_at', strftime('%Y-%m-%dT%H:%M:%fZ', created_at / 1000.0, 'unixepoch'), 'sequence', sequence))
+    from (select * from call_events where call_id = calls.id order by sequence)
+  ) as events
+  from calls where id = ? and organization_id = ? and mode = ?`;
 
 function inScope(scope: Scope, filter: CallFilter) {
   return (is: ExpressionBuilder<Tables, 'calls'>) => {

@@ -45,6 +45,8 @@ export class Database {
       if (onDisk) chmodSync(file, 0o600); // it holds secrets of carriers and providers; its WAL inherits this
       sqlite.pragma('journal_mode = WAL');
       sqlite.pragma('synchronous = NORMAL');
+      // 16 MB: under load the same pages are written again and again, and this thread waits for the disk at each checkpoint
+      sqlite.pragma('wal_autocheckpoint = 4000');
       sqlite.pragma('foreign_keys = ON');
       migrate(sqlite, migrations, now);
       sqlite.pragma(`busy_timeout = ${lockWaitMs}`);
@@ -59,6 +61,11 @@ export class Database {
         { cause: error },
       );
     }
+  }
+
+  /** A further connection to a file that this process has opened; it cannot write. */
+  static openReadOnly(file: string): Database {
+    return new Database(new (loadDriver())(file, { readonly: true, timeout: lockWaitMs }));
   }
 
   all<R>(query: Compilable<R>): R[] {
@@ -84,6 +91,15 @@ export class Database {
 
   rows<R>(sql: string, ...parameters: unknown[]): R[] {
     return attempt(() => this.prepare(sql).all(...parameters)) as R[];
+  }
+
+  /** The rows as arrays of their columns. */
+  tuples<R extends unknown[]>(sql: string, ...parameters: unknown[]): R[] {
+    return attempt(() =>
+      this.prepare(sql)
+        .raw()
+        .all(...parameters),
+    ) as R[];
   }
 
   /** A statement written by hand, for what every call writes: building the query costs more than running it. */

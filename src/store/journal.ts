@@ -18,9 +18,12 @@ export interface JournalOptions {
 }
 
 const flushAfterMs = 50;
-/** So many commits of calls that begin or end within this time; more of them become one, at its end. */
+/**
+ * So many commits of calls that begin or end within this time; more of them become one, at its end. A commit costs as much as half of what a
+ * call writes, so under load they have to be shared.
+ */
 const windowMs = 20;
-const commitsPerWindow = 10;
+const commitsPerWindow = 2;
 const flushAtWrites = 200;
 const retryAfterMs = 250;
 const maxPending = 20_000;

@@ -1,5 +1,6 @@
 import {
   type Action,
+  type Conference,
   type Connect,
   e164,
   type FollowUp,
@@ -8,6 +9,8 @@ import {
   languageTag,
   maxActions,
   maxHintsLength,
+  maxRoomName,
+  maxSeats,
   maxTextLength,
   type Prompt,
   sentKeys,
@@ -75,8 +78,12 @@ function read(fields: Fields): Action {
         record: fields.flag('record') ? 'answer' : null,
         recordingStatus: null,
         hangupOnStar: false,
+        sequential: false,
+        ringTone: 'us',
         next: fields.followUp('url'),
       };
+    case 'conference':
+      return conference(fields);
     case 'transfer':
       return { action: 'transfer', to: fields.destination('to') };
     case 'redirect':
@@ -131,6 +138,28 @@ function gather(fields: Fields): Action {
     prompts,
     next: fields.followUp('url'),
     nextWhenEmpty: true,
+  };
+}
+
+function conference(fields: Fields): Conference {
+  const beep = fields.text('beep', { pattern: /^(both|enter|exit|none)$/ }) ?? 'both';
+  const wait = fields.urlOrEmpty('wait_url');
+  return {
+    action: 'conference',
+    name: fields.text('name', { required: true, maxLength: maxRoomName }),
+    label: fields.text('label', { maxLength: 128 }),
+    startOnEnter: fields.flag('start_on_enter') ?? true,
+    endOnExit: fields.flag('end_on_exit') ?? false,
+    muted: fields.flag('muted') ?? false,
+    beep: { entered: beep === 'both' || beep === 'enter', left: beep === 'both' || beep === 'exit' },
+    wait: wait === null ? 'tone' : wait === '' ? 'silence' : { url: wait, method: 'POST' },
+    maxParticipants: fields.whole('max_participants', 2, maxSeats) ?? maxSeats,
+    record: fields.flag('record') ?? false,
+    recordingStatus: null,
+    timeLimitSec: fields.number('time_limit_s', 1, 86_400) ?? 14_400,
+    hangupOnStar: fields.flag('leave_on_star') ?? false,
+    status: null,
+    next: fields.followUp('url'),
   };
 }
 
@@ -235,6 +264,13 @@ class Fields {
     if (!schemes.includes(url.protocol.slice(0, -1)))
       return this.fail(name, `must be a URL of ${schemes.map((scheme) => `${scheme}:`).join(' or ')}`);
     return url.href;
+  }
+
+  /** `''` stands for itself. */
+  urlOrEmpty(name: string): string | null {
+    if (this.object[name] !== '') return this.url(name, ['http', 'https']);
+    this.known.add(name);
+    return '';
   }
 
   followUp(name: string): FollowUp | null {

@@ -213,7 +213,7 @@ describe('TwiML', () => {
     ['<Response><Pause length="long"/></Response>', 'length must be a number'],
     ['<Response><Connect/></Response>', '<Connect>: needs one <Stream> in <Connect>'],
     ['<Response><Dial>call mum</Dial></Response>', '<Dial>: needs an E.164 number'],
-    ['<Response><Dial><Conference>room</Conference></Dial></Response>', '<Conference>: cannot be dialled here'],
+    ['<Response><Dial><Queue>q</Queue></Dial></Response>', '<Queue>: cannot be dialled here'],
     ['<Response><Gather input="thoughts"/></Response>', 'input must be dtmf, speech or both'],
     ['<Response><Record trim="maybe"/></Response>', 'trim must be trim-silence or do-not-trim'],
     ['<Response><Start/></Response>', '<Start>: needs one <Stream> in <Start>'],
