@@ -34,13 +34,13 @@ const rows = [
 ] as const;
 
 /** Closed when the test is over: tests run several at a time. */
-type Later = (close: () => unknown) => void;
+type Later = (close: () => void | Promise<void>) => void;
 
 async function phoneOf(later: Later, codec: PhoneCodec, group: string = codec, fmtp?: string) {
   const phone = await CodedPhone.open(codec, fmtp);
   later(() => phone.close());
   const session = await phone.call(engine, { group });
-  later(() => session.close());
+  later(async () => void (await session.close()));
   return { phone, session };
 }
 
