@@ -161,7 +161,9 @@ export class Session {
       ...parts,
       codec: () => this.codec,
       queued: (agent, durationMs) => {
-        if (this.owner === agent && !this.activities.active) this.outward.audioQueued(durationMs, parts.now());
+        if (this.owner !== agent || this.activities.active) return;
+        const nowMs = parts.now();
+        this.outward.audioQueued(durationMs, nowMs, parts.clock.lateMs(nowMs));
       },
       cleared: (agent, heard) => {
         if (this.owner !== agent) return;
@@ -349,6 +351,7 @@ export class Session {
     });
     const slot = guarded(fault, (nowMs: number) => this.slot(nowMs));
     return this.parts.clock.add((nowMs) => {
+      if (this.outward.wantsReading(nowMs)) return null;
       slot(nowMs);
       return this.outward.dueMs;
     }, this.outward.dueMs);

@@ -1,5 +1,4 @@
 /** All sessions of one media thread, and what the main thread may ask of them. */
-import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { MessagePort } from 'node:worker_threads';
 import type { Time } from '../audio/playout-clock.js';
 import { PlayoutClock } from '../audio/playout-clock.js';
@@ -23,7 +22,6 @@ import { type OpenAgent, sessionClosed } from './session-agent.js';
 import { SessionCoders } from './session-coders.js';
 
 const loadEveryMs = 1000;
-const lagResolutionMs = 20;
 
 export interface ThreadParts {
   post(message: FromThread): void;
@@ -41,8 +39,8 @@ export class ThreadSessions {
   private readonly clock: PlayoutClock;
   private readonly rest: Rest;
   private readonly drain: Drain;
-  private readonly lag = monitorEventLoopDelay({ resolution: lagResolutionMs });
   private readonly loadTimer: NodeJS.Timeout;
+  private loadDueMs: number;
   private readonly answer: ReturnType<typeof answerQuestions>;
   private faults = 0;
   /** Of sessions that are closed. */
@@ -63,7 +61,7 @@ export class ThreadSessions {
     });
     this.drain = new Drain(parts.quietMs, parts.time, (rtpPort) => parts.post({ kind: 'portFree', rtpPort }));
     this.answer = answerQuestions(this.handlers(), parts.post);
-    this.lag.enable();
+    this.loadDueMs = parts.time.now() + loadEveryMs;
     this.loadTimer = setInterval(() => this.tellLoad(), loadEveryMs);
     parts.post({ kind: 'ready' });
   }
@@ -95,7 +93,6 @@ export class ThreadSessions {
   close(): Promise<void> {
     this.closing ??= (async () => {
       clearInterval(this.loadTimer);
-      this.lag.disable();
       await Promise.all([...this.sessions.keys()].map((id) => this.closeSession(id)));
       this.drain.close();
       for (const recording of this.roomRecordings) recording.close();
@@ -229,9 +226,10 @@ export class ThreadSessions {
       foreignPackets += inward.foreign;
       malformedPackets += inward.malformed;
     }
-    // The monitor measures from tick to tick, so an idle loop shows its resolution.
-    const lagMs = Number.isFinite(this.lag.max) ? Math.max(0, this.lag.max / 1e6 - lagResolutionMs) : 0;
-    this.lag.reset();
+    // How late turns of sessions were; without sessions there is this timer.
+    const nowMs = this.parts.time.now();
+    const lagMs = Math.max(this.clock.takeWorstMs(), nowMs - this.loadDueMs, 0);
+    this.loadDueMs = nowMs + loadEveryMs;
     this.parts.post({
       kind: 'load',
       load: {

@@ -1,5 +1,5 @@
 /** From the agent's queue to the phone: one packet per slot, audio, silence or a key, for as long as the session is live. */
-import { ArrivalMargin } from '../audio/arrival-margin.js';
+import { ArrivalMargin, leastMarginMs } from '../audio/arrival-margin.js';
 import { writeKeyTone } from '../audio/dtmf-tones.js';
 import { alawToUlaw, mapBytes, ulawToAlaw } from '../audio/g711.js';
 import { lineOf, samplesOf, ticksPerMs } from '../audio/line.js';
@@ -21,6 +21,8 @@ const incompleteWaitMs = 20;
 const mostDigits = 128;
 /** A frame that is taken out must be there with its successor, whatever the jitter. */
 const frameSlackMs = 2;
+/** Timers alone are never late by this. */
+const lateSlotMs = 1.5;
 
 export class ToPhone {
   underruns = 0;
@@ -34,6 +36,7 @@ export class ToPhone {
   private waiting = false;
   private heardOwner = false;
   private markNext = true;
+  private hasRead = false;
   private ranDryMs = Number.NEGATIVE_INFINITY;
   private margin = new ArrivalMargin();
   private readonly line: PlayoutLine;
@@ -104,13 +107,14 @@ export class ToPhone {
     return true;
   }
 
-  /** The owner queued audio. */
-  audioQueued(durationMs: number, nowMs: number): void {
-    this.margin.arrived(nowMs, durationMs);
+  /** The owner queued audio; it may have waited for us for `waitedMs`. */
+  audioQueued(durationMs: number, nowMs: number, waitedMs = 0): void {
+    this.margin.arrived(nowMs, durationMs, waitedMs);
     if (!this.playout || this.playout.queuedMs === 0) return;
     if (this.playing) {
-      const waitMs = this.playout.queuedMs - durationMs + this.line.dueMs - nowMs;
-      this.playout.spare(waitMs - this.margin.marginMs);
+      const waitMs = this.playout.queuedMs - durationMs + this.line.dueMs - (nowMs - waitedMs);
+      // Of many that came, the latest one keeps but the least margin: their jitter is in its lateness already.
+      this.playout.spare(waitMs - leastMarginMs);
       return;
     }
     const complete = this.playout.queuedMs >= this.line.ptimeMs;
@@ -144,9 +148,18 @@ export class ToPhone {
     return new Promise((resolve, reject) => this.keysSent.push({ resolve, reject }));
   }
 
+  /** The slot that is due is late by our own fault, and what it lacks may wait in the socket. True once for each slot. */
+  wantsReading(nowMs: number): boolean {
+    const { line, playout } = this;
+    if (this.hasRead || !this.playing || !playout || nowMs - line.dueMs < lateSlotMs) return false;
+    this.hasRead = playout.queuedMs < line.ptimeMs;
+    return this.hasRead;
+  }
+
   /** The slot that is due at `dueMs`. */
   slot(nowMs: number): void {
     const { line } = this;
+    this.hasRead = false;
     const skipped = line.skip(nowMs);
     for (let i = 0; i < skipped; i++) this.sender.endSlot(line.ptimeMs, nowMs);
     if (skipped > 0) {
