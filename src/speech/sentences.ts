@@ -1,6 +1,9 @@
 /** Parts of about a sentence: the first is short, so that it is heard soon; the others are made while it is spoken. */
 const shortest = 40;
 const longest = 400;
+/** The first part, where it can be cut between parts of a sentence. */
+const firstShortest = 20;
+const firstLongest = 70;
 
 export function sentencesOf(text: string): string[] {
   const parts: string[] = [];
@@ -13,7 +16,16 @@ export function sentencesOf(text: string): string[] {
   }
   // A last word does not stand alone.
   if (part.trim() !== '') parts.push(...pieces(`${parts.pop() ?? ''} ${part}`));
-  return parts;
+  const [first, ...rest] = parts;
+  return first === undefined ? [] : [...beginning(first), ...rest];
+}
+
+/** A long first part is cut behind a sentence or a comma. */
+function beginning(first: string): string[] {
+  if (first.length <= firstLongest) return [first];
+  const start = first.slice(0, firstLongest);
+  const end = Math.max(...[...start.matchAll(/[.!?;:,](?=\s)/g)].map((mark) => mark.index + 1), 0);
+  return end < firstShortest ? [first] : [first.slice(0, end), first.slice(end).trim()];
 }
 
 /** Without any end of a sentence it is cut between words. */
