@@ -4,7 +4,7 @@ import { agentProtocols } from '../../media/agents/registry.js';
 import { Playout } from '../../media/audio/playout.js';
 import { PlayoutClock } from '../../media/audio/playout-clock.js';
 import { tone } from '../../media/audio/tone.js';
-import { agentToPhone, type Transcode } from '../../media/audio/transcode.js';
+import { agentToPhone, phoneToAgent, type Transcode } from '../../media/audio/transcode.js';
 import { emptyRtpView, parseRtp } from '../../media/rtp/packet.js';
 import { RtpSender } from '../../media/rtp/sender.js';
 import { SdpNegotiation } from '../../media/sdp.js';
@@ -28,7 +28,7 @@ function conversationWith(provider: string, heard: (bytes: Uint8Array, decode: T
   const protocol = agentProtocols.get(provider);
   const dialect = dialects.get(provider);
   if (!protocol || !dialect) throw new Error(`There is no ${provider}.`);
-  const target = agentTarget({ protocol: provider, url: 'wss://agent.example.com/call' });
+  const target = agentTarget({ protocol: provider, url: protocol.knownUrl ?? 'wss://agent.example.com/call' });
   const conversation = protocol.converse(protocol.parseConfig(configs[provider] ?? {}), target);
   const asked = conversation.prepare?.();
   if (asked) {
@@ -81,6 +81,9 @@ function conversationWith(provider: string, heard: (bytes: Uint8Array, decode: T
   for (const message of conversation.opening()) toProvider(message);
   for (const message of early.splice(0)) conversation.receive(message, sink);
   for (const message of conversation.start()) toProvider(message);
+  // Some begin when they hear the caller.
+  const encode = phoneToAgent('PCMU', conversation.format);
+  for (let i = 0; i < 3; i++) toProvider(conversation.audio(encode(new Uint8Array(160).fill(0xff)), i * 20));
   speaker.said('A long story.', 1);
   return { mouth: speaker, speaksHz };
 }
