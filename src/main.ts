@@ -234,7 +234,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     opened.push(() => sip.stop(0));
     const stateOf = (uri: string) => sip.upkeep.stateOf(uri);
     sip.upkeep.onChange = () => saveTrunkHealth(store, stateOf, log);
-    const carriers = new Carriers({ codecs: ['PCMU', 'PCMA'], isDown: (uri) => stateOf(uri) === 'down' });
+    const carriers = new Carriers({ codecs: settings.codecs, isDown: (uri) => stateOf(uri) === 'down' });
     const loadTrunks = (): void => {
       const records = trustTrunks();
       carriers.replace(records);
@@ -286,7 +286,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     const simulated = simulatedCarrier(options.simulatedRingMs ?? 1000, options.sipTimersMs);
     opened.push(() => simulated.close());
     const policy: MediaPolicy = {
-      codecs: ['PCMU', 'PCMA'],
+      codecs: [...settings.codecs],
       firstRtpTimeoutMs: settings.rtpFirstTimeoutSec * 1000,
       rtpTimeoutMs: settings.rtpTimeoutSec * 1000,
       concealLoss: settings.concealLoss,

@@ -11,7 +11,7 @@ import { answerReoffers } from './converse.js';
 import { dialCarriers } from './dial-carriers.js';
 import type { DialRules } from './dial-out.js';
 import { CallEnded } from './outcome.js';
-import type { SecondLeg } from './second-leg.js';
+import { asTheFirstLeg, type SecondLeg } from './second-leg.js';
 import type { Stage } from './stage.js';
 
 export class DialledCall {
@@ -147,7 +147,8 @@ export class DialledCall {
         ringTimeoutMs,
         // Where a user is, it has said with its password.
         publicOnly: user === undefined && !rules.allowPrivateTargets,
-        offerFor: (_gateway, localAddress) => offerFor(localAddress, { codecs: rules.policy.codecs }),
+        offerFor: async (_gateway, localAddress) =>
+          offerFor(localAddress, { codecs: await asTheFirstLeg(stage.line.session, rules.policy.codecs) }),
         onProgress,
       },
       call.signal,
