@@ -4,6 +4,8 @@ const longest = 400;
 /** The first part, where it can be cut between parts of a sentence. */
 const firstShortest = 20;
 const firstLongest = 70;
+/** Longer it takes too long to make, whatever it says. */
+const firstUncut = 100;
 
 export function sentencesOf(text: string): string[] {
   const parts: string[] = [];
@@ -20,12 +22,22 @@ export function sentencesOf(text: string): string[] {
   return first === undefined ? [] : [...beginning(first), ...rest];
 }
 
-/** A long first part is cut behind a sentence or a comma. */
+/** A long first part is cut behind a sentence or a comma; a very long one before a small word, or between any two. */
 function beginning(first: string): string[] {
   if (first.length <= firstLongest) return [first];
-  const start = first.slice(0, firstLongest);
-  const end = Math.max(...[...start.matchAll(/[.!?;:,](?=\s)/g)].map((mark) => mark.index + 1), 0);
-  return end < firstShortest ? [first] : [first.slice(0, end), first.slice(end).trim()];
+  const cutAt = (end: number) => [first.slice(0, end).trim(), first.slice(end).trim()];
+  const end = lastEnd(first.slice(0, firstLongest), /[.!?;:,](?=\s)/g);
+  if (end >= firstShortest) return cutAt(end);
+  if (first.length <= firstUncut) return [first];
+  const start = first.slice(0, firstUncut);
+  const small = lastEnd(start, /\s(?=(?:and|or|but|that|which|because|so|when|if|while|for|to|with|in|of|at)\s)/gi);
+  const between = small >= firstShortest ? small : lastEnd(start, /\s/g);
+  return between === 0 ? [first] : cutAt(between);
+}
+
+/** Behind the last place that matches; 0: none does. */
+function lastEnd(text: string, place: RegExp): number {
+  return Math.max(0, ...[...text.matchAll(place)].map((match) => match.index + 1));
 }
 
 /** Without any end of a sentence it is cut between words. */

@@ -29,8 +29,8 @@ import { parseXml, type XmlElement } from './xml.js';
 const mostWarnings = 20;
 
 /**
- * Reads a TwiML document: the verbs that calls use, with Twilio's defaults. Attributes that have no effect are warned of; an unknown verb, or one in the wrong place, is an error. Relative URLs, and an absent `action`, are resolved against
- * `documentUrl`. Throws `InstructionError` with the line.
+ * Reads a TwiML document: the verbs that calls use, with Twilio's defaults. Attributes that have no effect are warned of; an unknown verb,
+ * or one in the wrong place, is an error. Relative URLs, and an absent `action`, are resolved against `documentUrl`. Throws `InstructionError` with the line.
  */
 export function parseTwiml(text: string, documentUrl: string): Action[] {
   const root = parseXml(text);

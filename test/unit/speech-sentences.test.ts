@@ -17,6 +17,13 @@ test.each([
     'Well, we are glad that you are here and hope that you have all the time that there is in the world.',
     ['Well, we are glad that you are here and hope that you have all the time that there is in the world.'],
   ],
+  [
+    'Thank you for calling the front desk of Example Airways and we hope that you have a very good time while you wait for us',
+    [
+      'Thank you for calling the front desk of Example Airways and we hope',
+      'that you have a very good time while you wait for us',
+    ],
+  ],
   ['no end of a sentence at all', ['no end of a sentence at all']],
   ['   \n ', []],
 ])('%j is spoken as %j', (text, parts) => {
