@@ -5,7 +5,7 @@
 import type { MessagePort } from 'node:worker_threads';
 import type { AgentCommand, AgentEnd, AgentEvent, AgentTarget, AudioFormat, Track, Tracks } from './agents/agent.js';
 
-export type PhoneCodec = 'PCMU' | 'PCMA';
+export type PhoneCodec = 'PCMU' | 'PCMA' | 'G722' | 'OPUS';
 
 /** Whether RTP to the phone is encrypted (RFC 4568): never, where the far side can, or always. */
 export type SrtpPolicy = 'off' | 'allow' | 'require';
@@ -45,8 +45,34 @@ export interface OpenSession {
 export interface MediaEngine {
   /** Rejects with `MediaError`: `incompatible_media` (488), `no_ports` (503), `engine_gone` (503). */
   open(options: OpenSession): Promise<MediaSession>;
+  /** A conference for so many phones at most, on whichever threads. It holds nothing but memory: dropping it is enough. */
+  room(seats: number): MediaRoom;
   load(): EngineLoad;
   close(): Promise<void>;
+}
+
+/** Phones that all hear each other, and none itself. */
+export interface MediaRoom {
+  /**
+   * Takes the place of the owner of playout of this session, until `leave`, a `play`, `bridge` or `attach`, or its end. Keys do not pass on.
+   * null: all seats are taken.
+   */
+  join(session: MediaSession, options: { muted: boolean }): RoomSeat | null;
+  /** All hear that somebody came, or left. */
+  beep(kind: 'entered' | 'left'): void;
+  /** All of them in one track, from now on; one at a time. `path` and `maxMs` of the options count. */
+  record(options: Pick<RecordOptions, 'path' | 'maxMs'>): Recording;
+}
+
+export interface RoomSeat {
+  /** A muted phone hears, and is not heard. */
+  mute(muted: boolean): void;
+  /** It says something now, or has within half a second. */
+  readonly speaks: boolean;
+  /** Never rejects. */
+  ended: Promise<PlayEnd['by']>;
+  /** Idempotent; the same as `ended`. */
+  leave(): Promise<PlayEnd['by']>;
 }
 
 /** Where the engine tells what an operator should know; a pino logger fits. */
@@ -184,7 +210,7 @@ export interface Recording {
   stop(): Promise<RecordingEnd>;
 }
 
-/** 16 bit PCM, 8 kHz; stereo with the phone left and what it hears right, or mono. */
+/** 16 bit PCM, 8 kHz, or 16 kHz when it begins with a wideband codec; stereo with the phone left and what it hears right, or mono. */
 export interface RecordingEnd {
   by: 'stopped' | 'silence' | 'limit' | 'closed' | 'failed';
   durationMs: number;
@@ -345,6 +371,8 @@ export interface MediaStats {
     duplicates: number;
     reordered: number;
     late: number;
+    /** Lost, but heard: the next packet of Opus had a copy. */
+    recovered: number;
     foreign: number;
     malformed: number;
     ssrcChanges: number;

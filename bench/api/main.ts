@@ -1,12 +1,12 @@
 /**
  * What the API costs over a table of many calls: pages near and far, counts, details and insights beside plain SQL in the same run; how long a
  * query holds up the thread; requests per second beside a bare Fastify route with the same schema.
- * Run: `npm run build && node dist/bench/api/main.js [--calls 10000000] [--database FILE]`. The file is kept and used again when it is
+ * Run: `npm run build && node dist/bench/api/main.js [--calls 10000000] [--database FILE] [--part queries|throughput] [--fill-for SECONDS] [--only-fill]`. The file is kept and used again when it is
  * named, else removed. 10,000,000 calls need 9 GB and some minutes.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
@@ -14,18 +14,25 @@ import { dayMs } from '../../src/store/call-counts.js';
 import { loadDriver } from '../../src/store/driver.js';
 import { spread } from '../load/figures.js';
 import { markdown } from '../load/table.js';
-import { benchKey, days, fill, numbers } from './fill.js';
-import { get, type Load, load } from './load.js';
+import { benchKey, days, fill, isFilled, numbers } from './fill.js';
+import { get, load } from './load.js';
 import type { FromServer, ToServer } from './server.js';
 
 const { values } = parseArgs({
-  options: { calls: { type: 'string', default: '10000000' }, database: { type: 'string' } },
+  options: {
+    calls: { type: 'string', default: '10000000' },
+    database: { type: 'string' },
+    'fill-for': { type: 'string', default: '3600' },
+    part: { type: 'string' },
+    'only-fill': { type: 'boolean', default: false },
+  },
 });
 const calls = Number(values.calls);
 const folder = mkdtempSync(path.join(tmpdir(), 'trunkline-bench-'));
 const file = values.database ?? path.join(folder, 'trunkline.db');
 const sockets = 16;
 const roundMs = 3_000;
+const warmMs = 2_000;
 const rounds = 3;
 const perQueryMs = 1_200;
 
@@ -33,21 +40,22 @@ class Server {
   private constructor(
     private readonly child: ChildProcess,
     readonly port: number,
+    readonly organizationId: string,
   ) {}
 
   static async start(...parameters: string[]): Promise<Server> {
     const child = fork(new URL('./server.js', import.meta.url), parameters);
-    const [{ port }] = (await once(child, 'message')) as [FromServer & { port: number }];
-    return new Server(child, port);
+    const [{ port, organizationId }] = (await once(child, 'message')) as [Extract<FromServer, { port: number }>];
+    return new Server(child, port, organizationId);
   }
 
-  /** How far its loop was late while `work` ran. */
-  async watched<T>(work: () => Promise<T>): Promise<{ result: T; worstMs: number; p99Ms: number }> {
+  /** How far its loop was late while `work` ran, and what processor time it used. */
+  async watched<T>(work: () => Promise<T>): Promise<{ result: T; worstMs: number; p99Ms: number; cpuMs: number }> {
     this.child.send({ kind: 'watch' } satisfies ToServer);
     const result = await work();
     this.child.send({ kind: 'tell' } satisfies ToServer);
-    const [{ worstMs, p99Ms }] = (await once(this.child, 'message')) as [{ worstMs: number; p99Ms: number }];
-    return { result, worstMs, p99Ms };
+    const [told] = (await once(this.child, 'message')) as [Extract<FromServer, { cpuMs: number }>];
+    return { result, ...told };
   }
 
   async stop(): Promise<void> {
@@ -90,7 +98,14 @@ function timed(sql: string): number {
 }
 
 async function main(): Promise<void> {
-  if (!existsSync(file)) fill(file, calls, (step) => console.log(`  ${step}`));
+  if (!isFilled(file)) {
+    const untilMs = performance.now() + Number(values['fill-for']) * 1000;
+    if (!fill(file, calls, untilMs, (step) => console.log(`  ${step}`))) {
+      console.log('Not full yet: the same command goes on from here.');
+      return;
+    }
+  }
+  if (values['only-fill']) return;
   console.log(
     `\n${calls} calls of ${days} days, ${(statSync(file).size / 1e9).toFixed(1)} GB; ${cpus()[0]?.model}, ${cpus().length} cores, Node ${process.version}\n`,
   );
@@ -99,7 +114,15 @@ async function main(): Promise<void> {
   database.close();
 
   const ours = await Server.start('ours', file);
-  const queries: [string, string][] = [
+  const request = `/v1/calls/${newest.id}`;
+  if (values.part !== 'throughput') await queries(ours, request, newest.id);
+  if (values.part !== 'queries') await throughput(ours, request, newest.id);
+  await ours.stop();
+}
+
+/** How long each request takes, how late the loop is meanwhile, and plain SQL for the same. */
+async function queries(ours: Server, detail: string, callId: string): Promise<void> {
+  const asked: [string, string][] = [
     ['list, page 1', '/v1/calls'],
     [`list, page ${farPage}`, `/v1/calls?page=${farPage}`],
     ['list, last page', `/v1/calls?page=${Math.ceil(calls / 20)}`],
@@ -108,53 +131,63 @@ async function main(): Promise<void> {
     ['list, busy, far', `/v1/calls?status=busy&page=${Math.floor(calls / 400)}`],
     ['list, outbound, far', `/v1/calls?direction=outbound&page=${Math.floor(calls / 120)}`],
     ['list, of a number, far', `/v1/calls?phone_number_id=${numbers[3]}&page=${Math.floor(calls / 280)}`],
+    ['list, 30 days', `/v1/calls?${span(30)}`],
     [
       'list, all filters, far',
       `/v1/calls?status=busy&direction=outbound&phone_number_id=${numbers[3]}&limit=100&page=${Math.max(1, Math.floor(calls / 50_000))}`,
     ],
-    ['detail', `/v1/calls/${newest.id}`],
+    ['detail', detail],
     ['stats', '/v1/calls?action=stats'],
     ['stats, of a number', `/v1/calls?action=stats&phone_number_id=${numbers[3]}&direction=inbound`],
     ['trends, 30 days', '/v1/calls?action=trends'],
     ['trends, 365 days', `/v1/calls?action=trends&${span(365)}`],
     ['insights, 30 days', '/v1/calls/insights'],
     ['insights, 365 days', `/v1/calls/insights?${span(365)}`],
+    ['ledger', `/v1/organizations/${ours.organizationId}/ledger`],
+    ['webhook deliveries', '/v1/webhook-deliveries?status=failed'],
   ];
-  console.log(markdown([['request', 'p50 ms', 'p99 ms', 'loop late, worst ms']]));
-  const medians = new Map<string, number>();
-  for (const [name, url] of queries) {
+  console.log(markdown([['request', 'p50 ms', 'p99 ms', 'loop late, p99 ms', 'worst ms']]));
+  const figures = new Map<string, number>();
+  for (const [name, url] of asked) {
     await load(ours.port, get(url, benchKey), 1, 300);
-    const { result, worstMs } = await ours.watched(() => load(ours.port, get(url, benchKey), 1, perQueryMs));
+    const { result, worstMs, p99Ms } = await ours.watched(() => load(ours.port, get(url, benchKey), 1, perQueryMs));
     if (result.notOk > 0) throw new Error(`${url}: ${result.notOk} answers were not 200`);
     const { p50 = 0, p99 } = spread(result.latenciesMs) ?? {};
-    medians.set(name, p50);
-    console.log(`| ${[name, ms(p50), ms(p99), ms(worstMs)].join(' | ')} |`);
+    figures.set(name, p50);
+    console.log(`| ${[name, ms(p50), ms(p99), ms(p99Ms), ms(worstMs)].join(' | ')} |`);
   }
+  console.log(`\n${markdown([['plain SQL for the same', 'ms', 'times slower']])}`);
+  for (const [name, sql] of Object.entries(plainSql(callId))) {
+    const tookMs = timed(sql);
+    console.log(`| ${[name, ms(tookMs), Math.round(tookMs / (figures.get(name) ?? 1))].join(' | ')} |`);
+  }
+}
 
-  const bare = await Server.start('bare', file, newest.id, benchKey);
-  const request = get(`/v1/calls/${newest.id}`, benchKey);
+/** Requests per second beside the bare route, in turns. */
+async function throughput(ours: Server, url: string, callId: string): Promise<void> {
+  const bare = await Server.start('bare', file, callId, benchKey);
+  const request = get(url, benchKey);
   const best = { ours: 0, bare: 0 };
   const shares: number[] = [];
+  const cpuShares: number[] = [];
   for (let round = 0; round <= rounds; round += 1) {
-    const a: Load = await load(bare.port, request, sockets, round === 0 ? 1_000 : roundMs);
-    const b: Load = await load(ours.port, request, sockets, round === 0 ? 1_000 : roundMs);
+    const one = (server: Server) =>
+      server.watched(() => load(server.port, request, sockets, round === 0 ? warmMs : roundMs));
+    const { result: a, cpuMs: cpuOfBare } = await one(bare);
+    const { result: b, cpuMs: cpuOfOurs } = await one(ours);
     if (a.notOk + b.notOk > 0) throw new Error('an answer was not 200');
     if (round === 0) continue; // both warm now
     best.bare = Math.max(best.bare, a.perSecond);
     best.ours = Math.max(best.ours, b.perSecond);
     shares.push(b.perSecond / a.perSecond);
+    // The same when other programs take the processor from one and not from the other.
+    cpuShares.push(b.latenciesMs.length / cpuOfOurs / (a.latenciesMs.length / cpuOfBare));
   }
+  const each = (list: number[]) => list.map((share) => share.toFixed(2)).join(', ');
   console.log(
-    `GET /calls/{id}, ${sockets} connections: ${Math.round(best.ours)} requests/s, bare Fastify ${Math.round(best.bare)} requests/s; share in each round ${shares.map((share) => share.toFixed(2)).join(', ')}`,
+    `GET /calls/{id}, ${sockets} connections: ${Math.round(best.ours)} requests/s, bare Fastify ${Math.round(best.bare)} requests/s; share in each round ${each(shares)}; of requests per second of processor time ${each(cpuShares)}`,
   );
   await bare.stop();
-  await ours.stop();
-
-  console.log(`\n${markdown([['plain SQL for the same', 'ms', 'times slower']])}`);
-  for (const [name, sql] of Object.entries(plainSql(newest.id))) {
-    const tookMs = timed(sql);
-    console.log(`| ${[name, ms(tookMs), Math.round(tookMs / (medians.get(name) ?? 1))].join(' | ')} |`);
-  }
 }
 
 try {

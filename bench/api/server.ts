@@ -5,14 +5,15 @@ import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
 import { Registry } from 'prom-client';
 import { buildApi } from '../../src/api/server.js';
 import { Store } from '../../src/store/store.js';
+import { benchKey } from './fill.js';
 
-/** To the parent: where it listens; then, for each `start`, `stop`, how far the loop was late meanwhile, in ms. */
-export type FromServer = { port: number } | { worstMs: number; p99Ms: number };
+/** To the parent: where it listens; then, for each `watch` and `tell`, how far the loop was late meanwhile and what processor time was used, in ms. */
+export type FromServer = { port: number; organizationId: string } | { worstMs: number; p99Ms: number; cpuMs: number };
 export type ToServer = { kind: 'watch' } | { kind: 'tell' } | { kind: 'end' };
 
 const [, , kind = '', file = '', callId = '', key = ''] = process.argv;
 
-async function listen(): Promise<{ port: number; close(): Promise<void> }> {
+async function listen(): Promise<{ port: number; organizationId: string; close(): Promise<void> }> {
   const store = Store.open({ file });
   const metrics = new Registry();
   const api = await buildApi({
@@ -27,7 +28,9 @@ async function listen(): Promise<{ port: number; close(): Promise<void> }> {
   });
   if (kind === 'ours') {
     await api.listen({ host: '127.0.0.1', port: 0 });
+    const { organization } = (await api.inject({ url: '/v1/me', headers: { 'x-api-key': benchKey } })).json();
     return {
+      organizationId: organization.id,
       port: (api.server.address() as AddressInfo).port,
       close: async () => {
         await api.close();
@@ -41,24 +44,28 @@ async function listen(): Promise<{ port: number; close(): Promise<void> }> {
   await api.close();
   store.close();
   const bare = await bareApp(answer.json(), document);
-  return { port: bare.port, close: bare.close };
+  return { port: bare.port, organizationId: '', close: bare.close };
 }
 
 const server = await listen();
 let delay: IntervalHistogram | null = null;
+let used = process.cpuUsage();
 process.on('message', async (message: ToServer) => {
   if (message.kind === 'watch') {
     delay = monitorEventLoopDelay({ resolution: 1 });
     delay.enable();
+    used = process.cpuUsage();
   } else if (message.kind === 'tell') {
     delay?.disable();
     // The timer itself is a millisecond.
     const ms = (ns: number) => Math.max(0, ns / 1e6 - 1);
-    process.send?.({ worstMs: ms(delay?.max ?? 0), p99Ms: ms(delay?.percentile(99) ?? 0) } satisfies FromServer);
+    const { user, system } = process.cpuUsage(used);
+    const cpuMs = (user + system) / 1000;
+    process.send?.({ worstMs: ms(delay?.max ?? 0), p99Ms: ms(delay?.percentile(99) ?? 0), cpuMs } satisfies FromServer);
   } else {
     await server.close();
     process.disconnect();
   }
 });
-process.send?.({ port: server.port } satisfies FromServer);
+process.send?.({ port: server.port, organizationId: server.organizationId } satisfies FromServer);
 await once(process, 'disconnect');

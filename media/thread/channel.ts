@@ -39,7 +39,7 @@ export interface Questions {
   fork: { in: { session: number; agent: number; target: AgentTarget; tracks: Tracks }; out: null };
   closeAgent: { in: { session: number; agent: number; reason: string }; out: null };
   sendDtmf: { in: { session: number; digits: string; form: KeyForm }; out: null };
-  /** These five are answered when they are over; `endActivity` ends them. */
+  /** These six are answered when they are over; `endActivity` ends them. */
   play: { in: { session: number; activity: number; source: AudioSource }; out: PlayEnd };
   record: { in: { session: number; activity: number; options: RecordOptions }; out: RecordingEnd };
   detectMachine: {
@@ -52,6 +52,10 @@ export interface Questions {
     in: { session: number; activity: number; port: MessagePort; options: BridgeOptions };
     out: BridgeEnd;
   };
+  /** A seat in the memory of a conference. */
+  confer: { in: { session: number; activity: number; room: SharedArrayBuffer; seat: number }; out: PlayEnd['by'] };
+  /** Of no session: ends when the room says so. */
+  recordRoom: { in: { room: SharedArrayBuffer; options: RecordOptions }; out: RecordingEnd };
   tap: { in: { session: number; activity: number; port: MessagePort; options: TapOptions }; out: TapEnd };
   stats: { in: { session: number }; out: MediaStats };
   close: { in: { session: number }; out: MediaStats };

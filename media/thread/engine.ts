@@ -4,12 +4,14 @@ import {
   type EngineLog,
   type MediaEngine,
   MediaError,
+  type MediaRoom,
   type MediaSession,
   type OpenSession,
 } from '../engine.js';
 import { type RtpPortRange, RtpPorts } from '../ports.js';
 import { Disk } from '../recording/disk.js';
 import type { Notice } from './channel.js';
+import { RemoteRoom } from './remote-room.js';
 import { RemoteSession } from './remote-session.js';
 import { MediaWorker } from './worker.js';
 
@@ -99,6 +101,14 @@ export class EmbeddedEngine implements MediaEngine {
     }
   }
 
+  room(seats: number): MediaRoom {
+    return new RemoteRoom(seats, () => {
+      const { worker } = this.emptiestSlot();
+      this.connectDisk(worker);
+      return worker;
+    });
+  }
+
   /** Ends a thread as a crash would; for tests and drills. */
   async crash(thread: number): Promise<void> {
     await this.slots[thread]?.worker.crash();
@@ -162,7 +172,10 @@ export class EmbeddedEngine implements MediaEngine {
   /** The thread of the group, or the one with the fewest sessions. */
   private slotFor(group: string): Slot {
     const joined = this.groups.get(group);
-    if (joined?.worker.alive) return joined.slot;
+    return joined?.worker.alive ? joined.slot : this.emptiestSlot();
+  }
+
+  private emptiestSlot(): Slot {
     const alive = this.slots.filter((slot) => slot.worker.alive);
     const first = alive[0];
     if (!first) throw new MediaError('engine_gone', 'No media thread is alive.');

@@ -17,6 +17,7 @@ import {
   type MediaStats,
   type PlayEnd,
   type Recording,
+  type RecordingEnd,
   type RecordOptions,
   type Tap,
   type TapOptions,
@@ -119,12 +120,7 @@ export class RemoteSession implements MediaSession {
   record(options: RecordOptions): Recording {
     this.connectDisk();
     const activity = this.nextActivity++;
-    const ended = this.ask('record', { session: this.id, activity, options }, null).catch((error: unknown) => ({
-      by: 'failed' as const,
-      durationMs: 0,
-      bytes: 0,
-      error: error instanceof Error ? error.message : 'The recording ended with an unknown error.',
-    }));
+    const ended = this.ask('record', { session: this.id, activity, options }, null).catch(failedRecording);
     return {
       ended,
       pause: (paused) => this.worker.post({ kind: 'pauseRecording', session: this.id, activity, paused }),
@@ -141,6 +137,12 @@ export class RemoteSession implements MediaSession {
       other.worker === this.worker
         ? this.ask('bridge', { session: this.id, activity, other: other.id, options }, null).catch(bridgeClosed)
         : this.bridgeAcross(activity, other, options);
+    return { ended, stop: () => this.stopActivity(activity, ended) };
+  }
+
+  confer(room: SharedArrayBuffer, seat: number): { ended: Promise<PlayEnd['by']>; stop(): Promise<PlayEnd['by']> } {
+    const activity = this.nextActivity++;
+    const ended = this.ask('confer', { session: this.id, activity, room, seat }, null).catch(() => 'closed' as const);
     return { ended, stop: () => this.stopActivity(activity, ended) };
   }
 
@@ -274,6 +276,11 @@ export class RemoteSession implements MediaSession {
     this.endActivity(activity);
     return ended;
   }
+}
+
+export function failedRecording(error: unknown): RecordingEnd {
+  const message = error instanceof Error ? error.message : 'The recording ended with an unknown error.';
+  return { by: 'failed', durationMs: 0, bytes: 0, error: message };
 }
 
 function bridgeClosed(): BridgeEnd {

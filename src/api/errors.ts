@@ -106,6 +106,11 @@ export const errorCatalogue = {
     message: 'This Idempotency-Key was used with another body',
     when: 'Within 24 hours the same `Idempotency-Key` came with a different body.',
   },
+  IDEMPOTENCY_IN_PROGRESS: {
+    status: 409,
+    message: 'The first request with this Idempotency-Key is not answered yet',
+    when: 'The same `Idempotency-Key` came again while its first request was still being received or carried out. `Retry-After` says when to ask again: then the answer of the first is given.',
+  },
   INSUFFICIENT_BALANCE: {
     status: 402,
     message: 'The balance does not pay for this call; credits must be added',
@@ -186,7 +191,7 @@ export const errorCatalogue = {
   SERVICE_UNAVAILABLE: {
     status: 503,
     message: 'The server cannot do this right now; try again shortly',
-    when: 'The database is locked or full for the moment, all RTP ports are in use, or the call is run by another process of this installation. `Retry-After` says when to come back.',
+    when: 'The database is locked or full for the moment, a question over very many records takes longer than 10 s or too many of them are asked at once, all RTP ports are in use, or the call is run by another process of this installation. `Retry-After` says when to come back.',
   },
   INTERNAL_ERROR: {
     status: 500,

@@ -10,10 +10,40 @@ export function idempotencyKey(request: FastifyRequest): string | undefined {
   throw invalid({ path: 'idempotency-key', message: 'must be 1 to 255 visible ASCII characters' });
 }
 
+/** Requests with a key that have begun to arrive and are not answered yet: the first of each key alone is carried out. */
+export class KeysInFlight {
+  private readonly first = new Map<string, FastifyRequest>();
+
+  /** Of a request whose head has come; until its connection or its answer ends. */
+  note(request: FastifyRequest, reply: FastifyReply): void {
+    const name = nameOf(request);
+    if (name === null || this.first.has(name)) return;
+    this.first.set(name, request);
+    const over = (): void => {
+      if (this.first.get(name) === request) this.first.delete(name);
+    };
+    reply.raw.once('finish', over).once('close', over);
+  }
+
+  /** Throws 409 while the first request with the same key is under way. */
+  requireFirst(request: FastifyRequest): void {
+    const name = nameOf(request);
+    const first = name === null ? undefined : this.first.get(name);
+    if (first !== undefined && first !== request)
+      throw new ApiError('IDEMPOTENCY_IN_PROGRESS', undefined, undefined, { 'retry-after': '1' });
+  }
+}
+
+function nameOf({ caller, headers, url }: FastifyRequest): string | null {
+  const key = headers['idempotency-key'];
+  return caller === null || key === undefined
+    ? null
+    : JSON.stringify([caller.scope.organizationId, caller.mode, url, key]);
+}
+
 /**
  * Carries out a creating request once per key, whatever number of times it is sent: the record and the kept answer are one transaction, so
- * neither exists without the other, and a request that comes at the same time waits for it and gets its answer. What is refused is not
- * kept: it has changed nothing, and may be sent again.
+ * neither exists without the other. What is refused is not kept: it has changed nothing, and may be sent again.
  */
 export function createOnce(
   store: Store,

@@ -2,7 +2,7 @@
 import { microcentsPerCent } from '../billing/rate.js';
 import type { Balance, CardRate, LedgerEntry } from '../store/accounts.js';
 import type { ApiKey } from '../store/api-keys.js';
-import type { Call, CallDetail, CallEvent } from '../store/call-records.js';
+import type { Call, CallEvent, CallRecord } from '../store/call-records.js';
 import type { Endpoint } from '../store/endpoints.js';
 import type { Member, Organization } from '../store/organizations.js';
 import type { PhoneNumber } from '../store/phone-numbers.js';
@@ -34,12 +34,17 @@ export function presentCall(call: Call, recordingUrls: RecordingUrls) {
   };
 }
 
-export function presentCallDetail(call: CallDetail, recordingUrls: RecordingUrls) {
+/** A call in detail, as the text of its JSON. */
+export function presentCallDetail(call: CallRecord & { eventsJson: string }, recordingUrls: RecordingUrls): string {
+  const record = JSON.stringify(presentCallRecord(call, recordingUrls));
+  return `${record.slice(0, -1)},"events":${call.eventsJson}}`;
+}
+
+function presentCallRecord(call: CallRecord, recordingUrls: RecordingUrls) {
   const { setupMs, postDialDelayMs, answerToFirstAudioMs } = call.timings;
-  return {
-    ...presentCall(call, recordingUrls),
+  // See `toCallRecord`.
+  return Object.assign(presentCall(call, recordingUrls), {
     quality_metrics: call.quality,
-    events: call.events.map(presentCallEvent),
     transcript: call.transcript,
     sip_call_id: call.sipCallId,
     hangup_source: call.hangupSource,
@@ -52,7 +57,7 @@ export function presentCallDetail(call: CallDetail, recordingUrls: RecordingUrls
       response_ms: turn.responseMs,
     })),
     metadata: call.metadata,
-  };
+  });
 }
 
 export function presentCallEvent(event: CallEvent) {

@@ -3,7 +3,7 @@ import type { Static, TSchema } from 'typebox';
 import type { Store } from '../store/store.js';
 import type { Access, Caller } from './caller.js';
 import { type ErrorCode, errorCatalogue, exampleOf } from './errors.js';
-import { createOnce, idempotencyKey } from './idempotency.js';
+import { createOnce, idempotencyKey, KeysInFlight } from './idempotency.js';
 import { Type } from './schemas/words.js';
 import { validatorCompiler } from './validation.js';
 
@@ -78,6 +78,7 @@ export function register(app: FastifyInstance, operation: Route, store: Store): 
   const { method, path, access, answer, unlimited } = operation;
   const takesBody = method === 'POST' || method === 'PUT' || method === 'PATCH';
   const creates = method === 'POST' && answer.status === 201;
+  const inFlight = new KeysInFlight();
   app.route({
     method,
     url: path,
@@ -104,6 +105,13 @@ export function register(app: FastifyInstance, operation: Route, store: Store): 
       },
     },
     ...(operation.form && { validatorCompiler: formValidator, bodyLimit: formLimitBytes }),
+    // After the hook of all routes, which knows the caller.
+    ...(creates && {
+      onRequest: (request: FastifyRequest, reply: FastifyReply, done: () => void) => {
+        inFlight.note(request, reply);
+        done();
+      },
+    }),
     // An absent body is an empty one; this runs before validation.
     preValidation: (request, _reply, done) => {
       if (takesBody && request.body === undefined) request.body = {};
@@ -112,21 +120,11 @@ export function register(app: FastifyInstance, operation: Route, store: Store): 
     handler: async (request, reply) => {
       const { caller } = request;
       const afterwards: (() => void)[] = [];
-      const carryOut = () =>
-        operation.handle({
-          params: request.params,
-          query: request.query,
-          body: request.body,
-          get caller() {
-            if (!caller) throw new Error('a public operation has no caller');
-            return caller;
-          },
-          request,
-          reply,
-          afterwards: (work) => afterwards.push(work),
-        });
+      const input = new RequestInput(request, reply, afterwards);
+      const carryOut = () => operation.handle(input);
       const key = creates ? idempotencyKey(request) : undefined;
       if (caller && key !== undefined) {
+        inFlight.requireFirst(request);
         const { url, body } = request;
         const { status } = answer;
         const text = createOnce(store, { caller, operation: url, key, body, status, reply }, carryOut);
@@ -140,6 +138,33 @@ export function register(app: FastifyInstance, operation: Route, store: Store): 
       return answer.schema === null ? reply.send() : reply.send(result);
     },
   });
+}
+
+/** A class, since an object with a getter of its own is dear to make. */
+class RequestInput implements Input<TSchema, TSchema, TSchema> {
+  readonly params: unknown;
+  readonly query: unknown;
+  readonly body: unknown;
+
+  constructor(
+    readonly request: FastifyRequest,
+    readonly reply: FastifyReply,
+    private readonly works: (() => void)[],
+  ) {
+    this.params = request.params;
+    this.query = request.query;
+    this.body = request.body;
+  }
+
+  get caller(): Caller {
+    const { caller } = this.request;
+    if (!caller) throw new Error('a public operation has no caller');
+    return caller;
+  }
+
+  readonly afterwards = (work: () => void): void => {
+    this.works.push(work);
+  };
 }
 
 const organizationHeader = Type.Optional(
@@ -181,7 +206,8 @@ function errorAnswers({ access, answer, params, method, errors = [] }: Route) {
     for (const code of ['UNAUTHORIZED', 'FORBIDDEN', 'SERVICE_UNAVAILABLE'] as const) codes.add(code);
   }
   if (params) codes.add('NOT_FOUND');
-  if (method === 'POST' && answer.status === 201 && access !== 'public') codes.add('IDEMPOTENCY_KEY_REUSED');
+  if (method === 'POST' && answer.status === 201 && access !== 'public')
+    codes.add('IDEMPOTENCY_KEY_REUSED').add('IDEMPOTENCY_IN_PROGRESS');
   if (method === 'POST' || method === 'PUT' || method === 'PATCH')
     codes.add('PAYLOAD_TOO_LARGE').add('UNSUPPORTED_MEDIA_TYPE');
   const byStatus = new Map<number, string[]>();

@@ -9,9 +9,10 @@ import Fastify, {
   LogController,
 } from 'fastify';
 import { Histogram, type Registry } from 'prom-client';
-import { uuidv7 } from 'uuidv7';
+import type { Conferences } from '../call/conferences.js';
 import type { OutboundCalls } from '../call/outbound-calls.js';
 import { StoreError } from '../store/errors.js';
+import { newId } from '../store/ids.js';
 import type { Store } from '../store/store.js';
 import type { TranscriptionEngine } from '../transcription/engine.js';
 import { type Identified, identify } from './auth.js';
@@ -54,6 +55,8 @@ export interface ApiOptions
   extends Omit<CallRoutesOptions, 'now' | 'recordingUrls' | 'recordingFiles'>,
     OperationRoutesOptions {
   store: Store;
+  /** Those that run now. */
+  conferences?: Pick<Conferences, 'list' | 'find'>;
   /** Targets may be private, loopback and link-local addresses. */
   allowPrivateTargets: boolean;
   /** What the protocols of agents say about configurations. */
@@ -136,7 +139,7 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
     keepAliveTimeout: 65_000,
     http: { headersTimeout: 10_000, connectionsCheckingInterval: 5_000 },
     forceCloseConnections: 'idle',
-    genReqId: () => uuidv7(),
+    genReqId: newId,
     requestIdHeader: false,
     clientErrorHandler: answerUnreadable,
     frameworkErrors: (error, request, reply) => sendError(error, request, reply as FastifyReply),
@@ -214,7 +217,7 @@ function answerUnreadable(error: Error & { code?: string }, socket: Socket): voi
     `HTTP/1.1 ${status}`,
     'Content-Type: application/json; charset=utf-8',
     `Content-Length: ${Buffer.byteLength(body)}`,
-    `X-Request-Id: ${uuidv7()}`,
+    `X-Request-Id: ${newId()}`,
     'Connection: close',
   ];
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
@@ -310,6 +313,9 @@ function storeRefusal(error: StoreError, request: FastifyRequest): ApiError {
   switch (error.code) {
     case 'unavailable':
       return new ApiError('SERVICE_UNAVAILABLE', undefined, undefined, { 'retry-after': '1' });
+    case 'too_slow':
+    case 'too_many':
+      return new ApiError('SERVICE_UNAVAILABLE', error.message, undefined, { 'retry-after': '5' });
     case 'number_taken':
       return new ApiError('NUMBER_TAKEN', error.message, error.details);
     case 'unknown_endpoint':

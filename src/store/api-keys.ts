@@ -1,4 +1,4 @@
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { uuidv7 } from 'uuidv7';
 import type { Clock } from './clock.js';
 import type { Database } from './database.js';
@@ -142,7 +142,7 @@ export class ApiKeys {
 
 /** As keys are kept: SHA-256, hex. */
 export function hashOf(key: string): string {
-  return createHash('sha256').update(key).digest('hex');
+  return hash('sha256', key, 'hex');
 }
 
 function toApiKey(row: ApiKeyRow): ApiKey {

@@ -63,6 +63,11 @@ export class Database {
     }
   }
 
+  /** A further connection to a file that this process has opened; it cannot write. */
+  static openReadOnly(file: string): Database {
+    return new Database(new (loadDriver())(file, { readonly: true, timeout: lockWaitMs }));
+  }
+
   all<R>(query: Compilable<R>): R[] {
     const { sql, parameters } = query.compile();
     return attempt(() => this.prepare(sql).all(...parameters)) as R[];
@@ -86,6 +91,15 @@ export class Database {
 
   rows<R>(sql: string, ...parameters: unknown[]): R[] {
     return attempt(() => this.prepare(sql).all(...parameters)) as R[];
+  }
+
+  /** The rows as arrays of their columns. */
+  tuples<R extends unknown[]>(sql: string, ...parameters: unknown[]): R[] {
+    return attempt(() =>
+      this.prepare(sql)
+        .raw()
+        .all(...parameters),
+    ) as R[];
   }
 
   /** A statement written by hand, for what every call writes: building the query costs more than running it. */

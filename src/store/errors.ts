@@ -5,6 +5,7 @@ export class StoreError extends Error {
      * `unavailable`: the database is locked, full or unreadable for now; trying again later may work.
      * `newer_schema`: the file was written by a newer version. `no_driver`: no SQLite driver loads on this machine.
      * `number_taken`: the phone number exists already in this mode. `unknown_endpoint`: an endpoint named in a record is not the organization's.
+     * `too_slow`, `too_many`: a long question took longer than it may, or there are as many as may be asked at once.
      * `secrets_key`: what is encrypted in the file cannot be read with the key of the settings, or without one.
      */
     readonly code:
@@ -14,6 +15,8 @@ export class StoreError extends Error {
       | 'cannot_open'
       | 'number_taken'
       | 'unknown_endpoint'
+      | 'too_slow'
+      | 'too_many'
       | 'secrets_key',
     message: string,
     readonly details: Record<string, unknown> = {},

@@ -1,7 +1,6 @@
 import { uuidv7 } from 'uuidv7';
 import { Accounts } from './accounts.js';
 import { ApiKeys } from './api-keys.js';
-import { CallInsights } from './call-insights.js';
 import { CallReads } from './call-reads.js';
 import { Calls } from './calls.js';
 import { type Clock, systemClock } from './clock.js';
@@ -13,6 +12,7 @@ import { Idempotency } from './idempotency.js';
 import { Identities } from './identities.js';
 import { Instances } from './instances.js';
 import { type StoreLog, silentLog } from './log.js';
+import { LongReadThread } from './long-read-thread.js';
 import { Organizations } from './organizations.js';
 import { closeOrphans, type OrphanedCall } from './orphans.js';
 import { PhoneNumbers } from './phone-numbers.js';
@@ -28,7 +28,7 @@ import { WebhookDeliveries } from './webhook-deliveries.js';
 const freshBeatMs = 1_000;
 
 export interface StoreOptions {
-  /** Path of the SQLite file, made with its folder when absent; `:memory:` for a database that nobody else sees. */
+  /** Path of the SQLite file, made with its folder when absent. */
   file: string;
   /** A UUIDv7 of this process; made here when absent. */
   instanceId?: string;
@@ -55,8 +55,8 @@ export class Store {
   readonly calls: Calls;
   /** Reads call records. */
   readonly records: CallReads;
-  /** Figures over many calls. */
-  readonly insights: CallInsights;
+  /** Answers what may take long, in a thread of its own; of what is on disk: `calls.flush()` goes before. */
+  readonly longReads: LongReadThread;
   readonly recordingLinks: RecordingLinks;
   /** Rate cards, balances and the ledger. */
   readonly accounts: Accounts;
@@ -97,7 +97,7 @@ export class Store {
     const settle = (callId: string, durationSec: number) => this.funds.settle(callId, durationSec);
     this.calls = new Calls(database, clock, instanceId, log, settle);
     this.records = new CallReads(database, () => this.calls.flush());
-    this.insights = new CallInsights(database);
+    this.longReads = new LongReadThread(options.file);
     this.recordingLinks = new RecordingLinks(database);
     this.webhookDeliveries = new WebhookDeliveries(database, clock);
     this.recordings = new RecordingRecords(database);
@@ -158,6 +158,7 @@ export class Store {
   close(): void {
     if (this.closed) return;
     this.closed = true;
+    this.longReads.close();
     this.calls.close();
     this.requestDays.close();
     this.instances.stop();

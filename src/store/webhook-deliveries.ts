@@ -3,6 +3,9 @@ import type { Database } from './database.js';
 import type { Page, Scope, Slice } from './scope.js';
 import type { WebhookAttemptRow, WebhookDeliveryRow } from './tables.js';
 
+/** Of an endpoint that is deleted; a few milliseconds. */
+const forgottenAtOnce = 200;
+
 /** One event for one webhook endpoint, and what became of it. */
 export interface WebhookDelivery {
   id: string;
@@ -163,6 +166,16 @@ export class WebhookDeliveries {
       this.database.run(this.database.sql.updateTable('webhook_deliveries').set(set).where('id', '=', id));
       return this.toDelivery({ ...found, ...set });
     });
+  }
+
+  /**
+   * Forgets some deliveries of an endpoint that is about to be deleted: all at once would hold up the thread. Answers whether there may be
+   * more.
+   */
+  forgetSome(scope: Scope, endpointId: string): boolean {
+    const some = this.within(scope).select('id').where('endpoint_id', '=', endpointId).limit(forgottenAtOnce);
+    const query = this.database.sql.deleteFrom('webhook_deliveries').where('id', 'in', some);
+    return this.database.transaction(() => this.database.run(query)) === forgottenAtOnce;
   }
 
   private within(scope: Scope) {

@@ -83,9 +83,10 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
       access: 'member',
       params: idParams,
       answer: { status: 200, description: 'The call in detail.', schema: ref('CallDetail') },
-      handle: ({ params, caller }) => {
-        const call = store.records.detail(caller.scope, params.id.toLowerCase());
+      handle: ({ params, caller, reply }) => {
+        const call = store.records.record(caller.scope, params.id.toLowerCase());
         if (!call) throw notFound('Call');
+        reply.type('application/json; charset=utf-8').serializer(String); // it is text already
         return presentCallDetail(call, recordingUrls);
       },
     }),

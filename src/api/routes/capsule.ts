@@ -23,7 +23,7 @@ export function capsuleRoutes(options: CallRoutesOptions): Route[] {
       answer: { status: 200, description: 'The document, to be saved as a file.', schema: ref('CallCapsule') },
       handle: ({ params, caller, reply }) => {
         const { scope } = caller;
-        const call = store.records.detail(scope, params.id.toLowerCase());
+        const call = store.records.record(scope, params.id.toLowerCase());
         if (!call) throw notFound('Call');
         const deliveries = store.webhookDeliveries.list(
           scope,
@@ -36,7 +36,7 @@ export function capsuleRoutes(options: CallRoutesOptions): Route[] {
         return {
           format: 'trunkline.capsule.1',
           made_at: new Date(now()).toISOString(),
-          call: presentCallDetail(call, recordingUrls),
+          call: JSON.parse(presentCallDetail(call, recordingUrls)) as object,
           quality_samples: store.records.qualitySamples(scope, call.id) ?? [],
           sip_messages: sipMessages(options, scope, call),
           webhook_deliveries: deliveries.data.map(presentWebhookDelivery),

@@ -1,3 +1,4 @@
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
 import type { Store } from '../../store/store.js';
 import { endpointChange, newEndpoint } from '../endpoint-rules.js';
 import { invalid, notFound } from '../errors.js';
@@ -124,8 +125,10 @@ export function endpointRoutes({
       access: 'admin',
       params: idParams,
       answer: { status: 204, description: 'The endpoint is gone.', schema: null },
-      handle: ({ params, caller }) => {
-        if (!store.endpoints.delete(caller.scope, params.id.toLowerCase())) throw notFound('Endpoint');
+      handle: async ({ params, caller }) => {
+        const id = params.id.toLowerCase();
+        while (store.webhookDeliveries.forgetSome(caller.scope, id)) await turnOfTheLoop();
+        if (!store.endpoints.delete(caller.scope, id)) throw notFound('Endpoint');
       },
     }),
   ];

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { FastifyInstance } from 'fastify';
 import type { CallEvent } from '../../store/call-records.js';
@@ -12,6 +13,11 @@ const heartbeatEveryMs = 15_000;
 const streamsPerOrganization = 100;
 /** A reader that lets more than this lie is cut off; it can go on from its last event. */
 const maxUnreadBytes = 1_048_576;
+/** While the past is read, so many new events wait for it. */
+const mostMeanwhile = 10_000;
+/** Few enough not to hold up calls. */
+const replayedAtOnce = 200;
+const drainLimitMs = 30_000;
 
 export function eventRoutes(
   app: FastifyInstance,
@@ -69,19 +75,47 @@ export function eventRoutes(
   ];
 }
 
-/** Writes what came after the last event the reader knows, then what comes. */
+/** Writes what came after the last event the reader knows, then what comes. Answers how to stop. */
 function follow(store: Store, scope: Scope, stream: ServerResponse, lastId: string | null): () => void {
   const send = (event: CallEvent): void => {
     if (stream.writableLength > maxUnreadBytes) stream.destroy();
     else stream.write(textOf(event));
   };
   stream.write(': events\n\n');
-  if (lastId !== null) {
-    const missed = store.records.eventsAfter(scope, lastId.toLowerCase());
-    if (missed) for (const event of missed) stream.write(textOf(event));
-    else stream.write('event: reset\ndata: {}\n\n');
-  } else store.calls.flush(); // what has happened before is not in the stream
-  return store.calls.feed.subscribe(scope, send); // nothing can have come in between: all of this is one turn
+  store.calls.flush(); // what has happened before does not come
+  if (lastId === null) return store.calls.feed.subscribe(scope, send);
+  let meanwhile: CallEvent[] | null = [];
+  const stop = store.calls.feed.subscribe(scope, (event) => {
+    if (meanwhile === null) send(event);
+    else if (meanwhile.push(event) > mostMeanwhile) stream.destroy();
+  });
+  replay(store, scope, stream, lastId.toLowerCase()).then(
+    (told) => {
+      for (const event of meanwhile ?? []) if (!told.has(event.id)) send(event);
+      meanwhile = null;
+    },
+    () => stream.destroy(), // the reader comes again
+  );
+  return stop;
+}
+
+/** Answers the ids of the events it has written. */
+async function replay(store: Store, scope: Scope, stream: ServerResponse, lastId: string): Promise<Set<string>> {
+  const told = new Set<string>();
+  let from = lastId;
+  while (!stream.destroyed) {
+    const missed = await store.longReads.ask('eventsAfter', scope, from, replayedAtOnce);
+    if (!missed) stream.write('event: reset\ndata: {}\n\n');
+    for (const event of missed ?? []) {
+      told.add(event.id);
+      from = event.id;
+      stream.write(textOf(event));
+    }
+    if (!missed || missed.length < replayedAtOnce) break;
+    if (stream.writableLength > maxUnreadBytes)
+      await once(stream, 'drain', { signal: AbortSignal.timeout(drainLimitMs) });
+  }
+  return told;
 }
 
 function textOf(event: CallEvent): string {

@@ -21,7 +21,8 @@ export function insightRoutes({ store, now }: { store: Store; now: () => number 
       answer: { status: 200, description: 'The figures.', schema: ref('CallInsights') },
       handle: async ({ query, caller }) => {
         const days = trendDays(askedDays(query), now());
-        const { total, byDay, byEndpoint, byTrunk } = await store.insights.read(caller.scope, days);
+        store.calls.flush();
+        const { total, byDay, byEndpoint, byTrunk } = await store.longReads.ask('insights', caller.scope, days);
         const by_day = [];
         for (let day = days.firstDay; day <= days.lastDay; day += 1)
           by_day.push({ date: dateOf(day), ...presentInsight(byDay.get(day) ?? noCalls) });

@@ -134,9 +134,10 @@ export function organizationRoutes({ store }: { store: Store }): Route[] {
       params: idParams,
       query: sliceOnlyQuery,
       answer: { status: 200, description: 'A part of the list.', schema: ref('LedgerEntryList') },
-      handle: ({ params, query, caller }) => {
+      handle: async ({ params, query, caller }) => {
         const { organization } = membershipIn(caller, params.id);
-        return presentList(store.accounts.ledger(organization.id, query), query, presentLedgerEntry);
+        store.calls.flush(); // the costs of calls that have ended are in the list
+        return presentList(await store.longReads.ask('ledger', organization.id, query), query, presentLedgerEntry);
       },
     }),
     route({

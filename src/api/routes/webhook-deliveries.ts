@@ -26,11 +26,12 @@ export function webhookDeliveryRoutes({ store, onRetry }: WebhookDeliveryRoutesO
       access: 'member',
       query: webhookDeliveriesQuery,
       answer: { status: 200, description: 'A part of the list.', schema: ref('WebhookDeliveryList') },
-      handle: ({ query, caller }) => {
+      handle: async ({ query, caller }) => {
         const { status, endpoint_id: endpointId, call_id: callId } = query;
         const filter = { status, endpointId: lowerCase(endpointId), callId: lowerCase(callId) };
         store.calls.flush(); // what has happened is in the list
-        return presentList(store.webhookDeliveries.list(caller.scope, filter, query), query, presentWebhookDelivery);
+        const page = await store.longReads.ask('deliveries', caller.scope, filter, query);
+        return presentList(page, query, presentWebhookDelivery);
       },
     }),
     route({

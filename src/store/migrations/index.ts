@@ -6,6 +6,7 @@ import { statements as recovery } from './0005-recovery.js';
 import { statements as insights } from './0006-rest.js';
 import { statements as secure } from './0007-secure.js';
 import { statements as recordings } from './0009-webhooks.js';
+import { statements as tables } from './0011-tables.js';
 
 /** Statements that bring the database one step on. Never changed once released: a later need is a later migration. */
 export interface Migration {
@@ -22,4 +23,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '0006-rest': { statements: insights },
   '0007-secure': { statements: secure },
   '0009-webhooks': { statements: recordings },
+  '0011-tables': { statements: tables },
 };
