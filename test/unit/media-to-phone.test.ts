@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { ArrivalMargin } from '../../media/audio/arrival-margin.js';
 import { Playout } from '../../media/audio/playout.js';
 import { PlayoutClock } from '../../media/audio/playout-clock.js';
 import { emptyRtpView, parseRtp } from '../../media/rtp/packet.js';
@@ -120,6 +121,27 @@ describe('how long the agent waits for the wire', () => {
     expect(line.playout.trimmedMs).toBe(20);
     const said = line.sent.filter(({ frame }) => frame > 102);
     expect(said.every(({ timestamp }, i) => timestamp === (said[0]!.timestamp + 160 * i) >>> 0)).toBe(true);
+  });
+
+  it('behind a frame that was later than all before, the margin is not waited for once more', () => {
+    const line = new Line();
+    line.time.advance(516);
+    line.speak(330, (i) => (i % 20 === 0 ? 11 : i === 305 ? 17 : 0));
+    line.time.advance(100);
+    // The agent's margin is 11 ms by then: 17 and 11 would be 28.
+    expect(at(line.waitsMs(306), 1)).toBeLessThanOrEqual(25);
+  });
+
+  it('frames that waited for us are not late, and those of the agent are', () => {
+    const late = new ArrivalMargin();
+    const waited = new ArrivalMargin();
+    for (let i = 0; i < 200; i++) {
+      const lateMs = i % 10 === 0 ? 12 : 0;
+      late.arrived(i * 20 + lateMs, 20);
+      waited.arrived(i * 20 + lateMs, 20, lateMs);
+    }
+    expect(late.marginMs).toBe(12);
+    expect(waited.marginMs).toBe(3);
   });
 
   it('one frame that was late by 60 ms does not make the rest of the call late', () => {
