@@ -1,4 +1,4 @@
-import type { Bridge, MediaEngine, MediaPolicy, MediaSession } from '../../media/engine.js';
+import type { MediaEngine, MediaPolicy } from '../../media/engine.js';
 import type { SipGateway } from '../../sip/leg.js';
 import type { Calls } from '../store/calls.js';
 import type { Mode } from '../store/scope.js';
@@ -9,7 +9,9 @@ import type { BegunCall } from './call.js';
 import type { Carrier } from './carriers.js';
 import type { CallClosing } from './closing.js';
 import { DialledCall, statusOf } from './dialled-call.js';
+import { JoinedLegs } from './joined-legs.js';
 import type { Ending } from './outcome.js';
+import type { SecondLeg } from './second-leg.js';
 import type { Stage } from './stage.js';
 import type { Take } from './takes.js';
 
@@ -101,7 +103,7 @@ export async function dialOut(stage: Stage, action: Dial, signal: AbortSignal): 
 
 interface Winner {
   callee: DialledCall;
-  session: MediaSession;
+  second: SecondLeg;
 }
 
 /** null: nobody answered. Meanwhile the caller hears that it rings, if he is on the line already. */
@@ -113,7 +115,7 @@ async function firstToAnswer(
   const quiet = new AbortController();
   if (line.leg !== null) line.session.play(ringback, AbortSignal.any([signal, quiet.signal])).catch(() => {}); // silence does as well
   try {
-    return await Promise.any(calls.map(async (callee) => ({ callee, session: await callee.answered })));
+    return await Promise.any(calls.map(async (callee) => ({ callee, second: await callee.answered })));
   } catch {
     signal.throwIfAborted();
     return null;
@@ -125,18 +127,19 @@ async function firstToAnswer(
 /** Resolves when the two are not joined any more. */
 async function talk(
   { line, keypad }: Stage,
-  { callee, session }: Winner,
+  { callee, second }: Winner,
   action: Dial,
   signal: AbortSignal,
 ): Promise<void> {
-  const bridge: Bridge = line.session.bridge(session, { relay: 'packets', dtmf: 'pass' });
   const over = new AbortController();
   const either = AbortSignal.any([signal, over.signal]);
+  const joined = new JoinedLegs(line, second, { signal: either });
+  keypad.passOn = (digit) => joined.pressed(digit);
   let timer: NodeJS.Timeout | undefined;
   try {
     await Promise.race([
       callee.call.ended,
-      bridge.ended,
+      joined.ended,
       ...(action.hangupOnStar ? [keypad.oneOf('*', either).catch(() => {})] : []),
       new Promise<void>((resolve) => {
         timer = setTimeout(resolve, action.timeLimitSec * 1000);
@@ -146,8 +149,9 @@ async function talk(
     ]);
   } finally {
     clearTimeout(timer);
+    keypad.passOn = null;
     over.abort();
-    await bridge.stop();
+    await joined.stop();
   }
 }
 
