@@ -224,6 +224,13 @@ export const settingsList = [
     readBy: 'src/main.ts',
   }),
   setting({
+    name: 'codecs',
+    kind: kinds.someOf('PCMU', 'PCMA', 'G722', 'OPUS'),
+    default: 'PCMU, PCMA, G722, OPUS',
+    explain: 'Codecs of phones, in order of preference; a trunk chooses among these.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
     name: 'conceal_loss',
     kind: kinds.boolean,
     default: 'true',

@@ -5,7 +5,7 @@
 import type { MessagePort } from 'node:worker_threads';
 import type { AgentCommand, AgentEnd, AgentEvent, AgentTarget, AudioFormat, Track, Tracks } from './agents/agent.js';
 
-export type PhoneCodec = 'PCMU' | 'PCMA';
+export type PhoneCodec = 'PCMU' | 'PCMA' | 'G722' | 'OPUS';
 
 /** Whether RTP to the phone is encrypted (RFC 4568): never, where the far side can, or always. */
 export type SrtpPolicy = 'off' | 'allow' | 'require';
@@ -210,7 +210,7 @@ export interface Recording {
   stop(): Promise<RecordingEnd>;
 }
 
-/** 16 bit PCM, 8 kHz; stereo with the phone left and what it hears right, or mono. */
+/** 16 bit PCM, 8 kHz, or 16 kHz when it begins with a wideband codec; stereo with the phone left and what it hears right, or mono. */
 export interface RecordingEnd {
   by: 'stopped' | 'silence' | 'limit' | 'closed' | 'failed';
   durationMs: number;
@@ -371,6 +371,8 @@ export interface MediaStats {
     duplicates: number;
     reordered: number;
     late: number;
+    /** Lost, but heard: the next packet of Opus had a copy. */
+    recovered: number;
     foreign: number;
     malformed: number;
     ssrcChanges: number;

@@ -1,8 +1,10 @@
-/** Offer and answer (RFC 3264) for one G.711 stream with telephone-event. Nothing changes when an offer or answer is refused. */
+/** Offer and answer (RFC 3264) for one stream of audio with telephone-event. Nothing changes when an offer or answer is refused. */
 import { type MediaDescription, parse, type SessionDescription } from 'sdp-transform';
+import { codecFacts, phoneCodecs, staticCodecs } from './codecs.js';
 import { type CryptoLine, readCryptoLines, writeCryptoLine } from './crypto-lines.js';
 import { CryptoNegotiation, type MediaKeys } from './crypto-negotiation.js';
 import { type MediaDirection, MediaError, type PhoneCodec, type SrtpPolicy } from './engine.js';
+import { type OpusParameters, opusDefaults, ourOpus, readOpusParameters } from './opus-parameters.js';
 
 /** What both sides agreed on. */
 export interface AgreedMedia {
@@ -13,6 +15,10 @@ export interface AgreedMedia {
   codecByPayloadType: ReadonlyMap<number, PhoneCodec>;
   /** Payload types of RFC 4733 events, ours to send and theirs to receive; null when not agreed. */
   telephoneEvent: { send: number; receive: number } | null;
+  /** Clock of these events: that of the audio, if the far side keeps to RFC 4733. */
+  eventClockKhz: number;
+  /** What the far side wants of Opus, if that is the codec. */
+  opus: OpusParameters;
   ptimeMs: number;
   address: string;
   port: number;
@@ -39,8 +45,7 @@ export interface LocalMedia {
 
 const maxSdpBytes = 16_384;
 const maxMediaLines = 16;
-const staticPayloadTypes: Record<PhoneCodec, number> = { PCMU: 0, PCMA: 8 };
-const defaultTelephoneEvent = 101;
+const firstDynamicPayloadType = 96;
 const mirrored: Record<MediaDirection, MediaDirection> = {
   sendrecv: 'sendrecv',
   sendonly: 'recvonly',
@@ -48,10 +53,16 @@ const mirrored: Record<MediaDirection, MediaDirection> = {
   inactive: 'inactive',
 };
 
+/** Telephone events (RFC 4733) of one clock. */
+interface EventFormat {
+  clockKhz: number;
+  payloadType: number;
+}
+
 /** A stream of the far side as its SDP describes it. */
 interface RemoteStream {
-  codecs: { name: PhoneCodec; payloadType: number }[];
-  telephoneEvent: number | null;
+  codecs: { name: PhoneCodec; payloadType: number; opus: OpusParameters }[];
+  events: EventFormat[];
   ptimeMs: number;
   address: string;
   port: number;
@@ -76,6 +87,8 @@ export class SdpNegotiation {
   /** What we want: ours to send and theirs to hear, and the other way round. Rules until an offer of ours changes it. */
   private wanted: MediaDirection = 'sendrecv';
   private pendingOffer: MediaDirection | null = null;
+  /** Payload types of the dialog, which keep their meaning (RFC 3264 section 8.3.2); `event/8` is the events of that clock. */
+  private readonly numbers = new Map<string, number>();
   private readonly crypto: CryptoNegotiation;
 
   constructor(
@@ -95,8 +108,11 @@ export class SdpNegotiation {
     this.refusedLines = lines;
     this.agreed = agreed;
     this.pendingOffer = null;
+    for (const { name, payloadType } of stream.codecs) this.numbers.set(name, payloadType);
+    for (const { clockKhz, payloadType } of stream.events) this.numbers.set(`event/${clockKhz}`, payloadType);
+    const events = agreed.telephoneEvent?.send;
     const audio = describeAudio(this.local.rtpPort, [[agreed.codec, agreed.payloadType]], {
-      telephoneEvent: agreed.telephoneEvent?.send ?? null,
+      events: events === undefined ? [] : [{ clockKhz: agreed.eventClockKhz, payloadType: events }],
       ptimeMs: agreed.ptimeMs,
       rtcpMux: agreed.rtcpMux,
       direction,
@@ -110,10 +126,10 @@ export class SdpNegotiation {
   offer(direction: MediaDirection = this.wanted): string {
     const inUse = this.agreed?.codec;
     const names = [...this.local.codecs].sort((a, b) => Number(b === inUse) - Number(a === inUse));
-    const codecs = names.map((codec): [PhoneCodec, number] => [codec, staticPayloadTypes[codec]]);
+    const codecs = names.map((codec): [PhoneCodec, number] => [codec, this.numberOf(codec)]);
     this.pendingOffer = direction;
     const audio = describeAudio(this.local.rtpPort, codecs, {
-      telephoneEvent: this.agreed?.telephoneEvent?.receive ?? defaultTelephoneEvent,
+      events: this.ourEvents(),
       ptimeMs: this.agreed?.ptimeMs ?? 20,
       rtcpMux: this.agreed?.rtcpMux ?? false,
       direction,
@@ -129,14 +145,37 @@ export class SdpNegotiation {
     const keys = this.crypto.accept(stream);
     const { agreed } = agree(stream, this.local.codecs, this.pendingOffer, this.agreed?.held ?? false, keys);
     const receive = new Map(agreed.codecByPayloadType);
-    for (const codec of this.local.codecs) receive.set(staticPayloadTypes[codec], codec);
+    for (const codec of this.local.codecs) receive.set(this.numberOf(codec), codec);
+    const ours = this.ourEvents().find(({ clockKhz }) => clockKhz === agreed.eventClockKhz);
     const events = agreed.telephoneEvent && {
       send: agreed.telephoneEvent.send,
-      receive: this.agreed?.telephoneEvent?.receive ?? defaultTelephoneEvent,
+      receive: ours?.payloadType ?? agreed.telephoneEvent.receive,
     };
     this.agreed = { ...agreed, codecByPayloadType: receive, telephoneEvent: events };
     this.wanted = this.pendingOffer;
     if (!provisional) this.pendingOffer = null;
+  }
+
+  /** Ours for a codec, unless the far side has said another one. */
+  private numberOf(codec: PhoneCodec): number {
+    return this.numbered(codec, codecFacts[codec].payloadType);
+  }
+
+  private ourEvents(): EventFormat[] {
+    const clocks = new Map(this.local.codecs.map((codec) => [codecFacts[codec].clockKhz, codecFacts[codec]]));
+    return [...clocks].map(([clockKhz, { eventPayloadType }]) => ({
+      clockKhz,
+      payloadType: this.numbered(`event/${clockKhz}`, eventPayloadType),
+    }));
+  }
+
+  private numbered(name: string, usual: number): number {
+    let number = this.numbers.get(name) ?? usual;
+    const taken = [...this.numbers].filter(([other]) => other !== name).map(([, each]) => each);
+    if (!this.numbers.has(name) && taken.includes(number))
+      for (number = firstDynamicPayloadType; taken.includes(number); ) number += 1;
+    this.numbers.set(name, number);
+    return number;
   }
 
   private describe(audio: string[]): string {
@@ -158,16 +197,16 @@ export class SdpNegotiation {
 function describeAudio(
   port: number,
   codecs: [PhoneCodec, number][],
-  stream: Pick<RemoteStream, 'telephoneEvent' | 'ptimeMs' | 'rtcpMux' | 'direction' | 'secure' | 'crypto'>,
+  stream: Pick<RemoteStream, 'events' | 'ptimeMs' | 'rtcpMux' | 'direction' | 'secure' | 'crypto'>,
 ): string[] {
-  const { telephoneEvent } = stream;
-  const payloads = codecs.map(([, payloadType]) => payloadType);
-  if (telephoneEvent !== null) payloads.push(telephoneEvent);
+  const payloads = [...codecs.map(([, payloadType]) => payloadType), ...stream.events.map((each) => each.payloadType)];
   const lines = [`m=audio ${port} ${stream.secure ? 'RTP/SAVP' : 'RTP/AVP'} ${payloads.join(' ')}`];
-  for (const [codec, payloadType] of codecs) lines.push(`a=rtpmap:${payloadType} ${codec}/8000`);
-  if (telephoneEvent !== null) {
-    lines.push(`a=rtpmap:${telephoneEvent} telephone-event/8000`, `a=fmtp:${telephoneEvent} 0-16`);
+  for (const [codec, payloadType] of codecs) {
+    lines.push(`a=rtpmap:${payloadType} ${codecFacts[codec].rtpmap}`);
+    if (codec === 'OPUS') lines.push(`a=fmtp:${payloadType} ${ourOpus}`);
   }
+  for (const { clockKhz, payloadType } of stream.events)
+    lines.push(`a=rtpmap:${payloadType} telephone-event/${clockKhz * 1000}`, `a=fmtp:${payloadType} 0-16`);
   lines.push(`a=ptime:${stream.ptimeMs}`, 'a=maxptime:60', `a=${stream.direction}`);
   if (stream.rtcpMux) lines.push('a=rtcp-mux');
   lines.push(...stream.crypto.map(writeCryptoLine));
@@ -190,15 +229,18 @@ function agree(
   const direction = both(mirrored[theirs], wanted);
   // While we send nothing, what the far side says of its ear only repeats that.
   const held = sends(wanted) ? !receives(theirs) : heldBefore;
+  const { clockKhz, ptimesMs } = codecFacts[chosen.name];
+  const events = remote.events.find((each) => each.clockKhz === clockKhz) ?? remote.events[0];
   const agreed: AgreedMedia = {
     codec: chosen.name,
     payloadType: chosen.payloadType,
+    opus: chosen.opus,
+    eventClockKhz: events?.clockKhz ?? clockKhz,
     codecByPayloadType: new Map(
       remote.codecs.filter((codec) => preferred.includes(codec.name)).map((codec) => [codec.payloadType, codec.name]),
     ),
-    telephoneEvent:
-      remote.telephoneEvent === null ? null : { send: remote.telephoneEvent, receive: remote.telephoneEvent },
-    ptimeMs: remote.ptimeMs,
+    telephoneEvent: events ? { send: events.payloadType, receive: events.payloadType } : null,
+    ptimeMs: ptimesMs.findLast((ms) => ms <= remote.ptimeMs) ?? remote.ptimeMs,
     address: remote.address,
     port: remote.port,
     rtcpPort: remote.rtcpPort,
@@ -296,19 +338,32 @@ function readStream(sdp: SessionDescription, media: MediaDescription): RemoteStr
   };
 }
 
-function readFormats(media: MediaDescription): Pick<RemoteStream, 'codecs' | 'telephoneEvent'> {
+function readFormats(media: MediaDescription): Pick<RemoteStream, 'codecs' | 'events'> {
   const codecs: RemoteStream['codecs'] = [];
-  let telephoneEvent: number | null = null;
+  const events: EventFormat[] = [];
   for (const format of String(media.payloads ?? '').split(' ')) {
     const payloadType = Number(format);
     if (!/^\d{1,3}$/.test(format) || payloadType > 127) continue;
     const mapping = media.rtp.find((rtp) => rtp.payload === payloadType);
-    const name = mapping ? String(mapping.codec).toUpperCase() : { 0: 'PCMU', 8: 'PCMA' }[payloadType];
-    if (mapping?.rate !== undefined && mapping.rate !== 8000) continue;
-    if (name === 'PCMU' || name === 'PCMA') codecs.push({ name, payloadType });
-    else if (name === 'TELEPHONE-EVENT') telephoneEvent ??= payloadType;
+    const called = mapping ? String(mapping.codec).toUpperCase() : staticCodecs[payloadType];
+    const clockKhz = (mapping?.rate ?? 8000) / 1000;
+    const name = phoneCodecs.find((codec) => codec === called && codecFacts[codec].clockKhz === clockKhz);
+    if (name) {
+      const parameters = media.fmtp.find((fmtp) => fmtp.payload === payloadType)?.config;
+      const opus = parameters === undefined ? opusDefaults : readOpusParameters(parameters);
+      codecs.push({ name, payloadType, opus });
+    } else if (called === 'TELEPHONE-EVENT' && (clockKhz === 8 || clockKhz === 48))
+      events.push({ clockKhz, payloadType });
   }
-  return { codecs, telephoneEvent };
+  return { codecs, events };
+}
+
+/** In one word what a phone hears: whoever agreed to the same may be handed its packets as they are. The two laws differ by a table. */
+export function termsOf(agreed: AgreedMedia | null): string {
+  if (agreed === null) return '';
+  const { codec, opus, ptimeMs, eventClockKhz } = agreed;
+  if (codec === 'PCMU' || codec === 'PCMA') return 'G711';
+  return codec === 'OPUS' ? JSON.stringify({ codec, opus, ptimeMs, eventClockKhz }) : codec;
 }
 
 /** What the far side wants to receive, in whole 10 ms between 10 and 60. */

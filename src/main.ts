@@ -18,6 +18,7 @@ import { startBanner } from './banner.js';
 import { admit } from './call/admission.js';
 import { Carriers, healthOf, keptGateways, tlsTrust } from './call/carriers.js';
 import type { CallClosing } from './call/closing.js';
+import { Conferences } from './call/conferences.js';
 import { EndpointHealth } from './call/endpoint-health.js';
 import { type InboundCalls, takeInboundCall } from './call/inbound.js';
 import { LiveCallTable } from './call/live-calls.js';
@@ -233,7 +234,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     opened.push(() => sip.stop(0));
     const stateOf = (uri: string) => sip.upkeep.stateOf(uri);
     sip.upkeep.onChange = () => saveTrunkHealth(store, stateOf, log);
-    const carriers = new Carriers({ codecs: ['PCMU', 'PCMA'], isDown: (uri) => stateOf(uri) === 'down' });
+    const carriers = new Carriers({ codecs: settings.codecs, isDown: (uri) => stateOf(uri) === 'down' });
     const loadTrunks = (): void => {
       const records = trustTrunks();
       carriers.replace(records);
@@ -279,12 +280,13 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
 
     if (store.endpoints.hasWebhooks()) clips.warm();
 
+    const conferences = new Conferences((seats) => media.room(seats));
     const live = new LiveCallTable();
     const rejected = new RejectedInvites(log, store.rejectedInvites);
     const simulated = simulatedCarrier(options.simulatedRingMs ?? 1000, options.sipTimersMs);
     opened.push(() => simulated.close());
     const policy: MediaPolicy = {
-      codecs: ['PCMU', 'PCMA'],
+      codecs: [...settings.codecs],
       firstRtpTimeoutMs: settings.rtpFirstTimeoutSec * 1000,
       rtpTimeoutMs: settings.rtpTimeoutSec * 1000,
       concealLoss: settings.concealLoss,
@@ -333,6 +335,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         limits: { maxCallMs: settings.maxCallSec * 1000, transferTimeoutMs: 60_000 },
         voice: new Voice(clips),
         takes,
+        conferences,
         notices,
         transcription,
         dialling: {
@@ -342,6 +345,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
           closing,
           begin: (wish) => beginDialled(store, wish),
           allowPrivateTargets: settings.allowPrivateTargets,
+          hasUser: (organizationId, name) => trunks.withUsername(name)?.organizationId === organizationId,
           dial: (request, signal) => sip.dial(request, signal),
           carriers: carriersOf,
           refusal: (organizationId, mode, call) => dialRefusal(store, organizationId, mode, call),
@@ -382,6 +386,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       store,
       liveCalls: live,
       outboundCalls: outbound,
+      conferences,
       liveTrace: (sipCallId) => sip.trace(sipCallId),
       allowPrivateTargets: settings.allowPrivateTargets,
       recordingsFolder: settings.recordingsUrl.folder,

@@ -74,6 +74,7 @@ const layers: { from: string; may: string[] }[] = [
 const packages: Record<string, string[]> = {
   'drachtio-srf': ['sip/'],
   'drachtio-fsmrf': ['media/freeswitch/'],
+  'libopus-wasm': ['media/audio/'],
   ws: ['media/', 'sip/server/transport/', 'examples/', 'src/simulator/providers/'],
   'node-fetch': ['net/'],
   fastify: ['src/api/'],

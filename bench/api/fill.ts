@@ -73,6 +73,8 @@ function* parts(database: Sqlite, calls: number): Generator<[name: string, work:
       yield [`insights ${/'(all|endpoint|trunk)'/.exec(each)?.[1]} ${n + 1}`, () => database.exec(into + each)];
   }
   yield ['events', () => addEvents(database)];
+  yield ['ledger', () => addLedger(database, organizationId, calls / 10)];
+  yield ['webhook deliveries', () => addDeliveries(database, organizationId, calls / 10)];
   yield [
     'triggers',
     () => {
@@ -149,6 +151,29 @@ function addEvents(database: Sqlite): void {
        from (select id, created_at from calls order by id desc limit ${callsWithEvents}) c, e`,
     )
     .run();
+}
+
+/** As if every tenth call had cost something. */
+function addLedger(database: Sqlite, organizationId: string, entries: number): void {
+  database
+    .prepare(
+      `with recursive n(i) as (select 0 union all select i + 1 from n where i + 1 < @entries)
+       insert into ledger (id, organization_id, kind, amount_microcents, balance_microcents, call_id, note, created_at)
+       select printf('0198dddd-0000-7000-8000-%012x', i), @organizationId, 'call', -1, 0, null, '', 1700000000000 + i * 1000 from n`,
+    )
+    .run({ entries, organizationId });
+}
+
+/** None has failed, so that a list of those that have looks at all. */
+function addDeliveries(database: Sqlite, organizationId: string, deliveries: number): void {
+  database
+    .prepare(
+      `with recursive n(i) as (select 0 union all select i + 1 from n where i + 1 < @deliveries)
+       insert into webhook_deliveries (id, organization_id, mode, endpoint_id, call_id, sequence, event_type, status, attempts, next_attempt_at, created_at)
+       select printf('0198eeee-0000-7000-8000-%012x', i), @organizationId, 'live', '0198bbbb-0000-7000-8000-000000000001', printf('%012x', i), 1,
+         'call.completed', 'delivered', 1, 0, 1700000000000 + i * 1000 from n`,
+    )
+    .run({ deliveries, organizationId });
 }
 
 /** Whether `fill` has done all. */

@@ -17,7 +17,7 @@ const stream = { packets: 0, bytes: 0, lossPercent: null, lost: null, jitterMs: 
 const nothing: MediaStats = {
   codec: 'PCMU',
   ptimeMs: 20,
-  received: { ...stream, duplicates: 0, reordered: 0, late: 0, foreign: 0, malformed: 0, ssrcChanges: 0 },
+  received: { ...stream, duplicates: 0, reordered: 0, late: 0, recovered: 0, foreign: 0, malformed: 0, ssrcChanges: 0 },
   sent: stream,
   rttMs: null,
   agent: { framesSent: 0, bytesReceived: 0, underruns: 0, skippedMs: 0, garbage: 0 },

@@ -42,7 +42,7 @@ export interface AgentTarget {
   /** `ws:` or `wss:` URL. */
   url: string;
   /** What the phone speaks, for protocols that may choose: the same both ways needs no transcoding. Default `ulaw`. */
-  phoneEncoding?: 'ulaw' | 'alaw';
+  phoneEncoding?: 'ulaw' | 'alaw' | 'l16';
   /** `provider_config` of the endpoint, secrets in clear; parsed by the protocol. */
   config: Plain;
   call: CallFacts;

@@ -78,10 +78,10 @@ class DeepgramConversation extends ProviderConversation {
     target: AgentTarget,
   ) {
     super(target);
-    this.format = {
-      encoding: config.encoding ?? target.phoneEncoding ?? 'ulaw',
-      sampleRateHz: config.sampleRateHz,
-    };
+    const encoding = config.encoding ?? target.phoneEncoding ?? 'ulaw';
+    // Of a wideband phone, when nothing else is said.
+    const wide = encoding === 'l16' && config.encoding === undefined;
+    this.format = { encoding, sampleRateHz: wide ? 16_000 : config.sampleRateHz };
     this.replyFormat = this.format;
   }
 

@@ -3,6 +3,7 @@
  * of the callee alone, so that nobody has to wait for it.
  */
 import type { MachineVerdict, PhoneCodec } from '../engine.js';
+import { NarrowCopy } from './line.js';
 import { Speech } from './speech.js';
 import { type SteadyTone, ToneListener } from './steady-tone.js';
 import { Track } from './track.js';
@@ -29,6 +30,7 @@ const samplesPerMs = 8;
 
 export class AnswerListener {
   private readonly track = new Track();
+  private readonly narrow = new NarrowCopy();
   private readonly speech: Speech;
   private readonly tones = new ToneListener();
   private greetingFromMs: number | null = null;
@@ -55,8 +57,10 @@ export class AnswerListener {
   }
 
   /** A packet of the callee that arrived now. */
-  hear(timestamp: number, bytes: Uint8Array, codec: PhoneCodec, nowMs: number): void {
+  hear(timestamp: number, audio: Uint8Array, of: PhoneCodec, nowMs: number): void {
     if (this.over) return;
+    const bytes = this.narrow.of(audio, of);
+    const codec = NarrowCopy.lawOf(of);
     const arrived = Math.round((nowMs - this.startMs) * samplesPerMs) - bytes.length;
     const atMs = this.track.place(timestamp, arrived) / samplesPerMs;
     const tone = this.tones.hear(bytes, 0, bytes.length, codec, atMs);

@@ -1,6 +1,6 @@
 /** How long an utterance waits after its first frame: as much as the agent's frames are late at worst (p99), within 3 and 15 ms. */
 
-const leastMs = 3;
+export const leastMarginMs = 3;
 const mostMs = 15;
 /** A longer gap is a pause of the agent, not jitter. */
 const pauseMs = 200;
@@ -13,11 +13,16 @@ export class ArrivalMargin {
   private lastMs = Number.NaN;
   private lastDurationMs = 0;
 
-  /** A chunk of audio of `durationMs` came. Chunks that come faster than they play count as punctual. */
-  arrived(nowMs: number, durationMs: number): void {
-    const lateMs = nowMs - this.lastMs - this.lastDurationMs;
-    const gapMs = nowMs - this.lastMs;
-    this.lastMs = nowMs;
+  /**
+   * A chunk of audio of `durationMs` came; it may have waited for us for `waitedMs`. Chunks that come faster than they play count as
+   * punctual, and so do those that were if they waited.
+   */
+  arrived(nowMs: number, durationMs: number, waitedMs = 0): void {
+    const punctualMs = this.lastMs + this.lastDurationMs;
+    const cameMs = punctualMs < nowMs && waitedMs > 0 ? Math.max(punctualMs, nowMs - waitedMs) : nowMs;
+    const lateMs = cameMs - punctualMs;
+    const gapMs = cameMs - this.lastMs;
+    this.lastMs = cameMs;
     this.lastDurationMs = durationMs;
     if (!(gapMs < pauseMs + durationMs)) return;
     const bin = Math.max(0, Math.min(mostMs, Math.ceil(lateMs)));
@@ -34,7 +39,7 @@ export class ArrivalMargin {
   get marginMs(): number {
     let later = Math.floor(this.total / 100);
     let bin = mostMs;
-    while (bin > leastMs && this.counts[bin]! <= later) {
+    while (bin > leastMarginMs && this.counts[bin]! <= later) {
       later -= this.counts[bin]!;
       bin -= 1;
     }

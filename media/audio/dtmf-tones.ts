@@ -1,6 +1,7 @@
 /** Keys as the pairs of tones of ITU-T Q.23, in the audio itself: for phones that know no RTP events. */
 import type { PhoneCodec } from '../engine.js';
 import { alawToLinear, linearToAlaw, linearToUlaw, ulawToLinear } from './g711.js';
+import { lineOf, samplesOf, ticksPerMs } from './line.js';
 
 const rowsHz = [697, 770, 852, 941];
 const columnsHz = [1209, 1336, 1477, 1633];
@@ -46,7 +47,7 @@ export class DtmfListener {
   }
 
   /** The press that ends within these bytes. */
-  hear(bytes: Uint8Array, codec: PhoneCodec): ToneKey | null {
+  hear(bytes: Uint8Array, codec: 'PCMU' | 'PCMA'): ToneKey | null {
     const linear = linears[codec];
     const { state } = this;
     let ended: ToneKey | null = null;
@@ -138,21 +139,26 @@ export class DtmfListener {
 const rowPeak = 8000;
 const columnPeak = 10_000;
 
-/** Writes `[from, to)` of `into` as the tones of a key that began `sampleIndex` samples ago. */
+/** Writes `[from, to)` of `into`, a line of `codec`, as the tones of a key that began `ticks` eighths of a millisecond ago. */
 export function writeKeyTone(
   digit: string,
   codec: PhoneCodec,
-  sampleIndex: number,
+  ticks: number,
   into: Uint8Array,
   from: number,
   to: number,
 ): void {
   const row = keys.findIndex((line) => line.includes(digit));
-  const table = codec === 'PCMA' ? linearToAlaw : linearToUlaw;
-  const low = (2 * Math.PI * (rowsHz[row] ?? 0)) / sampleRateHz;
-  const high = (2 * Math.PI * (columnsHz[keys[row]?.indexOf(digit) ?? 0] ?? 0)) / sampleRateHz;
-  for (let i = from; i < to; i++) {
-    const n = sampleIndex + i - from;
-    into[i] = table[Math.round(rowPeak * Math.sin(n * low) + columnPeak * Math.sin(n * high)) & 0xffff]!;
+  const line = lineOf[codec];
+  const low = (2 * Math.PI * (rowsHz[row] ?? 0)) / line.sampleRateHz;
+  const high = (2 * Math.PI * (columnsHz[keys[row]?.indexOf(digit) ?? 0] ?? 0)) / line.sampleRateHz;
+  const begun = (ticks * line.sampleRateHz) / 1000 / ticksPerMs;
+  const sampleAt = (n: number) => Math.round(rowPeak * Math.sin(n * low) + columnPeak * Math.sin(n * high));
+  if (line.linear) {
+    const samples = samplesOf(into.subarray(from, to));
+    for (let i = 0; i < samples.length; i++) samples[i] = sampleAt(begun + i);
+    return;
   }
+  const table = codec === 'PCMA' ? linearToAlaw : linearToUlaw;
+  for (let i = from; i < to; i++) into[i] = table[sampleAt(begun + i - from) & 0xffff]!;
 }

@@ -10,11 +10,11 @@ import {
   type ToneSegment,
 } from '../engine.js';
 import { linearToUlaw, mapBytes, ulawToAlaw } from './g711.js';
+import { lineOf, ticksPerMs, WideCopy } from './line.js';
 import type { PhoneAudio } from './phone-audio.js';
 import { Playout } from './playout.js';
 import { agentToPhone, type Transcode } from './transcode.js';
 
-const bytesPerMs = 8;
 const mostToneMs = 60_000;
 const mostFrequencies = 4;
 const tonePeak = 8000;
@@ -51,6 +51,7 @@ class PlayedClip implements Played {
   private position = 0;
   private roundsLeft: number;
   private taken = 0;
+  private readonly wide = new WideCopy();
 
   constructor(
     clip: Clip | Uint8Array,
@@ -62,7 +63,7 @@ class PlayedClip implements Played {
   }
 
   get queuedMs(): number {
-    return this.roundsLeft === 0 ? 0 : (this.bytes.length * this.roundsLeft - this.position) / bytesPerMs;
+    return this.roundsLeft === 0 ? 0 : (this.bytes.length * this.roundsLeft - this.position) / ticksPerMs;
   }
 
   get done(): boolean {
@@ -70,10 +71,15 @@ class PlayedClip implements Played {
   }
 
   get playedMs(): number {
-    return this.taken / bytesPerMs;
+    return this.taken / ticksPerMs;
   }
 
   take(into: Uint8Array, at: number, length: number): number {
+    if (!lineOf[this.codec].linear) return this.takeLaw(into, at, length);
+    return this.wide.take(into, at, length, this.codec, (law) => this.takeLaw(law, 0, law.length));
+  }
+
+  private takeLaw(into: Uint8Array, at: number, length: number): number {
     let filled = 0;
     while (filled < length && this.roundsLeft > 0) {
       const count = Math.min(length - filled, this.bytes.length - this.position);
@@ -115,7 +121,8 @@ class PlayedStream implements Played {
   private decode: Transcode;
   private ended = false;
   private paused = false;
-  private taken = 0;
+  private takenMs = 0;
+  private bytesPerMs: number;
 
   constructor(
     private readonly source: Extract<AudioSource, { kind: 'stream' }>,
@@ -123,6 +130,7 @@ class PlayedStream implements Played {
     private readonly onQueued: (durationMs: number) => void,
   ) {
     this.queue = new Playout(codec);
+    this.bytesPerMs = lineOf[codec].bytesPerMs;
     this.decode = agentToPhone(source.format, codec);
     this.port = source.port;
     this.port.on('message', (message: StreamMessage) => this.receive(message));
@@ -142,12 +150,12 @@ class PlayedStream implements Played {
   }
 
   get playedMs(): number {
-    return this.taken / bytesPerMs;
+    return this.takenMs;
   }
 
   take(into: Uint8Array, at: number, length: number): number {
     const filled = this.queue.take(into, at, length);
-    this.taken += filled;
+    this.takenMs += filled / this.bytesPerMs;
     if (this.paused && this.queue.queuedMs < lowWaterMs) this.demand('resume');
     return filled;
   }
@@ -166,6 +174,7 @@ class PlayedStream implements Played {
 
   changeCodec(codec: PhoneCodec): void {
     this.queue.changeCodec(codec);
+    this.bytesPerMs = lineOf[codec].bytesPerMs;
     this.decode = agentToPhone(this.source.format, codec);
   }
 
@@ -184,7 +193,7 @@ class PlayedStream implements Played {
     const audio = this.decode(message);
     const discarded = this.queue.push(audio);
     if (!this.paused && this.queue.queuedMs > highWaterMs) this.demand('pause');
-    if (discarded < audio.length) this.onQueued((audio.length - discarded) / bytesPerMs);
+    if (discarded < audio.length) this.onQueued((audio.length - discarded) / this.bytesPerMs);
   }
 
   private demand(demand: StreamDemand): void {
@@ -203,14 +212,14 @@ function renderTone(segments: ToneSegment[], peak: number): Uint8Array {
   if (!(peak >= 0 && peak <= 32_767)) throw badSource('The peak of a tone lies between 0 and 32767.');
   const totalMs = segments.reduce((sum, segment) => sum + segment.durationMs, 0);
   if (!(totalMs > 0 && totalMs <= mostToneMs)) throw badSource('A tone lasts up to 60 s before it repeats.');
-  const bytes = new Uint8Array(Math.round(totalMs * bytesPerMs));
+  const bytes = new Uint8Array(Math.round(totalMs * ticksPerMs));
   let at = 0;
   for (const { frequenciesHz, durationMs } of segments) {
     const valid = durationMs >= 0 && frequenciesHz.length <= mostFrequencies;
     if (!valid || !frequenciesHz.every((hz) => hz > 0 && hz < 4000)) {
       throw badSource('A part of a tone has up to four frequencies under 4000 Hz and a duration.');
     }
-    const end = Math.min(bytes.length, at + Math.round(durationMs * bytesPerMs));
+    const end = Math.min(bytes.length, at + Math.round(durationMs * ticksPerMs));
     for (let i = at; i < end; i++) {
       let sample = 0;
       for (const hz of frequenciesHz) sample += Math.sin((2 * Math.PI * hz * (i - at)) / 8000);

@@ -8,16 +8,19 @@ export interface Time {
   now(): number;
   setTimer(fn: () => void, delayMs: number): unknown;
   clearTimer(timer: unknown): void;
+  /** Once, when what waits in the sockets now has been read. */
+  afterReading(fn: () => void): void;
 }
 
 export const realTime: Time = {
   now: () => performance.now(),
   setTimer: (fn, delayMs) => setTimeout(fn, delayMs),
   clearTimer: (timer) => clearTimeout(timer as NodeJS.Timeout),
+  afterReading: (fn) => void setImmediate(fn),
 };
 
-/** A session's turn. Returns when its next one is due. Must not throw. */
-export type Turn = (nowMs: number) => number;
+/** A session's turn. Returns when its next one is due; null: again, at once, when the sockets have been read. Must not throw. */
+export type Turn = (nowMs: number) => number | null;
 
 /** How much before its time a turn may come: timers have whole milliseconds. */
 const earlyMs = 0.5;
@@ -29,6 +32,8 @@ export interface ClockEntry {
 class Entry implements ClockEntry {
   next: Entry = this;
   previous: Entry = this;
+  /** Out of the ring until the sockets have been read. */
+  waits = false;
   constructor(
     readonly turn: Turn | null,
     public dueMs: number,
@@ -40,6 +45,9 @@ export class PlayoutClock {
   private timer: unknown = null;
   private timerDueMs = Number.POSITIVE_INFINITY;
   private turning = false;
+  private worstMs = 0;
+  /** Turns that wait until the sockets have been read. */
+  private waiting: Entry[] = [];
 
   constructor(private readonly time: Time) {}
 
@@ -60,13 +68,28 @@ export class PlayoutClock {
   }
 
   remove(entry: ClockEntry): void {
-    if (entry instanceof Entry) unlink(entry);
+    if (entry instanceof Entry) {
+      entry.waits = false;
+      unlink(entry);
+    }
     this.arm();
   }
 
   /** When the next turn is. */
   get dueMs(): number {
     return this.ring.next.turn ? this.ring.next.dueMs : Number.POSITIVE_INFINITY;
+  }
+
+  /** How late the thread is: as long what is handled now may have waited for it. */
+  lateMs(nowMs: number): number {
+    return Math.max(0, nowMs - Math.min(this.dueMs, this.waiting[0]?.dueMs ?? nowMs));
+  }
+
+  /** The latest that a turn came, since the last time. */
+  takeWorstMs(): number {
+    const { worstMs } = this;
+    this.worstMs = 0;
+    return worstMs;
   }
 
   /** Takes the turns that are due, for a thread that is awake anyway. */
@@ -89,21 +112,43 @@ export class PlayoutClock {
     this.takeTurns();
   };
 
+  private readonly sockets = (): void => {
+    const { waiting } = this;
+    this.waiting = [];
+    const now = this.time.now();
+    for (const entry of waiting) {
+      if (!entry.waits) continue;
+      entry.waits = false;
+      entry.dueMs = now;
+      this.insert(entry);
+    }
+    this.takeTurns();
+  };
+
   private takeTurns(): void {
     this.turning = true;
     let now = this.time.now();
     for (let entry = this.ring.next; entry.turn && entry.dueMs <= now + earlyMs; entry = this.ring.next) {
+      if (now - entry.dueMs > this.worstMs) this.worstMs = now - entry.dueMs;
       const dueMs = entry.turn(now);
       // A session that closed in its own turn is no longer in the ring.
       if (entry.next !== entry) {
         unlink(entry);
-        entry.dueMs = dueMs;
-        this.insert(entry);
+        if (dueMs === null) this.wait(entry);
+        else {
+          entry.dueMs = dueMs;
+          this.insert(entry);
+        }
       }
       now = this.time.now();
     }
     this.turning = false;
     this.arm();
+  }
+
+  private wait(entry: Entry): void {
+    entry.waits = true;
+    if (this.waiting.push(entry) === 1) this.time.afterReading(this.sockets);
   }
 
   private arm(): void {

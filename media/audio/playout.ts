@@ -1,10 +1,9 @@
-/** What an agent has said and the phone has not heard yet: G.711 bytes in order, with marks between them. No timer, no clock. */
+/** What an agent has said and the phone has not heard yet: the bytes of its line in order, with marks between them. No timer, no clock. */
 import type { PhoneCodec } from '../engine.js';
-import { alawToUlaw, mapBytes, ulawToAlaw } from './g711.js';
+import { changeLine, lineOf } from './line.js';
 import type { PhoneAudio } from './phone-audio.js';
 import { isQuiet } from './vad.js';
 
-const bytesPerMs = 8;
 /** What one agent may queue; what comes above is discarded. */
 export const playoutLimitMs = 10 * 60_000;
 /** An agent so far ahead is told of, and again when it is below the low water. */
@@ -78,15 +77,19 @@ export class Playout implements PhoneAudio {
   private drySlots = 0;
   private nearerMs = 0;
 
-  constructor(private codec: PhoneCodec) {}
+  private bytesPerMs: number;
+
+  constructor(private codec: PhoneCodec) {
+    this.bytesPerMs = lineOf[codec].bytesPerMs;
+  }
 
   get queuedMs(): number {
-    return this.queuedBytes / bytesPerMs;
+    return this.queuedBytes / this.bytesPerMs;
   }
 
   /** Takes ownership of the bytes, in the phone's codec. Returns how many did not fit. */
   push(bytes: Uint8Array, itemId?: string): number {
-    const room = playoutLimitMs * bytesPerMs - this.queuedBytes;
+    const room = playoutLimitMs * this.bytesPerMs - this.queuedBytes;
     const fitting = bytes.length <= room ? bytes : bytes.subarray(0, Math.max(0, room));
     if (fitting.length > 0) {
       // Without an item id, what is heard counts from the start of the utterance.
@@ -147,7 +150,7 @@ export class Playout implements PhoneAudio {
     const head = this.entries[this.head];
     if (this.itemId === undefined && typeof head === 'object') this.itemId = head.itemId;
     const heard: Heard = {
-      heardMs: this.itemHeardBytes / bytesPerMs,
+      heardMs: this.itemHeardBytes / this.bytesPerMs,
       droppedMs: this.queuedMs,
       items: this.itemsLeft(),
     };
@@ -163,14 +166,14 @@ export class Playout implements PhoneAudio {
 
   private itemsLeft(): HeardItem[] {
     const items: HeardItem[] = [];
-    const heardMs = this.itemHeardBytes / bytesPerMs;
+    const heardMs = this.itemHeardBytes / this.bytesPerMs;
     if (heardMs > 0) items.push({ itemId: this.itemId ?? null, heardMs, droppedMs: 0 });
     for (let i = this.head; i < this.entries.length; i++) {
       const chunk = this.entries[i]!;
       if (typeof chunk === 'string') continue;
       const itemId = chunk.itemId ?? null;
       if (items.at(-1)?.itemId !== itemId) items.push({ itemId, heardMs: 0, droppedMs: 0 });
-      items.at(-1)!.droppedMs += (chunk.bytes.length - chunk.from) / bytesPerMs;
+      items.at(-1)!.droppedMs += (chunk.bytes.length - chunk.from) / this.bytesPerMs;
     }
     return items;
   }
@@ -185,22 +188,30 @@ export class Playout implements PhoneAudio {
 
   /** We stood still for so long: what waits now is late by as much. */
   missed(ms: number): void {
-    this.owed += ms * bytesPerMs;
+    this.owed += ms * this.bytesPerMs;
     this.restartWindow();
   }
 
   /** The phone's codec changed: what waits is turned into it. */
   changeCodec(codec: PhoneCodec): void {
     if (codec === this.codec) return;
+    const change = changeLine(this.codec, codec);
+    const grown = lineOf[codec].bytesPerMs / this.bytesPerMs;
     this.codec = codec;
-    const table = codec === 'PCMA' ? ulawToAlaw : alawToUlaw;
+    this.bytesPerMs *= grown;
+    this.itemHeardBytes *= grown;
+    this.owed *= grown;
+    this.queuedBytes = 0;
     for (let i = this.head; i < this.entries.length; i++) {
       const entry = this.entries[i]!;
       if (typeof entry === 'string') continue;
-      const bytes = new Uint8Array(entry.bytes.length);
-      mapBytes(entry.bytes, table, bytes);
-      entry.bytes = bytes;
+      entry.bytes = change(entry.bytes.subarray(entry.from));
+      entry.from = 0;
+      this.queuedBytes += entry.bytes.length;
     }
+    this.played = 0;
+    this.arrived = 0;
+    this.restartWindow();
   }
 
   private noteHeard(chunk: Chunk, count: number): void {
@@ -245,18 +256,18 @@ export class Playout implements PhoneAudio {
       return;
     }
     this.windowPlayed += played;
-    if (this.windowPlayed < windowMs * bytesPerMs) return;
+    if (this.windowPlayed < windowMs * this.bytesPerMs) return;
     // The windows before count too: what a stall held back comes in the next one.
     this.played = this.played / 2 + this.windowPlayed;
     this.arrived = this.arrived / 2 + this.windowArrived;
     const even = this.arrived > this.played * 0.9 && this.arrived < this.played * 1.1;
     this.paced = even ? this.paced + 1 : 0;
     if (this.paced >= pacedWindows && Number.isFinite(this.leastSpareMs)) {
-      const spare = Math.max(0, this.leastSpareMs * bytesPerMs);
+      const spare = Math.max(0, this.leastSpareMs * this.bytesPerMs);
       if (this.owed === 0) this.owedSinceMs = 0;
       // Whole frames are taken out: a part of one would only move the hole to the next slot. For the rest the slots themselves move.
       this.owed = Math.floor(spare / frame) * frame;
-      const restMs = (spare - this.owed) / bytesPerMs;
+      const restMs = (spare - this.owed) / this.bytesPerMs;
       this.nearerMs = restMs >= leastNearerMs ? restMs : 0;
     }
     this.restartWindow();
@@ -269,7 +280,7 @@ export class Playout implements PhoneAudio {
   }
 
   private trim(frame: number): void {
-    this.owedSinceMs += frame / bytesPerMs;
+    this.owedSinceMs += frame / this.bytesPerMs;
     for (let drops = 0; drops < dropsPerFrame && this.owed > 0; drops++) {
       const chunk = this.entries[this.head];
       if (typeof chunk !== 'object') return;
@@ -277,7 +288,7 @@ export class Playout implements PhoneAudio {
       if (!isQuiet(chunk.bytes, this.codec, chunk.from, chunk.from + count)) break;
       this.drop(chunk, count);
     }
-    const cuttable = this.owed > 0 && this.owed <= cutAtMostMs * bytesPerMs;
+    const cuttable = this.owed > 0 && this.owed <= cutAtMostMs * this.bytesPerMs;
     if (cuttable && this.paced >= pacedWindows && this.owedSinceMs >= patienceMs) this.cut();
   }
 
@@ -296,7 +307,7 @@ export class Playout implements PhoneAudio {
   private drop(chunk: Chunk, count: number): void {
     this.consume(chunk, count);
     this.owed -= count;
-    this.trimmedMs += count / bytesPerMs;
+    this.trimmedMs += count / this.bytesPerMs;
     this.owedSinceMs = 0;
     this.restartWindow();
   }

@@ -1,9 +1,10 @@
 /**
  * The memory of a conference. Each seat has a ring of 20 ms frames that its own session writes, and that the sessions of all other seats
- * read when their phones are due: nothing is copied between threads, no thread is the mixer's, and one that dies takes only its own phones along.
+ * read when their phones are due, at 8 kHz: nothing is copied between threads, no thread is the mixer's, and one that dies takes only its own phones along.
  */
 import type { PhoneCodec } from '../engine.js';
 import { alawToLinear, linearToAlaw, linearToUlaw, silenceByte, ulawToLinear } from './g711.js';
+import { lineOf, WideCopy } from './line.js';
 import type { PhoneAudio } from './phone-audio.js';
 
 export const roomFrame = 160;
@@ -28,6 +29,7 @@ const aboveKnee = 32_767 - kneeAt;
 
 const word = { entered: 0, left: 1, seats: 2, recording: 3, words: 4 } as const;
 const seatWord = { muted: 0, written: 1, spoke: 2, words: 3 } as const;
+type Law = 'PCMU' | 'PCMA';
 const linearOf = { PCMU: ulawToLinear, PCMA: alawToLinear };
 const codeOf = { PCMU: linearToUlaw, PCMA: linearToAlaw };
 
@@ -98,8 +100,8 @@ export class Room {
     return this.loud[seat * ringFrames + (frame % ringFrames)] === 1;
   }
 
-  /** `bytes`: 20 ms of the phone; null: it is to be silent. */
-  write(seat: number, bytes: Uint8Array | null, codec: PhoneCodec): void {
+  /** `bytes`: 20 ms of the phone at 8 kHz; null: it is to be silent. */
+  write(seat: number, bytes: Uint8Array | null, codec: Law): void {
     const at = this.at(seat);
     const written = Atomics.load(this.words, at + seatWord.written);
     const slot = seat * ringFrames + (written % ringFrames);
@@ -139,6 +141,7 @@ export class RoomEar implements PhoneAudio {
   private isSilent = true;
   private given: number = roomFrame;
   private readonly beeps: Beep[];
+  private readonly wide = new WideCopy();
 
   constructor(
     private readonly room: Room,
@@ -149,10 +152,15 @@ export class RoomEar implements PhoneAudio {
   }
 
   take(into: Uint8Array, at: number, length: number): number {
+    if (!lineOf[this.codec].linear) return this.takeLaw(into, at, length, this.codec === 'PCMA' ? 'PCMA' : 'PCMU');
+    return this.wide.take(into, at, length, this.codec, (law) => this.takeLaw(law, 0, law.length, 'PCMU'));
+  }
+
+  private takeLaw(into: Uint8Array, at: number, length: number, law: Law): number {
     for (let filled = 0; filled < length; ) {
       if (this.given === roomFrame) this.mix();
       const count = Math.min(length - filled, roomFrame - this.given);
-      this.write(into, at + filled, count);
+      this.write(into, at + filled, count, law);
       filled += count;
       this.given += count;
     }
@@ -171,12 +179,12 @@ export class RoomEar implements PhoneAudio {
 
   missed(): void {}
 
-  private write(into: Uint8Array, at: number, count: number): void {
+  private write(into: Uint8Array, at: number, count: number, law: Law): void {
     if (this.isSilent) {
-      into.fill(silenceByte[this.codec], at, at + count);
+      into.fill(silenceByte[law], at, at + count);
       return;
     }
-    const codes = codeOf[this.codec];
+    const codes = codeOf[law];
     for (let i = 0; i < count; i++) into[at + i] = codes[pressed(this.sum[this.given + i]!) & 0xffff]!;
   }
 

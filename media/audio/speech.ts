@@ -1,10 +1,9 @@
 /** When one side speaks: loudness in steps of 10 ms against a floor that follows the noise of the line. No clock of its own. */
 import type { PhoneCodec } from '../engine.js';
+import { lineOf } from './line.js';
 import { meanSquare } from './vad.js';
 
-const samplesPerMs = 8;
 const stepMs = 10;
-const stepSamples = stepMs * samplesPerMs;
 /** About -45 dBm0: quieter is never speech. */
 const leastMeanSquare = 180 * 180;
 /** Speech is so much above the floor (8 dB). */
@@ -37,16 +36,18 @@ export class Speech {
 
   /** Audio in `[from, to)` of `bytes` that was said from `atMs` on. */
   hear(bytes: Uint8Array, from: number, to: number, codec: PhoneCodec, atMs: number): void {
-    for (let at = from; at < to; at += stepSamples) {
-      const end = Math.min(to, at + stepSamples);
+    const { bytesPerMs } = lineOf[codec];
+    const stepBytes = stepMs * bytesPerMs;
+    for (let at = from; at < to; at += stepBytes) {
+      const end = Math.min(to, at + stepBytes);
       const power = meanSquare(bytes, codec, at, end);
       const loud = power > leastMeanSquare && power > overFloor * this.floor;
       this.floor = Math.max(
         leastFloor,
         power < this.floor ? this.floor + (power - this.floor) * floorFalls : this.floor * floorRises,
       );
-      const fromMs = atMs + (at - from) / samplesPerMs;
-      if (loud) this.loud(fromMs, atMs + (end - from) / samplesPerMs);
+      const fromMs = atMs + (at - from) / bytesPerMs;
+      if (loud) this.loud(fromMs, atMs + (end - from) / bytesPerMs);
       else this.quiet(fromMs);
     }
   }

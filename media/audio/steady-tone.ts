@@ -1,5 +1,4 @@
 /** One steady tone of any pitch: the beep of an answering machine, the tone of a fax. Blocks of 20 ms; no clock of its own. */
-import type { PhoneCodec } from '../engine.js';
 import { alawToLinear, ulawToLinear } from './g711.js';
 
 const sampleRateHz = 8000;
@@ -30,7 +29,7 @@ export class ToneListener {
   private readonly block = new Float64Array(blockSamples);
 
   /** Audio in `[from, to)` that was said from `atMs` on; the tone that ended within it. */
-  hear(bytes: Uint8Array, from: number, to: number, codec: PhoneCodec, atMs: number): SteadyTone | null {
+  hear(bytes: Uint8Array, from: number, to: number, codec: 'PCMU' | 'PCMA', atMs: number): SteadyTone | null {
     const linear = linears[codec];
     let ended: SteadyTone | null = null;
     for (let i = from; i < to; i++) {

@@ -1,21 +1,21 @@
 /** Where the packets of one direction lie on the session's clock: by their RTP timestamps, as long as these go with the clock. */
 
-const samplesPerMs = 8;
+const ticksPerMs = 8;
 /** Timestamps further from the clock than this belong to a new line. */
-const toleranceSamples = 200 * samplesPerMs;
+const toleranceTicks = 200 * ticksPerMs;
 
 export class Track {
   private anchorTimestamp = 0;
-  private anchorSample: number | null = null;
+  private anchorTick: number | null = null;
 
-  /** The sample that `timestamp` stands for; `nowSample` when the packet starts a new line. */
-  place(timestamp: number, nowSample: number): number {
-    if (this.anchorSample !== null) {
-      const sample = this.anchorSample + ((timestamp - this.anchorTimestamp) | 0);
-      if (Math.abs(sample - nowSample) <= toleranceSamples) return sample;
+  /** The tick (an eighth of a millisecond) that `timestamp` stands for; `nowTick` when the packet starts a new line. */
+  place(timestamp: number, nowTick: number): number {
+    if (this.anchorTick !== null) {
+      const tick = this.anchorTick + ((timestamp - this.anchorTimestamp) | 0);
+      if (Math.abs(tick - nowTick) <= toleranceTicks) return tick;
     }
     this.anchorTimestamp = timestamp;
-    this.anchorSample = nowSample;
-    return nowSample;
+    this.anchorTick = nowTick;
+    return nowTick;
   }
 }

@@ -1,28 +1,27 @@
-/** Between the phone's G.711 and what an agent's wire carries. Where both are the same, bytes pass untouched. */
+/** Between the line of a phone and what an agent's wire carries. Where both are the same, bytes pass untouched. */
 import { endianness } from 'node:os';
 import type { AudioFormat } from '../agents/agent.js';
 import type { PhoneCodec } from '../engine.js';
 import { alawToLinear, alawToUlaw, linearToAlaw, linearToUlaw, mapBytes, ulawToAlaw, ulawToLinear } from './g711.js';
+import { bytesOf, lineOf, readLine } from './line.js';
 import { createResampler } from './resample.js';
+import { Reused } from './reused.js';
 
 export type Transcode = (bytes: Uint8Array) => Uint8Array;
 
-const phoneRateHz = 8000;
-const lawOf = { PCMU: 'ulaw', PCMA: 'alaw' } as const;
 const toLinear = { ulaw: ulawToLinear, alaw: alawToLinear };
 const fromLinear = { ulaw: linearToUlaw, alaw: linearToAlaw };
 
 /** The phone's bytes in the agent's format. The result is reused by the next call. */
 export function phoneToAgent(codec: PhoneCodec, format: AudioFormat): Transcode {
-  const law = lawOf[codec];
-  if (format.sampleRateHz === phoneRateHz && format.encoding !== 'l16') return fromLawToLaw(law, format.encoding, true);
-  const resampler = format.sampleRateHz === phoneRateHz ? null : createResampler(phoneRateHz, format.sampleRateHz);
-  const linear = toLinear[law];
+  const { sampleRateHz, encoding: law } = lineOf[codec];
+  if (law !== 'l16' && format.sampleRateHz === sampleRateHz && format.encoding !== 'l16')
+    return fromLawToLaw(law, format.encoding, true);
+  const resampler = format.sampleRateHz === sampleRateHz ? null : createResampler(sampleRateHz, format.sampleRateHz);
   const decoded = new Reused(Int16Array);
   const bytesOut = new Reused(Uint8Array);
   return (bytes) => {
-    const samples = decoded.ofLength(bytes.length);
-    for (let i = 0; i < bytes.length; i++) samples[i] = linear[bytes[i]!]!;
+    const samples = readLine(bytes, codec, decoded);
     const resampled = resampler ? resampler.process(samples) : samples;
     if (format.encoding !== 'l16') return encode(resampled, format.encoding, bytesOut.ofLength(resampled.length));
     return writeL16(resampled, bytesOut.ofLength(resampled.length * 2));
@@ -31,10 +30,10 @@ export function phoneToAgent(codec: PhoneCodec, format: AudioFormat): Transcode 
 
 /** The agent's bytes in the phone's codec. Whole samples; the result may be kept. */
 export function agentToPhone(format: AudioFormat, codec: PhoneCodec): Transcode {
-  const law = lawOf[codec];
-  if (format.sampleRateHz === phoneRateHz && format.encoding !== 'l16')
+  const { sampleRateHz, encoding: law } = lineOf[codec];
+  if (law !== 'l16' && format.sampleRateHz === sampleRateHz && format.encoding !== 'l16')
     return fromLawToLaw(format.encoding, law, false);
-  const resampler = format.sampleRateHz === phoneRateHz ? null : createResampler(format.sampleRateHz, phoneRateHz);
+  const resampler = format.sampleRateHz === sampleRateHz ? null : createResampler(format.sampleRateHz, sampleRateHz);
   const decoded = new Reused(Int16Array);
   return (bytes) => {
     let samples: Int16Array;
@@ -47,7 +46,7 @@ export function agentToPhone(format: AudioFormat, codec: PhoneCodec): Transcode 
       for (let i = 0; i < bytes.length; i++) samples[i] = linear[bytes[i]!]!;
     }
     const resampled = resampler ? resampler.process(samples) : samples;
-    return encode(resampled, law, new Uint8Array(resampled.length));
+    return law !== 'l16' ? encode(resampled, law, new Uint8Array(resampled.length)) : bytesOf(resampled.slice());
   };
 }
 
@@ -81,25 +80,4 @@ function readL16(bytes: Uint8Array, samples: Int16Array): void {
   const into = bytesOf(samples);
   into.set(bytes.length === into.length ? bytes : bytes.subarray(0, into.length));
   if (swapped) Buffer.from(into.buffer, into.byteOffset, into.length).swap16();
-}
-
-function bytesOf(samples: Int16Array): Uint8Array {
-  return new Uint8Array(samples.buffer, samples.byteOffset, samples.byteLength);
-}
-
-/** A buffer that grows to what was asked and is handed out again and again. */
-class Reused<T extends Int16Array | Uint8Array> {
-  private whole: T;
-  private view: T;
-  constructor(private readonly Type: new (length: number) => T) {
-    this.whole = new Type(0);
-    this.view = this.whole;
-  }
-
-  ofLength(length: number): T {
-    if (this.view.length === length) return this.view;
-    if (this.whole.length < length) this.whole = new this.Type(length);
-    this.view = this.whole.subarray(0, length) as T;
-    return this.view;
-  }
 }

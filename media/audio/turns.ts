@@ -3,10 +3,10 @@
  * begins; the caller's words come by their RTP timestamps, the agent's as they are sent.
  */
 import type { MediaEvent, PhoneCodec } from '../engine.js';
+import { lineOf, ticksPerMs } from './line.js';
 import { Speech } from './speech.js';
 import { Track } from './track.js';
 
-const samplesPerMs = 8;
 /** Shorter words of the caller over the agent's are a nod, not an interruption. */
 const leastBargeInMs = 200;
 /** An agent that talks on for so long did not give way. */
@@ -61,7 +61,7 @@ export class Turns {
   /** Audio in `[from, to)` that arrived now. */
   fromCaller(timestamp: number, bytes: Uint8Array, from: number, to: number, codec: PhoneCodec, nowMs: number): void {
     // What arrives was said just before.
-    this.hear(this.caller, timestamp, bytes, from, to, codec, nowMs - (to - from) / samplesPerMs);
+    this.hear(this.caller, timestamp, bytes, from, to, codec, nowMs - (to - from) / lineOf[codec].bytesPerMs);
   }
 
   /** Audio in `[from, to)` that is sent now. */
@@ -95,8 +95,8 @@ export class Turns {
     codec: PhoneCodec,
     begunMs: number,
   ): void {
-    const sample = side.track.place(timestamp, Math.round((begunMs - this.startMs) * samplesPerMs));
-    side.speech.hear(bytes, from, to, codec, sample / samplesPerMs);
+    const tick = side.track.place(timestamp, Math.round((begunMs - this.startMs) * ticksPerMs));
+    side.speech.hear(bytes, from, to, codec, tick / ticksPerMs);
   }
 
   private other(side: Side): Side {

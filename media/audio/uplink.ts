@@ -4,80 +4,81 @@
  * for the end of speech hears it. With concealment, what was lost sounds on for a moment first.
  */
 import type { PhoneCodec } from '../engine.js';
-import { sequenceDistance } from '../rtp/packet.js';
+import { PacketOrder } from '../rtp/packet-order.js';
+import type { ComfortNoise } from './comfort-noise.js';
 import { Concealment } from './concealment.js';
-import { alawToUlaw, mapBytes, silenceByte, ulawToAlaw } from './g711.js';
+import { changeLine, lineOf, ticksPerMs } from './line.js';
 
 const uplinkFrameMs = 20;
-const samplesPerMs = 8;
-const frameBytes = uplinkFrameMs * samplesPerMs;
-const waitingAtMost = 2;
-const waitAtMostMs = 40;
+const frameTicks = uplinkFrameMs * ticksPerMs;
 /** Nothing came for this long: silence is made up by the clock until something does. A shorter stall is delivered in full. */
 const silentAfterMs = 200;
-/** Ticks further apart mean that the thread stood still: what came meanwhile waits in the socket, and is not silence. */
+/** Ticks of the clock further apart mean that the thread stood still: what came meanwhile waits in the socket, and is not silence. */
 const stallMs = 100;
 /** Timestamps that jump further are a new line, not a gap. */
-const longestGapSamples = 1000 * samplesPerMs;
-const farJump = 50;
-
-interface Waiting {
-  sequence: number;
-  timestamp: number;
-  payload: Uint8Array | null;
-  codec: PhoneCodec;
-  sinceMs: number;
-}
+const longestGapTicks = 1000 * ticksPerMs;
 
 export class Uplink {
-  /** Packets that came after others that followed them: their time was told as silence. */
-  late = 0;
   private running = false;
-  private nextSequence = -1;
   private nextTimestamp = 0;
   private placed = false;
   private muted = false;
   private filledUntilMs = 0;
   private lastHeardMs = 0;
   private lastTickMs = 0;
-  private sentSamples = 0;
-  private readonly waiting: Waiting[] = [];
-  private readonly frame = new Uint8Array(frameBytes);
+  private sentTicks = 0;
+  private bytesPerTick: number;
+  private frameBytes: number;
+  private frame: Uint8Array;
   private framed = 0;
-  private readonly concealment: Concealment | null;
-  private readonly mapped = new Uint8Array(1500);
+  /** Only of G.711: what is lost of a wideband codec is made up where it is decoded. */
+  private concealment: Concealment | null = null;
+  private other: { codec: PhoneCodec; change: (bytes: Uint8Array) => Uint8Array } | null = null;
+  private readonly order: PacketOrder;
 
   constructor(
     private codec: PhoneCodec,
     /** `bytes` are 20 ms in `codec`, valid during the call; `atMs` of the line. */
     private readonly deliver: (bytes: Uint8Array, atMs: number) => void,
-    conceal = false,
+    private readonly conceal = false,
+    /** What is heard while nothing is sent; without it silence. */
+    private readonly noise: ComfortNoise | null = null,
   ) {
-    this.concealment = conceal ? new Concealment(codec) : null;
+    this.bytesPerTick = 0;
+    this.frameBytes = 0;
+    this.frame = new Uint8Array(0);
+    this.takeCodec(codec);
+    this.order = new PacketOrder({
+      next: (_sequence, timestamp, payload, of, nowMs, lost) => this.accept(timestamp, payload, of, nowMs, lost > 0),
+      jumped: () => this.newLine(),
+    });
+  }
+
+  /** Packets that came after others that followed them: their time was told as silence. */
+  get late(): number {
+    return this.order.late;
   }
 
   /** A new line for a new listener. */
   start(nowMs: number): void {
     this.running = true;
     this.placed = false;
-    this.nextSequence = -1;
-    this.waiting.length = 0;
+    this.order.restart();
     this.framed = 0;
-    this.sentSamples = 0;
+    this.sentTicks = 0;
     this.lastHeardMs = nowMs;
     this.filledUntilMs = nowMs;
   }
 
   stop(): void {
     this.running = false;
-    this.waiting.length = 0;
+    this.order.restart();
   }
 
   changeCodec(codec: PhoneCodec): void {
     if (codec === this.codec) return;
     this.framed = 0;
-    this.codec = codec;
-    this.concealment?.reset(codec);
+    this.takeCodec(codec);
   }
 
   /** The far side is on hold: the agent hears silence, not music. */
@@ -88,30 +89,17 @@ export class Uplink {
 
   /** Another sender took over: its numbers say nothing about the old line. */
   restart(): void {
-    this.flush();
-    this.concealment?.reset(this.codec);
-    this.nextSequence = -1;
-    this.placed = false;
+    this.order.flush(this.lastHeardMs);
+    this.order.restart();
+    this.newLine();
   }
 
   /**
-   * `payload` null: a packet without audio (an event, comfort noise) that says that until `timestamp` there is none. The payload may be
-   * kept.
+   * `timestamp` in ticks of the line. `payload` null: a packet without audio (an event, comfort noise) that says that until `timestamp` there
+   * is none. The payload may be kept.
    */
   packet(sequence: number, timestamp: number, payload: Uint8Array | null, codec: PhoneCodec, nowMs: number): void {
-    if (!this.running) return;
-    const distance = this.nextSequence < 0 ? 0 : sequenceDistance(sequence, this.nextSequence);
-    if (Math.abs(distance) > farJump) this.restart();
-    else if (distance < 0) {
-      this.late += 1;
-      return;
-    } else if (distance > 0) {
-      this.hold({ sequence, timestamp, payload, codec, sinceMs: nowMs });
-      if (this.waiting.length > waitingAtMost) this.flush(nowMs);
-      return;
-    }
-    this.accept(sequence, timestamp, payload, codec, nowMs);
-    while (this.waiting.length > 0 && this.waiting[0]!.sequence === this.nextSequence) this.acceptWaiting(nowMs);
+    if (this.running) this.order.packet(sequence, timestamp, payload, codec, nowMs);
   }
 
   /** Called every packet time by the clock. */
@@ -120,43 +108,37 @@ export class Uplink {
     this.lastTickMs = nowMs;
     if (!this.running) return;
     if (sinceTickMs > stallMs) this.lastHeardMs = Math.min(nowMs, this.lastHeardMs + sinceTickMs);
-    if (this.waiting.length > 0 && nowMs - this.waiting[0]!.sinceMs >= waitAtMostMs) this.flush(nowMs);
+    this.order.tick(nowMs);
     if (nowMs - this.lastHeardMs < silentAfterMs) return;
     // One frame behind the wall, so that the packet that ends the silence still finds its place.
     while (this.filledUntilMs + 2 * uplinkFrameMs <= nowMs) {
-      this.fill(frameBytes);
-      this.nextTimestamp = (this.nextTimestamp + frameBytes) >>> 0;
+      this.fill(frameTicks);
+      this.nextTimestamp = (this.nextTimestamp + frameTicks) >>> 0;
       this.filledUntilMs += uplinkFrameMs;
     }
   }
 
-  private hold(packet: Waiting): void {
-    let at = this.waiting.length;
-    while (at > 0 && sequenceDistance(packet.sequence, this.waiting[at - 1]!.sequence) < 0) at -= 1;
-    if (this.waiting[at - 1]?.sequence !== packet.sequence) this.waiting.splice(at, 0, packet);
+  private takeCodec(codec: PhoneCodec): void {
+    const { bytesPerMs, linear } = lineOf[codec];
+    this.codec = codec;
+    this.other = null;
+    this.bytesPerTick = bytesPerMs / ticksPerMs;
+    this.frameBytes = uplinkFrameMs * bytesPerMs;
+    if (this.frame.length !== this.frameBytes) this.frame = new Uint8Array(this.frameBytes);
+    if (!this.conceal || linear) this.concealment = null;
+    else if (this.concealment) this.concealment.reset(codec);
+    else this.concealment = new Concealment(codec, Uint8Array);
   }
 
-  private flush(nowMs = this.lastHeardMs): void {
-    while (this.waiting.length > 0) this.acceptWaiting(nowMs);
+  private newLine(): void {
+    this.concealment?.reset(this.codec);
+    this.placed = false;
   }
 
-  private acceptWaiting(nowMs: number): void {
-    const { sequence, timestamp, payload, codec } = this.waiting.shift()!;
-    this.accept(sequence, timestamp, payload, codec, nowMs);
-  }
-
-  private accept(
-    sequence: number,
-    timestamp: number,
-    payload: Uint8Array | null,
-    codec: PhoneCodec,
-    nowMs: number,
-  ): void {
-    const lost = this.nextSequence >= 0 && sequence !== this.nextSequence;
-    this.nextSequence = (sequence + 1) & 0xffff;
+  private accept(timestamp: number, payload: Uint8Array | null, codec: PhoneCodec, nowMs: number, lost: boolean): void {
     if (this.muted) return;
     const ahead = this.placed ? (timestamp - this.nextTimestamp) | 0 : 0;
-    const gap = ahead > 0 && ahead <= longestGapSamples;
+    const gap = ahead > 0 && ahead <= longestGapTicks;
     if (payload === null) {
       // The silence under a key goes out with its packets, and not as one burst with the audio that follows.
       this.lastHeardMs = nowMs;
@@ -170,20 +152,20 @@ export class Uplink {
     if (gap) this.fill(ahead, lost);
     // Behind the line: a stall of the network held it back, or the phone's clock stood still. What was said counts more than the clock.
     this.placed = true;
-    this.nextTimestamp = (timestamp + payload.length) >>> 0;
     this.lastHeardMs = nowMs;
     this.filledUntilMs = nowMs;
-    const audio = codec === this.codec ? payload : this.translate(payload);
+    const audio = codec === this.codec ? payload : this.translate(payload, codec);
+    this.nextTimestamp = (timestamp + audio.length / this.bytesPerTick) >>> 0;
     this.append(this.concealment?.heard(audio) ?? audio);
   }
 
-  private translate(audio: Uint8Array): Uint8Array {
-    const mapped = this.mapped.subarray(0, Math.min(audio.length, this.mapped.length));
-    mapBytes(audio.subarray(0, mapped.length), this.codec === 'PCMA' ? ulawToAlaw : alawToUlaw, mapped);
-    return mapped;
+  private translate(audio: Uint8Array, codec: PhoneCodec): Uint8Array {
+    if (this.other?.codec !== codec) this.other = { codec, change: changeLine(codec, this.codec) };
+    return this.other.change(audio);
   }
 
   private append(audio: Uint8Array): void {
+    const { frameBytes } = this;
     let at = 0;
     if (this.framed > 0) {
       at = Math.min(frameBytes - this.framed, audio.length);
@@ -202,26 +184,28 @@ export class Uplink {
     }
   }
 
-  private fill(samples: number, lost = false): void {
-    let left = samples;
+  private fill(ticks: number, lost = false): void {
+    let left = ticks * this.bytesPerTick;
     while (left > 0) {
-      const count = Math.min(left, frameBytes - this.framed);
+      const count = Math.min(left, this.frameBytes - this.framed);
       if (lost && this.concealment) this.concealment.fill(this.frame, this.framed, count);
       else {
-        this.frame.fill(silenceByte[this.codec], this.framed, this.framed + count);
+        const until = this.framed + count;
+        if (lost || !this.noise?.fill(this.frame, this.framed, until, this.codec))
+          this.frame.fill(lineOf[this.codec].silence, this.framed, until);
         this.concealment?.reset(this.codec);
       }
       this.framed += count;
       left -= count;
-      if (this.framed < frameBytes) return;
+      if (this.framed < this.frameBytes) return;
       this.framed = 0;
       this.send(this.frame);
     }
   }
 
   private send(bytes: Uint8Array): void {
-    const atMs = this.sentSamples / samplesPerMs;
-    this.sentSamples += frameBytes;
+    const atMs = this.sentTicks / ticksPerMs;
+    this.sentTicks += frameTicks;
     this.deliver(bytes, atMs);
   }
 }

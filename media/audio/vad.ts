@@ -1,7 +1,7 @@
-/** Loudness of G.711 frames straight from the bytes: one table look-up per sample. */
+/** Loudness of frames straight from the bytes of the line: with G.711 one table look-up per sample. */
+import type { PhoneCodec } from '../engine.js';
 import { alawToLinear, ulawToLinear } from './g711.js';
-
-type Law = 'PCMU' | 'PCMA';
+import { lineOf, samplesOf } from './line.js';
 
 const energies = { PCMU: energyTable(ulawToLinear), PCMA: energyTable(alawToLinear) };
 /** About -50 dBm0: breath and line noise. */
@@ -12,13 +12,20 @@ function energyTable(linear: Int16Array): Float32Array {
 }
 
 /** Mean square of the samples; 0 for no bytes. */
-export function meanSquare(bytes: Uint8Array, law: Law, from = 0, to = bytes.length): number {
-  const table = energies[law];
+export function meanSquare(bytes: Uint8Array, codec: PhoneCodec, from = 0, to = bytes.length): number {
+  if (lineOf[codec].linear) return meanSquareOf(samplesOf(bytes), from >> 1, to >> 1);
+  const table = energies[codec as keyof typeof energies];
   let sum = 0;
   for (let i = from; i < to; i++) sum += table[bytes[i]!]!;
   return to > from ? sum / (to - from) : 0;
 }
 
-export function isQuiet(bytes: Uint8Array, law: Law, from = 0, to = bytes.length): boolean {
-  return meanSquare(bytes, law, from, to) < quietMeanSquare;
+export function isQuiet(bytes: Uint8Array, codec: PhoneCodec, from = 0, to = bytes.length): boolean {
+  return meanSquare(bytes, codec, from, to) < quietMeanSquare;
+}
+
+function meanSquareOf(samples: Int16Array, from: number, to: number): number {
+  let sum = 0;
+  for (let i = from; i < to; i++) sum += samples[i]! * samples[i]!;
+  return to > from ? sum / (to - from) : 0;
 }

@@ -1,9 +1,9 @@
 /** When the phone says something while it is recorded: the first and the last words, and the silence that ends it. No clock of its own. */
 import type { PhoneCodec } from '../engine.js';
+import { lineOf, ticksPerMs } from './line.js';
 import { Speech } from './speech.js';
 import { Track } from './track.js';
 
-const samplesPerMs = 8;
 /** What is on its way may still be speech. */
 const lateMs = 100;
 
@@ -47,8 +47,8 @@ export class Words {
 
   /** What arrives was said just before. */
   hear(timestamp: number, payload: Uint8Array, codec: PhoneCodec, nowMs: number): void {
-    const nowSample = Math.round((nowMs - this.startMs) * samplesPerMs) - payload.length;
-    const atMs = this.track.place(timestamp, nowSample) / samplesPerMs;
+    const begunMs = nowMs - this.startMs - payload.length / lineOf[codec].bytesPerMs;
+    const atMs = this.track.place(timestamp, Math.round(begunMs * ticksPerMs)) / ticksPerMs;
     this.speech.hear(payload, 0, payload.length, codec, atMs);
   }
 

@@ -34,7 +34,7 @@ function serve(port: MessagePort): void {
   port.on('message', (message: ToDisk) => {
     const { id } = message;
     try {
-      if (message.kind === 'open') files.set(id, new WavFile(message.path, message.channels));
+      if (message.kind === 'open') files.set(id, new WavFile(message.path, message.form));
       else if (message.kind === 'close') {
         if (message.keep) files.get(id)?.keep(message.keep);
         if (files.has(id)) end(id, null);

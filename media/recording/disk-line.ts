@@ -1,6 +1,6 @@
 /** A media thread's line to the disk thread. */
 import type { MessagePort } from 'node:worker_threads';
-import type { FromDisk, SampleRange, ToDisk } from './disk-words.js';
+import type { FromDisk, SampleRange, ToDisk, WavForm } from './disk-words.js';
 
 /** Seconds on their way to the disk: above that they are dropped, and stay silence in the file. */
 const waitingAtMost = 30;
@@ -26,11 +26,11 @@ export class DiskLine {
   }
 
   /** `onClosed` is called exactly once, also when the file cannot be opened. */
-  open(path: string, channels: 1 | 2, onClosed: OpenFile['onClosed']): number {
+  open(path: string, form: WavForm, onClosed: OpenFile['onClosed']): number {
     const id = this.nextId++;
     this.files.set(id, { waiting: 0, dropped: 0, timer: null, onClosed });
     if (this.gone) this.settle(id, 0, 'The disk thread is gone.');
-    else this.say({ kind: 'open', id, path, channels });
+    else this.say({ kind: 'open', id, path, form });
     return id;
   }
 

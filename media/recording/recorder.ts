@@ -2,22 +2,32 @@
  * Both directions of a session on one line of time, in seconds of 16 bit stereo: the phone left, by its RTP timestamps; what it hears
  * right, as it is sent. With one channel the phone alone. What never came stays silence.
  */
-import { alawToLinear, ulawToLinear } from '../audio/g711.js';
+import { lineOf, readLine, ticksPerMs } from '../audio/line.js';
+import { createResampler, type Resampler } from '../audio/resample.js';
+import { Reused } from '../audio/reused.js';
 import { Track } from '../audio/track.js';
 import type { PhoneCodec } from '../engine.js';
 
-const samplesPerMs = 8;
-export const blockSamples = 8000;
 /** A second is handed on this long after it is over: packets that come late still find their place. */
 const lateMs = 500;
-/** Places of the two directions in a frame of stereo. */
-const left = 0;
-const right = 1;
-const linearOf = { PCMU: ulawToLinear, PCMA: alawToLinear };
+
+/** One direction: where its packets lie, and their way into the rate of the file. */
+interface Direction {
+  track: Track;
+  /** Its place in a frame of stereo. */
+  channel: 0 | 1;
+  codec: PhoneCodec | null;
+  resampler: Resampler | null;
+}
+
+const direction = (channel: 0 | 1): Direction => ({ track: new Track(), channel, codec: null, resampler: null });
 
 export class Recorder {
-  private readonly phone = new Track();
-  private readonly heard = new Track();
+  private readonly phone = direction(0);
+  private readonly heard = direction(1);
+  private readonly blockSamples: number;
+  private readonly samplesPerMs: number;
+  private readonly decoded = new Reused(Int16Array);
   /** The first second that was not handed on. */
   private firstBlock = 0;
   private readonly blocks: Int16Array[] = [];
@@ -29,22 +39,28 @@ export class Recorder {
     /** A full second, number `index`; the samples are the receiver's. The last one may be shorter. */
     private readonly hand: (index: number, samples: Int16Array) => void,
     readonly channels: 1 | 2 = 2,
-  ) {}
-
-  fromPhone(timestamp: number, payload: Uint8Array, codec: PhoneCodec, nowMs: number): void {
-    this.write(this.phone, timestamp, payload, codec, nowMs);
+    private readonly sampleRateHz = 8000,
+  ) {
+    this.blockSamples = sampleRateHz;
+    this.samplesPerMs = sampleRateHz / 1000;
   }
 
-  toPhone(timestamp: number, payload: Uint8Array, codec: PhoneCodec, nowMs: number): void {
-    if (this.channels === 2) this.write(this.heard, timestamp, payload, codec, nowMs);
+  /** `timestamp` in ticks of the line. */
+  fromPhone(timestamp: number, audio: Uint8Array, codec: PhoneCodec, nowMs: number): void {
+    this.write(this.phone, timestamp, audio, codec, nowMs);
+  }
+
+  toPhone(timestamp: number, audio: Uint8Array, codec: PhoneCodec, nowMs: number): void {
+    if (this.channels === 2) this.write(this.heard, timestamp, audio, codec, nowMs);
   }
 
   tick(nowMs: number): void {
-    while (nowMs - this.startMs >= (this.firstBlock + 1) * 1000 + lateMs) this.handFirst(blockSamples);
+    while (nowMs - this.startMs >= (this.firstBlock + 1) * 1000 + lateMs) this.handFirst(this.blockSamples);
   }
 
   /** Hands on the rest, with the frame that the phone hears just now. Returns the whole length, at most `mostMs`. */
   end(nowMs: number, mostMs: number): number {
+    const { blockSamples, samplesPerMs } = this;
     const samples = Math.min(
       Math.max(0, Math.round((nowMs - this.startMs) * samplesPerMs), this.endSample),
       mostMs * samplesPerMs,
@@ -57,30 +73,41 @@ export class Recorder {
 
   private handFirst(samples: number): void {
     const block = this.blocks.shift() ?? this.newBlock();
-    this.hand(this.firstBlock, samples === blockSamples ? block : block.slice(0, samples * this.channels));
+    this.hand(this.firstBlock, samples === this.blockSamples ? block : block.slice(0, samples * this.channels));
     this.firstBlock += 1;
   }
 
-  private write(track: Track, timestamp: number, payload: Uint8Array, codec: PhoneCodec, nowMs: number): void {
-    const nowSample = Math.round((nowMs - this.startMs) * samplesPerMs);
+  private write(to: Direction, timestamp: number, audio: Uint8Array, codec: PhoneCodec, nowMs: number): void {
+    const { blockSamples, channels } = this;
+    const nowTick = Math.round((nowMs - this.startMs) * ticksPerMs);
     // What arrives was said just before; what is sent is heard from now on.
-    const begun = track === this.phone ? Math.max(0, nowSample - payload.length) : nowSample;
-    const sample = track.place(timestamp, begun);
-    this.endSample = Math.max(this.endSample, sample + payload.length);
+    const lasted = to === this.phone ? (audio.length / lineOf[codec].bytesPerMs) * ticksPerMs : 0;
+    const tick = to.track.place(timestamp, to === this.phone ? Math.max(0, nowTick - lasted) : nowTick);
+    const sample = Math.round((tick * this.samplesPerMs) / ticksPerMs);
+    const samples = this.samplesOf(to, audio, codec);
+    this.endSample = Math.max(this.endSample, sample + samples.length);
     const from = sample - this.firstBlock * blockSamples;
-    const linear = linearOf[codec];
-    const { channels } = this;
-    for (let i = Math.max(0, -from); i < payload.length; ) {
+    for (let i = Math.max(0, -from); i < samples.length; ) {
       const index = Math.floor((from + i) / blockSamples);
       while (this.blocks.length <= index) this.blocks.push(this.newBlock());
       const block = this.blocks[index]!;
-      const end = Math.min(payload.length, (index + 1) * blockSamples - from);
-      let at = (from + i - index * blockSamples) * channels + (track === this.phone ? left : right);
-      for (; i < end; i++, at += channels) block[at] = linear[payload[i]!]!;
+      const end = Math.min(samples.length, (index + 1) * blockSamples - from);
+      let at = (from + i - index * blockSamples) * channels + to.channel;
+      for (; i < end; i++, at += channels) block[at] = samples[i]!;
     }
   }
 
+  private samplesOf(to: Direction, audio: Uint8Array, codec: PhoneCodec): Int16Array {
+    if (codec !== to.codec) {
+      const { sampleRateHz } = lineOf[codec];
+      to.codec = codec;
+      to.resampler = sampleRateHz === this.sampleRateHz ? null : createResampler(sampleRateHz, this.sampleRateHz);
+    }
+    const samples = readLine(audio, codec, this.decoded);
+    return to.resampler ? to.resampler.process(samples) : samples;
+  }
+
   private newBlock(): Int16Array {
-    return new Int16Array(blockSamples * this.channels);
+    return new Int16Array(this.blockSamples * this.channels);
   }
 }

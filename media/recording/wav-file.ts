@@ -1,10 +1,8 @@
 /** One WAV file that grows by seconds and is valid after each of them, so that a crash costs only the last. */
 import { closeSync, fdatasyncSync, ftruncateSync, mkdirSync, openSync, readSync, writeSync } from 'node:fs';
 import path from 'node:path';
-import type { SampleRange } from './disk-words.js';
-import { blockSamples } from './recorder.js';
+import type { SampleRange, WavForm } from './disk-words.js';
 
-const sampleRateHz = 8000;
 const headerBytes = 44;
 
 export class WavFile {
@@ -15,9 +13,9 @@ export class WavFile {
   /** Throws what the file system throws. */
   constructor(
     file: string,
-    private readonly channels: 1 | 2,
+    private readonly form: WavForm,
   ) {
-    this.frameBytes = channels * 2;
+    this.frameBytes = form.channels * 2;
     mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
     this.fd = openSync(file, 'wx+', 0o600);
     this.writeHeader();
@@ -30,7 +28,7 @@ export class WavFile {
   /** A second that was left out before stays a hole: silence. */
   write(index: number, samples: Int16Array): void {
     const bytes = new Uint8Array(samples.buffer, samples.byteOffset, samples.byteLength);
-    const at = index * blockSamples * this.frameBytes;
+    const at = index * this.form.sampleRateHz * this.frameBytes;
     this.writeAt(bytes, headerBytes + at);
     this.dataBytes = Math.max(this.dataBytes, at + bytes.length);
     this.writeHeader();
@@ -61,13 +59,14 @@ export class WavFile {
   }
 
   private writeHeader(): void {
+    const { channels, sampleRateHz } = this.form;
     const header = Buffer.alloc(headerBytes);
     header.write('RIFF', 0, 'latin1');
     header.writeUInt32LE(headerBytes - 8 + this.dataBytes, 4);
     header.write('WAVEfmt ', 8, 'latin1');
     header.writeUInt32LE(16, 16);
     header.writeUInt16LE(1, 20);
-    header.writeUInt16LE(this.channels, 22);
+    header.writeUInt16LE(channels, 22);
     header.writeUInt32LE(sampleRateHz, 24);
     header.writeUInt32LE(sampleRateHz * this.frameBytes, 28);
     header.writeUInt16LE(this.frameBytes, 32);

@@ -2,7 +2,7 @@
 import { writeUint32 } from './packet.js';
 
 const keys = '0123456789*#ABCD';
-const samplesPerMs = 8;
+const ticksPerMs = 8;
 /** A press whose ends were all lost is over when nothing was heard of it for this long. */
 const lostEndMs = 200;
 const longestSegment = 0xffff;
@@ -21,6 +21,8 @@ export class DtmfReceiver {
   private lastHeardMs = 0;
   private over = true;
   private any = false;
+  /** Of the clock that its timestamps and durations count in; it is that of the audio beside it. */
+  clockKhz = 8;
 
   /** The press that this packet completes. */
   packet(payload: Uint8Array, timestamp: number, nowMs: number): KeyPress | null {
@@ -57,7 +59,7 @@ export class DtmfReceiver {
   private finish(): KeyPress | null {
     if (this.over) return null;
     this.over = true;
-    return { digit: keys[this.event]!, durationMs: (this.earlierSegments + this.duration) / samplesPerMs };
+    return { digit: keys[this.event]!, durationMs: (this.earlierSegments + this.duration) / this.clockKhz };
   }
 }
 
@@ -65,8 +67,8 @@ export class DtmfReceiver {
 export interface DtmfStep {
   /** First packet of a press. */
   marker: boolean;
-  /** Samples since the press began: the RTP timestamp of all its packets is that of the first. */
-  samplesIntoPress: number;
+  /** Eighths of a millisecond since the press began: the RTP timestamp of all its packets is that of the first. */
+  ticksIntoPress: number;
   /** null: a pause, audio may be sent. */
   payload: Uint8Array | null;
   /** The key, for as long as its tones would sound; null: silence. */
@@ -88,7 +90,7 @@ export class DtmfSender {
   private readonly payload = new Uint8Array(4);
   private readonly result: DtmfStep = {
     marker: false,
-    samplesIntoPress: 0,
+    ticksIntoPress: 0,
     payload: null,
     key: null,
   };
@@ -106,8 +108,8 @@ export class DtmfSender {
     this.step = 0;
   }
 
-  /** The next packet time of `ptimeMs`. Only while `active`. */
-  next(ptimeMs: number): DtmfStep {
+  /** The next packet time of `ptimeMs`. Only while `active`. `clockKhz`: what durations count in. */
+  next(ptimeMs: number, clockKhz = ticksPerMs): DtmfStep {
     const { result } = this;
     const digit = this.queue[0]!;
     const step = this.step;
@@ -116,11 +118,11 @@ export class DtmfSender {
     const steps =
       digit === 'W' ? Math.ceil(waitMs / ptimeMs) : Math.max(eventSteps, pressSteps + Math.ceil(gapMs / ptimeMs));
     result.marker = step === 0 && digit !== 'W';
-    result.samplesIntoPress = step * ptimeMs * samplesPerMs;
+    result.ticksIntoPress = step * ptimeMs * ticksPerMs;
     result.payload = step < eventSteps ? this.payload : null;
     result.key = step < pressSteps ? digit : null;
     if (step < eventSteps) {
-      const duration = Math.min(step + 1, pressSteps) * ptimeMs * samplesPerMs;
+      const duration = Math.min(step + 1, pressSteps) * ptimeMs * clockKhz;
       const end = step + 1 >= pressSteps ? 0x80 : 0;
       writeUint32(this.payload, 0, (keys.indexOf(digit) << 24) | ((end | volume) << 16) | duration);
     }

@@ -6,7 +6,6 @@ import { type RtpView, sequenceDistance } from './packet.js';
 const maxDropout = 3000;
 const maxMisorder = 100;
 const windowSize = 128;
-const clockKhz = 8;
 
 export type Arrival = 'next' | 'gap' | 'reordered' | 'duplicate' | 'restart' | 'suspect';
 
@@ -24,6 +23,7 @@ export class ReceiverStats {
   duplicates = 0;
   reordered = 0;
   ssrcChanges = 0;
+  private clockKhz = 8;
   ssrc: number | null = null;
   private highest = 0;
   private base = 0;
@@ -39,6 +39,14 @@ export class ReceiverStats {
   private expectedAtReport = 0;
   private receivedAtReport = 0;
   private readonly seen = new Float64Array(windowSize).fill(-1);
+
+  /** The stream goes on with a codec of another clock. */
+  changeClock(clockKhz: number): void {
+    if (clockKhz === this.clockKhz) return;
+    this.jitterTimes16 = Math.round((this.jitterTimes16 * clockKhz) / this.clockKhz);
+    this.clockKhz = clockKhz;
+    this.lastArrivalMs = Number.NaN;
+  }
 
   /** `paced`: its timestamp runs with the clock; false for telephone-event, whose timestamp stands still. */
   arrived(packet: RtpView, nowMs: number, paced: boolean): Arrival {
@@ -71,7 +79,7 @@ export class ReceiverStats {
 
   /** null before two packets with a running timestamp. */
   get jitterMs(): number | null {
-    return this.jitterSamples === 0 ? null : this.jitterTimes16 / 16 / clockKhz;
+    return this.jitterSamples === 0 ? null : this.jitterTimes16 / 16 / this.clockKhz;
   }
 
   /** The figures since the last call, for our report block. */
@@ -153,9 +161,9 @@ export class ReceiverStats {
     this.lastArrivalMs = nowMs;
     this.lastTimestamp = timestamp;
     if (Number.isNaN(arrivedBefore)) return;
-    const difference = Math.abs(Math.round((nowMs - arrivedBefore) * clockKhz) - stamped);
+    const difference = Math.abs(Math.round((nowMs - arrivedBefore) * this.clockKhz) - stamped);
     // Over a second it is a jump of the sender's clock.
-    if (difference > 1000 * clockKhz) return;
+    if (difference > 1000 * this.clockKhz) return;
     this.jitterSamples += 1;
     this.jitterTimes16 += difference - ((this.jitterTimes16 + 8) >> 4);
   }

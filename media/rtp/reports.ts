@@ -4,11 +4,12 @@ import { type RtcpReading, writeRtcp } from './rtcp.js';
 
 const intervalMs = 5000;
 const secondsFrom1900To1970 = 2_208_988_800;
-const clockKhz = 8;
 
 /** What we sent, as the sender counts it. */
 export interface SentFigures {
   ssrc: number;
+  /** Of its RTP timestamps. */
+  clockKhz: number;
   packets: number;
   bytes: number;
   /** Extended sequence number of the first packet. */
@@ -64,7 +65,7 @@ export class Reports {
       this.heard = {
         lost: block.cumulativeLost,
         lossPercent: expected > 0 ? Math.min(100, Math.max(0, (block.cumulativeLost / expected) * 100)) : null,
-        jitterMs: block.jitter / clockKhz,
+        jitterMs: block.jitter / sent.clockKhz,
       };
       if (block.lastSenderReport === 0) continue;
       const round = (this.middleNtp(nowMs) - block.lastSenderReport - block.delaySinceLast) | 0;

@@ -1,5 +1,6 @@
 /** A phone's seat in a conference: what it says goes into the room, and what it hears comes from there. */
 
+import { NarrowCopy } from '../audio/line.js';
 import { type Room, RoomEar } from '../audio/room.js';
 import type { PhoneCodec } from '../engine.js';
 import type { Foreground, ForegroundEnd } from './foreground.js';
@@ -13,6 +14,7 @@ export interface SeatParts {
 export class ConferenceSeat implements Foreground {
   readonly audio: RoomEar;
   readonly done = false;
+  private readonly narrow = new NarrowCopy();
 
   constructor(
     private readonly room: Room,
@@ -24,7 +26,10 @@ export class ConferenceSeat implements Foreground {
   }
 
   readonly hear = (bytes: Uint8Array): void => {
-    this.room.write(this.seat, this.parts.pressing() ? null : bytes, this.parts.codec());
+    const codec = this.parts.codec();
+    // Also while a key sounds: what is narrowed goes on without a seam.
+    const narrow = this.narrow.of(bytes, codec);
+    this.room.write(this.seat, this.parts.pressing() ? null : narrow, NarrowCopy.lawOf(codec));
   };
 
   ended(by: ForegroundEnd): void {

@@ -1,6 +1,7 @@
 /** An agent that only listens: its socket, and the way of each track into its audio format. */
 import type { AgentEnd, AgentEvent, AgentTarget, Track, Tracks } from '../agents/agent.js';
 import type { AgentSocket } from '../agents/socket.js';
+import { lineOf } from '../audio/line.js';
 import { Mixer } from '../audio/mixer.js';
 import { phoneToAgent, type Transcode } from '../audio/transcode.js';
 import type { PhoneCodec } from '../engine.js';
@@ -36,7 +37,7 @@ export class AgentFork implements Listener {
   ) {
     this.codec = codec;
     this.socket = open(
-      { ...target, tracks, firstAudioTimeoutMs: 0, phoneEncoding: codec === 'PCMA' ? 'alaw' : 'ulaw' },
+      { ...target, tracks, firstAudioTimeoutMs: 0, phoneEncoding: lineOf[codec].encoding },
       {
         audio: () => {},
         clear: () => nothingHeard,

@@ -1,10 +1,17 @@
 /** From the phone: whose packets count, what they say, and when they stop. Audio goes on to the uplink. */
 import type { RemoteInfo } from 'node:dgram';
+import { ComfortNoise } from '../audio/comfort-noise.js';
+import { DecodedLine } from '../audio/decoded-line.js';
 import { DtmfListener } from '../audio/dtmf-tones.js';
+import { lineOf, NarrowCopy, ticksPerMs } from '../audio/line.js';
+import { LineClock } from '../audio/line-clock.js';
 import { Uplink } from '../audio/uplink.js';
+import { meanSquare } from '../audio/vad.js';
+import type { WideDecoder } from '../audio/wide-codec.js';
+import { codecFacts, staticCodecs } from '../codecs.js';
 import type { KeyForm, MediaEvent, MediaPolicy, PhoneCodec } from '../engine.js';
 import { DtmfReceiver, type KeyPress } from '../rtp/dtmf.js';
-import { emptyRtpView, parseRtp, type RtpView } from '../rtp/packet.js';
+import { emptyRtpView, parseRtp, type RtpView, sequenceDistance } from '../rtp/packet.js';
 import { ReceiverStats } from '../rtp/receiver-stats.js';
 import { RtpSource } from '../rtp/source.js';
 import type { AgreedMedia } from '../sdp.js';
@@ -26,7 +33,11 @@ export interface FromPhoneHooks {
   /** 20 ms of the caller in the phone's codec. */
   audio(bytes: Uint8Array, atMs: number): void;
   /** A packet that counts, as it came: audio of a codec, or an event; `restarted`: of a new sender. Valid during the call. */
-  packet(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean, nowMs: number): void;
+  packet(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean): void;
+  /** What a packet says, as the line of the codec has it; `timestamp` in ticks. Valid during the call. */
+  heard(timestamp: number, bytes: Uint8Array, codec: PhoneCodec, nowMs: number): void;
+  /** null: the codec is not there. */
+  decoder(codec: PhoneCodec): WideDecoder | null;
 }
 
 export class FromPhone {
@@ -44,6 +55,17 @@ export class FromPhone {
   private readonly view = emptyRtpView();
   private readonly dtmf = new DtmfReceiver();
   private readonly tones = new DtmfListener();
+  private readonly narrow = new NarrowCopy();
+  private readonly clock = new LineClock();
+  private readonly noise = new ComfortNoise();
+  private decoded: DecodedLine | null = null;
+  private before = { late: 0, recovered: 0 };
+  /** Of the clock of the audio. */
+  private scale = 1;
+  /** The packet that came last, and how long it was. */
+  private lastSequence = 0;
+  private lastTimestamp = 0;
+  private lastTicks = 0;
 
   constructor(
     private readonly policy: MediaPolicy,
@@ -57,6 +79,16 @@ export class FromPhone {
     return this.tones.pressed;
   }
 
+  /** Packets that came too late to be heard. */
+  get late(): number {
+    return this.uplink.late + this.before.late + (this.decoded?.late ?? 0);
+  }
+
+  /** Lost packets that were heard all the same: their audio came with the next one. */
+  get recovered(): number {
+    return this.before.recovered + (this.decoded?.recovered ?? 0);
+  }
+
   /** True when packets are now expected from another address than before. */
   agree(media: AgreedMedia, nowMs: number): boolean {
     const resumed = this.media !== null && !this.media.receive && media.receive;
@@ -66,6 +98,7 @@ export class FromPhone {
     this.sideline?.changeCodec(media.codec);
     this.sideline?.mute(media.held);
     if (resumed) this.restartWatch(nowMs);
+    this.dtmf.clockKhz = media.eventClockKhz;
     return media.address !== '0.0.0.0' && this.source.expect(media.address, media.port);
   }
 
@@ -89,7 +122,8 @@ export class FromPhone {
     }
     const event = media?.telephoneEvent?.receive === view.payloadType;
     const codec = media && !event ? codecOf(media, view.payloadType) : null;
-    if (media && !event && !codec && view.payloadType !== comfortNoise) {
+    const noise = view.payloadType === comfortNoise;
+    if (media && !event && !codec && !noise) {
       this.malformed += 1;
       return;
     }
@@ -108,29 +142,110 @@ export class FromPhone {
       this.heard = true;
       this.hooks.started(nowMs);
     }
+    if (codec) this.stats.changeClock(codecFacts[codec].clockKhz);
     const arrival = this.stats.arrived(view, nowMs, codec !== null);
     if (arrival === 'duplicate' || arrival === 'suspect') return;
-    if (arrival === 'restart') {
-      this.uplink.restart();
-      this.sideline?.restart();
-    }
+    if (arrival === 'restart') this.restart(nowMs);
     const payload = bytes.subarray(view.payloadStart, view.payloadEnd);
     if (event) this.tell(this.dtmf.packet(payload, view.timestamp, nowMs), 'event');
-    // The packets of an event all carry the timestamp of its beginning, and say how long it has lasted.
-    const eventSamples = event && payload.length >= 4 ? (payload[2]! << 8) | payload[3]! : 0;
+    if (noise) this.noise.told(payload);
     const audio = codec && payload.length > 0 ? payload : null;
-    if (codec && audio && media?.telephoneEvent === null && !media.held)
-      this.tell(this.tones.hear(audio, codec), 'tone');
     // A phone on hold may play music: nothing for an agent, but another phone is to hear it.
     if ((event || audio) && (!media?.held || media.receive))
-      this.hooks.packet(view, payload, codec ?? 'event', arrival === 'restart', nowMs);
-    const timestamp = (view.timestamp + eventSamples) >>> 0;
-    this.uplink.packet(view.sequence, timestamp, audio, codec ?? 'PCMU', nowMs);
-    this.sideline?.packet(view.sequence, timestamp, audio, codec ?? 'PCMU', nowMs);
+      this.hooks.packet(view, payload, codec ?? 'event', arrival === 'restart');
+    const timestamp = this.place(view, event ? payload : null, codec);
+    if (codec && lineOf[codec].linear) this.decode(view.sequence, timestamp, audio, codec, nowMs);
+    else if (audio === null && this.decoded) this.decoded.packet(view.sequence, timestamp, null, nowMs);
+    else {
+      if (codec && this.decoded) this.endDecoding(nowMs);
+      this.audible(view.sequence, timestamp, audio, codec ?? 'PCMU', nowMs);
+      if (codec && audio) this.lastTicks = audio.length;
+    }
+  }
+
+  /** One packet of the line, in order or not. */
+  private audible(
+    sequence: number,
+    timestamp: number,
+    audio: Uint8Array | null,
+    codec: PhoneCodec,
+    nowMs: number,
+  ): void {
+    const { media } = this;
+    if (audio) {
+      if (media?.telephoneEvent === null && !media.held)
+        this.tell(this.tones.hear(this.narrow.of(audio, codec), NarrowCopy.lawOf(codec)), 'tone');
+      if (!media?.held || media.receive) this.hooks.heard(timestamp, audio, codec, nowMs);
+    }
+    this.uplink.packet(sequence, timestamp, audio, codec, nowMs);
+    this.sideline?.packet(sequence, timestamp, audio, codec, nowMs);
+  }
+
+  /** Where a packet lies on the line. Those of an event all carry the timestamp of its beginning, and say how long it has lasted. */
+  private place(view: RtpView, event: Uint8Array | null, codec: PhoneCodec | null): number {
+    if (codec) this.scale = codecFacts[codec].clockKhz / ticksPerMs;
+    const scale = event ? this.dtmf.clockKhz / ticksPerMs : this.scale;
+    const since = Math.max(0, sequenceDistance(view.sequence, this.lastSequence));
+    const place = this.clock.place(view.timestamp, scale, (this.lastTimestamp + since * this.lastTicks) >>> 0);
+    if (codec) {
+      this.lastSequence = view.sequence;
+      this.lastTimestamp = place;
+    }
+    const lasted = event && event.length >= 4 ? Math.round(((event[2]! << 8) | event[3]!) / scale) : 0;
+    return (place + lasted) >>> 0;
+  }
+
+  private decode(
+    sequence: number,
+    timestamp: number,
+    audio: Uint8Array | null,
+    codec: PhoneCodec,
+    nowMs: number,
+  ): void {
+    if (this.decoded?.codec !== codec) {
+      this.endDecoding(nowMs);
+      const decoder = this.hooks.decoder(codec);
+      if (decoder === null) {
+        this.malformed += 1;
+        return;
+      }
+      this.decoded = new DecodedLine(codec, decoder, this.policy.concealLoss === true, {
+        audio: (number, at, bytes, atMs) => {
+          if (bytes) {
+            this.lastTicks = bytes.length / (lineOf[codec].bytesPerMs / ticksPerMs);
+            // What is not sent after this is the noise of the line.
+            if (codec === 'OPUS') this.noise.sounded(meanSquare(bytes, codec));
+          }
+          this.audible(number, at, bytes, codec, atMs);
+        },
+        malformed: () => {
+          this.malformed += 1;
+        },
+      });
+    }
+    this.decoded.packet(sequence, timestamp, audio, nowMs);
+  }
+
+  private endDecoding(nowMs: number): void {
+    const { decoded } = this;
+    if (!decoded) return;
+    decoded.restart(nowMs);
+    this.before.late += decoded.late;
+    this.before.recovered += decoded.recovered;
+    this.decoded = null;
+    this.noise.reset();
+  }
+
+  private restart(nowMs: number): void {
+    this.decoded?.restart(nowMs);
+    this.noise.reset();
+    this.uplink.restart();
+    this.sideline?.restart();
   }
 
   /** Every packet time. True when the far side has been silent for too long. */
   tick(nowMs: number): boolean {
+    this.decoded?.tick(nowMs);
     this.uplink.tick(nowMs);
     this.tell(this.dtmf.expire(nowMs), 'event');
     if (this.tones.pressed && nowMs - this.lastPacketMs > toneGapMs) this.tell(this.tones.quiet(), 'tone');
@@ -151,7 +266,7 @@ export class FromPhone {
 
   private lineTo(deliver: (bytes: Uint8Array, atMs: number) => void): Uplink {
     const codec = this.media?.codec ?? this.policy.codecs[0] ?? 'PCMU';
-    return new Uplink(codec, deliver, this.policy.concealLoss);
+    return new Uplink(codec, deliver, this.policy.concealLoss, this.noise);
   }
 
   private restartWatch(nowMs: number): void {
@@ -165,8 +280,5 @@ export class FromPhone {
 
 /** Static payload types count even when the answer left them out: gateways do switch between the two laws. */
 function codecOf(media: AgreedMedia, payloadType: number): PhoneCodec | null {
-  const agreed = media.codecByPayloadType.get(payloadType);
-  if (agreed) return agreed;
-  if (payloadType === 0) return 'PCMU';
-  return payloadType === 8 ? 'PCMA' : null;
+  return media.codecByPayloadType.get(payloadType) ?? staticCodecs[payloadType] ?? null;
 }

@@ -5,7 +5,6 @@
 import type { Track, Tracks } from '../agents/agent.js';
 import { Uplink } from '../audio/uplink.js';
 import type { PhoneCodec } from '../engine.js';
-import { rtpHeaderBytes } from '../rtp/packet.js';
 import type { FromPhone } from './from-phone.js';
 
 const frameMs = 20;
@@ -48,11 +47,11 @@ export class ListeningLines {
   }
 
   /** Audio that is sent to the phone. */
-  toPhone(timestamp: number, packet: Uint8Array, length: number, codec: PhoneCodec, nowMs: number): void {
+  toPhone(timestamp: number, bytes: Uint8Array, from: number, to: number, codec: PhoneCodec, nowMs: number): void {
     if (!this.agent) return;
     // Numbers of our own: keys that are sent in between are no loss, and what the packet lies in is used again.
     this.sent = (this.sent + 1) & 0xffff;
-    this.agent.packet(this.sent, timestamp, packet.subarray(rtpHeaderBytes, length), codec, nowMs);
+    this.agent.packet(this.sent, timestamp, bytes.subarray(from, to), codec, nowMs);
   }
 
   /** Every packet time; the caller's line has its ticks from `FromPhone`. */

@@ -28,7 +28,7 @@ export class RoomRecording {
     const whole = { ...options, tracks: 'phone' as const };
     let finish = () => {};
     const stopped = new Promise<RecordingEnd>((resolve) => {
-      finish = recordings.begin(1, whole, disk, now, () => {}, resolve);
+      finish = recordings.begin(1, whole, disk, now, 'PCMU', () => {}, resolve);
     });
     let timestamp = 0;
     let dueMs = now() + frameMs;

@@ -16,7 +16,7 @@ import {
   type RecordOptions,
 } from '../engine.js';
 import type { DiskLine } from '../recording/disk-line.js';
-import { type RtpView, rtpHeaderBytes } from '../rtp/packet.js';
+import type { RtpView } from '../rtp/packet.js';
 import { type BridgedSession, BridgeSide, type OtherSide } from './bridge.js';
 import { BridgePort } from './bridge-port.js';
 import { ConferenceSeat } from './conference-seat.js';
@@ -30,6 +30,10 @@ export interface ActivityParts {
   codec(): PhoneCodec;
   /** The phone sounds the tones of a key at this moment, and has no other way. */
   pressing(): boolean;
+  /** What the phone agreed to: two that agreed to the same can hear each other's packets as they are. */
+  terms(): string;
+  /** Another phone's packet went out whose audio is this. */
+  relayed(timestamp: number, bytes: Uint8Array): void;
   /** RTP to the phone begins, if it has not. */
   startSending(): void;
   /** The owner of playout hears and is heard again, from `startMs` on. */
@@ -51,6 +55,10 @@ export class SessionActivities implements BridgedSession {
 
   get codec(): PhoneCodec {
     return this.parts.codec();
+  }
+
+  get terms(): string {
+    return this.parts.terms();
   }
 
   get pressing(): boolean {
@@ -135,7 +143,7 @@ export class SessionActivities implements BridgedSession {
 
   record(activity: number, options: RecordOptions, disk: DiskLine): Promise<RecordingEnd> {
     return this.lasting(activity, (settle: (end: RecordingEnd) => void) =>
-      this.recordings.begin(activity, options, disk, this.parts.now, this.parts.words, settle),
+      this.recordings.begin(activity, options, disk, this.parts.now, this.codec, this.parts.words, settle),
     );
   }
 
@@ -160,22 +168,21 @@ export class SessionActivities implements BridgedSession {
     return true;
   }
 
-  packet(
-    packet: RtpView,
-    payload: Uint8Array,
-    codec: PhoneCodec | 'event',
-    restarted: boolean,
-    nowMs: number,
-    held: boolean,
-  ): void {
-    if (codec !== 'event' && !held) this.recordings.fromPhone(packet.timestamp, payload, codec, nowMs);
-    if (codec !== 'event') this.answerListener?.hear(packet.timestamp, payload, codec, nowMs);
+  /** A packet of the phone as it came. */
+  packet(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean): void {
     this.bridged?.packet(packet, payload, codec, restarted);
   }
 
+  /** What a packet of the phone says. */
+  heard(timestamp: number, bytes: Uint8Array, codec: PhoneCodec, nowMs: number, held: boolean): void {
+    if (!held) this.recordings.fromPhone(timestamp, bytes, codec, nowMs);
+    this.answerListener?.hear(timestamp, bytes, codec, nowMs);
+    this.bridged?.heard(timestamp, bytes, codec);
+  }
+
   /** Audio that is sent. */
-  sent(timestamp: number, packet: Uint8Array, length: number, codec: PhoneCodec, nowMs: number): void {
-    if (this.recordings.any) this.recordings.toPhone(timestamp, packet.subarray(rtpHeaderBytes, length), codec, nowMs);
+  sent(timestamp: number, bytes: Uint8Array, from: number, to: number, codec: PhoneCodec, nowMs: number): void {
+    if (this.recordings.any) this.recordings.toPhone(timestamp, bytes.subarray(from, to), codec, nowMs);
   }
 
   /** A key was pressed; true when the other phone of a bridge learns of it. */
@@ -185,6 +192,7 @@ export class SessionActivities implements BridgedSession {
 
   changeCodec(codec: PhoneCodec): void {
     this.foreground?.audio?.changeCodec(codec);
+    this.bridged?.agreed();
   }
 
   /** After each slot. */
@@ -210,9 +218,12 @@ export class SessionActivities implements BridgedSession {
     this.parts.startSending();
     const { outward } = this.parts;
     outward.attach(foreground.audio, this.parts.now());
-    if (!foreground.hear) return;
-    if (foreground.audio === null) outward.relayInstead(true);
-    this.parts.listen();
+    if (foreground.hear) this.parts.listen();
+  }
+
+  /** Packets of another phone go out in the place of what is queued. */
+  relayInstead(on: boolean): void {
+    this.parts.outward.relayInstead(on);
   }
 
   leaveForeground(foreground: Foreground, by: ForegroundEnd): void {
@@ -224,6 +235,10 @@ export class SessionActivities implements BridgedSession {
 
   foregroundQueued(foreground: Foreground, durationMs: number): void {
     if (this.foreground === foreground) this.parts.outward.audioQueued(durationMs, this.parts.now());
+  }
+
+  relayed(timestamp: number, bytes: Uint8Array): void {
+    this.parts.relayed(timestamp, bytes);
   }
 
   relay(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean): boolean {

@@ -2,6 +2,7 @@
 import { type AgentCommand, type AgentEnd, type AgentEvent, AgentFailure, type AgentTarget } from '../agents/agent.js';
 import type { AgentSocket, AgentSocketHooks } from '../agents/socket.js';
 import { FrameJoiner } from '../audio/frame-joiner.js';
+import { lineOf } from '../audio/line.js';
 import { type Heard, Playout } from '../audio/playout.js';
 import { agentToPhone, phoneToAgent, type Transcode } from '../audio/transcode.js';
 import type { PhoneCodec } from '../engine.js';
@@ -19,7 +20,6 @@ export interface SessionAgentHooks {
   mark(name: string, cleared: boolean): void;
 }
 
-const bytesPerMs = 8;
 /** Behind the audio of an agent that is gone; marks of agents never begin with a NUL. */
 const LAST_WORDS = '\0last-words';
 /** Audio of an agent that is gone is played no longer than this. */
@@ -56,7 +56,7 @@ export class SessionAgent {
         if (!name.startsWith('\0')) hooks.mark(name, cleared);
       });
     this.socket = open(
-      { ...target, phoneEncoding: codec === 'PCMA' ? 'alaw' : 'ulaw' },
+      { ...target, phoneEncoding: lineOf[codec].encoding },
       {
         audio: (bytes, itemId) => this.heard(bytes, itemId),
         clear: () => this.clear(),
@@ -129,7 +129,7 @@ export class SessionAgent {
     if (audio.length === 0) return;
     const discarded = this.playout.push(audio, itemId);
     this.overflowBytes += discarded;
-    if (discarded < audio.length) this.hooks.queued((audio.length - discarded) / bytesPerMs);
+    if (discarded < audio.length) this.hooks.queued((audio.length - discarded) / lineOf[this.codec].bytesPerMs);
   }
 
   private clear(): Heard {

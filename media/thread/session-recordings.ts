@@ -1,4 +1,5 @@
 /** The recordings of a session: what it hears and says, handed to the disk in seconds. Each ends exactly once. */
+import { lineOf } from '../audio/line.js';
 import { Words } from '../audio/words.js';
 import { MediaError, type PhoneCodec, type RecordingEnd, type RecordOptions } from '../engine.js';
 import type { DiskLine } from '../recording/disk-line.js';
@@ -6,7 +7,9 @@ import type { SampleRange } from '../recording/disk-words.js';
 import { Recorder } from '../recording/recorder.js';
 
 const atOnce = 4;
-const samplesPerMs = 8;
+/** The file of a call that begins with a wideband codec has what an agent that hears it has; others keep the rate of G.711. */
+const wideRateHz = 16_000;
+const narrowRateHz = 8000;
 /** A trimmed recording begins and ends so much around its words. */
 const marginMs = 100;
 
@@ -32,12 +35,15 @@ export class SessionRecordings {
     options: RecordOptions,
     disk: DiskLine,
     now: () => number,
+    codec: PhoneCodec,
     begunToSpeak: () => void,
     settle: (end: RecordingEnd) => void,
   ): () => void {
     if (this.running.length >= atOnce) throw new MediaError('busy', `A session has ${atOnce} recordings at most.`);
     const startMs = now();
     const mostMs = options.maxMs ?? Number.POSITIVE_INFINITY;
+    const sampleRateHz = lineOf[codec].linear ? wideRateHz : narrowRateHz;
+    const samplesPerMs = sampleRateHz / 1000;
     const channels = options.tracks === 'phone' ? 1 : 2;
     let end: { by: RecordingEnd['by']; durationMs: number } | null = null;
     let file = 0;
@@ -46,7 +52,7 @@ export class SessionRecordings {
       if (at < 0) return;
       this.running.splice(at, 1);
       const wholeMs = recording.recorder.end(now(), mostMs);
-      const keep = options.trim && words ? partToKeep(words, wholeMs) : null;
+      const keep = options.trim && words ? partToKeep(words, wholeMs, samplesPerMs) : null;
       end = { by, durationMs: Math.round(keep ? (keep.to - keep.from) / samplesPerMs : wholeMs) };
       disk.close(file, keep);
     };
@@ -54,13 +60,13 @@ export class SessionRecordings {
     const recording: Running = {
       activity,
       paused: false,
-      recorder: new Recorder(startMs, (index, samples) => disk.write(file, index, samples), channels),
+      recorder: new Recorder(startMs, (index, samples) => disk.write(file, index, samples), channels, sampleRateHz),
       words,
       endsAtMs: startMs + mostMs,
       finish,
     };
     this.running.push(recording);
-    file = disk.open(options.path, channels, ({ bytes, error }) => {
+    file = disk.open(options.path, { channels, sampleRateHz }, ({ bytes, error }) => {
       finish('failed');
       settle({ by: 'failed', durationMs: 0, ...end, bytes, error });
     });
@@ -99,7 +105,7 @@ export class SessionRecordings {
   }
 }
 
-function partToKeep({ firstMs, lastMs }: Words, wholeMs: number): SampleRange {
+function partToKeep({ firstMs, lastMs }: Words, wholeMs: number, samplesPerMs: number): SampleRange {
   if (firstMs === null || lastMs === null) return { from: 0, to: 0 };
   return {
     from: Math.round(Math.max(0, firstMs - marginMs) * samplesPerMs),

@@ -22,8 +22,10 @@ export function mediaStats(
   const { expected } = stats;
   const ptimeMs = media?.ptimeMs ?? null;
   const delayMs = (reports.rttMs ?? 0) / 2 + (ptimeMs ?? 20);
-  // What the agent heard: packets that came too late to be told are lost for it.
-  const missedPercent = expected > 0 ? Math.min(100, ((stats.lost + inward.uplink.late) / expected) * 100) : 0;
+  // What the agent heard: packets that came too late are lost for it, those whose copy came with the next one are not.
+  const missed = Math.max(0, stats.lost + inward.late - inward.recovered);
+  const missedPercent = expected > 0 ? Math.min(100, (missed / expected) * 100) : 0;
+  const codec = media?.codec ?? 'PCMU';
   const { heard } = reports;
   return {
     codec: media?.codec ?? null,
@@ -36,11 +38,12 @@ export function mediaStats(
       jitterMs: stats.jitterMs,
       mos:
         stats.packets >= leastPackets
-          ? meanOpinionScore({ lossPercent: missedPercent, burstRatio: stats.burstRatio, delayMs })
+          ? meanOpinionScore({ lossPercent: missedPercent, burstRatio: stats.burstRatio, delayMs, codec })
           : null,
       duplicates: stats.duplicates,
       reordered: stats.reordered,
-      late: inward.uplink.late,
+      late: inward.late,
+      recovered: inward.recovered,
       foreign: inward.foreign,
       malformed: inward.malformed,
       ssrcChanges: stats.ssrcChanges,
@@ -53,7 +56,7 @@ export function mediaStats(
       jitterMs: heard?.jitterMs ?? null,
       mos:
         heard !== null && heard.lossPercent !== null && sender.packets >= leastPackets
-          ? meanOpinionScore({ lossPercent: heard.lossPercent, burstRatio: 1, delayMs })
+          ? meanOpinionScore({ lossPercent: heard.lossPercent, burstRatio: 1, delayMs, codec })
           : null,
     },
     rttMs: reports.rttMs,
@@ -67,7 +70,16 @@ export function unknownStats(): MediaStats {
   return {
     codec: null,
     ptimeMs: null,
-    received: { ...stream, duplicates: 0, reordered: 0, late: 0, foreign: 0, malformed: 0, ssrcChanges: 0 },
+    received: {
+      ...stream,
+      duplicates: 0,
+      reordered: 0,
+      late: 0,
+      recovered: 0,
+      foreign: 0,
+      malformed: 0,
+      ssrcChanges: 0,
+    },
     sent: stream,
     rttMs: null,
     agent: { framesSent: 0, bytesReceived: 0, underruns: 0, skippedMs: 0, garbage: 0 },

@@ -5,6 +5,7 @@ import type { MessagePort } from 'node:worker_threads';
 import type { AgentEnd, AgentEvent, AgentTarget, Tracks } from '../agents/agent.js';
 import type { ClockEntry, PlayoutClock } from '../audio/playout-clock.js';
 import { Turns } from '../audio/turns.js';
+import { codecFacts } from '../codecs.js';
 import {
   type AudioSource,
   type BridgeEnd,
@@ -24,16 +25,17 @@ import {
   type TapOptions,
 } from '../engine.js';
 import type { DiskLine } from '../recording/disk-line.js';
-import { looksLikeRtcp, readUint32, rtpHeaderBytes } from '../rtp/packet.js';
+import { looksLikeRtcp, readUint32 } from '../rtp/packet.js';
 import { RtpSender } from '../rtp/sender.js';
 import type { RtpSocketPair } from '../rtp/socket.js';
-import { SdpNegotiation } from '../sdp.js';
+import { SdpNegotiation, termsOf } from '../sdp.js';
 import { FromPhone } from './from-phone.js';
 import { type FaultPlace, guarded } from './guard.js';
 import { RtcpExchange, type RtpDestination } from './rtcp-exchange.js';
 import { SessionActivities } from './session-activities.js';
 import type { OpenAgent, SessionAgent } from './session-agent.js';
 import { SessionAgents } from './session-agents.js';
+import type { SessionCoders } from './session-coders.js';
 import { SessionListeners } from './session-listeners.js';
 import { mediaStats } from './session-stats.js';
 import { ToPhone } from './to-phone.js';
@@ -43,6 +45,8 @@ const qualityEveryMs = 5000;
 /** What a session stands on, and what it tells of itself. */
 export interface SessionParts {
   clock: PlayoutClock;
+  /** Of the wideband codecs; the session frees them. */
+  coders: SessionCoders;
   now(): number;
   /** A packet of the phone arrived, whoever it was. */
   packetCame(): void;
@@ -61,6 +65,7 @@ export class Session {
   private readonly outward: ToPhone;
   private readonly rtcp: RtcpExchange;
   private readonly activities: SessionActivities;
+  private readonly coders: SessionCoders;
   readonly agents: SessionAgents;
   private readonly listeners: SessionListeners;
   private readonly openedMs: number;
@@ -69,7 +74,7 @@ export class Session {
   /** From the first agent on. */
   private turns: Turns | null = null;
   private readonly entry: ClockEntry;
-  private readonly firstCodec: PhoneCodec;
+  private readonly codecs: readonly PhoneCodec[];
   private held = false;
   private sending = false;
   private lostTold = false;
@@ -83,9 +88,10 @@ export class Session {
     readonly pair: RtpSocketPair,
     private readonly parts: SessionParts,
   ) {
+    this.coders = parts.coders;
     const nowMs = parts.now();
     const random = randomBytes(32);
-    this.firstCodec = options.policy.codecs[0] ?? 'PCMU';
+    this.codecs = options.policy.codecs;
     this.openedMs = nowMs;
     this.nextQualityMs = nowMs + qualityEveryMs;
     this.sdp = new SdpNegotiation(
@@ -111,21 +117,16 @@ export class Session {
       this.ownerHeard = true;
       this.emit({ type: 'agentAudio', atMs: atMs - this.openedMs });
     };
-    this.sender.onSent = (payloadType, timestamp, packet, length) => {
-      const { agreed } = this.sdp;
-      if (agreed?.payloadType !== payloadType) return;
-      const sentMs = parts.now();
-      this.activities.sent(timestamp, packet, length, agreed.codec, sentMs);
-      this.listeners.lines.toPhone(timestamp, packet, length, agreed.codec, sentMs);
-      // What is played in the agent's place is nobody's turn.
-      if (this.activities.carriesAgent || (this.owner !== null && !this.activities.active))
-        this.turns?.fromAgent(timestamp, packet, rtpHeaderBytes, length, agreed.codec, sentMs);
+    this.sender.onSent = (payloadType, timestamp, bytes, from, to) => {
+      if (this.sdp.agreed?.payloadType === payloadType) this.said(timestamp, bytes, from, to);
     };
     this.activities = new SessionActivities({
       outward: this.outward,
       now: parts.now,
       codec: () => this.codec,
       pressing: () => this.inward.pressing,
+      terms: () => termsOf(this.sdp.agreed),
+      relayed: (timestamp, bytes) => this.said(timestamp, bytes, 0, bytes.length),
       startSending: () => this.startSending(),
       listen: () => this.inward.uplink.start(parts.now()),
       words: () => this.emit({ type: 'words' }),
@@ -148,17 +149,21 @@ export class Session {
       audio: (bytes, atMs) => {
         if (!this.activities.hear(bytes) && this.owner?.started) this.owner.listen(bytes, atMs);
       },
-      packet: (packet, payload, codec, restarted, atMs) => {
-        this.activities.packet(packet, payload, codec, restarted, atMs, this.held);
+      packet: (packet, payload, codec, restarted) => this.activities.packet(packet, payload, codec, restarted),
+      heard: (timestamp, bytes, codec, atMs) => {
+        this.activities.heard(timestamp, bytes, codec, atMs, this.held);
         if (this.held) return; // music is no turn
-        if (codec !== 'event') this.turns?.fromCaller(packet.timestamp, payload, 0, payload.length, codec, atMs);
+        this.turns?.fromCaller(timestamp, bytes, 0, bytes.length, codec, atMs);
       },
+      decoder: (codec) => this.coders.of(codec),
     });
     this.agents = new SessionAgents({
       ...parts,
       codec: () => this.codec,
       queued: (agent, durationMs) => {
-        if (this.owner === agent && !this.activities.active) this.outward.audioQueued(durationMs, parts.now());
+        if (this.owner !== agent || this.activities.active) return;
+        const nowMs = parts.now();
+        this.outward.audioQueued(durationMs, nowMs, parts.clock.lateMs(nowMs));
       },
       cleared: (agent, heard) => {
         if (this.owner !== agent) return;
@@ -189,6 +194,11 @@ export class Session {
   offer(direction?: MediaDirection): string {
     this.alive();
     return this.sdp.offer(direction);
+  }
+
+  /** What the SDP may choose is there when `accept` or `answer` takes it. */
+  prepare(sdp: string): Promise<void> {
+    return this.coders.prepare(sdp, this.codecs);
   }
 
   accept(sdp: string, provisional: boolean): void {
@@ -311,6 +321,7 @@ export class Session {
     this.over = true;
     this.parts.clock.remove(this.entry);
     this.activities.close();
+    this.coders.free();
     if (this.sending) this.rtcp.bye(this.parts.now());
     this.outward.close();
     const closing = [...this.agents.stop(), ...this.listeners.stop()];
@@ -340,6 +351,7 @@ export class Session {
     });
     const slot = guarded(fault, (nowMs: number) => this.slot(nowMs));
     return this.parts.clock.add((nowMs) => {
+      if (this.outward.wantsReading(nowMs)) return null;
       slot(nowMs);
       return this.outward.dueMs;
     }, this.outward.dueMs);
@@ -350,6 +362,7 @@ export class Session {
     if (nowMs >= this.nextQualityMs) {
       this.nextQualityMs = nowMs + qualityEveryMs;
       this.emit({ type: 'quality', sample: this.stats() });
+      this.coders.lossHeard(this.rtcp.reports.heard?.lossPercent ?? 0);
     }
     if (this.sending) this.rtcp.tick(nowMs);
     this.outward.slot(nowMs);
@@ -362,15 +375,27 @@ export class Session {
     const { agreed } = this.sdp;
     if (!agreed) return;
     this.pair.secure(agreed.srtp);
+    const coder = this.coders.agree(agreed);
+    this.sender.changeCodec(codecFacts[agreed.codec].clockKhz, coder !== null, () => readUint32(randomBytes(4), 0));
     const moved = this.inward.agree(agreed, this.parts.now());
     if (moved) this.destination = { address: agreed.address, port: agreed.port };
-    this.outward.agree(agreed);
+    this.outward.agree(agreed, coder);
     this.agents.changeCodec(agreed.codec);
     this.listeners.lines.changeCodec(agreed.codec);
     this.activities.changeCodec(agreed.codec);
     if (agreed.held === this.held) return;
     this.held = agreed.held;
     this.emit(this.held ? { type: 'held', sends: agreed.receive } : { type: 'resumed' });
+  }
+
+  /** What the phone is sent, as audio of its line. */
+  private said(timestamp: number, bytes: Uint8Array, from: number, to: number): void {
+    const sentMs = this.parts.now();
+    this.activities.sent(timestamp, bytes, from, to, this.codec, sentMs);
+    this.listeners.lines.toPhone(timestamp, bytes, from, to, this.codec, sentMs);
+    // What is played in the agent's place is nobody's turn.
+    if (this.activities.carriesAgent || (this.owner !== null && !this.activities.active))
+      this.turns?.fromAgent(timestamp, bytes, from, to, this.codec, sentMs);
   }
 
   /** The call is answered, or as good as: from now on a phone that is not heard is a fault. */
@@ -388,7 +413,7 @@ export class Session {
   }
 
   private get codec(): PhoneCodec {
-    return this.sdp.agreed?.codec ?? this.firstCodec;
+    return this.sdp.agreed?.codec ?? this.codecs[0] ?? 'PCMU';
   }
 
   private listenForOwner(): void {

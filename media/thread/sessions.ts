@@ -1,5 +1,4 @@
 /** All sessions of one media thread, and what the main thread may ask of them. */
-import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { MessagePort } from 'node:worker_threads';
 import type { Time } from '../audio/playout-clock.js';
 import { PlayoutClock } from '../audio/playout-clock.js';
@@ -20,9 +19,9 @@ import { Rest } from './rest.js';
 import { RoomRecording } from './room-recording.js';
 import { Session } from './session.js';
 import { type OpenAgent, sessionClosed } from './session-agent.js';
+import { SessionCoders } from './session-coders.js';
 
 const loadEveryMs = 1000;
-const lagResolutionMs = 20;
 
 export interface ThreadParts {
   post(message: FromThread): void;
@@ -40,8 +39,8 @@ export class ThreadSessions {
   private readonly clock: PlayoutClock;
   private readonly rest: Rest;
   private readonly drain: Drain;
-  private readonly lag = monitorEventLoopDelay({ resolution: lagResolutionMs });
   private readonly loadTimer: NodeJS.Timeout;
+  private loadDueMs: number;
   private readonly answer: ReturnType<typeof answerQuestions>;
   private faults = 0;
   /** Of sessions that are closed. */
@@ -62,7 +61,7 @@ export class ThreadSessions {
     });
     this.drain = new Drain(parts.quietMs, parts.time, (rtpPort) => parts.post({ kind: 'portFree', rtpPort }));
     this.answer = answerQuestions(this.handlers(), parts.post);
-    this.lag.enable();
+    this.loadDueMs = parts.time.now() + loadEveryMs;
     this.loadTimer = setInterval(() => this.tellLoad(), loadEveryMs);
     parts.post({ kind: 'ready' });
   }
@@ -94,7 +93,6 @@ export class ThreadSessions {
   close(): Promise<void> {
     this.closing ??= (async () => {
       clearInterval(this.loadTimer);
-      this.lag.disable();
       await Promise.all([...this.sessions.keys()].map((id) => this.closeSession(id)));
       this.drain.close();
       for (const recording of this.roomRecordings) recording.close();
@@ -108,10 +106,14 @@ export class ThreadSessions {
       open: (question) => this.open(question),
       offer: async ({ session, direction }) => this.find(session).offer(direction),
       accept: async ({ session, sdp, provisional }) => {
+        await this.find(session).prepare(sdp);
         this.find(session).accept(sdp, provisional);
         return null;
       },
-      answer: async ({ session, offer }) => this.find(session).answer(offer),
+      answer: async ({ session, offer }) => {
+        await this.find(session).prepare(offer);
+        return this.find(session).answer(offer);
+      },
       prepareAgent: async ({ session, agent, target }) => {
         const found = this.sessions.get(session);
         if (!found) throw sessionClosed();
@@ -160,10 +162,13 @@ export class ThreadSessions {
       throw new MediaError('no_ports', `RTP sockets cannot be opened on ${address} (${error.code ?? error.message}).`);
     });
     if (!pair) return 'port_taken';
+    const coders = new SessionCoders();
     try {
+      if (options.offer !== null) await coders.prepare(options.offer, options.policy.codecs);
       if (this.closing) throw new MediaError('engine_gone', 'The media thread is closing.');
       const session = new Session(options, pair, {
         clock: this.clock,
+        coders,
         now: time.now,
         packetCame: () => this.rest.packetCame(),
         openAgent,
@@ -176,6 +181,7 @@ export class ThreadSessions {
       this.sessions.set(id, session);
       return { localSdp: session.localSdp };
     } catch (error) {
+      coders.free();
       pair.close();
       throw error;
     }
@@ -220,9 +226,10 @@ export class ThreadSessions {
       foreignPackets += inward.foreign;
       malformedPackets += inward.malformed;
     }
-    // The monitor measures from tick to tick, so an idle loop shows its resolution.
-    const lagMs = Number.isFinite(this.lag.max) ? Math.max(0, this.lag.max / 1e6 - lagResolutionMs) : 0;
-    this.lag.reset();
+    // How late turns of sessions were; without sessions there is this timer.
+    const nowMs = this.parts.time.now();
+    const lagMs = Math.max(this.clock.takeWorstMs(), nowMs - this.loadDueMs, 0);
+    this.loadDueMs = nowMs + loadEveryMs;
     this.parts.post({
       kind: 'load',
       load: {

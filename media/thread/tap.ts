@@ -1,13 +1,12 @@
 /** Audio for a reader on another thread, in chunks of linear samples. What the reader does not take is dropped, never piled up. */
 import type { MessagePort } from 'node:worker_threads';
 import type { Track, Tracks } from '../agents/agent.js';
-import { alawToLinear, ulawToLinear } from '../audio/g711.js';
+import { lineOf, readLine } from '../audio/line.js';
 import { createResampler, type Resampler } from '../audio/resample.js';
+import { Reused } from '../audio/reused.js';
 import type { PhoneCodec, TapChunk, TapEnd, TapMessage, TapOptions } from '../engine.js';
 import type { Listener } from './listening-lines.js';
 
-const phoneRateHz = 8000;
-const linearOf = { PCMU: ulawToLinear, PCMA: alawToLinear };
 const waitingAtMostMs = 10_000;
 
 interface Line {
@@ -15,13 +14,14 @@ interface Line {
   filled: number;
   startMs: number;
   droppedMs: number;
+  codec: PhoneCodec;
   resampler: Resampler;
 }
 
 export class AudioTap implements Listener {
   readonly tracks: Tracks;
   private readonly lines = new Map<Track, Line>();
-  private readonly decoded = new Int16Array(phoneRateHz / 50);
+  private readonly decoded = new Reused(Int16Array);
   private waitingMs = 0;
   private droppedMs = 0;
   private over = false;
@@ -40,10 +40,8 @@ export class AudioTap implements Listener {
 
   hear(track: Track, frame: Uint8Array, codec: PhoneCodec, atMs: number): void {
     if (this.over) return;
-    const line = this.line(track);
-    const linear = linearOf[codec];
-    for (let i = 0; i < frame.length; i++) this.decoded[i] = linear[frame[i]!]!;
-    const samples = line.resampler.process(this.decoded.subarray(0, frame.length));
+    const line = this.line(track, codec);
+    const samples = line.resampler.process(readLine(frame, codec, this.decoded));
     if (line.filled === 0) line.startMs = atMs;
     for (let from = 0; from < samples.length; ) {
       const count = Math.min(samples.length - from, line.samples.length - line.filled);
@@ -81,14 +79,17 @@ export class AudioTap implements Listener {
     ]);
   }
 
-  private line(track: Track): Line {
+  private line(track: Track, codec: PhoneCodec): Line {
+    const { chunkMs, sampleRateHz } = this.options;
     let line = this.lines.get(track);
     if (!line) {
-      const { chunkMs, sampleRateHz } = this.options;
       const samples = new Int16Array((chunkMs * sampleRateHz) / 1000);
-      const resampler = createResampler(phoneRateHz, sampleRateHz);
-      line = { samples, filled: 0, startMs: 0, droppedMs: 0, resampler };
+      const resampler = createResampler(lineOf[codec].sampleRateHz, sampleRateHz);
+      line = { samples, filled: 0, startMs: 0, droppedMs: 0, codec, resampler };
       this.lines.set(track, line);
+    } else if (line.codec !== codec) {
+      line.codec = codec;
+      line.resampler = createResampler(lineOf[codec].sampleRateHz, sampleRateHz);
     }
     return line;
   }

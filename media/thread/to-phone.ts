@@ -1,16 +1,19 @@
 /** From the agent's queue to the phone: one packet per slot, audio, silence or a key, for as long as the session is live. */
-import { ArrivalMargin } from '../audio/arrival-margin.js';
+import { ArrivalMargin, leastMarginMs } from '../audio/arrival-margin.js';
 import { writeKeyTone } from '../audio/dtmf-tones.js';
-import { alawToUlaw, mapBytes, silenceByte, ulawToAlaw } from '../audio/g711.js';
+import { alawToUlaw, mapBytes, ulawToAlaw } from '../audio/g711.js';
+import { lineOf, samplesOf, ticksPerMs } from '../audio/line.js';
+import { opusPacketMs } from '../audio/opus-packet.js';
 import type { PhoneAudio } from '../audio/phone-audio.js';
 import { PlayoutLine } from '../audio/playout-line.js';
+import type { WideEncoder } from '../audio/wide-codec.js';
+import { codecFacts } from '../codecs.js';
 import { type KeyForm, MediaError, type PhoneCodec } from '../engine.js';
 import { DtmfSender, dtmfDigits } from '../rtp/dtmf.js';
 import { type RtpView, rtpHeaderBytes } from '../rtp/packet.js';
 import type { RtpSender } from '../rtp/sender.js';
 import type { AgreedMedia } from '../sdp.js';
 
-const bytesPerMs = 8;
 /** Audio that comes this soon after the queue ran dry belongs to the same sentence: the phone heard a hole. */
 const underrunWithinMs = 100;
 /** A chunk smaller than a frame waits this much longer than a frame for the rest. */
@@ -18,6 +21,8 @@ const incompleteWaitMs = 20;
 const mostDigits = 128;
 /** A frame that is taken out must be there with its successor, whatever the jitter. */
 const frameSlackMs = 2;
+/** Timers alone are never late by this. */
+const lateSlotMs = 1.5;
 
 export class ToPhone {
   underruns = 0;
@@ -31,6 +36,7 @@ export class ToPhone {
   private waiting = false;
   private heardOwner = false;
   private markNext = true;
+  private hasRead = false;
   private ranDryMs = Number.NEGATIVE_INFINITY;
   private margin = new ArrivalMargin();
   private readonly line: PlayoutLine;
@@ -38,6 +44,9 @@ export class ToPhone {
   private keyForm: KeyForm = 'event';
   /** Packets of another phone go out in the place of ours. */
   private relaying = false;
+  /** Of a wideband codec: what goes out in the slot, before it is coded. */
+  private encoder: WideEncoder | null = null;
+  private wide = new Uint8Array(0);
   private keysSent: { resolve(): void; reject(error: Error): void }[] = [];
 
   constructor(
@@ -53,7 +62,11 @@ export class ToPhone {
     return this.line.dueMs;
   }
 
-  agree(media: AgreedMedia): void {
+  /** `encoder`: of the codec, when it is a wideband one. */
+  agree(media: AgreedMedia, encoder: WideEncoder | null = null): void {
+    this.encoder = encoder;
+    const bytes = encoder ? media.ptimeMs * lineOf[media.codec].bytesPerMs : 0;
+    if (this.wide.length !== bytes) this.wide = new Uint8Array(bytes);
     if (this.media?.codec !== media.codec) this.playout?.changeCodec(media.codec);
     this.media = media;
     this.line.ptimeMs = media.ptimeMs;
@@ -86,20 +99,22 @@ export class ToPhone {
     if (payload.length > sender.largestPayload) return false;
     const payloadType = codec === 'event' ? media.telephoneEvent?.send : media.payloadType;
     if (payloadType === undefined) return false;
+    const ticks = codec === 'OPUS' ? opusPacketMs(payload) * codecFacts.OPUS.clockKhz : payload.length;
     const place = sender.packet.subarray(rtpHeaderBytes, rtpHeaderBytes + payload.length);
     if (codec === 'event' || codec === media.codec) place.set(payload);
     else mapBytes(payload, codec === 'PCMU' ? ulawToAlaw : alawToUlaw, place);
-    sender.relayPacket(payloadType, payload.length, packet.marker, packet.sequence, packet.timestamp, restarted);
+    sender.relayPacket(payloadType, payload.length, packet.marker, packet.sequence, packet.timestamp, restarted, ticks);
     return true;
   }
 
-  /** The owner queued audio. */
-  audioQueued(durationMs: number, nowMs: number): void {
-    this.margin.arrived(nowMs, durationMs);
+  /** The owner queued audio; it may have waited for us for `waitedMs`. */
+  audioQueued(durationMs: number, nowMs: number, waitedMs = 0): void {
+    this.margin.arrived(nowMs, durationMs, waitedMs);
     if (!this.playout || this.playout.queuedMs === 0) return;
     if (this.playing) {
-      const waitMs = this.playout.queuedMs - durationMs + this.line.dueMs - nowMs;
-      this.playout.spare(waitMs - this.margin.marginMs);
+      const waitMs = this.playout.queuedMs - durationMs + this.line.dueMs - (nowMs - waitedMs);
+      // Of many that came, the latest one keeps but the least margin: their jitter is in its lateness already.
+      this.playout.spare(waitMs - leastMarginMs);
       return;
     }
     const complete = this.playout.queuedMs >= this.line.ptimeMs;
@@ -133,9 +148,18 @@ export class ToPhone {
     return new Promise((resolve, reject) => this.keysSent.push({ resolve, reject }));
   }
 
+  /** The slot that is due is late by our own fault, and what it lacks may wait in the socket. True once for each slot. */
+  wantsReading(nowMs: number): boolean {
+    const { line, playout } = this;
+    if (this.hasRead || !this.playing || !playout || nowMs - line.dueMs < lateSlotMs) return false;
+    this.hasRead = playout.queuedMs < line.ptimeMs;
+    return this.hasRead;
+  }
+
   /** The slot that is due at `dueMs`. */
   slot(nowMs: number): void {
     const { line } = this;
+    this.hasRead = false;
     const skipped = line.skip(nowMs);
     for (let i = 0; i < skipped; i++) this.sender.endSlot(line.ptimeMs, nowMs);
     if (skipped > 0) {
@@ -182,13 +206,15 @@ export class ToPhone {
   }
 
   private sendAudio(nowMs: number): void {
-    const { media, playout, sender, line } = this;
+    const { media, playout, sender, line, encoder } = this;
+    const { bytesPerMs, silence } = lineOf[media?.codec ?? 'PCMU'];
     const length = line.ptimeMs * bytesPerMs;
-    const codec: PhoneCodec = media?.codec ?? 'PCMU';
+    const into = encoder ? this.wide : sender.packet;
+    const from = encoder ? 0 : rtpHeaderBytes;
     let filled = 0;
     if (this.playing && playout) {
       const trimmedMs = playout.trimmedMs;
-      filled = playout.take(sender.packet, rtpHeaderBytes, length);
+      filled = playout.take(into, from, length);
       if (filled < length && this.playing) {
         this.stopUtterance();
         // What was taken out on purpose is no hole: the next frame finds a better phase.
@@ -196,30 +222,45 @@ export class ToPhone {
       }
     }
     if (!this.live || !media?.send) return;
-    if (filled < length) sender.packet.fill(silenceByte[codec], rtpHeaderBytes + filled, rtpHeaderBytes + length);
-    sender.sendPacket(media.payloadType, length, this.markNext);
-    this.markNext = false;
+    if (filled < length) into.fill(silence, from + filled, from + length);
+    if (encoder) this.sendCoded(media, encoder);
+    else {
+      sender.sendPacket(media.payloadType, length, this.markNext);
+      this.markNext = false;
+    }
     if (filled > 0 && !this.heardOwner) {
       this.heardOwner = true;
       this.onFirstAudio(nowMs);
     }
   }
 
+  private sendCoded(media: AgreedMedia, encoder: WideEncoder): void {
+    const { sender, wide } = this;
+    const bytes = encoder.encode(samplesOf(wide), sender.packet, rtpHeaderBytes);
+    if (bytes > 0) sender.sendCoded(media.payloadType, bytes, this.markNext, wide);
+    else sender.leaveOut(media.payloadType, wide);
+    // After a pause in sending (DTX) the next packet begins a talkspurt (RFC 3551 section 4.1).
+    this.markNext = bytes === 0;
+  }
+
   /** Keys take the place of audio; what the agent says meanwhile waits. */
   private sendKey(): void {
     const { media, sender, line, dtmf } = this;
-    const step = dtmf.next(line.ptimeMs);
+    const step = dtmf.next(line.ptimeMs, media?.eventClockKhz ?? ticksPerMs);
     if (media?.send) {
       if (step.payload && this.keyForm === 'event' && media.telephoneEvent) {
         sender.packet.set(step.payload, rtpHeaderBytes);
-        sender.sendPacket(media.telephoneEvent.send, step.payload.length, step.marker, step.samplesIntoPress);
+        sender.sendPacket(media.telephoneEvent.send, step.payload.length, step.marker, step.ticksIntoPress);
       } else {
+        const { bytesPerMs, silence } = lineOf[media.codec];
         const length = line.ptimeMs * bytesPerMs;
-        const end = rtpHeaderBytes + length;
+        const into = this.encoder ? this.wide : sender.packet;
+        const from = this.encoder ? 0 : rtpHeaderBytes;
         if (step.key !== null && this.keyForm === 'tone')
-          writeKeyTone(step.key, media.codec, step.samplesIntoPress, sender.packet, rtpHeaderBytes, end);
-        else sender.packet.fill(silenceByte[media.codec], rtpHeaderBytes, end);
-        sender.sendPacket(media.payloadType, length, false);
+          writeKeyTone(step.key, media.codec, step.ticksIntoPress, into, from, from + length);
+        else into.fill(silence, from, from + length);
+        if (this.encoder) this.sendCoded(media, this.encoder);
+        else sender.sendPacket(media.payloadType, length, false);
       }
     }
     if (dtmf.active) return;

@@ -9,6 +9,7 @@ import Fastify, {
   LogController,
 } from 'fastify';
 import { Histogram, type Registry } from 'prom-client';
+import type { Conferences } from '../call/conferences.js';
 import type { OutboundCalls } from '../call/outbound-calls.js';
 import { StoreError } from '../store/errors.js';
 import { newId } from '../store/ids.js';
@@ -54,6 +55,8 @@ export interface ApiOptions
   extends Omit<CallRoutesOptions, 'now' | 'recordingUrls' | 'recordingFiles'>,
     OperationRoutesOptions {
   store: Store;
+  /** Those that run now. */
+  conferences?: Pick<Conferences, 'list' | 'find'>;
   /** Targets may be private, loopback and link-local addresses. */
   allowPrivateTargets: boolean;
   /** What the protocols of agents say about configurations. */

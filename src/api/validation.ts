@@ -22,15 +22,14 @@ export const validatorCompiler: FastifySchemaCompiler<unknown> = ({ schema, http
     if (httpPart === 'body' && depthOver(value, maxDepth)) {
       return { error: [problem('', `must not be nested deeper than ${maxDepth} levels`)] };
     }
-    const read = isObject(value) ? { ...value } : value;
-    if (isObject(read)) {
+    if (isObject(value)) {
       for (const [name, property] of properties) {
-        if (!Object.hasOwn(read, name)) {
-          if (property.default !== undefined) read[name] = property.default;
-        } else if (httpPart !== 'body') read[name] = fromText(read[name], property.type);
+        if (!Object.hasOwn(value, name)) {
+          if (property.default !== undefined) value[name] = property.default;
+        } else if (httpPart !== 'body') value[name] = fromText(value[name], property.type);
       }
     }
-    return check.Check(read) ? { value: read } : { error: check.Errors(read) as FastifySchemaValidationError[] };
+    return check.Check(value) ? { value } : { error: check.Errors(value) as FastifySchemaValidationError[] };
   };
 };
 

@@ -3,14 +3,15 @@ import type { SipGateway } from '../../sip/leg.js';
 import type { Calls } from '../store/calls.js';
 import type { Mode } from '../store/scope.js';
 import { WebhookFailure } from '../webhook/ask.js';
-import type { Action, Dial } from '../webhook/instructions.js';
-import { type Dialled, dialledQuestion, recordingStatusFields } from '../webhook/questions.js';
+import type { Action, Dial, DialTarget } from '../webhook/instructions.js';
+import { type Dialled, dialledQuestion, recordingStatusFields, referredQuestion } from '../webhook/questions.js';
 import type { BegunCall } from './call.js';
 import type { Carrier } from './carriers.js';
 import type { CallClosing } from './closing.js';
 import { DialledCall, statusOf } from './dialled-call.js';
 import { JoinedLegs } from './joined-legs.js';
 import type { Ending } from './outcome.js';
+import { ringTone } from './ring-tones.js';
 import type { SecondLeg } from './second-leg.js';
 import type { Stage } from './stage.js';
 import type { Take } from './takes.js';
@@ -27,6 +28,8 @@ export interface DialRules {
   refusal(organizationId: string, mode: Mode, call: { to: string; from: string | null }): string | null;
   /** SIP addresses inside our network may be called. */
   allowPrivateTargets: boolean;
+  /** Whether the organization has a trunk with this user name, which registers with us. */
+  hasUser(organizationId: string, name: string): boolean;
   /** Writes the record of a call that another one makes, and holds its money. */
   begin(wish: DialledWish): { begun: BegunCall; refusal: Ending | null };
 }
@@ -41,18 +44,8 @@ export interface DialledWish {
   to: string;
 }
 
-/** What a caller hears while it rings elsewhere: North America's tone. */
-const ringback = {
-  kind: 'tone' as const,
-  segments: [
-    { frequenciesHz: [440, 480], durationMs: 2000 },
-    { frequenciesHz: [], durationMs: 4000 },
-  ],
-  repeat: 0,
-};
-
 /**
- * Calls everybody whom `action` names, all at once; the first to answer is joined with the caller until one of them leaves, or the time is
+ * Calls everybody whom `action` names, all at once or one after the other; the first to answer is joined with the caller until one of them leaves, or the time is
  * up. What is left of other attempts is hung up.
  */
 export async function dialOut(stage: Stage, action: Dial, signal: AbortSignal): Promise<Action[] | null> {
@@ -64,19 +57,23 @@ export async function dialOut(stage: Stage, action: Dial, signal: AbortSignal): 
   if (!action.answerOnBridge) await stage.answer();
   const recording = action.record === null ? null : new DialRecording(stage, action);
   const stop = new AbortController();
-  const calls = action.to.map(
-    (target) => new DialledCall(stage, action, target, rules.dialling, AbortSignal.any([signal, stop.signal])),
-  );
+  const calls: DialledCall[] = [];
+  const place = (target: DialTarget) => {
+    const made = new DialledCall(stage, action, target, rules.dialling, AbortSignal.any([signal, stop.signal]));
+    calls.push(made);
+    return made;
+  };
   const dialled: Dialled = {
     status: 'canceled',
     to: action.to.map(({ to }) => to),
-    callId: calls.at(-1)?.call.id ?? null,
+    callId: null,
     durationSec: 0,
     recording: null,
   };
+  let referredTo: string | null = null;
   try {
     if (action.record === 'ringing' && line.leg !== null) recording?.begin();
-    const winner = await firstToAnswer(calls, stage, signal);
+    const winner = await firstToAnswer(stage, action, place, signal);
     if (winner === null) dialled.status = statusOf(calls);
     else {
       for (const other of calls) if (other !== winner.callee) other.call.hangup('system');
@@ -85,19 +82,22 @@ export async function dialOut(stage: Stage, action: Dial, signal: AbortSignal): 
       try {
         await stage.answer();
         recording?.begin();
-        await talk(stage, winner, action, signal);
+        referredTo = await talk(stage, winner, action, signal);
       } finally {
         dialled.durationSec = Math.round((performance.now() - startedMs) / 1000);
       }
     }
   } finally {
     stop.abort();
+    dialled.callId ??= calls.at(-1)?.call.id ?? null;
     for (const { call } of calls) call.end({ cause: 'normal_clearing', source: 'caller' });
     dialled.recording = (await recording?.end()) ?? null;
     await Promise.all(calls.map((each) => each.closed));
     if (line.call.ending !== null) stage.tell(action.next, dialledQuestion(dialled));
   }
   signal.throwIfAborted();
+  if (action.refer !== null && referredTo !== null)
+    return stage.ask(action.refer, referredQuestion(referredTo), signal);
   return action.next === null ? null : stage.ask(action.next, dialledQuestion(dialled), signal);
 }
 
@@ -108,14 +108,22 @@ interface Winner {
 
 /** null: nobody answered. Meanwhile the caller hears that it rings, if he is on the line already. */
 async function firstToAnswer(
-  calls: readonly DialledCall[],
   { line }: Stage,
+  { to, sequential, ringTone: country }: Dial,
+  place: (target: DialTarget) => DialledCall,
   signal: AbortSignal,
 ): Promise<Winner | null> {
+  const answered = async (callee: DialledCall) => ({ callee, second: await callee.answered });
   const quiet = new AbortController();
-  if (line.leg !== null) line.session.play(ringback, AbortSignal.any([signal, quiet.signal])).catch(() => {}); // silence does as well
+  if (line.leg !== null) line.session.play(ringTone(country), AbortSignal.any([signal, quiet.signal])).catch(() => {}); // silence does as well
   try {
-    return await Promise.any(calls.map(async (callee) => ({ callee, second: await callee.answered })));
+    if (!sequential) return await Promise.any(to.map((target) => answered(place(target))));
+    for (const target of to) {
+      const winner = await answered(place(target)).catch(() => null);
+      signal.throwIfAborted();
+      if (winner !== null) return winner;
+    }
+    return null;
   } catch {
     signal.throwIfAborted();
     return null;
@@ -124,20 +132,22 @@ async function firstToAnswer(
   }
 }
 
-/** Resolves when the two are not joined any more. */
+/** Resolves when the two are not joined any more; with the address to which the callee sends the caller, if it does. */
 async function talk(
   { line, keypad }: Stage,
   { callee, second }: Winner,
   action: Dial,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<string | null> {
   const over = new AbortController();
   const either = AbortSignal.any([signal, over.signal]);
   const joined = new JoinedLegs(line, second, { signal: either });
   keypad.passOn = (digit) => joined.pressed(digit);
   let timer: NodeJS.Timeout | undefined;
+  let referredTo: string | null = null;
   try {
     await Promise.race([
+      ...(action.refer === null ? [] : [referral(second).then((to) => (referredTo = to))]),
       callee.call.ended,
       joined.ended,
       ...(action.hangupOnStar ? [keypad.oneOf('*', either).catch(() => {})] : []),
@@ -153,6 +163,17 @@ async function talk(
     over.abort();
     await joined.stop();
   }
+  return referredTo;
+}
+
+/** Where the callee sends the caller, once it does. The callee's part is over then. */
+function referral({ leg }: SecondLeg): Promise<string> {
+  return new Promise((resolve) => {
+    leg.onRefer(async ({ to }) => {
+      resolve(to);
+      return { accept: true };
+    });
+  });
 }
 
 /** Both sides in one file, the caller left. */

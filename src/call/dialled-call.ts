@@ -1,8 +1,8 @@
 /** One destination of a `dial`: a call of its own, with its record, its money and its end. */
 import { randomUUID } from 'node:crypto';
 import type { MediaSession } from '../../media/engine.js';
-import type { CallLeg } from '../../sip/leg.js';
-import { type Dial, type DialTarget, e164 } from '../webhook/instructions.js';
+import { type CallLeg, SipError } from '../../sip/leg.js';
+import { clientAddress, type Dial, type DialTarget, e164 } from '../webhook/instructions.js';
 import { Call } from './call.js';
 import { CallSteps, type EndedAs, endedAs } from './call-steps.js';
 import type { TrunkMedia } from './carriers.js';
@@ -11,7 +11,7 @@ import { answerReoffers } from './converse.js';
 import { dialCarriers } from './dial-carriers.js';
 import type { DialRules } from './dial-out.js';
 import { CallEnded } from './outcome.js';
-import { type SecondLeg, srtpTowards } from './second-leg.js';
+import { asTheFirstLeg, type SecondLeg, srtpTowards } from './second-leg.js';
 import type { Stage } from './stage.js';
 
 export class DialledCall {
@@ -124,9 +124,12 @@ export class DialledCall {
       const wish = { sipCallId, to: target.to, from, ringTimeoutMs, offerFor, onProgress };
       return dialCarriers(call, wish, carriers, rules.dial);
     }
-    const { uri, headers } = sipDestination(target.to);
     call.assign({ sipCallId });
-    return rules.dial(
+    const user = clientAddress.exec(target.to)?.[1];
+    if (user !== undefined && !rules.hasUser(facts.organizationId, user))
+      throw new CallEnded({ cause: 'not_found', source: 'system', detail: `There is no user "${user}".` });
+    const { uri, headers } = user === undefined ? sipDestination(target.to) : { uri: `sip:${user}`, headers: {} };
+    const leg = rules.dial(
       {
         sipCallId,
         to: uri,
@@ -138,13 +141,18 @@ export class DialledCall {
           'X-Trunkline-Call-Id': facts.callId,
         },
         ringTimeoutMs,
-        publicOnly: !rules.allowPrivateTargets,
-        offerFor: (_gateway, localAddress) =>
-          offerFor(localAddress, { codecs: rules.policy.codecs, srtp: srtpTowards(uri) }),
+        // Where a user is, it has said with its password.
+        publicOnly: user === undefined && !rules.allowPrivateTargets,
+        offerFor: async (_gateway, localAddress) =>
+          offerFor(localAddress, {
+            codecs: await asTheFirstLeg(stage.line.session, rules.policy.codecs),
+            srtp: srtpTowards(uri),
+          }),
         onProgress,
       },
       call.signal,
     );
+    return user === undefined ? leg : leg.catch(notThere);
   }
 
   /** Each gateway gets media of its own. Beside the caller's, so that both can be joined. */
@@ -162,6 +170,13 @@ export class DialledCall {
     call.check();
     return session.offer();
   }
+}
+
+/** A user who is registered nowhere does not answer. */
+function notThere(error: unknown): never {
+  if (error instanceof SipError && error.code === 'unreachable')
+    throw new CallEnded({ cause: 'no_answer', source: 'system', detail: error.message });
+  throw error;
 }
 
 /** `?X-Name=value` of a SIP URI are header fields of the INVITE; others are not ours to set. */

@@ -7,8 +7,8 @@ import type { Calls } from '../store/calls.js';
 import type { OrphanedCall } from '../store/orphans.js';
 
 const headerBytes = 44;
-/** 16 bit, stereo, 8 kHz. */
-const bytesPerSec = 32_000;
+/** Where the header says how many bytes a second has. */
+const byteRateAt = 28;
 
 /** Repairs the header of each file, and writes its place and length into the call's record. */
 export async function closeLostRecordings(
@@ -25,7 +25,7 @@ export async function closeLostRecordings(
       if (id === name || !wanted.has(id)) continue;
       const file = path.join(folder, day.name, name);
       try {
-        const dataBytes = await repair(file);
+        const { dataBytes, bytesPerSec } = await repair(file);
         records.recorded(id, pathToFileURL(file).href);
         const durationMs = Math.round((dataBytes / bytesPerSec) * 1000);
         records.event(id, 'recording.completed', { duration_ms: durationMs, bytes: headerBytes + dataBytes });
@@ -38,20 +38,23 @@ export async function closeLostRecordings(
 }
 
 /** The header is written after the samples: what lies behind its length was said too. Answers how many bytes of samples there are. */
-async function repair(file: string): Promise<number> {
+async function repair(file: string): Promise<{ dataBytes: number; bytesPerSec: number }> {
   const handle = await open(file, 'r+');
   try {
     const { size } = await handle.stat();
     if (size < headerBytes) throw new Error('The file has no header.');
     const dataBytes = (size - headerBytes) & ~3;
     const lengths = Buffer.alloc(4);
+    await handle.read(lengths, 0, 4, byteRateAt);
+    const bytesPerSec = lengths.readUInt32LE();
+    if (bytesPerSec === 0) throw new Error('The file has no header.');
     lengths.writeUInt32LE(headerBytes - 8 + dataBytes);
     await handle.write(lengths, 0, 4, 4);
     lengths.writeUInt32LE(dataBytes);
     await handle.write(lengths, 0, 4, 40);
     await handle.truncate(headerBytes + dataBytes);
     await handle.datasync();
-    return dataBytes;
+    return { dataBytes, bytesPerSec };
   } finally {
     await handle.close();
   }

@@ -1,6 +1,9 @@
 import type { MediaStats, StreamStats } from '../../media/engine.js';
 import type { QualityMetrics } from '../store/call-records.js';
 
+/** Each has a scale of its own. */
+const mosModel = { PCMU: 'g107-g711-plc', PCMA: 'g107-g711-plc', G722: 'g107.1-g722', OPUS: 'g107.2-opus' } as const;
+
 /** `quality_metrics` of the API from the last statistics of a session. A figure that was not measured is absent, never zero. */
 export function qualityMetrics(stats: MediaStats | null): QualityMetrics {
   if (stats === null || stats.codec === null) return {};
@@ -12,12 +15,13 @@ export function qualityMetrics(stats: MediaStats | null): QualityMetrics {
     rtt_ms: stats.rttMs === null ? null : Math.round(stats.rttMs),
     codec: stats.codec,
     ptime_ms: stats.ptimeMs,
-    mos_model: received.mos === null && sent.mos === null ? null : 'g107-g711-plc',
+    mos_model: received.mos === null && sent.mos === null ? null : mosModel[stats.codec],
     received: defined({
       ...stream(received),
       duplicates: received.duplicates,
       reordered: received.reordered,
       late: received.late,
+      ...(stats.codec === 'OPUS' ? { recovered: received.recovered } : {}),
       foreign: received.foreign,
       malformed: received.malformed,
       ssrc_changes: received.ssrcChanges,

@@ -112,9 +112,15 @@ function nothingOpened(): never {
   throw new CallEnded({ cause: 'unspecified', source: 'system' });
 }
 
-/** The codec of the first leg first: where the second one has it too, audio passes untouched. */
-async function asTheFirstLeg(session: MediaSession, codecs: readonly PhoneCodec[]): Promise<PhoneCodec[]> {
+const narrowband: readonly PhoneCodec[] = ['PCMU', 'PCMA'];
+
+/**
+ * The codec of the first leg first: where the second one has it too, audio passes untouched. Beside G.711 a wideband codec has nothing to
+ * carry, and is not offered.
+ */
+export async function asTheFirstLeg(session: MediaSession, codecs: readonly PhoneCodec[]): Promise<PhoneCodec[]> {
   const { codec } = await session.stats();
   if (codec === null || !codecs.includes(codec)) return [...codecs];
-  return [codec, ...codecs.filter((other) => other !== codec)];
+  const others = narrowband.includes(codec) ? codecs.filter((other) => narrowband.includes(other)) : codecs;
+  return [codec, ...others.filter((other) => other !== codec)];
 }

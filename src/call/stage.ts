@@ -1,4 +1,4 @@
-import type { Question } from '../webhook/ask.js';
+import type { Question, Webhook } from '../webhook/ask.js';
 import type { Action, FollowUp, Prompt, StatusCallback } from '../webhook/instructions.js';
 import type { Keypad } from './keypad.js';
 import type { Line } from './line.js';
@@ -9,8 +9,12 @@ export interface Stage {
   readonly line: Line;
   readonly keypad: Keypad;
   readonly rules: SteerRules;
+  /** Who is asked, and signs. */
+  readonly asked: Webhook;
   /** The webhook endpoint that steers. */
   readonly endpointId: string;
+  /** Something has no effect, or not all of it: a note in the record. */
+  warn(message: string): void;
   /** Answers the call, if it is not. */
   answer(): Promise<void>;
   /** Resolves when it was heard. */

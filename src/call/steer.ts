@@ -8,6 +8,8 @@ import { startQuestion } from '../webhook/questions.js';
 import type { CallState } from '../webhook/twilio-words.js';
 import type { Call } from './call.js';
 import type { CallCommand, CommandResult } from './command.js';
+import { confer } from './confer.js';
+import type { Conferences } from './conferences.js';
 import type { AgentRules } from './connect-agent.js';
 import { type ConnectStage, connectStep, connectTarget } from './connect-step.js';
 import { answerReoffers, type ConverseLimits, carryOut, keyOfInfo } from './converse.js';
@@ -31,6 +33,7 @@ export interface SteerRules {
   voice: Voice;
   dialling: DialRules;
   takes: Takes;
+  conferences: Conferences;
   notices: Notices;
   /** null: no speech is understood. */
   transcription: TranscriptionEngine | null;
@@ -39,7 +42,13 @@ export interface SteerRules {
 /** Follow-ups in a row in which nothing was done that takes time: a loop of redirects. */
 const maxIdleRequests = 20;
 const maxRequests = 1000;
-const idleActions: ReadonlySet<Action['action']> = new Set(['redirect', 'answer', 'start_stream', 'stop_stream']);
+const idleActions: ReadonlySet<Action['action']> = new Set([
+  'redirect',
+  'answer',
+  'start_stream',
+  'stop_stream',
+  'warn',
+]);
 
 /** Asks a webhook what to do with a new call. Rejects with `WebhookFailure`, or `CallEnded` when the caller was faster. */
 export async function firstInstructions(
@@ -79,7 +88,7 @@ async function ask(
   });
   try {
     const actions = await webhook.ask(to ?? webhook.target, stateOf(line), question, signal);
-    call.event('webhook.delivered', { ...facts(), actions: actions.map((each) => each.action) });
+    call.event('webhook.delivered', { ...facts(), actions: namesOf(actions) });
     return actions;
   } catch (error) {
     call.check();
@@ -112,7 +121,8 @@ class Steering implements ConnectStage {
 
   constructor(
     readonly line: Line,
-    private asked: Webhook,
+    /** Who steers; a `connect` to another webhook changes it. */
+    public asked: Webhook,
     readonly rules: SteerRules,
   ) {
     this.call = line.call;
@@ -214,6 +224,11 @@ class Steering implements ConnectStage {
         return null;
       case 'dial':
         return dialOut(this, action, signal);
+      case 'warn':
+        this.warn(action.message);
+        return null;
+      case 'conference':
+        return confer(this, action, signal);
       case 'reject':
         if (this.line.leg === null)
           throw new CallEnded({
@@ -313,6 +328,10 @@ class Steering implements ConnectStage {
     this.listen();
   }
 
+  warn(message: string): void {
+    if (this.call.ending === null) this.call.event('webhook.warning', { endpoint_id: this.endpointId, message });
+  }
+
   tell(next: FollowUp | null, question: Question): void {
     const { line, asked } = this;
     if (next !== null) this.rules.notices.send(this.call.id, asked.request(next, stateOf(line), question));
@@ -336,6 +355,10 @@ class Steering implements ConnectStage {
       throw error;
     }
   }
+}
+
+function namesOf(actions: Action[]): string[] {
+  return actions.map((each) => each.action).filter((name) => name !== 'warn');
 }
 
 /** What an action says and plays. */

@@ -31,7 +31,13 @@ export class Takes {
 
   constructor(private readonly options: TakesOptions) {}
 
-  begin(call: Call, session: MediaSession, source: 'record' | 'dial', rules: Omit<RecordOptions, 'path'>): Take {
+  /** `session`: or whatever else can be recorded. */
+  begin(
+    call: Call,
+    session: Pick<MediaSession, 'record'>,
+    source: 'record' | 'dial' | 'conference',
+    rules: Omit<RecordOptions, 'path'>,
+  ): Take {
     const { folder, publicUrl } = this.options;
     const id = uuidv7();
     const token = randomBytes(16).toString('base64url');

@@ -1,7 +1,7 @@
 /** `call`: places real SIP and RTP calls from a phone of its own and judges them. */
 import { writeFileSync } from 'node:fs';
 import type { Command } from 'commander';
-import type { CallTarget, Phone } from '../simulator/phone.js';
+import type { CallPlan, CallTarget, Phone } from '../simulator/phone.js';
 import type { SeveralPlan } from '../simulator/several.js';
 import { withAgent } from './ad-hoc-agent.js';
 import { duration, goodbye, hertz, hostAndPort, percent, skew, whole, word } from './call-options.js';
@@ -9,13 +9,16 @@ import { describeReport, describeSummary } from './call-text.js';
 import { type CliContext, openSession, type Session } from './context.js';
 import { CliFailure } from './failure.js';
 
+type Codec = CallPlan['codecs'][number];
+const codec = word('PCMU', 'PCMA', 'G722', 'OPUS');
+
 interface CallOptions {
   agent?: string;
   agentProtocol?: string;
   from?: string;
   toHost?: CallTarget;
   transport: 'udp' | 'tcp';
-  codec?: 'PCMU' | 'PCMA';
+  codec?: Codec;
   ptime: number;
   duration: number;
   ringTimeout: number;
@@ -36,7 +39,7 @@ interface CallOptions {
   oneWay?: 'in' | 'out';
   clockSkew?: number;
   early?: boolean;
-  reoffer?: 'PCMU' | 'PCMA';
+  reoffer?: Codec;
   reofferAfter: number;
   bye?: number | 'lost';
   ack: boolean;
@@ -54,7 +57,7 @@ export function addCall(program: Command, context: CliContext, fail: () => void)
     .option('--agent <url>', 'a ws: or wss: agent that answers this number while the call lasts (needs an API key)')
     .option('--agent-protocol <protocol>', 'how it is spoken to: twilio, raw, ... (default: twilio)')
     .option('--transport <transport>', 'udp or tcp', word('udp', 'tcp'), 'udp')
-    .option('--codec <codec>', 'offer only PCMU or PCMA (default: both)', word('PCMU', 'PCMA'))
+    .option('--codec <codec>', 'offer only PCMU, PCMA, G722 or OPUS (default: PCMU and PCMA)', codec)
     .option('--ptime <ms>', 'audio per packet, 10 to 60 in tens', whole(10, 60, 10), 20)
     .option('--duration <time>', 'talk this long, then hang up: 10s, 500ms', duration, 10_000)
     .option('--ring-timeout <time>', 'give up when nobody answers: 60s', duration, 60_000)
@@ -80,7 +83,7 @@ export function addCall(program: Command, context: CliContext, fail: () => void)
     )
     .option('--clock-skew <ppm>', 'our audio runs fast, or slow when negative, by so many millionths: 200', skew)
     .option('--early', 'speak before the answer, as soon as the far side says where to')
-    .option('--reoffer <codec>', 'change to this codec by a re-INVITE', word('PCMU', 'PCMA'))
+    .option('--reoffer <codec>', 'change to this codec by a re-INVITE', codec)
     .option('--reoffer-after <time>', 'so long after the answer', duration, 2000)
     .option('--bye <time|lost>', 'fall silent and say BYE so much later, or never: the far side has to notice', goodbye)
     .option('--no-ack', 'no ACK ever arrives (UDP): the far side repeats its answer until it gives up')
@@ -96,7 +99,8 @@ Examples:
   $ trunkline call +15550100 --loss 2% --jitter 30ms           over a bad network
   $ trunkline call +15550100 --loss 5% --loss-burst 8          that loses eight packets at a time
   $ trunkline call +15550100 --bye lost                        how long it takes the server to notice that nobody is there
-  $ trunkline call +15550100 --reoffer PCMA                    a change of codec in the middle
+  $ trunkline call +15550100 --codec opus                      wideband
+  $ trunkline call +15550100 --reoffer G722                    a change of codec in the middle
   $ trunkline call +15551234567 --wav hello.wav --record answer.wav --duration 20s
   $ trunkline call +15550123 --agent ws://127.0.0.1:8080/      an agent on this machine, without setting anything up
   $ trunkline call +15551234567 --digits 1w42# --to-host sip.example.com:5060 --transport tcp
@@ -109,6 +113,8 @@ Examples:
         import('../simulator/place-call.js'),
         import('../simulator/voice.js'),
       ]);
+      if ((options.codec === 'OPUS' || options.reoffer === 'OPUS') && options.ptime % 20 !== 0 && options.ptime !== 10)
+        throw new CliFailure('--ptime: Opus has packets of 10, 20, 40 or 60 ms');
       if (options.record && options.calls > 1) throw new CliFailure('--record: only with one call');
       const plan: SeveralPlan = {
         ...planDefaults,

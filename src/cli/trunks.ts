@@ -64,7 +64,7 @@ export function addTrunks(program: Command, context: CliContext): void {
     .option('--srtp <srtp>', 'off, allow or require')
     .option('--tls-ca <file>', 'PEM file with the authorities of its gateways, when they are not public')
     .option('--register', 'register with its gateways')
-    .option('--codec <codec...>', 'PCMU, PCMA, in order of preference')
+    .option('--codec <codec...>', 'PCMU, PCMA, G722, OPUS, in order of preference')
     .addHelpText(
       'after',
       `

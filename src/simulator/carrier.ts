@@ -1,6 +1,7 @@
 /** The carrier simulator as the far end of a call: what calls with a test key reach. The called number says how it behaves. */
 import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { phoneCodecs } from '../../media/codecs.js';
 import { SdpNegotiation } from '../../media/sdp.js';
 import { openSipGateway } from '../../sip/connect.js';
 import type { CallLeg, IncomingCall } from '../../sip/leg.js';
@@ -33,7 +34,7 @@ const toneHz = 440;
 const keepAudioSec = 60;
 /** A call that nobody ends. */
 const longestCallMs = 4 * 3_600_000;
-const codecs = ['PCMU', 'PCMA'] as const;
+const codecs = phoneCodecs;
 
 /**
  * `+15005550SSS`: 300–699 is refused with that SIP status; 100 rings for ever; 183 plays a tone before it answers; 200–299 answers and
@@ -112,6 +113,7 @@ async function ringAndAnswer(
   );
   const isEarly = habit.kind === 'answer' && habit.earlyMedia;
   try {
+    await line.prepare(incoming.offer ?? '', codecs);
     const sdp = negotiation.answer(incoming.offer ?? '');
     if (negotiation.agreed) line.agree(negotiation.agreed);
     await incoming.ring(isEarly ? { sdp } : {});

@@ -23,16 +23,16 @@ export class HeardAudio {
   /** Longer audio is not kept: `maxSec` bounds the memory. */
   constructor(private readonly maxSec: number) {}
 
-  add(timestamp: number, payload: Uint8Array, toLinear: Int16Array, arrivalMs: number): void {
+  add(timestamp: number, samples: Int16Array, arrivalMs: number): void {
     const at = this.place(timestamp, arrivalMs);
-    const end = at + payload.length;
+    const end = at + samples.length;
     if (at < 0 || end > this.maxSec * sampleRateHz) return;
     if (end > this.room.length) {
       const larger = new Int16Array(Math.max(end, this.room.length * 2));
       larger.set(this.room);
       this.room = larger;
     }
-    for (let i = 0; i < payload.length; i++) this.room[at + i] = toLinear[payload[i]!]!;
+    this.room.set(samples, at);
     this.length = Math.max(this.length, end);
     let index = this.placed.length;
     while (index > 0 && this.placed[index - 1]!.at > at) index -= 1;

@@ -38,10 +38,8 @@ export function listen(samples: Int16Array): Loudness {
 }
 
 /** Whether a packet of audio is more than silence. */
-export function isSound(payload: Uint8Array, toLinear: Int16Array): boolean {
-  let sum = 0;
-  for (const code of payload) sum += toLinear[code]! ** 2;
-  return payload.length > 0 && decibels(sum / payload.length) > silenceDbfs;
+export function isSound(samples: Int16Array): boolean {
+  return samples.length > 0 && decibels(meanPower(samples)) > silenceDbfs;
 }
 
 function meanPower(samples: Int16Array): number {

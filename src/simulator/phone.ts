@@ -129,7 +129,9 @@ class OneCall {
     const sdp = new SdpNegotiation(local, String(randomInt(1, 2 ** 40)));
     const reoffer = async (leg: CallLeg, codec: PhoneCodec, over: AbortSignal) => {
       local.codecs = [codec];
-      const answer = await leg.reoffer(sdp.offer(), over);
+      const offer = sdp.offer();
+      await line.prepare(offer, [codec]);
+      const answer = await leg.reoffer(offer, over);
       course.reoffered = 'ok' in answer ? 200 : answer.refused;
       if ('ok' in answer && !accept(sdp, answer.ok, line, false)) course.reoffered = 488;
       if (course.reoffered !== 200) local.codecs = plan.codecs;
@@ -159,6 +161,7 @@ class OneCall {
           ringTimeoutMs: plan.ringTimeoutMs,
           offerFor: async () => {
             course.invitedMs = performance.now();
+            await line.prepare(negotiation.offer(), plan.codecs);
             return negotiation.offer().replace('a=ptime:20', `a=ptime:${plan.ptimeMs}`);
           },
           onProgress: ({ status, sdp }) => {
@@ -204,6 +207,7 @@ class OneCall {
       if (offer === null)
         return { sdp: negotiation.offer(), acked: (answer) => void accept(negotiation, answer, line, false) };
       try {
+        await line.prepare(offer, plan.codecs);
         const sdp = negotiation.answer(offer);
         if (negotiation.agreed) line.agree(negotiation.agreed);
         return { sdp };

@@ -161,7 +161,10 @@ export function reportCall(
       jitterMs: received?.jitterMs ?? null,
       mos:
         received && lossPercent !== null && received.packets >= leastPacketsForMos
-          ? meanOpinionScore({ lossPercent, burstRatio: received.burstRatio, delayMs: ptimeMs + (rttMs ?? 0) / 2 })
+          ? meanOpinionScore({
+              ...{ lossPercent, burstRatio: received.burstRatio, delayMs: ptimeMs + (rttMs ?? 0) / 2 },
+              ...(line?.codec ? { codec: line.codec } : {}),
+            })
           : null,
       duplicates: received?.duplicates ?? 0,
       reordered: received?.reordered ?? 0,

@@ -1,7 +1,9 @@
 /** The caller's side of the audio: two sockets of its own, paced sending, and its own count of what arrives. */
 import { randomInt } from 'node:crypto';
 import { createSocket, type Socket } from 'node:dgram';
-import { alawToLinear, linearToAlaw, linearToUlaw, ulawToLinear } from '../../media/audio/g711.js';
+import { ticksPerMs } from '../../media/audio/line.js';
+import { LineClock } from '../../media/audio/line-clock.js';
+import { codecFacts } from '../../media/codecs.js';
 import type { PhoneCodec } from '../../media/engine.js';
 import { DtmfReceiver, DtmfSender } from '../../media/rtp/dtmf.js';
 import { emptyRtpView, looksLikeRtcp, parseRtp, rtpHeaderBytes, writeRtpHeader } from '../../media/rtp/packet.js';
@@ -15,6 +17,7 @@ import { ImpairedPath, type Impairments } from './impairments.js';
 import { isSound } from './listen.js';
 import { sampleRateHz } from './marker.js';
 import { Metronome } from './metronome.js';
+import { PhoneCoder } from './phone-coder.js';
 import { type Speech, Voice } from './voice.js';
 
 export interface LineOptions {
@@ -27,8 +30,6 @@ export interface LineOptions {
   keepAudioSec: number;
 }
 
-const toLinear: Record<PhoneCodec, Int16Array> = { PCMU: ulawToLinear, PCMA: alawToLinear };
-const fromLinear: Record<PhoneCodec, Uint8Array> = { PCMU: linearToUlaw, PCMA: linearToAlaw };
 const portTries = 50;
 
 export class RtpLine {
@@ -56,15 +57,20 @@ export class RtpLine {
   private readonly dtmfIn = new DtmfReceiver();
   private readonly voice: Voice;
   private readonly frame: Int16Array;
-  private readonly payload: Uint8Array;
+  private readonly coder = new PhoneCoder();
+  private readonly clock = new LineClock();
   private readonly view = emptyRtpView();
-  private readonly ssrc = randomInt(1, 2 ** 32);
-  private readonly firstSequence = randomInt(0, 2 ** 15);
+  private ssrc = randomInt(1, 2 ** 32);
+  private firstSequence = randomInt(0, 2 ** 15);
   private readonly firstTimestamp = randomInt(0, 2 ** 31);
   private sequence = this.firstSequence;
+  /** In samples of 8 kHz; RTP counts by the clock of the codec. */
   private timestamp = this.firstTimestamp;
+  private clockKhz: number = ticksPerMs;
   private pressTimestamp = 0;
   private startedMs = 0;
+  /** Behind the last audio that came. */
+  private heardUntil = 0;
   private closed = false;
 
   private constructor(
@@ -75,7 +81,6 @@ export class RtpLine {
     this.heard = new HeardAudio(options.keepAudioSec);
     this.voice = new Voice(options.speech, options.markers);
     this.frame = new Int16Array((options.ptimeMs * sampleRateHz) / 1000);
-    this.payload = new Uint8Array(this.frame.length);
     this.reports = new Reports(`simulator-${this.ssrc}`, Date.now() - performance.now());
     this.path = new ImpairedPath(options.impairments, (packet) => this.transmit(packet), options.ptimeMs);
     const skew = (options.faults?.clockSkewPpm ?? 0) / 1e6;
@@ -107,9 +112,22 @@ export class RtpLine {
     return this.agreed?.codec ?? null;
   }
 
+  /** Before an SDP is taken that may choose one of these codecs. Rejects when Opus cannot be loaded. */
+  prepare(sdp: string, codecs: readonly PhoneCodec[]): Promise<void> {
+    return this.coder.prepare(sdp, codecs);
+  }
+
   /** Where to send and what to expect, of the latest answer. */
   agree(agreed: AgreedMedia): void {
     this.agreed = agreed;
+    this.coder.agree(agreed);
+    this.dtmfIn.clockKhz = agreed.eventClockKhz;
+    const { clockKhz } = codecFacts[agreed.codec];
+    if (clockKhz === this.clockKhz) return;
+    // Another clock is another stream (RFC 7160).
+    this.clockKhz = clockKhz;
+    if (this.sentPackets > 0) this.ssrc = randomInt(1, 2 ** 32);
+    this.firstSequence = this.sequence;
   }
 
   /** Begins to speak. Idempotent. */
@@ -139,6 +157,7 @@ export class RtpLine {
     this.closed = true;
     this.metronome.stop();
     this.path.close();
+    this.coder.free();
     const { agreed } = this;
     const closeSockets = () => {
       this.rtp.close();
@@ -177,7 +196,7 @@ export class RtpLine {
   /** The event packet that takes the place of this frame, if there is one. */
   private sendKey(agreed: AgreedMedia): boolean {
     if (!this.dtmfOut.active || !agreed.telephoneEvent) return false;
-    const step = this.dtmfOut.next(this.options.ptimeMs);
+    const step = this.dtmfOut.next(this.options.ptimeMs, agreed.eventClockKhz);
     if (step.marker) this.pressTimestamp = this.timestamp;
     if (step.payload === null) return false;
     this.sendPacket(agreed.telephoneEvent.send, step.marker, this.pressTimestamp, step.payload);
@@ -185,20 +204,24 @@ export class RtpLine {
   }
 
   private sendFrame(agreed: AgreedMedia, afterGap: boolean): void {
-    const table = fromLinear[agreed.codec];
-    const { frame, payload } = this;
-    for (let i = 0; i < frame.length; i++) payload[i] = table[frame[i]! & 0xffff]!;
-    this.sendPacket(agreed.payloadType, afterGap || this.sentPackets === 0, this.timestamp, payload);
+    const payload = this.coder.encode(this.frame, agreed.codec);
+    // Of silence the far side may want to hear nothing (DTX).
+    if (payload.length > 0)
+      this.sendPacket(agreed.payloadType, afterGap || this.sentPackets === 0, this.timestamp, payload);
   }
 
   private sendPacket(payloadType: number, marker: boolean, timestamp: number, payload: Uint8Array): void {
     const packet = new Uint8Array(rtpHeaderBytes + payload.length);
-    writeRtpHeader(packet, payloadType, marker, this.sequence, timestamp, this.ssrc);
+    writeRtpHeader(packet, payloadType, marker, this.sequence, this.rtpTimestamp(timestamp), this.ssrc);
     packet.set(payload, rtpHeaderBytes);
     this.sequence = (this.sequence + 1) & 0xffff;
     this.sentPackets += 1;
     this.sentBytes += payload.length;
     this.path.forward(packet);
+  }
+
+  private rtpTimestamp(samples: number): number {
+    return Math.imul(samples, this.clockKhz / ticksPerMs) >>> 0;
   }
 
   private transmit(packet: Uint8Array): void {
@@ -221,14 +244,18 @@ export class RtpLine {
     }
     const { view } = this;
     const codec = this.agreed ? this.agreed.codecByPayloadType.get(view.payloadType) : undefined;
+    if (codec) this.received.changeClock(codecFacts[codec].clockKhz);
     const arrival = this.received.arrived(view, nowMs, codec !== undefined);
     if (arrival === 'duplicate' || arrival === 'suspect') return;
     this.firstPacketMs ??= nowMs;
     const payload = packet.subarray(view.payloadStart, view.payloadEnd);
     if (codec) {
       this.codecsHeard.add(codec);
-      if (this.firstSoundMs === null && isSound(payload, toLinear[codec])) this.firstSoundMs = nowMs;
-      this.heard.add(view.timestamp, payload, toLinear[codec], nowMs);
+      const samples = this.coder.decode(payload, codec);
+      if (this.firstSoundMs === null && isSound(samples)) this.firstSoundMs = nowMs;
+      const scale = codecFacts[codec].clockKhz / ticksPerMs;
+      this.heardUntil = (this.clock.place(view.timestamp, scale, this.heardUntil) + samples.length) >>> 0;
+      this.heard.add(this.heardUntil - samples.length, samples, nowMs);
     } else if (view.payloadType === this.agreed?.telephoneEvent?.receive) {
       const press = this.dtmfIn.packet(payload, view.timestamp, nowMs);
       if (press) this.digitsHeard += press.digit;
@@ -243,11 +270,12 @@ export class RtpLine {
   private sent(): SentFigures {
     return {
       ssrc: this.ssrc,
+      clockKhz: this.clockKhz,
       packets: this.sentPackets,
       bytes: this.sentBytes,
       firstSequence: this.firstSequence,
       timestampAt: (nowMs) =>
-        (this.firstTimestamp + Math.round(((nowMs - this.startedMs) / 1000) * sampleRateHz)) >>> 0,
+        this.rtpTimestamp(this.firstTimestamp + Math.round(((nowMs - this.startedMs) / 1000) * sampleRateHz)),
     };
   }
 }

@@ -70,7 +70,7 @@ function addLoopbackTrunk(store: Store, organizationId: string): void {
       transport: 'udp',
       srtp: 'off',
       register: false,
-      codecs: ['PCMU', 'PCMA'],
+      codecs: ['PCMU', 'PCMA', 'G722', 'OPUS'],
       status: 'active',
     },
   );

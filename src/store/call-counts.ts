@@ -13,6 +13,8 @@ export interface CallFilter {
 }
 
 export type StatusCounts = Record<CallStatus, number>;
+/** `date` as `2026-01-15`. */
+export type DayCounts = StatusCounts & { date: string };
 
 export const dayMs = 86_400_000;
 export const hourMs = 3_600_000;
@@ -27,11 +29,21 @@ export class CallCounts {
     return only(this.database.row<StatusCounts>(sql, ...daysOf(scope, filter)) ?? noCalls(), filter.status);
   }
 
-  /** Days with calls, ascending. */
-  byDay(scope: Scope, filter: CallFilter): { day: number; counts: StatusCounts }[] {
-    const sql = `select day, ${byStatus} ${from('call_days', 'day', filter.direction)} group by day order by day`;
-    const rows = this.database.rows<StatusCounts & { day: number }>(sql, ...daysOf(scope, filter));
-    return rows.map(({ day, ...counts }) => ({ day, counts: only(counts, filter.status) }));
+  /** One entry for each day from the first to the last, ascending, also for days without calls. */
+  byDay(scope: Scope, filter: CallFilter & { firstDay: number; lastDay: number }): DayCounts[] {
+    const sql = `select day, ${byStatus} ${from('call_days', 'day', filter.direction)} group by day`;
+    const counted = this.database.tuples<[day: number, ...number[]]>(sql, ...daysOf(scope, filter));
+    const known = new Map(counted.map((row) => [row[0], row]));
+    const days: DayCounts[] = [];
+    for (let day = filter.firstDay; day <= filter.lastDay; day += 1) {
+      const counts = noCalls() as DayCounts;
+      const row = known.get(day);
+      if (row) for (const [i, status] of statuses.entries()) counts[status] = row[i + 1] ?? 0;
+      const shown = only(counts, filter.status) as DayCounts;
+      shown.date = new Date(day * dayMs).toISOString().slice(0, 10);
+      days.push(shown);
+    }
+    return days;
   }
 
   /** How many calls each day has, newest first: pairs, because a list walks through all of them. */

@@ -38,36 +38,41 @@ export class CallInsights {
   read(scope: Scope, { firstDay, lastDay }: { firstDay: number; lastDay: number }): Insights {
     const total = new Tally();
     const byDay = new Map<number, Insight>();
-    const byEndpoint = new Map<string, Tally>();
-    const byTrunk = new Map<string, Tally>();
     for (let day = firstDay; day <= lastDay; day += 1) {
       const ofDay = new Tally();
-      for (const row of this.rows(scope, day)) {
-        if (row.grouped_by === 'all') {
-          ofDay.add(row);
-          total.add(row);
-        } else tallyOf(row.grouped_by === 'endpoint' ? byEndpoint : byTrunk, row.group_id).add(row);
+      for (const counted of this.ofDay(scope, day)) {
+        ofDay.add(counted);
+        total.add(counted);
       }
       if (ofDay.insight.calls > 0) byDay.set(day, ofDay.insight);
     }
+    const byEndpoint = new Map<string, Tally>();
+    const byTrunk = new Map<string, Tally>();
+    for (const counted of this.ofGroups(scope, firstDay, lastDay))
+      tallyOf(counted.grouped_by === 'endpoint' ? byEndpoint : byTrunk, counted.group_id).add(counted);
     return { total: total.insight, byDay, byEndpoint: insights(byEndpoint), byTrunk: insights(byTrunk) };
   }
 
-  private rows(
-    scope: Scope,
-    day: number,
-  ): Pick<CallInsightRow, 'grouped_by' | 'group_id' | 'figure' | 'bucket' | 'n'>[] {
-    return this.database.all(
-      this.database.sql
-        .selectFrom('call_insights')
-        .select(['grouped_by', 'group_id', 'figure', 'bucket', 'n'])
-        .where('organization_id', '=', scope.organizationId)
-        .where('mode', '=', scope.mode)
-        .where('day', '=', day)
-        .where('n', '>', 0),
+  private ofDay(scope: Scope, day: number): Counted[] {
+    return this.database.rows<Counted>(
+      `select figure, bucket, n from call_insights
+       where organization_id = ? and mode = ? and day = ? and grouped_by = 'all' and n > 0`,
+      ...[scope.organizationId, scope.mode, day],
+    );
+  }
+
+  /** Summed up where the counts are: of a year there are very many. */
+  private ofGroups(scope: Scope, ...days: [first: number, last: number]) {
+    return this.database.rows<Counted & Pick<CallInsightRow, 'grouped_by' | 'group_id'>>(
+      `select grouped_by, group_id, figure, bucket, sum(n) as n from call_insights
+       where organization_id = ? and mode = ? and day between ? and ? and grouped_by <> 'all'
+       group by grouped_by, group_id, figure, bucket having sum(n) > 0`,
+      ...[scope.organizationId, scope.mode, ...days],
     );
   }
 }
+
+type Counted = Pick<CallInsightRow, 'figure' | 'bucket' | 'n'>;
 
 class Tally {
   private ended = 0;
@@ -75,7 +80,7 @@ class Tally {
   private readonly mos = new Map<number, number>();
   private readonly responseMs = new Map<number, number>();
 
-  add({ figure, bucket, n }: Pick<CallInsightRow, 'figure' | 'bucket' | 'n'>): void {
+  add({ figure, bucket, n }: Counted): void {
     if (figure === 'ended') this.ended += n;
     else if (figure === 'answered') this.answered += n;
     else {

@@ -1,5 +1,4 @@
-import type { Expression, ExpressionBuilder, SqlBool } from 'kysely';
-import { CallCounts, type CallFilter, dayMs, hourMs, noCalls, type StatusCounts } from './call-counts.js';
+import { CallCounts, type CallFilter, type DayCounts, dayMs, hourMs, type StatusCounts } from './call-counts.js';
 import {
   type Call,
   type CallDetail,
@@ -13,7 +12,7 @@ import {
 } from './call-records.js';
 import type { Database } from './database.js';
 import type { Page, Scope, Slice } from './scope.js';
-import type { CallEventRow, CallRow, Tables } from './tables.js';
+import type { CallEventRow, CallRow } from './tables.js';
 
 /** How many events may lie between a stream that broke off and its next connection. */
 const replayedAtMost = 10_000;
@@ -65,21 +64,23 @@ export class CallReads {
     });
   }
 
-  /** Calls of these hours, newest first. `fromHour` null: as far back as the filter goes. */
+  /** Calls of these hours, newest first. `fromHour` null: as far back as the filter goes. An index finds the ids, then their rows are read. */
   private rows(scope: Scope, filter: CallFilter, toHour: number, fromHour: number | null, slice: Slice): CallRow[] {
-    const { sql } = this.database;
-    const ids = sql
-      .selectFrom('calls')
-      .select('id')
-      .where(inScope(scope, filter))
-      .where('created_at', '<', (toHour + 1) * hourMs)
-      .$if(fromHour !== null, (query) => query.where('created_at', '>=', (fromHour ?? 0) * hourMs))
-      .orderBy('created_at', 'desc')
-      .orderBy('id', 'desc')
-      .limit(slice.limit)
-      .offset(slice.offset);
-    return this.database.all(
-      sql.selectFrom('calls').selectAll().where('id', 'in', ids).orderBy('created_at', 'desc').orderBy('id', 'desc'),
+    const conditions = ['organization_id = ?', 'mode = ?', 'created_at < ?'];
+    const values: unknown[] = [scope.organizationId, scope.mode, (toHour + 1) * hourMs];
+    const add = (condition: string, value: unknown): void => {
+      if (value === undefined) return;
+      conditions.push(condition);
+      values.push(value);
+    };
+    add('status = ?', filter.status);
+    add('direction = ?', filter.direction);
+    add('phone_number_id = ?', filter.phoneNumberId);
+    add('created_at >= ?', fromHour === null ? filter.firstDay && filter.firstDay * dayMs : fromHour * hourMs);
+    const ids = `select id from calls where ${conditions.join(' and ')} order by created_at desc, id desc limit ? offset ?`;
+    return this.database.rows<CallRow>(
+      `select ${listed} from calls where id in (${ids}) order by created_at desc, id desc`,
+      ...[...values, slice.limit, slice.offset],
     );
   }
 
@@ -89,17 +90,9 @@ export class CallReads {
   }
 
   /** One entry for each day from the first to the last, ascending, also for days without calls. */
-  trends(
-    scope: Scope,
-    filter: CallFilter & { firstDay: number; lastDay: number },
-  ): ({ date: string } & StatusCounts)[] {
+  trends(scope: Scope, filter: CallFilter & { firstDay: number; lastDay: number }): DayCounts[] {
     this.flush();
-    const days = new Map(this.counts.byDay(scope, filter).map(({ day, counts }) => [day, counts]));
-    const trends: ({ date: string } & StatusCounts)[] = [];
-    for (let day = filter.firstDay; day <= filter.lastDay; day += 1) {
-      trends.push({ date: new Date(day * dayMs).toISOString().slice(0, 10), ...(days.get(day) ?? noCalls()) });
-    }
-    return trends;
+    return this.counts.byDay(scope, filter);
   }
 
   /** Calls in progress. */
@@ -235,27 +228,29 @@ export class CallReads {
   }
 }
 
+/** What a call in a list shows; transcripts and turns can be long. */
+const listed = [
+  ...[
+    'id',
+    'organization_id',
+    'mode',
+    'direction',
+    'from_number',
+    'to_number',
+    'status',
+    'duration_sec',
+    'cost_microcents',
+  ],
+  ...['latency_ms', 'phone_number_id', 'endpoint_id', 'trunk_id', 'sip_call_id', 'recording_url', 'hangup_cause'],
+  ...['created_at', 'answered_at', 'completed_at'],
+].join(', ');
+
 const recordWithEvents = `select calls.*, (
     select json_group_array(json_object('id', id, 'event_type', event_type, 'event_data', json(event_data),
       'created_at', strftime('%Y-%m-%dT%H:%M:%fZ', created_at / 1000.0, 'unixepoch'), 'sequence', sequence))
     from (select * from call_events where call_id = calls.id order by sequence)
   ) as events
   from calls where id = ? and organization_id = ? and mode = ?`;
-
-function inScope(scope: Scope, filter: CallFilter) {
-  return (is: ExpressionBuilder<Tables, 'calls'>) => {
-    const conditions: Expression<SqlBool>[] = [
-      is('organization_id', '=', scope.organizationId),
-      is('mode', '=', scope.mode),
-    ];
-    if (filter.status) conditions.push(is('status', '=', filter.status));
-    if (filter.direction) conditions.push(is('direction', '=', filter.direction));
-    if (filter.phoneNumberId) conditions.push(is('phone_number_id', '=', filter.phoneNumberId));
-    if (filter.firstDay !== undefined) conditions.push(is('created_at', '>=', filter.firstDay * dayMs));
-    if (filter.lastDay !== undefined) conditions.push(is('created_at', '<', (filter.lastDay + 1) * dayMs));
-    return is.and(conditions);
-  };
-}
 
 function filterCount({ status, direction, phoneNumberId }: CallFilter): number {
   return [status, direction, phoneNumberId].filter((value) => value !== undefined).length;

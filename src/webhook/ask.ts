@@ -16,7 +16,10 @@ export interface Question {
     | 'call.gathered'
     | 'call.recorded'
     | 'call.dialed'
-    | 'call.disconnected';
+    | 'call.disconnected'
+    | 'call.conferenced'
+    | 'call.referred'
+    | 'conference.waiting';
   /** The `data` of the JSON request. */
   data: { [name: string]: unknown };
   /** What Twilio's form has beside the fields of the call. */
@@ -36,6 +39,7 @@ export class WebhookFailure extends Error {
 
 const timeoutMs = 10_000;
 const maxBodyBytes = 262_144;
+const audioFile = /\.(mp3|wav|ogg|opus|flac|aiff?|au|ulaw)$/i;
 
 /** Asks a webhook endpoint what to do with a call. */
 export class Webhook {
@@ -70,6 +74,18 @@ export class Webhook {
     return actionsOf(answer, to.url);
   }
 
+  /** As `ask`; an audio file is instructions to play it until the end. */
+  async askMusic(to: FollowUp, call: CallState, question: Question, signal: AbortSignal): Promise<Action[]> {
+    const file: Action[] = [{ action: 'play', url: to.url, loop: 0 }];
+    if (audioFile.test(new URL(to.url).pathname)) return file;
+    const answer = await this.http.request(this.request(to, call, question), signal).catch((error: unknown) => {
+      if (!(error instanceof HttpError) || error.code === 'aborted') throw error;
+      if (error.code === 'body_too_large') return null; // too large for instructions
+      throw new WebhookFailure(error.message);
+    });
+    return answer === null || answer.headers['content-type']?.startsWith('audio/') ? file : actionsOf(answer, to.url);
+  }
+
   /** The question as a request, for answers that change nothing any more. */
   request(to: FollowUp, call: CallState, question: Question): HttpRequest {
     return this.speaksTwiml ? this.form(to, call, question.fields) : this.json(to, call, question);
@@ -93,7 +109,11 @@ export class Webhook {
 
   /** A form as Twilio sends it, with its signature. */
   form(to: FollowUp, call: CallState, more: { [name: string]: string }): HttpRequest {
-    const fields = { ...callFields(call), ...more };
+    return this.signedForm(to, { ...callFields(call), ...more });
+  }
+
+  /** A form that is about something else than a call. */
+  signedForm(to: FollowUp, fields: { [name: string]: string }): HttpRequest {
     const headers = { accept: 'application/xml, text/xml', 'user-agent': 'TwilioProxy/1.1 Trunkline' };
     const token = this.endpoint.webhookSecret ?? '';
     const form = new URLSearchParams(fields).toString();

@@ -101,11 +101,47 @@ export interface Dial {
   recordingStatus: StatusCallback | null;
   /** The star key of the caller ends it. */
   hangupOnStar: boolean;
+  /** One after the other, each for `timeoutSec`. */
+  sequential: boolean;
+  /** What the caller hears while it rings: the tone of this country. */
+  ringTone: string;
+  /** Asked what the caller does next when the other side sends him elsewhere (REFER); null: it may not. */
+  refer: FollowUp | null;
   next: FollowUp | null;
 }
 
+/** Brings the caller into a room with all others who name it: `<Dial><Conference>`. */
+export interface Conference {
+  action: 'conference';
+  name: string;
+  /** What the room is to be called when it is made for this caller. */
+  id?: string;
+  /** What the caller is called in the room, beside its call id. */
+  label: string | null;
+  /** A room begins when two are there and one of them brought this along; until then each hears music. */
+  startOnEnter: boolean;
+  /** The room ends when this caller leaves. */
+  endOnExit: boolean;
+  muted: boolean;
+  /** Whether the others hear a beep. */
+  beep: { entered: boolean; left: boolean };
+  wait: WaitMusic;
+  maxParticipants: number;
+  /** The whole room, from its start. */
+  record: boolean;
+  recordingStatus: StatusCallback | null;
+  timeLimitSec: number;
+  hangupOnStar: boolean;
+  /** Of the first who comes. */
+  status: StatusCallback | null;
+  next: FollowUp | null;
+}
+
+/** What is heard while nobody else is: an address of audio or of instructions, a quiet tone of ours, or nothing. */
+export type WaitMusic = FollowUp | 'tone' | 'silence';
+
 export interface DialTarget {
-  /** An E.164 number or a SIP URI. */
+  /** An E.164 number, a SIP URI, or `client:` and the user of a phone that is registered with us. */
   to: string;
   /** Keys pressed when it answers. */
   sendDigits: string | null;
@@ -122,11 +158,14 @@ export type Action =
   | StartStream
   | { action: 'stop_stream'; name: string | null }
   | Dial
+  | Conference
   | { action: 'dtmf'; digits: string }
   | { action: 'transfer'; to: string }
   | { action: 'redirect'; next: FollowUp }
   | { action: 'reject'; status: number }
-  | { action: 'hangup' };
+  | { action: 'hangup' }
+  /** Something of the document has no effect; it is in the record, and the call goes on. */
+  | { action: 'warn'; message: string };
 
 /** Instructions that cannot be followed: `where` is a field (`actions[2].digits`) or a line (`line 3: <Play>`). */
 export class InstructionError extends Error {
@@ -144,6 +183,9 @@ export const maxActions = 100;
 export const maxTextLength = 10_000;
 
 export const maxHintsLength = 2000;
+/** Of a conference. */
+export const maxRoomName = 128;
+export const maxSeats = 250;
 
 /** `en-US` and the like (BCP 47). */
 export const languageTag = /^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$/;
@@ -151,4 +193,6 @@ export const keys = /^[0-9A-D*#]*$/;
 /** Keys to send; `w` is a pause of 500 ms. */
 export const sentKeys = /^[0-9A-Dw*#]+$/;
 export const e164 = /^\+[1-9]\d{6,14}$/;
+/** `client:` and the user name of a trunk that registers with us. */
+export const clientAddress = /^client:([\w.+-]{1,64})$/;
 export const sipAddress = /^sips?:[^\s<>"]+$/i;

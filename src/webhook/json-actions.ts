@@ -1,6 +1,8 @@
 import {
   type Action,
+  type Conference,
   type Connect,
+  clientAddress,
   e164,
   type FollowUp,
   InstructionError,
@@ -8,6 +10,8 @@ import {
   languageTag,
   maxActions,
   maxHintsLength,
+  maxRoomName,
+  maxSeats,
   maxTextLength,
   type Prompt,
   sentKeys,
@@ -67,7 +71,7 @@ function read(fields: Fields): Action {
     case 'dial':
       return {
         action: 'dial',
-        to: [{ to: fields.destination('to'), sendDigits: null, auth: null, status: null }],
+        to: [{ to: fields.callee('to'), sendDigits: null, auth: null, status: null }],
         from: fields.text('from', { pattern: e164 }),
         timeoutSec: fields.number('timeout_s', 5, 600) ?? 30,
         timeLimitSec: fields.number('time_limit_s', 1, 86_400) ?? 14_400,
@@ -75,8 +79,13 @@ function read(fields: Fields): Action {
         record: fields.flag('record') ? 'answer' : null,
         recordingStatus: null,
         hangupOnStar: false,
+        sequential: false,
+        ringTone: 'us',
+        refer: fields.followUp('refer_url'),
         next: fields.followUp('url'),
       };
+    case 'conference':
+      return conference(fields);
     case 'transfer':
       return { action: 'transfer', to: fields.destination('to') };
     case 'redirect':
@@ -131,6 +140,28 @@ function gather(fields: Fields): Action {
     prompts,
     next: fields.followUp('url'),
     nextWhenEmpty: true,
+  };
+}
+
+function conference(fields: Fields): Conference {
+  const beep = fields.text('beep', { pattern: /^(both|enter|exit|none)$/ }) ?? 'both';
+  const wait = fields.urlOrEmpty('wait_url');
+  return {
+    action: 'conference',
+    name: fields.text('name', { required: true, maxLength: maxRoomName }),
+    label: fields.text('label', { maxLength: 128 }),
+    startOnEnter: fields.flag('start_on_enter') ?? true,
+    endOnExit: fields.flag('end_on_exit') ?? false,
+    muted: fields.flag('muted') ?? false,
+    beep: { entered: beep === 'both' || beep === 'enter', left: beep === 'both' || beep === 'exit' },
+    wait: wait === null ? 'tone' : wait === '' ? 'silence' : { url: wait, method: 'POST' },
+    maxParticipants: fields.whole('max_participants', 2, maxSeats) ?? maxSeats,
+    record: fields.flag('record') ?? false,
+    recordingStatus: null,
+    timeLimitSec: fields.number('time_limit_s', 1, 86_400) ?? 14_400,
+    hangupOnStar: fields.flag('leave_on_star') ?? false,
+    status: null,
+    next: fields.followUp('url'),
   };
 }
 
@@ -237,6 +268,13 @@ class Fields {
     return url.href;
   }
 
+  /** `''` stands for itself. */
+  urlOrEmpty(name: string): string | null {
+    if (this.object[name] !== '') return this.url(name, ['http', 'https']);
+    this.known.add(name);
+    return '';
+  }
+
   followUp(name: string): FollowUp | null {
     const url = this.url(name, ['http', 'https']);
     return url === null ? null : { url, method: 'POST' };
@@ -247,6 +285,14 @@ class Fields {
     return e164.test(value) || sipAddress.test(value)
       ? value
       : this.fail(name, 'must be an E.164 number or a SIP address');
+  }
+
+  /** As `destination`, or one of our users. */
+  callee(name: string): string {
+    const value = this.object[name];
+    if (typeof value !== 'string' || !clientAddress.test(value)) return this.destination(name);
+    this.known.add(name);
+    return value;
   }
 
   private take(name: string): unknown {

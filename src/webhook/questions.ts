@@ -1,6 +1,6 @@
 /** What webhooks are told, in both dialects. */
 import type { Question } from './ask.js';
-import { type CallState, callSid, recordingSid } from './twilio-words.js';
+import { type CallState, callSid, conferenceSid, recordingSid } from './twilio-words.js';
 
 /** A call begins: incoming, or outgoing and just answered. */
 export function startQuestion(
@@ -79,7 +79,7 @@ export function recordingFields(recording: MadeRecording): { [name: string]: str
 export function recordingStatusFields(
   status: 'in-progress' | 'completed' | 'absent',
   recording: MadeRecording,
-  source: 'RecordVerb' | 'DialVerb',
+  source: 'RecordVerb' | 'DialVerb' | 'Conference',
 ): { [name: string]: string } {
   const { RecordingSid, ...made } = recordingFields(recording);
   return {
@@ -133,6 +133,39 @@ export function dialledQuestion({ status, to, callId, durationSec, recording }: 
       ...(recording === null ? {} : recordingFields(recording)),
     },
   };
+}
+
+/** A room, for who waits in it or has left it. */
+export interface ConferenceFacts {
+  id: string;
+  name: string;
+}
+
+/** The music of a room is asked for. */
+export function waitingQuestion({ id, name }: ConferenceFacts): Question {
+  return {
+    type: 'conference.waiting',
+    data: { conference_id: id, name },
+    fields: { ConferenceSid: conferenceSid(id), FriendlyName: name },
+  };
+}
+
+/** A caller is out of a room again, or found it full. */
+export function conferencedQuestion(
+  { id, name }: ConferenceFacts,
+  status: 'answered' | 'failed',
+  durationSec: number,
+): Question {
+  return {
+    type: 'call.conferenced',
+    data: { status: status === 'answered' ? 'completed' : 'failed', conference_id: id, name, duration: durationSec },
+    fields: { DialCallStatus: status, DialBridged: String(status === 'answered') },
+  };
+}
+
+/** The other side of a `dial` sends the caller elsewhere. */
+export function referredQuestion(to: string): Question {
+  return { type: 'call.referred', data: { refer_to: to }, fields: { ReferTransferTarget: to } };
 }
 
 /** The stream or agent of a `connect` is over. */

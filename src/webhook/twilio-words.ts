@@ -22,6 +22,10 @@ export function recordingSid(recordingId: string): string {
   return `RE${recordingId.replaceAll('-', '')}`;
 }
 
+export function conferenceSid(conferenceId: string): string {
+  return `CF${conferenceId.replaceAll('-', '')}`;
+}
+
 export function newStreamSid(): string {
   return `MZ${randomUUID().replaceAll('-', '')}`;
 }

@@ -1,13 +1,18 @@
 import {
   type Action,
+  type Conference,
   type Connect,
+  clientAddress,
   type Dial,
   type DialTarget,
   e164,
+  type FollowUp,
   type Gather,
   languageTag,
   maxActions,
   maxHintsLength,
+  maxRoomName,
+  maxSeats,
   maxTextLength,
   type Prompt,
   type Record,
@@ -15,13 +20,13 @@ import {
   type StreamTarget,
   sentKeys,
   sipAddress,
+  type WaitMusic,
 } from './instructions.js';
 import { elementsOf, fail, textOf, Verb } from './verb.js';
 import { parseXml, type XmlElement } from './xml.js';
 
 /**
- * Reads a TwiML document: the verbs that calls use, with Twilio's defaults. Attributes that we do not know are ignored, as Twilio ignores
- * them; an unknown verb, or one in the wrong place, is an error. Relative URLs, and an absent `action`, are resolved against
+ * Reads a TwiML document: the verbs that calls use, with Twilio's defaults. Attributes that have no effect are warned of; an unknown verb, or one in the wrong place, is an error. Relative URLs, and an absent `action`, are resolved against
  * `documentUrl`. Throws `InstructionError` with the line.
  */
 export function parseTwiml(text: string, documentUrl: string): Action[] {
@@ -29,7 +34,16 @@ export function parseTwiml(text: string, documentUrl: string): Action[] {
   if (root.name !== 'Response') fail(root, 'the document must be a <Response>');
   const verbs = elementsOf(root);
   if (verbs.length > maxActions) fail(root, `there are more than ${maxActions} verbs`);
-  return verbs.map((verb) => actionOf(new Verb(verb, documentUrl)));
+  return verbs.flatMap((element) => {
+    const read: Verb[] = [];
+    const action = actionOf(new Verb(element, documentUrl, read));
+    const unread = read.flatMap((verb) => verb.unread.map((name) => ({ verb, name })));
+    const warnings = unread.map(({ verb: { element: at }, name }) => ({
+      action: 'warn' as const,
+      message: `line ${at.line}: ${name} of <${at.name}> has no effect`,
+    }));
+    return [...warnings, action];
+  });
 }
 
 function actionOf(verb: Verb): Action {
@@ -84,7 +98,7 @@ function gather(verb: Verb): Gather {
   for (const each of input) if (each !== 'dtmf' && each !== 'speech') verb.bad('input', 'must be dtmf, speech or both');
   const prompts = elementsOf(verb.element).map((nested) =>
     nested.name === 'Say' || nested.name === 'Play' || nested.name === 'Pause'
-      ? prompt(new Verb(nested, verb.documentUrl))
+      ? prompt(verb.inside(nested))
       : fail(nested, 'cannot stand in <Gather>'),
   );
   const timeoutSec = verb.attribute('timeout') === 'auto' ? 5 : verb.number('timeout', 0, 600, 5);
@@ -124,7 +138,7 @@ function record(verb: Verb): Record {
 
 function connect(verb: Verb): Connect {
   const stream = streamTarget(streamOf(verb));
-  const next = verb.attribute('action') === null ? null : verb.followUp('action', '');
+  const next = nextOf(verb);
   return { action: 'connect', to: { kind: 'stream', protocol: 'twilio', ...stream }, next };
 }
 
@@ -141,7 +155,7 @@ function streamOf(verb: Verb): Verb {
   const [stream, more] = elementsOf(verb.element);
   if (stream?.name !== 'Stream') return fail(stream ?? verb.element, `needs one <Stream> in <${verb.element.name}>`);
   if (more) fail(more, 'cannot stand beside <Stream>');
-  return new Verb(stream, verb.documentUrl);
+  return verb.inside(stream);
 }
 
 function streamTarget(stream: Verb): StreamTarget {
@@ -170,9 +184,12 @@ const recordWords = [
   'false',
 ] as const;
 
-function dial(verb: Verb): Dial {
+function dial(verb: Verb): Dial | Conference {
   const nouns = elementsOf(verb.element);
-  const to = nouns.map((noun) => dialTarget(new Verb(noun, verb.documentUrl)));
+  const room = nouns.find(({ name }) => name === 'Conference');
+  if (room !== undefined && nouns.length > 1) fail(room, 'cannot stand beside others');
+  if (room !== undefined) return conference(verb, verb.inside(room));
+  const to = nouns.map((noun) => dialTarget(verb.inside(noun)));
   if (nouns.length === 0) {
     const number = verb.text().replace(/[ ().-]/g, '');
     if (!e164.test(number)) fail(verb.element, 'needs an E.164 number');
@@ -192,8 +209,53 @@ function dial(verb: Verb): Dial {
     record: record === 'do-not-record' || record === 'false' ? null : record.includes('ringing') ? 'ringing' : 'answer',
     recordingStatus: verb.statusCallback('recordingStatusCallback', ['completed']),
     hangupOnStar: verb.flag('hangupOnStar', false),
-    next: verb.attribute('action') === null ? null : verb.followUp('action', ''),
+    sequential: verb.flag('sequential', false),
+    refer: verb.attribute('referUrl') === null ? null : verb.followUp('referUrl', '', 'referMethod'),
+    ringTone: (verb.attribute('ringTone') ?? 'us').toLowerCase(),
+    next: nextOf(verb),
   };
+}
+
+/** What is asked afterwards, if anything. */
+function nextOf(verb: Verb): FollowUp | null {
+  return verb.attribute('action') === null ? null : verb.followUp('action', '');
+}
+
+const beeps = {
+  true: { entered: true, left: true },
+  false: { entered: false, left: false },
+  onEnter: { entered: true, left: false },
+  onExit: { entered: false, left: true },
+} as const;
+
+function conference(verb: Verb, noun: Verb): Conference {
+  const record = noun.word('record', ['do-not-record', 'record-from-start', 'false', 'true']);
+  const name = noun.text();
+  if (name.length > maxRoomName) fail(noun.element, `has a name of more than ${maxRoomName} characters`);
+  return {
+    action: 'conference',
+    name,
+    label: noun.attribute('participantLabel')?.slice(0, 128) || null,
+    startOnEnter: noun.flag('startConferenceOnEnter', true),
+    endOnExit: noun.flag('endConferenceOnExit', false),
+    muted: noun.flag('muted', false),
+    beep: beeps[noun.word('beep', ['true', 'false', 'onEnter', 'onExit'])],
+    wait: waitMusic(noun),
+    maxParticipants: Math.round(noun.number('maxParticipants', 2, maxSeats, maxSeats)),
+    record: record === 'record-from-start' || record === 'true',
+    recordingStatus: noun.statusCallback('recordingStatusCallback', ['completed']),
+    timeLimitSec: verb.number('timeLimit', 1, 86_400, 14_400),
+    hangupOnStar: verb.flag('hangupOnStar', false),
+    status: noun.statusCallback('statusCallback', ['start', 'end']),
+    next: nextOf(verb),
+  };
+}
+
+function waitMusic(noun: Verb): WaitMusic {
+  const url = noun.attribute('waitUrl');
+  const method = noun.method('waitMethod');
+  if (url === null) return 'tone';
+  return url.trim() === '' ? 'silence' : { url: noun.resolve(url), method };
 }
 
 const callerId = /^[\w+.-]{1,64}$/;
@@ -215,6 +277,11 @@ function destination(noun: XmlElement): string {
   if (noun.name === 'Number') {
     const number = text.replace(/[ ().-]/g, '');
     return e164.test(number) ? number : fail(noun, 'needs an E.164 number');
+  }
+  if (noun.name === 'Client') {
+    const [identity] = elementsOf(noun).filter(({ name }) => name === 'Identity');
+    const to = `client:${textOf(identity ?? noun)}`;
+    return clientAddress.test(to) ? to : fail(noun, 'needs the name of a user');
   }
   if (noun.name !== 'Sip') return fail(noun, 'cannot be dialled here');
   const uri = /^sips?:/i.test(text) ? text : `sip:${text}`;

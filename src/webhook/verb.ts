@@ -19,17 +19,34 @@ export function fail(element: XmlElement, problem: string): never {
 
 /** One verb and its attributes. */
 export class Verb {
+  private readonly read = new Set<string>();
+
   constructor(
     readonly element: XmlElement,
     readonly documentUrl: string,
-  ) {}
+    /** All that were read of one document's verb, nested ones too. */
+    private readonly family: Verb[] = [],
+  ) {
+    family.push(this);
+  }
+
+  /** One that stands in it. */
+  inside(element: XmlElement): Verb {
+    return new Verb(element, this.documentUrl, this.family);
+  }
 
   bad(attribute: string, problem: string): never {
     return fail(this.element, `${attribute} ${problem}`);
   }
 
   attribute(name: string): string | null {
+    this.read.add(name);
     return this.element.attributes[name] ?? null;
+  }
+
+  /** What it has, and nobody asked for: it has no effect. A method without its address is none either. */
+  get unread(): string[] {
+    return Object.keys(this.element.attributes).filter((name) => !this.read.has(name));
   }
 
   /** Its own text; nested elements have no place in it. */
@@ -81,7 +98,10 @@ export class Verb {
 
   /** `name`, `nameMethod` and `nameEvent`; without the last the events are `usual`. */
   statusCallback(name: string, usual: string[]): StatusCallback | null {
-    if (this.attribute(name) === null) return null;
+    if (this.attribute(name) === null) {
+      for (const rest of ['Method', 'Event']) this.read.add(`${name}${rest}`);
+      return null;
+    }
     const events =
       this.attribute(`${name}Event`)
         ?.trim()

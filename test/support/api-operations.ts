@@ -68,6 +68,7 @@ export async function sampleRecords(api: TestApi): Promise<Record<string, string
   store.calls.finish(ids.calls, end);
   const told = { fromNumber: 'x', toNumber: 'y', phoneNumberId: ids['phone-numbers'], endpointId: webhook.record.id };
   store.calls.begin({ ...scope, ...told, direction: 'inbound' });
+  store.calls.flush();
   ids['webhook-deliveries'] = store.webhookDeliveries.list(scope, {}, { limit: 1, offset: 0 }).data[0]?.id ?? '';
   return ids;
 }

@@ -18,6 +18,16 @@ export class FakeTime implements Time {
     this.timers.delete(timer as { fn: () => void; atMs: number });
   };
 
+  /** What waits in the sockets is read. */
+  onReading: () => void = () => {};
+
+  readonly afterReading = (fn: () => void): void => {
+    this.setTimer(() => {
+      this.onReading();
+      fn();
+    }, 0);
+  };
+
   get pending(): number {
     return this.timers.size;
   }

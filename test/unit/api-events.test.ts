@@ -87,6 +87,7 @@ describe('GET /v1/events', () => {
     const id = begin();
     api.store.calls.event(id, 'call.routed', { endpoint_id: null });
     finish(id);
+    api.store.calls.flush();
     await reader.until(() => reader.told().length === 3);
     expect(reader.told().map(({ event, data }) => [event, data.call_id, data.sequence])).toEqual([
       ['call.initiated', id, 1],
@@ -112,6 +113,7 @@ describe('GET /v1/events', () => {
     const reader = await follow(api.a.key, events[0].id);
     await reader.until(() => reader.told().length === 1);
     const second = begin();
+    api.store.calls.flush();
     await reader.until(() => reader.told().length === 2);
     expect(reader.told().map(({ event, data }) => [event, data.call_id])).toEqual([
       ['call.completed', first],

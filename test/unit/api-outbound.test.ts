@@ -205,6 +205,7 @@ describe('money', () => {
     expect(placed).toHaveLength(10);
     expect(answers.filter(({ status }) => status === 402)).toHaveLength(40);
     for (const { body } of placed) finish(body.id, 3_600); // longer than was ever held
+    api.store.calls.flush();
     expect(api.store.accounts.balance(api.a.organizationId)).toEqual({ microcents: 5e6, heldMicrocents: 0 });
   });
 

@@ -9,6 +9,8 @@ import { FromPhone } from '../../media/thread/from-phone.js';
 const from: RemoteInfo = { address: '192.0.2.5', port: 4000, family: 'IPv4', size: 172 };
 const silence = silenceByte.PCMU;
 const comfortNoise = 13;
+/** Decibels below overload. */
+const noNoise = 127;
 
 class Caller {
   readonly heard: number[] = [];
@@ -21,9 +23,20 @@ class Caller {
   private said = 0;
 
   constructor() {
-    const hooks = { event: () => {}, key: () => {}, started: () => {}, sourceFound: () => {}, packet: () => {} };
+    const nothing = () => {};
+    const hooks = {
+      event: nothing,
+      key: nothing,
+      started: nothing,
+      sourceFound: nothing,
+      packet: nothing,
+      heard: nothing,
+    };
     const audio = (bytes: Uint8Array) => this.heard.push(...bytes);
-    this.line = new FromPhone({ codecs: ['PCMU'], firstRtpTimeoutMs: 0, rtpTimeoutMs: 0 }, { ...hooks, audio });
+    this.line = new FromPhone(
+      { codecs: ['PCMU'], firstRtpTimeoutMs: 0, rtpTimeoutMs: 0 },
+      { ...hooks, audio, decoder: () => null },
+    );
     const sdp = new SdpNegotiation({ address: '192.0.2.1', rtpPort: 10_000, codecs: ['PCMU'] }, '1');
     sdp.answer('v=0\r\no=- 1 1 IN IP4 x\r\ns=-\r\nc=IN IP4 192.0.2.5\r\nt=0 0\r\nm=audio 4000 RTP/AVP 0\r\n');
     this.line.agree(sdp.agreed!, 0);
@@ -129,7 +142,7 @@ describe('the agent hears every word once, in order, of a caller', () => {
   ])('who $how', ({ pauseMs, says }) => {
     const caller = new Caller();
     for (let n = 0; n < 10; n++) caller.hear(caller.next(20));
-    if (says) caller.hear(caller.packet(Uint8Array.of(50), comfortNoise));
+    if (says) caller.hear(caller.packet(Uint8Array.of(noNoise), comfortNoise));
     caller.pass(pauseMs);
     caller.timestamp += pauseMs * 8;
     for (let n = 0; n < 10; n++) caller.hear(caller.next(20));

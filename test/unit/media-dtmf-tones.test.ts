@@ -1,18 +1,19 @@
 import { describe, expect, it } from 'vitest';
 import { DtmfListener, type ToneKey, writeKeyTone } from '../../media/audio/dtmf-tones.js';
 import { linearToAlaw, linearToUlaw, silenceByte } from '../../media/audio/g711.js';
-import type { PhoneCodec } from '../../media/engine.js';
+
+type G711 = 'PCMU' | 'PCMA';
 
 const keys = '0123456789*#ABCD';
 const ms = (durationMs: number) => durationMs * 8;
 
-function encoded(samples: ArrayLike<number>, codec: PhoneCodec): Uint8Array {
+function encoded(samples: ArrayLike<number>, codec: G711): Uint8Array {
   const table = codec === 'PCMA' ? linearToAlaw : linearToUlaw;
   return Uint8Array.from(samples, (sample) => table[Math.max(-32768, Math.min(32767, Math.round(sample))) & 0xffff]!);
 }
 
 /** In packets of 20 ms, and then silence. */
-function hear(bytes: Uint8Array, codec: PhoneCodec = 'PCMU'): ToneKey[] {
+function hear(bytes: Uint8Array, codec: G711 = 'PCMU'): ToneKey[] {
   const listener = new DtmfListener();
   const whole = new Uint8Array(bytes.length + ms(100)).fill(silenceByte[codec]);
   whole.set(bytes);

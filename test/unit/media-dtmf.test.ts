@@ -103,7 +103,7 @@ describe('sending', () => {
     const steps: { marker: boolean; back: number; bytes: number[] | null }[] = [];
     while (sender.active) {
       const step = sender.next(ptimeMs);
-      steps.push({ marker: step.marker, back: step.samplesIntoPress, bytes: step.payload && [...step.payload] });
+      steps.push({ marker: step.marker, back: step.ticksIntoPress, bytes: step.payload && [...step.payload] });
     }
     return steps;
   }

@@ -21,6 +21,8 @@ function phone(limits: { firstRtpTimeoutMs: number; rtpTimeoutMs: number }) {
       sourceFound: () => {},
       audio: () => {},
       packet: () => {},
+      heard: () => {},
+      decoder: () => null,
     },
   );
   const sdp = new SdpNegotiation({ address: '192.0.2.1', rtpPort: 10_000, codecs: ['PCMU'] }, '1');
@@ -96,7 +98,14 @@ describe('a phone that is not heard', () => {
 });
 
 describe('reports', () => {
-  const sent = { ssrc: 7, packets: 100, bytes: 16_000, firstSequence: 50, timestampAt: (nowMs: number) => nowMs * 8 };
+  const sent = {
+    clockKhz: 8,
+    ssrc: 7,
+    packets: 100,
+    bytes: 16_000,
+    firstSequence: 50,
+    timestampAt: (nowMs: number) => nowMs * 8,
+  };
   const wallMs = Date.UTC(2026, 0, 1);
 
   it('go out every 5 s, between half and one and a half of it', () => {

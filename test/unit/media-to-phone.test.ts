@@ -46,6 +46,7 @@ class Line {
     this.outward.goLive();
     this.outward.attach(this.playout, this.time.nowMs);
     const entry = clock.add((nowMs) => {
+      if (this.outward.wantsReading(nowMs)) return null;
       this.outward.slot(nowMs);
       return this.outward.dueMs;
     }, this.outward.dueMs);
@@ -221,6 +222,23 @@ describe('a thread that stood still', () => {
     const passedMs = (after[0]!.timestamp - before.timestamp) / 8;
     expect(Math.abs(passedMs - (after[0]!.atMs - before.atMs))).toBeLessThanOrEqual(20);
     expect(line.outward.skippedMs).toBeGreaterThanOrEqual(480);
+  });
+
+  it('while the next frame waited in the socket: reads before it speaks, and is not later afterwards', () => {
+    const line = new Line();
+    line.time.advance(500);
+    line.speak(100);
+    line.time.onReading = () => {
+      line.time.onReading = () => {};
+      line.arrive();
+    };
+    line.time.stall(30);
+    line.time.advance(5);
+    line.time.advance(5);
+    line.speak(200);
+    expect(line.outward.underruns).toBe(0);
+    const steps = line.spoken.slice(1).map((packet, i) => packet.timestamp - line.spoken[i]!.timestamp);
+    expect(new Set(steps)).toEqual(new Set([160]));
   });
 
   it('under a continuous sound without a pause: the call is back in time within 6 s, with one cut', () => {

@@ -2,7 +2,6 @@ import { describe, expect, it } from 'vitest';
 import { linearToUlaw, silenceByte, ulawToAlaw } from '../../media/audio/g711.js';
 import { tone } from '../../media/audio/tone.js';
 import { Turns } from '../../media/audio/turns.js';
-import type { PhoneCodec } from '../../media/engine.js';
 
 type Speaker = 'caller' | 'agent';
 type Words = [Speaker, fromMs: number, toMs: number];
@@ -19,7 +18,7 @@ function speech(ms: number, amplitude = 6000): Uint8Array {
 }
 
 interface Line {
-  codec?: PhoneCodec;
+  codec?: 'PCMU' | 'PCMA';
   ptimeMs?: number;
   noise?: number;
   /** Packets of the caller that never come. */

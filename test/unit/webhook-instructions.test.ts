@@ -85,6 +85,14 @@ describe('actions in JSON', () => {
       'actions[0].custom.a: must be a text',
     ],
     [{ actions: [{ action: 'dial', to: '911' }] }, 'actions[0].to: must be an E.164 number or a SIP address'],
+    [{ actions: [{ action: 'conference' }] }, 'actions[0].name: is required'],
+    [{ actions: [{ action: 'conference', name: 'x'.repeat(129) }] }, 'actions[0].name: is too long'],
+    [{ actions: [{ action: 'conference', name: 'x', beep: 'loud' }] }, 'actions[0].beep: is malformed'],
+    [
+      { actions: [{ action: 'conference', name: 'x', max_participants: 1 }] },
+      'max_participants: must be a number from 2',
+    ],
+    [{ actions: [{ action: 'conference', name: 'x', wait_url: 'ftp://x' }] }, 'actions[0].wait_url: must be a URL'],
     [{ actions: [{ action: 'reject', status: 200 }] }, 'actions[0].status: must be a number from 400 to 699'],
     [{ actions: Array(101).fill({ action: 'answer' }) }, 'actions: must not have more than 100 entries'],
   ])('%j: %s', (body, problem) => {
@@ -130,6 +138,35 @@ describe('TwiML', () => {
     expect(response('<Record trim="do-not-trim" recordingStatusCallback="/r"/>')[0]).toMatchObject({
       trim: false,
       status: { to: { url: 'https://ivr.example.com/r', method: 'POST' }, events: ['completed'] },
+    });
+    expect(response('<Dial timeout="9"><Conference waitMethod="GET">\nRoom 1 </Conference></Dial>')).toEqual([
+      { action: 'warn', message: 'line 2: timeout of <Dial> has no effect' },
+      {
+        action: 'conference',
+        name: 'Room 1',
+        label: null,
+        startOnEnter: true,
+        endOnExit: false,
+        muted: false,
+        beep: { entered: true, left: true },
+        wait: 'tone',
+        maxParticipants: 250,
+        record: false,
+        recordingStatus: null,
+        timeLimitSec: 14_400,
+        hangupOnStar: false,
+        status: null,
+        next: null,
+      },
+    ]);
+    expect(
+      response('<Dial><Conference beep="onExit" waitUrl="" maxParticipants="1">x</Conference></Dial>')[0],
+    ).toMatchObject({ wait: 'silence', maxParticipants: 2, beep: { entered: false, left: true } });
+    expect(response('<Dial ringTone="UK"><Client>desk.1</Client></Dial>')[0]).toMatchObject({
+      to: [{ to: 'client:desk.1' }],
+      ringTone: 'uk',
+      sequential: false,
+      refer: null,
     });
     expect(response('<Dial>+12025550123</Dial>')[0]).toMatchObject({
       timeoutSec: 30,
@@ -213,7 +250,12 @@ describe('TwiML', () => {
     ['<Response><Pause length="long"/></Response>', 'length must be a number'],
     ['<Response><Connect/></Response>', '<Connect>: needs one <Stream> in <Connect>'],
     ['<Response><Dial>call mum</Dial></Response>', '<Dial>: needs an E.164 number'],
-    ['<Response><Dial><Conference>room</Conference></Dial></Response>', '<Conference>: cannot be dialled here'],
+    ['<Response><Dial><Queue>q</Queue></Dial></Response>', '<Queue>: cannot be dialled here'],
+    ['<Response><Enqueue>q</Enqueue></Response>', '<Enqueue>: is no verb of ours'],
+    ['<Response><Dial><Client>a@b</Client></Dial></Response>', '<Client>: needs the name of a user'],
+    ['<Response><Dial><Number>+1</Number><Conference>x</Conference></Dial></Response>', '<Conference>: cannot stand'],
+    ['<Response><Dial><Conference/></Dial></Response>', '<Conference>: is empty'],
+    ['<Response><Dial><Conference beep="loud">x</Conference></Dial></Response>', 'beep must be true or false or'],
     ['<Response><Gather input="thoughts"/></Response>', 'input must be dtmf, speech or both'],
     ['<Response><Record trim="maybe"/></Response>', 'trim must be trim-silence or do-not-trim'],
     ['<Response><Start/></Response>', '<Start>: needs one <Stream> in <Start>'],

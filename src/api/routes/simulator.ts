@@ -11,7 +11,7 @@ export interface SimulatedCallPlan {
   from: string;
   durationMs: number;
   ringTimeoutMs: number;
-  codecs?: ('PCMU' | 'PCMA')[];
+  codecs?: ('PCMU' | 'PCMA' | 'G722' | 'OPUS')[];
   digits?: string;
   impairments: {
     lossPercent?: number;

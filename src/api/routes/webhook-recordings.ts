@@ -31,7 +31,8 @@ export function webhookRecordingRoutes({
       }),
       answer: {
         status: 200,
-        description: '16 bit PCM, 8 kHz: mono, or the caller left and the callee right.',
+        description:
+          '16 bit PCM at 8 kHz, or at 16 kHz of a call that began with a wideband codec: mono, or the caller left and the callee right.',
         schema: Type.String({ format: 'binary' }),
         contentType: 'audio/wav',
       },

@@ -17,7 +17,9 @@ export const simulatedCallBody = body({
     default: 30_000,
     description: 'The caller gives up when nobody answers for this long.',
   }),
-  codec: Type.Optional(oneOf(['PCMU', 'PCMA'], { description: 'The only one offered. Absent: both.' })),
+  codec: Type.Optional(
+    oneOf(['PCMU', 'PCMA', 'G722', 'OPUS'], { description: 'The only one offered. Absent: PCMU and PCMA.' }),
+  ),
   digits: Type.Optional(
     Type.String({
       pattern: '^[0-9A-Da-d*#w]{1,64}$',

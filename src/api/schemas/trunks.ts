@@ -83,11 +83,12 @@ const settings = {
       'Whether audio is encrypted (SRTP with keys in SDP, RFC 4568): `off` never, `allow` where the other side does, `require` always: other calls are refused with 488. Without TLS the keys can be read on the way.',
   }),
   register: Type.Boolean({ description: 'Whether we register with its gateways.' }),
-  codecs: Type.Array(oneOf(['PCMU', 'PCMA']), {
+  codecs: Type.Array(oneOf(['PCMU', 'PCMA', 'G722', 'OPUS']), {
     minItems: 1,
     maxItems: 8,
     uniqueItems: true,
-    description: 'In order of preference.',
+    description:
+      'In order of preference. G.722 and Opus are wideband: the agent hears what lies above 3.4 kHz too. Those that the setting `codecs` leaves out are not used.',
   }),
   max_calls: cap('Calls at once; null: no cap.'),
   calls_per_second: cap('New outbound calls per second; null: no cap.'),

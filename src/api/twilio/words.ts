@@ -1,6 +1,9 @@
 /** Our records in the words of Twilio's REST API. */
+
+import type { Conference } from '../../call/conference.js';
+import type { Participant } from '../../call/participant.js';
 import type { Call } from '../../store/call-records.js';
-import { accountSid, callSid } from '../../webhook/twilio-words.js';
+import { accountSid, callSid, conferenceSid } from '../../webhook/twilio-words.js';
 import type { ApiError } from '../errors.js';
 
 export const version = '2010-04-01';
@@ -8,6 +11,10 @@ export const version = '2010-04-01';
 /** `CA…` without its two letters is a uuid without its dashes; null: it is none. */
 export function callIdOf(sid: string): string | null {
   return uuidOf('CA', sid);
+}
+
+export function conferenceIdOf(sid: string): string | null {
+  return uuidOf('CF', sid);
 }
 
 export function organizationIdOf(sid: string): string | null {
@@ -55,6 +62,62 @@ export function presentTwilioCall(call: Call, parentCallId: string | null) {
     uri: `${uri}.json`,
     subresource_uris: {},
   };
+}
+
+export function presentConference({ id, name, scope, status, createdAt }: Conference) {
+  const account = accountSid(scope.organizationId);
+  const uri = `/${version}/Accounts/${account}/Conferences/${conferenceSid(id)}`;
+  return {
+    sid: conferenceSid(id),
+    account_sid: account,
+    friendly_name: name,
+    status,
+    region: null,
+    date_created: createdAt.toUTCString(),
+    date_updated: createdAt.toUTCString(),
+    api_version: version,
+    reason_conference_ended: null,
+    call_sid_ending_conference: null,
+    uri: `${uri}.json`,
+    subresource_uris: { participants: `${uri}/Participants.json` },
+  };
+}
+
+export function presentParticipant(participant: Participant) {
+  const { conference, call, label, muted, held, endsRoom, startsRoom, joinedAt } = participant;
+  return {
+    ...participantIn(conference.scope.organizationId, conference.id, call.id),
+    label,
+    muted,
+    hold: held,
+    end_conference_on_exit: endsRoom,
+    start_conference_on_enter: startsRoom,
+    status: 'connected',
+    date_created: joinedAt.toUTCString(),
+    date_updated: joinedAt.toUTCString(),
+  };
+}
+
+/** What every participant has, also one that is only called. */
+export function participantIn(organizationId: string, conferenceId: string, callId: string) {
+  const account = accountSid(organizationId);
+  const [conference, call] = [conferenceSid(conferenceId), callSid(callId)];
+  return {
+    account_sid: account,
+    conference_sid: conference,
+    call_sid: call,
+    coaching: false,
+    call_sid_to_coach: null,
+    queue_time: '0',
+    api_version: version,
+    uri: `/${version}/Accounts/${account}/Conferences/${conference}/Participants/${call}.json`,
+  };
+}
+
+/** A list as Twilio's clients read it: all of it on one page. */
+export function onePage(name: string, uri: string, all: object[]) {
+  const page = { page: 0, page_size: Math.max(50, all.length), start: 0, end: Math.max(0, all.length - 1) };
+  return { [name]: all, ...page, uri, first_page_uri: uri, next_page_uri: null, previous_page_uri: null };
 }
 
 function statusOf(call: Call): string {

@@ -1,0 +1,95 @@
+/** Packets in their order: at once when they come so. Behind a missing one at most two wait, for 40 ms at most. No clock of its own. */
+import type { PhoneCodec } from '../engine.js';
+import { sequenceDistance } from './packet.js';
+
+const waitingAtMost = 2;
+const waitAtMostMs = 40;
+const farJump = 50;
+
+interface Waiting {
+  sequence: number;
+  timestamp: number;
+  payload: Uint8Array | null;
+  codec: PhoneCodec;
+  sinceMs: number;
+}
+
+export interface OrderHooks {
+  /** `lost`: so many packets before this one did not come. */
+  next(
+    sequence: number,
+    timestamp: number,
+    payload: Uint8Array | null,
+    codec: PhoneCodec,
+    nowMs: number,
+    lost: number,
+  ): void;
+  /** The numbers say nothing about those before. */
+  jumped(nowMs: number): void;
+}
+
+export class PacketOrder {
+  /** Packets that came after others that followed them. */
+  late = 0;
+  private nextSequence = -1;
+  private readonly waiting: Waiting[] = [];
+
+  constructor(private readonly hooks: OrderHooks) {}
+
+  /** The next packet is the first. */
+  restart(): void {
+    this.nextSequence = -1;
+    this.waiting.length = 0;
+  }
+
+  /** The payload may be kept. */
+  packet(sequence: number, timestamp: number, payload: Uint8Array | null, codec: PhoneCodec, nowMs: number): void {
+    const distance = this.nextSequence < 0 ? 0 : sequenceDistance(sequence, this.nextSequence);
+    if (Math.abs(distance) > farJump) {
+      this.flush(nowMs);
+      this.restart();
+      this.hooks.jumped(nowMs);
+    } else if (distance < 0) {
+      this.late += 1;
+      return;
+    } else if (distance > 0) {
+      this.hold({ sequence, timestamp, payload, codec, sinceMs: nowMs });
+      if (this.waiting.length > waitingAtMost) this.flush(nowMs);
+      return;
+    }
+    this.take(sequence, timestamp, payload, codec, nowMs);
+    while (this.waiting.length > 0 && this.waiting[0]!.sequence === this.nextSequence) this.takeWaiting(nowMs);
+  }
+
+  tick(nowMs: number): void {
+    if (this.waiting.length > 0 && nowMs - this.waiting[0]!.sinceMs >= waitAtMostMs) this.flush(nowMs);
+  }
+
+  /** What waits is not waited for. */
+  flush(nowMs: number): void {
+    while (this.waiting.length > 0) this.takeWaiting(nowMs);
+  }
+
+  private hold(packet: Waiting): void {
+    let at = this.waiting.length;
+    while (at > 0 && sequenceDistance(packet.sequence, this.waiting[at - 1]!.sequence) < 0) at -= 1;
+    if (this.waiting[at - 1]?.sequence !== packet.sequence) this.waiting.splice(at, 0, packet);
+  }
+
+  private takeWaiting(nowMs: number): void {
+    const { sequence, timestamp, payload, codec } = this.waiting.shift()!;
+    this.take(sequence, timestamp, payload, codec, nowMs);
+  }
+
+  private take(
+    sequence: number,
+    timestamp: number,
+    payload: Uint8Array | null,
+    codec: PhoneCodec,
+    nowMs: number,
+  ): void {
+    const lost = this.nextSequence < 0 ? 0 : sequenceDistance(sequence, this.nextSequence);
+    this.nextSequence = (sequence + 1) & 0xffff;
+    this.hooks.next(sequence, timestamp, payload, codec, nowMs, lost);
+  }
+}

@@ -1,0 +1,163 @@
+/** Conferences that run, as applications look at them and change them: who is in, muted or on hold, who leaves, who is called in. */
+import { randomUUID } from 'node:crypto';
+import type { FastifyRequest } from 'fastify';
+import type { Conference } from '../../call/conference.js';
+import type { Participant, ParticipantChange } from '../../call/participant.js';
+import { type Conference as ConferenceAction, maxSeats, type WaitMusic } from '../../webhook/instructions.js';
+import type { Caller } from '../caller.js';
+import { invalid, notFound } from '../errors.js';
+import { phoneNumberOf } from '../phone-number.js';
+import { startOutbound } from '../start-outbound.js';
+import { Form, refuse } from './form.js';
+import { type Answer, callingEndpoint, type TwilioOptions, type TwilioRoute } from './route.js';
+import { callIdOf, conferenceIdOf, onePage, participantIn, presentConference, presentParticipant } from './words.js';
+
+export const conferenceRoutes: TwilioRoute[] = [
+  { method: 'GET', path: 'Conferences.json', handle: listConferences },
+  {
+    method: 'GET',
+    path: 'Conferences/:conference',
+    handle: async (...asked) => ({ status: 200, body: presentConference(conferenceOf(...asked)) }),
+  },
+  { method: 'POST', path: 'Conferences/:conference', handle: updateConference },
+  { method: 'GET', path: 'Conferences/:conference/Participants.json', handle: listParticipants },
+  { method: 'POST', path: 'Conferences/:conference/Participants.json', handle: createParticipant },
+  {
+    method: 'GET',
+    path: 'Conferences/:conference/Participants/:participant',
+    handle: async (...asked) => ({ status: 200, body: presentParticipant(participantOf(...asked)) }),
+  },
+  { method: 'POST', path: 'Conferences/:conference/Participants/:participant', handle: updateParticipant },
+  {
+    method: 'DELETE',
+    path: 'Conferences/:conference/Participants/:participant',
+    handle: async (...asked) => {
+      participantOf(...asked).remove('kicked');
+      return { status: 204, body: null };
+    },
+  },
+];
+
+type Asked = Parameters<TwilioRoute['handle']>;
+
+async function listConferences(...[request, { scope }, { conferences }]: Asked): Answer {
+  const { FriendlyName: name, Status: status } = request.query as { FriendlyName?: string; Status?: string };
+  const all = conferences?.list(scope) ?? [];
+  const wanted = all.filter(
+    (each) => (name === undefined || each.name === name) && (status === undefined || each.status === status),
+  );
+  return { status: 200, body: onePage('conferences', request.url, wanted.map(presentConference)) };
+}
+
+async function updateConference(...asked: Asked): Answer {
+  const conference = conferenceOf(...asked);
+  const status = new Form(asked[0]).get('Status');
+  if (status !== 'completed') throw invalid({ path: 'Status', message: 'must be completed' });
+  conference.end('conference-ended-via-api');
+  return { status: 200, body: presentConference(conference) };
+}
+
+async function listParticipants(...asked: Asked): Answer {
+  const [request] = asked;
+  const { Muted: muted, Hold: hold } = request.query as { Muted?: string; Hold?: string };
+  const wanted = conferenceOf(...asked).participants.filter(
+    (each) =>
+      (muted === undefined || String(each.muted) === muted) && (hold === undefined || String(each.held) === hold),
+  );
+  return { status: 200, body: onePage('participants', request.url, wanted.map(presentParticipant)) };
+}
+
+async function updateParticipant(...asked: Asked): Answer {
+  const [request, , { allowPrivateTargets }] = asked;
+  const participant = participantOf(...asked);
+  const form = new Form(request);
+  const [muted, held, endsRoom] = [form.flag('Muted'), form.flag('Hold'), form.flag('EndConferenceOnExit')];
+  const holdMusic = form.followUp('HoldUrl', 'HoldMethod', allowPrivateTargets);
+  const change: ParticipantChange = {
+    ...(muted === null ? {} : { muted }),
+    ...(held === null ? {} : { held }),
+    ...(endsRoom === null ? {} : { endsRoom }),
+    ...(holdMusic === null ? {} : { holdMusic }),
+  };
+  participant.update(change);
+  return { status: 200, body: presentParticipant(participant) };
+}
+
+/** Calls somebody into a conference, which begins with him if there is none of this name. */
+async function createParticipant(...[request, caller, options]: Asked): Answer {
+  const form = new Form(request);
+  const { conference: idOrName } = request.params as { conference: string };
+  const found = options.conferences?.find(caller.scope, conferenceIdOf(idOrName) ?? idOrName);
+  if (found === undefined && conferenceIdOf(idOrName) !== null) throw notFound('Conference');
+  const fromNumber = phoneNumberOf(form.required('From'), 'From');
+  const toNumber = phoneNumberOf(form.required('To'), 'To');
+  const endpoint = callingEndpoint(fromNumber, caller, options.store);
+  const id = found?.id ?? randomUUID();
+  const { callId, start } = startOutbound(options, options.rules, caller, {
+    toNumber,
+    fromNumber,
+    endpointId: endpoint.id,
+    ringTimeoutMs: form.seconds('Timeout', 5, 600, 60) * 1000,
+    maxDurationMs: form.seconds('TimeLimit', 1, 86_400, 14_400) * 1000,
+    machineDetection: 'off',
+    onMachine: 'talk',
+    metadata: {},
+    record: form.get('Record') === 'true',
+    instructions: { actions: [joining(form, id, found?.name ?? idOrName, options)] },
+    status: form.statusCallback('StatusCallback', ['completed'], options.allowPrivateTargets),
+  });
+  start();
+  const body = {
+    ...participantIn(caller.scope.organizationId, id, callId),
+    label: form.get('Label'),
+    status: 'queued',
+  };
+  return { status: 201, body };
+}
+
+const beeps = { true: [true, true], false: [false, false], onEnter: [true, false], onExit: [false, true] } as const;
+
+function joining(form: Form, id: string, name: string, { allowPrivateTargets }: TwilioOptions): ConferenceAction {
+  const beep = form.get('Beep') ?? 'true';
+  const [entered, left] = Object.hasOwn(beeps, beep)
+    ? beeps[beep as keyof typeof beeps]
+    : refuse('Beep', 'must be true, false, onEnter or onExit');
+  const record = form.get('ConferenceRecord');
+  const wait: WaitMusic = form.followUp('WaitUrl', 'WaitMethod', allowPrivateTargets) ?? 'tone';
+  return {
+    action: 'conference',
+    id,
+    name,
+    label: form.get('Label'),
+    startOnEnter: form.flag('StartConferenceOnEnter') ?? true,
+    endOnExit: form.flag('EndConferenceOnExit') ?? false,
+    muted: form.flag('Muted') ?? false,
+    beep: { entered, left },
+    wait,
+    maxParticipants: Math.round(form.seconds('MaxParticipants', 2, maxSeats, maxSeats)),
+    record: record === 'true' || record === 'record-from-start',
+    recordingStatus: form.statusCallback('ConferenceRecordingStatusCallback', ['completed'], allowPrivateTargets),
+    timeLimitSec: 86_400,
+    hangupOnStar: false,
+    status: form.statusCallback('ConferenceStatusCallback', ['start', 'end'], allowPrivateTargets),
+    next: null,
+  };
+}
+
+function conferenceOf(request: FastifyRequest, { scope }: Caller, { conferences }: TwilioOptions): Conference {
+  const sid = (request.params as { conference: string }).conference.replace(/\.json$/, '');
+  const id = conferenceIdOf(sid);
+  const conference = id === null ? undefined : conferences?.find(scope, id);
+  if (!conference) throw notFound('Conference');
+  return conference;
+}
+
+/** By the sid of its call, or by its label. */
+function participantOf(...asked: Asked): Participant {
+  const { participant: asName } = asked[0].params as { participant: string };
+  const name = asName.replace(/\.json$/, '');
+  const callId = callIdOf(name);
+  const found = conferenceOf(...asked).participants.find(({ call, label }) => call.id === callId || label === name);
+  if (!found) throw notFound('Participant');
+  return found;
+}

@@ -1,0 +1,66 @@
+import type { FastifyRequest } from 'fastify';
+import type { FollowUp, StatusCallback } from '../../webhook/instructions.js';
+import { invalid } from '../errors.js';
+import { targetProblem } from '../targets.js';
+
+/** A form in Twilio's words; throws `ApiError` with the field that is wrong. */
+export class Form {
+  private readonly fields: URLSearchParams;
+
+  constructor({ body }: FastifyRequest) {
+    this.fields = new URLSearchParams(typeof body === 'string' ? body : '');
+  }
+
+  get(name: string): string | null {
+    const value = this.fields.get(name);
+    return value === '' ? null : value;
+  }
+
+  /** null: not given. What is not `true` is false, as Twilio reads it. */
+  flag(name: string): boolean | null {
+    const value = this.get(name);
+    return value === null ? null : value.toLowerCase() === 'true';
+  }
+
+  all(name: string): string[] {
+    return this.fields.getAll(name).flatMap((each) => each.split(/[\s,]+/).filter((word) => word !== ''));
+  }
+
+  required(name: string): string {
+    return this.get(name) ?? refuse(name, 'is required');
+  }
+
+  /** An address that is to be asked; null: not given. */
+  followUp(name: string, methodName: string, allowPrivate: boolean): FollowUp | null {
+    const url = this.get(name);
+    if (url === null) return null;
+    const problem = targetProblem(url, { schemes: ['http', 'https'], allowPrivate });
+    if (problem !== null) refuse(name, problem);
+    return { url: new URL(url).href, method: this.method(methodName) };
+  }
+
+  /** Who is told of these events; without any named, of `usual`. */
+  statusCallback(name: string, usual: string[], allowPrivate: boolean): StatusCallback | null {
+    const to = this.followUp(name, `${name}Method`, allowPrivate);
+    const events = this.all(`${name}Event`);
+    return to === null ? null : { to, events: events.length > 0 ? events : usual };
+  }
+
+  method(name: string): 'GET' | 'POST' {
+    const value = (this.get(name) ?? 'POST').toUpperCase();
+    return value === 'GET' || value === 'POST' ? value : refuse(name, 'must be GET or POST');
+  }
+
+  seconds(name: string, minimum: number, maximum: number, absent: number): number {
+    const value = this.get(name);
+    if (value === null) return absent;
+    const seconds = Number(value);
+    return Number.isFinite(seconds)
+      ? Math.min(maximum, Math.max(minimum, seconds))
+      : refuse(name, 'must be a number of seconds');
+  }
+}
+
+export function refuse(path: string, message: string): never {
+  throw invalid({ path, message });
+}

@@ -1,0 +1,48 @@
+/** What the operations of Twilio's REST API are made of. */
+import type { FastifyRequest } from 'fastify';
+import type { LiveCalls } from '../../call/command.js';
+import type { Conferences } from '../../call/conferences.js';
+import type { OutboundCalls } from '../../call/outbound-calls.js';
+import type { Endpoint } from '../../store/endpoints.js';
+import type { Store } from '../../store/store.js';
+import type { Caller } from '../caller.js';
+import { ApiError, invalid } from '../errors.js';
+import { type OutboundRules, testNumber } from '../outbound-rules.js';
+
+export interface TwilioOptions {
+  store: Store;
+  liveCalls: LiveCalls;
+  outboundCalls?: OutboundCalls;
+  conferences?: Pick<Conferences, 'list' | 'find'>;
+  rules: OutboundRules;
+  allowPrivateTargets: boolean;
+  now: () => number;
+  refusalOf(error: Error, request: FastifyRequest): ApiError;
+}
+
+/** One operation, under `/2010-04-01/Accounts/{AccountSid}/`. */
+export interface TwilioRoute {
+  method: 'GET' | 'POST' | 'DELETE';
+  path: string;
+  handle(request: FastifyRequest, caller: Caller, options: TwilioOptions): Answer;
+}
+
+/** `body` null: there is none. */
+export type Answer = Promise<{ status: number; body: object | null }>;
+
+/** Whose secret signs what is asked: the webhook endpoint of the caller id, or else the organization's only one. */
+export function callingEndpoint(fromNumber: string, { scope }: Caller, store: Store): Endpoint {
+  const number = store.phoneNumbers.findDialled(fromNumber, scope.mode);
+  const isOwn = number?.organizationId === scope.organizationId;
+  if (!isOwn && !(scope.mode === 'test' && fromNumber === testNumber)) throw new ApiError('CALLER_ID_NOT_ALLOWED');
+  const endpoint = isOwn && number.endpointId !== null ? store.endpoints.get(scope, number.endpointId) : undefined;
+  if (endpoint?.type === 'webhook') return endpoint;
+  const { data } = store.endpoints.list(scope, { type: 'webhook', status: 'active' }, { limit: 2, offset: 0 });
+  const [only, another] = data;
+  if (only === undefined || another !== undefined)
+    throw invalid({
+      path: 'From',
+      message: 'must be a number with a webhook endpoint, whose secret signs the requests',
+    });
+  return only;
+}

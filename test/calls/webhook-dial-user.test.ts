@@ -1,0 +1,129 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { answerChallenge } from '../../sip/digest.js';
+import { openSimulatedCarrier, type SimulatedCarrier } from '../../src/simulator/carrier.js';
+import { startTestApp, type TestApp } from '../support/app.js';
+import { HandPhone } from '../support/joined-call.js';
+import { addTrunk } from '../support/outbound.js';
+import { toneCaller, tonesHz } from '../support/tone-caller.js';
+import { type Answer, soon, type WebhookApp, webhookApp } from '../support/webhook-app.js';
+
+let app: TestApp;
+let carrier: SimulatedCarrier;
+let desk: HandPhone;
+const servers: WebhookApp[] = [];
+const toClose: (() => unknown)[] = [];
+const user = { username: 'desk1', password: 'secret-of-desk1' };
+
+beforeAll(async () => {
+  app = await startTestApp({}, { t1: 100, t2: 400, t4: 500 });
+  carrier = await openSimulatedCarrier({ ringMs: 100, timersMs: { t1: 100 } });
+  await addTrunk(app, [carrier.uri]);
+  for (const username of ['desk1', 'desk2'])
+    await app.api('POST', '/v1/trunks', {
+      ...{ name: username, direction: 'inbound', username, password: `secret-of-${username}` },
+    });
+  desk = await HandPhone.open(app.sip.addresses[0]?.port ?? 0);
+  await register(desk);
+});
+afterEach(async () => {
+  for (const close of toClose.splice(0).reverse()) await close();
+  await soon(() => expect(app.live.count).toBe(0));
+});
+afterAll(async () => {
+  for (const { server } of servers) await server.close();
+  await app.end();
+  await desk.close();
+  await carrier.close();
+});
+
+async function register({ sip }: HandPhone): Promise<void> {
+  const identity = {
+    ...{ callId: 'reg-desk1', branch: '', from: '<sip:desk1@127.0.0.1>;tag=r', to: '<sip:desk1@127.0.0.1>' },
+    ...{ uri: `sip:127.0.0.1:${app.sip.addresses[0]?.port}`, cseq: 0 },
+  };
+  const lines = [`Contact: <sip:desk1@127.0.0.1:${sip.port}>`, 'Expires: 60'];
+  sip.request('REGISTER', identity, lines, '', undefined, 1);
+  const challenges = (await sip.next(401)).all('www-authenticate');
+  const answer = answerChallenge({ status: 401, challenges }, { method: 'REGISTER', uri: identity.uri }, user);
+  sip.request('REGISTER', identity, [...lines, `Authorization: ${answer?.value}`], '', undefined, 2);
+  await sip.next(200);
+}
+
+async function application(answers: { [path: string]: Answer }, config?: object): Promise<WebhookApp> {
+  const made = await webhookApp(app, answers, config);
+  servers.push(made);
+  return made;
+}
+
+describe('<Client>', () => {
+  test('rings the phone of our registrar, which may send the caller elsewhere by REFER', async () => {
+    const { number, form } = await application({
+      '/start':
+        '<Response><Dial referUrl="/refer" trim="trim-silence" ringTone="de"><Client>desk1</Client></Dial></Response>',
+      '/refer': '<Response><Pause length="1"/><Hangup/></Response>',
+    });
+    const calling = toneCaller(app, number, tonesHz[0]);
+    const invite = await desk.sip.next('INVITE');
+    expect(invite.startLine).toContain('sip:desk1@127.0.0.1');
+    desk.answer(invite);
+    await desk.sip.next('ACK');
+    const caller = await calling;
+    toClose.push(caller.close);
+    await desk.rtp.until(() => desk.rtp.heard.some((packet) => packet.payload[5] !== 0xff), 'the caller at the desk');
+    desk.ask('REFER', ['Refer-To: <sip:+12025550123@elsewhere.example>']);
+    expect((await desk.sip.next(202)).status).toBe(202);
+    const untilBye = async () => {
+      for (;;) {
+        const request = await desk.sip.next(['NOTIFY', 'BYE']);
+        desk.sip.respond(request, 200);
+        if (request.method === 'BYE') return;
+      }
+    };
+    await untilBye();
+    await soon(() => expect(form('/refer').ReferTransferTarget).toContain('+12025550123@elsewhere.example'));
+    await caller.untilLet();
+    const call = await app.finishedCall(number);
+    const warnings = call.events.filter((event) => event.event_type === 'webhook.warning');
+    expect(warnings.map((event) => event.event_data.message)).toEqual(['line 1: trim of <Dial> has no effect']);
+  });
+
+  test.each([
+    ['desk2', 'no-answer'],
+    ['nobody', 'failed'],
+  ])('%s ends as %s', async (name, status) => {
+    const { number, form } = await application({
+      '/start': `<Response><Dial action="/after"><Client><Identity>${name}</Identity></Client></Dial></Response>`,
+      '/after': '<Response><Hangup/></Response>',
+    });
+    const caller = await toneCaller(app, number, tonesHz[0]);
+    toClose.push(caller.close);
+    await caller.untilLet();
+    expect(form('/after')).toMatchObject({ DialCallStatus: status });
+  });
+
+  test('in JSON', async () => {
+    const { number, server } = await application(
+      { '/start': [{ action: 'dial', to: 'client:desk2', url: '/after' }], '/after': [] },
+      {},
+    );
+    const caller = await toneCaller(app, number, tonesHz[0]);
+    toClose.push(caller.close);
+    await caller.untilLet();
+    const asked = server.requests.map(({ body }) => JSON.parse(body) as { type: string; data: object }).at(-1);
+    expect(asked).toMatchObject({ type: 'call.dialed', data: { status: 'no-answer', to: ['client:desk2'] } });
+  });
+});
+
+test('sequential numbers are called one after the other', async () => {
+  const { number, form } = await application({
+    '/start':
+      '<Response><Dial sequential="true" action="/after"><Number statusCallback="/first">+15005550486</Number><Number>+15005550201</Number><Number statusCallback="/third">+15005550486</Number></Dial></Response>',
+    '/after': '<Response><Hangup/></Response>',
+  });
+  const caller = await toneCaller(app, number, tonesHz[0]);
+  toClose.push(caller.close);
+  await caller.untilLet();
+  expect(form('/after')).toMatchObject({ DialCallStatus: 'completed' });
+  await soon(() => expect(form('/first')).toMatchObject({ CallStatus: 'busy' }));
+  expect(() => form('/third')).toThrow();
+});

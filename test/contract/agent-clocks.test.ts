@@ -1,0 +1,130 @@
+import { describe, expect, test } from 'vitest';
+import type { Outgoing, Sink } from '../../media/agents/agent.js';
+import { agentProtocols } from '../../media/agents/registry.js';
+import { Playout } from '../../media/audio/playout.js';
+import { PlayoutClock } from '../../media/audio/playout-clock.js';
+import { tone } from '../../media/audio/tone.js';
+import { agentToPhone, type Transcode } from '../../media/audio/transcode.js';
+import { emptyRtpView, parseRtp } from '../../media/rtp/packet.js';
+import { RtpSender } from '../../media/rtp/sender.js';
+import { SdpNegotiation } from '../../media/sdp.js';
+import { ToPhone } from '../../media/thread/to-phone.js';
+import type { Ears, Mouth, Wire } from '../../src/simulator/providers/dialect.js';
+import { dialects } from '../../src/simulator/providers/registry.js';
+import { agentTarget } from '../support/agent-rig.js';
+import { FakeTime } from '../support/fake-time.js';
+
+/** What a provider must be given. */
+const configs: Record<string, { [field: string]: string }> = {
+  ...{ openai: { api_key: 'k' }, elevenlabs: { api_key: 'k', agent_id: 'a' }, deepgram: { api_key: 'k' } },
+  ...{ gemini: { api_key: 'k' }, ultravox: { api_key: 'k' }, hume: { api_key: 'k' } },
+  vapi: { api_key: 'k', assistant_id: 'a' },
+};
+const prepared = JSON.stringify({
+  signed_url: 'wss://agent.example.com/signed',
+  joinUrl: 'wss://agent.example.com/join',
+  transport: { websocketCallUrl: 'wss://agent.example.com/transport' },
+});
+const minutes = 3;
+const pieceMs = 40;
+
+/** A provider's simulator and our side of its protocol, without a socket between them. */
+function conversationWith(provider: string, heard: (bytes: Uint8Array, decode: Transcode) => void) {
+  const protocol = agentProtocols.get(provider);
+  const dialect = dialects.get(provider);
+  if (!protocol || !dialect) throw new Error(`There is no ${provider}.`);
+  const target = agentTarget({ protocol: provider, url: 'wss://agent.example.com/call' });
+  const conversation = protocol.converse(protocol.parseConfig(configs[provider] ?? {}), target);
+  if (conversation.prepare?.()) conversation.prepared?.(prepared);
+  let decode: Transcode | null = null;
+  const toProvider = (message: Outgoing) => {
+    if (message !== null) mouth.message(typeof message === 'string' ? message : Buffer.from(message));
+  };
+  const nothing = () => {};
+  const sink: Sink = {
+    ...{ clear: nothing, said: nothing, saidAll: nothing, hangUp: nothing, renew: nothing, mark: nothing },
+    ...{ event: nothing, ready: nothing },
+    send: toProvider,
+    audio: (bytes) => {
+      decode ??= agentToPhone(conversation.replyFormat, 'PCMU');
+      heard(bytes, decode);
+    },
+    fail: (failure) => {
+      throw failure;
+    },
+    garbage: (code, message) => {
+      throw new Error(`${code}: ${message}`);
+    },
+  };
+  const wire: Wire = {
+    send: (message) => conversation.receive(JSON.stringify(message), sink),
+    sendText: (text) => conversation.receive(text, sink),
+    sendBinary: (bytes) => conversation.receive(bytes, sink),
+    ...{ stopReading: nothing, close: nothing, closeAfter: nothing, die: nothing },
+  };
+  let speaksHz = 8000;
+  const ears: Ears = {
+    begin: (audio) => {
+      speaksHz = audio.speaksHz;
+    },
+    ...{ greet: nothing, hear: nothing, read: nothing },
+  };
+  const mouth: Mouth = dialect.open(wire, ears, new URL(conversation.upgrade().url), new Map());
+  for (const message of [...conversation.opening(), ...conversation.start()]) toProvider(message);
+  mouth.said('A long story.', 1);
+  return { mouth, speaksHz: () => speaksHz };
+}
+
+describe.each([...agentProtocols.keys()])('%s, whose clock is off by 2 %%', (provider) => {
+  test.each([
+    ['fast', 1.02],
+    ['slow', 0.98],
+  ])(`%s, over ${minutes} minutes`, (_, pace) => {
+    const time = new FakeTime();
+    const clock = new PlayoutClock(time);
+    const playout = new Playout('PCMU');
+    const view = emptyRtpView();
+    const sent: { timestamp: number; isSilent: boolean }[] = [];
+    const sender = new RtpSender(1, 0, 0, (packet, length) => {
+      parseRtp(packet.subarray(0, length), view);
+      sent.push({ timestamp: view.timestamp, isSilent: packet.subarray(12, length).every((byte) => byte === 0xff) });
+    });
+    const outward = new ToPhone(sender, time.nowMs, (dueMs) => clock.move(entry, dueMs));
+    const sdp = new SdpNegotiation({ address: '192.0.2.1', rtpPort: 10_000, codecs: ['PCMU'] }, '1');
+    sdp.answer('v=0\r\no=- 1 1 IN IP4 x\r\ns=-\r\nc=IN IP4 192.0.2.5\r\nt=0 0\r\nm=audio 4000 RTP/AVP 0\r\n');
+    outward.agree(sdp.agreed!);
+    outward.goLive();
+    outward.attach(playout, time.nowMs);
+    const entry = clock.add((nowMs) => {
+      outward.slot(nowMs);
+      return outward.dueMs;
+    }, outward.dueMs);
+
+    const { mouth, speaksHz } = conversationWith(provider, (bytes, decode) => {
+      const audio = decode(bytes);
+      playout.push(audio);
+      outward.audioQueued(audio.length / 8, time.nowMs);
+    });
+    const piece = tone({ frequencyHz: 500, durationMs: pieceMs, sampleRateHz: speaksHz() });
+    const pause = new Int16Array(piece.length);
+    let mostQueuedMs = 0;
+    const pieces = (minutes * 60_000 * pace) / pieceMs;
+    for (let i = 0; i < pieces; i++) {
+      time.advance(Math.max(0, (i * pieceMs) / pace - time.nowMs));
+      mouth.audio(i % 25 === 24 ? pause : piece, 1);
+      mostQueuedMs = Math.max(mostQueuedMs, playout.queuedMs);
+    }
+    expect(mostQueuedMs).toBeLessThan(500);
+    expect(sent.every(({ timestamp }, i) => i === 0 || timestamp - sent[i - 1]!.timestamp === 160)).toBe(true);
+    expect(sent.length).toBeGreaterThan(minutes * 3000 * 0.98);
+    // Pauses are 4 %; a slow clock leaves 2 % more open, and nowhere more than a moment.
+    const silent = sent.slice(50).filter(({ isSilent }) => isSilent).length;
+    expect(silent / sent.length).toBeLessThan(0.08);
+    let run = 0;
+    const longest = sent.slice(50).reduce((most, { isSilent }) => {
+      run = isSilent ? run + 1 : 0;
+      return Math.max(most, run);
+    }, 0);
+    expect(longest).toBeLessThanOrEqual(6);
+  });
+});
