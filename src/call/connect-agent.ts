@@ -37,6 +37,9 @@ const comfortTone = {
   peak: 800,
 };
 
+/** With less time left an agent is not asked again: the first attempt may end a moment before the budget does. */
+const leastAttemptMs = 20;
+
 /** Keys pressed while no agent listens are kept for the next one, up to so many. */
 const keptDigits = 64;
 const keptEvents = 100;
@@ -158,13 +161,13 @@ export class CallAgent implements AgentLink {
 
   async #tryWithin(budget: AbortSignal, endpoint: Endpoint): Promise<string | null> {
     const { call, rules } = this;
-    const startedAtMs = performance.now();
+    const endMs = performance.now() + rules.connectTimeoutMs;
+    const remainingMs = () => Math.max(1, endMs - performance.now());
     for (let attempt = 1; ; attempt += 1) {
       const about = { endpoint_id: endpoint.id, provider: endpoint.provider ?? endpoint.type, attempt };
       call.event('agent.connecting', about);
       try {
-        const remainingMs = Math.max(1, rules.connectTimeoutMs - (performance.now() - startedAtMs));
-        const target = agentTarget(endpoint, { ...this.facts, ...this.#context() }, rules, remainingMs);
+        const target = agentTarget(endpoint, { ...this.facts, ...this.#context() }, rules, remainingMs());
         const link = await this.session.prepareAgent(target, budget);
         call.event('agent.connected', about);
         this.#seat(link, endpoint);
@@ -174,7 +177,7 @@ export class CallAgent implements AgentLink {
         const failure = error instanceof AgentFailure ? error : new AgentFailure('protocol', String(error), false);
         const { reason, message } = failure;
         call.event('agent.failed', { endpoint_id: endpoint.id, reason, message, attempt });
-        if (!failure.retryable || attempt === 2 || budget.aborted) return message;
+        if (!failure.retryable || attempt === 2 || budget.aborted || remainingMs() < leastAttemptMs) return message;
       }
     }
   }

@@ -83,6 +83,26 @@ describe('from outside', () => {
     expect(sink.received).toEqual([]);
     await outside.close();
   });
+
+  it('and learns nothing of numbers: one of ours and one of nobody are answered with the same bytes (S16)', async () => {
+    const outside = await FarEnds.open(scene.port, '127.0.0.12');
+    const answers = [];
+    for (const number of [demo, '+15550199']) {
+      const call = outside.call(number);
+      await call.final();
+      const [answer] = call.received.filter((m) => m instanceof SipResponse && m.status >= 200);
+      answers.push(
+        answer?.raw
+          .toString('latin1')
+          .replaceAll(number, 'NUMBER')
+          .replace(/(branch=|tag=)[^;\s]*/g, '$1x')
+          .replace(/^(Call-ID|Date): .*$/gim, '$1: x'),
+      );
+    }
+    expect(answers[0]).toMatch(/^SIP\/2\.0 4\d\d /);
+    expect(answers[1]).toBe(answers[0]);
+    await outside.close();
+  });
 });
 
 describe('malformed', () => {
