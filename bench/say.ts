@@ -17,11 +17,16 @@ import { planDefaults } from '../src/simulator/place-call.js';
 
 const { values } = parseArgs({ options: { calls: { type: 'string', default: '10' } } });
 const callsEach = Number(values.calls);
-const sentence = 'Thank you for calling the front desk of Example Airways, we are glad that you are here';
-const texts = {
-  'five words': () => 'Welcome to Example Airways today',
-  'two sentences': () => `${sentence}. Please hold the line`,
-  'a page (20 sentences)': () => Array(20).fill(`${sentence}.`).join(' '),
+const sentence = (call: number) =>
+  `Thank you for calling desk ${call} of Example Airways, we are glad that you are here`;
+/** Of the first words none was said before. */
+const texts: { [name: string]: (call: number) => string } = {
+  'five words': (call) => `Welcome to Example Airways ${call}`,
+  'two sentences': (call) => `${sentence(100 + call)}. Please hold the line`,
+  'no comma (175 letters)': (call) =>
+    `Thank you for calling desk ${200 + call} of Example Airways and we are glad that you are here with us today although there may be a moment of waiting before somebody is free to talk to you`,
+  'a page (20 sentences)': (call) =>
+    Array.from({ length: 20 }, (_, i) => `${sentence(300 + 20 * call + i)}.`).join(' '),
 };
 
 const key = `trunkline_live_${'b'.repeat(32)}`;
@@ -88,8 +93,7 @@ for (const [name, make] of Object.entries(texts)) {
   const first: number[] = [];
   const again: number[] = [];
   for (let call = 0; call < callsEach; call += 1) {
-    text = `${make()}, caller ${call}`; // said by nobody before
-    if (name.startsWith('a page')) text = `Caller ${call}. ${make()}`;
+    text = make(call);
     first.push(await soundAfterMs());
     again.push(await soundAfterMs());
   }

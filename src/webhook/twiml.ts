@@ -25,23 +25,28 @@ import {
 import { elementsOf, fail, textOf, Verb } from './verb.js';
 import { parseXml, type XmlElement } from './xml.js';
 
+/** Of one document. */
+const mostWarnings = 20;
+
 /**
- * Reads a TwiML document: the verbs that calls use, with Twilio's defaults. Attributes that have no effect are warned of; an unknown verb, or one in the wrong place, is an error. Relative URLs, and an absent `action`, are resolved against
- * `documentUrl`. Throws `InstructionError` with the line.
+ * Reads a TwiML document: the verbs that calls use, with Twilio's defaults. Attributes that have no effect are warned of; an unknown verb,
+ * or one in the wrong place, is an error. Relative URLs, and an absent `action`, are resolved against `documentUrl`. Throws `InstructionError` with the line.
  */
 export function parseTwiml(text: string, documentUrl: string): Action[] {
   const root = parseXml(text);
   if (root.name !== 'Response') fail(root, 'the document must be a <Response>');
   const verbs = elementsOf(root);
   if (verbs.length > maxActions) fail(root, `there are more than ${maxActions} verbs`);
+  let warned = 0;
   return verbs.flatMap((element) => {
     const read: Verb[] = [];
     const action = actionOf(new Verb(element, documentUrl, read));
     const unread = read.flatMap((verb) => verb.unread.map((name) => ({ verb, name })));
-    const warnings = unread.map(({ verb: { element: at }, name }) => ({
+    const warnings = unread.slice(0, Math.max(0, mostWarnings - warned)).map(({ verb: { element: at }, name }) => ({
       action: 'warn' as const,
       message: `line ${at.line}: ${name} of <${at.name}> has no effect`,
     }));
+    warned += warnings.length;
     return [...warnings, action];
   });
 }

@@ -9,6 +9,21 @@ test.each([
     ['Thank you for calling the front desk today.', 'Your call is important to us! We pay $3.50 an hour.'],
   ],
   ['Thank you for calling the front desk today. Bye.', ['Thank you for calling the front desk today. Bye.']],
+  [
+    'Hi. Thank you for calling the front desk of Example Airways, we are glad that you are here today.',
+    ['Hi. Thank you for calling the front desk of Example Airways,', 'we are glad that you are here today.'],
+  ],
+  [
+    'Well, we are glad that you are here and hope that you have all the time that there is in the world.',
+    ['Well, we are glad that you are here and hope that you have all the time that there is in the world.'],
+  ],
+  [
+    'Thank you for calling the front desk of Example Airways and we hope that you have a very good time while you wait for us',
+    [
+      'Thank you for calling the front desk of Example Airways and we hope',
+      'that you have a very good time while you wait for us',
+    ],
+  ],
   ['no end of a sentence at all', ['no end of a sentence at all']],
   ['   \n ', []],
 ])('%j is spoken as %j', (text, parts) => {

@@ -162,6 +162,8 @@ describe('TwiML', () => {
     expect(
       response('<Dial><Conference beep="onExit" waitUrl="" maxParticipants="1">x</Conference></Dial>')[0],
     ).toMatchObject({ wait: 'silence', maxParticipants: 2, beep: { entered: false, left: true } });
+    const many = Array.from({ length: 50 }, (_, i) => `a${i}="1"`).join(' ');
+    expect(response(`<Hangup ${many}/><Hangup ${many}/>`).filter(({ action }) => action === 'warn')).toHaveLength(20);
     expect(response('<Dial ringTone="UK"><Client>desk.1</Client></Dial>')[0]).toMatchObject({
       to: [{ to: 'client:desk.1' }],
       ringTone: 'uk',
