@@ -65,8 +65,6 @@ it.each([
   const phone = await Baresip.start(`<sip:desk@127.0.0.1:${port}>;regint=0;audio_codecs=${codec}`, Buffer.from(said), [
     `module ${module}.so`,
     'opus_bitrate 64000',
-    'opus_stereo no',
-    'opus_sprop_stereo no',
     'opus_inbandfec yes',
   ]);
   const number = numberOf(agentHz);

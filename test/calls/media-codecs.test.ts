@@ -78,6 +78,15 @@ function tenthsWith(
   return { pure: pure.length, levelDb: levels[levels.length >> 1] ?? Number.NEGATIVE_INFINITY };
 }
 
+/** Pieces of 5 ms in which nothing is heard. */
+function silentMs(samples: Int16Array, rateHz: number): number {
+  const length = rateHz / 200;
+  let silent = 0;
+  for (let at = 0; at + length <= samples.length; at += length)
+    if (samples.subarray(at, at + length).every((sample) => Math.abs(sample) < 1500)) silent += 5;
+  return silent;
+}
+
 describe.each(rows)('a call in $codec', ({ codec, agentHz, highHz, fileHz }) => {
   it.concurrent('is answered with the numbers of the offer, heard by the agent at its rate, and hears it', async ({
     onTestFinished: later,
@@ -143,8 +152,8 @@ describe.each(rows)('a call in $codec', ({ codec, agentHz, highHz, fileHz }) => 
     expect(pure).toBeGreaterThanOrEqual(14);
     const { received } = await session.stats();
     expect(received.lossPercent).toBeGreaterThan(10);
-    expect(received.recovered).toBe(codec === 'OPUS' ? received.recovered : 0);
-    if (codec === 'OPUS') expect(received.recovered).toBeGreaterThan(5);
+    if (codec === 'OPUS') expect(received.recovered).toBeGreaterThan(0);
+    else expect(received.recovered).toBe(0);
   });
 
   it.concurrent('has keys both ways, in the clock of its audio', async ({ onTestFinished: later }) => {
@@ -235,14 +244,15 @@ describe.each(rows)('a call in $codec', ({ codec, agentHz, highHz, fileHz }) => 
       expect((await session.stats()).codec).toBe(other);
       await phone.say(phone.tone(500, 600));
       await eventually(() => samples().length >= 16_000 * 1.15, 'all of it');
-      const heard = tenthsWith(samples().subarray(0, 16_000 * 1.2), 500, 16_000);
+      const heard = tenthsWith(samples().subarray(0, 16_000 * 1.2), 500, 16_000, 3);
       expect(heard.pure).toBeGreaterThanOrEqual(10);
-      expect(Math.abs(heard.levelDb)).toBeLessThan(0.5);
-      await eventually(() => tenthsWith(phone.heard, 500, phone.rateHz).pure >= 3, 'the echo in the new codec');
+      expect(Math.abs(heard.levelDb)).toBeLessThan(1);
+      expect(silentMs(samples().subarray(1600, 16_000 * 1.1), 16_000)).toBeLessThanOrEqual(20);
+      await eventually(() => tenthsWith(phone.heard, 500, phone.rateHz, 3).pure >= 3, 'the echo in the new codec');
       await recording.stop();
       const wav = readWav(readFileSync(file));
       for (const channel of [0, 1])
-        expect(tenthsWith(wav.channels[channel]!, 500, wav.sampleRateHz).pure).toBeGreaterThanOrEqual(9);
+        expect(tenthsWith(wav.channels[channel]!, 500, wav.sampleRateHz, 3).pure).toBeGreaterThanOrEqual(8);
     },
   );
 });
