@@ -209,8 +209,8 @@ describe('Dial', () => {
       `<Response><Dial><Sip>sip:room@127.0.0.1:${callee.sip.port}</Sip></Dial></Response>`,
     );
     const invited = caller.invite(number);
-    const invite = await callee.sip.next('INVITE');
     caller.confirm(invited, await caller.sip.next(200));
+    const invite = await callee.sip.next('INVITE');
     callee.answer(invite, { telephoneEvent: false });
     await callee.sip.next('ACK');
     await callee.rtp.talk(5, () => new Uint8Array(160).fill(30));
@@ -242,8 +242,9 @@ describe('Dial', () => {
 
   test('counts for the trunk: one that carries no more calls in a second says so', async () => {
     const only = await addTrunk(app, [carrier.uri], { name: 'slow', calls_per_second: 1 });
-    const { data } = await app.api<{ data: { id: string }[] }>('GET', '/v1/trunks');
-    for (const { id } of data) if (id !== only) await app.api('PATCH', `/v1/trunks/${id}`, { status: 'inactive' });
+    const trunks = await app.api<{ data: { id: string; direction: string }[] }>('GET', '/v1/trunks');
+    const others = trunks.data.filter(({ id, direction }) => id !== only && direction === 'outbound');
+    for (const { id } of others) await app.api('PATCH', `/v1/trunks/${id}`, { status: 'inactive' });
     try {
       const { number } = await numberThatAnswers(
         '<Response><Dial><Number>+15005550486</Number><Number>+15005550487</Number></Dial></Response>',
@@ -255,7 +256,7 @@ describe('Dial', () => {
       const full = details.flatMap(({ events }) => events.filter((event) => event.event_data.reason === 'full'));
       expect(full).toHaveLength(1);
     } finally {
-      for (const { id } of data) if (id !== only) await app.api('PATCH', `/v1/trunks/${id}`, { status: 'active' });
+      for (const { id } of others) await app.api('PATCH', `/v1/trunks/${id}`, { status: 'active' });
       await app.api('DELETE', `/v1/trunks/${only}`);
     }
   });
