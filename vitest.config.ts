@@ -8,5 +8,7 @@ export default defineConfig({
     maxWorkers: 2,
     testTimeout: 60_000,
     hookTimeout: 60_000,
+    // a condition with a limit, on a machine that does other things too
+    expect: { poll: { timeout: 10_000 } },
   },
 });

@@ -18,7 +18,7 @@ import { opusDefaults } from '../media/opus-parameters.js';
 import { writeRtpHeader } from '../media/rtp/packet.js';
 
 const calls = 40;
-const measureMs = 4000;
+const measureMs = 3000;
 const rounds = 3;
 const frameMs = 20;
 const cases: { codec: PhoneCodec; agentHz: number }[] = [

@@ -25,6 +25,7 @@ import { endOrphan } from './orphan.js';
 import { Outbound } from './outbound.js';
 import type { ResolveHost } from './public-target.js';
 import { Registrar, type RegistrarLimits } from './register.js';
+import { LOOPBACK_NETS } from './server/sources.js';
 import { type SipServer, type SipServerOptions, startSipServer } from './server/start.js';
 import type { TlsSettings } from './server/transport/tls.js';
 import { SipTrace, type TraceLimits } from './trace.js';
@@ -68,8 +69,6 @@ const privateNets = [
   ...['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16'],
   ...['::1/128', 'fc00::/7', 'fe80::/10'],
 ];
-/** This machine does not attack itself. */
-const loopbackNets = ['127.0.0.0/8', '::1/128'];
 const maxRestartDelayMs = 30_000;
 /** After a loss that many far ends are told; more at once would be a flood of our own making. */
 const maxOrphans = 10_000;
@@ -108,12 +107,13 @@ class Gateway implements SipGateway {
   #addresses: readonly ListenAddress[] = [];
   /** Dialogs that were alive when the server was lost; told as soon as there is one again. */
   #orphans: DialogSnapshot[] = [];
-  #trusted: string[] = loopbackNets;
+  #trusted: string[];
   #tls: TlsSettings | undefined;
   #stopped: Promise<void> | null = null;
 
   constructor(private readonly options: SipGatewayOptions) {
     const { trunks, log } = options;
+    this.#trusted = [...this.#alwaysTrusted];
     const challenger = new Challenger({ realm: options.realm ?? 'trunkline', algorithms: options.digestAlgorithms });
     const mediaHost = options.server.kind === 'drachtio' ? options.server.mediaHost : undefined;
     const addresses = new LocalAddresses({ externalIp: options.externalIp, localNets: this.#localNets, mediaHost });
@@ -135,6 +135,11 @@ class Gateway implements SipGateway {
 
   get #localNets(): string[] {
     return this.options.localNets ?? privateNets;
+  }
+
+  get #alwaysTrusted(): readonly string[] {
+    const { server } = this.options;
+    return (server.kind === 'embedded' ? server.trusted : undefined) ?? LOOPBACK_NETS;
   }
 
   get addresses(): readonly ListenAddress[] {
@@ -161,8 +166,8 @@ class Gateway implements SipGateway {
     >;
     const { externalIp } = this.options;
     const server = await startSipServer({
-      trusted: this.#trusted,
       ...serverOptions,
+      trusted: this.#trusted,
       ...(this.#tls === undefined ? {} : { tls: this.#tls }),
       listen,
       externalIp,
@@ -274,7 +279,7 @@ class Gateway implements SipGateway {
   }
 
   trust(nets: readonly string[]): void {
-    this.#trusted = [...nets, ...loopbackNets];
+    this.#trusted = [...nets, ...this.#alwaysTrusted];
     this.#server?.trust(this.#trusted);
   }
 
@@ -318,7 +323,7 @@ class Gateway implements SipGateway {
     this.drain();
     await this.#idleWithin(graceMs);
     for (const call of [...this.#live.ringing]) {
-      call.reject({ status: 503, reason: 'Shutting down', headers: { 'Retry-After': '60' } });
+      void call.reject({ status: 503, reason: 'Shutting down', headers: { 'Retry-After': '60' } });
     }
     for (const cancel of [...this.#live.dialling.values()]) cancel();
     const takenBack = this.upkeep.close();

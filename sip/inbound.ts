@@ -198,7 +198,7 @@ export class Inbound {
       this.context.log.error({ sipCallId: call.sipCallId, err: words(error) }, 'call handler failed');
     }
     this.refused.handler_failed = (this.refused.handler_failed ?? 0) + 1;
-    call.reject(refusalOf('unspecified'));
+    void call.reject(refusalOf('unspecified'));
     void call.leg?.hangup('unspecified');
   }
 

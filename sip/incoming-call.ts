@@ -181,11 +181,14 @@ export class IncomingInvite implements IncomingCall {
     }
   }
 
-  reject(refusal: { status: number; reason?: string; headers?: Record<string, string> }): void {
+  async reject(refusal: { status: number; reason?: string; headers?: Record<string, string> }): Promise<void> {
     if (this.#state !== 'pending') return;
     this.#settle('rejected');
-    sendRefusal(this.res, refusal);
+    const sent = this.#limited<void>(sendLimitMs, 'The refusal was not confirmed.', (resolve) =>
+      sendRefusal(this.res, refusal, () => resolve()),
+    );
     this.context.onGone();
+    await sent.catch(() => undefined);
   }
 
   /** The SIP server is gone, and the transaction with it. */
@@ -246,6 +249,7 @@ function callerLeft(): SipError {
 export function sendRefusal(
   res: StackResponse,
   refusal: { status: number; reason?: string; headers?: Record<string, string> },
+  sent?: () => void,
 ): void {
   const headers = clean(refusal.headers ?? {});
   const hasReason = Object.keys(headers).some((name) => name.toLowerCase() === 'reason');
@@ -253,9 +257,10 @@ export function sendRefusal(
     headers.Reason = `SIP;cause=${refusal.status};text=${quotedText(refusal.reason)}`;
   }
   try {
-    res.send(refusal.status, { headers });
+    res.send(refusal.status, { headers }, sent);
   } catch {
-    if (!res.finalResponseSent) res.send(500, { headers });
+    if (res.finalResponseSent) sent?.();
+    else res.send(500, { headers }, sent);
   }
 }
 

@@ -61,8 +61,11 @@ export interface IncomingCall {
   ring(options?: { sdp?: string; reliable?: boolean }): Promise<void>;
   /** 200. Resolves when the 2xx is sent. Rejects with `SipError` `cancelled` when the caller was faster. */
   answer(sdp: string, headers?: Record<string, string>): Promise<CallLeg>;
-  /** Final refusal. A `Reason` header is made from `reason` unless `headers` has one. No-op after a final answer. */
-  reject(refusal: { status: number; reason?: string; headers?: Record<string, string> }): void;
+  /**
+   * Final refusal. A `Reason` header is made from `reason` unless `headers` has one. No-op after a final answer. Resolves when the refusal is
+   * out and in the trace, or when nobody can say so any more; never rejects.
+   */
+  reject(refusal: { status: number; reason?: string; headers?: Record<string, string> }): Promise<void>;
 }
 
 /** An in-dialog offer from the far side. `sdp` in the result is our answer (or, for a bodiless re-INVITE, our offer). */

@@ -77,12 +77,14 @@ export interface StartOptions {
   trunkProbeMs?: number;
   /** When new calls are refused for overload, and what strangers may send. */
   sipLimits?: SipServerOptions['limits'];
+  /** Networks that are no strangers though no trunk names them. Default: loopback. */
+  sipTrusted?: readonly string[];
   /** How long the carrier simulator rings before it answers. Default 1,000. */
   simulatedRingMs?: number;
 }
 
-/** Status callbacks of the last calls may still go out. */
-const noticesGraceMs = 3000;
+/** Status callbacks and events of the last calls may still go out. */
+const lastWordsMs = 3000;
 
 /** A trunk that trusts loopback addresses is for a gateway that only this machine can reach. */
 function trunksFor(store: Store, sipHost: string) {
@@ -139,6 +141,7 @@ function sipServer(
     tls,
     mediaLagMs,
     limits: options.sipLimits ?? {},
+    ...(options.sipTrusted === undefined ? {} : { trusted: options.sipTrusted }),
     ...(options.sipTimersMs === undefined ? {} : { timersMs: options.sipTimersMs }),
   };
 }
@@ -262,11 +265,14 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         }),
     });
     store.calls.onWritten = () => events.wake();
-    opened.push(() => events.stop());
+    opened.push(() => {
+      store.calls.flush();
+      return events.stop(lastWordsMs);
+    });
     events.start();
 
     const notices = new Notices(http, log);
-    opened.push(() => notices.close(noticesGraceMs));
+    opened.push(() => notices.close(lastWordsMs));
 
     const speech = new SpeechThread();
     opened.push(() => speech.close());

@@ -188,7 +188,7 @@ export function isFilled(file: string): boolean {
 }
 
 /** The organization and its key. */
-function createTenant(file: string): string {
+export function createTenant(file: string): string {
   const store = Store.open({ file });
   const { id } = store.organizations.create({ name: 'Bench', tier: 'enterprise', limits });
   const user = store.organizations.createUser({ name: 'Bench', platformOwner: true });

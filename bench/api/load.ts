@@ -42,7 +42,7 @@ export function get(path: string, key: string): string {
   return `GET ${path} HTTP/1.1\r\nHost: bench\r\nX-Api-Key: ${key}\r\n\r\n`;
 }
 
-class Line {
+export class Line {
   private received: Buffer = Buffer.alloc(0);
   private answered: ((status: number) => void) | null = null;
 

@@ -25,6 +25,7 @@ async function listen(): Promise<{ port: number; organizationId: string; close()
     recordingsFolder: '/nonexistent',
     agents: { agentConfigProblem: () => null, knownAgentUrl: () => undefined },
     onTrunksChanged: () => {},
+    trustedProxies: ['127.0.0.1'],
   });
   if (kind === 'ours') {
     await api.listen({ host: '127.0.0.1', port: 0 });

@@ -119,8 +119,11 @@ export class ToPhone {
     }
     const complete = this.playout.queuedMs >= this.line.ptimeMs;
     if (this.waiting && !complete) return;
-    if (!this.waiting && nowMs - this.ranDryMs < underrunWithinMs) this.underruns += 1;
-    this.begin(nowMs + (complete ? this.margin.marginMs : this.line.ptimeMs + incompleteWaitMs));
+    const late = !this.waiting && nowMs - this.ranDryMs < underrunWithinMs;
+    if (late) this.underruns += 1;
+    // What came too late has its jitter behind it: the margin on top would stand in the call twice.
+    const marginMs = late ? leastMarginMs : this.margin.marginMs;
+    this.begin(nowMs + (complete ? marginMs : this.line.ptimeMs + incompleteWaitMs));
   }
 
   /** The queue was emptied: the very next slot is silence. */

@@ -101,6 +101,7 @@ export class Sources {
     if (!stranger) return;
     const { offences, forgiveMs, silenceMs } = this.limits;
     const now = this.now();
+    if (stranger.silentUntilMs > now) return; // answers to what it asked before
     stranger.offences = Math.max(0, stranger.offences - (now - stranger.offendedMs) / forgiveMs) + 1;
     stranger.offendedMs = now;
     if (stranger.offences <= offences) return;

@@ -24,7 +24,7 @@ export interface SipServerOptions {
   /** What a stranger may cost, and when new calls are refused; see `sources.ts`, `admission.ts` and `transport/connection.ts` for the defaults. */
   limits?: Partial<SourceLimits & AdmissionLimits & ConnectionLimits>;
   /** CIDRs whose messages are not counted. Default: loopback. */
-  trusted?: string[];
+  trusted?: readonly string[];
   /** Methods of requests that the network is to lose, over UDP: for a simulated carrier. */
   lostMethods?: readonly string[];
   /** How late the media threads run; asked for ten times a second. */

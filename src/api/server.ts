@@ -99,6 +99,7 @@ const safeHeaders = { 'x-content-type-options': 'nosniff', 'x-frame-options': 'D
 
 const bodyLimitBytes = 1_048_576;
 const closeLimitMs = 5_000;
+const lingerMs = 1_000;
 
 /** Starts listening. Rejects with one clear sentence when the address cannot be had. */
 export async function startApi(options: ApiOptions & { host: string; port: number }): Promise<ApiServer> {
@@ -221,6 +222,9 @@ function answerUnreadable(error: Error & { code?: string }, socket: Socket): voi
     'Connection: close',
   ];
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+  // Who does not read the answer, nor close, keeps no connection for that.
+  const linger = setTimeout(() => socket.destroy(), lingerMs);
+  socket.once('close', () => clearTimeout(linger));
 }
 
 /** Only JSON is read; an absent body is an empty one. `__proto__` and the like are refused. */

@@ -86,7 +86,7 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundCalls
     call.end(endingOf(error, call, 'caller', deps.log));
   } finally {
     const leg = line?.leg ?? null;
-    if (leg === null) incoming.reject(refusalOf((await call.ended).cause));
+    if (leg === null) await incoming.reject(refusalOf((await call.ended).cause));
     await closeCall(call, { session, agent, leg, sipCallId: incoming.sipCallId }, deps);
   }
 }

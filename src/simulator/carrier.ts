@@ -124,9 +124,9 @@ async function ringAndAnswer(
       if (!isEarly) line.start();
       return leg;
     }
-    incoming.reject({ status: habit.kind === 'refuse' ? habit.status : 480 });
+    void incoming.reject({ status: habit.kind === 'refuse' ? habit.status : 480 });
   } catch {
-    incoming.reject({ status: 488 }); // nothing in common; after a CANCEL it says nothing
+    void incoming.reject({ status: 488 }); // nothing in common; after a CANCEL it says nothing
   }
   return null;
 }

@@ -53,11 +53,18 @@ export class EventSender {
     });
   }
 
-  /** Gives up what is in flight; it is due again when its lease ends. */
-  async stop(): Promise<void> {
+  /** Sends what is due, for at most so long; gives up what is in flight then: it is due again when its lease ends. */
+  async stop(graceMs = 0): Promise<void> {
+    const limit = setTimeout(() => this.stopping.abort(), graceMs);
+    if (graceMs === 0) this.stopping.abort();
+    this.look();
+    while (this.running.size > 0) {
+      await Promise.all([...this.running.values()].flatMap((sending) => [...sending]));
+      this.look(); // the next one of each call
+    }
+    clearTimeout(limit);
     this.stopping.abort();
     this.cancelTimer?.();
-    await Promise.all([...this.running.values()].flatMap((sending) => [...sending]));
   }
 
   private look(): void {

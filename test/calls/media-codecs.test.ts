@@ -34,7 +34,7 @@ const rows = [
 ] as const;
 
 /** Closed when the test is over: tests run several at a time. */
-type Later = (close: () => void | Promise<void>) => void;
+type Later = (close: () => Promise<void> | void) => void;
 
 async function phoneOf(later: Later, codec: PhoneCodec, group: string = codec, fmtp?: string) {
   const phone = await CodedPhone.open(codec, fmtp);

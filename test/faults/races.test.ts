@@ -1,58 +1,31 @@
 /** Races between both ends of a call, on a whole gateway, swept in steps of a millisecond: whoever wins, the record and the far end agree. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { startTestApp, type TestApp } from '../support/app.js';
-import { type FarCall, FarEnds, farSdp, newBranch } from '../support/far-ends.js';
-import { Baseline, expectInvariants } from '../support/invariants.js';
+import { describe, expect, it } from 'vitest';
+import { type FarCall, farSdp, newBranch } from '../support/far-ends.js';
+import { demo, faultScene, sweep } from '../support/fault-scene.js';
 
-const demo = '+15550100';
-let app: TestApp;
-let ends: FarEnds;
-let baseline: Baseline;
-let sinceMs: number;
+const scene = faultScene({
+  timersMs: { t1: 40, t2: 320, t4: 400 },
+  prepare: (app) => {
+    const organizationId = app.first?.organizationId ?? '';
+    const rate = { microcentsPerMinute: 6_000_000, initialIncrementSec: 1, incrementSec: 1 };
+    app.store.accounts.setRates(organizationId, [{ direction: 'inbound', prefix: '', ...rate }]);
+    app.store.accounts.credit(organizationId, 100_000, 'for the test');
+  },
+});
 
-beforeAll(async () => {
-  app = await startTestApp({ TRUNKLINE_RTP_FIRST_TIMEOUT_SEC: '0' }, { t1: 40, t2: 320, t4: 400 });
-  const organizationId = app.first?.organizationId ?? '';
-  const rate = { microcentsPerMinute: 6_000_000, initialIncrementSec: 1, incrementSec: 1 };
-  app.store.accounts.setRates(organizationId, [{ direction: 'inbound', prefix: '', ...rate }]);
-  app.store.accounts.credit(organizationId, 100_000, 'for the test');
-  // what is opened once and stays, such as the connection to the disk, is not of a fault
-  const warm = await FarEnds.open(port());
-  const first = warm.call(demo);
-  await first.final();
-  await first.bye();
-  await warm.close();
-});
-beforeEach(async () => {
-  ends = await FarEnds.open(port());
-  baseline = new Baseline();
-  sinceMs = Date.now();
-});
-afterEach(async () => {
-  await expectInvariants({
-    file: app.databaseFile,
-    sinceMs,
-    farEnds: ends.calls.values(),
-    app,
-    baseline,
-    limits: { limitMs: 15_000 },
-  });
-  await ends.close();
-});
-afterAll(() => app.end());
-
-function port(): number {
-  return app.sip.addresses[0]!.port;
-}
-/** As many calls at once as there are steps, in waves that two cores can carry. */
-async function sweep(steps: number, one: (step: number) => Promise<void>, wave = 50): Promise<void> {
-  for (let from = 0; from < steps; from += wave)
-    await Promise.all(Array.from({ length: Math.min(wave, steps - from) }, (_, i) => one(from + i)));
-}
 async function answered(call: FarCall): Promise<FarCall> {
-  expect(await call.final()).toBe(200);
+  const status = await call.final();
+  if (status !== 200) throw new Error(`${call.callId} was answered ${status}: ${await story(call)}`);
   return call;
+}
+/** What the record of a call tells, once it is written. */
+async function story(call: FarCall): Promise<string> {
+  await sleep(100);
+  const scope = { organizationId: scene.app.first?.organizationId ?? '', mode: 'live' as const };
+  const { data } = scene.app.store.records.list(scope, {}, { limit: 500, offset: 0 });
+  const row = data.find((each) => each.sipCallId === call.callId);
+  return JSON.stringify(row && scene.app.store.records.detail(scope, row.id)?.events);
 }
 /** The other side's BYE, or ours if it has none to send. */
 async function finish(call: FarCall): Promise<void> {
@@ -63,7 +36,7 @@ describe('CANCEL', () => {
   it('0 to 200 ms after the INVITE, in steps of one: 487, or an answered call that BYE ends (S4)', async () => {
     const outcomes = new Map<number, number>();
     await sweep(201, async (step) => {
-      const call = ends.call(demo);
+      const call = scene.ends.call(demo);
       await sleep(step);
       call.cancel();
       expect([200, 481]).toContain(await call.answerTo('CANCEL', 1));
@@ -78,7 +51,7 @@ describe('CANCEL', () => {
 
   it('in the same burst as the INVITE, and again and again (S4)', async () => {
     await sweep(20, async () => {
-      const call = ends.call(demo);
+      const call = scene.ends.call(demo);
       for (let i = 0; i < 3; i++) call.cancel();
       expect(await call.answerTo('CANCEL', 1)).toBe(200);
       expect(await call.final()).toBe(487);
@@ -89,7 +62,7 @@ describe('CANCEL', () => {
 describe('BYE', () => {
   it('0 to 40 ms after the ACK, before it, and against a re-INVITE in both orders', async () => {
     await sweep(41, async (step) => {
-      const call = await answered(ends.call(demo));
+      const call = await answered(scene.ends.call(demo));
       await sleep(step);
       const again = ++call.cseq;
       const reInvite = call.write('INVITE', again, { body: farSdp });
@@ -104,14 +77,14 @@ describe('BYE', () => {
 
   it('instead of the ACK: the call ends, and was never answered', async () => {
     await sweep(20, async () => {
-      const call = await answered(ends.call(demo, { acks: false }));
+      const call = await answered(scene.ends.call(demo, { acks: false }));
       expect(await call.bye()).toBe(200);
     });
   });
 
   it('right behind the INVITE, in one burst (S9): 481, and the call is answered as if nothing was', async () => {
     await sweep(20, async () => {
-      const call = ends.call(demo);
+      const call = scene.ends.call(demo);
       call.send(call.write('BYE', 2, { outside: true, branch: newBranch() }));
       expect(await call.answerTo('BYE', 2)).toBe(481);
       call.cseq = 2;
@@ -122,9 +95,9 @@ describe('BYE', () => {
 
   it('of both sides within 20 ms (S3): each is answered, the record ends once', async () => {
     await sweep(41, async (step) => {
-      const call = await answered(ends.call(demo));
+      const call = await answered(scene.ends.call(demo));
       const id = await idOf(call);
-      const ours = sleep(Math.max(0, step - 20)).then(() => app.live.command(id, { kind: 'hangup' }));
+      const ours = sleep(Math.max(0, step - 20)).then(() => scene.app.live.command(id, { kind: 'hangup' }));
       await sleep(Math.max(0, 20 - step));
       expect([200, 481]).toContain(await call.bye());
       await ours;
@@ -132,7 +105,7 @@ describe('BYE', () => {
   });
 
   it('whose 200 was lost is answered alike again; the one after that finds nothing (S3)', async () => {
-    const call = await answered(ends.call(demo));
+    const call = await answered(scene.ends.call(demo));
     const bye = call.write('BYE', 2);
     call.send(bye);
     await call.next(200, 'BYE');
@@ -144,22 +117,22 @@ describe('BYE', () => {
   });
 
   it('of ours that nobody answers is repeated and given up: the record does not wait for ever (S3)', async () => {
-    const call = await answered(ends.call(demo, { answersBye: false }));
-    await app.live.command(await idOf(call), { kind: 'hangup' });
-    await call.until(() => (call.byesReceived >= 3 ? true : null), 'three BYEs', 10_000);
+    const call = await answered(scene.ends.call(demo, { answersBye: false }));
+    await scene.app.live.command(await idOf(call), { kind: 'hangup' });
+    await call.until(() => (call.byesReceived >= 3 ? true : null), 'three BYEs', 20_000);
   });
 });
 
 describe('lost on the way', () => {
   it('every ACK: 200 repeated for 64 T1, then BYE (S2)', async () => {
     await sweep(20, async () => {
-      const call = await answered(ends.call(demo, { acks: false }));
+      const call = await answered(scene.ends.call(demo, { acks: false }));
       await call.ended();
       expect(call.received.filter((m) => m.kind === 'response' && m.status === 200).length).toBeGreaterThan(3);
     });
-    const scope = { organizationId: app.first?.organizationId ?? '', mode: 'live' as const };
+    const scope = { organizationId: scene.app.first?.organizationId ?? '', mode: 'live' as const };
     const causes = () =>
-      app.store.records
+      scene.app.store.records
         .list(scope, {}, { limit: 20, offset: 0 })
         .data.map(({ status, hangupCause }) => `${status} ${hangupCause}`);
     await expect.poll(() => new Set(causes())).toEqual(new Set(['failed no_ack']));
@@ -167,13 +140,13 @@ describe('lost on the way', () => {
 
   it('the first two 200: the third is acknowledged, and the call is a call (S2)', async () => {
     const dropped = new Map<string, number>();
-    ends.drops = (m) => {
+    scene.ends.drops = (m) => {
       if (m.kind !== 'response' || m.status !== 200 || m.cseq?.method !== 'INVITE') return false;
       dropped.set(m.callId, (dropped.get(m.callId) ?? 0) + 1);
       return dropped.get(m.callId)! <= 2;
     };
     await sweep(10, async () => {
-      const call = await answered(ends.call(demo));
+      const call = await answered(scene.ends.call(demo));
       await finish(call);
     });
   });
@@ -182,8 +155,8 @@ describe('lost on the way', () => {
     await sweep(
       200,
       async () => {
-        const call = await answered(ends.call(demo, { acks: false }));
-        await call.ended(15_000);
+        const call = await answered(scene.ends.call(demo, { acks: false }));
+        await call.ended(30_000);
       },
       100,
     );
@@ -193,10 +166,10 @@ describe('lost on the way', () => {
 describe('the same again', () => {
   it('an INVITE five times in one burst, and after the answer, is one call with one answer (S1)', async () => {
     await sweep(20, async () => {
-      const call = ends.call(demo);
-      for (let i = 0; i < 4; i++) call.send(ends.invite(call));
+      const call = scene.ends.call(demo);
+      for (let i = 0; i < 4; i++) call.send(scene.ends.invite(call));
       await answered(call);
-      call.send(ends.invite(call));
+      call.send(scene.ends.invite(call));
       await finish(call);
       expect(
         new Set(call.received.filter((m) => m.kind === 'response' && m.status === 200).map((m) => m.toTag)).size,
@@ -206,8 +179,8 @@ describe('the same again', () => {
 
   it('an INVITE by another way, with another branch, is 482, and the first goes on (S1)', async () => {
     await sweep(20, async () => {
-      const call = ends.call(demo);
-      call.send(ends.invite(call, newBranch()));
+      const call = scene.ends.call(demo);
+      call.send(scene.ends.invite(call, newBranch()));
       await call.next(482, 'INVITE');
       await answered(call);
       await finish(call);
@@ -216,9 +189,9 @@ describe('the same again', () => {
 });
 
 async function idOf(call: FarCall): Promise<string> {
-  const scope = { organizationId: app.first?.organizationId ?? '', mode: 'live' as const };
+  const scope = { organizationId: scene.app.first?.organizationId ?? '', mode: 'live' as const };
   for (;;) {
-    const { data } = app.store.records.list(scope, { status: 'in_progress' }, { limit: 100, offset: 0 });
+    const { data } = scene.app.store.records.list(scope, { status: 'in_progress' }, { limit: 100, offset: 0 });
     const found = data.find((row) => row.sipCallId === call.callId);
     if (found) return found.id;
     await sleep(5);

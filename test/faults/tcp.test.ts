@@ -1,54 +1,32 @@
 /** TCP peers that do what no phone does: everything is bounded, timed out, and leaves nothing (S15). */
-import type Srf from 'drachtio-srf';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, expect, it } from 'vitest';
 import { SipResponse } from '../../sip/server/message.js';
-import { openTestServer, SDP, type TestServer } from '../support/sip-server.js';
+import { farSdp } from '../support/far-ends.js';
+import { demo, faultScene } from '../support/fault-scene.js';
 import { TcpPeer } from '../support/tcp-peer.js';
 
-let t: TestServer;
 const peers: TcpPeer[] = [];
-
-beforeEach(async () => {
-  t = await openTestServer({
-    // half a message may stand 60·T1: 1.2 s here
-    timersMs: { t1: 20, t2: 160, t4: 200 },
-    limits: { connections: 12, connectionsPerAddress: 8, waitMs: 30_000, foreseenWaitMs: 30_000, lagMs: 30_000 },
-  });
-  t.srf.use('options', (_req: Srf.SrfRequest, res: Srf.SrfResponse) => {
-    res.send(200);
-  });
-  // the application's wish for OPTIONS has reached the server once one is answered
-  const first = await connect();
-  const answered = () => first.received.some((m) => m instanceof SipResponse && m.status === 200);
-  await expect
-    .poll(
-      () => {
-        if (!answered()) first.socket.write(first.request('OPTIONS'));
-        return answered();
-      },
-      { timeout: 10_000 },
-    )
-    .toBe(true);
-  first.socket.destroy();
-  await expect.poll(tcpConnections, { timeout: 10_000 }).toBe(0);
+const scene = faultScene({
+  // half a message may stand 60·T1: 1.8 s here
+  timersMs: { t1: 30, t2: 240, t4: 300 },
+  start: { sipLimits: { connections: 12, connectionsPerAddress: 8 } },
 });
+
 afterEach(async () => {
   for (const peer of peers.splice(0)) peer.socket.destroy();
   await expect.poll(tcpConnections, { timeout: 10_000 }).toBe(0);
-  await t.idle();
-  await t.close();
 });
 
 async function connect(): Promise<TcpPeer> {
-  const peer = await TcpPeer.connect(t.port);
+  const peer = await TcpPeer.connect(scene.port);
   peers.push(peer);
   return peer;
 }
-const tcpConnections = async () => (await t.server.stats()).live.tcpConnections;
+const tcpConnections = async () => (await scene.app.sip.serverStats()).live.tcpConnections;
 
 it('an address that makes too many connections: the surplus is closed, the others serve', async () => {
   const made = await Promise.all(Array.from({ length: 20 }, connect));
-  await expect.poll(() => made.filter((peer) => peer.socket.destroyed).length).toBe(12);
+  await expect.poll(() => made.filter((peer) => peer.socket.destroyed).length, { timeout: 10_000 }).toBe(12);
   const open = made.filter((peer) => !peer.socket.destroyed);
   expect(await tcpConnections()).toBe(8);
   for (const peer of open) peer.socket.write(peer.request('OPTIONS'));
@@ -90,20 +68,15 @@ it('a reset in the middle of a message, of an answer, and of a call', async () =
   const inAnswer = await connect();
   for (let i = 0; i < 50; i++) inAnswer.socket.write(inAnswer.request('OPTIONS'));
   inAnswer.socket.resetAndDestroy();
-  const ended = new Promise<void>((resolve) => {
-    t.srf.invite((req, res) => {
-      void t.srf.createUAS(req, res, { localSdp: SDP }).then(
-        (dialog) => dialog.on('destroy', () => resolve()),
-        () => resolve(),
-      );
-    });
-  });
+  scene.records = 1;
   const inCall = await connect();
-  inCall.socket.write(inCall.request('INVITE', {}, SDP));
-  await inCall.wait((m) => m instanceof SipResponse && m.status === 200);
+  inCall.socket.write(inCall.request('INVITE', {}, farSdp, `sip:${demo}@127.0.0.1`));
+  await inCall.wait((m) => m instanceof SipResponse && m.status === 200 && m.cseq?.method === 'INVITE');
   inCall.socket.resetAndDestroy();
-  await ended; // no ACK can come: BYE after 64·T1
-  await expect.poll(async () => (await t.server.stats()).live.dialogs).toBe(0);
+  // no ACK can come: BYE after 64·T1, which nobody can be given
+  const scope = { organizationId: scene.app.first?.organizationId ?? '', mode: 'live' as const };
+  const ended = () => scene.app.store.records.list(scope, {}, { limit: 1, offset: 0 }).data[0];
+  await expect.poll(ended, { timeout: 15_000 }).toMatchObject({ status: 'failed', hangupCause: 'no_ack' });
 });
 
 it('300 requests in one write: all are answered; one without Content-Length ends the connection', async () => {

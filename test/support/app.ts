@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { loadSettings } from '../../config/load.js';
-import { type App, start } from '../../src/main.js';
+import { type App, type StartOptions, start } from '../../src/main.js';
 import { expectNothingLeft } from './leftovers.js';
 
 /** A whole Trunkline in this process, on ephemeral ports and a database of its own. */
@@ -45,6 +45,7 @@ const rtpFrom = 20_000 + 2000 * (Number(process.env.VITEST_POOL_ID ?? 1) % 6);
 export async function startTestApp(
   environment: Record<string, string> = {},
   sipTimersMs?: { t1?: number; t2?: number; t4?: number },
+  more: Pick<StartOptions, 'sipLimits' | 'sipTrusted' | 'log'> = {},
 ): Promise<TestApp> {
   const folder = await mkdtemp(path.join(tmpdir(), 'trunkline-'));
   const key = `trunkline_live_${'k'.repeat(32)}`;
@@ -64,7 +65,8 @@ export async function startTestApp(
   const app = await start(settings, {
     rtpQuarantineMs: 0,
     // a machine that runs other tests too is not overload
-    sipLimits: { waitMs: 30_000, foreseenWaitMs: 30_000, lagMs: 30_000 },
+    ...more,
+    sipLimits: { waitMs: 30_000, foreseenWaitMs: 30_000, lagMs: 30_000, ...more.sipLimits },
     ...(sipTimersMs === undefined ? {} : { sipTimersMs }),
   });
   const api = async <T>(method: string, route: string, body?: unknown, status?: number): Promise<T> => {

@@ -53,7 +53,7 @@ export class FarCall {
   }
 
   /** The first message of that method or status that came and was not taken yet. For a status: `method` of its CSeq. */
-  async next(wanted: Wanted, method?: string, limitMs = 10_000): Promise<SipMessage> {
+  async next(wanted: Wanted, method?: string, limitMs = 20_000): Promise<SipMessage> {
     return this.until(
       () => {
         const index = this.received.findIndex((m) => fits(m, wanted, method));
@@ -65,7 +65,7 @@ export class FarCall {
   }
 
   /** The status of the final answer to the request with that CSeq. */
-  async answerTo(method: string, cseq: number, limitMs = 10_000): Promise<number> {
+  async answerTo(method: string, cseq: number, limitMs = 20_000): Promise<number> {
     const found = await this.until(
       () =>
         this.received.find(
@@ -77,12 +77,12 @@ export class FarCall {
     return found.status;
   }
 
-  async final(limitMs = 10_000): Promise<number> {
+  async final(limitMs = 20_000): Promise<number> {
     return this.until(() => this.finalStatus, 'a final answer', limitMs);
   }
 
   /** The dialog is over on both sides. */
-  async ended(limitMs = 10_000): Promise<void> {
+  async ended(limitMs = 20_000): Promise<void> {
     await this.until(() => this.endedAtMs, 'the end', limitMs);
   }
 
@@ -118,7 +118,7 @@ export class FarCall {
   }
 
   /** Sends BYE and waits for its answer, unless the other side was faster. */
-  async bye(limitMs = 10_000): Promise<number> {
+  async bye(limitMs = 20_000): Promise<number> {
     const cseq = ++this.cseq;
     this.ends.send(this.write('BYE', cseq));
     const status = await this.answerTo('BYE', cseq, limitMs);
@@ -234,11 +234,12 @@ export class FarEnds {
     socket.on('message', (bytes) => this.take(bytes));
   }
 
-  static open(serverPort: number): Promise<FarEnds> {
+  /** `host`: where they are; 127.0.0.1 when absent. */
+  static open(serverPort: number, host = '127.0.0.1'): Promise<FarEnds> {
     const socket = createSocket({ type: 'udp4', recvBufferSize: 4 * 1024 * 1024 });
     return new Promise((resolve, reject) => {
       socket.once('error', reject);
-      socket.bind(0, '127.0.0.1', () =>
+      socket.bind(0, host, () =>
         resolve(new FarEnds(socket, socket.address().port, serverPort, randomBytes(4).toString('hex'))),
       );
     });

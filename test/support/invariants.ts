@@ -17,6 +17,7 @@ import type {
 } from '../../src/store/tables.js';
 import type { FarCall } from './far-ends.js';
 import { expectNothingLeft, type Leavings, type LeftoverLimits } from './leftovers.js';
+import type { OtherTenant } from './other-tenant.js';
 import type { Receiver } from './receiver.js';
 import type { HeardPacket } from './rtp-phone.js';
 
@@ -37,10 +38,10 @@ export interface Scene {
   baseline?: Baseline;
   /** By how much a duration may differ from what the far end saw, beside the second it is rounded to: after a death, the last heartbeat. */
   durationSlackSec?: number;
-  /** What a call beside the fault heard. */
-  bystander?: Bystander;
   /** Where webhook events went. */
   receiver?: Receiver;
+  /** An organization that has no part in it. */
+  other?: OtherTenant;
 }
 
 /** Refused before a call was begun. */
@@ -59,8 +60,8 @@ export async function expectInvariants(scene: Scene): Promise<void> {
   for (const endMs = performance.now() + limitMs; seen.length > 0 && performance.now() < endMs; seen = look(scene))
     await sleep(25);
   broken.push(...seen);
+  if (scene.other) broken.push(...(await scene.other.problems()));
   if (scene.baseline) broken.push(...(await scene.baseline.compare()));
-  if (scene.bystander) broken.push(...scene.bystander.problems());
   if (broken.length > 0) throw new Error(`Broken:\n${broken.join('\n')}`);
 }
 
@@ -71,7 +72,7 @@ function look(scene: Scene): string[] {
   try {
     const all = <T>(sql: string, ...values: unknown[]): T[] => database.prepare(sql).all(...values) as T[];
     const calls = all<CallRow>('select * from calls where created_at >= ?', scene.sinceMs ?? 0);
-    const broken = recordsOf(scene, calls);
+    const broken = [...recordsOf(scene, calls), ...strayRows(all)];
     const bySipCallId = new Map([...(scene.farEnds ?? [])].map((call) => [call.callId, call]));
     const owners = all<{ id: string; organization_id: string }>('select id, organization_id from phone_numbers');
     const ownerOf = new Map(owners.map((number) => [number.id, number.organization_id]));
@@ -96,8 +97,6 @@ function look(scene: Scene): string[] {
       if (scene.receiver) told(call, events, deliveries, scene.receiver, say);
       if (ownerOf.get(call.phone_number_id) !== call.organization_id)
         say('I8 lies with another organization than its number');
-      if (deliveries.some((delivery) => delivery.organization_id !== call.organization_id))
-        say('I8 another organization is told');
     }
     return [...broken, ...farEnds(scene)];
   } finally {
@@ -212,6 +211,20 @@ function told(
   const order = [...first.values()];
   if (order.length !== deliveries.length) say(`I7 ${order.length} of ${deliveries.length} events arrived`);
   if (order.some((sequence, i) => i > 0 && sequence < order[i - 1]!)) say(`I7 events arrived as ${order}`);
+}
+
+/** I8: whatever is kept of a call lies with the call's organization, in every table that knows both. */
+function strayRows(all: <T>(sql: string) => T[]): string[] {
+  const tables = all<{ name: string }>("select name from sqlite_master where type = 'table'").filter(({ name }) => {
+    const columns = new Set(all<{ name: string }>(`pragma table_info(${name})`).map((column) => column.name));
+    return columns.has('call_id') && columns.has('organization_id');
+  });
+  return tables.flatMap(({ name }) => {
+    const [stray] = all<{ n: number }>(
+      `select count(*) as n from ${name} t join calls on calls.id = t.call_id where calls.organization_id <> t.organization_id`,
+    );
+    return stray?.n ? [`I8 ${stray.n} rows of ${name} lie with another organization than their calls`] : [];
+  });
 }
 
 /** I9: each far end has a final answer, and whoever was answered knows of the end. */

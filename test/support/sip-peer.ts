@@ -67,7 +67,7 @@ export class SipPeer {
   }
 
   /** The first message, received already or within the limit, that passes the test. */
-  async wait(test: (message: SipMessage) => boolean, limitMs = 3000): Promise<SipMessage> {
+  async wait(test: (message: SipMessage) => boolean, limitMs = 10_000): Promise<SipMessage> {
     let check = (): void => undefined;
     const found = await new Promise<SipMessage | null>((resolve) => {
       const limit = setTimeout(() => resolve(null), limitMs);

@@ -29,7 +29,7 @@ export class TcpPeer {
     return new Promise((resolve) => socket.once('connect', () => resolve(new TcpPeer(socket))));
   }
 
-  request(method: string, lines: Record<string, string> = {}, body = ''): string {
+  request(method: string, lines: Record<string, string> = {}, body = '', uri = 'sip:bob@127.0.0.1'): string {
     const headers = {
       Via: `SIP/2.0/TCP 127.0.0.1:5999;branch=z9hG4bK${this.socket.localPort}x${this.branches++}`,
       From: '<sip:alice@127.0.0.1>;tag=a',
@@ -42,11 +42,11 @@ export class TcpPeer {
       ...lines,
     };
     const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-    return `${method} sip:bob@127.0.0.1 SIP/2.0\r\n${head.join('')}\r\n${body}`;
+    return `${method} ${uri} SIP/2.0\r\n${head.join('')}\r\n${body}`;
   }
 
   async wait(test: (m: SipMessage) => boolean): Promise<SipMessage> {
-    await expect.poll(() => this.received.some(test), { timeout: 3000 }).toBe(true);
+    await expect.poll(() => this.received.some(test), { timeout: 10_000 }).toBe(true);
     return this.received.find(test)!;
   }
 

@@ -121,6 +121,23 @@ describe('GET /v1/events', () => {
     ]);
   });
 
+  it('tells a long past in order, and what comes meanwhile after it, each once', async () => {
+    const id = begin();
+    for (let n = 0; n < 450; n += 1) api.store.calls.event(id, 'call.routed', { n });
+    const [first] = (await api.request('GET', `/v1/calls/${id}`)).body.events;
+    const following = follow(api.a.key, first.id);
+    while (api.store.calls.feed.count({ organizationId: api.a.organizationId, mode: 'live' }) === 0)
+      await new Promise((resolve) => setImmediate(resolve));
+    api.store.calls.event(id, 'call.ringing');
+    api.store.calls.flush(); // the past has not been read yet: that takes another thread
+    const reader = await following;
+    await reader.until(() => reader.told().length >= 451);
+    finish(id);
+    await reader.until(() => reader.told().at(-1)?.event === 'call.completed');
+    const sequences = reader.told().map(({ data }) => data.sequence);
+    expect(sequences).toEqual(Array.from({ length: 452 }, (_, n) => n + 2));
+  });
+
   it('says reset when that event is unknown, or of another organization', async () => {
     const foreign = begin(api.b.organizationId);
     finish(foreign);

@@ -304,6 +304,41 @@ describe('requests made from the description', () => {
     expect(operations).toBeGreaterThan(30);
   }, 60_000);
 
+  it('are refused by every operation that reads a body when a field is twice, a byte is not UTF-8 or a number is none', async () => {
+    const { paths } = (await api.request('GET', '/openapi.json', { key })).body;
+    const bytes = (text: string, ...more: number[]) =>
+      Buffer.from([...Buffer.from(text), ...more, ...Buffer.from('"}')]);
+    let operations = 0;
+    for (const [path, methods] of Object.entries<Record<string, { requestBody?: { content: object } }>>(paths)) {
+      for (const [method, { requestBody }] of Object.entries(methods)) {
+        if (!requestBody || !('application/json' in requestBody.content)) continue;
+        operations += 1;
+        const url = path.replaceAll(/\{\w+\}/g, callId);
+        for (const payload of [
+          '{"name":"a","name":"b"}',
+          '{"name":"a","n\\u0061me":"b"}',
+          '{"x":[{"y":1,"y":2}]}',
+          bytes('{"name":"', 0xff),
+          bytes('{"name":"', 0xc0, 0xaf),
+          bytes('{"name":"', 0xed, 0xa0, 0x80),
+          '{"name":NaN}',
+          '{"name":1e}',
+          '{"name":1e999}',
+          '{"name":"a"}}',
+          '{"name":"a',
+        ]) {
+          const headers = { 'x-api-key': key, 'content-type': 'application/json' };
+          const answer = await api.app.inject({ method: method.toUpperCase() as 'POST', url, payload, headers });
+          expect([answer.statusCode, JSON.parse(answer.body).code], `${method} ${url} ${payload}`).toEqual([
+            400,
+            'VALIDATION_ERROR',
+          ]);
+        }
+      }
+    }
+    expect(operations).toBeGreaterThan(20);
+  });
+
   it('are refused when a parser would pass over what is wrong in silence', async () => {
     const url = '/v1/phone-numbers';
     const send = (payload: string | Buffer, type = 'application/json') =>

@@ -68,6 +68,21 @@ describe('a listening server', () => {
     }
   });
 
+  it('keeps no connection of those who neither read its refusal nor close', async () => {
+    const socket = connect({ port: server.port, host: '127.0.0.1', allowHalfOpen: true });
+    socket.on('error', () => {}); // cut off at last
+    await new Promise((resolve) => socket.once('connect', resolve));
+    socket.write('INVITE sip:x SIP/2.0\r\n\r\n');
+    // Writing on is refused when the server has let go of the connection, and not before.
+    await vi.waitFor(
+      () => {
+        socket.write('x');
+        expect(socket.destroyed).toBe(true);
+      },
+      { timeout: 10_000, interval: 50 },
+    );
+  });
+
   it('never passes the limit for requests in one packet', async () => {
     const organizationId = api.store.organizations.create({ name: 'Free', tier: 'free' }).id;
     const key = api.addKey({ organizationId });
