@@ -1,6 +1,6 @@
 /** `a=crypto` lines of SDP (RFC 4568): keys for SRTP, offered and chosen. */
 import { randomBytes } from 'node:crypto';
-import { type SrtpSuite, srtpKeyBytes } from './rtp/srtp.js';
+import { type SrtpSuite, srtpKeyBytes, srtpSuiteNames } from './rtp/srtp-suites.js';
 
 /** One line of the far side that we can follow. */
 export interface CryptoLine {
@@ -10,9 +10,9 @@ export interface CryptoLine {
   key: Uint8Array;
 }
 
-const suites: readonly SrtpSuite[] = ['AES_CM_128_HMAC_SHA1_80', 'AES_CM_128_HMAC_SHA1_32'];
 const mostLines = 32;
-const inlineKey = /^inline:([A-Za-z0-9+/]{40})(?:\|(?:2\^\d{1,2}|\d{1,15}))?$/;
+/** Some leave the filling of base64 out. */
+const inlineKey = /^inline:([A-Za-z0-9+/]{38,60}={0,2})(?:\|(?:2\^\d{1,2}|\d{1,15}))?$/;
 /** Session parameters that change nothing for us: all others make a line unusable (section 6.3.7). */
 const harmless = /^(?:-.*|WSH=\d+)$/i;
 
@@ -22,14 +22,14 @@ export function readCryptoLines(
 ): CryptoLine[] {
   const found: CryptoLine[] = [];
   for (const { id, suite, config, sessionConfig } of (lines ?? []).slice(0, mostLines)) {
-    const known = suites.find((name) => name === String(suite).toUpperCase());
+    const known = srtpSuiteNames.find((name) => name === String(suite).toUpperCase());
     const encoded = inlineKey.exec(String(config))?.[1];
     const parameters = String(sessionConfig ?? '')
       .split(/\s+/)
       .filter((parameter) => parameter !== '');
     if (!known || encoded === undefined || !parameters.every((parameter) => harmless.test(parameter))) continue;
     const key = Buffer.from(encoded, 'base64');
-    if (key.length === srtpKeyBytes) found.push({ tag: Number(id), suite: known, key });
+    if (key.length === srtpKeyBytes(known)) found.push({ tag: Number(id), suite: known, key });
   }
   return found;
 }
@@ -38,9 +38,12 @@ export function writeCryptoLine({ tag, suite, key }: CryptoLine): string {
   return `a=crypto:${tag} ${suite} inline:${Buffer.from(key).toString('base64')}`;
 }
 
-/** One line for each suite, with the keys of `before` where there are some: a session that goes on keeps its keys. */
-export function cryptoOffer(before: readonly CryptoLine[]): CryptoLine[] {
-  return suites.map(
-    (suite, i) => before.find((line) => line.suite === suite) ?? { tag: i + 1, suite, key: randomBytes(srtpKeyBytes) },
-  );
+/** One line for each suite, with the keys of `before` where there are some, and those first: a session that goes on keeps its keys. */
+export function cryptoOffer(before: readonly Pick<CryptoLine, 'suite' | 'key'>[]): CryptoLine[] {
+  const lines = srtpSuiteNames.map((suite, i) => {
+    const kept = before.find((line) => line.suite === suite);
+    return { tag: i + 1, suite, key: kept?.key ?? randomBytes(srtpKeyBytes(suite)) };
+  });
+  const isKept = ({ suite }: CryptoLine) => before.some((line) => line.suite === suite);
+  return [...lines.filter(isKept), ...lines.filter((line) => !isKept(line))];
 }

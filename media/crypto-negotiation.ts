@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { CryptoLine } from './crypto-lines.js';
 import { cryptoOffer } from './crypto-lines.js';
 import { MediaError, type SrtpPolicy } from './engine.js';
-import { type SrtpSuite, srtpKeyBytes } from './rtp/srtp.js';
+import { type SrtpSuite, srtpKeyBytes } from './rtp/srtp-suites.js';
 
 /** Master keys of both directions. */
 export interface MediaKeys {
@@ -39,13 +39,13 @@ export class CryptoNegotiation {
     const { suite, key: receive, tag } = theirs;
     // Who keeps his key goes on where he was; with a new one of theirs ours is new as well, and both begin at zero.
     const isSame = before?.suite === suite && Buffer.from(before.receive).equals(receive);
-    const send = isSame ? before.send : randomBytes(srtpKeyBytes);
+    const send = isSame ? before.send : randomBytes(srtpKeyBytes(suite));
     return { line: { tag, suite, key: send }, keys: { suite, send, receive } };
   }
 
   /** Who may do without encryption offers keys with plain RTP: a far side that knows none of it passes over them. */
   offer(now: MediaKeys | null): { secure: boolean; crypto: CryptoLine[] } {
-    const before = now ? [{ tag: 1, suite: now.suite, key: now.send }] : this.offered;
+    const before = now ? [{ suite: now.suite, key: now.send }] : this.offered;
     this.offered = this.policy === 'off' ? [] : cryptoOffer(before);
     return { secure: this.policy === 'require' || now !== null, crypto: this.offered };
   }

@@ -2,7 +2,7 @@
 import { whyUnreachable } from './ask.js';
 import { sdpOf } from './body.js';
 import { peerOf } from './control.js';
-import { DialogLeg, dialogAllow } from './dialog.js';
+import { DialogLeg, dialogAllow, supported } from './dialog.js';
 import { answerChallenge, saysStale } from './digest.js';
 import { listElements, nameAddress, readHeaders } from './header.js';
 import type { LiveCalls } from './live.js';
@@ -114,7 +114,7 @@ export class Attempt {
       'Call-ID': identity.callId,
       CSeq: `${this.#cseq} INVITE`,
       Allow: dialogAllow,
-      Supported: '100rel, timer',
+      Supported: supported.join(', '),
       'Content-Type': 'application/sdp',
     };
     try {
@@ -166,9 +166,9 @@ export class Attempt {
       localSdp: offer,
       remoteSdp,
       credentials: target.gateway.auth,
+      trust: target.gateway.trust,
       onGone: (gone) => {
-        live.legs.delete(gone);
-        live.settled();
+        live.left(gone);
         this.options.onGone();
       },
     });

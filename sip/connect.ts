@@ -25,6 +25,7 @@ import { endOrphan } from './orphan.js';
 import { Outbound } from './outbound.js';
 import type { ResolveHost } from './public-target.js';
 import { Registrar, type RegistrarLimits } from './register.js';
+import { Seat } from './seat.js';
 import { LOOPBACK_NETS } from './server/sources.js';
 import { type SipServer, type SipServerOptions, startSipServer } from './server/start.js';
 import type { TlsSettings } from './server/transport/tls.js';
@@ -268,7 +269,7 @@ class Gateway implements SipGateway {
 
   async dial(request: DialRequest, signal: AbortSignal): Promise<CallLeg> {
     if (!this.connected) throw new SipError('not_connected', 'signalling_lost', 'The SIP server is not connected.');
-    return this.#outbound.dial(request, signal);
+    return new Seat(await this.#outbound.dial(request, signal));
   }
 
   async endOrphan(dialog: DialogSnapshot, cause: HangupCause): Promise<void> {

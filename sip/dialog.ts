@@ -7,6 +7,7 @@ import { SipError } from './leg.js';
 import type { SipLog } from './log.js';
 import { Offers } from './offers.js';
 import { type ReferHandler, Referrals } from './referrals.js';
+import type { Seat } from './seat.js';
 import type { Stack, StackDialog, StackRequest, StackResponse } from './stack.js';
 
 export interface LegContext {
@@ -17,6 +18,8 @@ export interface LegContext {
   localSdp: string;
   /** Empty when our SDP was the offer and the ACK brings the answer. */
   remoteSdp: string;
+  /** As in `Gateway`. */
+  trust?: string;
   /** For a far side that challenges requests within the dialog. */
   credentials?: DigestCredentials;
   /** The leg is over and nothing of it is left: its BYE was answered, or given up. */
@@ -29,6 +32,8 @@ const byeLimitMs = 34_000;
 const requestLimitMs = 40_000;
 
 export class DialogLeg implements CallLeg {
+  /** Which end of a call it is. */
+  seat: Seat | null = null;
   readonly sipCallId: string;
   readonly confirmed: Promise<{ sdp?: string }>;
   readonly ended: Promise<LegEnd>;
@@ -79,6 +84,15 @@ export class DialogLeg implements CallLeg {
   /** The key of the dialog in both stacks: `Call-ID;from-tag=…`. */
   get dialogId(): string {
     return this.dialog.id;
+  }
+
+  /** What names the dialog, as seen from here. */
+  get tags(): { callId: string; localTag: string; remoteTag: string } {
+    return this.dialog.sip;
+  }
+
+  get isOver(): boolean {
+    return this.#end !== null;
   }
 
   get remoteSdp(): string {
@@ -145,6 +159,7 @@ export class DialogLeg implements CallLeg {
       localCseq: this.#localCseq,
       peer: context.peer,
       localAddress: context.localAddress,
+      ...(context.trust === undefined ? {} : { trust: context.trust }),
     };
   }
 
@@ -339,6 +354,9 @@ export class DialogLeg implements CallLeg {
 }
 
 const callOver = 'The call is over.';
+
+/** The extensions we know. */
+export const supported: readonly string[] = ['100rel', 'timer', 'replaces'];
 
 /** The methods we take within a dialog. */
 export const dialogAllow = 'INVITE, ACK, CANCEL, BYE, OPTIONS, INFO, UPDATE, REFER, NOTIFY, PRACK';

@@ -4,6 +4,7 @@ import { sdpOf } from './body.js';
 import { type HangupCause, refusalOf } from './cause.js';
 import type { Challenger } from './challenge.js';
 import { peerOf } from './control.js';
+import { supported } from './dialog.js';
 import { type HeaderLines, listElements, nameAddress, readHeaders } from './header.js';
 import { calledIdentity, callerIdentity, parseUri } from './identity.js';
 import { IncomingInvite, type InviteFacts, sendRefusal } from './incoming-call.js';
@@ -12,6 +13,8 @@ import type { LiveCalls } from './live.js';
 import type { LocalAddresses } from './local-address.js';
 import { rateLimited, type SipLog } from './log.js';
 import type { Answer, Registrar } from './register.js';
+import { replacesOf } from './replaces.js';
+import type { Seat } from './seat.js';
 import type { Stack, StackRequest, StackResponse } from './stack.js';
 import type { SipTrace } from './trace.js';
 import { asMatch, type TrunkTable } from './trunk.js';
@@ -30,10 +33,17 @@ export interface InboundContext {
 /** Methods we ask the server for. The rest it refuses by itself. */
 const routed = ['invite', 'register', 'options', 'message', 'info', 'notify', 'subscribe', 'publish', 'refer'];
 const allow = 'INVITE, ACK, CANCEL, BYE, OPTIONS, INFO, UPDATE, REFER, NOTIFY, PRACK, REGISTER';
-const supported = ['100rel', 'timer'];
 
 /** Why an INVITE was refused before anybody saw it: the counter's name. */
-type Refusal = 'draining' | 'blocked_source' | 'malformed' | 'loop' | 'not_ready' | 'unsupported' | 'handler_failed';
+type Refusal =
+  | 'draining'
+  | 'blocked_source'
+  | 'malformed'
+  | 'loop'
+  | 'not_ready'
+  | 'unsupported'
+  | 'replaces'
+  | 'handler_failed';
 
 interface RefusedHere {
   why: Refusal;
@@ -78,6 +88,10 @@ export class Inbound {
   }
 
   #take(stack: Stack, req: StackRequest, res: StackResponse, next: () => void): void {
+    if (req.has('replaces') && req.method !== 'INVITE') {
+      res.send(400);
+      return;
+    }
     const hasToTag = /;\s*tag\s*=/i.test(req.get('to') ?? '');
     switch (req.method) {
       case 'ACK':
@@ -180,10 +194,24 @@ export class Inbound {
     if (body.kind === 'unsupported') {
       return refusal('unsupported', 415, 'incompatible_media', 'SDP expected', { Accept: 'application/sdp' });
     }
+    const replaces = this.#replaced(headers);
+    if (replaces !== null && 'why' in replaces) return replaces;
     const { handler } = this;
     if (!handler) return refusal('not_ready', 503, 'overload', 'Not ready', { 'Retry-After': '5' });
     const offer = body.kind === 'sdp' ? body.sdp : null;
-    return { handler, facts: { headers, from, to, trunk, otherTrunks, offer } };
+    return { handler, facts: { headers, from, to, trunk, otherTrunks, offer, replaces } };
+  }
+
+  /** Whose place the INVITE wants (RFC 3891 section 3). A dialog that only rings is nobody's place: we did not open it, or the agent is not there yet. */
+  #replaced(headers: HeaderLines): Seat | RefusedHere | null {
+    const wanted = replacesOf(headers);
+    if (wanted === null) return null;
+    if (wanted === 'malformed') return refusal('malformed', 400, 'unspecified', 'Unreadable Replaces');
+    const leg = this.context.live.replaceable(wanted);
+    if (leg === 'past') return refusal('replaces', 603, 'call_rejected', 'The call is over');
+    if (leg === null || leg.seat === null) return refusal('replaces', 481, 'not_found', 'No such call');
+    if (wanted.earlyOnly) return refusal('replaces', 486, 'user_busy', 'The call is answered');
+    return leg.seat;
   }
 
   async #run(call: IncomingInvite, handler: (call: IncomingCall) => Promise<void>, receivedOn: string): Promise<void> {

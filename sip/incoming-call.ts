@@ -1,10 +1,11 @@
 /** An INVITE that waits for its answer: exactly one of `answer`, `reject`, the caller's CANCEL and the loss of the SIP server ends it. */
-import { DialogLeg, dialogAllow } from './dialog.js';
+import { DialogLeg, dialogAllow, supported } from './dialog.js';
 import { type HeaderLines, hasToken, lineText, quotedText } from './header.js';
 import type { CallLeg, IncomingCall, Peer, PhoneIdentity, TrunkMatch } from './leg.js';
 import { SipError } from './leg.js';
 import type { LiveCalls } from './live.js';
 import type { SipLog } from './log.js';
+import { Seat } from './seat.js';
 import type { Stack, StackRequest, StackResponse } from './stack.js';
 
 export interface InviteFacts {
@@ -15,6 +16,7 @@ export interface InviteFacts {
   otherTrunks: readonly TrunkMatch[];
   peer: Peer;
   offer: string | null;
+  replaces: Seat | null;
   receivedAt: Date;
   receivedAtMs: number;
 }
@@ -43,6 +45,7 @@ export class IncomingInvite implements IncomingCall {
   readonly otherTrunks: readonly TrunkMatch[];
   readonly peer: Peer;
   readonly offer: string | null;
+  readonly replaces: Seat | null;
   readonly receivedAt: Date;
   readonly receivedAtMs: number;
   /** Set before anybody sees the call. */
@@ -67,6 +70,7 @@ export class IncomingInvite implements IncomingCall {
     this.otherTrunks = facts.otherTrunks;
     this.peer = facts.peer;
     this.offer = facts.offer;
+    this.replaces = facts.replaces;
     this.receivedAt = facts.receivedAt;
     this.receivedAtMs = facts.receivedAtMs;
     context.live.ringing.add(this);
@@ -120,6 +124,18 @@ export class IncomingInvite implements IncomingCall {
   }
 
   async answer(sdp: string, headers: Record<string, string> = {}): Promise<CallLeg> {
+    return new Seat(await this.#answer(sdp, headers));
+  }
+
+  async replace(sdp: string): Promise<CallLeg> {
+    const seat = this.replaces;
+    if (seat === null) throw new SipError('protocol', 'unspecified', "The call asks for nobody's place.");
+    const leg = await this.#answer(sdp, {});
+    seat.take(leg);
+    return leg;
+  }
+
+  async #answer(sdp: string, headers: Record<string, string>): Promise<DialogLeg> {
     this.#mustBePending();
     if (this.#state === 'answering')
       throw new SipError('protocol', 'unspecified', 'The call is being answered already.');
@@ -128,7 +144,7 @@ export class IncomingInvite implements IncomingCall {
     let inTime = true;
     try {
       const leg = await this.#limited<DialogLeg>(sendLimitMs, 'The answer was not confirmed.', (resolve, reject) => {
-        const own = { Allow: dialogAllow, 'Content-Type': 'application/sdp' };
+        const own = { Allow: dialogAllow, Supported: supported.join(', '), 'Content-Type': 'application/sdp' };
         // The promise form of createUAS settles a tick later, and a BYE in the same chunk would find no listener.
         this.context.stack.createUAS(
           this.req,
@@ -157,8 +173,7 @@ export class IncomingInvite implements IncomingCall {
               localSdp: sdp,
               remoteSdp: this.offer ?? '',
               onGone: (gone) => {
-                this.context.live.legs.delete(gone);
-                this.context.live.settled();
+                this.context.live.left(gone);
                 this.context.onGone();
               },
             });

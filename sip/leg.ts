@@ -52,6 +52,8 @@ export interface IncomingCall {
   localAddress: string;
   /** The SDP offer; null for a delayed offer (RFC 3261 13.3.1.4): then `answer` takes an offer and `confirmed` brings the answer. */
   offer: string | null;
+  /** The leg whose place this call wants (`Replaces`, RFC 3891), a confirmed one of ours; null: a call like any other. */
+  replaces: CallLeg | null;
   receivedAt: Date;
   /** `performance.now()` at receipt: durations are measured on the monotonic clock. */
   receivedAtMs: number;
@@ -61,6 +63,8 @@ export interface IncomingCall {
   ring(options?: { sdp?: string; reliable?: boolean }): Promise<void>;
   /** 200. Resolves when the 2xx is sent. Rejects with `SipError` `cancelled` when the caller was faster. */
   answer(sdp: string, headers?: Record<string, string>): Promise<CallLeg>;
+  /** As `answer`, in the place of `replaces`: whoever holds that leg goes on with this phone, and the dialog before gets BYE. */
+  replace(sdp: string): Promise<Pick<CallLeg, 'confirmed'>>;
   /**
    * Final refusal. A `Reason` header is made from `reason` unless `headers` has one. No-op after a final answer. Resolves when the refusal is
    * out and in the trace, or when nobody can say so any more; never rejects.
@@ -124,6 +128,8 @@ export interface DialogSnapshot {
   localCseq: number;
   peer: Peer;
   localAddress: string;
+  /** Whose authorities count for a TLS connection to it: a `Gateway.trust`; absent: the server's own. */
+  trust?: string;
 }
 
 /** Where an outbound INVITE may go. */

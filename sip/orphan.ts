@@ -27,7 +27,11 @@ export function endOrphan(stack: Stack, dialog: DialogSnapshot, cause: HangupCau
           uri: dialog.remoteTarget,
           // Without a proxy on the path, where the far side really was counts for more than what it called itself.
           proxy:
-            hop ?? hopTo(dialog.peer, { name: parseUri(dialog.remoteUri)?.host || dialog.peer.address, trust: '' }),
+            hop ??
+            hopTo(dialog.peer, {
+              name: parseUri(dialog.remoteUri)?.host || dialog.peer.address,
+              trust: dialog.trust ?? '',
+            }),
           headers: {
             'Call-ID': dialog.callId,
             From: `<${dialog.localUri}>;tag=${dialog.localTag}`,

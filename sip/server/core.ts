@@ -30,7 +30,7 @@ export interface Core {
 export const ALLOW = 'INVITE, ACK, CANCEL, BYE, OPTIONS, PRACK, UPDATE, INFO, REFER, NOTIFY, MESSAGE, REGISTER';
 
 /** Option tags (RFC 3261 19.2) this server and the library on it can do. */
-export const OPTION_TAGS: ReadonlySet<string> = new Set(['100rel', 'timer']);
+export const OPTION_TAGS: ReadonlySet<string> = new Set(['100rel', 'timer', 'replaces']);
 
 export function newTag(): string {
   return randomUUID().replaceAll('-', '').slice(0, 20);

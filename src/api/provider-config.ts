@@ -47,6 +47,8 @@ const common = {
   /** For the digest challenge of a SIP target. */
   sip_username: Type.String({ minLength: 1, maxLength: 128, pattern: '^[\\x21-\\x7e]+$' }),
   sip_password: text(256),
+  /** Encryption of audio towards a SIP target. */
+  srtp: oneOf(['off', 'allow', 'require']),
   /** REFER of a SIP target hands the call on. */
   allow_refer: Type.Boolean(),
 };

@@ -1,6 +1,6 @@
 /** An agent at the end of a SIP leg of ours, with our media in the middle: both phones, and what joins them. */
 import { AgentFailure } from '../../media/agents/agent.js';
-import type { MediaSession } from '../../media/engine.js';
+import type { MediaSession, SrtpPolicy } from '../../media/engine.js';
 import type { SafeHttp } from '../../net/http.js';
 import { type CallLeg, SipError } from '../../sip/leg.js';
 import type { EndpointForCall as Endpoint } from '../store/endpoints.js';
@@ -53,6 +53,7 @@ export class BridgedAgent {
           uri: invite.uri,
           headers: { ...invite.headers, ...headersOf(line, config) },
           ...credentialsOf(config),
+          ...encryptionOf(config),
           onEarlyMedia: (session) => hearEarly(line, session),
         },
         rules,
@@ -194,6 +195,10 @@ function failureOf(error: unknown): { reason: string; message: string; sipStatus
 function credentialsOf(config: Endpoint['providerConfig']): { auth?: { username: string; password: string } } {
   const { sip_username: username, sip_password: password } = config;
   return typeof username === 'string' && typeof password === 'string' ? { auth: { username, password } } : {};
+}
+
+function encryptionOf({ srtp }: Endpoint['providerConfig']): { srtp?: SrtpPolicy } {
+  return srtp === 'off' || srtp === 'allow' || srtp === 'require' ? { srtp } : {};
 }
 
 /** `X-` headers of the settings and of the call's INVITE; ours name the call. */

@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import type { Spoken } from '../../media/agents/agent.js';
-import type { MediaEvent, MediaStats } from '../../media/engine.js';
-import type { DialogSnapshot } from '../../sip/leg.js';
+import type { MediaEvent, MediaSession, MediaStats } from '../../media/engine.js';
+import type { CallLeg, DialogSnapshot } from '../../sip/leg.js';
 import type { QualitySample, TraceEntry, Turn } from '../store/call-records.js';
 import type { Calls } from '../store/calls.js';
 import type { EventType } from '../store/event-types.js';
@@ -22,6 +22,12 @@ const mostTurns = 2000;
 export interface CallRecording {
   /** Idempotent. */
   pause(paused: boolean): void;
+}
+
+/** One phone of a call. */
+export interface CallPhone {
+  session: MediaSession;
+  organizationId: string;
 }
 
 /** A call whose record is written. */
@@ -62,6 +68,12 @@ export class Call {
   handedOver = false;
   readonly #onHandOver: (() => Promise<unknown>)[] = [];
   readonly #beside: (() => Promise<unknown>)[] = [];
+  /** Whoever talks in this call: another phone may take the place of one. */
+  readonly phones = new Map<CallLeg, CallPhone>();
+  /** Null: it came, or goes, by none. */
+  trunkId: string | null = null;
+  /** Other dialogs that it went on in: each has a trace of its own. */
+  readonly laterSipCallIds: string[] = [];
   readonly transcript: Spoken[] = [];
   readonly #turns: Turn[] = [];
 
@@ -112,6 +124,12 @@ export class Call {
     this.#records.dialog(this.id, snapshot);
   }
 
+  /** Another phone has taken the place of one of its own. */
+  continuesAs(sipCallId: string, snapshot: DialogSnapshot): void {
+    this.laterSipCallIds.push(sipCallId);
+    this.dialog(snapshot);
+  }
+
   ringing(): void {
     if (this.#ringingAtMs !== null) return;
     this.#ringingAtMs = performance.now();
@@ -127,6 +145,7 @@ export class Call {
 
   /** What only the dialling shows: the trunk that carries the call, its SIP Call-ID. */
   assign(facts: { trunkId?: string | null; sipCallId?: string }): void {
+    if (facts.trunkId !== undefined) this.trunkId = facts.trunkId;
     this.#records.assign(this.id, facts);
   }
 

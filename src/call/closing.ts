@@ -85,7 +85,7 @@ export async function closeCall(call: Call, parts: CallParts, deps: CallClosing)
     if (result.status === 'rejected')
       deps.log.error({ err: result.reason, call_id: call.id }, 'a part of a call did not close');
   const stats = settled[0].status === 'fulfilled' ? settled[0].value : null;
-  call.finish(stats, deps.trace(parts.sipCallId));
+  call.finish(stats, [parts.sipCallId, ...call.laterSipCallIds].flatMap(deps.trace));
   deps.live.remove(call);
   deps.log.info(
     {

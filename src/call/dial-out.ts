@@ -1,4 +1,4 @@
-import type { Bridge, MediaEngine, MediaPolicy, MediaSession } from '../../media/engine.js';
+import type { MediaEngine, MediaPolicy } from '../../media/engine.js';
 import type { SipGateway } from '../../sip/leg.js';
 import type { Calls } from '../store/calls.js';
 import type { Mode } from '../store/scope.js';
@@ -9,8 +9,10 @@ import type { BegunCall } from './call.js';
 import type { Carrier } from './carriers.js';
 import type { CallClosing } from './closing.js';
 import { DialledCall, statusOf } from './dialled-call.js';
+import { JoinedLegs } from './joined-legs.js';
 import type { Ending } from './outcome.js';
 import { ringTone } from './ring-tones.js';
+import type { SecondLeg } from './second-leg.js';
 import type { Stage } from './stage.js';
 import type { Take } from './takes.js';
 
@@ -101,7 +103,7 @@ export async function dialOut(stage: Stage, action: Dial, signal: AbortSignal): 
 
 interface Winner {
   callee: DialledCall;
-  session: MediaSession;
+  second: SecondLeg;
 }
 
 /** null: nobody answered. Meanwhile the caller hears that it rings, if he is on the line already. */
@@ -111,7 +113,7 @@ async function firstToAnswer(
   place: (target: DialTarget) => DialledCall,
   signal: AbortSignal,
 ): Promise<Winner | null> {
-  const answered = async (callee: DialledCall) => ({ callee, session: await callee.answered });
+  const answered = async (callee: DialledCall) => ({ callee, second: await callee.answered });
   const quiet = new AbortController();
   if (line.leg !== null) line.session.play(ringTone(country), AbortSignal.any([signal, quiet.signal])).catch(() => {}); // silence does as well
   try {
@@ -133,20 +135,21 @@ async function firstToAnswer(
 /** Resolves when the two are not joined any more; with the address to which the callee sends the caller, if it does. */
 async function talk(
   { line, keypad }: Stage,
-  { callee, session }: Winner,
+  { callee, second }: Winner,
   action: Dial,
   signal: AbortSignal,
 ): Promise<string | null> {
-  const bridge: Bridge = line.session.bridge(session, { relay: 'packets', dtmf: 'pass' });
   const over = new AbortController();
   const either = AbortSignal.any([signal, over.signal]);
+  const joined = new JoinedLegs(line, second, { signal: either });
+  keypad.passOn = (digit) => joined.pressed(digit);
   let timer: NodeJS.Timeout | undefined;
   let referredTo: string | null = null;
   try {
     await Promise.race([
-      ...(action.refer === null ? [] : [referral(callee).then((to) => (referredTo = to))]),
+      ...(action.refer === null ? [] : [referral(second).then((to) => (referredTo = to))]),
       callee.call.ended,
-      bridge.ended,
+      joined.ended,
       ...(action.hangupOnStar ? [keypad.oneOf('*', either).catch(() => {})] : []),
       new Promise<void>((resolve) => {
         timer = setTimeout(resolve, action.timeLimitSec * 1000);
@@ -156,16 +159,17 @@ async function talk(
     ]);
   } finally {
     clearTimeout(timer);
+    keypad.passOn = null;
     over.abort();
-    await bridge.stop();
+    await joined.stop();
   }
   return referredTo;
 }
 
 /** Where the callee sends the caller, once it does. The callee's part is over then. */
-function referral({ second }: DialledCall): Promise<string> {
+function referral({ leg }: SecondLeg): Promise<string> {
   return new Promise((resolve) => {
-    second?.leg.onRefer(async ({ to }) => {
+    leg.onRefer(async ({ to }) => {
       resolve(to);
       return { accept: true };
     });

@@ -11,14 +11,14 @@ import { answerReoffers } from './converse.js';
 import { dialCarriers } from './dial-carriers.js';
 import type { DialRules } from './dial-out.js';
 import { CallEnded } from './outcome.js';
-import { asTheFirstLeg, type SecondLeg } from './second-leg.js';
+import { asTheFirstLeg, type SecondLeg, srtpTowards } from './second-leg.js';
 import type { Stage } from './stage.js';
 
 export class DialledCall {
   readonly call: Call;
   readonly from: string;
-  /** Resolves when somebody answered, with the media of that leg. Rejects with `CallEnded`. */
-  readonly answered: Promise<MediaSession>;
+  /** Resolves when somebody answered. Rejects with `CallEnded`. */
+  readonly answered: Promise<SecondLeg>;
   /** Resolves when everything of it is closed. */
   readonly closed: Promise<void>;
   private session: MediaSession | null = null;
@@ -65,7 +65,7 @@ export class DialledCall {
     const giveUp = () => call.hangup('caller');
     signal.addEventListener('abort', giveUp, { once: true });
     if (signal.aborted) giveUp();
-    let answer!: (session: MediaSession) => void;
+    let answer!: (second: SecondLeg) => void;
     this.answered = new Promise((resolve, reject) => {
       answer = resolve;
       void call.ended.then((ending) => reject(new CallEnded(ending)));
@@ -74,16 +74,11 @@ export class DialledCall {
     this.closed = this.run(answer).finally(() => signal.removeEventListener('abort', giveUp));
   }
 
-  /** Its leg, once it was answered. */
-  get second(): SecondLeg | null {
-    return this.leg === null || this.session === null ? null : { leg: this.leg, session: this.session };
-  }
-
   get status(): EndedAs {
     return endedAs(this.call);
   }
 
-  private async run(answer: (session: MediaSession) => void): Promise<void> {
+  private async run(answer: (second: SecondLeg) => void): Promise<void> {
     const { call, rules } = this;
     try {
       this.steps.tell('initiated');
@@ -96,9 +91,10 @@ export class DialledCall {
       await call.orEnd(session.accept(this.leg.remoteSdp, { provisional: false }));
       answerReoffers(this.leg, session);
       call.answer();
+      call.phones.set(this.leg, { session, organizationId: this.stage.line.facts.organizationId });
       this.steps.tell('answered');
       if (this.target.sendDigits !== null) await call.orEnd(session.sendDtmf(this.target.sendDigits));
-      answer(session);
+      answer({ leg: this.leg, session });
       await call.ended;
     } catch (error) {
       call.end(endingOf(error, call, 'callee', rules.closing.log));
@@ -148,7 +144,10 @@ export class DialledCall {
         // Where a user is, it has said with its password.
         publicOnly: user === undefined && !rules.allowPrivateTargets,
         offerFor: async (_gateway, localAddress) =>
-          offerFor(localAddress, { codecs: await asTheFirstLeg(stage.line.session, rules.policy.codecs) }),
+          offerFor(localAddress, {
+            codecs: await asTheFirstLeg(stage.line.session, rules.policy.codecs),
+            srtp: srtpTowards(uri),
+          }),
         onProgress,
       },
       call.signal,

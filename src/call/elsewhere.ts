@@ -44,10 +44,9 @@ export class Elsewhere {
     const wish = { from: null, timeoutSec: ringTimeoutSec };
     const callee = new DialledCall(stage, wish, target, this.rules.dialling, call.signal);
     call.beside(() => callee.closed);
-    await callee.answered;
+    const second = await callee.answered;
     await call.handOver();
-    const second = callee.second;
-    if (second === null || call.ending !== null) throw new CallEnded({ cause: 'unspecified', source: 'system' });
+    if (call.ending !== null) throw new CallEnded({ cause: 'unspecified', source: 'system' });
     const joined = new JoinedLegs(line, second, { signal: call.signal });
     call.beside(() => joined.stop());
     leg.onInfo((info) => {

@@ -14,6 +14,7 @@ import type { Line } from './line.js';
 import { CallEnded } from './outcome.js';
 import { type Decision, type RouteLookup, route } from './router.js';
 import { type SteerRules, steer } from './steer.js';
+import { takePlace } from './take-place.js';
 import { takeUp } from './take-up.js';
 
 /** What an inbound call needs of the process. */
@@ -35,6 +36,7 @@ export interface InboundCalls extends CallClosing {
 
 /** The whole story of one inbound call. Steps only go down; whatever ends the call, `finally` closes everything once. */
 export async function takeInboundCall(incoming: IncomingCall, deps: InboundCalls): Promise<void> {
+  if (incoming.replaces !== null) return takePlace(incoming, incoming.replaces, deps.live);
   const decision = route(
     {
       dialled: incoming.to.number,
@@ -130,6 +132,7 @@ function beginCall(incoming: IncomingCall, decision: Exclude<Decision, { kind: '
       : { funds: null, refusal: decision.ending };
   const { receivedAt: createdAt, receivedAtMs: startedAtMs } = incoming;
   const call = new Call(deps.records, { id, createdAt, startedAtMs, funds: admission.funds }, 'inbound');
+  call.trunkId = trunk.trunkId;
   deps.live.add(call);
   call.event('call.routed', { endpoint_id: endpointId, rules: decision.trace });
   incoming.cancelled.addEventListener('abort', () => call.end({ cause: 'originator_cancel', source: 'caller' }), {
@@ -159,6 +162,7 @@ function callerLine(call: Call, incoming: IncomingCall, session: MediaSession, f
     const sdp = incoming.offer === null ? await session.offer() : await session.answer(incoming.offer);
     leg = await incoming.answer(sdp); // short and not interruptible: a leg that exists is a leg that `finally` hangs up
     watchLeg(leg, call, 'caller');
+    call.phones.set(leg, { session, organizationId: facts.organizationId });
     const confirmed = await call.orEnd(leg.confirmed);
     if (incoming.offer === null) await session.accept(confirmed.sdp ?? '', { provisional: false });
     call.answer();

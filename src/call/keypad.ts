@@ -15,6 +15,8 @@ export interface KeyRules {
 
 /** The keys of one phone: whoever waits for them gets them; without one they are not kept. */
 export class Keypad {
+  /** Keys that came as INFO, which nobody else hears of; null: nobody is to be told. */
+  passOn: ((digit: string) => void) | null = null;
   private taker: ((digit: string) => void) | null = null;
 
   press(digit: string): void {

@@ -1,4 +1,5 @@
-import type { Call } from './call.js';
+import type { CallLeg } from '../../sip/leg.js';
+import type { Call, CallPhone } from './call.js';
 import type { CallCommand, CommandResult, LiveCalls } from './command.js';
 
 /** A call's own end is bounded by the limits of BYE and of the agent's close; this is above their sum. */
@@ -20,6 +21,15 @@ export class LiveCallTable implements LiveCalls {
   remove(call: Call): void {
     this.#calls.delete(call.id);
     if (this.#calls.size === 0) this.#onEmpty?.();
+  }
+
+  /** Whose phone is at this leg; null: nobody's. Looks through all, as seldom as phones replace each other. */
+  phoneOf(leg: CallLeg): { call: Call; phone: CallPhone } | null {
+    for (const call of this.#calls.values()) {
+      const phone = call.phones.get(leg);
+      if (phone !== undefined) return { call, phone };
+    }
+    return null;
   }
 
   async command(callId: string, command: CallCommand): Promise<CommandResult> {

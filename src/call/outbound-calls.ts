@@ -18,6 +18,8 @@ export interface OutboundCall {
   /** From the answer. */
   maxDurationMs: number;
   machineDetection: 'off' | 'detect' | 'detect_message_end';
+  /** Once it is known that a machine answered. */
+  onMachine: 'talk' | 'hang_up';
   metadata: Record<string, unknown>;
   record: boolean;
   /** What a webhook endpoint would say when somebody answers, or where else it is asked. */

@@ -86,12 +86,13 @@ async function placeOutboundCall(wish: OutboundCall, deps: OutboundDeps): Promis
     await call.orEnd(leg.confirmed);
     call.pickedUp();
     const line = await ringing.answered(leg);
+    call.phones.set(leg, { session: line.session, organizationId: wish.organizationId });
     call.elsewhere = new Elsewhere({
       dialling: rules.dialling,
       line: () => line,
       endpointId: wish.endpointId,
     });
-    detectMachine(call, line.session, wish.machineDetection);
+    detectMachine(call, line.session, wish);
     let taken: TakenUp;
     try {
       taken = await call.orEnd(ringing.takenUp());

@@ -1,6 +1,6 @@
 /** Another phone or agent at a SIP address: a leg of ours with media of its own, called for a call that runs. */
 import { randomUUID } from 'node:crypto';
-import type { MediaEngine, MediaPolicy, MediaSession, PhoneCodec } from '../../media/engine.js';
+import type { MediaEngine, MediaPolicy, MediaSession, PhoneCodec, SrtpPolicy } from '../../media/engine.js';
 import type { HangupCause } from '../../sip/cause.js';
 import type { CallLeg, SipGateway } from '../../sip/leg.js';
 import { EarlyMedia } from './early-media.js';
@@ -27,6 +27,8 @@ export interface SecondLegWish {
   fromDisplayName?: string;
   auth?: { username: string; password: string };
   headers?: Record<string, string>;
+  /** What `srtpTowards` says of its address when absent. */
+  srtp?: SrtpPolicy;
   /** The default of the rules when absent. */
   ringTimeoutMs?: number;
   /** It rings there. */
@@ -69,7 +71,7 @@ export async function callSip(
         publicOnly: !rules.allowPrivateTargets,
         offerFor: async (_gateway, localAddress) => {
           await media?.close();
-          const policy = { ...rules.policy, codecs };
+          const policy = { ...rules.policy, codecs, srtp: wish.srtp ?? srtpTowards(wish.uri) };
           const session = await rules.open({ group: call.id, offer: null, policy, localAddress, role: 'callee' });
           media = new EarlyMedia(session, (early) => wish.onEarlyMedia?.(early));
           return session.offer();
@@ -81,10 +83,12 @@ export async function callSip(
       },
       signal,
     );
+    call.dialog(leg.snapshot());
     await leg.confirmed;
     const { session } = (media as EarlyMedia | null) ?? nothingOpened();
     await session.accept(leg.remoteSdp, { provisional: false });
     signal.throwIfAborted();
+    call.phones.set(leg, { session, organizationId: facts.organizationId });
     return { leg, session };
   } catch (error) {
     await Promise.allSettled([
@@ -97,6 +101,11 @@ export async function callSip(
 
 export async function hangUpSecondLeg({ leg, session }: SecondLeg, cause: HangupCause = 'normal_clearing') {
   await Promise.allSettled([leg.hangup(cause), session.close()]);
+}
+
+/** Keys go where nobody reads them on the way (`sips:`, or TLS by name); elsewhere only where somebody asks for it. */
+export function srtpTowards(uri: string): SrtpPolicy {
+  return /^sips:/i.test(uri) || /;transport=tls(?:[;?]|$)/i.test(uri) ? 'allow' : 'off';
 }
 
 function nothingOpened(): never {

@@ -268,7 +268,9 @@ class Steering implements ConnectStage {
     answerReoffers(leg, session);
     leg.onInfo((info) => {
       const digit = keyOfInfo(info);
-      if (digit !== null && this.stopListening !== null) heard(digit, 'info');
+      if (digit === null || this.stopListening === null) return;
+      heard(digit, 'info');
+      this.keypad.passOn?.(digit);
     });
     call.commands = async (command) =>
       command.kind === 'redirect' ? this.redirect(command) : carryOut(command, 'api', call, leg, session, rules.limits);

@@ -37,12 +37,46 @@ export function examineCertificate(machine: Pick<Machine, 'read' | 'wallMs'>, se
   } catch {
     return { check, level: 'failure', says: `${file} or its key is not PEM`, fix: 'fullchain.pem and privkey.pem' };
   }
-  const days = Math.floor((Date.parse(certificate.validTo) - machine.wallMs()) / dayMs);
   const names = certificate.subjectAltName?.replaceAll('DNS:', '').replaceAll('IP Address:', '') ?? 'no name at all';
   const fix = 'renew it; the server takes the new file within 30 s';
-  if (days < 0) return { check, level: 'failure', says: `the certificate for ${names} expired ${-days} days ago`, fix };
-  const says = `the certificate for ${names} is valid for ${days} days`;
+  return byDays(check, `for ${names}`, daysLeft(certificate, machine.wallMs()), fix);
+}
+
+/** What its days say of a certificate. */
+function byDays(check: string, of: string, days: number, fix: string): Finding {
+  if (days < 0) return { check, level: 'failure', says: `the certificate ${of} expired ${-days} days ago`, fix };
+  const says = `the certificate ${of} is valid for ${days} days`;
   return days < warnDays ? { check, level: 'warning', says, fix } : { check, level: 'ok', says };
+}
+
+const daysLeft = ({ validTo }: X509Certificate, nowMs: number) => Math.floor((Date.parse(validTo) - nowMs) / dayMs);
+
+/** One finding for each gateway behind TLS: for how long its certificate is good. Whether it is trusted shows in OPTIONS. */
+export async function examineCarrierCertificates(
+  machine: Pick<Machine, 'certificateAt' | 'secureHost' | 'wallMs'>,
+  trunks: readonly SeenTrunk[],
+): Promise<Finding[]> {
+  const secure = trunks
+    .filter((trunk) => trunk.status === 'active')
+    .flatMap(({ gateways, transport }) => gateways.filter(({ uri }) => isSecure(uri, transport)).map(({ uri }) => uri));
+  return Promise.all(
+    [...new Set(secure)].map(async (uri): Promise<Finding> => {
+      const check = 'carrier tls';
+      const [, name = '', written] = /^sips?:(?:[^@]*@)?(\[[^\]]+\]|[^:;?]+)(?::(\d+))?/i.exec(uri) ?? [];
+      const bare = name.replace(/^\[|\]$/g, '');
+      const { host, port } =
+        written === undefined ? await machine.secureHost(bare) : { host: bare, port: Number(written) };
+      const found = await machine.certificateAt(host, port);
+      if (typeof found === 'string')
+        return { check, level: 'failure', says: `${host}:${port}: ${found}`, fix: 'its host, port and firewall' };
+      return byDays(check, `of ${host}:${port}`, daysLeft(found, machine.wallMs()), 'ask the carrier to renew it');
+    }),
+  );
+}
+
+function isSecure(uri: string, transport: string): boolean {
+  const written = /;transport=(\w+)/i.exec(uri)?.[1]?.toLowerCase();
+  return /^sips:/i.test(uri) || (written ?? transport) === 'tls';
 }
 
 /** A trunk as the API shows it. */

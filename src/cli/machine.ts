@@ -1,9 +1,12 @@
 /** What `doctor` can see of this machine; tests stand in for it. Nothing here throws. */
+import { X509Certificate } from 'node:crypto';
 import { createSocket } from 'node:dgram';
+import { resolveSrv } from 'node:dns/promises';
 import { accessSync, constants, existsSync, readFileSync, statfsSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { createServer, isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import path from 'node:path';
+import { connect as connectTls } from 'node:tls';
 import { loadDriver } from '../store/driver.js';
 
 /** `free`, or the error code of binding: `EADDRINUSE`, `EACCES`, `EADDRNOTAVAIL`. */
@@ -21,6 +24,10 @@ export interface Machine {
   disk(folder: string): { existing: string; writable: boolean; freeBytes: number | null };
   /** null when the driver loads, else why it does not. */
   database(): string | null;
+  /** The certificate that a TLS server shows, trusted or not; a sentence when there is none. */
+  certificateAt(host: string, port: number): Promise<X509Certificate | string>;
+  /** Host and port of SIP over TLS behind a name (SRV), itself and 5061 without. */
+  secureHost(name: string): Promise<{ host: string; port: number }>;
   /** Whether a Trunkline server answers `GET /healthz` there. */
   answers(baseUrl: string): Promise<boolean>;
   wallMs(): number;
@@ -66,6 +73,25 @@ export const thisMachine: Machine = {
     } catch (error) {
       return error instanceof Error ? (error.message.split('\n')[0] ?? error.message) : String(error);
     }
+  },
+  certificateAt: (host, port) =>
+    new Promise((resolve) => {
+      const socket = connectTls({ host, port, rejectUnauthorized: false, ...(isIP(host) ? {} : { servername: host }) });
+      const done = (found: X509Certificate | string) => {
+        socket.destroy();
+        resolve(found);
+      };
+      socket.setTimeout(answerTimeoutMs, () => done('it does not answer'));
+      socket.once('error', (error: NodeJS.ErrnoException) => done(error.code ?? error.message));
+      socket.once('secureConnect', () => {
+        const { raw } = socket.getPeerCertificate();
+        done(raw === undefined ? 'it shows no certificate' : new X509Certificate(raw));
+      });
+    }),
+  async secureHost(name) {
+    if (isIP(name)) return { host: name, port: 5061 };
+    const [first] = await resolveSrv(`_sips._tcp.${name}`).catch(() => []);
+    return { host: first?.name ?? name, port: first?.port ?? 5061 };
   },
   async answers(baseUrl) {
     try {

@@ -42,6 +42,10 @@ const lastCall = async () => {
   const { data } = await app.api<{ data: { id: string }[] }>('GET', '/v1/calls');
   return app.api<Record<string, unknown>>('GET', `/v1/calls/${data[0]?.id}`);
 };
+const digitsOfLastCall = async () => {
+  const { events } = (await lastCall()) as { events: { event_type: string; event_data: { digit?: string } }[] };
+  return events.flatMap((event) => (event.event_type === 'dtmf.received' ? [event.event_data.digit] : [])).join('');
+};
 /** The trace as it is kept: what went over the wire but for the keys. */
 const traceOf = async (id: unknown) => JSON.stringify(await app.api('GET', `/v1/calls/${id}/trace`));
 const talk = () => new Promise((resolve) => setTimeout(resolve, 3000)); // the length of the call
@@ -64,6 +68,8 @@ describe('baresip over TLS', () => {
       phone.command('dial', `sip:+15550100@127.0.0.1:${tlsPort};transport=tls`);
       await phone.next('CALL_ESTABLISHED');
       await talk();
+      phone.command('sndcode', '71*');
+      await expect.poll(digitsOfLastCall, { timeout: 5000 }).toBe('71*');
       phone.command('hangup');
       await expect.poll(() => app.live.count).toBe(0);
     } finally {

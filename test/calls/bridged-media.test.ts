@@ -248,3 +248,37 @@ describe('keys', () => {
     expect(eventsOf(await endJoined(app, joined), 'dtmf.sent')).toEqual([{ digits: '2', source: 'agent' }]);
   });
 });
+
+describe('keys of SRTP towards an agent', () => {
+  const key = (bytes: number) => Buffer.alloc(bytes, 7).toString('base64');
+
+  it.each<[string, Record<string, unknown>, string, RegExp | null]>([
+    ['are not offered where nobody asked', {}, 'RTP/AVP', null],
+    ['are offered beside plain audio', { srtp: 'allow' }, 'RTP/AVP', /a=crypto:4 AEAD_AES_256_GCM inline:/],
+    ['are asked for', { srtp: 'require' }, 'RTP/SAVP', /a=crypto:3 AEAD_AES_128_GCM inline:/],
+  ])('%s', async (_what, config, protocol, line) => {
+    const joined = await joinTwo(app, {
+      config,
+      agent:
+        config.srtp === 'require' ? { secure: true, extra: [`a=crypto:3 AEAD_AES_128_GCM inline:${key(28)}`] } : {},
+    });
+    expect(joined.invite.body).toContain(` ${protocol} `);
+    if (line === null) expect(joined.invite.body).not.toContain('a=crypto');
+    else expect(joined.invite.body).toMatch(line);
+    await endJoined(app, joined);
+  });
+
+  it('that the agent does not take: it is not spoken to in clear, and the record says why', async () => {
+    const caller = await HandPhone.open(app.sip.addresses[0]?.port ?? 0);
+    const agent = await HandPhone.open(app.sip.addresses[0]?.port ?? 0);
+    const number = await numberOfAgent(app, agent, { config: { srtp: 'require' } });
+    const invited = caller.invite(number);
+    agent.answer(await agent.sip.next('INVITE'));
+    agent.sip.respond(await agent.sip.next('BYE'), 200);
+    caller.sip.ackFailure(invited, await caller.sip.next(480));
+    const record = await app.finishedCall(number);
+    expect(record).toMatchObject({ status: 'failed', hangup_cause: 'agent_unreachable' });
+    expect(JSON.stringify(record.events)).toContain('without a key that we can use');
+    await Promise.all([caller.close(), agent.close()]);
+  });
+});

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { tone as toneOf } from '../../media/audio/tone.js';
 import { type CalleeHeard, openSimulatedCarrier, type SimulatedCarrier } from '../../src/simulator/carrier.js';
-import { startTestApp, type TestApp } from '../support/app.js';
+import { type CallRecord, startTestApp, type TestApp } from '../support/app.js';
 import { addTrunk, type OutboundWish, placeOutbound } from '../support/outbound.js';
 import { type AgentScript, type ScriptedAgent, startScriptedAgent } from '../support/scripted-agent.js';
 import { probeTone } from '../support/tone-probe.js';
@@ -215,6 +215,18 @@ describe('who has answered', () => {
     },
     20_000,
   );
+
+  it('ends the call of whoever does not talk to machines, as soon as it is one', async () => {
+    await trunk([carrier.uri]);
+    const wish = await wishFor({}, { to: '+15005550160', machineDetection: 'detect', onMachine: 'hang_up' });
+    const id = placeOutbound(app, wish);
+    const record = () => app.api<CallRecord>('GET', `/v1/calls/${id}`);
+    await expect.poll(async () => (await record()).status, { timeout: 12_000 }).toBe('completed');
+    const call = await record();
+    expect(call).toMatchObject({ hangup_cause: 'normal_clearing', hangup_source: 'system' });
+    expect(call.duration).toBeLessThan(6);
+    expect(call.events.at(-1)?.event_data.detail).toBe('A machine answered.');
+  }, 20_000);
 
   it('is unknown when the call is over before', async () => {
     await trunk([carrier.uri]);

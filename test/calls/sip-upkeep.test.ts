@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { digestResponse, parseDigest } from '../../sip/digest.js';
 import type { KeptGateway } from '../../sip/leg.js';
+import { SipNames } from '../../sip/names.js';
 import { Probe } from '../../sip/probe.js';
 import { type PeerMessage, SipPeer } from '../support/bare-sip-peer.js';
 import { openTestGateway, type TestGateway } from '../support/sip-gateway.js';
@@ -115,6 +116,58 @@ describe('carriers between calls', () => {
     await register(() => [403, []]);
     await expect.poll(() => us.lines.some((line) => line.text === 'not registered with a carrier')).toBe(true);
     expect(us.gateway.upkeep.registrations).toEqual({ standing: 0, wanted: 1 });
+  });
+});
+
+describe('a carrier that has a name', () => {
+  /** A name server of the test: two hosts by SRV, and which transport by NAPTR. */
+  async function named(kept: (uri: string) => KeptGateway) {
+    const silent = await SipPeer.open(0);
+    const serving = await SipPeer.open(0);
+    const asked: string[] = [];
+    const hosts = [silent, serving].map(({ port }, i) => ({ name: '127.0.0.1', port, priority: i, weight: 0 }));
+    const naptr = { flags: 's', service: 'SIP+D2U', regexp: '', replacement: '_sip._udp.edge.example' };
+    const names = new SipNames({
+      naptr: async (name) => {
+        asked.push(`NAPTR ${name}`);
+        return [{ ...naptr, order: 1, preference: 1 }];
+      },
+      srv: async (name) => {
+        asked.push(`SRV ${name}`);
+        return name === '_sip._udp.edge.example' ? hosts : [];
+      },
+    });
+    const us = await openTestGateway(undefined, { probeEveryMs: 60_000, names });
+    for (const peer of [silent, serving]) peer.serverPort = us.port;
+    us.gateway.upkeep.replace([kept('sip:carrier.example')]);
+    return { us, silent, serving, asked };
+  }
+
+  it('is asked by OPTIONS at its hosts in their order: one that says 503 is passed over', async () => {
+    const { us, silent, serving, asked } = await named((uri) => ({ uri, register: null }));
+    const first = await silent.next('OPTIONS');
+    expect(first.startLine).toBe('OPTIONS sip:carrier.example SIP/2.0');
+    silent.respond(first, 503);
+    serving.respond(await serving.next('OPTIONS'), 200);
+    await expect.poll(() => us.gateway.upkeep.stateOf('sip:carrier.example')).toBe('up');
+    expect(asked).toEqual(['NAPTR carrier.example', 'SRV _sip._udp.edge.example']);
+    await us.expectNothingLeft();
+    await Promise.all([us.close(), silent.close(), serving.close()]);
+  });
+
+  it('is registered with in the same way', async () => {
+    const { us, silent, serving } = await named((uri) => ({ uri, register: user }));
+    silent.respond(await silent.next('REGISTER'), 503);
+    const request = await serving.next('REGISTER');
+    expect(request.startLine).toBe('REGISTER sip:carrier.example SIP/2.0');
+    const contact = request.header('contact').replace(/expires=\d+/, 'expires=600');
+    serving.respond(request, 200, [`Contact: ${contact}`]);
+    await expect.poll(() => us.gateway.upkeep.registrations).toEqual({ standing: 1, wanted: 1 });
+    const stopping = us.gateway.upkeep.close();
+    const last = await Promise.race([serving.next('REGISTER'), silent.next('REGISTER')]);
+    for (const peer of [silent, serving]) peer.respond(last, 200);
+    await stopping;
+    await Promise.all([us.close(), silent.close(), serving.close()]);
   });
 });
 

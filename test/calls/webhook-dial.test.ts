@@ -3,6 +3,7 @@ import { readWav } from '../../media/audio/wav.js';
 import { type CalleeHeard, openSimulatedCarrier, type SimulatedCarrier } from '../../src/simulator/carrier.js';
 import { type CallRecord, startTestApp, type TestApp } from '../support/app.js';
 import { phoneCalls } from '../support/caller.js';
+import { HandPhone } from '../support/joined-call.js';
 import { addTrunk } from '../support/outbound.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
 import { probeTone } from '../support/tone-probe.js';
@@ -199,5 +200,63 @@ describe('Dial', () => {
     );
     await phoneCalls(app, number);
     expect(await app.finishedCall(number)).toMatchObject({ status: 'failed', hangup_cause: 'webhook_error' });
+  });
+
+  test('joins the two as a bridge does: holds are passed on, keys arrive in the form that each side takes', async () => {
+    const callee = await HandPhone.open(app.sip.addresses[0]?.port ?? 0);
+    const caller = await HandPhone.open(app.sip.addresses[0]?.port ?? 0);
+    const { number } = await numberThatAnswers(
+      `<Response><Dial><Sip>sip:room@127.0.0.1:${callee.sip.port}</Sip></Dial></Response>`,
+    );
+    const invited = caller.invite(number);
+    const invite = await callee.sip.next('INVITE');
+    caller.confirm(invited, await caller.sip.next(200));
+    callee.answer(invite, { telephoneEvent: false });
+    await callee.sip.next('ACK');
+    await callee.rtp.talk(5, () => new Uint8Array(160).fill(30));
+    await caller.rtp.until(() => caller.rtp.heard.some(({ payload }) => payload[0] === 30), 'the callee');
+    const held = caller.takeReoffer({ direction: 'recvonly' });
+    expect((await callee.reoffer({ direction: 'sendonly', telephoneEvent: false })).status).toBe(200);
+    expect((await held).body).toContain('a=sendonly');
+    const back = caller.takeReoffer({});
+    expect((await callee.reoffer({ telephoneEvent: false })).status).toBe(200);
+    expect((await back).body).toContain('a=sendrecv');
+    // The caller's key comes as INFO, and the callee agreed to no events: INFO again.
+    caller.ask('INFO', [], 'Signal=7\r\nDuration=160\r\n', 'application/dtmf-relay');
+    await caller.sip.next(200);
+    const info = await callee.sip.next('INFO');
+    expect(info.body).toContain('Signal=7');
+    callee.sip.respond(info, 200);
+    // The callee's comes as INFO, and the caller agreed to events.
+    callee.ask('INFO', [], 'Signal=9\r\nDuration=160\r\n', 'application/dtmf-relay');
+    await callee.sip.next(200);
+    await caller.rtp.until(
+      () => caller.rtp.heard.some(({ payloadType, payload }) => payloadType === 101 && payload[0] === 9),
+      'the key as an event',
+    );
+    await caller.hangUp();
+    callee.sip.respond(await callee.sip.next('BYE'), 200);
+    await app.finishedCall(number);
+    await Promise.all([caller.close(), callee.close()]);
+  });
+
+  test('counts for the trunk: one that carries no more calls in a second says so', async () => {
+    const only = await addTrunk(app, [carrier.uri], { name: 'slow', calls_per_second: 1 });
+    const { data } = await app.api<{ data: { id: string }[] }>('GET', '/v1/trunks');
+    for (const { id } of data) if (id !== only) await app.api('PATCH', `/v1/trunks/${id}`, { status: 'inactive' });
+    try {
+      const { number } = await numberThatAnswers(
+        '<Response><Dial><Number>+15005550486</Number><Number>+15005550487</Number></Dial></Response>',
+      );
+      await phoneCalls(app, number, { durationMs: 3000 });
+      await app.finishedCall(number);
+      const calls = await app.api<{ data: { id: string }[] }>('GET', '/v1/calls?direction=outbound&limit=2');
+      const details = await Promise.all(calls.data.map(({ id }) => app.api<CallRecord>('GET', `/v1/calls/${id}`)));
+      const full = details.flatMap(({ events }) => events.filter((event) => event.event_data.reason === 'full'));
+      expect(full).toHaveLength(1);
+    } finally {
+      for (const { id } of data) if (id !== only) await app.api('PATCH', `/v1/trunks/${id}`, { status: 'active' });
+      await app.api('DELETE', `/v1/trunks/${only}`);
+    }
   });
 });

@@ -1,8 +1,12 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { linearToUlaw, ulawToLinear } from '../../media/audio/g711.js';
+import { tone } from '../../media/audio/tone.js';
 import { startTestApp, type TestApp } from '../support/app.js';
+import { HandPhone } from '../support/joined-call.js';
 import { addTrunk, placeOutbound } from '../support/outbound.js';
 import { type ScriptedAgent, startScriptedAgent } from '../support/scripted-agent.js';
 import { type SippCarrier, startSippCarrier } from '../support/sipp-carrier.js';
+import { probeTone } from '../support/tone-probe.js';
 
 let app: TestApp;
 let agent: ScriptedAgent;
@@ -37,6 +41,10 @@ async function call(uris: string[], change: Record<string, unknown> = {}, wish: 
   return { to, id: placeOutbound(app, { to, ...ids, ...wish }) };
 }
 
+const idOf = async (number: string) => {
+  const { data } = await app.api<{ data: { id: string; to_number: string }[] }>('GET', '/v1/calls');
+  return data.find((each) => each.to_number === number)?.id ?? '';
+};
 const typesOf = async (id: string) =>
   (await app.api<{ events: { event_type: string }[] }>('GET', `/v1/calls/${id}`)).events.map((e) => e.event_type);
 const reached = (id: string, type: string) => expect.poll(() => typesOf(id), { timeout: 10_000 }).toContain(type);
@@ -128,22 +136,97 @@ describe('a carrier of sipp that does what the RFC allows', () => {
   });
 });
 
-it('every final status from 300 to 699, once: the record says it, and nothing is left', async () => {
+/** RFC 3261 section 21 in the words of the record; every other status of a class is as its class. */
+const byClass = { 3: 'unspecified', 4: 'call_rejected', 5: 'carrier_unreachable', 6: 'call_rejected' };
+const special: Record<number, string> = {
+  ...{ 486: 'user_busy', 600: 'user_busy', 408: 'no_answer', 480: 'no_answer', 487: 'originator_cancel' },
+  ...{ 404: 'not_found', 410: 'not_found', 416: 'not_found', 484: 'not_found', 485: 'not_found', 604: 'not_found' },
+  ...{ 415: 'incompatible_media', 488: 'incompatible_media', 606: 'incompatible_media' },
+};
+
+it('every final status from 300 to 699 of sipp, once: the record says which and why, and nothing is left', async () => {
   const statuses = Array.from({ length: 400 }, (_, i) => 300 + i);
-  const organizationId = app.first?.organizationId ?? '';
-  const wanted = (status: number) =>
-    [486, 600, 603].includes(status) ? 'busy' : [408, 480, 487].includes(status) ? 'no_answer' : 'failed';
-  const ids400 = new Map<number, string>();
-  for (let at = 0; at < statuses.length; at += 50) {
-    const batch = statuses.slice(at, at + 50);
-    for (const status of batch) {
-      const to = `+15005550${status}`;
-      ids400.set(status, placeOutbound(app, { to, ...ids, mode: 'test', ringTimeoutMs: 20_000 }));
-    }
-    const running = () => app.live.count;
-    await expect.poll(running, { timeout: 20_000 }).toBe(0);
+  const carrier = await startSippCarrier({ scenario: 'uas-any-final', calls: 400, limitMs: 60_000 });
+  carriers.push(carrier);
+  trunks.push(await addTrunk(app, [carrier.uri]));
+  const scope = { organizationId: app.first?.organizationId ?? '', mode: 'live' as const };
+  const asked = new Map<number, string>();
+  for (let at = 0; at < statuses.length; at += 25) {
+    for (const status of statuses.slice(at, at + 25))
+      asked.set(status, placeOutbound(app, { to: `+12025557${status}`, ...ids, ringTimeoutMs: 20_000 }));
+    await expect.poll(() => app.live.count, { timeout: 20_000, interval: 5 }).toBe(0);
   }
-  const scope = { organizationId, mode: 'test' as const };
-  const found = statuses.map((status) => [status, app.store.records.get(scope, ids400.get(status) ?? '')?.status]);
-  expect(found).toEqual(statuses.map((status) => [status, wanted(status)]));
-}, 120_000);
+  await carrier.done;
+  const found = statuses.map((status) => {
+    const record = app.store.records.detail(scope, asked.get(status) ?? '');
+    const said = record?.events.at(-1)?.data.sip_status;
+    return [status, said, record?.status, record?.hangupCause];
+  });
+  const busy = [486, 600, 603];
+  const silent = [408, 480, 487];
+  expect(found).toEqual(
+    statuses.map((status) => [
+      ...[status, status, busy.includes(status) ? 'busy' : silent.includes(status) ? 'no_answer' : 'failed'],
+      special[status] ?? byClass[Math.floor(status / 100) as keyof typeof byClass],
+    ]),
+  );
+}, 90_000);
+
+describe('sound before the answer, played by sipp', () => {
+  const ulaw = tone({ frequencyHz: 700, durationMs: 1000, amplitude: 8000 });
+  const files = { 'tone.raw': Uint8Array.from(ulaw, (sample) => linearToUlaw[sample & 0xffff] ?? 0) };
+  const isTone = (samples: Int16Array) =>
+    samples.length >= 1600 && probeTone(samples.subarray(-1600), 700).purityDb > 10;
+
+  it('is heard by the caller of an agent behind SIP before it answers', async () => {
+    const carrier = await startSippCarrier({ scenario: 'uas-early-sound', files });
+    carriers.push(carrier);
+    const number = `+${nextNumber++}`;
+    await app.connectNumber(number, carrier.uri.replace('sip:', 'sip:agent@'));
+    const caller = await HandPhone.open(app.sip.addresses[0]?.port ?? 0);
+    const invited = caller.invite(number);
+    const early = await caller.sip.next(183);
+    caller.rtp.dial(early.body);
+    const heard = () =>
+      Int16Array.from(
+        caller.rtp.heard.flatMap(({ payload }) => [...payload]),
+        (byte) => ulawToLinear[byte] ?? 0,
+      );
+    await caller.rtp.until(() => isTone(heard()), 'the tone');
+    const { amplitude } = probeTone(heard().subarray(-1600), 700);
+    expect(Math.abs(20 * Math.log10(amplitude / 8000))).toBeLessThan(0.5);
+    caller.confirm(invited, await caller.sip.next(200));
+    await reached(await idOf(number), 'call.answered');
+    await caller.hangUp();
+    await carrier.done;
+    const record = await app.finishedCall(number);
+    const types = record.events.map((event) => event.event_type);
+    expect(types.indexOf('call.early_media')).toBeLessThan(types.indexOf('call.answered'));
+    await caller.close();
+  });
+
+  it('of a carrier is told, kept from the agent until the answer, and heard by it from then on', async () => {
+    const carrier = await startSippCarrier({ scenario: 'uas-early-sound', files });
+    carriers.push(carrier);
+    const heard: { atMs: number; bytes: Buffer }[] = [];
+    const listener = await startScriptedAgent({
+      onBinary: (bytes) => void heard.push({ atMs: Date.now(), bytes: Buffer.from(bytes) }),
+    });
+    const own = await app.connectNumber(`+${nextNumber++}`, listener.url, { protocol: 'raw' });
+    trunks.push(await addTrunk(app, [carrier.uri]));
+    const to = `+${nextNumber++}`;
+    const id = placeOutbound(app, { to, ...own });
+    await reached(id, 'call.early_media');
+    expect(heard).toEqual([]);
+    const samples = () => {
+      const bytes = Buffer.concat(heard.map((each) => each.bytes));
+      return new Int16Array(bytes.buffer, bytes.byteOffset, Math.floor(bytes.length / 2));
+    };
+    await expect.poll(() => isTone(samples()), { timeout: 8000 }).toBe(true);
+    await app.api('POST', `/v1/calls/${id}/hangup`);
+    await carrier.done;
+    const record = await app.finishedCall(to);
+    expect(heard[0]?.atMs).toBeGreaterThanOrEqual(Date.parse(record.answered_at ?? '') - 5);
+    await listener.close();
+  });
+});

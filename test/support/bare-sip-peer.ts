@@ -50,11 +50,11 @@ export class SipPeer {
     });
   }
 
-  static open(serverPort: number): Promise<SipPeer> {
+  static open(serverPort: number, address = '127.0.0.1'): Promise<SipPeer> {
     const socket = createSocket('udp4');
     return new Promise((resolve, reject) => {
       socket.once('error', reject);
-      socket.bind(0, '127.0.0.1', () => resolve(new SipPeer(socket, serverPort)));
+      socket.bind(0, address, () => resolve(new SipPeer(socket, serverPort)));
     });
   }
 

@@ -11,6 +11,7 @@ export interface OutboundWish {
   ringTimeoutMs?: number;
   maxDurationMs?: number;
   machineDetection?: 'off' | 'detect' | 'detect_message_end';
+  onMachine?: 'talk' | 'hang_up';
 }
 
 /** Starts the call; answers its id. */
@@ -32,6 +33,7 @@ export function placeOutbound(app: TestApp, wish: OutboundWish): string {
     ringTimeoutMs: wish.ringTimeoutMs ?? 5000,
     maxDurationMs: wish.maxDurationMs ?? 60_000,
     machineDetection: wish.machineDetection ?? 'off',
+    onMachine: wish.onMachine ?? 'talk',
     metadata: {},
     record: false,
   });

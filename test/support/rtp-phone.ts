@@ -14,6 +14,8 @@ export interface SdpChange {
   address?: string;
   port?: number;
   telephoneEvent?: boolean;
+  /** `RTP/SAVP`. */
+  secure?: boolean;
   extra?: string[];
 }
 
@@ -72,7 +74,7 @@ export class RtpPhone {
       's=-',
       `c=IN IP4 ${change.address ?? this.address}`,
       't=0 0',
-      `m=audio ${change.port ?? this.port} RTP/AVP ${codecs}${event ? ' 101' : ''}`,
+      `m=audio ${change.port ?? this.port} RTP/${change.secure ? 'SAVP' : 'AVP'} ${codecs}${event ? ' 101' : ''}`,
       ...codecs.split(' ').map((payload) => `a=rtpmap:${payload} ${names[payload]}/8000`),
       ...(event ? ['a=rtpmap:101 telephone-event/8000', 'a=fmtp:101 0-15'] : []),
       `a=ptime:${change.ptimeMs ?? 20}`,

@@ -18,12 +18,15 @@ export async function startSippCarrier(run: {
   scenario: string;
   calls?: number;
   replace?: Record<string, string>;
+  /** What the scenario plays, by file name. */
+  files?: Record<string, Uint8Array>;
   limitMs?: number;
 }): Promise<SippCarrier> {
   const folder = await mkdtemp(path.join(tmpdir(), 'sipp-uas-'));
   let text = await readFile(path.join(import.meta.dirname, '..', 'scenarios', `${run.scenario}.xml`), 'utf8');
   for (const [name, value] of Object.entries(run.replace ?? {})) text = text.replaceAll(`__${name}__`, value);
   await writeFile(path.join(folder, 'scenario.xml'), text);
+  for (const [name, bytes] of Object.entries(run.files ?? {})) await writeFile(path.join(folder, name), bytes);
   const port = await freePort();
   const args = [
     ...['-sf', 'scenario.xml', '-i', '127.0.0.1', '-p', String(port), '-m', String(run.calls ?? 1)],

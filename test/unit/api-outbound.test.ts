@@ -78,6 +78,7 @@ describe('POST /v1/outbound-calls', () => {
         ringTimeoutMs: 20_000,
         maxDurationMs: 14_400_000,
         machineDetection: 'off',
+        onMachine: 'talk',
         metadata: { order: 7 },
         record: true,
       }),

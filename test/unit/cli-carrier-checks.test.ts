@@ -1,5 +1,13 @@
+import { X509Certificate } from 'node:crypto';
+import { createServer } from 'node:tls';
 import { describe, expect, it } from 'vitest';
-import { examineCertificate, examineTrunks, type SeenTrunk } from '../../src/cli/carrier-checks.js';
+import {
+  examineCarrierCertificates,
+  examineCertificate,
+  examineTrunks,
+  type SeenTrunk,
+} from '../../src/cli/carrier-checks.js';
+import { thisMachine } from '../../src/cli/machine.js';
 import { expired, foreign, server } from '../support/tls.js';
 
 const dayMs = 86_400_000;
@@ -48,4 +56,67 @@ it.each<[string, Partial<SeenTrunk>, string, string]>([
   const [finding] = examineTrunks([{ ...trunk, ...rest, ...change }]);
   expect(finding).toMatchObject({ check: 'trunk T', level, says: expect.stringContaining(says) });
   if (level !== 'ok') expect(finding?.fix).toBeTruthy();
+});
+
+describe('the certificate of a carrier', () => {
+  const seen = (uri: string, transport: string): SeenTrunk => ({
+    ...{ name: 'T', direction: 'both', gateways: [{ uri }], transport, srtp: 'off' },
+    ...{ codecs: ['PCMU'], register: false, status: 'active', health: 'healthy' },
+  });
+  const asked: string[] = [];
+  const look = (trunk: SeenTrunk, found: X509Certificate | string, atMs = Date.UTC(2030, 0)) =>
+    examineCarrierCertificates(
+      {
+        wallMs: () => atMs,
+        secureHost: async (name) => ({ host: `edge.${name}`, port: 5071 }),
+        certificateAt: async (host, port) => {
+          asked.push(`${host}:${port}`);
+          return found;
+        },
+      },
+      [trunk],
+    );
+  const good = new X509Certificate(server.certificate);
+
+  it.each<[string, SeenTrunk, X509Certificate | string, string, string, string]>([
+    ['is good', seen('sip:gw.example:5061', 'tls'), good, 'ok', 'is valid for', 'gw.example:5061'],
+    [
+      'has expired',
+      seen('sips:gw.example', 'udp'),
+      new X509Certificate(expired.certificate),
+      'failure',
+      'expired',
+      'edge.gw.example:5071',
+    ],
+    [
+      'cannot be seen',
+      seen('sip:[2001:db8::1]:5061;transport=tls', 'udp'),
+      'ECONNREFUSED',
+      'failure',
+      'ECONNREFUSED',
+      '2001:db8::1:5061',
+    ],
+  ])('%s', async (_what, trunk, found, level, says, host) => {
+    const findings = await look(trunk, found);
+    expect(findings).toEqual([
+      expect.objectContaining({ check: 'carrier tls', level, says: expect.stringContaining(says) }),
+    ]);
+    expect(asked.at(-1)).toBe(host);
+    if (level !== 'ok') expect(findings[0]?.fix).toBeTruthy();
+  });
+
+  it("is nobody's affair without TLS", async () => {
+    expect(await look(seen('sip:gw.example;transport=tcp', 'tls'), good)).toEqual([]);
+    expect(await look({ ...seen('sips:gw.example', 'tls'), status: 'inactive' }, good)).toEqual([]);
+  });
+
+  it('of a real server is seen', async () => {
+    const listener = createServer({ cert: server.certificate, key: server.key });
+    await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve));
+    const { port } = listener.address() as { port: number };
+    const found = await thisMachine.certificateAt('127.0.0.1', port);
+    await new Promise((resolve) => listener.close(resolve));
+    expect(found).toMatchObject({ fingerprint256: good.fingerprint256 });
+    expect(await thisMachine.certificateAt('127.0.0.1', port)).toBe('ECONNREFUSED');
+  });
 });

@@ -25,6 +25,8 @@ function machine(changes: Partial<Machine> & { files?: Record<string, string | n
     disk: (folder) => ({ existing: folder, writable: true, freeBytes: 50 * 1024 ** 3 }),
     database: () => null,
     answers: async () => false,
+    certificateAt: async () => 'nobody is there',
+    secureHost: async (host) => ({ host, port: 5061 }),
     wallMs: () => nowMs,
     monotonicMs: () => nowMs - 1_000_000,
     wait: async (ms) => {

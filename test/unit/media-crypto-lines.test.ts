@@ -34,6 +34,14 @@ function outcome(run: () => string): string {
 }
 const sha80 = 'AES_CM_128_HMAC_SHA1_80';
 const sha32 = 'AES_CM_128_HMAC_SHA1_32';
+const gcm128 = 'AEAD_AES_128_GCM';
+const gcm256 = 'AEAD_AES_256_GCM';
+const all = [sha80, sha32, gcm128, gcm256];
+/** Base64 with its filling, as RFC 4568 has it, and without, as some write it. */
+const gcmLine = (suite: string, bytes: number, filled = true) =>
+  `a=crypto:1 ${suite} inline:${Buffer.alloc(bytes, 3)
+    .toString('base64')
+    .replace(/=*$/, filled ? '$&' : '')}`;
 
 describe('an offer', () => {
   it.each<[string, string, Record<SrtpPolicy, string>]>([
@@ -57,6 +65,18 @@ describe('an offer', () => {
       'of suites we have not, and then one we have',
       sdp('RTP/SAVP', crypto(1, 'F8_128_HMAC_SHA1_80'), crypto(2, sha32, 2), crypto(3, sha80, 3)),
       { off: 'incompatible_media', allow: `RTP/SAVP ${sha32}`, require: `RTP/SAVP ${sha32}` },
+    ],
+    ...[gcm128, gcm256].flatMap((suite): [string, string, Record<SrtpPolicy, string>][] =>
+      [true, false].map((filled) => [
+        `of ${suite}${filled ? '' : ', its base64 not filled up'}`,
+        sdp('RTP/SAVP', gcmLine(suite, suite === gcm256 ? 44 : 28, filled)),
+        { off: 'incompatible_media', allow: `RTP/SAVP ${suite}`, require: `RTP/SAVP ${suite}` },
+      ]),
+    ),
+    [
+      'of AES-GCM with a key of another length',
+      sdp('RTP/SAVP', gcmLine(gcm256, 28), gcmLine(gcm128, 30)),
+      { off: 'incompatible_media', allow: 'incompatible_media', require: 'incompatible_media' },
     ],
     [
       'with a lifetime',
@@ -112,8 +132,8 @@ describe('an offer', () => {
 describe('our offer', () => {
   it.each<[SrtpPolicy, string]>([
     ['off', 'RTP/AVP'],
-    ['allow', `RTP/AVP ${sha80},${sha32}`],
-    ['require', `RTP/SAVP ${sha80},${sha32}`],
+    ['allow', `RTP/AVP ${all.join()}`],
+    ['require', `RTP/SAVP ${all.join()}`],
   ])('%s', (policy, expected) => {
     expect(outcome(() => session(policy).offer())).toBe(expected);
   });
@@ -123,6 +143,7 @@ describe('our offer', () => {
     ['allow', sdp('RTP/AVP', crypto(4)), sha80],
     ['allow', sdp('RTP/AVP', crypto(4, sha32, 2)), sha32],
     ['require', sdp('RTP/SAVP', crypto(4)), sha80],
+    ['allow', sdp('RTP/SAVP', gcmLine(gcm256, 44).replace(':1', ':4')), gcm256],
     ['require', sdp('RTP/SAVP'), 'incompatible_media'],
     ['require', sdp('RTP/AVP'), 'incompatible_media'],
     ['require', sdp('RTP/SAVP', crypto(4, sha80, 5)), 'incompatible_media'],
@@ -141,10 +162,12 @@ describe('our offer', () => {
   it('again keeps the key that is in use, and stays encrypted', () => {
     const us = session('allow');
     us.offer();
-    us.accept(sdp('RTP/AVP', crypto(4)), false);
+    us.accept(sdp('RTP/AVP', crypto(4, sha32, 2)), false);
     const again = us.offer();
-    expect(outcome(() => again)).toBe(`RTP/SAVP ${sha80},${sha32}`);
-    expect(ofType(again, 'a=crypto')[0]).toContain(Buffer.from(us.agreed!.srtp!.send).toString('base64'));
+    expect(outcome(() => again)).toBe(`RTP/SAVP ${sha32},${sha80},${gcm128},${gcm256}`);
+    const lines = ofType(again, 'a=crypto');
+    expect(lines[0]).toContain(Buffer.from(us.agreed!.srtp!.send).toString('base64'));
+    expect(new Set(lines.map((line) => line.split(' ')[0])).size).toBe(4);
   });
 });
 
@@ -153,6 +176,6 @@ it('no key is in a trace', () => {
     `INVITE sip:a@b SIP/2.0\r\nCall-ID: 1\r\n\r\n${session('require').offer()}${sdp('RTP/SAVP', crypto(9, sha80, 2, '|2^20'))}`,
   );
   expect(text).toContain(`a=crypto:1 ${sha80} inline:(blanked)`);
-  expect(text.match(/\(blanked\)\r\n/g)).toHaveLength(3);
+  expect(text.match(/\(blanked\)\r\n/g)).toHaveLength(all.length + 1);
   expect(text).not.toContain(key(9));
 });

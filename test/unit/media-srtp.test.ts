@@ -4,7 +4,9 @@ import { describe, expect, it } from 'vitest';
 import { HmacSha1 } from '../../media/rtp/hmac-sha1.js';
 import { writeRtpHeader } from '../../media/rtp/packet.js';
 import { PacketWindow } from '../../media/rtp/packet-window.js';
-import { derived, Srtp, type SrtpSuite } from '../../media/rtp/srtp.js';
+import { Srtp } from '../../media/rtp/srtp.js';
+import { GaloisMode } from '../../media/rtp/srtp-galois.js';
+import { derived, type SrtpSuite, srtpKeyBytes, srtpOverheadBytes } from '../../media/rtp/srtp-suites.js';
 
 const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex').toUpperCase();
 const bytes = (text: string) => new Uint8Array(Buffer.from(text.replace(/\s/g, ''), 'hex'));
@@ -57,7 +59,94 @@ describe('test vectors', () => {
   });
 });
 
+describe('test vectors of AES-GCM (RFC 7714 sections 16 and 17)', () => {
+  const salt = bytes('517569642070726f2071756f');
+  const keyOf = (length: number) => Uint8Array.from({ length }, (_, i) => i);
+  const rtpPlain = bytes(
+    '8040f17b8041f8d35501a0b2 47616c6c696120657374206f6d6e69732064697669736120696e207061727465732074726573',
+  );
+  const rtcpPlain = bytes(
+    '81c8000d4d617273 4e5450314e545032525450200000042a0000e9304c756e61deadbeefdeadbeefdeadbeefdeadbeefdeadbeef',
+  );
+
+  it.each([
+    [
+      16,
+      'f24de3a3fb34de6cacba861c9d7e4bcabe633bd50d294e6f42a5f47a51c7d19b36de3adf8833899d7f27beb16a9152cf765ee4390cce',
+    ],
+    [
+      32,
+      '32b1de78a822fe12ef9f78fa332e33aab18012389a58e2f3b50b2a0276ffae0f1ba63799b87b7aa3db36dfffd6b0f9bb7878d7a76c13',
+    ],
+  ])('RTP with a key of %d bytes', (length, expected) => {
+    const into = new Uint8Array(rtpPlain.length + 16);
+    const mode = new GaloisMode(keyOf(length), salt);
+    expect(mode.seal(rtpPlain, 12, rtpPlain.length, into, 0x5501a0b2, 0xf17b)).toBe(into.length);
+    expect(hex(into)).toBe(hex(rtpPlain.subarray(0, 12)) + expected.toUpperCase());
+    expect(mode.open(into, 12, rtpPlain.length, 0x5501a0b2, 0xf17b)).toBe(true);
+    expect(hex(into.subarray(0, rtpPlain.length))).toBe(hex(rtpPlain));
+  });
+
+  it.each([
+    [
+      16,
+      '63e94885dcdab67ca727d7662f6b7e997ff5c0f76c06f32dc676a5f1730d6fda4ce09b4686303ded0bb9275bc84aa45896cf4d2fc5abf87245d9eade800005d4',
+    ],
+    [
+      32,
+      'd50ae4d1f5ce5d304ba297e47d470c282c3ece5dbffe0a50a2eaa5c1110555be8415f658c61de0476f1b6fad1d1eb30c4446839f57ff6f6cb26ac3be800005d4',
+    ],
+  ])('RTCP with a key of %d bytes', (length, expected) => {
+    const into = new Uint8Array(rtcpPlain.length + 20);
+    const mode = new GaloisMode(keyOf(length), salt);
+    mode.sealRtcp(rtcpPlain, into, 0x4d617273, 0x8000_05d4);
+    expect(hex(into)).toBe(hex(rtcpPlain.subarray(0, 8)) + expected.toUpperCase());
+    expect(mode.openRtcp(into, rtcpPlain.length, 0x4d617273, 0x8000_05d4)).toBe(true);
+    expect(hex(into.subarray(0, rtcpPlain.length))).toBe(hex(rtcpPlain));
+  });
+
+  it('RTCP that is signed and not encrypted', () => {
+    const packet = bytes(`${hex(rtcpPlain)}841dd9683dd78ec92ae58790125f62b3000005d4`);
+    const mode = new GaloisMode(keyOf(16), salt);
+    expect(mode.openRtcp(packet, rtcpPlain.length, 0x4d617273, 0x5d4)).toBe(true);
+    expect(hex(packet.subarray(0, rtcpPlain.length))).toBe(hex(rtcpPlain));
+    packet[20] = 0xff;
+    expect(mode.openRtcp(packet, rtcpPlain.length, 0x4d617273, 0x5d4)).toBe(false);
+  });
+
+  it('the salt of a session from a short master salt', () => {
+    const keys = new Uint8Array([...keyOf(16), ...Array.from({ length: 12 }, (_, i) => 0x40 + i)]);
+    expect(hex(derived(keys, 2, 12))).toBe('1FCD5D561E66DC49EC1C3CCB');
+  });
+});
+
 const ssrc = 0xcafebabe;
+function byCounterMode(key: Uint8Array, plain: Uint8Array, sequence: number, rollovers: number, tagBytes: number) {
+  const [aes, auth, salt] = [derived(key, 0, 16), derived(key, 1, 20), derived(key, 2, 14)];
+  const iv = Buffer.concat([salt, Buffer.alloc(2)]);
+  iv.writeUInt32BE((iv.readUInt32BE(4) ^ ssrc) >>> 0, 4);
+  iv.writeUInt32BE((iv.readUInt32BE(8) ^ rollovers) >>> 0, 8);
+  iv.writeUInt16BE(iv.readUInt16BE(12) ^ sequence, 12);
+  const body = createCipheriv('aes-128-ctr', aes, iv).update(plain.subarray(12));
+  const count = Buffer.alloc(4);
+  count.writeUInt32BE(rollovers);
+  const signed = Buffer.concat([plain.subarray(0, 12), body]);
+  const tag = createHmac('sha1', auth).update(signed).update(count).digest().subarray(0, tagBytes);
+  return Buffer.concat([signed, tag]);
+}
+
+function byGcm(key: Uint8Array, plain: Uint8Array, sequence: number, rollovers: number) {
+  const keyBytes = key.length === 44 ? 32 : 16;
+  const iv = Buffer.from(derived(key, 2, 12, keyBytes));
+  iv.writeUInt32BE((iv.readUInt32BE(2) ^ ssrc) >>> 0, 2);
+  iv.writeUInt32BE((iv.readUInt32BE(6) ^ rollovers) >>> 0, 6);
+  iv.writeUInt16BE(iv.readUInt16BE(10) ^ sequence, 10);
+  const cipher = createCipheriv(`aes-${keyBytes === 32 ? 256 : 128}-gcm`, derived(key, 0, keyBytes, keyBytes), iv);
+  cipher.setAAD(plain.subarray(0, 12));
+  const body = Buffer.concat([cipher.update(plain.subarray(12)), cipher.final()]);
+  return Buffer.concat([plain.subarray(0, 12), body, cipher.getAuthTag()]);
+}
+
 function rtp(sequence: number, fill: number, size = 160): Uint8Array {
   const packet = new Uint8Array(12 + size).fill(fill);
   writeRtpHeader(packet, 0, false, sequence & 0xffff, 7, ssrc);
@@ -67,11 +156,14 @@ function rtp(sequence: number, fill: number, size = 160): Uint8Array {
 describe.each<[SrtpSuite, number]>([
   ['AES_CM_128_HMAC_SHA1_80', 10],
   ['AES_CM_128_HMAC_SHA1_32', 4],
+  ['AEAD_AES_128_GCM', 16],
+  ['AEAD_AES_256_GCM', 16],
 ])('%s', (suite, tagBytes) => {
-  const key = randomBytes(30);
+  const isGcm = tagBytes === 16;
+  const key = randomBytes(srtpKeyBytes(suite));
   const pair = () => ({ sender: new Srtp(suite, key), receiver: new Srtp(suite, key) });
   const secured = (srtp: Srtp, packet: Uint8Array) => {
-    const into = new Uint8Array(packet.length + 14);
+    const into = new Uint8Array(packet.length + srtpOverheadBytes);
     return into.slice(0, srtp.protect(packet, packet.length, into));
   };
   const opened = (srtp: Srtp, packet: Uint8Array) => {
@@ -97,9 +189,8 @@ describe.each<[SrtpSuite, number]>([
     expect(opened(receiver, out)).toEqual(extended);
   });
 
-  it('is what AES in counter mode and HMAC of OpenSSL make, beyond the first rollover too', () => {
+  it('is what OpenSSL makes, beyond the first rollover too', () => {
     const { sender } = pair();
-    const [aes, auth, salt] = [derived(key, 0, 16), derived(key, 1, 20), derived(key, 2, 14)];
     for (const [sequence, rollovers] of [
       [65_535, 0],
       [3, 1],
@@ -108,16 +199,8 @@ describe.each<[SrtpSuite, number]>([
       [7, 2],
     ] as const) {
       const plain = rtp(sequence, 0x33);
-      const iv = Buffer.concat([salt, Buffer.alloc(2)]);
-      iv.writeUInt32BE((iv.readUInt32BE(4) ^ ssrc) >>> 0, 4);
-      iv.writeUInt32BE((iv.readUInt32BE(8) ^ rollovers) >>> 0, 8);
-      iv.writeUInt16BE(iv.readUInt16BE(12) ^ sequence, 12);
-      const body = createCipheriv('aes-128-ctr', aes, iv).update(plain.subarray(12));
-      const count = Buffer.alloc(4);
-      count.writeUInt32BE(rollovers);
-      const signed = Buffer.concat([plain.subarray(0, 12), body]);
-      const tag = createHmac('sha1', auth).update(signed).update(count).digest().subarray(0, tagBytes);
-      expect(hex(secured(sender, plain))).toBe(hex(Buffer.concat([signed, tag])));
+      const expected = (isGcm ? byGcm : byCounterMode)(key, plain, sequence, rollovers, tagBytes);
+      expect(hex(secured(sender, plain))).toBe(hex(expected));
     }
   });
 
@@ -130,7 +213,7 @@ describe.each<[SrtpSuite, number]>([
       expect(opened(receiver, bad), String(at)).toBeNull();
     }
     for (let length = 0; length < good.length; length++) expect(opened(receiver, good.slice(0, length))).toBeNull();
-    expect(opened(new Srtp(suite, randomBytes(30)), good)).toBeNull();
+    expect(opened(new Srtp(suite, randomBytes(key.length)), good)).toBeNull();
     expect(opened(receiver, good)).not.toBeNull();
   });
 
@@ -162,7 +245,7 @@ describe.each<[SrtpSuite, number]>([
     const { sender, receiver } = pair();
     const report = bytes('80c90001cafebabe 81ca000400000001 01026869 00000000');
     const out = sender.protectRtcp(report);
-    expect(out.length).toBe(report.length + 14);
+    expect(out.length).toBe(report.length + (isGcm ? 20 : 14));
     expect(hex(out.subarray(0, 8))).toBe(hex(report.subarray(0, 8)));
     expect(hex(out.subarray(8, report.length))).not.toBe(hex(report.subarray(8)));
     const second = sender.protectRtcp(report);

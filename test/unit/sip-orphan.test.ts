@@ -62,6 +62,15 @@ describe('endOrphan', () => {
     ]);
   });
 
+  it('finds a carrier behind TLS by its name, and by the authority of its trunk', async () => {
+    const { stack, sent, respond } = stackThat(true);
+    const peer = { transport: 'tls' as const, address: '203.0.113.9', port: 5061 };
+    const ended = endOrphan(stack, { ...dialog, peer, trust: 'trunk-7' }, 'system_restart');
+    respond(200);
+    await ended;
+    expect(sent[0]?.proxy).toBe('sip:203.0.113.9:5061;transport=tls;tls-name=far;tls-trust=trunk-7');
+  });
+
   it('goes through the proxies of the dialog', async () => {
     const { stack, sent, respond } = stackThat(true);
     const routeSet = ['<sip:p1@10.0.0.1;lr>', '<sip:10.0.0.2;lr>'];

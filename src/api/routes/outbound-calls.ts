@@ -59,6 +59,8 @@ export function outboundCallRoutes({
         const metadata = body.metadata ?? {};
         if (Buffer.byteLength(JSON.stringify(metadata)) > maxMetadataBytes)
           throw invalid({ path: 'metadata', message: 'must be at most 8 KiB of JSON' });
+        if (body.on_machine === 'hang_up' && body.machine_detection === 'off')
+          throw invalid({ path: 'on_machine', message: 'needs machine_detection' });
         const { callId, start } = startOutbound(
           { store, now, ...(outboundCalls && { outboundCalls }) },
           rules,
@@ -70,6 +72,7 @@ export function outboundCallRoutes({
             ringTimeoutMs: body.ring_timeout * 1000,
             maxDurationMs: body.max_duration * 1000,
             machineDetection: body.machine_detection,
+            onMachine: body.on_machine,
             metadata,
             ...(body.record !== undefined && { record: body.record }),
           },

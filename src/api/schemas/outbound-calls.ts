@@ -25,6 +25,11 @@ export const outboundCallBody = body({
     description:
       'Whether to find out who answered: a person, a machine or a fax. Nothing waits for it: the agent talks from the answer on, and the result is the event `amd.completed` (`result`, `reason`, `decided_ms` from the answer). With `detect_message_end` the event of a machine comes when its greeting is over: `message_end` is `beep`, `silence` or `timeout`.',
   }),
+  on_machine: oneOf(['talk', 'hang_up'], {
+    default: 'talk',
+    description:
+      'What happens once `machine_detection` knows that a machine answered: the agent goes on, or the call is hung up, so that nobody talks to a voicemail.',
+  }),
   metadata: Type.Optional(
     freeObject('Your own words about the call, at most 8 KiB of JSON: in its detail, in webhooks and for the agent.'),
   ),

@@ -100,6 +100,7 @@ async function createParticipant(...[request, caller, options]: Asked): Answer {
     ringTimeoutMs: form.seconds('Timeout', 5, 600, 60) * 1000,
     maxDurationMs: form.seconds('TimeLimit', 1, 86_400, 14_400) * 1000,
     machineDetection: 'off',
+    onMachine: 'talk',
     metadata: {},
     record: form.get('Record') === 'true',
     instructions: { actions: [joining(form, id, found?.name ?? idOrName, options)] },

@@ -77,6 +77,7 @@ async function createCall(form: Form, caller: Caller, options: TwilioOptions): A
     ringTimeoutMs: form.seconds('Timeout', 5, 600, 60) * 1000,
     maxDurationMs: form.seconds('TimeLimit', 1, 86_400, 14_400) * 1000,
     machineDetection: 'off',
+    onMachine: 'talk',
     metadata: {},
     record: form.get('Record') === 'true',
     instructions,

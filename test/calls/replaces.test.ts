@@ -1,0 +1,117 @@
+/** INVITE with `Replaces` (RFC 3891): another phone takes the place of one in a call that runs. */
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { type CallRecord, startTestApp, type TestApp } from '../support/app.js';
+import type { OutgoingInvite, PeerMessage } from '../support/bare-sip-peer.js';
+import { endJoined, HandPhone, joinTwo } from '../support/joined-call.js';
+import { eventually } from '../support/media-engine.js';
+import { addTrunk, placeOutbound } from '../support/outbound.js';
+import type { SdpChange } from '../support/rtp-phone.js';
+
+let app: TestApp;
+const open: HandPhone[] = [];
+beforeAll(async () => {
+  app = await startTestApp({}, { t1: 100, t2: 400, t4: 500 });
+});
+afterEach(async () => {
+  for (const phone of open.splice(0)) await phone.close();
+});
+afterAll(() => app.end());
+
+const events = (record: CallRecord, type: string) =>
+  record.events.filter((event) => event.event_type === type).map((event) => event.event_data);
+const tagOf = (value: string) => /;tag=([^;>\s]+)/.exec(value)?.[1] ?? '';
+/** The dialog of a phone as Trunkline sees it. */
+const replacing = ({ dialog }: HandPhone, more = '') => {
+  const { invite, answer } = dialog as { invite: OutgoingInvite; answer: PeerMessage };
+  return `Replaces: ${invite.callId};to-tag=${tagOf(answer.header('to'))};from-tag=${tagOf(invite.from)}${more}`;
+};
+
+async function colleague(lines: string[], sdp: SdpChange = {}): Promise<{ phone: HandPhone; invited: OutgoingInvite }> {
+  const phone = await HandPhone.open(app.sip.addresses[0]?.port ?? 0);
+  open.push(phone);
+  return { phone, invited: phone.invite('whoever', sdp, lines) };
+}
+
+async function hears(phone: HandPhone, from: HandPhone, fill: number): Promise<void> {
+  await eventually(async () => {
+    await from.rtp.talk(5, () => new Uint8Array(160).fill(fill));
+    return phone.rtp.heard.some((packet) => packet.payload[0] === fill);
+  }, `audio of ${fill}`);
+}
+
+it.each(['caller', 'agent'] as const)(
+  'takes the place of the %s: he is hung up on, the other one goes on',
+  async (side) => {
+    const joined = await joinTwo(app);
+    const left = joined[side];
+    const stays = joined[side === 'caller' ? 'agent' : 'caller'];
+    const { phone, invited } = await colleague(['Require: replaces', replacing(left)]);
+    phone.confirm(invited, await phone.sip.next(200));
+    const bye = await left.sip.next('BYE');
+    left.sip.respond(bye, 200);
+    await hears(stays, phone, 40);
+    await hears(phone, stays, 41);
+    // The new dialog is a whole one: a hold of it is passed on, and whoever hangs up ends the call.
+    const held = stays.takeReoffer({});
+    expect((await phone.reoffer({ direction: 'sendonly' })).status).toBe(200);
+    expect((await held).body).toContain('a=sendonly');
+    await phone.hangUp();
+    stays.sip.respond(await stays.sip.next('BYE'), 200);
+    const record = await app.finishedCall(joined.number);
+    expect(record.status).toBe('completed');
+    expect(events(record, 'transfer.completed')).toEqual([{ to: '+15550001111', method: 'replaces' }]);
+    const trace = JSON.stringify(await app.api('GET', `/v1/calls/${record.id}/trace`));
+    expect(trace).toContain('Replaces: ');
+    await Promise.all([joined.caller.close(), joined.agent.close()]);
+  },
+);
+
+it('what cannot be done is refused, and the call goes on as it was', async () => {
+  const joined = await joinTwo(app);
+  const right = replacing(joined.caller);
+  const refusals: [string[], SdpChange, number][] = [
+    [[right, right], {}, 400],
+    [[right, 'Join: 1;to-tag=2;from-tag=3'], {}, 400],
+    [['Replaces: 1234;to-tag=5'], {}, 400],
+    [['Replaces: 1234@nowhere;to-tag=5;from-tag=6'], {}, 481],
+    [[right.replace(/to-tag=[^;]*/, 'to-tag=guessed')], {}, 481],
+    [[replacing(joined.caller, ';early-only')], {}, 486],
+    [[right], { codecs: '18' }, 488],
+  ];
+  for (const [lines, sdp, status] of refusals) {
+    const { phone, invited } = await colleague(lines, sdp);
+    const refused = await phone.sip.next([200, 400, 403, 481, 486, 488, 603]);
+    expect([lines, refused.status]).toEqual([lines, status]);
+    phone.sip.ackFailure(invited, refused);
+  }
+  await hears(joined.agent, joined.caller, 50);
+  const record = await endJoined(app, joined);
+  expect(record).toMatchObject({ status: 'completed', hangup_source: 'caller' });
+  expect(events(record, 'transfer.failed')).toEqual([
+    expect.objectContaining({ method: 'replaces', reason: 'incompatible_media', sip_status: 488 }),
+  ]);
+  const { phone, invited } = await colleague([right]);
+  const late = await phone.sip.next([200, 481, 603]);
+  expect(late.status).toBe(603);
+  phone.sip.ackFailure(invited, late);
+});
+
+it('a call over another trunk is not given to whoever knows its dialog', async () => {
+  const phone = await HandPhone.open(app.sip.addresses[0]?.port ?? 0);
+  open.push(phone);
+  const trunk = await addTrunk(app, [`sip:carrier@127.0.0.1:${phone.sip.port}`]);
+  const { data } = await app.api<{ data: { id: string; endpoint_id: string }[] }>('GET', '/v1/phone-numbers');
+  const echo = data.at(-1) as { id: string; endpoint_id: string };
+  placeOutbound(app, { to: '+12025550177', numberId: echo.id, endpointId: echo.endpoint_id });
+  phone.answer(await phone.sip.next('INVITE'));
+  await phone.sip.next('ACK');
+  const stranger = await colleague([replacing(phone)]);
+  const refused = await stranger.phone.sip.next([200, 403, 481]);
+  expect(refused.status).toBe(403);
+  stranger.phone.sip.ackFailure(stranger.invited, refused);
+  await phone.hangUp();
+  const record = await app.finishedCall('+12025550177');
+  expect(record).toMatchObject({ status: 'completed', hangup_source: 'callee' });
+  expect(events(record, 'transfer.failed')).toEqual([expect.objectContaining({ reason: 'not_allowed' })]);
+  await app.api('DELETE', `/v1/trunks/${trunk}`);
+});
