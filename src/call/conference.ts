@@ -18,7 +18,7 @@ export type ConferenceEndReason =
 
 /** How often it is looked who speaks, when somebody wants to know. */
 const lookEveryMs = 100;
-/** Silence of so many looks ends somebody's speech; the room itself waits for half a second. */
+/** What Twilio calls what happens. */
 const eventNames = {
   start: 'conference-start',
   end: 'conference-end',

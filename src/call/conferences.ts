@@ -13,7 +13,7 @@ export class Conferences {
 
   constructor(private readonly room: (seats: number) => MediaRoom) {}
 
-  /** The first who names a room makes it. null: it is full; then `facts` says which. */
+  /** The first who names a room makes it. Without a participant it is full. */
   enter(stage: Stage, action: ConferenceAction): { conference: Conference; participant: Participant | null } {
     const { facts, mode } = stage.line;
     const scope = { organizationId: facts.organizationId, mode };

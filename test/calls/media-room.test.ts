@@ -97,45 +97,45 @@ describe.each([
     await Promise.all([b.session.close(), c.session.close()]);
     expect(engine.load().faults).toBe(0);
   });
+});
 
-  it('is recorded whole, beeps, and keys are not heard', async () => {
-    const folder = mkdtempSync(path.join(tmpdir(), 'trunkline-room-'));
-    toClose.push(() => rmSync(folder, { recursive: true }));
-    const engine = (await startTestEngine({ threads })) as EmbeddedEngine;
-    toClose.push(() => engine.close());
-    const [a, b] = [await caller(engine, tonesHz[0]), await caller(engine, tonesHz[1])];
-    const room = engine.room(250);
-    const seats = [room.join(a.session, { muted: false }), room.join(b.session, { muted: false })];
-    await a.untilHears([0, 1, 0], 'b at a');
-    const file = path.join(folder, 'room.wav');
-    const recording = room.record({ path: file });
-    const from = a.phone.heard.length;
-    room.beep('entered');
-    const beeped = () => {
-      const samples = Int16Array.from(
-        a.phone.heard.slice(from).flatMap((packet) => [...packet.payload]),
-        (byte) => ulawToLinear[byte]!,
-      );
-      for (let at = 0; at + 400 <= samples.length; at += 80)
-        if (probeTone(samples.subarray(at, at + 400), 620).amplitude > 2000) return true;
-      return false;
-    };
-    await a.phone.until(beeped, 'the beep');
-    await a.phone.until(() => a.phone.heard.length > from + 100, 'two seconds');
-    const end = await recording.stop();
-    expect(end).toMatchObject({ by: 'stopped', error: null });
-    const wav = readWav(new Uint8Array(readFileSync(file)));
-    expect(wav.channels).toHaveLength(1);
-    const last = wav.channels[0]!.subarray(-4000, -400);
-    for (const hz of [500, 1100]) expect(probeTone(last, hz).amplitude / amplitude).toBeGreaterThan(0.8);
-    expect(end.durationMs).toBeGreaterThan(1500);
-    for (let i = 0; i < 3; i++)
-      b.phone.send(Uint8Array.of(5, 0x8a, 3, 0x20), { payloadType: 101, marker: i === 0, samples: 0 });
-    await Promise.all(seats.map((seat) => seat?.leave()));
-    expect(a.phone.heard.some((packet) => packet.payloadType === 101)).toBe(false);
-    await Promise.all([a.session.close(), b.session.close()]);
-    await eventually(() => engine.load().ports.used + engine.load().ports.quarantined === 0, 'ports to be free');
-  });
+it('a room is recorded whole, beeps, and keys are not heard', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'trunkline-room-'));
+  toClose.push(() => rmSync(folder, { recursive: true }));
+  const engine = (await startTestEngine({ threads: 2 })) as EmbeddedEngine;
+  toClose.push(() => engine.close());
+  const [a, b] = [await caller(engine, tonesHz[0]), await caller(engine, tonesHz[1])];
+  const room = engine.room(250);
+  const seats = [room.join(a.session, { muted: false }), room.join(b.session, { muted: false })];
+  await a.untilHears([0, 1, 0], 'b at a');
+  const file = path.join(folder, 'room.wav');
+  const recording = room.record({ path: file });
+  const from = a.phone.heard.length;
+  room.beep('entered');
+  const beeped = () => {
+    const samples = Int16Array.from(
+      a.phone.heard.slice(from).flatMap((packet) => [...packet.payload]),
+      (byte) => ulawToLinear[byte]!,
+    );
+    for (let at = 0; at + 400 <= samples.length; at += 80)
+      if (probeTone(samples.subarray(at, at + 400), 620).amplitude > 2000) return true;
+    return false;
+  };
+  await a.phone.until(beeped, 'the beep');
+  await a.phone.until(() => a.phone.heard.length > from + 100, 'two seconds');
+  const end = await recording.stop();
+  expect(end).toMatchObject({ by: 'stopped', error: null });
+  const wav = readWav(new Uint8Array(readFileSync(file)));
+  expect(wav.channels).toHaveLength(1);
+  const last = wav.channels[0]!.subarray(-4000, -400);
+  for (const hz of [500, 1100]) expect(probeTone(last, hz).amplitude / amplitude).toBeGreaterThan(0.8);
+  expect(end.durationMs).toBeGreaterThan(1500);
+  for (let i = 0; i < 3; i++)
+    b.phone.send(Uint8Array.of(5, 0x8a, 3, 0x20), { payloadType: 101, marker: i === 0, samples: 0 });
+  await Promise.all(seats.map((seat) => seat?.leave()));
+  expect(a.phone.heard.some((packet) => packet.payloadType === 101)).toBe(false);
+  await Promise.all([a.session.close(), b.session.close()]);
+  await eventually(() => engine.load().ports.used + engine.load().ports.quarantined === 0, 'ports to be free');
 });
 
 it('goes on for the others when a thread dies', async () => {

@@ -20,7 +20,7 @@ const configs: Record<string, { [field: string]: string }> = {
   ...{ gemini: { api_key: 'k' }, ultravox: { api_key: 'k' }, hume: { api_key: 'k' } },
   vapi: { api_key: 'k', assistant_id: 'a' },
 };
-const minutes = 3;
+const minutes = 2;
 const pieceMs = 40;
 
 /** A provider's simulator and our side of its protocol, without a socket between them. */
@@ -32,7 +32,9 @@ function conversationWith(provider: string, heard: (bytes: Uint8Array, decode: T
   const conversation = protocol.converse(protocol.parseConfig(configs[provider] ?? {}), target);
   const asked = conversation.prepare?.();
   if (asked) {
-    const { url, headers, method, body = '{}' } = asked;
+    const { url, method, body = '{}' } = asked;
+    const names = Object.entries(asked.headers).map(([name, value]) => [name.toLowerCase(), value]);
+    const headers = Object.fromEntries(names) as { [name: string]: string };
     const rest = { method, headers, url: new URL(url), body: JSON.parse(body), socketBase: 'wss://agent.example.com' };
     conversation.prepared?.(JSON.stringify(dialect.rest?.(rest)?.body));
   }
