@@ -130,13 +130,11 @@ export class WebhookDeliveries {
 
   /** What waits for an endpoint will not be sent; it can be retried one by one. */
   failPending(endpointId: string): void {
-    this.database.run(
-      this.database.sql
-        .updateTable('webhook_deliveries')
-        .set({ status: 'failed' })
-        .where('status', '=', 'pending')
-        .where('endpoint_id', '=', endpointId),
-    );
+    this.database
+      .prepare(
+        "update webhook_deliveries indexed by webhook_deliveries_waiting set status = 'failed' where status = 'pending' and endpoint_id = ?",
+      )
+      .run(endpointId);
   }
 
   list(
