@@ -18,6 +18,7 @@ const numbers: Record<PhoneCodec, number> = { PCMU: 0, PCMA: 8, G722: 9, OPUS: o
 export class CodedPhone {
   private coder: (WideDecoder & WideEncoder) | null = null;
   private opus: OpusCoder | null = null;
+  private ear: { codec: PhoneCodec; decoder: WideDecoder | null; parts: Int16Array[] } | null = null;
 
   private constructor(
     readonly rtp: RtpPhone,
@@ -117,14 +118,15 @@ export class CodedPhone {
     return this.rtp.heard.filter((packet) => packet.payloadType === this.payloadType);
   }
 
-  /** All it heard so far, with packets one after the other. */
+  /** All it heard so far in the codec that it speaks now, with packets one after the other. Each is decoded once, in its turn. */
   get heard(): Int16Array {
-    const decoder = this.codec === 'G722' ? new G722Coder() : this.opus;
-    const decoded = new Reused(Int16Array);
-    const parts = this.packets.map(({ payload }) => {
-      if (lineOf[this.codec].linear) return decoder?.decode(payload)?.slice() ?? new Int16Array(0);
-      return readLine(payload, this.codec, decoded).slice();
-    });
+    if (this.ear?.codec !== this.codec)
+      this.ear = { codec: this.codec, decoder: this.codec === 'G722' ? new G722Coder() : this.opus, parts: [] };
+    const { decoder, parts } = this.ear;
+    for (const { payload } of this.packets.slice(parts.length)) {
+      if (!lineOf[this.codec].linear) parts.push(readLine(payload, this.codec, new Reused(Int16Array)).slice());
+      else parts.push(decoder?.decode(payload)?.slice() ?? new Int16Array(0));
+    }
     const whole = new Int16Array(parts.reduce((sum, part) => sum + part.length, 0));
     let at = 0;
     for (const part of parts) {
