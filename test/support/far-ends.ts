@@ -218,6 +218,7 @@ export class FarCall {
 
 export class FarEnds {
   readonly calls = new Map<string, FarCall>();
+  private made = 0;
   /** A call of theirs came; who answers it uses `respond`. */
   onInvite: ((call: FarCall, invite: SipRequest) => void) | null = null;
   /** Hears every message before its call does; true: the call shall not hear it, as if it were lost. */
@@ -247,7 +248,7 @@ export class FarEnds {
 
   /** Sends an INVITE for that number; what the test does with the call is its affair. */
   call(number: string, habits: FarHabits = {}): FarCall {
-    const call = new FarCall(this, `${this.prefix}-${this.calls.size}`, newTag(), habits, number, newBranch(), true);
+    const call = new FarCall(this, `${this.prefix}-${this.made++}`, newTag(), habits, number, newBranch(), true);
     this.calls.set(call.callId, call);
     this.send(this.invite(call));
     return call;
