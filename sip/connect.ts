@@ -74,6 +74,8 @@ const maxRestartDelayMs = 30_000;
 /** After a loss that many far ends are told; more at once would be a flood of our own making. */
 const maxOrphans = 10_000;
 const orphansAtOnce = 50;
+/** For the connection of a dead server to end by itself. */
+const lastWordsMs = 500;
 
 /** Resolves when the SIP server is connected. Rejects with one clear sentence (port taken, refused, wrong secret, too late). */
 export async function openSipGateway(options: SipGatewayOptions): Promise<
@@ -179,10 +181,13 @@ class Gateway implements SipGateway {
     await this.#connect(server.control, signal);
     this.#addresses = server.addresses;
     // From here on: a server that dies before has failed to start, which is the caller's affair.
-    void server.died.then((error) => {
-      if (this.#server !== server || this.#closing.signal.aborted) return;
+    const { signal: closing } = this.#closing;
+    void server.died.then(async (error) => {
+      if (closing.aborted) return;
       this.options.log.error({ err: error.message }, 'sip server died');
-      this.#lost();
+      // Its connection ends behind its last words: of a call that it has just answered, they say whom to tell that it is over.
+      await sleep(lastWordsMs, undefined, { signal: closing }).catch(() => undefined);
+      if (this.#server === server && !closing.aborted) this.#lost();
     });
   }
 
@@ -210,10 +215,13 @@ class Gateway implements SipGateway {
   #lost(): void {
     const { log, server } = this.options;
     log.error({ legs: this.#live.legs.size, ringing: this.#live.ringing.size }, 'sip server lost');
-    for (const call of [...this.#live.ringing]) call.lost();
+    for (const call of [...this.#live.ringing]) {
+      this.#orphaned(call.unconfirmed);
+      call.lost();
+    }
     this.#outbound.lost();
     for (const leg of [...this.#live.legs]) {
-      if (this.#orphans.length < maxOrphans) this.#orphans.push(leg.snapshot());
+      this.#orphaned(leg.snapshot());
       leg.lost();
     }
     if (server.kind === 'drachtio' || this.#closing.signal.aborted) return;
@@ -223,6 +231,10 @@ class Gateway implements SipGateway {
     if (!dead) return;
     this.#server = null;
     void this.#restart(dead);
+  }
+
+  #orphaned(dialog: DialogSnapshot | null): void {
+    if (dialog && this.#orphans.length < maxOrphans) this.#orphans.push(dialog);
   }
 
   async #restart(dead: SipServer): Promise<void> {

@@ -1,7 +1,7 @@
 /** An INVITE that waits for its answer: exactly one of `answer`, `reject`, the caller's CANCEL and the loss of the SIP server ends it. */
 import { DialogLeg, dialogAllow, supported } from './dialog.js';
-import { type HeaderLines, hasToken, lineText, quotedText } from './header.js';
-import type { CallLeg, IncomingCall, Peer, PhoneIdentity, TrunkMatch } from './leg.js';
+import { type HeaderLines, hasToken, lineText, listElements, nameAddress, quotedText, readHeaders } from './header.js';
+import type { CallLeg, DialogSnapshot, IncomingCall, Peer, PhoneIdentity, TrunkMatch } from './leg.js';
 import { SipError } from './leg.js';
 import type { LiveCalls } from './live.js';
 import type { SipLog } from './log.js';
@@ -55,6 +55,8 @@ export class IncomingInvite implements IncomingCall {
   #lastRing: { sdp?: string; reliable?: boolean } | null = null;
   #ringAgain: NodeJS.Timeout | undefined;
   #leg: DialogLeg | null = null;
+  /** Our tag, as the ringing told; empty before, and once there is a leg that knows it. */
+  #localTag = '';
 
   constructor(
     private readonly req: StackRequest,
@@ -113,7 +115,8 @@ export class IncomingInvite implements IncomingCall {
         this.res.send(
           options.sdp === undefined ? 180 : 183,
           { headers, ...(options.sdp === undefined ? {} : { body: options.sdp }) },
-          (err) => {
+          (err, sent) => {
+            this.#localTag = nameAddress(sent?.get('to'))?.params.tag ?? '';
             if (err) reject(new SipError('protocol', 'unspecified', `The ringing could not be sent: ${words(err)}.`));
             else if (!reliable) resolve();
           },
@@ -178,6 +181,7 @@ export class IncomingInvite implements IncomingCall {
               },
             });
             this.context.live.legs.add(made);
+            this.#localTag = '';
             if (!inTime) void made.hangup('unspecified');
             resolve(made);
           },
@@ -204,6 +208,26 @@ export class IncomingInvite implements IncomingCall {
     );
     this.context.onGone();
     await sent.catch(() => undefined);
+  }
+
+  /** The dialog that the far side may have while nobody has confirmed our 200; null: it can have none, or we do not know its name. */
+  get unconfirmed(): DialogSnapshot | null {
+    if (this.#state !== 'answering' || this.#localTag === '') return null;
+    const invite = readHeaders(this.req.raw);
+    const address = (name: string) => nameAddress(invite.get(name)?.[0]);
+    const from = address('from');
+    return {
+      callId: this.sipCallId,
+      localTag: this.#localTag,
+      remoteTag: from?.params.tag ?? '',
+      localUri: address('to')?.uri ?? '',
+      remoteUri: from?.uri ?? '',
+      remoteTarget: address('contact')?.uri ?? '',
+      routeSet: listElements(invite.get('record-route')),
+      localCseq: 0,
+      peer: this.peer,
+      localAddress: this.localAddress,
+    };
   }
 
   /** The SIP server is gone, and the transaction with it. */

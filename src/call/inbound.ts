@@ -135,10 +135,11 @@ function beginCall(incoming: IncomingCall, decision: Exclude<Decision, { kind: '
   call.trunkId = trunk.trunkId;
   deps.live.add(call);
   call.event('call.routed', { endpoint_id: endpointId, rules: decision.trace });
-  incoming.cancelled.addEventListener('abort', () => call.end({ cause: 'originator_cancel', source: 'caller' }), {
-    once: true,
-  });
-  if (incoming.cancelled.aborted) call.end({ cause: 'originator_cancel', source: 'caller' });
+  // the caller's CANCEL, or the loss of the SIP server
+  const { cancelled } = incoming;
+  const over = () => call.end(endingOf(cancelled.reason, call, 'caller', deps.log));
+  cancelled.addEventListener('abort', over, { once: true });
+  if (cancelled.aborted) over();
   if (admission.refusal !== null) call.end(admission.refusal);
   return call;
 }
