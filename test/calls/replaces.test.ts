@@ -105,6 +105,12 @@ it('a call over another trunk is not given to whoever knows its dialog', async (
   placeOutbound(app, { to: '+12025550177', numberId: echo.id, endpointId: echo.endpoint_id });
   phone.answer(await phone.sip.next('INVITE'));
   await phone.sip.next('ACK');
+  // the ACK is the server's; who places the call hears of the answer a moment later
+  const answered = async () =>
+    (await app.api<{ data: { answered_at: string | null }[] }>('GET', '/v1/calls?status=in_progress')).data.some(
+      (call) => call.answered_at !== null,
+    );
+  await expect.poll(answered).toBe(true);
   const stranger = await colleague([replacing(phone)]);
   const refused = await stranger.phone.sip.next([200, 403, 481]);
   expect(refused.status).toBe(403);
