@@ -25,6 +25,8 @@ const help = `node dist/bench/agent-calls.js [options]
   --old-calls <n>    calls in the database for --beside (1000000; it takes a minute or two to write them)
   --against <uri>    the same load on another server, in turns with ours: sip:127.0.0.1:5070
   --to <number>      whom to call there (+15550100)
+  --pid <n>          its process, so that its processor time and memory are counted too
+  --agent-port <n>   where our agent listens for it too: ws://127.0.0.1:<n>/raw?from=<the caller's number>
   --other <folder>   another build of the gateway (its dist folder), in turns with this one, and the ratio
   --node <flags>     for the gateway process: --node "--cpu-prof --cpu-prof-dir=/tmp/profile"
   --threads          processor time of each thread of the gateway`;
@@ -41,6 +43,8 @@ const { values } = parseArgs({
     'old-calls': { type: 'string', default: '1000000' },
     against: { type: 'string' },
     to: { type: 'string', default: '+15550100' },
+    pid: { type: 'string' },
+    'agent-port': { type: 'string' },
     other: { type: 'string' },
     node: { type: 'string' },
     threads: { type: 'boolean', default: false },
@@ -66,6 +70,7 @@ console.log(
 );
 const rig = await Rig.start({
   nodeOptions: values.node?.split(' ') ?? [],
+  ...(values['agent-port'] && { agentPort: Number(values['agent-port']) }),
   ...(values.beside && { oldCalls: Number(values['old-calls']) }),
 });
 try {
@@ -125,7 +130,10 @@ try {
             `    CPU: ${((result.cpuPerCall ?? 0) / (before.cpuPerCall ?? 1)).toFixed(2)} of the other build's`,
           );
         if (values.bare) show(await rig.runBare(each.secure, { calls, seconds }));
-        if (values.against) show(await rig.runElsewhere(values.against, values.to, { calls, seconds }));
+        if (values.against) {
+          const pid = values.pid === undefined ? null : Number(values.pid);
+          show(await rig.runElsewhere(values.against, values.to, { calls, seconds }, pid));
+        }
         await sleep(500);
       }
     }

@@ -1,6 +1,6 @@
 /**
  * Calls that come and go for an hour: whether memory and descriptors stay what they were. Run:
- * `npm run build && node dist/bench/soak.js [--minutes 60] [--rate 10] [--talk 3000]`
+ * `npm run build && node dist/bench/soak.js --help`
  *
  * Short calls to raw and Twilio agents, over ws and wss, every fourth one recorded. The verdict compares the second quarter of the time with
  * the last one, and the descriptors half a minute after the last call (closed ports are kept that long) with those before the first.
@@ -12,13 +12,23 @@ import { figuresOf, type ProcessFigures } from './load/figures.js';
 import { cases, Rig } from './load/rig.js';
 import { markdown } from './load/table.js';
 
+const help = `node dist/bench/soak.js [options]
+  --minutes <n>      how long (60)
+  --rate <n>         calls a second (10)
+  --talk <ms>        time of each call (3000)`;
+
 const { values } = parseArgs({
   options: {
     minutes: { type: 'string', default: '60' },
     rate: { type: 'string', default: '10' },
     talk: { type: 'string', default: '3000' },
+    help: { type: 'boolean', default: false },
   },
 });
+if (values.help) {
+  console.log(help);
+  process.exit();
+}
 const seconds = Number(values.minutes) * 60;
 const rows = 12;
 const everyMs = 2000;

@@ -139,7 +139,7 @@ export const settingsList = [
     name: 'sip_server',
     kind: kinds.sipServer,
     default: 'embedded',
-    explain: 'The embedded SIP server, or external drachtio-servers.',
+    explain: 'The embedded SIP server, or an external drachtio-server. Of several the first is used.',
     readBy: 'src/main.ts',
     secret: true,
   }),

@@ -27,8 +27,9 @@ import type { ResolveHost } from './public-target.js';
 import { Registrar, type RegistrarLimits } from './register.js';
 import { Seat } from './seat.js';
 import { LOOPBACK_NETS } from './server/sources.js';
-import { type SipServer, type SipServerOptions, startSipServer } from './server/start.js';
+import { type SipServer, type SipServerOptions, startSipServer, type UnansweredInvite } from './server/start.js';
 import type { TlsSettings } from './server/transport/tls.js';
+import { registeredAt } from './target.js';
 import { SipTrace, type TraceLimits } from './trace.js';
 import type { TrunkTable } from './trunk.js';
 import { Upkeep } from './upkeep.js';
@@ -74,8 +75,6 @@ const maxRestartDelayMs = 30_000;
 /** After a loss that many far ends are told; more at once would be a flood of our own making. */
 const maxOrphans = 10_000;
 const orphansAtOnce = 50;
-/** For the connection of a dead server to end by itself. */
-const lastWordsMs = 500;
 
 /** Resolves when the SIP server is connected. Rejects with one clear sentence (port taken, refused, wrong secret, too late). */
 export async function openSipGateway(options: SipGatewayOptions): Promise<
@@ -110,6 +109,8 @@ class Gateway implements SipGateway {
   #addresses: readonly ListenAddress[] = [];
   /** Dialogs that were alive when the server was lost; told as soon as there is one again. */
   #orphans: DialogSnapshot[] = [];
+  /** INVITEs without final answer when the server was lost: its successor refuses them. */
+  #unanswered: UnansweredInvite[] = [];
   #trusted: string[];
   #tls: TlsSettings | undefined;
   #stopped: Promise<void> | null = null;
@@ -124,7 +125,8 @@ class Gateway implements SipGateway {
     const shared = { trunks, log, addresses, bindings: this.#bindings, live: this.#live, trace: this.#trace };
     const stack = () => (this.#link?.connected ? this.#link.stack : null);
     const { names } = options;
-    this.upkeep = new Upkeep({ probeEveryMs: options.probeEveryMs ?? 0, stack, log, names });
+    const registered = (uri: string) => registeredAt(uri, trunks, this.#bindings);
+    this.upkeep = new Upkeep({ probeEveryMs: options.probeEveryMs ?? 0, stack, log, registered, names });
     const registrar = new Registrar(trunks, challenger, this.#bindings, options.registrar);
     this.#inbound = new Inbound({ ...shared, challenger, registrar });
     this.#outbound = new Outbound({
@@ -182,12 +184,9 @@ class Gateway implements SipGateway {
     this.#addresses = server.addresses;
     // From here on: a server that dies before has failed to start, which is the caller's affair.
     const { signal: closing } = this.#closing;
-    void server.died.then(async (error) => {
-      if (closing.aborted) return;
-      this.options.log.error({ err: error.message }, 'sip server died');
-      // Its connection ends behind its last words: of a call that it has just answered, they say whom to tell that it is over.
-      await sleep(lastWordsMs, undefined, { signal: closing }).catch(() => undefined);
-      if (this.#server === server && !closing.aborted) this.#lost();
+    // The calls end with the connection, which is behind the server's last words: they may tell of an answer, or of a BYE.
+    void server.died.then((error) => {
+      if (!closing.aborted) this.options.log.error({ err: error.message }, 'sip server died');
     });
   }
 
@@ -217,6 +216,8 @@ class Gateway implements SipGateway {
     log.error({ legs: this.#live.legs.size, ringing: this.#live.ringing.size }, 'sip server lost');
     for (const call of [...this.#live.ringing]) {
       this.#orphaned(call.unconfirmed);
+      const { unanswered } = call;
+      if (unanswered?.peer.transport === 'udp') this.#unanswered.push(unanswered);
       call.lost();
     }
     this.#outbound.lost();
@@ -246,6 +247,7 @@ class Gateway implements SipGateway {
         // The ports that the first one got, also when the settings said "any".
         await this.#startServer([...dead.addresses], signal);
         log.info({}, 'sip server restarted');
+        for (const invite of this.#unanswered.splice(0)) this.#server?.refuse(invite);
         this.upkeep.restored();
         void this.#tellOrphans();
         return;
@@ -344,6 +346,8 @@ class Gateway implements SipGateway {
     await Promise.all([...this.#live.legs].map((leg) => leg.hangupSoon('system_shutdown', 500)));
     if (this.connected) await this.#idleWithin(1000);
     await takenBack;
+    // A 200 to the far side's BYE may be the last word: without it the far side would wait for half a minute.
+    await this.#link?.taken(1000);
     await this.close();
   }
 

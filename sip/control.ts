@@ -34,6 +34,8 @@ export interface ControlLink {
   /** Where the server listens, by its own account. */
   addresses: ListenAddress[];
   readonly connected: boolean;
+  /** Resolves when the server has taken all that was sent so far, or after the limit: what it had not read, `close` would take back. */
+  taken(limitMs: number): Promise<void>;
   /** Hangs up and never dials again. */
   close(): void;
 }
@@ -60,6 +62,25 @@ export async function openControlLink(options: ControlLinkOptions): Promise<Cont
     clearTimeout(wp.reconnectVars?.retryTimer ?? undefined);
     for (const socket of mapServer.keys()) socket.destroy();
     wp.socket?.destroy();
+  }
+
+  function taken(limitMs: number): Promise<void> {
+    const { wp, mapServer } = stack.app.client;
+    const [socket] = mapServer.keys();
+    if (!connected || !socket) return Promise.resolve();
+    const question = wp.send(socket, 'ping');
+    return new Promise((resolve) => {
+      const done = () => {
+        clearTimeout(limit);
+        wp.off('msg', heard);
+        resolve();
+      };
+      const limit = setTimeout(done, limitMs);
+      const heard = (_socket: Socket, frame: string) => {
+        if (frame.includes(`|response|${question}|`)) done();
+      };
+      wp.on('msg', heard);
+    });
   }
 
   const accepted = new Promise<string>((resolve, reject) => {
@@ -113,6 +134,7 @@ export async function openControlLink(options: ControlLinkOptions): Promise<Cont
       get connected() {
         return connected;
       },
+      taken,
       close,
     };
   } catch (error) {

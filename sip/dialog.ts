@@ -104,7 +104,7 @@ export class DialogLeg implements CallLeg {
   }
 
   onReoffer(handler: (offer: string | null) => Promise<ReofferResult>): void {
-    this.#offers.handler = handler;
+    this.#offers.listen(handler);
   }
 
   onInfo(handler: (info: { contentType: string; body: string }) => void): void {
@@ -142,20 +142,10 @@ export class DialogLeg implements CallLeg {
 
   snapshot(): DialogSnapshot {
     const { dialog, context } = this;
-    const isUac = dialog.type === 'uac';
-    // What opened the dialog names both ends: our own INVITE and its 200, or the INVITE that came and its 200.
-    const invite = readHeaders(dialog.req.raw ?? '');
-    const routes = listElements(readHeaders((isUac ? dialog.res.raw : dialog.req.raw) ?? '').get('record-route'));
-    const from = nameAddress(invite.get('from')?.[0])?.uri ?? '';
-    const to = nameAddress(invite.get('to')?.[0])?.uri ?? '';
     return {
-      callId: dialog.sip.callId,
-      localTag: dialog.sip.localTag,
-      remoteTag: dialog.sip.remoteTag,
-      localUri: isUac ? from : to,
-      remoteUri: isUac ? to : from,
+      ...dialog.sip,
+      ...endsOf(dialog.type, dialog.req, dialog.res),
       remoteTarget: dialog.remote.uri,
-      routeSet: isUac ? routes.reverse() : routes,
       localCseq: this.#localCseq,
       peer: context.peer,
       localAddress: context.localAddress,
@@ -378,6 +368,19 @@ function remoteEnd(bye: StackRequest): LegEnd {
     ...(said === undefined ? {} : { text: said }),
   };
   return { cause: 'normal_clearing', by: 'remote', ...(Object.keys(detail).length > 0 ? { detail } : {}) };
+}
+
+/** Both ends of a dialog and the way between them, as what opened it names them: our INVITE and its 200, or the INVITE that came. */
+export function endsOf(
+  type: 'uac' | 'uas',
+  invite: { raw: string },
+  answer: { raw: string },
+): Pick<DialogSnapshot, 'localUri' | 'remoteUri' | 'routeSet'> {
+  const headers = readHeaders(invite.raw ?? '');
+  const [from = '', to = ''] = ['from', 'to'].map((name) => nameAddress(headers.get(name)?.[0])?.uri);
+  if (type === 'uas') return { localUri: to, remoteUri: from, routeSet: listElements(headers.get('record-route')) };
+  const routeSet = listElements(readHeaders(answer.raw ?? '').get('record-route')).reverse();
+  return { localUri: from, remoteUri: to, routeSet };
 }
 
 function localUri(dialog: StackDialog): string {

@@ -210,6 +210,7 @@ export class Inbound {
     const leg = this.context.live.replaceable(wanted);
     if (leg === 'past') return refusal('replaces', 603, 'call_rejected', 'The call is over');
     if (leg === null || leg.seat === null) return refusal('replaces', 481, 'not_found', 'No such call');
+    if (leg.seat.isPromised) return refusal('replaces', 481, 'not_found', 'Somebody else is about to');
     if (wanted.earlyOnly) return refusal('replaces', 486, 'user_busy', 'The call is answered');
     return leg.seat;
   }

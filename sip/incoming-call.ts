@@ -1,11 +1,12 @@
 /** An INVITE that waits for its answer: exactly one of `answer`, `reject`, the caller's CANCEL and the loss of the SIP server ends it. */
-import { DialogLeg, dialogAllow, supported } from './dialog.js';
-import { type HeaderLines, hasToken, lineText, listElements, nameAddress, quotedText, readHeaders } from './header.js';
+import { DialogLeg, dialogAllow, endsOf, supported } from './dialog.js';
+import { type HeaderLines, hasToken, lineText, listElements, nameAddress, quotedText } from './header.js';
 import type { CallLeg, DialogSnapshot, IncomingCall, Peer, PhoneIdentity, TrunkMatch } from './leg.js';
 import { SipError } from './leg.js';
 import type { LiveCalls } from './live.js';
 import type { SipLog } from './log.js';
 import { Seat } from './seat.js';
+import type { UnansweredInvite } from './server/start.js';
 import type { Stack, StackRequest, StackResponse } from './stack.js';
 
 export interface InviteFacts {
@@ -55,7 +56,7 @@ export class IncomingInvite implements IncomingCall {
   #lastRing: { sdp?: string; reliable?: boolean } | null = null;
   #ringAgain: NodeJS.Timeout | undefined;
   #leg: DialogLeg | null = null;
-  /** Our tag, as the ringing told; empty before, and once there is a leg that knows it. */
+  /** Our tag, as the ringing told; empty before. */
   #localTag = '';
 
   constructor(
@@ -76,7 +77,10 @@ export class IncomingInvite implements IncomingCall {
     this.receivedAt = facts.receivedAt;
     this.receivedAtMs = facts.receivedAtMs;
     context.live.ringing.add(this);
-    req.on('cancel', () => this.#die(callerLeft()));
+    if (this.replaces) this.replaces.isPromised = true;
+    req.on('cancel', (cancel) =>
+      this.#die(/prack timeout/i.test(cancel.get('reason') ?? '') ? noPrack() : callerLeft()),
+    );
   }
 
   get cancelled(): AbortSignal {
@@ -181,13 +185,12 @@ export class IncomingInvite implements IncomingCall {
               },
             });
             this.context.live.legs.add(made);
-            this.#localTag = '';
+            this.#leg = made;
             if (!inTime) void made.hangup('unspecified');
             resolve(made);
           },
         );
       });
-      this.#leg = leg;
       this.#settle('answered');
       return leg;
     } catch (error) {
@@ -210,20 +213,22 @@ export class IncomingInvite implements IncomingCall {
     await sent.catch(() => undefined);
   }
 
-  /** The dialog that the far side may have while nobody has confirmed our 200; null: it can have none, or we do not know its name. */
+  /** What a server that takes the place of this one needs to refuse the INVITE; null: it was answered, as far as we know. */
+  get unanswered(): UnansweredInvite | null {
+    if (this.#leg !== null) return null;
+    return { raw: this.req.raw, localTag: this.#localTag, peer: this.peer };
+  }
+
+  /** The dialog that the far side may have: our 200 is on its way, and nobody told us yet that it was sent. */
   get unconfirmed(): DialogSnapshot | null {
-    if (this.#state !== 'answering' || this.#localTag === '') return null;
-    const invite = readHeaders(this.req.raw);
-    const address = (name: string) => nameAddress(invite.get(name)?.[0]);
-    const from = address('from');
+    if (this.#state !== 'answering' || this.#leg !== null || this.#localTag === '') return null;
+    const { headers } = this.facts;
     return {
       callId: this.sipCallId,
       localTag: this.#localTag,
-      remoteTag: from?.params.tag ?? '',
-      localUri: address('to')?.uri ?? '',
-      remoteUri: from?.uri ?? '',
-      remoteTarget: address('contact')?.uri ?? '',
-      routeSet: listElements(invite.get('record-route')),
+      remoteTag: nameAddress(headers.get('from')?.[0])?.params.tag ?? '',
+      ...endsOf('uas', this.req, this.res),
+      remoteTarget: nameAddress(listElements(headers.get('contact'))[0])?.uri ?? '',
       localCseq: 0,
       peer: this.peer,
       localAddress: this.localAddress,
@@ -246,6 +251,7 @@ export class IncomingInvite implements IncomingCall {
     this.#state = state;
     clearInterval(this.#ringAgain);
     this.context.live.ringing.delete(this);
+    if (this.replaces) this.replaces.isPromised = false;
     this.context.live.settled();
   }
 
@@ -278,6 +284,11 @@ export class IncomingInvite implements IncomingCall {
       }
     });
   }
+}
+
+/** Said by our SIP server, with its 504. */
+function noPrack(): SipError {
+  return new SipError('timeout', 'no_ack', 'The caller never acknowledged the ringing.');
 }
 
 function callerLeft(): SipError {

@@ -30,12 +30,18 @@ export interface LegAsk {
 
 /** An offer that nobody decides about in that time is refused with 500: the far side hears silence meanwhile. */
 const decisionLimitMs = 10_000;
+/** An offer may come on the heels of the ACK, before anybody listens to the call: it waits for him, and then is answered as we offered last. */
+const listenerLimitMs = 1000;
 const maxGlares = 6;
 
 type MakeOffer = Parameters<CallLeg['reoffer']>[0];
 
 export class Offers {
-  handler: ((offer: string | null) => Promise<ReofferResult>) | null = null;
+  #handler: ((offer: string | null) => Promise<ReofferResult>) | null = null;
+  #listened!: () => void;
+  readonly #listener = new Promise<void>((resolve) => {
+    this.#listened = resolve;
+  });
   #queue: Promise<unknown> = Promise.resolve();
   #isOurs = false;
   #theirs: Promise<void> | null = null;
@@ -46,6 +52,12 @@ export class Offers {
     private localSdp: string,
     public remoteSdp: string,
   ) {}
+
+  /** Whoever decides about the far side's offers from now on. */
+  listen(handler: (offer: string | null) => Promise<ReofferResult>): void {
+    this.#handler = handler;
+    this.#listened();
+  }
 
   reoffer(make: MakeOffer, signal: AbortSignal): Promise<{ ok: string } | { refused: number }> {
     const turn = this.#queue.then(() => this.#reoffer(make, signal));
@@ -121,7 +133,10 @@ export class Offers {
     }
     const offer = body.kind === 'sdp' ? body.sdp : null;
     const result = await this.#decide(offer);
-    if (this.leg.over.aborted) return; // the dialog's end answered it
+    if (this.leg.over.aborted) {
+      res.send(487, {}, () => undefined); // a BYE of theirs has answered it already, one of ours has not
+      return;
+    }
     if ('refuse' in result) {
       res.send(result.refuse);
       return;
@@ -136,7 +151,8 @@ export class Offers {
   }
 
   async #decide(offer: string | null): Promise<ReofferResult> {
-    if (!this.handler) return { sdp: this.localSdp };
+    if (!this.#handler) await this.#untilListener();
+    if (!this.#handler) return { sdp: this.localSdp };
     const decided = new AbortController();
     const limit = sleep(decisionLimitMs, undefined, { signal: decided.signal }).then(
       () => {
@@ -145,10 +161,17 @@ export class Offers {
       () => ({ refuse: 500 }),
     );
     try {
-      return await Promise.race([this.handler(offer), limit]);
+      return await Promise.race([this.#handler(offer), limit]);
     } finally {
       decided.abort();
     }
+  }
+
+  async #untilListener(): Promise<void> {
+    const came = new AbortController();
+    const signal = AbortSignal.any([came.signal, this.leg.over]);
+    await Promise.race([this.#listener, sleep(listenerLimitMs, undefined, { signal }).catch(() => undefined)]);
+    came.abort();
   }
 
   /** The ACK of an answered re-INVITE; it brings the answer when the re-INVITE had no offer. */

@@ -11,8 +11,8 @@ export interface ProbeOptions {
   everyMs: number;
   /** The control connection while it is up. */
   stack(): Stack | null;
-  /** Where its URI leads. Default: where it says. */
-  hops?: () => Promise<NextHop[]>;
+  /** Where its URI leads, none: nowhere now; and the URI that is asked there. Default: where it says. */
+  where?: () => Promise<{ uri: string; hops: NextHop[] }>;
   /** `detail`: why not, in a sentence. */
   onChange(state: GatewayState, detail?: string): void;
 }
@@ -48,19 +48,14 @@ export class Probe {
     const stack = this.options.stack();
     if (stack) {
       const headers = { 'Call-ID': randomUUID(), To: `<${uri}>`, Accept: 'application/sdp' };
-      const hops = await this.options.hops?.();
-      const { response, why } = await ask(stack, {
-        method: 'OPTIONS',
-        uri,
-        headers,
-        cseq: 1,
-        ...(hops ? { hops } : {}),
-      });
+      const place: { uri: string; hops?: NextHop[] } = (await this.options.where?.()) ?? { uri };
+      const { response, why } = await ask(stack, { method: 'OPTIONS', ...place, headers, cseq: 1 });
       if (this.#isClosed) return;
       const lives = response !== null && response.status !== 408 && response.status !== 503;
       this.#failures = lives ? 0 : this.#failures + 1;
       if (lives) this.#become('up');
-      else if (this.#failures >= failuresUntilDown) this.#become('down', why ?? said(response));
+      else if (this.#failures >= failuresUntilDown)
+        this.#become('down', place.hops?.length === 0 ? 'Nobody is registered there' : (why ?? said(response)));
     }
     this.#plan(this.#failures > 0 ? everyMs * failingFactor : everyMs);
   }

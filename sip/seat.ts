@@ -7,6 +7,8 @@ export class Seat implements CallLeg {
   readonly sipCallId: string;
   readonly confirmed: Promise<{ sdp?: string }>;
   readonly ended: Promise<LegEnd>;
+  /** Somebody's INVITE for this place has no final answer yet: it is offered to nobody else. */
+  isPromised = false;
   #leg: DialogLeg;
   #resolveEnded!: (end: LegEnd) => void;
   #onReoffer: Parameters<CallLeg['onReoffer']>[0] | null = null;

@@ -101,6 +101,7 @@ export interface StackAgent {
 /** The control connection under the library: frames as text. */
 export interface StackWire {
   on(event: 'msg', listener: (socket: Socket, frame: string) => void): void;
+  off(event: 'msg', listener: (socket: Socket, frame: string) => void): void;
   send(socket: Socket, frame: string): string;
   closing?: boolean;
   socket?: Socket;
@@ -148,11 +149,7 @@ export interface Stack {
   removeDialog(dialog: StackDialog): void;
 }
 
-/**
- * A new, unconnected library instance. It asks the environment about every header of every message, which costs twelve times as much of the
- * process's real one as of a copy.
- */
+/** A new, unconnected library instance. */
 export function createStack(): Stack {
-  process.env = { ...process.env };
   return new Srf() as unknown as Stack;
 }

@@ -1,5 +1,5 @@
 /** From a gateway of the record to the URIs an INVITE goes to. */
-import type { Bindings } from './bindings.js';
+import type { Binding, Bindings } from './bindings.js';
 import { escapeUser, type ParsedUri, parseUri } from './identity.js';
 import { type Gateway, type Peer, SipError } from './leg.js';
 import type { TrunkTable } from './trunk.js';
@@ -23,8 +23,9 @@ export function targetsOf(gateway: Gateway, to: string, trunks: TrunkTable, bind
     throw new SipError('protocol', 'unspecified', `The gateway "${gateway.uri}" is not a SIP URI.`);
   }
   if (uri.user !== '') return [{ gateway, requestUri: bare(gateway.uri), host: uri.host }];
-  if (uri.port === null && trunks.withUsername(registeredName(gateway.uri))) {
-    return bindings.of(registeredName(gateway.uri)).map((binding) => ({
+  const registered = registeredAt(gateway.uri, trunks, bindings);
+  if (registered) {
+    return registered.map((binding) => ({
       gateway,
       requestUri: binding.contact,
       nextHop: hopTo(binding.peer),
@@ -32,6 +33,14 @@ export function targetsOf(gateway: Gateway, to: string, trunks: TrunkTable, bind
     }));
   }
   return [{ gateway, requestUri: atHost(uri, calledUser(to)), host: uri.host }];
+}
+
+/** Where the user is whom a gateway's URI names (`sip:<username>`), who registers with us; null when it is a host. */
+export function registeredAt(gateway: string, trunks: TrunkTable, bindings: Bindings): Binding[] | null {
+  const uri = parseUri(gateway);
+  if (uri?.user !== '' || uri.port !== null) return null;
+  const name = registeredName(gateway);
+  return trunks.withUsername(name) ? bindings.of(name) : null;
 }
 
 /** The user part that a number or URI to call stands for. Throws `SipError` when there is none. */

@@ -1,4 +1,5 @@
 /** What is done for our carriers between calls: asking whether their gateways live, and staying registered. */
+import type { Binding } from './bindings.js';
 import type { GatewayState, KeptGateway } from './leg.js';
 import type { SipLog } from './log.js';
 import { SipNames } from './names.js';
@@ -6,6 +7,7 @@ import { nextHops } from './next-hop.js';
 import { Probe } from './probe.js';
 import { Registration } from './registration.js';
 import type { Stack } from './stack.js';
+import { hopTo } from './target.js';
 
 export interface UpkeepOptions {
   /** Between two questions to a gateway; 0: none are asked. */
@@ -13,6 +15,8 @@ export interface UpkeepOptions {
   /** The control connection while it is up. */
   stack(): Stack | null;
   log: SipLog;
+  /** Where the user is whom a gateway's URI names; null when it is a host. */
+  registered(uri: string): readonly Binding[] | null;
   /** Default: the system's name server. */
   names?: SipNames;
 }
@@ -44,7 +48,10 @@ export class Upkeep {
         else log.info({ gateway: uri }, 'gateway answers');
         this.onChange(uri, state);
       };
-      this.#probes.set(uri, new Probe({ uri, everyMs: probeEveryMs, stack, hops: this.#hopsTo(uri, trust), onChange }));
+      this.#probes.set(
+        uri,
+        new Probe({ uri, everyMs: probeEveryMs, stack, where: this.#whereIs(uri, trust), onChange }),
+      );
     }
     this.#replaceRegistrations(gateways);
   }
@@ -70,6 +77,16 @@ export class Upkeep {
     const registrations = [...this.#registrations.values()];
     this.#registrations.clear();
     await Promise.all(registrations.map((registration) => registration.close()));
+  }
+
+  #whereIs(uri: string, trust: string | undefined) {
+    return async () => {
+      const registered = this.options.registered(uri);
+      if (!registered) return { uri, hops: await this.#hopsTo(uri, trust)() };
+      const [binding] = registered;
+      if (!binding) return { uri, hops: [] };
+      return { uri: binding.contact, hops: [{ host: binding.peer.address, uri: hopTo(binding.peer) }] };
+    };
   }
 
   #hopsTo(uri: string, trust: string | undefined) {

@@ -185,6 +185,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       },
     });
     opened.push(() => store.close());
+    store.startCheckpoints();
     const first = bootstrap(store, {
       ...(settings.bootstrapKey === null ? {} : { key: settings.bootstrapKey }),
       echoAgent: { target: `ws://${echoAgentHost}/twilio`, providerConfig: { protocol: 'twilio' } },

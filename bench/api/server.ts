@@ -70,3 +70,5 @@ process.on('message', async (message: ToServer) => {
 });
 process.send?.({ port: server.port, organizationId: server.organizationId } satisfies FromServer);
 await once(process, 'disconnect');
+// Whoever stops the bench stops its servers too.
+process.exit();

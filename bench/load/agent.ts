@@ -1,4 +1,7 @@
-/** The agent of the bench: says back what it hears, over ws and wss, and notes when each pulse of a caller reached it. */
+/**
+ * The agent of the bench: says back what it hears, over ws and wss, and notes when each pulse of a caller reached it. A server whose protocol
+ * does not say who calls can say it in the address, as `?from=`.
+ */
 import { once } from 'node:events';
 import { createServer as createHttpServer, type Server } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
@@ -7,7 +10,7 @@ import { type WebSocket, WebSocketServer } from 'ws';
 import { machineMs } from './clock.js';
 import { topInLinear, topInUlaw } from './pulse.js';
 
-export type AgentOrder = { kind: 'listen'; key: string; cert: string } | { kind: 'collect' };
+export type AgentOrder = { kind: 'listen'; key: string; cert: string; wsPort: number } | { kind: 'collect' };
 export type AgentAnswer =
   | { kind: 'listening'; wsPort: number; wssPort: number }
   /** Since the last time, by call: the Call's id, as the protocol writes it, or the caller's number. */
@@ -17,8 +20,8 @@ const heard: { call: string; atMs: number[] }[] = [];
 /** A pulse on the edge of two messages is one. */
 const oncePerMs = 30;
 
-function take(socket: WebSocket, path: string): void {
-  const calls = { call: '', atMs: [] as number[] };
+function take(socket: WebSocket, address: URL): void {
+  const calls = { call: address.searchParams.get('from') ?? '', atMs: [] as number[] };
   heard.push(calls);
   let sampleRateHz = 8000;
   let linear = false;
@@ -32,7 +35,7 @@ function take(socket: WebSocket, path: string): void {
   };
   socket.on('error', () => socket.terminate());
   socket.on('close', () => heard.splice(heard.indexOf(calls), 1));
-  if (path.startsWith('/twilio')) {
+  if (address.pathname.startsWith('/twilio')) {
     socket.on('message', (data) => {
       const text = data.toString();
       const start = text.indexOf('"payload":"');
@@ -66,10 +69,10 @@ function take(socket: WebSocket, path: string): void {
   });
 }
 
-async function listen(server: Server): Promise<number> {
+async function listen(server: Server, port: number): Promise<number> {
   const sockets = new WebSocketServer({ server, maxPayload: 1024 * 1024, perMessageDeflate: false });
-  sockets.on('connection', (socket, request) => take(socket, request.url ?? ''));
-  server.listen(0, '127.0.0.1');
+  sockets.on('connection', (socket, request) => take(socket, new URL(request.url ?? '', 'ws://127.0.0.1')));
+  server.listen(port, '127.0.0.1');
   await once(server, 'listening');
   return (server.address() as AddressInfo).port;
 }
@@ -77,8 +80,8 @@ async function listen(server: Server): Promise<number> {
 process.on('message', async (order: AgentOrder) => {
   let answer: AgentAnswer;
   if (order.kind === 'listen') {
-    const wsPort = await listen(createHttpServer());
-    answer = { kind: 'listening', wsPort, wssPort: await listen(createHttpsServer(order)) };
+    const wsPort = await listen(createHttpServer(), order.wsPort);
+    answer = { kind: 'listening', wsPort, wssPort: await listen(createHttpsServer(order), 0) };
   } else {
     answer = { kind: 'collected', pulses: heard.map(({ call, atMs }) => ({ call, atMs: Float64Array.from(atMs) })) };
     for (const each of heard) each.atMs.length = 0;

@@ -86,6 +86,11 @@ export async function startGateway(options: {
       ...options.environment,
     },
   });
+  // Whoever stops the bench stops its gateway too.
+  const end = () => child.kill();
+  const leave = () => process.exit(143);
+  process.once('exit', end).once('SIGTERM', leave);
+  child.once('exit', () => process.off('exit', end).off('SIGTERM', leave));
   await said(child, /http:\/\/\S+/);
   child.stdout?.resume();
   return {

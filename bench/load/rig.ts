@@ -78,12 +78,14 @@ export class Rig {
     private readonly removeFolder: () => void,
   ) {}
 
-  static async start(options: { nodeOptions: readonly string[]; oldCalls?: number }): Promise<Rig> {
+  /** `agentPort`: where the agent listens without TLS, for a server that is configured by hand. */
+  static async start(options: { nodeOptions: readonly string[]; oldCalls?: number; agentPort?: number }): Promise<Rig> {
     const { folder, key, cert, remove } = benchFolder();
     const agent = new Helper<AgentOrder, AgentAnswer>('agent');
     const caller = new Helper<CallerOrder, CallerAnswer>('caller');
     try {
-      const ports = await agent.ask({ kind: 'listen', key, cert }, 'listening');
+      const wsPort = options.agentPort ?? 0;
+      const ports = await agent.ask({ kind: 'listen', key, cert, wsPort }, 'listening');
       let gateway = await startGateway({ folder, nodeOptions: options.nodeOptions });
       if (options.oldCalls !== undefined) {
         // The first start makes the organization that the calls belong to.
@@ -104,11 +106,8 @@ export class Rig {
   async warmUp(wanted: Case, calls: number): Promise<void> {
     await this.run({ ...wanted, name: 'warm-up' }, { calls, seconds: warmUpSec });
     await sleep(afterMs);
-    const from = figuresOf(this.gateway.pid);
-    await sleep(idleMs);
-    const to = figuresOf(this.gateway.pid);
-    this.idlePercent = cpuPercent(from, to);
-    this.idleMemoryMb = to.memoryMb;
+    this.idlePercent = await idlePercentOf(this.gateway.pid);
+    this.idleMemoryMb = figuresOf(this.gateway.pid).memoryMb;
   }
 
   /** The load generator against an echo that does nothing else. */
@@ -165,22 +164,29 @@ export class Rig {
     };
   }
 
-  /** The same load on another server, of which nothing but the audio is known. */
-  async runElsewhere(uri: string, to: string, load: Load): Promise<Result> {
-    const failures = await this.dial(uri, to, load.calls, load.calls);
+  /** The same load on another server, with an agent of its own or with ours by `agentPort`. Without its process's id nothing but the audio is known. */
+  async runElsewhere(uri: string, to: string, load: Load, pid: number | null): Promise<Result> {
+    const idle = pid === null ? 0 : await idlePercentOf(pid);
+    const before = pid === null ? null : figuresOf(pid);
+    const few = Math.ceil(load.calls / 10);
+    const failures = await this.dial(uri, to, few, load.calls);
+    await sleep(settleMs / 2);
+    const withFew = pid === null ? null : figuresOf(pid);
+    failures.push(...(await this.dial(uri, to, load.calls - few, load.calls)));
     await sleep(settleMs);
-    const { figures, helpers } = await this.measure(load.seconds);
+    const { from, to: end, figures, helpers, pulses } = await this.measure(load.seconds, pid ?? process.pid);
+    const uplink = await this.uplink(pulses, new Map());
     await this.caller.ask({ kind: 'hangUp' }, 'hungUp');
     await sleep(afterMs);
-    const result = this.result(uri, load.calls - failures.length, failures, figures);
+    const answered = load.calls - failures.length;
     return {
-      ...result,
+      ...this.result(uri, answered, failures, figures),
       ...helpers,
-      cpuPerCall: null,
-      threads: '-',
-      uplink: null,
-      memoryPerCallMb: null,
-      descriptors: null,
+      cpuPerCall: pid === null ? null : (cpuPercent(from, end) - idle) / answered,
+      threads: pid === null ? '-' : threadPercents(pid, from, end),
+      uplink,
+      memoryPerCallMb: withFew && (end.memoryMb - withFew.memoryMb) / (load.calls - few),
+      descriptors: before && [before.descriptors, end.descriptors, figuresOf(pid ?? 0).descriptors],
     };
   }
 
@@ -306,3 +312,10 @@ export class Rig {
 }
 
 type Figures = ReturnType<typeof figuresOf>;
+
+/** What a process uses of one core while nothing is asked of it. */
+async function idlePercentOf(pid: number): Promise<number> {
+  const from = figuresOf(pid);
+  await sleep(idleMs);
+  return cpuPercent(from, figuresOf(pid));
+}

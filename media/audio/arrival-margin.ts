@@ -18,7 +18,7 @@ export class ArrivalMargin {
    * punctual, and so do those that were if they waited.
    */
   arrived(nowMs: number, durationMs: number, waitedMs = 0): void {
-    const punctualMs = this.lastMs + this.lastDurationMs;
+    const punctualMs = this.nextMs;
     const cameMs = punctualMs < nowMs && waitedMs > 0 ? Math.max(punctualMs, nowMs - waitedMs) : nowMs;
     const lateMs = cameMs - punctualMs;
     const gapMs = cameMs - this.lastMs;
@@ -34,6 +34,11 @@ export class ArrivalMargin {
       this.counts[i] = this.counts[i]! >> 1;
       this.total += this.counts[i]!;
     }
+  }
+
+  /** When the next chunk is there at the pace of the clock; NaN before the first. */
+  get nextMs(): number {
+    return this.lastMs + this.lastDurationMs;
   }
 
   get marginMs(): number {

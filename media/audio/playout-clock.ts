@@ -19,11 +19,11 @@ export const realTime: Time = {
   afterReading: (fn) => void setImmediate(fn),
 };
 
-/** A session's turn. Returns when its next one is due; null: again, at once, when the sockets have been read. Must not throw. */
+/** A session's turn. Returns when its next one is due, also when it has put this one off; null: again, at once, when the sockets have been read. Must not throw. */
 export type Turn = (nowMs: number) => number | null;
 
 /** How much before its time a turn may come: timers have whole milliseconds. */
-const earlyMs = 0.5;
+export const earlyMs = 0.5;
 
 export interface ClockEntry {
   readonly dueMs: number;
@@ -64,6 +64,8 @@ export class PlayoutClock {
     unlink(entry);
     entry.dueMs = dueMs;
     this.insert(entry);
+    // Timers have whole milliseconds: a turn that is due now would wait for one.
+    if (dueMs <= this.time.now()) this.look();
     this.arm();
   }
 

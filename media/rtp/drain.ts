@@ -3,9 +3,11 @@
  * call on this port must not hear it.
  */
 import type { Time } from '../audio/playout-clock.js';
+import { readUint32 } from './packet.js';
 import type { RtpSocketPair } from './socket.js';
+import type { Ghost } from './source.js';
 
-/** Somebody who never stops must not keep the port for ever. */
+/** Somebody who never stops must not keep the port for ever: the next call is told whom not to listen to. */
 const longestMs = 10 * 60_000;
 
 export class Drain {
@@ -14,22 +16,36 @@ export class Drain {
   constructor(
     private readonly quietMs: number,
     private readonly time: Time,
-    private readonly onFree: (rtpPort: number) => void,
+    private readonly onFree: (rtpPort: number, ghost: Ghost | null) => void,
   ) {}
 
   add(pair: RtpSocketPair): void {
     const startedMs = this.time.now();
     let lastHeardMs = startedMs;
+    let source: { address: string; port: number } | null = null;
+    let ssrc = 0;
     const heard = () => {
       lastHeardMs = this.time.now();
     };
     pair.secure(null);
-    pair.deliverTo({ rtp: heard, rtcp: heard });
+    pair.deliverTo({
+      rtp: (packet, from) => {
+        heard();
+        if (packet.length < 12) return;
+        source = from;
+        ssrc = readUint32(packet, 8);
+      },
+      rtcp: heard,
+    });
     const look = () => {
       const nowMs = this.time.now();
       const leftMs = Math.min(lastHeardMs + this.quietMs, startedMs + longestMs) - nowMs;
-      if (leftMs > 0) this.pairs.set(pair, this.time.setTimer(look, Math.ceil(leftMs)));
-      else this.free(pair);
+      if (leftMs > 0) {
+        this.pairs.set(pair, this.time.setTimer(look, Math.ceil(leftMs)));
+        return;
+      }
+      const goesOn = nowMs - lastHeardMs < this.quietMs;
+      this.free(pair, source && goesOn ? { address: source.address, port: source.port, ssrc } : null);
     };
     look();
   }
@@ -42,9 +58,9 @@ export class Drain {
     this.pairs.clear();
   }
 
-  private free(pair: RtpSocketPair): void {
+  private free(pair: RtpSocketPair, ghost: Ghost | null): void {
     this.pairs.delete(pair);
     pair.close();
-    this.onFree(pair.rtpPort);
+    this.onFree(pair.rtpPort, ghost);
   }
 }

@@ -14,6 +14,13 @@ const relearnMs = 3000;
 
 export type Verdict = 'accept' | 'foreign';
 
+/** Who still sent to a port, long after its call, when the port was handed out again. */
+export interface Ghost {
+  address: string;
+  port: number;
+  ssrc: number;
+}
+
 export class RtpSource {
   /** Where packets come from once that is known. */
   address: string | null = null;
@@ -29,6 +36,7 @@ export class RtpSource {
   private candidateSsrc = 0;
   private candidateSequence = 0;
   private candidateRun = 0;
+  private ghost: Ghost | null = null;
 
   /** From an SDP. The same address again changes nothing; a new one is learned anew, and the old source counts until then. */
   expect(address: string, port: number): boolean {
@@ -40,6 +48,11 @@ export class RtpSource {
     return true;
   }
 
+  /** Never to be taken for the phone, but where the SDP names it. */
+  shun(ghost: Ghost): void {
+    this.ghost = ghost;
+  }
+
   judge(packet: RtpView, address: string, port: number, nowMs: number): Verdict {
     if (port === this.port && address === this.address) {
       this.lastHeardMs = nowMs;
@@ -49,6 +62,7 @@ export class RtpSource {
     if (this.namedAddress === '') return 'foreign'; // before any SDP nobody is expected
     const silent = nowMs - this.lastHeardMs >= relearnMs;
     const named = port === this.namedPort && address === this.namedAddress;
+    if (!named && this.ghost !== null && isSame(this.ghost, packet, address, port)) return 'foreign';
     if (this.address === null || this.relearn || silent) {
       if (named || this.provenAs(packet, address, port)) return this.lock(packet, address, port, nowMs);
     } else if (this.address !== this.namedAddress && address === this.namedAddress) {
@@ -89,4 +103,8 @@ export class RtpSource {
     this.candidateRun = 0;
     return 'accept';
   }
+}
+
+function isSame(ghost: Ghost, packet: RtpView, address: string, port: number): boolean {
+  return ghost.ssrc === packet.ssrc && ghost.port === port && ghost.address === address;
 }

@@ -26,11 +26,15 @@ import {
   type TapEnd,
   type TapOptions,
 } from '../engine.js';
+import type { Ghost } from '../rtp/source.js';
 
 /** Questions to a media thread, each answered once. */
 export interface Questions {
   /** `port_taken`: somebody else has the pair; nothing was opened. */
-  open: { in: { session: number; rtpPort: number; options: OpenSession }; out: { localSdp: string } | 'port_taken' };
+  open: {
+    in: { session: number; rtpPort: number; ghost?: Ghost; options: OpenSession };
+    out: { localSdp: string } | 'port_taken';
+  };
   offer: { in: { session: number; direction?: MediaDirection }; out: string };
   accept: { in: { session: number; sdp: string; provisional: boolean }; out: null };
   answer: { in: { session: number; offer: string }; out: string };
@@ -81,7 +85,7 @@ export type Notice =
   | { kind: 'lost'; session: number; why: 'rtp-timeout' | 'engine-gone' }
   | { kind: 'agentEvent'; session: number; agent: number; event: AgentEvent }
   | { kind: 'agentEnded'; session: number; agent: number; end: AgentEnd }
-  | { kind: 'portFree'; rtpPort: number }
+  | { kind: 'portFree'; rtpPort: number; ghost: Ghost | null }
   /** An exception of our own code, for the log. */
   | { kind: 'fault'; session: number; place: string; text: string }
   /** Every second; also the sign of life. Counts are since the thread began. */

@@ -10,6 +10,7 @@ import {
 } from '../engine.js';
 import { type RtpPortRange, RtpPorts } from '../ports.js';
 import { Disk } from '../recording/disk.js';
+import type { Ghost } from '../rtp/source.js';
 import type { Notice } from './channel.js';
 import { RemoteRoom } from './remote-room.js';
 import { RemoteSession } from './remote-session.js';
@@ -46,6 +47,8 @@ interface Slot {
 
 export class EmbeddedEngine implements MediaEngine {
   private readonly ports: RtpPorts;
+  /** By RTP port. */
+  private readonly ghosts = new Map<number, Ghost>();
   private readonly slots: Slot[] = [];
   private readonly groups = new Map<string, { slot: Slot; worker: MediaWorker; sessions: number }>();
   private readonly restarts = new Set<NodeJS.Timeout>();
@@ -152,7 +155,9 @@ export class EmbeddedEngine implements MediaEngine {
   private async openOn(slot: Slot, worker: MediaWorker, id: number, rtpPort: number, options: OpenSession) {
     const bindAddress = options.bindAddress ?? this.options.bindAddress;
     try {
-      const question = { session: id, rtpPort, options: bindAddress ? { ...options, bindAddress } : options };
+      const ghost = this.ghosts.get(rtpPort);
+      const bound = bindAddress ? { ...options, bindAddress } : options;
+      const question = { session: id, rtpPort, options: bound, ...(ghost && { ghost }) };
       const opened = await worker.asker.ask('open', question, openLimitMs);
       if (opened === 'port_taken') {
         this.ports.rest(rtpPort, takenRestMs);
@@ -234,6 +239,8 @@ export class EmbeddedEngine implements MediaEngine {
 
   private notice(slot: Slot, notice: Notice): void {
     if (notice.kind === 'portFree') {
+      if (notice.ghost) this.ghosts.set(notice.rtpPort, notice.ghost);
+      else this.ghosts.delete(notice.rtpPort);
       if (slot.ports.delete(notice.rtpPort)) this.ports.restOver(notice.rtpPort);
     } else if (notice.kind === 'fault') {
       const { session, place, text } = notice;

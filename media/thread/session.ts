@@ -351,7 +351,8 @@ export class Session {
     });
     const slot = guarded(fault, (nowMs: number) => this.slot(nowMs));
     return this.parts.clock.add((nowMs) => {
-      if (this.outward.wantsReading(nowMs)) return null;
+      const readyAtMs = this.outward.readyAtMs(nowMs);
+      if (readyAtMs !== nowMs) return readyAtMs;
       slot(nowMs);
       return this.outward.dueMs;
     }, this.outward.dueMs);

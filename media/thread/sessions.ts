@@ -59,7 +59,9 @@ export class ThreadSessions {
       dueMs: () => this.clock.dueMs,
       woke: () => this.clock.look(),
     });
-    this.drain = new Drain(parts.quietMs, parts.time, (rtpPort) => parts.post({ kind: 'portFree', rtpPort }));
+    this.drain = new Drain(parts.quietMs, parts.time, (rtpPort, ghost) =>
+      parts.post({ kind: 'portFree', rtpPort, ghost }),
+    );
     this.answer = answerQuestions(this.handlers(), parts.post);
     this.loadDueMs = parts.time.now() + loadEveryMs;
     this.loadTimer = setInterval(() => this.tellLoad(), loadEveryMs);
@@ -155,7 +157,12 @@ export class ThreadSessions {
     };
   }
 
-  private async open({ session: id, rtpPort, options }: Questions['open']['in']): Promise<Questions['open']['out']> {
+  private async open({
+    session: id,
+    rtpPort,
+    ghost,
+    options,
+  }: Questions['open']['in']): Promise<Questions['open']['out']> {
     const { post, openAgent, time } = this.parts;
     const address = options.bindAddress ?? options.localAddress;
     const pair = await RtpSocketPair.bind(address, rtpPort).catch((error: NodeJS.ErrnoException) => {
@@ -178,6 +185,7 @@ export class ThreadSessions {
         agentEnded: (agent, end) => post({ kind: 'agentEnded', session: id, agent, end }),
         fault: (place, error) => this.noteFault(id, place, error),
       });
+      if (ghost) session.inward.source.shun(ghost);
       this.sessions.set(id, session);
       return { localSdp: session.localSdp };
     } catch (error) {

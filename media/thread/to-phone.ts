@@ -5,6 +5,7 @@ import { alawToUlaw, mapBytes, ulawToAlaw } from '../audio/g711.js';
 import { lineOf, samplesOf, ticksPerMs } from '../audio/line.js';
 import { opusPacketMs } from '../audio/opus-packet.js';
 import type { PhoneAudio } from '../audio/phone-audio.js';
+import { earlyMs } from '../audio/playout-clock.js';
 import { PlayoutLine } from '../audio/playout-line.js';
 import type { WideEncoder } from '../audio/wide-codec.js';
 import { codecFacts } from '../codecs.js';
@@ -23,6 +24,11 @@ const mostDigits = 128;
 const frameSlackMs = 2;
 /** Timers alone are never late by this. */
 const lateSlotMs = 1.5;
+/**
+ * A frame of an agent at the pace of the clock that is late by no more than this goes out when it comes. The phone's own buffer bears that
+ * better than a hole and a call that is later by a packet from then on.
+ */
+const graceMs = 18;
 
 export class ToPhone {
   underruns = 0;
@@ -37,6 +43,8 @@ export class ToPhone {
   private heardOwner = false;
   private markNext = true;
   private hasRead = false;
+  /** The slot that is due waits for its frame. */
+  private held = false;
   private ranDryMs = Number.NEGATIVE_INFINITY;
   private margin = new ArrivalMargin();
   private readonly line: PlayoutLine;
@@ -52,7 +60,7 @@ export class ToPhone {
   constructor(
     private readonly sender: RtpSender,
     nowMs: number,
-    /** The next slot came nearer. */
+    /** The next slot came nearer, or its turn is now. */
     private readonly onDue: (dueMs: number) => void,
   ) {
     this.line = new PlayoutLine(nowMs, 20);
@@ -115,6 +123,7 @@ export class ToPhone {
       const waitMs = this.playout.queuedMs - durationMs + this.line.dueMs - (nowMs - waitedMs);
       // Of many that came, the latest one keeps but the least margin: their jitter is in its lateness already.
       this.playout.spare(waitMs - leastMarginMs);
+      if (this.held && this.playout.queuedMs >= this.line.ptimeMs) this.onDue(nowMs);
       return;
     }
     const complete = this.playout.queuedMs >= this.line.ptimeMs;
@@ -151,18 +160,29 @@ export class ToPhone {
     return new Promise((resolve, reject) => this.keysSent.push({ resolve, reject }));
   }
 
-  /** The slot that is due is late by our own fault, and what it lacks may wait in the socket. True once for each slot. */
-  wantsReading(nowMs: number): boolean {
+  /**
+   * When the slot that is due may be taken: `nowMs`, or later, as the frame that it lacks may still come, or (null, once for each slot) when
+   * the sockets have been read: the slot is late by our own fault, and the frame may wait there.
+   */
+  readyAtMs(nowMs: number): number | null {
     const { line, playout } = this;
-    if (this.hasRead || !this.playing || !playout || nowMs - line.dueMs < lateSlotMs) return false;
-    this.hasRead = playout.queuedMs < line.ptimeMs;
-    return this.hasRead;
+    if (!this.playing || !playout || playout.queuedMs >= line.ptimeMs || this.dtmf.active || this.relaying)
+      return nowMs;
+    if (!this.hasRead && nowMs - line.dueMs >= lateSlotMs) {
+      this.hasRead = true;
+      return null;
+    }
+    // An agent that is ahead of the clock, or came to the end of what it says, is not waited for.
+    const untilMs = Math.min(line.dueMs, this.margin.nextMs) + graceMs;
+    this.held = untilMs - nowMs > earlyMs;
+    return this.held ? untilMs : nowMs;
   }
 
   /** The slot that is due at `dueMs`. */
   slot(nowMs: number): void {
     const { line } = this;
     this.hasRead = false;
+    this.held = false;
     const skipped = line.skip(nowMs);
     for (let i = 0; i < skipped; i++) this.sender.endSlot(line.ptimeMs, nowMs);
     if (skipped > 0) {

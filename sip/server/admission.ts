@@ -30,8 +30,10 @@ export const REPORT_EVERY_MS = 100;
 const PROBE_EVERY_MS = 50;
 /** So many may wait however slow the application seems: fewer say nothing about its speed. */
 const ALWAYS_MAY_WAIT = 16;
-/** How much the latest 50 ms count in the estimate of the application's speed. */
-const LATEST_SHARE = 0.2;
+/** How much of what was seen before still counts 50 ms later. */
+const REMEMBERED = 0.8;
+/** None served in a time says with 95 % that fewer than three are served in such a time: no less is taken for its speed. */
+const AT_LEAST_SERVED = 3;
 
 export class Admission {
   /** By the name of its transaction; those unheard of in order of arrival. */
@@ -46,8 +48,8 @@ export class Admission {
   /** First words since the last probe, and whether so many waited for one all the time that the application had no pause. */
   private served = 0;
   private isPressed = false;
-  /** First words a second while it had no pause; null: it had one, so its speed is not known. */
-  private servedPerSec: number | null = null;
+  /** First words, and in how long, while it had no pause, the latest counting most; null: it had one, so its speed is not known. */
+  private pace: { served: number; ms: number } | null = null;
   private probe: NodeJS.Timeout | null = null;
   /** Calls refused for overload. */
   refused = 0;
@@ -107,7 +109,7 @@ export class Admission {
     if (!this.unheard.delete(id)) return;
     this.served++;
     if (this.unheard.size < ALWAYS_MAY_WAIT) this.isPressed = false;
-    if (this.unheard.size === 0) this.servedPerSec = null;
+    if (this.unheard.size === 0) this.pace = null;
   }
 
   /** It has its final answer. */
@@ -119,9 +121,8 @@ export class Admission {
   /** What was served in this time; an application that waited for work in it might have served more. */
   estimate(elapsedMs: number): void {
     if (this.isPressed) {
-      const perSec = (this.served * 1000) / elapsedMs;
-      this.servedPerSec =
-        this.servedPerSec === null ? perSec : this.servedPerSec + LATEST_SHARE * (perSec - this.servedPerSec);
+      const { served, ms } = this.pace ?? { served: 0, ms: 0 };
+      this.pace = { served: served * REMEMBERED + this.served, ms: ms * REMEMBERED + elapsedMs };
     }
     this.served = 0;
     this.isPressed = this.unheard.size >= ALWAYS_MAY_WAIT;
@@ -130,18 +131,18 @@ export class Admission {
   private fits(now: number): boolean {
     const { openInvites, waitMs, foreseenWaitMs, lagMs } = this.limits;
     if (this.open.size >= openInvites || this.lagMs > lagMs) return false;
-    const waiting = this.unheard.size;
-    if (
-      waiting >= ALWAYS_MAY_WAIT &&
-      this.servedPerSec !== null &&
-      (waiting * 1000) / this.servedPerSec > foreseenWaitMs
-    )
-      return false;
+    if (this.unheard.size >= ALWAYS_MAY_WAIT && this.foreseenMs() > foreseenWaitMs) return false;
     for (const sinceMs of this.unheard.values()) {
       if (now - sinceMs > waitMs) return false;
       break;
     }
     return this.inRate(now);
+  }
+
+  /** How long a new call would wait for the first word; 0 when nobody knows. */
+  private foreseenMs(): number {
+    if (this.pace === null) return 0;
+    return (this.unheard.size * this.pace.ms) / Math.max(this.pace.served, AT_LEAST_SERVED);
   }
 
   private inRate(now: number): boolean {

@@ -11,7 +11,7 @@ import { Reliable } from './reliable.js';
 import { agree } from './session-timer.js';
 import type { ServerTransaction } from './transaction-table.js';
 import { hostInUri, parseUri, schemeOf } from './uri.js';
-import { reasonPhrase, writeResponse } from './write.js';
+import { reasonPhrase, writeMessage, writeResponse } from './write.js';
 
 /** Taken from the request, or ours to write. */
 const SERVER_HEADERS = new Set([
@@ -139,6 +139,16 @@ export class Answers {
     for (const dialog of this.core.dialogs.where((d) => d.app === app)) this.core.dialogs.remove(dialog);
   }
 
+  /** The caller gave up in another way than by CANCEL: to the application, which knows no dialog yet, that is one. */
+  abandoned({ app, dialog, request, id, cseq, source }: ServerTransaction, reason: Header[] = []): void {
+    if (!app || !request) return;
+    const copies = ['via', 'from', 'to', 'call-id'].map((name) => ({ name, value: request.get(name) ?? '' }));
+    const headers = [...copies, { name: 'cseq', value: `${cseq} CANCEL` }, ...reason];
+    const cancel = writeMessage(`CANCEL ${request.uri} SIP/2.0`, headers, EMPTY);
+    const heard = meta('network', cancel.length, source.transport, source.address, source.port);
+    app.deliver(`sip|${heard}|${id}|${dialog?.id ?? ''}|`, cancel);
+  }
+
   private answeredBy(frame: SipFrame, message: SipResponse): ServerTransaction | null {
     const transaction = this.core.transactions.findById(frame.transactionId);
     const cseq = message.cseq;
@@ -208,6 +218,7 @@ export class Answers {
       return null;
     }
     dialog.reliable ??= new Reliable(this.core.clock, this.core.timers, () => {
+      this.abandoned(transaction, [{ name: 'reason', value: 'SIP;cause=504;text="PRACK timeout"' }]);
       this.own(transaction, 504);
     });
     const rseq = dialog.reliable.number();

@@ -130,16 +130,16 @@ export class DialogSender {
     this.sessionTimer(dialog).answered(response);
   }
 
-  /** Re-INVITE with our last description, to keep the session alive; `done` gets the final status, 0 when it could not be sent. */
-  private refresh(dialog: Dialog, timerHeaders: Header[], done: (status: number) => void): void {
+  /** Re-INVITE with our last description, to keep the session alive; `done` as in `SessionTimerUser`. */
+  private refresh(dialog: Dialog, timerHeaders: Header[], done: (status: number, minSe?: string) => void): void {
     if (dialog.invite !== null || dialog.state !== 'confirmed') {
       done(0);
       return;
     }
     dialog.invite = 'ours';
-    const settle = (status: number) => {
+    const settle = (status: number, minSe?: string) => {
       dialog.invite = null;
-      if (dialog.state !== 'ended') done(status);
+      if (dialog.state !== 'ended') done(status, minSe);
     };
     const body = dialog.localSdp ?? EMPTY;
     const headers =
@@ -154,7 +154,7 @@ export class DialogSender {
             this.ack(dialog, cseq);
             dialog.refreshTarget(response);
           }
-          settle(response.status);
+          settle(response.status, response.get('min-se'));
           if (response.status < 300 && dialog.state !== 'ended') this.sessionAnswered(dialog, response);
         };
         const failed = (status: number) => settle(status);

@@ -1,7 +1,7 @@
 /** The worker: opens the server, answers its parent, closes when told. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { openServer } from './server.js';
-import type { SipServerOptions } from './start.js';
+import type { SipServerOptions, UnansweredInvite } from './start.js';
 import type { TlsSettings } from './transport/tls.js';
 
 export type FromParent =
@@ -9,6 +9,7 @@ export type FromParent =
   | { kind: 'load'; lagMs: number }
   | { kind: 'trust'; nets: readonly string[] }
   | { kind: 'secure'; tls: TlsSettings }
+  | { kind: 'refuse'; invite: UnansweredInvite }
   | { kind: 'close' };
 
 const port = parentPort;
@@ -27,6 +28,7 @@ if (port) {
         if (message.kind === 'stats') port.postMessage({ kind: 'stats', id: message.id, stats: server.stats() });
         else if (message.kind === 'load') server.reported(message.lagMs);
         else if (message.kind === 'trust') server.trust(message.nets);
+        else if (message.kind === 'refuse') server.refuse(message.invite);
         else if (message.kind === 'secure') {
           try {
             server.secure(message.tls);

@@ -12,7 +12,7 @@ import { Network } from './network.js';
 import { Registrations } from './registrations.js';
 import { isSound } from './sanity.js';
 import { LOOPBACK_NETS, Sources } from './sources.js';
-import type { SipServerOptions, SipServerStats } from './start.js';
+import type { SipServerOptions, SipServerStats, UnansweredInvite } from './start.js';
 import { TransactionTable } from './transaction-table.js';
 import { DEFAULT_TIMERS, giveUpMs, SystemClock } from './transactions/timers.js';
 import { DEFAULT_CONNECTION_LIMITS } from './transport/connection.js';
@@ -39,6 +39,8 @@ export interface RunningServer {
   secure(settings: TlsSettings): void;
   /** The main thread lives, and saw the media threads run this late. */
   reported(lagMs: number): void;
+  /** Answers an INVITE of the server before this one. */
+  refuse(invite: UnansweredInvite): void;
   close(): Promise<void>;
 }
 
@@ -161,6 +163,16 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
       network.renewCertificate();
     },
     reported: (lagMs) => admission.reported(lagMs),
+    refuse: ({ raw, localTag, peer: { address, port } }) => {
+      const request = parseMessage(Buffer.from(raw));
+      const back = network.pathTo({ transport: 'udp', address, port });
+      if (!(request instanceof SipRequest) || !back) return;
+      const source: Source = { transport: 'udp', address, port, back };
+      network
+        .identity(back)
+        .then((identity) => server.refuseLost(request, source, identity, localTag))
+        .catch(failed);
+    },
     close: async () => {
       closing.abort();
       admission.close();

@@ -7,6 +7,8 @@ export const MIN_SE_SEC = 90;
 /** A refresh that met 491 is tried again after a while, which whoever chose the Call-ID makes longer (RFC 3261 14.1). */
 const OWNER_PAUSE_MS = { least: 2100, spread: 1900 };
 const OTHER_PAUSE_MS = { least: 0, spread: 2000 };
+/** A far side that answers with less than it may is taken at its word, but not refreshed without a break. */
+const LEAST_KEPT_SEC = 2;
 
 export interface SessionInterval {
   seconds: number;
@@ -50,16 +52,16 @@ export function agree(
 export interface SessionTimerUser {
   /** Whether the Call-ID is ours: we sent the INVITE that opened the dialog. */
   readonly ownsCallId: boolean;
-  /** Sends a refresh; `done` gets the final status, 0 when it could not be sent. */
-  refresh(headers: Header[], done: (status: number) => void): void;
+  /** Sends a refresh; `done` gets the final status, 0 when it could not be sent, and the Min-SE of the answer. */
+  refresh(headers: Header[], done: (status: number, minSe?: string) => void): void;
   /** The session is over: BYE. */
   expired(text: string): void;
 }
 
 export class SessionTimer {
-  private timer: Timer | null = null;
-  private interval: SessionInterval | null = null;
-  private weRefresh = false;
+  private refreshing: Timer | null = null;
+  /** RFC 4028 10: a little before the session is over, so that the far side still knows the dialog. */
+  private end: Timer | null = null;
 
   constructor(
     private readonly clock: Clock,
@@ -69,17 +71,11 @@ export class SessionTimer {
   /** A new agreement, in a 2xx we sent (`uas`) or received (`uac`); null: no timer any more. */
   set(interval: SessionInterval | null, weAre: 'uac' | 'uas'): void {
     this.stop();
-    this.interval = interval;
     if (!interval) return;
-    this.weRefresh = (interval.refresher ?? 'uac') === weAre;
-    if (this.weRefresh) this.refreshAfter(interval.seconds * 500);
-    else {
-      // RFC 4028 10: a little before the end, so that the far side still knows the dialog
-      const earlierSec = Math.min(32, interval.seconds / 3);
-      this.timer = this.clock.after((interval.seconds - earlierSec) * 1000, () =>
-        this.user.expired('Session timer expired'),
-      );
-    }
+    const seconds = Math.max(interval.seconds, LEAST_KEPT_SEC);
+    const earlierSec = Math.min(32, seconds / 3);
+    this.end = this.clock.after((seconds - earlierSec) * 1000, () => this.over('Session timer expired'));
+    if ((interval.refresher ?? 'uac') === weAre) this.refreshAfter(seconds * 500, seconds);
   }
 
   /** A 2xx to a request of ours in the dialog. */
@@ -88,24 +84,35 @@ export class SessionTimer {
   }
 
   stop(): void {
-    this.timer?.cancel();
-    this.timer = null;
+    this.refreshing?.cancel();
+    this.end?.cancel();
+    this.refreshing = null;
+    this.end = null;
   }
 
-  private refreshAfter(delayMs: number): void {
-    this.timer = this.clock.after(delayMs, () => {
-      const { seconds } = this.interval!;
+  private over(text: string): void {
+    this.stop();
+    this.user.expired(text);
+  }
+
+  /** Until one is taken or the time is over. A far side that wants longer intervals is asked again at once, but only once: it could go on wanting. */
+  private refreshAfter(delayMs: number, seconds: number, wasLengthened = false): void {
+    this.refreshing?.cancel();
+    this.refreshing = this.clock.after(delayMs, () => {
       const headers = [
         { name: 'session-expires', value: `${seconds};refresher=uac` },
         { name: 'supported', value: 'timer' },
         { name: 'min-se', value: String(MIN_SE_SEC) },
       ];
-      this.user.refresh(headers, (status) => {
-        if (status >= 200 && status < 300) return;
-        if (status === 491 || status === 0) {
-          const pause = this.user.ownsCallId ? OWNER_PAUSE_MS : OTHER_PAUSE_MS;
-          this.refreshAfter(pause.least + Math.random() * pause.spread);
-        } else this.user.expired('Session timer refresh failed');
+      this.user.refresh(headers, (status, minSe) => {
+        if (this.end === null || (status >= 200 && status < 300)) return;
+        // nobody there, or nobody who knows of the call
+        if (status === 408 || status === 481) return this.over('Session timer refresh failed');
+        const leastSec = status === 422 && /^\d{1,9}$/.test(minSe ?? '') ? Number(minSe) : 0;
+        if (leastSec > seconds && !wasLengthened) return this.refreshAfter(0, leastSec, true);
+        const pause = this.user.ownsCallId ? OWNER_PAUSE_MS : OTHER_PAUSE_MS;
+        const isBusy = status === 491 || status === 0;
+        this.refreshAfter(isBusy ? pause.least + Math.random() * pause.spread : seconds * 100, seconds, wasLengthened);
       });
     });
   }

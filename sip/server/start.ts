@@ -44,6 +44,15 @@ export interface SipServerStats {
   live: { transactions: number; dialogs: number; timers: number; tcpConnections: number };
 }
 
+/** An INVITE whose server died before its final answer. */
+export interface UnansweredInvite {
+  /** As the application had it. */
+  raw: string;
+  /** Of the provisional answers; empty: there was none. */
+  localTag: string;
+  peer: { transport: string; address: string; port: number };
+}
+
 export interface SipServer {
   /** Where drachtio-srf connects, and the random secret it must know. */
   control: { host: string; port: number; secret: string };
@@ -55,6 +64,8 @@ export interface SipServer {
   trust(nets: readonly string[]): void;
   /** Takes the place of `tls` for connections made from now on. */
   secure(tls: TlsSettings): void;
+  /** Answers 503, for a server that is no more. Over TCP and TLS the end of the connection has told it already. */
+  refuse(invite: UnansweredInvite): void;
   /** Closes sockets, timers and the worker. Idempotent. */
   close(): Promise<void>;
 }
@@ -97,6 +108,8 @@ export function startSipServer(options: SipServerOptions): Promise<SipServer> {
 
   const secure = (tls: TlsSettings) => worker.postMessage({ kind: 'secure', tls } satisfies FromParent);
 
+  const refuse = (invite: UnansweredInvite) => worker.postMessage({ kind: 'refuse', invite } satisfies FromParent);
+
   const stats = (): Promise<SipServerStats> =>
     new Promise((resolve, reject) => {
       if (closing) return reject(new Error('The SIP server is closed'));
@@ -127,7 +140,7 @@ export function startSipServer(options: SipServerOptions): Promise<SipServer> {
     died.then(reject);
     worker.on('message', (message: FromWorker) => {
       if (message.kind === 'ready')
-        resolve({ control: message.control, addresses: message.addresses, died, stats, trust, secure, close });
+        resolve({ control: message.control, addresses: message.addresses, died, stats, trust, secure, refuse, close });
       else if (message.kind === 'stats') waiting.get(message.id)?.(message.stats);
       else if (message.kind === 'failed') onFailure?.(message.message);
       else {

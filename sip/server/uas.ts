@@ -11,7 +11,7 @@ import { replyPath, type ServerTransaction } from './transaction-table.js';
 import { InviteServer } from './transactions/invite-server.js';
 import type { Source } from './transport/path.js';
 import type { Uac } from './uac.js';
-import { rawWithSource, reasonPhrase, writeMessage, writeResponse } from './write.js';
+import { rawWithSource, reasonPhrase, writeResponse } from './write.js';
 
 /** Refused with 503 when no application wants them: nobody is at home. */
 const NEEDS_APPLICATION = new Set(['INVITE', 'REGISTER', 'MESSAGE', 'OPTIONS', 'INFO', 'NOTIFY']);
@@ -82,9 +82,18 @@ export class Uas {
       toTag,
       extra,
       body: EMPTY,
+      isForgotten: true,
     });
     replyPath(request, source).send(bytes);
     this.core.sources.refused(source.address, status);
+  }
+
+  /** An INVITE that a server before this one left without a final answer, under the tag of its ringing. */
+  refuseLost(request: SipRequest, source: Source, identity: Identity, localTag: string): void {
+    if (this.core.transactions.findServer(request, request.method)) return; // it was repeated, and is a call again
+    const transaction = this.core.transactions.addServer(request, source, identity);
+    transaction.toTag = localTag;
+    this.answers.own(transaction, 503);
   }
 
   private outsideDialog(request: SipRequest, source: Source, identity: Identity): void {
@@ -216,14 +225,7 @@ export class Uas {
   /** BYE before our answer (15): to the application that is a CANCEL, for it knows no dialog yet. */
   private abandoned(transaction: ServerTransaction, dialog: Dialog): void {
     const invite = this.answers.inviteOf(dialog);
-    const { request, source } = transaction;
-    if (request && invite?.request) {
-      const copy = (name: string) => ({ name, value: invite.request?.get(name) ?? '' });
-      const headers = [...['via', 'from', 'to', 'call-id'].map(copy), { name: 'cseq', value: `${invite.cseq} CANCEL` }];
-      const cancel = writeMessage(`CANCEL ${invite.request.uri} SIP/2.0`, headers, EMPTY);
-      const heard = meta('network', request.raw.length, source.transport, source.address, source.port);
-      dialog.app.deliver(`sip|${heard}|${invite.id}|${dialog.id}|`, cancel);
-    }
+    if (invite) this.answers.abandoned(invite);
     this.answers.own(transaction, 200);
     this.hangUp(dialog);
     this.core.dialogs.remove(dialog);

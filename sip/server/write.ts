@@ -27,16 +27,25 @@ export function spellHeader(name: string): string {
   return spelling;
 }
 
+/** Memory of its own: a transaction keeps it for half a minute, and would keep the whole of a shared pool with it. */
+const KEPT = Buffer.allocUnsafeSlow;
+/** A piece of the shared pool, for bytes that are sent and forgotten. */
+const SENT_ONCE = Buffer.allocUnsafe;
+
 /** A message's bytes; Content-Length is ours. */
-export function writeMessage(startLine: string, headers: readonly Header[], body: Buffer): Buffer {
+export function writeMessage(
+  startLine: string,
+  headers: readonly Header[],
+  body: Buffer,
+  memory: (size: number) => Buffer = KEPT,
+): Buffer {
   let text = `${startLine}\r\n`;
   for (const { name, value, written } of headers) {
     // private names go out as the application spelled them
     text += `${name.startsWith('x-') && written ? written : spellHeader(name)}: ${value}\r\n`;
   }
   text += `Content-Length: ${body.length}\r\n\r\n`;
-  // memory of its own: a transaction keeps it for half a minute, and would keep the whole of a shared pool with it
-  const bytes = Buffer.allocUnsafeSlow(text.length + body.length);
+  const bytes = memory(text.length + body.length);
   bytes.write(text, 'latin1');
   body.copy(bytes, text.length);
   return bytes;
@@ -112,6 +121,8 @@ export function writeResponse(
     toTag: string;
     extra: Header[];
     body: Buffer;
+    /** Nothing keeps it once it is sent. */
+    isForgotten?: boolean;
   },
 ): Buffer {
   const headers: Header[] = viaForResponse(request, answer.source).map((value) => ({ name: 'via', value }));
@@ -127,5 +138,6 @@ export function writeResponse(
   const timestamp = answer.status === 100 ? request.get('timestamp') : undefined;
   if (timestamp !== undefined) headers.push({ name: 'timestamp', value: timestamp });
   headers.push(...answer.extra);
-  return writeMessage(`SIP/2.0 ${answer.status} ${answer.reason}`, headers, answer.body);
+  const startLine = `SIP/2.0 ${answer.status} ${answer.reason}`;
+  return writeMessage(startLine, headers, answer.body, answer.isForgotten ? SENT_ONCE : KEPT);
 }

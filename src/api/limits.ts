@@ -3,7 +3,14 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Organization } from '../store/organizations.js';
 import type { Tier } from '../store/tables.js';
 import { ApiError } from './errors.js';
-import { type CountSources, windowCounter } from './window-counter.js';
+import { type CountSources, WindowCounts, windowStore } from './window-counter.js';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The organization that the request is counted against. */
+    charged: Organization | null;
+  }
+}
 
 /** Requests per second and per day. An organization's own limits go before its tier's. */
 const tierLimits: Record<Tier, { perSecond: number; perDay: number }> = {
@@ -31,28 +38,27 @@ interface Count {
 }
 
 export async function createLimits(app: FastifyInstance, sources: CountSources): Promise<Limits> {
-  await app.register(rateLimit, { global: false, store: windowCounter(sources) });
-  const organizations = new WeakMap<FastifyRequest, Organization>();
-  const organizationOf = (request: FastifyRequest) => organizations.get(request) as Organization;
-  // Two checkers and not two handlers: the plugin's handlers run once per request, whatever their number.
+  await app.register(rateLimit, { global: false, store: windowStore(() => new WindowCounts(sources)) });
+  app.decorateRequest('charged', null);
+  const charged = (request: FastifyRequest) => request.charged as Organization;
+  // A checker and not a handler: the plugin's handlers run once per request, whatever their number.
   const second = app.createRateLimit({
-    keyGenerator: (request) => organizationOf(request).id,
-    max: (request) => limitsOf(organizationOf(request)).perSecond,
+    keyGenerator: (request) => charged(request).id,
+    max: (request) => limitsOf(charged(request)).perSecond,
     timeWindow: secondMs,
   });
-  const day = app.createRateLimit({
-    keyGenerator: (request) => organizationOf(request).id,
-    max: (request) => limitsOf(organizationOf(request)).perDay,
-    timeWindow: dayMs,
-  });
+  // The plugin's checkers are dear, and of the day only the count is needed.
+  const days = new WindowCounts(sources);
   const address = app.createRateLimit({ max: unidentifiedPerSecond, timeWindow: secondMs });
 
   return {
     async countOrganization(request, reply, organization) {
-      organizations.set(request, organization);
+      request.charged = organization;
       const inSecond = count(await second(request));
       // A request that the second refuses is not charged to the day.
-      const inDay = count(await day(request, { increment: !inSecond.exceeded }));
+      const { current, ttl } = await (inSecond.exceeded ? days.read : days.add).call(days, organization.id, dayMs);
+      const { perDay } = limitsOf(organization);
+      const inDay = { max: perDay, remaining: Math.max(0, perDay - current), ttlMs: ttl, exceeded: current > perDay };
       const told = !inSecond.exceeded && inDay.exceeded ? inDay : inSecond;
       reply.headers({
         'x-ratelimit-limit': told.max,

@@ -2,7 +2,7 @@
 import { microcentsPerCent } from '../billing/rate.js';
 import type { Balance, CardRate, LedgerEntry } from '../store/accounts.js';
 import type { ApiKey } from '../store/api-keys.js';
-import type { Call, CallEvent, CallRecord } from '../store/call-records.js';
+import type { Call, CallEvent, CallText } from '../store/call-records.js';
 import type { Endpoint } from '../store/endpoints.js';
 import type { Member, Organization } from '../store/organizations.js';
 import type { PhoneNumber } from '../store/phone-numbers.js';
@@ -35,29 +35,23 @@ export function presentCall(call: Call, recordingUrls: RecordingUrls) {
 }
 
 /** A call in detail, as the text of its JSON. */
-export function presentCallDetail(call: CallRecord & { eventsJson: string }, recordingUrls: RecordingUrls): string {
-  const record = JSON.stringify(presentCallRecord(call, recordingUrls));
-  return `${record.slice(0, -1)},"events":${call.eventsJson}}`;
+export function presentCallDetail(call: CallText, recordingUrls: RecordingUrls): string {
+  const listed = JSON.stringify(presentCall(call, recordingUrls));
+  return `${listed.slice(0, -1)},"quality_metrics":${call.quality},"transcript":${JSON.stringify(call.transcript)},"sip_call_id":${JSON.stringify(call.sipCallId)},"hangup_source":${JSON.stringify(call.hangupSource)},"ring_seconds":${call.ringSeconds},"timings":${inOurWords(call.timings)},"turns":${inOurWords(call.turns)},"metadata":${call.metadata},"events":${call.events}}`;
 }
 
-function presentCallRecord(call: CallRecord, recordingUrls: RecordingUrls) {
-  const { setupMs, postDialDelayMs, answerToFirstAudioMs } = call.timings;
-  // See `toCallRecord`.
-  return Object.assign(presentCall(call, recordingUrls), {
-    quality_metrics: call.quality,
-    transcript: call.transcript,
-    sip_call_id: call.sipCallId,
-    hangup_source: call.hangupSource,
-    ring_seconds: call.ringSeconds,
-    timings: { setup_ms: setupMs, post_dial_delay_ms: postDialDelayMs, answer_to_first_audio_ms: answerToFirstAudioMs },
-    turns: call.turns.map((turn) => ({
-      started_at: turn.startedAt,
-      speaker: turn.speaker,
-      duration_ms: turn.durationMs,
-      response_ms: turn.responseMs,
-    })),
-    metadata: call.metadata,
-  });
+const ourWords: Record<string, string> = {
+  setupMs: 'setup_ms',
+  postDialDelayMs: 'post_dial_delay_ms',
+  answerToFirstAudioMs: 'answer_to_first_audio_ms',
+  startedAt: 'started_at',
+  durationMs: 'duration_ms',
+  responseMs: 'response_ms',
+};
+
+/** Timings and turns, as they are kept: their values are times, numbers and the two speakers, so what stands before a colon is a name. */
+function inOurWords(json: string): string {
+  return json.replace(/"(\w+)":/g, (_, name: string) => `"${ourWords[name] ?? name}":`);
 }
 
 export function presentCallEvent(event: CallEvent) {

@@ -113,11 +113,13 @@ export function register(app: FastifyInstance, operation: Route, store: Store): 
       },
     }),
     // An absent body is an empty one; this runs before validation.
-    preValidation: (request, _reply, done) => {
-      if (takesBody && request.body === undefined) request.body = {};
-      done();
-    },
-    handler: async (request, reply) => {
+    ...(takesBody && {
+      preValidation: (request: FastifyRequest, _reply: FastifyReply, done: () => void) => {
+        if (request.body === undefined) request.body = {};
+        done();
+      },
+    }),
+    handler: (request, reply) => {
       const { caller } = request;
       const afterwards: (() => void)[] = [];
       const input = new RequestInput(request, reply, afterwards);
@@ -131,11 +133,20 @@ export function register(app: FastifyInstance, operation: Route, store: Store): 
         for (const work of afterwards) work();
         return reply.code(status).type('application/json; charset=utf-8').serializer(String).send(text);
       }
-      const result = await carryOut();
-      for (const work of afterwards) work();
-      if (reply.sent) return reply;
-      reply.code(answer.status);
-      return answer.schema === null ? reply.send() : reply.send(result);
+      const answered = (result: unknown): void => {
+        for (const work of afterwards) work();
+        if (reply.sent) return;
+        reply.code(answer.status);
+        if (answer.schema === null) reply.send();
+        else reply.send(result);
+      };
+      const result = carryOut();
+      // Only what waits answers a promise of the reply: Fastify would listen for its end.
+      if (!(result instanceof Promise)) return answered(result);
+      return result.then((value) => {
+        answered(value);
+        return reply;
+      });
     },
   });
 }

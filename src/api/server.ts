@@ -151,7 +151,7 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
   // `present.ts` makes exactly what the schemas say; compiling them once more for output would only hide a difference.
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   readJsonOnly(app);
-  observe(app, options.metrics);
+  observe(app, options);
   app.setErrorHandler(sendError);
   await guard(app, options);
   await describeApi(app);
@@ -252,7 +252,7 @@ async function guard(app: FastifyInstance, options: ApiOptions): Promise<void> {
   const tokens = options.tokens ? new Tokens(options.tokens, options.now) : null;
   const limits = await createLimits(app, { days: store.requestDays, redis: options.redis ?? null });
   app.addHook('onRequest', async (request, reply) => {
-    reply.headers({ 'x-request-id': request.id, ...safeHeaders });
+    reply.headers(safeHeaders).header('x-request-id', request.id);
     const { access, unlimited, signedLink, basic } = request.routeOptions.config;
     if (unlimited) return;
     if (access === undefined || access === 'public') return limits.countAddress(request);
@@ -345,7 +345,7 @@ function answerUnknownPaths(app: FastifyInstance, routes: readonly Route[]): voi
   });
 }
 
-function observe(app: FastifyInstance, metrics: Registry): void {
+function observe(app: FastifyInstance, { metrics, log }: ApiOptions): void {
   const durations = new Histogram({
     name: 'trunkline_http_request_duration_seconds',
     help: 'Time from request to answer, by route and status',
@@ -353,20 +353,30 @@ function observe(app: FastifyInstance, metrics: Registry): void {
     buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10],
     registers: [metrics],
   });
-  // Finding the one that has these labels takes longer than counting.
-  const known = new Map<string, Histogram.Internal<'method' | 'route' | 'status'>>();
-  app.addHook('onResponse', async (request, reply) => {
-    const route = request.routeOptions.url ?? 'unknown';
-    const labels = { method: request.method, route, status: String(reply.statusCode) };
-    const name = `${labels.method} ${route} ${labels.status}`;
-    let duration = known.get(name);
-    if (!duration) {
-      duration = durations.labels(labels);
-      known.set(name, duration);
-    }
-    duration.observe(reply.elapsedTime / 1000);
-    const organization = request.caller?.scope.organizationId;
-    const ms = Math.round(reply.elapsedTime);
-    request.log.info({ ...labels, ms, organization_id: organization }, 'request');
+  type Duration = Histogram.Internal<'method' | 'route' | 'status'>;
+  // Finding the one that has these labels takes longer than counting: of each route, by status.
+  const known = new Map<unknown, Record<number, Duration>>();
+  const durationOf = (method: string, { url, config }: FastifyRequest['routeOptions'], status: number): Duration => {
+    const ofRoute = known.get(config) ?? {};
+    if (!known.has(config)) known.set(config, ofRoute);
+    ofRoute[status] ??= durations.labels({ method, route: url ?? 'unknown', status: String(status) });
+    return ofRoute[status];
+  };
+  app.addHook('onResponse', (request, reply, done) => {
+    const { elapsedTime, statusCode } = reply;
+    const { method, routeOptions } = request; // made anew at every look
+    durationOf(method, routeOptions, statusCode).observe(elapsedTime / 1000);
+    if (log)
+      request.log.info(
+        {
+          method,
+          route: routeOptions.url ?? 'unknown',
+          status: String(statusCode),
+          ms: Math.round(elapsedTime),
+          organization_id: request.caller?.scope.organizationId,
+        },
+        'request',
+      );
+    done();
   });
 }

@@ -11,7 +11,8 @@ export interface TokenSettings {
 /** Public-key signatures only: with a shared secret whoever can check a token could make one. */
 const algorithms = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'];
 const maxTokenBytes = 8_192;
-const clockToleranceSec = 5;
+/** How far the clock of the identity provider may be off, for `exp`, `nbf` and `iat`. */
+const clockToleranceSec = 60;
 
 const freshMs = 600_000;
 /** At most one request to the identity provider in this time, however many tokens name keys we do not know. */
@@ -48,7 +49,8 @@ export class Tokens {
         clockTolerance: clockToleranceSec,
         currentDate: new Date(this.now()),
       });
-      return payload.sub === '' ? undefined : payload.sub;
+      const latestSec = this.now() / 1000 + clockToleranceSec;
+      return payload.sub === '' || (payload.iat ?? 0) > latestSec ? undefined : payload.sub;
     };
     try {
       return await check(await this.keys.current());

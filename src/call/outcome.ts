@@ -16,10 +16,13 @@ export interface Ending {
   sipStatus?: number;
 }
 
-/** Thrown by a step of a call that cannot go on; carries the ending. */
+/** Thrown by a step of a call that cannot go on; carries the ending. Each call makes one, and nobody reads its stack: it has none. */
 export class CallEnded extends Error {
   constructor(readonly ending: Ending) {
+    const { stackTraceLimit } = Error;
+    Error.stackTraceLimit = 0;
     super(ending.detail ?? ending.cause);
+    Error.stackTraceLimit = stackTraceLimit;
     this.name = 'CallEnded';
   }
 }

@@ -83,6 +83,7 @@ function isSecure(uri: string, transport: string): boolean {
 export interface SeenTrunk {
   name: string;
   direction: string;
+  username: string | null;
   gateways: { uri: string }[];
   transport: string;
   srtp: string;
@@ -97,12 +98,16 @@ export function examineTrunks(trunks: readonly SeenTrunk[]): Finding[] {
   return trunks.filter((trunk) => trunk.status === 'active').map(examineTrunk);
 }
 
-function examineTrunk({ name, gateways, transport, srtp, codecs, health }: SeenTrunk): Finding {
+function examineTrunk({ name, username, gateways, transport, srtp, codecs, health }: SeenTrunk): Finding {
   const check = `trunk ${name}`;
   const where = gateways.map(({ uri }) => uri).join(', ');
   const how = `${transport}, srtp ${srtp}, ${codecs.join(' ')}`;
   if (gateways.length === 0)
     return { check, level: 'ok', says: `calls come in only; srtp ${srtp}, ${codecs.join(' ')}` };
+  if (health === 'down' && gateways.every(({ uri }) => uri === `sip:${username}`)) {
+    const fix = 'its server and port are ours; its user and password are those of the trunk';
+    return { check, level: 'warning', says: `nobody who answers is registered as ${username} (${how})`, fix };
+  }
   if (health === 'down') {
     const fix =
       transport === 'tls'

@@ -38,6 +38,12 @@ const fixes: Readonly<Record<string, string>> = {
   carrier_unreachable: 'host, port and transport of the gateway, firewall, and its certificate where it is TLS',
 };
 
+/** What to do about a call that was not even placed, by what is said of it. */
+const refusals: readonly [RegExp, string][] = [
+  [/private|loopback/i, 'TRUNKLINE_ALLOW_PRIVATE_TARGETS=true while you test: the listening agent is on this machine'],
+  [/^NO_TRUNK_AVAILABLE/, 'trunkline trunks add --name NAME --gateway sip:HOST, or a gateway for one that is there'],
+];
+
 /** One finding for the INVITE, and two for the audio if somebody answered. What was set up for it is removed. */
 export async function tryCall(api: Api, { to, from, talkMs }: TrialCall): Promise<Finding[]> {
   const caller = from ?? (await api.get<{ data: { number: string }[] }>('/phone-numbers?limit=1')).data[0]?.number;
@@ -58,16 +64,8 @@ export async function tryCall(api: Api, { to, from, talkMs }: TrialCall): Promis
     }
   } catch (error) {
     const says = error instanceof Error ? error.message : String(error);
-    const isPrivate = /private|loopback/i.test(says);
-    return [
-      failure(
-        'call',
-        says,
-        isPrivate
-          ? 'TRUNKLINE_ALLOW_PRIVATE_TARGETS=true while you test: the listening agent is on this machine'
-          : 'as it says',
-      ),
-    ];
+    const fix = refusals.find(([what]) => what.test(says))?.[1] ?? 'as it says';
+    return [failure('call', says, fix)];
   } finally {
     await probe.close();
   }

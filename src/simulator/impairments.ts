@@ -39,6 +39,8 @@ export class ImpairedPath {
   readonly counts: ImpairmentCounts = { dropped: 0, reordered: 0, duplicated: 0 };
   private readonly random: () => number;
   private readonly waiting = new Set<{ cancel(): void }>();
+  /** Those that keep their order, the oldest first: each timer lets the first go, for timers themselves may overtake each other. */
+  private readonly held: (() => void)[] = [];
   private lastReleaseMs = 0;
   private losing = false;
 
@@ -61,7 +63,8 @@ export class ImpairedPath {
     }
     const nowMs = this.timers.now();
     let releaseMs = Math.max(nowMs + (jitterMs > 0 ? this.random() * jitterMs : 0), this.lastReleaseMs);
-    if (this.happens(reorderPercent)) {
+    const overtaken = this.happens(reorderPercent);
+    if (overtaken) {
       this.counts.reordered += 1;
       releaseMs = Math.max(releaseMs, nowMs) + jitterMs + this.packetMs * 1.5;
     } else this.lastReleaseMs = releaseMs;
@@ -70,13 +73,15 @@ export class ImpairedPath {
     const release = () => {
       for (let i = 0; i < copies; i++) this.send(packet);
     };
-    if (releaseMs - nowMs < 0.5) {
+    if (releaseMs - nowMs < 0.5 && this.held.length === 0) {
       release();
       return;
     }
+    if (!overtaken) this.held.push(release);
     const timer = this.timers.after(releaseMs - nowMs, () => {
       this.waiting.delete(timer);
-      release();
+      if (overtaken) release();
+      else this.held.shift()?.();
     });
     this.waiting.add(timer);
   }
@@ -85,6 +90,7 @@ export class ImpairedPath {
   close(): void {
     for (const timer of this.waiting) timer.cancel();
     this.waiting.clear();
+    this.held.length = 0;
   }
 
   /** In bursts: a run ends with one chance in its length, and begins so often that the share is what was asked for. */

@@ -80,7 +80,7 @@ export class Accounts {
   rateFor(organizationId: string, direction: Direction, calledNumber: string): CardRate | undefined {
     // one row says that there is none, which is what most calls hear
     const sql = 'select 1 from rates where organization_id = ? and direction = ? limit 1';
-    if (this.database.row(sql, organizationId, direction) === undefined) return undefined;
+    if (this.database.settingsRow(sql, organizationId, direction) === undefined) return undefined;
     const digits = calledNumber.replace(/^\+/, '');
     let best: CardRate | undefined;
     for (const rate of this.rates(organizationId)) {

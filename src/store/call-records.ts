@@ -2,6 +2,7 @@
 import type { CallStatus, HangupCause } from '../../sip/cause.js';
 import type { Mode } from './scope.js';
 import type { CallEventRow, CallRow, Direction, HangupSource } from './tables.js';
+import { writtenTime } from './written-time.js';
 
 /** Durations on the monotonic clock; a figure that was not measured is absent. */
 export interface CallTimings {
@@ -81,6 +82,23 @@ export interface CallDetail extends CallRecord {
   events: CallEvent[];
 }
 
+/** A call in detail as text: what is JSON in the database is not parsed. */
+export interface CallText extends Call {
+  hangupSource: HangupSource | null;
+  ringSeconds: number | null;
+  transcript: string | null;
+  /** An object of `CallTimings`. */
+  timings: string;
+  /** An array of `Turn`. */
+  turns: string;
+  /** An object of `QualityMetrics`. */
+  quality: string;
+  /** An object, or `null`. */
+  metadata: string;
+  /** An array of events, in the words of their table, times in RFC 3339. */
+  events: string;
+}
+
 export function toCall(row: CallRow): Call {
   return {
     id: row.id,
@@ -116,6 +134,57 @@ export function toCallRecord(row: CallRow): CallRecord {
     metadata: parse<Record<string, unknown>>(row.metadata),
     transcript: row.transcript,
   });
+}
+
+/** As arrays, rows come twice as fast. */
+export const callTextColumns = [
+  ...['id', 'organization_id', 'mode', 'direction', 'from_number', 'to_number', 'status', 'duration_sec'],
+  ...['cost_microcents', 'latency_ms', 'phone_number_id', 'endpoint_id', 'trunk_id', 'sip_call_id', 'recording_url'],
+  ...['hangup_cause', 'created_at', 'answered_at', 'completed_at', 'hangup_source', 'ring_seconds', 'transcript'],
+  ...['timings', 'turns', 'quality', 'metadata'],
+] as const satisfies (keyof CallRow)[];
+/** Values of `callTextColumns`, and the events: null, or objects of JSON with `timeSeparator` around each time in milliseconds. */
+export type CallTextTuple = [...ValuesOf<typeof callTextColumns>, events: string | null];
+type ValuesOf<Columns extends readonly (keyof CallRow)[]> = { -readonly [I in keyof Columns]: CallRow[Columns[I]] };
+export const timeSeparator = '\u001e';
+
+export function toCallText(row: CallTextTuple): CallText {
+  return {
+    id: row[0],
+    organizationId: row[1],
+    mode: row[2],
+    direction: row[3],
+    fromNumber: row[4],
+    toNumber: row[5],
+    status: row[6],
+    durationSec: row[7],
+    costMicrocents: row[8],
+    latencyMs: row[9],
+    phoneNumberId: row[10],
+    endpointId: row[11],
+    trunkId: row[12],
+    sipCallId: row[13],
+    recordingUrl: row[14],
+    hangupCause: row[15],
+    createdAt: new Date(row[16]),
+    answeredAt: date(row[17]),
+    completedAt: date(row[18]),
+    hangupSource: row[19],
+    ringSeconds: row[20],
+    transcript: row[21],
+    timings: row[22] ?? '{}',
+    turns: row[23] ?? '[]',
+    quality: row[24] ?? '{}',
+    metadata: row[25] ?? 'null',
+    events: `[${timesWritten(row[26] ?? '')}]`,
+  };
+}
+
+/** Writes each time between separators as a date. */
+function timesWritten(text: string): string {
+  const parts = text.split(timeSeparator);
+  for (let i = 1; i < parts.length; i += 2) parts[i] = writtenTime(Number(parts[i]));
+  return parts.join('');
 }
 
 export function toCallEvent(row: CallEventRow): CallEvent {

@@ -2,6 +2,7 @@ import { chmodSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
 import type BetterSqlite3 from 'better-sqlite3';
 import { type Compilable, DummyDriver, Kysely, SqliteAdapter, SqliteIntrospector, SqliteQueryCompiler } from 'kysely';
+import { CheckpointThread } from './checkpoint-thread.js';
 import { loadDriver } from './driver.js';
 import { isPassing, StoreError } from './errors.js';
 import { migrations as allMigrations, type Migration } from './migrations/index.js';
@@ -12,6 +13,9 @@ const lockWaitMs = 100;
 /** At start another process may be migrating. */
 const migrationWaitMs = 10_000;
 const maxCachedStatements = 300;
+const settingsTables = ['endpoints', 'organizations', 'phone_numbers', 'rates'];
+/** Numbers that nobody has are remembered too. */
+const mostRemembered = 10_000;
 
 /**
  * One SQLite file. Kysely writes the SQL and its types; the statements run synchronously on better-sqlite3, so that a transaction is a
@@ -21,9 +25,17 @@ export class Database {
   /** Builds queries; runs none by itself. */
   readonly sql: Kysely<Tables>;
   private readonly statements = new Map<string, BetterSqlite3.Statement<unknown[]>>();
+  private readonly remembered = new Map<string, unknown>();
+  private readonly versionOfOthers: BetterSqlite3.Statement<unknown[]>;
+  private rememberedOfVersion: unknown = null;
   private waitMs = lockWaitMs;
 
-  private constructor(private readonly sqlite: BetterSqlite3.Database) {
+  private constructor(
+    private readonly sqlite: BetterSqlite3.Database,
+    private readonly checkpoints: CheckpointThread | null,
+  ) {
+    this.versionOfOthers = sqlite.prepare<unknown[]>('pragma data_version').pluck();
+    if (!sqlite.readonly) this.forgetWhatChanges();
     this.sql = new Kysely<Tables>({
       dialect: {
         createAdapter: () => new SqliteAdapter(),
@@ -45,12 +57,14 @@ export class Database {
       if (onDisk) chmodSync(file, 0o600); // it holds secrets of carriers and providers; its WAL inherits this
       sqlite.pragma('journal_mode = WAL');
       sqlite.pragma('synchronous = NORMAL');
-      // 16 MB: under load the same pages are written again and again, and this thread waits for the disk at each checkpoint
-      sqlite.pragma('wal_autocheckpoint = 4000');
+      // 64 MB: this thread waits for the disk at each checkpoint, so that the other one should have made it long before
+      sqlite.pragma('wal_autocheckpoint = 16000');
       sqlite.pragma('foreign_keys = ON');
       migrate(sqlite, migrations, now);
+      // after the migrations, which may need more room than memory has: a call's statements change so few pages that undoing one needs no file
+      sqlite.pragma('temp_store = MEMORY');
       sqlite.pragma(`busy_timeout = ${lockWaitMs}`);
-      return new Database(sqlite);
+      return new Database(sqlite, onDisk ? new CheckpointThread(file) : null);
     } catch (error) {
       sqlite?.close();
       if (error instanceof StoreError) throw error;
@@ -65,7 +79,20 @@ export class Database {
 
   /** A further connection to a file that this process has opened; it cannot write. */
   static openReadOnly(file: string): Database {
-    return new Database(new (loadDriver())(file, { readonly: true, timeout: lockWaitMs }));
+    return new Database(new (loadDriver())(file, { readonly: true, timeout: lockWaitMs }), null);
+  }
+
+  /** Brings the write-ahead log into the file, beside those who write; again, `atMost` so many times, while they have written meanwhile. */
+  static checkpoint(file: string, atMost: number): void {
+    const sqlite = new (loadDriver())(file, { fileMustExist: true });
+    try {
+      for (let i = 0; i < atMost; i++) {
+        const [done] = sqlite.pragma('wal_checkpoint(PASSIVE)') as { log: number; checkpointed: number }[];
+        if (done === undefined || done.checkpointed >= done.log) return;
+      }
+    } finally {
+      sqlite.close();
+    }
   }
 
   all<R>(query: Compilable<R>): R[] {
@@ -87,6 +114,20 @@ export class Database {
   /** `get` and `all` of a statement written by hand, where building the query would cost more than running it. */
   row<R>(sql: string, ...parameters: unknown[]): R | undefined {
     return attempt(() => this.prepare(sql).get(...parameters)) as R | undefined;
+  }
+
+  /**
+   * `row` of one of the tables that every call asks and that hardly ever change (`settingsTables`): asked once, until this process or another one has
+   * changed any of them. The row is shared, and frozen.
+   */
+  settingsRow<R>(sql: string, ...parameters: unknown[]): R | undefined {
+    if (this.sqlite.inTransaction) return this.row(sql, ...parameters); // it may still be undone
+    const version = attempt(() => this.versionOfOthers.get());
+    if (version !== this.rememberedOfVersion || this.remembered.size >= mostRemembered) this.remembered.clear();
+    this.rememberedOfVersion = version;
+    const key = `${sql}\0${parameters.join('\0')}`;
+    if (!this.remembered.has(key)) this.remembered.set(key, Object.freeze(this.row(sql, ...parameters)));
+    return this.remembered.get(key) as R | undefined;
   }
 
   rows<R>(sql: string, ...parameters: unknown[]): R[] {
@@ -127,6 +168,7 @@ export class Database {
         try {
           const result = work();
           this.prepare('commit').run();
+          this.checkpoints?.committed();
           return result;
         } catch (error) {
           // Some errors, such as a full disk, have rolled back already.
@@ -156,9 +198,27 @@ export class Database {
     });
   }
 
+  startCheckpoints(): void {
+    this.checkpoints?.start();
+  }
+
   close(): void {
+    this.checkpoints?.close();
     this.statements.clear();
     this.sqlite.close();
+  }
+
+  /** Of this connection itself SQLite does not tell, so triggers do, that only it has. */
+  private forgetWhatChanges(): void {
+    this.sqlite.function('settings_changed', () => {
+      this.remembered.clear();
+      return null;
+    });
+    for (const table of settingsTables)
+      for (const change of ['insert', 'update', 'delete'])
+        this.sqlite.exec(
+          `create temp trigger ${table}_${change} after ${change} on main.${table} begin select settings_changed(); end`,
+        );
   }
 
   private setWait(ms: number): void {

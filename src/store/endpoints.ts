@@ -85,7 +85,7 @@ export class Endpoints {
 
   /** By id alone: the number or the call that names it has been checked. Secrets in clear. */
   getForCall(id: string): EndpointForCall | undefined {
-    const found = this.database.row<EndpointRow>('select * from endpoints where id = ?', id);
+    const found = this.database.settingsRow<EndpointRow>('select * from endpoints where id = ?', id);
     if (found === undefined) return undefined;
     const row = this.vault.open('endpoints', found);
     const { webhook_secret: secret, previous_secret: previous, previous_secret_until: until } = row;

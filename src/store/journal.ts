@@ -19,8 +19,8 @@ export interface JournalOptions {
 
 const flushAfterMs = 50;
 /**
- * So many commits of calls that begin or end within this time; more of them become one, at its end. A commit costs as much as half of what a
- * call writes, so under load they have to be shared.
+ * So many commits of calls that begin or end within this time; more of them become one, at its end, and as long as they come so fast each window
+ * has that one alone. A commit costs as much as half of what a call writes, so under load they have to be shared.
  */
 const windowMs = 20;
 const commitsPerWindow = 2;
@@ -38,8 +38,10 @@ export class Journal {
   private pending: Write[] = [];
   private cancelTimer: (() => void) | null = null;
   private held = false;
-  /** Commits since the window began; null: it has not. */
-  private commits: number | null = null;
+  /** How many wanted to commit since the window began; null: it has not. */
+  private wishes: number | null = null;
+  /** Of them so many did. */
+  private allowed = commitsPerWindow;
   private isUrgent = false;
   private cancelWindow: (() => void) | null = null;
 
@@ -66,21 +68,23 @@ export class Journal {
    * is is written at the end of the window.
    */
   mayCommit(): boolean {
-    if (this.commits === null) {
-      this.commits = 0;
-      this.cancelWindow = this.options.clock.after(windowMs, () => this.windowOver());
-    }
-    if (this.commits < commitsPerWindow) {
-      this.commits += 1;
-      return true;
-    }
+    if (this.wishes === null) this.openWindow(commitsPerWindow);
+    this.wishes = (this.wishes ?? 0) + 1;
+    if (this.wishes <= this.allowed) return true;
     this.isUrgent = true;
     return false;
   }
 
+  private openWindow(allowed: number): void {
+    this.wishes = 0;
+    this.allowed = allowed;
+    this.cancelWindow = this.options.clock.after(windowMs, () => this.windowOver());
+  }
+
   private windowOver(): void {
-    this.commits = null;
-    this.cancelWindow = null;
+    const isBusy = (this.wishes ?? 0) > commitsPerWindow;
+    this.wishes = null;
+    if (isBusy) this.openWindow(0);
     if (!this.isUrgent) return;
     this.isUrgent = false;
     this.flush({ wait: false });

@@ -63,7 +63,7 @@ export class Organizations {
   onChanged: () => void = () => {};
 
   get(id: string): Organization | undefined {
-    const row = this.database.row<OrganizationRow>('select * from organizations where id = ?', id);
+    const row = this.database.settingsRow<OrganizationRow>('select * from organizations where id = ?', id);
     return row && toOrganization(row);
   }
 

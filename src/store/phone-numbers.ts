@@ -51,7 +51,7 @@ export class PhoneNumbers {
   findDialled(dialled: string, mode: Mode): PhoneNumber | undefined {
     const digits = dialled.replace(/^\+/, '');
     if (!/^\d{1,32}$/.test(digits)) return undefined;
-    const row = this.database.row<PhoneNumberRow>(
+    const row = this.database.settingsRow<PhoneNumberRow>(
       'select * from phone_numbers where number = ? and mode = ?',
       `+${digits}`,
       mode,

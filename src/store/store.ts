@@ -127,6 +127,11 @@ export class Store {
     return store;
   }
 
+  /** For a process that will write much: the thread of checkpoints is there from now on. */
+  startCheckpoints(): void {
+    this.database.startCheckpoints();
+  }
+
   /** Several writes as one. */
   transaction<T>(work: () => T): T {
     return this.database.transaction(work);

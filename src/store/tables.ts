@@ -196,6 +196,8 @@ export interface WebhookDeliveryRow {
   sequence: number;
   event_type: string;
   status: 'pending' | 'delivered' | 'failed';
+  /** 1: pending behind another one of the same call and endpoint. Kept by triggers. */
+  waits: 0 | 1;
   attempts: number;
   /** While an attempt runs: when another process may take it for dead. */
   next_attempt_at: number;

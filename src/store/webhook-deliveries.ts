@@ -6,6 +6,18 @@ import type { WebhookAttemptRow, WebhookDeliveryRow } from './tables.js';
 /** Of an endpoint that is deleted; a few milliseconds. */
 const forgottenAtOnce = 200;
 
+const first = "status = 'pending' and waits = 0";
+/** From endpoint to endpoint through the index, and not through all that is pending. */
+export const endpointsWithDue = `with recursive waiting (id) as (
+    select min(endpoint_id) from webhook_deliveries where ${first}
+    union all
+    select (select min(endpoint_id) from webhook_deliveries where ${first} and endpoint_id > waiting.id) from waiting where id is not null
+  ) select id from waiting
+  where id is not null and exists (select 1 from webhook_deliveries where ${first} and endpoint_id = waiting.id and next_attempt_at <= ?)`;
+export const dueOfEndpoint = `select d.id, d.organization_id, d.endpoint_id, d.call_id, d.sequence, d.event_type, e.event_data, d.created_at, d.attempts
+  from (select * from webhook_deliveries where ${first} and endpoint_id = ? and next_attempt_at <= ? order by next_attempt_at, id limit ?) d
+  join call_events e on e.id = d.id order by d.next_attempt_at, d.id`;
+
 /** One event for one webhook endpoint, and what became of it. */
 export interface WebhookDelivery {
   id: string;
@@ -50,11 +62,7 @@ export class WebhookDeliveries {
 
   /** Endpoints with something due. */
   endpointsDue(): string[] {
-    const rows = this.database
-      .prepare(
-        `select distinct endpoint_id as id from webhook_deliveries where status = 'pending' and next_attempt_at <= ?`,
-      )
-      .all(this.clock.now()) as { id: string }[];
+    const rows = this.database.prepare(endpointsWithDue).all(this.clock.now()) as { id: string }[];
     return rows.map((row) => row.id);
   }
 
@@ -65,16 +73,9 @@ export class WebhookDeliveries {
   claim(endpointId: string, limit: number, leaseMs: number): ClaimedDelivery[] {
     return this.database.transaction(() => {
       const now = this.clock.now();
-      const rows = this.database
-        .prepare(
-          `select d.id, d.organization_id, d.endpoint_id, d.call_id, d.sequence, d.event_type, e.event_data, d.created_at, d.attempts
-           from (select call_id, min(sequence) as first from webhook_deliveries
-                 where status = 'pending' and endpoint_id = ? group by call_id) heads
-           join webhook_deliveries d on d.status = 'pending' and d.endpoint_id = ? and d.call_id = heads.call_id and d.sequence = heads.first
-           join call_events e on e.id = d.id
-           where d.next_attempt_at <= ? order by d.next_attempt_at, d.id limit ?`,
-        )
-        .all(endpointId, endpointId, now, limit) as (WebhookDeliveryRow & { event_data: string })[];
+      const rows = this.database.prepare(dueOfEndpoint).all(endpointId, now, limit) as (WebhookDeliveryRow & {
+        event_data: string;
+      })[];
       for (const row of rows)
         this.database
           .prepare('update webhook_deliveries set next_attempt_at = ? where id = ?')

@@ -26,7 +26,7 @@ function trunkline(args: string[], environment: Record<string, string> = {}) {
     PATH: process.env.PATH,
     TRUNKLINE_HTTP_PORT: '0',
     TRUNKLINE_SIP_PORT: '0',
-    TRUNKLINE_RTP_PORTS: '28000-28099',
+    TRUNKLINE_RTP_PORTS: '18000-18099',
     TRUNKLINE_MEDIA_THREADS: '1',
     TRUNKLINE_LOG_LEVEL: 'error',
     TRUNKLINE_DATA_DIR: path.join(folder, 'data'),

@@ -19,8 +19,11 @@ const toneFrames = (frequencyHz: number, ms: number) =>
   Buffer.from(Array.from(tone({ frequencyHz, durationMs: ms }), (sample) => linearToUlaw[sample & 0xffff]!));
 const firstBytes = (phone: RtpPhone) => phone.heard.map((packet) => packet.payload[0]);
 const bytesOf = (phone: RtpPhone) => Buffer.from(phone.heard.flatMap((packet) => [...packet.payload]));
+const greeting = 7;
 const spoken = (phone: RtpPhone) =>
-  phone.heard.filter((packet) => packet.payloadType === 0 && packet.payload[5] !== 0xff);
+  phone.heard.filter(
+    ({ payloadType, payload }) => payloadType === 0 && payload[5] !== 0xff && payload.some((byte) => byte !== greeting),
+  );
 const numbersAreWhole = (phone: RtpPhone) =>
   phone.heard.every((packet, i) => i === 0 || packet.sequence === ((phone.heard[i - 1]!.sequence + 1) & 0xffff));
 
@@ -31,6 +34,12 @@ async function call(engine: EmbeddedEngine, group: string, codecs = '0') {
   phone.dial(session.localSdp);
   session.attach(null);
   return { phone, session };
+}
+
+/** A bridge stands a moment after it was asked for, later on a busy machine: what was said before is not heard. */
+async function greet(from: RtpPhone, to: RtpPhone): Promise<void> {
+  for (let tries = 0; tries < 500 && !firstBytes(to).includes(greeting); tries++)
+    await from.talk(2, () => frame(greeting));
 }
 
 describe.each([
@@ -49,6 +58,7 @@ describe.each([
   it.each(['packets', 'frames'] as const)('carries %s both ways untouched, and keys', async (relay) => {
     const { a, b } = await two();
     const bridge = a.session.bridge(b.session, { relay, dtmf: 'pass' });
+    await Promise.all([greet(a.phone, b.phone), greet(b.phone, a.phone)]);
     const [low, high] = [toneFrames(600, 600), toneFrames(1700, 600)];
     await Promise.all([
       a.phone.talk(30, (i) => low.subarray(i * 160, (i + 1) * 160)),
@@ -79,8 +89,8 @@ describe.each([
   it.each(['packets', 'frames'] as const)('turns one law into the other, as %s', async (relay) => {
     const { a, b } = await two(['0', '8']);
     a.session.bridge(b.session, { relay, dtmf: 'block' });
-    const low = toneFrames(600, 600);
-    await a.phone.talk(30, (i) => low.subarray(i * 160, (i + 1) * 160));
+    const low = toneFrames(600, 800);
+    await a.phone.talk(40, (i) => low.subarray(i * 160, (i + 1) * 160));
     await b.phone.until(() => b.phone.heard.filter((packet) => packet.payload[5] !== 0xd5).length >= 28, 'a at b');
     expect(b.phone.heard.every((packet) => packet.payloadType === 8)).toBe(true);
     a.phone.send(Uint8Array.of(5, 0x8a, 3, 0x20), { payloadType: 101, samples: 0 });

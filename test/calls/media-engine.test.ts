@@ -52,7 +52,7 @@ describe('threads', () => {
   });
 
   it('one carries 100 calls at once', { timeout: 60_000 }, async () => {
-    const engine = await start({ rtpPorts: { from: 22_000, to: 22_999 } });
+    const engine = await start({ rtpPorts: { from: 16_000, to: 16_999 } });
     const echo = await echoAgent();
     const calls = await Promise.all(
       Array.from({ length: 100 }, async (_, i) => {

@@ -1,4 +1,5 @@
 /** INVITE with `Replaces` (RFC 3891): another phone takes the place of one in a call that runs. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { type CallRecord, startTestApp, type TestApp } from '../support/app.js';
 import type { OutgoingInvite, PeerMessage } from '../support/bare-sip-peer.js';
@@ -65,6 +66,40 @@ it.each(['caller', 'agent'] as const)(
     await Promise.all([joined.caller.close(), joined.agent.close()]);
   },
 );
+
+it('two want the same place at once: one gets it, the other 481, or 603 once it is taken', async () => {
+  const joined = await joinTwo(app);
+  let left = joined.caller;
+  const phones: HandPhone[] = [];
+  const refusals: number[] = [];
+  for (let step = 0; step < 6; step++) {
+    const lines = [replacing(left)];
+    const both = [await HandPhone.open(app.sip.addresses[0]?.port), await HandPhone.open(app.sip.addresses[0]?.port)];
+    phones.push(...both);
+    const answers = both.map(async (phone, i) => {
+      if (i > 0) await sleep(step);
+      const invited = phone.invite('whoever', {}, lines);
+      const answer = await phone.sip.next([200, 481, 603]);
+      if (answer.status === 200) phone.confirm(invited, answer);
+      else phone.sip.ackFailure(invited, answer);
+      return answer.status;
+    });
+    const statuses = await Promise.all(answers);
+    expect(statuses.filter((status) => status === 200)).toHaveLength(1);
+    refusals.push(...statuses.filter((status) => status !== 200));
+    left.sip.respond(await left.sip.next('BYE'), 200);
+    left = both[statuses.indexOf(200)] as HandPhone;
+    await hears(joined.agent, left, 60 + step);
+  }
+  expect(refusals[0], 'in one burst').toBe(481);
+  const record = await endJoined(app, { ...joined, caller: left });
+  expect(events(record, 'transfer.completed')).toHaveLength(6);
+  expect(events(record, 'transfer.failed')).toEqual([]);
+  for (const phone of [joined.caller, ...phones.filter((each) => each !== left)]) {
+    expect(phone.sip.received.filter((message) => message.method === 'BYE')).toEqual([]);
+    await phone.close();
+  }
+});
 
 it('what cannot be done is refused, and the call goes on as it was', async () => {
   const joined = await joinTwo(app);

@@ -150,8 +150,10 @@ describe('the embedded server', () => {
     const leg = await (await us.nextCall()).answer(someSdp);
     peer.request('ACK', invite, [], '', await peer.next(200));
     await within(leg.confirmed);
-    peer.invite();
+    const unanswered = peer.invite();
     const call = await us.nextCall();
+    await call.ring();
+    const ringing = await peer.next(180);
     const carrier = await SipPeer.open(us.port);
     const dialled = us.dial('+1555', `sip:127.0.0.1:${carrier.port}`).catch((error: unknown) => error);
     await carrier.next('INVITE');
@@ -164,6 +166,12 @@ describe('the embedded server', () => {
     expect(us.gateway.connected).toBe(false);
     expect(us.gateway.counters().activeLegs).toBe(0);
     await within(leg.hangup());
+
+    // who heard the ringing hears its end, who was answered the end of the call
+    const refused = await peer.next(503);
+    expect(refused.header('to')).toBe(ringing.header('to'));
+    peer.ackFailure(unanswered, refused);
+    peer.respond(await peer.next('BYE'), 200);
 
     await within(until(() => us.gateway.connected));
     const again = peer.invite();

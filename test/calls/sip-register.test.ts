@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { answerChallenge } from '../../sip/digest.js';
 import { type PeerMessage, SipPeer, someSdp } from '../support/bare-sip-peer.js';
 import { openTestGateway, phoneTrunk, type TestGateway, within } from '../support/sip-gateway.js';
@@ -11,7 +11,7 @@ describe('phones that register', () => {
   let cseq = 0;
 
   beforeAll(async () => {
-    us = await openTestGateway([phoneTrunk('desk1')], { registrar: { minExpiresSec: 1 } });
+    us = await openTestGateway([phoneTrunk('desk1')], { registrar: { minExpiresSec: 1 }, probeEveryMs: 100 });
     us.collectCalls();
   });
   beforeEach(async () => {
@@ -77,6 +77,21 @@ describe('phones that register', () => {
       code: 'unreachable',
       hangupCause: 'carrier_unreachable',
     });
+  });
+
+  it('are asked by OPTIONS at their source, and are down while they are not registered', async () => {
+    const uri = 'sip:desk1';
+    const { upkeep } = us.gateway;
+    onTestFinished(() => upkeep.replace([]));
+    upkeep.replace([{ uri, register: null }]);
+    await expect.poll(() => upkeep.stateOf(uri)).toBe('down');
+    await register(['Contact: <sip:desk1@10.9.9.9:5060>', 'Expires: 60']);
+    const options = await peer.next('OPTIONS');
+    expect(options.startLine).toBe('OPTIONS sip:desk1@10.9.9.9:5060 SIP/2.0');
+    peer.respond(options, 200);
+    await expect.poll(() => upkeep.stateOf(uri)).toBe('up');
+    await register(['Contact: *', 'Expires: 0']);
+    await expect.poll(() => upkeep.stateOf(uri)).toBe('down');
   });
 
   it('are forgotten when their time is over', async () => {

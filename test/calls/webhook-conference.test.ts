@@ -1,37 +1,13 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { readWav } from '../../media/audio/wav.js';
-import { type CallRecord, startTestApp, type TestApp } from '../support/app.js';
-import { amplitude, toneCaller, tonesHz } from '../support/tone-caller.js';
+import type { CallRecord } from '../support/app.js';
+import { amplitude, tonesHz } from '../support/tone-caller.js';
 import { probeTone } from '../support/tone-probe.js';
-import { type Answer, soon, type WebhookApp, webhookApp } from '../support/webhook-app.js';
+import { soon, type WebhookApp } from '../support/webhook-app.js';
+import { webhookScene } from '../support/webhook-scene.js';
 
-let app: TestApp;
-const toClose: (() => unknown)[] = [];
-const servers: WebhookApp[] = [];
-
-beforeAll(async () => {
-  app = await startTestApp({ TRUNKLINE_MEDIA_THREADS: '2' }, { t1: 100, t2: 400, t4: 500 });
-});
-afterEach(async () => {
-  for (const close of toClose.splice(0).reverse()) await close();
-  await soon(() => expect(app.live.count).toBe(0));
-});
-afterAll(async () => {
-  for (const { server } of servers) await server.close();
-  await app.end();
-});
-
-async function application(answers: { [path: string]: Answer }, config?: object): Promise<WebhookApp> {
-  const made = await webhookApp(app, answers, config);
-  servers.push(made);
-  return made;
-}
-
-const caller = async (number: string, frequencyHz: number) => {
-  const made = await toneCaller(app, number, frequencyHz);
-  toClose.push(made.close);
-  return made;
-};
+const scene = webhookScene({ TRUNKLINE_MEDIA_THREADS: '2' });
+const { application, caller } = scene;
 
 const room = (name: string, attributes = '', dial = '') =>
   `<Response><Dial ${dial}><Conference ${attributes}>${name}</Conference></Dial></Response>`;
@@ -93,9 +69,9 @@ describe('Conference', () => {
     expect(all()).toBe(true);
     await soon(() => expect(forms('/after')).toHaveLength(3));
     expect(forms('/after')[0]).toMatchObject({ DialCallStatus: 'answered', CallStatus: 'completed' });
-    const { data } = await app.api<{ data: CallRecord[] }>('GET', '/v1/calls?limit=3');
+    const { data } = await scene.app.api<{ data: CallRecord[] }>('GET', '/v1/calls?limit=3');
     const told = data.flatMap(({ id }) => [id]);
-    const call = await app.api<CallRecord>('GET', `/v1/calls/${told[0]}`);
+    const call = await scene.app.api<CallRecord>('GET', `/v1/calls/${told[0]}`);
     expect(call.events.map((event) => event.event_type)).toEqual(
       expect.arrayContaining(['conference.joined', 'conference.left']),
     );
@@ -151,7 +127,7 @@ describe('Conference', () => {
       data: { status: 'completed', name: 'J', duration: 3 },
     });
     expect(dataOf(third)).toMatchObject({ type: 'call.conferenced', data: { status: 'failed' } });
-    const call = await app.finishedCall(third.number);
+    const call = await scene.app.finishedCall(third.number);
     expect(call.events.find((event) => event.event_type === 'webhook.warning')?.event_data.message).toMatch(/full/);
   });
 });

@@ -1,21 +1,18 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { answerChallenge } from '../../sip/digest.js';
 import { openSimulatedCarrier, type SimulatedCarrier } from '../../src/simulator/carrier.js';
-import { startTestApp, type TestApp } from '../support/app.js';
+import type { TestApp } from '../support/app.js';
 import { HandPhone } from '../support/joined-call.js';
 import { addTrunk } from '../support/outbound.js';
-import { toneCaller, tonesHz } from '../support/tone-caller.js';
-import { type Answer, soon, type WebhookApp, webhookApp } from '../support/webhook-app.js';
+import { tonesHz } from '../support/tone-caller.js';
+import { soon } from '../support/webhook-app.js';
+import { webhookScene } from '../support/webhook-scene.js';
 
-let app: TestApp;
 let carrier: SimulatedCarrier;
 let desk: HandPhone;
-const servers: WebhookApp[] = [];
-const toClose: (() => unknown)[] = [];
 const user = { username: 'desk1', password: 'secret-of-desk1' };
 
-beforeAll(async () => {
-  app = await startTestApp({}, { t1: 100, t2: 400, t4: 500 });
+const scene = webhookScene({}, async (app) => {
   carrier = await openSimulatedCarrier({ ringMs: 100, timersMs: { t1: 100 } });
   await addTrunk(app, [carrier.uri]);
   for (const username of ['desk1', 'desk2'])
@@ -23,20 +20,15 @@ beforeAll(async () => {
       ...{ name: username, direction: 'inbound', username, password: `secret-of-${username}` },
     });
   desk = await HandPhone.open(app.sip.addresses[0]?.port ?? 0);
-  await register(desk);
+  await register(app, desk);
+  return async () => {
+    await desk.close();
+    await carrier.close();
+  };
 });
-afterEach(async () => {
-  for (const close of toClose.splice(0).reverse()) await close();
-  await soon(() => expect(app.live.count).toBe(0));
-});
-afterAll(async () => {
-  for (const { server } of servers) await server.close();
-  await app.end();
-  await desk.close();
-  await carrier.close();
-});
+const { application } = scene;
 
-async function register({ sip }: HandPhone): Promise<void> {
+async function register(app: TestApp, { sip }: HandPhone): Promise<void> {
   const identity = {
     ...{ callId: 'reg-desk1', branch: '', from: '<sip:desk1@127.0.0.1>;tag=r', to: '<sip:desk1@127.0.0.1>' },
     ...{ uri: `sip:127.0.0.1:${app.sip.addresses[0]?.port}`, cseq: 0 },
@@ -49,12 +41,6 @@ async function register({ sip }: HandPhone): Promise<void> {
   await sip.next(200);
 }
 
-async function application(answers: { [path: string]: Answer }, config?: object): Promise<WebhookApp> {
-  const made = await webhookApp(app, answers, config);
-  servers.push(made);
-  return made;
-}
-
 describe('<Client>', () => {
   test('rings the phone of our registrar, which may send the caller elsewhere by REFER', async () => {
     const { number, form } = await application({
@@ -62,13 +48,12 @@ describe('<Client>', () => {
         '<Response><Dial referUrl="/refer" trim="trim-silence" ringTone="de"><Client>desk1</Client></Dial></Response>',
       '/refer': '<Response><Pause length="1"/><Hangup/></Response>',
     });
-    const calling = toneCaller(app, number, tonesHz[0]);
+    const calling = scene.caller(number, tonesHz[0]);
     const invite = await desk.sip.next('INVITE');
     expect(invite.startLine).toContain('sip:desk1@127.0.0.1');
     desk.answer(invite);
     await desk.sip.next('ACK');
     const caller = await calling;
-    toClose.push(caller.close);
     await desk.rtp.until(() => desk.rtp.heard.some((packet) => packet.payload[5] !== 0xff), 'the caller at the desk');
     desk.ask('REFER', ['Refer-To: <sip:+12025550123@elsewhere.example>']);
     expect((await desk.sip.next(202)).status).toBe(202);
@@ -82,7 +67,7 @@ describe('<Client>', () => {
     await untilBye();
     await soon(() => expect(form('/refer').ReferTransferTarget).toContain('+12025550123@elsewhere.example'));
     await caller.untilLet();
-    const call = await app.finishedCall(number);
+    const call = await scene.app.finishedCall(number);
     const warnings = call.events.filter((event) => event.event_type === 'webhook.warning');
     expect(warnings.map((event) => event.event_data.message)).toEqual(['line 1: trim of <Dial> has no effect']);
   });
@@ -95,8 +80,7 @@ describe('<Client>', () => {
       '/start': `<Response><Dial action="/after"><Client><Identity>${name}</Identity></Client></Dial></Response>`,
       '/after': '<Response><Hangup/></Response>',
     });
-    const caller = await toneCaller(app, number, tonesHz[0]);
-    toClose.push(caller.close);
+    const caller = await scene.caller(number, tonesHz[0]);
     await caller.untilLet();
     expect(form('/after')).toMatchObject({ DialCallStatus: status });
   });
@@ -106,8 +90,7 @@ describe('<Client>', () => {
       { '/start': [{ action: 'dial', to: 'client:desk2', url: '/after' }], '/after': [] },
       {},
     );
-    const caller = await toneCaller(app, number, tonesHz[0]);
-    toClose.push(caller.close);
+    const caller = await scene.caller(number, tonesHz[0]);
     await caller.untilLet();
     const asked = server.requests.map(({ body }) => JSON.parse(body) as { type: string; data: object }).at(-1);
     expect(asked).toMatchObject({ type: 'call.dialed', data: { status: 'no-answer', to: ['client:desk2'] } });
@@ -120,8 +103,7 @@ test('sequential numbers are called one after the other', async () => {
       '<Response><Dial sequential="true" action="/after"><Number statusCallback="/first">+15005550486</Number><Number>+15005550201</Number><Number statusCallback="/third">+15005550486</Number></Dial></Response>',
     '/after': '<Response><Hangup/></Response>',
   });
-  const caller = await toneCaller(app, number, tonesHz[0]);
-  toClose.push(caller.close);
+  const caller = await scene.caller(number, tonesHz[0]);
   await caller.untilLet();
   expect(form('/after')).toMatchObject({ DialCallStatus: 'completed' });
   await soon(() => expect(form('/first')).toMatchObject({ CallStatus: 'busy' }));

@@ -1,27 +1,23 @@
 import type { AddressInfo } from 'node:net';
 import twilio from 'twilio';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { WebSocketServer } from 'ws';
 import { type CalleeHeard, openSimulatedCarrier, type SimulatedCarrier } from '../../src/simulator/carrier.js';
-import { startTestApp, type TestApp } from '../support/app.js';
 import { addTrunk } from '../support/outbound.js';
-import { toneCaller, toneFrame, tonesHz } from '../support/tone-caller.js';
+import { toneFrame, tonesHz } from '../support/tone-caller.js';
 import { probeTone } from '../support/tone-probe.js';
-import { type Answer, soon, type WebhookApp, webhookApp } from '../support/webhook-app.js';
+import { soon } from '../support/webhook-app.js';
+import { webhookScene } from '../support/webhook-scene.js';
 
 /** A bot hands its caller to a person: what an application for Twilio does, with Twilio's own client. */
-let app: TestApp;
 let carrier: SimulatedCarrier;
 let bots: WebSocketServer;
 let client: ReturnType<typeof twilio>;
 const heard: CalleeHeard[] = [];
-const servers: WebhookApp[] = [];
-const toClose: (() => unknown)[] = [];
 /** What the person on the trunk says. */
 const personHz = 440;
 
-beforeAll(async () => {
-  app = await startTestApp({ TRUNKLINE_MEDIA_THREADS: '2' }, { t1: 100, t2: 400, t4: 500 });
+const scene = webhookScene({ TRUNKLINE_MEDIA_THREADS: '2' }, async (app) => {
   carrier = await openSimulatedCarrier({ ringMs: 100, timersMs: { t1: 100 }, onHeard: (what) => heard.push(what) });
   await addTrunk(app, [carrier.uri]);
   client = twilio(`AC${app.first?.organizationId.replaceAll('-', '')}`, app.key);
@@ -35,29 +31,13 @@ beforeAll(async () => {
     });
   });
   await new Promise((resolve) => bots.once('listening', resolve));
-});
-afterEach(async () => {
-  for (const close of toClose.splice(0).reverse()) await close();
-  await soon(() => expect(app.live.count).toBe(0));
-});
-afterAll(async () => {
-  for (const { server } of servers) await server.close();
-  await app.end();
-  bots.close();
-  await carrier.close();
+  return () => {
+    bots.close();
+    return carrier.close();
+  };
 });
 
-async function application(answers: { [path: string]: Answer }): Promise<WebhookApp> {
-  const made = await webhookApp(app, answers);
-  servers.push(made);
-  return made;
-}
-
-const caller = async (number: string, frequencyHz: number) => {
-  const made = await toneCaller(app, number, frequencyHz);
-  toClose.push(made.close);
-  return made;
-};
+const { application, caller } = scene;
 
 describe('a warm transfer', () => {
   test('takes the caller from the bot into a conference, calls a person into it, and ends with the person', async () => {
@@ -91,14 +71,14 @@ describe('a warm transfer', () => {
     );
     expect(parts.some((part) => probeTone(part, tonesHz[0]).purityDb > 20)).toBe(true);
     expect(parts.some((part) => probeTone(part, tonesHz[1]).amplitude > 500)).toBe(false); // no bot
-    expect(await app.finishedCall(number)).toMatchObject({ status: 'completed' });
+    expect(await scene.app.finishedCall(number)).toMatchObject({ status: 'completed' });
     expect(await client.conferences.list()).toEqual([]);
   });
 });
 
 describe("Twilio's client", () => {
   test('mutes, holds, calls in and removes participants, and ends a conference', async () => {
-    const { number, form, forms } = await application({
+    const { server, number, form, forms } = await application({
       '/start': `<Response><Dial action="/after"><Conference beep="false" waitUrl="" participantLabel="me" statusCallback="/steps" statusCallbackEvent="join leave mute hold modify end">Desk</Conference></Dial></Response>`,
       '/after': '<Response><Hangup/></Response>',
       '/hold': '<Response><Pause length="30"/></Response>',
@@ -118,7 +98,7 @@ describe("Twilio's client", () => {
     expect((await desk.participants.list({ muted: true })).map((each) => each.label)).toEqual(['person']);
     await person.update({ muted: false });
     await a.untilHearsTone(personHz, 'the person again', 0.5);
-    const held = await desk.participants(sid).update({ hold: true, holdUrl: `${servers.at(-1)?.server.url}/hold` });
+    const held = await desk.participants(sid).update({ hold: true, holdUrl: `${server.url}/hold` });
     expect(held).toMatchObject({ hold: true, label: 'me' });
     await a.phone.rtp.until(() => a.level(personHz) < 0.05, 'silence on hold');
     await soon(() => expect(forms('/hold').length).toBeGreaterThan(0));

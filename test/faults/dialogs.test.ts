@@ -37,7 +37,13 @@ function hangUpWhenConfirmed(call: FarCall): void {
     .catch(() => undefined); // the invariants tell
 }
 function rowOf(id: string) {
-  return scene.app.store.records.detail({ organizationId: scene.app.first?.organizationId ?? '', mode: 'live' }, id);
+  return scene.app.store.records.detail(scene.scope, id);
+}
+/** A number whose calls go to an agent behind SIP: to the far ends of this test. */
+async function agentBehindSip(): Promise<string> {
+  const number = `+1202557${String(nextCallee++).padStart(4, '0')}`;
+  await scene.app.connectNumber(number, `sip:agent@127.0.0.1:${scene.ends.port}`);
+  return number;
 }
 async function closed(id: string): Promise<void> {
   await expect.poll(() => rowOf(id)?.status, { timeout: 10_000 }).not.toBe('in_progress');
@@ -274,4 +280,136 @@ describe('they call', () => {
       await call.bye();
     });
   });
+});
+
+describe('before the answer', () => {
+  it('nobody acknowledges our reliable ringing: 504, and the call was never answered (S11)', async () => {
+    const calls = Array.from({ length: 5 }, () =>
+      scene.ends.call(demo, { lines: ['Require: 100rel', 'Supported: 100rel'] }),
+    );
+    for (const call of calls) {
+      expect(await call.final()).toBe(504);
+      expect(call.received.filter((m) => m.kind === 'response' && m.status === 180).length).toBeGreaterThan(3);
+    }
+    for (const call of calls)
+      await expect
+        .poll(() => scene.recordOf(call), { timeout: 10_000 })
+        .toMatchObject({ status: 'failed', hangupCause: 'no_ack', answeredAt: null });
+  });
+
+  it('UPDATE of a caller whose offer is unanswered: 500 with Retry-After, and the call is answered all the same (S11)', async () => {
+    const number = await agentBehindSip();
+    callees(async (call, invite) => {
+      scene.ends.respond(invite, 180, call.localTag);
+      await sleep(300);
+      scene.ends.respond(invite, 200, call.localTag, farSdp);
+    });
+    await sweep(5, async () => {
+      const call = scene.ends.call(number);
+      call.remoteTag = ((await call.next(180)) as SipResponse).toTag;
+      const cseq = ++call.cseq;
+      call.send(call.write('UPDATE', cseq, { body: farSdp }));
+      expect(await call.answerTo('UPDATE', cseq)).toBe(500);
+      expect(await call.final()).toBe(200);
+      expect(await call.bye()).toBe(200);
+    });
+  });
+
+  it('UPDATE of whom we call, with and without an offer, between its ringing and its answer (S11)', async () => {
+    const number = await agentBehindSip();
+    const answers: number[] = [];
+    callees(async (call, invite) => {
+      scene.ends.respond(invite, 183, call.localTag, farSdp);
+      for (const body of ['', farSdp]) {
+        const cseq = ++call.cseq;
+        call.send(call.write('UPDATE', cseq, { body }));
+        answers.push(await call.answerTo('UPDATE', cseq));
+      }
+      scene.ends.respond(invite, 200, call.localTag, farSdp);
+    });
+    await sweep(5, async () => {
+      const call = scene.ends.call(number);
+      expect(await call.final()).toBe(200);
+      expect(await call.bye()).toBe(200);
+    });
+    expect(answers).toHaveLength(10);
+    for (const status of answers) expect([200, 500]).toContain(status);
+  });
+
+  it('no offer at all: ours is in the 200, the answer in the ACK; so it goes within the call, and without an answer there is none (S7)', async () => {
+    await sweep(10, async () => {
+      const call = scene.ends.call(demo, { sdp: '' });
+      expect(await call.final()).toBe(200);
+      expect((await call.next(200)).body.toString()).toContain('m=audio');
+      const cseq = ++call.cseq;
+      call.send(call.write('INVITE', cseq));
+      expect(await call.answerTo('INVITE', cseq)).toBe(200);
+      await call.bye();
+    });
+    const silent = scene.ends.call(demo, { sdp: '', acks: false });
+    expect(await silent.final()).toBe(200);
+    silent.send(silent.write('ACK', 1)); // and no answer in it
+    await silent.ended();
+  });
+});
+
+describe('session timers (S8)', () => {
+  const agreed = (what: string) => [`Session-Expires: ${what}`, 'Require: timer'];
+  const refreshes = (call: FarCall) =>
+    call.received
+      .filter((m) => m.kind === 'request' && m.method === 'INVITE' && m.toTag !== '')
+      .map((m) => m.get('session-expires'));
+
+  it('we refresh at half the interval, longer when 422 asks for that, and end the call when it is not known any more', async () => {
+    const ends: FarCall[] = [];
+    callees((call, invite) => {
+      ends.push(call);
+      const answers = new Map<number, number>();
+      call.habits.reInvite = ({ cseq }) => {
+        const known = answers.get(cseq!.number) ?? [422, 200, 481][answers.size] ?? 481;
+        answers.set(cseq!.number, known);
+        call.habits.reInviteLines = known === 422 ? ['Min-SE: 5'] : agreed('5;refresher=uac');
+        return known;
+      };
+      scene.ends.respond(invite, 200, call.localTag, farSdp, agreed('3;refresher=uac'));
+    });
+    const ids: string[] = [];
+    await sweep(5, async () => {
+      const { id } = dial();
+      ids.push(id);
+      await closed(id);
+    });
+    for (const call of ends) {
+      await call.ended();
+      expect([...new Set(refreshes(call))]).toEqual(['3;refresher=uac', '5;refresher=uac']);
+    }
+    for (const id of ids) expect(rowOf(id)).toMatchObject({ status: 'completed', hangupCause: 'timeout' });
+  });
+
+  it('they are to refresh and never do: BYE of ours shortly before the session is over', async () => {
+    callees((call, invite) => scene.ends.respond(invite, 200, call.localTag, farSdp, agreed('3;refresher=uas')));
+    await sweep(5, async () => {
+      const { id } = dial();
+      await closed(id);
+      expect(rowOf(id)).toMatchObject({ status: 'completed', hangupCause: 'timeout' });
+    });
+  });
+
+  it.runIf(process.env.FAULTS === 'long')(
+    'of those who call us, 90 s: we refresh after 45, or hang up after 60',
+    async () => {
+      const timer = (refresher: string) => ({
+        lines: ['Supported: timer', `Session-Expires: 90;refresher=${refresher}`],
+      });
+      const ours = scene.ends.call(demo, timer('uas'));
+      const theirs = scene.ends.call(demo, timer('uac'));
+      for (const call of [ours, theirs]) expect(await call.final()).toBe(200);
+      expect((await ours.next('INVITE', undefined, 60_000)).get('session-expires')).toBe('90;refresher=uac');
+      await theirs.ended(30_000);
+      const lastedMs = theirs.endedAtMs! - theirs.confirmedAtMs!;
+      expect(lastedMs).toBeGreaterThan(59_000);
+      await ours.bye();
+    },
+    120_000,
+  );
 });

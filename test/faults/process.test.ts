@@ -2,14 +2,14 @@
  * What dies under live calls, on a whole gateway: threads, the disk, the database, an exception in one call. Calls go on or end truly, far ends
  * are told, records are right afterwards. `FAULTS=long` holds the lock for the full 30 s and makes 10,000 calls in a row.
  */
+import { closeSync, fstatSync, openSync, readdirSync, readlinkSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { Worker } from 'node:worker_threads';
 import { describe, expect, it, vi } from 'vitest';
 import { EmbeddedEngine } from '../../media/thread/engine.js';
 import type { Database } from '../../src/store/database.js';
 import { loadDriver } from '../../src/store/driver.js';
+import { collectGarbage } from '../support/collect-garbage.js';
 import type { FarCall } from '../support/far-ends.js';
 import { answered, demo, faultScene, undisturbed } from '../support/fault-scene.js';
 import { descriptors } from '../support/invariants.js';
@@ -25,15 +25,8 @@ const scene = faultScene({
   after: () => void vi.restoreAllMocks(),
 });
 
-const scope = () => ({ organizationId: scene.app.first?.organizationId ?? '', mode: 'live' as const });
-const causes = (calls: readonly FarCall[]) => {
-  const { data } = scene.app.store.records.list(scope(), {}, { limit: 500, offset: 0 });
-  return new Set(
-    calls
-      .map((call) => data.find((row) => row.sipCallId === call.callId))
-      .map((row) => `${row?.status} ${row?.hangupCause}`),
-  );
-};
+const causes = (calls: readonly FarCall[]) =>
+  new Set(calls.map((call) => scene.recordOf(call)).map((row) => `${row?.status} ${row?.hangupCause}`));
 const database = () => (scene.app.store as unknown as { database: Database }).database;
 
 describe('a thread dies', () => {
@@ -69,11 +62,8 @@ describe('an exception', () => {
       const refused = scene.ends.call(demo);
       expect(await refused.final()).toBeGreaterThanOrEqual(480);
       // and its record has the whole story
-      const isOver = (row: { sipCallId: string | null; status: string }) =>
-        row.sipCallId === refused.callId && row.status === 'failed';
-      const rows = () => scene.app.store.records.list(scope(), {}, { limit: 50, offset: 0 }).data.filter(isOver);
-      await expect.poll(() => rows().length).toBe(1);
-      const trace = scene.app.store.records.trace(scope(), rows()[0]!.id);
+      await expect.poll(() => scene.recordOf(refused)?.status).toBe('failed');
+      const trace = scene.app.store.records.trace(scene.scope, scene.recordOf(refused)!.id);
       expect(trace?.map(({ message }) => message.slice(0, 9))).toContain(`SIP/2.0 ${String(refused.finalStatus)[0]}`);
       const [fine] = await answered(scene.ends, 1);
       await sleep(200);
@@ -155,6 +145,29 @@ describe('the database', () => {
       for (const call of calls.slice(10)) await call.bye();
     });
   });
+
+  it('full under a recording: it ends with an event that says so, what was written stays, and the call goes on (X3)', async () => {
+    scene.baseline = null; // what the disk refuses stays open here for the length of the test
+    type Numbers = { data: { number: string; endpoint_id: string }[] };
+    const { data } = await scene.app.api<Numbers>('GET', '/v1/phone-numbers');
+    const endpoint = `/v1/endpoints/${data.find((each) => each.number === demo)?.endpoint_id}`;
+    await scene.app.api('PATCH', endpoint, { record: true });
+    await undisturbed(scene, async () => {
+      const [recorded] = await answered(scene.ends, 1);
+      const { id } = scene.recordOf(recorded!)!;
+      const fd = await recordingOf(id);
+      // two seconds are on the disk, and then there is no room for more
+      await expect.poll(() => fstatSync(fd).size, { timeout: 15_000 }).toBeGreaterThan(44 + 2 * 16_000);
+      const full = refuseWrites(fd);
+      const failure = () => scene.recordOf(recorded!)?.events.find((event) => event.type === 'recording.failed')?.data;
+      await expect.poll(failure, { timeout: 15_000 }).toMatchObject({ message: expect.stringContaining('ENOSPC') });
+      const detail = await scene.app.api<{ status: string; recording_url: string | null }>('GET', `/v1/calls/${id}`);
+      expect(detail).toMatchObject({ status: 'in_progress', recording_url: expect.stringContaining('http') });
+      expect(await recorded!.bye()).toBe(200);
+      for (const each of full) closeSync(each);
+    });
+    await scene.app.api('PATCH', endpoint, { record: false });
+  });
 });
 
 describe('time', () => {
@@ -181,7 +194,7 @@ it(`${long ? 10_000 : 150} short calls: descriptors ${long ? 'and memory ' : ''}
     // what is over need not be kept by the test itself
     if (long) for (const id of [...scene.ends.calls.keys()].slice(0, -wave)) scene.ends.calls.delete(id);
     if (!long || made % 1000 !== 0) continue;
-    collectGarbage(); // else memory says how lazy the collector was
+    collectGarbage();
     rss.push(process.memoryUsage().rss / 2 ** 20);
   }
   if (!long) return;
@@ -191,9 +204,29 @@ it(`${long ? 10_000 : 150} short calls: descriptors ${long ? 'and memory ' : ''}
   expect(last - first, '1 MB per 100 calls').toBeLessThan((total - 2000) / 100);
 }, 900_000);
 
-function collectGarbage(): void {
-  setFlagsFromString('--expose-gc');
-  (runInNewContext('gc') as () => void)();
+/** The descriptor of the file that this call is recorded in. */
+async function recordingOf(callId: string): Promise<number> {
+  const find = () =>
+    readdirSync('/proc/self/fd').find((fd) => {
+      try {
+        return readlinkSync(`/proc/self/fd/${fd}`).endsWith(`${callId}.wav`);
+      } catch {
+        return false; // closed meanwhile
+      }
+    });
+  await expect.poll(find, { timeout: 15_000 }).toBeTruthy();
+  return Number(find());
+}
+
+/** Puts `/dev/full` where that descriptor was: whoever writes there hears ENOSPC. Answers what else had to be opened. */
+function refuseWrites(fd: number): number[] {
+  const others: number[] = [];
+  closeSync(fd);
+  for (;;) {
+    const opened = openSync('/dev/full', 'w');
+    if (opened === fd) return others;
+    others.push(opened);
+  }
 }
 
 /** Ends the thread as a crash would. */

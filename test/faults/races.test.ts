@@ -16,16 +16,12 @@ const scene = faultScene({
 
 async function answered(call: FarCall): Promise<FarCall> {
   const status = await call.final();
-  if (status !== 200) throw new Error(`${call.callId} was answered ${status}: ${await story(call)}`);
+  if (status !== 200) {
+    const { retransmissionsSent, shed } = await scene.app.sip.serverStats();
+    const told = JSON.stringify([scene.recordOf(call)?.events, retransmissionsSent, shed]);
+    throw new Error(`${call.callId} was answered ${status}: ${told}`);
+  }
   return call;
-}
-/** What the record of a call tells, once it is written. */
-async function story(call: FarCall): Promise<string> {
-  await sleep(100);
-  const scope = { organizationId: scene.app.first?.organizationId ?? '', mode: 'live' as const };
-  const { data } = scene.app.store.records.list(scope, {}, { limit: 500, offset: 0 });
-  const row = data.find((each) => each.sipCallId === call.callId);
-  return JSON.stringify(row && scene.app.store.records.detail(scope, row.id)?.events);
 }
 /** The other side's BYE, or ours if it has none to send. */
 async function finish(call: FarCall): Promise<void> {
@@ -46,7 +42,12 @@ describe('CANCEL', () => {
       if (status === 200) await finish(call);
     });
     expect(outcomes.get(487), 'some CANCELs came in time').toBeGreaterThan(0);
-    expect(outcomes.get(200), 'some calls were answered before').toBeGreaterThan(0);
+    if (outcomes.has(200)) return;
+    // so busy a machine answers none in 200 ms: then at the answer itself
+    const late = await answered(scene.ends.call(demo));
+    late.cancel();
+    expect([200, 481]).toContain(await late.answerTo('CANCEL', 1));
+    await finish(late);
   });
 
   it('in the same burst as the INVITE, and again and again (S4)', async () => {
@@ -130,10 +131,9 @@ describe('lost on the way', () => {
       await call.ended();
       expect(call.received.filter((m) => m.kind === 'response' && m.status === 200).length).toBeGreaterThan(3);
     });
-    const scope = { organizationId: scene.app.first?.organizationId ?? '', mode: 'live' as const };
     const causes = () =>
       scene.app.store.records
-        .list(scope, {}, { limit: 20, offset: 0 })
+        .list(scene.scope, {}, { limit: 20, offset: 0 })
         .data.map(({ status, hangupCause }) => `${status} ${hangupCause}`);
     await expect.poll(() => new Set(causes())).toEqual(new Set(['failed no_ack']));
   });
@@ -155,10 +155,7 @@ describe('lost on the way', () => {
     await sweep(
       200,
       async () => {
-        // where a hundred at once are too many for the machine, they are refused, and call again
-        let call = scene.ends.call(demo, { acks: false });
-        for (let tries = 1; (await call.final()) === 503 && tries < 5; tries++)
-          call = scene.ends.call(demo, { acks: false });
+        const call = scene.ends.call(demo, { acks: false });
         await answered(call);
         await call.ended(30_000);
       },
@@ -193,11 +190,6 @@ describe('the same again', () => {
 });
 
 async function idOf(call: FarCall): Promise<string> {
-  const scope = { organizationId: scene.app.first?.organizationId ?? '', mode: 'live' as const };
-  for (;;) {
-    const { data } = scene.app.store.records.list(scope, { status: 'in_progress' }, { limit: 100, offset: 0 });
-    const found = data.find((row) => row.sipCallId === call.callId);
-    if (found) return found.id;
-    await sleep(5);
-  }
+  await expect.poll(() => scene.recordOf(call)?.id).toBeTruthy();
+  return scene.recordOf(call)!.id;
 }

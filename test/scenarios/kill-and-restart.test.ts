@@ -6,10 +6,11 @@ import { appendFile, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { SipRequest } from '../../sip/server/message.js';
-import { FarEnds } from '../support/far-ends.js';
+import { type FarCall, FarEnds } from '../support/far-ends.js';
 import { expectInvariants } from '../support/invariants.js';
 import { startReceiver } from '../support/receiver.js';
 import { SipPeer } from '../support/sip-peer.js';
@@ -211,6 +212,63 @@ it('kill -9 under 100 calls: 10 s after the restart every record is closed and e
   await expectInvariants({ file: path.join(folder, 'trunkline.db') });
   await peer.close();
 }, 90_000);
+
+/** What is younger than this when the process dies may not be on disk: 50 ms, and what a busy machine adds. */
+const unsafeMs = 1000;
+
+it.runIf(process.env.FAULTS === 'long')(
+  'kill -9 at any moment, twenty times, under up to 100 calls that come and go: each time all of it',
+  async () => {
+    const [sipPort, httpPort] = [await freePort(), await freePort()];
+    let child = await startProgram(sipPort, httpPort);
+    const number = await demoNumber(httpPort);
+    for (let round = 0; round < 20; round++) {
+      const sinceMs = Date.now();
+      const ends = await FarEnds.open(sipPort);
+      const lifeMs = 500 + Math.random() * 6000;
+      const killed = sleep(lifeMs).then(() => {
+        child.kill('SIGKILL');
+        return performance.now();
+      });
+      let isDead = false;
+      const exited = once(child, 'exit').then(() => {
+        isDead = true;
+      });
+      for (let i = 0; i < calls && !isDead; i++) {
+        const call = ends.call(number);
+        // every third one leaves by itself, unless the process dies first
+        if (i % 3 === 0)
+          void call
+            .final(10_000)
+            .then(() => sleep(Math.random() * 1500))
+            .then(() => call.bye(100))
+            .catch(() => undefined);
+        await sleep(20);
+      }
+      await exited;
+      const diedMs = await killed;
+      child = await startProgram(sipPort, httpPort);
+      const isSafe = (call: FarCall) => call.confirmedAtMs !== null && call.confirmedAtMs < diedMs - unsafeMs;
+      // whose BYE was not answered any more says it again
+      for (const call of [...ends.calls.values()].filter((each) => each.cseq > 1 && each.endedAtMs === null))
+        expect([200, 481]).toContain(await call.bye());
+      const left = () => [...ends.calls.values()].filter((call) => isSafe(call) && call.endedAtMs === null);
+      const open = left().length;
+      await expect.poll(() => left().length, { timeout: 10_000 }).toBe(0);
+      await expectInvariants({
+        file: path.join(folder, 'trunkline.db'),
+        sinceMs,
+        farEnds: [...ends.calls.values()].filter(isSafe),
+        durationSlackSec: 20, // up to its last heartbeat, and its BYE came after the restart
+      });
+      process.stdout.write(
+        `${round + 1}: killed after ${Math.round(lifeMs)} ms, ${ends.calls.size} calls, ${open} closed\n`,
+      );
+      await ends.close();
+    }
+  },
+  900_000,
+);
 
 it('kill -9 while a call is recorded: after the restart the file is whole, and the record knows of it', async () => {
   const [sipPort, httpPort] = [await freePort(), await freePort()];

@@ -78,6 +78,18 @@ export function pathOf({ path }: DescribedOperation, id: string): string {
   return path.replace('{id}', id).replace('{user_id}', absentId);
 }
 
+/** Asks for an operation about a record of `ids`, with a body that it takes; `options` have the last word. */
+export function askFor(
+  api: TestApi,
+  operation: DescribedOperation,
+  ids: Record<string, string>,
+  options: object,
+  id = ids[kindOf(operation)] ?? '',
+) {
+  const body = operation.takesBody && { body: bodyFor(operation) };
+  return api.request(operation.method, pathOf(operation, id), { ...body, ...options });
+}
+
 /** The kind of record that an operation is about. */
 export function kindOf({ path }: DescribedOperation): string {
   return path.split('/')[2] ?? '';

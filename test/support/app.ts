@@ -40,12 +40,12 @@ export interface CallRecord {
 }
 
 /** Test files run in parallel: each worker has RTP ports of its own, below the kernel's ephemeral range. */
-const rtpFrom = 20_000 + 2000 * (Number(process.env.VITEST_POOL_ID ?? 1) % 6);
+const rtpFrom = 20_000 + 2000 * (Number(process.env.VITEST_POOL_ID ?? 1) % 4);
 
 export async function startTestApp(
   environment: Record<string, string> = {},
   sipTimersMs?: { t1?: number; t2?: number; t4?: number },
-  more: Pick<StartOptions, 'sipLimits' | 'sipTrusted' | 'log'> = {},
+  more: Pick<StartOptions, 'sipLimits' | 'sipTrusted' | 'log' | 'rtpQuarantineMs'> = {},
 ): Promise<TestApp> {
   const folder = await mkdtemp(path.join(tmpdir(), 'trunkline-'));
   const key = `trunkline_live_${'k'.repeat(32)}`;

@@ -16,8 +16,11 @@ export interface FarHabits {
   acks?: boolean;
   /** Answers BYE with 200. Default true. */
   answersBye?: boolean;
-  /** Answers re-INVITE and UPDATE, with 200 and its session description. Default 200. */
-  reInvite?: number;
+  /** Answers re-INVITE and UPDATE with this status, 200 with its session description. Default 200. */
+  reInvite?: number | ((request: SipRequest) => number);
+  /** Header lines of that answer. */
+  reInviteLines?: readonly string[];
+  /** Its session description; '': the INVITE has none, and the ACK answers the offer of the 200. */
   sdp?: string;
   /** More header lines of the INVITE. */
   lines?: readonly string[];
@@ -177,6 +180,7 @@ export class FarCall {
       this.write('ACK', response.cseq!.number, {
         branch: success ? branch : (response.topVia?.branch ?? ''),
         toTag: response.toTag,
+        ...(success && this.habits.sdp === '' && response.body.length > 0 ? { body: farSdp } : {}),
         ...(success ? {} : { uri: `sip:${this.number}@127.0.0.1:${this.ends.serverPort}` }),
       }),
     );
@@ -208,8 +212,10 @@ export class FarCall {
       this.over('them');
       this.ends.respond(message, 200, this.localTag);
     } else if ((message.method === 'INVITE' || message.method === 'UPDATE') && message.toTag !== '') {
-      const status = this.habits.reInvite ?? 200;
-      this.ends.respond(message, status, this.localTag, status < 300 ? (this.habits.sdp ?? farSdp) : '');
+      const { reInvite = 200, sdp } = this.habits;
+      const status = typeof reInvite === 'number' ? reInvite : reInvite(message);
+      const isFine = status < 300;
+      this.ends.respond(message, status, this.localTag, isFine ? sdp || farSdp : '', this.habits.reInviteLines);
     } else if (message.method === 'ACK' && !this.isCaller) this.confirmedAtMs ??= performance.now();
     else if (message.method === 'INFO' || message.method === 'OPTIONS' || message.method === 'NOTIFY')
       this.ends.respond(message, 200, this.localTag);
@@ -223,6 +229,8 @@ export class FarEnds {
   onInvite: ((call: FarCall, invite: SipRequest) => void) | null = null;
   /** Hears every message before its call does; true: the call shall not hear it, as if it were lost. */
   drops: (message: SipMessage) => boolean = () => false;
+  /** How long a message is on its way here, after `drops` saw it: so that messages can cross. */
+  lagMs = 0;
   readonly user = '+15550001111';
   private readonly seen = new Set<string>();
 
@@ -300,6 +308,11 @@ export class FarEnds {
   private take(bytes: Buffer): void {
     const message = parseMessage(bytes);
     if (!message || this.drops(message)) return;
+    if (this.lagMs > 0) setTimeout(() => this.hear(message), this.lagMs);
+    else this.hear(message);
+  }
+
+  private hear(message: SipMessage): void {
     if (message instanceof SipRequest && message.method === 'INVITE' && message.toTag === '') {
       if (this.seen.has(message.topVia?.branch ?? '')) return; // a repeat: only a slow machine sees it
       this.seen.add(message.topVia?.branch ?? '');

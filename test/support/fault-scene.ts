@@ -4,12 +4,14 @@
  */
 import { afterAll, afterEach, beforeAll, beforeEach } from 'vitest';
 import type { StartOptions } from '../../src/main.js';
+import type { CallDetail } from '../../src/store/call-records.js';
+import type { Scope } from '../../src/store/scope.js';
 import { startTestApp, type TestApp } from './app.js';
 import { type FarCall, FarEnds } from './far-ends.js';
 import { Baseline, Bystander, expectInvariants, type Scene } from './invariants.js';
 import { OtherTenant } from './other-tenant.js';
 import type { Receiver } from './receiver.js';
-import { RtpPhone } from './rtp-phone.js';
+import { TalkingCaller } from './talking-caller.js';
 
 export const demo = '+15550100';
 
@@ -18,6 +20,10 @@ export interface FaultScene {
   readonly ends: FarEnds;
   /** Where the gateway listens. */
   readonly port: number;
+  /** Where the records of its calls are. */
+  readonly scope: Scope;
+  /** The record of a far end's call, with its events; undefined before it is begun. */
+  recordOf(call: FarCall): CallDetail | undefined;
   sinceMs: number;
   /** null: its descriptors may be others afterwards. */
   baseline: Baseline | null;
@@ -29,7 +35,7 @@ export interface FaultScene {
 export interface FaultSetting {
   environment?: Record<string, string>;
   timersMs: { t1: number; t2: number; t4: number };
-  start?: Pick<StartOptions, 'sipLimits' | 'sipTrusted' | 'log'>;
+  start?: Pick<StartOptions, 'sipLimits' | 'sipTrusted' | 'log' | 'rtpQuarantineMs'>;
   /** For the promises to come true. */
   limitMs?: number;
   /** Once, with the gateway just started. */
@@ -56,6 +62,15 @@ export function faultScene(setting: FaultSetting): FaultScene {
     },
     get port() {
       return app.sip.addresses[0]!.port;
+    },
+    get scope() {
+      return { organizationId: app.first?.organizationId ?? '', mode: 'live' as const };
+    },
+    recordOf({ callId }) {
+      const { records } = app.store;
+      const { data } = records.list(scene.scope, {}, { limit: 500, offset: 0 });
+      const found = data.find((row) => row.sipCallId === callId);
+      return found && records.detail(scene.scope, found.id);
     },
     ...{ sinceMs: 0, baseline: null, receiver: null, records: undefined, hasRecord: undefined },
   };
@@ -123,21 +138,17 @@ export async function answered(ends: FarEnds, count: number): Promise<FarCall[]>
 export async function undisturbed(scene: FaultScene, act: (attempt: number) => Promise<void>): Promise<void> {
   let problems: string[] = [];
   for (let attempt = 0; attempt < 3; attempt++) {
-    const phone = await RtpPhone.open();
+    const beside = await TalkingCaller.call(scene.ends, demo);
     try {
-      const beside = scene.ends.call(demo, { sdp: phone.sdp() });
-      const status = await beside.final();
-      if (status !== 200) throw new Error(`The call beside it was answered ${status}`);
-      await phone.until(() => phone.heard.length > 5, 'sound');
-      const bystander = new Bystander(phone.heard);
+      await beside.phone.until(() => beside.loud > 5, 'its own words again');
+      const bystander = new Bystander(beside.phone.heard);
       try {
         await act(attempt);
       } finally {
         problems = bystander.problems();
-        await beside.bye();
       }
     } finally {
-      phone.close();
+      await beside.bye();
     }
     if (problems.length === 0) return;
   }

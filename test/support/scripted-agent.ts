@@ -14,8 +14,10 @@ export interface ScriptedAgent {
 }
 
 export interface AgentScript {
-  /** `refuse`: 503 at the upgrade. `stall`: the upgrade is never answered. */
-  upgrade?: 'accept' | 'refuse' | 'stall';
+  /** `refuse`: 503 at the upgrade, or a status of its own. `stall`: the upgrade is never answered. `reset`: RST. */
+  upgrade?: 'accept' | 'refuse' | 'stall' | 'reset' | number;
+  /** The upgrade is accepted so much later. */
+  lateMs?: number;
   onConnect?(socket: WebSocket): void;
   /** Each text message, parsed. */
   onText?(message: Record<string, unknown>, socket: WebSocket): void;
@@ -37,24 +39,28 @@ export async function startScriptedAgent(script: AgentScript = {}): Promise<Scri
       await new Promise((resolve) => http.close(resolve));
     },
   };
+  const greet = (ws: WebSocket) => {
+    script.onConnect?.(ws);
+    ws.on('error', () => {});
+    ws.on('message', (data: RawData, isBinary: boolean) => {
+      if (isBinary) return script.onBinary?.(data as Buffer, ws);
+      const message = JSON.parse(data.toString()) as Record<string, unknown>;
+      agent.messages.push(message);
+      script.onText?.(message, ws);
+    });
+  };
   http.on('upgrade', (request, socket: Socket, head) => {
     agent.attempts += 1;
     raw.add(socket);
     socket.once('close', () => raw.delete(socket));
     socket.on('error', () => {});
-    if (script.upgrade === 'stall') return;
-    if (script.upgrade === 'refuse')
-      return void socket.end('HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n');
-    sockets.handleUpgrade(request, socket, head, (ws) => {
-      script.onConnect?.(ws);
-      ws.on('error', () => {});
-      ws.on('message', (data: RawData, isBinary: boolean) => {
-        if (isBinary) return script.onBinary?.(data as Buffer, ws);
-        const message = JSON.parse(data.toString()) as Record<string, unknown>;
-        agent.messages.push(message);
-        script.onText?.(message, ws);
-      });
-    });
+    if (script.upgrade === 'stall') return void socket.once('end', () => socket.end()).resume(); // unread, it never ends
+    if (script.upgrade === 'reset') return void socket.resetAndDestroy();
+    if (script.upgrade === 'refuse' || typeof script.upgrade === 'number') {
+      const status = script.upgrade === 'refuse' ? 503 : script.upgrade;
+      return void socket.end(`HTTP/1.1 ${status} Refused\r\nContent-Length: 0\r\n\r\n`);
+    }
+    setTimeout(() => socket.destroyed || sockets.handleUpgrade(request, socket, head, greet), script.lateMs ?? 0);
   });
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
   agent.url = `ws://127.0.0.1:${(http.address() as AddressInfo).port}/agent`;

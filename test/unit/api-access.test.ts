@@ -2,11 +2,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type TestApi, testApi } from '../support/api.js';
 import {
   absentId,
+  askFor,
   bodyFor,
   type DescribedOperation,
   describedOperations,
-  kindOf,
-  pathOf,
   sampleRecords,
 } from '../support/api-operations.js';
 
@@ -26,12 +25,7 @@ afterAll(() => api.close());
 
 const guarded = () => operations.filter(({ isPublic }) => !isPublic);
 const withId = () => guarded().filter(({ path }) => path.includes('{id}'));
-const own = (operation: DescribedOperation) => ids[kindOf(operation)] ?? '';
-const ask = (operation: DescribedOperation, options: object, id = own(operation)) =>
-  api.request(operation.method, pathOf(operation, id), {
-    ...(operation.takesBody && { body: bodyFor(operation) }),
-    ...options,
-  });
+const ask = (operation: DescribedOperation, options: object, id?: string) => askFor(api, operation, ids, options, id);
 
 describe('every operation', () => {
   it('is described', () => {
@@ -135,9 +129,11 @@ describe('every operation', () => {
         const malformed = await ask(operation, {}, 'not-a-uuid');
         expect([malformed.status, malformed.body.details.fields[0].path], where).toEqual([400, 'id']);
       }
-      const query = await api.request(operation.method, `${pathOf(operation, absentId)}?colour=red`, {
-        ...(operation.takesBody && { body: bodyFor(operation) }),
-      });
+      const query = await ask(
+        { ...operation, path: `${operation.path}?colour=red` },
+        { body: operation.takesBody ? bodyFor(operation) : undefined },
+        absentId,
+      );
       expect([query.status, query.body.code, query.body.details.fields[0].path], where).toEqual([
         400,
         'VALIDATION_ERROR',

@@ -4,14 +4,7 @@ import { exportJWK, exportSPKI, generateKeyPair, type JWTPayload, SignJWT, Unsec
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makeApiKey } from '../../src/store/api-keys.js';
 import { type TestApi, testApi } from '../support/api.js';
-import {
-  bodyFor,
-  type DescribedOperation,
-  describedOperations,
-  kindOf,
-  pathOf,
-  sampleRecords,
-} from '../support/api-operations.js';
+import { askFor, type DescribedOperation, describedOperations, sampleRecords } from '../support/api-operations.js';
 
 /** Every operation of the served description × everything that can be shown instead of a good key. */
 
@@ -65,7 +58,7 @@ beforeAll(async () => {
     'JWT HS256 with the public key': bearer(
       await new SignJWT(claims).setProtectedHeader({ alg: 'HS256', kid }).sign(spki),
     ),
-    'JWT expired': bearer(await sign({ exp: nowSec - 10 })),
+    'JWT expired': bearer(await sign({ exp: nowSec - 61 })),
     'JWT for another audience': bearer(await sign({ aud: 'another' })),
     'JWT of another issuer': bearer(await sign({ iss: 'https://evil.example.com/' })),
   };
@@ -80,11 +73,8 @@ const guarded = () => operations.filter(({ isPublic }) => !isPublic);
 /** Of organization A; each from an address of its own, as 20 bad credentials a second are allowed. */
 const ask = (operation: DescribedOperation, headers: Record<string, string>, more: object = {}) => {
   addresses += 1;
-  return api.request(operation.method, pathOf(operation, ids[kindOf(operation)] ?? ''), {
-    ...{ key: null, headers, remoteAddress: `10.3.${addresses >> 8}.${addresses & 255}` },
-    ...(operation.takesBody && { body: bodyFor(operation) }),
-    ...more,
-  });
+  const remoteAddress = `10.3.${addresses >> 8}.${addresses & 255}`;
+  return askFor(api, operation, ids, { key: null, headers, remoteAddress, ...more });
 };
 const countOf = () =>
   api.rows(

@@ -76,9 +76,10 @@ describe('tokens of an identity provider', () => {
     const bad: Record<string, string> = {
       none: new UnsecuredJWT(claims()).encode(),
       hs256: await new SignJWT(claims()).setProtectedHeader({ alg: 'HS256', kid: pair.kid }).sign(spki),
-      expired: await sign(claims({ exp: nowSec() - 10 })),
+      expired: await sign(claims({ exp: nowSec() - 61 })),
       'no exp': await sign(claims({ exp: undefined })),
-      'not yet': await sign(claims({ nbf: nowSec() + 60 })),
+      'not yet': await sign(claims({ nbf: nowSec() + 62 })),
+      'issued later': await sign(claims({ iat: nowSec() + 62 })),
       audience: await sign(claims({ aud: 'another' })),
       issuer: await sign(claims({ iss: 'https://evil.example.com/' })),
       'no sub': await sign(claims({ sub: undefined })),
@@ -95,6 +96,11 @@ describe('tokens of an identity provider', () => {
     }
     // Only the unknown key ids made us ask again, and that at most once.
     expect(jwks.asked).toBeLessThanOrEqual(2);
+  });
+
+  it('may be a minute off: clocks differ', async () => {
+    for (const over of [{ exp: nowSec() - 58 }, { nbf: nowSec() + 60 }, { iat: nowSec() + 60 }])
+      expect((await me(await sign(claims(over)))).status, JSON.stringify(over)).toBe(200);
   });
 
   it('are 403 when we do not know the user', async () => {

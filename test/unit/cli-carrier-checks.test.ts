@@ -46,12 +46,20 @@ it.each<[string, Partial<SeenTrunk>, string, string]>([
   ['lives', {}, 'ok', 'answers OPTIONS (udp, srtp off, PCMU)'],
   ['is down', { health: 'down' }, 'failure', 'does not answer OPTIONS'],
   ['is down behind TLS', { health: 'down', transport: 'tls' }, 'failure', 'does not answer OPTIONS'],
+  ['is a phone that is away', { health: 'down', username: 'gw' }, 'warning', 'registered as gw'],
   ['lives in part', { health: 'degraded' }, 'warning', 'not all'],
   ['was not asked', { health: 'unknown' }, 'warning', 'not asked yet'],
   ['shows its keys', { srtp: 'require' }, 'warning', 'readable'],
   ['is called by nobody', { gateways: [], health: 'unknown' }, 'ok', 'come in only'],
 ])('a trunk that %s', (_what, change, level, says) => {
-  const trunk = { name: 'T', direction: 'both', gateways: [{ uri: 'sip:gw' }], transport: 'udp', srtp: 'off' };
+  const trunk = {
+    name: 'T',
+    direction: 'both',
+    username: null,
+    gateways: [{ uri: 'sip:gw' }],
+    transport: 'udp',
+    srtp: 'off',
+  };
   const rest = { codecs: ['PCMU'], register: false, status: 'active', health: 'healthy' };
   const [finding] = examineTrunks([{ ...trunk, ...rest, ...change }]);
   expect(finding).toMatchObject({ check: 'trunk T', level, says: expect.stringContaining(says) });
@@ -60,7 +68,7 @@ it.each<[string, Partial<SeenTrunk>, string, string]>([
 
 describe('the certificate of a carrier', () => {
   const seen = (uri: string, transport: string): SeenTrunk => ({
-    ...{ name: 'T', direction: 'both', gateways: [{ uri }], transport, srtp: 'off' },
+    ...{ name: 'T', direction: 'both', username: null, gateways: [{ uri }], transport, srtp: 'off' },
     ...{ codecs: ['PCMU'], register: false, status: 'active', health: 'healthy' },
   });
   const asked: string[] = [];

@@ -95,6 +95,22 @@ describe('whose packets count', () => {
     expect(line.hear({ ...nat, port: 32_000 })).toBe(1);
   });
 
+  it('never a ghost of an earlier call on this port, however long nobody else speaks', () => {
+    const line = new Line();
+    line.source.shun({ ...attacker, ssrc: 66 });
+    expect(line.hear(attacker, 200, 66)).toBe(0);
+    expect(line.hear(nat, 10)).toBe(8);
+    line.nowMs += 60_000; // the phone is silent, the ghost is not
+    expect(line.hear(attacker, 200, 66)).toBe(0);
+    expect(line.hear(nat, 10)).toBe(10);
+  });
+
+  it('the named source, even where a ghost had its place', () => {
+    const line = new Line();
+    line.source.shun({ ...phone, ssrc: 1 });
+    expect(line.hear(phone, 10, 1)).toBe(10);
+  });
+
   it('a new address of the SDP, while the old one counts until it speaks', () => {
     const line = new Line();
     line.hear(phone, 5);

@@ -133,6 +133,20 @@ describe('impairments', () => {
     expect(Math.min(...late)).toBeLessThan(2);
   });
 
+  it('keep the order, though timers do not', () => {
+    const due: (() => void)[] = [];
+    let nowMs = 0;
+    const timers: Timers = { now: () => nowMs, after: (_, fn) => ({ cancel: () => {}, at: due.push(fn) }) };
+    const arrived: number[] = [];
+    const path = new ImpairedPath({ jitterMs: 40 }, (packet) => arrived.push(packet[0]!), 20, timers);
+    for (let index = 0; index < 9; index++) {
+      path.forward(Uint8Array.of(index));
+      nowMs += 5;
+    }
+    for (const fire of due.splice(0).reverse()) fire();
+    expect(arrived).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8]);
+  });
+
   it('let packets overtake', () => {
     const { arrived, path } = send({ reorderPercent: 2 });
     expect(arrived).toHaveLength(5000);

@@ -44,6 +44,19 @@ describe('a new call is refused', () => {
     expect(admission.admits(), 'it had a pause: its speed is not known').toBeNull();
   });
 
+  it('not because the application was held up for a moment: that nothing was served says little of its speed', () => {
+    const { admission } = open({ waitMs: 10_000, foreseenWaitMs: 1000 });
+    for (let i = 0; i < 50; i++) admission.delivered(`a${i}`);
+    admission.estimate(50);
+    admission.estimate(50); // nothing in 50 ms: at most 60 a second
+    expect(admission.admits(), '833 ms').toBeNull();
+    admission.estimate(50);
+    expect(admission.admits(), 'nothing in 90 ms: 1.5 s').not.toBeNull();
+    for (let i = 0; i < 10; i++) admission.heard(`a${i}`);
+    admission.estimate(50); // 10 in 122 ms
+    expect(admission.admits(), '40 wait: 488 ms').toBeNull();
+  });
+
   it('never for a slow handful', () => {
     const { admission } = open({ waitMs: 10_000, foreseenWaitMs: 300 });
     for (let i = 0; i < 15; i++) admission.delivered(`a${i}`);

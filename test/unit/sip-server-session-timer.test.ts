@@ -54,7 +54,7 @@ describe('the timer', () => {
   function setUp(ownsCallId = true) {
     const clock = new FakeClock();
     const log: string[] = [];
-    let finish: (status: number) => void = () => undefined;
+    let finish: (status: number, minSe?: string) => void = () => undefined;
     const timer = new SessionTimer(clock, {
       ownsCallId,
       refresh: (headers, done) => {
@@ -63,7 +63,7 @@ describe('the timer', () => {
       },
       expired: (text) => log.push(`${clock.now() / 1000} ${text}`),
     });
-    return { clock, log, timer, refreshed: (status: number) => finish(status) };
+    return { clock, log, timer, refreshed: (status: number, minSe?: string) => finish(status, minSe) };
   }
 
   it('we refresh at half the interval, and again after each success', () => {
@@ -100,7 +100,46 @@ describe('the timer', () => {
     },
   );
 
-  it('we end the call after any other failure', () => {
+  it('a refresh that is too short for the far side comes again at once as long as that one wants; another refusal is not the end yet', () => {
+    const { clock, log, timer, refreshed } = setUp();
+    timer.set({ seconds: 100, refresher: 'uac' }, 'uac');
+    clock.advance(50_000);
+    refreshed(422, '120');
+    clock.advance(1);
+    refreshed(500);
+    clock.advance(12_000);
+    expect(log.map((line) => line.split(' ')[2])).toEqual([
+      '100;refresher=uac',
+      '120;refresher=uac',
+      '120;refresher=uac',
+    ]);
+    refreshed(500);
+    clock.advance(12_000);
+    expect(log.at(-1)).toBe('68 Session timer expired');
+    expect(clock.live).toBe(0);
+  });
+
+  it('a far side that wants ever longer intervals is not asked without a break', () => {
+    const { clock, log, timer, refreshed } = setUp();
+    timer.set({ seconds: 100, refresher: 'uac' }, 'uac');
+    clock.advance(50_000);
+    for (let minSe = 120; minSe < 140; minSe++) {
+      refreshed(422, String(minSe));
+      clock.advance(1);
+    }
+    expect(log).toHaveLength(2);
+    timer.stop();
+  });
+
+  it('a far side that means no time at all is not refreshed without a break', () => {
+    const { clock, log, timer } = setUp();
+    timer.set({ seconds: 0, refresher: 'uac' }, 'uac');
+    clock.advance(999);
+    expect(log).toEqual([]);
+    timer.stop();
+  });
+
+  it('we end the call when nobody there knows of it', () => {
     const { clock, log, timer, refreshed } = setUp();
     timer.set({ seconds: 100, refresher: 'uac' }, 'uac');
     clock.advance(50_000);

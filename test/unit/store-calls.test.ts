@@ -79,6 +79,29 @@ describe('the life of a call', () => {
     expect(detail(id)?.events.map((event) => event.sequence)).toEqual(Array.from({ length: 201 }, (_, i) => i + 1));
   });
 
+  it('shares a commit from the third in 20 ms on, and then every one while calls come so fast', () => {
+    const other = new (loadDriver())(file, { readonly: true });
+    const onDisk = () => other.prepare('select count(*) from calls').pluck().get();
+    const threeBegin = () => [begin(), begin(), begin()];
+    threeBegin();
+    expect(onDisk()).toBe(2);
+    clock.advance(20);
+    expect(onDisk()).toBe(3);
+    threeBegin();
+    expect(onDisk()).toBe(3);
+    clock.advance(19);
+    expect(onDisk()).toBe(3);
+    clock.advance(1);
+    expect(onDisk()).toBe(6);
+    begin();
+    expect(onDisk()).toBe(6);
+    clock.advance(20);
+    expect(onDisk()).toBe(7);
+    begin();
+    expect(onDisk()).toBe(8);
+    other.close();
+  });
+
   it('brings waiting events to disk before a detail is read', () => {
     const id = begin();
     store.calls.event(id, 'call.ringing');

@@ -1,8 +1,8 @@
 import { fork } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Database } from '../../src/store/database.js';
 import { driverPackages, loadDriver } from '../../src/store/driver.js';
 import { migrations } from '../../src/store/migrations/index.js';
@@ -35,6 +35,25 @@ describe('opening', () => {
       Object.keys(migrations).map((name) => ({ name, applied_at: 7 })),
     );
   });
+
+  it('brings what was committed into the file itself, in a thread beside the one that writes', async () => {
+    const database = Database.open(file, () => 7);
+    const add = (id: string) =>
+      database.prepare('insert into request_days (organization_id, day, requests) values (?, 1, 1)').run(id);
+    for (let i = 0; i < 100; i++) database.transaction(() => add(`o${i}`));
+    const copy = path.join(dir, 'copy.db');
+    const inFileAlone = () => {
+      copyFileSync(file, copy);
+      const alone = new Driver(copy);
+      try {
+        return alone.prepare('select count(*) from request_days').pluck().get();
+      } finally {
+        alone.close();
+      }
+    };
+    await vi.waitFor(() => expect(inFileAlone()).toBe(100), 10_000);
+    database.close();
+  }, 15_000);
 
   it('enforces references and does not wait long for a lock', () => {
     const database = Database.open(file, () => 7);

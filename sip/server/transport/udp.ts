@@ -17,10 +17,11 @@ export class UdpListener {
 
   /** `lostMethods`: requests that are to be lost on the way. */
   static open(host: string, port: number, receive: Receive, lostMethods: readonly string[] = []): Promise<UdpListener> {
-    // addresses are numeric here: nothing is to be looked up for a datagram
-    const lookup: dgram.SocketOptions['lookup'] = (address, _options, found) =>
-      found(null, address, isIPv6(address) ? 6 : 4);
-    const socket = dgram.createSocket({ type: isIPv6(host) ? 'udp6' : 'udp4', ipv6Only: isIPv6(host), lookup });
+    const isV6 = isIPv6(host);
+    const family = isV6 ? 6 : 4;
+    // addresses are numeric here, and of the socket's family: nothing is to be looked up for a datagram
+    const lookup: dgram.SocketOptions['lookup'] = (address, _options, found) => found(null, address, family);
+    const socket = dgram.createSocket({ type: `udp${family}`, ipv6Only: isV6, lookup });
     return new Promise((resolve, reject) => {
       const refuse = (error: NodeJS.ErrnoException) => {
         socket.close();

@@ -9,7 +9,7 @@ import { invalid, notFound } from '../errors.js';
 import { phoneNumberOf } from '../phone-number.js';
 import { startOutbound } from '../start-outbound.js';
 import { Form, refuse } from './form.js';
-import { type Answer, callingEndpoint, type TwilioOptions, type TwilioRoute } from './route.js';
+import { type Answer, askedByForm, callingEndpoint, type TwilioOptions, type TwilioRoute } from './route.js';
 import { callIdOf, conferenceIdOf, onePage, participantIn, presentConference, presentParticipant } from './words.js';
 
 export const conferenceRoutes: TwilioRoute[] = [
@@ -94,15 +94,7 @@ async function createParticipant(...[request, caller, options]: Asked): Answer {
   const endpoint = callingEndpoint(fromNumber, caller, options.store);
   const id = found?.id ?? randomUUID();
   const { callId, start } = startOutbound(options, options.rules, caller, {
-    toNumber,
-    fromNumber,
-    endpointId: endpoint.id,
-    ringTimeoutMs: form.seconds('Timeout', 5, 600, 60) * 1000,
-    maxDurationMs: form.seconds('TimeLimit', 1, 86_400, 14_400) * 1000,
-    machineDetection: 'off',
-    onMachine: 'talk',
-    metadata: {},
-    record: form.get('Record') === 'true',
+    ...askedByForm(form, { toNumber, fromNumber, endpointId: endpoint.id }),
     instructions: { actions: [joining(form, id, found?.name ?? idOrName, options)] },
     status: form.statusCallback('StatusCallback', ['completed'], options.allowPrivateTargets),
   });

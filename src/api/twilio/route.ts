@@ -8,6 +8,7 @@ import type { Store } from '../../store/store.js';
 import type { Caller } from '../caller.js';
 import { ApiError, invalid } from '../errors.js';
 import { type OutboundRules, testNumber } from '../outbound-rules.js';
+import type { Form } from './form.js';
 
 export interface TwilioOptions {
   store: Store;
@@ -45,4 +46,17 @@ export function callingEndpoint(fromNumber: string, { scope }: Caller, store: St
       message: 'must be a number with a webhook endpoint, whose secret signs the requests',
     });
   return only;
+}
+
+/** A call as the form of `Calls` and `Participants` asks for it: limits in seconds, 60 and 14,400 unless told. */
+export function askedByForm(form: Form, call: { toNumber: string; fromNumber: string; endpointId: string }) {
+  return {
+    ...call,
+    ringTimeoutMs: form.seconds('Timeout', 5, 600, 60) * 1000,
+    maxDurationMs: form.seconds('TimeLimit', 1, 86_400, 14_400) * 1000,
+    machineDetection: 'off' as const,
+    onMachine: 'talk' as const,
+    metadata: {},
+    record: form.get('Record') === 'true',
+  };
 }

@@ -11,7 +11,7 @@ import { phoneNumberOf } from '../phone-number.js';
 import { startOutbound } from '../start-outbound.js';
 import { conferenceRoutes } from './conferences.js';
 import { Form } from './form.js';
-import { type Answer, callingEndpoint, type TwilioOptions, type TwilioRoute } from './route.js';
+import { type Answer, askedByForm, callingEndpoint, type TwilioOptions, type TwilioRoute } from './route.js';
 import { callIdOf, organizationIdOf, presentTwilioCall, twilioError, version } from './words.js';
 
 const maxBodyBytes = 262_144;
@@ -71,15 +71,7 @@ async function createCall(form: Form, caller: Caller, options: TwilioOptions): A
   if (instructions === null) throw invalid({ path: 'Url', message: 'or Twiml is required' });
   const status = form.statusCallback('StatusCallback', ['completed'], options.allowPrivateTargets);
   const { callId, start } = startOutbound(options, options.rules, caller, {
-    toNumber,
-    fromNumber,
-    endpointId: endpoint.id,
-    ringTimeoutMs: form.seconds('Timeout', 5, 600, 60) * 1000,
-    maxDurationMs: form.seconds('TimeLimit', 1, 86_400, 14_400) * 1000,
-    machineDetection: 'off',
-    onMachine: 'talk',
-    metadata: {},
-    record: form.get('Record') === 'true',
+    ...askedByForm(form, { toNumber, fromNumber, endpointId: endpoint.id }),
     instructions,
     status,
   });

@@ -7,6 +7,8 @@ import { statements as insights } from './0006-rest.js';
 import { statements as secure } from './0007-secure.js';
 import { statements as recordings } from './0009-webhooks.js';
 import { statements as tables } from './0011-tables.js';
+import { statements as toldEndpoints } from './0012-told-endpoints.js';
+import { statements as heads } from './0013-api.js';
 
 /** Statements that bring the database one step on. Never changed once released: a later need is a later migration. */
 export interface Migration {
@@ -24,4 +26,6 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '0007-secure': { statements: secure },
   '0009-webhooks': { statements: recordings },
   '0011-tables': { statements: tables },
+  '0012-told-endpoints': { statements: toldEndpoints },
+  '0013-api': { statements: heads },
 };

@@ -1,0 +1,37 @@
+/**
+ * Of a call's deliveries to an endpoint only the first that is pending may go out. The others are marked as waiting and stand outside the index
+ * of what is due, so that looking for it costs nothing for them, however many there are.
+ */
+const pending = (of: 'new' | 'old') =>
+  `from webhook_deliveries where status = 'pending' and endpoint_id = ${of}.endpoint_id and call_id = ${of}.call_id`;
+
+/** Behind what is pending already, before what comes later in the call (after a retry). */
+const queued = `update webhook_deliveries set waits = exists (select 1 ${pending('new')} and sequence < new.sequence) where id = new.id;
+    update webhook_deliveries set waits = 1 where id in (select id ${pending('new')} and sequence > new.sequence and waits = 0);`;
+
+const nextIsFirst = `update webhook_deliveries set waits = 0 where id = (select id ${pending('old')} order by sequence limit 1);`;
+
+export const statements: readonly string[] = [
+  'alter table webhook_deliveries add column waits integer not null default 0',
+  `update webhook_deliveries as later set waits = 1 where status = 'pending' and exists (
+    select 1 from webhook_deliveries where status = 'pending' and endpoint_id = later.endpoint_id and call_id = later.call_id
+      and sequence < later.sequence)`,
+  'drop index webhook_deliveries_due',
+  "create index webhook_deliveries_due on webhook_deliveries (endpoint_id, next_attempt_at, id) where status = 'pending' and waits = 0",
+  `create trigger webhook_deliveries_queued after insert on webhook_deliveries when new.status = 'pending'
+  begin
+    ${queued}
+  end`,
+  `create trigger webhook_deliveries_again after update of status on webhook_deliveries when old.status <> 'pending' and new.status = 'pending'
+  begin
+    ${queued}
+  end`,
+  `create trigger webhook_deliveries_done after update of status on webhook_deliveries when old.status = 'pending' and new.status <> 'pending'
+  begin
+    ${nextIsFirst}
+  end`,
+  `create trigger webhook_deliveries_gone after delete on webhook_deliveries when old.status = 'pending'
+  begin
+    ${nextIsFirst}
+  end`,
+];

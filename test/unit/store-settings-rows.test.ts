@@ -1,0 +1,97 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Scope } from '../../src/store/scope.js';
+import { Store } from '../../src/store/store.js';
+import { FakeClock } from '../support/fake-clock.js';
+
+/** What every call asks is remembered; nobody may ever be told what is no longer so. */
+
+let dir: string;
+let store: Store;
+/** As another process has the file. */
+let other: Store;
+let scope: Scope;
+let endpointId: string;
+let numberId: string;
+
+beforeEach(() => {
+  dir = mkdtempSync(path.join(tmpdir(), 'trunkline-settings-rows-'));
+  const file = path.join(dir, 'trunkline.db');
+  const clock = new FakeClock(Date.UTC(2026, 0, 15, 12));
+  store = Store.open({ file, clock });
+  other = Store.open({ file, clock });
+  scope = { organizationId: store.organizations.create({ name: 'A', tier: 'free' }).id, mode: 'live' };
+  const agent = { name: 'a', type: 'agent', target: 'echo', provider: 'raw', providerConfig: {} } as const;
+  endpointId = store.endpoints.create(scope, agent).record.id;
+  numberId = store.phoneNumbers.create(scope, { number: '+15550100', endpointId }).id;
+  seen(); // remembered from here on
+});
+
+afterEach(() => {
+  other.close();
+  store.close();
+  rmSync(dir, { recursive: true });
+});
+
+const rate = {
+  direction: 'inbound',
+  prefix: '',
+  microcentsPerMinute: 1,
+  initialIncrementSec: 1,
+  incrementSec: 1,
+} as const;
+const seen = () => ({
+  endpointOfNumber: store.phoneNumbers.findDialled('+15550100', 'live')?.endpointId,
+  unknown: store.phoneNumbers.findDialled('+15550199', 'live')?.number,
+  target: store.endpoints.getForCall(endpointId)?.target,
+  calls: store.organizations.get(scope.organizationId)?.limits.concurrent_calls,
+  rate: store.accounts.rateFor(scope.organizationId, 'inbound', '+15550100')?.microcentsPerMinute,
+});
+const asBefore = () => ({
+  endpointOfNumber: endpointId,
+  unknown: undefined,
+  target: 'echo',
+  calls: null,
+  rate: undefined,
+});
+const change = (by: Store) => {
+  by.endpoints.update(scope, endpointId, { target: 'other' });
+  by.phoneNumbers.create(scope, { number: '+15550199' });
+  by.organizations.update(scope.organizationId, { limits: { concurrent_calls: 3 } });
+  by.accounts.setRates(scope.organizationId, [rate]);
+};
+const asChanged = () => ({ endpointOfNumber: endpointId, unknown: '+15550199', target: 'other', calls: 3, rate: 1 });
+
+describe('what every call asks', () => {
+  it.each(['this process', 'another process'])('is asked anew when %s has changed it', (who) => {
+    expect(seen()).toEqual(asBefore());
+    change(who === 'this process' ? store : other);
+    expect(seen()).toEqual(asChanged());
+  });
+
+  it('is not remembered from a change that was undone', () => {
+    const undone = () =>
+      store.transaction(() => {
+        change(store);
+        expect(seen()).toEqual(asChanged());
+        throw new Error('undone');
+      });
+    expect(undone).toThrow('undone');
+    expect(seen()).toEqual(asBefore());
+  });
+
+  it('knows what goes along with something deleted', () => {
+    store.endpoints.delete(scope, endpointId);
+    expect(seen()).toMatchObject({ endpointOfNumber: null, target: undefined });
+    store.phoneNumbers.delete(scope, numberId);
+    expect(seen().endpointOfNumber).toBeUndefined();
+  });
+
+  it('gives each asker an object of his own', () => {
+    const found = store.phoneNumbers.findDialled('+15550100', 'live');
+    found?.routes.push({ endpoint_id: 'x' } as never);
+    expect(store.phoneNumbers.findDialled('+15550100', 'live')?.routes).toEqual([]);
+  });
+});
