@@ -40,7 +40,7 @@ const deaths = new Map<string, Outcome>();
 let nextNumber = 19995552000;
 
 beforeAll(async () => {
-  app = await startTestApp({ TRUNKLINE_RTP_PORTS: '14000-15999' }, { t1: 50, t2: 200, t4: 250 });
+  app = await startTestApp({}, { t1: 50, t2: 200, t4: 250 });
   echo = await startScriptedAgent({ onBinary: (bytes, socket) => socket.send(bytes) });
   await aFewAtATime(callProvider);
   await aFewAtATime(killProvider);

@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { asSetting, processPorts } from '../support/port-ranges.js';
 
 /** `trunkline start` as a process of its own: what a person or a supervisor sees of it. */
 const program = path.resolve(import.meta.dirname, '../../bin/trunkline.js');
@@ -26,7 +27,7 @@ function trunkline(args: string[], environment: Record<string, string> = {}) {
     PATH: process.env.PATH,
     TRUNKLINE_HTTP_PORT: '0',
     TRUNKLINE_SIP_PORT: '0',
-    TRUNKLINE_RTP_PORTS: '18000-18099',
+    TRUNKLINE_RTP_PORTS: asSetting(processPorts),
     TRUNKLINE_MEDIA_THREADS: '1',
     TRUNKLINE_LOG_LEVEL: 'error',
     TRUNKLINE_DATA_DIR: path.join(folder, 'data'),

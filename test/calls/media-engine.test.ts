@@ -4,6 +4,7 @@ import { type EchoAgent, startEchoAgent } from '../../examples/echo-agent/index.
 import type { MediaEngine, MediaSession } from '../../media/engine.js';
 import { EmbeddedEngine } from '../../media/thread/engine.js';
 import { agentTarget, eventually, sessionOptions, startTestEngine } from '../support/media-engine.js';
+import { gatewayPorts, portPairs } from '../support/port-ranges.js';
 import { RtpPhone } from '../support/rtp-phone.js';
 
 const signal = () => new AbortController().signal;
@@ -32,12 +33,6 @@ async function echoAgent(): Promise<EchoAgent> {
   return echo;
 }
 
-/** A range of ports that nobody has at the moment. */
-const freeRange = (pairs: number) => {
-  const from = 12_000 + 2 * Math.floor(Math.random() * 9000);
-  return { from, to: from + 2 * pairs - 1 };
-};
-
 describe('threads', () => {
   it('keep a group together and share the groups out', async () => {
     const engine = await start({ threads: 2 });
@@ -52,7 +47,7 @@ describe('threads', () => {
   });
 
   it('one carries 100 calls at once', { timeout: 60_000 }, async () => {
-    const engine = await start({ rtpPorts: { from: 16_000, to: 16_999 } });
+    const engine = await start({ rtpPorts: gatewayPorts });
     const echo = await echoAgent();
     const calls = await Promise.all(
       Array.from({ length: 100 }, async (_, i) => {
@@ -79,14 +74,14 @@ describe('threads', () => {
     const stats = await Promise.all(calls.map(({ session }) => session.close()));
     expect(stats.every(({ received }) => received.packets === 30 && received.lost === 0)).toBe(true);
     await eventually(() => engine.load().ports.quarantined === 0, 'the ports', 20_000);
-    expect(engine.load()).toMatchObject({ sessions: 0, faults: 0, ports: { used: 0, total: 500 } });
+    expect(engine.load()).toMatchObject({ sessions: 0, faults: 0, ports: { used: 0, total: 1000 } });
     await eventually(() => echo.connections() === 0, 'the agents to be gone');
   });
 
   it('that dies ends its sessions and no others, and is replaced', async () => {
     const logged: string[] = [];
     const log = { warn: () => {}, error: (_fields: object, text: string) => logged.push(text) };
-    const engine = new EmbeddedEngine({ threads: 2, rtpPorts: freeRange(20), quarantineMs: 50, log });
+    const engine = new EmbeddedEngine({ threads: 2, rtpPorts: portPairs(20), quarantineMs: 50, log });
     toClose.push(() => engine.close());
     await engine.ready;
     const echo = await echoAgent();
@@ -140,7 +135,7 @@ describe('threads', () => {
 
 describe('ports', () => {
   it('run out with a clear error, and come back', async () => {
-    const engine = await start({ rtpPorts: freeRange(3) });
+    const engine = await start({ rtpPorts: portPairs(3) });
     const sessions: MediaSession[] = [];
     for (let i = 0; i < 3; i++) sessions.push(await engine.open(sessionOptions()));
     await expect(engine.open(sessionOptions())).rejects.toMatchObject({ name: 'MediaError', code: 'no_ports' });
@@ -151,7 +146,7 @@ describe('ports', () => {
   });
 
   it('that somebody else has are passed over', async () => {
-    const range = freeRange(4);
+    const range = portPairs(4);
     const squatters = await Promise.all(
       [range.from, range.from + 3].map(
         (port) =>
@@ -187,7 +182,7 @@ describe('ports', () => {
   });
 
   it('rest until the old peer is quiet: the next call never hears it', async () => {
-    const engine = await start({ rtpPorts: freeRange(1), quarantineMs: 1000 });
+    const engine = await start({ rtpPorts: portPairs(1), quarantineMs: 1000 });
     const old = await aPhone();
     const first = await engine.open(sessionOptions({ offer: old.sdp() }));
     old.dial(first.localSdp);

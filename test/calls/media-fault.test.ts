@@ -5,6 +5,7 @@ import { realTime } from '../../media/audio/playout-clock.js';
 import { Asker, type Notice } from '../../media/thread/channel.js';
 import { ThreadSessions } from '../../media/thread/sessions.js';
 import { agentTarget, eventually, sessionOptions } from '../support/media-engine.js';
+import { portPairs } from '../support/port-ranges.js';
 import { RtpPhone } from '../support/rtp-phone.js';
 
 /** An agent without a socket; `faulty` ones throw wherever they are called. */
@@ -74,7 +75,7 @@ beforeEach(async () => {
     const phone = await RtpPhone.open();
     phones.push(phone);
     const session = index + 1;
-    for (let rtpPort = 14_000; ; rtpPort += 2) {
+    for (let rtpPort = portPairs(20).from; ; rtpPort += 2) {
       const opened = await asker.ask(
         'open',
         { session, rtpPort, options: sessionOptions({ offer: phone.sdp() }) },

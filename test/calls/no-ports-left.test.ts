@@ -1,4 +1,3 @@
-import { randomInt } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { openPhone } from '../../src/simulator/phone.js';
 import { planDefaults } from '../../src/simulator/place-call.js';
@@ -6,12 +5,12 @@ import { startTestApp, type TestApp } from '../support/app.js';
 import { SipPeer } from '../support/bare-sip-peer.js';
 import { eventually } from '../support/media-engine.js';
 import { addTrunk } from '../support/outbound.js';
+import { asSetting, portPairs } from '../support/port-ranges.js';
 
 /** A range of two port pairs: the third call finds none. */
 let app: TestApp;
 beforeAll(async () => {
-  const from = 33_000 - 2 * randomInt(400);
-  app = await startTestApp({ TRUNKLINE_RTP_PORTS: `${from}-${from + 3}` }, { t1: 50, t2: 200, t4: 250 });
+  app = await startTestApp({ TRUNKLINE_RTP_PORTS: asSetting(portPairs(2)) }, { t1: 50, t2: 200, t4: 250 });
 });
 afterAll(() => app.end());
 

@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { placeCall } from '../../src/simulator/place-call.js';
+import { freeMediaPort, freePort } from '../support/port-ranges.js';
 
 /** The simulator against sipp, which echoes RTP: somebody else's idea of SIP, SDP and RTP. */
 let sipp: ChildProcess;
@@ -25,7 +25,7 @@ beforeAll(async () => {
     '-mi',
     '127.0.0.1',
     '-mp',
-    String(await freePort()),
+    String(await freeMediaPort()),
     '-rtp_echo',
   ];
   sipp = spawn('sipp', [...args, '-nostdin'], { cwd: folder, stdio: 'ignore' });
@@ -62,14 +62,3 @@ it('talks with sipp and hears itself at once', async () => {
   expect(Math.round(report.heard.frequencyHz!)).toBeGreaterThan(1001);
   expect(Math.round(report.heard.frequencyHz!)).toBeLessThan(1007);
 });
-
-/** sipp wants an even media port. */
-async function freePort(): Promise<number> {
-  for (;;) {
-    const socket = createSocket('udp4');
-    await new Promise<void>((resolve) => socket.bind(0, '127.0.0.1', resolve));
-    const { port: free } = socket.address();
-    await new Promise<void>((resolve) => socket.close(() => resolve()));
-    if (free % 2 === 0) return free;
-  }
-}

@@ -5,7 +5,8 @@ import { openSipGateway } from '../../sip/connect.js';
 import { startSipServer } from '../../sip/server/start.js';
 import { TrunkTable } from '../../sip/trunk.js';
 import { SipPeer, someSdp } from '../support/bare-sip-peer.js';
-import { freePort, loopbackTrunk, openTestGateway, within } from '../support/sip-gateway.js';
+import { freePort } from '../support/port-ranges.js';
+import { loopbackTrunk, openTestGateway, within } from '../support/sip-gateway.js';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 

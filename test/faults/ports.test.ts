@@ -1,16 +1,16 @@
 /** RTP ports that are used up, that somebody else has, and that an old peer still sends to: a gateway with four pairs. */
-import { randomInt } from 'node:crypto';
 import { createSocket, type Socket } from 'node:dgram';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, it } from 'vitest';
 import type { FarCall } from '../support/far-ends.js';
 import { demo, faultScene, undisturbed } from '../support/fault-scene.js';
+import { asSetting, portPairs } from '../support/port-ranges.js';
 import { type ScriptedAgent, startScriptedAgent } from '../support/scripted-agent.js';
 import { TalkingCaller } from '../support/talking-caller.js';
 
 const pairs = 4;
+const range = portPairs(pairs);
 const quietMs = 1000;
-const from = 17_000 + 2 * pairs * randomInt(100);
 const number = '+19995562000';
 
 /** Hears everybody, one after the other. */
@@ -18,7 +18,7 @@ let agent: ScriptedAgent;
 let heard: number[] = [];
 
 const scene = faultScene({
-  environment: { TRUNKLINE_LOG_LEVEL: 'silent', TRUNKLINE_RTP_PORTS: `${from}-${from + 2 * pairs - 1}` },
+  environment: { TRUNKLINE_LOG_LEVEL: 'silent', TRUNKLINE_RTP_PORTS: asSetting(range) },
   timersMs: { t1: 50, t2: 400, t4: 500 },
   start: { rtpQuarantineMs: quietMs },
   prepare: async (app) => {
@@ -139,7 +139,7 @@ describe('M9: somebody else has ports of the range', () => {
       const beside = [...scene.ends.calls.values()].at(-1)!;
       const answer = beside.received.find(({ startLine }) => startLine.startsWith('SIP/2.0 200'));
       const used = Number(/^m=audio (\d+)/m.exec(answer!.body.toString())?.[1]);
-      const others = Array.from({ length: pairs }, (_, i) => from + 2 * i).filter((port) => port !== used);
+      const others = Array.from({ length: pairs }, (_, i) => range.from + 2 * i).filter((port) => port !== used);
       // One RTP port, one RTCP port: half of what is left.
       await squat(others[0]!);
       await squat(others[1]! + 1);

@@ -140,14 +140,15 @@ describe('somebody else hangs up', () => {
   it('the API', async () => {
     const { number } = await numberFor({});
     const running = dial(number, { scenario: 'uac-remote-bye' });
-    let id: string | undefined;
-    while (id === undefined) {
+    const answered = async () => {
       const { data } = await app.api<{ data: { id: string; to_number: string; answered_at: string | null }[] }>(
         'GET',
         '/v1/calls?status=in_progress',
       );
-      id = data.find((call) => call.to_number === number && call.answered_at !== null)?.id;
-    }
+      return data.find((call) => call.to_number === number && call.answered_at !== null)?.id;
+    };
+    await Promise.race([expect.poll(answered).toBeDefined(), running]);
+    const id = await answered();
     await app.api('DELETE', `/v1/calls/${id}`, undefined, 409);
     expect(await app.api('POST', `/v1/calls/${id}/hangup`)).toMatchObject({ id });
     await running;

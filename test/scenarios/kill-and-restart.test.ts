@@ -3,7 +3,6 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import { appendFile, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,6 +11,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { SipRequest } from '../../sip/server/message.js';
 import { type FarCall, FarEnds } from '../support/far-ends.js';
 import { expectInvariants } from '../support/invariants.js';
+import { asSetting, freePort, gatewayPorts, processPorts } from '../support/port-ranges.js';
 import { startReceiver } from '../support/receiver.js';
 import { SipPeer } from '../support/sip-peer.js';
 import { SDP } from '../support/sip-server.js';
@@ -32,20 +32,11 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
-}
-
 /** The program itself, as a process of its own; resolves when it is ready. */
 async function startProgram(
   sipPort: number,
   httpPort: number,
-  rtpPorts = '28000-29999',
+  rtpPorts = asSetting(processPorts),
   more: Record<string, string> = {},
 ): Promise<ChildProcess> {
   const child = spawn(process.execPath, [program, 'start'], {
@@ -307,7 +298,7 @@ it('kill -9 while a call is recorded: after the restart the file is whole, and t
 
 it('SIGTERM under calls: new ones hear 503, running ones end with BYE after the grace, records are right and told, exit 0', async () => {
   const [sipPort, httpPort] = [await freePort(), await freePort()];
-  const child = await startProgram(sipPort, httpPort, '28000-29999', { TRUNKLINE_SHUTDOWN_GRACE_SEC: '2' });
+  const child = await startProgram(sipPort, httpPort, asSetting(processPorts), { TRUNKLINE_SHUTDOWN_GRACE_SEC: '2' });
   const number = await demoNumber(httpPort);
   const receiver = await startReceiver((request, response) => {
     const actions = [{ action: 'answer' }, { action: 'pause', seconds: 60 }];
@@ -346,7 +337,7 @@ it('two programs on one database: neither closes the calls of the other', async 
   const lines = { From: answer.get('from')!, To: answer.get('to')!, 'Call-ID': answer.callId };
   peer.send(peer.request('ACK', { ...lines, CSeq: '1 ACK' }));
   await expect.poll(async () => (await records(httpA))[0]?.answered_at).toBeTruthy();
-  const second = await startProgram(sipB, httpB, '26000-27999');
+  const second = await startProgram(sipB, httpB, asSetting(gatewayPorts));
   expect((await records(httpB))[0]?.status).toBe('in_progress');
   second.kill('SIGTERM');
   const [code] = await once(second, 'exit');

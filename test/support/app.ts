@@ -4,6 +4,7 @@ import path from 'node:path';
 import { loadSettings } from '../../config/load.js';
 import { type App, type StartOptions, start } from '../../src/main.js';
 import { expectNothingLeft } from './leftovers.js';
+import { asSetting, gatewayPorts } from './port-ranges.js';
 
 /** A whole Trunkline in this process, on ephemeral ports and a database of its own. */
 export interface TestApp extends App {
@@ -39,9 +40,6 @@ export interface CallRecord {
   transcript: string | null;
 }
 
-/** Test files run in parallel: each worker has RTP ports of its own, below the kernel's ephemeral range. */
-const rtpFrom = 20_000 + 2000 * (Number(process.env.VITEST_POOL_ID ?? 1) % 4);
-
 export async function startTestApp(
   environment: Record<string, string> = {},
   sipTimersMs?: { t1?: number; t2?: number; t4?: number },
@@ -53,7 +51,7 @@ export async function startTestApp(
     env: {
       TRUNKLINE_HTTP_PORT: '0',
       TRUNKLINE_SIP_PORT: '0',
-      TRUNKLINE_RTP_PORTS: `${rtpFrom}-${rtpFrom + 1999}`,
+      TRUNKLINE_RTP_PORTS: asSetting(gatewayPorts),
       TRUNKLINE_MEDIA_THREADS: '1',
       TRUNKLINE_TRUNK_PROBE_SEC: '0',
       TRUNKLINE_LOG_LEVEL: 'error',

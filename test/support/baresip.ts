@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { freePort } from './sip-gateway.js';
+import { freePort } from './port-ranges.js';
 
 const program = 'baresip';
 
@@ -65,7 +65,7 @@ export class Baresip {
       throw new Error('This test needs baresip: apt-get install baresip-core');
     }
     const folder = mkdtempSync(path.join(tmpdir(), 'baresip-'));
-    const [sipPort, controlPort, rtpPort] = [await freePort(), await freePort(), await freePort()];
+    const [sipPort, controlPort, rtpPort] = [await freePort(), await freePort(), await freePort(22)];
     const modules = ['g711', 'aufile', 'aubridge', ...(source ? ['sndfile'] : [])].map((name) => `module ${name}.so`);
     const appModules = ['account', 'menu', 'ctrl_tcp'].map((name) => `module_app ${name}.so`);
     writeFileSync(

@@ -4,7 +4,7 @@ import { createSocket } from 'node:dgram';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { freePort } from './sip-gateway.js';
+import { freePort } from './port-ranges.js';
 
 export interface Kamailio {
   port: number;

@@ -3,11 +3,11 @@ import { randomInt } from 'node:crypto';
 import type { AgentTarget } from '../../media/agents/agent.js';
 import { type MediaEngineOptions, startMediaEngine } from '../../media/choose.js';
 import type { MediaEngine, MediaEvent, MediaSession, OpenSession } from '../../media/engine.js';
+import { portPairs } from './port-ranges.js';
 
-/** Quarantine is off, so that a test sees at once what is left. The ports lie under the kernel's ephemeral range. */
+/** Quarantine is off, so that a test sees at once what is left. */
 export function startTestEngine(options: Partial<MediaEngineOptions> = {}): Promise<MediaEngine> {
-  const from = 12_000 + 2 * randomInt(9000);
-  return startMediaEngine({ threads: 1, rtpPorts: { from, to: from + 399 }, quarantineMs: 0, ...options });
+  return startMediaEngine({ threads: 1, rtpPorts: portPairs(100), quarantineMs: 0, ...options });
 }
 
 export function sessionOptions(change: Partial<OpenSession> = {}): OpenSession {

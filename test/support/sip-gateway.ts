@@ -5,6 +5,7 @@ import type { IncomingCall } from '../../sip/leg.js';
 import type { SipLog } from '../../sip/log.js';
 import { type TrunkRecord, TrunkTable } from '../../sip/trunk.js';
 import { someSdp } from './bare-sip-peer.js';
+import { freePort } from './port-ranges.js';
 
 export type TestGateway = Awaited<ReturnType<typeof openTestGateway>>;
 
@@ -128,20 +129,6 @@ async function onFreePort<T>(open: (port: number) => Promise<T>): Promise<{ gate
       if (attempt === 3 || !String(error).includes(String(port))) throw error;
     }
   }
-}
-
-/** A TCP port that is free now. */
-export async function freePort(): Promise<number> {
-  const { createServer } = await import('node:net');
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      const port = typeof address === 'object' && address ? address.port : 0;
-      server.close(() => resolve(port));
-    });
-  });
 }
 
 /** Settles as the promise does, or fails the test. */

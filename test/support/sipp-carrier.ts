@@ -4,6 +4,7 @@ import { createSocket } from 'node:dgram';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { freeMediaPort, freePort } from './port-ranges.js';
 
 export interface SippCarrier {
   uri: string;
@@ -30,7 +31,7 @@ export async function startSippCarrier(run: {
   const port = await freePort();
   const args = [
     ...['-sf', 'scenario.xml', '-i', '127.0.0.1', '-p', String(port), '-m', String(run.calls ?? 1)],
-    ...['-nostdin', '-trace_err', '-error_file', 'errors.log', '-mp', String(await freePort())],
+    ...['-nostdin', '-trace_err', '-error_file', 'errors.log', '-mp', String(await freeMediaPort())],
     ...['-timeout', `${Math.ceil((run.limitMs ?? 30_000) / 1000)}s`, '-timeout_error'],
   ];
   const child = spawn('sipp', args, { cwd: folder, stdio: 'ignore' });
@@ -56,14 +57,6 @@ function ended(child: ChildProcess): Promise<number | null> {
     child.once('error', () => reject(new Error('sipp is not installed (Debian: apt-get install sip-tester).')));
     child.once('exit', (code) => resolve(code));
   });
-}
-
-async function freePort(): Promise<number> {
-  const socket = createSocket('udp4');
-  await new Promise<void>((resolve) => socket.bind(0, '127.0.0.1', resolve));
-  const { port } = socket.address();
-  await new Promise<void>((resolve) => socket.close(resolve));
-  return port;
 }
 
 /** sipp says nothing when it is ready: its port can no longer be had. */

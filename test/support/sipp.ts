@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
-import { createSocket } from 'node:dgram';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { freeMediaPort } from './port-ranges.js';
 
 export interface SippRun {
   /** File name under `test/scenarios`, without ending. */
@@ -50,7 +50,7 @@ async function sipp(run: SippRun): Promise<SippResult> {
     for (const [name, value] of Object.entries(run.replace ?? {})) text = text.replaceAll(`__${name}__`, value);
     if (run.repeatAfterMs !== undefined) text = text.replaceAll(/retrans="\d+"/g, `retrans="${run.repeatAfterMs}"`);
     await writeFile(path.join(folder, 'scenario.xml'), text);
-    const mediaPort = await freeEvenPort();
+    const mediaPort = await freeMediaPort();
     const calls = run.calls ?? 1;
     const limitMs = run.limitMs ?? 60_000;
     const args = [
@@ -93,18 +93,5 @@ async function sipp(run: SippRun): Promise<SippResult> {
     };
   } finally {
     await rm(folder, { recursive: true, force: true });
-  }
-}
-
-/** sipp binds this and the next ones; two runs at once must not meet. */
-async function freeEvenPort(): Promise<number> {
-  for (;;) {
-    const socket = createSocket('udp4');
-    const port = await new Promise<number>((resolve, reject) => {
-      socket.once('error', reject);
-      socket.bind(0, '127.0.0.1', () => resolve(socket.address().port));
-    });
-    socket.close();
-    if (port % 2 === 0 && port < 60_000) return port;
   }
 }

@@ -1,12 +1,12 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { RedisCounts } from '../../src/api/redis-counter.js';
 import { type TestApi, testApi } from '../support/api.js';
+import { freePort } from '../support/port-ranges.js';
 
 /** Request counts of several processes together, over a real Redis (Debian: redis-server). */
 
@@ -37,15 +37,6 @@ async function startRedis(): Promise<typeof redis> {
       await once(child, 'exit');
     },
   };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 beforeAll(async () => {
