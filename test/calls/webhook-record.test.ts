@@ -41,7 +41,7 @@ async function read(url: string) {
 describe.concurrent('record', () => {
   test('ends with the silence after a message, without it, and tells where to read it', async () => {
     const answers = {
-      '/start': [{ action: 'record', silence_s: 1, beep: false, url: '/done' }],
+      '/start': [{ action: 'record', silence_s: 2, beep: false, url: '/done' }],
       '/done': [{ action: 'hangup' }],
     };
     const { number, server } = await numberWith(answers, {});

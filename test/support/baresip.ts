@@ -65,7 +65,9 @@ export class Baresip {
       throw new Error('This test needs baresip: apt-get install baresip-core');
     }
     const folder = mkdtempSync(path.join(tmpdir(), 'baresip-'));
-    const [sipPort, controlPort, rtpPort] = [await freePort(), await freePort(), await freePort(22)];
+    // It takes the port above the SIP port too, for TLS.
+    const sipPort = await freePort(24);
+    const [controlPort, rtpPort] = [sipPort + 2, sipPort + 4];
     const modules = ['g711', 'aufile', 'aubridge', ...(source ? ['sndfile'] : [])].map((name) => `module ${name}.so`);
     const appModules = ['account', 'menu', 'ctrl_tcp'].map((name) => `module_app ${name}.so`);
     writeFileSync(
@@ -77,7 +79,7 @@ export class Baresip {
           'audio_alert aubridge,nowhere',
           'module_path /usr/lib/baresip/modules',
         ],
-        ...[`rtp_ports ${rtpPort & ~1}-${(rtpPort & ~1) + 20}`, `ctrl_tcp_listen 127.0.0.1:${controlPort}`],
+        ...[`rtp_ports ${rtpPort}-${rtpPort + 19}`, `ctrl_tcp_listen 127.0.0.1:${controlPort}`],
         `snd_path ${folder}`,
         ...modules,
         ...appModules,

@@ -39,10 +39,10 @@ const takeOther = walk(otherPorts);
 /** A few port pairs that no other engine of this file had. */
 export const portPairs = (pairs: number): PortRange => takeEngine(2 * pairs);
 
-/** The first of so many ports in a row, UDP and TCP, for a program that is told its port before it takes it. */
+/** An even one, the first of so many ports in a row, UDP and TCP, for a program that is told its port before it takes it. */
 export async function freePort(count = 1): Promise<number> {
   for (;;) {
-    const { from, to } = takeOther(count);
+    const { from, to } = takeOther(count + (count % 2));
     let free = true;
     for (let port = from; free && port <= to; port++) free = (await isFreeUdp(port)) && (await isFreeTcp(port));
     if (free) return from;
