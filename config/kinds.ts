@@ -113,6 +113,13 @@ export const text: Kind<string> = {
   read: (value) => (/^\S{1,200}$/.test(value) ? value : undefined),
 };
 
+/** Off is the empty text. */
+export const sentence: Kind<string> = {
+  name: 'sentence',
+  allowed: 'a sentence of up to 300 characters, or off',
+  read: (value) => (value === 'off' ? '' : /^[^\p{C}]{1,300}$/u.test(value) ? value : undefined),
+};
+
 /** Made absolute: relative paths count from the working directory. */
 export const folder: Kind<string> = {
   name: 'path',

@@ -239,6 +239,14 @@ export const settingsList = [
     readBy: 'src/main.ts',
   }),
   setting({
+    name: 'apology',
+    kind: kinds.sentence,
+    default: 'We are sorry. This call cannot go on. Please call again.',
+    explain:
+      'Said to a caller whose agent is lost in the middle of the call, when nobody takes over, before we hang up.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
     name: 'allow_private_targets',
     kind: kinds.boolean,
     default: {
@@ -363,7 +371,7 @@ export const settingsList = [
     kind: kinds.httpUrl,
     default: null,
     explain:
-      'Speech server with the interface of OpenAI (/v1/audio/speech) for what webhooks say. Unset: the offline voice.',
+      'Speech server with the interface of OpenAI (/v1/audio/speech) for what webhooks say and for `apology`. Unset: the offline voice.',
     readBy: 'src/main.ts',
   }),
   setting({

@@ -16,6 +16,7 @@ import { startApi } from './api/server.js';
 import type { TokenSettings } from './api/tokens.js';
 import { startBanner } from './banner.js';
 import { admit } from './call/admission.js';
+import { Apology } from './call/apology.js';
 import { Carriers, healthOf, keptGateways, tlsTrust } from './call/carriers.js';
 import type { CallClosing } from './call/closing.js';
 import { Conferences } from './call/conferences.js';
@@ -285,7 +286,8 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         settings.ttsUrl === null ? null : { url: settings.ttsUrl, key: settings.ttsKey, model: settings.ttsModel },
     });
 
-    if (store.endpoints.hasWebhooks()) clips.warm();
+    const voice = new Voice(clips);
+    if (store.endpoints.hasWebhooks()) voice.warm();
 
     const conferences = new Conferences((seats) => media.room(seats));
     const live = new LiveCallTable();
@@ -339,8 +341,12 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
           allowPrivateTargets: settings.allowPrivateTargets,
         },
         getEndpoint: (id) => store.endpoints.getForCall(id),
-        limits: { maxCallMs: settings.maxCallSec * 1000, transferTimeoutMs: 60_000 },
-        voice: new Voice(clips),
+        limits: {
+          maxCallMs: settings.maxCallSec * 1000,
+          transferTimeoutMs: 60_000,
+          apology: new Apology(voice, settings.apology, log),
+        },
+        voice,
         takes,
         conferences,
         notices,

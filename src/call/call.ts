@@ -87,6 +87,8 @@ export class Call {
   readonly #funds: CallFunds | null;
   #fundsTimer: NodeJS.Timeout | null = null;
   #ending: Ending | null = null;
+  /** What it will end as. */
+  #settled: Ending | null = null;
   #answeredAtMs: number | null = null;
   #endedAtMs: number | null = null;
   #ringingAtMs: number | null = null;
@@ -221,8 +223,14 @@ export class Call {
     });
   }
 
-  end(ending: Ending): void {
+  /** The call has its reason to end and goes on for a moment; whatever ends it then. */
+  settle(ending: Ending): void {
+    this.#settled ??= ending;
+  }
+
+  end(reason: Ending): void {
     if (this.#ending !== null) return;
+    const ending = this.#settled ?? reason;
     this.#ending = ending;
     this.#endedAtMs = performance.now();
     if (this.#fundsTimer !== null) clearTimeout(this.#fundsTimer);

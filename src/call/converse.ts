@@ -1,6 +1,7 @@
 import type { AgentEnd, AgentEvent } from '../../media/agents/agent.js';
 import { MediaError, type MediaSession } from '../../media/engine.js';
 import type { CallLeg } from '../../sip/leg.js';
+import type { Apology } from './apology.js';
 import type { Call } from './call.js';
 import type { CallCommand, CommandResult } from './command.js';
 import type { CallAgent } from './connect-agent.js';
@@ -10,6 +11,7 @@ import { transfer } from './transfer.js';
 export interface ConverseLimits {
   maxCallMs: number;
   transferTimeoutMs: number;
+  apology: Apology;
 }
 
 /** For a call that goes on when its agent leaves: others decide what comes next. */
@@ -35,8 +37,9 @@ export async function converse(
       ? visit.redirect(command)
       : carryOut(command, 'api', call, leg, session, limits);
   void agent.ended.then((end) => {
-    if (visit === null && !call.handedOver)
-      call.end({ cause: end.by === 'failed' ? 'agent_error' : 'agent_hangup', source: 'agent', detail: end.detail });
+    if (visit !== null || call.handedOver) return;
+    const cause = end.by === 'failed' ? 'agent_error' : 'agent_hangup';
+    void limits.apology.end(call, session, { cause, source: 'agent', detail: end.detail });
   });
   call.onHandOver(() => agent.close('transferred'));
   const untilClosed = listenToTurns(call, session);

@@ -85,7 +85,7 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundCalls
     ({ agent } = taken);
     await converse(call, await line.answer(), session, taken.agent, deps.steering.limits);
   } catch (error) {
-    call.end(endingOf(error, call, 'caller', deps.log));
+    await deps.steering.limits.apology.end(call, session, endingOf(error, call, 'caller', deps.log));
   } finally {
     const leg = line?.leg ?? null;
     if (leg === null) await incoming.reject(refusalOf((await call.ended).cause));

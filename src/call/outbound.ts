@@ -108,7 +108,7 @@ async function placeOutboundCall(wish: OutboundCall, deps: OutboundDeps): Promis
     ({ agent } = taken);
     await converse(call, leg, line.session, taken.agent, limits);
   } catch (error) {
-    call.end(endingOf(error, call, 'callee', deps.log));
+    await deps.steering.limits.apology.end(call, ringing.session, endingOf(error, call, 'callee', deps.log));
   } finally {
     await closeCall(call, { session: ringing.session, agent, leg, sipCallId }, deps);
     steps?.tell('completed');

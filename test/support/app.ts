@@ -55,6 +55,7 @@ export async function startTestApp(
       TRUNKLINE_MEDIA_THREADS: '1',
       TRUNKLINE_TRUNK_PROBE_SEC: '0',
       TRUNKLINE_LOG_LEVEL: 'error',
+      TRUNKLINE_APOLOGY: 'off',
       TRUNKLINE_BOOTSTRAP_KEY: key,
       TRUNKLINE_DATA_DIR: folder,
       ...environment,
