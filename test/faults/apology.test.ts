@@ -4,6 +4,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, describe, expect, it } from 'vitest';
 import type { WebSocket } from 'ws';
+import type { TestApp } from '../support/app.js';
+import { FarEnds } from '../support/far-ends.js';
 import { faultScene } from '../support/fault-scene.js';
 import { type AgentScript, type ScriptedAgent, startScriptedAgent } from '../support/scripted-agent.js';
 import { TalkingCaller } from '../support/talking-caller.js';
@@ -22,7 +24,7 @@ const [broken, replaced, left] = ['+19995563001', '+19995563002', '+19995563003'
 const mute = createServer((_request, response) => response.writeHead(500).end()).listen(0, '127.0.0.1');
 await once(mute, 'listening');
 
-async function addNumbers(app: Parameters<NonNullable<Parameters<typeof faultScene>[0]['prepare']>>[0]) {
+async function addNumbers(app: TestApp) {
   const endpoint = async (script: AgentScript) => {
     const agent = await startScriptedAgent(script);
     agents.push(agent);
@@ -53,7 +55,15 @@ describe('an agent is lost', () => {
   const scene = faultScene({
     environment: { TRUNKLINE_LOG_LEVEL: 'silent', TRUNKLINE_APOLOGY: spoken },
     timersMs: { t1: 50, t2: 400, t4: 500 },
-    prepare: addNumbers,
+    prepare: async (app) => {
+      await addNumbers(app);
+      // the thread that speaks is opened once and stays
+      const ends = await FarEnds.open(app.sip.addresses[0]!.port);
+      const caller = await TalkingCaller.call(ends, broken);
+      await caller.far.ended(15_000);
+      caller.close();
+      await ends.close();
+    },
   });
   const ending = async (caller: TalkingCaller) => {
     await expect.poll(() => scene.recordOf(caller.far)?.status).not.toBe('in_progress');
