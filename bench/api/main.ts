@@ -31,9 +31,9 @@ const calls = Number(values.calls);
 const folder = mkdtempSync(path.join(tmpdir(), 'trunkline-bench-'));
 const file = values.database ?? path.join(folder, 'trunkline.db');
 const sockets = 16;
-const roundMs = 3_000;
+const roundMs = 2_000;
 const warmMs = 2_000;
-const rounds = 3;
+const rounds = 7;
 const perQueryMs = 1_200;
 
 class Server {
