@@ -79,7 +79,7 @@ export class BridgedAgent {
     const timeLimit = setTimeout(() => call.end({ cause: 'time_limit', source: 'system' }), limits.maxCallMs);
     void leg.ended.then((end) => {
       if (call.handedOver) return;
-      call.end({
+      void limits.apology.end(call, callerSession, {
         cause: end.by === 'remote' ? 'agent_hangup' : 'agent_error',
         source: 'agent',
         ...(end.detail?.text === undefined ? {} : { detail: end.detail.text }),
@@ -87,8 +87,9 @@ export class BridgedAgent {
     });
     call.onHandOver(() => this.close('transferred'));
     void session.lost.then((how) => {
-      if (!call.handedOver)
-        call.end({ cause: how === 'rtp-timeout' ? 'agent_error' : 'engine_gone', source: 'system' });
+      if (call.handedOver) return;
+      const cause = how === 'rtp-timeout' ? 'agent_error' : 'engine_gone';
+      void limits.apology.end(call, callerSession, { cause, source: 'system' });
     });
     call.commands = (command) => carryOut(command, 'api', call, callerLeg, callerSession, limits);
     // An agent behind SIP asks for a transfer by REFER: of the caller, who alone is left then. Whoever pays for it must have allowed it.

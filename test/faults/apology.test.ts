@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, describe, expect, it } from 'vitest';
 import type { WebSocket } from 'ws';
 import type { TestApp } from '../support/app.js';
-import { FarEnds } from '../support/far-ends.js';
+import { FarEnds, farSdp } from '../support/far-ends.js';
 import { faultScene } from '../support/fault-scene.js';
 import { type AgentScript, type ScriptedAgent, startScriptedAgent } from '../support/scripted-agent.js';
 import { TalkingCaller } from '../support/talking-caller.js';
@@ -99,6 +99,33 @@ describe('an agent is lost', () => {
     expect(caller.loud).toBe(0);
     caller.close();
     expect((await ending(caller)).ending).toBe('completed agent_hangup agent');
+  });
+});
+
+describe('an agent behind SIP', () => {
+  const number = '+19995563004';
+  let endpointId = '';
+  const scene = faultScene({
+    environment: { TRUNKLINE_LOG_LEVEL: 'silent', TRUNKLINE_APOLOGY: spoken, TRUNKLINE_RTP_FIRST_TIMEOUT_SEC: '1' },
+    timersMs: { t1: 50, t2: 400, t4: 500 },
+    prepare: async (app) => {
+      ({ endpointId } = await app.connectNumber(number, 'sip:agent@127.0.0.1:9'));
+    },
+    before: async ({ app, ends }) => {
+      await app.api('PATCH', `/v1/endpoints/${endpointId}`, { target: `sip:agent@127.0.0.1:${ends.port}` });
+      ends.onInvite = (call, invite) => ends.respond(invite, 200, call.localTag, farSdp);
+    },
+  });
+
+  it('whose audio never comes: words, then BYE to both', async () => {
+    scene.baseline = null; // the thread that speaks is opened once and stays
+    const caller = await TalkingCaller.call(scene.ends, number);
+    await caller.far.ended(15_000);
+    expect(caller.loud).toBeGreaterThan(loudFrames);
+    caller.close();
+    await expect.poll(() => scene.recordOf(caller.far)?.status).toBe('failed');
+    const { hangupCause, hangupSource } = scene.recordOf(caller.far)!;
+    expect([hangupCause, hangupSource]).toEqual(['agent_error', 'system']);
   });
 });
 
