@@ -36,22 +36,26 @@ const live = () => {
 
 const waves = process.env.FAULTS === 'long' ? 60 : 8;
 
-it('malformed messages leave nothing in memory', async () => {
-  const perWave = 1000;
-  const usedKb: number[] = [];
-  for (let wave = 0; wave < waves; wave++) {
-    for (let sent = 0; sent < perWave; sent += 100) {
-      for (const message of oddMessages(peer, 100, wave * perWave + sent)) peer.send(message);
-      await sleep(10);
+it(
+  'malformed messages leave nothing in memory',
+  async () => {
+    const perWave = 1000;
+    const usedKb: number[] = [];
+    for (let wave = 0; wave < waves; wave++) {
+      for (let sent = 0; sent < perWave; sent += 100) {
+        for (const message of oddMessages(peer, 100, wave * perWave + sent)) peer.send(message);
+        await sleep(10);
+      }
+      await expect.poll(live, { timeout: 20_000 }).toBe(0);
+      peer.received.length = 0;
+      collectGarbage();
+      usedKb.push(Math.round(process.memoryUsage().heapUsed / 1024));
     }
-    await expect.poll(live, { timeout: 20_000 }).toBe(0);
-    peer.received.length = 0;
-    collectGarbage();
-    usedKb.push(Math.round(process.memoryUsage().heapUsed / 1024));
-  }
-  expect(failures).toEqual([]);
-  expect(server.stats().messagesReceived).toBeGreaterThan((waves * perWave) / 2);
-  // Code is compiled and tables find their size at first; then 100 bytes kept of each message would be more than this.
-  const half = usedKb.slice(waves / 3);
-  expect(half.at(-1)! - half[0]!, `kB: ${usedKb.join(' ')}`).toBeLessThan((half.length * perWave) / 10);
-}, 22_500 * waves);
+    expect(failures).toEqual([]);
+    expect(server.stats().messagesReceived).toBeGreaterThan((waves * perWave) / 2);
+    // Code is compiled and tables find their size at first; then 100 bytes kept of each message would be more than this.
+    const half = usedKb.slice(waves / 3);
+    expect(half.at(-1)! - half[0]!, `kB: ${usedKb.join(' ')}`).toBeLessThan((half.length * perWave) / 10);
+  },
+  22_500 * waves,
+);
