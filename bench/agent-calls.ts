@@ -28,7 +28,7 @@ const help = `node dist/bench/agent-calls.js [options]
   --pid <n>          its process, so that its processor time and memory are counted too
   --agent-port <n>   where our agent listens for it too: ws://127.0.0.1:<n>/raw?from=<the caller's number>
   --other <folder>   another build of the gateway (its dist folder), in turns with this one, and the ratio
-  --node <flags>     for the gateway process: --node "--cpu-prof --cpu-prof-dir=/tmp/profile"
+  --node <flags>     for the gateway process: --node="--cpu-prof --cpu-prof-dir=/tmp/profile"
   --threads          processor time of each thread of the gateway`;
 
 const { values } = parseArgs({

@@ -41,7 +41,10 @@ export function exampleYaml(): string {
     parts.push(
       '',
       `# ${line.explain}`,
-      `# Allowed: ${line.allowed}. Default: ${line.default}${line.literal !== null && line.unit ? ` ${line.unit}` : ''}.`,
+      `# Allowed: ${line.allowed}. Default: ${line.default}${line.literal !== null && line.unit ? ` ${line.unit}` : ''}.`.replace(
+        /\.\.$/,
+        '.',
+      ),
       `#${line.name}:${line.literal === null ? '' : ` ${line.literal}`}`,
     );
   }

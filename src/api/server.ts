@@ -357,9 +357,11 @@ function observe(app: FastifyInstance, { metrics, log }: ApiOptions): void {
   // Finding the one that has these labels takes longer than counting: of each route, by status.
   const known = new Map<unknown, Record<number, Duration>>();
   const durationOf = (method: string, { url, config }: FastifyRequest['routeOptions'], status: number): Duration => {
+    // all unknown paths are one route to Fastify, whatever the method
+    if (url === undefined) return durations.labels({ method, route: 'unknown', status: String(status) });
     const ofRoute = known.get(config) ?? {};
     if (!known.has(config)) known.set(config, ofRoute);
-    ofRoute[status] ??= durations.labels({ method, route: url ?? 'unknown', status: String(status) });
+    ofRoute[status] ??= durations.labels({ method, route: url, status: String(status) });
     return ofRoute[status];
   };
   app.addHook('onResponse', (request, reply, done) => {

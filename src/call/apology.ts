@@ -28,7 +28,7 @@ export class Apology {
    */
   async end(call: Call, session: MediaSession | null, ending: Ending): Promise<void> {
     if (this.text !== '' && session !== null && call.answered && unexplained.has(ending.cause)) {
-      call.settle(ending);
+      if (!call.settle(ending)) return; // it is being said
       await this.say(session, call.signal).catch((error: unknown) => {
         if (!call.signal.aborted) this.log.warn({ err: error, call_id: call.id }, 'the apology was not said');
       });

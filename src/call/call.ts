@@ -223,9 +223,11 @@ export class Call {
     });
   }
 
-  /** The call has its reason to end and goes on for a moment; whatever ends it then. */
-  settle(ending: Ending): void {
-    this.#settled ??= ending;
+  /** The call has its reason to end and goes on for a moment, whatever ends it then. False when it had one before. */
+  settle(ending: Ending): boolean {
+    if (this.#settled !== null) return false;
+    this.#settled = ending;
+    return true;
   }
 
   end(reason: Ending): void {

@@ -138,6 +138,14 @@ describe('probes', () => {
     expect(answers.every(({ status }) => status === 200)).toBe(true);
   });
 
+  it('metrics tell the methods of unknown paths apart', async () => {
+    for (const method of ['GET', 'POST', 'POST'] as const) await api.request(method, '/nowhere', { key: null });
+    const { text } = await api.request('GET', '/metrics', { key: null });
+    const count = 'trunkline_http_request_duration_seconds_count';
+    expect(text).toContain(`${count}{method="GET",route="unknown",status="404"} 1`);
+    expect(text).toContain(`${count}{method="POST",route="unknown",status="404"} 2`);
+  });
+
   it('metrics are for loopback peers, and for others with the token', async () => {
     await api.close();
     api = await testApi({ metricsToken: 'scrape' });
