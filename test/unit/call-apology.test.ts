@@ -1,0 +1,42 @@
+import { expect, it } from 'vitest';
+import type { MediaSession } from '../../media/engine.js';
+import { Apology } from '../../src/call/apology.js';
+import { Call } from '../../src/call/call.js';
+import type { Calls } from '../../src/store/calls.js';
+
+function answeredCall() {
+  const records = { event() {}, answered() {} } as unknown as Calls;
+  const begun = { id: 'c', createdAt: new Date(), startedAtMs: performance.now(), funds: null };
+  const call = new Call(records, begun, 'inbound');
+  call.answer();
+  return call;
+}
+
+it('is said once, whatever else breaks meanwhile, and the first reason stays', async () => {
+  const said: { done(): void; signal: AbortSignal }[] = [];
+  const speak = (_session: unknown, _say: unknown, signal: AbortSignal) =>
+    new Promise<void>((resolve) => said.push({ done: resolve, signal }));
+  const apology = new Apology({ speak }, 'Sorry.', null as never);
+  const call = answeredCall();
+  const session = { attach() {} } as unknown as MediaSession;
+  const first = apology.end(call, session, { cause: 'agent_error', source: 'agent', detail: 'first' });
+  await apology.end(call, session, { cause: 'agent_error', source: 'system', detail: 'second' });
+  expect([said.length, call.ending]).toEqual([1, null]);
+  said[0]!.done();
+  await first;
+  expect(call.ending).toEqual({ cause: 'agent_error', source: 'agent', detail: 'first' });
+});
+
+it('ends at once when the far side hangs up, and the record keeps what broke the call', async () => {
+  const speak = (_session: unknown, _say: unknown, signal: AbortSignal) =>
+    new Promise<void>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+  const apology = new Apology({ speak }, 'Sorry.', null as never);
+  const call = answeredCall();
+  const lost = apology.end(call, { attach() {} } as unknown as MediaSession, {
+    cause: 'webhook_error',
+    source: 'system',
+  });
+  call.end({ cause: 'normal_clearing', source: 'caller' });
+  await lost;
+  expect(call.ending).toEqual({ cause: 'webhook_error', source: 'system' });
+});
