@@ -29,10 +29,12 @@ export class CheckpointThread {
     this.worker?.postMessage(null);
   }
 
-  close(): void {
+  /** Resolves when the thread is gone, and its connection with it. */
+  async close(): Promise<void> {
+    const { worker } = this;
     this.isRunning = true; // no further one
-    void this.worker?.terminate();
     this.worker = null;
+    await worker?.terminate();
   }
 
   private newWorker(): Worker {

@@ -202,10 +202,12 @@ export class Database {
     this.checkpoints?.start();
   }
 
-  close(): void {
-    this.checkpoints?.close();
+  /** Closed when it returns, and its thread when it resolves. */
+  close(): Promise<void> {
+    const threadGone = this.checkpoints?.close() ?? Promise.resolve();
     this.statements.clear();
     this.sqlite.close();
+    return threadGone;
   }
 
   /** Of this connection itself SQLite does not tell, so triggers do, that only it has. */

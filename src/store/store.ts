@@ -160,13 +160,14 @@ export class Store {
   }
 
   /** Writes what waits, stops the heartbeat, closes the file. Idempotent. */
-  close(): void {
+  /** Nothing is read or written any more when it returns; the thread of checkpoints is gone when it resolves. */
+  async close(): Promise<void> {
     if (this.closed) return;
     this.closed = true;
     this.longReads.close();
     this.calls.close();
     this.requestDays.close();
     this.instances.stop();
-    this.database.close();
+    await this.database.close();
   }
 }
