@@ -80,7 +80,7 @@ const packages: Record<string, string[]> = {
   fastify: ['src/api/'],
   kysely: ['src/store/'],
   'better-sqlite3': ['src/store/'],
-  'better-sqlite3-node20': ['src/store/'],
+  '@photostructure/sqlite': ['src/store/'],
   commander: ['src/cli/'],
 };
 

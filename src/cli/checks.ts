@@ -39,8 +39,8 @@ const node: Check = ({ nodeVersion }) => {
 const database: Check = (machine) => {
   const problem = machine.database();
   return problem === null
-    ? ok('database', 'better-sqlite3 loads')
-    : failure('database', problem, 'npm rebuild better-sqlite3, or npm ci without --omit=optional');
+    ? ok('database', 'the SQLite driver loads')
+    : failure('database', problem, 'npm ci again, without --omit=optional');
 };
 
 const dataFolder: Check = (machine, { dataDir }) => {

@@ -82,19 +82,6 @@ export class Database {
     return new Database(new (loadDriver())(file, { readonly: true, timeout: lockWaitMs }), null);
   }
 
-  /** Brings the write-ahead log into the file, beside those who write; again, `atMost` so many times, while they have written meanwhile. */
-  static checkpoint(file: string, atMost: number): void {
-    const sqlite = new (loadDriver())(file, { fileMustExist: true });
-    try {
-      for (let i = 0; i < atMost; i++) {
-        const [done] = sqlite.pragma('wal_checkpoint(PASSIVE)') as { log: number; checkpointed: number }[];
-        if (done === undefined || done.checkpointed >= done.log) return;
-      }
-    } finally {
-      sqlite.close();
-    }
-  }
-
   all<R>(query: Compilable<R>): R[] {
     const { sql, parameters } = query.compile();
     return attempt(() => this.prepare(sql).all(...parameters)) as R[];
@@ -227,6 +214,28 @@ export class Database {
     if (ms === this.waitMs) return;
     this.sqlite.pragma(`busy_timeout = ${ms}`);
     this.waitMs = ms;
+  }
+}
+
+/** A connection that brings the write-ahead log into the file, beside those that write. It is kept: opening one for each checkpoint costs a millisecond. */
+export class CheckpointConnection {
+  private readonly sqlite: BetterSqlite3.Database;
+
+  /** Throws when the file does not exist or cannot be opened. */
+  constructor(file: string) {
+    this.sqlite = new (loadDriver())(file, { fileMustExist: true });
+  }
+
+  /** Repeats a checkpoint, `atMost` so many times, while others have written during it. Throws when the disk refuses. */
+  run(atMost: number): void {
+    for (let i = 0; i < atMost; i++) {
+      const [done] = this.sqlite.pragma('wal_checkpoint(PASSIVE)') as { log: number; checkpointed: number }[];
+      if (done === undefined || done.checkpointed >= done.log) return;
+    }
+  }
+
+  close(): void {
+    this.sqlite.close();
   }
 }
 

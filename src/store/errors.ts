@@ -34,7 +34,9 @@ export function isPassing(error: unknown): boolean {
   return passing.test(sqliteCode(error));
 }
 
+/** SQLite's name of the result code: better-sqlite3 has it in `code`, `@photostructure/sqlite` in `sqliteCodeName`. */
 export function sqliteCode(error: unknown): string {
-  const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === 'string' ? code : '';
+  const { code, sqliteCodeName } = (error ?? {}) as { code?: unknown; sqliteCodeName?: unknown };
+  const name = sqliteCodeName ?? code;
+  return typeof name === 'string' ? name : '';
 }

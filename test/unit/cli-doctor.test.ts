@@ -74,7 +74,7 @@ describe('doctor', () => {
   const rows: [string, Machine, Record<string, string>, 'warning' | 'failure', RegExp, RegExp][] = [
     ['node', machine({ nodeVersion: '18.20.0' }), {}, 'failure', /18\.20\.0 is too old/, /Node 20\.19/],
     ['node', machine({ nodeVersion: '20.18.3' }), {}, 'failure', /too old/, /Node 20\.19/],
-    ['database', machine({ database: () => 'better-sqlite3: no binary' }), {}, 'failure', /no binary/, /npm rebuild/],
+    ['database', machine({ database: () => 'better-sqlite3: no binary' }), {}, 'failure', /no binary/, /npm ci again/],
     [
       'data',
       machine({ disk: () => ({ existing: '/', writable: false, freeBytes: 1 }) }),
@@ -246,7 +246,7 @@ describe('doctor', () => {
       code: 1,
       out: [
         'ok    node        version 22.14.0',
-        'ok    database    better-sqlite3 loads',
+        'ok    database    the SQLite driver loads',
         'ok    data        /data writable, 50.0 GiB free',
         'ok    addresses   127.0.0.1: calls from this host only',
         "FAIL  http port   127.0.0.1:3000 tcp is in use  -> ss -lnptu 'sport = :3000' shows by whom; or TRUNKLINE_HTTP_PORT",

@@ -1,10 +1,11 @@
 import { fork } from 'node:child_process';
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Database } from '../../src/store/database.js';
 import { driverPackages, loadDriver } from '../../src/store/driver.js';
+import { sqliteCode } from '../../src/store/errors.js';
 import { migrations } from '../../src/store/migrations/index.js';
 
 let dir: string;
@@ -120,10 +121,10 @@ process.send('ready');`,
 
 describe('the driver', () => {
   it.each([
-    ['20.19.0', ['better-sqlite3-node20']],
-    ['22.13.1', ['better-sqlite3-node20']],
-    ['22.14.0', ['better-sqlite3', 'better-sqlite3-node20']],
-    ['24.1.0', ['better-sqlite3', 'better-sqlite3-node20']],
+    ['20.19.0', ['@photostructure/sqlite']],
+    ['22.13.1', ['@photostructure/sqlite']],
+    ['22.14.0', ['better-sqlite3', '@photostructure/sqlite']],
+    ['24.1.0', ['better-sqlite3', '@photostructure/sqlite']],
   ])('of Node %s is %j', (version, packages) => {
     expect(driverPackages(version)).toEqual(packages);
   });
@@ -134,6 +135,45 @@ describe('the driver', () => {
       return Driver;
     });
     expect(driver).toBe(Driver);
+  });
+
+  it('keeps what follows a NUL in a text, and tells the codes of SQLite', () => {
+    const database = new Driver(':memory:');
+    try {
+      database.exec('create table texts (id integer primary key, value text not null) strict');
+      database.prepare('insert into texts values (1, ?)').run('before\0after');
+      const value = database.prepare('select value from texts where value = ?').pluck().get('before\0after');
+      expect(value).toMatch(/^before[\0\ufffd]after$/);
+      expect(value).toHaveLength('before after'.length);
+      let code = '';
+      try {
+        database.prepare('insert into texts values (1, ?)').run('again');
+      } catch (error) {
+        code = sqliteCode(error);
+      }
+      expect(code).toMatch(/^SQLITE_CONSTRAINT/);
+    } finally {
+      database.close();
+      database.close(); // twice does no harm
+    }
+  });
+
+  it('brings the log into the file when it closes, whatever statements are left', () => {
+    mkdirSync(path.dirname(file), { recursive: true });
+    const database = new Driver(file);
+    database.pragma('journal_mode = WAL');
+    database.exec('create table texts (value text not null) strict');
+    const insert = database.prepare('insert into texts values (?)');
+    insert.run('kept in the file');
+    database.close();
+    expect(readFileSync(file).includes('kept in the file')).toBe(true);
+    expect(() => insert.run('too late')).toThrow();
+  });
+
+  it('opens no file that must exist and does not', () => {
+    const file = path.join(dir, 'missing.db');
+    expect(() => new Driver(file, { fileMustExist: true })).toThrow(/unable to open database file/);
+    expect(existsSync(file)).toBe(false);
   });
 
   it('says what was tried when none loads', () => {
