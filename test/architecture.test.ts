@@ -58,7 +58,7 @@ const layers: { from: string; may: string[] }[] = [
   { from: 'src/speech/', may: ['src/speech', 'media/audio', 'net', 'config'] },
   { from: 'src/store/', may: ['src/store', 'src/billing', 'src/log', 'sip/cause', 'sip/leg', 'net', 'config'] },
   { from: 'src/billing/', may: ['src/billing'] },
-  { from: 'src/transcription/', may: ['src/transcription'] },
+  { from: 'src/transcription/', may: ['src/transcription', 'net'] },
   { from: 'src/simulator/', may: ['src/simulator', 'sip', 'media', 'config', 'examples/tone-agent'] },
   { from: 'src/cli/', may: ['src', 'net', 'config'] },
   { from: 'src/', may: ['src', 'config', 'examples'] },
@@ -162,6 +162,13 @@ describe('architecture', () => {
     };
     for (const node of edges.keys()) visit(node, []);
     expect(cycles).toEqual([]);
+  });
+
+  it('limits every wait by net/deadline.ts: a garbage collection may take the timer of an AbortSignal.timeout away', () => {
+    const using = files.filter((file) =>
+      /\bAbortSignal\s*\.\s*timeout\s*\(/.test(readFileSync(path.join(root, file), 'utf8')),
+    );
+    expect(using).toEqual([]);
   });
 
   it('speaks of the product alone', () => {

@@ -4,6 +4,7 @@ import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SdpNegotiation } from '../../media/sdp.js';
+import { withDeadline } from '../../net/deadline.js';
 import { openSipGateway } from '../../sip/connect.js';
 import type { CallLeg, SipGateway } from '../../sip/leg.js';
 import { TrunkTable } from '../../sip/trunk.js';
@@ -65,15 +66,17 @@ async function dialOne(order: { uri: string; to: string }, index: number): Promi
       log: silentLog,
     });
     const gateway = await opening;
-    const leg = await gateway.dial(
-      {
-        to: order.to,
-        from,
-        gateways: [{ uri: order.uri }],
-        ringTimeoutMs: 20_000,
-        offerFor: async () => sdp.offer(),
-      },
-      AbortSignal.timeout(30_000),
+    const leg = await withDeadline(30_000, 'the answer to the call', null, (signal) =>
+      gateway.dial(
+        {
+          to: order.to,
+          from,
+          gateways: [{ uri: order.uri }],
+          ringTimeoutMs: 20_000,
+          offerFor: async () => sdp.offer(),
+        },
+        signal,
+      ),
     );
     gateway.forgetTrace(leg.sipCallId);
     sdp.accept(leg.remoteSdp, false);

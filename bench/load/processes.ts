@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { withDeadline } from '../../net/deadline.js';
 
 const startLimitMs = 30_000;
 const answerLimitMs = 24 * 3_600_000;
@@ -28,14 +29,15 @@ export class Helper<Order, Answer extends { kind: string }> {
   /** The next message of this kind; rejects when the child ends before. */
   async next<K extends Answer['kind']>(kind: K): Promise<Extract<Answer, { kind: K }>> {
     const over = new AbortController();
-    const limit = AbortSignal.any([over.signal, AbortSignal.timeout(answerLimitMs)]);
-    const ended = once(this.child, 'exit', { signal: limit }).then(() => {
-      throw new Error(`A helper process of the bench ended (wanted: ${kind}).`);
-    });
-    ended.catch(() => undefined);
     try {
-      const [answer] = (await Promise.race([once(this.child, 'message', { signal: limit }), ended])) as [Answer];
-      return answer as Extract<Answer, { kind: K }>;
+      return await withDeadline(answerLimitMs, `the answer "${kind}"`, over.signal, async (signal) => {
+        const ended = once(this.child, 'exit', { signal }).then(() => {
+          throw new Error(`A helper process of the bench ended (wanted: ${kind}).`);
+        });
+        ended.catch(() => undefined);
+        const [answer] = (await Promise.race([once(this.child, 'message', { signal }), ended])) as [Answer];
+        return answer as Extract<Answer, { kind: K }>;
+      });
     } finally {
       over.abort();
     }

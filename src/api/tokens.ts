@@ -1,4 +1,5 @@
 import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTVerifyGetKey, jwtVerify } from 'jose';
+import { withDeadline } from '../../net/deadline.js';
 
 /** Whose tokens are believed. */
 export interface TokenSettings {
@@ -104,12 +105,13 @@ class KeySet {
 
   private async fetch(): Promise<void> {
     try {
-      const response = await fetch(this.url, { signal: AbortSignal.timeout(fetchLimitMs), redirect: 'error' });
-      if (!response.ok) {
+      const text = await withDeadline(fetchLimitMs, 'the key set', null, async (signal) => {
+        const response = await fetch(this.url, { signal, redirect: 'error' });
+        if (response.ok) return limited(response);
         await response.body?.cancel();
-        return;
-      }
-      const text = await limited(response);
+        return null;
+      });
+      if (text === null) return;
       this.keys = createLocalJWKSet(JSON.parse(text) as JSONWebKeySet);
       this.fetchedMs = this.now();
     } catch {

@@ -1,4 +1,5 @@
 import type { MediaSession } from '../../media/engine.js';
+import { withDeadline } from '../../net/deadline.js';
 import type { HangupCause } from '../../sip/cause.js';
 import type { Logger } from '../log.js';
 import type { Call } from './call.js';
@@ -39,6 +40,6 @@ export class Apology {
   private async say(session: MediaSession, over: AbortSignal): Promise<void> {
     session.attach(null);
     const say = { action: 'say', text: this.text, voice: null, language: null, loop: 1 } as const;
-    await this.voice.speak(session, say, AbortSignal.any([over, AbortSignal.timeout(limitMs)]));
+    await withDeadline(limitMs, 'the end of the apology', over, (signal) => this.voice.speak(session, say, signal));
   }
 }

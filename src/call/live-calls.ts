@@ -1,3 +1,4 @@
+import { withDeadline } from '../../net/deadline.js';
 import type { CallLeg } from '../../sip/leg.js';
 import type { Call, CallPhone } from './call.js';
 import type { CallCommand, CommandResult, LiveCalls } from './command.js';
@@ -49,7 +50,7 @@ export class LiveCallTable implements LiveCalls {
     await this.#empty(hangUp);
     if (this.#calls.size === 0) return;
     for (const call of this.#calls.values()) call.end({ cause: 'system_shutdown', source: 'system' });
-    await this.#empty(AbortSignal.timeout(endingLimitMs));
+    await withDeadline(endingLimitMs, 'the end of every call', null, (limit) => this.#empty(limit)).catch(() => {});
   }
 
   #empty(limit: AbortSignal): Promise<void> {

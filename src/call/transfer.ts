@@ -1,3 +1,4 @@
+import { withDeadline } from '../../net/deadline.js';
 import type { CallLeg, TransferResult } from '../../sip/leg.js';
 import type { Call } from './call.js';
 import type { CommandResult } from './command.js';
@@ -45,7 +46,9 @@ export async function transfer(
   if (replaces !== undefined) return join({});
   let result: TransferResult;
   try {
-    result = await leg.transfer(to, AbortSignal.any([call.signal, AbortSignal.timeout(timeoutMs)]));
+    result = await withDeadline(timeoutMs, 'the outcome of the transfer', call.signal, (signal) =>
+      leg.transfer(to, signal),
+    );
   } catch (error) {
     const detail = error instanceof Error ? error.message : 'The far side did not say how the transfer went.';
     return failed(detail, { reason: 'no_outcome', method: 'refer' });

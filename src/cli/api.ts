@@ -1,4 +1,5 @@
 /** The public API as the command line asks it. */
+import { DeadlineError, withDeadline } from '../../net/deadline.js';
 import { CliFailure } from './failure.js';
 
 type Query = Record<string, string | number | undefined>;
@@ -24,38 +25,41 @@ const answerTimeoutMs = 15_000;
 
 /** `baseUrl` without `/v1`, `http://127.0.0.1:3000`. */
 export function openApi(baseUrl: string, key: string): Api {
-  async function ask(method: string, path: string, query: Query = {}, body?: unknown): Promise<Response> {
+  /** The text of the answer. */
+  async function ask(method: string, path: string, query: Query = {}, body?: unknown): Promise<string> {
     const url = new URL(`${baseUrl}/v1${path}`);
     for (const [name, value] of Object.entries(query))
       if (value !== undefined) url.searchParams.set(name, String(value));
     const headers: Record<string, string> = { authorization: `Bearer ${key}`, accept: 'application/json' };
     if (body !== undefined) headers['content-type'] = 'application/json';
-    let response: Response;
     try {
-      response = await fetch(url, {
-        method,
-        headers,
-        body: body === undefined ? undefined : JSON.stringify(body),
-        redirect: 'error',
-        signal: AbortSignal.timeout(answerTimeoutMs),
+      return await withDeadline(answerTimeoutMs, 'the answer', null, async (signal) => {
+        const response = await fetch(url, {
+          method,
+          headers,
+          body: body === undefined ? undefined : JSON.stringify(body),
+          redirect: 'error',
+          signal,
+        });
+        if (!response.ok) throw await refusal(response);
+        return response.text();
       });
     } catch (error) {
+      if (error instanceof CliFailure) throw error;
       throw new CliFailure(`Cannot reach ${baseUrl}: ${whyUnreachable(error)}`);
     }
-    if (!response.ok) throw await refusal(response);
-    return response;
   }
-  async function json<T>(response: Promise<Response>): Promise<T> {
-    const answer = await response;
+  async function json<T>(answer: Promise<string>): Promise<T> {
+    const text = await answer;
     try {
-      return (await answer.json()) as T;
+      return JSON.parse(text) as T;
     } catch {
       throw new CliFailure(`${baseUrl} did not answer with JSON; is it a Trunkline server?`);
     }
   }
   return {
     get: (path, query) => json(ask('GET', path, query)),
-    text: async (path, query) => (await ask('GET', path, query)).text(),
+    text: (path, query) => ask('GET', path, query),
     post: (path, body) => json(ask('POST', path, {}, body)),
     patch: (path, body) => json(ask('PATCH', path, {}, body)),
     remove: async (path) => {
@@ -65,7 +69,7 @@ export function openApi(baseUrl: string, key: string): Api {
 }
 
 function whyUnreachable(error: unknown): string {
-  if (error instanceof Error && error.name === 'TimeoutError') return `no answer within ${answerTimeoutMs / 1000} s`;
+  if (error instanceof DeadlineError) return `no answer within ${answerTimeoutMs / 1000} s`;
   const cause = error instanceof Error ? error.cause : undefined;
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : undefined;
   if (code === 'ECONNREFUSED')

@@ -7,6 +7,7 @@ import { createServer, isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import path from 'node:path';
 import { connect as connectTls } from 'node:tls';
+import { withDeadline } from '../../net/deadline.js';
 import { loadDriver } from '../store/driver.js';
 
 /** `free`, or the error code of binding: `EADDRINUSE`, `EACCES`, `EADDRNOTAVAIL`. */
@@ -95,7 +96,12 @@ export const thisMachine: Machine = {
   },
   async answers(baseUrl) {
     try {
-      return (await fetch(`${baseUrl}/healthz`, { signal: AbortSignal.timeout(answerTimeoutMs) })).ok;
+      return await withDeadline(
+        answerTimeoutMs,
+        'the answer of the server',
+        null,
+        async (signal) => (await fetch(`${baseUrl}/healthz`, { signal })).ok,
+      );
     } catch {
       return false;
     }

@@ -1,4 +1,5 @@
 import { openAsBlob } from 'node:fs';
+import { DeadlineError, withDeadline } from '../../net/deadline.js';
 
 /** Audio in a file, its form known from its first bytes. */
 export interface AudioFile {
@@ -47,6 +48,7 @@ export interface EngineSettings {
   translationModel: string;
 }
 
+/** Of a batch. A live call that waits for words sets a shorter limit of its own by `signal`. */
 const limitMs = 120_000;
 const maxAnswerBytes = 4_194_304;
 
@@ -56,23 +58,18 @@ export function openAiEngine(settings: EngineSettings): TranscriptionEngine {
     const headers = new Headers();
     if (settings.key !== null) headers.set('authorization', `Bearer ${settings.key}`);
     if (typeof body === 'string') headers.set('content-type', 'application/json');
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
     try {
-      const response = await fetch(`${settings.url}${path}`, {
-        method: 'POST',
-        headers,
-        body,
-        signal: limit,
-        redirect: 'error',
-      });
-      if (!response.ok) {
+      return await withDeadline(limitMs, 'the answer of the transcription engine', signal, async (limited) => {
+        const url = `${settings.url}${path}`;
+        const response = await fetch(url, { method: 'POST', headers, body, signal: limited, redirect: 'error' });
+        if (response.ok) return JSON.parse(await textOf(response));
         await response.body?.cancel();
         throw new TranscriptionError(`The transcription engine answered ${response.status}`, response.status);
-      }
-      return JSON.parse(await limited(response));
+      });
     } catch (error) {
       if (error instanceof TranscriptionError) throw error;
-      if (limit.aborted) throw new TranscriptionError('The transcription engine took too long');
+      if (error instanceof DeadlineError)
+        throw new TranscriptionError(`The transcription engine did not answer within ${error.limitMs / 1000} s`);
       throw new TranscriptionError('The transcription engine gave no usable answer');
     }
   };
@@ -113,7 +110,7 @@ export function openAiEngine(settings: EngineSettings): TranscriptionEngine {
   };
 }
 
-async function limited(response: Response): Promise<string> {
+async function textOf(response: Response): Promise<string> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   for await (const chunk of response.body ?? []) {

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { FastifyInstance } from 'fastify';
+import { withDeadline } from '../../../net/deadline.js';
 import type { CallEvent } from '../../store/call-records.js';
 import type { Scope } from '../../store/scope.js';
 import type { Store } from '../../store/store.js';
@@ -113,7 +114,7 @@ async function replay(store: Store, scope: Scope, stream: ServerResponse, lastId
     }
     if (!missed || missed.length < replayedAtOnce) break;
     if (stream.writableLength > maxUnreadBytes)
-      await once(stream, 'drain', { signal: AbortSignal.timeout(drainLimitMs) });
+      await withDeadline(drainLimitMs, 'the reader', null, (signal) => once(stream, 'drain', { signal }));
   }
   return told;
 }

@@ -1,0 +1,43 @@
+/**
+ * Limits for what we wait for. `AbortSignal.any` with `AbortSignal.timeout` cannot do this: on Node 20 nothing but the signal itself holds
+ * the timer, so a garbage collection takes it away and the wait never ends. Here the event loop holds a plain timer until the work is over.
+ */
+
+/** The limit passed first. */
+export class DeadlineError extends Error {
+  constructor(
+    /** What was waited for, as the subject of a sentence: `the answer of the speech server`. */
+    readonly what: string,
+    readonly limitMs: number,
+  ) {
+    super(`${what[0]?.toUpperCase() ?? ''}${what.slice(1)} did not come within ${limitMs / 1000} s.`);
+    this.name = 'DeadlineError';
+  }
+}
+
+/**
+ * Runs `work` with a signal that aborts when `limitMs` have passed or when `parent` aborts, whichever is first. Settles as `work` does, or
+ * rejects with the signal's reason at the moment it aborts: a `DeadlineError` or the reason of `parent`. Work that ignores the signal is no
+ * longer waited for. Leaves neither timer nor listener behind.
+ */
+export async function withDeadline<T>(
+  limitMs: number,
+  what: string,
+  parent: AbortSignal | null,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  parent?.throwIfAborted();
+  const stop = new AbortController();
+  const onParentAbort = () => stop.abort(parent?.reason);
+  const timer = setTimeout(() => stop.abort(new DeadlineError(what, limitMs)), limitMs);
+  parent?.addEventListener('abort', onParentAbort, { once: true });
+  try {
+    return await new Promise<T>((resolve, reject) => {
+      stop.signal.addEventListener('abort', () => reject(stop.signal.reason), { once: true });
+      work(stop.signal).then(resolve, reject);
+    });
+  } finally {
+    clearTimeout(timer);
+    parent?.removeEventListener('abort', onParentAbort);
+  }
+}
