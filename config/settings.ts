@@ -371,7 +371,7 @@ export const settingsList = [
     kind: kinds.httpUrl,
     default: null,
     explain:
-      'Speech server with the interface of OpenAI (/v1/audio/speech) for what webhooks say and for `apology`. Unset: the offline voice.',
+      'Speech server with the interface of OpenAI (/v1/audio/speech) for what webhooks say and for `apology`. Unset, or while it fails: the offline voice.',
     readBy: 'src/main.ts',
   }),
   setting({

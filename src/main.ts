@@ -38,7 +38,7 @@ import { createMetrics } from './metrics.js';
 import { localTarget, simulatedCaller } from './simulated-caller.js';
 import { simulatedCarrier } from './simulated-carrier.js';
 import { Clips } from './speech/clips.js';
-import { SpeechThread } from './speech/speech-thread.js';
+import { openSpeechPools } from './speech/speech-pool.js';
 import { bootstrap, type FirstStart } from './store/bootstrap.js';
 import { systemClock } from './store/clock.js';
 import type { Endpoint } from './store/endpoints.js';
@@ -276,10 +276,11 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     const notices = new Notices(http, log);
     opened.push(() => notices.close(lastWordsMs));
 
-    const speech = new SpeechThread();
-    opened.push(() => speech.close());
+    const { speech, files } = openSpeechPools();
+    opened.push(() => Promise.all([speech.close(), files.close()]));
     const clips = new Clips({
-      thread: speech,
+      speech,
+      files,
       http,
       operatorHttp: createSafeHttp({ allowPrivate: true }),
       speechServer:

@@ -2,6 +2,7 @@ import type { MediaSession } from '../../media/engine.js';
 import { withDeadline } from '../../net/deadline.js';
 import type { HangupCause } from '../../sip/cause.js';
 import type { Logger } from '../log.js';
+import type { SpeechWarning } from '../speech/offline-voice.js';
 import type { Call } from './call.js';
 import type { Ending } from './outcome.js';
 import type { Voice } from './voice.js';
@@ -30,16 +31,19 @@ export class Apology {
   async end(call: Call, session: MediaSession | null, ending: Ending): Promise<void> {
     if (this.text !== '' && session !== null && call.answered && unexplained.has(ending.cause)) {
       if (!call.settle(ending)) return; // it is being said
-      await this.say(session, call.signal).catch((error: unknown) => {
+      await this.say(call, session).catch((error: unknown) => {
         if (!call.signal.aborted) this.log.warn({ err: error, call_id: call.id }, 'the apology was not said');
       });
     }
     call.end(ending);
   }
 
-  private async say(session: MediaSession, over: AbortSignal): Promise<void> {
+  private async say(call: Call, session: MediaSession): Promise<void> {
     session.attach(null);
     const say = { action: 'say', text: this.text, voice: null, language: null, loop: 1 } as const;
-    await withDeadline(limitMs, 'the end of the apology', over, (signal) => this.voice.speak(session, say, signal));
+    const warn = ({ code, message }: SpeechWarning) => call.event('agent.warning', { code, message });
+    await withDeadline(limitMs, 'the end of the apology', call.signal, (signal) =>
+      this.voice.speak(session, say, signal, warn),
+    );
   }
 }

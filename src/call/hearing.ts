@@ -3,11 +3,14 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { MediaSession, Recording } from '../../media/engine.js';
+import { DeadlineError, withDeadline } from '../../net/deadline.js';
 import { type ExpectedSpeech, type TranscriptionEngine, TranscriptionError } from '../transcription/engine.js';
 import type { Call } from './call.js';
 
 /** One answer, the prompts before it included. */
 const maxMs = 300_000;
+/** The caller hears silence meanwhile. */
+const recognitionLimitMs = 5000;
 
 /** Listens to the phone: when it begins to speak, and what it said when it is silent again. */
 export class Hearing {
@@ -56,11 +59,21 @@ export class Hearing {
       if (error !== null) this.failed(error);
       if (error !== null || durationMs === 0) return null;
       const audio = { path: file, format: 'wav' };
-      const { text } = await engine.transcribe(audio, AbortSignal.any([call.signal, over.signal]), expected);
+      // Who gives up does so at the end of the call too.
+      const { text } = await withDeadline(
+        recognitionLimitMs,
+        'the answer of the transcription engine',
+        over.signal,
+        (signal) => engine.transcribe(audio, signal, expected),
+      );
       return text === '' ? null : text;
     } catch (error) {
       if (!over.signal.aborted && call.ending === null)
-        this.failed(error instanceof TranscriptionError ? error.message : 'The words could not be understood.');
+        this.failed(
+          error instanceof TranscriptionError || error instanceof DeadlineError
+            ? error.message
+            : 'The words could not be understood.',
+        );
       return null;
     } finally {
       await rm(file, { force: true }).catch(() => {});

@@ -154,7 +154,7 @@ class Steering implements ConnectStage {
   private async follow(actions: Action[]): Promise<Action[] | null> {
     this.interrupt = new AbortController();
     const signal = AbortSignal.any([this.call.signal, this.interrupt.signal]);
-    for (const prompt of actions.flatMap(promptsOf)) this.rules.voice.prepare(prompt);
+    for (const [index, prompt] of actions.flatMap(promptsOf).entries()) this.rules.voice.prepare(prompt, index === 0);
     try {
       for (const [index, action] of actions.entries()) {
         const next = await this.perform(action, signal, index === actions.length - 1);
@@ -309,7 +309,7 @@ class Steering implements ConnectStage {
 
   async prompt(prompt: Prompt, signal: AbortSignal): Promise<void> {
     if (prompt.action === 'pause') return wait(prompt.seconds * 1000, signal);
-    await this.rules.voice.speak(this.line.session, prompt, signal);
+    await this.rules.voice.speak(this.line.session, prompt, signal, ({ message, code }) => this.warn(message, code));
   }
 
   private async connect(action: Action & { action: 'connect' }, signal: AbortSignal, last: boolean) {
@@ -328,8 +328,9 @@ class Steering implements ConnectStage {
     this.listen();
   }
 
-  warn(message: string): void {
-    if (this.call.ending === null) this.call.event('webhook.warning', { endpoint_id: this.endpointId, message });
+  warn(message: string, code?: string): void {
+    if (this.call.ending !== null) return;
+    this.call.event('webhook.warning', { endpoint_id: this.endpointId, message, ...(code !== undefined && { code }) });
   }
 
   tell(next: FollowUp | null, question: Question): void {

@@ -1,8 +1,12 @@
 import { MediaError, type MediaSession, type PlayEnd } from '../../media/engine.js';
-import { ClipError, type Clips } from '../speech/clips.js';
+import { ClipError, type Clips, type Spoken } from '../speech/clips.js';
+import type { SpeechWarning } from '../speech/offline-voice.js';
 import { sentencesOf } from '../speech/sentences.js';
 import { WebhookFailure } from '../webhook/ask.js';
 import type { Play, Say } from '../webhook/instructions.js';
+
+/** What comes after something else that is heard: callers who wait go before. */
+const laterMs = 2000;
 
 /** Texts and files that a call plays to its phone. */
 export class Voice {
@@ -13,41 +17,65 @@ export class Voice {
     this.clips.warm();
   }
 
-  /** Ahead of its turn, so that its beginning is there in time; what goes wrong is told then. */
-  prepare(prompt: Say | Play): void {
+  /** Ahead of its turn, so that its beginning is there in time; what goes wrong is told then. `soon`: it is the next thing to be heard. */
+  prepare(prompt: Say | Play, soon: boolean): void {
     const [first] = partsOf(prompt);
-    if (first !== undefined) this.clip(first).catch(() => {});
+    if (first !== undefined) this.made(first, performance.now() + (soon ? 0 : laterMs)).catch(() => {});
   }
 
   /**
-   * Resolves when it was heard. Rejects with the reason of `signal`, or with `WebhookFailure` when there is nothing to play.
+   * Resolves when it was heard. Rejects with the reason of `signal`, or with `WebhookFailure` when there is no file to play. A text never
+   * fails: what of it cannot be spoken, or is spoken otherwise than asked for, goes to `warn`, each kind once.
    */
-  async speak(session: MediaSession, prompt: Say | Play, signal: AbortSignal): Promise<void> {
+  async speak(
+    session: MediaSession,
+    prompt: Say | Play,
+    signal: AbortSignal,
+    warn: (warning: SpeechWarning) => void,
+  ): Promise<void> {
     signal.throwIfAborted();
     const parts = partsOf(prompt);
+    const warned = new Set<SpeechWarning['code']>();
+    const warnOnce = (warning: SpeechWarning) => {
+      if (!warned.has(warning.code)) warn(warning);
+      warned.add(warning.code);
+    };
     // One clip repeats without a gap.
     const rounds = parts.length === 1 ? 1 : prompt.loop === 0 ? Number.POSITIVE_INFINITY : prompt.loop;
-    for (let round = 0; round < rounds; round += 1) {
+    let { voice } = prompt.action === 'say' ? prompt : { voice: null };
+    for (let round = 0, heard = true; round < rounds && heard; round += 1) {
+      heard = false;
       for (const [index, part] of parts.entries()) {
+        const made = await untilAborted(this.ready(inVoice(part, voice), warnOnce), signal);
+        if (made === null) continue;
+        voice = made.voice;
         const next = parts[index + 1];
-        const clip = this.ready(part, signal);
-        if (next !== undefined) this.clip(next).catch(() => {}); // made while this one is heard
-        await this.play(session, { ...part, loop: parts.length === 1 ? prompt.loop : 1 }, clip, signal);
+        if (next !== undefined) this.made(inVoice(next, voice), performance.now() + msOf(made.clip)).catch(() => {});
+        await this.play(session, { ...part, loop: parts.length === 1 ? prompt.loop : 1 }, made.clip, signal);
+        heard = true;
       }
     }
   }
 
-  private async play(
-    session: MediaSession,
-    prompt: Say | Play,
-    made: Promise<SharedArrayBuffer>,
-    signal: AbortSignal,
-  ): Promise<void> {
+  /** null: there is nothing to hear of it. */
+  private async ready(part: Say | Play, warn: (warning: SpeechWarning) => void): Promise<Made | null> {
+    try {
+      const { clip, warnings, voice } = await this.made(part, performance.now());
+      for (const warning of warnings) warn(warning);
+      return clip === null ? null : { clip, voice };
+    } catch (error) {
+      if (!(error instanceof ClipError)) throw error;
+      if (part.action === 'play') throw new WebhookFailure(error.message, { where: part.action });
+      warn({ code: 'speech_failed', message: `A text could not be spoken: ${error.message}` });
+      return null;
+    }
+  }
+
+  private async play(session: MediaSession, prompt: Say | Play, clip: SharedArrayBuffer, signal: AbortSignal) {
     let end: PlayEnd;
     try {
-      end = await session.play({ kind: 'clip', clip: await made, repeat: prompt.loop }, signal);
+      end = await session.play({ kind: 'clip', clip, repeat: prompt.loop }, signal);
     } catch (error) {
-      if (error instanceof ClipError) throw new WebhookFailure(error.message, { where: prompt.action });
       if (error instanceof MediaError && error.code === 'bad_source')
         throw new WebhookFailure(error.message, { where: prompt.action });
       throw error;
@@ -56,19 +84,29 @@ export class Voice {
     if (end.by === 'closed') throw new MediaError('closed', 'The session is closed.');
   }
 
-  private ready(prompt: Say | Play, signal: AbortSignal): Promise<SharedArrayBuffer> {
-    return untilAborted(this.clip(prompt), signal);
+  private async made(prompt: Say | Play, dueAtMs: number): Promise<Spoken> {
+    if (prompt.action === 'play') return { clip: await this.clips.fetch(prompt.url), warnings: [], voice: null };
+    const { text, voice, language } = prompt;
+    return this.clips.say({ text, voice, language, dueAtMs });
   }
+}
 
-  private clip(prompt: Say | Play): Promise<SharedArrayBuffer> {
-    return prompt.action === 'say'
-      ? this.clips.say(prompt.text, prompt.voice, prompt.language)
-      : this.clips.fetch(prompt.url);
-  }
+interface Made {
+  clip: SharedArrayBuffer;
+  voice: string | null;
 }
 
 function partsOf(prompt: Say | Play): (Say | Play)[] {
   return prompt.action === 'play' ? [prompt] : sentencesOf(prompt.text).map((text) => ({ ...prompt, text }));
+}
+
+function inVoice(part: Say | Play, voice: string | null): Say | Play {
+  return part.action === 'say' ? { ...part, voice } : part;
+}
+
+/** How long a clip of 8,000 samples a second is heard. */
+function msOf(clip: SharedArrayBuffer): number {
+  return clip.byteLength / 8;
 }
 
 /** The promise goes on for others who wait for it; this waiter leaves. */

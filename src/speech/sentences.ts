@@ -1,6 +1,6 @@
 /** Parts of about a sentence: the first is short, so that it is heard soon; the others are made while it is spoken. */
 const shortest = 40;
-const longest = 400;
+const longest = 200;
 /** The first part, where it can be cut between parts of a sentence. */
 const firstShortest = 20;
 const firstLongest = 70;
@@ -40,13 +40,14 @@ function lastEnd(text: string, place: RegExp): number {
   return Math.max(0, ...[...text.matchAll(place)].map((match) => match.index + 1));
 }
 
-/** Without any end of a sentence it is cut between words. */
+/** Without any end of a sentence it is cut behind a comma, or between words. */
 function pieces(text: string): string[] {
   const cut: string[] = [];
   let rest = text.replace(/\s+/g, ' ').trim();
   while (rest.length > longest) {
+    const comma = lastEnd(rest.slice(0, longest), /[,:](?=\s)/g);
     const space = rest.lastIndexOf(' ', longest);
-    const at = space > 0 ? space : longest;
+    const at = comma > longest / 2 ? comma : space > 0 ? space : longest;
     cut.push(rest.slice(0, at).trim());
     rest = rest.slice(at).trim();
   }

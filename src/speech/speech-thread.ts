@@ -1,91 +1,104 @@
 import { Worker } from 'node:worker_threads';
 import { builtModule } from '../../config/built.js';
-import type { FliteVoice } from './flite.js';
+import type { OfflineText, SpeechWarning } from './offline-voice.js';
 
-export type SpeechJob = { id: number } & (
-  | { kind: 'say'; text: string; voice: FliteVoice }
-  | { kind: 'decode'; bytes: Uint8Array }
-);
-export type SpeechAnswer = { id: number; clip: SharedArrayBuffer } | { id: number; error: string };
+/** `say`: a text for the offline voice. `speech`: what a speech server spoke. `file`: any other audio, whose loudness stays. */
+export type SpeechWork =
+  | ({ kind: 'say' } & OfflineText)
+  | { kind: 'speech'; bytes: Uint8Array }
+  | { kind: 'file'; bytes: Uint8Array };
 
-type Work = { kind: 'say'; text: string; voice: FliteVoice } | { kind: 'decode'; bytes: Uint8Array };
+export interface MadeClip {
+  /** G.711 μ-law at 8 kHz; null: there is nothing to play, as the warning says. */
+  clip: SharedArrayBuffer | null;
+  warning: SpeechWarning | null;
+}
 
-interface Waiting {
-  resolve(clip: SharedArrayBuffer): void;
+export type WorkerMessage = { kind: 'ready' } | { kind: 'made'; made: MadeClip } | { kind: 'failed'; message: string };
+
+interface Running {
+  resolve(made: MadeClip): void;
   reject(error: Error): void;
   timer: NodeJS.Timeout;
 }
 
-const limitMs = 20_000;
-const mostWaiting = 200;
+/** To start, load the voice and run it once. */
+const startLimitMs = 20_000;
 
-/** The thread that makes clips of texts and files. A job that hangs, or kills it, costs only the jobs of that moment: it is replaced. */
+/** One thread that makes clips, one at a time. Work that hangs, or kills the thread, fails alone: the next work gets a new thread. */
 export class SpeechThread {
-  private worker: Worker | null = null;
-  private readonly waiting = new Map<number, Waiting>();
-  private nextId = 1;
-  private closed = false;
+  #worker: Worker | null = null;
+  #ready = false;
+  #running: Running | null = null;
 
-  /** Ahead of the first job: the thread starts and loads its voice. */
-  start(): void {
-    if (!this.closed) this.current();
+  /** `runLimitMs`: how long one work may take once it has begun. `module`: what the thread runs. */
+  constructor(
+    private readonly runLimitMs: number,
+    private readonly module: URL = builtModule(import.meta.url, './worker.ts'),
+  ) {}
+
+  get busy(): boolean {
+    return this.#running !== null;
   }
 
-  /** A clip of G.711 μ-law. Rejects with one sentence. */
-  make(work: Work): Promise<SharedArrayBuffer> {
-    if (this.closed) return Promise.reject(new Error('The server is stopping.'));
-    if (this.waiting.size >= mostWaiting) return Promise.reject(new Error('Too many audio files wait to be prepared.'));
-    const id = this.nextId++;
+  /** Ahead of the first work: the thread starts and loads its voice. */
+  start(): Worker {
+    if (this.#worker !== null) return this.#worker;
+    const worker = new Worker(this.module, { resourceLimits: { maxOldGenerationSizeMb: 512 } });
+    worker.unref();
+    const died = () => this.#worker === worker && this.#replace('The audio could not be prepared.');
+    worker.on('message', (message: WorkerMessage) => this.#worker === worker && this.#heard(message));
+    worker.on('error', died);
+    worker.on('exit', died);
+    this.#ready = false;
+    this.#worker = worker;
+    return worker;
+  }
+
+  /** Only while it is not busy. Rejects with one sentence. */
+  run(work: SpeechWork): Promise<MadeClip> {
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => this.replace('The audio could not be prepared in time.'), limitMs);
-      this.waiting.set(id, { resolve, reject, timer });
-      this.current().postMessage({ id, ...work });
+      const worker = this.start();
+      const late = () => this.#replace('The voice did not start in time.');
+      const timer = this.#ready ? this.#limit() : setTimeout(late, startLimitMs);
+      this.#running = { resolve, reject, timer };
+      worker.postMessage(work);
     });
   }
 
   async close(): Promise<void> {
-    this.closed = true;
-    const worker = this.worker;
-    this.fail('The server is stopping.');
-    await worker?.terminate();
+    await this.#replace('The server is stopping.');
   }
 
-  private current(): Worker {
-    if (this.worker !== null) return this.worker;
-    const worker = new Worker(builtModule(import.meta.url, './worker.ts'), {
-      resourceLimits: { maxOldGenerationSizeMb: 512 },
-    });
-    worker.unref();
-    worker.on('message', (answer: SpeechAnswer) => this.settle(answer));
-    const died = () => {
-      if (this.worker === worker) this.fail('The audio could not be prepared.');
-    };
-    worker.on('error', died);
-    worker.on('exit', died);
-    this.worker = worker;
-    return worker;
+  #limit(): NodeJS.Timeout {
+    return setTimeout(() => this.#replace('The audio could not be prepared in time.'), this.runLimitMs);
   }
 
-  private settle(answer: SpeechAnswer): void {
-    const waiting = this.waiting.get(answer.id);
-    if (waiting === undefined) return;
-    this.waiting.delete(answer.id);
-    clearTimeout(waiting.timer);
-    if ('clip' in answer) waiting.resolve(answer.clip);
-    else waiting.reject(new Error(answer.error));
-  }
-
-  private replace(reason: string): void {
-    void this.worker?.terminate();
-    this.fail(reason);
-  }
-
-  private fail(reason: string): void {
-    this.worker = null;
-    for (const { reject, timer } of this.waiting.values()) {
-      clearTimeout(timer);
-      reject(new Error(reason));
+  #heard(message: WorkerMessage): void {
+    const running = this.#running;
+    if (message.kind === 'ready') {
+      this.#ready = true;
+      if (running === null) return;
+      clearTimeout(running.timer);
+      running.timer = this.#limit();
+      return;
     }
-    this.waiting.clear();
+    this.#end();
+    if (message.kind === 'made') running?.resolve(message.made);
+    else running?.reject(new Error(message.message));
+  }
+
+  #end(): void {
+    clearTimeout(this.#running?.timer);
+    this.#running = null;
+  }
+
+  async #replace(reason: string): Promise<void> {
+    const worker = this.#worker;
+    const running = this.#running;
+    this.#worker = null;
+    this.#end();
+    running?.reject(new Error(reason));
+    await worker?.terminate();
   }
 }

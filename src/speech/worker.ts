@@ -1,29 +1,41 @@
 /** Runs in a thread of its own: decoding and speaking take longer than a call may wait. */
+import { setPriority } from 'node:os';
 import { parentPort } from 'node:worker_threads';
 import decode from 'audio-decode';
 import { clipOf, withoutSilence } from './clip.js';
 import { speakWithFlite } from './flite.js';
-import type { SpeechAnswer, SpeechJob } from './speech-thread.js';
+import { levelSpeech } from './loudness.js';
+import { speakOffline } from './offline-voice.js';
+import type { MadeClip, SpeechWork, WorkerMessage } from './speech-thread.js';
 
 const maxSeconds = 900;
-
-async function run(job: SpeechJob): Promise<SharedArrayBuffer> {
-  const file = job.kind === 'say' ? await speakWithFlite(job.text, job.voice) : job.bytes;
-  const clip = clipOf(await decode(file), maxSeconds);
-  return job.kind === 'say' ? withoutSilence(clip) : clip;
+/** Linux counts by thread: only this one yields to signalling and audio. Elsewhere it would be the process. */
+if (process.platform === 'linux') {
+  try {
+    setPriority(0, 5);
+  } catch {
+    // Not allowed here: it competes as an equal.
+  }
 }
 
-/** One after the other: they would only slow each other down. */
+async function run(work: SpeechWork): Promise<MadeClip> {
+  if (work.kind === 'file') return { clip: clipOf(await decode(work.bytes), maxSeconds), warning: null };
+  const { file, warning } = work.kind === 'say' ? await speakOffline(work) : { file: work.bytes, warning: null };
+  if (file === null) return { clip: null, warning };
+  return { clip: withoutSilence(clipOf(levelSpeech(await decode(file)), maxSeconds)), warning };
+}
+
+const tell = (message: WorkerMessage) => parentPort?.postMessage(message);
 // Once for nobody: what follows finds its code compiled.
-let last: Promise<unknown> = speakWithFlite('a', 'slt').catch(() => {});
-parentPort?.on('message', (job: SpeechJob) => {
-  last = last.then(async () => {
-    let answer: SpeechAnswer;
-    try {
-      answer = { id: job.id, clip: await run(job) };
-    } catch (error) {
-      answer = { id: job.id, error: error instanceof Error ? error.message : String(error) };
-    }
-    parentPort?.postMessage(answer);
-  });
+const ready = speakWithFlite('a', 'slt').then(
+  () => tell({ kind: 'ready' }),
+  () => tell({ kind: 'ready' }),
+);
+parentPort?.on('message', async (work: SpeechWork) => {
+  await ready;
+  try {
+    tell({ kind: 'made', made: await run(work) });
+  } catch (error) {
+    tell({ kind: 'failed', message: error instanceof Error ? error.message : String(error) });
+  }
 });

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { tone } from '../../media/audio/tone.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { phoneCalls } from '../support/caller.js';
+import { collectGarbage } from '../support/collect-garbage.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
 import { type Answer, soon, type WebhookApp, webhookApp } from '../support/webhook-app.js';
 
@@ -12,6 +13,7 @@ const closing: { server: Receiver }[] = [];
 
 beforeAll(async () => {
   engine = await startReceiver((_request, response) => {
+    if (understood === 0) return void setTimeout(collectGarbage, 100);
     if (typeof understood === 'number') return void response.writeHead(understood).end();
     response.writeHead(200, { 'content-type': 'application/json' });
     response.end(JSON.stringify({ text: understood }));
@@ -92,6 +94,23 @@ describe('a gather of speech', () => {
     const call = await app.finishedCall(bad.number);
     expect(call.events.find((event) => event.event_type === 'agent.warning')?.event_data).toMatchObject({
       code: 'transcription_failed',
+    });
+  });
+
+  test('goes on after 5 s when the engine never answers, although the garbage is collected meanwhile', async () => {
+    const { number, paths } = await numberWith({
+      '/start': '<Response><Gather input="speech" action="/heard"/><Redirect>/next</Redirect></Response>',
+      '/next': '<Response><Hangup/></Response>',
+    });
+    understood = 0;
+    await phoneCalls(app, number, { durationMs: 40_000, speech: words(500) });
+    understood = 'a table for two';
+    expect(paths()).toEqual(['/start', '/next']);
+    const { events } = await app.finishedCall(number);
+    const warning = events.find((event) => event.event_type === 'agent.warning');
+    expect(warning?.event_data).toEqual({
+      code: 'transcription_failed',
+      message: 'The answer of the transcription engine did not come within 5 s.',
     });
   });
 

@@ -140,11 +140,17 @@ describe('a speech server that cannot speak', () => {
     timersMs: { t1: 50, t2: 400, t4: 500 },
     prepare: addNumbers,
   });
-  it('ends the call without words', async () => {
+  it('leaves it to the offline voice, and the record says so', async () => {
+    scene.baseline = null; // the thread that speaks is opened once and stays
     const caller = await TalkingCaller.call(scene.ends, broken);
-    await caller.far.ended();
-    expect(caller.loud).toBe(0);
+    await caller.far.ended(15_000);
+    expect(caller.loud).toBeGreaterThan(loudFrames);
     caller.close();
     await expect.poll(() => scene.recordOf(caller.far)?.hangupCause).toBe('agent_error');
+    const warning = scene.recordOf(caller.far)!.events.find(({ type }) => type === 'agent.warning');
+    expect(warning?.data).toEqual({
+      code: 'speech_server_failed',
+      message: 'The speech server answered 500. The offline voice spoke instead.',
+    });
   });
 });

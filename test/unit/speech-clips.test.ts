@@ -5,13 +5,17 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ulawToLinear } from '../../media/audio/g711.js';
 import { createSafeHttp } from '../../net/http.js';
-import { Clips, type SpeechServer } from '../../src/speech/clips.js';
-import { SpeechThread } from '../../src/speech/speech-thread.js';
+import { Clips, type Speech } from '../../src/speech/clips.js';
+import { fliteVoices } from '../../src/speech/flite.js';
+import { activeLevelDb, spokenLevelDb } from '../../src/speech/loudness.js';
+import { openSpeechPools } from '../../src/speech/speech-pool.js';
+import type { SpeechServerSettings } from '../../src/speech/speech-server.js';
 import { startReceiver } from '../support/receiver.js';
 
-const thread = new SpeechThread();
+const pools = openSpeechPools();
+const decode = (bytes: Uint8Array) => pools.files.make({ kind: 'file', bytes }, 0).made.then(({ clip }) => clip!);
 let folder: string;
-const closing: (() => unknown)[] = [() => thread.close()];
+const closing: (() => unknown)[] = [() => pools.speech.close(), () => pools.files.close()];
 const http = createSafeHttp({ allowPrivate: true });
 
 beforeAll(() => {
@@ -22,8 +26,8 @@ afterAll(async () => {
   for (const close of closing) await close();
 });
 
-const clipsWith = (options: { speechServer?: SpeechServer; now?: () => number } = {}) =>
-  new Clips({ thread, http, operatorHttp: http, speechServer: null, ...options });
+const clipsWith = (options: { speechServer?: SpeechServerSettings; now?: () => number } = {}) =>
+  new Clips({ ...pools, http, operatorHttp: http, speechServer: null, ...options });
 
 /** A second of a 440 Hz tone in stereo, made by sox. */
 function tone(format: string, rateHz = 22_050): Buffer {
@@ -54,7 +58,7 @@ describe('files', () => {
     ['ogg', 22_050],
     ['flac', 22_050],
   ])('%s of %i Hz become a clip of the same sound', async (format, rateHz) => {
-    const clip = await thread.make({ kind: 'decode', bytes: new Uint8Array(tone(format, rateHz)) });
+    const clip = await decode(new Uint8Array(tone(format, rateHz)));
     expect(clip.byteLength).toBeGreaterThan(7900);
     expect(clip.byteLength).toBeLessThan(8500);
     const { purity, rms } = analyse(clip);
@@ -66,7 +70,7 @@ describe('files', () => {
   // Made of the same tone by lame and opusenc, which no test needs to have.
   test.each(['mp3', 'opus'])('%s become a clip of the same sound', async (format) => {
     const file = path.join(import.meta.dirname, `../fixtures/audio/tone-440.${format}`);
-    const clip = await thread.make({ kind: 'decode', bytes: new Uint8Array(readFileSync(file)) });
+    const clip = await decode(new Uint8Array(readFileSync(file)));
     expect(clip.byteLength).toBeGreaterThan(7900);
     expect(clip.byteLength).toBeLessThan(9000);
     const { purity, rms } = analyse(clip);
@@ -77,10 +81,10 @@ describe('files', () => {
 
   test('that are none, and cut ones, are refused or give what is in them; the thread lives on', async () => {
     const bytes = tone('flac');
-    await expect(thread.make({ kind: 'decode', bytes: new TextEncoder().encode('<html>') })).rejects.toThrow();
-    await expect(thread.make({ kind: 'decode', bytes: new Uint8Array(0) })).rejects.toThrow();
-    await thread.make({ kind: 'decode', bytes: new Uint8Array(bytes.subarray(0, 3000)) }).catch(() => {});
-    expect((await thread.make({ kind: 'decode', bytes: new Uint8Array(bytes) })).byteLength).toBeGreaterThan(7900);
+    await expect(decode(new TextEncoder().encode('<html>'))).rejects.toThrow();
+    await expect(decode(new Uint8Array(0))).rejects.toThrow();
+    await decode(new Uint8Array(bytes.subarray(0, 3000))).catch(() => {});
+    expect((await decode(new Uint8Array(bytes))).byteLength).toBeGreaterThan(7900);
   });
 
   test('are fetched once for all who want them, and again when they are old', async () => {
@@ -111,16 +115,36 @@ describe('files', () => {
   });
 });
 
+const saying = (text: string, more: Partial<Speech> = {}): Speech => ({
+  ...{ text, voice: null, language: null, dueAtMs: performance.now() },
+  ...more,
+});
+
 describe('texts', () => {
   test('are spoken offline, once for all who say the same', async () => {
     const clips = clipsWith();
-    const clip = await clips.say('Welcome. Press one for sales, two for support.', null, null);
-    expect(clip.byteLength).toBeGreaterThan(8000);
-    expect(clip.byteLength).toBeLessThan(8 * 8000);
-    const rms = analyse(clip).rms;
-    expect(rms).toBeGreaterThan(0.01);
-    expect(await clips.say('Welcome. Press one for sales, two for support.', null, null)).toBe(clip);
-    expect(await clips.say('Welcome. Press one for sales, two for support.', 'rms', null)).not.toBe(clip);
+    const text = 'Welcome. Press one for sales, two for support.';
+    const { clip, warnings } = await clips.say(saying(text));
+    expect(clip!.byteLength).toBeGreaterThan(8000);
+    expect(clip!.byteLength).toBeLessThan(8 * 8000);
+    expect(warnings).toEqual([]);
+    expect((await clips.say(saying(text))).clip).toBe(clip);
+    expect((await clips.say(saying(text, { voice: 'rms' }))).clip).not.toBe(clip);
+  });
+
+  test('sound the same at any time, although the voice keeps its memory', async () => {
+    const text = 'Press one for sales.';
+    const first = Buffer.from((await clipsWith().say(saying(text))).clip!);
+    await clipsWith().say(saying('Something else, and longer, in another voice.', { voice: 'awb' }));
+    expect(Buffer.from((await clipsWith().say(saying(text))).clip!).equals(first)).toBe(true);
+  });
+
+  test.each(fliteVoices)('of the voice %s are as loud as those of the others', async (voice) => {
+    const text = 'Thank you for calling the front desk of Example Airways.';
+    const { clip } = await clipsWith().say(saying(text, { voice }));
+    const samples = Float32Array.from(new Uint8Array(clip!), (code) => (ulawToLinear[code] ?? 0) / 32_768);
+    expect(Math.abs(activeLevelDb({ channelData: [samples], sampleRate: 8000 }) - spokenLevelDb)).toBeLessThan(1);
+    expect(samples.reduce((peak, sample) => Math.max(peak, Math.abs(sample)), 0)).toBeLessThan(0.95);
   });
 
   test('are spoken by the speech server of the settings', async () => {
@@ -128,8 +152,9 @@ describe('texts', () => {
     const server = await startReceiver((_request, response) => response.writeHead(200).end(wav));
     closing.push(() => server.close());
     const clips = clipsWith({ speechServer: { url: server.url, key: 'secret', model: 'tts-1' } });
-    const clip = await clips.say('Hello', 'nova', null);
-    expect(analyse(clip).purity).toBeGreaterThan(0.99);
+    const { clip, warnings } = await clips.say(saying('Hello', { voice: 'nova' }));
+    expect(analyse(clip!).purity).toBeGreaterThan(0.99);
+    expect(warnings).toEqual([]);
     const [request] = server.requests;
     expect(request?.path).toBe('/v1/audio/speech');
     expect(request?.headers.authorization).toBe('Bearer secret');
@@ -139,5 +164,85 @@ describe('texts', () => {
       voice: 'nova',
       response_format: 'wav',
     });
+  });
+});
+
+describe('a speech server that fails', () => {
+  type Failing = Parameters<typeof startReceiver>[0];
+  const withServer = async (answer: Failing, now?: () => number) => {
+    const server = await startReceiver(answer);
+    closing.push(() => server.close());
+    return {
+      server,
+      clips: clipsWith({ speechServer: { url: server.url, key: null, model: 'm' }, ...(now && { now }) }),
+    };
+  };
+  const wav = () => tone('wav', 8000);
+
+  test.each<[string, Failing, string]>([
+    ['answers 500', (_request, response) => response.writeHead(500).end(), 'The speech server answered 500.'],
+    ['refuses the voice', (_request, response) => response.writeHead(400).end(), 'The speech server answered 400.'],
+    [
+      'answers garbage',
+      (_request, response) => response.writeHead(200).end('<html>'),
+      'The speech server answered no usable audio.',
+    ],
+    [
+      'closes in the middle of its answer',
+      (_request, response) => {
+        response.writeHead(200, { 'content-length': 100_000 });
+        response.write(wav().subarray(0, 5000), () => response.destroy());
+      },
+      'The speech server failed: The request failed',
+    ],
+    ['never answers', () => {}, 'The speech server failed: No complete answer within 4000 ms.'],
+  ])('%s: the offline voice speaks, and a warning says so', async (_, answer, why) => {
+    const { clips } = await withServer(answer);
+    const startedMs = performance.now();
+    const { clip, warnings } = await clips.say(saying('Thank you for calling.', { voice: 'nova' }));
+    expect(clip!.byteLength).toBeGreaterThan(4000);
+    expect(warnings).toHaveLength(1);
+    expect(warnings[0]?.code).toBe('speech_server_failed');
+    expect(warnings[0]?.message).toContain(why);
+    expect(warnings[0]?.message).toMatch(/The offline voice spoke instead\.$/);
+    expect(performance.now() - startedMs).toBeLessThan(8000);
+  });
+
+  test('three times in a row is not asked for a while; then a text that nobody waits for tries it', async () => {
+    let nowMs = 0;
+    let status = 500;
+    const { server, clips } = await withServer(
+      (_request, response) => (status === 200 ? response.writeHead(200).end(wav()) : response.writeHead(status).end()),
+      () => nowMs,
+    );
+    for (const n of [1, 2, 3, 4, 5]) await clips.say(saying(`Text ${n}.`));
+    expect(server.requests).toHaveLength(3);
+    nowMs = 14_000;
+    await clips.say(saying('Text 6.'));
+    expect(server.requests).toHaveLength(3);
+    [nowMs, status] = [15_001, 200];
+    const trying = await clips.say(saying('Text 7.'));
+    expect(trying.warnings[0]?.message).toMatch(/not asked, for it failed 3 times in a row/);
+    await expect.poll(() => server.requests.length).toBe(4);
+    await expect.poll(async () => (await clips.say(saying(`Text ${performance.now()}.`))).warnings.length).toBe(0);
+  });
+
+  test('lets all go who wait for it when it is found dead', async () => {
+    const { server, clips } = await withServer((request, response) => {
+      const { input } = JSON.parse(request.body) as { input: string };
+      if (input.startsWith('Bad')) response.writeHead(500).end();
+    });
+    const startedMs = performance.now();
+    const waiting = clips.say(saying('Somebody waits.'));
+    await expect.poll(() => server.requests.length).toBe(1);
+    for (const n of [1, 2, 3]) await clips.say(saying(`Bad ${n}.`));
+    expect((await waiting).clip!.byteLength).toBeGreaterThan(4000);
+    expect(performance.now() - startedMs).toBeLessThan(3500);
+  });
+
+  test('refusals of single texts do not count', async () => {
+    const { server, clips } = await withServer((_request, response) => response.writeHead(400).end());
+    for (const n of [1, 2, 3, 4, 5]) await clips.say(saying(`Text ${n}.`));
+    expect(server.requests).toHaveLength(5);
   });
 });

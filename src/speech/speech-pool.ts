@@ -1,0 +1,130 @@
+import { availableParallelism } from 'node:os';
+import { type MadeClip, SpeechThread, type SpeechWork } from './speech-thread.js';
+
+export interface SpeechPoolOptions {
+  threads: number;
+  /** From when a clip is due until its job fails, while it waits for a thread. */
+  waitLimitMs: number;
+  /** Of one job on its thread. */
+  runLimitMs: number;
+  /** What the threads run; ours unless a test says otherwise. */
+  module?: URL;
+}
+
+/** A text that has waited this long is spoken by the voice that takes least time. */
+const patienceMs = 800;
+/** More than any caller would hear in time. */
+const mostWaiting = 1000;
+
+/** One clip in the making. */
+export class SpeechJob {
+  readonly made: Promise<MadeClip>;
+  settle!: (made: MadeClip | Promise<MadeClip>) => void;
+  fail!: (error: Error) => void;
+  timer: NodeJS.Timeout | null = null;
+  /** Waiting counts from here: not before it was asked for. */
+  readonly askedAtMs = performance.now();
+
+  constructor(
+    readonly work: SpeechWork,
+    /** When the caller begins to wait for it, of `performance.now()`. */
+    public dueAtMs: number,
+  ) {
+    this.made = new Promise((resolve, reject) => {
+      this.settle = resolve;
+      this.fail = reject;
+    });
+    this.made.catch(() => {}); // told to those who wait, of whom there may be none
+  }
+
+  get waitsSinceMs(): number {
+    return Math.max(this.askedAtMs, this.dueAtMs);
+  }
+}
+
+/**
+ * Threads that make clips, the one that is due first before all others. A job ends alone: what waits too long leaves the queue, what hangs
+ * loses its thread, and neither touches another job.
+ */
+export class SpeechPool {
+  readonly #threads: SpeechThread[];
+  readonly #queue = new Set<SpeechJob>();
+  #closed = false;
+
+  constructor(private readonly options: SpeechPoolOptions) {
+    const { threads, runLimitMs, module } = options;
+    this.#threads = Array.from({ length: threads }, () => new SpeechThread(runLimitMs, module));
+  }
+
+  /** Ahead of the first job: the threads start and load their voices. */
+  start(): void {
+    if (!this.#closed) for (const thread of this.#threads) thread.start();
+  }
+
+  /** `dueAtMs`: when somebody begins to wait for it, of `performance.now()`. `made` rejects with one sentence. */
+  make(work: SpeechWork, dueAtMs: number): SpeechJob {
+    const job = new SpeechJob(work, dueAtMs);
+    if (this.#closed) job.fail(new Error('The server is stopping.'));
+    else if (this.#queue.size >= mostWaiting) job.fail(new Error('Too many audio files wait to be prepared.'));
+    else {
+      this.#queue.add(job);
+      this.#limit(job);
+      this.#next();
+    }
+    return job;
+  }
+
+  /** Somebody waits for it sooner. */
+  hurry(job: SpeechJob, dueAtMs: number): void {
+    if (dueAtMs >= job.dueAtMs) return;
+    job.dueAtMs = dueAtMs;
+    if (this.#queue.has(job)) this.#limit(job);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const job of this.#queue) this.#leave(job).fail(new Error('The server is stopping.'));
+    await Promise.all(this.#threads.map((thread) => thread.close()));
+  }
+
+  #limit(job: SpeechJob): void {
+    if (job.timer !== null) clearTimeout(job.timer);
+    const { waitLimitMs } = this.options;
+    const expire = () =>
+      this.#leave(job).fail(new Error(`The audio could not be prepared within ${waitLimitMs / 1000} s.`));
+    job.timer = setTimeout(expire, job.waitsSinceMs + waitLimitMs - performance.now());
+  }
+
+  #leave(job: SpeechJob): SpeechJob {
+    this.#queue.delete(job);
+    if (job.timer !== null) clearTimeout(job.timer);
+    job.timer = null;
+    return job;
+  }
+
+  #next(): void {
+    for (const thread of this.#threads) {
+      if (this.#closed || this.#queue.size === 0) return;
+      if (thread.busy) continue;
+      const first = [...this.#queue].reduce((soonest, job) => (job.dueAtMs < soonest.dueAtMs ? job : soonest));
+      const { work, waitsSinceMs } = this.#leave(first);
+      const hurried = performance.now() - waitsSinceMs > patienceMs;
+      const made = thread.run(work.kind === 'say' ? { ...work, hurried } : work);
+      first.settle(made);
+      const free = () => this.#next();
+      made.then(free, free);
+    }
+  }
+}
+
+/** One core stays for calls, and more than these need many callers who all hear something new. */
+const mostThreads = 4;
+
+/** `speech`: what callers wait for. `files`: what customers play; a long file holds up no speech. Threads start with the first job. */
+export function openSpeechPools(cores = availableParallelism()): { speech: SpeechPool; files: SpeechPool } {
+  const threads = Math.min(mostThreads, Math.max(1, cores - 1));
+  return {
+    speech: new SpeechPool({ threads, waitLimitMs: 5000, runLimitMs: 5000 }),
+    files: new SpeechPool({ threads: 1, waitLimitMs: 10_000, runLimitMs: 10_000 }),
+  };
+}
