@@ -124,7 +124,7 @@ const mostThreads = 4;
 export function openSpeechPools(cores = availableParallelism()): { speech: SpeechPool; files: SpeechPool } {
   const threads = Math.min(mostThreads, Math.max(1, cores - 1));
   return {
-    speech: new SpeechPool({ threads, waitLimitMs: 5000, runLimitMs: 5000 }),
+    speech: new SpeechPool({ threads, waitLimitMs: 10_000, runLimitMs: 5000 }),
     files: new SpeechPool({ threads: 1, waitLimitMs: 10_000, runLimitMs: 10_000 }),
   };
 }

@@ -12,7 +12,7 @@ const maxSeconds = 900;
 /** Linux counts by thread: only this one yields to signalling and audio. Elsewhere it would be the process. */
 if (process.platform === 'linux') {
   try {
-    setPriority(0, 5);
+    setPriority(0, 2);
   } catch {
     // Not allowed here: it competes as an equal.
   }
