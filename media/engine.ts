@@ -39,6 +39,8 @@ export interface OpenSession {
   /** The address that goes into our SDP (`c=`); RTP sockets bind to `bindAddress`, or to this. */
   localAddress: string;
   bindAddress?: string;
+  /** The host that sent the INVITE with the offer: whose RTP counts behind a NAT. */
+  signalledFrom?: string;
   role: 'caller' | 'callee';
 }
 
@@ -96,10 +98,13 @@ export interface EngineLoad {
 export interface MediaSession {
   /** Our offer. `direction`: what we want from now on, if the far side agrees; `sendonly` and `inactive` put it on hold. */
   offer(direction?: MediaDirection): Promise<string>;
-  /** The far side's answer to our offer. */
-  accept(sdp: string, options: { provisional: boolean }): Promise<void>;
-  /** Our answer to the far side's offer, the first one and every re-offer. Rejects `incompatible_media` and then changes nothing. */
-  answer(offer: string): Promise<string>;
+  /** The far side's answer to our offer. `signalledFrom`: the host that sent it. */
+  accept(sdp: string, options: { provisional: boolean; signalledFrom?: string }): Promise<void>;
+  /**
+   * Our answer to the far side's offer, the first one and every re-offer; `signalledFrom`: the host that sent it, if another one than before.
+   * Rejects `incompatible_media` and then changes nothing.
+   */
+  answer(offer: string, signalledFrom?: string): Promise<string>;
   /** The SDP we last sent, for refreshes. */
   readonly localSdp: string;
   /** Connected and ready for audio, but silent; what the agent sends before `attach` is kept, bounded. Rejects with `AgentFailure`. */
@@ -329,7 +334,10 @@ export type MediaEvent =
       items: { itemId: string | null; heardMs: number; droppedMs: number }[];
     }
   | { type: 'mark'; name: string; cleared: boolean }
-  /** The call is answered and for 2.5 s nothing came from the far side, at first or later; again after RTP came back and stopped. */
+  /**
+   * The call is answered and for 2.5 s nothing came from the far side: at first, or later when it cannot be a pause (DTX), because the phone
+   * sent its silence as packets before, or reports that it goes on sending. Again after RTP came back and stopped.
+   */
   | { type: 'oneWay'; direction: 'received' }
   /**
    * One side said something and the other began, or the call ended. `responseMs`: from the end of the other's words to the first of these;
@@ -358,8 +366,12 @@ export interface StreamStats {
   /** Percent, 0–100. null when no packet was expected. */
   lossPercent: number | null;
   lost: number | null;
+  /** The last value, which forgets what was before (RFC 3550 A.8). */
   jitterMs: number | null;
-  /** E-model of `quality.ts`, 1–4.5; null without RTP or under 100 packets. */
+  /** Of the whole call: the mean of the differences in transit time, and the largest value of `jitterMs`; of the reports, where they tell it. */
+  jitterMeanMs: number | null;
+  jitterMaxMs: number | null;
+  /** E-model of `quality.ts`, 1–4.5; null under 100 packets of audio. */
   mos: number | null;
 }
 

@@ -13,7 +13,8 @@ const sdp = [
   ...['v=0', 'o=- 1 1 IN IP4 127.0.0.1', 's=-', 'c=IN IP4 127.0.0.1', 't=0 0', 'm=audio 30000 RTP/AVP 0'],
   ...['a=rtpmap:0 PCMU/8000', 'a=sendrecv', ''],
 ].join('\r\n');
-const stream = { packets: 0, bytes: 0, lossPercent: null, lost: null, jitterMs: null, mos: null };
+const jitter = { jitterMs: null, jitterMeanMs: null, jitterMaxMs: null };
+const stream = { packets: 0, bytes: 0, lossPercent: null, lost: null, ...jitter, mos: null };
 const nothing: MediaStats = {
   codec: 'PCMU',
   ptimeMs: 20,

@@ -19,6 +19,8 @@ export interface ReportFigures {
 
 export class ReceiverStats {
   packets = 0;
+  /** Of these, audio: neither keys nor comfort noise, and none twice. */
+  audioPackets = 0;
   bytes = 0;
   duplicates = 0;
   reordered = 0;
@@ -34,6 +36,9 @@ export class ReceiverStats {
   private lossRuns = 0;
   private jitterTimes16 = 0;
   private jitterSamples = 0;
+  private differencesMs = 0;
+  /** The largest that `jitterMs` was. */
+  private worstJitterMs = 0;
   private lastArrivalMs = Number.NaN;
   private lastTimestamp = 0;
   private expectedAtReport = 0;
@@ -60,7 +65,10 @@ export class ReceiverStats {
       return arrival;
     }
     if (arrival === 'reordered') this.reordered += 1;
-    if (paced) this.measureJitter(packet.timestamp, nowMs);
+    if (paced) {
+      this.audioPackets += 1;
+      this.measureJitter(packet.timestamp, nowMs);
+    }
     return arrival;
   }
 
@@ -77,9 +85,19 @@ export class ReceiverStats {
     return burstRatio(this.lost, this.lossRuns, this.expected);
   }
 
-  /** null before two packets with a running timestamp. */
+  /** As RFC 3550 A.8 has it now: it forgets. null before two packets with a running timestamp. */
   get jitterMs(): number | null {
     return this.jitterSamples === 0 ? null : this.jitterTimes16 / 16 / this.clockKhz;
+  }
+
+  /** Mean of the differences in transit time that `jitterMs` smooths, D(i-1,i) of RFC 3550 section 6.4.1, over the whole call. */
+  get jitterMeanMs(): number | null {
+    return this.jitterSamples === 0 ? null : this.differencesMs / this.jitterSamples;
+  }
+
+  /** The largest value of `jitterMs` in the call. */
+  get jitterMaxMs(): number | null {
+    return this.jitterSamples === 0 ? null : this.worstJitterMs;
   }
 
   /** The figures since the last call, for our report block. */
@@ -166,5 +184,7 @@ export class ReceiverStats {
     if (difference > 1000 * this.clockKhz) return;
     this.jitterSamples += 1;
     this.jitterTimes16 += difference - ((this.jitterTimes16 + 8) >> 4);
+    this.differencesMs += difference / this.clockKhz;
+    this.worstJitterMs = Math.max(this.worstJitterMs, this.jitterTimes16 / 16 / this.clockKhz);
   }
 }

@@ -1,9 +1,14 @@
-/** When our RTCP reports go out, and what the far side's reports say of us: loss, jitter, round trip (RFC 3550 section 6.4.1). */
+/**
+ * When our RTCP reports go out, and what the far side's reports say of our stream: loss, jitter, round trip (RFC 3550 section 6.4.1). A block
+ * that cannot be true of what we sent is not taken.
+ */
 import type { ReceiverStats } from './receiver-stats.js';
-import { type RtcpReading, writeRtcp } from './rtcp.js';
+import { type ReportBlock, type RtcpReading, writeRtcp } from './rtcp.js';
 
 const intervalMs = 5000;
 const secondsFrom1900To1970 = 2_208_988_800;
+/** More than this is no jitter but a field that holds something else. */
+const mostJitterMs = 10_000;
 
 /** What we sent, as the sender counts it. */
 export interface SentFigures {
@@ -12,20 +17,30 @@ export interface SentFigures {
   clockKhz: number;
   packets: number;
   bytes: number;
-  /** Extended sequence number of the first packet. */
+  /** Sequence number of the first packet of this SSRC, and how many numbers were used since, gaps of a relayed stream included. */
   firstSequence: number;
+  sequencesUsed: number;
   /** RTP timestamp that belongs to `nowMs`. */
   timestampAt(nowMs: number): number;
 }
 
+/** What the far side's report blocks say of our stream: the last one, and jitter over all of them. */
+export interface HeardFigures {
+  lost: number;
+  /** 0–100. */
+  lossPercent: number;
+  jitterMs: number;
+  jitterMeanMs: number;
+  jitterMaxMs: number;
+}
+
 export class Reports {
   rttMs: number | null = null;
-  /** What the far side's last report block says of our stream. */
-  heard: { lost: number; lossPercent: number | null; jitterMs: number } | null = null;
-  /** Packets the far side says it sent; tells a one-way fault from a silent peer. */
-  farPackets: number | null = null;
+  heard: HeardFigures | null = null;
+  private blocksRead = 0;
   private nextAtMs = Number.POSITIVE_INFINITY;
   private lastSenderReport = 0;
+  private lastSenderReportOf: number | null = null;
   private lastSenderReportAtMs = 0;
   private packetsAtReport = 0;
 
@@ -53,33 +68,51 @@ export class Reports {
     return this.write(nowMs, sent, received, true);
   }
 
-  read(reading: RtcpReading, nowMs: number, sent: SentFigures): void {
+  /** False: a block about our stream cannot be true, and nothing of it is taken. */
+  read(reading: RtcpReading, nowMs: number, sent: SentFigures): boolean {
     if (reading.senderReport) {
       this.lastSenderReport = reading.senderReport.middleNtp;
+      this.lastSenderReportOf = reading.senderReport.ssrc;
       this.lastSenderReportAtMs = nowMs;
-      this.farPackets = reading.senderReport.packets;
     }
-    for (const block of reading.blocks) {
-      if (block.ssrc !== sent.ssrc) continue;
-      const expected = (block.highestSequence - sent.firstSequence + 1) | 0;
-      this.heard = {
-        lost: block.cumulativeLost,
-        lossPercent: expected > 0 ? Math.min(100, Math.max(0, (block.cumulativeLost / expected) * 100)) : null,
-        jitterMs: block.jitter / sent.clockKhz,
-      };
-      if (block.lastSenderReport === 0) continue;
-      const round = (this.middleNtp(nowMs) - block.lastSenderReport - block.delaySinceLast) | 0;
-      // A negative or minute-long round trip is a far side that miscounts its delay.
-      if (round >= 0 && round < 60 * 65536) this.rttMs = (round / 65536) * 1000;
-    }
+    let plausible = true;
+    for (const block of reading.blocks)
+      if (block.ssrc === sent.ssrc && !this.readBlock(block, nowMs, sent)) plausible = false;
+    return plausible;
+  }
+
+  private readBlock(block: ReportBlock, nowMs: number, sent: SentFigures): boolean {
+    const highestSent = sent.firstSequence + sent.sequencesUsed - 1;
+    const behind = (highestSent - block.highestSequence) & 0xffff;
+    // Up to the highest that it says it got; its cycles may be fewer than ours when it came late.
+    const expected = sent.sequencesUsed - behind;
+    const jitterMs = block.jitter / sent.clockKhz;
+    if (block.highestSequence > highestSent || expected < 1) return false;
+    if (block.cumulativeLost >= expected || jitterMs > mostJitterMs) return false;
+    // Duplicates make the count of RFC 3550 negative: nothing is lost then.
+    const lost = Math.max(0, block.cumulativeLost);
+    const before = this.heard ?? { jitterMeanMs: 0, jitterMaxMs: 0 };
+    this.blocksRead += 1;
+    this.heard = {
+      lost,
+      lossPercent: (lost / expected) * 100,
+      jitterMs,
+      jitterMeanMs: before.jitterMeanMs + (jitterMs - before.jitterMeanMs) / this.blocksRead,
+      jitterMaxMs: Math.max(before.jitterMaxMs, jitterMs),
+    };
+    if (block.lastSenderReport === 0) return true;
+    const round = (this.middleNtp(nowMs) - block.lastSenderReport - block.delaySinceLast) | 0;
+    // A negative or minute-long round trip is a far side that miscounts its delay.
+    if (round >= 0 && round < 60 * 65536) this.rttMs = (round / 65536) * 1000;
+    return true;
   }
 
   private write(nowMs: number, sent: SentFigures, received: ReceiverStats, bye: boolean): Uint8Array {
     const ntpMs = this.wallOffsetMs + nowMs;
     const active = sent.packets > this.packetsAtReport;
     this.packetsAtReport = sent.packets;
-    const sinceLast =
-      this.lastSenderReport === 0 ? 0 : Math.round(((nowMs - this.lastSenderReportAtMs) / 1000) * 65536);
+    const lastSenderReport = this.lastSenderReportOf === received.ssrc ? this.lastSenderReport : 0;
+    const sinceLast = lastSenderReport === 0 ? 0 : Math.round(((nowMs - this.lastSenderReportAtMs) / 1000) * 65536);
     return writeRtcp({
       ssrc: sent.ssrc,
       cname: this.cname,
@@ -98,7 +131,7 @@ export class Reports {
           : {
               ssrc: received.ssrc,
               ...received.report(),
-              lastSenderReport: this.lastSenderReport,
+              lastSenderReport,
               delaySinceLast: sinceLast,
             },
       bye,

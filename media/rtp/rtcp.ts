@@ -8,13 +8,15 @@ const sourceDescription = 202;
 const goodbye = 203;
 
 /** One report block about a stream of ours. Times in 1/65536 s. */
-interface ReportBlock extends ReportFigures {
+export interface ReportBlock extends ReportFigures {
   ssrc: number;
   lastSenderReport: number;
   delaySinceLast: number;
 }
 
 export interface RtcpReading {
+  /** Who reports: the SSRC of the first report; null without one. */
+  reporter: number | null;
   /** The far side's sender report: its SSRC and the middle 32 bits of its NTP time. */
   senderReport: { ssrc: number; middleNtp: number; packets: number } | null;
   blocks: ReportBlock[];
@@ -32,7 +34,7 @@ export interface RtcpWriting {
 
 /** null when it is no well-formed compound packet (A.2). */
 export function readRtcp(packet: Uint8Array): RtcpReading | null {
-  const reading: RtcpReading = { senderReport: null, blocks: [], bye: false };
+  const reading: RtcpReading = { reporter: null, senderReport: null, blocks: [], bye: false };
   let at = 0;
   while (at < packet.length) {
     if (at + 4 > packet.length || packet[at]! >> 6 !== 2) return null;
@@ -43,6 +45,7 @@ export function readRtcp(packet: Uint8Array): RtcpReading | null {
     if (type === senderReport || type === receiverReport) {
       const blocks = at + (type === senderReport ? 28 : 8);
       if (blocks + count * 24 > end) return null;
+      reading.reporter ??= readUint32(packet, at + 4);
       if (type === senderReport) {
         reading.senderReport = {
           ssrc: readUint32(packet, at + 4),

@@ -13,6 +13,7 @@ export class RtpSender implements SentFigures {
   packets = 0;
   bytes = 0;
   firstSequence: number;
+  sequencesUsed = 0;
   private sequence: number;
   /** Of the slot that comes next, in eighths of a millisecond. */
   private timestamp: number;
@@ -57,6 +58,7 @@ export class RtpSender implements SentFigures {
     this.scale = scale;
     this.ssrc = ssrc();
     this.firstSequence = this.sequence;
+    this.sequencesUsed = 0;
   }
 
   /** Sends `packet` with so much payload. `ticksBack`: an event's packets all carry the timestamp of its beginning. */
@@ -96,7 +98,7 @@ export class RtpSender implements SentFigures {
     const ours = (sequence + relayed.sequenceAhead) & 0xffff;
     const oursTimestamp = (timestamp + relayed.timestampAhead) >>> 0;
     if (sequenceDistance(ours, this.sequence) >= 0) {
-      this.sequence = (ours + 1) & 0xffff;
+      this.goOn(ours);
       relayed.endTimestamp = (oursTimestamp + ticks) >>> 0;
     }
     this.put(payloadType, payloadBytes, marker, ours, oursTimestamp);
@@ -113,8 +115,15 @@ export class RtpSender implements SentFigures {
     // Packets of our own in between: what is relayed after them starts anew.
     if (this.relayed) this.endRelay();
     const { sequence } = this;
-    this.sequence = (sequence + 1) & 0xffff;
+    this.goOn(sequence);
     return sequence;
+  }
+
+  /** `sequence` is used, and what lay before it. */
+  private goOn(sequence: number): void {
+    const next = (sequence + 1) & 0xffff;
+    this.sequencesUsed += (next - this.sequence) & 0xffff;
+    this.sequence = next;
   }
 
   private rtpTimestamp(ticksBack: number): number {

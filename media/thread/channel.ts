@@ -36,8 +36,8 @@ export interface Questions {
     out: { localSdp: string } | 'port_taken';
   };
   offer: { in: { session: number; direction?: MediaDirection }; out: string };
-  accept: { in: { session: number; sdp: string; provisional: boolean }; out: null };
-  answer: { in: { session: number; offer: string }; out: string };
+  accept: { in: { session: number; sdp: string; provisional: boolean; signalledFrom?: string }; out: null };
+  answer: { in: { session: number; offer: string; signalledFrom?: string }; out: string };
   prepareAgent: { in: { session: number; agent: number; target: AgentTarget }; out: null };
   /** Forks and agents have their numbers in common, and their notices and orders too. */
   fork: { in: { session: number; agent: number; target: AgentTarget; tracks: Tracks }; out: null };

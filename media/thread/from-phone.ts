@@ -6,7 +6,7 @@ import { DtmfListener } from '../audio/dtmf-tones.js';
 import { lineOf, NarrowCopy, ticksPerMs } from '../audio/line.js';
 import { LineClock } from '../audio/line-clock.js';
 import { Uplink } from '../audio/uplink.js';
-import { meanSquare } from '../audio/vad.js';
+import { isQuiet, meanSquare } from '../audio/vad.js';
 import type { WideDecoder } from '../audio/wide-codec.js';
 import { codecFacts, staticCodecs } from '../codecs.js';
 import type { KeyForm, MediaEvent, MediaPolicy, PhoneCodec } from '../engine.js';
@@ -18,6 +18,12 @@ import type { AgreedMedia } from '../sdp.js';
 
 /** An operator hears of it within 3 s of the answer. */
 const oneWayAfterMs = 2500;
+/** A phone that sends this much silence in one piece does not leave silence out (DTX); those that do hold on for less. */
+const sentSilenceMs = 2000;
+/** A pause in sending, not jitter. */
+const pauseMs = 500;
+/** What a phone that pauses sends all the same (comfort noise, keep-alives) is less than this between two of its reports. */
+const leastMissing = 25;
 /** Tones that stop coming have ended. */
 const toneGapMs = 100;
 const comfortNoise = 13;
@@ -52,6 +58,15 @@ export class FromPhone {
   private liveSinceMs = Number.POSITIVE_INFINITY;
   private lastPacketMs = Number.POSITIVE_INFINITY;
   private oneWayTold = false;
+  /** Of the silence that the phone sends now. */
+  private quietMs = 0;
+  /** The phone sends its silence too: when it stops, something is broken. */
+  private sendsSilence = false;
+  /** The phone goes on sending, and nothing arrives. */
+  private missing = false;
+  /** What the phone's last report says that it sent. */
+  private reportedPackets = 0;
+  private reportedAtMs = Number.NEGATIVE_INFINITY;
   private readonly view = emptyRtpView();
   private readonly dtmf = new DtmfReceiver();
   private readonly tones = new DtmfListener();
@@ -99,6 +114,7 @@ export class FromPhone {
     this.sideline?.mute(media.held);
     if (resumed) this.restartWatch(nowMs);
     this.dtmf.clockKhz = media.eventClockKhz;
+    this.source.takesStrangers = media.receive && !media.held;
     return media.address !== '0.0.0.0' && this.source.expect(media.address, media.port);
   }
 
@@ -136,8 +152,10 @@ export class FromPhone {
     if (this.source.address !== knownAddress || this.source.port !== knownPort) {
       this.hooks.sourceFound(from.address, from.port);
     }
+    const pausedMs = nowMs - this.lastPacketMs;
     this.lastPacketMs = nowMs;
     this.oneWayTold = false;
+    this.missing = false;
     if (!this.heard) {
       this.heard = true;
       this.hooks.started(nowMs);
@@ -146,6 +164,8 @@ export class FromPhone {
     const arrival = this.stats.arrived(view, nowMs, codec !== null);
     if (arrival === 'duplicate' || arrival === 'suspect') return;
     if (arrival === 'restart') this.restart(nowMs);
+    // It paused and no packet is missing, or it sends the noise of a pause (RFC 3389): it leaves silence out, or may do so from now on.
+    if (noise || arrival === 'restart' || (arrival === 'next' && pausedMs > pauseMs)) this.pauses();
     const payload = bytes.subarray(view.payloadStart, view.payloadEnd);
     if (event) this.tell(this.dtmf.packet(payload, view.timestamp, nowMs), 'event');
     if (noise) this.noise.told(payload);
@@ -173,6 +193,7 @@ export class FromPhone {
   ): void {
     const { media } = this;
     if (audio) {
+      if (!this.sendsSilence) this.listenForSilence(audio, codec);
       if (media?.telephoneEvent === null && !media.held)
         this.tell(this.tones.hear(this.narrow.of(audio, codec), NarrowCopy.lawOf(codec)), 'tone');
       if (!media?.held || media.receive) this.hooks.heard(timestamp, audio, codec, nowMs);
@@ -256,7 +277,8 @@ export class FromPhone {
       return false;
     }
     const silentMs = nowMs - (this.heard ? Math.max(this.lastPacketMs, this.liveSinceMs) : this.liveSinceMs);
-    if (silentMs >= oneWayAfterMs && !this.oneWayTold) {
+    const fault = !this.heard || this.sendsSilence || this.missing;
+    if (silentMs >= oneWayAfterMs && fault && !this.oneWayTold) {
       this.oneWayTold = true;
       this.hooks.event({ type: 'oneWay', direction: 'received' });
     }
@@ -267,6 +289,25 @@ export class FromPhone {
   private lineTo(deliver: (bytes: Uint8Array, atMs: number) => void): Uplink {
     const codec = this.media?.codec ?? this.policy.codecs[0] ?? 'PCMU';
     return new Uplink(codec, deliver, this.policy.concealLoss, this.noise);
+  }
+
+  /** What the phone's report says of the stream that is heard. */
+  reported({ ssrc, packets }: { ssrc: number; packets: number }, nowMs: number): void {
+    if (ssrc !== this.stats.ssrc) return;
+    const goesOn = ((packets - this.reportedPackets) | 0) >= leastMissing;
+    if (goesOn && this.reportedAtMs > this.lastPacketMs) this.missing = true;
+    this.reportedPackets = packets;
+    this.reportedAtMs = nowMs;
+  }
+
+  private listenForSilence(audio: Uint8Array, codec: PhoneCodec): void {
+    this.quietMs = isQuiet(audio, codec) ? this.quietMs + audio.length / lineOf[codec].bytesPerMs : 0;
+    this.sendsSilence = this.quietMs >= sentSilenceMs;
+  }
+
+  private pauses(): void {
+    this.quietMs = 0;
+    this.sendsSilence = false;
   }
 
   private restartWatch(nowMs: number): void {

@@ -67,12 +67,12 @@ export class RemoteSession implements MediaSession {
     return this.localSdp;
   }
 
-  async accept(sdp: string, { provisional }: { provisional: boolean }): Promise<void> {
-    await this.ask('accept', { session: this.id, sdp, provisional });
+  async accept(sdp: string, options: { provisional: boolean; signalledFrom?: string }): Promise<void> {
+    await this.ask('accept', { session: this.id, sdp, ...options });
   }
 
-  async answer(offer: string): Promise<string> {
-    this.localSdp = await this.ask('answer', { session: this.id, offer });
+  async answer(offer: string, signalledFrom?: string): Promise<string> {
+    this.localSdp = await this.ask('answer', { session: this.id, offer, ...(signalledFrom && { signalledFrom }) });
     return this.localSdp;
   }
 

@@ -1,4 +1,5 @@
-/** RTCP of one session: our reports to where the phone wants them, and its reports from the host that we know. */
+/** RTCP of one session: our reports to where the phone wants them, and its reports from where they are due. */
+import type { RemoteInfo } from 'node:dgram';
 import { Reports } from '../rtp/reports.js';
 import { readRtcp } from '../rtp/rtcp.js';
 import type { RtpSender } from '../rtp/sender.js';
@@ -34,15 +35,17 @@ export class RtcpExchange {
     this.send(this.reports.bye(nowMs, this.sender, this.inward.stats));
   }
 
-  packet(bytes: Uint8Array, address: string, nowMs: number): void {
-    // RTCP has no sequence by which a stranger could prove himself.
-    if (!this.inward.source.knowsHost(address)) {
-      this.inward.foreign += 1;
-      return;
-    }
+  /** `muxed`: it came to the socket of RTP. */
+  packet(bytes: Uint8Array, from: RemoteInfo, muxed: boolean, nowMs: number): void {
+    const { inward } = this;
     const reading = readRtcp(bytes);
-    if (reading) this.reports.read(reading, nowMs, this.sender);
-    else this.inward.malformed += 1;
+    const sdpPort = this.far()?.agreed.rtcpPort ?? 0;
+    if (!inward.source.takesReport(from, muxed, sdpPort, reading?.reporter ?? null)) inward.foreign += 1;
+    else if (reading === null) inward.malformed += 1;
+    else {
+      if (!this.reports.read(reading, nowMs, this.sender)) inward.malformed += 1;
+      if (reading.senderReport) inward.reported(reading.senderReport, nowMs);
+    }
   }
 
   private send(packet: Uint8Array): void {

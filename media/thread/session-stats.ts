@@ -6,7 +6,7 @@ import type { RtpSender } from '../rtp/sender.js';
 import type { AgreedMedia } from '../sdp.js';
 import type { FromPhone } from './from-phone.js';
 
-/** Under so many packets a score says nothing. */
+/** Under so many packets of audio a score says nothing. */
 const leastPackets = 100;
 
 export type AgentFigures = MediaStats['agent'];
@@ -36,8 +36,10 @@ export function mediaStats(
       lost: expected > 0 ? stats.lost : null,
       lossPercent: expected > 0 ? (stats.lost / expected) * 100 : null,
       jitterMs: stats.jitterMs,
+      jitterMeanMs: stats.jitterMeanMs,
+      jitterMaxMs: stats.jitterMaxMs,
       mos:
-        stats.packets >= leastPackets
+        stats.audioPackets >= leastPackets
           ? meanOpinionScore({ lossPercent: missedPercent, burstRatio: stats.burstRatio, delayMs, codec })
           : null,
       duplicates: stats.duplicates,
@@ -51,11 +53,13 @@ export function mediaStats(
     sent: {
       packets: sender.packets,
       bytes: sender.bytes,
-      lost: heard && Math.max(0, heard.lost),
+      lost: heard?.lost ?? null,
       lossPercent: heard?.lossPercent ?? null,
       jitterMs: heard?.jitterMs ?? null,
+      jitterMeanMs: heard?.jitterMeanMs ?? null,
+      jitterMaxMs: heard?.jitterMaxMs ?? null,
       mos:
-        heard !== null && heard.lossPercent !== null && sender.packets >= leastPackets
+        heard !== null && sender.packets >= leastPackets
           ? meanOpinionScore({ lossPercent: heard.lossPercent, burstRatio: 1, delayMs, codec })
           : null,
     },
@@ -66,7 +70,8 @@ export function mediaStats(
 
 /** Of a session about which nothing is known. */
 export function unknownStats(): MediaStats {
-  const stream = { packets: 0, bytes: 0, lossPercent: null, lost: null, jitterMs: null, mos: null };
+  const jitter = { jitterMs: null, jitterMeanMs: null, jitterMaxMs: null };
+  const stream = { packets: 0, bytes: 0, lossPercent: null, lost: null, ...jitter, mos: null };
   return {
     codec: null,
     ptimeMs: null,

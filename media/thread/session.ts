@@ -183,7 +183,7 @@ export class Session {
       const { agreed } = this.sdp;
       return agreed && this.destination && { agreed, destination: this.destination };
     });
-    if (options.offer !== null) this.answer(options.offer);
+    if (options.offer !== null) this.answer(options.offer, options.signalledFrom);
     this.entry = this.run();
   }
 
@@ -201,17 +201,17 @@ export class Session {
     return this.coders.prepare(sdp, this.codecs);
   }
 
-  accept(sdp: string, provisional: boolean): void {
+  accept(sdp: string, provisional: boolean, signalledFrom?: string): void {
     this.alive();
     this.sdp.accept(sdp, provisional);
-    this.agreed();
+    this.agreed(signalledFrom);
     if (!provisional) this.goLive();
   }
 
-  answer(offer: string): string {
+  answer(offer: string, signalledFrom?: string): string {
     this.alive();
     const answer = this.sdp.answer(offer);
-    this.agreed();
+    this.agreed(signalledFrom);
     return answer;
   }
 
@@ -339,11 +339,11 @@ export class Session {
     this.pair.deliverTo({
       rtp: guarded(fault, (bytes: Uint8Array, from: RemoteInfo) => {
         this.parts.packetCame();
-        if (looksLikeRtcp(bytes)) this.rtcp.packet(bytes, from.address, this.parts.now());
+        if (looksLikeRtcp(bytes)) this.rtcp.packet(bytes, from, true, this.parts.now());
         else this.inward.packet(bytes, from, this.parts.now());
       }),
       rtcp: guarded(fault, (bytes: Uint8Array, from: RemoteInfo) =>
-        this.rtcp.packet(bytes, from.address, this.parts.now()),
+        this.rtcp.packet(bytes, from, false, this.parts.now()),
       ),
       refused: () => {
         this.inward.malformed += 1;
@@ -372,9 +372,10 @@ export class Session {
     this.turns?.tick(nowMs);
   }
 
-  private agreed(): void {
+  private agreed(signalledFrom?: string): void {
     const { agreed } = this.sdp;
     if (!agreed) return;
+    if (signalledFrom) this.inward.source.signalledFrom(signalledFrom);
     this.pair.secure(agreed.srtp);
     const coder = this.coders.agree(agreed);
     this.sender.changeCodec(codecFacts[agreed.codec].clockKhz, coder !== null, () => readUint32(randomBytes(4), 0));

@@ -107,14 +107,14 @@ export class ThreadSessions {
     return {
       open: (question) => this.open(question),
       offer: async ({ session, direction }) => this.find(session).offer(direction),
-      accept: async ({ session, sdp, provisional }) => {
+      accept: async ({ session, sdp, provisional, signalledFrom }) => {
         await this.find(session).prepare(sdp);
-        this.find(session).accept(sdp, provisional);
+        this.find(session).accept(sdp, provisional, signalledFrom);
         return null;
       },
-      answer: async ({ session, offer }) => {
+      answer: async ({ session, offer, signalledFrom }) => {
         await this.find(session).prepare(offer);
-        return this.find(session).answer(offer);
+        return this.find(session).answer(offer, signalledFrom);
       },
       prepareAgent: async ({ session, agent, target }) => {
         const found = this.sessions.get(session);

@@ -88,7 +88,8 @@ export class DialledCall {
       await call.orEnd(this.leg.confirmed);
       const session = this.session as MediaSession | null;
       if (session === null) throw new CallEnded({ cause: 'unspecified', source: 'system' });
-      await call.orEnd(session.accept(this.leg.remoteSdp, { provisional: false }));
+      const { address } = this.leg.snapshot().peer;
+      await call.orEnd(session.accept(this.leg.remoteSdp, { provisional: false, signalledFrom: address }));
       answerReoffers(this.leg, session);
       call.answer();
       call.phones.set(this.leg, { session, organizationId: this.stage.line.facts.organizationId });

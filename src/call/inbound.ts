@@ -67,6 +67,7 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundCalls
       offer: incoming.offer,
       policy: { ...deps.policy, ...deps.mediaOf(trunkOf(incoming, decision.number.organizationId).trunkId) },
       localAddress: incoming.localAddress,
+      signalledFrom: incoming.peer.address,
       role: 'caller',
     });
     watchSession(session, call);
@@ -165,7 +166,8 @@ function callerLine(call: Call, incoming: IncomingCall, session: MediaSession, f
     watchLeg(leg, call, 'caller');
     call.phones.set(leg, { session, organizationId: facts.organizationId });
     const confirmed = await call.orEnd(leg.confirmed);
-    if (incoming.offer === null) await session.accept(confirmed.sdp ?? '', { provisional: false });
+    if (incoming.offer === null)
+      await session.accept(confirmed.sdp ?? '', { provisional: false, signalledFrom: incoming.peer.address });
     call.answer();
     return leg;
   };

@@ -173,7 +173,8 @@ class RingingLine {
   async answered(leg: CallLeg): Promise<Line> {
     if (this.session === null) throw new CallEnded({ cause: 'unspecified', source: 'system' });
     this.#leg = leg;
-    await this.call.orEnd(this.session.accept(leg.remoteSdp, { provisional: false }));
+    const { address } = leg.snapshot().peer;
+    await this.call.orEnd(this.session.accept(leg.remoteSdp, { provisional: false, signalledFrom: address }));
     return this.#line(this.session);
   }
 

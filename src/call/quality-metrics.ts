@@ -4,13 +4,16 @@ import type { QualityMetrics } from '../store/call-records.js';
 /** Each has a scale of its own. */
 const mosModel = { PCMU: 'g107-g711-plc', PCMA: 'g107-g711-plc', G722: 'g107.1-g722', OPUS: 'g107.2-opus' } as const;
 
-/** `quality_metrics` of the API from the last statistics of a session. A figure that was not measured is absent, never zero. */
+/**
+ * `quality_metrics` of the API from the statistics of a session; `jitter_ms` at the top is the mean of the call. A figure that was not
+ * measured is absent, never zero.
+ */
 export function qualityMetrics(stats: MediaStats | null): QualityMetrics {
   if (stats === null || stats.codec === null) return {};
   const { received, sent } = stats;
   return defined({
     mos: received.mos,
-    jitter_ms: received.jitterMs === null ? null : Math.round(received.jitterMs),
+    jitter_ms: received.jitterMeanMs === null ? null : Math.round(received.jitterMeanMs),
     packet_loss: received.lossPercent,
     rtt_ms: stats.rttMs === null ? null : Math.round(stats.rttMs),
     codec: stats.codec,
@@ -43,7 +46,9 @@ function stream(stats: StreamStats): Record<string, unknown> {
     bytes: stats.bytes,
     lost: stats.lost,
     packet_loss: stats.lossPercent,
-    jitter_ms: stats.jitterMs === null ? null : round1(stats.jitterMs),
+    jitter_ms: round1(stats.jitterMs),
+    jitter_mean_ms: round1(stats.jitterMeanMs),
+    jitter_max_ms: round1(stats.jitterMaxMs),
     mos: stats.mos,
   });
 }
@@ -52,6 +57,6 @@ function defined(record: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(record).filter(([, value]) => value !== null));
 }
 
-function round1(value: number): number {
-  return Math.round(value * 10) / 10;
+function round1(value: number | null): number | null {
+  return value === null ? null : Math.round(value * 10) / 10;
 }

@@ -86,7 +86,7 @@ export async function callSip(
     call.dialog(leg.snapshot());
     await leg.confirmed;
     const { session } = (media as EarlyMedia | null) ?? nothingOpened();
-    await session.accept(leg.remoteSdp, { provisional: false });
+    await session.accept(leg.remoteSdp, { provisional: false, signalledFrom: leg.snapshot().peer.address });
     signal.throwIfAborted();
     call.phones.set(leg, { session, organizationId: facts.organizationId });
     return { leg, session };

@@ -39,10 +39,11 @@ function isTrusted(incoming: IncomingCall, call: Call, { organizationId }: CallP
 
 async function change(incoming: IncomingCall, replaced: CallLeg, call: Call, session: MediaSession): Promise<void> {
   const { offer } = incoming;
-  const sdp = await call.orEnd(offer === null ? session.offer() : session.answer(offer));
+  const signalledFrom = incoming.peer.address;
+  const sdp = await call.orEnd(offer === null ? session.offer() : session.answer(offer, signalledFrom));
   try {
     const { sdp: answer } = await call.orEnd(incoming.replace(sdp).then((leg) => leg.confirmed));
-    if (offer === null) await call.orEnd(session.accept(answer ?? '', { provisional: false }));
+    if (offer === null) await call.orEnd(session.accept(answer ?? '', { provisional: false, signalledFrom }));
   } catch (error) {
     // He left before he was there: the media go back to the phone that they were taken from.
     if (call.ending === null) await giveBack(replaced, call, session);
@@ -52,5 +53,6 @@ async function change(incoming: IncomingCall, replaced: CallLeg, call: Call, ses
 
 async function giveBack(leg: CallLeg, call: Call, session: MediaSession): Promise<void> {
   const result = await leg.reoffer(() => session.offer(), call.signal);
-  if ('ok' in result) await session.accept(result.ok, { provisional: false });
+  if ('ok' in result)
+    await session.accept(result.ok, { provisional: false, signalledFrom: leg.snapshot().peer.address });
 }

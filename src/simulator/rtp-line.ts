@@ -64,6 +64,8 @@ export class RtpLine {
   private firstSequence = randomInt(0, 2 ** 15);
   private readonly firstTimestamp = randomInt(0, 2 ** 31);
   private sequence = this.firstSequence;
+  /** Of this SSRC. */
+  private sequencesUsed = 0;
   /** In samples of 8 kHz; RTP counts by the clock of the codec. */
   private timestamp = this.firstTimestamp;
   private clockKhz: number = ticksPerMs;
@@ -128,6 +130,7 @@ export class RtpLine {
     this.clockKhz = clockKhz;
     if (this.sentPackets > 0) this.ssrc = randomInt(1, 2 ** 32);
     this.firstSequence = this.sequence;
+    this.sequencesUsed = 0;
   }
 
   /** Begins to speak. Idempotent. */
@@ -215,6 +218,7 @@ export class RtpLine {
     writeRtpHeader(packet, payloadType, marker, this.sequence, this.rtpTimestamp(timestamp), this.ssrc);
     packet.set(payload, rtpHeaderBytes);
     this.sequence = (this.sequence + 1) & 0xffff;
+    this.sequencesUsed += 1;
     this.sentPackets += 1;
     this.sentBytes += payload.length;
     this.path.forward(packet);
@@ -274,6 +278,7 @@ export class RtpLine {
       packets: this.sentPackets,
       bytes: this.sentBytes,
       firstSequence: this.firstSequence,
+      sequencesUsed: this.sequencesUsed,
       timestampAt: (nowMs) =>
         this.rtpTimestamp(this.firstTimestamp + Math.round(((nowMs - this.startedMs) / 1000) * sampleRateHz)),
     };

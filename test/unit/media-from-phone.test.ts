@@ -34,17 +34,25 @@ function phone(limits: { firstRtpTimeoutMs: number; rtpTimeoutMs: number }) {
   };
   agree('sendrecv', 0);
   let sequence = 0;
-  const hear = (nowMs: number) => {
-    const packet = new Uint8Array(172);
-    writeRtpHeader(packet, 0, false, sequence++, sequence * 160, 1);
+  /** One packet: a voice, the silence of a phone that sends it, or comfort noise (RFC 3389). */
+  const hear = (nowMs: number, what: 'voice' | 'silence' | 'noise' = 'voice') => {
+    const packet = new Uint8Array(what === 'noise' ? 13 : 172).fill(what === 'silence' ? 0xff : 0x10);
+    writeRtpHeader(packet, what === 'noise' ? 13 : 0, false, sequence++, nowMs * 8, 1);
     line.packet(packet, from, nowMs);
+  };
+  /** A packet every 20 ms. */
+  const talk = (fromMs: number, toMs: number, what?: 'voice' | 'silence') => {
+    for (let nowMs = fromMs; nowMs < toMs; nowMs += 20) hear(nowMs, what);
+  };
+  const loseOnTheWay = (packets: number) => {
+    sequence += packets;
   };
   /** The first time the line says that the phone is lost. */
   const lostAt = (fromMs: number, toMs: number) => {
     for (let nowMs = fromMs; nowMs <= toMs; nowMs += 20) if (line.tick(nowMs)) return nowMs;
     return null;
   };
-  return { line, events, agree, hear, lostAt };
+  return { line, events, agree, hear, talk, loseOnTheWay, lostAt };
 }
 
 describe('a phone that is not heard', () => {
@@ -82,18 +90,73 @@ describe('a phone that is not heard', () => {
     },
   );
 
-  it('is told as one-way after 2.5 s, once, and again after it came back and stopped', () => {
-    const { line, hear, lostAt, events } = phone({ firstRtpTimeoutMs: 0, rtpTimeoutMs: 0 });
+  const noLimits = { firstRtpTimeoutMs: 0, rtpTimeoutMs: 0 };
+
+  it('is told as one-way when nothing came for 2.5 s since the answer, once', () => {
+    const { line, lostAt, events } = phone(noLimits);
     line.goLive(0);
     lostAt(0, 2480);
     expect(events).toEqual([]);
     lostAt(2500, 20_000);
     expect(events).toEqual(['oneWay']);
-    hear(20_000);
-    lostAt(20_000, 22_480);
+  });
+
+  it.each<[string, (call: ReturnType<typeof phone>) => void]>([
+    ['stops after words', ({ talk }) => talk(0, 5000)],
+    ['stops after a little silence of its own (hangover)', ({ talk }) => talk(4000, 5000, 'silence')],
+    [
+      'says by comfort noise that it pauses, though it sent its silence before',
+      ({ talk, hear }) => {
+        talk(0, 4980, 'silence');
+        hear(4980, 'noise');
+      },
+    ],
+    [
+      'has paused before, without a packet missing',
+      ({ talk }) => {
+        talk(0, 3000, 'silence');
+        talk(4000, 5000, 'voice');
+      },
+    ],
+  ])('is not told as one-way when it %s: that is a pause (DTX)', (_what, before) => {
+    const call = phone(noLimits);
+    call.line.goLive(0);
+    before(call);
+    for (const startMs of [5000, 15_000, 25_000]) {
+      call.lostAt(startMs, startMs + 9000);
+      call.hear(startMs + 9500);
+    }
+    expect(call.events).toEqual([]);
+  });
+
+  it('that sent its silence is told as one-way when it stops, and again after it came back and stopped', () => {
+    const { line, talk, loseOnTheWay, lostAt, events } = phone(noLimits);
+    line.goLive(0);
+    talk(0, 3000, 'silence');
+    talk(3000, 5000, 'voice');
+    lostAt(5000, 7460);
+    expect(events).toEqual([]);
+    lostAt(7480, 20_000);
     expect(events).toEqual(['oneWay']);
-    lostAt(22_500, 40_000);
+    loseOnTheWay(750);
+    talk(20_000, 21_000, 'voice');
+    lostAt(21_000, 40_000);
     expect(events).toEqual(['oneWay', 'oneWay']);
+  });
+
+  it('is told as one-way when its reports say that it goes on sending', () => {
+    const { line, talk, lostAt, events } = phone(noLimits);
+    line.goLive(0);
+    talk(0, 5000, 'voice');
+    lostAt(5000, 8000);
+    line.reported({ ssrc: 1, packets: 260 }, 6000);
+    line.reported({ ssrc: 1, packets: 262 }, 11_000); // comfort noise
+    line.reported({ ssrc: 99, packets: 5000 }, 12_000); // not of this stream
+    lostAt(8000, 13_000);
+    expect(events).toEqual([]);
+    line.reported({ ssrc: 1, packets: 512 }, 16_000);
+    lostAt(16_000, 17_000);
+    expect(events).toEqual(['oneWay']);
   });
 });
 
@@ -104,6 +167,7 @@ describe('reports', () => {
     packets: 100,
     bytes: 16_000,
     firstSequence: 50,
+    sequencesUsed: 110,
     timestampAt: (nowMs: number) => nowMs * 8,
   };
   const wallMs = Date.UTC(2026, 0, 1);
@@ -152,7 +216,7 @@ describe('reports', () => {
       );
     read(2 * 65536, 12_080);
     expect(reports.rttMs).toBeCloseTo(80, 0);
-    expect(reports.heard).toEqual({ lost: 5, lossPercent: 5, jitterMs: 20 });
+    expect(reports.heard).toEqual({ lost: 5, lossPercent: 5, jitterMs: 20, jitterMeanMs: 20, jitterMaxMs: 20 });
     // A peer that says it waited longer than it did.
     read(9 * 65536, 12_080);
     expect(reports.rttMs).toBeCloseTo(80, 0);
@@ -170,5 +234,68 @@ describe('reports', () => {
     reports.read(readRtcp(writeRtcp({ ssrc: 9, cname: '', sender, block: null, bye: false }))!, 1000, sent);
     const [block] = readRtcp(reports.bye(1500, sent, stats))!.blocks;
     expect(block).toMatchObject({ ssrc: 9, lastSenderReport: 0x12345678, delaySinceLast: 32_768 });
+  });
+
+  describe('of our stream', () => {
+    const block = {
+      ...{ ssrc: 7, fractionLost: 0, cumulativeLost: 0, highestSequence: 149, jitter: 0 },
+      ...{ lastSenderReport: 0, delaySinceLast: 0 },
+    };
+    const read = (reports: Reports, change: Partial<typeof block>, of: Partial<typeof sent> = {}) =>
+      reports.read(
+        readRtcp(writeRtcp({ ssrc: 1, cname: '', sender: null, block: { ...block, ...change }, bye: false }))!,
+        5000,
+        { ...sent, ...of },
+      );
+
+    it.each<[string, Partial<typeof block>]>([
+      ['more lost than was sent', { cumulativeLost: 5000 }],
+      ['all lost, of packets of which it got the last one', { cumulativeLost: 100 }],
+      ['a packet that we have not sent yet', { highestSequence: 160 }],
+      ['a packet before our first', { highestSequence: 49 }],
+      ['cycles that we are far from', { highestSequence: 0x7fff_0000 + 149 }],
+      ['jitter that is no jitter', { jitter: 4_000_000_000 }],
+    ])('a report is not taken that says: %s', (_what, change) => {
+      const reports = new Reports('a@b', wallMs, () => 0);
+      expect(read(reports, { cumulativeLost: 2 })).toBe(true);
+      expect(read(reports, change)).toBe(false);
+      expect(reports.heard).toMatchObject({ lost: 2, lossPercent: 2 });
+    });
+
+    it('a report is taken that can be true', () => {
+      for (const [change, of, lossPercent] of [
+        [{ cumulativeLost: 99 }, {}, 99],
+        [{ cumulativeLost: -3 }, {}, 0],
+        [{ highestSequence: 159, cumulativeLost: 11 }, {}, 10],
+        [
+          { highestSequence: 0x1_0005, cumulativeLost: 7 },
+          { firstSequence: 65_500, sequencesUsed: 100 },
+          (7 / 42) * 100,
+        ],
+        // It came after the wrap of our numbers, and counts cycles from there.
+        [{ highestSequence: 5, cumulativeLost: 7 }, { firstSequence: 65_500, sequencesUsed: 100 }, (7 / 42) * 100],
+      ] as const) {
+        const reports = new Reports('a@b', wallMs, () => 0);
+        expect(read(reports, change, of)).toBe(true);
+        expect(reports.heard!.lossPercent).toBeCloseTo(lossPercent, 10);
+      }
+    });
+
+    it('mean and maximum of the jitter are over all reports', () => {
+      const reports = new Reports('a@b', wallMs, () => 0);
+      for (const jitterMs of [10, 40, 1]) read(reports, { jitter: jitterMs * 8 });
+      expect(reports.heard).toMatchObject({ jitterMs: 1, jitterMeanMs: 17, jitterMaxMs: 40 });
+    });
+
+    it('a sender report of another stream is not echoed in ours', () => {
+      const reports = new Reports('a@b', wallMs, () => 0);
+      const stats = new ReceiverStats();
+      const packet = { payloadType: 0, marker: false, sequence: 1, timestamp: 0, ssrc: 9 };
+      stats.arrived({ ...packet, payloadStart: 12, payloadEnd: 172 }, 0, true);
+      const sender = { ntpSeconds: 0x1234, ntpFraction: 0, rtpTimestamp: 0, packets: 1, bytes: 1 };
+      reports.read(readRtcp(writeRtcp({ ssrc: 8, cname: '', sender, block: null, bye: false }))!, 1000, sent);
+      const [echo] = readRtcp(reports.bye(1500, sent, stats))!.blocks;
+      expect(echo).toMatchObject({ ssrc: 9, lastSenderReport: 0, delaySinceLast: 0 });
+    });
   });
 });

@@ -118,7 +118,30 @@ describe('jitter', () => {
     for (const i of run(10, 10)) stats.arrived(packet(1600, i), i * 20, false);
     for (const i of run(20, 10)) stats.arrived(packet(i * 160, i), i * 20, true);
     expect(stats.jitterMs).toBe(0);
+    expect(stats).toMatchObject({ packets: 30, audioPackets: 20 });
     for (const i of run(30, 10)) stats.arrived(packet(i * 160 + 5_000_000, i), i * 20, true);
     expect(stats.jitterMs).toBe(0);
+  });
+
+  it('keeps mean and maximum of the call, where the last value forgets', () => {
+    const stats = new ReceiverStats();
+    expect(stats).toMatchObject({ jitterMeanMs: null, jitterMaxMs: null });
+    // 12 s in which each packet is 30 ms later or earlier than the one before, then 8 s without jitter
+    for (const i of run(0, 600)) stats.arrived(packet(i * 160, i), i * 20 + (i % 2) * 30, true);
+    const { jitterMs: before } = stats;
+    expect(before).toBeGreaterThan(29);
+    for (const i of run(600, 400)) stats.arrived(packet(i * 160, i), i * 20, true);
+    expect(stats.jitterMs).toBeLessThan(1);
+    expect(stats.jitterMeanMs).toBeCloseTo((30 * 600) / 999, 5);
+    expect(stats.jitterMaxMs).toBeGreaterThanOrEqual(before!);
+    expect(stats.jitterMaxMs).toBeLessThan(31);
+  });
+
+  it('has a mean in milliseconds through a change of the clock', () => {
+    const stats = new ReceiverStats();
+    for (const i of run(0, 101)) stats.arrived(packet(i * 160, i), i * 20 + (i % 2) * 10, true);
+    stats.changeClock(48);
+    for (const i of run(101, 101)) stats.arrived(packet(i * 960, i), i * 20 + (i % 2) * 20, true);
+    expect(stats.jitterMeanMs).toBeCloseTo(15, 5);
   });
 });

@@ -53,7 +53,12 @@ const callEvent = Type.Object(
 const qualityMetrics = Type.Object(
   {
     mos: Type.Optional(Type.Number({ minimum: 1, maximum: 5, description: 'Mean opinion score.' })),
-    jitter_ms: Type.Optional(Type.Integer({ description: 'Milliseconds.' })),
+    jitter_ms: Type.Optional(
+      Type.Integer({
+        description:
+          'Mean of the call, in milliseconds; in a sample: until then. `received.jitter_ms` is the last value of RFC 3550, `received.jitter_max_ms` its maximum.',
+      }),
+    ),
     packet_loss: Type.Optional(Type.Number({ minimum: 0, maximum: 100, description: 'Percent.' })),
   },
   {

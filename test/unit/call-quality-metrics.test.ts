@@ -1,0 +1,19 @@
+import { expect, it } from 'vitest';
+import { unknownStats } from '../../media/thread/session-stats.js';
+import { qualityMetrics } from '../../src/call/quality-metrics.js';
+
+it('the jitter of a call is its mean; the last value of RFC 3550 and the largest one stand beside it', () => {
+  const stats = { ...unknownStats(), codec: 'PCMU' as const };
+  const received = { ...stats.received, jitterMs: 4.04, jitterMeanMs: 18.46, jitterMaxMs: 31.25 };
+  const sent = { ...stats.sent, jitterMs: 1, jitterMeanMs: 2, jitterMaxMs: 3 };
+  expect(qualityMetrics({ ...stats, received, sent })).toMatchObject({
+    jitter_ms: 18,
+    received: { jitter_ms: 4, jitter_mean_ms: 18.5, jitter_max_ms: 31.3 },
+    sent: { jitter_ms: 1, jitter_mean_ms: 2, jitter_max_ms: 3 },
+  });
+});
+
+it('jitter that was not measured is absent', () => {
+  const metrics = qualityMetrics({ ...unknownStats(), codec: 'PCMU' });
+  expect(JSON.stringify(metrics)).not.toContain('jitter');
+});
