@@ -56,6 +56,8 @@ export class RtpSource {
   private candidateSequence = 0;
   private candidateSinceMs = 0;
   private candidateRun = 0;
+  /** Every packet of the run goes on where the stream that is heard was last. */
+  private candidateContinues = false;
   private ghost: Ghost | null = null;
 
   /** From an SDP. The same address again changes nothing; a new one is learned anew, and the old source counts until then. */
@@ -86,14 +88,13 @@ export class RtpSource {
     if (port === this.namedPort && address === this.namedAddress)
       return this.learn(packet, address, port, nowMs, named);
     if (this.ghost !== null && isSame(this.ghost, packet, address, port)) return 'foreign';
-    this.follow(packet, address, port, nowMs);
+    const continues = this.continues(packet, nowMs);
+    this.follow(packet, address, port, nowMs, continues);
     const proven = this.candidateRun >= probationPackets;
-    if (this.continues(packet, nowMs)) {
-      // From another host only once the old one is quiet, and with the proof of a stranger.
-      const fromHost = address === this.address;
-      if (fromHost || (proven && this.candidateSinceMs >= this.lastHeardMs))
-        return this.change(packet, address, port, nowMs);
-    }
+    if (continues && address === this.address) return this.change(packet, address, port, nowMs);
+    // From another host only once the old one is quiet, and with the proof of a stranger.
+    if (proven && this.candidateContinues && this.candidateSinceMs >= this.lastHeardMs)
+      return this.change(packet, address, port, nowMs);
     const evidence = this.evidenceOf(address);
     if (!proven || (evidence === stranger && !this.takesStrangers)) return 'foreign';
     if (evidence > this.evidence || (this.moving && evidence === this.evidence))
@@ -127,7 +128,7 @@ export class RtpSource {
   }
 
   /** The run of packets in sequence from one place that is not the source. */
-  private follow(packet: RtpView, address: string, port: number, nowMs: number): void {
+  private follow(packet: RtpView, address: string, port: number, nowMs: number, continues: boolean): void {
     const inSequence =
       this.candidateRun > 0 &&
       address === this.candidateAddress &&
@@ -135,6 +136,7 @@ export class RtpSource {
       packet.ssrc === this.candidateSsrc &&
       sequenceDistance(packet.sequence, this.candidateSequence) === 1;
     if (!inSequence) this.candidateSinceMs = nowMs;
+    this.candidateContinues = continues && (!inSequence || this.candidateContinues);
     this.candidateRun = inSequence ? this.candidateRun + 1 : 1;
     this.candidateAddress = address;
     this.candidatePort = port;

@@ -337,6 +337,14 @@ describe('whose packets count', () => {
     }
   });
 
+  it('from another host not a copy that begins with what was heard already', () => {
+    const { line, voice } = exact();
+    const copy = new Stream(1, attacker);
+    Object.assign(copy, { sequence: voice.sequence - 5, timestamp: voice.timestamp - 5 * 160 });
+    expect(line.hear(copy, 100)).toBe(0);
+    expect(line.hear(voice)).toBe(1);
+  });
+
   it('a phone whose sequence wraps, and that is overtaken by its own packets, is followed all the same', () => {
     const { line, voice } = natted();
     for (let i = 0; i < 6000; i++) line.hear(voice);
