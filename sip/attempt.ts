@@ -9,6 +9,7 @@ import type { LiveCalls } from './live.js';
 import type { SipLog } from './log.js';
 import type { Stack, StackDialog, StackRequest, StackResponse, StackSipError } from './stack.js';
 import type { DialTarget } from './target.js';
+import type { WireClock } from './wire-clock.js';
 
 export interface InviteIdentity {
   callId: string;
@@ -20,6 +21,7 @@ export interface AttemptOptions {
   stack: Stack;
   log: SipLog;
   live: LiveCalls;
+  clock: WireClock;
   target: DialTarget;
   identity: InviteIdentity;
   /** `From`, `To` and what the caller adds. */
@@ -41,6 +43,11 @@ export type AttemptEnd =
 
 /** A challenge, and one more when our nonce was stale. */
 const maxChallenges = 2;
+/** What we ask for (RFC 4028 4: half an hour is its recommendation), and the least that we take. */
+const sessionSec = 1800;
+const leastSessionSec = 90;
+/** Each proxy on the way may want more than the one before. */
+const maxLengthenings = 5;
 
 export class Attempt {
   /** Settles when the transaction is over, also after `cancel`. */
@@ -55,6 +62,10 @@ export class Attempt {
   /** A 2xx came, whatever became of it: nobody else may be called after that. */
   #wasAnswered = false;
   #challenges = 0;
+  #authorization: Record<string, string> = {};
+  #sessionSec = sessionSec;
+  #leastSessionSec = leastSessionSec;
+  #lengthenings = 0;
   #cseq: number;
   readonly #early = new Map<string, string>();
 
@@ -72,7 +83,7 @@ export class Attempt {
       if (end.kind === 'answered') await end.leg.ended;
       release();
     });
-    this.#send(options.target.requestUri, options.target.nextHop, {});
+    this.#send(options.target.requestUri, options.target.nextHop);
   }
 
   /** The highest CSeq used. */
@@ -108,19 +119,25 @@ export class Attempt {
     this.#settle(end);
   }
 
-  #send(uri: string, nextHop: string | undefined, authorization: Record<string, string>): void {
+  #send(uri: string, nextHop: string | undefined): void {
     const { stack, identity, headers, offer } = this.options;
     const own = {
       'Call-ID': identity.callId,
       CSeq: `${this.#cseq} INVITE`,
       Allow: dialogAllow,
       Supported: supported.join(', '),
+      'Session-Expires': String(this.#sessionSec),
+      'Min-SE': String(this.#leastSessionSec),
       'Content-Type': 'application/sdp',
     };
     try {
       stack.createUAC(
         uri,
-        { headers: { ...headers, ...own, ...authorization }, localSdp: offer, ...(nextHop ? { proxy: nextHop } : {}) },
+        {
+          headers: { ...headers, ...own, ...this.#authorization },
+          localSdp: offer,
+          ...(nextHop ? { proxy: nextHop } : {}),
+        },
         {
           cbRequest: (err, req) => {
             if (err || !req) return; // the callback below hears it too
@@ -164,6 +181,7 @@ export class Attempt {
       },
       localAddress,
       localSdp: offer,
+      answeredAtMs: this.options.clock.receivedMs(dialog.res.stackTime),
       remoteSdp,
       credentials: target.gateway.auth,
       trust: target.gateway.trust,
@@ -191,7 +209,12 @@ export class Attempt {
       this.#resolve({ kind: 'unreachable', message: `The INVITE could not be sent: ${words(err)}` });
       return;
     }
-    if ((res.status === 401 || res.status === 407) && this.#authorize(res, uri, nextHop)) return;
+    const isChallenge = res.status === 401 || res.status === 407;
+    if ((isChallenge && this.#authorize(res, uri)) || (res.status === 422 && this.#lengthen(res))) {
+      this.#cseq++;
+      this.#send(uri, nextHop);
+      return;
+    }
     // What the server makes itself (timeout, no route) comes from nobody's address.
     if (!res.source_address) {
       const what = this.sawProvisional ? 'fell silent' : 'did not react';
@@ -209,8 +232,18 @@ export class Attempt {
     });
   }
 
-  /** Sends the INVITE again with credentials; false when that makes no sense (any more). */
-  #authorize(res: StackResponse, uri: string, nextHop: string | undefined): boolean {
+  /** Takes the session interval that a 422 asks for (RFC 4028 7.3); false when it asks for none, or goes on asking. */
+  #lengthen(res: StackResponse): boolean {
+    const least = Number(/^\s*(\d{1,9})\s*(?:;|$)/.exec(res.get('min-se') ?? '')?.[1] ?? 0);
+    if (this.#isCancelled || least <= this.#leastSessionSec || this.#lengthenings >= maxLengthenings) return false;
+    this.#lengthenings++;
+    this.#leastSessionSec = least;
+    this.#sessionSec = Math.max(this.#sessionSec, least);
+    return true;
+  }
+
+  /** Takes credentials that answer a challenge; false when that makes no sense (any more). */
+  #authorize(res: StackResponse, uri: string): boolean {
     const { auth } = this.options.target.gateway;
     if (!auth || this.#isCancelled || this.#challenges >= maxChallenges) return false;
     const challenges = readHeaders(res.raw).get(res.status === 401 ? 'www-authenticate' : 'proxy-authenticate') ?? [];
@@ -218,8 +251,7 @@ export class Attempt {
     const answer = answerChallenge({ status: res.status, challenges }, { method: 'INVITE', uri }, auth);
     if (!answer) return false;
     this.#challenges++;
-    this.#cseq++;
-    this.#send(uri, nextHop, { [answer.name]: answer.value });
+    this.#authorization = { [answer.name]: answer.value };
     return true;
   }
 }

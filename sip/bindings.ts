@@ -4,6 +4,8 @@ import type { Peer } from './leg.js';
 export interface Binding {
   /** The contact URI, which becomes the request-URI when the user is called. */
   contact: string;
+  /** The host of its address of record: what the phone calls our domain. */
+  domain: string;
   /** Where the REGISTER came from: behind a NAT the only way back. */
   peer: Peer;
   callId: string;

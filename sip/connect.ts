@@ -33,6 +33,7 @@ import { registeredAt } from './target.js';
 import { SipTrace, type TraceLimits } from './trace.js';
 import type { TrunkTable } from './trunk.js';
 import { Upkeep } from './upkeep.js';
+import { foreignClock, sharedClock } from './wire-clock.js';
 
 export interface SipGatewayOptions {
   server:
@@ -122,7 +123,8 @@ class Gateway implements SipGateway {
     const mediaHost = options.server.kind === 'drachtio' ? options.server.mediaHost : undefined;
     const addresses = new LocalAddresses({ externalIp: options.externalIp, localNets: this.#localNets, mediaHost });
     this.#trace = new SipTrace(options.trace);
-    const shared = { trunks, log, addresses, bindings: this.#bindings, live: this.#live, trace: this.#trace };
+    const clock = options.server.kind === 'embedded' ? sharedClock : foreignClock;
+    const shared = { trunks, log, addresses, clock, bindings: this.#bindings, live: this.#live, trace: this.#trace };
     const stack = () => (this.#link?.connected ? this.#link.stack : null);
     const { names } = options;
     const registered = (uri: string) => registeredAt(uri, trunks, this.#bindings);

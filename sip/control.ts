@@ -1,6 +1,8 @@
 /** The control connection to a SIP server that speaks drachtio's protocol: dialling it, watching it, and reading what crosses it. */
-import { connect as connectTcp, type Socket } from 'node:net';
+import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { listElements, nameAddress, readHeaders } from './header.js';
+import { parseUri } from './identity.js';
 import { type Peer, SipError, type SipTraceEntry } from './leg.js';
 import type { SipLog } from './log.js';
 import { createStack, type Stack } from './stack.js';
@@ -224,16 +226,32 @@ export function readFrame(frame: string): SipTraceEntry | null {
   const fields = frame.slice(0, end).split('|');
   const meta = fields[1] === 'sip' ? 2 : fields[1] === 'response' && fields[3] === 'OK' ? 4 : -1;
   if (meta < 0) return null;
+  const to = meta === 2 ? 10 : 12;
   const message = frame.slice(end + 2);
   const received = fields[meta] === 'network';
-  // For a request of ours the address is that of our own socket.
-  const knowsPeer = received || message.startsWith('SIP/2.0 ');
+  const isNamed = received || message.startsWith('SIP/2.0 ');
   return {
     at: new Date().toISOString(),
     direction: received ? 'received' : 'sent',
-    peer: knowsPeer ? peerOf(fields[meta + 2], fields[meta + 3], fields[meta + 4]) : null,
+    // For a request of ours these words name our own socket; our server adds where it went, of another's the request itself tells.
+    peer: isNamed
+      ? peerOf(fields[meta + 2], fields[meta + 3], fields[meta + 4])
+      : (addressIn(fields[to]) ?? nextHopIn(message, fields[meta + 2])),
     message,
   };
+}
+
+function addressIn(field = ''): Peer | null {
+  const [to] = readAddresses(field);
+  return to ? peerOf(to.transport, to.host, to.port) : null;
+}
+
+/** Where a request has to go by its own words: its first Route, or its Request-URI. Null when that is a name. */
+function nextHopIn(message: string, transport: string | undefined): Peer | null {
+  const [, requestUri = ''] = /^\S+ (\S+) SIP/.exec(message) ?? [];
+  const route = nameAddress(listElements(readHeaders(message).get('route'))[0])?.uri;
+  const uri = parseUri(route ?? requestUri);
+  return uri && isIP(uri.host) ? peerOf(transport, uri.host, uri.port ?? 5060) : null;
 }
 
 /** A peer from the protocol's words; null when the server made the message itself and there was none. */

@@ -16,6 +16,8 @@ export interface LegContext {
   peer: Peer;
   localAddress: string;
   localSdp: string;
+  /** See `CallLeg`. */
+  answeredAtMs: number;
   /** Empty when our SDP was the offer and the ACK brings the answer. */
   remoteSdp: string;
   /** As in `Gateway`. */
@@ -93,6 +95,10 @@ export class DialogLeg implements CallLeg {
 
   get isOver(): boolean {
     return this.#end !== null;
+  }
+
+  get answeredAtMs(): number {
+    return this.context.answeredAtMs;
   }
 
   get remoteSdp(): string {

@@ -18,6 +18,7 @@ import type { Seat } from './seat.js';
 import type { Stack, StackRequest, StackResponse } from './stack.js';
 import type { SipTrace } from './trace.js';
 import { asMatch, type TrunkTable } from './trunk.js';
+import type { WireClock } from './wire-clock.js';
 
 export interface InboundContext {
   trunks: TrunkTable;
@@ -28,6 +29,7 @@ export interface InboundContext {
   live: LiveCalls;
   trace: SipTrace;
   log: SipLog;
+  clock: WireClock;
 }
 
 /** Methods we ask the server for. The rest it refuses by itself. */
@@ -130,7 +132,8 @@ export class Inbound {
   }
 
   #invite(stack: Stack, req: StackRequest, res: StackResponse): void {
-    const received = { receivedAt: new Date(), receivedAtMs: performance.now() };
+    const receivedAtMs = this.context.clock.receivedMs(req.stackTime);
+    const received = { receivedAt: new Date(Date.now() - (performance.now() - receivedAtMs)), receivedAtMs };
     const peer = peerOf(req.protocol, req.source_address, req.source_port);
     if (!peer) {
       res.send(400);
@@ -149,11 +152,12 @@ export class Inbound {
       return;
     }
     this.incomingCalls++;
-    const { live, log, trace } = this.context;
+    const { live, log, trace, clock } = this.context;
     const sipCallId = req.get('call-id') ?? '';
     trace.keep(sipCallId);
     const onGone = () => trace.ended(sipCallId);
-    const call = new IncomingInvite(req, res, { ...verdict.facts, ...received, peer }, { stack, live, log, onGone });
+    const facts = { ...verdict.facts, ...received, peer };
+    const call = new IncomingInvite(req, res, facts, { stack, live, log, clock, onGone });
     void this.#run(call, verdict.handler, req.receivedOn ?? '');
   }
 

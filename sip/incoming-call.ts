@@ -8,6 +8,7 @@ import type { SipLog } from './log.js';
 import { Seat } from './seat.js';
 import type { UnansweredInvite } from './server/start.js';
 import type { Stack, StackRequest, StackResponse } from './stack.js';
+import type { WireClock } from './wire-clock.js';
 
 export interface InviteFacts {
   headers: HeaderLines;
@@ -26,6 +27,7 @@ export interface InviteContext {
   stack: Stack;
   log: SipLog;
   live: LiveCalls;
+  clock: WireClock;
   /** Called once when the INVITE has its final answer and, if that was a 200, the leg is gone. */
   onGone(): void;
 }
@@ -148,6 +150,7 @@ export class IncomingInvite implements IncomingCall {
       throw new SipError('protocol', 'unspecified', 'The call is being answered already.');
     this.#state = 'answering';
     clearInterval(this.#ringAgain);
+    const handedOverMs = performance.now();
     let inTime = true;
     try {
       const leg = await this.#limited<DialogLeg>(sendLimitMs, 'The answer was not confirmed.', (resolve, reject) => {
@@ -178,6 +181,7 @@ export class IncomingInvite implements IncomingCall {
               peer: this.peer,
               localAddress: this.localAddress,
               localSdp: sdp,
+              answeredAtMs: this.context.clock.sentMs(dialog.res.stackTime, handedOverMs),
               remoteSdp: this.offer ?? '',
               onGone: (gone) => {
                 this.context.live.left(gone);

@@ -85,7 +85,9 @@ export interface CallLeg {
   sipCallId: string;
   /** The far side's SDP of the INVITE exchange; empty while a delayed offer is unanswered. */
   readonly remoteSdp: string;
-  /** The ACK arrived (inbound) or was sent (outbound): billing starts here. `sdp` when the ACK carried the answer. Rejects if the leg ends first. */
+  /** When the 200 was sent (inbound) or received (outbound), on the clock of `performance.now()`: billing starts here. */
+  readonly answeredAtMs: number;
+  /** The ACK arrived (inbound) or was sent (outbound). `sdp` when the ACK carried the answer. Rejects if the leg ends first. */
   confirmed: Promise<{ sdp?: string }>;
   /** Resolves exactly once, whoever hung up. */
   ended: Promise<LegEnd>;

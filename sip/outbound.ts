@@ -18,6 +18,7 @@ import { publicTarget, type ResolveHost } from './public-target.js';
 import { calledUser, type DialTarget, redirectTarget, targetsOf } from './target.js';
 import type { SipTrace } from './trace.js';
 import type { TrunkTable } from './trunk.js';
+import type { WireClock } from './wire-clock.js';
 
 export interface OutboundContext {
   /** The control connection while it is up. */
@@ -28,6 +29,7 @@ export interface OutboundContext {
   live: LiveCalls;
   trace: SipTrace;
   log: SipLog;
+  clock: WireClock;
   /** Default: the system's name server. */
   names?: SipNames;
   /** Looks up the hosts of `publicOnly` calls. Default: the system's resolver. */
@@ -41,7 +43,7 @@ const maxRedirects = 3;
 const maxRestSec = 300;
 /** Set by us, or by the SIP server. */
 const reservedHeaders = new Set(
-  'from to contact call-id cseq via route record-route max-forwards content-length content-type allow supported'.split(
+  'from to contact call-id cseq via route record-route max-forwards content-length content-type allow supported session-expires min-se'.split(
     ' ',
   ),
 );
@@ -146,9 +148,10 @@ export class Outbound {
       stack: this.#link().stack,
       log: context.log,
       live: context.live,
+      clock: context.clock,
       target,
       identity: { callId, fromTag, cseq },
-      headers: { ...headers, From: `${headers.From};tag=${fromTag}`, To: `<${target.requestUri}>` },
+      headers: { ...headers, From: `${headers.From};tag=${fromTag}`, ...calledHeaders(target) },
       ...media,
       onProgress: ({ status, branch, sdp }) => {
         try {
@@ -206,6 +209,11 @@ function inviteHeaders(request: DialRequest): Record<string, string> {
     ...(isAnonymous ? { Privacy: 'id' } : {}),
     ...Object.fromEntries(extra),
   };
+}
+
+/** A registered phone reads the number that was called in To, and where it has several in P-Called-Party-ID (RFC 7315 4.2). */
+function calledHeaders({ requestUri, called }: DialTarget): Record<string, string> {
+  return called === undefined ? { To: `<${requestUri}>` } : { To: `<${called}>`, 'P-Called-Party-ID': `<${called}>` };
 }
 
 function failureOf(target: DialTarget, end: Exclude<AttemptEnd, { kind: 'answered' }>): SipError {

@@ -64,11 +64,12 @@ export class Registrar {
     if (verdict.kind === 'wrong') return { status: 403, headers: {} };
     const to = nameAddress(headers.get('to')?.[0]);
     // A phone may only speak for itself: the address of record is the user that the password proves.
-    if (!to || parseUri(to.uri)?.user !== verdict.username) return { status: 403, headers: {} };
-    return this.#bind(verdict.username, request);
+    const record = to && parseUri(to.uri);
+    if (record?.user !== verdict.username) return { status: 403, headers: {} };
+    return this.#bind(verdict.username, record.host, request);
   }
 
-  #bind(username: string, { headers, peer }: RegisterRequest): Answer {
+  #bind(username: string, domain: string, { headers, peer }: RegisterRequest): Answer {
     const callId = headers.get('call-id')?.[0] ?? '';
     const cseq = Number.parseInt(headers.get('cseq')?.[0] ?? '', 10);
     if (!callId || !Number.isSafeInteger(cseq)) return { status: 400, headers: {} };
@@ -99,6 +100,7 @@ export class Registrar {
       if (wished < this.#minSec) return { status: 423, headers: { 'Min-Expires': String(this.#minSec) } };
       next.set(key, {
         contact: contact.uri,
+        domain,
         peer,
         callId,
         cseq,

@@ -5,6 +5,7 @@ import type { CallLeg, DialogSnapshot, LegEnd, TransferResult } from './leg.js';
 
 export class Seat implements CallLeg {
   readonly sipCallId: string;
+  readonly answeredAtMs: number;
   readonly confirmed: Promise<{ sdp?: string }>;
   readonly ended: Promise<LegEnd>;
   /** Somebody's INVITE for this place has no final answer yet: it is offered to nobody else. */
@@ -18,6 +19,7 @@ export class Seat implements CallLeg {
   constructor(leg: DialogLeg) {
     this.#leg = leg;
     this.sipCallId = leg.sipCallId;
+    this.answeredAtMs = leg.answeredAtMs;
     this.confirmed = leg.confirmed;
     this.ended = new Promise((resolve) => {
       this.#resolveEnded = resolve;

@@ -23,6 +23,8 @@ export interface StackRequest extends StackMessage {
   source_address: string;
   source_port: number;
   protocol: string;
+  /** When the server received or sent it: `HH:MM:SS.uuuuuu`, UTC. */
+  stackTime?: string;
   /** `address:port` of our listener, on requests outside a dialog. */
   receivedOn?: string;
   stackDialogId: string;
@@ -41,6 +43,8 @@ export interface StackResponse extends StackMessage {
   source_address: string;
   source_port: number;
   protocol: string;
+  /** When the server received it, or sent it once that was confirmed: `HH:MM:SS.uuuuuu`, UTC. */
+  stackTime?: string;
   stackDialogId: string;
   finalResponseSent: boolean;
   msg: StackMessage;

@@ -7,6 +7,8 @@ import type { TrunkTable } from './trunk.js';
 export interface DialTarget {
   gateway: Gateway;
   requestUri: string;
+  /** Who was called, where the Request-URI does not say it: a registered contact is a place, and behind a PBX are many numbers. */
+  called?: string;
   /** The URI of the next hop where that is not the request-URI's host. */
   nextHop?: string;
   /** Name or address of the next hop: which of our addresses faces it? */
@@ -27,12 +29,25 @@ export function targetsOf(gateway: Gateway, to: string, trunks: TrunkTable, bind
   if (registered) {
     return registered.map((binding) => ({
       gateway,
-      requestUri: binding.contact,
+      ...placeOf(binding, to),
       nextHop: hopTo(binding.peer),
       host: binding.peer.address,
     }));
   }
   return [{ gateway, requestUri: atHost(uri, calledUser(to)), host: uri.host }];
+}
+
+/**
+ * A registered contact stays as it was registered (RFC 3261 16.6). One without a user part is a PBX that takes any number: the number
+ * becomes the user part, as of a gateway (RFC 6140 5.2).
+ */
+function placeOf({ contact, domain }: Binding, to: string): Pick<DialTarget, 'requestUri' | 'called'> {
+  const uri = parseUri(contact);
+  const user = parseUri(to)?.user === '' ? registeredName(to) : calledUser(to);
+  return {
+    requestUri: uri?.user === '' ? atHost(uri, user) : contact,
+    called: `sip:${escapeUser(user)}@${bracketed(domain)}`,
+  };
 }
 
 /** Where the user is whom a gateway's URI names (`sip:<username>`), who registers with us; null when it is a host. */

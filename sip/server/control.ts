@@ -2,6 +2,7 @@
 import { randomUUID, timingSafeEqual } from 'node:crypto';
 import net from 'node:net';
 import { parseMessage, type SipMessage } from './message.js';
+import { hostInUri } from './uri.js';
 
 /** The library pings only servers that call themselves vX.Y.Z with at least 0.8.2. */
 export const SERVER_VERSION = 'v0.9.10';
@@ -54,6 +55,14 @@ export function meta(
   port: number | string,
 ): string {
   return `${source}|${bytes}|${protocol}|${address}|${port}|${timeOfDay()}`;
+}
+
+/**
+ * Where a request goes, as its frame's last field: `udp/192.0.2.1:5060`. An addition of ours to the protocol, whose words for a request name only our
+ * own socket; drachtio-srf does not look at it.
+ */
+export function towards({ transport, address, port }: { transport: string; address: string; port: number }): string {
+  return `${transport}/${hostInUri(address)}:${port}`;
 }
 
 /** `HH:MM:SS.uuuuuu` UTC. The clock's seconds are written once a second. */

@@ -1,6 +1,6 @@
 /** Requests inside a dialog: how they are written and routed, and those the server sends by itself. */
 import { isIP } from 'node:net';
-import { meta } from './control.js';
+import { meta, towards } from './control.js';
 import { type Core, isSdp, kept } from './core.js';
 import { type Dialog, routed } from './dialogs.js';
 import type { Header, SipResponse } from './message.js';
@@ -107,7 +107,7 @@ export class DialogSender {
         new OurRequest(this.core, null, 'BYE', outgoing, dialog, id, {}).start(outgoing.bytes);
         const { path, identity, bytes } = outgoing;
         const sent = meta('application', bytes.length, path.transport, identity.localAddress, path.localPort);
-        if (text !== undefined && app.connected) app.deliver(`sip|${sent}|unsolicited|${id}|`, bytes);
+        if (text !== undefined && app.connected) app.deliver(`sip|${sent}|unsolicited|${id}|${towards(path)}`, bytes);
       },
       () => undefined,
     );

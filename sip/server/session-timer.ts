@@ -49,6 +49,14 @@ export function agree(
   return { interval: { seconds, refresher }, headers };
 }
 
+function offer(seconds: number, refresher: 'uac' | 'uas'): Header[] {
+  return [
+    { name: 'session-expires', value: `${seconds};refresher=${refresher}` },
+    { name: 'supported', value: 'timer' },
+    { name: 'min-se', value: String(MIN_SE_SEC) },
+  ];
+}
+
 export interface SessionTimerUser {
   /** Whether the Call-ID is ours: we sent the INVITE that opened the dialog. */
   readonly ownsCallId: boolean;
@@ -60,6 +68,7 @@ export interface SessionTimerUser {
 
 export class SessionTimer {
   private refreshing: Timer | null = null;
+  private agreed: { seconds: number; isOurs: boolean } | null = null;
   /** RFC 4028 10: a little before the session is over, so that the far side still knows the dialog. */
   private end: Timer | null = null;
 
@@ -73,9 +82,11 @@ export class SessionTimer {
     this.stop();
     if (!interval) return;
     const seconds = Math.max(interval.seconds, LEAST_KEPT_SEC);
+    const isOurs = (interval.refresher ?? 'uac') === weAre;
+    this.agreed = { seconds, isOurs };
     const earlierSec = Math.min(32, seconds / 3);
     this.end = this.clock.after((seconds - earlierSec) * 1000, () => this.over('Session timer expired'));
-    if ((interval.refresher ?? 'uac') === weAre) this.refreshAfter(seconds * 500, seconds);
+    if (isOurs) this.refreshAfter(seconds * 500, seconds);
   }
 
   /** A 2xx to a request of ours in the dialog. */
@@ -83,7 +94,13 @@ export class SessionTimer {
     this.set(sessionExpires(response.get('session-expires')), 'uac');
   }
 
+  /** For an INVITE or UPDATE of the application: one that says nothing of the session would end its timer (RFC 4028 7.4). */
+  kept(): Header[] {
+    return this.agreed === null ? [] : offer(this.agreed.seconds, this.agreed.isOurs ? 'uac' : 'uas');
+  }
+
   stop(): void {
+    this.agreed = null;
     this.refreshing?.cancel();
     this.end?.cancel();
     this.refreshing = null;
@@ -99,12 +116,7 @@ export class SessionTimer {
   private refreshAfter(delayMs: number, seconds: number, wasLengthened = false): void {
     this.refreshing?.cancel();
     this.refreshing = this.clock.after(delayMs, () => {
-      const headers = [
-        { name: 'session-expires', value: `${seconds};refresher=uac` },
-        { name: 'supported', value: 'timer' },
-        { name: 'min-se', value: String(MIN_SE_SEC) },
-      ];
-      this.user.refresh(headers, (status, minSe) => {
+      this.user.refresh(offer(seconds, 'uac'), (status, minSe) => {
         if (this.end === null || (status >= 200 && status < 300)) return;
         // nobody there, or nobody who knows of the call
         if (status === 408 || status === 481) return this.over('Session timer refresh failed');

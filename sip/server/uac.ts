@@ -1,5 +1,5 @@
 /** User agent client: request frames of the applications, and the way of each request to its final answer (RFC 3261 8.1, 9.1, 15.1.1). */
-import { type App, meta, type SipFrame } from './control.js';
+import { type App, meta, type SipFrame, towards } from './control.js';
 import { type Core, contentType, isSdp, kept, newTag } from './core.js';
 import type { DialogSender } from './dialog-sender.js';
 import { type Dialog, dialogId } from './dialogs.js';
@@ -131,7 +131,9 @@ export class Uac {
         return;
       }
       const cseq = ++dialog.localCseq;
-      const draft = this.sender.draft(dialog, { method, cseq, headers, body, uri, routeUrl: frame.routeUrl });
+      const timed = method === 'INVITE' || method === 'UPDATE' ? (dialog.sessionTimer?.kept() ?? []) : [];
+      const all = message.get('session-expires') === undefined ? [...headers, ...timed] : headers;
+      const draft = this.sender.draft(dialog, { method, cseq, headers: all, body, uri, routeUrl: frame.routeUrl });
       draft.maxForwards = message.get('max-forwards') ?? '70';
       this.sender.outbox.prepare(
         draft,
@@ -160,7 +162,7 @@ export class Uac {
       failed: (status, why) => this.failed(request, status, why),
       ended: () => this.pending.delete(request.id),
     });
-    app.ok(messageId, `${sentMeta(outgoing)}|${request.id}|Msg sent:|`, outgoing.bytes);
+    app.ok(messageId, `${sentMeta(outgoing)}|${request.id}|Msg sent:|${towards(outgoing.path)}`, outgoing.bytes);
     if (method === 'INVITE') {
       // 14.1: not while another INVITE of this dialog is under way; nothing leaves, and the application tries again later
       if (dialog?.state === 'confirmed' && dialog.invite !== null) {
@@ -244,7 +246,8 @@ export class Uac {
     const cseq = dialog.unackedCseq;
     dialog.unackedCseq = -1;
     this.sender.ack(dialog, cseq, headers, message.body, (outgoing) => {
-      app.ok(frame.messageId, `${sentMeta(outgoing)}|${newTag()}|Msg sent:|`, outgoing.bytes);
+      const sent = `${sentMeta(outgoing)}|${newTag()}|Msg sent:|${towards(outgoing.path)}`;
+      app.ok(frame.messageId, sent, outgoing.bytes);
       if (dialog.unwanted) this.sender.bye(dialog, 'ACK-BYE due to cancel race condition');
     });
     return null;
@@ -257,7 +260,8 @@ export class Uac {
     }
     const own = message.headers.filter((header) => !SERVER_HEADERS.has(header.name) && header.name !== 'contact');
     const bytes = this.sendCancel(request, own);
-    app.ok(frame.messageId, `${sentMeta({ ...request, bytes })}|${newTag()}|Msg sent:|`, bytes);
+    const sent = `${sentMeta({ ...request, bytes })}|${newTag()}|Msg sent:|${towards(request.path)}`;
+    app.ok(frame.messageId, sent, bytes);
     return null;
   }
 

@@ -16,7 +16,6 @@ export function endedAs({ answered, ending }: Pick<Call, 'answered' | 'ending'>)
 /** What a call that we make goes through, for the status callback of those who asked for it. */
 export class CallSteps {
   private sequence = 0;
-  private answeredAtMs: number | null = null;
 
   constructor(
     private readonly call: Call,
@@ -26,15 +25,13 @@ export class CallSteps {
 
   tell(step: Step): void {
     const { call, facts } = this;
-    if (step === 'answered') this.answeredAtMs = performance.now();
-    const durationSec = this.answeredAtMs === null ? 0 : Math.round((performance.now() - this.answeredAtMs) / 1000);
     this.send(step, {
       ...callFields({ ...facts, answered: call.answered, ended: step === 'completed' }),
       CallStatus: step === 'answered' ? 'in-progress' : step === 'completed' ? endedAs(call) : step,
       Timestamp: new Date().toUTCString(),
       CallbackSource: 'call-progress-events',
       SequenceNumber: String(this.sequence++),
-      ...(step === 'completed' && { CallDuration: String(durationSec) }),
+      ...(step === 'completed' && { CallDuration: String(call.durationSec) }),
     });
   }
 }

@@ -2,6 +2,7 @@ import { performance } from 'node:perf_hooks';
 import type { Spoken } from '../../media/agents/agent.js';
 import type { MediaEvent, MediaSession, MediaStats } from '../../media/engine.js';
 import type { CallLeg, DialogSnapshot } from '../../sip/leg.js';
+import { talkedSec } from '../billing/duration.js';
 import type { QualitySample, TraceEntry, Turn } from '../store/call-records.js';
 import type { Calls } from '../store/calls.js';
 import type { EventType } from '../store/event-types.js';
@@ -90,6 +91,7 @@ export class Call {
   /** What it will end as. */
   #settled: Ending | null = null;
   #answeredAtMs: number | null = null;
+  #isAnswerWritten = false;
   #endedAtMs: number | null = null;
   #ringingAtMs: number | null = null;
   #hasEarlyMedia = false;
@@ -111,6 +113,11 @@ export class Call {
 
   get answered(): boolean {
     return this.#answeredAtMs !== null;
+  }
+
+  /** Whole seconds since the answer, or from it to the end: the `duration` of the record. 0: never answered. */
+  get durationSec(): number {
+    return this.#answeredAtMs === null ? 0 : talkedSec((this.#endedAtMs ?? performance.now()) - this.#answeredAtMs);
   }
 
   get ending(): Ending | null {
@@ -157,19 +164,22 @@ export class Call {
     this.end({ cause: isGivenUp ? 'originator_cancel' : 'normal_clearing', source });
   }
 
-  /** The far side took the call. `answer` tells it, when the agent can talk as well. */
-  pickedUp(): void {
-    this.#answeredAtMs ??= performance.now();
+  /** The 200 was sent, or received, at `atMs`: billing starts. `answer` follows when the media path is open as well. */
+  pickedUp(atMs: number): void {
+    if (this.#answeredAtMs !== null) return;
+    this.#answeredAtMs = atMs;
+    this.#records.pickedUp(this.id, this.#at(atMs));
+    this.#watchFunds();
   }
 
-  /** The far side confirmed and the media path is open: billing starts with the former. */
+  /** Answered, and both sides can hear each other: `call.answered`, once. */
   answer(): void {
-    this.pickedUp();
+    if (this.#answeredAtMs === null || this.#isAnswerWritten) return;
+    this.#isAnswerWritten = true;
     this.#records.answered(this.id, {
-      answeredAt: this.#at(this.#answeredAtMs ?? performance.now()),
-      latencyMs: this.#since(this.#startedAtMs),
+      answeredAt: this.#at(this.#answeredAtMs),
+      latencyMs: (this.#endedAtMs ?? performance.now()) - this.#startedAtMs,
     });
-    this.#watchFunds();
   }
 
   /** Whoever has the far side's ear says how he leaves it. */
@@ -268,13 +278,15 @@ export class Call {
   finish(stats: MediaStats | null, trace: TraceEntry[]): void {
     const ending = this.#ending ?? { cause: 'unspecified', source: 'system' };
     const endedAtMs = this.#endedAtMs ?? performance.now();
+    this.#endedAtMs = endedAtMs;
     const answeredAtMs = this.#answeredAtMs;
+    this.answer(); // it may have ended before its media path was open
     this.#records.finish(this.id, {
       status: callStatus(this.#direction, ending, this.answered),
       hangupCause: ending.cause,
       hangupSource: ending.source,
       completedAt: this.#at(endedAtMs),
-      durationSec: answeredAtMs === null ? 0 : Math.round((endedAtMs - answeredAtMs) / 1000),
+      durationSec: this.durationSec,
       ringSeconds:
         this.#ringingAtMs === null ? null : Math.round(((answeredAtMs ?? endedAtMs) - this.#ringingAtMs) / 1000),
       quality: {

@@ -5,7 +5,7 @@ import type { Mode } from '../store/scope.js';
 import { WebhookFailure } from '../webhook/ask.js';
 import type { Action, Dial, DialTarget } from '../webhook/instructions.js';
 import { type Dialled, dialledQuestion, recordingStatusFields, referredQuestion } from '../webhook/questions.js';
-import type { BegunCall } from './call.js';
+import type { BegunCall, Call } from './call.js';
 import type { Carrier } from './carriers.js';
 import type { CallClosing } from './closing.js';
 import { DialledCall, statusOf } from './dialled-call.js';
@@ -71,6 +71,7 @@ export async function dialOut(stage: Stage, action: Dial, signal: AbortSignal): 
     recording: null,
   };
   let referredTo: string | null = null;
+  let answered: Call | null = null;
   try {
     if (action.record === 'ringing' && line.leg !== null) recording?.begin();
     const winner = await firstToAnswer(stage, action, place, signal);
@@ -78,14 +79,10 @@ export async function dialOut(stage: Stage, action: Dial, signal: AbortSignal): 
     else {
       for (const other of calls) if (other !== winner.callee) other.call.hangup('system');
       Object.assign(dialled, { status: 'completed', callId: winner.callee.call.id });
-      const startedMs = performance.now();
-      try {
-        await stage.answer();
-        recording?.begin();
-        referredTo = await talk(stage, winner, action, signal);
-      } finally {
-        dialled.durationSec = Math.round((performance.now() - startedMs) / 1000);
-      }
+      answered = winner.callee.call;
+      await stage.answer();
+      recording?.begin();
+      referredTo = await talk(stage, winner, action, signal);
     }
   } finally {
     stop.abort();
@@ -93,6 +90,7 @@ export async function dialOut(stage: Stage, action: Dial, signal: AbortSignal): 
     for (const { call } of calls) call.end({ cause: 'normal_clearing', source: 'caller' });
     dialled.recording = (await recording?.end()) ?? null;
     await Promise.all(calls.map((each) => each.closed));
+    dialled.durationSec = (answered as Call | null)?.durationSec ?? 0;
     if (line.call.ending !== null) stage.tell(action.next, dialledQuestion(dialled));
   }
   signal.throwIfAborted();

@@ -85,6 +85,8 @@ export class DialledCall {
       call.check();
       this.leg = await this.dial();
       watchLeg(this.leg, call, 'callee');
+      call.check();
+      call.pickedUp(this.leg.answeredAtMs);
       await call.orEnd(this.leg.confirmed);
       const session = this.session as MediaSession | null;
       if (session === null) throw new CallEnded({ cause: 'unspecified', source: 'system' });

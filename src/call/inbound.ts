@@ -165,9 +165,12 @@ function callerLine(call: Call, incoming: IncomingCall, session: MediaSession, f
     leg = await incoming.answer(sdp); // short and not interruptible: a leg that exists is a leg that `finally` hangs up
     watchLeg(leg, call, 'caller');
     call.phones.set(leg, { session, organizationId: facts.organizationId });
-    const confirmed = await call.orEnd(leg.confirmed);
-    if (incoming.offer === null)
+    call.pickedUp(leg.answeredAtMs);
+    if (incoming.offer === null) {
+      // The caller's address is in its ACK; with an offer the caller is heard from the 200 on, ACK or no ACK.
+      const confirmed = await call.orEnd(leg.confirmed);
       await session.accept(confirmed.sdp ?? '', { provisional: false, signalledFrom: incoming.peer.address });
+    }
     call.answer();
     return leg;
   };

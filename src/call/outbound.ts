@@ -83,8 +83,8 @@ async function placeOutboundCall(wish: OutboundCall, deps: OutboundDeps): Promis
     leg = await dialCarriers(call, { sipCallId, to, from, ringTimeoutMs, offerFor, onProgress }, carriers, deps.dial);
     watchLeg(leg, call, 'callee');
     call.check();
+    call.pickedUp(leg.answeredAtMs);
     await call.orEnd(leg.confirmed);
-    call.pickedUp();
     const line = await ringing.answered(leg);
     call.phones.set(leg, { session: line.session, organizationId: wish.organizationId });
     call.elsewhere = new Elsewhere({

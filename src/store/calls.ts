@@ -196,7 +196,13 @@ export class Calls {
     this.push(progress, { callId, apply: () => this.database.prepare(sql).run(...row) });
   }
 
-  /** The 2xx is confirmed. `latencyMs`: from the INVITE until answered and the media path open. Also writes `call.answered`. */
+  /** The 2xx was sent, or received: on disk before the media path is open, so that a call whose process dies meanwhile is billed. */
+  pickedUp(callId: string, answeredAt: Date): void {
+    const progress = this.progress.get(callId);
+    if (progress && !progress.ended) this.update(callId, progress, { answered_at: answeredAt.getTime() });
+  }
+
+  /** Answered, and the media path is open. `latencyMs`: from the INVITE until both. Also writes `call.answered`. */
   answered(
     callId: string,
     answer: { answeredAt?: Date; latencyMs: number; eventData?: Record<string, unknown> },

@@ -1,5 +1,6 @@
 import { uuidv7 } from 'uuidv7';
 import type { DialogSnapshot } from '../../sip/leg.js';
+import { talkedSec } from '../billing/duration.js';
 import { microcentsPerCent } from '../billing/rate.js';
 import type { Database } from './database.js';
 import { terminalEvents } from './event-types.js';
@@ -70,7 +71,7 @@ function closeOrphan(database: Database, call: CallRow, owner: InstanceRow | und
   const lastEventMs = last?.at ?? call.created_at;
   // An owner without a row: its last event is the last we heard of it.
   const completedMs = Math.max(owner?.heartbeat_at ?? lastEventMs, call.answered_at ?? call.created_at);
-  const durationSec = call.answered_at === null ? 0 : Math.floor((completedMs - call.answered_at) / 1000);
+  const durationSec = call.answered_at === null ? 0 : talkedSec(completedMs - call.answered_at);
   const end = { hangup_cause: 'system_restart', hangup_source: 'system' } as const;
   const cost = settle(call.id, durationSec);
   database.run(

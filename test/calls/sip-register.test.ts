@@ -64,6 +64,8 @@ describe('phones that register', () => {
     const dialled = us.dial('+15551234567', 'sip:desk1');
     const incoming = await peer.next('INVITE');
     expect(incoming.startLine).toBe('INVITE sip:desk1@10.9.9.9:5060 SIP/2.0');
+    expect(incoming.header('to')).toBe('<sip:+15551234567@127.0.0.1>');
+    expect(incoming.header('p-called-party-id')).toBe('<sip:+15551234567@127.0.0.1>');
     peer.respond(incoming, 200, ['Contact: <sip:desk1@10.9.9.9:5060>'], someSdp);
     const leg = await within(dialled);
     await peer.next('ACK');

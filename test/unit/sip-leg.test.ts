@@ -23,7 +23,7 @@ function legOf(type: 'uac' | 'uas') {
   const removeDialog = vi.fn();
   const leg = new DialogLeg(dialog as unknown as StackDialog, {
     stack: { removeDialog } as unknown as Stack,
-    ...{ log: silent, localAddress: '127.0.0.1', localSdp: 'ours', remoteSdp: 'theirs', onGone: gone },
+    ...{ log: silent, localAddress: '127.0.0.1', answeredAtMs: 0, localSdp: 'ours', remoteSdp: 'theirs', onGone: gone },
     peer: { transport: 'udp', address: '127.0.0.1', port: 1 },
   });
   const destroyed = (source: string, reason?: string, raw = '') =>

@@ -32,10 +32,30 @@ describe('dial targets', () => {
     const peer = { transport: 'tcp' as const, address: '192.0.2.9', port: 4444 };
     const expiresAtMs = performance.now() + 60_000;
     bindings.replace('Desk1', [
-      { contact: 'sip:Desk1@10.1.1.1:5062', peer, callId: 'c', cseq: 1, priority: 1, expiresAtMs },
+      {
+        contact: 'sip:Desk1@10.1.1.1:5062',
+        domain: 'pbx.example',
+        peer,
+        callId: 'c',
+        cseq: 1,
+        priority: 1,
+        expiresAtMs,
+      },
     ]);
     expect(uris('sip:Desk1')).toEqual([['sip:Desk1@10.1.1.1:5062', 'sip:192.0.2.9:4444;transport=tcp', '192.0.2.9']]);
+    const called = (to: string) => targetsOf({ uri: 'sip:Desk1' }, to, trunks, bindings)[0]?.called;
+    expect(called('+15551234567')).toBe('sip:+15551234567@pbx.example');
+    expect(called('sip:+15551234567@elsewhere')).toBe('sip:+15551234567@pbx.example');
+    expect(called('sip:Desk1')).toBe('sip:Desk1@pbx.example');
     expect(uris('sip:desk1')).toEqual([['sip:+15551234567@desk1', undefined, 'desk1']]);
+    bindings.close();
+  });
+
+  it('gives the number to a registered contact that names nobody', () => {
+    const peer = { transport: 'udp' as const, address: '192.0.2.9', port: 4444 };
+    const binding = { peer, callId: 'c', cseq: 1, priority: 1, expiresAtMs: performance.now() + 60_000 };
+    bindings.replace('Desk1', [{ contact: 'sip:10.1.1.1:5062;bnc', domain: 'pbx.example', ...binding }]);
+    expect(uris('sip:Desk1')[0]?.[0]).toBe('sip:+15551234567@10.1.1.1:5062;bnc');
     bindings.close();
   });
 

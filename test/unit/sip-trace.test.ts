@@ -80,11 +80,27 @@ describe('control frames', () => {
       direction: 'sent',
       peer: null,
     });
+    const sent = 'id|response|r|OK|application|20|udp|10.0.0.1|5060|t|T|Msg sent:|';
+    expect(readFrame(`${sent}tcp/[2001:db8::1]:5070\r\n${sip}`)).toMatchObject({
+      peer: { transport: 'tcp', address: '2001:db8::1', port: 5070 },
+    });
+    expect(
+      readFrame(`id|sip|application|20|udp|10.0.0.1|5060|t|unsolicited|D|udp/192.0.2.1:5070\r\n${sip}`),
+    ).toMatchObject({ direction: 'sent', peer: { transport: 'udp', address: '192.0.2.1', port: 5070 } });
     expect(
       readFrame(`id|response|r|OK|application|9|udp|192.0.2.1|5070|t|T|D||Msg sent:|\r\nSIP/2.0 200 OK\r\n\r\n`),
     ).toMatchObject({ direction: 'sent', peer: { address: '192.0.2.1', port: 5070 } });
     expect(readFrame('id|response|r|OK|pong')).toBeNull();
     expect(readFrame('id|response|r|NOK|why\r\nx')).toBeNull();
+  });
+
+  it.each([
+    ['BYE sip:a@192.0.2.1:5070 SIP/2.0', '192.0.2.1', 5070],
+    ['BYE sip:a@192.0.2.1 SIP/2.0', '192.0.2.1', 5060],
+    ['BYE sip:a@host SIP/2.0\r\nRoute: <sip:192.0.2.7:5080;lr>, <sip:b.example;lr>', '192.0.2.7', 5080],
+  ])('of a server that does not say where a request went: %s', (head, address, port) => {
+    const frame = `id|response|r|OK|application|20|udp|10.0.0.1|5060|t|T|Msg sent:|\r\n${head}\r\n\r\n`;
+    expect(readFrame(frame)?.peer).toEqual({ transport: 'udp', address, port });
   });
 
   it('name peers and listeners', () => {

@@ -95,6 +95,16 @@ describe('calls of a dead process', () => {
     expect(next.store.closeOrphans()).toEqual([]);
   });
 
+  it('have lasted a second when they were answered at all, also while their agent was not ready yet', () => {
+    const dead = start(1, startMs, 'one');
+    const answered = begin(dead);
+    dead.clock.advance(9_900);
+    dead.store.calls.pickedUp(answered, new Date(startMs + 9_900));
+    dead.clock.advance(2_000);
+    const next = start(2, startMs + 40_000, 'two');
+    expect(detail(next, answered)).toMatchObject({ durationSec: 1, answeredAt: new Date(startMs + 9_900) });
+  });
+
   it('end at once when the process is gone from this machine', () => {
     const dead = start(1);
     const id = begin(dead);
