@@ -139,7 +139,8 @@ export const settingsList = [
     name: 'sip_server',
     kind: kinds.sipServer,
     default: 'embedded',
-    explain: 'The embedded SIP server, or an external drachtio-server. Of several the first is used.',
+    explain:
+      'The embedded SIP server, or external drachtio-servers: calls come in over all of them and go out over each in turn.',
     readBy: 'src/main.ts',
     secret: true,
   }),

@@ -86,6 +86,11 @@ export class Attempt {
     this.#send(options.target.requestUri, options.target.nextHop);
   }
 
+  /** The SIP server that has the transaction. */
+  get server(): Stack {
+    return this.options.stack;
+  }
+
   /** The highest CSeq used. */
   get cseq(): number {
     return this.#cseq;

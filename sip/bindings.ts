@@ -1,5 +1,6 @@
 /** Where registered users are. One timer, set to the next expiry, owns all of them. */
 import type { Peer } from './leg.js';
+import type { Stack } from './stack.js';
 
 export interface Binding {
   /** The contact URI, which becomes the request-URI when the user is called. */
@@ -8,6 +9,8 @@ export interface Binding {
   domain: string;
   /** Where the REGISTER came from: behind a NAT the only way back. */
   peer: Peer;
+  /** The SIP server that took the REGISTER: of several the one whose way back is open. */
+  server?: Stack;
   callId: string;
   cseq: number;
   /** The `q` value, 0 to 1. */

@@ -29,17 +29,25 @@ import { Seat } from './seat.js';
 import { LOOPBACK_NETS } from './server/sources.js';
 import { type SipServer, type SipServerOptions, startSipServer, type UnansweredInvite } from './server/start.js';
 import type { TlsSettings } from './server/transport/tls.js';
+import type { Stack } from './stack.js';
 import { registeredAt } from './target.js';
 import { SipTrace, type TraceLimits } from './trace.js';
 import type { TrunkTable } from './trunk.js';
 import { Upkeep } from './upkeep.js';
 import { foreignClock, sharedClock } from './wire-clock.js';
 
+/** Where an external drachtio-server takes applications. */
+export interface ControlPort {
+  host: string;
+  port: number;
+  secret: string;
+}
+
 export interface SipGatewayOptions {
   server:
     | ({ kind: 'embedded' } & Omit<SipServerOptions, 'externalIp' | 'localNets'>)
-    /** `mediaHost`: where our own media sockets are bound; the server may be on another machine. */
-    | { kind: 'drachtio'; host: string; port: number; secret: string; mediaHost?: string };
+    /** One or several; `mediaHost`: where our own media sockets are bound, for the servers may be on other machines. */
+    | { kind: 'drachtio'; servers: readonly ControlPort[]; mediaHost?: string };
   trunks: TrunkTable;
   log: SipLog;
   /** What peers outside of `localNets` are told to be our address. */
@@ -52,7 +60,7 @@ export interface SipGatewayOptions {
   digestAlgorithms?: readonly DigestAlgorithm[];
   registrar?: RegistrarLimits;
   trace?: TraceLimits;
-  /** How long the first connection to the server may take. Default 10,000. */
+  /** How long our own server, or one attempt to reach an external one, may take. Default 10,000. */
   connectLimitMs?: number;
   /** Default: the system's name server. */
   names?: SipNames;
@@ -73,11 +81,17 @@ const privateNets = [
   ...['::1/128', 'fc00::/7', 'fe80::/10'],
 ];
 const maxRestartDelayMs = 30_000;
+/** An external server that is there answers sooner; the start does not wait for one that is not. */
+const firstAttemptMs = 1500;
+const betweenAttemptsMs = 1000;
 /** After a loss that many far ends are told; more at once would be a flood of our own making. */
 const maxOrphans = 10_000;
 const orphansAtOnce = 50;
 
-/** Resolves when the SIP server is connected. Rejects with one clear sentence (port taken, refused, wrong secret, too late). */
+/**
+ * Resolves when our SIP server runs, or when each external one was tried: those that are not there are waited for. Rejects with one clear
+ * sentence (port taken, wrong secret, too late).
+ */
 export async function openSipGateway(options: SipGatewayOptions): Promise<
   SipGateway & {
     serverStats: SipServer['stats'];
@@ -106,10 +120,14 @@ class Gateway implements SipGateway {
   readonly upkeep: Upkeep;
   readonly #closing = new AbortController();
   #server: SipServer | null = null;
-  #link: ControlLink | null = null;
-  #addresses: readonly ListenAddress[] = [];
-  /** Dialogs that were alive when the server was lost; told as soon as there is one again. */
-  #orphans: DialogSnapshot[] = [];
+  /** Of all servers, also those that are lost at the moment. */
+  #links: ControlLink[] = [];
+  /** Calls that we placed, to spread them over the servers. */
+  #dialled = 0;
+  /** Why an external server is not connected, by its host and port. */
+  readonly #problems = new Map<string, string>();
+  /** Dialogs that were alive when their server was lost; told as soon as it is there again. */
+  readonly #orphans = new Map<string, DialogSnapshot[]>();
   /** INVITEs without final answer when the server was lost: its successor refuses them. */
   #unanswered: UnansweredInvite[] = [];
   #trusted: string[];
@@ -125,7 +143,7 @@ class Gateway implements SipGateway {
     this.#trace = new SipTrace(options.trace);
     const clock = options.server.kind === 'embedded' ? sharedClock : foreignClock;
     const shared = { trunks, log, addresses, clock, bindings: this.#bindings, live: this.#live, trace: this.#trace };
-    const stack = () => (this.#link?.connected ? this.#link.stack : null);
+    const stack = () => this.#connected[0]?.stack ?? null;
     const { names } = options;
     const registered = (uri: string) => registeredAt(uri, trunks, this.#bindings);
     this.upkeep = new Upkeep({ probeEveryMs: options.probeEveryMs ?? 0, stack, log, registered, names });
@@ -133,7 +151,7 @@ class Gateway implements SipGateway {
     this.#inbound = new Inbound({ ...shared, challenger, registrar });
     this.#outbound = new Outbound({
       ...shared,
-      link: () => (this.#link?.connected ? this.#link : null),
+      link: (wanted) => this.#linkFor(wanted),
       firstResponseMs: options.firstResponseMs,
       names: options.names,
       ...(options.resolveHost === undefined ? {} : { resolveHost: options.resolveHost }),
@@ -149,12 +167,27 @@ class Gateway implements SipGateway {
     return (server.kind === 'embedded' ? server.trusted : undefined) ?? LOOPBACK_NETS;
   }
 
+  /** Where peers reach us: what the servers tell that are connected. */
   get addresses(): readonly ListenAddress[] {
-    return this.#addresses;
+    return this.#server?.addresses ?? this.#connected.flatMap((link) => link.contacts);
   }
 
   get connected(): boolean {
-    return this.#link?.connected ?? false;
+    return this.#connected.length > 0;
+  }
+
+  get problems(): readonly string[] {
+    return [...this.#problems.values()];
+  }
+
+  get #connected(): ControlLink[] {
+    return this.#links.filter((link) => link.connected);
+  }
+
+  /** The wanted server's link, or the next one in turn. */
+  #linkFor(wanted?: Stack): ControlLink | null {
+    const links = this.#connected;
+    return links.find((link) => link.stack === wanted) ?? links[this.#dialled++ % links.length] ?? null;
   }
 
   async open(): Promise<void> {
@@ -162,8 +195,39 @@ class Gateway implements SipGateway {
       ? AbortSignal.any([this.options.signal, this.#closing.signal])
       : this.#closing.signal;
     const { server } = this.options;
-    if (server.kind === 'drachtio') await this.#connect(server, signal);
+    if (server.kind === 'drachtio') await Promise.all(server.servers.map((each) => this.#reach(each, signal)));
     else await this.#startServer(server.listen, signal);
+  }
+
+  /** Resolves after the first attempt; a server that is not there is waited for. A refused secret is a wrong setting, and ends the start. */
+  async #reach(server: ControlPort, signal: AbortSignal): Promise<void> {
+    const attempt = async (limitMs: number): Promise<boolean> => {
+      try {
+        await this.#connect(server, signal, limitMs);
+        this.#problems.delete(keyOf(server));
+        return true;
+      } catch (error) {
+        if (signal.aborted) throw error;
+        const problem = error instanceof Error ? error.message : String(error);
+        const isNews = this.#problems.get(keyOf(server)) !== problem;
+        this.#problems.set(keyOf(server), problem);
+        if (isNews) this.options.log.error({ err: problem }, 'sip server is waited for');
+        if (error instanceof SipError && error.code === 'rejected') throw error;
+        return false;
+      }
+    };
+    const limitMs = this.options.connectLimitMs ?? 10_000;
+    if (await attempt(Math.min(limitMs, firstAttemptMs))) return;
+    const wait = async (): Promise<void> => {
+      for (;;) {
+        await sleep(betweenAttemptsMs, undefined, { signal: this.#closing.signal });
+        if (!(await attempt(limitMs).catch(() => false))) continue;
+        this.options.log.info({ host: server.host, port: server.port }, 'sip server connected');
+        this.upkeep.restored();
+        return;
+      }
+    };
+    wait().catch(() => undefined); // closed meanwhile
   }
 
   async #startServer(listen: SipServerOptions['listen'], signal: AbortSignal): Promise<void> {
@@ -182,8 +246,7 @@ class Gateway implements SipGateway {
       onFailure: (stack) => this.options.log.error({ stack }, 'sip server dropped a message that it could not handle'),
     });
     this.#server = server;
-    await this.#connect(server.control, signal);
-    this.#addresses = server.addresses;
+    await this.#connect(server.control, signal, this.options.connectLimitMs ?? 10_000);
     // From here on: a server that dies before has failed to start, which is the caller's affair.
     const { signal: closing } = this.#closing;
     // The calls end with the connection, which is behind the server's last words: they may tell of an answer, or of a BYE.
@@ -192,52 +255,64 @@ class Gateway implements SipGateway {
     });
   }
 
-  async #connect(to: { host: string; port: number; secret: string }, signal: AbortSignal): Promise<void> {
-    const { log, heartbeatMs } = this.options;
-    this.#link = await openControlLink({
+  async #connect(to: ControlPort, signal: AbortSignal, limitMs: number): Promise<void> {
+    const { log, heartbeatMs, server } = this.options;
+    const key = server.kind === 'drachtio' ? keyOf(to) : 'embedded';
+    const link = await openControlLink({
       ...to,
       signal,
       log,
       heartbeatMs,
-      limitMs: this.options.connectLimitMs ?? 10_000,
+      limitMs,
       wire: (stack) => this.#inbound.wire(stack),
       onMessage: (entry) => this.#trace.record(entry),
-      onLost: () => this.#lost(),
+      onLost: (lost) => this.#lost(lost, key),
       onRestored: () => {
-        log.info({}, 'sip server connected again');
+        log.info({ host: to.host, port: to.port }, 'sip server connected again');
+        this.#problems.delete(key);
         this.upkeep.restored();
-        void this.#tellOrphans();
+        void this.#tellOrphans(key);
       },
     });
-    this.#addresses = this.#link.addresses;
+    this.#links.push(link);
+    void this.#tellOrphans(key);
   }
 
-  /** The server, or the connection to it, is gone: every call ends here, and the far ends hear of it when somebody can tell them. */
-  #lost(): void {
+  /** A server, or the connection to it, is gone: every call of it ends here, and the far ends hear of it when somebody can tell them. */
+  #lost(link: ControlLink, key: string): void {
     const { log, server } = this.options;
-    log.error({ legs: this.#live.legs.size, ringing: this.#live.ringing.size }, 'sip server lost');
-    for (const call of [...this.#live.ringing]) {
-      this.#orphaned(call.unconfirmed);
+    const legs = [...this.#live.legs].filter((leg) => leg.server === link.stack);
+    const ringing = [...this.#live.ringing].filter((call) => call.server === link.stack);
+    log.error({ legs: legs.length, ringing: ringing.length }, 'sip server lost');
+    for (const call of ringing) {
+      this.#orphaned(key, call.unconfirmed);
       const { unanswered } = call;
       if (unanswered?.peer.transport === 'udp') this.#unanswered.push(unanswered);
       call.lost();
     }
-    this.#outbound.lost();
-    for (const leg of [...this.#live.legs]) {
-      this.#orphaned(leg.snapshot());
+    this.#outbound.lost(link.stack);
+    for (const leg of legs) {
+      this.#orphaned(key, leg.snapshot());
       leg.lost();
     }
-    if (server.kind === 'drachtio' || this.#closing.signal.aborted) return;
+    if (this.#closing.signal.aborted) return;
+    if (server.kind === 'drachtio') {
+      this.#problems.set(key, `The connection to the SIP server's control port ${key} was lost.`);
+      this.upkeep.restored(); // at another server, if there is one
+      return;
+    }
     const dead = this.#server;
-    this.#link?.close();
-    this.#link = null;
+    link.close();
+    this.#links = [];
     if (!dead) return;
     this.#server = null;
     void this.#restart(dead);
   }
 
-  #orphaned(dialog: DialogSnapshot | null): void {
-    if (dialog && this.#orphans.length < maxOrphans) this.#orphans.push(dialog);
+  #orphaned(key: string, dialog: DialogSnapshot | null): void {
+    const orphans = this.#orphans.get(key) ?? [];
+    this.#orphans.set(key, orphans);
+    if (dialog && orphans.length < maxOrphans) orphans.push(dialog);
   }
 
   async #restart(dead: SipServer): Promise<void> {
@@ -251,7 +326,6 @@ class Gateway implements SipGateway {
         log.info({}, 'sip server restarted');
         for (const invite of this.#unanswered.splice(0)) this.#server?.refuse(invite);
         this.upkeep.restored();
-        void this.#tellOrphans();
         return;
       } catch (error) {
         log.error(
@@ -266,12 +340,13 @@ class Gateway implements SipGateway {
     }
   }
 
-  async #tellOrphans(): Promise<void> {
-    for (let batch = this.#orphans.splice(0, orphansAtOnce); batch.length > 0; ) {
+  async #tellOrphans(key: string): Promise<void> {
+    const orphans = this.#orphans.get(key) ?? [];
+    for (let batch = orphans.splice(0, orphansAtOnce); batch.length > 0; ) {
       const told = await Promise.allSettled(batch.map((orphan) => this.endOrphan(orphan, 'signalling_lost')));
       const failed = told.filter((result) => result.status === 'rejected').length;
       if (failed > 0) this.options.log.warn({ failed, of: batch.length }, 'far ends of lost calls were not told');
-      batch = this.connected ? this.#orphans.splice(0, orphansAtOnce) : [];
+      batch = this.connected ? orphans.splice(0, orphansAtOnce) : [];
     }
   }
 
@@ -289,10 +364,9 @@ class Gateway implements SipGateway {
   }
 
   async endOrphan(dialog: DialogSnapshot, cause: HangupCause): Promise<void> {
-    if (!this.#link?.connected) {
-      throw new SipError('not_connected', 'signalling_lost', 'The SIP server is not connected.');
-    }
-    await endOrphan(this.#link.stack, dialog, cause);
+    const link = this.#linkFor();
+    if (!link) throw new SipError('not_connected', 'signalling_lost', 'The SIP server is not connected.');
+    await endOrphan(link.stack, dialog, cause);
   }
 
   trust(nets: readonly string[]): void {
@@ -349,7 +423,7 @@ class Gateway implements SipGateway {
     if (this.connected) await this.#idleWithin(1000);
     await takenBack;
     // A 200 to the far side's BYE may be the last word: without it the far side would wait for half a minute.
-    await this.#link?.taken(1000);
+    await Promise.all(this.#links.map((link) => link.taken(1000)));
     await this.close();
   }
 
@@ -364,16 +438,20 @@ class Gateway implements SipGateway {
   /** Closes everything at once; what still lives ends as lost. */
   async close(): Promise<void> {
     this.#closing.abort();
-    this.#link?.close();
+    for (const link of this.#links) link.close();
     await this.upkeep.close();
     for (const call of [...this.#live.ringing]) call.lost();
-    this.#outbound.lost();
+    for (const link of this.#links) this.#outbound.lost(link.stack);
     for (const leg of [...this.#live.legs]) leg.lost();
     this.#bindings.close();
     this.#trace.close();
     const server = this.#server;
     this.#server = null;
-    this.#link = null;
+    this.#links = [];
     await server?.close();
   }
+}
+
+function keyOf({ host, port }: ControlPort): string {
+  return `${host}:${port}`;
 }

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { listElements, nameAddress, readHeaders } from './header.js';
 import { parseUri } from './identity.js';
 import { type Peer, SipError, type SipTraceEntry } from './leg.js';
-import type { SipLog } from './log.js';
+import { rateLimited, type SipLog } from './log.js';
 import { createStack, type Stack } from './stack.js';
 
 export interface ControlLinkOptions {
@@ -20,9 +20,9 @@ export interface ControlLinkOptions {
   /** Called once before connecting: routes and handlers are registered here. */
   wire(stack: Stack): void;
   onMessage(entry: SipTraceEntry): void;
-  /** The connection broke. drachtio-srf dials again by itself until `close`. */
-  onLost(): void;
-  onRestored(): void;
+  /** The connection broke. drachtio-srf dials again by itself, at least every two seconds, until `close`. */
+  onLost(link: ControlLink): void;
+  onRestored(link: ControlLink): void;
 }
 
 export interface ListenAddress {
@@ -32,9 +32,11 @@ export interface ListenAddress {
 }
 
 export interface ControlLink {
-  stack: Stack;
+  readonly stack: Stack;
   /** Where the server listens, by its own account. */
-  addresses: ListenAddress[];
+  readonly addresses: readonly ListenAddress[];
+  /** What it tells peers to be its addresses: where phones and carriers reach it. */
+  readonly contacts: readonly ListenAddress[];
   readonly connected: boolean;
   /** Resolves when the server has taken all that was sent so far, or after the limit: what it had not read, `close` would take back. */
   taken(limitMs: number): Promise<void>;
@@ -42,7 +44,10 @@ export interface ControlLink {
   close(): void;
 }
 
-/** Resolves when the server took our secret. Rejects with one sentence (`SipError` `not_connected`) otherwise. */
+/** A longer pause between two attempts would outlast the outage. */
+const mostReconnectMs = 2000;
+
+/** Resolves when the server took our secret. Rejects with one sentence: `SipError` `rejected` when it refused it, else `not_connected`. */
 export async function openControlLink(options: ControlLinkOptions): Promise<ControlLink> {
   const where = `The SIP server's control port ${options.host}:${options.port}`;
   const deadlineMs = performance.now() + options.limitMs;
@@ -54,6 +59,22 @@ export async function openControlLink(options: ControlLinkOptions): Promise<Cont
   let closed = false;
   let lastFrameMs = performance.now();
   let heartbeat: NodeJS.Timeout | undefined;
+  let told = { addresses: [] as ListenAddress[], contacts: [] as ListenAddress[] };
+  const warnRefused = rateLimited((fields, text) => options.log.warn(fields, text), 60_000);
+  const link: ControlLink = {
+    stack,
+    get addresses() {
+      return told.addresses;
+    },
+    get contacts() {
+      return told.contacts;
+    },
+    get connected() {
+      return connected;
+    },
+    taken,
+    close,
+  };
 
   function close(): void {
     closed = true;
@@ -85,12 +106,12 @@ export async function openControlLink(options: ControlLinkOptions): Promise<Cont
     });
   }
 
-  const accepted = new Promise<string>((resolve, reject) => {
+  const accepted = new Promise<void>((resolve, reject) => {
     stack.on('connect', (err, hostports, _version, localHostports) => {
       if (closed) return;
       if (err) {
-        reject(new SipError('not_connected', 'signalling_lost', `${where} refused our secret.`));
-        options.log.warn({ host: options.host, port: options.port }, 'sip server refused the secret');
+        reject(new SipError('rejected', 'signalling_lost', `${where} refused our secret.`));
+        warnRefused({ host: options.host, port: options.port }, 'sip server refused the secret');
         return;
       }
       const isReturn = heartbeat !== undefined;
@@ -100,15 +121,19 @@ export async function openControlLink(options: ControlLinkOptions): Promise<Cont
       lastFrameMs = performance.now();
       heartbeat ??= setInterval(beat, options.heartbeatMs ?? 10_000);
       heartbeat.unref();
-      resolve(localHostports || hostports || '');
-      if (isReturn) options.onRestored();
+      told = {
+        addresses: readAddresses(localHostports || hostports || ''),
+        contacts: readAddresses(hostports || localHostports || ''),
+      };
+      resolve();
+      if (isReturn) options.onRestored(link);
     });
   });
   stack.on('error', (err) => options.log.debug({ err: err.message }, 'sip server connection error'));
   stack.on('close', () => {
     if (!connected || closed) return;
     connected = false;
-    options.onLost();
+    options.onLost(link);
   });
 
   function beat(): void {
@@ -121,7 +146,8 @@ export async function openControlLink(options: ControlLinkOptions): Promise<Cont
     }
   }
 
-  stack.connect({ host: options.host, port: options.port, secret: options.secret });
+  const { host, port, secret } = options;
+  stack.connect({ host, port, secret, reconnect: { retryMaxDelay: mostReconnectMs } });
   stack.app.client.wp.on('msg', (socket, frame) => {
     lastFrameMs = performance.now();
     gather(socket);
@@ -129,16 +155,8 @@ export async function openControlLink(options: ControlLinkOptions): Promise<Cont
     if (entry) options.onMessage(entry);
   });
   try {
-    const hostports = await limited(accepted, Math.max(1, deadlineMs - performance.now()), options.signal, where);
-    return {
-      stack,
-      addresses: readAddresses(hostports),
-      get connected() {
-        return connected;
-      },
-      taken,
-      close,
-    };
+    await limited(accepted, Math.max(1, deadlineMs - performance.now()), options.signal, where);
+    return link;
   } catch (error) {
     accepted.catch(() => undefined);
     close();

@@ -93,6 +93,11 @@ export class DialogLeg implements CallLeg {
     return this.dialog.sip;
   }
 
+  /** The SIP server that has the dialog. */
+  get server(): Stack {
+    return this.context.stack;
+  }
+
   get isOver(): boolean {
     return this.#end !== null;
   }

@@ -109,7 +109,7 @@ export class Inbound {
       case 'REGISTER':
         if (hasToTag) break;
         if (req.method === 'INVITE') this.#invite(stack, req, res);
-        else this.#register(req, res);
+        else this.#register(stack, req, res);
         return;
       case 'SUBSCRIBE':
       case 'PUBLISH':
@@ -125,10 +125,14 @@ export class Inbound {
     res.send(481); // within a dialog that ended a moment ago, or never was
   }
 
-  #register(req: StackRequest, res: StackResponse): void {
+  #register(stack: Stack, req: StackRequest, res: StackResponse): void {
     const peer = peerOf(req.protocol, req.source_address, req.source_port);
-    if (!peer) res.send(400);
-    else sendAnswer(res, this.context.registrar.register({ uri: req.uri, headers: readHeaders(req.raw), peer }));
+    if (!peer) {
+      res.send(400);
+      return;
+    }
+    const request = { uri: req.uri, headers: readHeaders(req.raw), peer, server: stack };
+    sendAnswer(res, this.context.registrar.register(request));
   }
 
   #invite(stack: Stack, req: StackRequest, res: StackResponse): void {

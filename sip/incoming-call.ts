@@ -94,6 +94,11 @@ export class IncomingInvite implements IncomingCall {
     return this.#state === 'pending' || this.#state === 'answering';
   }
 
+  /** The SIP server that has the transaction. */
+  get server(): Stack {
+    return this.context.stack;
+  }
+
   /** The leg that `answer` made. */
   get leg(): DialogLeg | null {
     return this.#leg;

@@ -200,7 +200,7 @@ export interface SipCounters {
 
 /** The SIP side of the process. */
 export interface SipGateway {
-  /** Addresses the SIP server listens on. */
+  /** Where peers reach us: addresses of our SIP server, or what the external ones that are connected tell. */
   readonly addresses: readonly { transport: string; host: string; port: number }[];
   /** One handler. A rejected promise of it answers 500 and is counted. */
   onIncomingCall(handler: (call: IncomingCall) => Promise<void>): void;
@@ -216,8 +216,10 @@ export interface SipGateway {
   trace(sipCallId: string): SipTraceEntry[];
   forgetTrace(sipCallId: string): void;
   counters(): SipCounters;
-  /** True while the control connection to the SIP server is up. */
+  /** True while the control connection to a SIP server is up. */
   readonly connected: boolean;
+  /** A sentence for each external SIP server that is not connected. */
+  readonly problems: readonly string[];
   /** From now on new INVITEs get 503 with Retry-After. */
   drain(): void;
   /** Hangs up what is left after `graceMs`, then closes everything. */

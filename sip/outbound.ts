@@ -15,14 +15,15 @@ import type { SipLog } from './log.js';
 import { SipNames } from './names.js';
 import { nextHops } from './next-hop.js';
 import { publicTarget, type ResolveHost } from './public-target.js';
+import type { Stack } from './stack.js';
 import { calledUser, type DialTarget, redirectTarget, targetsOf } from './target.js';
 import type { SipTrace } from './trace.js';
 import type { TrunkTable } from './trunk.js';
 import type { WireClock } from './wire-clock.js';
 
 export interface OutboundContext {
-  /** The control connection while it is up. */
-  link(): ControlLink | null;
+  /** A control connection that is up: the wanted one, or another. */
+  link(wanted?: Stack): ControlLink | null;
   trunks: TrunkTable;
   bindings: Bindings;
   addresses: LocalAddresses;
@@ -74,9 +75,9 @@ export class Outbound {
     }
   }
 
-  /** The SIP server is gone: whatever rings has failed. */
-  lost(): void {
-    for (const attempt of this.#attempts) attempt.lost();
+  /** A SIP server is gone: whatever rings over it has failed. */
+  lost(server: Stack): void {
+    for (const attempt of this.#attempts) if (attempt.server === server) attempt.lost();
   }
 
   async #tryAll(request: DialRequest, callId: string, stop: Stop): Promise<DialogLeg> {
@@ -99,10 +100,12 @@ export class Outbound {
     for (let target = left.shift(); target; target = left.shift()) {
       if (failed) request.onFailover?.(failed);
       failed = null;
-      const localAddress = await this.context.addresses.towards(target.host, this.#link().addresses);
+      const link = this.#link(target.server);
+      const localAddress = await this.context.addresses.towards(target.host, link.addresses);
       const offer = await request.offerFor(target.gateway, localAddress);
       if (stop.why) throw stopped(stop.why, sawProvisional);
-      const attempt = this.#start(request, target, callId, cseq, headers, { offer, localAddress });
+      const { stack } = this.#link(link.stack); // it may be lost by now
+      const attempt = this.#start(request, target, callId, cseq, headers, { stack, offer, localAddress });
       const limits =
         left.length > 0 || request.moreAreLeft ? [attempt.silence(this.context.firstResponseMs ?? 5000)] : [];
       const end = await Promise.race([attempt.end, stop.promise, ...limits]);
@@ -140,12 +143,11 @@ export class Outbound {
     callId: string,
     cseq: number,
     headers: Record<string, string>,
-    media: { offer: string; localAddress: string },
+    media: { stack: Stack; offer: string; localAddress: string },
   ): Attempt {
     const { context } = this;
     const fromTag = randomBytes(8).toString('hex');
     const attempt = new Attempt({
-      stack: this.#link().stack,
       log: context.log,
       live: context.live,
       clock: context.clock,
@@ -176,8 +178,8 @@ export class Outbound {
     return Promise.all((targets ?? [target]).map((each) => publicTarget(each, this.context.resolveHost)));
   }
 
-  #link(): ControlLink {
-    const link = this.context.link();
+  #link(wanted?: Stack): ControlLink {
+    const link = this.context.link(wanted);
     if (!link) throw new SipError('not_connected', 'signalling_lost', 'The SIP server is not connected.');
     return link;
   }

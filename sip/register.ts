@@ -7,6 +7,7 @@ import type { Challenger } from './challenge.js';
 import { type HeaderLines, listElements, nameAddress } from './header.js';
 import { parseUri } from './identity.js';
 import type { Peer } from './leg.js';
+import type { Stack } from './stack.js';
 import type { TrunkTable } from './trunk.js';
 
 export interface RegistrarLimits {
@@ -22,6 +23,7 @@ export interface RegisterRequest {
   uri: string;
   headers: HeaderLines;
   peer: Peer;
+  server?: Stack;
 }
 
 /** What to answer; a header may stand on several lines. */
@@ -69,7 +71,7 @@ export class Registrar {
     return this.#bind(verdict.username, record.host, request);
   }
 
-  #bind(username: string, domain: string, { headers, peer }: RegisterRequest): Answer {
+  #bind(username: string, domain: string, { headers, peer, server }: RegisterRequest): Answer {
     const callId = headers.get('call-id')?.[0] ?? '';
     const cseq = Number.parseInt(headers.get('cseq')?.[0] ?? '', 10);
     if (!callId || !Number.isSafeInteger(cseq)) return { status: 400, headers: {} };
@@ -102,6 +104,7 @@ export class Registrar {
         contact: contact.uri,
         domain,
         peer,
+        ...(server === undefined ? {} : { server }),
         callId,
         cseq,
         priority: priority(contact.params.q),

@@ -126,7 +126,7 @@ export interface StackSipError extends Error {
 
 export interface Stack {
   app: { client: StackAgent };
-  connect(options: { host: string; port: number; secret: string }): void;
+  connect(options: { host: string; port: number; secret: string; reconnect?: { retryMaxDelay: number } }): void;
   on(
     event: 'connect',
     listener: (err: Error | null, hostports?: string, version?: string, local?: string) => void,

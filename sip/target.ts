@@ -2,6 +2,7 @@
 import type { Binding, Bindings } from './bindings.js';
 import { escapeUser, type ParsedUri, parseUri } from './identity.js';
 import { type Gateway, type Peer, SipError } from './leg.js';
+import type { Stack } from './stack.js';
 import type { TrunkTable } from './trunk.js';
 
 export interface DialTarget {
@@ -9,6 +10,8 @@ export interface DialTarget {
   requestUri: string;
   /** Who was called, where the Request-URI does not say it: a registered contact is a place, and behind a PBX are many numbers. */
   called?: string;
+  /** The SIP server that has to send it, if it is there: a registered phone is reached where it registered. */
+  server?: Stack;
   /** The URI of the next hop where that is not the request-URI's host. */
   nextHop?: string;
   /** Name or address of the next hop: which of our addresses faces it? */
@@ -32,6 +35,7 @@ export function targetsOf(gateway: Gateway, to: string, trunks: TrunkTable, bind
       ...placeOf(binding, to),
       nextHop: hopTo(binding.peer),
       host: binding.peer.address,
+      ...(binding.server === undefined ? {} : { server: binding.server }),
     }));
   }
   return [{ gateway, requestUri: atHost(uri, calledUser(to)), host: uri.host }];

@@ -3,14 +3,20 @@ import type { FirstStart } from './store/bootstrap.js';
 /** What the start prints: where things listen, and, the first time, the key and how to dial the demo number. */
 export function startBanner(
   httpUrl: string,
-  sipAddresses: readonly { transport: string; host: string; port: number }[],
+  {
+    addresses,
+    problems,
+  }: {
+    addresses: readonly { transport: string; host: string; port: number }[];
+    problems: readonly string[];
+  },
   first: FirstStart | null,
 ): string {
-  const [sip] = sipAddresses;
-  const transports = sipAddresses.map((address) => address.transport).join(', ');
+  const [sip] = addresses;
   const lines = [
     'Trunkline is ready.',
-    `  SIP    ${sip === undefined ? 'no address' : `sip:${sip.host}:${sip.port} (${transports})`}`,
+    `  SIP    ${sip === undefined ? 'no SIP server is connected yet' : places(addresses).join(', ')}`,
+    ...problems.map((problem) => `         ${problem} It is waited for.`),
     `  API    ${httpUrl}/v1   description: ${httpUrl}/openapi.json`,
   ];
   if (first !== null) {
@@ -23,4 +29,14 @@ export function startBanner(
     );
   }
   return lines.join('\n');
+}
+
+/** `sip:192.0.2.1:5060 (udp, tcp)` for each host and port. */
+function places(addresses: readonly { transport: string; host: string; port: number }[]): string[] {
+  const transports = new Map<string, string[]>();
+  for (const { transport, host, port } of addresses) {
+    const uri = `sip:${host.includes(':') ? `[${host}]` : host}:${port}`;
+    transports.set(uri, [...(transports.get(uri) ?? []), transport]);
+  }
+  return [...transports].map(([uri, names]) => `${uri} (${names.join(', ')})`);
 }

@@ -127,9 +127,7 @@ function sipServer(
   mediaLagMs: () => number,
 ): SipGatewayOptions['server'] {
   if (settings.sipServer !== 'embedded') {
-    const [first] = settings.sipServer;
-    if (first === undefined) throw new Error('TRUNKLINE_SIP_SERVER names no server.');
-    return { kind: 'drachtio', ...first, mediaHost: settings.sipHost };
+    return { kind: 'drachtio', servers: settings.sipServer, mediaHost: settings.sipHost };
   }
   const { sipHost: host, sipPort: port, sipTlsPort } = settings;
   return {
@@ -425,7 +423,8 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
           media: media.load().threads.every((thread) => thread.alive),
           database: store.writable(),
         };
-        return { ready: Object.values(checks).every(Boolean), checks };
+        const { problems } = sip;
+        return { ready: Object.values(checks).every(Boolean), checks, ...(problems.length > 0 && { problems }) };
       },
     });
     opened.push(() => api.close());
@@ -465,7 +464,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       live,
       outbound,
       first,
-      banner: startBanner(httpUrl, sip.addresses, first),
+      banner: startBanner(httpUrl, sip, first),
       stopped,
       stop,
     };

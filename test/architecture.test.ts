@@ -26,6 +26,7 @@ const layers: { from: string; may: string[] }[] = [
     from: 'src/call/',
     may: [
       'src/call',
+      'src/billing',
       'src/webhook',
       'src/speech',
       'src/transcription',

@@ -153,7 +153,10 @@ Examples:
       };
       if (options.digits && !/^[0-9A-Da-d*#wW]+$/.test(options.digits))
         throw new CliFailure('--digits: 0-9, A-D, *, # and w');
-      const target = { ...(options.toHost ?? localTarget(session)), transport: options.transport };
+      const target = {
+        ...(options.toHost ?? (await localTarget(session, options.transport))),
+        transport: options.transport,
+      };
       if (!options.ack && target.transport !== 'udp') throw new CliFailure('--no-ack: over udp only');
       const phone = await openPhone(target, { losesAcks: !options.ack });
       try {
@@ -202,7 +205,14 @@ async function writeRecording(file: string, samples: Int16Array): Promise<void> 
   }
 }
 
-function localTarget(session: Session): { host: string; port: number } {
-  const { sipHost, sipPort } = session.settings();
-  return { host: sipHost === '0.0.0.0' ? '127.0.0.1' : sipHost, port: sipPort };
+/** Our own SIP server, or the first external one that says where it is reached. */
+async function localTarget(session: Session, transport: string): Promise<{ host: string; port: number }> {
+  const { sipHost, sipPort, sipServer } = session.settings();
+  if (sipServer === 'embedded') return { host: sipHost === '0.0.0.0' ? '127.0.0.1' : sipHost, port: sipPort };
+  const { askExternalServers } = await import('../simulator/external-server.js');
+  const told = await askExternalServers(sipServer);
+  const contact = told.flatMap(({ contacts }) => contacts).find((each) => each.transport === transport);
+  if (contact !== undefined) return contact;
+  const why = told.map(({ server, problem }) => problem ?? `${server} listens on no ${transport.toUpperCase()} port.`);
+  throw new CliFailure(`No external SIP server can be called: ${why.join(' ')} --to-host names an address by hand.`);
 }

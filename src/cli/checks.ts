@@ -1,6 +1,7 @@
 /** What `doctor` checks: each a question to the machine, its finding and, when it is not fine, the fix. */
 import ipaddr from 'ipaddr.js';
 import type { Settings } from '../../config/settings.js';
+import type { ServerContacts } from '../simulator/external-server.js';
 import { examineCertificate } from './carrier-checks.js';
 import type { BindResult, Machine } from './machine.js';
 
@@ -65,7 +66,7 @@ const httpPort: Check = async (machine, { httpHost, httpPort: port }, serverRuns
   );
 
 const sipPorts: Check = async (machine, { sipHost, sipPort: port, sipServer }, serverRuns) => {
-  if (sipServer !== 'embedded') return ok('sip port', 'left to the external SIP server');
+  if (sipServer !== 'embedded') return externalServers(await machine.sipContacts(sipServer));
   const udp = await machine.bind('udp', sipHost, port);
   const tcp = await machine.bind('tcp', sipHost, port);
   const both: [string, BindResult][] = [
@@ -75,8 +76,24 @@ const sipPorts: Check = async (machine, { sipHost, sipPort: port, sipServer }, s
   return ports('sip port', 'TRUNKLINE_SIP_PORT', sipHost, port, both, serverRuns);
 };
 
+/** Calls go on as long as one of them is there. */
+function externalServers(told: readonly ServerContacts[]): Finding {
+  const check = 'sip port';
+  const says = told
+    .map(({ server, contacts, problem }) => {
+      const places = contacts.map(({ transport, host, port }) => `${transport} ${host}:${port}`);
+      return problem ?? `the server at ${server} listens on ${places.join(', ') || 'nothing'}`;
+    })
+    .join('; ');
+  const usable = told.filter(({ contacts }) => contacts.length > 0).length;
+  if (usable === told.length) return ok(check, says);
+  const fix = 'start that drachtio-server, or TRUNKLINE_SIP_SERVER: its address and secret';
+  return usable > 0 ? warning(check, says, fix) : failure(check, says, fix);
+}
+
 const tlsPort: Check = async (machine, { sipHost, sipTlsPort: port, sipServer }, serverRuns) => {
-  if (sipServer !== 'embedded' || port === null) return ok('tls port', 'off');
+  if (sipServer !== 'embedded') return ok('tls port', 'left to the external SIP server');
+  if (port === null) return ok('tls port', 'off');
   const result = await machine.bind('tcp', sipHost, port);
   return ports('tls port', 'TRUNKLINE_SIP_TLS_PORT', sipHost, port, [['tcp', result]], serverRuns);
 };

@@ -8,6 +8,7 @@ import { networkInterfaces } from 'node:os';
 import path from 'node:path';
 import { connect as connectTls } from 'node:tls';
 import { withDeadline } from '../../net/deadline.js';
+import type { ServerContacts } from '../simulator/external-server.js';
 import { loadDriver } from '../store/driver.js';
 
 /** `free`, or the error code of binding: `EADDRINUSE`, `EACCES`, `EADDRNOTAVAIL`. */
@@ -29,6 +30,8 @@ export interface Machine {
   certificateAt(host: string, port: number): Promise<X509Certificate | string>;
   /** Host and port of SIP over TLS behind a name (SRV), itself and 5061 without. */
   secureHost(name: string): Promise<{ host: string; port: number }>;
+  /** Where the external SIP servers of the settings are reached, as each of them says. */
+  sipContacts(servers: readonly { host: string; port: number; secret: string }[]): Promise<ServerContacts[]>;
   /** Whether a Trunkline server answers `GET /healthz` there. */
   answers(baseUrl: string): Promise<boolean>;
   wallMs(): number;
@@ -94,6 +97,7 @@ export const thisMachine: Machine = {
     const [first] = await resolveSrv(`_sips._tcp.${name}`).catch(() => []);
     return { host: first?.name ?? name, port: first?.port ?? 5061 };
   },
+  sipContacts: async (servers) => (await import('../simulator/external-server.js')).askExternalServers(servers),
   async answers(baseUrl) {
     try {
       return await withDeadline(

@@ -25,6 +25,7 @@ function machine(changes: Partial<Machine> & { files?: Record<string, string | n
     disk: (folder) => ({ existing: folder, writable: true, freeBytes: 50 * 1024 ** 3 }),
     database: () => null,
     answers: async () => false,
+    sipContacts: async () => [],
     certificateAt: async () => 'nobody is there',
     secureHost: async (host) => ({ host, port: 5061 }),
     wallMs: () => nowMs,
@@ -48,6 +49,33 @@ async function finding(
 
 const binds = (code: string, transports = ['udp', 'tcp']) => ({
   bind: async (transport: 'udp' | 'tcp') => (transports.includes(transport) ? code : 'free'),
+});
+
+describe('external SIP servers', () => {
+  const env = { TRUNKLINE_SIP_SERVER: 'drachtio://:s@10.0.0.1:9022,drachtio://:s@10.0.0.2:9022' };
+  const there = {
+    server: '10.0.0.1:9022',
+    contacts: [{ transport: 'udp', host: '192.0.2.1', port: 5066 }],
+    problem: null,
+  };
+  const gone = { server: '10.0.0.2:9022', contacts: [], problem: 'The port 10.0.0.2:9022 cannot be reached.' };
+  const look = (...told: Awaited<ReturnType<Machine['sipContacts']>>) =>
+    finding('sip port', machine({ sipContacts: async () => told }), env);
+
+  it('are named by where they listen', async () => {
+    expect(await look(there)).toMatchObject({
+      level: 'ok',
+      says: 'the server at 10.0.0.1:9022 listens on udp 192.0.2.1:5066',
+    });
+  });
+
+  it('are a warning when one is not there, and a failure when none is', async () => {
+    expect(await look(there, gone)).toMatchObject({
+      level: 'warning',
+      says: expect.stringContaining('10.0.0.2:9022 cannot'),
+    });
+    expect(await look(gone)).toMatchObject({ level: 'failure', fix: expect.stringContaining('TRUNKLINE_SIP_SERVER') });
+  });
 });
 
 describe('doctor', () => {

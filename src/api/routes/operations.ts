@@ -11,6 +11,8 @@ export interface Readiness {
   ready: boolean;
   /** Each part by name, such as `sip`, `media`, `database`. */
   checks: Record<string, boolean>;
+  /** What is wrong, one sentence each. */
+  problems?: readonly string[];
 }
 
 export interface OperationRoutesOptions {
@@ -55,6 +57,11 @@ export function operationRoutes({ ready, metrics, metricsToken, trustedProxies }
         schema: Type.Object({
           ready: Type.Boolean({ description: 'Whether everything works.' }),
           checks: Type.Record(Type.String(), Type.Boolean(), { description: 'Each part by name.' }),
+          problems: Type.Optional(
+            Type.Array(Type.String(), {
+              description: 'What is wrong, one sentence each: an external SIP server that is waited for.',
+            }),
+          ),
         }),
       },
       alsoAnswers: { 503: 'Something does not work: the body says what.' },

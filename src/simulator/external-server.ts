@@ -1,0 +1,28 @@
+/** Where a phone on this machine reaches the external SIP servers of the settings. */
+import { contactsOf } from '../../sip/contacts.js';
+
+export interface ServerContacts {
+  /** `host:port` of its control port. */
+  server: string;
+  contacts: readonly { transport: string; host: string; port: number }[];
+  /** Why it told none; null when it did. */
+  problem: string | null;
+}
+
+const answerLimitMs = 2000;
+
+/** What each of them tells of itself; all are asked at once, and none is waited for longer than two seconds. */
+export function askExternalServers(
+  servers: readonly { host: string; port: number; secret: string }[],
+): Promise<ServerContacts[]> {
+  return Promise.all(
+    servers.map(async (server) => {
+      const name = `${server.host}:${server.port}`;
+      try {
+        return { server: name, contacts: await contactsOf(server, answerLimitMs), problem: null };
+      } catch (error) {
+        return { server: name, contacts: [], problem: error instanceof Error ? error.message : String(error) };
+      }
+    }),
+  );
+}
