@@ -5,8 +5,10 @@ import { peerOf } from './control.js';
 import { DialogLeg, dialogAllow, supported } from './dialog.js';
 import { answerChallenge, saysStale } from './digest.js';
 import { listElements, nameAddress, readHeaders } from './header.js';
+import type { PendingInvite } from './leg.js';
 import type { LiveCalls } from './live.js';
 import type { SipLog } from './log.js';
+import { pendingInvite } from './pending-invite.js';
 import type { Stack, StackDialog, StackRequest, StackResponse, StackSipError } from './stack.js';
 import type { DialTarget } from './target.js';
 import type { WireClock } from './wire-clock.js';
@@ -29,6 +31,7 @@ export interface AttemptOptions {
   offer: string;
   localAddress: string;
   onProgress(progress: { status: number; branch: string; sdp?: string }): void;
+  onInvite(pending: PendingInvite): void;
   onGone(): void;
 }
 
@@ -58,6 +61,7 @@ export class Attempt {
   #isSettled = false;
   #heardSomething: () => void = () => undefined;
   #request: StackRequest | null = null;
+  #pending: PendingInvite | null = null;
   #isCancelled = false;
   /** A 2xx came, whatever became of it: nobody else may be called after that. */
   #wasAnswered = false;
@@ -89,6 +93,11 @@ export class Attempt {
   /** The SIP server that has the transaction. */
   get server(): Stack {
     return this.options.stack;
+  }
+
+  /** The INVITE that waits for its final answer. */
+  get pending(): PendingInvite | null {
+    return this.#isSettled ? null : this.#pending;
   }
 
   /** The highest CSeq used. */
@@ -147,6 +156,8 @@ export class Attempt {
           cbRequest: (err, req) => {
             if (err || !req) return; // the callback below hears it too
             this.#request = req;
+            this.#pending = pendingInvite(req, nextHop ?? uri);
+            this.options.onInvite(this.#pending);
             req.on('response', (res) => {
               this.#wasAnswered ||= res.status >= 200 && res.status < 300;
             });

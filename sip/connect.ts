@@ -8,9 +8,9 @@ import type { DigestAlgorithm } from './digest.js';
 import { Inbound } from './inbound.js';
 import type {
   CallLeg,
-  DialogSnapshot,
   DialRequest,
   IncomingCall,
+  LeftBehind,
   RefusedInvite,
   SipCounters,
   SipGateway,
@@ -21,7 +21,7 @@ import { LiveCalls } from './live.js';
 import { LocalAddresses } from './local-address.js';
 import type { SipLog } from './log.js';
 import type { SipNames } from './names.js';
-import { endOrphan } from './orphan.js';
+import { endOrphan, takeBack } from './orphan.js';
 import { Outbound } from './outbound.js';
 import type { ResolveHost } from './public-target.js';
 import { Registrar, type RegistrarLimits } from './register.js';
@@ -126,8 +126,8 @@ class Gateway implements SipGateway {
   #dialled = 0;
   /** Why an external server is not connected, by its host and port. */
   readonly #problems = new Map<string, string>();
-  /** Dialogs that were alive when their server was lost; told as soon as it is there again. */
-  readonly #orphans = new Map<string, DialogSnapshot[]>();
+  /** Dialogs that were alive, and INVITEs of ours that rang, when their server was lost; told as soon as it is there again. */
+  readonly #orphans = new Map<string, LeftBehind[]>();
   /** INVITEs without final answer when the server was lost: its successor refuses them. */
   #unanswered: UnansweredInvite[] = [];
   #trusted: string[];
@@ -290,7 +290,7 @@ class Gateway implements SipGateway {
       if (unanswered?.peer.transport === 'udp') this.#unanswered.push(unanswered);
       call.lost();
     }
-    this.#outbound.lost(link.stack);
+    for (const pending of this.#outbound.lost(link.stack)) this.#orphaned(key, pending);
     for (const leg of legs) {
       this.#orphaned(key, leg.snapshot());
       leg.lost();
@@ -309,7 +309,7 @@ class Gateway implements SipGateway {
     void this.#restart(dead);
   }
 
-  #orphaned(key: string, dialog: DialogSnapshot | null): void {
+  #orphaned(key: string, dialog: LeftBehind | null): void {
     const orphans = this.#orphans.get(key) ?? [];
     this.#orphans.set(key, orphans);
     if (dialog && orphans.length < maxOrphans) orphans.push(dialog);
@@ -363,10 +363,12 @@ class Gateway implements SipGateway {
     return new Seat(await this.#outbound.dial(request, signal));
   }
 
-  async endOrphan(dialog: DialogSnapshot, cause: HangupCause): Promise<void> {
+  async endOrphan(left: LeftBehind, cause: HangupCause): Promise<void> {
     const link = this.#linkFor();
     if (!link) throw new SipError('not_connected', 'signalling_lost', 'The SIP server is not connected.');
-    await endOrphan(link.stack, dialog, cause);
+    if (!('head' in left)) await endOrphan(link.stack, left, cause);
+    else if (this.#server) this.#server.takeBack(left);
+    else await takeBack(link.stack, left);
   }
 
   trust(nets: readonly string[]): void {

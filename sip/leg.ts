@@ -134,6 +134,20 @@ export interface DialogSnapshot {
   trust?: string;
 }
 
+/** What is needed to take back an INVITE of ours from another process: it may ring there, and be answered. */
+export interface PendingInvite {
+  callId: string;
+  /** Its start line and the headers that name its transaction; no credentials, no SDP. */
+  head: string;
+  /** Where it was sent: a SIP URI. */
+  next: string;
+  /** An external SIP server's name for its transaction. */
+  transactionId: string;
+}
+
+/** What a far end may still believe in when our process is gone. */
+export type LeftBehind = DialogSnapshot | PendingInvite;
+
 /** Where an outbound INVITE may go. */
 export interface Gateway {
   /**
@@ -160,6 +174,8 @@ export interface DialRequest {
   /** The offer for this gateway: its `localAddress` decides the address in the SDP. */
   offerFor(gateway: Gateway, localAddress: string): Promise<string>;
   onProgress?(progress: { gateway: Gateway; status: number; branch: string; sdp?: string }): void;
+  /** An INVITE went out, also one more for a gateway that challenged us: what takes it back when this process dies. */
+  onInvite?(pending: PendingInvite): void;
   /** A gateway failed, and the next one is tried. */
   onFailover?(failed: { gateway: Gateway; error: SipError }): void;
   ringTimeoutMs: number;
@@ -210,8 +226,8 @@ export interface SipGateway {
   dial(request: DialRequest, signal: AbortSignal): Promise<CallLeg>;
   /** CIDRs whose messages the embedded server does not count against them: carriers. */
   trust(nets: readonly string[]): void;
-  /** BYE for a dialog of a dead process. */
-  endOrphan(dialog: DialogSnapshot, cause: HangupCause): Promise<void>;
+  /** BYE for a dialog of a dead process, CANCEL for an INVITE of it. */
+  endOrphan(left: LeftBehind, cause: HangupCause): Promise<void>;
   /** The trace ring of one call, oldest first; empty when unknown. Freed ten minutes after the call's end, or by `forgetTrace`. */
   trace(sipCallId: string): SipTraceEntry[];
   forgetTrace(sipCallId: string): void;

@@ -1,11 +1,28 @@
-/** A BYE for a dialog whose process, or whose SIP server, is gone: an INVITE's far end must not wait for a voice for ever. */
+/** What a far end is told whose process, or whose SIP server, is gone: BYE in a dialog, CANCEL where it rings. It must not wait for a voice for ever. */
 import { byeReason, type HangupCause } from './cause.js';
 import { nameAddress } from './header.js';
 import { parseUri } from './identity.js';
-import type { DialogSnapshot } from './leg.js';
+import type { DialogSnapshot, PendingInvite } from './leg.js';
 import { SipError } from './leg.js';
 import type { Stack } from './stack.js';
 import { hopTo } from './target.js';
+
+/** CANCEL by an external server, which has kept the transaction. Rejects with `SipError` when it has not. */
+export function takeBack(stack: Stack, { callId, transactionId, next }: PendingInvite): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const fail = (why: string) =>
+      reject(
+        new SipError('protocol', 'signalling_lost', `The INVITE of call ${callId} could not be cancelled: ${why}.`),
+      );
+    try {
+      stack.app.client.request({ method: 'CANCEL', uri: next, stackTxnId: transactionId }, (err) =>
+        err ? fail(err.message) : resolve(),
+      );
+    } catch (error) {
+      fail(error instanceof Error ? error.message : String(error));
+    }
+  });
+}
 
 /** The server may have refreshed the session by itself: our next CSeq must be above whatever it used. */
 const cseqMargin = 1000;

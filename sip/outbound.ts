@@ -8,7 +8,7 @@ import type { DialogLeg } from './dialog.js';
 import { quotedText } from './header.js';
 import { escapeUser } from './identity.js';
 import { clean } from './incoming-call.js';
-import { type DialRequest, type Gateway, SipError } from './leg.js';
+import { type DialRequest, type Gateway, type PendingInvite, SipError } from './leg.js';
 import type { LiveCalls } from './live.js';
 import type { LocalAddresses } from './local-address.js';
 import type { SipLog } from './log.js';
@@ -75,9 +75,12 @@ export class Outbound {
     }
   }
 
-  /** A SIP server is gone: whatever rings over it has failed. */
-  lost(server: Stack): void {
-    for (const attempt of this.#attempts) if (attempt.server === server) attempt.lost();
+  /** A SIP server is gone: whatever rings over it has failed. Answers the INVITEs that nobody has taken back. */
+  lost(server: Stack): PendingInvite[] {
+    const lost = [...this.#attempts].filter((attempt) => attempt.server === server);
+    const pending = lost.flatMap((attempt) => attempt.pending ?? []);
+    for (const attempt of lost) attempt.lost();
+    return pending;
   }
 
   async #tryAll(request: DialRequest, callId: string, stop: Stop): Promise<DialogLeg> {
@@ -162,6 +165,7 @@ export class Outbound {
           context.log.error({ err: String(error), sipCallId: callId }, 'progress handler failed');
         }
       },
+      onInvite: (pending) => request.onInvite?.(pending),
       onGone: () => context.trace.ended(callId),
     });
     this.#attempts.add(attempt);

@@ -93,6 +93,8 @@ export interface StackRequestOptions {
   /** The next hop, when it is not the request-URI. */
   proxy?: string;
   stackDialogId?: string;
+  /** Of the INVITE that a CANCEL is for. */
+  stackTxnId?: string;
   _socket?: Socket;
 }
 

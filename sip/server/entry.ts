@@ -1,7 +1,7 @@
 /** The worker: opens the server, answers its parent, closes when told. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { openServer } from './server.js';
-import type { SipServerOptions, UnansweredInvite } from './start.js';
+import type { InviteToTakeBack, SipServerOptions, UnansweredInvite } from './start.js';
 import type { TlsSettings } from './transport/tls.js';
 
 export type FromParent =
@@ -10,6 +10,7 @@ export type FromParent =
   | { kind: 'trust'; nets: readonly string[] }
   | { kind: 'secure'; tls: TlsSettings }
   | { kind: 'refuse'; invite: UnansweredInvite }
+  | { kind: 'takeBack'; invite: InviteToTakeBack }
   | { kind: 'close' };
 
 const port = parentPort;
@@ -29,6 +30,7 @@ if (port) {
         else if (message.kind === 'load') server.reported(message.lagMs);
         else if (message.kind === 'trust') server.trust(message.nets);
         else if (message.kind === 'refuse') server.refuse(message.invite);
+        else if (message.kind === 'takeBack') server.takeBack(message.invite);
         else if (message.kind === 'secure') {
           try {
             server.secure(message.tls);

@@ -78,6 +78,20 @@ export class OurRequest implements ClientTransaction {
   }
 
   start(bytes: Buffer): void {
+    this.open(bytes);
+    this.machine.start();
+    // a connection that breaks before any answer may have swallowed the request
+    this.stopWatching = this.path.onClosed((error) => !this.proceeding && this.machine.fail(error));
+  }
+
+  /** In the place of `start`, for an INVITE that a server before this one has sent. */
+  resume(): void {
+    this.open(EMPTY);
+    this.proceeding = true;
+    if (this.machine instanceof InviteClient) this.machine.resume();
+  }
+
+  private open(bytes: Buffer): void {
     const { clock, timers, transactions } = this.core;
     const user = {
       transmit: (out: Buffer, again?: boolean) => {
@@ -100,9 +114,6 @@ export class OurRequest implements ClientTransaction {
         ? new InviteClient(clock, timers, reliable, bytes, user)
         : new NonInviteClient(clock, timers, reliable, bytes, user);
     transactions.addClient(this);
-    this.machine.start();
-    // a connection that breaks before any answer may have swallowed the request
-    this.stopWatching = this.path.onClosed((error) => !this.proceeding && this.machine.fail(error));
   }
 
   receive(response: SipResponse, source: Source): void {

@@ -1,8 +1,8 @@
 /** Puts a request together and onto its way: next hop, transport by size, Via, and the headers nobody gave. */
 import { randomUUID } from 'node:crypto';
 import { asAddress, type Core, contactUri, hostport } from './core.js';
-import { addressOf, hopOf, LocateError } from './locate.js';
-import type { Header } from './message.js';
+import { addressOf, hopOf, LocateError, tlsPeerOf } from './locate.js';
+import type { Header, SipRequest } from './message.js';
 import type { Identity } from './network.js';
 import { MAGIC_COOKIE } from './transaction-table.js';
 import type { Path, TlsPeer, TransportName } from './transport/path.js';
@@ -71,6 +71,23 @@ export class Outbox {
       return;
     }
     this.prepareLater(draft).then(ready, (error) => refused(reasonOf(error)));
+  }
+
+  /** A request that a server before this one sent, as it stands, and the way to where it went. Rejects when there is none. */
+  async sentBefore(invite: SipRequest, next: string): Promise<Outgoing> {
+    const hop = hopOf(next);
+    const transport = this.transportFor(hop.transport);
+    const path = this.pathFor(await this.addressOf(hop.host), hop.port, transport, tlsPeerOf(next));
+    return {
+      bytes: Buffer.alloc(0), // it is not sent again
+      path,
+      identity: await this.core.network.identity(path),
+      branch: invite.topVia?.branch ?? '',
+      via: invite.get('via') ?? '',
+      uri: invite.uri,
+      routes: invite.list('route'),
+      headers: [...invite.headers],
+    };
   }
 
   private async prepareLater(draft: Draft): Promise<Outgoing> {

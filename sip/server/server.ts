@@ -12,7 +12,7 @@ import { Network } from './network.js';
 import { Registrations } from './registrations.js';
 import { isSound } from './sanity.js';
 import { LOOPBACK_NETS, Sources } from './sources.js';
-import type { SipServerOptions, SipServerStats, UnansweredInvite } from './start.js';
+import type { InviteToTakeBack, SipServerOptions, SipServerStats, UnansweredInvite } from './start.js';
 import { TransactionTable } from './transaction-table.js';
 import { DEFAULT_TIMERS, giveUpMs, SystemClock } from './transactions/timers.js';
 import { DEFAULT_CONNECTION_LIMITS } from './transport/connection.js';
@@ -41,6 +41,8 @@ export interface RunningServer {
   reported(lagMs: number): void;
   /** Answers an INVITE of the server before this one. */
   refuse(invite: UnansweredInvite): void;
+  /** Cancels an INVITE of the server before this one. */
+  takeBack(invite: InviteToTakeBack): void;
   close(): Promise<void>;
 }
 
@@ -172,6 +174,10 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
         .identity(back)
         .then((identity) => server.refuseLost(request, source, identity, localTag))
         .catch(failed);
+    },
+    takeBack: ({ head, next }) => {
+      const invite = parseMessage(Buffer.from(head));
+      if (invite instanceof SipRequest) uac?.takeBack(invite, next).catch(failed);
     },
     close: async () => {
       closing.abort();

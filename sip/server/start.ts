@@ -53,6 +53,14 @@ export interface UnansweredInvite {
   peer: { transport: string; address: string; port: number };
 }
 
+/** An INVITE of ours whose server died before its final answer. */
+export interface InviteToTakeBack {
+  /** Its start line and the headers of its transaction. */
+  head: string;
+  /** Where it was sent: a SIP URI. */
+  next: string;
+}
+
 export interface SipServer {
   /** Where drachtio-srf connects, and the random secret it must know. */
   control: { host: string; port: number; secret: string };
@@ -66,6 +74,8 @@ export interface SipServer {
   secure(tls: TlsSettings): void;
   /** Answers 503, for a server that is no more. Over TCP and TLS the end of the connection has told it already. */
   refuse(invite: UnansweredInvite): void;
+  /** CANCEL for an INVITE of a server that is no more; a 200 that comes all the same gets ACK and BYE. */
+  takeBack(invite: InviteToTakeBack): void;
   /** Closes sockets, timers and the worker. Idempotent. */
   close(): Promise<void>;
 }
@@ -108,6 +118,8 @@ export function startSipServer(options: SipServerOptions): Promise<SipServer> {
 
   const secure = (tls: TlsSettings) => worker.postMessage({ kind: 'secure', tls } satisfies FromParent);
 
+  const takeBack = (invite: InviteToTakeBack) =>
+    worker.postMessage({ kind: 'takeBack', invite: { head: invite.head, next: invite.next } } satisfies FromParent);
   const refuse = (invite: UnansweredInvite) => worker.postMessage({ kind: 'refuse', invite } satisfies FromParent);
 
   const stats = (): Promise<SipServerStats> =>
@@ -139,9 +151,10 @@ export function startSipServer(options: SipServerOptions): Promise<SipServer> {
   return new Promise((resolve, reject) => {
     died.then(reject);
     worker.on('message', (message: FromWorker) => {
-      if (message.kind === 'ready')
-        resolve({ control: message.control, addresses: message.addresses, died, stats, trust, secure, refuse, close });
-      else if (message.kind === 'stats') waiting.get(message.id)?.(message.stats);
+      if (message.kind === 'ready') {
+        const { control, addresses } = message;
+        resolve({ control, addresses, died, stats, trust, secure, refuse, takeBack, close });
+      } else if (message.kind === 'stats') waiting.get(message.id)?.(message.stats);
       else if (message.kind === 'failed') onFailure?.(message.message);
       else {
         closing ??= exited;

@@ -18,6 +18,8 @@ const SERVER_HEADERS: ReadonlySet<string> = new Set([
   ...['via', 'route', 'record-route', 'rseq', 'content-length', 'max-forwards', 'from', 'to', 'call-id', 'cseq'],
 ]);
 const LOCAL_ANSWER_DELAY_MS = 20;
+/** Timer C (16.6): proxies give a ringing phone up then. */
+const RINGING_MS = 180_000;
 /** The word to `route` for hearing 100 Trying: who dials several gateways has to know a slow one from a dead one. */
 const TRYING = 'trying';
 const NO_DIALOG = 'Server error: unable to find dialog for dialog id provided';
@@ -199,6 +201,25 @@ export class Uac {
       this.inviteAnswers.release(request, response, source);
   }
 
+  /**
+   * CANCEL for an INVITE that a server before this one sent, on the same branch. Where it was answered meanwhile, or the CANCEL is lost, a 200
+   * may still come for as long as a phone rings: it gets ACK and BYE.
+   */
+  async takeBack(invite: SipRequest, next: string): Promise<void> {
+    const outgoing = await this.sender.outbox.sentBefore(invite, next);
+    const id = dialogId(invite.callId, invite.fromTag);
+    const request: OurRequest = new OurRequest(this.core, null, 'INVITE', outgoing, null, id, {
+      answered: (response, source) => this.answered(request, response, source),
+      failed: (status, why) => this.failed(request, status, why),
+      ended: () => this.pending.delete(request.id),
+    });
+    request.contact = invite.get('contact') ?? '';
+    this.inviting.add(id);
+    this.pending.set(request.id, request);
+    request.resume();
+    this.sendCancel(request, [], RINGING_MS);
+  }
+
   private finalInDialog(request: OurRequest, dialog: Dialog, response: SipResponse): void {
     const { status } = response;
     if (request.method === 'UPDATE' && status < 300) {
@@ -266,13 +287,13 @@ export class Uac {
   }
 
   /** 9.1: on the INVITE's branch, once a provisional answer came; an INVITE without final answer 64·T1 later counts as cancelled. */
-  private sendCancel(request: OurRequest, headers: Header[]): Buffer {
+  private sendCancel(request: OurRequest, headers: Header[], patienceMs = giveUpMs(this.core.timers)): Buffer {
     const bytes = request.cancelBytes(headers);
     if (request.cancelled) return bytes;
     request.cancelled = true;
     request.whenProceeding(() => {
       request.sendCancel(bytes);
-      request.timer = this.core.clock.after(giveUpMs(this.core.timers), () => {
+      request.timer = this.core.clock.after(patienceMs, () => {
         request.machine.terminate();
         this.failed(request, 487);
       });

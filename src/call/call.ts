@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import type { Spoken } from '../../media/agents/agent.js';
 import type { MediaEvent, MediaSession, MediaStats } from '../../media/engine.js';
-import type { CallLeg, DialogSnapshot } from '../../sip/leg.js';
+import type { CallLeg, DialogSnapshot, LeftBehind } from '../../sip/leg.js';
 import { talkedSec } from '../billing/duration.js';
 import type { QualitySample, TraceEntry, Turn } from '../store/call-records.js';
 import type { Calls } from '../store/calls.js';
@@ -128,8 +128,8 @@ export class Call {
     this.#records.event(this.id, type, data);
   }
 
-  /** There is a dialog now: whoever finds this call after our death can tell its far end. */
-  dialog(snapshot: DialogSnapshot): void {
+  /** There is a dialog now, or an INVITE that may become one: whoever finds this call after our death can tell its far end. */
+  dialog(snapshot: LeftBehind): void {
     this.#records.dialog(this.id, snapshot);
   }
 

@@ -42,6 +42,7 @@ export async function dialCarriers(
           moreAreLeft: index < carriers.length - 1,
           offerFor: (_gateway, localAddress) => wish.offerFor(localAddress, carrier.media),
           onProgress: wish.onProgress,
+          onInvite: (pending) => call.dialog(pending),
           onFailover: ({ error }) => failed(error.code, whyOf(error)),
           ringTimeoutMs: Math.max(1, untilMs - performance.now()),
         },

@@ -152,6 +152,7 @@ export class DialledCall {
             srtp: srtpTowards(uri),
           }),
         onProgress,
+        onInvite: (pending) => call.dialog(pending),
       },
       call.signal,
     );

@@ -1,6 +1,6 @@
-/** The far ends of calls whose process died: each gets its BYE as soon as there is a SIP server again to send it. */
+/** The far ends of calls whose process died: each gets its BYE, or its CANCEL where it rang, as soon as there is a SIP server again to send it. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { DialogSnapshot, SipGateway } from '../../sip/leg.js';
+import type { LeftBehind, SipGateway } from '../../sip/leg.js';
 import type { Logger } from '../log.js';
 import type { OrphanedCall } from '../store/orphans.js';
 
@@ -8,7 +8,7 @@ import type { OrphanedCall } from '../store/orphans.js';
 const betweenMs = 5;
 
 export class OrphanedDialogs {
-  #waiting: DialogSnapshot[] = [];
+  #waiting: LeftBehind[] = [];
   #sip: Pick<SipGateway, 'endOrphan'> | null = null;
   #telling = false;
   readonly #closing = new AbortController();

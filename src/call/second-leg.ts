@@ -76,6 +76,7 @@ export async function callSip(
           media = new EarlyMedia(session, (early) => wish.onEarlyMedia?.(early));
           return session.offer();
         },
+        onInvite: (pending) => call.dialog(pending),
         onProgress: ({ status, sdp }) => {
           if (status === 180) wish.onRinging?.();
           if (sdp !== undefined) media?.answered(sdp);

@@ -1,5 +1,5 @@
 import type { HangupCause } from '../../sip/cause.js';
-import type { DialogSnapshot } from '../../sip/leg.js';
+import type { LeftBehind } from '../../sip/leg.js';
 import { microcentsPerCent } from '../billing/rate.js';
 import type { CallTimings, QualityMetrics, QualitySample, TraceEntry, Turn } from './call-records.js';
 import type { Clock } from './clock.js';
@@ -184,8 +184,8 @@ export class Calls {
     return progress.lastSequence;
   }
 
-  /** A dialog of the call, for whoever finds the call after this process died; the latest word of each SIP Call-ID counts. */
-  dialog(callId: string, snapshot: DialogSnapshot): void {
+  /** A dialog of the call, or an INVITE that may become one, for whoever finds the call after this process died; the latest word of each SIP Call-ID counts. */
+  dialog(callId: string, snapshot: LeftBehind): void {
     const progress = this.progress.get(callId);
     if (!progress || progress.ended) return;
     const dialog = JSON.stringify(snapshot);

@@ -1,5 +1,5 @@
 import { uuidv7 } from 'uuidv7';
-import type { DialogSnapshot } from '../../sip/leg.js';
+import type { LeftBehind } from '../../sip/leg.js';
 import { talkedSec } from '../billing/duration.js';
 import { microcentsPerCent } from '../billing/rate.js';
 import type { Database } from './database.js';
@@ -16,7 +16,7 @@ export interface OrphanedCall {
   sipCallId: string | null;
   organizationId: string;
   /** Its far ends, who still believe in the call. */
-  dialogs: DialogSnapshot[];
+  dialogs: LeftBehind[];
 }
 
 /**
@@ -111,9 +111,9 @@ function closeOrphan(database: Database, call: CallRow, owner: InstanceRow | und
 }
 
 /** Whoever takes them tells the far ends: nobody else will. */
-function takeDialogs(database: Database, callId: string): DialogSnapshot[] {
+function takeDialogs(database: Database, callId: string): LeftBehind[] {
   const { sql } = database;
   const rows = database.all(sql.selectFrom('call_dialogs').select('dialog').where('call_id', '=', callId));
   if (rows.length > 0) database.run(sql.deleteFrom('call_dialogs').where('call_id', '=', callId));
-  return rows.map((row) => JSON.parse(row.dialog) as DialogSnapshot);
+  return rows.map((row) => JSON.parse(row.dialog) as LeftBehind);
 }

@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { SipRequest } from '../../sip/server/message.js';
+import { SipPeer as HandPeer, someSdp } from '../support/bare-sip-peer.js';
 import { type FarCall, FarEnds } from '../support/far-ends.js';
 import { expectInvariants } from '../support/invariants.js';
 import { asSetting, freePort, gatewayPorts, processPorts } from '../support/port-ranges.js';
@@ -349,3 +350,58 @@ it('two programs on one database: neither closes the calls of the other', async 
   await expectInvariants({ file: path.join(folder, 'trunkline.db'), records: 1 });
   await peer.close();
 }, 60_000);
+
+it('killed while it rings somebody: after the restart that phone is cancelled, and a 200 all the same gets ACK and BYE', async () => {
+  const [sipPort, httpPort] = [await freePort(), await freePort()];
+  const child = await startProgram(sipPort, httpPort);
+  const from = await demoNumber(httpPort);
+  const [silenced, stubborn] = [await HandPeer.open(sipPort), await HandPeer.open(sipPort)];
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+  const ask = async (method: string, route: string, body?: object) => {
+    const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
+    const response = await fetch(`http://127.0.0.1:${httpPort}${route}`, init);
+    if (!response.ok) throw new Error(await response.text());
+    return (await response.json()) as { id: string; data: { id: string }[] };
+  };
+  const endpoint = (await ask('GET', '/v1/endpoints')).data[0]?.id;
+  const invites = [];
+  for (const [index, phone] of [silenced, stubborn].entries()) {
+    const gateways = [{ uri: `sip:127.0.0.1:${phone.port}` }];
+    const trunk = await ask('POST', '/v1/trunks', { name: `carrier ${index}`, direction: 'outbound', gateways });
+    const wish = { to_number: `+1202555010${index}`, from_number: from, endpoint_id: endpoint };
+    await ask('POST', '/v1/outbound-calls', wish);
+    const invite = await phone.next('INVITE');
+    phone.respond(invite, 180, [`Contact: ${phone.contact}`]);
+    invites.push(invite);
+    await ask('PATCH', `/v1/trunks/${trunk.id}`, { status: 'inactive' });
+  }
+  await expect
+    .poll(async () => {
+      const all = await Promise.all((await records(httpPort)).map(({ id }) => detail(httpPort, id)));
+      return all.filter(({ events }) => events.some((event) => event.event_type === 'call.ringing')).length;
+    })
+    .toBe(2);
+  const exited = once(child, 'exit');
+  child.kill('SIGKILL');
+  await exited;
+  await startProgram(sipPort, httpPort);
+
+  for (const [index, phone] of [silenced, stubborn].entries()) {
+    const cancel = await phone.next('CANCEL', 30_000);
+    const invite = invites[index]!;
+    expect(cancel.header('via')).toBe(invite.header('via'));
+    expect(cancel.header('cseq')).toBe('1 CANCEL');
+    expect([cancel.header('from'), cancel.header('to')]).toEqual([invite.header('from'), invite.header('to')]);
+    expect(cancel.startLine).toBe(invite.startLine.replace('INVITE', 'CANCEL'));
+  }
+  silenced.respond(invites[0]!, 487);
+  expect((await silenced.next('ACK')).header('cseq')).toBe('1 ACK');
+  stubborn.respond(invites[1]!, 200, [`Contact: ${stubborn.contact}`], someSdp);
+  await stubborn.next('ACK');
+  stubborn.respond(await stubborn.next('BYE'), 200);
+  expect(new Set((await records(httpPort)).map((call) => [call.status, call.hangup_cause].join(' ')))).toEqual(
+    new Set(['failed system_restart']),
+  );
+  await silenced.close();
+  await stubborn.close();
+}, 90_000);

@@ -45,7 +45,13 @@ class ScriptedServer extends EventEmitter<{ frame: [App, SipFrame] }> {
       died: new Promise((resolve) => {
         this.die = () => resolve(new Error('for the test'));
       }),
-      ...{ stats, trust: () => undefined, secure: () => undefined, close: () => this.hangUp() },
+      ...{
+        stats,
+        trust: () => undefined,
+        secure: () => undefined,
+        takeBack: () => undefined,
+        close: () => this.hangUp(),
+      },
       refuse: (each) => void this.refused.push(each),
     };
   }

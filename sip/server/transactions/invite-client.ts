@@ -43,6 +43,11 @@ export class InviteClient {
     this.wait(giveUpMs(this.values), () => this.end(() => this.user.timedOut())); // timer B
   }
 
+  /** For a request that another process has sent: it counts as proceeding. */
+  resume(): void {
+    this.state = 'proceeding';
+  }
+
   receive(response: SipResponse): void {
     const kind = response.status < 200 ? 'provisional' : response.status < 300 ? 'success' : 'failure';
     RECEIVE[this.state][kind]?.call(this, response);
