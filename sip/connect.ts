@@ -120,8 +120,8 @@ class Gateway implements SipGateway {
   readonly upkeep: Upkeep;
   readonly #closing = new AbortController();
   #server: SipServer | null = null;
-  /** Of all servers, also those that are lost at the moment. */
-  #links: ControlLink[] = [];
+  /** Of all servers by their key, also those that are lost at the moment. */
+  readonly #links = new Map<string, ControlLink>();
   /** Calls that we placed, to spread them over the servers. */
   #dialled = 0;
   /** Why an external server is not connected, by its host and port. */
@@ -181,7 +181,9 @@ class Gateway implements SipGateway {
   }
 
   get #connected(): ControlLink[] {
-    return this.#links.filter((link) => link.connected);
+    const { server } = this.options;
+    const keys = server.kind === 'drachtio' ? server.servers.map(keyOf) : ['embedded'];
+    return keys.flatMap((key) => this.#links.get(key) ?? []).filter((link) => link.connected);
   }
 
   /** The wanted server's link, or the next one in turn. */
@@ -274,7 +276,7 @@ class Gateway implements SipGateway {
         void this.#tellOrphans(key);
       },
     });
-    this.#links.push(link);
+    this.#links.set(key, link);
     void this.#tellOrphans(key);
   }
 
@@ -303,7 +305,7 @@ class Gateway implements SipGateway {
     }
     const dead = this.#server;
     link.close();
-    this.#links = [];
+    this.#links.clear();
     if (!dead) return;
     this.#server = null;
     void this.#restart(dead);
@@ -425,7 +427,7 @@ class Gateway implements SipGateway {
     if (this.connected) await this.#idleWithin(1000);
     await takenBack;
     // A 200 to the far side's BYE may be the last word: without it the far side would wait for half a minute.
-    await Promise.all(this.#links.map((link) => link.taken(1000)));
+    await Promise.all([...this.#links.values()].map((link) => link.taken(1000)));
     await this.close();
   }
 
@@ -440,16 +442,16 @@ class Gateway implements SipGateway {
   /** Closes everything at once; what still lives ends as lost. */
   async close(): Promise<void> {
     this.#closing.abort();
-    for (const link of this.#links) link.close();
+    for (const link of this.#links.values()) link.close();
     await this.upkeep.close();
     for (const call of [...this.#live.ringing]) call.lost();
-    for (const link of this.#links) this.#outbound.lost(link.stack);
+    for (const link of this.#links.values()) this.#outbound.lost(link.stack);
     for (const leg of [...this.#live.legs]) leg.lost();
     this.#bindings.close();
     this.#trace.close();
     const server = this.#server;
     this.#server = null;
-    this.#links = [];
+    this.#links.clear();
     await server?.close();
   }
 }

@@ -25,6 +25,12 @@ export interface CallParts {
 export function watchLeg(leg: CallLeg, call: Call, farSide: FarSide): void {
   call.dialog(leg.snapshot());
   leg.confirmed.catch(() => {}); // the reason is in `ended`
+  // Whoever calls could otherwise have the organization pay for a call to anywhere; where a REFER is allowed, another handler takes this one's place.
+  leg.onRefer(async ({ to }) => {
+    const detail = `The ${farSide} may not transfer the call.`;
+    call.event('transfer.failed', { to, source: farSide, reason: 'not_allowed', detail, sip_status: 403 });
+    return { refuse: 403 };
+  });
   void leg.ended.then((end) =>
     call.end({
       cause: end.cause,

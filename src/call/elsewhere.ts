@@ -27,8 +27,11 @@ export class Elsewhere {
     return this.rules.dialling.refusal(facts.organizationId, mode, { to: numberIn(to) ?? to, from: null });
   }
 
-  /** Calls `to`, while the agent goes on; resolves when the two talk, and the agent is gone. Rejects with `CallEnded` when nobody answered. */
-  async join(to: string, replaces?: string): Promise<void> {
+  /**
+   * Calls `to`, while the agent goes on; resolves when the two talk, and the agent is gone. Rejects with `CallEnded` when nobody answered.
+   * `onCall` hears the id of the record that the new call has.
+   */
+  async join(to: string, replaces: string | undefined, onCall: (id: string) => void): Promise<void> {
     const line = this.rules.line();
     const leg = line?.leg ?? null;
     if (line === null || leg === null) throw new CallEnded({ cause: 'unspecified', source: 'system' });
@@ -43,6 +46,7 @@ export class Elsewhere {
     const stage = { line, endpointId: this.rules.endpointId, status: () => {} };
     const wish = { from: null, timeoutSec: ringTimeoutSec };
     const callee = new DialledCall(stage, wish, target, this.rules.dialling, call.signal);
+    onCall(callee.call.id);
     call.beside(() => callee.closed);
     const second = await callee.answered;
     await call.handOver();

@@ -10,9 +10,12 @@ export interface TransferWish {
   replaces?: string;
 }
 
+/** Final answers of a callee who was reached and will not talk: nobody is called twice after them. */
+const declined: ReadonlySet<number> = new Set([486, 600, 603]);
+
 /**
- * Transfer of the far side: by REFER, and where that is refused by calling somebody ourselves and joining the two. After a REFER the call
- * ends; a joined one goes on until one of them leaves. An attended transfer is joined at once: the dialog that is given up is none of the
+ * Transfer of the far side: by REFER, and where that is refused, or the far side fails to reach the target, by calling it ourselves and joining
+ * the two. A target that was busy or declined is not called again. After a REFER the call ends; a joined one goes on until one of them leaves. An attended transfer is joined at once: the dialog that is given up is none of the
  * far side's. Every outcome is an event.
  */
 export async function transfer(
@@ -28,10 +31,14 @@ export async function transfer(
     call.event('transfer.failed', { to, detail: message, ...facts });
     return { ok: false, code: 'failed', message };
   };
-  const join = async (facts: Record<string, unknown>): Promise<CommandResult> => {
+  const join = async (known: Record<string, unknown>): Promise<CommandResult> => {
+    const facts = { ...known };
+    const onCall = (id: string) => {
+      facts.dialled_call_id = id;
+    };
     try {
       if (elsewhere === null || call.handedOver) throw new Error('The call is with somebody else already.');
-      await elsewhere.join(to, replaces);
+      await elsewhere.join(to, replaces, onCall);
       call.event('transfer.completed', { to, method: 'bridge', ...facts });
       return { ok: true };
     } catch (error) {
@@ -60,6 +67,7 @@ export async function transfer(
   }
   const { sipStatus, refused } = result;
   if (refused) return join({ refer_status: sipStatus });
+  if (!declined.has(sipStatus)) return join({ notify_status: sipStatus });
   return failed(`The transfer failed with ${sipStatus}.`, {
     ...{ reason: 'target_failed', method: 'refer', sip_status: sipStatus },
   });

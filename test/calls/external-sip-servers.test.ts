@@ -209,7 +209,7 @@ describe('the command line', () => {
     const env = { TRUNKLINE_SIP_SERVER: one.setting, TRUNKLINE_HTTP_PORT: String(new URL(app.httpUrl).port) };
     const run = (...words: string[]) => runCli(words, { env, out: write, err: write });
     expect(await run('call', number, '--duration', '300ms', '--json')).toBe(0);
-    expect(JSON.stringify(lines)).toContain('sip_call_id');
+    expect(JSON.stringify(lines)).toContain(`sip:127.0.0.1:${one.port};transport=udp`);
     expect(await app.finishedCall(number)).toMatchObject({ status: 'completed' });
     lines.length = 0;
     await run('doctor', '--json');

@@ -121,11 +121,13 @@ describe('a transfer', () => {
     const record = await app.finishedCall(number);
     expect(record).toMatchObject({ status: 'completed', hangup_cause: 'normal_clearing', hangup_source: 'caller' });
     expect(eventsOf(record, 'transfer.completed')).toEqual([
-      { to: '+15005550299', method: 'bridge', refer_status: 405 },
+      { to: '+15005550299', method: 'bridge', refer_status: 405, dialled_call_id: expect.any(String) },
     ]);
-    expect(await app.finishedCall('+15005550299')).toMatchObject({
+    const dialled = await app.finishedCall('+15005550299');
+    expect(dialled).toMatchObject({
       ...{ status: 'completed', direction: 'outbound', metadata: { parent_call_id: id } },
     });
+    expect(eventsOf(record, 'transfer.completed')[0]?.dialled_call_id).toBe(dialled.id);
   });
 
   it('ends with whom the caller was joined with', async () => {
@@ -145,7 +147,35 @@ describe('a transfer', () => {
     expect(agent.connections()).toBe(1);
     await caller.hangUp();
     expect(eventsOf(await app.finishedCall(number), 'transfer.failed')).toEqual([
-      expect.objectContaining({ reason: 'target_failed', method: 'bridge', refer_status: 403 }),
+      expect.objectContaining({
+        ...{ reason: 'target_failed', method: 'bridge', refer_status: 403 },
+        dialled_call_id: (await app.finishedCall('+15005550486')).id,
+      }),
+    ]);
+  });
+
+  it('that the far side takes and cannot do becomes a call of ours', async () => {
+    const { caller, agent, id, number } = await talk();
+    const asked = app.api('POST', `/v1/calls/${id}/transfer`, { to: '+15005550298' });
+    caller.sip.respond(await caller.sip.next('REFER'), 202);
+    await notify(caller, 503);
+    await asked;
+    await eventually(() => agent.connections() === 0, 'the agent to be gone');
+    await hearsCarrier(caller);
+    await caller.hangUp();
+    expect(eventsOf(await app.finishedCall(number), 'transfer.completed')).toEqual([
+      expect.objectContaining({ to: '+15005550298', method: 'bridge', notify_status: 503 }),
+    ]);
+  });
+
+  it('by the caller is forbidden: nobody is called, the record says so, and the call goes on', async () => {
+    const { caller, agent, number } = await talk();
+    caller.ask('REFER', ['Refer-To: <sip:+88213000000@127.0.0.1>']);
+    await caller.sip.next(403);
+    expect(agent.connections()).toBe(1);
+    await caller.hangUp();
+    expect(eventsOf(await app.finishedCall(number), 'transfer.failed')).toEqual([
+      expect.objectContaining({ source: 'caller', reason: 'not_allowed', to: 'sip:+88213000000@127.0.0.1' }),
     ]);
   });
 
@@ -230,7 +260,7 @@ describe('REFER of an agent behind SIP', () => {
     await hearsCarrier(caller);
     await caller.hangUp();
     expect(eventsOf(await app.finishedCall(number), 'transfer.completed')).toEqual([
-      { to: 'tel:+15005550299', method: 'bridge', refer_status: 405 },
+      { to: 'tel:+15005550299', method: 'bridge', refer_status: 405, dialled_call_id: expect.any(String) },
     ]);
     await Promise.all([caller.close(), agent.close()]);
   });
