@@ -45,8 +45,13 @@ async function newPhone(): Promise<HandPhone> {
   return phone;
 }
 
-/** Milliseconds by which `answered_at` is away from this moment of the wall clock. */
+/** Milliseconds by which `answered_at` is after this moment of the wall clock. */
 const awayFrom = (record: CallRecord, atMs: number) => Date.parse(record.answered_at ?? '') - atMs;
+/** The 200 is read on the thread of the test, which may be late on a busy machine, but never early; the ACK comes 300 ms later at the least. */
+const expectSentBefore = (record: CallRecord, readMs: number) => {
+  expect(awayFrom(record, readMs)).toBeLessThanOrEqual(2);
+  expect(awayFrom(record, readMs)).toBeGreaterThan(-200);
+};
 const has = (heard: () => Int16Array, hz: number) => {
   const latest = heard().slice(-1600);
   return latest.length === 1600 && probeTone(latest, hz).purityDb > 10;
@@ -68,7 +73,7 @@ describe('an inbound call whose first ACK is lost', () => {
     await caller.hangUp();
     const record = await app.finishedCall(number);
     expect(atAck.answered_at).toBe(record.answered_at);
-    expect(Math.abs(awayFrom(record, answeredMs))).toBeLessThan(40);
+    expectSentBefore(record, answeredMs);
     expect(record.latency_ms).toBeLessThan(500);
     const spanMs = Date.parse(record.completed_at ?? '') - Date.parse(record.answered_at ?? '');
     expect(spanMs).toBeGreaterThanOrEqual(590);
@@ -86,7 +91,7 @@ describe('an inbound call whose first ACK is lost', () => {
     caller.sip.respond(bye, 200);
     const record = await app.finishedCall(number);
     expect(record).toMatchObject({ status: 'failed', hangup_cause: 'no_ack' });
-    expect(Math.abs(awayFrom(record, answeredMs))).toBeLessThan(40);
+    expectSentBefore(record, answeredMs);
     expect(Math.abs(record.duration - lastedSec)).toBeLessThanOrEqual(0.6);
     expect(record.events.map((event) => event.event_type)).toContain('call.answered');
   }, 20_000);
@@ -106,7 +111,7 @@ describe('an inbound call whose first ACK is lost', () => {
     );
     await caller.hangUp();
     const record = await app.finishedCall(number);
-    expect(Math.abs(awayFrom(record, answeredMs))).toBeLessThan(40);
+    expectSentBefore(record, answeredMs);
     expect(record.duration).toBeGreaterThanOrEqual(1);
   });
 
@@ -125,7 +130,7 @@ describe('an inbound call whose first ACK is lost', () => {
     caller.confirm(invite, answer);
     await caller.hangUp();
     agent.sip.respond(await agent.sip.next('BYE'), 200);
-    expect(Math.abs(awayFrom(await app.finishedCall(number), answeredMs))).toBeLessThan(40);
+    expectSentBefore(await app.finishedCall(number), answeredMs);
   });
 });
 
@@ -148,7 +153,8 @@ describe('a call that we place', () => {
     );
     callee.ask('BYE');
     const record = await app.finishedCall(to);
-    expect(Math.abs(awayFrom(record, answeredMs))).toBeLessThan(40);
+    expect(awayFrom(record, answeredMs)).toBeGreaterThanOrEqual(-2);
+    expect(awayFrom(record, answeredMs)).toBeLessThan(200);
     expect(record.latency_ms).toBeGreaterThanOrEqual(700);
     expect(record.duration).toBeGreaterThanOrEqual(1);
   });

@@ -161,7 +161,7 @@ describe('the embedded server', () => {
     const ringing = await peer.next(180);
     const carrier = await SipPeer.open(us.port);
     const dialled = us.dial('+1555', `sip:127.0.0.1:${carrier.port}`).catch((error: unknown) => error);
-    await carrier.next('INVITE');
+    const dialling = await carrier.next('INVITE');
 
     await terminateWorker(() => us.gateway.serverStats());
     expect(await within(leg.ended)).toEqual({ cause: 'signalling_lost', by: 'system' });
@@ -177,6 +177,12 @@ describe('the embedded server', () => {
     expect(refused.header('to')).toBe(ringing.header('to'));
     peer.ackFailure(unanswered, refused);
     peer.respond(await peer.next('BYE'), 200);
+    // and whom we were calling hears that we do not want it any more
+    const cancel = await carrier.next('CANCEL');
+    expect(cancel.header('via')).toBe(dialling.header('via'));
+    carrier.respond(cancel, 200);
+    carrier.respond(dialling, 487);
+    await carrier.next('ACK');
 
     await within(until(() => us.gateway.connected));
     const again = peer.invite();
