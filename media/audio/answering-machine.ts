@@ -78,6 +78,8 @@ export class AnswerListener {
     const atMs = nowMs - this.startMs;
     // What is on its way may still be speech.
     this.speech.quiet(atMs - 100);
+    const tone = this.tones.quiet(atMs);
+    if (tone) this.toneEnded(tone);
     if (this.beep && this.tones.current === null && atMs - this.beep.endedMs >= afterBeepMs) this.beeped(atMs);
     else if (this.verdict) this.waitForMessageEnd(atMs);
     else this.decide(atMs);

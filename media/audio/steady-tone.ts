@@ -10,6 +10,8 @@ const leastShare = 0.88;
 /** From block to block. */
 const pitchTolerance = 0.015;
 const peakTolerance = 1.35;
+/** A tone of which nothing comes for longer has ended; jitter and short losses are shorter. */
+const longestHoleMs = 200;
 
 export interface SteadyTone {
   frequencyHz: number;
@@ -40,6 +42,15 @@ export class ToneListener {
       ended = this.judge() ?? ended;
     }
     return ended;
+  }
+
+  /** Time passes without audio; the tone that ended because its packets stopped. */
+  quiet(nowMs: number): SteadyTone | null {
+    const { current } = this;
+    if (current === null || nowMs - current.endedMs <= longestHoleMs) return null;
+    this.current = null;
+    this.filled = 0;
+    return current;
   }
 
   private judge(): SteadyTone | null {

@@ -16,6 +16,8 @@ interface Line {
   /** Jitter of the packets. */
   jitterMs?: number;
   hangUpAfterMs?: number;
+  /** What lies between the two never comes. */
+  lostMs?: [from: number, to: number];
 }
 
 /** Something like a voice: harmonics of a gliding pitch, in syllables with gaps. */
@@ -58,7 +60,9 @@ function listen(parts: Part[], line: Line = {}): MachineVerdict | null {
     const bytes = Uint8Array.from(samples.slice(at, at + 160), (sample) => table[Math.round(sample) & 0xffff]!);
     const nowMs = startMs + (at + 160) / 8 + (packet % 3 === 0 ? jitterMs : 0);
     if (line.hangUpAfterMs !== undefined && nowMs - startMs > line.hangUpAfterMs) listener.close(nowMs);
-    if (!(dtx && silent[at])) listener.hear((1000 + at) >>> 0, bytes, codec, nowMs);
+    const [lostFromMs, lostToMs] = line.lostMs ?? [0, 0];
+    const lost = at / 8 >= lostFromMs && at / 8 < lostToMs;
+    if (!lost && !(dtx && silent[at])) listener.hear((1000 + at) >>> 0, bytes, codec, nowMs);
     listener.tick(nowMs);
   }
   expect(told.length).toBeLessThanOrEqual(1);
@@ -108,6 +112,18 @@ describe('who has answered', () => {
     ['nobody who speaks', [], {}, { result: 'unknown', reason: 'silence', greetingMs: null }],
     ['nobody, not even a packet', [], { dtx: true }, { result: 'unknown', reason: 'silence' }],
     ['a tone without end', [{ toneHz: 425, ms: 40_000 }], {}, { result: 'unknown', reason: 'timeout' }],
+    [
+      'a short greeting, and a beep with which RTP stops',
+      [{ voice: 1200 }, ...beep],
+      { dtx: true },
+      { result: 'machine', reason: 'beep', beepHz: 1000 },
+    ],
+    [
+      '"Hello?" and a tone with which RTP stops',
+      [...hello, { toneHz: 350, ms: 60 }],
+      { dtx: true },
+      { result: 'human' },
+    ],
     ['a click', [{ silence: 500 }, { voice: 20 }], {}, { result: 'unknown', reason: 'silence' }],
     ['somebody who hangs up', machine, { hangUpAfterMs: 900 }, { result: 'unknown', reason: 'call_ended' }],
   ])('%s', (_, parts, line, expected) => {
@@ -133,6 +149,31 @@ describe('the end of a message', () => {
     expect(Math.abs((verdict?.beepHz ?? 0) - toneHz)).toBeLessThan(10);
     const ends = 700 + 4200 + 500 + 1800 + 400 + 500;
     expect(Math.abs((verdict?.messageEndMs ?? 0) - ends)).toBeLessThanOrEqual(40);
+  });
+
+  it.each<[string, number, number]>([
+    ['with the packets', 500, 0],
+    ['within a block of the detector', 490, 0],
+    ['with the packets, which came with jitter', 500, 60],
+  ])('is a beep that ends %s: RTP stops there', (_, ms, jitterMs) => {
+    const parts: Part[] = [...machine, { silence: 400 }, { toneHz: 1000, ms }];
+    const verdict = listen(parts, { untilMessageEnd: true, dtx: true, jitterMs });
+    expect(verdict).toMatchObject({ result: 'machine', messageEnd: 'beep', beepHz: 1000 });
+    const ends = 700 + 4200 + 500 + 1800 + 400 + ms;
+    expect(Math.abs((verdict?.messageEndMs ?? 0) - ends)).toBeLessThanOrEqual(40 + jitterMs);
+  });
+
+  it('is one beep where the network loses 100 ms within it', () => {
+    const parts: Part[] = [...machine, { silence: 400 }, { toneHz: 1000, ms: 600 }];
+    const beginsMs = 700 + 4200 + 500 + 1800 + 400;
+    const verdict = listen(parts, { untilMessageEnd: true, lostMs: [beginsMs + 200, beginsMs + 300] });
+    expect(verdict).toMatchObject({ messageEnd: 'beep' });
+    expect(Math.abs((verdict?.messageEndMs ?? 0) - beginsMs - 600)).toBeLessThanOrEqual(40);
+  });
+
+  it('is silence where a long tone stops together with the packets', () => {
+    const verdict = listen([...machine, { toneHz: 425, ms: 4000 }], { untilMessageEnd: true, dtx: true });
+    expect(verdict).toMatchObject({ messageEnd: 'silence' });
   });
 
   it('is silence where there is no beep, and never later than 30 s', () => {
