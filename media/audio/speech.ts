@@ -14,6 +14,8 @@ const leastFloor = 100;
 /** A click is no word: so much loudness, without a longer gap. */
 const leastSpeechMs = 40;
 const clickGapMs = 30;
+/** A gap between sounds of one word is shorter. */
+const wordGapMs = 100;
 /** A pause within a sentence is shorter. */
 export const pauseMs = 300;
 
@@ -28,6 +30,9 @@ export class Speech {
   speaking = false;
   /** End of the last loud step. */
   loudUntilMs = Number.NEGATIVE_INFINITY;
+  /** The longest stretch without a gap between words, of the words that go on or were the last. */
+  wordsMs = 0;
+  private stretchFromMs = 0;
   private sinceMs = 0;
   private loudMs = 0;
   private floor = leastFloor;
@@ -66,9 +71,15 @@ export class Speech {
 
   private loud(fromMs: number, toMs: number): void {
     this.quiet(fromMs);
-    if (this.loudMs === 0) this.sinceMs = fromMs;
+    if (this.loudMs === 0) {
+      this.sinceMs = fromMs;
+      this.wordsMs = 0;
+    }
+    if (this.loudMs === 0 || fromMs - this.loudUntilMs > wordGapMs) this.stretchFromMs = fromMs;
+    this.wordsMs = Math.max(this.wordsMs, toMs - this.stretchFromMs);
     this.loudMs += toMs - fromMs;
-    this.loudUntilMs = toMs;
+    // A packet that was overtaken does not take back what came after it.
+    this.loudUntilMs = Math.max(this.loudUntilMs, toMs);
     if (this.speaking || this.loudMs < leastSpeechMs) return;
     this.speaking = true;
     this.hooks.started(this.sinceMs);
