@@ -218,9 +218,11 @@ export interface Recording {
 /** 16 bit PCM, 8 kHz, or 16 kHz when it begins with a wideband codec; stereo with the phone left and what it hears right, or mono. */
 export interface RecordingEnd {
   by: 'stopped' | 'silence' | 'limit' | 'closed' | 'failed';
+  /** With an `error`: what the file has. */
   durationMs: number;
+  /** 0: there is no file. */
   bytes: number;
-  /** One sentence; what was written until then is a valid file. */
+  /** One sentence when audio is missing; what was written until then is a valid file, and none is left without any audio. */
   error: string | null;
 }
 

@@ -28,7 +28,15 @@ function serve(port: MessagePort): void {
     } catch (closing) {
       problem ??= sentence(closing);
     }
-    tell({ kind: 'closed', id, bytes: file?.bytes ?? 0, error: problem });
+    const made = file === undefined || (problem !== null && file.isEmpty) ? null : file;
+    if (made === null) {
+      try {
+        file?.remove();
+      } catch {
+        // A file system that refuses this too keeps an empty file.
+      }
+    }
+    tell({ kind: 'closed', id, bytes: made?.bytes ?? 0, durationMs: made?.durationMs ?? 0, error: problem });
   };
   ports.add(port);
   port.on('message', (message: ToDisk) => {

@@ -6,11 +6,14 @@ import type { FromDisk, SampleRange, ToDisk, WavForm } from './disk-words.js';
 const waitingAtMost = 30;
 const closeLimitMs = 10_000;
 
+/** What is in the file; `error`: something is missing in it. */
+type FileEnd = Omit<Extract<FromDisk, { kind: 'closed' }>, 'kind' | 'id'>;
+
 interface OpenFile {
   waiting: number;
   dropped: number;
   timer: NodeJS.Timeout | null;
-  onClosed(end: { bytes: number; error: string | null }): void;
+  onClosed(end: FileEnd): void;
 }
 
 export class DiskLine {
@@ -29,7 +32,7 @@ export class DiskLine {
   open(path: string, form: WavForm, onClosed: OpenFile['onClosed']): number {
     const id = this.nextId++;
     this.files.set(id, { waiting: 0, dropped: 0, timer: null, onClosed });
-    if (this.gone) this.settle(id, 0, 'The disk thread is gone.');
+    if (this.gone) this.settle(id, nothing('The disk thread is gone.'));
     else this.say({ kind: 'open', id, path, form });
     return id;
   }
@@ -49,7 +52,8 @@ export class DiskLine {
     const file = this.files.get(id);
     if (!file || file.timer) return;
     this.say({ kind: 'close', id, keep });
-    file.timer = setTimeout(() => this.settle(id, 0, 'The disk did not close the recording in time.'), closeLimitMs);
+    const late = nothing('The disk did not close the recording in time.');
+    file.timer = setTimeout(() => this.settle(id, late), closeLimitMs);
   }
 
   /** Waits for the files that are open, which somebody closed, within the limit of closing; then hangs up. */
@@ -78,24 +82,29 @@ export class DiskLine {
     if (message.kind === 'written') file.waiting -= 1;
     else {
       const dropped = file.dropped > 0 ? `The disk was too slow: ${file.dropped} s are missing.` : null;
-      this.settle(message.id, message.bytes, message.error ?? dropped);
+      const { bytes, durationMs, error } = message;
+      this.settle(message.id, { bytes, durationMs, error: error ?? dropped });
     }
   }
 
   private lose(error: string): void {
     this.gone = true;
-    for (const id of [...this.files.keys()]) this.settle(id, 0, error);
+    for (const id of [...this.files.keys()]) this.settle(id, nothing(error));
   }
 
-  private settle(id: number, bytes: number, error: string | null): void {
+  private settle(id: number, end: FileEnd): void {
     const file = this.files.get(id);
     if (!file) return;
     this.files.delete(id);
     if (file.timer) clearTimeout(file.timer);
-    file.onClosed({ bytes, error });
+    file.onClosed(end);
   }
 
   private say(message: ToDisk, transfer: ArrayBuffer[] = []): void {
     this.port.postMessage(message, transfer);
   }
+}
+
+function nothing(error: string): FileEnd {
+  return { bytes: 0, durationMs: 0, error };
 }

@@ -19,5 +19,5 @@ export interface SampleRange {
 
 export type FromDisk =
   | { kind: 'written'; id: number }
-  /** The file is closed, and valid as far as it goes. */
-  | { kind: 'closed'; id: number; bytes: number; error: string | null };
+  /** The file is closed and valid: so long. With an `error` it lacks audio; without any audio it was removed, and both are 0. */
+  | { kind: 'closed'; id: number; bytes: number; durationMs: number; error: string | null };

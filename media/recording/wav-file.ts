@@ -1,5 +1,8 @@
-/** One WAV file that grows by seconds and is valid after each of them, so that a crash costs only the last. */
-import { closeSync, fdatasyncSync, ftruncateSync, mkdirSync, openSync, readSync, writeSync } from 'node:fs';
+/**
+ * One WAV file that grows by seconds and is valid after each of them, so that a crash costs only the last. A write that fails leaves the
+ * header as it was; `close` cuts off what the header does not count.
+ */
+import { closeSync, fdatasyncSync, ftruncateSync, mkdirSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
 import path from 'node:path';
 import type { SampleRange, WavForm } from './disk-words.js';
 
@@ -7,18 +10,33 @@ const headerBytes = 44;
 
 export class WavFile {
   private readonly fd: number;
+  /** Of samples, as the header on the disk counts them. */
   private dataBytes = 0;
   private readonly frameBytes: number;
 
-  /** Throws what the file system throws. */
+  /** Throws what the file system throws, and then leaves neither descriptor nor file. */
   constructor(
-    file: string,
+    private readonly file: string,
     private readonly form: WavForm,
   ) {
     this.frameBytes = form.channels * 2;
     mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
     this.fd = openSync(file, 'wx+', 0o600);
-    this.writeHeader();
+    try {
+      this.setLength(0);
+    } catch (error) {
+      closeSync(this.fd);
+      this.remove();
+      throw error;
+    }
+  }
+
+  get isEmpty(): boolean {
+    return this.dataBytes === 0;
+  }
+
+  get durationMs(): number {
+    return (this.dataBytes * 1000) / (this.frameBytes * this.form.sampleRateHz);
   }
 
   get bytes(): number {
@@ -30,39 +48,54 @@ export class WavFile {
     const bytes = new Uint8Array(samples.buffer, samples.byteOffset, samples.byteLength);
     const at = index * this.form.sampleRateHz * this.frameBytes;
     this.writeAt(bytes, headerBytes + at);
-    this.dataBytes = Math.max(this.dataBytes, at + bytes.length);
-    this.writeHeader();
+    this.setLength(Math.max(this.dataBytes, at + bytes.length));
   }
 
-  /** Leaves out what lies before and behind. */
+  /** Leaves out what lies before and behind. When it fails, the file ends with what was moved. */
   keep({ from, to }: SampleRange): void {
     const start = Math.min(from * this.frameBytes, this.dataBytes);
     const bytes = Math.max(0, Math.min(to * this.frameBytes, this.dataBytes) - start);
-    const block = Buffer.alloc(1 << 20);
-    for (let done = 0; start > 0 && done < bytes; ) {
-      const read = readSync(this.fd, block, 0, Math.min(block.length, bytes - done), headerBytes + start + done);
-      if (read === 0) break;
-      this.writeAt(block.subarray(0, read), headerBytes + done);
-      done += read;
-    }
-    this.dataBytes = bytes;
+    if (start > 0) this.moveToFront(start, bytes);
     ftruncateSync(this.fd, headerBytes + bytes);
-    this.writeHeader();
+    this.setLength(bytes);
   }
 
+  /** The file is as long as its header says, and closed also when this throws. */
   close(): void {
     try {
+      ftruncateSync(this.fd, this.bytes);
       fdatasyncSync(this.fd);
     } finally {
       closeSync(this.fd);
     }
   }
 
-  private writeHeader(): void {
+  private moveToFront(start: number, bytes: number): void {
+    const block = Buffer.alloc(1 << 20);
+    let done = 0;
+    try {
+      while (done < bytes) {
+        const read = readSync(this.fd, block, 0, Math.min(block.length, bytes - done), headerBytes + start + done);
+        if (read === 0) break;
+        this.writeAt(block.subarray(0, read), headerBytes + done);
+        done += read;
+      }
+    } catch (error) {
+      if (done > 0) this.setLength(done);
+      throw error;
+    }
+  }
+
+  /** The file is closed. */
+  remove(): void {
+    rmSync(this.file, { force: true });
+  }
+
+  private setLength(dataBytes: number): void {
     const { channels, sampleRateHz } = this.form;
     const header = Buffer.alloc(headerBytes);
     header.write('RIFF', 0, 'latin1');
-    header.writeUInt32LE(headerBytes - 8 + this.dataBytes, 4);
+    header.writeUInt32LE(headerBytes - 8 + dataBytes, 4);
     header.write('WAVEfmt ', 8, 'latin1');
     header.writeUInt32LE(16, 16);
     header.writeUInt16LE(1, 20);
@@ -72,8 +105,9 @@ export class WavFile {
     header.writeUInt16LE(this.frameBytes, 32);
     header.writeUInt16LE(16, 34);
     header.write('data', 36, 'latin1');
-    header.writeUInt32LE(this.dataBytes, 40);
+    header.writeUInt32LE(dataBytes, 40);
     this.writeAt(header, 0);
+    this.dataBytes = dataBytes;
   }
 
   private writeAt(bytes: Uint8Array, position: number): void {

@@ -66,9 +66,10 @@ export class SessionRecordings {
       finish,
     };
     this.running.push(recording);
-    file = disk.open(options.path, { channels, sampleRateHz }, ({ bytes, error }) => {
+    file = disk.open(options.path, { channels, sampleRateHz }, ({ bytes, durationMs, error }) => {
       finish('failed');
-      settle({ by: 'failed', durationMs: 0, ...end, bytes, error });
+      const whole = { by: 'failed' as const, durationMs, ...end };
+      settle({ ...whole, ...(error !== null && { durationMs: Math.round(durationMs) }), bytes, error });
     });
     return () => finish('stopped');
   }

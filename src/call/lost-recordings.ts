@@ -1,5 +1,5 @@
 /** Recordings of calls whose process died: the files are there, closed by the kernel; their calls shall know of them. */
-import { open, readdir } from 'node:fs/promises';
+import { open, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Logger } from '../log.js';
@@ -10,14 +10,14 @@ const headerBytes = 44;
 /** Where the header says how many bytes a second has. */
 const byteRateAt = 28;
 
-/** Repairs the header of each file, and writes its place and length into the call's record. */
+/** Repairs the header of each file, and writes its place and length into the call's record. A recording that had ended is left as it is. */
 export async function closeLostRecordings(
   folder: string,
   calls: readonly OrphanedCall[],
   records: Pick<Calls, 'recorded' | 'event'>,
   log: Logger,
 ): Promise<void> {
-  const wanted = new Set(calls.map((call) => call.id));
+  const wanted = new Set(calls.filter((call) => !call.recordingEnded).map((call) => call.id));
   const days = (await readdir(folder, { withFileTypes: true }).catch(() => [])).filter((entry) => entry.isDirectory());
   for (const day of days) {
     for (const name of await readdir(path.join(folder, day.name)).catch(() => [])) {
@@ -26,6 +26,10 @@ export async function closeLostRecordings(
       const file = path.join(folder, day.name, name);
       try {
         const { dataBytes, bytesPerSec } = await repair(file);
+        if (dataBytes === 0) {
+          await rm(file);
+          throw new Error('The file has no audio.');
+        }
         records.recorded(id, pathToFileURL(file).href);
         const durationMs = Math.round((dataBytes / bytesPerSec) * 1000);
         records.event(id, 'recording.completed', { duration_ms: durationMs, bytes: headerBytes + dataBytes });

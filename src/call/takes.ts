@@ -7,6 +7,7 @@ import type { Logger } from '../log.js';
 import type { RecordingRecords } from '../store/recordings.js';
 import type { MadeRecording } from '../webhook/questions.js';
 import type { Call } from './call.js';
+import { discard } from './recordings.js';
 
 /** A recording that runs. */
 export interface Take {
@@ -53,10 +54,18 @@ export class Takes {
     };
     call.event('recording.started', { recording_id: id, source });
     const recording = session.record({ ...rules, path: file });
-    const made = recording.ended.then((end) => {
-      const error = end.error ?? this.keep({ id, token, call, file, startedAt }, end);
-      const about = { recording_id: id, source, duration_ms: Math.round(end.durationMs), bytes: end.bytes };
-      if (error === null) call.event('recording.completed', { ...about, recording_url: begun.url });
+    const made = recording.ended.then(async (end) => {
+      // What was written before the disk refused can be read too.
+      const unknown = end.bytes === 0 ? null : this.keep({ id, token, call, file, startedAt }, end);
+      const isKept = end.bytes > 0 && unknown === null;
+      if (!isKept) await discard(file);
+      const error = end.error ?? unknown;
+      const { durationMs, bytes } = isKept ? end : { durationMs: 0, bytes: 0 };
+      const about = {
+        ...{ recording_id: id, source, duration_ms: Math.round(durationMs), bytes },
+        ...(isKept && { recording_url: begun.url }),
+      };
+      if (error === null) call.event('recording.completed', about);
       else call.event('recording.failed', { ...about, message: error });
       return { ...begun, durationMs: error === null ? end.durationMs : 0, error, by: end.by };
     });

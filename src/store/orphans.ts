@@ -15,6 +15,8 @@ export interface OrphanedCall {
   id: string;
   sipCallId: string | null;
   organizationId: string;
+  /** Its recording has ended, complete or not. */
+  recordingEnded: boolean;
   /** Its far ends, who still believe in the call. */
   dialogs: LeftBehind[];
 }
@@ -106,8 +108,19 @@ function closeOrphan(database: Database, call: CallRow, owner: InstanceRow | und
     id: call.id,
     sipCallId: call.sip_call_id,
     organizationId: call.organization_id,
+    recordingEnded: recordingEnded(database, call.id),
     dialogs: takeDialogs(database, call.id),
   };
+}
+
+/** Recordings that the call made by the way have an id. */
+function recordingEnded(database: Database, callId: string): boolean {
+  const ends = database.sql
+    .selectFrom('call_events')
+    .select('event_data')
+    .where('call_id', '=', callId)
+    .where('event_type', 'in', ['recording.completed', 'recording.failed']);
+  return database.all(ends).some((end) => !('recording_id' in JSON.parse(end.event_data)));
 }
 
 /** Whoever takes them tells the far ends: nobody else will. */

@@ -165,6 +165,9 @@ describe('the database', () => {
       expect(detail).toMatchObject({ status: 'in_progress', recording_url: expect.stringContaining('http') });
       expect(await recorded!.bye()).toBe(200);
       for (const each of full) closeSync(each);
+      await expect.poll(() => scene.app.live.count).toBe(0);
+      const ends = scene.recordOf(recorded!)?.events.map((event) => event.type);
+      expect(ends?.filter((type) => type === 'recording.failed' || type === 'recording.completed')).toHaveLength(1);
     });
     await scene.app.api('PATCH', endpoint, { record: false });
   });
