@@ -89,6 +89,7 @@ export class EmbeddedEngine implements MediaEngine {
           worker,
           () => this.closed(slot, id, leave),
           () => this.connectDisk(worker),
+          (error) => this.options.log.error({ session: id, err: error }, 'a listener of media events failed'),
         );
         slot.sessions.set(id, { session, rtpPort });
         slot.ports.add(rtpPort);

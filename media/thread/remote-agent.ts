@@ -2,9 +2,13 @@
 import type { AgentCommand, AgentEnd, AgentEvent } from '../agents/agent.js';
 import type { AgentLink } from '../engine.js';
 import type { Order } from './channel.js';
+import { guarded } from './guard.js';
 
+/** An exception of one listener reaches neither the others nor the thread's channel: it goes to `fault`. */
 export class Listeners<E> {
   private readonly listeners = new Set<(event: E) => void>();
+
+  constructor(private readonly fault: (error: unknown) => void) {}
 
   add(listener: (event: E) => void): () => void {
     this.listeners.add(listener);
@@ -12,7 +16,7 @@ export class Listeners<E> {
   }
 
   tell(event: E): void {
-    for (const listener of [...this.listeners]) listener(event);
+    for (const listener of [...this.listeners]) guarded(this.fault, listener)(event);
   }
 
   clear(): void {
@@ -22,7 +26,7 @@ export class Listeners<E> {
 
 export class RemoteAgent implements AgentLink {
   readonly ended: Promise<AgentEnd>;
-  readonly events = new Listeners<AgentEvent>();
+  readonly events: Listeners<AgentEvent>;
   end!: (end: AgentEnd) => void;
   private closing: Promise<void> | null = null;
 
@@ -33,8 +37,10 @@ export class RemoteAgent implements AgentLink {
       id: number;
       worker: { post(order: Order): void };
       closeAgent(agent: RemoteAgent, reason: string): Promise<void>;
+      fault(error: unknown): void;
     },
   ) {
+    this.events = new Listeners((error) => session.fault(error));
     this.ended = new Promise((resolve) => {
       this.end = resolve;
     });

@@ -42,7 +42,7 @@ export class RemoteSession implements MediaSession {
   localSdp = '';
   readonly lost: Promise<'rtp-timeout' | 'engine-gone'>;
   private tellLost!: (why: 'rtp-timeout' | 'engine-gone') => void;
-  private readonly events = new Listeners<MediaEvent>();
+  private readonly events: Listeners<MediaEvent>;
   private readonly agents = new Map<number, RemoteAgent>();
   private nextAgent = 1;
   private nextActivity = 1;
@@ -56,7 +56,10 @@ export class RemoteSession implements MediaSession {
     private readonly onClose: () => () => void,
     /** The thread has a line to the disk. */
     private readonly connectDisk: () => void,
+    /** What a listener threw. */
+    readonly fault: (error: unknown) => void,
   ) {
+    this.events = new Listeners(fault);
     this.lost = new Promise((resolve) => {
       this.tellLost = resolve;
     });

@@ -9,6 +9,7 @@ import { answerReoffers, type ConverseLimits, carryOut, keyOfInfo } from './conv
 import { JoinedLegs } from './joined-legs.js';
 import type { Line } from './line.js';
 import { CallEnded } from './outcome.js';
+import { heardKey, observe } from './party-events.js';
 import { type BridgeRules, callSip, type SecondLeg } from './second-leg.js';
 import { sipInvite } from './sip-providers.js';
 
@@ -30,7 +31,12 @@ export class BridgedAgent {
     private readonly far: SecondLeg,
     private readonly agents: BridgedAgentRules,
   ) {
-    this.#joined = new JoinedLegs(line, far, { turns: true, signal: line.call.signal });
+    const { call } = line;
+    this.#joined = new JoinedLegs(line, far, {
+      turns: true,
+      signal: call.signal,
+      onInfoKey: (digit) => call.event('dtmf.sent', { digits: digit, source: 'agent' }),
+    });
     this.#unwatchAgent = this.#watchAgent();
   }
 
@@ -77,20 +83,24 @@ export class BridgedAgent {
     const { call, session: callerSession } = this.line;
     const { leg, session } = this.far;
     const timeLimit = setTimeout(() => call.end({ cause: 'time_limit', source: 'system' }), limits.maxCallMs);
-    void leg.ended.then((end) => {
-      if (call.handedOver) return;
-      void limits.apology.end(call, callerSession, {
-        cause: end.by === 'remote' ? 'agent_hangup' : 'agent_error',
-        source: 'agent',
-        ...(end.detail?.text === undefined ? {} : { detail: end.detail.text }),
-      });
-    });
+    void leg.ended.then(
+      call.guarded((end) => {
+        if (call.handedOver) return;
+        void limits.apology.end(call, callerSession, {
+          cause: end.by === 'remote' ? 'agent_hangup' : 'agent_error',
+          source: 'agent',
+          ...(end.detail?.text === undefined ? {} : { detail: end.detail.text }),
+        });
+      }),
+    );
     call.onHandOver(() => this.close('transferred'));
-    void session.lost.then((how) => {
-      if (call.handedOver) return;
-      const cause = how === 'rtp-timeout' ? 'agent_error' : 'engine_gone';
-      void limits.apology.end(call, callerSession, { cause, source: 'system' });
-    });
+    void session.lost.then(
+      call.guarded((how) => {
+        if (call.handedOver) return;
+        const cause = how === 'rtp-timeout' ? 'agent_error' : 'engine_gone';
+        void limits.apology.end(call, callerSession, { cause, source: 'system' });
+      }),
+    );
     call.commands = (command) => carryOut(command, 'api', call, callerLeg, callerSession, limits);
     // An agent behind SIP asks for a transfer by REFER: of the caller, who alone is left then. Whoever pays for it must have allowed it.
     leg.onRefer(async ({ to, replaces }) => {
@@ -107,13 +117,12 @@ export class BridgedAgent {
       return { accept: true, outcome: outcome.then((result) => (result.ok ? 200 : 503)) };
     });
     if (this.endpoint.record) this.agents.recordings.begin(call, callerSession);
-    const unwatchCaller = this.#watchCaller(callerLeg);
+    this.#watchCaller(callerLeg);
     try {
       await call.ended;
     } finally {
       clearTimeout(timeLimit);
       call.commands = null;
-      unwatchCaller();
     }
   }
 
@@ -126,39 +135,22 @@ export class BridgedAgent {
     if (stats.status === 'fulfilled') call.agentLegEnded(stats.value);
   }
 
-  #watchCaller(leg: CallLeg): () => void {
+  #watchCaller(leg: CallLeg): void {
     const { call, session } = this.line;
     answerReoffers(leg, session);
-    const heard = (digit: string, method: string, durationMs?: number) =>
-      call.event('dtmf.received', { digit, method, ...(durationMs === undefined ? {} : { duration_ms: durationMs }) });
-    leg.onInfo((info) => {
-      const digit = keyOfInfo(info);
-      if (digit === null) return;
-      heard(digit, 'info');
-      this.#joined.pressed(digit);
-    });
-    const untilClosed = session.onEvent((event) => {
-      if (event.type === 'turn') call.turn(event);
-      else if (event.type === 'bargeIn')
-        call.event('barge_in.detected', { at_ms: event.atMs, silence_ms: event.silenceMs });
-    });
-    const stop = session.onEvent((event) => {
-      if (event.type === 'dtmf') heard(event.digit, event.form === 'event' ? 'rfc4733' : 'inband', event.durationMs);
-      else if (event.type === 'held') call.event('call.held', { by: 'caller' });
-      else if (event.type === 'resumed') call.event('call.resumed', { by: 'caller' });
-      else if (event.type === 'oneWay') call.event('media.one_way', { direction: event.direction });
-      else if (event.type === 'quality') call.heardQuality(event.sample);
-    });
-    return () => {
-      stop();
-      // The last turns of a call are told while its session closes.
-      if (call.ending === null) untilClosed();
-    };
+    leg.onInfo(
+      call.guarded((info) => {
+        const digit = keyOfInfo(info);
+        if (digit === null) return;
+        heardKey(call, digit, 'info');
+        this.#joined.pressed(digit);
+      }),
+    );
   }
 
   #watchAgent(): () => void {
     const { call } = this.line;
-    return this.far.session.onEvent((event) => {
+    return observe(this.far.session, call, (event) => {
       if (event.type === 'started') call.heardAgent();
       else if (event.type === 'held') call.event('call.held', { by: 'agent' });
       else if (event.type === 'resumed') call.event('call.resumed', { by: 'agent' });

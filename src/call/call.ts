@@ -65,6 +65,8 @@ export class Call {
   recording: CallRecording | null = null;
   /** Who the far side may be handed to; null before there is anybody to hand over. */
   elsewhere: Elsewhere | null = null;
+  /** What a callback threw and the call ended with; null: nothing. */
+  fault: unknown = null;
   /** The far side talks to somebody else now; its agent is gone, or going. */
   handedOver = false;
   readonly #onHandOver: (() => Promise<unknown>)[] = [];
@@ -202,7 +204,7 @@ export class Call {
     await Promise.allSettled(this.#beside.map((close) => close()));
   }
 
-  /** Figures of the media session so far; comes every 5 seconds. */
+  /** Figures of the media session so far; comes every 5 seconds, and at the end. */
   heardQuality(stats: MediaStats): void {
     if (this.#samples.length < maxSamples)
       this.#samples.push({ at: this.#at(performance.now()).toISOString(), ...qualityMetrics(stats) });
@@ -256,6 +258,7 @@ export class Call {
       try {
         handle(event);
       } catch (error) {
+        this.fault ??= error;
         const detail = error instanceof Error ? error.message : String(error);
         this.end({ cause: 'unspecified', source: 'system', detail: `A fault of ours: ${detail}` });
       }
@@ -276,6 +279,8 @@ export class Call {
 
   /** Writes the terminal record. Call it once everything of the call is closed. */
   finish(stats: MediaStats | null, trace: TraceEntry[]): void {
+    // A call of less than 5 seconds has figures too.
+    if (stats !== null && this.answered && stats.received.packets + stats.sent.packets > 0) this.heardQuality(stats);
     const ending = this.#ending ?? { cause: 'unspecified', source: 'system' };
     const endedAtMs = this.#endedAtMs ?? performance.now();
     this.#endedAtMs = endedAtMs;
@@ -322,14 +327,14 @@ export class Call {
       if (funds.extend() > before) this.#watchFunds();
       else
         this.#fundsTimer = setTimeout(
-          () => {
+          this.guarded(() => {
             this.event('balance.exhausted', { funded_seconds: before });
             this.end({ cause: 'insufficient_balance', source: 'system', detail: 'The balance is used up.' });
-          },
+          }),
           Math.max(0, endsInMs(before)),
         );
     };
-    this.#fundsTimer = setTimeout(extendAhead, Math.max(0, endsInMs(funds.fundedSec) - extendAheadMs));
+    this.#fundsTimer = setTimeout(this.guarded(extendAhead), Math.max(0, endsInMs(funds.fundedSec) - extendAheadMs));
   }
 
   #since(fromMs: number): number {

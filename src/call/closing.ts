@@ -7,6 +7,7 @@ import type { TraceEntry } from '../store/call-records.js';
 import type { Call } from './call.js';
 import type { LiveCallTable } from './live-calls.js';
 import { CallEnded, type Ending, type FarSide } from './outcome.js';
+import { type PartyRole, recordParty } from './party-events.js';
 
 /** What closing a call needs of the process. */
 export interface CallClosing {
@@ -31,27 +32,31 @@ export function watchLeg(leg: CallLeg, call: Call, farSide: FarSide): void {
     call.event('transfer.failed', { to, source: farSide, reason: 'not_allowed', detail, sip_status: 403 });
     return { refuse: 403 };
   });
-  void leg.ended.then((end) =>
-    call.end({
-      cause: end.cause,
-      source: end.by === 'remote' ? farSide : 'system',
-      ...(end.detail?.text === undefined ? {} : { detail: end.detail.text }),
-    }),
+  void leg.ended.then(
+    call.guarded((end) =>
+      call.end({
+        cause: end.cause,
+        source: end.by === 'remote' ? farSide : 'system',
+        ...(end.detail?.text === undefined ? {} : { detail: end.detail.text }),
+      }),
+    ),
   );
 }
 
-/** `counts`: whether the call still depends on this session. */
-export function watchSession(session: MediaSession, call: Call, counts: () => boolean = () => true): void {
-  // From the opening on: a phone may talk before anybody listens to it.
-  session.onEvent(
-    call.guarded((event) => {
-      if (event.type === 'started' && counts()) call.event('media.started');
+/** From the opening on: a phone may talk before it is answered. `counts`: whether the call still depends on this session. */
+export function watchSession(
+  session: MediaSession,
+  call: Call,
+  counts: () => boolean = () => true,
+  role: PartyRole = 'caller',
+): void {
+  recordParty(session, call, role, counts);
+  void session.lost.then(
+    call.guarded((how) => {
+      if (counts() && how === 'rtp-timeout') call.event('media.timeout');
+      if (counts()) call.end({ cause: how === 'rtp-timeout' ? 'media_timeout' : 'engine_gone', source: 'system' });
     }),
   );
-  void session.lost.then((how) => {
-    if (counts() && how === 'rtp-timeout') call.event('media.timeout');
-    if (counts()) call.end({ cause: how === 'rtp-timeout' ? 'media_timeout' : 'engine_gone', source: 'system' });
-  });
 }
 
 /** A foreign error becomes an ending here and nowhere else. */
@@ -91,6 +96,8 @@ export async function closeCall(call: Call, parts: CallParts, deps: CallClosing)
     if (result.status === 'rejected')
       deps.log.error({ err: result.reason, call_id: call.id }, 'a part of a call did not close');
   const stats = settled[0].status === 'fulfilled' ? settled[0].value : null;
+  if (call.fault !== null)
+    deps.log.error({ err: call.fault, call_id: call.id }, 'an exception in a callback ended the call');
   call.finish(stats, [parts.sipCallId, ...call.laterSipCallIds].flatMap(deps.trace));
   deps.live.remove(call);
   deps.log.info(

@@ -192,13 +192,15 @@ export class CallAgent implements AgentLink {
 
   #seat(link: AgentLink, endpoint: Endpoint): void {
     this.#link = link;
-    link.onEvent((event) => {
-      if (event.type === 'audioStarted') this.rules.health.succeeded(endpoint.id);
-      if (this.#link !== link) return;
-      if (this.#listeners.size === 0 && this.#early.length < keptEvents) this.#early.push(event);
-      for (const listener of [...this.#listeners]) listener(event);
-    });
-    void link.ended.then((end) => this.#left(link, endpoint, end));
+    link.onEvent(
+      this.call.guarded((event) => {
+        if (event.type === 'audioStarted') this.rules.health.succeeded(endpoint.id);
+        if (this.#link !== link) return;
+        if (this.#listeners.size === 0 && this.#early.length < keptEvents) this.#early.push(event);
+        for (const listener of [...this.#listeners]) listener(event);
+      }),
+    );
+    void link.ended.then(this.call.guarded((end) => this.#left(link, endpoint, end)));
     if (this.#started) this.#begin();
   }
 

@@ -6,6 +6,7 @@ import type { Call } from './call.js';
 import type { CallCommand, CommandResult } from './command.js';
 import type { CallAgent } from './connect-agent.js';
 import type { HangupSource } from './outcome.js';
+import { heardKey, observe } from './party-events.js';
 import { transfer } from './transfer.js';
 
 export interface ConverseLimits {
@@ -36,18 +37,23 @@ export async function converse(
     command.kind === 'redirect' && visit !== null
       ? visit.redirect(command)
       : carryOut(command, 'api', call, leg, session, limits);
-  void agent.ended.then((end) => {
-    if (visit !== null || call.handedOver) return;
-    const cause = end.by === 'failed' ? 'agent_error' : 'agent_hangup';
-    void limits.apology.end(call, session, { cause, source: 'agent', detail: end.detail });
-  });
+  void agent.ended.then(
+    call.guarded((end) => {
+      if (visit !== null || call.handedOver) return;
+      const cause = end.by === 'failed' ? 'agent_error' : 'agent_hangup';
+      void limits.apology.end(call, session, { cause, source: 'agent', detail: end.detail });
+    }),
+  );
   call.onHandOver(() => agent.close('transferred'));
-  const untilClosed = listenToTurns(call, session);
   answerReoffers(leg, session);
-  leg.onInfo((info) => {
-    const digit = keyOfInfo(info);
-    if (digit !== null) heardDigit(call, agent, digit, 'info');
-  });
+  leg.onInfo(
+    call.guarded((info) => {
+      const digit = keyOfInfo(info);
+      if (digit === null) return;
+      agent.command({ kind: 'dtmf', digits: digit });
+      heardKey(call, digit, 'info');
+    }),
+  );
   agent.start();
   try {
     if (visit === null) await call.ended;
@@ -57,8 +63,6 @@ export async function converse(
     clearTimeout(timeLimit);
     call.commands = null;
     for (const stop of unsubscribe) stop();
-    // The last turns of a call are told while its session closes.
-    if (call.ending === null) untilClosed();
   }
 }
 
@@ -90,53 +94,13 @@ export function keyOfInfo(info: { contentType: string; body: string }): string |
   return /^\s*signal\s*=\s*([0-9A-D*#])/im.exec(info.body)?.[1] ?? null;
 }
 
+/** What the agent learns of the phone; the record has it already. */
 function listenToMedia(call: Call, session: MediaSession, agent: CallAgent): () => void {
-  return session.onEvent(
-    call.guarded((event) => {
-      switch (event.type) {
-        case 'dtmf':
-          return heardDigit(call, agent, event.digit, event.form === 'event' ? 'rfc4733' : 'inband', event.durationMs);
-        case 'held':
-          agent.command({ kind: 'hold', on: true });
-          return call.event('call.held');
-        case 'resumed':
-          agent.command({ kind: 'hold', on: false });
-          return call.event('call.resumed');
-        case 'agentAudio':
-          return call.heardAgent();
-        case 'cleared':
-          return call.event('audio.cleared', {
-            heard_ms: event.heardMs,
-            dropped_ms: event.droppedMs,
-            items: event.items.map(({ itemId, heardMs, droppedMs }) => ({
-              item_id: itemId,
-              heard_ms: heardMs,
-              dropped_ms: droppedMs,
-            })),
-          });
-        case 'mark':
-          return call.event('mark.reached', { name: event.name, cleared: event.cleared });
-        case 'oneWay':
-          return call.event('media.one_way', { direction: event.direction });
-        case 'started':
-        case 'turn':
-        case 'bargeIn':
-          return;
-        case 'quality':
-          return call.heardQuality(event.sample);
-      }
-    }),
-  );
-}
-
-function listenToTurns(call: Call, session: MediaSession): () => void {
-  return session.onEvent(
-    call.guarded((event) => {
-      if (event.type === 'turn') call.turn(event);
-      else if (event.type === 'bargeIn')
-        call.event('barge_in.detected', { at_ms: event.atMs, silence_ms: event.silenceMs });
-    }),
-  );
+  return observe(session, call, (event) => {
+    if (event.type === 'dtmf') agent.command({ kind: 'dtmf', digits: event.digit });
+    else if (event.type === 'held') agent.command({ kind: 'hold', on: true });
+    else if (event.type === 'resumed') agent.command({ kind: 'hold', on: false });
+  });
 }
 
 function listenToAgent(
@@ -172,17 +136,6 @@ function listenToAgent(
       }
     }),
   );
-}
-
-function heardDigit(
-  call: Call,
-  agent: CallAgent,
-  digit: string,
-  method: 'rfc4733' | 'inband' | 'info',
-  durationMs?: number,
-): void {
-  agent.command({ kind: 'dtmf', digits: digit });
-  call.event('dtmf.received', { digit, method, ...(durationMs === undefined ? {} : { duration_ms: durationMs }) });
 }
 
 /** What the API or the agent asks of an answered call. */

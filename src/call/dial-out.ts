@@ -11,6 +11,7 @@ import type { CallClosing } from './closing.js';
 import { DialledCall, statusOf } from './dialled-call.js';
 import { JoinedLegs } from './joined-legs.js';
 import type { Ending } from './outcome.js';
+import { heardKey } from './party-events.js';
 import { ringTone } from './ring-tones.js';
 import type { SecondLeg } from './second-leg.js';
 import type { Stage } from './stage.js';
@@ -139,7 +140,10 @@ async function talk(
 ): Promise<string | null> {
   const over = new AbortController();
   const either = AbortSignal.any([signal, over.signal]);
-  const joined = new JoinedLegs(line, second, { signal: either });
+  const joined = new JoinedLegs(line, second, {
+    signal: either,
+    onInfoKey: (digit) => heardKey(callee.call, digit, 'info'),
+  });
   keypad.passOn = (digit) => joined.pressed(digit);
   let timer: NodeJS.Timeout | undefined;
   let referredTo: string | null = null;

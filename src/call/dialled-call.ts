@@ -170,7 +170,7 @@ export class DialledCall {
     const group = stage.line.call.id;
     const session = await rules.media.open({ group, offer: null, policy, localAddress, role: 'callee' });
     this.session = session;
-    watchSession(session, call, () => this.session === session);
+    watchSession(session, call, () => this.session === session, 'callee');
     call.check();
     return session.offer();
   }

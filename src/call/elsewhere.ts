@@ -6,6 +6,7 @@ import { DialledCall } from './dialled-call.js';
 import { JoinedLegs } from './joined-legs.js';
 import type { Line } from './line.js';
 import { CallEnded } from './outcome.js';
+import { heardKey } from './party-events.js';
 
 const ringTimeoutSec = 60;
 
@@ -51,13 +52,20 @@ export class Elsewhere {
     const second = await callee.answered;
     await call.handOver();
     if (call.ending !== null) throw new CallEnded({ cause: 'unspecified', source: 'system' });
-    const joined = new JoinedLegs(line, second, { signal: call.signal });
-    call.beside(() => joined.stop());
-    leg.onInfo((info) => {
-      const digit = keyOfInfo(info);
-      if (digit !== null) joined.pressed(digit);
+    const joined = new JoinedLegs(line, second, {
+      signal: call.signal,
+      onInfoKey: (digit) => heardKey(callee.call, digit, 'info'),
     });
-    void callee.call.ended.then(() => call.end({ cause: 'transferred', source: 'callee' }));
+    call.beside(() => joined.stop());
+    leg.onInfo(
+      call.guarded((info) => {
+        const digit = keyOfInfo(info);
+        if (digit === null) return;
+        heardKey(call, digit, 'info');
+        joined.pressed(digit);
+      }),
+    );
+    void callee.call.ended.then(call.guarded(() => call.end({ cause: 'transferred', source: 'callee' })));
   }
 }
 

@@ -6,6 +6,7 @@ import type { MediaSession, Recording } from '../../media/engine.js';
 import { DeadlineError, withDeadline } from '../../net/deadline.js';
 import { type ExpectedSpeech, type TranscriptionEngine, TranscriptionError } from '../transcription/engine.js';
 import type { Call } from './call.js';
+import { observe } from './party-events.js';
 
 /** One answer, the prompts before it included. */
 const maxMs = 300_000;
@@ -31,7 +32,7 @@ export class Hearing {
     this.file = path.join(tmpdir(), `trunkline-speech-${process.getuid?.() ?? 0}`, `${randomUUID()}.wav`);
     let stopListening = () => {};
     this.begun = new Promise((resolve) => {
-      stopListening = session.onEvent((event) => {
+      stopListening = observe(session, call, (event) => {
         if (event.type === 'words') resolve();
       });
     });

@@ -3,11 +3,14 @@ import type { Bridge, BridgeEnd, MediaDirection, MediaEvent, MediaSession } from
 import type { CallLeg } from '../../sip/leg.js';
 import { answerReoffers, keyOfInfo } from './converse.js';
 import type { Line } from './line.js';
+import { observe } from './party-events.js';
 import type { SecondLeg } from './second-leg.js';
 
 export interface JoinOptions {
   /** The second leg is the agent of the call: turns are told of. */
   turns?: boolean;
+  /** A key of the second leg that came as INFO, for its record; it is passed on. */
+  onInfoKey(digit: string): void;
   /** Gives up what is asked of either side; the call's or shorter. */
   signal: AbortSignal;
 }
@@ -23,20 +26,25 @@ export class JoinedLegs {
   readonly #second: JoinedSide;
   readonly #unsubscribe: (() => void)[];
 
-  constructor(line: Pick<Line, 'leg' | 'session'>, second: SecondLeg, options: JoinOptions) {
-    const { signal, turns = false } = options;
+  constructor(line: Pick<Line, 'call' | 'leg' | 'session'>, second: SecondLeg, options: JoinOptions) {
+    const { signal, onInfoKey, turns = false } = options;
+    const { call } = line;
     this.#bridge = line.session.bridge(second.session, { relay: 'packets', dtmf: 'pass', turns });
     this.ended = this.#bridge.ended;
     this.#first = new JoinedSide(() => line.leg, line.session, signal);
     this.#second = new JoinedSide(() => second.leg, second.session, signal);
     answerReoffers(second.leg, second.session);
-    second.leg.onInfo((info) => {
-      const digit = keyOfInfo(info);
-      if (digit !== null) this.#first.press(digit);
-    });
+    second.leg.onInfo(
+      call.guarded((info) => {
+        const digit = keyOfInfo(info);
+        if (digit === null) return;
+        onInfoKey(digit);
+        this.#first.press(digit);
+      }),
+    );
     this.#unsubscribe = [
-      line.session.onEvent((event) => passOn(event, this.#second)),
-      second.session.onEvent((event) => passOn(event, this.#first)),
+      observe(line.session, call, (event) => passOn(event, this.#second)),
+      observe(second.session, call, (event) => passOn(event, this.#first)),
     ];
   }
 

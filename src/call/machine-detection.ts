@@ -10,11 +10,13 @@ export function detectMachine(
 ): void {
   if (mode === 'off') return;
   const options = { untilMessageEnd: mode === 'detect_message_end' };
-  void session.detectMachine(options, call.signal).then((verdict) => {
-    call.event('amd.completed', factsOf(verdict));
-    if (onMachine === 'hang_up' && verdict.result === 'machine')
-      call.end({ cause: 'normal_clearing', source: 'system', detail: 'A machine answered.' });
-  });
+  void session.detectMachine(options, call.signal).then(
+    call.guarded((verdict) => {
+      call.event('amd.completed', factsOf(verdict));
+      if (onMachine === 'hang_up' && verdict.result === 'machine')
+        call.end({ cause: 'normal_clearing', source: 'system', detail: 'A machine answered.' });
+    }),
+  );
 }
 
 /** Milliseconds from the answer. */

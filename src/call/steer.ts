@@ -18,6 +18,7 @@ import { gather } from './gather.js';
 import { Keypad } from './keypad.js';
 import type { Line } from './line.js';
 import { CallEnded } from './outcome.js';
+import { heardKey, observe } from './party-events.js';
 import { recordPhone } from './record-phone.js';
 import type { BridgeRules } from './second-leg.js';
 import { SideStreams } from './side-streams.js';
@@ -247,31 +248,26 @@ class Steering implements ConnectStage {
     this.listen();
   }
 
-  /** Keys, holds, re-offers and commands, while no agent has the call. */
+  /** Keys, re-offers and commands, while no agent has the call. */
   private listen(): void {
     const { call, line, rules } = this;
     const { session, leg } = line;
     if (leg === null) return;
     this.timeLimit ??= setTimeout(() => call.end({ cause: 'time_limit', source: 'system' }), rules.limits.maxCallMs);
     session.attach(null);
-    const heard = (digit: string, method: string, durationMs?: number) => {
-      call.event('dtmf.received', { digit, method, ...(durationMs === undefined ? {} : { duration_ms: durationMs }) });
-      this.keypad.press(digit);
-    };
-    const stop = session.onEvent((event) => {
-      if (event.type === 'dtmf') heard(event.digit, event.form === 'event' ? 'rfc4733' : 'inband', event.durationMs);
-      else if (event.type === 'held') call.event('call.held');
-      else if (event.type === 'resumed') call.event('call.resumed');
-      else if (event.type === 'agentAudio') call.heardAgent();
-      else if (event.type === 'oneWay') call.event('media.one_way', { direction: event.direction });
+    const stop = observe(session, call, (event) => {
+      if (event.type === 'dtmf') this.keypad.press(event.digit);
     });
     answerReoffers(leg, session);
-    leg.onInfo((info) => {
-      const digit = keyOfInfo(info);
-      if (digit === null || this.stopListening === null) return;
-      heard(digit, 'info');
-      this.keypad.passOn?.(digit);
-    });
+    leg.onInfo(
+      call.guarded((info) => {
+        const digit = keyOfInfo(info);
+        if (digit === null || this.stopListening === null) return;
+        heardKey(call, digit, 'info');
+        this.keypad.press(digit);
+        this.keypad.passOn?.(digit);
+      }),
+    );
     call.commands = async (command) =>
       command.kind === 'redirect' ? this.redirect(command) : carryOut(command, 'api', call, leg, session, rules.limits);
     this.stopListening = () => {

@@ -40,6 +40,7 @@ const counted = (file: string) => readFileSync(file).readUInt32LE(40);
 const fileIn = (name: string) => path.join(folder, name);
 
 beforeEach(() => {
+  disk.open.clear();
   folder = mkdtempSync(path.join(tmpdir(), 'recording-'));
 });
 
