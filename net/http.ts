@@ -7,6 +7,7 @@ import { Agent as HttpsAgent } from 'node:https';
 import { promisify } from 'node:util';
 import { brotliDecompress, gunzip, inflate } from 'node:zlib';
 import fetch, { type Response } from 'node-fetch';
+import type { Cookies } from './cookies.js';
 import { BlockedAddressError, type LookupFunction, refuseInternalLiteral, safeLookup } from './safe-lookup.js';
 
 export interface HttpRequest {
@@ -21,6 +22,17 @@ export interface HttpRequest {
   maxBodyBytes: number;
   /** Redirects to follow, each checked like the first address; 0 answers the 3xx itself. */
   maxRedirects?: number;
+  /** Sent along and kept, at every hop. */
+  cookies?: Cookies;
+  /** Header fields that hold for one address and body only, such as a signature; asked again at every hop. */
+  sign?: (hop: RequestHop) => Readonly<Record<string, string>>;
+}
+
+/** One request of a chain of redirects. */
+export interface RequestHop {
+  url: string;
+  /** Absent: there is none. */
+  body?: string | Buffer;
 }
 
 export interface HttpAnswer {
@@ -80,14 +92,17 @@ export function createSafeHttp({ allowPrivate, lookup = safeLookup }: SafeHttpOp
     const bare = new URL(url);
     bare.username = '';
     bare.password = '';
+    const cookie = request.cookies?.headerFor(bare) ?? '';
     const authorization = `Basic ${Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`).toString('base64')}`;
-    return fetch(bare, {
+    const response = await fetch(bare, {
       method: request.method,
       headers: {
         'accept-encoding': 'identity',
         'user-agent': 'Trunkline',
         ...(username === '' ? {} : { authorization }),
+        ...(cookie === '' ? {} : { cookie }),
         ...request.headers,
+        ...request.sign?.({ url: url.href, ...(request.body === undefined ? {} : { body: request.body }) }),
       },
       body: request.body ?? null,
       redirect: 'manual',
@@ -95,19 +110,24 @@ export function createSafeHttp({ allowPrivate, lookup = safeLookup }: SafeHttpOp
       agent: bare.protocol === 'https:' ? agents.https : agents.http,
       signal: signal as never, // the types of node-fetch describe an older AbortSignal
     });
+    request.cookies?.keep(bare, response.headers.raw()['set-cookie'] ?? []);
+    return response;
   }
 
   async function follow(first: URL, request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer> {
     let url = first;
     let asked = request;
     for (let redirects = 0; ; redirects += 1) {
-      const response = await once(url, asked, signal);
+      const response = await once(url, asked, signal).catch((error: unknown) => {
+        throw redirects === 0 ? error : afterRedirect(error);
+      });
       const location = isRedirect(response.status) ? response.headers.get('location') : null;
       if (location === null || !request.maxRedirects) return answerOf(response, url, request.maxBodyBytes);
       discard(response);
       if (redirects >= request.maxRedirects)
         throw new HttpError('too_many_redirects', `More than ${request.maxRedirects} redirects.`);
       const next = parseUrl(location, url);
+      next.hash = ''; // never sent, and no part of what is signed
       asked = redirected(asked, response.status, next.origin === url.origin);
       url = next;
     }
@@ -147,6 +167,13 @@ function parseUrl(text: string, base?: URL): URL {
   if (url.protocol !== 'http:' && url.protocol !== 'https:')
     throw new HttpError('bad_url', 'The address is not an http: or https: URL.');
   return url;
+}
+
+/** A failure to connect, once an earlier hop was served: the request as a whole has had an effect and must not be made again unasked. */
+function afterRedirect(error: unknown): unknown {
+  if (error instanceof HttpError || (error as Error).name === 'AbortError') return error;
+  const { code, message, cause } = failureOf(error);
+  return code === 'connect' ? new HttpError('broken', `${message} It was redirected there.`, { cause }) : error;
 }
 
 function isRedirect(status: number): boolean {

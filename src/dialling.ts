@@ -17,13 +17,13 @@ export function dialRefusal(
   const limits = store.organizations.get(organizationId)?.limits;
   const prefixes = limits?.allowed_prefixes;
   if (isNumber && prefixes && !prefixes.some((prefix) => call.to.startsWith(prefix)))
-    return 'The organization may not call this number.';
+    return `The organization may not call this number; its allowed_prefixes are ${prefixes.join(', ')}.`;
   if (
     isNumber &&
     call.from !== null &&
     store.phoneNumbers.findDialled(call.from, mode)?.organizationId !== organizationId
   )
-    return 'The caller id is not a number of the organization.';
+    return `${call.from} may not be shown as caller id; the caller's number may, and the organization's own numbers.`;
   if (mode === 'test') return null;
   const plan = store.funds.check({ organizationId, mode, direction: 'outbound', toNumber: call.to });
   if (!plan.ok) return 'The balance is used up.';

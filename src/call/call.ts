@@ -1,6 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import type { Spoken } from '../../media/agents/agent.js';
 import type { MediaEvent, MediaSession, MediaStats } from '../../media/engine.js';
+import { Cookies } from '../../net/cookies.js';
 import type { CallLeg, DialogSnapshot, LeftBehind } from '../../sip/leg.js';
 import { talkedSec } from '../billing/duration.js';
 import type { QualitySample, TraceEntry, Turn } from '../store/call-records.js';
@@ -77,6 +78,8 @@ export class Call {
   trunkId: string | null = null;
   /** Other dialogs that it went on in: each has a trace of its own. */
   readonly laterSipCallIds: string[] = [];
+  /** Of the webhooks that steer it. */
+  readonly cookies = new Cookies();
   readonly transcript: Spoken[] = [];
   readonly #turns: Turn[] = [];
 

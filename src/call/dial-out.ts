@@ -2,13 +2,13 @@ import type { MediaEngine, MediaPolicy } from '../../media/engine.js';
 import type { SipGateway } from '../../sip/leg.js';
 import type { Calls } from '../store/calls.js';
 import type { Mode } from '../store/scope.js';
-import { WebhookFailure } from '../webhook/ask.js';
-import type { Action, Dial, DialTarget } from '../webhook/instructions.js';
+import { type Action, clientAddress, type Dial, type DialTarget, sipAddress } from '../webhook/instructions.js';
 import { type Dialled, dialledQuestion, recordingStatusFields, referredQuestion } from '../webhook/questions.js';
 import type { BegunCall, Call } from './call.js';
 import type { Carrier } from './carriers.js';
 import type { CallClosing } from './closing.js';
 import { DialledCall, statusOf } from './dialled-call.js';
+import { dialledNumber } from './dialled-number.js';
 import { JoinedLegs } from './joined-legs.js';
 import type { Ending } from './outcome.js';
 import { heardKey } from './party-events.js';
@@ -51,22 +51,25 @@ export interface DialledWish {
  */
 export async function dialOut(stage: Stage, action: Dial, signal: AbortSignal): Promise<Action[] | null> {
   const { line, rules } = stage;
-  for (const { to } of action.to) {
-    const refusal = rules.dialling.refusal(line.facts.organizationId, line.mode, { to, from: action.from });
-    if (refusal !== null) throw new WebhookFailure(refusal, { where: 'dial' });
-  }
+  const { from, targets } = allowed(stage, action);
   if (!action.answerOnBridge) await stage.answer();
   const recording = action.record === null ? null : new DialRecording(stage, action);
   const stop = new AbortController();
   const calls: DialledCall[] = [];
   const place = (target: DialTarget) => {
-    const made = new DialledCall(stage, action, target, rules.dialling, AbortSignal.any([signal, stop.signal]));
+    const made = new DialledCall(
+      stage,
+      { ...action, from },
+      target,
+      rules.dialling,
+      AbortSignal.any([signal, stop.signal]),
+    );
     calls.push(made);
     return made;
   };
   const dialled: Dialled = {
     status: 'canceled',
-    to: action.to.map(({ to }) => to),
+    to: (targets.length > 0 ? targets : action.to).map(({ to }) => to),
     callId: null,
     durationSec: 0,
     recording: null,
@@ -75,8 +78,8 @@ export async function dialOut(stage: Stage, action: Dial, signal: AbortSignal): 
   let answered: Call | null = null;
   try {
     if (action.record === 'ringing' && line.leg !== null) recording?.begin();
-    const winner = await firstToAnswer(stage, action, place, signal);
-    if (winner === null) dialled.status = statusOf(calls);
+    const winner = await firstToAnswer(stage, action, targets, place, signal);
+    if (winner === null) dialled.status = targets.length === 0 ? 'failed' : statusOf(calls);
     else {
       for (const other of calls) if (other !== winner.callee) other.call.hangup('system');
       Object.assign(dialled, { status: 'completed', callId: winner.callee.call.id });
@@ -100,6 +103,35 @@ export async function dialOut(stage: Stage, action: Dial, signal: AbortSignal): 
   return action.next === null ? null : stage.ask(action.next, dialledQuestion(dialled), signal);
 }
 
+/** Whom it may call, numbers in E.164, and as whom. Whatever is refused is in the record, and the others are called. */
+function allowed(stage: Stage, action: Dial): { from: string | null; targets: DialTarget[] } {
+  const { line, rules } = stage;
+  const { facts, mode } = line;
+  const home = facts.direction === 'inbound' ? facts.to : facts.from;
+  const from = action.from === null ? null : (dialledNumber(action.from, home) ?? action.from);
+  // The caller's own number may always be shown: it is what is shown without any.
+  const shown = from === facts.from ? null : from;
+  const targets = action.to.flatMap((target) => {
+    const to = isAddress(target.to) ? target.to : dialledNumber(target.to, home);
+    const refusal =
+      to === null
+        ? `it is no telephone number; E.164 such as +14155550100 is always understood, a national number as one of the country of ${home}`
+        : shown !== null && !userOfSip.test(shown)
+          ? 'its caller id must be a telephone number, or for SIP a name of letters, digits and "_ + . -"'
+          : rules.dialling.refusal(facts.organizationId, mode, { to, from: shown });
+    if (refusal !== null) stage.warn(`${target.to.slice(0, 100)} is not dialled: ${refusal}`);
+    return refusal !== null || to === null ? [] : [{ ...target, to }];
+  });
+  return { from: shown, targets };
+}
+
+/** What may stand in front of the "@" of our From without being escaped. */
+const userOfSip = /^[\w+.-]{1,64}$/;
+
+function isAddress(to: string): boolean {
+  return sipAddress.test(to) || clientAddress.test(to);
+}
+
 interface Winner {
   callee: DialledCall;
   second: SecondLeg;
@@ -108,7 +140,8 @@ interface Winner {
 /** null: nobody answered. Meanwhile the caller hears that it rings, if he is on the line already. */
 async function firstToAnswer(
   { line }: Stage,
-  { to, sequential, ringTone: country }: Dial,
+  { sequential, ringTone: country }: Dial,
+  to: readonly DialTarget[],
   place: (target: DialTarget) => DialledCall,
   signal: AbortSignal,
 ): Promise<Winner | null> {

@@ -1,4 +1,3 @@
-import { WebhookFailure } from '../webhook/ask.js';
 import type { Action, Gather } from '../webhook/instructions.js';
 import { type Gathered, gatheredQuestion } from '../webhook/questions.js';
 import { Hearing } from './hearing.js';
@@ -7,8 +6,10 @@ import type { Stage } from './stage.js';
 /** Keys or words, whichever come first; both interrupt the prompts. */
 export async function gather(stage: Stage, action: Gather, signal: AbortSignal): Promise<Action[] | null> {
   const { transcription } = stage.rules;
-  if (action.speech && !action.digits && transcription === null)
-    throw new WebhookFailure('Speech cannot be gathered: no transcription engine is configured.', { where: 'gather' });
+  if (action.speech && transcription === null)
+    stage.warn(
+      `Speech is not heard here: no transcription engine is configured (setting transcription_url). ${action.digits ? 'Keys are taken all the same.' : 'The gather ends with its timeout.'}`,
+    );
   await stage.answer();
   const { call, session } = stage.line;
   const hearing =

@@ -60,7 +60,8 @@ async function playDocuments(
       }
       if (action.action !== 'say' && action.action !== 'play' && action.action !== 'pause')
         throw new WebhookFailure(`"${action.action}" cannot stand in it.`);
-      await stage.prompt(action, signal);
+      if (action.action === 'pause') await stage.prompt(action, signal);
+      else await stage.rules.voice.speak(stage.line.session, action, signal, ({ message }) => stage.warn(message));
     }
     to = redirect ?? first;
     const restMs = shortestRoundMs - (performance.now() - startedMs);

@@ -1,22 +1,49 @@
 import type { MachineVerdict, MediaSession } from '../../media/engine.js';
+import type { AnsweredBy } from '../webhook/twilio-words.js';
 import type { Call } from './call.js';
 import type { OutboundCall } from './outbound-calls.js';
 
-/** Listens to whoever has answered, and tells the call who it is: beside the conversation, which waits for nothing. */
-export function detectMachine(
+/**
+ * Listens to whoever has answered, and tells the call who it is: beside the conversation, which waits for nothing. Resolves with what was
+ * found, at the end of the call at the latest; null: nothing is to be found out.
+ */
+export async function detectMachine(
   call: Call,
   session: MediaSession,
-  { machineDetection: mode, onMachine }: Pick<OutboundCall, 'machineDetection' | 'onMachine'>,
-): void {
-  if (mode === 'off') return;
-  const options = { untilMessageEnd: mode === 'detect_message_end' };
-  void session.detectMachine(options, call.signal).then(
-    call.guarded((verdict) => {
-      call.event('amd.completed', factsOf(verdict));
-      if (onMachine === 'hang_up' && verdict.result === 'machine')
-        call.end({ cause: 'normal_clearing', source: 'system', detail: 'A machine answered.' });
-    }),
-  );
+  wish: Pick<OutboundCall, 'machineDetection' | 'machineDetectionLimitMs' | 'onMachine'>,
+): Promise<AnsweredBy | null> {
+  const { machineDetection: mode, machineDetectionLimitMs: limitMs, onMachine } = wish;
+  if (mode === 'off') return null;
+  const untilMessageEnd = mode === 'detect_message_end';
+  const startedMs = performance.now();
+  const stop = new AbortController();
+  const over = () => stop.abort();
+  call.signal.addEventListener('abort', over, { once: true });
+  const limit = limitMs === undefined ? undefined : setTimeout(over, limitMs);
+  try {
+    const verdict = inTime(await session.detectMachine({ untilMessageEnd }, stop.signal), call);
+    const by = wordOf(verdict, untilMessageEnd);
+    call.event('amd.completed', { ...factsOf(verdict), answered_by: by });
+    if (onMachine === 'hang_up' && verdict.result === 'machine')
+      call.end({ cause: 'normal_clearing', source: 'system', detail: 'A machine answered.' });
+    return { by, afterMs: Math.round(performance.now() - startedMs) };
+  } finally {
+    clearTimeout(limit);
+    call.signal.removeEventListener('abort', over);
+  }
+}
+
+/** Whoever is cut off while the call goes on was cut off by the limit. */
+function inTime(verdict: MachineVerdict, { ending }: Call): MachineVerdict {
+  return verdict.reason === 'call_ended' && ending === null ? { ...verdict, reason: 'timeout' } : verdict;
+}
+
+/** Twilio's word (https://www.twilio.com/docs/voice/answering-machine-detection). */
+function wordOf({ result, messageEnd }: MachineVerdict, untilMessageEnd: boolean): AnsweredBy['by'] {
+  if (result !== 'machine') return result;
+  if (!untilMessageEnd) return 'machine_start';
+  if (messageEnd === 'beep') return 'machine_end_beep';
+  return messageEnd === 'silence' ? 'machine_end_silence' : 'machine_end_other';
 }
 
 /** Milliseconds from the answer. */

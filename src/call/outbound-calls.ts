@@ -18,6 +18,14 @@ export interface OutboundCall {
   /** From the answer. */
   maxDurationMs: number;
   machineDetection: 'off' | 'detect' | 'detect_message_end';
+  /** From the answer; after it nobody knows who answered. Absent: as long as it takes, 30 s at most. */
+  machineDetectionLimitMs?: number;
+  /** The webhook is asked only when it is known who answered, and is told. */
+  waitsForMachine?: boolean;
+  /** Who is told, in Twilio's form, once it is known. */
+  machineStatus?: FollowUp | null;
+  /** What of the request has no effect: sentences for the record. */
+  warnings?: readonly string[];
   /** Once it is known that a machine answered. */
   onMachine: 'talk' | 'hang_up';
   metadata: Record<string, unknown>;

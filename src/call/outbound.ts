@@ -5,6 +5,7 @@ import type { Calls } from '../store/calls.js';
 import type { EndpointForCall as Endpoint } from '../store/endpoints.js';
 import type { Mode } from '../store/scope.js';
 import { Webhook } from '../webhook/ask.js';
+import { type AnsweredBy, answeredByFields } from '../webhook/twilio-words.js';
 import { isSipTarget } from './bridged-agent.js';
 import { Call } from './call.js';
 import { CallSteps } from './call-steps.js';
@@ -66,6 +67,7 @@ async function placeOutboundCall(wish: OutboundCall, deps: OutboundDeps): Promis
   let agent: CallParts['agent'] = null;
   const steps = stepsOf(call, wish, deps);
   steps?.tell('initiated');
+  for (const message of wish.warnings ?? []) call.event('webhook.warning', { endpoint_id: wish.endpointId, message });
   try {
     if (deps.maxCalls !== null && deps.live.count > deps.maxCalls)
       throw new CallEnded({ cause: 'overload', source: 'system', detail: 'The server carries all the calls it may.' });
@@ -92,13 +94,24 @@ async function placeOutboundCall(wish: OutboundCall, deps: OutboundDeps): Promis
       line: () => line,
       endpointId: wish.endpointId,
     });
-    detectMachine(call, line.session, wish);
+    const answeredBy = detectMachine(call, line.session, wish);
+    void answeredBy.then((found) => found !== null && tellAnsweredBy(call, wish, deps, found));
+    let isTold = false;
+    const tellAnswered = () => {
+      if (isTold) return;
+      isTold = true;
+      call.answer(); // whoever answered is on the line, agent or not
+      steps?.tell('answered');
+    };
+    if (wish.waitsForMachine) {
+      tellAnswered();
+      ringing.answeredBy = await call.orEnd(answeredBy);
+    }
     let taken: TakenUp;
     try {
       taken = await call.orEnd(ringing.takenUp());
     } finally {
-      call.answer(); // whoever answered is on the line, agent or not
-      steps?.tell('answered');
+      tellAnswered();
     }
     if (taken.kind === 'steered') return await steer(line, taken.endpoint, taken.actions, rules);
     if (taken.kind === 'bridged') {
@@ -115,13 +128,27 @@ async function placeOutboundCall(wish: OutboundCall, deps: OutboundDeps): Promis
   }
 }
 
-function stepsOf(call: Call, { status, ...wish }: OutboundCall, deps: OutboundDeps): CallSteps | null {
+/** Sent to whoever wants to know who answered. */
+function tellAnsweredBy(call: Call, wish: OutboundCall, deps: OutboundDeps, found: AnsweredBy): void {
+  const endpoint = deps.lookup.getForCall(wish.endpointId);
+  if (!wish.machineStatus || endpoint === undefined) return;
+  const { http, notices } = deps.steering;
+  const facts = { ...partiesOf(call, wish), answered: true, ended: call.ending !== null };
+  const webhook = new Webhook(endpoint, http, call.cookies);
+  notices.send(call.id, webhook.form(wish.machineStatus, facts, answeredByFields(found)));
+}
+
+function partiesOf(call: Call, { organizationId, fromNumber: from, toNumber: to }: OutboundCall) {
+  return { callId: call.id, organizationId, from, fromName: null, to, direction: 'outbound' as const };
+}
+
+function stepsOf(call: Call, wish: OutboundCall, deps: OutboundDeps): CallSteps | null {
+  const { status } = wish;
   const endpoint = deps.lookup.getForCall(wish.endpointId);
   if (!status || endpoint === undefined) return null;
   const { http, notices } = deps.steering;
-  const webhook = new Webhook(endpoint, http);
-  const { organizationId, fromNumber: from, toNumber: to } = wish;
-  const facts = { callId: call.id, organizationId, from, fromName: null, to, direction: 'outbound' as const };
+  const webhook = new Webhook(endpoint, http, call.cookies);
+  const facts = partiesOf(call, wish);
   return new CallSteps(call, facts, (step, fields) => {
     if (status.events.includes(step))
       notices.send(call.id, webhook.form(status.to, { ...facts, answered: false, ended: false }, fields));
@@ -130,6 +157,8 @@ function stepsOf(call: Call, { status, ...wish }: OutboundCall, deps: OutboundDe
 
 /** Our end of a call that is not answered yet: the media of the gateway that is tried now, and the agent that gets ready meanwhile. */
 class RingingLine {
+  /** Who answered, when the webhook waits for it. */
+  answeredBy: AnsweredBy | null = null;
   session: MediaSession | null = null;
   #early: EarlyMedia | null = null;
   #leg: CallLeg | null = null;
@@ -212,12 +241,16 @@ class RingingLine {
   #line(session: MediaSession): Line {
     const { call, wish } = this;
     const leg = () => this.#leg;
+    const answeredBy = () => this.answeredBy;
     return {
       call,
       session,
       facts: {
-        ...{ callId: call.id, organizationId: wish.organizationId, direction: 'outbound' },
-        ...{ from: wish.fromNumber, fromName: null, to: wish.toNumber, custom: asTexts(wish.metadata) },
+        ...partiesOf(call, wish),
+        custom: asTexts(wish.metadata),
+        get answeredBy() {
+          return answeredBy();
+        },
       },
       mode: wish.mode,
       headers: {},

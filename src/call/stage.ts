@@ -17,7 +17,7 @@ export interface Stage {
   warn(message: string): void;
   /** Answers the call, if it is not. */
   answer(): Promise<void>;
-  /** Resolves when it was heard. */
+  /** Resolves when it was heard. What cannot be made or fetched is left out, with a warning. */
   prompt(prompt: Prompt, signal: AbortSignal): Promise<void>;
   /** What is next, now that this has its result. */
   ask(next: FollowUp, question: Question, signal: AbortSignal): Promise<Action[]>;

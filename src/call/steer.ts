@@ -1,10 +1,11 @@
 import { HttpError, type SafeHttp } from '../../net/http.js';
+import type { SpeechWarning } from '../speech/offline-voice.js';
 import type { EndpointForCall as Endpoint } from '../store/endpoints.js';
 import type { TranscriptionEngine } from '../transcription/engine.js';
 import { type Question, Webhook, WebhookFailure } from '../webhook/ask.js';
 import type { Action, FollowUp, Play, Prompt, Say, StatusCallback } from '../webhook/instructions.js';
 import type { Notices } from '../webhook/notices.js';
-import { startQuestion } from '../webhook/questions.js';
+import { connectedQuestion, startQuestion } from '../webhook/questions.js';
 import type { CallState } from '../webhook/twilio-words.js';
 import type { Call } from './call.js';
 import type { CallCommand, CommandResult } from './command.js';
@@ -40,16 +41,11 @@ export interface SteerRules {
   transcription: TranscriptionEngine | null;
 }
 
-/** Follow-ups in a row in which nothing was done that takes time: a loop of redirects. */
+/** Follow-ups in a row between which the caller got nothing: a loop of redirects, or of things that fail. */
 const maxIdleRequests = 20;
+/** Whatever a list does for its caller takes longer than this. */
+const idleMs = 200;
 const maxRequests = 1000;
-const idleActions: ReadonlySet<Action['action']> = new Set([
-  'redirect',
-  'answer',
-  'start_stream',
-  'stop_stream',
-  'warn',
-]);
 
 /** Asks a webhook what to do with a new call. Rejects with `WebhookFailure`, or `CallEnded` when the caller was faster. */
 export async function firstInstructions(
@@ -59,12 +55,18 @@ export async function firstInstructions(
   to: FollowUp | null = null,
 ): Promise<Action[]> {
   rules.voice.warm();
-  return ask(line, new Webhook(endpoint, rules.http), to, startQuestion(line.facts, line.headers), line.call.signal);
+  return ask(
+    line,
+    new Webhook(endpoint, rules.http, line.call.cookies),
+    to,
+    startQuestion(line.facts, line.headers),
+    line.call.signal,
+  );
 }
 
 /** Does what a webhook says, action after action and list after list, until the call ends. */
 export async function steer(line: Line, endpoint: Endpoint, actions: Action[], rules: SteerRules): Promise<void> {
-  const steering = new Steering(line, new Webhook(endpoint, rules.http), rules);
+  const steering = new Steering(line, new Webhook(endpoint, rules.http, line.call.cookies), rules);
   try {
     await steering.run(actions);
   } finally {
@@ -119,6 +121,8 @@ class Steering implements ConnectStage {
   private left: () => void = () => {};
   private requests = 0;
   private idleRequests = 0;
+  /** When the last answer came, later by what was spent on things that failed. */
+  private servedFromMs = performance.now();
 
   constructor(
     readonly line: Line,
@@ -141,6 +145,7 @@ class Steering implements ConnectStage {
 
   async run(first: Action[]): Promise<void> {
     for (let actions: Action[] | null = first; actions !== null; ) actions = await this.follow(actions);
+    await this.answer(); // a list that ends has served its caller, whatever was on it
     this.call.end({ cause: 'normal_clearing', source: 'agent' });
   }
 
@@ -188,8 +193,6 @@ class Steering implements ConnectStage {
   }
 
   private async perform(action: Action, signal: AbortSignal, last: boolean): Promise<Action[] | null> {
-    const takesTime = !idleActions.has(action.action);
-    if (takesTime) this.idleRequests = 0;
     switch (action.action) {
       case 'answer':
         await this.answer();
@@ -305,14 +308,30 @@ class Steering implements ConnectStage {
 
   async prompt(prompt: Prompt, signal: AbortSignal): Promise<void> {
     if (prompt.action === 'pause') return wait(prompt.seconds * 1000, signal);
-    await this.rules.voice.speak(this.line.session, prompt, signal, ({ message, code }) => this.warn(message, code));
+    const startedMs = performance.now();
+    try {
+      const warn = ({ message, code }: SpeechWarning) => this.warn(message, code);
+      await this.rules.voice.speak(this.line.session, prompt, signal, warn);
+    } catch (error) {
+      if (!(error instanceof WebhookFailure)) throw error;
+      this.servedFromMs += performance.now() - startedMs;
+      this.warn(`${whatOf(prompt)} cannot be heard: ${error.message} The call goes on without it.`);
+    }
   }
 
   private async connect(action: Action & { action: 'connect' }, signal: AbortSignal, last: boolean) {
     const { line, rules } = this;
-    const endpoint = connectTarget(action, this.webhook, rules.getEndpoint);
+    let endpoint: Endpoint;
+    try {
+      endpoint = connectTarget(action, this.webhook, rules.getEndpoint);
+    } catch (error) {
+      // Nothing would follow: the call fails, and says why.
+      if (!(error instanceof WebhookFailure) || (last && action.next === null)) throw error;
+      this.warn(`The call is not connected: ${error.message}`);
+      return action.next === null ? null : this.ask(action.next, connectedQuestion('failed', error.message, 0), signal);
+    }
     if (endpoint.type !== 'webhook') return connectStep(this, action, endpoint, last, signal);
-    this.asked = new Webhook(endpoint, rules.http);
+    this.asked = new Webhook(endpoint, rules.http, line.call.cookies);
     return this.ask(null, startQuestion(line.facts, line.headers), signal);
   }
 
@@ -341,7 +360,7 @@ class Steering implements ConnectStage {
 
   async ask(to: FollowUp | null, question: Question, signal: AbortSignal): Promise<Action[]> {
     this.requests += 1;
-    this.idleRequests += 1;
+    this.idleRequests = performance.now() - this.servedFromMs < idleMs ? this.idleRequests + 1 : 1;
     if (this.idleRequests > maxIdleRequests || this.requests > maxRequests)
       throw new WebhookFailure('The webhook redirects in a circle.', { where: 'redirect' });
     try {
@@ -350,6 +369,8 @@ class Steering implements ConnectStage {
       // An answer that came apart for another reason than the webhook's is ours.
       if (error instanceof HttpError) throw new WebhookFailure(error.message);
       throw error;
+    } finally {
+      this.servedFromMs = performance.now();
     }
   }
 }
@@ -362,6 +383,13 @@ function namesOf(actions: Action[]): string[] {
 function promptsOf(action: Action): (Say | Play)[] {
   if (action.action === 'gather') return action.prompts.flatMap(promptsOf);
   return action.action === 'say' || action.action === 'play' ? [action] : [];
+}
+
+/** A prompt in a warning: texts and the queries of addresses are the caller's affair. */
+function whatOf(prompt: Say | Play): string {
+  if (prompt.action === 'say') return 'A text';
+  const { origin, pathname } = new URL(prompt.url);
+  return `The file ${origin}${pathname}`;
 }
 
 /** Rejects with the reason of `signal`. */

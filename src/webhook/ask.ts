@@ -1,6 +1,8 @@
 import { uuidv7 } from 'uuidv7';
+import type { Cookies } from '../../net/cookies.js';
 import { type HttpAnswer, HttpError, type HttpRequest, type SafeHttp } from '../../net/http.js';
 import type { EndpointForCall } from '../store/endpoints.js';
+import { documentText } from './charset.js';
 import { type Action, type FollowUp, InstructionError } from './instructions.js';
 import { parseJsonActions } from './json-actions.js';
 import { standardHeaders, twilioSignature } from './signature.js';
@@ -39,6 +41,8 @@ export class WebhookFailure extends Error {
 
 const timeoutMs = 10_000;
 const maxBodyBytes = 262_144;
+/** Each address is checked like the first. */
+const maxRedirects = 5;
 const audioFile = /\.(mp3|wav|ogg|opus|flac|aiff?|au|ulaw)$/i;
 
 /** Asks a webhook endpoint what to do with a call. */
@@ -46,6 +50,8 @@ export class Webhook {
   constructor(
     readonly endpoint: EndpointForCall,
     private readonly http: SafeHttp,
+    /** Of the call: what its webhooks set comes back to them until it ends. */
+    private readonly cookies: Cookies,
     private readonly now: () => number = Date.now,
   ) {}
 
@@ -71,19 +77,21 @@ export class Webhook {
       if (!(error instanceof HttpError) || error.code === 'aborted') throw error;
       throw new WebhookFailure(error.message);
     }
-    return actionsOf(answer, to.url);
+    return actionsOf(answer, documentUrl(request, answer, to));
   }
 
   /** As `ask`; an audio file is instructions to play it until the end. */
   async askMusic(to: FollowUp, call: CallState, question: Question, signal: AbortSignal): Promise<Action[]> {
     const file: Action[] = [{ action: 'play', url: to.url, loop: 0 }];
     if (audioFile.test(new URL(to.url).pathname)) return file;
-    const answer = await this.http.request(this.request(to, call, question), signal).catch((error: unknown) => {
+    const request = this.request(to, call, question);
+    const answer = await this.http.request(request, signal).catch((error: unknown) => {
       if (!(error instanceof HttpError) || error.code === 'aborted') throw error;
       if (error.code === 'body_too_large') return null; // too large for instructions
       throw new WebhookFailure(error.message);
     });
-    return answer === null || answer.headers['content-type']?.startsWith('audio/') ? file : actionsOf(answer, to.url);
+    if (answer === null || answer.headers['content-type']?.startsWith('audio/')) return file;
+    return actionsOf(answer, documentUrl(request, answer, to));
   }
 
   /** The question as a request, for answers that change nothing any more. */
@@ -102,9 +110,10 @@ export class Webhook {
       call_id: call.callId,
       data: question.data,
     });
-    const signature = standardHeaders(this.endpoint.signingSecrets, id, nowMs, body);
-    const headers = { 'content-type': 'application/json', accept: 'application/json, application/xml', ...signature };
-    return { url: to.url, method: 'POST', headers, body, timeoutMs, maxBodyBytes };
+    const sign: HttpRequest['sign'] = (hop) =>
+      standardHeaders(this.endpoint.signingSecrets, id, nowMs, String(hop.body ?? ''));
+    const headers = { 'content-type': 'application/json', accept: 'application/json, application/xml' };
+    return { url: to.url, method: 'POST', headers, body, sign, ...this.bounds() };
   }
 
   /** A form as Twilio sends it, with its signature. */
@@ -112,29 +121,37 @@ export class Webhook {
     return this.signedForm(to, { ...callFields(call), ...more });
   }
 
-  /** A form that is about something else than a call. */
+  /** A form that is about something else than a call. Each hop of a redirect is signed for its own address, as Twilio does. */
   signedForm(to: FollowUp, fields: { [name: string]: string }): HttpRequest {
     const headers = { accept: 'application/xml, text/xml', 'user-agent': 'TwilioProxy/1.1 Trunkline' };
     const token = this.endpoint.webhookSecret ?? '';
+    const sign: HttpRequest['sign'] = (hop) => ({
+      'x-twilio-signature': twilioSignature(token, hop.url, hop.body === undefined ? {} : fields),
+    });
     const form = new URLSearchParams(fields).toString();
-    if (to.method === 'GET') {
-      const url = `${to.url}${to.url.includes('?') ? '&' : '?'}${form}`;
-      const signed = { ...headers, 'x-twilio-signature': twilioSignature(token, url) };
-      return { url, method: 'GET', headers: signed, timeoutMs, maxBodyBytes };
-    }
+    if (to.method === 'GET') return { url: withQuery(to.url, form), method: 'GET', headers, sign, ...this.bounds() };
     return {
       url: to.url,
       method: 'POST',
-      headers: {
-        ...headers,
-        'content-type': 'application/x-www-form-urlencoded; charset=utf-8',
-        'x-twilio-signature': twilioSignature(token, to.url, fields),
-      },
+      headers: { ...headers, 'content-type': 'application/x-www-form-urlencoded; charset=utf-8' },
       body: form,
-      timeoutMs,
-      maxBodyBytes,
+      sign,
+      ...this.bounds(),
     };
   }
+
+  private bounds(): Pick<HttpRequest, 'timeoutMs' | 'maxBodyBytes' | 'maxRedirects' | 'cookies'> {
+    return { timeoutMs, maxBodyBytes, maxRedirects, cookies: this.cookies };
+  }
+}
+
+function withQuery(url: string, form: string): string {
+  return `${url}${url.includes('?') ? '&' : '?'}${form}`;
+}
+
+/** What relative URLs of an answer count from: the address that was asked, without the form that a GET adds, or the one that redirects led to. */
+function documentUrl(request: HttpRequest, answer: HttpAnswer, to: FollowUp): string {
+  return answer.url === request.url ? to.url : answer.url;
 }
 
 /** By its type an answer is JSON or TwiML, whatever the request was. */
@@ -142,10 +159,10 @@ function actionsOf(answer: HttpAnswer, url: string): Action[] {
   const { status } = answer;
   if (status < 200 || status > 299)
     throw new WebhookFailure(`The webhook answered ${status}.`, { http_status: status });
-  const text = answer.body.toString('utf8');
-  if (text.trim() === '') return [];
   const type = (answer.headers['content-type'] ?? '').split(';')[0]?.trim().toLowerCase() ?? '';
   try {
+    const text = documentText(answer.body, answer.headers['content-type'] ?? '');
+    if (text.trim() === '') return [];
     if (type === 'application/json') return parseJsonActions(parseJson(text), url);
     if (type === 'application/xml' || type === 'text/xml' || type === 'text/html') return parseTwiml(text, url);
   } catch (error) {

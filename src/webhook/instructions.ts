@@ -92,6 +92,7 @@ export interface Dial {
   action: 'dial';
   /** They ring together; the first to answer wins. */
   to: DialTarget[];
+  /** Who is shown to call; null: the caller. In TwiML as people write numbers. */
   from: string | null;
   timeoutSec: number;
   timeLimitSec: number;
@@ -141,7 +142,7 @@ export interface Conference {
 export type WaitMusic = FollowUp | 'tone' | 'silence';
 
 export interface DialTarget {
-  /** An E.164 number, a SIP URI, or `client:` and the user of a phone that is registered with us. */
+  /** A number, in TwiML as people write them; a SIP URI; or `client:` and the user of a phone that is registered with us. */
   to: string;
   /** Keys pressed when it answers. */
   sendDigits: string | null;

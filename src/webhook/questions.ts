@@ -1,22 +1,25 @@
 /** What webhooks are told, in both dialects. */
 import type { Question } from './ask.js';
-import { type CallState, callSid, conferenceSid, recordingSid } from './twilio-words.js';
+import { answeredByFields, type CallState, callSid, conferenceSid, recordingSid } from './twilio-words.js';
 
 /** A call begins: incoming, or outgoing and just answered. */
 export function startQuestion(
-  call: Pick<CallState, 'direction' | 'from' | 'to'>,
+  call: Pick<CallState, 'direction' | 'from' | 'to' | 'answeredBy'>,
   headers: Readonly<Record<string, string>>,
 ): Question {
-  const { direction, from, to } = call;
+  const { direction, from, to, answeredBy } = call;
   return {
     type: direction === 'inbound' ? 'call.incoming' : 'call.outgoing',
-    data: { from_number: from, to_number: to, direction, headers },
+    data: { from_number: from, to_number: to, direction, headers, ...(answeredBy && { answered_by: answeredBy.by }) },
     // Custom header fields, as Twilio passes them on.
-    fields: Object.fromEntries(
-      Object.entries(headers)
-        .filter(([name]) => name.startsWith('x-'))
-        .map(([name, value]) => [`SipHeader_${name.replace(/(^|-)\w/g, (start) => start.toUpperCase())}`, value]),
-    ),
+    fields: {
+      ...Object.fromEntries(
+        Object.entries(headers)
+          .filter(([name]) => name.startsWith('x-'))
+          .map(([name, value]) => [`SipHeader_${name.replace(/(^|-)\w/g, (start) => start.toUpperCase())}`, value]),
+      ),
+      ...(answeredBy && answeredByFields(answeredBy)),
+    },
   };
 }
 

@@ -1,6 +1,12 @@
 /** A call in the words of Twilio's requests. */
 import { randomUUID } from 'node:crypto';
 
+/** Who answered, in Twilio's words, and how long it took to know. */
+export interface AnsweredBy {
+  by: 'human' | 'machine_start' | 'machine_end_beep' | 'machine_end_silence' | 'machine_end_other' | 'fax' | 'unknown';
+  afterMs: number;
+}
+
 export interface CallState {
   callId: string;
   organizationId: string;
@@ -10,6 +16,8 @@ export interface CallState {
   direction: 'inbound' | 'outbound';
   answered: boolean;
   ended: boolean;
+  /** Of an outbound call whose answerer was listened to. */
+  answeredBy?: AnsweredBy | null;
   /** The call whose `dial` made this one. */
   parentCallId?: string;
 }
@@ -32,6 +40,10 @@ export function newStreamSid(): string {
 
 export function accountSid(organizationId: string): string {
   return `AC${organizationId.replaceAll('-', '')}`;
+}
+
+export function answeredByFields({ by, afterMs }: AnsweredBy): { [name: string]: string } {
+  return { AnsweredBy: by, MachineDetectionDuration: String(afterMs) };
 }
 
 /** The fields every request has. */

@@ -5,8 +5,6 @@ import {
   clientAddress,
   type Dial,
   type DialTarget,
-  e164,
-  type FollowUp,
   type Gather,
   languageTag,
   maxActions,
@@ -22,6 +20,7 @@ import {
   sipAddress,
   type WaitMusic,
 } from './instructions.js';
+import { spokenOf } from './speech-markup.js';
 import { elementsOf, fail, textOf, Verb } from './verb.js';
 import { parseXml, type XmlElement } from './xml.js';
 
@@ -29,34 +28,48 @@ import { parseXml, type XmlElement } from './xml.js';
 const mostWarnings = 20;
 
 /**
- * Reads a TwiML document: the verbs that calls use, with Twilio's defaults. Attributes that have no effect are warned of; an unknown verb,
- * or one in the wrong place, is an error. Relative URLs, and an absent `action`, are resolved against `documentUrl`. Throws `InstructionError` with the line.
+ * Reads a TwiML document: the verbs that calls use, with Twilio's defaults. What has no effect is warned of: an attribute that is unknown
+ * or malformed, and an element that is unknown, incomplete or in the wrong place, which is left out. A document that is no XML, or of
+ * which no verb can be followed, is an error. Relative URLs, and an absent `action`, are resolved against `documentUrl`. Throws
+ * `InstructionError` with the line.
  */
 export function parseTwiml(text: string, documentUrl: string): Action[] {
   const root = parseXml(text);
   if (root.name !== 'Response') fail(root, 'the document must be a <Response>');
   const verbs = elementsOf(root);
   if (verbs.length > maxActions) fail(root, `there are more than ${maxActions} verbs`);
+  const failures: unknown[] = [];
   let warned = 0;
-  return verbs.flatMap((element) => {
-    const read: Verb[] = [];
-    const action = actionOf(new Verb(element, documentUrl, read));
-    const unread = read.flatMap((verb) => verb.unread.map((name) => ({ verb, name })));
-    const warnings = unread.slice(0, Math.max(0, mostWarnings - warned)).map(({ verb: { element: at }, name }) => ({
-      action: 'warn' as const,
-      message: `line ${at.line}: ${name} of <${at.name}> has no effect`,
-    }));
+  const actions = verbs.flatMap((element) => {
+    const verb = new Verb(element, documentUrl);
+    let read: Action[] = [];
+    try {
+      read = actionsOf(verb);
+    } catch (error) {
+      verb.leftOut(error);
+      failures.push(error);
+    }
+    const warnings = verb.warnings.slice(0, mostWarnings - warned);
     warned += warnings.length;
-    return [...warnings, action];
+    return [...warnings.map((message): Action => ({ action: 'warn', message })), ...read];
   });
+  if (verbs.length > 0 && failures.length === verbs.length) throw failures[0];
+  return actions;
 }
 
-function actionOf(verb: Verb): Action {
+function actionsOf(verb: Verb): Action[] {
   switch (verb.element.name) {
     case 'Say':
     case 'Play':
     case 'Pause':
-      return verb.element.name === 'Play' && verb.attribute('digits') !== null ? keys(verb) : prompt(verb);
+      return verb.element.name === 'Play' && verb.attribute('digits') !== null ? [keys(verb)] : prompts(verb);
+    default:
+      return [actionOf(verb)];
+  }
+}
+
+function actionOf(verb: Verb): Action {
+  switch (verb.element.name) {
     case 'Gather':
       return gather(verb);
     case 'Record':
@@ -78,53 +91,81 @@ function actionOf(verb: Verb): Action {
     case 'Refer':
       return { action: 'transfer', to: refer(verb) };
     default:
-      return fail(verb.element, 'is no verb of ours');
+      return fail(
+        verb.element,
+        'is no verb of ours; those are Say, Play, Pause, Gather, Record, Dial, Connect, Start, Stop, Redirect, Refer, Reject and Hangup',
+      );
   }
 }
 
-function prompt(verb: Verb): Prompt {
-  if (verb.element.name === 'Pause') return { action: 'pause', seconds: verb.number('length', 0, 600, 1) };
-  const loop = verb.number('loop', 0, 1000, 1);
-  if (verb.element.name === 'Play') return { action: 'play', url: verb.resolve(verb.text()), loop };
-  const text = verb.allText();
-  if (text === '') fail(verb.element, 'has no text');
-  if (text.length > maxTextLength) fail(verb.element, 'has too much text');
-  return { action: 'say', text, voice: verb.attribute('voice'), language: verb.attribute('language'), loop };
+function prompts(verb: Verb): Prompt[] {
+  if (verb.element.name === 'Pause') return [{ action: 'pause', seconds: verb.number('length', 0, 600, 1) }];
+  const loop = Math.round(verb.number('loop', 0, 1000, 1));
+  if (verb.element.name === 'Play') return [{ action: 'play', url: verb.resolve(verb.text()), loop }];
+  return say(verb, loop);
+}
+
+/** A text with breaks is several, with silence between them. */
+function say(verb: Verb, loop: number): Prompt[] {
+  const voice = { voice: verb.attribute('voice'), language: verb.attribute('language') };
+  const { parts, unheeded } = spokenOf(verb.element);
+  for (const { name, line } of unheeded)
+    verb.note(`<${name.slice(0, 50)}> in line ${line} has no effect; its words are spoken as they are`);
+  const length = parts.reduce((sum, part) => sum + (typeof part === 'string' ? part.length : 0), 0);
+  if (length > maxTextLength) fail(verb.element, `has more than ${maxTextLength} characters`);
+  if (length === 0) verb.note('has no text; nothing is said');
+  if (parts.length === 0) return [];
+  const texts = parts.filter((part) => typeof part === 'string');
+  // One text repeats without a gap, and without end.
+  if (texts.length === parts.length) return [{ action: 'say', text: texts.join(' '), ...voice, loop }];
+  if (loop === 0 || parts.length * loop > maxActions) {
+    verb.note(`<break> has no effect in a text that is repeated ${loop === 0 ? 'without end' : 'so often'}`);
+    return [{ action: 'say', text: texts.join(' '), ...voice, loop }];
+  }
+  const once = parts.map(
+    (part): Prompt =>
+      typeof part === 'string'
+        ? { action: 'say', text: part, ...voice, loop: 1 }
+        : { action: 'pause', seconds: part.pauseSec },
+  );
+  return Array.from({ length: loop }, () => once).flat();
 }
 
 /** `<Play digits>` sends keys. */
 function keys(verb: Verb): Action {
   const digits = (verb.attribute('digits') ?? '').replace(/W/g, 'ww').replace(/[a-d]/g, (key) => key.toUpperCase());
-  return sentKeys.test(digits) ? { action: 'dtmf', digits } : verb.bad('digits', 'must be keys of a phone');
+  return sentKeys.test(digits)
+    ? { action: 'dtmf', digits }
+    : fail(verb.element, 'digits must be keys of a phone (0-9 A-D * # w W)');
 }
 
 function gather(verb: Verb): Gather {
-  const input = (verb.attribute('input') ?? 'dtmf').trim().split(/[\s,]+/);
-  for (const each of input) if (each !== 'dtmf' && each !== 'speech') verb.bad('input', 'must be dtmf, speech or both');
-  const prompts = elementsOf(verb.element).map((nested) =>
-    nested.name === 'Say' || nested.name === 'Play' || nested.name === 'Pause'
-      ? prompt(verb.inside(nested))
-      : fail(nested, 'cannot stand in <Gather>'),
+  const nested = verb.each(elementsOf(verb.element), (inside) =>
+    /^(Say|Play|Pause)$/.test(inside.element.name) ? prompts(inside) : fail(inside.element, 'cannot stand in <Gather>'),
   );
   const timeoutSec = verb.attribute('timeout') === 'auto' ? 5 : verb.number('timeout', 0, 600, 5);
-  const speechTimeout = verb.attribute('speechTimeout');
-  const language = verb.attribute('language');
-  if (language !== null && !languageTag.test(language)) verb.bad('language', 'must be a language code');
   return {
     action: 'gather',
-    digits: input.includes('dtmf'),
-    speech: input.includes('speech'),
+    ...inputOf(verb),
     // Absent it is the timeout of keys, as Twilio has it; `auto` ends with the sentence.
-    speechTimeoutSec: speechTimeout === 'auto' ? 1 : verb.number('speechTimeout', 0, 600, timeoutSec),
-    language,
+    speechTimeoutSec: verb.attribute('speechTimeout') === 'auto' ? 1 : verb.number('speechTimeout', 0, 600, timeoutSec),
+    language: verb.matching('language', languageTag, 'a language code such as en-US'),
     hints: verb.attribute('hints')?.slice(0, maxHintsLength) ?? null,
-    numDigits: verb.attribute('numDigits') === null ? null : verb.number('numDigits', 1, 1000, 1),
+    numDigits: verb.number('numDigits', 1, 1000, null),
     finishOnKey: verb.keys('finishOnKey', '#'),
     timeoutSec,
-    prompts,
-    next: verb.followUp('action', ''),
+    prompts: nested.flat(),
+    next: verb.followUp('action'),
     nextWhenEmpty: verb.flag('actionOnEmptyResult', false),
   };
+}
+
+function inputOf(verb: Verb): Pick<Gather, 'digits' | 'speech'> {
+  const words = (verb.attribute('input') ?? 'dtmf').trim().split(/[\s,]+/);
+  const [digits, speech] = [words.includes('dtmf'), words.includes('speech')];
+  if (words.some((word) => word !== 'dtmf' && word !== 'speech'))
+    verb.note(`input must be dtmf, speech or both; ${digits || speech ? 'the rest has no effect' : '"dtmf" is used'}`);
+  return { digits: digits || !speech, speech };
 }
 
 function record(verb: Verb): Record {
@@ -135,7 +176,7 @@ function record(verb: Verb): Record {
     finishOnKey: verb.keys('finishOnKey', '1234567890*#'),
     beep: verb.flag('playBeep', true),
     trim: verb.word('trim', ['trim-silence', 'do-not-trim']) === 'trim-silence',
-    next: verb.followUp('action', ''),
+    next: verb.followUp('action'),
     nextWhenEmpty: false,
     status: verb.statusCallback('recordingStatusCallback', ['completed']),
   };
@@ -143,7 +184,7 @@ function record(verb: Verb): Record {
 
 function connect(verb: Verb): Connect {
   const stream = streamTarget(streamOf(verb));
-  const next = nextOf(verb);
+  const next = verb.optionalFollowUp('action');
   return { action: 'connect', to: { kind: 'stream', protocol: 'twilio', ...stream }, next };
 }
 
@@ -157,24 +198,24 @@ function start(verb: Verb): StartStream {
 
 /** The one `<Stream>` of `<Connect>`, `<Start>` and `<Stop>`. */
 function streamOf(verb: Verb): Verb {
-  const [stream, more] = elementsOf(verb.element);
-  if (stream?.name !== 'Stream') return fail(stream ?? verb.element, `needs one <Stream> in <${verb.element.name}>`);
-  if (more) fail(more, 'cannot stand beside <Stream>');
+  const nested = elementsOf(verb.element);
+  const stream = nested.find(({ name }) => name === 'Stream');
+  if (stream === undefined) return fail(nested[0] ?? verb.element, `needs one <Stream> in <${verb.element.name}>`);
+  for (const other of nested)
+    if (other !== stream) verb.note(`<${other.name.slice(0, 50)}> cannot stand beside <Stream>; it is left out`);
   return verb.inside(stream);
 }
 
 function streamTarget(stream: Verb): StreamTarget {
-  const custom: { [name: string]: string } = {};
-  for (const parameter of elementsOf(stream.element)) {
-    const { name, value } = parameter.attributes;
-    if (parameter.name !== 'Parameter') fail(parameter, 'cannot stand in <Stream>');
-    if (name === undefined || value === undefined) return fail(parameter, 'needs name and value');
-    custom[name] = value;
-  }
+  const custom = stream.each(elementsOf(stream.element), (parameter) => {
+    if (parameter.element.name !== 'Parameter') fail(parameter.element, 'cannot stand in <Stream>');
+    const [name, value] = [parameter.attribute('name'), parameter.attribute('value')];
+    return name === null || value === null ? fail(parameter.element, 'needs name and value') : [name, value];
+  });
   return {
     url: stream.resolve(stream.attribute('url') ?? '', ['ws', 'wss']),
     name: stream.attribute('name'),
-    custom,
+    custom: Object.fromEntries(custom),
     status: stream.statusCallback('statusCallback', ['stream-started', 'stream-stopped', 'stream-error']),
   };
 }
@@ -189,25 +230,29 @@ const recordWords = [
   'false',
 ] as const;
 
+/** Of one `<Dial>`. */
+const mostTargets = 10;
+
 function dial(verb: Verb): Dial | Conference {
   const nouns = elementsOf(verb.element);
   const room = nouns.find(({ name }) => name === 'Conference');
-  if (room !== undefined && nouns.length > 1) fail(room, 'cannot stand beside others');
-  if (room !== undefined) return conference(verb, verb.inside(room));
-  const to = nouns.map((noun) => dialTarget(verb.inside(noun)));
-  if (nouns.length === 0) {
-    const number = verb.text().replace(/[ ().-]/g, '');
-    if (!e164.test(number)) fail(verb.element, 'needs an E.164 number');
-    to.push({ to: number, sendDigits: null, auth: null, status: null });
+  if (room !== undefined) {
+    for (const { name } of nouns)
+      if (name !== 'Conference') verb.note(`<${name.slice(0, 50)}> cannot stand beside <Conference>; it is left out`);
+    return conference(verb, verb.inside(room));
   }
-  if (to.length > 10) fail(verb.element, 'has more than 10 destinations');
+  const to =
+    nouns.length === 0
+      ? [{ to: verb.text(), sendDigits: null, auth: null, status: null }]
+      : verb.each(nouns, (noun) => dialTarget(noun));
+  if (to.length === 0) dialTarget(verb.inside(nouns[0] as XmlElement)); // says why
+  if (to.length > mostTargets)
+    verb.note(`has more than ${mostTargets} destinations; the first ${mostTargets} are called`);
   const record = verb.word('record', recordWords);
-  const from = verb.attribute('callerId');
-  if (from !== null && !callerId.test(from)) verb.bad('callerId', 'must be a number or a SIP user');
   return {
     action: 'dial',
-    to,
-    from,
+    to: to.slice(0, mostTargets),
+    from: verb.attribute('callerId')?.trim() || null,
     timeoutSec: verb.number('timeout', 5, 600, 30),
     timeLimitSec: verb.number('timeLimit', 1, 86_400, 14_400),
     answerOnBridge: verb.flag('answerOnBridge', false),
@@ -215,15 +260,10 @@ function dial(verb: Verb): Dial | Conference {
     recordingStatus: verb.statusCallback('recordingStatusCallback', ['completed']),
     hangupOnStar: verb.flag('hangupOnStar', false),
     sequential: verb.flag('sequential', false),
-    refer: verb.attribute('referUrl') === null ? null : verb.followUp('referUrl', '', 'referMethod'),
+    refer: verb.optionalFollowUp('referUrl', 'referMethod'),
     ringTone: (verb.attribute('ringTone') ?? 'us').toLowerCase(),
-    next: nextOf(verb),
+    next: verb.optionalFollowUp('action'),
   };
-}
-
-/** What is asked afterwards, if anything. */
-function nextOf(verb: Verb): FollowUp | null {
-  return verb.attribute('action') === null ? null : verb.followUp('action', '');
 }
 
 const beeps = {
@@ -252,48 +292,42 @@ function conference(verb: Verb, noun: Verb): Conference {
     timeLimitSec: verb.number('timeLimit', 1, 86_400, 14_400),
     hangupOnStar: verb.flag('hangupOnStar', false),
     status: noun.statusCallback('statusCallback', ['start', 'end']),
-    next: nextOf(verb),
+    next: verb.optionalFollowUp('action'),
   };
 }
 
 function waitMusic(noun: Verb): WaitMusic {
-  const url = noun.attribute('waitUrl');
-  const method = noun.method('waitMethod');
-  if (url === null) return 'tone';
-  return url.trim() === '' ? 'silence' : { url: noun.resolve(url), method };
+  noun.attribute('waitMethod'); // without an address it is none
+  if (noun.attribute('waitUrl')?.trim() === '') return 'silence';
+  return noun.optionalFollowUp('waitUrl', 'waitMethod') ?? 'tone';
 }
 
-const callerId = /^[\w+.-]{1,64}$/;
-
 function dialTarget(noun: Verb): DialTarget {
-  const sendDigits = noun.attribute('sendDigits')?.replace(/W/g, 'ww') ?? null;
-  if (sendDigits !== null && !sentKeys.test(sendDigits)) noun.bad('sendDigits', 'must be keys of a phone');
+  const sent = noun.matching('sendDigits', /^[0-9A-DwW*#]+$/, 'keys of a phone (0-9 A-D * # w W)');
   const username = noun.attribute('username');
   return {
     to: destination(noun.element),
-    sendDigits: noun.element.name === 'Number' ? sendDigits : null,
+    sendDigits: noun.element.name === 'Number' ? (sent?.replace(/W/g, 'ww') ?? null) : null,
     auth: username === null ? null : { username, password: noun.attribute('password') ?? '' },
     status: noun.statusCallback('statusCallback', ['completed']),
   };
 }
 
+/** A number stays as it is written: in which country it is meant, the call knows. */
 function destination(noun: XmlElement): string {
   const text = textOf(noun);
-  if (noun.name === 'Number') {
-    const number = text.replace(/[ ().-]/g, '');
-    return e164.test(number) ? number : fail(noun, 'needs an E.164 number');
-  }
+  if (noun.name === 'Number') return text === '' ? fail(noun, 'is empty') : text;
   if (noun.name === 'Client') {
     const [identity] = elementsOf(noun).filter(({ name }) => name === 'Identity');
     const to = `client:${textOf(identity ?? noun)}`;
     return clientAddress.test(to) ? to : fail(noun, 'needs the name of a user');
   }
-  if (noun.name !== 'Sip') return fail(noun, 'cannot be dialled here');
+  if (noun.name !== 'Sip') return fail(noun, 'cannot be dialled here; Number, Sip, Client and Conference can');
   const uri = /^sips?:/i.test(text) ? text : `sip:${text}`;
   return sipAddress.test(uri) ? uri : fail(noun, 'needs a SIP address');
 }
 
 function refer(verb: Verb): string {
   const [sip] = elementsOf(verb.element);
-  return sip ? destination(sip) : fail(verb.element, 'needs a <Sip>');
+  return sip?.name === 'Sip' ? destination(sip) : fail(verb.element, 'needs a <Sip>');
 }

@@ -1,7 +1,7 @@
 import twilio from 'twilio';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openSimulatedCarrier, type SimulatedCarrier } from '../../src/simulator/carrier.js';
-import { startTestApp, type TestApp } from '../support/app.js';
+import { type CallRecord, startTestApp, type TestApp } from '../support/app.js';
 import { phoneCalls } from '../support/caller.js';
 import { addTrunk } from '../support/outbound.js';
 import { soon, type WebhookApp, webhookApp } from '../support/webhook-app.js';
@@ -110,6 +110,86 @@ describe("Twilio's client", () => {
     const done = await client.calls(made.sid).fetch();
     expect(done).toMatchObject({ status: 'completed', duration: '1' });
     expect(done.startTime).toBeInstanceOf(Date);
+  });
+
+  const warningsOf = async (sid: string) => {
+    const id = sid.slice(2).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+    const { events } = await app.api<CallRecord>('GET', `/v1/calls/${id}`);
+    return events.filter((each) => each.event_type === 'webhook.warning').map((each) => each.event_data.message);
+  };
+
+  test.each<[number: string, mode: string, answeredBy: string]>([
+    ['+15005550150', 'Enable', 'human'],
+    ['+15005550160', 'Enable', 'machine_start'],
+    ['+15005550160', 'DetectMessageEnd', 'machine_end_beep'],
+  ])('%s with MachineDetection %s: the Url is asked when it is known that it is %s', async (to, mode, answeredBy) => {
+    const before = mine.forms('/outgoing').length;
+    const made = await client.calls.create({
+      from: mine.number,
+      to,
+      url: `${mine.server.url}/outgoing`,
+      machineDetection: mode,
+    });
+    await soon(() => expect(mine.forms('/outgoing')).toHaveLength(before + 1), 30_000);
+    const form = mine.form('/outgoing');
+    expect(form).toMatchObject({ CallSid: made.sid, AnsweredBy: answeredBy, CallStatus: 'in-progress' });
+    expect(Number(form.MachineDetectionDuration)).toBeGreaterThan(500);
+    await soon(async () => expect((await client.calls(made.sid).fetch()).answeredBy).toBe(answeredBy), 10_000);
+    await soon(() => expect(app.live.count).toBe(0));
+  });
+
+  test('asks at once with AsyncAmd, and tells who answered later; a limit makes it unknown', async () => {
+    const made = await client.calls.create({
+      from: mine.number,
+      to: '+15005550160',
+      twiml: '<Response><Pause length="5"/></Response>',
+      machineDetection: 'Enable',
+      asyncAmd: 'true',
+      asyncAmdStatusCallback: `${mine.server.url}/amd`,
+      machineDetectionTimeout: 3,
+      machineDetectionSilenceTimeout: 3000,
+      sendDigits: '1',
+    });
+    await soon(async () => expect((await client.calls(made.sid).fetch()).status).toBe('in-progress'), 5000);
+    expect(mine.forms('/amd')).toHaveLength(0);
+    await soon(() => expect(mine.forms('/amd')).toHaveLength(1), 10_000);
+    expect(mine.form('/amd')).toMatchObject({ CallSid: made.sid, AccountSid: account });
+    expect(mine.form('/amd').AnsweredBy).toMatch(/^machine_start$|^unknown$/);
+    await soon(() => expect(app.live.count).toBe(0), 15_000);
+    expect(await warningsOf(made.sid)).toEqual([
+      'SendDigits of the request has no effect',
+      'MachineDetectionSilenceTimeout of the request has no effect',
+    ]);
+  });
+
+  test('calls a number as people write it in the country of From', async () => {
+    const twiml = '<Response><Hangup/></Response>';
+    const made = await client.calls.create({ from: mine.number, to: '(202) 555-0998', twiml });
+    expect(made.to).toBe('+12025550998');
+    await soon(() => expect(app.live.count).toBe(0));
+  });
+
+  test('reads its own errors on paths that are not there', async () => {
+    const ask = (path: string, method: string, key: string) =>
+      fetch(`${app.httpUrl}/2010-04-01/${path}`, {
+        method,
+        headers: { authorization: `Basic ${Buffer.from(`${account}:${key}`).toString('base64')}` },
+      });
+    for (const [path, method] of [
+      [`Accounts/${account}/Queues.json`, 'GET'],
+      [`Accounts/${account}/Messages.json`, 'POST'],
+      [`Accounts/${account}/Recordings/RE1.json`, 'DELETE'],
+      ['Accounts.json', 'GET'],
+    ] as const) {
+      const response = await ask(path, method, app.key);
+      expect(response.status).toBe(404);
+      expect(response.headers.get('content-type')).toContain('application/json');
+      const body = (await response.json()) as { message: string };
+      expect(body).toMatchObject({ code: 20404, status: 404, more_info: 'https://www.twilio.com/docs/errors/20404' });
+      expect(body.message).toContain(`/2010-04-01/${path} was not found`);
+    }
+    expect((await ask('Accounts.json', 'GET', 'trunkline_live_wrong')).status).toBe(401);
+    await expect(client.queues.list()).rejects.toMatchObject({ status: 404, code: 20404 });
   });
 
   test('places a call with its Twiml, and one that is busy', async () => {

@@ -33,8 +33,10 @@ const bad: Bad[] = [
   ['429', (response) => void response.writeHead(429, { 'retry-after': '1' }).end(), { http_status: 429 }],
   ...[301, 302, 307, 308].map((status): Bad => {
     const location = 'http://127.0.0.1:1/';
-    return [String(status), (response) => void response.writeHead(status, { location }).end(), { http_status: status }];
+    return [String(status), (response) => void response.writeHead(status, { location }).end(), {}];
   }),
+  ['a redirect to nowhere', (response) => void response.writeHead(302).end(), { http_status: 302 }],
+  ['a redirect in a circle', (response) => void response.writeHead(302, { location: '#' }).end(), {}],
   [
     'wrong type',
     (response) => void response.writeHead(200, { 'content-type': 'image/png' }).end('x'),
@@ -67,9 +69,9 @@ const bad: Bad[] = [
   ],
   ['an unknown verb', (response) => xml(response, '<Response>\n\n<Dance/></Response>'), { where: 'line 3: <Dance>' }],
   [
-    'a verb in the wrong place',
-    (response) => xml(response, '<Response><Say>Hi</Say>\n<Gather>\n<Dial>+12025550100</Dial></Gather></Response>'),
-    { where: 'line 3: <Dial>' },
+    'an unknown encoding',
+    (response) => xml(response, '<?xml version="1.0" encoding="klingon-1"?><Response/>'),
+    { where: 'charset' },
   ],
   [
     'a noun in the wrong place',

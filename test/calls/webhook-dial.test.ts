@@ -194,12 +194,58 @@ describe('Dial', () => {
     expect(dialResult(limited.server)).toMatchObject({ DialCallStatus: 'completed', DialCallDuration: '1' });
   });
 
-  test('with a caller id of somebody else is refused', async () => {
-    const { number } = await numberThatAnswers(
-      '<Response><Dial callerId="+19995550000">+12025550999</Dial></Response>',
+  const warningsOf = async (number: string) =>
+    (await app.finishedCall(number)).events
+      .filter((event) => event.event_type === 'webhook.warning')
+      .map((event) => String(event.event_data.message));
+
+  test('with a caller id of somebody else is not made; the application is told, and the call goes on', async () => {
+    const { number, server } = await numberThatAnswers(
+      '<Response><Dial callerId="+19995550000" action="/after">+12025550999</Dial></Response>',
     );
-    await phoneCalls(app, number);
-    expect(await app.finishedCall(number)).toMatchObject({ status: 'failed', hangup_cause: 'webhook_error' });
+    const caller = await phoneCalls(app, number);
+    expect(caller.report()).toMatchObject({ answered: true, endedBy: 'far side' });
+    expect(dialResult(server)).toMatchObject({ DialCallStatus: 'failed', DialBridged: 'false' });
+    expect(dialResult(server).DialCallSid).toBeUndefined();
+    expect(await app.finishedCall(number)).toMatchObject({ status: 'completed', hangup_cause: 'normal_clearing' });
+    const [warning] = await warningsOf(number);
+    expect(warning).toContain('+12025550999 is not dialled: +19995550000 may not be shown as caller id');
+    expect(warning).toContain("the organization's own numbers");
+  });
+
+  test.each<[string, string]>([
+    ['415-767-1351', '+14157671351'],
+    ['<Number>(415) 767-1351</Number>', '+14157671351'],
+    ['0044 20 7183 8750', '+442071838750'],
+  ])('calls %s, a number as people write it', async (written, to) => {
+    const { number } = await numberThatAnswers(
+      `<Response><Dial timeLimit="1" callerId="+15005550001">${written}</Dial></Response>`,
+    );
+    await phoneCalls(app, number, { durationMs: 15_000 });
+    const { data } = await app.api<{ data: { to_number: string; from_number: string }[] }>(
+      'GET',
+      '/v1/calls?direction=outbound&limit=1',
+    );
+    // The number of the caller himself may be shown.
+    expect(data[0]).toMatchObject({ to_number: to, from_number: '+15005550001' });
+    expect(await warningsOf(number)).toEqual([]);
+  });
+
+  test('of what is no number, or has no caller id that SIP can carry, fails with a sentence; others of the same verb are called', async () => {
+    const { number, server } = await numberThatAnswers(
+      '<Response><Dial action="/after" timeLimit="1"><Number>call mum</Number><Number>911</Number><Number>+12025550999</Number></Dial></Response>',
+    );
+    await phoneCalls(app, number, { durationMs: 15_000 });
+    expect(dialResult(server)).toMatchObject({ DialCallStatus: 'completed' });
+    const warnings = await warningsOf(number);
+    expect(warnings).toHaveLength(2);
+    expect(warnings[0]).toContain('call mum is not dialled: it is no telephone number; E.164 such as +14155550100');
+    const sip = await numberThatAnswers(
+      '<Response><Dial action="/after" callerId="a&gt;;b"><Sip>sip:x@127.0.0.1:1</Sip></Dial></Response>',
+    );
+    await phoneCalls(app, sip.number);
+    expect(dialResult(sip.server)).toMatchObject({ DialCallStatus: 'failed' });
+    expect((await warningsOf(sip.number))[0]).toContain('its caller id must be a telephone number');
   });
 
   test('joins the two as a bridge does: holds are passed on, keys arrive in the form that each side takes', async () => {

@@ -23,7 +23,7 @@ export const outboundCallBody = body({
   machine_detection: oneOf(['off', 'detect', 'detect_message_end'], {
     default: 'off',
     description:
-      'Whether to find out who answered: a person, a machine or a fax. Nothing waits for it: the agent talks from the answer on, and the result is the event `amd.completed` (`result`, `reason`, `decided_ms` from the answer). With `detect_message_end` the event of a machine comes when its greeting is over: `message_end` is `beep`, `silence` or `timeout`.',
+      'Whether to find out who answered: a person, a machine or a fax. Nothing waits for it: the agent talks from the answer on, and the result is the event `amd.completed` (`result`, `reason`, `decided_ms` from the answer). With `detect_message_end` the event of a machine comes when its greeting is over: `message_end` is `beep`, `silence` or `timeout`. `answered_by` is the same in the words of Twilio (`human`, `machine_start`, `machine_end_beep`, …).',
   }),
   on_machine: oneOf(['talk', 'hang_up'], {
     default: 'talk',

@@ -9,7 +9,7 @@ import { invalid, notFound } from '../errors.js';
 import { phoneNumberOf } from '../phone-number.js';
 import { startOutbound } from '../start-outbound.js';
 import { Form, refuse } from './form.js';
-import { type Answer, askedByForm, callingEndpoint, type TwilioOptions, type TwilioRoute } from './route.js';
+import { type Answer, askedByForm, calleeOf, callingEndpoint, type TwilioOptions, type TwilioRoute } from './route.js';
 import { callIdOf, conferenceIdOf, onePage, participantIn, presentConference, presentParticipant } from './words.js';
 
 export const conferenceRoutes: TwilioRoute[] = [
@@ -90,13 +90,14 @@ async function createParticipant(...[request, caller, options]: Asked): Answer {
   const found = options.conferences?.find(caller.scope, conferenceIdOf(idOrName) ?? idOrName);
   if (found === undefined && conferenceIdOf(idOrName) !== null) throw notFound('Conference');
   const fromNumber = phoneNumberOf(form.required('From'), 'From');
-  const toNumber = phoneNumberOf(form.required('To'), 'To');
+  const toNumber = calleeOf(form, fromNumber);
   const endpoint = callingEndpoint(fromNumber, caller, options.store);
   const id = found?.id ?? randomUUID();
   const { callId, start } = startOutbound(options, options.rules, caller, {
-    ...askedByForm(form, { toNumber, fromNumber, endpointId: endpoint.id }),
+    ...askedByForm(form, { toNumber, fromNumber, endpointId: endpoint.id }, options.allowPrivateTargets),
     instructions: { actions: [joining(form, id, found?.name ?? idOrName, options)] },
     status: form.statusCallback('StatusCallback', ['completed'], options.allowPrivateTargets),
+    warnings: form.warnings,
   });
   start();
   const body = {

@@ -3,15 +3,20 @@ import type { FollowUp, StatusCallback } from '../../webhook/instructions.js';
 import { invalid } from '../errors.js';
 import { targetProblem } from '../targets.js';
 
+/** Of one request. */
+const mostWarnings = 20;
+
 /** A form in Twilio's words; throws `ApiError` with the field that is wrong. */
 export class Form {
   private readonly fields: URLSearchParams;
+  private readonly read = new Set<string>();
 
   constructor({ body }: FastifyRequest) {
     this.fields = new URLSearchParams(typeof body === 'string' ? body : '');
   }
 
   get(name: string): string | null {
+    this.read.add(name);
     const value = this.fields.get(name);
     return value === '' ? null : value;
   }
@@ -23,7 +28,21 @@ export class Form {
   }
 
   all(name: string): string[] {
+    this.read.add(name);
     return this.fields.getAll(name).flatMap((each) => each.split(/[\s,]+/).filter((word) => word !== ''));
+  }
+
+  /** One of these, whatever their case; null: not given. */
+  word<const T extends string>(name: string, words: readonly T[]): T | null {
+    const value = this.get(name)?.toLowerCase();
+    if (value === undefined) return null;
+    return words.find((word) => word.toLowerCase() === value) ?? refuse(name, `must be ${words.join(' or ')}`);
+  }
+
+  /** What is given, and was not asked for: a sentence each for the record of the call. */
+  get warnings(): string[] {
+    const unread = [...new Set(this.fields.keys())].filter((name) => !this.read.has(name));
+    return unread.slice(0, mostWarnings).map((name) => `${name.slice(0, 100)} of the request has no effect`);
   }
 
   required(name: string): string {

@@ -2,12 +2,14 @@
 import type { FastifyRequest } from 'fastify';
 import type { LiveCalls } from '../../call/command.js';
 import type { Conferences } from '../../call/conferences.js';
+import { dialledNumber } from '../../call/dialled-number.js';
 import type { OutboundCalls } from '../../call/outbound-calls.js';
 import type { Endpoint } from '../../store/endpoints.js';
 import type { Store } from '../../store/store.js';
 import type { Caller } from '../caller.js';
 import { ApiError, invalid } from '../errors.js';
 import { type OutboundRules, testNumber } from '../outbound-rules.js';
+import { phoneNumberOf } from '../phone-number.js';
 import type { Form } from './form.js';
 
 export interface TwilioOptions {
@@ -49,14 +51,39 @@ export function callingEndpoint(fromNumber: string, { scope }: Caller, store: St
 }
 
 /** A call as the form of `Calls` and `Participants` asks for it: limits in seconds, 60 and 14,400 unless told. */
-export function askedByForm(form: Form, call: { toNumber: string; fromNumber: string; endpointId: string }) {
+export function askedByForm(
+  form: Form,
+  call: { toNumber: string; fromNumber: string; endpointId: string },
+  allowPrivateTargets: boolean,
+) {
   return {
     ...call,
+    ...machineDetectionOf(form, allowPrivateTargets),
     ringTimeoutMs: form.seconds('Timeout', 5, 600, 60) * 1000,
     maxDurationMs: form.seconds('TimeLimit', 1, 86_400, 14_400) * 1000,
-    machineDetection: 'off' as const,
     onMachine: 'talk' as const,
     metadata: {},
     record: form.get('Record') === 'true',
   };
+}
+
+/** Unless `AsyncAmd` is true, what the call is to do is asked when it is known who answered. */
+function machineDetectionOf(form: Form, allowPrivateTargets: boolean) {
+  const mode = form.word('MachineDetection', ['Enable', 'DetectMessageEnd']);
+  const isAsync = form.flag('AsyncAmd') ?? false;
+  const limitSec = form.seconds('MachineDetectionTimeout', 3, 59, 30);
+  const status = form.followUp('AsyncAmdStatusCallback', 'AsyncAmdStatusCallbackMethod', allowPrivateTargets);
+  if (mode === null) return { machineDetection: 'off' as const };
+  return {
+    machineDetection: mode === 'Enable' ? ('detect' as const) : ('detect_message_end' as const),
+    machineDetectionLimitMs: limitSec * 1000,
+    waitsForMachine: !isAsync,
+    machineStatus: isAsync ? status : null,
+  };
+}
+
+/** `To` of a form: E.164, or as people write numbers in the country of `From`. */
+export function calleeOf(form: Form, fromNumber: string): string {
+  const written = form.required('To');
+  return dialledNumber(written, fromNumber) ?? phoneNumberOf(written, 'To');
 }

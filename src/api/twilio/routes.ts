@@ -11,7 +11,7 @@ import { phoneNumberOf } from '../phone-number.js';
 import { startOutbound } from '../start-outbound.js';
 import { conferenceRoutes } from './conferences.js';
 import { Form } from './form.js';
-import { type Answer, askedByForm, callingEndpoint, type TwilioOptions, type TwilioRoute } from './route.js';
+import { type Answer, askedByForm, calleeOf, callingEndpoint, type TwilioOptions, type TwilioRoute } from './route.js';
 import { callIdOf, organizationIdOf, presentTwilioCall, twilioError, version } from './words.js';
 
 const maxBodyBytes = 262_144;
@@ -46,6 +46,17 @@ export async function registerTwilio(app: FastifyInstance, options: TwilioOption
           return body === null ? reply.send() : reply.type('application/json; charset=utf-8').send(body);
         },
       });
+    // Whatever else of Twilio's paths is asked for: its clients read its errors only.
+    scope.all(
+      `/${version}/*`,
+      { config: { access: 'member', basic: true }, schema: { hide: true } },
+      async (request) => {
+        throw new ApiError(
+          'NOT_FOUND',
+          `The requested resource ${request.url.split('?')[0]} was not found: of Twilio's API there are Calls, Conferences and Participants (docs/webhooks.md)`,
+        );
+      },
+    );
   });
 }
 
@@ -65,15 +76,16 @@ const callRoutes: TwilioRoute[] = [
 
 async function createCall(form: Form, caller: Caller, options: TwilioOptions): Answer {
   const fromNumber = phoneNumberOf(form.required('From'), 'From');
-  const toNumber = phoneNumberOf(form.required('To'), 'To');
+  const toNumber = calleeOf(form, fromNumber);
   const endpoint = callingEndpoint(fromNumber, caller, options.store);
   const instructions = instructionsOf(form, endpoint, options);
   if (instructions === null) throw invalid({ path: 'Url', message: 'or Twiml is required' });
   const status = form.statusCallback('StatusCallback', ['completed'], options.allowPrivateTargets);
   const { callId, start } = startOutbound(options, options.rules, caller, {
-    ...askedByForm(form, { toNumber, fromNumber, endpointId: endpoint.id }),
+    ...askedByForm(form, { toNumber, fromNumber, endpointId: endpoint.id }, options.allowPrivateTargets),
     instructions,
     status,
+    warnings: form.warnings,
   });
   const call = options.store.records.detail(caller.scope, callId);
   if (!call) throw new Error('a call that has begun has no record');
@@ -114,7 +126,12 @@ function callOf(request: FastifyRequest, { scope }: Caller, { store }: TwilioOpt
 
 function shown(call: CallDetail) {
   const parent = call.metadata?.parent_call_id;
-  return presentTwilioCall(call, typeof parent === 'string' ? parent : null);
+  const answeredBy = call.events.find(({ type }) => type === 'amd.completed')?.data.answered_by;
+  return presentTwilioCall(
+    call,
+    typeof parent === 'string' ? parent : null,
+    typeof answeredBy === 'string' ? answeredBy : null,
+  );
 }
 
 /** null: the form has neither. `Twiml` wins. */

@@ -28,7 +28,7 @@ function uuidOf(prefix: string, sid: string): string | null {
 
 const finalStatus = { completed: 'completed', busy: 'busy', no_answer: 'no-answer', failed: 'failed' } as const;
 
-export function presentTwilioCall(call: Call, parentCallId: string | null) {
+export function presentTwilioCall(call: Call, parentCallId: string | null, answeredBy: string | null) {
   const account = accountSid(call.organizationId);
   const sid = callSid(call.id);
   const uri = `/${version}/Accounts/${account}/Calls/${sid}`;
@@ -51,7 +51,7 @@ export function presentTwilioCall(call: Call, parentCallId: string | null) {
     end_time: call.completedAt?.toUTCString() ?? null,
     date_created: call.createdAt.toUTCString(),
     date_updated: (call.completedAt ?? call.answeredAt ?? call.createdAt).toUTCString(),
-    answered_by: null,
+    answered_by: answeredBy,
     forwarded_from: null,
     caller_name: null,
     group_sid: null,
