@@ -49,6 +49,12 @@ async function playDocuments(
   first: FollowUp,
   signal: AbortSignal,
 ): Promise<void> {
+  // It is asked for again and again; what is wrong with it is said once.
+  const warned = new Set<string>();
+  const warnOnce = (message: string) => {
+    if (!warned.has(message)) stage.warn(message);
+    warned.add(message);
+  };
   for (let to = first; !signal.aborted; ) {
     const startedMs = performance.now();
     const actions = await fetchMusic(stage, conference, to, signal);
@@ -58,10 +64,14 @@ async function playDocuments(
         redirect = action.next;
         break;
       }
+      if (action.action === 'warn') {
+        warnOnce(action.message);
+        continue;
+      }
       if (action.action !== 'say' && action.action !== 'play' && action.action !== 'pause')
         throw new WebhookFailure(`"${action.action}" cannot stand in it.`);
       if (action.action === 'pause') await stage.prompt(action, signal);
-      else await stage.rules.voice.speak(stage.line.session, action, signal, ({ message }) => stage.warn(message));
+      else await stage.rules.voice.speak(stage.line.session, action, signal, ({ message }) => warnOnce(message));
     }
     to = redirect ?? first;
     const restMs = shortestRoundMs - (performance.now() - startedMs);

@@ -46,6 +46,8 @@ const maxIdleRequests = 20;
 /** Whatever a list does for its caller takes longer than this. */
 const idleMs = 200;
 const maxRequests = 1000;
+/** In the record of one call. */
+const maxWarnings = 200;
 
 /** Asks a webhook what to do with a new call. Rejects with `WebhookFailure`, or `CallEnded` when the caller was faster. */
 export async function firstInstructions(
@@ -121,6 +123,7 @@ class Steering implements ConnectStage {
   private left: () => void = () => {};
   private requests = 0;
   private idleRequests = 0;
+  private warnings = 0;
   /** When the last answer came, later by what was spent on things that failed. */
   private servedFromMs = performance.now();
 
@@ -344,8 +347,13 @@ class Steering implements ConnectStage {
   }
 
   warn(message: string, code?: string): void {
-    if (this.call.ending !== null) return;
-    this.call.event('webhook.warning', { endpoint_id: this.endpointId, message, ...(code !== undefined && { code }) });
+    this.warnings += 1;
+    if (this.call.ending !== null || this.warnings > maxWarnings) return;
+    const told =
+      this.warnings === maxWarnings
+        ? { message: 'There are more warnings than the record of a call takes.' }
+        : { message, ...(code !== undefined && { code }) };
+    this.call.event('webhook.warning', { endpoint_id: this.endpointId, ...told });
   }
 
   tell(next: FollowUp | null, question: Question): void {
