@@ -23,9 +23,11 @@ export async function detectMachine(
   try {
     const verdict = inTime(await session.detectMachine({ untilMessageEnd }, stop.signal), call);
     const by = wordOf(verdict, untilMessageEnd);
-    call.event('amd.completed', { ...factsOf(verdict), answered_by: by });
-    if (onMachine === 'hang_up' && verdict.result === 'machine')
-      call.end({ cause: 'normal_clearing', source: 'system', detail: 'A machine answered.' });
+    call.guarded(() => {
+      call.event('amd.completed', { ...factsOf(verdict), answered_by: by });
+      if (onMachine === 'hang_up' && verdict.result === 'machine')
+        call.end({ cause: 'normal_clearing', source: 'system', detail: 'A machine answered.' });
+    })(undefined);
     return { by, afterMs: Math.round(performance.now() - startedMs) };
   } finally {
     clearTimeout(limit);

@@ -95,7 +95,11 @@ async function placeOutboundCall(wish: OutboundCall, deps: OutboundDeps): Promis
       endpointId: wish.endpointId,
     });
     const answeredBy = detectMachine(call, line.session, wish);
-    void answeredBy.then((found) => found !== null && tellAnsweredBy(call, wish, deps, found));
+    void answeredBy.then(
+      call.guarded((found) => {
+        if (found !== null) tellAnsweredBy(call, wish, deps, found);
+      }),
+    );
     let isTold = false;
     const tellAnswered = () => {
       if (isTold) return;
