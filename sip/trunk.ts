@@ -19,7 +19,7 @@ export interface TrunkRecord {
 }
 
 export class TrunkTable {
-  #byPrefix = new PrefixTable();
+  #byPrefix = new PrefixTable<TrunkRecord>();
   #byUsername = new Map<string, TrunkRecord>();
   #byId = new Map<string, TrunkRecord>();
   #challengesInvites = false;
@@ -30,7 +30,7 @@ export class TrunkTable {
    */
   replace(records: readonly TrunkRecord[]): string[] {
     const problems: string[] = [];
-    const byPrefix = new PrefixTable();
+    const byPrefix = new PrefixTable<TrunkRecord>();
     const byUsername = new Map<string, TrunkRecord>();
     const byId = new Map<string, TrunkRecord>();
     let challengesInvites = false;
@@ -82,10 +82,11 @@ export function asMatch(record: TrunkRecord, trustedBy: TrunkMatch['trustedBy'])
 }
 
 /** One map per prefix length in use, longest first; the keys are the leading bits (`leadingBits`). */
-class PrefixTable {
-  readonly #levels: { family: 4 | 6; bits: number; records: Map<string | number, TrunkRecord[]> }[] = [];
+export class PrefixTable<T> {
+  readonly #levels: { family: 4 | 6; bits: number; records: Map<string | number, T[]> }[] = [];
 
-  add(cidr: string, record: TrunkRecord): boolean {
+  /** False, and nothing is added, when the text is neither an address nor a CIDR. */
+  add(cidr: string, record: T): boolean {
     const parsed = parseCidr(cidr.trim());
     if (!parsed) return false;
     const { address, bits } = parsed;
@@ -102,7 +103,7 @@ class PrefixTable {
     return true;
   }
 
-  longest(text: string): readonly TrunkRecord[] {
+  longest(text: string): readonly T[] {
     const address = parseAddress(text);
     if (!address) return [];
     for (const level of this.#levels) {

@@ -55,7 +55,7 @@ export function createMetrics(parts: {
   );
   new Gauge({
     name: 'trunkline_sip_shed_total',
-    help: 'Calls refused for overload, requests dropped unread of addresses that send too fast or were silenced, and addresses silenced.',
+    help: 'Calls refused for overload (overload); messages dropped of an address that sends too fast (rateLimited), of strangers who together send too fast (crowded), of silenced addresses (silenced); addresses silenced (offenders).',
     labelNames: ['reason'],
     registers: [registry],
     async collect() {

@@ -2,6 +2,9 @@
  * Whether a new call may come in. What counts is how long the application needs to say its first word to an INVITE: that wait grows with any
  * kind of overload behind this server, and while it is long another call would only make all of them late. It is foreseen, from how many
  * INVITEs wait and how many were served lately, since who waits for it to happen has let in far too many.
+ *
+ * Strangers wait in a short queue of their own, whatever they ask: a known peer's call is judged as if they were not there, and the
+ * application has never more than that queue to finish before it.
  */
 
 export interface AdmissionLimits {
@@ -9,6 +12,8 @@ export interface AdmissionLimits {
   invitesPerSec: number | null;
   /** INVITEs without final answer. */
   openInvites: number;
+  /** Requests of strangers that the application has said nothing to. */
+  strangersWaiting: number;
   /** The oldest INVITE that the application has said nothing to. */
   waitMs: number;
   /** How long a new INVITE would have to wait for the first word, as far as can be foreseen. */
@@ -20,6 +25,7 @@ export interface AdmissionLimits {
 export const DEFAULT_ADMISSION_LIMITS: AdmissionLimits = {
   invitesPerSec: null,
   openInvites: 5000,
+  strangersWaiting: 100,
   waitMs: 1000,
   foreseenWaitMs: 300,
   lagMs: 1000,
@@ -39,6 +45,8 @@ export class Admission {
   /** By the name of its transaction; those unheard of in order of arrival. */
   private readonly unheard = new Map<string, number>();
   private readonly open = new Set<string>();
+  /** Requests of strangers, by the name of their transaction: whether they are INVITEs. */
+  private readonly strangers = new Map<string, boolean>();
   private readonly limits: AdmissionLimits;
   private tokens: number;
   private filledMs: number;
@@ -89,23 +97,39 @@ export class Admission {
     return Math.max(this.ownLagMs, mainMs, report?.lagMs ?? 0);
   }
 
-  /** Null when a new call may come in; else the seconds of Retry-After. */
-  admits(): number | null {
+  /** Whether a stranger's request, of any method, may go to the application. */
+  get hasRoomForStranger(): boolean {
+    return this.strangers.size < this.limits.strangersWaiting;
+  }
+
+  /** Null when a new call may come in; else the seconds of Retry-After. A stranger's call takes nothing of the known peers' rate. */
+  admits(isKnown = true): number | null {
     const now = this.now();
-    if (this.fits(now)) return null;
+    if (this.fits(now) && (!isKnown || this.inRate(now))) return null;
     this.refused++;
     // spread, so that those refused together do not come back together
     return 1 + Math.floor(Math.random() * 4);
   }
 
-  /** An INVITE went up to the application. */
+  /** An INVITE of a known peer went up to the application. */
   delivered(id: string): void {
     this.unheard.set(id, this.now());
     this.open.add(id);
   }
 
+  /** A stranger's request went up to the application. */
+  deliveredOfStranger(id: string, isInvite: boolean): void {
+    this.strangers.set(id, isInvite);
+  }
+
   /** The application said its first word to it. */
   heard(id: string): void {
+    const ofStranger = this.strangers.get(id);
+    if (ofStranger !== undefined) {
+      this.strangers.delete(id);
+      if (ofStranger) this.open.add(id); // it rings: a call like any other
+      return;
+    }
     if (!this.unheard.delete(id)) return;
     this.served++;
     if (this.unheard.size < ALWAYS_MAY_WAIT) this.isPressed = false;
@@ -136,7 +160,7 @@ export class Admission {
       if (now - sinceMs > waitMs) return false;
       break;
     }
-    return this.inRate(now);
+    return true;
   }
 
   /** How long a new call would wait for the first word; 0 when nobody knows. */

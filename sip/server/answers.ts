@@ -86,7 +86,7 @@ export class Answers {
     }
     const { request } = transaction;
     if (message.status >= 200) this.core.sources.refused(transaction.source.address, message.status);
-    if (request.method === 'INVITE') this.core.admission.heard(transaction.id);
+    this.core.admission.heard(transaction.id);
     this.chooseTag(transaction, request, message);
     const makesDialog = request.method === 'INVITE' && message.status > 100 && message.status < 300;
     if (makesDialog) transaction.dialog ??= this.makeDialog(app, transaction, request);
@@ -283,9 +283,9 @@ export class Answers {
   private finish(transaction: ServerTransaction, status: number): void {
     const { dialog, method, early } = transaction;
     for (const update of early.splice(0)) this.own(update, 500);
-    if (method === 'INVITE') this.core.admission.settled(transaction.id);
+    this.core.admission.settled(transaction.id);
     if ((method === 'INVITE' || method === 'REGISTER') && status >= 200 && status < 300)
-      this.core.sources.accepted(transaction.source.address);
+      this.core.sources.acquainted(transaction.source.address);
     if (method === 'INVITE' && dialog) {
       this.openInvites.delete(dialog);
       if (dialog.invite === 'theirs') dialog.invite = null;

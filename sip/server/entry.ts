@@ -1,4 +1,5 @@
 /** The worker: opens the server, answers its parent, closes when told. */
+import { setPriority } from 'node:os';
 import { parentPort, workerData } from 'node:worker_threads';
 import { openServer } from './server.js';
 import type { InviteToTakeBack, SipServerOptions, UnansweredInvite } from './start.js';
@@ -13,8 +14,16 @@ export type FromParent =
   | { kind: 'takeBack'; invite: InviteToTakeBack }
   | { kind: 'close' };
 
+/** Before the main thread and behind the media threads: under a flood the socket must be drained before its buffer overflows. */
+const PRIORITY = -5;
+
 const port = parentPort;
 if (port) {
+  try {
+    setPriority(PRIORITY);
+  } catch {
+    // only a user with the right may
+  }
   // an unexpected exception costs one message, never the server; the parent logs it
   const failed = (error: unknown) =>
     port.postMessage({

@@ -82,7 +82,7 @@ export class InviteAnswers {
       this.dropEarly(request, null);
       return 'pass';
     }
-    this.core.sources.accepted(source.address);
+    this.core.sources.acquainted(source.address);
     const dialog = this.dialogOf(request, response, source);
     this.dropEarly(request, dialog);
     dialog.state = 'confirmed';

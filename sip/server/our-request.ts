@@ -114,6 +114,7 @@ export class OurRequest implements ClientTransaction {
         ? new InviteClient(clock, timers, reliable, bytes, user)
         : new NonInviteClient(clock, timers, reliable, bytes, user);
     transactions.addClient(this);
+    this.core.sources.acquainted(this.path.address); // before its answer comes
   }
 
   receive(response: SipResponse, source: Source): void {

@@ -66,8 +66,7 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
   const dispatch = (bytes: Buffer, source: Source): void => {
     if (!uac || !uas || isKeepAlive(bytes)) return;
     messagesReceived++;
-    // answers to us are read in any case: what nobody asked for finds no transaction
-    if (!isResponse(bytes) && !sources.mayAsk(source.address)) return;
+    if (!sources.mayBeRead(source.address)) return;
     const message = parseMessage(bytes);
     if (message instanceof SipRequest) {
       const identity = network.knownIdentity(source.back);
@@ -98,6 +97,7 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
     dialledMs: 2 * giveUpMs(timers),
     halfMessageMs: HALF_MESSAGE_T1 * timers.t1,
     limits: { ...DEFAULT_CONNECTION_LIMITS, ...options.limits },
+    knows: (address: string) => sources.knows(address),
     inUse: (address: string, port: number) => registrations.uses(address, port) || dialogs.uses(address, port),
   };
   const connectMs = CONNECT_LIMIT_T1 * timers.t1;
@@ -149,6 +149,7 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
       shed: {
         overload: admission.refused,
         rateLimited: sources.limited,
+        crowded: sources.crowded,
         silenced: sources.silenced,
         offenders: sources.offenders,
       },
@@ -189,11 +190,6 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
       await network.close();
     },
   };
-}
-
-/** `SIP/`: the first bytes of every response, and of no request. */
-function isResponse(bytes: Buffer): boolean {
-  return bytes[0] === 0x53 && bytes[1] === 0x49 && bytes[2] === 0x50 && bytes[3] === 0x2f;
 }
 
 /** CRLF, and the four zero bytes some phones send, keep address bindings alive and mean nothing. */

@@ -1,9 +1,17 @@
-/** What each address may cost: a stranger's requests are counted before they are read, and who is only ever refused hears nothing more. */
-import { BlockList, isIPv6 } from 'node:net';
+/**
+ * What each source address may cost. Known peers (networks of trunks, addresses that we call or accepted a call or registration from) have
+ * budgets of their own; all strangers together share one, so a scan from a thousand addresses costs no more than a scan from one.
+ * Everything here happens before a message is parsed.
+ */
+import { PrefixTable } from '../trunk.js';
 
 export interface SourceLimits {
-  /** Requests a second of an address that no call or registration was ever accepted from; as many again at once. */
+  /** Messages a second of one stranger's address; twice as many at once. */
   strangerPerSec: number;
+  /** Messages a second of all strangers together; as many at once. */
+  strangersPerSec: number;
+  /** Messages a second of an address that we called or accepted but that no trunk names; twice as many at once. */
+  acquaintancePerSec: number;
   /** Refusals an address may collect; one is forgiven every `forgiveMs`. */
   offences: number;
   forgiveMs: number;
@@ -13,6 +21,8 @@ export interface SourceLimits {
 
 export const DEFAULT_SOURCE_LIMITS: SourceLimits = {
   strangerPerSec: 50,
+  strangersPerSec: 500,
+  acquaintancePerSec: 2000,
   offences: 20,
   forgiveMs: 5000,
   silenceMs: 600_000,
@@ -20,15 +30,38 @@ export const DEFAULT_SOURCE_LIMITS: SourceLimits = {
 /** This machine does not attack itself. */
 export const LOOPBACK_NETS = ['127.0.0.0/8', '::1/128'];
 
-/** An attacker may write any source address into UDP: the tables stay of this size whatever comes. */
+/** UDP senders can write any source address: no table grows beyond twice these sizes. */
 const MAX_STRANGERS = 10_000;
-const MAX_KNOWN = 25_000;
-/** Answers that nobody gets who belongs here: by the server itself or by the application. A wrong number or a busy line are none. */
+const MAX_ACQUAINTANCES = 25_000;
+const MAX_TRUSTED_SEEN = 10_000;
+/** Answers that a peer who belongs here does not get. A wrong number or a busy line are none. */
 const OFFENSIVE: ReadonlySet<number> = new Set([400, 401, 403, 405, 407, 416, 481, 489, 501, 505]);
 
+/** Tokens that refill with time; a message takes one. */
+class Bucket {
+  private filledMs: number;
+
+  constructor(
+    now: number,
+    private tokens: number,
+  ) {
+    this.filledMs = now;
+  }
+
+  /** Adds what time has brought. False: it is empty. */
+  fill(now: number, perSec: number, most: number): boolean {
+    this.tokens = Math.min(most, this.tokens + ((now - this.filledMs) * perSec) / 1000);
+    this.filledMs = now;
+    return this.tokens >= 1;
+  }
+
+  take(): void {
+    this.tokens--;
+  }
+}
+
 interface Stranger {
-  tokens: number;
-  filledMs: number;
+  bucket: Bucket;
   offences: number;
   offendedMs: number;
   silentUntilMs: number;
@@ -36,14 +69,18 @@ interface Stranger {
 
 export class Sources {
   private readonly strangers = new Remembered<Stranger>(MAX_STRANGERS);
-  /** Addresses that nothing is counted for: of a trusted network, or once accepted. */
-  private readonly known = new Remembered<'trusted' | 'accepted'>(MAX_KNOWN);
-  private trusted = new BlockList();
+  private readonly acquaintances = new Remembered<Bucket>(MAX_ACQUAINTANCES);
+  /** Addresses of the trusted networks that were looked up already: the look-up in the networks costs more than a packet may. */
+  private readonly trustedSeen = new Remembered<true>(MAX_TRUSTED_SEEN);
+  private trusted = new PrefixTable<true>();
   private readonly limits: SourceLimits;
-  /** Dropped unread since the address is silenced. */
+  private readonly allStrangers: Bucket;
+  /** Dropped unread: the address is silenced. */
   silenced = 0;
-  /** Dropped unread since the address sends too fast. */
+  /** Dropped unread: the address sends too fast. */
   limited = 0;
+  /** Dropped unread: all strangers together send too fast. */
+  crowded = 0;
   /** How often an address was silenced. */
   offenders = 0;
 
@@ -53,46 +90,50 @@ export class Sources {
     trustedNets: readonly string[] = LOOPBACK_NETS,
   ) {
     this.limits = { ...DEFAULT_SOURCE_LIMITS, ...limits };
+    this.allStrangers = new Bucket(now(), this.limits.strangersPerSec);
     this.trust(trustedNets);
   }
 
-  /** Networks nothing is counted for: their messages are as many as their calls. Those that cannot be read are left out. */
+  /** Networks whose messages are not counted: those of trunks. A net that cannot be read is left out; the trunk table reports it. */
   trust(nets: readonly string[]): void {
-    this.trusted = new BlockList();
-    this.known.forget((why) => why === 'trusted');
-    for (const net of nets) {
-      const [address = '', bits] = net.trim().split('/');
-      const v6 = isIPv6(address);
-      try {
-        this.trusted.addSubnet(address, bits === undefined ? (v6 ? 128 : 32) : Number(bits), v6 ? 'ipv6' : 'ipv4');
-      } catch {
-        // the trunk table told the operator
-      }
-    }
-    // who was a stranger, and perhaps silenced, until now
-    this.strangers.forget((_, address) => this.isTrusted(address));
+    this.trusted = new PrefixTable();
+    this.trustedSeen.forget(() => true);
+    for (const net of nets) this.trusted.add(net, true);
+    // an address that was silenced as a stranger is heard again at once when a trunk names it
+    this.strangers.forget((_, address) => this.inTrusted(address));
   }
 
-  /** Whether a request of this address is read at all. */
-  mayAsk(address: string): boolean {
-    if (this.known.get(address)) return true;
+  /** Whether a message of this address is read at all, request or response: our own requests made their receivers acquaintances. */
+  mayBeRead(address: string): boolean {
+    if (this.trustedSeen.get(address)) return true;
     const now = this.now();
-    const stranger = this.strangers.get(address) ?? this.meet(address, now);
-    if (!stranger) return true;
-    if (stranger.silentUntilMs > now) {
+    const { acquaintancePerSec, strangerPerSec, strangersPerSec } = this.limits;
+    const acquaintance = this.acquaintances.get(address);
+    if (acquaintance) return this.passes(acquaintance, now, acquaintancePerSec);
+    const stranger = this.strangers.get(address);
+    if (stranger && stranger.silentUntilMs > now) {
       this.silenced++;
       return false;
     }
-    const { strangerPerSec } = this.limits;
-    const filled = stranger.tokens + ((now - stranger.filledMs) * strangerPerSec) / 1000;
-    stranger.filledMs = now;
-    stranger.tokens = Math.min(filled, 2 * strangerPerSec);
-    if (stranger.tokens < 1) {
-      this.limited++;
+    if (!stranger && this.isTrusted(address)) return true;
+    // an address of its own for each packet must not cost a table entry each once the crowd is over its budget
+    if (!this.allStrangers.fill(now, strangersPerSec, strangersPerSec)) {
+      this.crowded++;
       return false;
     }
-    stranger.tokens--;
+    const { bucket } = stranger ?? this.meet(address, now);
+    if (!this.passes(bucket, now, strangerPerSec)) return false;
+    this.allStrangers.take();
     return true;
+  }
+
+  /** Whether it is no stranger. */
+  knows(address: string): boolean {
+    return (
+      this.trustedSeen.get(address) === true ||
+      this.acquaintances.get(address) !== undefined ||
+      (this.strangers.get(address) === undefined && this.isTrusted(address))
+    );
   }
 
   /** Its request had this final answer. */
@@ -110,24 +151,35 @@ export class Sources {
     this.offenders++;
   }
 
-  /** A call or registration of this address was accepted, or it accepted one of ours. */
-  accepted(address: string): void {
-    if (this.known.get(address)) return;
+  /** A call or registration of this address was accepted, or a request of ours goes there. */
+  acquainted(address: string): void {
+    if (this.acquaintances.get(address) || this.trustedSeen.get(address)) return;
     this.strangers.delete(address);
-    this.known.set(address, 'accepted');
+    this.acquaintances.set(address, new Bucket(this.now(), 2 * this.limits.acquaintancePerSec));
+  }
+
+  private passes(bucket: Bucket, now: number, perSec: number): boolean {
+    if (!bucket.fill(now, perSec, 2 * perSec)) {
+      this.limited++;
+      return false;
+    }
+    bucket.take();
+    return true;
   }
 
   private isTrusted(address: string): boolean {
-    return this.trusted.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');
+    if (!this.inTrusted(address)) return false;
+    this.trustedSeen.set(address, true);
+    return true;
   }
 
-  private meet(address: string, now: number): Stranger | null {
-    if (this.isTrusted(address)) {
-      this.known.set(address, 'trusted');
-      return null;
-    }
-    const tokens = 2 * this.limits.strangerPerSec;
-    const stranger = { tokens, filledMs: now, offences: 0, offendedMs: now, silentUntilMs: 0 };
+  private inTrusted(address: string): boolean {
+    return this.trusted.longest(address).length > 0;
+  }
+
+  private meet(address: string, now: number): Stranger {
+    const bucket = new Bucket(now, 2 * this.limits.strangerPerSec);
+    const stranger = { bucket, offences: 0, offendedMs: now, silentUntilMs: 0 };
     this.strangers.set(address, stranger);
     return stranger;
   }

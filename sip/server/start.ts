@@ -38,8 +38,11 @@ export interface SipServerStats {
   messagesReceived: number;
   malformed: number;
   retransmissionsSent: number;
-  /** New calls refused for overload; requests dropped unread of addresses that send too fast or were silenced; how many were silenced. */
-  shed: { overload: number; rateLimited: number; silenced: number; offenders: number };
+  /**
+   * New calls refused for overload. Messages dropped: of an address that sends too fast, of strangers who together send too fast, of an
+   * address that is silenced. How many addresses were silenced.
+   */
+  shed: { overload: number; rateLimited: number; crowded: number; silenced: number; offenders: number };
   /** What is alive now; tests assert that these return to zero. */
   live: { transactions: number; dialogs: number; timers: number; tcpConnections: number };
 }

@@ -98,8 +98,14 @@ export class Uas {
 
   private outsideDialog(request: SipRequest, source: Source, identity: Identity): void {
     const { method } = request;
+    const { admission, sources } = this.core;
     const app = this.core.control.appFor(method);
-    const rejection = this.rejectedOutside(request, app !== null) ?? (app && this.overloaded(method));
+    const isKnown = sources.knows(source.address);
+    if (!isKnown && app && !admission.hasRoomForStranger) {
+      sources.crowded++; // no answer: an answer to each of a flood is a flood too
+      return;
+    }
+    const rejection = this.rejectedOutside(request, app !== null) ?? (app && this.overloaded(method, isKnown));
     if (rejection) {
       this.refuse(request, source, rejection.status, rejection.headers);
       return;
@@ -111,7 +117,8 @@ export class Uas {
       return;
     }
     transaction.app = app;
-    if (method === 'INVITE') this.core.admission.delivered(transaction.id);
+    if (!isKnown) admission.deliveredOfStranger(transaction.id, method === 'INVITE');
+    else if (method === 'INVITE') admission.delivered(transaction.id);
     transaction.unanswered = () => this.answers.own(transaction, 500);
     const heard = meta('network', request.raw.length, source.transport, source.address, source.port);
     app.deliver(
@@ -133,8 +140,8 @@ export class Uas {
   }
 
   /** New calls only: what belongs to a call that lives is never refused for want of time. */
-  private overloaded(method: string): Rejection | null {
-    const retryAfterSec = method === 'INVITE' ? this.core.admission.admits() : null;
+  private overloaded(method: string, isKnown: boolean): Rejection | null {
+    const retryAfterSec = method === 'INVITE' ? this.core.admission.admits(isKnown) : null;
     return retryAfterSec === null
       ? null
       : { status: 503, headers: [{ name: 'retry-after', value: String(retryAfterSec) }] };

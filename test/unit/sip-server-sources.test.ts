@@ -14,7 +14,7 @@ function open(trusted: string[] = []) {
   };
 }
 const burst = (sources: Sources, address: string, count: number) =>
-  Array.from({ length: count }, () => sources.mayAsk(address)).filter(Boolean).length;
+  Array.from({ length: count }, () => sources.mayBeRead(address)).filter(Boolean).length;
 
 describe('an address', () => {
   it('that nobody knows may send a burst of two seconds, then its rate', () => {
@@ -30,8 +30,8 @@ describe('an address', () => {
     const { sources } = open(['198.51.100.0/24', '2001:db8::/32', 'nonsense']);
     expect(burst(sources, '198.51.100.7', 1000)).toBe(1000);
     expect(burst(sources, '2001:db8::7', 1000)).toBe(1000);
-    sources.mayAsk('192.0.2.1');
-    sources.accepted('192.0.2.1');
+    sources.mayBeRead('192.0.2.1');
+    sources.acquainted('192.0.2.1');
     for (let i = 0; i < 50; i++) sources.refused('192.0.2.1', 403);
     expect(burst(sources, '192.0.2.1', 1000)).toBe(1000);
     sources.trust([]);
@@ -41,13 +41,13 @@ describe('an address', () => {
   it('that is only ever refused hears nothing for a while', () => {
     const { sources, pass } = open();
     for (let i = 0; i < 4; i++) {
-      expect(sources.mayAsk('192.0.2.1')).toBe(true);
+      expect(sources.mayBeRead('192.0.2.1')).toBe(true);
       sources.refused('192.0.2.1', 403);
     }
-    expect(sources.mayAsk('192.0.2.1')).toBe(false);
+    expect(sources.mayBeRead('192.0.2.1')).toBe(false);
     expect([sources.silenced, sources.offenders]).toEqual([1, 1]);
     pass(60_001);
-    expect(sources.mayAsk('192.0.2.1')).toBe(true);
+    expect(sources.mayBeRead('192.0.2.1')).toBe(true);
   });
 
   it('that was silenced as a stranger is heard at once when a trunk names its network', () => {
@@ -61,18 +61,18 @@ describe('an address', () => {
   it('is forgiven with time, and busy lines and wrong numbers are no offence', () => {
     const { sources, pass } = open();
     for (let i = 0; i < 20; i++) {
-      sources.mayAsk('192.0.2.1');
+      sources.mayBeRead('192.0.2.1');
       sources.refused('192.0.2.1', i % 2 ? 404 : 486);
       sources.refused('192.0.2.1', 403);
       pass(1100);
     }
-    expect(sources.mayAsk('192.0.2.1')).toBe(true);
+    expect(sources.mayBeRead('192.0.2.1')).toBe(true);
     expect(sources.offenders).toBe(0);
   });
 
   it('out of very many, each made up, costs bounded memory', () => {
     const { sources } = open();
-    for (let i = 0; i < 200_000; i++) sources.mayAsk(`10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`);
+    for (let i = 0; i < 200_000; i++) sources.mayBeRead(`10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`);
     const { strangers } = sources as unknown as { strangers: { size: number } };
     expect(strangers.size).toBeLessThanOrEqual(20_000);
   });

@@ -19,11 +19,13 @@ export interface IdlePolicy {
   halfMessageMs: number;
   /** Whether a call or registration still counts on the connection to that peer. */
   inUse(address: string, port: number): boolean;
+  /** Whether the address is no stranger's. */
+  knows(address: string): boolean;
   limits: ConnectionLimits;
 }
 
 export interface ConnectionLimits {
-  /** Connections of all. */
+  /** Connections of strangers, and as many of known peers. */
   connections: number;
   /** Made by one address: behind it there may be an office full of phones, not more. */
   connectionsPerAddress: number;

@@ -5,7 +5,7 @@ import { type ConnectionHome, type IdlePolicy, plainAddress, StreamConnection } 
 import { listenError, type Path, type Receive, type TlsPeer } from './path.js';
 import { type TlsContexts, whyNot } from './tls.js';
 
-/** A handshake costs us more than them. */
+/** Of strangers at once, and as many of known peers: a handshake costs us more than them. */
 const MAX_HANDSHAKES = 500;
 /** A new connection for an answer whose own is gone. */
 const RECONNECT_MS = 30_000;
@@ -18,7 +18,9 @@ export class StreamListener implements ConnectionHome {
   private readonly sockets = new Set<net.Socket>();
   /** Connections made by peers. */
   private readonly perAddress = new Map<string, number>();
-  private handshakes = 0;
+  /** Connections and TLS handshakes that peers began: a crowd of strangers leaves the room of known peers alone. */
+  private readonly ofStrangers = newCrowd();
+  private readonly ofKnown = newCrowd();
   private server: net.Server | null = null;
 
   private constructor(
@@ -201,34 +203,49 @@ export class StreamListener implements ConnectionHome {
       });
       return;
     }
-    // each comes as TCP first, and then exactly once as secure or as failed
+    // each comes as TCP first, and then as secure or as failed
+    const handshaken = (address: string | undefined, port: number | undefined) => {
+      for (const crowd of [this.ofStrangers, this.ofKnown]) crowd.handshaking.delete(`${address}|${port}`);
+    };
     server.on('connection', (socket) => {
-      this.handshakes++;
-      if (this.handshakes > MAX_HANDSHAKES) socket.destroy();
-      else this.admit(socket);
+      const { remoteAddress, remotePort } = socket;
+      const { handshaking } = this.crowdAt(plainAddress(remoteAddress ?? ''));
+      if (handshaking.size >= MAX_HANDSHAKES || !this.admit(socket)) {
+        socket.destroy();
+        return;
+      }
+      handshaking.add(`${remoteAddress}|${remotePort}`);
+      socket.on('close', () => handshaken(remoteAddress, remotePort));
     });
     server.on('secureConnection', (socket) => {
-      this.handshakes--;
+      handshaken(socket.remoteAddress, socket.remotePort);
       this.accepted(socket);
     });
     server.on('tlsClientError', (_error, socket) => {
-      this.handshakes--;
+      handshaken(socket.remoteAddress, socket.remotePort);
       socket.destroy();
     });
+  }
+
+  private crowdAt(address: string): Crowd {
+    return this.idle.knows(address) ? this.ofKnown : this.ofStrangers;
   }
 
   /** Whether there is room for one more of that address. */
   private admit(socket: net.Socket): boolean {
     const address = plainAddress(socket.remoteAddress ?? '');
+    const crowd = this.crowdAt(address);
     const before = this.perAddress.get(address) ?? 0;
     const { connections, connectionsPerAddress } = this.idle.limits;
-    if (this.sockets.size >= connections || before >= connectionsPerAddress || address === '') {
+    if (crowd.connections >= connections || before >= connectionsPerAddress || address === '') {
       socket.destroy();
       return false;
     }
+    crowd.connections++;
     this.sockets.add(socket);
     this.perAddress.set(address, before + 1);
     socket.on('close', () => {
+      crowd.connections--;
       this.sockets.delete(socket);
       const left = (this.perAddress.get(address) ?? 1) - 1;
       if (left > 0) this.perAddress.set(address, left);
@@ -247,6 +264,16 @@ export class StreamListener implements ConnectionHome {
     const { server } = this;
     return server ? new Promise((resolve) => server.close(() => resolve())) : Promise.resolve();
   }
+}
+
+interface Crowd {
+  connections: number;
+  /** TLS connections that are not secure yet: `address|port`. */
+  readonly handshaking: Set<string>;
+}
+
+function newCrowd(): Crowd {
+  return { connections: 0, handshaking: new Set() };
 }
 
 /** Connections to one address that were checked for different names, or against different authorities, are different ones. */
