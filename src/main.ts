@@ -87,16 +87,6 @@ export interface StartOptions {
 /** Status callbacks and events of the last calls may still go out. */
 const lastWordsMs = 3000;
 
-/** A trunk that trusts loopback addresses is for a gateway that only this machine can reach. */
-function trunksFor(store: Store, sipHost: string) {
-  const records = store.trunks.allForSip();
-  if (isLoopback(sipHost)) return records;
-  return records.map((trunk) => ({
-    ...trunk,
-    addresses: trunk.addresses.filter((net) => !isLoopback(net.split('/')[0] ?? '')),
-  }));
-}
-
 /** Health is a note for people: a database that is locked at the moment must not cost a call. */
 function saveHealth(store: Store, id: string, health: Endpoint['health'], log: Logger): void {
   try {
@@ -188,8 +178,14 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     const first = bootstrap(store, {
       ...(settings.bootstrapKey === null ? {} : { key: settings.bootstrapKey }),
       echoAgent: { target: `ws://${echoAgentHost}/twilio`, providerConfig: { protocol: 'twilio' } },
-      loopbackTrunk: true,
+      loopbackTrunk: isLoopback(settings.sipHost),
     });
+    if (!isLoopback(settings.sipHost) && store.trunks.retireLoopback()) {
+      log.warn(
+        { sip_host: settings.sipHost },
+        'the trunk "Loopback" of the first start was set inactive: sip_host is no loopback address, and a program on this host may forward calls of strangers. Set it active to trust them all the same.',
+      );
+    }
 
     const media =
       options.media ??
@@ -216,7 +212,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
 
     const trunks = new TrunkTable();
     const trustTrunks = (): Trunk[] => {
-      const records = trunksFor(store, settings.sipHost);
+      const records = store.trunks.allForSip();
       for (const problem of trunks.replace(records)) log.warn({ problem }, 'a trunk address was left out');
       return records;
     };

@@ -1,5 +1,6 @@
 /** What `doctor` says of SIP over TLS and of the trunks of a running server. */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
+import ipaddr from 'ipaddr.js';
 import type { Settings } from '../../config/settings.js';
 import type { Finding } from './checks.js';
 import type { Machine } from './machine.js';
@@ -83,6 +84,7 @@ function isSecure(uri: string, transport: string): boolean {
 export interface SeenTrunk {
   name: string;
   direction: string;
+  addresses: string[];
   username: string | null;
   gateways: { uri: string }[];
   transport: string;
@@ -93,9 +95,27 @@ export interface SeenTrunk {
   health: string;
 }
 
-/** One finding for each active trunk: whether its gateways answer OPTIONS, and what would go wrong in a call. */
-export function examineTrunks(trunks: readonly SeenTrunk[]): Finding[] {
-  return trunks.filter((trunk) => trunk.status === 'active').map(examineTrunk);
+/**
+ * One finding for each active trunk: whether its gateways answer OPTIONS, and what would go wrong in a call. One more for a trunk that trusts
+ * this host although `sipHost` is open to others.
+ */
+export function examineTrunks(trunks: readonly SeenTrunk[], sipHost: string): Finding[] {
+  const active = trunks.filter((trunk) => trunk.status === 'active');
+  const open = isLoopback(sipHost) ? [] : active.flatMap((trunk) => trustOfThisHost(trunk, sipHost));
+  return [...active.map(examineTrunk), ...open];
+}
+
+function trustOfThisHost({ name, direction, addresses }: SeenTrunk, sipHost: string): Finding[] {
+  const own = direction === 'outbound' ? [] : addresses.filter((net) => isLoopback(net.split('/')[0] ?? ''));
+  if (own.length === 0) return [];
+  const says = `trusts ${own.join(', ')} while sip_host is ${sipHost}: every program on this host may call, and a proxy on it may forward calls of strangers`;
+  return [
+    { check: `trunk ${name}`, level: 'warning', says, fix: 'keep it if that is meant; else take the address out' },
+  ];
+}
+
+function isLoopback(address: string): boolean {
+  return ipaddr.isValid(address) && ipaddr.process(address).range() === 'loopback';
 }
 
 function examineTrunk({ name, username, gateways, transport, srtp, codecs, health }: SeenTrunk): Finding {

@@ -13,7 +13,7 @@ const signs = { ok: 'ok', warning: 'WARN', failure: 'FAIL' } as const;
 async function trunksOf(session: ReturnType<typeof openSession>, machine: Machine): Promise<Finding[]> {
   try {
     const { data } = await session.api().get<{ data: SeenTrunk[] }>('/trunks?limit=100');
-    return [...examineTrunks(data), ...(await examineCarrierCertificates(machine, data))];
+    return [...examineTrunks(data, session.settings().sipHost), ...(await examineCarrierCertificates(machine, data))];
   } catch (error) {
     const says = `not looked at: ${error instanceof Error ? error.message : String(error)}`;
     return [{ check: 'trunks', level: 'warning', says, fix: 'TRUNKLINE_API_KEY: a key of the running server' }];

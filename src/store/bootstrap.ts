@@ -1,6 +1,7 @@
 import { apiKeyPattern } from './api-keys.js';
 import type { ProviderConfig } from './secrets.js';
 import type { Store } from './store.js';
+import { loopbackTrunk } from './trunks.js';
 
 export const demoNumber = '+15550100';
 
@@ -61,9 +62,8 @@ function addLoopbackTrunk(store: Store, organizationId: string): void {
     { organizationId, mode: 'live', shared: true },
     {
       shared: true,
-      name: 'Loopback',
+      ...loopbackTrunk,
       direction: 'inbound',
-      addresses: ['127.0.0.0/8', '::1/128'],
       username: null,
       password: null,
       gateways: [],

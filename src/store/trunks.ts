@@ -107,6 +107,9 @@ export interface TrunkScope extends Scope {
   shared: boolean;
 }
 
+/** The shared trunk of a first start with SIP on a loopback address. */
+export const loopbackTrunk = { name: 'Loopback', addresses: ['127.0.0.0/8', '::1/128'] };
+
 export class Trunks {
   constructor(
     private readonly database: Database,
@@ -217,6 +220,22 @@ export class Trunks {
   observe(id: string, health: TrunkRow['health']): void {
     const query = this.database.sql.updateTable('trunks').set({ health }).where('id', '=', id);
     this.database.run(query.where('health', '!=', health));
+  }
+
+  /**
+   * Sets the trunk of the first start inactive, unless somebody changed it since: then it is an operator's own, and stays. False: there is
+   * none that is active.
+   */
+  retireLoopback(): boolean {
+    const query = this.database.sql
+      .updateTable('trunks')
+      .set({ status: 'inactive', updated_at: this.clock.now() })
+      .where('organization_id', 'is', null)
+      .where('name', '=', loopbackTrunk.name)
+      .where('addresses', '=', JSON.stringify(loopbackTrunk.addresses))
+      .where('status', '=', 'active')
+      .whereRef('created_at', '=', 'updated_at');
+    return this.database.run(query) > 0;
   }
 
   delete(scope: TrunkScope, id: string): boolean {

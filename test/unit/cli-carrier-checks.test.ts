@@ -55,20 +55,55 @@ it.each<[string, Partial<SeenTrunk>, string, string]>([
   const trunk = {
     name: 'T',
     direction: 'both',
+    addresses: [],
     username: null,
     gateways: [{ uri: 'sip:gw' }],
     transport: 'udp',
     srtp: 'off',
   };
   const rest = { codecs: ['PCMU'], register: false, status: 'active', health: 'healthy' };
-  const [finding] = examineTrunks([{ ...trunk, ...rest, ...change }]);
+  const [finding] = examineTrunks([{ ...trunk, ...rest, ...change }], '127.0.0.1');
   expect(finding).toMatchObject({ check: 'trunk T', level, says: expect.stringContaining(says) });
   if (level !== 'ok') expect(finding?.fix).toBeTruthy();
 });
 
+describe('a trunk that trusts this host', () => {
+  const look = (addresses: string[], sipHost: string, change: Partial<SeenTrunk> = {}) =>
+    examineTrunks(
+      [
+        {
+          ...{
+            name: 'T',
+            direction: 'inbound',
+            addresses,
+            username: null,
+            gateways: [],
+            transport: 'udp',
+            srtp: 'off',
+          },
+          ...{ codecs: ['PCMU'], register: false, status: 'active', health: 'unknown', ...change },
+        },
+      ],
+      sipHost,
+    ).filter(({ level }) => level === 'warning');
+
+  it('is told while sip_host is open to others, and only then', () => {
+    expect(look(['192.0.2.0/24', '127.0.0.1/32', '::1/128'], '0.0.0.0')).toEqual([
+      expect.objectContaining({
+        check: 'trunk T',
+        says: expect.stringContaining('trusts 127.0.0.1/32, ::1/128 while sip_host is 0.0.0.0'),
+      }),
+    ]);
+    expect(look(['127.0.0.1/32'], '127.0.0.1')).toEqual([]);
+    expect(look(['192.0.2.0/24'], '0.0.0.0')).toEqual([]);
+    expect(look(['127.0.0.1/32'], '0.0.0.0', { status: 'inactive' })).toEqual([]);
+    expect(look(['127.0.0.1/32'], '0.0.0.0', { direction: 'outbound' })).toEqual([]);
+  });
+});
+
 describe('the certificate of a carrier', () => {
   const seen = (uri: string, transport: string): SeenTrunk => ({
-    ...{ name: 'T', direction: 'both', username: null, gateways: [{ uri }], transport, srtp: 'off' },
+    ...{ name: 'T', addresses: [], direction: 'both', username: null, gateways: [{ uri }], transport, srtp: 'off' },
     ...{ codecs: ['PCMU'], register: false, status: 'active', health: 'healthy' },
   });
   const asked: string[] = [];
