@@ -202,6 +202,11 @@ export class Inbound {
     if (body.kind === 'unsupported') {
       return refusal('unsupported', 415, 'incompatible_media', 'SDP expected', { Accept: 'application/sdp' });
     }
+    if (!acceptsSdp(headers.get('accept'))) {
+      return refusal('unsupported', 406, 'incompatible_media', 'application/sdp is not acceptable to you', {
+        Accept: 'application/sdp',
+      });
+    }
     const replaces = this.#replaced(headers);
     if (replaces !== null && 'why' in replaces) return replaces;
     const { handler } = this;
@@ -240,16 +245,20 @@ export class Inbound {
   }
 
   /**
-   * Who vouches for the source of an INVITE. A registered phone at exactly this transport, address and port says more than an address
-   * range; where some trunk has a password, everybody else is asked for one, and hears the same whoever he says he is.
+   * Who vouches for the source of an INVITE: the address, for the trunks that name it, else a password. A registration says where a phone is
+   * called, not who sends from there: UDP addresses are forged, and address translation gives ports to others. So an INVITE from a
+   * registered source has to prove its user too, unless that user's own trunk names the address. Where some trunk has a password, every
+   * other source is asked for one, and hears the same whatever its user.
    */
   #vouched(req: StackRequest, peer: Peer): TrunkMatch[] | 'challenge' | 'stale' {
     const { trunks, bindings, challenger } = this.context;
+    const byAddress = trunks.trusting(peer.address);
     const username = bindings.userAt(peer);
     const registered = username === undefined ? undefined : trunks.withUsername(username);
-    if (registered && registered.direction !== 'outbound') return [asMatch(registered, 'digest')];
-    const byAddress = trunks.trusting(peer.address);
-    if (byAddress.length > 0 || !trunks.challengesInvites) return byAddress;
+    if (registered && registered.direction !== 'outbound') {
+      const own = byAddress.find(({ trunkId }) => trunkId === registered.id);
+      if (own) return [own];
+    } else if (byAddress.length > 0 || !trunks.challengesInvites) return byAddress;
     const authorization = readHeaders(req.raw).get('authorization');
     const trunkOf = (name: string) => {
       const trunk = trunks.withUsername(name);
@@ -275,6 +284,12 @@ export class Inbound {
       this.context.log.error({ err: words(error) }, 'refused-invite handler failed');
     }
   }
+}
+
+/** RFC 3261 20.1: without `Accept` SDP is taken; an empty one takes nothing. */
+function acceptsSdp(accept: readonly string[] | undefined): boolean {
+  if (accept === undefined) return true;
+  return listElements(accept).some((range) => /^(application\/sdp|application\/\*|\*\/\*)\s*(;|$)/i.test(range.trim()));
 }
 
 function refusal(

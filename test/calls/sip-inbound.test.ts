@@ -260,6 +260,20 @@ describe('an INVITE that is no call', () => {
     expect(us.lines.filter((line) => line.level === 'warn')).toHaveLength(1);
   });
 
+  it.each(['application/sdp', 'text/plain, application/sdp;level=1', 'application/*', '*/*;q=0.1'])(
+    'is taken with Accept: %s',
+    async (accept) => {
+      const seen: string[] = [];
+      us.onCall(async (call) => {
+        seen.push(call.sipCallId);
+        await call.reject({ status: 486, reason: 'Busy Here' });
+      });
+      const invite = peer.invite({ lines: [`Accept: ${accept}`] });
+      await refusal(486, invite);
+      expect(seen).toEqual([invite.callId]);
+    },
+  );
+
   it('comes while draining: 503 with Retry-After', async () => {
     us.onCall(async () => undefined);
     us.gateway.drain();
@@ -274,12 +288,14 @@ describe('an INVITE that is no call', () => {
   it.each([
     ['has no Contact', { contact: false }, 400, 'malformed'],
     ['requires what we lack', { lines: ['Require: 100rel, unicorns'] }, 420, 'unsupported'],
+    ['takes no SDP', { lines: ['Accept: text/nobodyKnowsThis'] }, 406, 'unsupported'],
+    ['takes nothing at all', { lines: ['Accept:'] }, 406, 'unsupported'],
     ['brings something else than SDP', { contentType: 'text/plain' }, 415, 'unsupported'],
   ])('%s', async (_name, options, status, why) => {
     us.onCall(async () => undefined);
     const answer = await refusal(status, peer.invite(options));
     if (status === 420) expect(answer.header('unsupported')).toBe('unicorns');
-    if (status === 415) expect(answer.header('accept')).toBe('application/sdp');
+    if (status === 415 || status === 406) expect(answer.header('accept')).toBe('application/sdp');
     // The embedded server knows by itself which extensions exist; an external one may pass such an INVITE on.
     const refused = status === 420 ? {} : { [why]: 1 };
     expect(us.gateway.counters()).toMatchObject({ incomingCalls: 0, refused });
@@ -315,6 +331,8 @@ describe('an INVITE that is no call', () => {
     expect(options.header('accept')).toBe('application/sdp');
     ask('MESSAGE');
     await peer.next(405);
+    ask('REGISTER'); // a query has no Contact
+    await peer.next(401);
     ask('SUBSCRIBE', ['Event: presence', `Contact: ${peer.contact}`]);
     await peer.next(489);
     ask('BYE');

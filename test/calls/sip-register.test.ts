@@ -49,12 +49,27 @@ describe('phones that register', () => {
     }
   }
 
+  /** An INVITE that has to be challenged, and is sent again with these credentials. */
+  async function inviteWith(credentials: typeof user) {
+    const invite = peer.invite();
+    const challenge = await peer.next(401);
+    peer.ackFailure(invite, challenge);
+    const answer = answerChallenge(
+      { status: 401, challenges: challenge.all('www-authenticate') },
+      { method: 'INVITE', uri: invite.uri },
+      credentials,
+    );
+    const again = { ...invite, branch: `${invite.branch}2`, cseq: 2 };
+    peer.request('INVITE', again, [`Contact: ${peer.contact}`, `Authorization: ${answer?.value}`], someSdp);
+    return again;
+  }
+
   it('register, call, are called at their source, and unregister', async () => {
     const bound = await register(['Contact: <sip:desk1@10.9.9.9:5060>', 'Expires: 60']);
     expect(bound.header('contact')).toBe('<sip:desk1@10.9.9.9:5060>;expires=60');
     expect(us.gateway.counters().registrations).toBe(1);
 
-    const invite = peer.invite();
+    const invite = await inviteWith(user);
     const call = await us.nextCall();
     expect(call.trunk).toEqual({ trunkId: 'desk1', organizationId: null, name: 'desk1', trustedBy: 'digest' });
     call.reject({ status: 486 });
@@ -113,28 +128,44 @@ describe('phones that register', () => {
   });
 
   it('an unknown source proves itself by digest on its INVITE; a wrong one is refused like any stranger', async () => {
-    const attempt = async (credentials: typeof user, status: number | null) => {
-      const invite = peer.invite();
-      const challenge = await peer.next(401);
-      peer.ackFailure(invite, challenge);
-      const answer = answerChallenge(
-        { status: 401, challenges: challenge.all('www-authenticate') },
-        { method: 'INVITE', uri: invite.uri },
-        credentials,
-      );
-      const again = { ...invite, branch: `${invite.branch}2`, cseq: 2 };
-      peer.request('INVITE', again, [`Contact: ${peer.contact}`, `Authorization: ${answer?.value}`], someSdp);
-      if (status !== null) peer.ackFailure(again, await peer.next(status));
-      return again;
+    const attempt = async (credentials: typeof user) => {
+      const refused = await inviteWith(credentials);
+      peer.ackFailure(refused, await peer.next(403));
     };
-    const trusted = await attempt(user, null);
+    const trusted = await inviteWith(user);
     const call = await us.nextCall();
     expect(call.trunk.trustedBy).toBe('digest');
     call.reject({ status: 480 });
     peer.ackFailure(trusted, await peer.next(480));
-    await attempt({ ...user, password: 'x' }, 403);
-    await attempt({ username: 'ghost', password: 'secret' }, 403);
+    await attempt({ ...user, password: 'x' });
+    await attempt({ username: 'ghost', password: 'secret' });
     expect(us.gateway.counters().refused).toEqual({ blocked_source: 2 });
+  });
+
+  it('a registered source is challenged like any other: whoever forges its address, or has it next, is refused', async () => {
+    await register(['Contact: <sip:desk1@127.0.0.1>', 'Expires: 60']);
+    const forged = await inviteWith({ ...user, password: 'x' });
+    peer.ackFailure(forged, await peer.next(403));
+    const invite = await inviteWith(user);
+    (await us.nextCall()).reject({ status: 480 });
+    peer.ackFailure(invite, await peer.next(480));
+    await register(['Contact: *', 'Expires: 0']);
+  });
+
+  it.each([
+    ['its own trunk names the address: it need not', ['127.0.0.1/32'], null],
+    ['another trunk does: its user has to be proved, for the call is its', [], '127.0.0.0/8'],
+  ] as const)('a registered source whose address is trusted: %s', async (_what, own, other) => {
+    const carrier = phoneTrunk('carrier', { username: null, password: null, addresses: other ? [other] : [] });
+    us.trunks.replace([phoneTrunk('desk1', { addresses: [...own] }), carrier]);
+    await register(['Contact: <sip:desk1@127.0.0.1>', 'Expires: 60']);
+    const invite = other ? await inviteWith(user) : peer.invite();
+    const call = await us.nextCall();
+    expect(call.trunk).toMatchObject({ trunkId: 'desk1', trustedBy: other ? 'digest' : 'address' });
+    call.reject({ status: 480 });
+    peer.ackFailure(invite, await peer.next(480));
+    await register(['Contact: *', 'Expires: 0']);
+    us.trunks.replace([phoneTrunk('desk1')]);
   });
 
   it('a registered source is trusted no longer than its trunk', async () => {
