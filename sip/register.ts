@@ -56,6 +56,10 @@ export class Registrar {
     if (!target || target.scheme === 'tel') return { status: 416, headers: {} };
     const required = listElements(headers.get('require')).filter((option) => option.toLowerCase() !== 'path');
     if (required.length > 0) return { status: 420, headers: { Unsupported: required.join(', ') } };
+    const to = nameAddress(headers.get('to')?.[0]);
+    const record = to && parseUri(to.uri);
+    // RFC 3261 10.2: an address of record is a SIP or SIPS URI
+    if (!record || record.scheme === 'tel') return { status: 400, reason: 'To is no SIP address', headers: {} };
     const verdict = this.challenger.verify(
       { method: 'REGISTER', uri: request.uri, authorization: headers.get('authorization') },
       (username) => this.trunks.withUsername(username)?.password ?? undefined,
@@ -64,10 +68,8 @@ export class Registrar {
       return { status: 401, headers: { 'WWW-Authenticate': this.challenger.challenges(verdict.kind === 'stale') } };
     }
     if (verdict.kind === 'wrong') return { status: 403, headers: {} };
-    const to = nameAddress(headers.get('to')?.[0]);
     // A phone may only speak for itself: the address of record is the user that the password proves.
-    const record = to && parseUri(to.uri);
-    if (record?.user !== verdict.username) return { status: 403, headers: {} };
+    if (record.user !== verdict.username) return { status: 403, headers: {} };
     return this.#bind(verdict.username, record.host, request);
   }
 

@@ -29,6 +29,8 @@ const SERVER_HEADERS = new Set([
     'timestamp',
   ],
 ]);
+/** Their 2xx must have a Contact: RFC 3261 12.1.1, RFC 3311 5.2, RFC 6665 3.1.1 and 4.5.1, RFC 3515 with RFC 6665 4. */
+const CONTACT_IN_SUCCESS: ReadonlySet<string> = new Set(['INVITE', 'UPDATE', 'SUBSCRIBE', 'REFER']);
 const UNKNOWN_TRANSACTION = 'Response not sent due to unknown transaction';
 const EMPTY = Buffer.alloc(0);
 
@@ -177,7 +179,8 @@ export class Answers {
     const has = (name: string) => own.some((header) => header.name === name);
     const success = message.status >= 200 && message.status < 300;
     const reliable = own.some((header) => header.name === 'require' && /\b100rel\b/i.test(header.value));
-    if (makesDialog && (success || reliable) && !has('contact'))
+    const namesUs = (makesDialog && reliable) || (success && CONTACT_IN_SUCCESS.has(request.method));
+    if (namesUs && !has('contact'))
       extra.push(
         dialog?.contact
           ? { name: 'contact', value: dialog.contact }

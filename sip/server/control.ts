@@ -180,7 +180,10 @@ export class App {
         this.ok(messageId, 'pong');
         return;
       case 'proxy':
-        this.refuse(messageId, 'this server does not proxy: use createB2BUA');
+        this.refuse(
+          messageId,
+          'proxy is not supported: this server begins and ends every call itself; use createB2BUA',
+        );
         return;
       case 'sip': {
         const bytes = payload.subarray(lineEnd < 0 ? payload.length : lineEnd + 2);

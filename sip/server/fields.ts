@@ -39,6 +39,23 @@ function cut(text: string, separator: number): string[] {
   return parts;
 }
 
+/** Whether two separators follow each other outside quotes and brackets, with nothing between them (RFC 4475 3.1.2.1). */
+export function hasEmptyPart(value: string): boolean {
+  if (!/[;,]\s*[;,]/.test(value)) return false;
+  let inAngle = false;
+  let afterSeparator = false;
+  for (let i = 0; i < value.length; i++) {
+    const c = value.charCodeAt(i);
+    const isSeparator = !inAngle && (c === 0x3b || c === 0x2c);
+    if (isSeparator && afterSeparator) return true;
+    if (c === 0x22 && !inAngle) i = afterQuoted(value, i) - 1;
+    else if (c === 0x3c) inAngle = true;
+    else if (c === 0x3e) inAngle = false;
+    if (c !== 0x20 && c !== 0x09) afterSeparator = isSeparator;
+  }
+  return false;
+}
+
 /** `a, "b,c" <sip:d,e>` → two values (RFC 3261 7.3.1). */
 export function splitList(value: string): string[] {
   return value.indexOf(',') < 0 ? (value.trim() === '' ? [] : [value.trim()]) : cut(value, 0x2c);
@@ -79,7 +96,8 @@ export function parseNameAddr(value: string): NameAddr | null {
     // addr-spec without brackets: what follows the first `;` are header parameters (RFC 3261 20.10)
     const semicolon = text.indexOf(';');
     const uri = (semicolon < 0 ? text : text.slice(0, semicolon)).trim();
-    if (uri === '' || /[\s"]/.test(uri)) return null;
+    // 20: a URI with a question mark has to stand in brackets
+    if (uri === '' || /[\s"?]/.test(uri)) return null;
     return {
       display: '',
       uri,
@@ -99,6 +117,8 @@ export function uriOf(text: string): string {
 }
 
 export interface Via {
+  /** Of the protocol: `2.0`. */
+  version: string;
   /** In lower case: udp, tcp, tls, ws, wss. */
   transport: string;
   host: string;
@@ -140,12 +160,13 @@ export function parseHostPort(text: string): { host: string; port: number | null
 export function parseVia(value: string): Via | null {
   const semicolon = value.indexOf(';');
   const head = (semicolon < 0 ? value : value.slice(0, semicolon)).trim();
-  const match = /^SIP\s*\/\s*2\.0\s*\/\s*([A-Za-z0-9\-.!%*_+`'~]+)\s+(\S.*)$/i.exec(head);
+  const match = /^SIP\s*\/\s*(\d+\.\d+)\s*\/\s*([A-Za-z0-9\-.!%*_+`'~]+)\s+(\S.*)$/i.exec(head);
   if (!match) return null;
-  const sentBy = parseHostPort(match[2]!);
+  const sentBy = parseHostPort(match[3]!);
   if (!sentBy) return null;
   const parameters = parseParameters(semicolon < 0 ? '' : value.slice(semicolon));
-  return { transport: match[1]!.toLowerCase(), ...sentBy, parameters, branch: parameters.get('branch') ?? '' };
+  const [, version = '', transport = ''] = match;
+  return { version, transport: transport.toLowerCase(), ...sentBy, parameters, branch: parameters.get('branch') ?? '' };
 }
 
 /** Null for anything but a number below 2^31 (RFC 3261 8.1.1.5) and a method. */

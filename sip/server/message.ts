@@ -126,6 +126,8 @@ export class SipResponse extends Message {
 export type SipMessage = SipRequest | SipResponse;
 
 const REQUEST_LINE = /^([A-Za-z0-9\-.!%*_+`'~]+) (\S+) (SIP\/\d+\.\d+)$/i;
+/** One with another protocol in the place of the version. */
+const OTHER_VERSION = /^([A-Za-z0-9\-.!%*_+`'~]+) (\S+) (\S+)$/;
 const STATUS_LINE = /^SIP\/2\.0 ([1-6]\d\d)(?: ([^\r\n]*))?$/i;
 
 export interface ParseOptions {
@@ -133,7 +135,10 @@ export interface ParseOptions {
   bodyIsRest?: boolean;
 }
 
-/** Never throws. Null when the first line is neither a request line nor a status line. */
+/**
+ * Never throws. Null when the first line is neither a request line nor a status line. From the network (not `bodyIsRest`) a broken request
+ * line is a request with a `problem`: it can be refused when its Via says where to. A broken status line is nothing: nobody waits for an answer.
+ */
 export function parseMessage(bytes: Buffer, options: ParseOptions = {}): SipMessage | null {
   let start = 0;
   // RFC 3261 7.5: empty lines before the start line are ignored
@@ -144,12 +149,12 @@ export function parseMessage(bytes: Buffer, options: ParseOptions = {}): SipMess
   const lineEnd = head.indexOf('\r\n');
   const startLine = lineEnd < 0 ? head : head.slice(0, lineEnd);
   if (startLine.length > 16_384) return null;
-  const request = REQUEST_LINE.exec(startLine);
-  const status = request ? null : STATUS_LINE.exec(startLine);
-  if (!request && !status) return null;
+  const status = STATUS_LINE.exec(startLine);
+  const line = status ? null : requestLine(startLine, options.bodyIsRest === true);
+  if (!line && !status) return null;
 
   const headers: Header[] = [];
-  let problem: string | null = blank < 0 ? 'The header section does not end' : null;
+  let problem: string | null = line?.problem ?? (blank < 0 ? 'The header section does not end' : null);
   const invalid = readHeaders(head, lineEnd < 0 ? head.length : lineEnd + 2, headers);
   problem ??= invalid;
 
@@ -164,9 +169,24 @@ export function parseMessage(bytes: Buffer, options: ParseOptions = {}): SipMess
   }
   const body = bytes.subarray(bodyStart, bodyEnd);
   const raw = bytes.subarray(start, bodyEnd);
-  return request
-    ? new SipRequest(request[1]!, request[2]!, request[3]!.toUpperCase(), startLine, headers, body, raw, problem)
+  return line
+    ? new SipRequest(line.method, line.uri, line.version, startLine, headers, body, raw, problem)
     : new SipResponse(Number(status![1]), status![2] ?? '', startLine, headers, body, raw, problem);
+}
+
+interface RequestLine {
+  method: string;
+  uri: string;
+  version: string;
+  problem: string | null;
+}
+
+function requestLine(text: string, strict: boolean): RequestLine | null {
+  const parts = REQUEST_LINE.exec(text) ?? (strict ? null : OTHER_VERSION.exec(text));
+  if (parts) return { method: parts[1]!, uri: parts[2]!, version: parts[3]!.toUpperCase(), problem: null };
+  if (strict || text.trim() === '' || /^\s*SIP\s*\//i.test(text)) return null;
+  const method = /^\s*([A-Za-z0-9\-.!%*_+`'~]+)(?=\s|$)/.exec(text)?.[1] ?? '';
+  return { method, uri: '', version: 'SIP/2.0', problem: 'The request line is malformed' };
 }
 
 /** Reads header fields from `i`; returns what is wrong with the first bad line, which is left out. */
@@ -191,12 +211,25 @@ function readHeaders(head: string, start: number, headers: Header[]): string | n
       let value = head.slice(colon + 1, end);
       if (folded) value = value.replace(/\r\n[ \t]+/g, ' ');
       value = value.trim();
-      if (/[\r\n\0]/.test(value)) problem ??= 'A header field has a control character';
+      if (/[\r\n\0]/.test(value) && !isQuotedPairOnly(value)) problem ??= 'A header field has a control character';
       headers.push({ name: compactNames[name] ?? name, value, written });
     }
     i = end + 2;
   }
   return problem;
+}
+
+/** Whether each NUL is the second half of a quoted pair in a quoted string, where it is legal (RFC 3261 25.1); CR and LF never are. */
+function isQuotedPairOnly(value: string): boolean {
+  let isInQuotes = false;
+  for (let i = 0; i < value.length; i++) {
+    let c = value.charCodeAt(i);
+    const isPair = isInQuotes && c === 0x5c;
+    if (isPair) c = value.charCodeAt(++i);
+    if (c === 0x0d || c === 0x0a || (c === 0 && !isPair)) return false;
+    if (c === 0x22 && !isPair) isInQuotes = !isInQuotes;
+  }
+  return !isInQuotes;
 }
 
 function isBlank(c: number): boolean {

@@ -324,6 +324,26 @@ describe('in a dialog', () => {
     await hangUp(answer);
   });
 
+  it('takes every request without Contact, and names us in the 2xx that have to (RFC 3261 12.1.1, RFC 3311 5.2, RFC 6665 3.1.1)', async () => {
+    const { dialog, answer } = await establish();
+    for (const event of ['modify', 'update', 'info', 'refer', 'subscribe'])
+      on(dialog, event, (_req: Srf.SrfRequest, res: Srf.SrfResponse) => void res.send(200));
+    const has: Record<string, boolean> = {};
+    let cseq = 2;
+    for (const method of ['INVITE', 'UPDATE', 'INFO', 'REFER']) {
+      peer.send(peer.request(method, { ...inside(answer, `${cseq} ${method}`), Contact: '' }));
+      const number = cseq++;
+      const found = (await peer.wait(
+        (m) => m instanceof SipResponse && m.status >= 200 && m.cseq?.number === number,
+      )) as SipResponse;
+      expect([method, found.status]).toEqual([method, 200]);
+      has[method] = found.contact?.uri.includes(`127.0.0.1:${t.port}`) ?? false;
+      if (method === 'INVITE') peer.send(peer.request('ACK', { ...inside(answer, `${number} ACK`), Contact: '' }));
+    }
+    expect(has).toEqual({ INVITE: true, UPDATE: true, INFO: false, REFER: true });
+    await hangUp(answer);
+  });
+
   it('follows the Contact of a re-INVITE', async () => {
     const { dialog, answer } = await establish();
     const elsewhere = await SipPeer.open(t.port);
@@ -470,4 +490,41 @@ describe('session timers', () => {
     expect(answer.lists('require', 'timer')).toBe(true);
     await hangUp(answer);
   });
+});
+
+describe('a subscription', () => {
+  it('becomes a dialog of the library: its 2xx names us (RFC 6665 3.1.1)', async () => {
+    const subscribed = new Promise<Srf.Dialog>((resolve, reject) => {
+      t.srf.use('subscribe', (req, res) => {
+        (t.srf.createUAS as unknown as (...of: unknown[]) => Promise<Srf.Dialog>)
+          .call(t.srf, req, res, { headers: { Expires: '60' } })
+          .then(resolve, reject);
+      });
+    });
+    peer.send(peer.request('SUBSCRIBE', { Event: 'presence', Expires: '60' }));
+    const answer = (await peer.wait((m) => m instanceof SipResponse && m.status >= 200)) as SipResponse;
+    expect(answer.status).toBe(202);
+    expect(answer.contact?.uri).toContain(`127.0.0.1:${t.port}`);
+    expect((await subscribed).local.uri).toContain(`127.0.0.1:${t.port}`);
+  });
+
+  it('has no Contact of ours when it is refused', async () => {
+    t.srf.use('subscribe', (_req, res) => void res.send(489));
+    peer.send(peer.request('SUBSCRIBE', { Event: 'presence' }));
+    expect((await peer.response(489)).contact).toBeNull();
+  });
+});
+
+it('proxying is refused in words', async () => {
+  t.srf.use('message', (req, res) => {
+    (req as unknown as { proxy(o: object): Promise<unknown> }).proxy({ destination: ['sip:127.0.0.1:9'] }).then(
+      () => res.send(200),
+      (error: Error) =>
+        (res as unknown as { send(status: number, reason: string): void }).send(501, String(error.message ?? error)),
+    );
+  });
+  peer.send(peer.request('MESSAGE'));
+  expect((await peer.response(501)).reason).toContain(
+    'proxy is not supported: this server begins and ends every call itself; use createB2BUA',
+  );
 });
