@@ -2,7 +2,7 @@
  * What a scanner costs. Run: `npm run build && node dist/bench/scanners.js [--per-second 20000] [--seconds 3]`
  *
  * The SIP server in this process, a flood from another. Prints the processor time of this process per packet, kernel included, for strangers that
- * are answered with a refusal, for one that sends too fast, and for one that is silenced.
+ * are answered with a refusal, for one that sends too fast, for too many of them, and for one that is silenced.
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -29,9 +29,13 @@ if (values.flood) {
 }
 
 const cases = [
-  { name: 'refused with an answer', limits: { strangerPerSec: 1e9, offences: 1e9 } },
+  {
+    name: 'refused with an answer',
+    limits: { strangerPerSec: 1e9, strangersPerSec: 1e9, strangersWaiting: 1e9, offences: 1e9 },
+  },
   { name: 'too fast: dropped unread', limits: { strangerPerSec: 50, offences: 1e9 } },
-  { name: 'silenced: dropped unread', limits: { strangerPerSec: 1e9, offences: 5 } },
+  { name: 'too many: dropped unread', limits: { strangerPerSec: 1e9, strangersPerSec: 50, offences: 1e9 } },
+  { name: 'silenced: dropped unread', limits: { strangerPerSec: 1e9, strangersPerSec: 1e9, offences: 5 } },
 ];
 process.stdout.write(
   `${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}, node ${process.version}; ${perSec} packets/s\n`,
@@ -51,7 +55,7 @@ for (const { name, limits } of cases) {
   const { messagesReceived, shed } = server.stats();
   process.stdout.write(
     `${name.padEnd(26)} ${messagesReceived} packets, ${((user + system) / messagesReceived).toFixed(1)} µs each; ` +
-      `${shed.rateLimited} too fast, ${shed.silenced} silenced\n`,
+      `${shed.rateLimited} too fast, ${shed.crowded} too many, ${shed.silenced} silenced\n`,
   );
   await server.close();
 }

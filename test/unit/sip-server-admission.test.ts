@@ -97,3 +97,48 @@ describe('a new call is refused', () => {
     expect(admission.admits()).toBeNull();
   });
 });
+
+describe('strangers', () => {
+  it('wait in a queue of their own, and no longer one than it may be', () => {
+    const { admission } = open({ strangersWaiting: 2 });
+    for (const id of ['a', 'b']) {
+      expect(admission.hasRoomForStranger).toBe(true);
+      admission.deliveredOfStranger(id, true);
+    }
+    expect(admission.hasRoomForStranger).toBe(false);
+    admission.settled('a');
+    expect(admission.hasRoomForStranger).toBe(true);
+  });
+
+  it('never make a known call wait, or take of its rate, however many they are', () => {
+    const { admission, pass } = open({ waitMs: 100, foreseenWaitMs: 1, invitesPerSec: 3 });
+    for (let i = 0; i < 1000; i++) {
+      admission.deliveredOfStranger(`s${i}`, i % 2 === 0);
+      expect(admission.admits(false)).toBeNull();
+    }
+    admission.estimate(50);
+    pass(5000);
+    for (let i = 0; i < 3; i++) expect(admission.admits()).toBeNull();
+    expect(admission.admits()).not.toBeNull();
+  });
+
+  it('are calls like any other once theirs ring', () => {
+    const { admission } = open({ openInvites: 1 });
+    admission.deliveredOfStranger('register', false);
+    admission.heard('register');
+    expect(admission.admits()).toBeNull();
+    admission.deliveredOfStranger('invite', true);
+    expect(admission.admits()).toBeNull();
+    admission.heard('invite');
+    expect(admission.admits()).not.toBeNull();
+    admission.settled('invite');
+    expect(admission.admits()).toBeNull();
+  });
+
+  it('are refused with everybody else while the application says nothing', () => {
+    const { admission, pass } = open({ waitMs: 100 });
+    admission.delivered('a');
+    pass(101);
+    expect(admission.admits(false)).not.toBeNull();
+  });
+});

@@ -2,9 +2,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type Srf from 'drachtio-srf';
 import { afterEach, describe, expect, it } from 'vitest';
-import { type SipMessage, SipResponse } from '../../sip/server/message.js';
+import { type SipMessage, SipRequest, SipResponse } from '../../sip/server/message.js';
 import { SipPeer } from '../support/sip-peer.js';
-import { openTestServer, SDP, type TestServer } from '../support/sip-server.js';
+import { ask, openTestServer, SDP, type TestServer } from '../support/sip-server.js';
 
 let t: TestServer;
 let peer: SipPeer;
@@ -134,6 +134,41 @@ describe('scanners', () => {
     await t.server.stats(); // in order behind it
     peer.send(peer.request('OPTIONS', { 'Call-ID': 'carrier' }));
     expect(await peer.wait((m) => m.callId === 'carrier')).toBeTruthy();
+  });
+
+  it('over the budget of all strangers nothing is answered, be it request or response; a trunk is, and so is whom we call', async () => {
+    await open({ trusted: [], limits: { strangersPerSec: 10, strangerPerSec: 1000, offences: 1e6 } });
+    t.srf.use('options', (_req, res) => {
+      res.send(200);
+    });
+    for (let i = 0; i < 300; i++)
+      peer.send(i % 2 ? peer.request('OPTIONS', { 'Call-ID': `many-${i}` }) : 'SIP/2.0 200 OK\n\n');
+    await expect.poll(async () => (await t.server.stats()).shed.crowded).toBeGreaterThan(270);
+    expect(peer.received.length).toBeLessThan(20);
+    // a call of ours to the same address makes it known: its answers are read, and its requests
+    peer.onMessage = (m) => {
+      if (m instanceof SipRequest) peer.respond(m, 200);
+    };
+    expect((await ask(t.srf, `sip:127.0.0.1:${peer.port}`, { method: 'OPTIONS' })).status).toBe(200);
+    for (let i = 0; i < 100; i++) peer.send(peer.request('OPTIONS', { 'Call-ID': `known-${i}` }));
+    await expect.poll(() => peer.count((m) => m.callId.startsWith('known'))).toBe(100);
+  });
+
+  it('fill the room for connections of strangers, and a trunk connects all the same', async () => {
+    await open({ trusted: ['127.0.0.1/32'], limits: { connections: 3 } });
+    const { connect } = await import('node:net');
+    const sockets = Array.from({ length: 6 }, () =>
+      connect({ port: t.port, host: '127.0.0.1', localAddress: '127.0.0.77' }),
+    );
+    const closed = sockets.map(
+      (socket) =>
+        new Promise<boolean>((resolve) => socket.on('error', () => resolve(true)).on('close', () => resolve(true))),
+    );
+    await expect.poll(async () => (await t.server.stats()).live.tcpConnections).toBe(3);
+    const ours = connect({ port: t.port, host: '127.0.0.1' });
+    await expect.poll(async () => (await t.server.stats()).live.tcpConnections).toBe(4);
+    for (const socket of [...sockets, ours]) socket.destroy();
+    await Promise.all(closed);
   });
 
   it('everybody else hears the same answer about any user', async () => {
