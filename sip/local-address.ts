@@ -3,7 +3,7 @@ import { createSocket } from 'node:dgram';
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import type { ListenAddress } from './control.js';
-import { AddressRanges } from './trunk.js';
+import { AddressRanges } from './server/prefix-table.js';
 
 export interface LocalAddressOptions {
   /** Peers outside of `localNets` are told this one. */

@@ -3,7 +3,7 @@
  * budgets of their own; all strangers together share one, so a scan from a thousand addresses costs no more than a scan from one.
  * Everything here happens before a message is parsed.
  */
-import { PrefixTable } from '../trunk.js';
+import { PrefixTable } from './prefix-table.js';
 
 export interface SourceLimits {
   /** Messages a second of one stranger's address; twice as many at once. */

@@ -76,6 +76,5 @@ it.each([2000, 20_000])(
     expect(outcome.setUpMs.length, shown).toBeGreaterThan(5);
     // nearly all of it is dropped unread, and unanswered
     expect(outcome.crowded, shown).toBeGreaterThan(1000);
-    process.stderr.write(`${shown}\n`);
   },
 );

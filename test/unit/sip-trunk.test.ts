@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import ipaddr from 'ipaddr.js';
 import { describe, expect, it } from 'vitest';
-import { AddressRanges, type TrunkRecord, TrunkTable } from '../../sip/trunk.js';
+import { AddressRanges } from '../../sip/server/prefix-table.js';
+import { type TrunkRecord, TrunkTable } from '../../sip/trunk.js';
 
 function trunk(name: string, change: Partial<TrunkRecord>): TrunkRecord {
   return {
