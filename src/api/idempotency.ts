@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { AskedBy } from '../store/idempotency.js';
 import type { Store } from '../store/store.js';
 import type { Caller } from './caller.js';
 import { ApiError, invalid } from './errors.js';
@@ -10,7 +11,7 @@ export function idempotencyKey(request: FastifyRequest): string | undefined {
   throw invalid({ path: 'idempotency-key', message: 'must be 1 to 255 visible ASCII characters' });
 }
 
-/** Requests with a key that have begun to arrive and are not answered yet: the first of each key alone is carried out. */
+/** Requests with a key that have begun to arrive and are not answered yet: of each caller's key the first alone is carried out. */
 export class KeysInFlight {
   private readonly first = new Map<string, FastifyRequest>();
 
@@ -34,26 +35,48 @@ export class KeysInFlight {
   }
 }
 
-function nameOf({ caller, headers, url }: FastifyRequest): string | null {
+function nameOf({ caller, headers, params, routeOptions }: FastifyRequest): string | null {
   const key = headers['idempotency-key'];
-  return caller === null || key === undefined
-    ? null
-    : JSON.stringify([caller.scope.organizationId, caller.mode, url, key]);
+  if (caller === null || key === undefined) return null;
+  const { caller: name, organizationId, operation } = askedBy(caller, routeOptions.url ?? '', params);
+  return JSON.stringify([name, organizationId, operation, key]);
+}
+
+/**
+ * Whose request this is and for what: two callers never share a kept answer, whatever organization, path and key they have in common. The path is
+ * the route's own with its ids, so that neither a query, nor the case of an id, nor percent-encoding makes it another.
+ */
+export function askedBy({ key, user, organization }: Caller, path: string, params: unknown): AskedBy {
+  const ids = params as Record<string, string>;
+  return {
+    caller: key ? `key:${key.id}` : `user:${user.id}`,
+    organizationId: organization.id,
+    operation: path.replace(/:(\w+)/g, (_, name: string) => (ids[name] ?? '').toLowerCase()),
+  };
+}
+
+/** A creating request with an `Idempotency-Key`. */
+export interface CreatingRequest {
+  by: AskedBy;
+  key: string;
+  body: unknown;
+  /** Of the answer. */
+  status: number;
+  /** Fields of the answer that are shown once: they are never kept. */
+  shownOnce: readonly string[];
+  reply: FastifyReply;
 }
 
 /**
  * Carries out a creating request once per key, whatever number of times it is sent: the record and the kept answer are one transaction, so
- * neither exists without the other. What is refused is not kept: it has changed nothing, and may be sent again.
+ * neither exists without the other. What is refused is not kept: it has changed nothing, and may be sent again. A secret in the answer goes to
+ * the first request alone; the answers after it have the same record without that field.
  */
-export function createOnce(
-  store: Store,
-  of: { caller: Caller; operation: string; key: string; body: unknown; status: number; reply: FastifyReply },
-  carryOut: () => unknown,
-): string {
-  const { caller, operation, key, reply, status } = of;
-  const asked = canonical(of.body);
+export function createOnce(store: Store, request: CreatingRequest, carryOut: () => unknown): string {
+  const { by, key, reply, status, shownOnce } = request;
+  const asked = canonical(request.body);
   return store.transaction(() => {
-    const kept = store.idempotency.find(caller.scope, operation, key, asked);
+    const kept = store.idempotency.find(by, key, asked);
     if (kept === 'reused') throw new ApiError('IDEMPOTENCY_KEY_REUSED');
     if (kept) {
       reply.headers({ ...kept.headers, 'idempotent-replayed': 'true' });
@@ -61,11 +84,11 @@ export function createOnce(
     }
     const result = carryOut();
     if (result instanceof Promise) throw new Error('a creating operation must not wait within its transaction');
-    const body = JSON.stringify(result);
     const location = reply.getHeader('location');
     const headers: Record<string, string> = typeof location === 'string' ? { location } : {};
-    store.idempotency.keep(caller.scope, operation, key, asked, { status, body, headers });
-    return body;
+    const body = JSON.stringify(result, (name, value: unknown) => (shownOnce.includes(name) ? undefined : value));
+    store.idempotency.keep(by, key, asked, { status, body, headers });
+    return shownOnce.length === 0 ? body : JSON.stringify(result);
   });
 }
 

@@ -3,7 +3,7 @@ import type { Static, TSchema } from 'typebox';
 import type { Store } from '../store/store.js';
 import type { Access, Caller } from './caller.js';
 import { type ErrorCode, errorCatalogue, exampleOf } from './errors.js';
-import { createOnce, idempotencyKey, KeysInFlight } from './idempotency.js';
+import { askedBy, createOnce, idempotencyKey, KeysInFlight } from './idempotency.js';
 import { Type } from './schemas/words.js';
 import { validatorCompiler } from './validation.js';
 
@@ -24,13 +24,17 @@ export interface Operation<P extends TSchema, Q extends TSchema, B extends TSche
   body?: B;
   /** Instead of `body`: a form (multipart/form-data) that the operation reads itself. */
   form?: TSchema;
-  /** The success. `schema` null: no body. `alsoAs`: content types it can have besides, each as text or bytes. */
+  /**
+   * The success. `schema` null: no body. `alsoAs`: content types it can have besides, each as text or bytes. `shownOnce`: its fields that hold a
+   * secret which no later answer has.
+   */
   answer: {
     status: number;
     description: string;
     schema: TSchema | null;
     contentType?: string;
     alsoAs?: readonly string[];
+    shownOnce?: readonly string[];
   };
   /** Other answers that are no errors, in a sentence each, with the content of `answer`. */
   alsoAnswers?: Record<number, string>;
@@ -127,9 +131,9 @@ export function register(app: FastifyInstance, operation: Route, store: Store): 
       const key = creates ? idempotencyKey(request) : undefined;
       if (caller && key !== undefined) {
         inFlight.requireFirst(request);
-        const { url, body } = request;
-        const { status } = answer;
-        const text = createOnce(store, { caller, operation: url, key, body, status, reply }, carryOut);
+        const { status, shownOnce = [] } = answer;
+        const by = askedBy(caller, path, request.params);
+        const text = createOnce(store, { by, key, body: request.body, status, shownOnce, reply }, carryOut);
         for (const work of afterwards) work();
         return reply.code(status).type('application/json; charset=utf-8').serializer(String).send(text);
       }
@@ -193,7 +197,7 @@ const creatingHeaders = Type.Object({
       minLength: 1,
       maxLength: 255,
       description:
-        'Any text of your own, such as a UUID: for 24 hours the same request with the same key is carried out once, and answered the same (`Idempotent-Replayed: true`).',
+        'Any text of your own, such as a UUID: for 24 hours the same request with the same key is carried out once, and answered the same (`Idempotent-Replayed: true`). It belongs to the API key that sent it (to the user, with a token): no other caller is given the answer. A secret that is shown once is in the first answer only.',
     }),
   ),
 });

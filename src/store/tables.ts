@@ -299,16 +299,33 @@ export interface SpendDayRow {
 }
 
 export interface IdempotencyKeyRow {
+  /** `key:` and the id of an API key, or `user:` and the id of the user of a token. */
+  caller: string;
   organization_id: string;
-  mode: Mode;
+  /** The path with its ids. */
   operation: string;
+  /** SHA-256 of the client's key, hex. */
   key: string;
-  /** Hashes of the client's key (`key`) and of the body. */
+  /** HMAC-SHA-256 of the body with the client's key, hex. */
   body_hash: string;
   status: number;
-  /** json: body and headers, encrypted with the client's key. */
+  /** json: body and headers, without secrets. */
   answer: string;
   created_at: number;
+}
+
+/** Gone once it is accepted. Either `subject` or `email` is set. */
+export interface InvitationRow {
+  id: string;
+  organization_id: string;
+  /** The `sub` of the invited person's tokens. */
+  subject: string | null;
+  /** Lower case. */
+  email: string | null;
+  role: Role;
+  name: string | null;
+  created_at: number;
+  expires_at: number;
 }
 
 export interface RequestDayRow {
@@ -385,6 +402,7 @@ export interface Tables {
   ledger: LedgerRow;
   spend_days: SpendDayRow;
   idempotency_keys: IdempotencyKeyRow;
+  invitations: InvitationRow;
   request_days: RequestDayRow;
   rejected_invites: RejectedInviteRow;
   call_quality: CallQualityRow;

@@ -45,7 +45,12 @@ export function accountRoutes({ store }: { store: Store }): Route[] {
         "A key of the caller's own user. To rotate: make the new key, use it everywhere, then delete the old one. A key never reaches further than the one that made it; a test key makes test keys only.",
       access: 'admin',
       body: createApiKeyBody,
-      answer: { status: 201, description: 'The key, shown this once.', schema: ref('NewApiKey') },
+      answer: {
+        status: 201,
+        description: 'The key, shown this once.',
+        schema: ref('NewApiKey'),
+        shownOnce: ['key'],
+      },
       errors: ['NOT_FOUND'],
       handle: ({ body, caller }) => {
         if (body.mode === 'live' && caller.mode === 'test') {

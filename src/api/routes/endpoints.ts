@@ -48,6 +48,7 @@ export function endpointRoutes({
         status: 201,
         description: 'The endpoint; of a webhook also its secret, once.',
         schema: ref('NewEndpoint'),
+        shownOnce: ['webhook_secret'],
       },
       errors: ['NOT_FOUND'],
       handle: ({ body, caller }) => {

@@ -20,7 +20,15 @@ const keyFields = {
 
 const apiKey = Type.Object(keyFields, { $id: 'ApiKey', additionalProperties: false });
 const newApiKey = Type.Object(
-  { ...keyFields, key: Type.String({ description: 'The key itself. Shown here and never again.' }) },
+  {
+    ...keyFields,
+    key: Type.Optional(
+      Type.String({
+        description:
+          'The key itself. Shown once: an answer with `Idempotent-Replayed: true` lacks it. If the first answer was lost, delete this key and make another.',
+      }),
+    ),
+  },
   { $id: 'NewApiKey', additionalProperties: false },
 );
 const apiKeyList = Type.Object(listOf('ApiKey').properties, { $id: 'ApiKeyList' });

@@ -58,7 +58,10 @@ const newEndpoint = Type.Object(
   {
     ...fields,
     webhook_secret: Type.Optional(
-      Type.String({ description: 'Webhook endpoints only: signs what we send you. Shown here and never again.' }),
+      Type.String({
+        description:
+          'Webhook endpoints only: signs what we send you. Shown once: an answer with `Idempotent-Replayed: true` lacks it. If the first answer was lost, rotate the secret.',
+      }),
     ),
   },
   { $id: 'NewEndpoint', additionalProperties: false },
