@@ -17,6 +17,22 @@ export interface Identified {
   refusal: ApiError | null;
 }
 
+/** Who sends a request, asked anew at each call. Throws as `identify` does. */
+export type IdentifySender = (headers: IncomingHttpHeaders) => Promise<Identified>;
+
+/**
+ * Whether a request with these headers would still act for the caller's user in the caller's organization: false once the key is revoked, the
+ * token has expired or the user is no member any more. What has no answer at the moment (a locked database) changes nothing.
+ */
+export async function stillActs(identifySender: IdentifySender, headers: IncomingHttpHeaders, caller: Caller) {
+  try {
+    const { caller: now, refusal } = await identifySender(headers);
+    return refusal === null && now.user.id === caller.user.id && now.organization.id === caller.organization.id;
+  } catch (error) {
+    return !(error instanceof ApiError);
+  }
+}
+
 /** What a request shows of who sends it: a key, or the user of a token. */
 interface Identity {
   key: ApiKey | null;

@@ -15,7 +15,7 @@ import { StoreError } from '../store/errors.js';
 import { newId } from '../store/ids.js';
 import type { Store } from '../store/store.js';
 import type { TranscriptionEngine } from '../transcription/engine.js';
-import { type Identified, identify } from './auth.js';
+import { type Identified, type IdentifySender, identify } from './auth.js';
 import { mayDo } from './caller.js';
 import { ApiError, invalid } from './errors.js';
 import { silentProblem, textOf } from './json-body.js';
@@ -153,7 +153,9 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
   readJsonOnly(app);
   observe(app, options);
   app.setErrorHandler(sendError);
-  await guard(app, options);
+  const tokens = options.tokens ? new Tokens(options.tokens, options.now) : null;
+  const identifySender: IdentifySender = (headers) => identify(options.store, tokens, headers);
+  await guard(app, options, identifySender);
   await describeApi(app);
 
   const now = options.now ?? Date.now;
@@ -171,7 +173,7 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
     ...phoneNumberRoutes(options),
     ...trunkRoutes(options),
     ...simulateRoutes(calls),
-    ...eventRoutes(app, options),
+    ...eventRoutes(app, { ...options, identifySender }),
     ...outboundCallRoutes({ ...calls, rules }),
     ...webhookDeliveryRoutes({ store: options.store, onRetry: options.onWebhookRetry ?? (() => {}) }),
     ...webhookRecordingRoutes(calls),
@@ -247,21 +249,23 @@ function readJsonOnly(app: FastifyInstance): void {
 }
 
 /** Who asks, may they, and not too often: in the order in which requests are refused. */
-async function guard(app: FastifyInstance, options: ApiOptions): Promise<void> {
-  const { store } = options;
-  const tokens = options.tokens ? new Tokens(options.tokens, options.now) : null;
-  const limits = await createLimits(app, { days: store.requestDays, redis: options.redis ?? null });
+async function guard(app: FastifyInstance, options: ApiOptions, identifySender: IdentifySender): Promise<void> {
+  const limits = await createLimits(app, { days: options.store.requestDays, redis: options.redis ?? null });
   app.addHook('onRequest', async (request, reply) => {
     reply.headers(safeHeaders).header('x-request-id', request.id);
     const { access, unlimited, signedLink, basic } = request.routeOptions.config;
     if (unlimited) return;
-    if (access === undefined || access === 'public') return limits.countAddress(request);
+    if (access === 'public') return limits.countAddress(request);
     if (signedLink && isSigned(request)) return limits.countAddress(request);
+    // A path that does not exist says nothing of how it is to be asked.
+    const isUnknownPath = access === undefined;
+    const isBasic = basic ?? (isUnknownPath && /^basic /i.test(request.headers.authorization ?? ''));
     let identified: Identified;
     try {
-      identified = await identify(store, tokens, basic ? basicAsKey(request.headers) : request.headers);
+      identified = await identifySender(isBasic ? basicAsKey(request.headers) : request.headers);
     } catch (error) {
       await limits.countAddress(request);
+      if (isUnknownPath && error instanceof ApiError) return;
       throw error;
     }
     const { caller, refusal } = identified;
@@ -273,6 +277,7 @@ async function guard(app: FastifyInstance, options: ApiOptions): Promise<void> {
       throw forbidden ?? error;
     }
     if (refusal) throw refusal;
+    if (isUnknownPath) return;
     if (!mayDo(caller.role, access)) throw new ApiError('FORBIDDEN', `This needs the role ${access}`);
     request.caller = caller;
   });

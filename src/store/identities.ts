@@ -9,8 +9,8 @@ export interface Identity {
   memberships: Membership[];
 }
 
-/** What other processes change is known this much later; what this one changes, at once. */
-const keptMs = 1_000;
+/** What other processes change is known this much later; what this one changes, at once. Open streams add their own look-out to it. */
+const keptMs = 400;
 const keptAtOnce = 10_000;
 
 /** Whom keys stand for: asked at every request, so answers are kept for a moment, under the hash of the key. */

@@ -1,7 +1,9 @@
+import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type TestApi, testApi } from '../support/api.js';
+import { identityProvider } from '../support/identity-provider.js';
 
 let api: TestApi;
 let port: number;
@@ -169,5 +171,67 @@ describe('GET /v1/events', () => {
     expect(api.store.calls.feed.count(scope)).toBe(1);
     leaves.stream.destroy();
     while (api.store.calls.feed.count(scope) > 0) await new Promise((resolve) => setImmediate(resolve));
+  });
+});
+
+describe('an open stream', () => {
+  const within = async (reader: Awaited<ReturnType<typeof follow>>): Promise<number> => {
+    const sinceMs = performance.now();
+    await once(reader.stream, 'end');
+    return performance.now() - sinceMs;
+  };
+
+  it('ends within a second when its key is revoked, and no other stream does', async () => {
+    const { record, key } = api.store.apiKeys.create({
+      userId: api.a.userId,
+      organizationId: null,
+      mode: 'live',
+      name: 'Second',
+    });
+    const [reader, other] = [await follow(key), await follow(api.a.key)];
+    expect((await api.request('DELETE', `/v1/api-keys/${record.id}`)).status).toBe(204);
+    expect(await within(reader)).toBeLessThan(1_000);
+    begin();
+    api.store.calls.flush();
+    await other.until(() => other.told().length === 1);
+    expect(reader.told()).toEqual([]);
+    expect(api.store.calls.feed.count({ organizationId: api.a.organizationId, mode: 'live' })).toBe(1);
+  });
+
+  it('ends when another process revokes its key', async () => {
+    const reader = await follow(api.a.key);
+    api.write('update api_keys set revoked_at = 1');
+    api.clock.advance(1_000);
+    expect(await within(reader)).toBeLessThan(1_000);
+  });
+
+  it('ends when its user is removed from the organization, though they have another one', async () => {
+    const user = api.store.organizations.createUser({ name: 'Ada' });
+    api.store.organizations.addMember(api.a.organizationId, user.id, 'member');
+    api.clock.advance(1);
+    api.store.organizations.addMember(api.b.organizationId, user.id, 'member');
+    const of = { userId: user.id, organizationId: null, mode: 'live', name: 'K' } as const;
+    const { key } = api.store.apiKeys.create(of);
+    const reader = await follow(key);
+    const removed = await api.request('DELETE', `/v1/organizations/${api.a.organizationId}/members/${user.id}`);
+    expect(removed.status).toBe(204);
+    expect(await within(reader)).toBeLessThan(1_000);
+  });
+
+  it('ends when its token expires', async () => {
+    const provider = await identityProvider();
+    const withTokens = await testApi({ tokens: provider.settings });
+    await withTokens.app.listen({ host: '127.0.0.1', port: 0 });
+    port = (withTokens.app.server.address() as AddressInfo).port;
+    try {
+      const ada = withTokens.store.organizations.createUser({ name: 'Ada', subject: 'ada' });
+      withTokens.store.organizations.addMember(withTokens.a.organizationId, ada.id, 'member');
+      const reader = await follow(await provider.token({ sub: 'ada' }, withTokens.clock.now()));
+      withTokens.clock.advance(125_000); // a minute's life and a minute for clocks that differ
+      expect(await within(reader)).toBeLessThan(1_000);
+    } finally {
+      provider.close();
+      await withTokens.close();
+    }
   });
 });

@@ -88,6 +88,28 @@ describe('requests of an organization', () => {
     expect(limits(await get())).toEqual([10, 7, nowMs / 1000 + 1]);
   });
 
+  it('count for paths and methods that do not exist too, against the organization and not the address', async () => {
+    api = await testApi();
+    for (const [method, url, status] of [
+      ['GET', '/v1/nowhere', 404],
+      ['PUT', '/v1/calls', 405],
+    ] as const) {
+      for (let i = 0; i < 30; i += 1) {
+        const answer = await api.request(method, url, { remoteAddress: '203.0.113.7' });
+        expect([answer.status, limits(answer)[0]]).toEqual([status, 1_000]);
+      }
+    }
+    expect(limits(await get())[1]).toBe(1_000 - 61);
+    const basic = Buffer.from(`AC${api.a.organizationId.replaceAll('-', '')}:${api.a.key}`).toString('base64');
+    const headers = { authorization: `Basic ${basic}` };
+    const twilio = await api.request('GET', '/2010-04-01/Accounts/x/Nothing.json', { headers });
+    expect([twilio.status, limits(twilio)[1]]).toEqual([404, 1_000 - 62]);
+    const free = await testApi({ tier: 'free' });
+    for (let i = 0; i < 10; i += 1) expect((await free.request('GET', '/v1/nowhere')).status).toBe(404);
+    expect((await free.request('GET', '/v1/nowhere')).status).toBe(429);
+    await free.close();
+  });
+
   it('of a foreign organization count against the own one, and stay 403', async () => {
     api = await testApi({ tier: 'free' });
     const headers = { 'x-organization-id': api.b.organizationId };
@@ -106,7 +128,8 @@ describe('requests without a valid key', () => {
     const refused = await ask('wrong');
     expect([refused.status, refused.body.code]).toEqual([429, 'RATE_LIMIT_EXCEEDED']);
     expect(refused.headers['retry-after']).toBe('1');
-    expect((await api.request('GET', '/v1/nowhere', { remoteAddress })).status).toBe(429);
+    expect((await api.request('GET', '/v1/nowhere', { key: null, remoteAddress })).status).toBe(429);
+    expect((await api.request('GET', '/v1/nowhere', { remoteAddress })).status).toBe(404);
     expect((await ask(api.a.key)).status).toBe(200);
     expect((await api.request('GET', '/healthz', { remoteAddress })).status).toBe(200);
     expect((await get({ key: 'wrong', remoteAddress: '203.0.113.6' })).status).toBe(401);

@@ -5,12 +5,17 @@ import { withDeadline } from '../../../net/deadline.js';
 import type { CallEvent } from '../../store/call-records.js';
 import type { Scope } from '../../store/scope.js';
 import type { Store } from '../../store/store.js';
+import { type IdentifySender, stillActs } from '../auth.js';
 import { ApiError } from '../errors.js';
 import { presentCallEvent } from '../present.js';
 import { type Route, route } from '../route.js';
 import { Type } from '../schemas/words.js';
 
 const heartbeatEveryMs = 15_000;
+/** How often each open stream's credentials are looked at again: a stream ends within a second of what takes them away. */
+const recheckEveryMs = 500;
+/** For what was written before a stream is ended. */
+const lastBytesMs = 1_000;
 const streamsPerOrganization = 100;
 /** A reader that lets more than this lie is cut off; it can go on from its last event. */
 const maxUnreadBytes = 1_048_576;
@@ -22,7 +27,11 @@ const drainLimitMs = 30_000;
 
 export function eventRoutes(
   app: FastifyInstance,
-  { store, heartbeatMs = heartbeatEveryMs }: { store: Store; heartbeatMs?: number },
+  {
+    store,
+    identifySender,
+    heartbeatMs = heartbeatEveryMs,
+  }: { store: Store; identifySender: IdentifySender; heartbeatMs?: number },
 ): Route[] {
   const open = new Set<ServerResponse>();
   app.addHook('preClose', async () => {
@@ -36,7 +45,7 @@ export function eventRoutes(
       tag: 'Calls',
       summary: 'Follow events as they happen',
       description:
-        "The events of all calls of the organization, as Server-Sent Events: `id` is the event's id, `event` its `event_type`, `data` the event with `call_id`. A comment comes every 15 seconds. With `Last-Event-ID` the stream goes on after that event; when it is unknown or more than 10,000 events ago, one `reset` event comes first. A reader that is too slow is cut off. Events of other processes of this installation are not in the stream.",
+        "The events of all calls of the organization, as Server-Sent Events: `id` is the event's id, `event` its `event_type`, `data` the event with `call_id`. A comment comes every 15 seconds. With `Last-Event-ID` the stream goes on after that event; when it is unknown or more than 10,000 events ago, one `reset` event comes first. A reader that is too slow is cut off. The stream ends within a second when the key is revoked, the token expires or the user leaves the organization. Events of other processes of this installation are not in the stream.",
       access: 'member',
       answer: {
         status: 200,
@@ -62,11 +71,21 @@ export function eventRoutes(
         });
         open.add(stream);
         const stop = follow(store, scope, stream, typeof lastId === 'string' ? lastId : null);
-        const heartbeat = setInterval(() => stream.write(': still here\n\n'), heartbeatMs);
+        const heartbeat = setInterval(() => {
+          if (isOpen(stream)) stream.write(': still here\n\n');
+        }, heartbeatMs);
         heartbeat.unref();
+        const recheck = setInterval(async () => {
+          if (!isOpen(stream) || (await stillActs(identifySender, request.headers, caller))) return;
+          stop(); // nothing that happens from now on is written
+          stream.end();
+          setTimeout(() => stream.destroy(), lastBytesMs).unref();
+        }, recheckEveryMs);
+        recheck.unref();
         stream.on('error', () => {}); // `close` follows
         stream.once('close', () => {
           clearInterval(heartbeat);
+          clearInterval(recheck);
           stop();
           open.delete(stream);
         });
@@ -79,6 +98,7 @@ export function eventRoutes(
 /** Writes what came after the last event the reader knows, then what comes. Answers how to stop. */
 function follow(store: Store, scope: Scope, stream: ServerResponse, lastId: string | null): () => void {
   const send = (event: CallEvent): void => {
+    if (!isOpen(stream)) return;
     if (stream.writableLength > maxUnreadBytes) stream.destroy();
     else stream.write(textOf(event));
   };
@@ -104,8 +124,9 @@ function follow(store: Store, scope: Scope, stream: ServerResponse, lastId: stri
 async function replay(store: Store, scope: Scope, stream: ServerResponse, lastId: string): Promise<Set<string>> {
   const told = new Set<string>();
   let from = lastId;
-  while (!stream.destroyed) {
+  while (isOpen(stream)) {
     const missed = await store.longReads.ask('eventsAfter', scope, from, replayedAtOnce);
+    if (!isOpen(stream)) break;
     if (!missed) stream.write('event: reset\ndata: {}\n\n');
     for (const event of missed ?? []) {
       told.add(event.id);
@@ -117,6 +138,10 @@ async function replay(store: Store, scope: Scope, stream: ServerResponse, lastId
       await withDeadline(drainLimitMs, 'the reader', null, (signal) => once(stream, 'drain', { signal }));
   }
   return told;
+}
+
+function isOpen(stream: ServerResponse): boolean {
+  return !stream.writableEnded && !stream.destroyed;
 }
 
 function textOf(event: CallEvent): string {
