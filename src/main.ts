@@ -35,6 +35,7 @@ import { beginDialled, dialRefusal } from './dialling.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
+import { readiness } from './readiness.js';
 import { localTarget, simulatedCaller } from './simulated-caller.js';
 import { simulatedCarrier } from './simulated-carrier.js';
 import { Clips } from './speech/clips.js';
@@ -381,7 +382,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     sip.onRefusedInvite((refused) => rejected.refused(refused));
     sip.onIncomingCall((incoming) => takeInboundCall(incoming, calls));
 
-    const redis = settings.redisUrl === null ? null : await RedisCounts.connect(settings.redisUrl);
+    const redis = settings.redisUrl === null ? null : await RedisCounts.connect(settings.redisUrl, log);
     opened.push(() => redis?.close());
     const tokens = tokenSettings(settings);
     const api = await startApi({
@@ -409,19 +410,12 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         live,
         rejected,
         unwrittenRecords: () => store.calls.unwritten,
+        redis,
       }),
       ...(settings.metricsToken === null ? {} : { metricsToken: settings.metricsToken }),
       ...(settings.trustedProxies === null ? {} : { trustedProxies: [...settings.trustedProxies] }),
       log: log.child({ part: 'api' }, { level: settings.logLevel === 'info' ? 'warn' : settings.logLevel }), // `trunkline is ready` says where
-      ready: () => {
-        const checks = {
-          sip: sip.connected,
-          media: media.load().threads.every((thread) => thread.alive),
-          database: store.writable(),
-        };
-        const { problems } = sip;
-        return { ready: Object.values(checks).every(Boolean), checks, ...(problems.length > 0 && { problems }) };
-      },
+      ready: () => readiness({ sip, media, store, isDraining, redis }),
     });
     opened.push(() => api.close());
 

@@ -1,4 +1,4 @@
-import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { MediaEngine } from '../media/engine.js';
 import type { SipGateway } from '../sip/leg.js';
 import type { LiveCallTable } from './call/live-calls.js';
@@ -13,8 +13,10 @@ export function createMetrics(parts: {
   live: LiveCallTable;
   rejected: RejectedInvites;
   unwrittenRecords: () => number;
+  /** null: none is set up. */
+  redis: { readonly answers: boolean } | null;
 }): Registry {
-  const { sip, media, live, rejected } = parts;
+  const { sip, media, live, rejected, redis } = parts;
   const registry = new Registry();
   // Its own 10 ms would wake an idle process a hundred times a second.
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 100 });
@@ -28,12 +30,8 @@ export function createMetrics(parts: {
       },
     });
   };
-  const labelled = (
-    name: string,
-    help: string,
-    label: string,
-    read: () => Iterable<readonly [string, number]>,
-  ): void => {
+  type ByLabel = () => Iterable<readonly [string, number]>;
+  const labelledGauge = (name: string, help: string, label: string, read: ByLabel): void => {
     new Gauge({
       name,
       help,
@@ -44,43 +42,73 @@ export function createMetrics(parts: {
       },
     });
   };
+  // Others count; a counter here takes their count over when it is asked.
+  const counter = (name: string, help: string, read: () => number): void => {
+    new Counter({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        this.reset();
+        this.inc(read());
+      },
+    });
+  };
+  const labelledCounter = (
+    name: string,
+    help: string,
+    label: string,
+    read: () => ReturnType<ByLabel> | Promise<ReturnType<ByLabel>>,
+  ): void => {
+    new Counter({
+      name,
+      help,
+      labelNames: [label],
+      registers: [registry],
+      async collect() {
+        const counts = await read();
+        this.reset();
+        for (const [value, count] of counts) this.inc({ [label]: value }, count);
+      },
+    });
+  };
   gauge('trunkline_calls_live', 'Calls that have not ended.', () => live.count);
   gauge('trunkline_records_unwritten', 'Writes that wait for the database.', parts.unwrittenRecords);
+  if (redis)
+    gauge('trunkline_redis_answers', '1 while Redis counts requests; 0: this process counts alone.', () =>
+      redis.answers ? 1 : 0,
+    );
   gauge('trunkline_sip_connected', '1 while the SIP server is connected.', () => (sip.connected ? 1 : 0));
-  gauge('trunkline_sip_incoming_calls_total', 'INVITEs that became calls.', () => sip.counters().incomingCalls);
+  counter('trunkline_sip_incoming_calls_total', 'INVITEs that became calls.', () => sip.counters().incomingCalls);
   gauge('trunkline_sip_legs', 'SIP dialogs of calls.', () => sip.counters().activeLegs);
   gauge('trunkline_sip_registrations', 'Live registrations.', () => sip.counters().registrations);
-  labelled('trunkline_sip_refused_total', 'Requests refused before the call logic.', 'reason', () =>
+  labelledCounter('trunkline_sip_refused_total', 'Requests refused before the call logic.', 'reason', () =>
     Object.entries(sip.counters().refused),
   );
-  new Gauge({
-    name: 'trunkline_sip_shed_total',
-    help: 'Calls refused for overload (overload); messages dropped of an address that sends too fast (rateLimited), of strangers who together send too fast (crowded), of silenced addresses (silenced); addresses silenced (offenders).',
-    labelNames: ['reason'],
-    registers: [registry],
-    async collect() {
-      // an external SIP server, or one that is being replaced, has no figures
-      for (const [reason, count] of Object.entries(await parts.shed().catch(() => ({}))))
-        this.set({ reason }, count as number);
-    },
-  });
-  labelled('trunkline_invites_rejected_total', 'INVITEs that became no call.', 'cause', () => rejected.counts);
+  labelledCounter(
+    'trunkline_sip_shed_total',
+    'Calls refused for overload (overload); messages dropped of an address that sends too fast (rateLimited), of strangers who together send too fast (crowded), of silenced addresses (silenced); addresses silenced (offenders).',
+    'reason',
+    // an external SIP server, or one that is being replaced, has no figures
+    async () => Object.entries(await parts.shed().catch(() => ({}))),
+  );
+  labelledCounter('trunkline_invites_rejected_total', 'INVITEs that became no call.', 'cause', () => rejected.counts);
   gauge('trunkline_media_sessions', 'Media sessions.', () => media.load().sessions);
-  labelled('trunkline_media_thread_lag_ms', 'Event-loop lag of each media thread.', 'thread', () =>
+  labelledGauge('trunkline_media_thread_lag_ms', 'Event-loop lag of each media thread.', 'thread', () =>
     media.load().threads.map((thread, index) => [String(index), thread.eventLoopLagMs] as const),
   );
-  labelled('trunkline_rtp_ports', 'RTP port pairs by state.', 'state', () => Object.entries(media.load().ports));
-  gauge('trunkline_media_faults_total', 'Exceptions that ended a session.', () => media.load().faults);
-  gauge(
+  labelledGauge('trunkline_rtp_ports', 'RTP port pairs by state.', 'state', () => Object.entries(media.load().ports));
+  counter('trunkline_media_faults_total', 'Exceptions that ended a session.', () => media.load().faults);
+  counter(
     'trunkline_media_threads_replaced_total',
     'Media threads that died and were replaced.',
     () => media.load().threadsReplaced,
   );
-  gauge(
+  counter(
     'trunkline_rtp_foreign_packets_total',
     'Packets from a foreign source, dropped.',
     () => media.load().foreignPackets,
   );
-  gauge('trunkline_rtp_malformed_packets_total', 'Malformed packets, dropped.', () => media.load().malformedPackets);
+  counter('trunkline_rtp_malformed_packets_total', 'Malformed packets, dropped.', () => media.load().malformedPackets);
   return registry;
 }

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ApiKey } from '../store/api-keys.js';
+import type { Invitation, Person } from '../store/invitations.js';
 import type { Membership, User } from '../store/organizations.js';
 import type { Store } from '../store/store.js';
 import type { Caller } from './caller.js';
@@ -37,6 +38,8 @@ export async function stillActs(identifySender: IdentifySender, headers: Incomin
 interface Identity {
   key: ApiKey | null;
   user: User;
+  /** null: a key says nothing of a person. */
+  person: Person | null;
   memberships: readonly Membership[];
 }
 
@@ -47,8 +50,9 @@ interface Identity {
 export async function identify(store: Store, tokens: Tokens | null, headers: IncomingHttpHeaders): Promise<Identified> {
   const text = credentials(headers);
   const isToken = text !== undefined && tokens !== null && Tokens.looksLike(text);
-  const identity = isToken ? await userOfToken(store, tokens, text) : userOfKey(store, text);
-  const { key, user } = identity;
+  const asked = headers['x-organization-id'];
+  const identity = isToken ? await userOfToken(store, tokens, text, asked) : userOfKey(store, text);
+  const { key, user, person } = identity;
   const memberships = identity.memberships.filter(
     ({ organization }) => !key?.organizationId || organization.id === key.organizationId,
   );
@@ -56,25 +60,52 @@ export async function identify(store: Store, tokens: Tokens | null, headers: Inc
   // Without any organization left one can do nothing, and there is no one to count it against.
   if (!own) throw key === null ? unknownUser() : unauthorized();
 
-  const { chosen, refusal } = choose(memberships, own, headers['x-organization-id']);
+  const { chosen, refusal } = choose(memberships, own, asked);
   const { organization, role } = chosen;
   const mode = key?.mode ?? 'live';
   const scope = { organizationId: organization.id, mode };
-  return { caller: { key, mode, user, organization, role, scope, memberships }, refusal };
+  return { caller: { key, mode, user, person, organization, role, scope, memberships }, refusal };
 }
 
 function userOfKey(store: Store, text: string | undefined): Identity {
   const identity = text === undefined ? undefined : store.identities.ofKey(text);
   if (!identity) throw unauthorized();
-  return identity;
+  return { ...identity, person: null };
 }
 
-async function userOfToken(store: Store, tokens: Tokens, text: string): Promise<Identity> {
-  const subject = await tokens.subject(text);
-  if (subject === undefined) throw unauthorized();
-  const user = store.organizations.userBySubject(subject);
-  if (!user) throw unknownUser();
-  return { key: null, user, memberships: store.organizations.memberships(user.id) };
+async function userOfToken(
+  store: Store,
+  tokens: Tokens,
+  text: string,
+  asked: string | string[] | undefined,
+): Promise<Identity> {
+  const person = await tokens.person(text);
+  if (person === undefined) throw unauthorized();
+  const known = store.organizations.userBySubject(person.subject);
+  const memberships = known ? store.organizations.memberships(known.id) : [];
+  const invitation = acceptedBy(store, person, memberships, asked);
+  if (invitation) {
+    const user = store.invitations.accept(invitation, person);
+    return { key: null, user, person, memberships: store.organizations.memberships(user.id) };
+  }
+  if (!known) throw unknownUser();
+  return { key: null, user: known, person, memberships };
+}
+
+/**
+ * The invitation that a person accepts by signing in as they do: that of the organization they name, or, when they belong to none yet and name
+ * none, the oldest. Who belongs somewhere joins no further organization without naming it.
+ */
+function acceptedBy(
+  store: Store,
+  person: Person,
+  memberships: readonly Membership[],
+  asked: string | string[] | undefined,
+): Invitation | undefined {
+  if (asked === undefined) return memberships.length > 0 ? undefined : store.invitations.forPerson(person)[0];
+  const id = String(asked).toLowerCase();
+  if (memberships.some(({ organization }) => organization.id === id)) return undefined;
+  return store.invitations.forPerson(person).find(({ organizationId }) => organizationId === id);
 }
 
 function unauthorized(): ApiError {

@@ -1,4 +1,5 @@
 import type { ApiKey } from '../store/api-keys.js';
+import type { Person } from '../store/invitations.js';
 import type { Membership, Organization, User } from '../store/organizations.js';
 import type { Mode, Scope } from '../store/scope.js';
 import type { Role } from '../store/tables.js';
@@ -10,6 +11,8 @@ export interface Caller {
   /** Of the key; a token is live. */
   mode: Mode;
   user: User;
+  /** Who signed in with a token; null: by a key, which says nothing of a person. */
+  person: Person | null;
   /** The organization the request acts in, and the caller's role there. */
   organization: Organization;
   role: Role;

@@ -93,7 +93,13 @@ export function endpointChange(
 }
 
 function targetProblems(type: 'agent' | 'webhook', target: string, allowPrivate: boolean): FieldError[] {
-  const message = targetProblem(target, { schemes: targetSchemes[type], allowPrivate });
+  const credentialsGo =
+    type === 'webhook'
+      ? 'requests are signed with the webhook_secret instead'
+      : /^sips?:/i.test(target)
+        ? 'set sip_username and sip_password in provider_config instead'
+        : 'set Authorization in provider_config.headers instead';
+  const message = targetProblem(target, { schemes: targetSchemes[type], allowPrivate, credentialsGo });
   return message === null ? [] : [{ path: 'target', message }];
 }
 

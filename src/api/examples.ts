@@ -137,7 +137,22 @@ const organization = {
   created_at: at('08:00:00.000'),
 };
 const short = { id: organizationId, name: 'Default', tier: 'enterprise' };
-const member = { user_id: id(3), name: 'Ada', subject: 'auth0|ada', role: 'admin', joined_at: at('08:30:00.000') };
+const member = {
+  ...{ id: id(3), status: 'active', user_id: id(3), name: 'Ada', subject: 'auth0|ada', email: null, role: 'admin' },
+  ...{ joined_at: at('08:30:00.000'), expires_at: null },
+};
+const invited = {
+  ...{
+    id: id(4),
+    status: 'invited',
+    user_id: null,
+    name: 'Ben',
+    subject: null,
+    email: 'ben@example.com',
+    role: 'member',
+  },
+  ...{ joined_at: null, expires_at: '2026-01-29T08:30:00.000Z' },
+};
 const rates = {
   rates: [
     { direction: 'outbound', prefix: '1', rate_cents_per_minute: 2, initial_increment_s: 6, increment_s: 6 },
@@ -272,6 +287,7 @@ export const examples: Readonly<Record<string, Example>> = {
     answer: {
       user: { id: id(2), name: 'Owner', platform_owner: true },
       ...{ mode: 'live', role: 'owner', organization: short, organizations: [{ ...short, role: 'owner' }] },
+      invitations: [],
       api_key: { id: id(5), name: 'First key', prefix: 'trunkline_live_9aQz' },
     },
   },
@@ -289,8 +305,8 @@ export const examples: Readonly<Record<string, Example>> = {
   replaceRates: { request: rates, answer: rates },
   listLedger: { answer: { data: [credit], ...slice } },
   addCredits: { request: { amount_cents: 5_000, note: 'Bank transfer' }, answer: credit },
-  listMembers: { answer: { data: [member], ...slice } },
-  addMember: { request: { subject: 'auth0|ada', role: 'admin', name: 'Ada' }, answer: member },
+  listMembers: { answer: { data: [member, invited], ...slice, total: 2 } },
+  addMember: { request: { email: 'ben@example.com', role: 'member', name: 'Ben' }, answer: invited },
   removeMember: {},
   listRejectedInvites: {
     answer: {

@@ -6,6 +6,28 @@ export function silentProblem(text: string): string | null {
   return name === null ? null : `has the field ${JSON.stringify(name.slice(0, 100))} twice`;
 }
 
+/** In a pattern for whole characters, what is left of surrogates is one alone. */
+const halfPair = /\p{Surrogate}/u;
+
+/**
+ * Where a value parsed from this text has half of a surrogate pair (`\\ud83d` alone), as in `metadata.note`; null: nowhere. It is no character, and no
+ * UTF-8 can hold it. The bytes of a body are UTF-8, so only an escape can bring one.
+ */
+export function loneSurrogate(text: string, value: unknown): string | null {
+  if (!/\\u[dD][89a-fA-F]/.test(text)) return null;
+  const open: { path: string[]; value: unknown }[] = [{ path: [], value }];
+  for (let next = open.pop(); next; next = open.pop()) {
+    const { path } = next;
+    if (typeof next.value === 'string' && halfPair.test(next.value)) return path.join('.');
+    if (typeof next.value !== 'object' || next.value === null) continue;
+    for (const [name, part] of Object.entries(next.value)) {
+      if (halfPair.test(name)) return [...path, name.replace(/\p{Surrogate}/gu, '\ufffd')].join('.');
+      open.push({ path: [...path, name], value: part });
+    }
+  }
+  return null;
+}
+
 /** The text of a body; null: its bytes are not UTF-8. A parser would put other characters in their place. */
 export function textOf(bytes: Buffer): string | null {
   return isUtf8(bytes) ? bytes.toString('utf8') : null;

@@ -5,6 +5,7 @@ import type { Organization } from '../store/organizations.js';
 import type { Scope } from '../store/scope.js';
 import type { Store } from '../store/store.js';
 import { ApiError, notFound } from './errors.js';
+import { LastSecond } from './last-second.js';
 
 /** A caller id that every test key may use, and the id that stands for it in records. */
 export const testNumber = '+15005550006';
@@ -83,29 +84,22 @@ export class OutboundRules {
   }
 }
 
-/** Calls an organization has started in the current second. */
+/** Calls that organizations have started in the last second. */
 export class CallPace {
-  private readonly seconds = new Map<string, { second: number; calls: number }>();
+  private readonly started = new Map<string, LastSecond>();
 
   constructor(private readonly now: () => number) {}
 
   check({ id, limits }: Organization): void {
-    if (limits.calls_per_second === null || this.started(id) < limits.calls_per_second) return;
-    const details = { limit: limits.calls_per_second };
-    throw new ApiError('CALLS_PER_SECOND_EXCEEDED', undefined, details, { 'retry-after': '1' });
+    const { calls_per_second: limit } = limits;
+    if (limit === null || (this.started.get(id)?.used(this.now()) ?? 0) < limit) return;
+    throw new ApiError('CALLS_PER_SECOND_EXCEEDED', undefined, { limit }, { 'retry-after': '1' });
   }
 
   count({ id, limits }: Organization): void {
     if (limits.calls_per_second === null) return;
-    this.seconds.set(id, { second: this.second(), calls: this.started(id) + 1 });
-  }
-
-  private started(id: string): number {
-    const counted = this.seconds.get(id);
-    return counted?.second === this.second() ? counted.calls : 0;
-  }
-
-  private second(): number {
-    return Math.floor(this.now() / 1000);
+    const started = this.started.get(id) ?? new LastSecond(limits.calls_per_second);
+    started.add(this.now(), limits.calls_per_second);
+    this.started.set(id, started);
   }
 }

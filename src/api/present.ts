@@ -4,14 +4,17 @@ import type { Balance, CardRate, LedgerEntry } from '../store/accounts.js';
 import type { ApiKey } from '../store/api-keys.js';
 import type { Call, CallEvent, CallText } from '../store/call-records.js';
 import type { Endpoint } from '../store/endpoints.js';
+import type { Invitation } from '../store/invitations.js';
 import type { Member, Organization } from '../store/organizations.js';
 import type { PhoneNumber } from '../store/phone-numbers.js';
 import type { RejectedInvite } from '../store/rejected-invites.js';
 import type { Page, Slice } from '../store/scope.js';
+import type { ProviderConfig } from '../store/secrets.js';
 import type { Trunk } from '../store/trunks.js';
 import type { WebhookDelivery } from '../store/webhook-deliveries.js';
 import type { Caller } from './caller.js';
 import type { RecordingUrls } from './recording-urls.js';
+import { withoutPassword } from './targets.js';
 
 export function presentCall(call: Call, recordingUrls: RecordingUrls) {
   return {
@@ -70,9 +73,9 @@ export function presentEndpoint(endpoint: Endpoint) {
     organization_id: endpoint.organizationId,
     name: endpoint.name,
     type: endpoint.type,
-    target: endpoint.target,
+    target: withoutPassword(endpoint.target),
     provider: endpoint.provider,
-    provider_config: endpoint.providerConfig,
+    provider_config: shownConfig(endpoint.providerConfig),
     record: endpoint.record,
     status: endpoint.status,
     health: endpoint.health,
@@ -81,6 +84,15 @@ export function presentEndpoint(endpoint: Endpoint) {
     created_at: endpoint.createdAt.toISOString(),
     updated_at: endpoint.updatedAt.toISOString(),
   };
+}
+
+/** Its secrets are masked by the store. */
+function shownConfig(config: ProviderConfig): ProviderConfig {
+  const urls = (['base_url', 'events_url'] as const).flatMap((name) => {
+    const url = config[name];
+    return typeof url === 'string' ? [[name, withoutPassword(url)] as const] : [];
+  });
+  return urls.length === 0 ? config : { ...config, ...Object.fromEntries(urls) };
 }
 
 export function presentWebhookDelivery(delivery: WebhookDelivery) {
@@ -127,7 +139,7 @@ export function presentTrunk(trunk: Trunk) {
     addresses: trunk.addresses,
     username: trunk.username,
     password: trunk.password,
-    gateways: trunk.gateways,
+    gateways: trunk.gateways.map((gateway) => ({ ...gateway, uri: withoutPassword(gateway.uri) })),
     transport: trunk.transport,
     srtp: trunk.srtp,
     tls: trunk.tls,
@@ -155,7 +167,10 @@ export function presentApiKey(key: ApiKey) {
   };
 }
 
-export function presentMe(caller: Caller) {
+export function presentMe(
+  caller: Caller,
+  invitations: readonly { invitation: Invitation; organization: Organization }[],
+) {
   const { user, key, mode } = caller;
   return {
     user: { id: user.id, name: user.name, platform_owner: user.platformOwner },
@@ -163,6 +178,11 @@ export function presentMe(caller: Caller) {
     role: caller.role,
     organization: presentOrganization(caller.organization),
     organizations: caller.memberships.map(({ organization, role }) => ({ ...presentOrganization(organization), role })),
+    invitations: invitations.map(({ invitation, organization }) => ({
+      organization: { id: organization.id, name: organization.name },
+      role: invitation.role,
+      expires_at: invitation.expiresAt.toISOString(),
+    })),
     api_key: key && { id: key.id, name: key.name, prefix: key.prefix },
   };
 }
@@ -180,11 +200,15 @@ export function presentAccount(organization: Organization, balance: Balance) {
 
 export function presentMember(member: Member) {
   return {
+    id: member.id,
+    status: member.userId === null ? 'invited' : 'active',
     user_id: member.userId,
     name: member.name,
     subject: member.subject,
+    email: member.email,
     role: member.role,
-    joined_at: member.joinedAt.toISOString(),
+    joined_at: iso(member.joinedAt),
+    expires_at: iso(member.expiresAt),
   };
 }
 

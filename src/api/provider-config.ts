@@ -122,7 +122,11 @@ function urlProblems(
 ): FieldError[] {
   return Object.entries(urls).flatMap(([path, schemes]) => {
     const value = config[path];
-    const message = typeof value === 'string' ? targetProblem(value, { schemes, allowPrivate }) : null;
+    const credentialsGo =
+      path === 'events_url'
+        ? 'requests are signed with the webhook_secret instead'
+        : 'set api_key or Authorization in headers instead';
+    const message = typeof value === 'string' ? targetProblem(value, { schemes, allowPrivate, credentialsGo }) : null;
     return message === null ? [] : [{ path, message }];
   });
 }

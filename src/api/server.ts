@@ -18,7 +18,7 @@ import type { TranscriptionEngine } from '../transcription/engine.js';
 import { type Identified, type IdentifySender, identify } from './auth.js';
 import { mayDo } from './caller.js';
 import { ApiError, invalid } from './errors.js';
-import { silentProblem, textOf } from './json-body.js';
+import { loneSurrogate, silentProblem, textOf } from './json-body.js';
 import { createLimits } from './limits.js';
 import { describeApi, openapiRoute } from './openapi.js';
 import { CallPace, OutboundRules } from './outbound-rules.js';
@@ -155,14 +155,18 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
   app.setErrorHandler(sendError);
   const tokens = options.tokens ? new Tokens(options.tokens, options.now) : null;
   const identifySender: IdentifySender = (headers) => identify(options.store, tokens, headers);
-  await guard(app, options, identifySender);
+  guard(app, options, identifySender);
   await describeApi(app);
 
   const now = options.now ?? Date.now;
   const publicUrl = () => options.publicUrl ?? listeningUrl(app.server.address() as AddressInfo | null);
   const recordingUrls = new RecordingUrls({ links: options.store.recordingLinks, publicUrl, now });
   const calls = { ...options, recordingUrls, recordingFiles: new RecordingFiles(options.recordingsFolder), now };
-  const rules = new OutboundRules(options.store, options.outboundCalls, new CallPace(now));
+  const rules = new OutboundRules(
+    options.store,
+    options.outboundCalls,
+    new CallPace(options.now ?? (() => performance.now())),
+  );
   const routes: Route[] = [
     ...callRoutes(calls),
     ...insightRoutes(calls),
@@ -241,16 +245,26 @@ function readJsonOnly(app: FastifyInstance): void {
       if (text === null) return done(invalid({ path: '', message: 'the body is not UTF-8' }));
       if (text === '') return done(null, {});
       parse(request, text, (error, value) => {
-        const problem = error ? null : silentProblem(text);
-        done(problem === null ? error : invalid({ path: '', message: problem }), value);
+        if (error) return done(error);
+        const problem = silentProblem(text);
+        if (problem !== null) return done(invalid({ path: '', message: problem }));
+        const half = loneSurrogate(text, value);
+        if (half === null) done(null, value);
+        else
+          done(
+            invalid({
+              path: half,
+              message: 'has half of a surrogate pair (\\ud800 to \\udfff), which is no character',
+            }),
+          );
       });
     },
   );
 }
 
 /** Who asks, may they, and not too often: in the order in which requests are refused. */
-async function guard(app: FastifyInstance, options: ApiOptions, identifySender: IdentifySender): Promise<void> {
-  const limits = await createLimits(app, { days: options.store.requestDays, redis: options.redis ?? null });
+function guard(app: FastifyInstance, options: ApiOptions, identifySender: IdentifySender): void {
+  const limits = createLimits({ days: options.store.requestDays, redis: options.redis ?? null });
   app.addHook('onRequest', async (request, reply) => {
     reply.headers(safeHeaders).header('x-request-id', request.id);
     const { access, unlimited, signedLink, basic } = request.routeOptions.config;
@@ -272,7 +286,7 @@ async function guard(app: FastifyInstance, options: ApiOptions, identifySender: 
     // A refused organization counts against the caller's own, and is told before a spent limit.
     const forbidden = refusal?.code === 'FORBIDDEN' ? refusal : null;
     try {
-      await limits.countOrganization(request, reply, caller.organization);
+      await limits.countOrganization(reply, caller.organization);
     } catch (error) {
       throw forbidden ?? error;
     }

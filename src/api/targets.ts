@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { isPublicAddress } from '../../net/safe-lookup.js';
+import { secretMask } from '../store/secrets.js';
 
 /** Text that parsers silently strip or that breaks a header. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is refused
@@ -10,18 +11,36 @@ export interface TargetRules {
   schemes: readonly string[];
   /** Literal private, loopback and link-local hosts may be named. */
   allowPrivate: boolean;
+  /** It is kept and shown to who may read the record, so it must not carry a password; where credentials go instead, as a clause. */
+  credentialsGo?: string;
 }
 
 /** What is wrong with this address; null when nothing is. Names are not looked up here: that is done at every connect. */
-export function targetProblem(target: string, { schemes, allowPrivate }: TargetRules): string | null {
+export function targetProblem(target: string, { schemes, allowPrivate, credentialsGo }: TargetRules): string | null {
   const expected = `must be a ${schemes.map((scheme) => `${scheme}:`).join(' or ')} address`;
   if (unclean.test(target)) return 'must not contain spaces or control characters';
   const scheme = /^([a-z]+):/i.exec(target)?.[1]?.toLowerCase() ?? '';
   if (!schemes.includes(scheme)) return expected;
   const host = scheme.startsWith('sip') ? sipHost(target) : urlHost(target);
   if (host === null) return expected;
+  if (credentialsGo !== undefined && hasPassword(target))
+    return `must not carry a user and password: everybody who reads the record would see them; ${credentialsGo}`;
   if (!allowPrivate && isInternal(host)) return 'must not be a private, loopback or link-local address';
   return null;
+}
+
+/** In a URL a user alone may be a token too; in a SIP URI it is a part of the address. */
+function hasPassword(target: string): boolean {
+  if (/^sips?:/i.test(target)) return /^sips?:[^@:]*:[^@]*@/i.test(target);
+  const { username, password } = new URL(target);
+  return username !== '' || password !== '';
+}
+
+/** What records of older versions have kept, fit to be shown. */
+export function withoutPassword(target: string): string {
+  return target
+    .replace(/^([a-z]+:\/\/)[^/?#@]*@/i, `$1${secretMask}@`)
+    .replace(/^(sips?:[^@:]*):[^@]*@/i, `$1:${secretMask}@`);
 }
 
 function urlHost(target: string): string | null {

@@ -1,5 +1,6 @@
 import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTVerifyGetKey, jwtVerify } from 'jose';
 import { withDeadline } from '../../net/deadline.js';
+import type { Person } from '../store/invitations.js';
 
 /** Whose tokens are believed. */
 export interface TokenSettings {
@@ -37,10 +38,10 @@ export class Tokens {
     return /^[\w-]+\.[\w-]+\.[\w-]*$/.test(text);
   }
 
-  /** The token's `sub`; undefined when it is no good. */
-  async subject(token: string): Promise<string | undefined> {
+  /** Whom the token names, by `sub`, and by `email` where `email_verified` says so; undefined when it is no good. */
+  async person(token: string): Promise<Person | undefined> {
     if (token.length > maxTokenBytes) return undefined;
-    const check = async (keys: JWTVerifyGetKey | undefined): Promise<string | undefined> => {
+    const check = async (keys: JWTVerifyGetKey | undefined): Promise<Person | undefined> => {
       if (!keys) return undefined;
       const { payload } = await jwtVerify(token, keys, {
         algorithms,
@@ -51,7 +52,9 @@ export class Tokens {
         currentDate: new Date(this.now()),
       });
       const latestSec = this.now() / 1000 + clockToleranceSec;
-      return payload.sub === '' || (payload.iat ?? 0) > latestSec ? undefined : payload.sub;
+      const { sub: subject, email, email_verified: isVerified } = payload;
+      if (!subject || (payload.iat ?? 0) > latestSec) return undefined;
+      return { subject, email: typeof email === 'string' && isVerified === true ? email.toLowerCase() : null };
     };
     try {
       return await check(await this.keys.current());

@@ -84,7 +84,11 @@ function read(
   if (gateways) {
     settings.gateways = gateways.map(({ uri, priority = 0, weight = 1 }, index) => {
       // A carrier may well be a machine next door: only agents and webhooks are kept from private addresses.
-      const message = targetProblem(uri, { schemes: ['sip', 'sips'], allowPrivate: true });
+      const message = targetProblem(uri, {
+        schemes: ['sip', 'sips'],
+        allowPrivate: true,
+        credentialsGo: 'set username and password of the trunk instead',
+      });
       if (message) problems.push({ path: `gateways.${index}.uri`, message });
       return { uri, priority, weight };
     });

@@ -45,8 +45,58 @@ export function fieldErrors(errors: readonly FastifySchemaValidationError[]): Fi
       return inside(additionalProperties, 'is not known here');
     }
     if (error.keyword === 'boolean') return []; // told as additionalProperties
-    return [{ path: at.join('.'), message: error.message ?? 'is not valid' }];
+    return [{ path: at.join('.'), message: sentenceOf(error) }];
   });
+}
+
+const formats: Record<string, string> = {
+  uuid: 'must be a UUID, like 0198c0de-0000-7000-8000-000000000000',
+  date: 'must be a date, like 2026-01-31',
+  'date-time': 'must be a time, like 2026-01-31T08:30:00.000Z',
+};
+const types: Record<string, string> = {
+  string: 'a string',
+  integer: 'a whole number',
+  number: 'a number',
+  boolean: 'true or false',
+  object: 'an object',
+  array: 'a list',
+  null: 'null',
+};
+
+/** What is allowed, in words; JSON Schema's own message where that says it already. */
+function sentenceOf({ keyword, params, message = 'is not valid' }: FastifySchemaValidationError): string {
+  const { allowedValues, format, type, limit } = params as {
+    allowedValues?: readonly unknown[];
+    format?: string;
+    type?: string | string[];
+    limit?: number;
+  };
+  switch (keyword) {
+    case 'enum':
+      return `must be one of ${(allowedValues ?? []).map((value) => String(value)).join(', ')}`;
+    case 'format':
+      return formats[format ?? ''] ?? message;
+    case 'type':
+      return `must be ${[type ?? []]
+        .flat()
+        .map((name) => types[name] ?? name)
+        .join(' or ')}`;
+    case 'minLength':
+      return `must have at least ${limit} character${limit === 1 ? '' : 's'}`;
+    case 'maxLength':
+      return `must have at most ${limit} characters`;
+    case 'minItems':
+      return `must have at least ${limit} item${limit === 1 ? '' : 's'}`;
+    case 'maxItems':
+      return `must have at most ${limit} items`;
+    case 'minimum':
+      return `must be at least ${limit}`;
+    case 'maximum':
+      return `must be at most ${limit}`;
+    default:
+      return message;
+  }
 }
 
 function problem(instancePath: string, message: string): FastifySchemaValidationError {

@@ -1,14 +1,18 @@
 import type { RequestDays } from '../store/request-days.js';
+import { LastSecond } from './last-second.js';
 import type { RedisCounts } from './redis-counter.js';
 
-/** The state of one window, as the rate-limit plugin wants it. */
-export interface WindowState {
-  current: number;
-  /** Milliseconds until the window ends. */
-  ttl: number;
+/** What a request finds of its limits. */
+export interface Counted {
+  /** False: the limit of the second is used up, and the request was counted nowhere. */
+  isLetThrough: boolean;
+  /** Requests let through in the last second, this one among them. */
+  usedInSecond: number;
+  /** Milliseconds until the oldest of them is a second old: then one more may come. */
+  secondMs: number;
+  /** Requests let through on this UTC day, this one among them; 0 where days are not counted. */
+  usedInDay: number;
 }
-
-type Answer = (error: Error | null, state?: WindowState) => void;
 
 /** Where counts live besides memory. */
 export interface CountSources {
@@ -18,75 +22,48 @@ export interface CountSources {
   redis: RedisCounts | null;
 }
 
-/** Keys that are counted at the same time; the one whose window began first is forgotten. */
+/** Keys that are counted at the same time; the one that was counted first is forgotten. */
 const countedAtOnce = 50_000;
-const dayMs = 86_400_000;
-
-/** Counts requests in windows that begin at whole seconds, and days at midnight UTC. Waits only where Redis counts. */
-export class WindowCounts {
-  private readonly counts = new Map<string, { startMs: number; current: number }>();
-
-  constructor(private readonly sources: CountSources) {}
-
-  add(key: string, windowMs: number): WindowState | Promise<WindowState> {
-    const { startMs, ttl } = windowNow(windowMs);
-    const here = () => ({ current: this.addHere(key, startMs, windowMs), ttl });
-    const { redis } = this.sources;
-    return redis ? redis.add(key, startMs, windowMs).then((current) => ({ current, ttl }), here) : here();
-  }
-
-  /** Without counting. */
-  read(key: string, windowMs: number): WindowState | Promise<WindowState> {
-    const { startMs, ttl } = windowNow(windowMs);
-    const here = () => ({ current: this.readHere(key, startMs, windowMs), ttl });
-    const { redis } = this.sources;
-    return redis ? redis.read(key, startMs, windowMs).then((current) => ({ current, ttl }), here) : here();
-  }
-
-  private addHere(key: string, startMs: number, windowMs: number): number {
-    if (windowMs === dayMs) return this.sources.days.add(key, startMs / dayMs);
-    const counted = this.counts.get(key);
-    if (counted?.startMs === startMs) {
-      counted.current += 1;
-      return counted.current;
-    }
-    this.counts.delete(key);
-    this.counts.set(key, { startMs, current: 1 });
-    if (this.counts.size > countedAtOnce) this.counts.delete(this.counts.keys().next().value ?? '');
-    return 1;
-  }
-
-  private readHere(key: string, startMs: number, windowMs: number): number {
-    if (windowMs === dayMs) return this.sources.days.read(key, startMs / dayMs);
-    const counted = this.counts.get(key);
-    return counted?.startMs === startMs ? counted.current : 0;
-  }
-}
 
 /**
- * `WindowCounts` as the rate-limit plugin wants them. The plugin's own store hands out the object it counts in, so requests that come at once
- * all see the last count and are all refused; this one answers each with its own number.
+ * Counts requests over the last second, and over the UTC day where the key is an organization's. The second slides: in no second-long interval
+ * more than the limit are let through. Waits only where Redis counts.
  */
-export function windowStore(counts: () => WindowCounts) {
-  return class WindowStore {
-    private readonly counts = counts();
+export class RequestCounts {
+  private readonly seconds = new Map<string, LastSecond>();
 
-    incr(key: string, answer: Answer, windowMs: number): void {
-      const state = this.counts.add(key, windowMs);
-      if (state instanceof Promise) state.then((told) => answer(null, told));
-      else answer(null, state);
-    }
+  constructor(
+    private readonly sources: CountSources,
+    /** Milliseconds, never backwards. */
+    private readonly now: () => number = () => performance.now(),
+  ) {}
 
-    /** One for each limit. */
-    child(): WindowStore {
-      return new WindowStore();
-    }
-  };
-}
+  /** `day`: since 1970; null: only the second is counted. */
+  count(key: string, perSecond: number, day: number | null): Counted | Promise<Counted> {
+    const { redis } = this.sources;
+    const here = () => this.countHere(key, perSecond, day);
+    return redis ? redis.count(key, perSecond, day).catch(here) : here();
+  }
 
-/** Read once: between two looks at the clock a window may end. */
-function windowNow(windowMs: number): { startMs: number; ttl: number } {
-  const now = Date.now();
-  const startMs = now - (now % windowMs);
-  return { startMs, ttl: startMs + windowMs - now };
+  private countHere(key: string, perSecond: number, day: number | null): Counted {
+    const nowMs = this.now();
+    const second = this.secondOf(key, perSecond);
+    const isLetThrough = second.add(nowMs, perSecond);
+    const { days } = this.sources;
+    return {
+      isLetThrough,
+      usedInSecond: second.used(nowMs),
+      secondMs: second.untilOneLeavesMs(nowMs),
+      usedInDay: day === null ? 0 : isLetThrough ? days.add(key, day) : days.read(key, day),
+    };
+  }
+
+  private secondOf(key: string, perSecond: number): LastSecond {
+    const known = this.seconds.get(key);
+    if (known) return known;
+    const second = new LastSecond(perSecond);
+    this.seconds.set(key, second);
+    if (this.seconds.size > countedAtOnce) this.seconds.delete(this.seconds.keys().next().value ?? '');
+    return second;
+  }
 }

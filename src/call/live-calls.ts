@@ -5,10 +5,13 @@ import type { CallCommand, CommandResult, LiveCalls } from './command.js';
 
 /** A call's own end is bounded by the limits of BYE and of the agent's close; this is above their sum. */
 const endingLimitMs = 10_000;
+/** Who asks for a hangup by the API waits so long for the final record: longer than a BYE and its answer take, shorter than a client's patience. */
+const hangupLimitMs = 2_000;
 
 /** The calls of this process that have not ended. One owner: `inbound.ts` adds and removes. */
 export class LiveCallTable implements LiveCalls {
   readonly #calls = new Map<string, Call>();
+  readonly #endings = new Map<Call, (() => void)[]>();
   #onEmpty: (() => void) | null = null;
 
   get count(): number {
@@ -21,6 +24,8 @@ export class LiveCallTable implements LiveCalls {
 
   remove(call: Call): void {
     this.#calls.delete(call.id);
+    for (const ended of this.#endings.get(call) ?? []) ended();
+    this.#endings.delete(call);
     if (this.#calls.size === 0) this.#onEmpty?.();
   }
 
@@ -39,6 +44,7 @@ export class LiveCallTable implements LiveCalls {
       return { ok: false, code: 'not_running', message: 'The call is not running on this server.' };
     if (command.kind === 'hangup') {
       call.hangup('api');
+      await this.#ended(call, hangupLimitMs);
       return { ok: true };
     }
     if (call.commands === null) return { ok: false, code: 'not_answered', message: 'The call is not answered yet.' };
@@ -51,6 +57,18 @@ export class LiveCallTable implements LiveCalls {
     if (this.#calls.size === 0) return;
     for (const call of this.#calls.values()) call.end({ cause: 'system_shutdown', source: 'system' });
     await withDeadline(endingLimitMs, 'the end of every call', null, (limit) => this.#empty(limit)).catch(() => {});
+  }
+
+  /** Resolves when the call has ended and its record is final, or after this time. */
+  #ended(call: Call, limitMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, limitMs);
+      const ended = (): void => {
+        clearTimeout(timer);
+        resolve();
+      };
+      this.#endings.set(call, [...(this.#endings.get(call) ?? []), ended]);
+    });
   }
 
   #empty(limit: AbortSignal): Promise<void> {

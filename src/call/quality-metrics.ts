@@ -12,9 +12,9 @@ export function qualityMetrics(stats: MediaStats | null): QualityMetrics {
   if (stats === null || stats.codec === null) return {};
   const { received, sent } = stats;
   return defined({
-    mos: received.mos,
+    mos: round2(received.mos),
     jitter_ms: received.jitterMeanMs === null ? null : Math.round(received.jitterMeanMs),
-    packet_loss: received.lossPercent,
+    packet_loss: round2(received.lossPercent),
     rtt_ms: stats.rttMs === null ? null : Math.round(stats.rttMs),
     codec: stats.codec,
     ptime_ms: stats.ptimeMs,
@@ -45,11 +45,11 @@ function stream(stats: StreamStats): Record<string, unknown> {
     packets: stats.packets,
     bytes: stats.bytes,
     lost: stats.lost,
-    packet_loss: stats.lossPercent,
+    packet_loss: round2(stats.lossPercent),
     jitter_ms: round1(stats.jitterMs),
     jitter_mean_ms: round1(stats.jitterMeanMs),
     jitter_max_ms: round1(stats.jitterMaxMs),
-    mos: stats.mos,
+    mos: round2(stats.mos),
   });
 }
 
@@ -59,4 +59,9 @@ function defined(record: Record<string, unknown>): Record<string, unknown> {
 
 function round1(value: number | null): number | null {
   return value === null ? null : Math.round(value * 10) / 10;
+}
+
+/** MOS and percentages are told to two decimals: more would claim what nobody can measure. */
+function round2(value: number | null): number | null {
+  return value === null ? null : Math.round(value * 100) / 100;
 }

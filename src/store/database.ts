@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync } from 'node:fs';
+import { chmodSync, mkdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import type BetterSqlite3 from 'better-sqlite3';
 import { type Compilable, DummyDriver, Kysely, SqliteAdapter, SqliteIntrospector, SqliteQueryCompiler } from 'kysely';
@@ -33,6 +33,8 @@ export class Database {
   private constructor(
     private readonly sqlite: BetterSqlite3.Database,
     private readonly checkpoints: CheckpointThread | null,
+    /** null: in memory. */
+    private readonly file: { path: string; identity: string } | null,
   ) {
     this.versionOfOthers = sqlite.prepare<unknown[]>('pragma data_version').pluck();
     if (!sqlite.readonly) this.forgetWhatChanges();
@@ -64,7 +66,8 @@ export class Database {
       // after the migrations, which may need more room than memory has: a call's statements change so few pages that undoing one needs no file
       sqlite.pragma('temp_store = MEMORY');
       sqlite.pragma(`busy_timeout = ${lockWaitMs}`);
-      return new Database(sqlite, onDisk ? new CheckpointThread(file) : null);
+      if (!onDisk) return new Database(sqlite, null, null);
+      return new Database(sqlite, new CheckpointThread(file), { path: file, identity: identityOf(file) });
     } catch (error) {
       sqlite?.close();
       if (error instanceof StoreError) throw error;
@@ -79,7 +82,7 @@ export class Database {
 
   /** A further connection to a file that this process has opened; it cannot write. */
   static openReadOnly(file: string): Database {
-    return new Database(new (loadDriver())(file, { readonly: true, timeout: lockWaitMs }), null);
+    return new Database(new (loadDriver())(file, { readonly: true, timeout: lockWaitMs }), null, null);
   }
 
   all<R>(query: Compilable<R>): R[] {
@@ -168,6 +171,11 @@ export class Database {
     }
   }
 
+  /** Whether the path still names the file that was opened: an unlinked one goes on taking writes that nobody will ever read. */
+  isInPlace(): boolean {
+    return this.file === null || identityOf(this.file.path) === this.file.identity;
+  }
+
   get inTransaction(): boolean {
     return this.sqlite.inTransaction;
   }
@@ -237,6 +245,12 @@ export class CheckpointConnection {
   close(): void {
     this.sqlite.close();
   }
+}
+
+/** Device and inode; empty: there is no such file. */
+function identityOf(file: string): string {
+  const found = statSync(file, { throwIfNoEntry: false, bigint: true });
+  return found ? `${found.dev} ${found.ino}` : '';
 }
 
 /** Turns "not now" of SQLite into the store's word for it; everything else passes. */

@@ -29,13 +29,20 @@ export interface User {
   platformOwner: boolean;
 }
 
-/** A user in an organization. */
+/** A user in an organization, or somebody who is invited into it. */
 export interface Member {
-  userId: string;
+  /** Of the user, or of the invitation. */
+  id: string;
+  /** null: invited, and not said whether there is such a user. */
+  userId: string | null;
   name: string;
   subject: string | null;
+  /** Of an invitation by email. */
+  email: string | null;
   role: Role;
-  joinedAt: Date;
+  joinedAt: Date | null;
+  /** Of an invitation. */
+  expiresAt: Date | null;
 }
 
 export interface Membership {
@@ -140,32 +147,31 @@ export class Organizations {
     return row && { id: row.id, name: row.name, platformOwner: row.platform_owner === 1 };
   }
 
-  /** In order of joining. */
+  /** Members and open invitations, the latest first. */
   members(organizationId: string, slice: Slice): Page<Member> {
-    const members = this.database.sql
-      .selectFrom('members')
-      .innerJoin('users', 'users.id', 'members.user_id')
-      .where('members.organization_id', '=', organizationId);
-    const rows = this.database.all(
-      members
-        .select(['users.id', 'users.name', 'users.subject', 'members.role', 'members.joined_at'])
-        .orderBy('members.joined_at', 'desc')
-        .orderBy('users.id', 'desc')
-        .limit(slice.limit)
-        .offset(slice.offset),
+    const now = this.clock.now();
+    const all = `select users.id, users.id as user_id, users.name, users.subject, null as email, members.role, members.joined_at, null as expires_at,
+        members.joined_at as since
+      from members join users on users.id = members.user_id where members.organization_id = ?
+      union all select id, null, coalesce(name, email, subject), subject, email, role, null, expires_at, created_at
+      from invitations where organization_id = ? and expires_at > ?`;
+    const of = [organizationId, organizationId, now];
+    const rows = this.database.rows<MemberColumns>(
+      `${all} order by since desc, id desc limit ? offset ?`,
+      ...of,
+      slice.limit,
+      slice.offset,
     );
-    const counted = this.database.get(members.select((is) => is.fn.countAll<number>().as('total')));
+    const counted = this.database.row<{ total: number }>(`select count(*) as total from (${all})`, ...of);
     return { data: rows.map(toMember), total: counted?.total ?? 0 };
   }
 
   member(organizationId: string, userId: string): Member | undefined {
-    const row = this.database.get(
-      this.database.sql
-        .selectFrom('members')
-        .innerJoin('users', 'users.id', 'members.user_id')
-        .select(['users.id', 'users.name', 'users.subject', 'members.role', 'members.joined_at'])
-        .where('members.organization_id', '=', organizationId)
-        .where('members.user_id', '=', userId),
+    const row = this.database.row<MemberColumns>(
+      `select users.id, users.id as user_id, users.name, users.subject, null as email, members.role, members.joined_at, null as expires_at
+       from members join users on users.id = members.user_id where members.organization_id = ? and members.user_id = ?`,
+      organizationId,
+      userId,
     );
     return row && toMember(row);
   }
@@ -214,13 +220,27 @@ export class Organizations {
   }
 }
 
-function toMember(row: { id: string; name: string; subject: string | null; role: Role; joined_at: number }): Member {
+interface MemberColumns {
+  id: string;
+  user_id: string | null;
+  name: string;
+  subject: string | null;
+  email: string | null;
+  role: Role;
+  joined_at: number | null;
+  expires_at: number | null;
+}
+
+function toMember(row: MemberColumns): Member {
   return {
-    userId: row.id,
+    id: row.id,
+    userId: row.user_id,
     name: row.name,
     subject: row.subject,
+    email: row.email,
     role: row.role,
-    joinedAt: new Date(row.joined_at),
+    joinedAt: row.joined_at === null ? null : new Date(row.joined_at),
+    expiresAt: row.expires_at === null ? null : new Date(row.expires_at),
   };
 }
 

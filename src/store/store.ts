@@ -11,6 +11,7 @@ import { Funds } from './funds.js';
 import { Idempotency } from './idempotency.js';
 import { Identities } from './identities.js';
 import { Instances } from './instances.js';
+import { Invitations } from './invitations.js';
 import { type StoreLog, silentLog } from './log.js';
 import { LongReadThread } from './long-read-thread.js';
 import { Organizations } from './organizations.js';
@@ -45,6 +46,8 @@ export interface StoreOptions {
 /** Everything Trunkline keeps. One per process; several processes may share one file. */
 export class Store {
   readonly organizations: Organizations;
+  /** How organizations gain members. */
+  readonly invitations: Invitations;
   readonly apiKeys: ApiKeys;
   /** Whom keys stand for. */
   readonly identities: Identities;
@@ -81,6 +84,7 @@ export class Store {
   ) {
     const instanceId = options.instanceId ?? uuidv7();
     this.organizations = new Organizations(database, clock);
+    this.invitations = new Invitations(database, clock, this.organizations);
     this.apiKeys = new ApiKeys(database, clock);
     this.identities = new Identities(this.apiKeys, this.organizations, clock);
     this.endpoints = new Endpoints(database, clock, vault);
@@ -137,8 +141,9 @@ export class Store {
     return this.database.transaction(work);
   }
 
-  /** Can this process write now? Known from the last heartbeat if that is fresh, else tried. */
+  /** Can this process write now, and to the file of its path? Known from the last heartbeat if that is fresh, else tried. */
   writable(): boolean {
+    if (!this.database.isInPlace()) return false; // what is written would be gone with the process
     return this.instances.beatWithin(freshBeatMs) || this.instances.beat();
   }
 

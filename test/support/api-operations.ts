@@ -75,7 +75,7 @@ export async function sampleRecords(api: TestApi): Promise<Record<string, string
 
 /** The path of an operation, for a record. */
 export function pathOf({ path }: DescribedOperation, id: string): string {
-  return path.replace('{id}', id).replace('{user_id}', absentId);
+  return path.replace('{id}', id).replace('{member_id}', absentId);
 }
 
 /** Asks for an operation about a record of `ids`, with a body that it takes; `options` have the last word. */

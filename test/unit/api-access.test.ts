@@ -75,7 +75,7 @@ describe('every operation', () => {
         'POST /v1/organizations/{id}/credits',
         'GET /v1/organizations/{id}/members',
         'POST /v1/organizations/{id}/members',
-        'DELETE /v1/organizations/{id}/members/{user_id}',
+        'DELETE /v1/organizations/{id}/members/{member_id}',
         'GET /recordings/{id}/{token}',
         'GET /v1/rejected-invites',
         'GET /healthz',

@@ -102,23 +102,19 @@ describe('organizations', () => {
   it('have members with roles, and keep an owner', async () => {
     const { id } = await make();
     const members = `/v1/organizations/${id}/members`;
-    const added = await api.request('POST', members, { body: { subject: 'idp|7', role: 'admin', name: 'Ada' } });
-    expect([added.status, added.body]).toMatchObject([201, { name: 'Ada', subject: 'idp|7', role: 'admin' }]);
-    const again = await api.request('POST', members, { body: { user_id: added.body.user_id, role: 'member' } });
-    expect([again.status, again.body.code]).toEqual([409, 'MEMBER_EXISTS']);
-    expect((await api.request('POST', members, { body: { role: 'member' } })).status).toBe(400);
-    const { key } = api.store.apiKeys.create({
-      userId: added.body.user_id,
-      organizationId: id,
-      mode: 'live',
-      name: 'K',
-    });
+    const ada = api.store.organizations.createUser({ name: 'Ada', subject: 'idp|7' });
+    api.store.organizations.addMember(id, ada.id, 'admin');
+    const again = await api.request('POST', members, { body: { subject: 'idp|7', role: 'member' } });
+    expect([again.status, again.body.code, again.body.details]).toEqual([409, 'MEMBER_EXISTS', { user_id: ada.id }]);
+    for (const wrong of [{}, { subject: 'a', email: 'a@example.com' }, { email: 'nowhere' }, { user_id: ada.id }])
+      expect((await api.request('POST', members, { body: { role: 'member', ...wrong } })).status).toBe(400);
+    const { key } = api.store.apiKeys.create({ userId: ada.id, organizationId: id, mode: 'live', name: 'K' });
     expect((await api.request('POST', members, { key, body: { subject: 'x', role: 'member' } })).status).toBe(403);
     expect((await api.request('GET', members, { key })).body.data.map((m: { role: string }) => m.role).sort()).toEqual([
       'admin',
       'owner',
     ]);
-    expect((await api.request('DELETE', `${members}/${added.body.user_id}`)).status).toBe(204);
+    expect((await api.request('DELETE', `${members}/${ada.id}`)).status).toBe(204);
     expect((await api.request('GET', '/v1/me', { key })).status).toBe(401);
     const last = await api.request('DELETE', `${members}/${api.a.userId}`);
     expect([last.status, last.body.code]).toEqual([409, 'LAST_OWNER']);

@@ -14,7 +14,7 @@ afterEach(() => api.close());
 const options = () => ({
   store: api.store,
   liveCalls: { count: 0, command: async () => ({ ok: true as const }) },
-  ready: () => ({ ready: true, checks: {} }),
+  ready: () => ({ ready: true, checks: {}, degraded: [] }),
   metrics: new Registry(),
   allowPrivateTargets: false,
   recordingsFolder: '/nonexistent',
@@ -126,11 +126,13 @@ describe('probes', () => {
     expect((await api.request('GET', '/readyz', { key: null })).body).toEqual({
       ready: true,
       checks: { database: true },
+      degraded: [],
     });
     await api.close();
-    api = await testApi({ ready: async () => ({ ready: false, checks: { sip: false, database: true } }) });
+    const broken = { ready: false, checks: { sip: false, database: true }, degraded: [] };
+    api = await testApi({ ready: async () => broken });
     const answer = await api.request('GET', '/readyz', { key: null });
-    expect([answer.status, answer.body]).toEqual([503, { ready: false, checks: { sip: false, database: true } }]);
+    expect([answer.status, answer.body]).toEqual([503, broken]);
   });
 
   it('are never limited', async () => {

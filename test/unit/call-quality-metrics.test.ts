@@ -17,3 +17,13 @@ it('jitter that was not measured is absent', () => {
   const metrics = qualityMetrics({ ...unknownStats(), codec: 'PCMU' });
   expect(JSON.stringify(metrics)).not.toContain('jitter');
 });
+
+it('MOS and loss have two decimals, in both directions', () => {
+  const stats = { ...unknownStats(), codec: 'PCMU' as const };
+  const received = { ...stats.received, lossPercent: 100 / 3, mos: 4.38712345 };
+  const sent = { ...stats.sent, lossPercent: 200 / 3, mos: null };
+  const told = qualityMetrics({ ...stats, received, sent });
+  expect(told).toMatchObject({ mos: 4.39, packet_loss: 33.33, received: { mos: 4.39, packet_loss: 33.33 } });
+  expect(told.sent).toMatchObject({ packet_loss: 66.67 });
+  expect(told.sent).not.toHaveProperty('mos');
+});

@@ -17,10 +17,20 @@ export function accountRoutes({ store }: { store: Store }): Route[] {
       operationId: 'getMe',
       tag,
       summary: 'Who am I',
-      description: 'The user of the key, the organization this request acts in, and all the key may act in.',
+      description:
+        'The user of the key, the organization this request acts in, and all the key may act in; for the user of a token also the invitations that wait for them.',
       access: 'member',
       answer: { status: 200, description: 'The caller.', schema: ref('Me') },
-      handle: ({ caller }) => presentMe(caller),
+      handle: ({ caller }) => {
+        const invitations = caller.person ? store.invitations.forPerson(caller.person) : [];
+        return presentMe(
+          caller,
+          invitations.flatMap((invitation) => {
+            const organization = store.organizations.get(invitation.organizationId);
+            return organization ? [{ invitation, organization }] : [];
+          }),
+        );
+      },
     }),
     route({
       method: 'GET',

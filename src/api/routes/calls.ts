@@ -122,7 +122,8 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
       operationId: 'hangupCall',
       tag,
       summary: 'Hang up',
-      description: 'Ends a running call. A call that has ended already is answered unchanged.',
+      description:
+        'Ends a running call and answers it in its final state: the answer comes when the call has ended, after 2 s at the latest (then still `in_progress`: the far side has not confirmed its end). A call that has ended already is answered unchanged.',
       access: 'member',
       params: idParams,
       answer: callAnswer,

@@ -17,7 +17,7 @@ export function memberRoutes({ store }: { store: Store }): Route[] {
       operationId: 'listMembers',
       tag,
       summary: 'List members',
-      description: 'Who belongs to the organization, who joined last first.',
+      description: 'Who belongs to the organization, and who is invited; the latest first.',
       access: 'member',
       params: idParams,
       query: sliceOnlyQuery,
@@ -32,50 +32,53 @@ export function memberRoutes({ store }: { store: Store }): Route[] {
       path: '/v1/organizations/:id/members',
       operationId: 'addMember',
       tag,
-      summary: 'Add a member',
+      summary: 'Invite a member',
       description:
-        'By the `sub` of their tokens, which makes the user when there is none, or by the id of a user that exists.',
+        'An invitation, by the `sub` of their tokens or by their email address, good for 14 days; a later one for the same person takes its place. They accept it by signing in: with the first request of their token if they belong to no organization yet, else with a request that names this one in `x-organization-id` (`GET /v1/me` shows them what waits). The answer is the same whether there is such a user or not. A user who has keys only, and no token, cannot be invited.',
       access: 'owner',
       params: idParams,
       body: addMemberBody,
-      answer: { status: 201, description: 'The member.', schema: ref('Member') },
+      answer: { status: 201, description: 'The invitation.', schema: ref('Member') },
       errors: ['MEMBER_EXISTS'],
       handle: ({ params, body, caller }) => {
         const { organization } = membershipIn(caller, params.id, 'owner');
         liveKey(caller);
-        if ((body.subject === undefined) === (body.user_id === undefined))
-          throw invalid({ path: 'subject', message: 'or user_id must be given, and not both' });
+        const { subject = null, email = null, role, name = null } = body;
+        if ((subject === null) === (email === null))
+          throw invalid({ path: 'subject', message: 'or email must be given, and not both' });
         return store.transaction(() => {
-          const user =
-            body.subject === undefined
-              ? store.organizations.user(body.user_id?.toLowerCase() ?? '')
-              : (store.organizations.userBySubject(body.subject) ??
-                store.organizations.createUser({ name: body.name ?? body.subject, subject: body.subject }));
-          if (!user) throw notFound('User');
-          if (store.organizations.member(organization.id, user.id))
+          const user = subject === null ? undefined : store.organizations.userBySubject(subject);
+          // Of their own members an organization may know; of others it learns nothing.
+          if (user && store.organizations.member(organization.id, user.id))
             throw new ApiError('MEMBER_EXISTS', undefined, { user_id: user.id });
-          store.organizations.addMember(organization.id, user.id, body.role);
-          const member = store.organizations.member(organization.id, user.id);
-          if (!member) throw new Error('a member that was added is not there');
-          return presentMember(member);
+          const invitation = store.invitations.create({ organizationId: organization.id, subject, email, role, name });
+          return presentMember({
+            ...invitation,
+            userId: null,
+            name: name ?? invitation.email ?? invitation.subject ?? '',
+            joinedAt: null,
+          });
         });
       },
     }),
     route({
       method: 'DELETE',
-      path: '/v1/organizations/:id/members/:user_id',
+      path: '/v1/organizations/:id/members/:member_id',
       operationId: 'removeMember',
       tag,
-      summary: 'Remove a member',
-      description: 'Their keys and tokens no longer act in the organization. The last owner stays.',
+      summary: 'Remove a member, or withdraw an invitation',
+      description:
+        'Their keys and tokens no longer act in the organization, and their open streams end. The last owner stays.',
       access: 'owner',
       params: memberParams,
-      answer: { status: 204, description: 'They are no longer a member.', schema: null },
+      answer: { status: 204, description: 'They are no longer a member, or no longer invited.', schema: null },
       errors: ['LAST_OWNER'],
       handle: ({ params, caller }) => {
         const { organization } = membershipIn(caller, params.id, 'owner');
         liveKey(caller);
-        const outcome = store.organizations.removeMember(organization.id, params.user_id.toLowerCase());
+        const id = params.member_id.toLowerCase();
+        if (store.invitations.remove(organization.id, id)) return;
+        const outcome = store.organizations.removeMember(organization.id, id);
         if (outcome === 'not_found') throw notFound('Member');
         if (outcome === 'last_owner') throw new ApiError('LAST_OWNER');
       },

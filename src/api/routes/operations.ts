@@ -6,13 +6,15 @@ import { ApiError } from '../errors.js';
 import { type Route, route } from '../route.js';
 import { Type } from '../schemas/words.js';
 
-/** Whether the parts of the process work. */
+/** Whether the process can take new calls. */
 export interface Readiness {
   ready: boolean;
-  /** Each part by name, such as `sip`, `media`, `database`. */
+  /** Each part by name, such as `sip`, `media`, `database`; `accepting` is false while the process drains. */
   checks: Record<string, boolean>;
-  /** What is wrong, one sentence each. */
-  problems?: readonly string[];
+  /** What is wrong, a sentence each. */
+  problems: readonly string[];
+  /** What works less well without stopping the service, a sentence each. */
+  degraded: string[];
 }
 
 export interface OperationRoutesOptions {
@@ -48,7 +50,7 @@ export function operationRoutes({ ready, metrics, metricsToken, trustedProxies }
       tag,
       summary: 'Does the service work',
       description:
-        '200 while SIP answers, media threads are up and the database writes; 503 otherwise, with the same body.',
+        '200 while SIP answers, media threads are up, the database file is in its place and writes, and the process is not draining; 503 otherwise, with the same body. The loss of Redis is told in `degraded` and is no 503.',
       access: 'public',
       unlimited: true,
       answer: {
@@ -56,12 +58,16 @@ export function operationRoutes({ ready, metrics, metricsToken, trustedProxies }
         description: 'Everything works.',
         schema: Type.Object({
           ready: Type.Boolean({ description: 'Whether everything works.' }),
-          checks: Type.Record(Type.String(), Type.Boolean(), { description: 'Each part by name.' }),
-          problems: Type.Optional(
-            Type.Array(Type.String(), {
-              description: 'What is wrong, one sentence each: an external SIP server that is waited for.',
-            }),
-          ),
+          checks: Type.Record(Type.String(), Type.Boolean(), {
+            description:
+              'Each part by name: `sip`, `media`, `database`, and `accepting`, which is false while it drains.',
+          }),
+          problems: Type.Array(Type.String(), {
+            description: 'What is wrong, one sentence each: an external SIP server that is waited for.',
+          }),
+          degraded: Type.Array(Type.String(), {
+            description: 'What works less well without stopping the service, a sentence each.',
+          }),
         }),
       },
       alsoAnswers: { 503: 'Something does not work: the body says what.' },

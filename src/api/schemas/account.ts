@@ -46,6 +46,17 @@ const me = Type.Object(
     organizations: Type.Array(Type.Object({ ...organization, role }), {
       description: 'All the key may act in, in order of joining.',
     }),
+    invitations: Type.Array(
+      Type.Object({
+        organization: Type.Object({ id: organization.id, name: organization.name }),
+        role,
+        expires_at: time('Until when it can be accepted.'),
+      }),
+      {
+        description:
+          'Organizations that ask the user of this token to join. To accept: send any request with the token and the id of the organization as `x-organization-id`.',
+      },
+    ),
     api_key: nullable<object>(
       Type.Object(
         { id: keyFields.id, name: keyFields.name, prefix: keyFields.prefix },

@@ -40,11 +40,17 @@ const organization = Type.Object(
 );
 const member = Type.Object(
   {
-    user_id: uuid('The user.'),
-    name: Type.String({ description: 'Their name.' }),
-    subject: nullable<string>(Type.String({ description: 'The `sub` of their tokens; null: they have keys only.' })),
+    id: uuid('Of the user, or of the invitation while it is open.'),
+    status: oneOf(['active', 'invited'], { description: '`invited`: they have not accepted yet.' }),
+    user_id: nullable<string>(uuid('The user; null while they are invited, whether there is such a user or not.')),
+    name: Type.String({ description: 'Their name; while they are invited, as the invitation says.' }),
+    subject: nullable<string>(
+      Type.String({ description: 'The `sub` of their tokens; null: they have keys only, or are invited by email.' }),
+    ),
+    email: nullable<string>(Type.String({ description: 'Of an invitation by email.' })),
     role,
-    joined_at: time('When they joined: decides which organization is their first.'),
+    joined_at: nullable<string>(time('When they joined: decides which organization is their first.')),
+    expires_at: nullable<string>(time('Until when the invitation can be accepted.')),
   },
   { $id: 'Member', additionalProperties: false },
 );
@@ -135,14 +141,19 @@ export const creditBody = body({
 });
 export const addMemberBody = body({
   subject: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 255, description: 'The `sub` of their tokens. Either this or `email`.' }),
+  ),
+  email: Type.Optional(
     Type.String({
-      minLength: 1,
-      maxLength: 255,
-      description: 'The `sub` of their tokens; makes the user when there is none.',
+      maxLength: 254,
+      pattern: '^[^@\\s]+@[^@\\s]+$',
+      description: 'Their address, which their token must carry as `email` with `email_verified: true`.',
     }),
   ),
-  user_id: Type.Optional(uuid('A user that exists. Exactly one of `subject` and `user_id` is given.')),
   role,
   name: Type.Optional(name),
 });
-export const memberParams = body({ id: uuid('The organization.'), user_id: uuid('The user.') });
+export const memberParams = body({
+  id: uuid('The organization.'),
+  member_id: uuid('The `id` of the member or of the invitation.'),
+});
