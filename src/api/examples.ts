@@ -325,7 +325,9 @@ export const examples: Readonly<Record<string, Example>> = {
     answer: { choices: [{ text: 'A table for two, please.' }], model: 'whisper-1', object: 'transcription' },
   },
   getHealth: { answer: { status: 'ok' } },
-  getReadiness: { answer: { ready: true, checks: { sip: true, media: true, database: true } } },
+  getReadiness: {
+    answer: { ready: true, checks: { sip: true, media: true, database: true, accepting: true }, degraded: [] },
+  },
   getMetrics: {
     answer: '# HELP trunkline_calls Calls that run now\n# TYPE trunkline_calls gauge\ntrunkline_calls 3\n',
   },

@@ -1,5 +1,6 @@
 import swagger from '@fastify/swagger';
 import type { FastifyInstance } from 'fastify';
+import { type DetailedDocument, describeDetails } from './describe-details.js';
 import { errorCatalogue } from './errors.js';
 import { examples } from './examples.js';
 import { route } from './route.js';
@@ -9,6 +10,7 @@ import { accountSchemas } from './schemas/account.js';
 import { callSchemas } from './schemas/calls.js';
 import { capsuleSchemas } from './schemas/capsule.js';
 import { endpointSchemas } from './schemas/endpoints.js';
+import { eventTable } from './schemas/events.js';
 import { insightSchemas } from './schemas/insights.js';
 import { organizationSchemas } from './schemas/organizations.js';
 import { phoneNumberSchemas } from './schemas/phone-numbers.js';
@@ -101,7 +103,9 @@ const described = new WeakMap<FastifyInstance, object>();
 export function describedApi(app: FastifyInstance): object {
   let document = described.get(app);
   if (!document) {
-    document = withExamples(app.swagger() as unknown as DescribedPaths);
+    const made = app.swagger() as unknown as DescribedPaths & DetailedDocument;
+    describeDetails(made);
+    document = withExamples(made);
     described.set(app, document);
   }
   return document;
@@ -160,7 +164,15 @@ Send an API key as \`Authorization: Bearer trunkline_live_…\` or as \`x-api-ke
 Bodies are JSON in snake_case; fields and parameters that are not known are refused, so that a typo is not lost. Times are RFC 3339 in UTC with milliseconds, ids are UUIDs, money is cents. Every answer carries \`X-Request-Id\`.
 
 ## Limits
-Requests are limited per organization, by second and by day: free 10 and 1,000, pro 50 and 50,000, business 200 and 500,000, enterprise as agreed (1,000 and 10,000,000 unless set). \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\` and \`X-RateLimit-Reset\` (Unix seconds) speak of the second, and of the day (UTC) when the day refuses.
+Requests are limited per organization, by second and by day (UTC): free 10 and 1,000, pro 50 and 50,000, business 200 and 500,000, enterprise as agreed (1,000 and 10,000,000 unless set). The second slides: in no second-long interval are more let through; what is refused is not counted. Requests without a valid key: 20 a second per address. \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\` and \`X-RateLimit-Reset\` (Unix seconds) speak of the second, and of the day (UTC) when the day refuses.
+
+## Repeating a request
+A POST that creates takes \`Idempotency-Key\`: for 24 hours the same key and body from the same caller, to the same path, are carried out once and answered the same, with \`Idempotent-Replayed: true\`; another body is 409. A secret that is shown once is in the first answer only.
+
+## Events
+Each call has its events: in its detail, as they happen in \`GET /v1/events\`, and sent to the \`events_url\` of its endpoint.
+
+${eventTable}
 
 ## Errors
 Every error has the body \`{error, code, details?}\`.

@@ -73,8 +73,13 @@ const special: Record<Provider | 'webhook', Record<string, TSchema>> = {
   },
 };
 
+/** `provider_config` of each provider, and of webhooks: what requests are checked with, and what the API's description shows. */
+export const configSchemas = Object.fromEntries(
+  Object.entries(special).map(([provider, own]) => [provider, configSchema(provider, own)]),
+) as Record<Provider | 'webhook', TSchema>;
+
 const validators = Object.fromEntries(
-  Object.entries(special).map(([provider, own]) => [provider, compile(provider, own)]),
+  Object.entries(configSchemas).map(([provider, schema]) => [provider, Compile(schema)]),
 ) as Record<Provider | 'webhook', Validator>;
 
 /** What is wrong with a whole `provider_config`, field by field. */
@@ -105,10 +110,10 @@ function protocolProblems(provider: string, config: ProviderConfig, rules: Endpo
   return [{ path: field, message: withoutField.replace(/\.$/, '') }];
 }
 
-function compile(provider: string, own: Record<string, TSchema>): Validator {
+function configSchema(provider: string, own: Record<string, TSchema>): TSchema {
   const known = provider === 'webhook' ? own : { ...common, ...own };
   const optional = Object.entries(known).map(([name, schema]) => [name, Type.Optional(schema)]);
-  return Compile(body(Object.fromEntries(optional) as Record<string, TSchema>));
+  return body(Object.fromEntries(optional) as Record<string, TSchema>);
 }
 
 function inConfig({ path, message }: FieldError): FieldError {

@@ -33,9 +33,9 @@ export const validatorCompiler: FastifySchemaCompiler<unknown> = ({ schema, http
   };
 };
 
-/** The errors of a validator as the API tells them. */
+/** The errors of a validator as the API tells them: of each field the first. */
 export function fieldErrors(errors: readonly FastifySchemaValidationError[]): FieldError[] {
-  return errors.flatMap((error): FieldError[] => {
+  const all = errors.flatMap((error): FieldError[] => {
     const at = error.instancePath.split('/').slice(1).map(unescapePointer);
     const { requiredProperties, additionalProperties } = error.params as Record<string, string[] | undefined>;
     const inside = (names: string[], message: string) =>
@@ -47,6 +47,7 @@ export function fieldErrors(errors: readonly FastifySchemaValidationError[]): Fi
     if (error.keyword === 'boolean') return []; // told as additionalProperties
     return [{ path: at.join('.'), message: sentenceOf(error) }];
   });
+  return all.filter(({ path }, index) => all.findIndex((other) => other.path === path) === index);
 }
 
 const formats: Record<string, string> = {

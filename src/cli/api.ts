@@ -46,7 +46,7 @@ export function openApi(baseUrl: string, key: string): Api {
       });
     } catch (error) {
       if (error instanceof CliFailure) throw error;
-      throw new CliFailure(`Cannot reach ${baseUrl}: ${whyUnreachable(error)}`);
+      throw new CliFailure(`Cannot reach ${baseUrl}: ${whyUnreachable(error)}`).as('SERVER_UNREACHABLE');
     }
   }
   async function json<T>(answer: Promise<string>): Promise<T> {
@@ -54,7 +54,7 @@ export function openApi(baseUrl: string, key: string): Api {
     try {
       return JSON.parse(text) as T;
     } catch {
-      throw new CliFailure(`${baseUrl} did not answer with JSON; is it a Trunkline server?`);
+      throw new CliFailure(`${baseUrl} did not answer with JSON; is it a Trunkline server?`).as('NOT_A_TRUNKLINE');
     }
   }
   return {
@@ -87,5 +87,7 @@ async function refusal(response: Response): Promise<CliFailure> {
   const code = typeof body?.code === 'string' ? body.code : `HTTP ${response.status}`;
   const message = typeof body?.error === 'string' ? body.error : response.statusText || 'no explanation';
   const fields = Array.isArray(body?.details?.fields) ? body.details.fields : [];
-  return new CliFailure(`${code}: ${message}`, ...fields.map((field) => `  ${field.path}: ${field.message}`));
+  const failure = new CliFailure(`${code}: ${message}`, ...fields.map((field) => `  ${field.path}: ${field.message}`));
+  failure.message = message;
+  return failure.as(typeof body?.code === 'string' ? body.code : `HTTP_${response.status}`, body?.details);
 }

@@ -47,8 +47,12 @@ export function openSession(context: CliContext, command: Command): Session {
     baseUrl: () => (options.url ? givenUrl(options.url) : listenerUrl(session.settings())),
     api: () => {
       const key = options.key ?? context.env.TRUNKLINE_API_KEY?.trim();
-      if (!key) throw new CliFailure('No API key: set TRUNKLINE_API_KEY (the first start prints one) or give --key.');
-      if (!/^[\x21-\x7e]+$/.test(key)) throw new CliFailure('The API key has characters that no key has.');
+      if (!key)
+        throw new CliFailure('No API key: set TRUNKLINE_API_KEY (the first start prints one) or give --key.').as(
+          'NO_API_KEY',
+        );
+      if (!/^[\x21-\x7e]+$/.test(key))
+        throw new CliFailure('The API key has characters that no key has.').as('NO_API_KEY');
       return openApi(session.baseUrl(), key);
     },
     lines: (lines) => {
@@ -61,7 +65,7 @@ export function openSession(context: CliContext, command: Command): Session {
 
 function givenUrl(text: string): string {
   if (!URL.canParse(text) || !/^https?:/.test(text))
-    throw new CliFailure(`--url: ${JSON.stringify(text)} is not an http: or https: URL`);
+    throw new CliFailure(`--url: ${JSON.stringify(text)} is not an http: or https: URL`).as('USAGE');
   return text.replace(/\/+$/, '').replace(/\/v1$/, '');
 }
 

@@ -9,6 +9,7 @@ import { addEndpoints } from './endpoints.js';
 import { CliFailure } from './failure.js';
 import { addKeys } from './keys.js';
 import { addNumbers } from './numbers.js';
+import { addOrgs } from './orgs.js';
 import { addSettings } from './settings.js';
 import { addSimulate } from './simulate.js';
 import { addStart } from './start.js';
@@ -19,7 +20,7 @@ export async function runCli(argv: readonly string[], context: CliContext): Prom
   let exitCode = 0;
   const program = new Command('trunkline')
     .description('Connects phone calls (SIP, RTP) to voice agents (WebSocket) and webhooks.')
-    .option('--json', 'answer with one JSON document')
+    .option('--json', 'answer with one JSON document, failures too: {error, code, details?}')
     .option('--config <file>', 'settings file (default: $TRUNKLINE_CONFIG or ./trunkline.yaml)')
     .option('--url <url>', 'server to ask (default: the HTTP address of the settings)')
     .option('--key <key>', 'API key (default: $TRUNKLINE_API_KEY, which other users of this host cannot see)')
@@ -35,6 +36,7 @@ Examples:
 
 Exit code: 0 when the last line says so, 1 on any failure.`,
     );
+  const isJson = () => program.opts<{ json?: boolean }>().json === true || argv.includes('--json');
   const fail = () => {
     exitCode = 1;
   };
@@ -46,6 +48,7 @@ Exit code: 0 when the last line says so, 1 on any failure.`,
   addNumbers(program, context);
   addTrunks(program, context);
   addKeys(program, context);
+  addOrgs(program, context);
   addSettings(program, context);
   addSimulate(program, context);
   for (const command of allCommands(program)) {
@@ -54,17 +57,30 @@ Exit code: 0 when the last line says so, 1 on any failure.`,
       .configureHelp({ showGlobalOptions: true })
       .configureOutput({
         writeOut: (text) => context.out(text.trimEnd()),
-        writeErr: (text) => context.err(text.trimEnd()),
+        writeErr: (text) => {
+          if (!isJson()) context.err(text.trimEnd());
+        },
       });
   }
   try {
     await program.parseAsync(argv, { from: 'user' });
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode;
-    for (const line of explain(error)) context.err(line);
-    return 1;
+    const usage = error instanceof CommanderError ? error : null;
+    if (isJson() && usage?.exitCode !== 0) context.out(JSON.stringify(failureOf(error), null, 2));
+    else if (usage === null) for (const line of explain(error)) context.err(line);
+    return usage?.exitCode ?? 1;
   }
   return exitCode;
+}
+
+/** A failure as one document, in the form of the API's errors. */
+function failureOf(error: unknown): { error: string; code: string; details?: unknown } {
+  const message = error instanceof Error ? error.message : String(error);
+  if (error instanceof CliFailure)
+    return { error: message, code: error.code, ...(error.details !== undefined && { details: error.details }) };
+  if (error instanceof CommanderError) return { error: message.replace(/^error: /, ''), code: 'USAGE' };
+  if (error instanceof SettingsError) return { error: error.lines.join('\n'), code: 'SETTINGS_INVALID' };
+  return { error: message, code: 'INTERNAL_ERROR' };
 }
 
 /** One line for what went wrong; a defect of ours keeps its stack. */

@@ -127,6 +127,18 @@ beforeEach(() => {
         last_used_at: null,
       }),
     ],
+    'GET /v1/organizations': [
+      200,
+      page({ id, name: 'Default', tier: 'enterprise', balance_cents: null, created_at: call.created_at }),
+    ],
+    [`GET /v1/organizations/${id}`]: [200, { id, name: 'Default', limits: { concurrent_calls: 5 } }],
+    'POST /v1/organizations': [201, { id, name: 'New' }],
+    [`GET /v1/organizations/${id}/members`]: [
+      200,
+      page({ id, name: 'Ben', role: 'member', status: 'invited', subject: null, email: 'ben@example.com' }),
+    ],
+    [`POST /v1/organizations/${id}/members`]: [201, { id, role: 'admin', subject: null, email: 'ben@example.com' }],
+    [`DELETE /v1/organizations/${id}/members/${id}`]: [204, null],
     'POST /v1/api-keys': [201, { id, key: 'trunkline_live_secret' }],
     [`DELETE /v1/api-keys/${id}`]: [204, null],
   };
@@ -203,6 +215,9 @@ describe('calls', () => {
     ['numbers'],
     ['trunks'],
     ['keys', 'list'],
+    ['orgs'],
+    ['orgs', 'show', id],
+    ['orgs', 'members', id],
   ])('answers in JSON: %s %s', async (...args) => {
     const { code, out } = await run(...args, '--json');
     expect(code).toBe(0);
@@ -216,6 +231,7 @@ describe('records', () => {
     ['numbers', ['ID', 'NUMBER', 'NAME', 'ENDPOINT', 'STATUS'], '1 of 1 number'],
     ['trunks', ['ID', 'NAME', 'DIRECTION', 'ADDRESSES', 'GATEWAYS', 'TRANSPORT', 'STATUS', 'HEALTH'], '1 of 1 trunk'],
     ['keys', ['ID', 'NAME', 'PREFIX', 'MODE', 'ORGANIZATION', 'CREATED', 'LAST USED'], '1 of 1 key'],
+    ['orgs', ['ID', 'NAME', 'TIER', 'BALANCE (CENTS)', 'CREATED'], '1 of 1 organization'],
   ])('%s are a table', async (command, columns, last) => {
     const { code, out } = await run(command);
     expect(code).toBe(0);
@@ -280,6 +296,14 @@ describe('records', () => {
     [['keys', 'create', '--name', 'k'], { name: 'k', mode: 'live' }, `created key ${id}`],
     [['keys', 'revoke', id], undefined, `revoked key ${id}`],
     [['endpoints', 'remove', id], undefined, `removed endpoint ${id}`],
+    [['orgs', 'create', 'New'], { name: 'New', tier: 'free' }, `created organization New ${id}`],
+    [['orgs', 'members', id], undefined, '1 of 1 member'],
+    [
+      ['orgs', 'invite', id, '--email', 'ben@example.com', '--role', 'admin'],
+      { email: 'ben@example.com', role: 'admin' },
+      `invited ben@example.com as admin ${id}`,
+    ],
+    [['orgs', 'remove-member', id, id], undefined, `removed member ${id}`],
   ])('%j', async (args, body, last) => {
     const { code, out, err } = await run(...args);
     expect({ code, err }).toEqual({ code: 0, err: [] });
@@ -444,5 +468,40 @@ describe('start', () => {
     expect(stops).toEqual([0]);
     finish();
     await done;
+  });
+});
+
+describe('failures with --json are one document on standard output', () => {
+  const document = async (...args: string[]) => {
+    const { code, out, err } = await run(...args, '--json');
+    expect({ code, err }).toEqual({ code: 1, err: [] });
+    return JSON.parse(out.join('\n'));
+  };
+
+  it('of the API: its own error', async () => {
+    expect(await document('calls', 'nothing')).toEqual({ error: 'Not found', code: 'NOT_FOUND' });
+    const fields = [{ path: 'name', message: 'is required' }];
+    answers['POST /v1/organizations'] = [
+      400,
+      { error: 'name: is required', code: 'VALIDATION_ERROR', details: { fields } },
+    ];
+    expect(await document('orgs', 'create', '')).toEqual({
+      error: 'name: is required',
+      code: 'VALIDATION_ERROR',
+      details: { fields },
+    });
+  });
+
+  it('of the command line: with codes of their own', async () => {
+    expect(await document('calls', '--colour')).toEqual({ error: "unknown option '--colour'", code: 'USAGE' });
+    expect(await document('nonsense')).toMatchObject({ code: 'USAGE' });
+    expect(await document('calls', '--url', 'ftp://x')).toMatchObject({ code: 'USAGE' });
+    const { code, out } = await runWith({}, 'calls', '--json');
+    expect([code, JSON.parse(out.join('\n')).code]).toEqual([1, 'NO_API_KEY']);
+    const closed = await document('calls', '--url', 'http://127.0.0.1:9');
+    expect(closed).toMatchObject({
+      code: 'SERVER_UNREACHABLE',
+      error: expect.stringContaining('Cannot reach http://127.0.0.1:9: '),
+    });
   });
 });

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
-import { errorCatalogue } from '../errors.js';
 import { describedApi } from '../openapi.js';
 import { type Route, route } from '../route.js';
 import { Type } from '../schemas/words.js';
@@ -31,7 +30,7 @@ interface OperationObject {
   >;
 }
 interface Description {
-  info: { title: string; version: string };
+  info: { title: string; version: string; description: string };
   tags: { name: string; description: string }[];
   paths: Record<string, Record<string, OperationObject>>;
   components: { schemas: Record<string, Described> };
@@ -97,17 +96,12 @@ function pageOf({ info, tags, paths, components }: Description): string {
   const schemas = Object.entries(components.schemas)
     .filter(([, schema]) => schema.properties)
     .map(([name, schema]) => `<h3 id="schema-${name}">${escaped(name)}</h3>${fields(schema)}`);
-  const errors = Object.entries(errorCatalogue).map(
-    ([code, { status, when }]) => `<tr><td><code>${code}</code></td><td>${status}</td><td>${text(when)}</td></tr>`,
-  );
   return `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>${escaped(info.title)} API ${escaped(info.version)}</title><style>${style}</style></head><body>
 <h1>${escaped(info.title)} API ${escaped(info.version)}</h1>
-<p>Send an API key as <code>Authorization: Bearer …</code> or <code>x-api-key</code>. For programs: <a href="/openapi.json">openapi.json</a>.</p>
+<p>For programs: <a href="/openapi.json">openapi.json</a>.</p>${prose(info.description)}
 <nav>${menu.join('')}<p><a href="#errors">Errors</a> · <a href="#records">Records</a></p></nav>${body.join('')}
-<section><h2 id="records">Records</h2>${schemas.join('')}</section>
-<section><h2 id="errors">Errors</h2><p>Every error has the body <code>{error, code, details?}</code>.</p>
-<table><tr><th>code</th><th>status</th><th>when</th></tr>${errors.join('')}</table></section></body></html>`;
+<section><h2 id="records">Records</h2>${schemas.join('')}</section></body></html>`;
 }
 
 function operationHtml({
@@ -162,6 +156,32 @@ function typeOf(field: Field): string {
   const type = [field.type ?? 'anything'].flat().join(' or ');
   const of = field.items ? ` of ${typeOf(field.items)}` : '';
   return `${escaped(type)}${of}${field.default === undefined ? '' : `, default <code>${escaped(String(field.default))}</code>`}`;
+}
+
+/** The introduction: headings, paragraphs and tables. */
+function prose(markdown: string): string {
+  return markdown
+    .split('\n\n')
+    .map((block) => {
+      if (block.startsWith('|')) return tableOf(block);
+      const [, heading, rest = ''] = /^## (.+)\n?([\s\S]*)$/.exec(block) ?? [];
+      if (heading === undefined) return `<p>${text(block)}</p>`;
+      return `<h2 id="${heading.toLowerCase().replaceAll(' ', '-')}">${escaped(heading)}</h2>${rest === '' ? '' : `<p>${text(rest)}</p>`}`;
+    })
+    .join('');
+}
+
+function tableOf(lines: string): string {
+  const rows = lines.split('\n').filter((line) => !/^[|-]+$/.test(line));
+  const cells = rows.map((line) =>
+    line
+      .slice(1, -1)
+      .split('|')
+      .map((cell) => text(cell.trim())),
+  );
+  const [head = [], ...others] = cells;
+  const body = others.map((row) => `<tr>${row.map((cell) => `<td>${cell}</td>`).join('')}</tr>`);
+  return `<table><tr>${head.map((cell) => `<th>${cell}</th>`).join('')}</tr>${body.join('')}</table>`;
 }
 
 /** A sentence of ours: \`code\` and blank lines are all the markup there is. */

@@ -41,7 +41,7 @@ const callEvent = Type.Object(
   {
     id: uuid('The id of the event.'),
     event_type: Type.String({
-      description: 'Such as `call.answered`; dotted, lower case, past tense. More may be added.',
+      description: 'Such as `call.answered`; dotted, lower case, past tense. "Events" lists all; more may be added.',
     }),
     event_data: Type.Object({}, { additionalProperties: true, description: 'What belongs to this kind of event.' }),
     created_at: time('When it happened. Never runs backwards within a call.'),

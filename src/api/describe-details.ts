@@ -1,0 +1,184 @@
+/** What the description says besides the operations: typed configurations and actions, the headers of answers, and the requests we send. */
+import { configSchemas } from './provider-config.js';
+import { actionSchema } from './schemas/actions.js';
+
+interface Answer {
+  headers?: Record<string, object>;
+}
+interface Operation {
+  security?: object[];
+  parameters?: { name: string }[];
+  requestBody?: { content: Record<string, { schema: { properties?: Record<string, object> } }> };
+  responses: Record<string, Answer>;
+}
+export interface DetailedDocument {
+  paths: Record<string, Record<string, Operation>>;
+  components: { schemas: Record<string, { properties?: Record<string, object> }>; headers?: Record<string, object> };
+  webhooks?: Record<string, object>;
+}
+
+const integer = (description: string) => ({ description, schema: { type: 'integer' } });
+const string = (description: string) => ({ description, schema: { type: 'string' } });
+
+const headers = {
+  'X-Request-Id': string('The id of the request, as the log of the server has it.'),
+  'X-RateLimit-Limit': integer('Requests that are allowed in a second; in a day when the day refuses.'),
+  'X-RateLimit-Remaining': integer('How many of them are left.'),
+  'X-RateLimit-Reset': integer('When more may come: Unix seconds.'),
+  RateLimit: string('What is left of both limits: `"second";r=…;t=…, "day";r=…;t=…`.'),
+  'RateLimit-Policy': string('Both limits: `"second";q=…;w=1, "day";q=…;w=86400`.'),
+  'Retry-After': integer('Seconds until the request may succeed. Not with every 503.'),
+  'Idempotent-Replayed': string(
+    '`true`: this is the answer of the first request with this `Idempotency-Key`, without its secrets. Absent otherwise.',
+  ),
+  Location: string('The path of the call.'),
+  'WWW-Authenticate': string('`Bearer`'),
+};
+type Header = keyof typeof headers;
+const limitHeaders: Header[] = [
+  'X-RateLimit-Limit',
+  'X-RateLimit-Remaining',
+  'X-RateLimit-Reset',
+  'RateLimit',
+  'RateLimit-Policy',
+];
+
+const schemaRef = (name: string) => ({ $ref: `#/components/schemas/${name}` });
+const configName = (provider: string) => `ProviderConfig_${provider}`;
+
+/** Completes a document in place. */
+export function describeDetails(document: DetailedDocument): void {
+  document.components.headers = headers;
+  const { schemas } = document.components;
+  for (const [provider, schema] of Object.entries(configSchemas)) schemas[configName(provider)] = plain(schema);
+  schemas.Action = plain(actionSchema);
+  for (const methods of Object.values(document.paths))
+    for (const operation of Object.values(methods))
+      for (const [status, answer] of Object.entries(operation.responses))
+        answer.headers = headersOf(operation, Number(status));
+  const create = bodyOf(document, '/v1/endpoints', 'post');
+  for (const properties of [schemas.Endpoint?.properties, schemas.NewEndpoint?.properties, create])
+    if (properties?.provider_config)
+      properties.provider_config = {
+        description: (properties.provider_config as { description?: string }).description,
+        anyOf: Object.keys(configSchemas).map((provider) => schemaRef(configName(provider))),
+      };
+  const redirect = bodyOf(document, '/v1/calls/{id}/redirect', 'post');
+  if (redirect?.actions) redirect.actions = { ...redirect.actions, items: schemaRef('Action') };
+  document.webhooks = webhooks();
+}
+
+function headersOf({ security, parameters = [] }: Operation, status: number): Record<string, object> {
+  const names: Header[] = ['X-Request-Id'];
+  const isPublic = security?.length === 0;
+  if (!isPublic && status !== 401) names.push(...limitHeaders);
+  if (status === 401) names.push('WWW-Authenticate');
+  if (status === 429 || status === 503) names.push('Retry-After');
+  if (status === 201 && parameters.some(({ name }) => name === 'idempotency-key')) names.push('Idempotent-Replayed');
+  return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
+}
+
+function bodyOf(document: DetailedDocument, path: string, method: string): Record<string, object> | undefined {
+  return document.paths[path]?.[method]?.requestBody?.content['application/json']?.schema.properties;
+}
+
+/** As JSON has it, without what TypeBox keeps beside. */
+function plain(schema: object): object {
+  return JSON.parse(JSON.stringify(schema)) as object;
+}
+
+const envelope = (type: string[], data: object, more: object = {}) => ({
+  type: 'object',
+  required: ['id', 'type', 'created_at', 'organization_id', 'call_id', 'data'],
+  properties: {
+    id: {
+      type: 'string',
+      format: 'uuid',
+      description: 'Of the request; the same in `webhook-id` and at each attempt.',
+    },
+    type: { type: 'string', ...(type.length > 0 && { enum: type }), description: 'What happened.' },
+    created_at: { type: 'string', format: 'date-time', description: 'When it happened.' },
+    organization_id: { type: 'string', format: 'uuid', description: 'Whose call it is.' },
+    call_id: { type: 'string', format: 'uuid', description: 'The call.' },
+    ...more,
+    data,
+  },
+});
+const free = (description: string) => ({ type: 'object', additionalProperties: true, description });
+
+/** What is asked afterwards, and what its `data` holds; `docs/webhooks.md` has the rest. */
+const results: Record<string, string> = {
+  'call.gathered': 'After `gather`: `digits`, `speech?`, `reason`.',
+  'call.recorded': 'After `record`: `recording_id`, `recording_url`, `duration`, `digits`, `reason`.',
+  'call.dialed': 'After `dial`: `status`, `to`, `duration`, `dialed_call_id`, and of a recording `recording_*`.',
+  'call.referred': 'To `refer_url`: `refer_to`.',
+  'call.conferenced': 'After `conference`: `status`, `conference_id`, `name`, `duration`.',
+  'call.disconnected': 'After `connect`: `status`, `detail`, `duration`.',
+  'call.redirected': 'After `redirect`: empty.',
+};
+
+function webhooks(): Record<string, object> {
+  const start = {
+    type: 'object',
+    properties: {
+      from_number: { type: 'string', description: 'Who calls.' },
+      to_number: { type: 'string', description: 'Who is called.' },
+      direction: { type: 'string', enum: ['inbound', 'outbound'], description: 'Which way.' },
+      headers: {
+        type: 'object',
+        additionalProperties: { type: 'string' },
+        description: '`X-` header fields of the INVITE.',
+      },
+    },
+  };
+  const asked = (operationId: string, summary: string, description: string, schema: object) => ({
+    post: {
+      operationId,
+      tags: ['Webhooks'],
+      summary,
+      description: `${description}\n\nSigned as Standard Webhooks says: \`webhook-id\`, \`webhook-timestamp\`, \`webhook-signature\`.`,
+      security: [],
+      requestBody: { required: true, content: { 'application/json': { schema } } },
+      responses: {
+        200: {
+          description: 'What the call does next. TwiML (`application/xml`) is read too.',
+          content: {
+            'application/json': {
+              schema: {
+                type: 'object',
+                required: ['actions'],
+                additionalProperties: false,
+                properties: { actions: { type: 'array', items: schemaRef('Action'), description: 'In order.' } },
+              },
+            },
+          },
+        },
+      },
+    },
+  });
+  const event = asked(
+    'receiveEvent',
+    'An event of a call',
+    'To `provider_config.events_url`, at least once and in order within a call, until it is answered 2xx; "Events" lists the types.',
+    envelope([], free('`event_data` of the event.'), {
+      sequence: { type: 'integer', description: 'The number of the event within its call.' },
+    }),
+  );
+  return {
+    callStart: asked(
+      'receiveCall',
+      'What does this call do?',
+      'To `target` of a webhook endpoint when a call comes in (`call.incoming`) or an outbound call is answered (`call.outgoing`), to be answered within 10 s.',
+      envelope(['call.incoming', 'call.outgoing'], start),
+    ),
+    actionResult: asked(
+      'receiveResult',
+      'An action is over: what next?',
+      `To the \`url\` of the action.\n\n${Object.entries(results)
+        .map(([type, text]) => `\`${type}\`: ${text}`)
+        .join('\n\n')}`,
+      envelope(Object.keys(results), free('The result.')),
+    ),
+    callEvent: { post: { ...event.post, responses: { '2XX': { description: 'Received. The body is not read.' } } } },
+  };
+}

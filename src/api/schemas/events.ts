@@ -1,0 +1,76 @@
+import type { EventType, terminalEvents } from '../../store/event-types.js';
+
+type Described = EventType | (typeof terminalEvents)[keyof typeof terminalEvents];
+
+/** Every event of a call: when it happens, and what its `event_data` holds (fields marked `?` are not always there). */
+export const eventDescriptions: Record<Described, readonly [when: string, data: string]> = {
+  'call.initiated': ['The record was made.', '`from_number`, `to_number`, `direction`, and more of how it came'],
+  'call.routed': ['It was decided where the call goes.', '`endpoint_id`, `rules` (inbound), `trunks` (outbound)'],
+  'call.ringing': ['The far side rings.', 'empty'],
+  'call.early_media': ['The far side sends sound before it answers.', 'empty'],
+  'call.answered': ['The call was answered.', '`latency_ms` and facts of the answer'],
+  'call.held': ['One side put the other on hold.', '`by` (`caller`, `agent`)'],
+  'call.resumed': ['The hold is over.', '`by` (`caller`, `agent`)'],
+  'call.rejected': ['Reserved: not sent today.', 'empty'],
+  'call.completed': ['The call ended after it was answered.', '`hangup_cause`, `hangup_source`, `duration` (seconds)'],
+  'call.failed': ['The call failed.', '`hangup_cause`, `hangup_source`, `duration`, `sip_status?`'],
+  'call.busy': ['The far side was busy or declined.', '`hangup_cause`, `hangup_source`, `duration`, `sip_status?`'],
+  'call.no_answer': ['Nobody answered in time.', '`hangup_cause`, `hangup_source`, `duration`, `sip_status?`'],
+  'call.cost_settled': ['The cost is final.', '`cost` (cents), `duration` (seconds)'],
+  'trunk.failed': ['A trunk did not take the call; the next is tried.', '`trunk_id`, `trunk`, `reason`, `sip_status?`'],
+  'agent.connecting': ['The agent is being reached.', '`endpoint_id`, `provider?`, `attempt?`'],
+  'agent.connected': ['The agent is ready.', '`endpoint_id`, `provider?`, `attempt?`'],
+  'agent.disconnected': ['The connection to the agent ended.', '`endpoint_id`, `by`, `close_code`, `detail`'],
+  'agent.reconnected': ['The agent renewed its connection.', 'empty'],
+  'agent.failed': [
+    'The agent could not be reached, or was lost.',
+    '`endpoint_id`, `reason`, `message`, `attempt?`, `sip_status?`',
+  ],
+  'agent.failover': ['Another endpoint takes over.', '`from_endpoint_id`, `to_endpoint_id`'],
+  'agent.warning': ['Something of the agent did not work; the call goes on.', '`code`, `message`'],
+  'media.started': ['The first sound came.', 'empty'],
+  'media.one_way': ['Sound comes from one side only.', '`direction`'],
+  'media.timeout': ['No sound came for too long.', 'empty'],
+  'quality.degraded': ['Reserved: not sent today.', 'empty'],
+  'turn.completed': [
+    'Somebody finished speaking.',
+    '`speaker`, `started_at`, `duration_ms`, `response_ms`, `talk_over`',
+  ],
+  'barge_in.detected': ['The caller spoke over the agent.', '`at_ms`, `silence_ms`'],
+  'dtmf.received': ['A key was pressed.', '`digit`, `method`, `duration_ms?`'],
+  'dtmf.sent': ['Keys were sent.', '`digits`, `source`'],
+  'mark.reached': ["The agent's mark was played or cleared.", '`name`, `cleared`'],
+  'audio.cleared': ['Sound of the agent that waited was dropped.', '`heard_ms`, `dropped_ms`, `items`'],
+  'transfer.started': ['The call is being handed on.', '`to`, `source`'],
+  'transfer.completed': ['The call was handed on.', '`to`, `method` (`refer`, `bridge`)'],
+  'transfer.failed': ['The call could not be handed on.', '`to`, `detail`, `reason?`, `sip_status?`'],
+  'conference.joined': ['The caller entered a conference.', '`label?`, `muted`'],
+  'conference.started': ['The conference began.', '`participants`'],
+  'conference.updated': ['A participant was muted or held.', '`muted?`, `held?`'],
+  'conference.left': ['The caller left.', '`reason`'],
+  'conference.ended': ['The conference is over.', '`reason`'],
+  'amd.completed': [
+    'It was decided whether a person or a machine answered.',
+    '`result`, `reason`, `decided_ms`, `greeting_ms?`, `message_end?`, `message_end_ms?`, `beep_hz?`',
+  ],
+  'recording.started': ['A recording began.', '`recording_id?`, `source?`'],
+  'recording.paused': ['What is said now is not in the recording.', 'none'],
+  'recording.resumed': ['The recording goes on.', 'none'],
+  'recording.completed': ['The file is complete.', '`duration_ms`, `bytes?`, `recording_id?`, `recording_url?`'],
+  'recording.failed': ['The recording could not be written.', '`message`, `bytes?`, `recording_id?`'],
+  'transcript.final': ['Words were understood.', '`speaker`, `text`'],
+  'webhook.delivered': ['The webhook answered.', '`endpoint_id`, `request`, `duration_ms`, `actions`'],
+  'webhook.failed': [
+    'The webhook did not answer as it must.',
+    '`endpoint_id`, `request`, `duration_ms`, `message`, and where the answer is wrong',
+  ],
+  'webhook.warning': ['A part of the answer has no effect.', '`endpoint_id`, `message`'],
+  'balance.reserved': ['Money is held for the call.', '`amount` (cents), `funded_seconds`'],
+  'balance.exhausted': ['The balance is used up: the call ends.', '`funded_seconds`'],
+};
+
+export const eventTable = [
+  '| event_type | when | event_data |',
+  '|---|---|---|',
+  ...Object.entries(eventDescriptions).map(([type, [when, data]]) => `| \`${type}\` | ${when} | ${data} |`),
+].join('\n');
