@@ -6,6 +6,7 @@ interface Answer {
   headers?: Record<string, object>;
 }
 interface Operation {
+  operationId: string;
   security?: object[];
   parameters?: { name: string }[];
   requestBody?: { content: Record<string, { schema: { properties?: Record<string, object> } }> };
@@ -68,13 +69,14 @@ export function describeDetails(document: DetailedDocument): void {
   document.webhooks = webhooks();
 }
 
-function headersOf({ security, parameters = [] }: Operation, status: number): Record<string, object> {
+function headersOf({ operationId, security, parameters = [] }: Operation, status: number): Record<string, object> {
   const names: Header[] = ['X-Request-Id'];
   const isPublic = security?.length === 0;
   if (!isPublic && status !== 401) names.push(...limitHeaders);
   if (status === 401) names.push('WWW-Authenticate');
   if (status === 429 || status === 503) names.push('Retry-After');
   if (status === 201 && parameters.some(({ name }) => name === 'idempotency-key')) names.push('Idempotent-Replayed');
+  if (status === 201 && operationId === 'createOutboundCall') names.push('Location');
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
 }
 
