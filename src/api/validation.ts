@@ -44,7 +44,8 @@ export function fieldErrors(errors: readonly FastifySchemaValidationError[]): Fi
     if (error.keyword === 'additionalProperties' && additionalProperties) {
       return inside(additionalProperties, 'is not known here');
     }
-    if (error.keyword === 'boolean') return []; // told as additionalProperties
+    // A field that no schema allows. Of many wrong fields the validator tells the first few in this form alone.
+    if (error.keyword === 'boolean') return [{ path: at.join('.'), message: 'is not known here' }];
     return [{ path: at.join('.'), message: sentenceOf(error) }];
   });
   return all.filter(({ path }, index) => all.findIndex((other) => other.path === path) === index);

@@ -47,6 +47,13 @@ describe('a bad field', () => {
   });
 });
 
+it('many unknown fields of a configuration are refused like one', async () => {
+  const many = Object.fromEntries(Array.from({ length: 12 }, (_, n) => [`field_${n}`, {}]));
+  const webhook = { name: 'W', type: 'webhook', target: 'https://example.com' };
+  const told = await problems('POST', '/v1/endpoints', { ...webhook, provider_config: many });
+  expect(told['provider_config.field_0']).toBe('is not known here');
+});
+
 describe('half of a surrogate pair', () => {
   it.each([
     ['{"name":"x\\ud800"}', 'name'],
