@@ -19,7 +19,7 @@ async function listen(): Promise<{ port: number; organizationId: string; close()
   const api = await buildApi({
     store,
     liveCalls: { count: 0, command: async () => ({ ok: false, code: 'not_running', message: '' }) },
-    ready: () => ({ ready: true, checks: {}, degraded: [] }),
+    ready: () => ({ ready: true, checks: {}, problems: [], degraded: [] }),
     metrics,
     allowPrivateTargets: false,
     recordingsFolder: '/nonexistent',

@@ -155,7 +155,7 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
   app.setErrorHandler(sendError);
   const tokens = options.tokens ? new Tokens(options.tokens, options.now) : null;
   const identifySender: IdentifySender = (headers) => identify(options.store, tokens, headers);
-  guard(app, options, identifySender);
+  await guard(app, options, identifySender);
   await describeApi(app);
 
   const now = options.now ?? Date.now;
@@ -263,8 +263,8 @@ function readJsonOnly(app: FastifyInstance): void {
 }
 
 /** Who asks, may they, and not too often: in the order in which requests are refused. */
-function guard(app: FastifyInstance, options: ApiOptions, identifySender: IdentifySender): void {
-  const limits = createLimits({ days: options.store.requestDays, redis: options.redis ?? null });
+async function guard(app: FastifyInstance, options: ApiOptions, identifySender: IdentifySender): Promise<void> {
+  const limits = await createLimits(app, { days: options.store.requestDays, redis: options.redis ?? null });
   app.addHook('onRequest', async (request, reply) => {
     reply.headers(safeHeaders).header('x-request-id', request.id);
     const { access, unlimited, signedLink, basic } = request.routeOptions.config;

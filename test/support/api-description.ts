@@ -50,7 +50,9 @@ export class ApiDescription {
     const found = this.operations.find((each) => each.method === method && each.pattern.test(path));
     const where = `${method} ${url} answered ${answer.status}`;
     if (!found) {
-      if (method !== 'HEAD') this.check(where, '#/components/schemas/Error', answer.body);
+      // Twilio's paths answer in Twilio's shape
+      if (method !== 'HEAD' && !path.startsWith('/2010-04-01/'))
+        this.check(where, '#/components/schemas/Error', answer.body);
       return;
     }
     const { operation } = found;

@@ -82,7 +82,7 @@ export async function testApi(options: Partial<ApiOptions> & { tier?: Tier } = {
         return answer(callId, command);
       },
     },
-    ready: () => ({ ready: true, checks: { database: store.writable() }, degraded: [] }),
+    ready: () => ({ ready: true, checks: { database: store.writable() }, problems: [], degraded: [] }),
     metrics: new Registry(),
     allowPrivateTargets: false,
     recordingsFolder: path.join(dir, 'recordings'),

@@ -14,7 +14,7 @@ afterEach(() => api.close());
 const options = () => ({
   store: api.store,
   liveCalls: { count: 0, command: async () => ({ ok: true as const }) },
-  ready: () => ({ ready: true, checks: {}, degraded: [] }),
+  ready: () => ({ ready: true, checks: {}, problems: [], degraded: [] }),
   metrics: new Registry(),
   allowPrivateTargets: false,
   recordingsFolder: '/nonexistent',
@@ -126,10 +126,11 @@ describe('probes', () => {
     expect((await api.request('GET', '/readyz', { key: null })).body).toEqual({
       ready: true,
       checks: { database: true },
+      problems: [],
       degraded: [],
     });
     await api.close();
-    const broken = { ready: false, checks: { sip: false, database: true }, degraded: [] };
+    const broken = { ready: false, checks: { sip: false, database: true }, problems: [], degraded: [] };
     api = await testApi({ ready: async () => broken });
     const answer = await api.request('GET', '/readyz', { key: null });
     expect([answer.status, answer.body]).toEqual([503, broken]);
