@@ -50,6 +50,7 @@ function ours(url: string, { protocol, encoding, bytes }: (typeof CASES)[number]
     const hooks = {
       audio: onEcho,
       clear: () => ({ heardMs: 0, droppedMs: 0 }),
+      silence: () => ({ droppedMs: 0 }),
       mark: () => {},
       event: () => {},
       guard: (fn: () => void) => {

@@ -60,6 +60,7 @@ async function openCall(provider: string, url: string): Promise<Call> {
       heardBytes += decode(bytes).length;
     },
     clear: () => ({ heardMs: 0, droppedMs: 0, items: [] }),
+    silence: () => ({ droppedMs: 0 }),
     mark: (name: string) => socket.markReached(name, false),
     event: () => undefined,
     guard: (fn: () => void) => fn(),

@@ -3,6 +3,8 @@
  * its own, so that it is tested with fixtures. `socket.ts` carries it; the media thread plays what it says.
  */
 
+import type { AlignedText } from './spoken.js';
+
 /** Audio on an agent's wire, mono. `l16` is little-endian signed 16 bit. */
 export interface AudioFormat {
   encoding: 'ulaw' | 'alaw' | 'l16';
@@ -62,7 +64,8 @@ export type AgentEvent =
   | { type: 'audioStarted' }
   /** The provider's session was replaced by another that knows the conversation. */
   | { type: 'reconnected' }
-  | { type: 'transcript'; speaker: 'caller' | 'agent'; text: string }
+  /** `beganMs`: when its speaking began, by a clock that all threads share; absent: now. Transcriptions may come late and out of order. */
+  | { type: 'transcript'; speaker: 'caller' | 'agent'; text: string; beganMs?: number }
   /** The agent asks for something; the call decides. */
   | { type: 'hangup' }
   | { type: 'transfer'; to: string }
@@ -111,16 +114,19 @@ export interface RestRequest {
 /** What a conversation does while it reads a message. All calls are synchronous; `audio` bytes may be kept (they are not reused). */
 export interface Sink {
   send(message: Outgoing): void;
-  /** Audio in the conversation's `replyFormat`, any length; an odd byte of l16 is carried over to the next call. */
-  audio(bytes: Uint8Array, itemId?: string): void;
+  /**
+   * Audio in the conversation's `replyFormat`, any length; an odd byte of l16 is carried over to the next call. `aligned`: its words, when
+   * the provider says where in it they are.
+   */
+  audio(bytes: Uint8Array, itemId?: string, aligned?: readonly AlignedText[]): void;
   /** Empties the playout queue at once. */
   clear(): void;
   /**
    * What the agent says, piece by piece; `itemId` as in `audio`. It becomes a transcript when it was heard, and only as far as it was heard.
-   * `saidAll`: all audio of what was said so far is there.
+   * `saidAll`: all audio of what was said so far is there; `brokenOff`: the agent stopped before it had said all of the text.
    */
   said(text: string, itemId?: string): void;
-  saidAll(): void;
+  saidAll(brokenOff?: boolean): void;
   /** Hangs up as soon as what is queued was heard. */
   hangUp(): void;
   /** The provider said that it cannot go on. */
@@ -152,6 +158,10 @@ export interface AgentProtocol<C = unknown> {
   separateTracks?: true;
   /** Keys are handed over together after a pause or `#`: the agent reads them as text and answers each time. */
   gathersDigits?: true;
+  /** It writes down what it and the caller say. */
+  transcribes?: true;
+  /** Its item ids name pieces of audio and not what belongs together: text finds its audio by order alone. */
+  idsNamePieces?: true;
   /** The provider ends every session after so long. */
   sessionLimitMs?: number;
   converse(config: C, target: AgentTarget): Conversation;
@@ -188,6 +198,12 @@ export interface Conversation {
   mark(name: string, cleared: boolean): Outgoing[];
   /** The queue was cleared: what of it was heard. */
   interrupted(heard: { itemId?: string; heardMs: number; droppedMs: number }): Outgoing[];
+  /** What the agent said was heard only so far: the next session must not be told more. */
+  cutShort?(whole: string, heard: string): void;
+  /** The caller begins to speak, as we hear it: what he said before is complete. */
+  callerSpeaks?(sink: Sink): void;
+  /** The conversation is over: passes on what of the caller's words it still holds. */
+  over?(sink: Sink): void;
   /** One key, or several when the protocol gathers them. */
   dtmf(digits: string): Outgoing[];
   closing(reason: string): Outgoing[];

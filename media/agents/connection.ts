@@ -9,14 +9,17 @@ import {
   type AudioFormat,
   type Conversation,
   type Sink,
+  type Spoken,
   type Track,
 } from './agent.js';
+import { clockMs } from './clock.js';
 import { givenUp, unusable } from './connect-failure.js';
 import { broken, Line } from './line.js';
+import { durationMs } from './outflow.js';
 import { Renewal } from './renewal.js';
 import { askProvider } from './rest.js';
 import type { AgentSocket, AgentSocketHooks, AgentSocketLimits } from './socket.js';
-import { SpokenText } from './spoken.js';
+import { type AlignedText, SpokenText } from './spoken.js';
 
 /** Behind the last words of an agent that hangs up; no mark of an agent begins with a NUL. */
 const GOODBYE = '\0goodbye';
@@ -54,6 +57,9 @@ export class AgentConnection implements AgentSocket {
   #held = false;
   #agentReacted = false;
   #audioStarted = false;
+  #silenced = false;
+  /** As we heard it; null: what he said since is written down. */
+  #callerBeganMs: number | null = null;
   #oddByte: Uint8Array | undefined;
   #pendingMarks = 0;
   #bytesReceived = 0;
@@ -80,20 +86,21 @@ export class AgentConnection implements AgentSocket {
       mark: (name) => hooks.mark(name),
     });
     this.#spoken = new SpokenText(
-      (text) => hooks.event({ type: 'transcript', speaker: 'agent', text }),
+      (text, beganMs) => hooks.event({ type: 'transcript', speaker: 'agent', text, beganMs }),
       (name) => hooks.mark(name),
+      clockMs,
     );
     this.#sink = {
       send: (message) => this.#line?.outflow.send(message),
-      audio: (bytes, itemId) => this.#agentAudio(bytes, itemId),
+      audio: (bytes, itemId, aligned) => this.#agentAudio(bytes, itemId, aligned),
       clear: () => this.#clear(),
       mark: (name) => this.#mark(name),
       event: (event) => this.#agentEvent(event),
       ready: () => this.#becomeReady(),
       garbage: (code, message) => this.#countGarbage(code, message),
-      said: (text, itemId) => this.#spoken.said(text, itemId),
-      saidAll: () => {
-        this.#spoken.saidAll();
+      said: (text, itemId) => this.#spoken.said(text, this.#utteranceOf(itemId)),
+      saidAll: (brokenOff) => {
+        this.#spoken.saidAll(brokenOff);
         this.#renewal.agentSaidAll();
       },
       hangUp: () => this.#sayGoodbye(),
@@ -143,6 +150,11 @@ export class AgentConnection implements AgentSocket {
     else this.#frame(line, bytes, atMs, track);
   }
 
+  callerSpeaks(agoMs: number): void {
+    this.#conversation.callerSpeaks?.(this.#sink);
+    this.#callerBeganMs = clockMs() - agoMs;
+  }
+
   markReached(name: string, cleared: boolean): void {
     if (this.#spoken.reached(name, cleared) || this.#renewal.reached(name, cleared)) return;
     if (name === GOODBYE) {
@@ -163,6 +175,7 @@ export class AgentConnection implements AgentSocket {
 
   async close(reason: string): Promise<void> {
     this.#closeBecause(reason);
+    this.#silence(); // An agent that hung up may still be heard.
     await this.ended;
   }
 
@@ -311,7 +324,7 @@ export class AgentConnection implements AgentSocket {
     if (this.#phase === 'started') this.#line?.send(this.#conversation.dtmf(digits));
   }
 
-  #agentAudio(bytes: Uint8Array, itemId?: string): void {
+  #agentAudio(bytes: Uint8Array, itemId?: string, aligned?: readonly AlignedText[]): void {
     this.#reacted();
     if (!this.#audioStarted) {
       this.#audioStarted = true;
@@ -319,8 +332,12 @@ export class AgentConnection implements AgentSocket {
     }
     this.#bytesReceived += bytes.length;
     this.#renewal.agentSpeaks();
-    const whole = this.#conversation.replyFormat.encoding === 'l16' ? this.#wholeSamples(bytes) : bytes;
-    if (whole.length > 0) this.#hooks.audio(whole, itemId);
+    const { replyFormat } = this.#conversation;
+    const whole = replyFormat.encoding === 'l16' ? this.#wholeSamples(bytes) : bytes;
+    if (whole.length === 0) return;
+    if (this.#protocol.transcribes)
+      this.#spoken.audio(durationMs(whole.length, replyFormat), this.#utteranceOf(itemId), aligned);
+    this.#hooks.audio(whole, itemId);
   }
 
   /** An agent may cut its stream anywhere: half a sample waits for its other half. */
@@ -335,8 +352,18 @@ export class AgentConnection implements AgentSocket {
     this.#reacted();
     this.#oddByte = undefined;
     const heard = this.#hooks.clear();
-    this.#spoken.cleared(heard);
+    for (const { whole, heard: part } of this.#spoken.cut(heard.droppedMs)) this.#conversation.cutShort?.(whole, part);
     this.#line?.send(this.#conversation.interrupted(heard));
+  }
+
+  /** Nothing more of this agent is played, and its words end where it fell silent. */
+  #silence(): void {
+    if (this.#silenced) return;
+    this.#silenced = true;
+    this.#hooks.guard(() => {
+      this.#conversation.over?.(this.#sink);
+      this.#spoken.cut(this.#hooks.silence().droppedMs);
+    });
   }
 
   #mark(name: string): void {
@@ -350,7 +377,18 @@ export class AgentConnection implements AgentSocket {
 
   #agentEvent(event: AgentEvent): void {
     this.#reacted();
-    this.#hooks.event(event);
+    this.#hooks.event(event.type === 'transcript' ? { ...event, beganMs: event.beganMs ?? this.#beganOf(event) } : event);
+  }
+
+  /** Of a line that the provider gives no time: the caller's may come long after he spoke. */
+  #beganOf({ speaker }: { speaker: Spoken['speaker'] }): number {
+    const beganMs = speaker === 'caller' ? this.#callerBeganMs : null;
+    if (speaker === 'caller') this.#callerBeganMs = null;
+    return beganMs ?? clockMs();
+  }
+
+  #utteranceOf(itemId: string | undefined): string | undefined {
+    return this.#protocol.idsNamePieces ? undefined : itemId;
   }
 
   #sayGoodbye(): void {
@@ -386,6 +424,7 @@ export class AgentConnection implements AgentSocket {
     const lastWords = this.#phase === 'started' && this.#lineReady ? this.#conversation.closing(reason) : [];
     this.#end = { by: 'local', detail: reason };
     this.#phase = 'ending'; // From here on nothing can make it a failure, not even an agent that does not read its last words.
+    this.#silence();
     this.#line?.send(lastWords);
     this.#shut(givenUp(), 1000);
   }
@@ -394,6 +433,8 @@ export class AgentConnection implements AgentSocket {
   #fail(failure: AgentFailure, closeCode?: number): void {
     if (this.#phase === 'ending') return;
     this.#end = { by: 'failed', detail: failure.message };
+    this.#phase = 'ending';
+    this.#silence();
     this.#shut(failure, closeCode);
   }
 
@@ -460,9 +501,15 @@ export class AgentConnection implements AgentSocket {
       this.#settleReady.reject(this.#failure);
       this.#end ??= { by: 'failed', detail: this.#failure.message };
     }
-    this.#hooks.guard(() => this.#spoken.finish());
     const by = this.#end === undefined && this.#verdict(code, reason) === 'hangup' ? 'hangup' : 'failed';
     const end = this.#end ?? { by, detail: `The agent closed the connection ${how}.` };
+    // Who hangs up is heard to the end; who breaks off is not.
+    if (end.by !== 'hangup') this.#silence();
+    else
+      this.#hooks.guard(() => {
+        this.#conversation.over?.(this.#sink);
+        this.#spoken.saidAll();
+      });
     this.#settleEnded(code === 1006 ? end : { ...end, closeCode: code });
   }
 

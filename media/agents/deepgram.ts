@@ -42,6 +42,7 @@ export const deepgram: AgentProtocol<DeepgramConfig> = {
   readyOn: 'message',
   knownUrl: 'wss://agent.deepgram.com/v1/agent/converse',
   gathersDigits: true,
+  transcribes: true,
   sessionLimitMs: 2 * 60 * 60_000,
   parseConfig(raw) {
     const [common, config] = readProvider(raw, 'required');
@@ -70,6 +71,9 @@ class DeepgramConversation extends ProviderConversation {
   /** What still comes of an interrupted utterance is not wanted. */
   #flushed = false;
   #speaking = false;
+  /** Sent in the caller's place last, and what of that was refused: somebody was speaking. */
+  #injected: string | null = null;
+  #refused: string | null = null;
   #hangUpWhenSaid = false;
   #expired = false;
 
@@ -98,7 +102,7 @@ class DeepgramConversation extends ProviderConversation {
 
   override start(): Outgoing[] {
     this.#started = true;
-    return this.takesOver ? [inject(TAKE_OVER)] : [];
+    return this.takesOver ? [this.#inject(TAKE_OVER)] : [];
   }
 
   audio(bytes: Uint8Array): Outgoing {
@@ -118,7 +122,7 @@ class DeepgramConversation extends ProviderConversation {
         return;
       case 'SettingsApplied':
         sink.ready();
-        if (this.#started && this.owesAnswer) sink.send(inject(this.history.at(-1)?.text ?? ''));
+        if (this.#started && this.owesAnswer) sink.send(this.#inject(this.history.at(-1)?.text ?? ''));
         return;
       case 'UserStartedSpeaking':
         this.#flushed = this.#speaking;
@@ -138,6 +142,15 @@ class DeepgramConversation extends ProviderConversation {
       case 'FunctionCallRequest':
         this.#functions(fields.functions, sink);
         return;
+      case 'FunctionCallCancelled':
+        if (Array.isArray(fields.functions) && fields.functions.some((each) => asObject(each)?.name === 'hang_up'))
+          this.#hangUpWhenSaid = false;
+        return;
+      case 'InjectionRefused':
+        this.#refused = this.#injected;
+        this.#injected = null;
+        sink.garbage('injection_refused', 'The provider took no text while somebody was speaking.');
+        return;
       case 'Error':
         this.#error(errorCode(fields.code), sink);
         return;
@@ -147,7 +160,7 @@ class DeepgramConversation extends ProviderConversation {
   }
 
   dtmf(digits: string): Outgoing[] {
-    return [inject(keysAsText(digits))];
+    return [this.#inject(keysAsText(digits))];
   }
 
   /** A session lives two hours; the next one is told what was said. */
@@ -205,6 +218,13 @@ class DeepgramConversation extends ProviderConversation {
     this.#speaking = false;
     sink.saidAll();
     if (this.#hangUpWhenSaid) sink.hangUp();
+    else if (this.#refused !== null) sink.send(inject(this.#refused)); // once more, and not for ever
+    this.#refused = null;
+  }
+
+  #inject(content: string): string {
+    this.#injected = content;
+    return inject(content);
   }
 
   /** Functions with an address of their own are called by Deepgram itself. */

@@ -27,6 +27,7 @@ import {
   restUrl,
   TEXT_CHARS,
 } from './provider.js';
+import type { AlignedText } from './spoken.js';
 import { callTool } from './tools.js';
 
 interface ElevenlabsConfig extends ProviderConfig {
@@ -38,6 +39,8 @@ export const elevenlabs: AgentProtocol<ElevenlabsConfig> = {
   readyOn: 'message',
   knownUrl: 'wss://api.elevenlabs.io/v1/convai/conversation',
   gathersDigits: true,
+  transcribes: true,
+  idsNamePieces: true,
   parseConfig(raw) {
     const [common, config] = readProvider(raw, 'optional');
     const agentId = optionalText(config, 'agent_id');
@@ -55,6 +58,8 @@ class ElevenlabsConversation extends ProviderConversation {
   #signedUrl: string | null = null;
   /** Audio up to this event was interrupted. */
   #flushedUpTo = Number.NEGATIVE_INFINITY;
+  /** The turn has its text. */
+  #written = false;
 
   constructor(
     private readonly config: ElevenlabsConfig,
@@ -115,6 +120,7 @@ class ElevenlabsConversation extends ProviderConversation {
         return;
       case 'interruption':
         this.#flushedUpTo = Math.max(this.#flushedUpTo, eventId(asObject(fields.interruption_event)));
+        this.#written = false;
         sink.clear();
         return;
       case 'ping':
@@ -122,14 +128,15 @@ class ElevenlabsConversation extends ProviderConversation {
         return;
       case 'user_transcript':
         sink.saidAll();
+        this.#written = false;
         this.heardCaller(asText(asObject(fields.user_transcription_event)?.user_transcript, TEXT_CHARS) ?? '', sink);
         return;
       case 'agent_response': {
-        sink.saidAll(); // of the turn before
-        const event = asObject(fields.agent_response_event);
-        const text = asText(event?.agent_response, TEXT_CHARS) ?? '';
+        if (this.#written) sink.saidAll(); // of the turn before; the audio of this one may be here already
+        this.#written = true;
+        const text = asText(asObject(fields.agent_response_event)?.agent_response, TEXT_CHARS) ?? '';
         this.remember('agent', text);
-        sink.said(text, String(eventId(event)));
+        sink.said(text);
         return;
       }
       case 'agent_response_correction': {
@@ -182,8 +189,19 @@ class ElevenlabsConversation extends ProviderConversation {
     const bytes = typeof event?.audio_base_64 === 'string' ? base64Bytes(event.audio_base_64) : null;
     const id = eventId(event);
     if (bytes === null) sink.garbage('bad_audio', 'The agent sent audio that is not base64.');
-    else if (bytes.length > 0 && id > this.#flushedUpTo) sink.audio(bytes, String(id));
+    else if (bytes.length > 0 && id > this.#flushedUpTo) sink.audio(bytes, String(id), alignment(event));
   }
+}
+
+/** Where in the audio its characters end. */
+function alignment(event: JsonObject | null): AlignedText[] | undefined {
+  const aligned = asObject(event?.alignment);
+  const { chars, char_start_times_ms: starts, char_durations_ms: durations } = aligned ?? {};
+  if (!Array.isArray(chars) || !Array.isArray(starts) || !Array.isArray(durations)) return undefined;
+  return chars.flatMap((text: unknown, i) => {
+    const endMs = Number(starts[i]) + Number(durations[i]);
+    return typeof text === 'string' && text.length <= 16 && endMs >= 0 ? [{ text, endMs }] : [];
+  });
 }
 
 /** Ids count up; an event without one is newer than any. */

@@ -18,7 +18,7 @@ import {
 } from './provider.js';
 import { callTool, type Tool } from './tools.js';
 
-const MODEL = 'gemini-live-2.5-flash-preview';
+const MODEL = 'gemini-3.8-live';
 /** Before the time that `goAway` leaves is over. */
 const LEAVE_EARLY_MS = 2000;
 
@@ -28,6 +28,7 @@ export const gemini: AgentProtocol<ProviderConfig> = {
   knownUrl:
     'wss://generativelanguage.googleapis.com/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent',
   gathersDigits: true,
+  transcribes: true,
   parseConfig: (raw) => readProvider(raw, 'required')[0],
   converse: (config, target) => new GeminiConversation(config, target),
 };
@@ -115,6 +116,15 @@ class GeminiConversation extends ProviderConversation {
     if (code === 1000) return 'hangup';
     // 1007 and 1008 say that the session itself is refused: the same again would be too.
     return known && code !== 1007 && code !== 1008 ? 'renew' : 'failed';
+  }
+
+  /** Its transcriptions come in pieces without an end. */
+  callerSpeaks(sink: Sink): void {
+    this.#callerDone(sink);
+  }
+
+  override over(sink: Sink): void {
+    this.#callerDone(sink);
   }
 
   /** A session that does not resume another one is told what was said. */

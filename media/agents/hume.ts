@@ -36,6 +36,7 @@ export const hume: AgentProtocol<HumeConfig> = {
   readyOn: 'message',
   knownUrl: 'wss://api.hume.ai/v0/evi/chat',
   gathersDigits: true,
+  transcribes: true,
   sessionLimitMs: 30 * 60_000,
   parseConfig(raw) {
     const [common, config] = readProvider(raw, 'required');

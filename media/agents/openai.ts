@@ -42,11 +42,15 @@ const WIRE = {
   l16: { type: 'audio/pcm', rate: PCM_RATE },
 };
 
+/** Besides those that add an item: what is said about an item of the caller before it is written down. */
+const PLACES = new Set(['input_audio_buffer.speech_started', 'input_audio_buffer.committed']);
+
 export const openai: AgentProtocol<OpenaiConfig> = {
   provider: 'openai',
   readyOn: 'message',
   knownUrl: 'wss://api.openai.com/v1/realtime',
   gathersDigits: true,
+  transcribes: true,
   sessionLimitMs: 60 * 60_000,
   parseConfig(raw) {
     const [common, config] = readProvider(raw, 'required');
@@ -67,6 +71,8 @@ class OpenaiConversation extends ProviderConversation {
   #configured = false;
   #started = false;
   #expired = false;
+  /** What the caller is saying, as far as it is written down. */
+  readonly #unfinished = new Map<string, string>();
   #calls: { callId: string; name: unknown; args: unknown }[] = [];
 
   constructor(
@@ -109,6 +115,7 @@ class OpenaiConversation extends ProviderConversation {
   receive(message: string | Uint8Array, sink: Sink): void {
     const fields = readJson(message, sink);
     if (fields === null) return;
+    this.#place(fields);
     switch (fields.type) {
       case 'session.created':
         sink.send(this.#sessionUpdate());
@@ -136,14 +143,23 @@ class OpenaiConversation extends ProviderConversation {
         this.#flushed = this.#item;
         sink.clear();
         return;
+      case 'conversation.item.input_audio_transcription.delta': {
+        const written = this.#unfinished.get(itemOf(fields)) ?? '';
+        this.#unfinished.set(itemOf(fields), (written + (asText(fields.delta, TEXT_CHARS) ?? '')).slice(0, TEXT_CHARS));
+        return;
+      }
       case 'conversation.item.input_audio_transcription.completed':
-        this.heardCaller(asText(fields.transcript, TEXT_CHARS) ?? '', sink);
+        this.#unfinished.delete(itemOf(fields));
+        this.heardCaller(asText(fields.transcript, TEXT_CHARS) ?? '', sink, itemOf(fields));
+        return;
+      case 'conversation.item.input_audio_transcription.failed':
+        this.#tellUnfinished(itemOf(fields), sink);
         return;
       case 'response.function_call_arguments.done':
         this.#calls.push({ callId: String(fields.call_id), name: fields.name, args: fields.arguments });
         return;
       case 'response.done':
-        sink.saidAll();
+        sink.saidAll(asObject(fields.response)?.status === 'cancelled');
         this.#answerCalls(sink);
         return;
       case 'error':
@@ -167,6 +183,30 @@ class OpenaiConversation extends ProviderConversation {
   override closed(code: number, reason: string) {
     if (this.#expired || /maximum duration/i.test(reason)) return 'renew';
     return code === 1000 || code === 1005 ? 'hangup' : 'failed';
+  }
+
+  override over(sink: Sink): void {
+    for (const itemId of [...this.#unfinished.keys()]) this.#tellUnfinished(itemId, sink);
+  }
+
+  #tellUnfinished(itemId: string, sink: Sink): void {
+    const written = this.#unfinished.get(itemId) ?? '';
+    this.#unfinished.delete(itemId);
+    this.heardCaller(written, sink, itemId);
+  }
+
+  /** Transcriptions come when they are done; the items themselves come in the order in which they were said, each with the one before it. */
+  #place(fields: JsonObject): void {
+    const item = asObject(fields.item);
+    if (item !== null) {
+      this.#begun(fields.previous_item_id);
+      if (item.role === 'user') this.#begun(item.id);
+    } else if (PLACES.has(String(fields.type))) this.#begun(fields.item_id);
+  }
+
+  #begun(itemId: unknown): void {
+    const name = asText(itemId, 256);
+    if (name !== null && name !== '') this.callerBegan(name);
   }
 
   #sessionUpdate(): string {

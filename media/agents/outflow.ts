@@ -78,6 +78,6 @@ function inBytes(text: string): Buffer {
   return scratch.subarray(0, scratch.write(text));
 }
 
-function durationMs(bytes: number, { encoding, sampleRateHz }: AudioFormat): number {
+export function durationMs(bytes: number, { encoding, sampleRateHz }: AudioFormat): number {
   return (bytes * 1000) / (sampleRateHz * (encoding === 'l16' ? 2 : 1));
 }

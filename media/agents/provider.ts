@@ -10,6 +10,7 @@ import {
   type Sink,
   type Spoken,
 } from './agent.js';
+import { clockMs } from './clock.js';
 import {
   type ConfigObject,
   configObject,
@@ -111,10 +112,12 @@ export abstract class ProviderConversation implements Conversation {
   abstract readonly format: AudioFormat;
   abstract readonly replyFormat: AudioFormat;
   /** For a session that takes over: what another agent and the caller said, and then what was said here. */
-  protected readonly history: Spoken[];
+  protected readonly history: (Spoken & { beganMs: number })[];
+  /** When the caller began what is not written down yet, by the provider's name for it. */
+  readonly #callerBegan = new Map<string, number>();
 
   constructor(protected readonly target: AgentTarget) {
-    this.history = [...(target.call.history ?? [])].slice(-REMEMBERED);
+    this.history = (target.call.history ?? []).slice(-REMEMBERED).map((line) => ({ ...line, beganMs: 0 }));
   }
 
   abstract upgrade(): { url: string; headers: Record<string, string> };
@@ -142,16 +145,36 @@ export abstract class ProviderConversation implements Conversation {
     return [];
   }
 
+  over(_sink: Sink): void {}
+
   closed(code: number, _reason: string): ReturnType<Conversation['closed']> {
     return code === 1000 || code === 1001 || code === 1005 ? 'hangup' : 'failed';
   }
 
+  /** The caller began to speak, at the latest now. */
+  protected callerBegan(itemId: string): void {
+    if (this.#callerBegan.has(itemId)) return;
+    this.#callerBegan.set(itemId, clockMs());
+    const [oldest = ''] = this.#callerBegan.keys();
+    if (this.#callerBegan.size > REMEMBERED) this.#callerBegan.delete(oldest);
+  }
+
   /** What the caller said. */
-  protected heardCaller(text: string, sink: Sink): void {
-    const trimmed = text.trim();
-    if (trimmed === '') return;
-    this.remember('caller', trimmed);
-    sink.event({ type: 'transcript', speaker: 'caller', text: trimmed });
+  protected heardCaller(text: string, sink: Sink, itemId = ''): void {
+    const beganMs = this.#callerBegan.get(itemId);
+    this.#callerBegan.delete(itemId);
+    const line = { speaker: 'caller' as const, text: text.trim() };
+    if (line.text === '') return;
+    this.remember('caller', line.text, beganMs);
+    sink.event({ type: 'transcript', ...line, ...(beganMs !== undefined && { beganMs }) });
+  }
+
+  cutShort(whole: string, heard: string): void {
+    const isCut = ({ speaker, text }: Spoken) => speaker === 'agent' && whole.includes(text);
+    const kept = this.history.findLastIndex((line) => !isCut(line)) + 1;
+    if (kept === this.history.length) return;
+    this.history.splice(kept);
+    this.remember('agent', heard);
   }
 
   /** Another agent was here before. */
@@ -169,9 +192,10 @@ export abstract class ProviderConversation implements Conversation {
     return this.history.map(({ speaker, text }) => `${speaker}: ${text}`).join('\n');
   }
 
-  protected remember(speaker: Spoken['speaker'], text: string): void {
+  protected remember(speaker: Spoken['speaker'], text: string, beganMs = clockMs()): void {
     if (text.trim() === '') return;
-    this.history.push({ speaker, text: text.trim() });
+    const before = this.history.findLastIndex((line) => line.beganMs <= beganMs);
+    this.history.splice(before + 1, 0, { speaker, text: text.trim(), beganMs });
     if (this.history.length > REMEMBERED) this.history.shift();
   }
 }

@@ -21,6 +21,8 @@ export interface AgentSocketHooks {
   audio(bytes: Uint8Array, itemId?: string): void;
   /** Returns what was heard of the queue and what was dropped. The hook also calls `markReached` for each pending mark with `cleared`. */
   clear(): { itemId?: string; heardMs: number; droppedMs: number };
+  /** As `clear`, when the agent is gone: it was not interrupted. */
+  silence(): { droppedMs: number };
   mark(name: string): void;
   event(event: AgentEvent): void;
   /** Wraps each callback of the socket. */
@@ -43,6 +45,8 @@ export interface AgentSocket {
   /** Audio in `format`, of the caller unless said otherwise; before `start` it goes nowhere. Never blocks: over the send limit the frame is dropped and counted. */
   audio(bytes: Uint8Array, atMs: number, track?: Track): void;
   markReached(name: string, cleared: boolean): void;
+  /** The caller began to speak so long ago: a transcription of it may come much later. */
+  callerSpeaks(agoMs: number): void;
   command(command: AgentCommand): void;
   /** Sends the protocol's last words, closes, and destroys after a limit. Idempotent. */
   close(reason: string): Promise<void>;

@@ -1,84 +1,227 @@
 /**
- * What an agent said becomes a transcript when it was heard. Text and audio of an item come apart and ahead of time; a mark behind the last
- * audio tells when the text is due, and an interruption cuts it where the caller stopped hearing it.
+ * What an agent said becomes a transcript when it was heard, and as far as it was heard. Text and audio of an utterance come apart and
+ * ahead of time: marks in the queue tell when its audio begins and ends, and an end before that cuts the text where the audio stopped.
  */
 
-interface Item {
+/** A word, or a piece of one, as the provider aligned it: milliseconds from the start of the audio that it came with. */
+export interface AlignedText {
   text: string;
+  endMs: number;
+}
+
+interface Utterance {
   itemId: string | undefined;
+  text: string;
+  /** On the utterance's own audio; empty when the provider aligns nothing. */
+  aligned: AlignedText[];
+  /** Where its audio begins in all audio of the agent; null: none came yet. */
+  fromMs: number | null;
+  audioMs: number;
+  lastAudioAt: number;
+  /** When its first sound was played. */
+  beganAt: number | null;
+  beginMark: string;
   /** Of the mark behind its audio; null while more may come. */
-  mark: string | null;
+  endMark: string | null;
+  /** The agent stopped before it had sent all audio of the text. */
+  brokenOff: boolean;
+}
+
+/** What became of an utterance that was cut. */
+export interface Cut {
+  whole: string;
+  /** Empty: nothing of it. */
+  heard: string;
 }
 
 /** No mark of an agent begins with a NUL: it could not be told from ours. */
-const MARK = '\0said:';
-/** Text of items that never end. */
+const BEGIN = '\0began:';
+const END = '\0said:';
+/** Text of utterances that never end. */
 const MAX_CHARS = 64 * 1024;
+/** Less than this before its end, an utterance was heard to the end. */
+const FRAME_MS = 20;
+/** An agent that sends nothing for so long has sent all it has: many never say so. */
+const AUDIO_GAP_MS = 250;
+/** Of speech, until the agent's own pace is known: about 16 characters a second. */
+const MS_PER_CHAR = 62;
 
 export class SpokenText {
-  #items: Item[] = [];
-  #marks = 0;
+  #utterances: Utterance[] = [];
+  #count = 0;
+  /** All audio that the agent sent. */
+  #sentMs = 0;
+  /** Heard without a text: some providers write down what was said only afterwards. */
+  #untold: { utterance: Utterance; heardMs: number } | null = null;
+  #knownChars = 0;
+  #knownMs = 0;
 
+  /** `tell`: a text, and when the caller began to hear it. `clock`: milliseconds. */
   constructor(
-    private readonly tell: (text: string) => void,
+    private readonly tell: (text: string, beganAt: number) => void,
     private readonly mark: (name: string) => void,
+    private readonly clock: () => number,
   ) {}
 
   said(text: string, itemId?: string): void {
-    const last = this.#items.at(-1);
-    const open = last?.mark === null && last.itemId === itemId ? last : { text: '', itemId, mark: null };
-    if (open !== last) this.#items.push(open);
-    if (open.text.length < MAX_CHARS) open.text += text;
+    const open = this.#openOf(itemId);
+    if (open === undefined && this.#saidLate(text, itemId)) return;
+    const utterance = open ?? this.#begin(itemId);
+    if (utterance.text.length < MAX_CHARS) utterance.text += text;
   }
 
-  /** No more audio of these items will come. */
-  saidAll(): void {
-    const open = this.#items.filter((each) => each.mark === null);
+  /** So much audio is about to be queued. */
+  audio(durationMs: number, itemId?: string, aligned: readonly AlignedText[] = []): void {
+    const utterance = this.#openOf(itemId) ?? this.#begin(itemId);
+    if (utterance.fromMs === null) {
+      utterance.fromMs = this.#sentMs;
+      this.#untold = null;
+      this.mark(utterance.beginMark);
+    }
+    for (const { text, endMs } of aligned) utterance.aligned.push({ text, endMs: utterance.audioMs + endMs });
+    utterance.audioMs += durationMs;
+    utterance.lastAudioAt = this.clock();
+    this.#sentMs += durationMs;
+  }
+
+  /** No more audio of these utterances will come. `brokenOff`: though there is more text than audio. */
+  saidAll(brokenOff = false): void {
+    const open = this.#utterances.filter((each) => each.endMark === null);
     if (open.length === 0) return;
-    this.#marks += 1;
-    const mark = `${MARK}${this.#marks}`;
-    for (const item of open) item.mark = mark;
+    this.#count += 1;
+    const mark = `${END}${this.#count}`;
+    for (const utterance of open) {
+      utterance.endMark = mark;
+      utterance.brokenOff = brokenOff;
+    }
     this.mark(mark);
   }
 
   /** True when the mark was one of these. */
   reached(name: string, cleared: boolean): boolean {
-    if (!name.startsWith(MARK)) return false;
-    const index = cleared ? -1 : this.#items.findLastIndex((item) => item.mark === name);
-    // Items before it were played too, if their end was never told.
-    for (const item of this.#items.splice(0, index + 1)) this.#tell(item.text);
+    if (name.startsWith(BEGIN)) {
+      const begun = this.#utterances.find(({ beginMark }) => beginMark === name);
+      if (begun !== undefined && !cleared) begun.beganAt = this.clock();
+      return true;
+    }
+    if (!name.startsWith(END)) return false;
+    const index = cleared ? -1 : this.#utterances.findLastIndex(({ endMark }) => endMark === name);
+    // Utterances before it were played too, if their end was never told.
+    for (const utterance of this.#utterances.splice(0, index + 1)) this.#heard(utterance, utterance.audioMs);
     return true;
   }
 
-  /** The item that was playing is cut, in proportion; what came behind it was never heard. */
-  cleared(heard: { itemId?: string; heardMs: number; droppedMs: number }): void {
-    const items = this.#items.splice(0);
-    const playing = Math.max(
-      0,
-      items.findIndex((item) => item.itemId === heard.itemId),
-    );
-    const totalMs = heard.heardMs + heard.droppedMs;
-    items.forEach((item, index) => {
-      if (index < playing || heard.droppedMs === 0) this.#tell(item.text);
-      else if (index === playing && totalMs > 0) this.#tell(cut(item.text, heard.heardMs / totalMs));
-    });
+  /** Nothing more is played of what waits, which is so much audio. Returns what was cut, for an agent that goes on. */
+  cut(droppedMs: number): Cut[] {
+    const positionMs = this.#sentMs - droppedMs;
+    const cuts: Cut[] = [];
+    for (const utterance of this.#utterances.splice(0)) {
+      const heardMs = Math.min(positionMs - (utterance.fromMs ?? positionMs), utterance.audioMs);
+      const heard = heardMs > 0 ? this.#heard(utterance, heardMs) : '';
+      const whole = wholeOf(utterance);
+      if (heard !== whole) cuts.push({ whole, heard });
+    }
+    return cuts;
   }
 
-  /** The agent is gone: what is left was played as far as anybody knows. */
-  finish(): void {
-    for (const item of this.#items.splice(0)) this.#tell(item.text);
+  #begin(itemId: string | undefined): Utterance {
+    this.#count += 1;
+    const utterance: Utterance = {
+      itemId,
+      text: '',
+      aligned: [],
+      fromMs: null,
+      audioMs: 0,
+      lastAudioAt: 0,
+      beganAt: null,
+      beginMark: `${BEGIN}${this.#count}`,
+      endMark: null,
+      brokenOff: false,
+    };
+    this.#utterances.push(utterance);
+    return utterance;
   }
 
-  #tell(text: string): void {
-    const trimmed = text.trim();
-    if (trimmed !== '') this.tell(trimmed);
+  #openOf(itemId: string | undefined): Utterance | undefined {
+    return this.#utterances.findLast((each) => each.endMark === null && each.itemId === itemId);
+  }
+
+  /** The text of an utterance whose audio ended without one. */
+  #saidLate(text: string, itemId: string | undefined): boolean {
+    const waiting = this.#utterances.at(-1);
+    if (waiting !== undefined && isSilent(waiting) && waiting.itemId === itemId) {
+      waiting.text = text;
+      return true;
+    }
+    const { utterance, heardMs } = this.#untold ?? {};
+    if (utterance === undefined || heardMs === undefined || utterance.itemId !== itemId) return false;
+    this.#heard({ ...utterance, text }, heardMs);
+    return true;
+  }
+
+  /** Tells as much of the text as so much audio had. */
+  #heard(utterance: Utterance, heardMs: number): string {
+    const { fromMs, audioMs } = utterance;
+    if (fromMs === null) return ''; // written and never spoken
+    const whole = wholeOf(utterance);
+    if (whole === '') {
+      this.#untold = { utterance, heardMs };
+      return '';
+    }
+    const toItsEnd = heardMs > audioMs - FRAME_MS;
+    const isComplete = this.#isComplete(utterance);
+    let heard: string;
+    if (toItsEnd && isComplete) heard = whole;
+    else if (utterance.aligned.length > 0) heard = alignedUntil(utterance.aligned, heardMs);
+    else heard = cutText(whole, heardMs / (isComplete ? audioMs : Math.max(audioMs, this.#spokenMs(whole))));
+    if (heard === whole && isComplete) this.#learnPace(whole.length, audioMs);
+    if (heard !== '') this.tell(heard, utterance.beganAt ?? this.clock() - heardMs);
+    return heard;
+  }
+
+  /** While audio is still coming, nobody knows how much there will be. */
+  #isComplete({ endMark, brokenOff, lastAudioAt }: Utterance): boolean {
+    return endMark === null ? this.clock() - lastAudioAt >= AUDIO_GAP_MS : !brokenOff;
+  }
+
+  #learnPace(chars: number, ms: number): void {
+    this.#knownChars += chars;
+    this.#knownMs += ms;
+  }
+
+  /** How long it takes this agent to say so. */
+  #spokenMs(text: string): number {
+    return text.length * (this.#knownChars > 0 ? this.#knownMs / this.#knownChars : MS_PER_CHAR);
   }
 }
 
-/** The first part of a text, to the end of the last whole word. */
-function cut(text: string, share: number): string {
-  const length = Math.floor(text.length * Math.min(1, share));
-  if (length >= text.length) return text;
+function isSilent(utterance: Utterance): boolean {
+  return utterance.endMark !== null && utterance.fromMs !== null && wholeOf(utterance) === '';
+}
+
+function wholeOf({ text, aligned }: Utterance): string {
+  const written = text.trim();
+  return written === '' ? joined(aligned).trim() : written;
+}
+
+function joined(aligned: readonly AlignedText[]): string {
+  return aligned.map(({ text }) => text).join('');
+}
+
+function alignedUntil(aligned: readonly AlignedText[], heardMs: number): string {
+  const heard = aligned.filter(({ endMs }) => endMs <= heardMs);
+  return wholeWords(joined(aligned), joined(heard).length);
+}
+
+/** The first part of a text. */
+function cutText(text: string, share: number): string {
+  return wholeWords(text, Math.floor(text.length * Math.min(1, share)));
+}
+
+/** So many characters, to the end of the last whole word. */
+function wholeWords(text: string, length: number): string {
+  if (length >= text.length) return text.trim();
   const end = /\s/.test(text[length] ?? ' ') ? length : text.lastIndexOf(' ', length);
-  return end <= 0 ? '' : `${text.slice(0, end).trimEnd()}…`;
+  const words = text.slice(0, Math.max(0, end)).trim();
+  return words === '' ? '' : `${words}…`;
 }

@@ -37,6 +37,7 @@ export const ultravox: AgentProtocol<UltravoxConfig> = {
   readyOn: 'connect',
   knownUrl: 'wss://api.ultravox.ai',
   gathersDigits: true,
+  transcribes: true,
   parseConfig(raw) {
     const [common, config] = readProvider(raw, 'required');
     const { sampleRateHz } = audioFormat(config, ['l16'], [8000, 16000, 24000, 48000]);

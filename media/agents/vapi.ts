@@ -33,6 +33,7 @@ export const vapi: AgentProtocol<VapiConfig> = {
   readyOn: 'connect',
   knownUrl: 'wss://api.vapi.ai',
   gathersDigits: true,
+  transcribes: true,
   parseConfig(raw) {
     const [common, config] = readProvider(raw, 'required');
     const assistantId = optionalText(config, 'assistant_id');

@@ -83,6 +83,8 @@ export class Turns {
     /** All times of events are counted from here. */
     private readonly startMs: number,
     private readonly emit: (event: Turn | BargeIn) => void,
+    /** A turn of the caller began. */
+    private readonly callerBegan: (atMs: number) => void = () => {},
   ) {
     const hooks = {
       started: (side: Side, atMs: number) => this.started(side, atMs),
@@ -215,6 +217,7 @@ export class Turns {
     const untilMs = this.other(side).wordsUntilMs;
     // The other side talked on after the words before: these are another turn.
     if (side.turn !== null && untilMs - side.turn.endedMs >= pauseMs) this.complete(side);
+    if (side === this.caller && side.turn === null) this.callerBegan(atMs);
     side.turn ??= {
       startedMs: atMs,
       endedMs: atMs,

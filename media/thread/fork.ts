@@ -41,6 +41,7 @@ export class AgentFork implements Listener {
       {
         audio: () => {},
         clear: () => nothingHeard,
+        silence: () => nothingHeard,
         // Nothing is played to anybody: what it waits for is over at once.
         mark: (name) => this.socket.markReached(name, true),
         event: (event) => hooks.event(event),

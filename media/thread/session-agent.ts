@@ -51,8 +51,9 @@ export class SessionAgent {
     this.joiner = target.frameMs === 40 ? new FrameJoiner() : null;
     this.playout.onMark = (name, cleared) =>
       this.guard(() => {
-        if (name === LAST_WORDS) this.lastWordsHeard();
-        else this.socket.markReached(name, cleared);
+        if (name === LAST_WORDS) {
+          if (!cleared) this.lastWordsHeard();
+        } else this.socket.markReached(name, cleared);
         if (!name.startsWith('\0')) hooks.mark(name, cleared);
       });
     this.socket = open(
@@ -60,6 +61,7 @@ export class SessionAgent {
       {
         audio: (bytes, itemId) => this.heard(bytes, itemId),
         clear: () => this.clear(),
+        silence: () => this.playout.clear(),
         mark: (name) => this.playout.mark(name),
         event: (event) => hooks.event(event),
         guard: (fn) => this.guard(fn),
@@ -106,6 +108,10 @@ export class SessionAgent {
     }
   }
 
+  callerSpeaks(agoMs: number): void {
+    this.guard(() => this.socket.callerSpeaks(agoMs));
+  }
+
   changeCodec(codec: PhoneCodec): void {
     if (codec === this.codec) return;
     this.codec = codec;
@@ -115,9 +121,10 @@ export class SessionAgent {
   }
 
   async close(reason: string): Promise<void> {
+    const closed = this.socket.close(reason); // First: it tells what of the agent's words was heard.
     this.lastWordsHeard();
     try {
-      await this.socket.close(reason);
+      await closed;
     } catch (error) {
       this.hooks.fault(error);
     }
@@ -148,8 +155,9 @@ export class SessionAgent {
 
   private fail(error: unknown): void {
     this.hooks.fault(error);
+    const closed = this.close('error');
     this.tellEnd({ by: 'failed', detail: 'An internal error ended the connection to the agent.' });
-    void this.close('error');
+    void closed;
   }
 
   /** An agent that hangs up has often sent its goodbye ahead of time: the call ends when it was heard. */
@@ -158,7 +166,7 @@ export class SessionAgent {
       this.tellEnd(end);
       return;
     }
-    const limit = setTimeout(() => this.lastWordsHeard(), lastWordsLimitMs);
+    const limit = setTimeout(() => this.guard(() => void this.close('its last words took too long')), lastWordsLimitMs);
     this.lastWordsHeard = () => {
       clearTimeout(limit);
       this.tellEnd(end);

@@ -424,10 +424,12 @@ export class Session {
   }
 
   private followTurns(): void {
-    this.turns ??= new Turns(this.openedMs, (event) => {
-      if (event.type === 'bargeIn') this.emit(event);
-      else this.emit({ ...event, agoMs: Math.max(0, this.parts.now() - this.openedMs - event.startedMs) });
-    });
+    const agoMs = (atMs: number) => Math.max(0, this.parts.now() - this.openedMs - atMs);
+    this.turns ??= new Turns(
+      this.openedMs,
+      (event) => this.emit(event.type === 'bargeIn' ? event : { ...event, agoMs: agoMs(event.startedMs) }),
+      (atMs) => this.owner?.callerSpeaks(agoMs(atMs)),
+    );
   }
 
   private emit(event: MediaEvent): void {

@@ -1,5 +1,4 @@
 import { performance } from 'node:perf_hooks';
-import type { Spoken } from '../../media/agents/agent.js';
 import type { MediaEvent, MediaSession, MediaStats } from '../../media/engine.js';
 import { Cookies } from '../../net/cookies.js';
 import type { CallLeg, DialogSnapshot, LeftBehind } from '../../sip/leg.js';
@@ -12,6 +11,7 @@ import type { CallCommand, CommandResult } from './command.js';
 import type { Elsewhere } from './elsewhere.js';
 import { CallEnded, callStatus, type Ending, type HangupSource } from './outcome.js';
 import { qualityMetrics } from './quality-metrics.js';
+import { Transcript } from './transcript.js';
 
 /** Four hours of them. */
 const maxSamples = 2_880;
@@ -80,7 +80,7 @@ export class Call {
   readonly laterSipCallIds: string[] = [];
   /** Of the webhooks that steer it. */
   readonly cookies = new Cookies();
-  readonly transcript: Spoken[] = [];
+  readonly transcript = new Transcript();
   readonly #turns: Turn[] = [];
 
   readonly #records: Calls;
@@ -307,10 +307,7 @@ export class Call {
         ...(answeredAtMs === null ? {} : { setupMs: Math.round(answeredAtMs - this.#startedAtMs) }),
         ...(this.#firstAudioMs === null ? {} : { answerToFirstAudioMs: this.#firstAudioMs }),
       },
-      transcript:
-        this.transcript.length === 0
-          ? null
-          : this.transcript.map(({ speaker, text }) => `${speaker}: ${text}`).join('\n'),
+      transcript: this.transcript.text,
       turns: this.#turns,
       trace,
       eventData: {

@@ -184,10 +184,8 @@ export class CallAgent implements AgentLink {
 
   /** What was said so far, for an agent that comes later. */
   #context() {
-    return {
-      custom: this.facts.custom ?? {},
-      ...(this.call.transcript.length > 0 && { history: [...this.call.transcript] }),
-    };
+    const { lines } = this.call.transcript;
+    return { custom: this.facts.custom ?? {}, ...(lines.length > 0 && { history: lines }) };
   }
 
   #seat(link: AgentLink, endpoint: Endpoint): void {

@@ -37,6 +37,7 @@ export async function converse(
     command.kind === 'redirect' && visit !== null
       ? visit.redirect(command)
       : carryOut(command, 'api', call, leg, session, limits);
+  listenToWords(call, agent);
   void agent.ended.then(
     call.guarded((end) => {
       if (visit !== null || call.handedOver) return;
@@ -103,6 +104,17 @@ function listenToMedia(call: Call, session: MediaSession, agent: CallAgent): () 
   });
 }
 
+/** To the end of the agent, which comes after the end of the conversation: only then it is known how much of its last words was heard. */
+function listenToWords(call: Call, agent: CallAgent): void {
+  agent.onEvent(
+    call.guarded((event) => {
+      if (event.type !== 'transcript') return;
+      call.transcript.add(event);
+      call.event('transcript.final', { speaker: event.speaker, text: event.text });
+    }),
+  );
+}
+
 function listenToAgent(
   call: Call,
   leg: CallLeg,
@@ -118,8 +130,7 @@ function listenToAgent(
         case 'reconnected':
           return call.event('agent.reconnected');
         case 'transcript':
-          call.transcript.push({ speaker: event.speaker, text: event.text });
-          return call.event('transcript.final', { speaker: event.speaker, text: event.text });
+          return; // listenToWords
         case 'hangup':
           return call.end({ cause: 'agent_hangup', source: 'agent' });
         case 'transfer':

@@ -37,6 +37,7 @@ class FakeAgent implements AgentSocket {
     if (this.faulty) throw new Error('a fault in a mark');
   }
   command(): void {}
+  callerSpeaks(): void {}
   async close(reason: string): Promise<void> {
     this.closes += 1;
     this.end({ by: 'local', detail: reason });

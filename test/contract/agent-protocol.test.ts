@@ -195,7 +195,8 @@ function strictSink(onUnderstood: () => void): Sink {
       onUnderstood();
     },
     event: (event: AgentEvent) => {
-      for (const value of Object.values(event)) expect(value).toBeTypeOf('string');
+      for (const [name, value] of Object.entries(event))
+        expect(value).toBeTypeOf(name === 'beganMs' ? 'number' : 'string');
     },
     ready: () => {},
     said: (text) => expect(text).toBeTypeOf('string'),

@@ -50,6 +50,10 @@ export class Remembered implements AgentSocketHooks {
     return { heardMs: 0, droppedMs: 0 };
   }
 
+  silence() {
+    return { droppedMs: 0 };
+  }
+
   mark(name: string): void {
     this.marks.push(name);
   }

@@ -13,6 +13,8 @@ export interface AgentBehaviour {
   /** From the end of an utterance (after `silenceMs`) to the answer. */
   answerDelayMs: number;
   silenceMs: number;
+  /** From the end of an utterance to its transcription; above `answerDelayMs` the answer comes first. */
+  transcriptionDelayMs: number;
   /** Never says or does anything. */
   mute: boolean;
   /** The longest time of a session; 0: without end. */
@@ -30,6 +32,7 @@ export const behaviour: AgentBehaviour = {
   answerMs: 400,
   answerDelayMs: 200,
   silenceMs: 300,
+  transcriptionDelayMs: 0,
   mute: false,
   sessionMs: 0,
   transferTo: '+12025550199',
@@ -56,6 +59,7 @@ export class SimulatedAgent implements Ears {
   #speakingUntilMs = 0;
   #greeted = false;
   #timer: NodeJS.Timeout | undefined;
+  #transcription: NodeJS.Timeout | undefined;
   #limit: NodeJS.Timeout | undefined;
 
   constructor(
@@ -122,6 +126,7 @@ export class SimulatedAgent implements Ears {
 
   end(): void {
     clearTimeout(this.#timer);
+    clearTimeout(this.#transcription);
     clearTimeout(this.#limit);
     this.#mouth = null;
   }
@@ -139,7 +144,11 @@ export class SimulatedAgent implements Ears {
   #answer(frequencyHz: number): void {
     if (this.how.mute) return;
     this.onEvent({ type: 'heard', frequencyHz });
-    this.#mouth?.heard(`A tone of ${frequencyHz} hertz.`);
+    this.#mouth?.utterance?.();
+    const transcribe = () => this.#mouth?.heard(`A tone of ${frequencyHz} hertz.`);
+    const { transcriptionDelayMs } = this.how;
+    if (transcriptionDelayMs === 0) transcribe();
+    else this.#transcription = setTimeout(transcribe, transcriptionDelayMs);
     this.#timer = setTimeout(() => {
       this.say(this.how.answerHz, this.how.answerMs, `You sang ${frequencyHz} hertz.`);
     }, this.how.answerDelayMs);

@@ -35,6 +35,8 @@ export interface Mouth {
   message(data: string | Buffer): void;
   /** The caller began to speak; `turn` is what the agent was saying, null: nothing. */
   interrupted(turn: number | null): void;
+  /** The caller has stopped speaking. */
+  utterance?(): void;
   /** What the caller said, written down. */
   heard(text: string): void;
   /** A turn begins with its text, in one piece. */

@@ -12,7 +12,14 @@ export const hume: Dialect = {
   late: true,
   refuse: ({ url }) => (url.searchParams.has('api_key') || url.searchParams.has('access_token') ? null : 401),
   open(wire, ears, url) {
-    let listensHz: number | null = null;
+    const given = url.searchParams;
+    // A session may be set up in its address.
+    let listensHz: number | null =
+      given.get('session_settings[audio][encoding]') === 'linear16'
+        ? Number(given.get('session_settings[audio][sample_rate]'))
+        : null;
+    let heardMs = 0;
+    let beganMs = 0;
     let began = false;
     let calls = 0;
     let pieces = 0;
@@ -46,7 +53,9 @@ export const hume: Dialect = {
               ears.begin({ listensHz, speaksHz });
               if (resumed === null) ears.greet();
             }
-            return ears.hear(decodeAudio(Buffer.from(String(message.data), 'base64'), 'l16'));
+            const samples = decodeAudio(Buffer.from(String(message.data), 'base64'), 'l16');
+            heardMs += (samples.length * 1000) / listensHz;
+            return ears.hear(samples);
           }
           case 'user_input':
             return ears.read(String(message.text));
@@ -55,6 +64,7 @@ export const hume: Dialect = {
         }
       },
       interrupted: (turn) => {
+        beganMs = Math.round(heardMs);
         if (turn !== null) wire.send({ type: 'user_interruption', time: Date.now() });
       },
       heard: (content) =>
@@ -64,7 +74,7 @@ export const hume: Dialect = {
           from_text: false,
           interim: false,
           models: {},
-          time: { begin: 0, end: 1000 },
+          time: { begin: beganMs, end: Math.round(heardMs) },
         }),
       said: (content, turn) =>
         wire.send({

@@ -4,6 +4,10 @@ import { type Dialect, jsonOf, within } from './dialect.js';
 
 const encodings: Record<string, WireEncoding> = { 'audio/pcmu': 'ulaw', 'audio/pcma': 'alaw', 'audio/pcm': 'l16' };
 
+interface Item extends Record<string, unknown> {
+  id: string;
+}
+
 export const openai: Dialect = {
   provider: 'openai',
   path: '/v1/realtime',
@@ -18,6 +22,12 @@ export const openai: Dialect = {
     let began = false;
     let events = 0;
     let calls = 0;
+    let utterances = 0;
+    let heardSamples = 0;
+    const items = new Map<string, Item>();
+    let lastItem: string | null = null;
+    const texts = new Map<number, string>();
+    const heardMs = () => Math.round((heardSamples * 1000) / (encoding === 'l16' ? 24000 : 8000));
     const send = (type: string, fields: Record<string, unknown> = {}) => {
       events += 1;
       wire.send({ type, event_id: `event_${events}`, ...fields });
@@ -30,13 +40,14 @@ export const openai: Dialect = {
       const rateHz = encoding === 'l16' ? 24000 : 8000;
       ears.begin({ listensHz: rateHz, speaksHz: rateHz });
     };
-    const item = (turn: number, status: string) => ({
+    /** Of the agent; its text is there before its audio. */
+    const item = (turn: number, status: string, transcript: string | null): Item => ({
       id: `item_${turn}`,
       object: 'realtime.item',
       type: 'message',
       status,
       role: 'assistant',
-      content: [],
+      content: transcript === null ? [] : [{ type: 'output_audio', transcript }],
     });
     const part = (turn: number) => ({
       response_id: `resp_${turn}`,
@@ -44,9 +55,16 @@ export const openai: Dialect = {
       output_index: 0,
       content_index: 0,
     });
-    const added = (fields: Record<string, unknown>) => {
-      send('conversation.item.added', { item: fields, previous_item_id: null });
-      send('conversation.item.done', { item: fields, previous_item_id: null });
+    const enter = (fields: Item) => {
+      const previous_item_id = lastItem;
+      items.set(fields.id, fields);
+      lastItem = fields.id;
+      send('conversation.item.added', { item: fields, previous_item_id });
+      return previous_item_id;
+    };
+    const added = (fields: Item) => {
+      const previous_item_id = enter(fields);
+      send('conversation.item.done', { item: fields, previous_item_id });
     };
     const callFunction = (name: string, args: string) => {
       calls += 1;
@@ -77,15 +95,26 @@ export const openai: Dialect = {
           case 'input_audio_buffer.append': {
             if (typeof message.audio !== 'string') return error('missing_required_parameter', 'audio is required.');
             begin();
-            return ears.hear(decodeAudio(Buffer.from(message.audio, 'base64'), encoding));
+            const samples = decodeAudio(Buffer.from(message.audio, 'base64'), encoding);
+            heardSamples += samples.length;
+            return ears.hear(samples);
           }
           case 'conversation.item.create': {
             const given = within(message, 'item');
-            added({ id: `given_${events}`, ...given });
+            added({ id: `given_${events}`, object: 'realtime.item', status: 'completed', ...given });
             const content = (Array.isArray(given.content) ? given.content : []) as { text?: string }[];
             if (given.role === 'user') for (const { text } of content) ears.read(text ?? '');
             return;
           }
+          case 'conversation.item.retrieve': {
+            const found = items.get(String(message.item_id));
+            if (found === undefined) return error('item_not_found', 'There is no such item in the conversation.');
+            return send('conversation.item.retrieved', { item: found });
+          }
+          case 'conversation.item.delete':
+            if (!items.delete(String(message.item_id)))
+              return error('item_not_found', 'There is no such item in the conversation.');
+            return send('conversation.item.deleted', { item_id: message.item_id });
           case 'conversation.item.truncate':
             return send('conversation.item.truncated', {
               item_id: message.item_id,
@@ -100,18 +129,35 @@ export const openai: Dialect = {
           case 'input_audio_buffer.clear':
             return send('input_audio_buffer.cleared');
           case 'input_audio_buffer.commit':
-            return send('input_audio_buffer.committed', { item_id: `user_${events}`, previous_item_id: null });
+            utterances += 1;
+            return send('input_audio_buffer.committed', { item_id: `user_${utterances}`, previous_item_id: lastItem });
+          case 'output_audio_buffer.clear':
+            return error('invalid_value', 'Only WebRTC and SIP connections have an output audio buffer.');
           default:
             return error('invalid_value', 'Unknown event type.');
         }
       },
-      interrupted: () => send('input_audio_buffer.speech_started', { audio_start_ms: 0, item_id: `user_${events}` }),
+      interrupted() {
+        utterances += 1;
+        send('input_audio_buffer.speech_started', { audio_start_ms: heardMs(), item_id: `user_${utterances}` });
+      },
+      utterance() {
+        const item_id = `user_${utterances}`;
+        send('input_audio_buffer.speech_stopped', { audio_end_ms: heardMs(), item_id });
+        send('input_audio_buffer.committed', { item_id, previous_item_id: lastItem });
+        added({
+          id: item_id,
+          object: 'realtime.item',
+          type: 'message',
+          status: 'completed',
+          role: 'user',
+          content: [{ type: 'input_audio', transcript: null }],
+        });
+      },
       heard(transcript) {
-        const item_id = `user_${events}`;
-        send('input_audio_buffer.speech_stopped', { audio_end_ms: 0, item_id });
-        send('input_audio_buffer.committed', { item_id, previous_item_id: null });
-        const content = [{ type: 'input_audio' }];
-        added({ id: item_id, object: 'realtime.item', type: 'message', status: 'completed', role: 'user', content });
+        const item_id = `user_${utterances}`;
+        const given = items.get(item_id);
+        if (given !== undefined) given.content = [{ type: 'input_audio', transcript }];
         const usage = { type: 'duration', seconds: 1 };
         send('conversation.item.input_audio_transcription.delta', { item_id, content_index: 0, delta: transcript });
         send('conversation.item.input_audio_transcription.completed', { item_id, content_index: 0, transcript, usage });
@@ -119,8 +165,10 @@ export const openai: Dialect = {
       said(text, turn) {
         const response_id = `resp_${turn}`;
         send('response.created', { response: { id: response_id, object: 'realtime.response', status: 'in_progress' } });
-        send('response.output_item.added', { response_id, output_index: 0, item: item(turn, 'in_progress') });
-        send('conversation.item.added', { item: item(turn, 'in_progress'), previous_item_id: null });
+        const begun = item(turn, 'in_progress', null);
+        send('response.output_item.added', { response_id, output_index: 0, item: begun });
+        enter(begun);
+        texts.set(turn, text);
         send('response.content_part.added', { ...part(turn), part: { type: 'audio', transcript: '' } });
         send('response.output_audio_transcript.delta', { ...part(turn), delta: text });
         send('response.output_audio_transcript.done', { ...part(turn), transcript: text });
@@ -133,16 +181,15 @@ export const openai: Dialect = {
       finished(turn) {
         const response_id = `resp_${turn}`;
         send('response.output_audio.done', part(turn));
-        send('response.content_part.done', { ...part(turn), part: { type: 'audio' } });
-        send('response.output_item.done', { response_id, output_index: 0, item: item(turn, 'completed') });
-        send('conversation.item.done', { item: item(turn, 'completed'), previous_item_id: null });
+        const transcript = texts.get(turn) ?? '';
+        texts.delete(turn);
+        const done = item(turn, 'completed', transcript);
+        items.set(done.id, done);
+        send('response.content_part.done', { ...part(turn), part: { type: 'audio', transcript } });
+        send('response.output_item.done', { response_id, output_index: 0, item: done });
+        send('conversation.item.done', { item: done, previous_item_id: null });
         send('response.done', {
-          response: {
-            id: response_id,
-            object: 'realtime.response',
-            status: 'completed',
-            output: [item(turn, 'completed')],
-          },
+          response: { id: response_id, object: 'realtime.response', status: 'completed', output: [done] },
         });
         const limits = [{ name: 'requests', limit: 1000, remaining: 999, reset_seconds: 60 }];
         send('rate_limits.updated', { rate_limits: limits });
