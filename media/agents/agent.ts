@@ -141,6 +141,8 @@ export interface Sink {
   event(event: AgentEvent): void;
   /** Handshake done (only for protocols that are not ready on connect). */
   ready(): void;
+  /** Input that others let pass: the first of each code becomes a warning event. */
+  warn(code: string, message: string): void;
   /** Bad input: counted; the first of each code becomes a warning event. */
   garbage(code: string, message: string): void;
 }

@@ -97,6 +97,7 @@ export class AgentConnection implements AgentSocket {
       mark: (name) => this.#mark(name),
       event: (event) => this.#agentEvent(event),
       ready: () => this.#becomeReady(),
+      warn: (code, message) => this.#warn(code, message),
       garbage: (code, message) => this.#countGarbage(code, message),
       said: (text, itemId) => this.#spoken.said(text, this.#utteranceOf(itemId)),
       saidAll: (brokenOff) => {
@@ -410,12 +411,15 @@ export class AgentConnection implements AgentSocket {
 
   #countGarbage(code: string, message: string): void {
     this.#garbage += 1;
-    if (!this.#warned.has(code)) {
-      this.#warned.add(code);
-      this.#hooks.event({ type: 'warning', code, message });
-    }
+    this.#warn(code, message);
     const bearable = this.#line?.inflow.garbage() ?? true;
     if (!bearable) this.#fail(broken('The agent sent too much that could not be understood.'), 1008);
+  }
+
+  #warn(code: string, message: string): void {
+    if (this.#warned.has(code)) return;
+    this.#warned.add(code);
+    this.#hooks.event({ type: 'warning', code, message });
   }
 
   #closeBecause(reason: string): void {

@@ -32,10 +32,16 @@ export function asText(value: unknown, maxChars: number): string | null {
 /** The bytes of a base64 text, or null when a character in it is not base64 (Node would skip it without a word). */
 export function base64Bytes(text: string): Uint8Array | null {
   const bytes = Buffer.from(text, 'base64');
+  if (isBase64(text, bytes)) return bytes;
+  const joined = text.replace(/\s+/g, ''); // MIME breaks lines
+  return joined !== text && isBase64(joined, bytes) ? bytes : null;
+}
+
+function isBase64(text: string, bytes: Uint8Array): boolean {
   let chars = text.length;
   if (text.endsWith('==')) chars -= 2;
   else if (text.endsWith('=')) chars -= 1;
-  return bytes.length === (chars * 3) >>> 2 && chars % 4 !== 1 ? bytes : null;
+  return bytes.length === (chars * 3) >>> 2 && chars % 4 !== 1;
 }
 
 function hasManyBrackets(text: string): boolean {

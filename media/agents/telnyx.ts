@@ -14,6 +14,8 @@ interface TelnyxConfig {
   format: AudioFormat;
 }
 
+/** More marks than that wait for nobody. */
+const MAX_NUMBERS = 1000;
 const WIRE = { ulaw: 'PCMU', alaw: 'PCMA', l16: 'L16' };
 
 export const telnyx: AgentProtocol<TelnyxConfig> = {
@@ -34,6 +36,8 @@ export const telnyx: AgentProtocol<TelnyxConfig> = {
 class TelnyxConversation extends StreamConversation {
   readonly #streamId = randomUUID();
   #sequence = 0;
+  /** Names of marks that came as numbers, and go back as such. */
+  readonly #numbers = new Set<string>();
   /** Counted on each track. */
   readonly #chunks = { caller: 0, agent: 0 };
 
@@ -80,9 +84,12 @@ class TelnyxConversation extends StreamConversation {
       case 'media':
         mediaFromBot(asObject(fields.media)?.payload, sink, 'bad_audio');
         return;
-      case 'mark':
-        markFromBot(asObject(fields.mark)?.name, sink, 'bad_field');
+      case 'mark': {
+        const name = asObject(fields.mark)?.name;
+        if (typeof name === 'number' && this.#numbers.size < MAX_NUMBERS) this.#numbers.add(String(name));
+        markFromBot(typeof name === 'number' ? String(name) : name, sink, 'bad_field');
         return;
+      }
       case 'clear':
         sink.clear();
         return;
@@ -92,7 +99,7 @@ class TelnyxConversation extends StreamConversation {
   }
 
   mark(name: string): Outgoing[] {
-    return [this.#numbered('mark', { mark: { name } })];
+    return [this.#numbered('mark', { mark: { name: this.#numbers.delete(name) ? Number(name) : name } })];
   }
 
   dtmf(digit: string): Outgoing[] {

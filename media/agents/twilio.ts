@@ -100,6 +100,10 @@ class TwilioConversation extends StreamConversation {
       sink.garbage(BAD_MESSAGE, 'The agent sent a message that is not a JSON object.');
       return;
     }
+    if (fields.streamSid === undefined) {
+      sink.warn(BAD_MESSAGE, 'The agent sent a message without a streamSid, which is ignored.');
+      return;
+    }
     if (fields.streamSid !== this.#streamSid) {
       sink.garbage(BAD_MESSAGE, 'The agent sent a message without the streamSid of this stream.');
       return;
@@ -108,9 +112,12 @@ class TwilioConversation extends StreamConversation {
       case 'media':
         mediaFromBot(asObject(fields.media)?.payload, sink, BAD_MESSAGE);
         return;
-      case 'mark':
-        markFromBot(asObject(fields.mark)?.name, sink, BAD_MESSAGE);
+      case 'mark': {
+        const name = asObject(fields.mark)?.name;
+        if (name === undefined) sink.warn(BAD_MESSAGE, 'The agent sent a mark without a name, which is ignored.');
+        else markFromBot(name, sink, BAD_MESSAGE);
         return;
+      }
       case 'clear':
         sink.clear();
         return;

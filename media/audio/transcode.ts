@@ -34,19 +34,34 @@ export function agentToPhone(format: AudioFormat, codec: PhoneCodec): Transcode 
   if (law !== 'l16' && format.sampleRateHz === sampleRateHz && format.encoding !== 'l16')
     return fromLawToLaw(format.encoding, law, false);
   const resampler = format.sampleRateHz === sampleRateHz ? null : createResampler(format.sampleRateHz, sampleRateHz);
-  const decoded = new Reused(Int16Array);
+  const decode = toSamples(format);
   return (bytes) => {
-    let samples: Int16Array;
-    if (format.encoding === 'l16') {
-      samples = decoded.ofLength(bytes.length >> 1);
-      readL16(bytes, samples);
-    } else {
-      const linear = toLinear[format.encoding];
-      samples = decoded.ofLength(bytes.length);
-      for (let i = 0; i < bytes.length; i++) samples[i] = linear[bytes[i]!]!;
-    }
+    const samples = decode(bytes);
     const resampled = resampler ? resampler.process(samples) : samples;
     return law !== 'l16' ? encode(resampled, law, new Uint8Array(resampled.length)) : bytesOf(resampled.slice());
+  };
+}
+
+/** What an agent sends in another format than it was asked for, as if it had not. Whole samples; the result may be kept. */
+export function agentToAgent(from: AudioFormat, to: AudioFormat): Transcode {
+  const decode = toSamples(from);
+  const resampler = from.sampleRateHz === to.sampleRateHz ? null : createResampler(from.sampleRateHz, to.sampleRateHz);
+  return (bytes) => {
+    const samples = decode(bytes);
+    const resampled = resampler ? resampler.process(samples) : samples;
+    if (to.encoding !== 'l16') return encode(resampled, to.encoding, new Uint8Array(resampled.length));
+    return writeL16(resampled, new Uint8Array(resampled.length * 2));
+  };
+}
+
+/** The result is reused by the next call. */
+function toSamples({ encoding }: AudioFormat): (bytes: Uint8Array) => Int16Array {
+  const decoded = new Reused(Int16Array);
+  return (bytes) => {
+    const samples = decoded.ofLength(encoding === 'l16' ? bytes.length >> 1 : bytes.length);
+    if (encoding === 'l16') readL16(bytes.subarray(0, samples.length * 2), samples);
+    else for (let i = 0; i < bytes.length; i++) samples[i] = toLinear[encoding][bytes[i]!]!;
+    return samples;
   };
 }
 

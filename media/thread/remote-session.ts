@@ -186,7 +186,9 @@ export class RemoteSession implements MediaSession {
 
   async closeAgent(agent: RemoteAgent, reason: string): Promise<void> {
     try {
-      await this.ask('closeAgent', { session: this.id, agent: agent.id, reason }, closeLimitMs);
+      // A session that closes closes its agents too, and tells their last words meanwhile.
+      if (this.closing) await this.closing;
+      else await this.ask('closeAgent', { session: this.id, agent: agent.id, reason }, closeLimitMs);
     } catch {
       // The thread is gone or stuck: so is the agent's socket.
     }
