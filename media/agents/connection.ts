@@ -378,7 +378,9 @@ export class AgentConnection implements AgentSocket {
 
   #agentEvent(event: AgentEvent): void {
     this.#reacted();
-    this.#hooks.event(event.type === 'transcript' ? { ...event, beganMs: event.beganMs ?? this.#beganOf(event) } : event);
+    this.#hooks.event(
+      event.type === 'transcript' ? { ...event, beganMs: event.beganMs ?? this.#beganOf(event) } : event,
+    );
   }
 
   /** Of a line that the provider gives no time: the caller's may come long after he spoke. */

@@ -159,7 +159,7 @@ function formatOf({ contentType, sampleRate }: JsonObject, stream: AudioFormat):
 }
 
 /** Plivo signs the address as it is in HTTP: its parameters in order, then a number that is used once. */
-export function signUpgrade(authToken: string, target: string, nonce = randomUUID()): Record<string, string> {
+export function signUpgrade(authToken: string, target: string, nonce: string = randomUUID()): Record<string, string> {
   const url = new URL(target.replace(/^ws/i, 'http'));
   const parameters = [...url.searchParams].map(([name, value]) => `${name}=${value}`).sort();
   const query = parameters.length > 0 ? `?${parameters.join('&')}` : '';

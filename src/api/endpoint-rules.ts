@@ -1,4 +1,4 @@
-import { knownSipTarget } from '../call/sip-providers.js';
+import { knownSipTarget, reachedBySipOnly } from '../call/sip-providers.js';
 import type { Endpoint, EndpointChange, NewEndpoint } from '../store/endpoints.js';
 import { masksIn, type ProviderConfig } from '../store/secrets.js';
 import { type FieldError, invalid } from './errors.js';
@@ -30,7 +30,7 @@ export function newEndpoint(input: EndpointInput, rules: EndpointRules): NewEndp
     problems.push({ path: 'provider', message: 'is for agents only' });
   }
   if (target === undefined) problems.push({ path: 'target', message: 'is required' });
-  else problems.push(...targetProblems(input.type, target, rules.allowPrivate));
+  else problems.push(...targetProblems(input.type, provider, target, rules.allowPrivate));
   if (config === undefined && input.type === 'agent') {
     problems.push({ path: 'provider_config', message: 'is required for agents' });
   }
@@ -59,7 +59,8 @@ export function endpointChange(
   rules: EndpointRules,
 ): EndpointChange {
   const problems: FieldError[] = [];
-  if (input.target !== undefined) problems.push(...targetProblems(endpoint.type, input.target, rules.allowPrivate));
+  if (input.target !== undefined)
+    problems.push(...targetProblems(endpoint.type, endpoint.provider, input.target, rules.allowPrivate));
   if (input.fallback_endpoint_id === endpoint.id) {
     problems.push({ path: 'fallback_endpoint_id', message: 'must be another endpoint' });
   }
@@ -92,7 +93,16 @@ export function endpointChange(
   };
 }
 
-function targetProblems(type: 'agent' | 'webhook', target: string, allowPrivate: boolean): FieldError[] {
+function targetProblems(
+  type: 'agent' | 'webhook',
+  provider: string | null,
+  target: string,
+  allowPrivate: boolean,
+): FieldError[] {
+  if (provider !== null && reachedBySipOnly(provider) && /^wss?:/i.test(target)) {
+    const message = `must be a sip: or sips: address; ${provider} has no audio WebSocket, and without a target its own SIP address is used`;
+    return [{ path: 'target', message }];
+  }
   const credentialsGo =
     type === 'webhook'
       ? 'requests are signed with the webhook_secret instead'

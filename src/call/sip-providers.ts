@@ -53,6 +53,11 @@ const maxAnswerBytes = 256 * 1024;
 /** What may be a user part as it stands; a provider's call ids and agent ids are. */
 const plainUser = /^[\w.+-]{1,256}$/;
 
+/** It has no WebSocket for audio: calls reach it at its SIP address and at no other. */
+export function reachedBySipOnly(provider: string): boolean {
+  return providers.get(provider)?.knownTarget !== undefined;
+}
+
 /** The SIP address of a provider that has one for all its accounts. */
 export function knownSipTarget(provider: string): string | undefined {
   return providers.get(provider)?.knownTarget;

@@ -3,7 +3,11 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { CallRecording } from '../../src/simulator/phone.js';
 import { type CallWish, placeCall } from '../../src/simulator/place-call.js';
 import { dialects } from '../../src/simulator/providers/registry.js';
-import { type ProviderSimulator, type SimulatorOptions, simulateProvider } from '../../src/simulator/providers/serve.js';
+import {
+  type ProviderSimulator,
+  type SimulatorOptions,
+  simulateProvider,
+} from '../../src/simulator/providers/serve.js';
 import { NAMED, PROVIDER_CONFIG } from '../support/agent-conversation.js';
 import { type CallRecord, startTestApp, type TestApp } from '../support/app.js';
 import { type ScriptedAgent, startScriptedAgent } from '../support/scripted-agent.js';
@@ -88,7 +92,10 @@ function expectWhatWasHeard(line: string | undefined, recording: CallRecording):
   const heard = heardMs(recording);
   expect(heard).toBeGreaterThan(600);
   expect(heard).toBeLessThan(greetingMs - 500);
-  const told = (line ?? '').replace(/^agent: /, '').replace(/…$/, '').split(' ');
+  const told = (line ?? '')
+    .replace(/^agent: /, '')
+    .replace(/…$/, '')
+    .split(' ');
   expect(told).toEqual(words.slice(0, told.length));
   expect(line).toMatch(/^agent: one .*…$/);
   expect(Math.abs(told.length - (heard / greetingMs) * words.length)).toBeLessThanOrEqual(1.5);

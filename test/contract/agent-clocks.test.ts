@@ -61,6 +61,9 @@ function conversationWith(provider: string, heard: (bytes: Uint8Array, decode: T
     fail: (failure) => {
       throw failure;
     },
+    warn: (code, message) => {
+      throw new Error(`${code}: ${message}`);
+    },
     garbage: (code, message) => {
       throw new Error(`${code}: ${message}`);
     },

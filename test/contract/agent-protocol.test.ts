@@ -204,6 +204,10 @@ function strictSink(onUnderstood: () => void): Sink {
     hangUp: () => onUnderstood(),
     fail: (failure) => expect(failure.message).toMatch(/^[A-Z].*\.$/),
     renew: () => {},
+    warn: (code, message) => {
+      expect(code).toMatch(/^[a-z0-9_]+$/);
+      expect(message).toMatch(/^[A-Z].*\.$/);
+    },
     garbage: (code, message) => {
       expect(code).toMatch(/^[a-z0-9_]+$/);
       expect(message).toMatch(/^[A-Z].*\.$/);

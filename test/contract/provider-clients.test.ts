@@ -132,7 +132,7 @@ test('gemini', async () => {
   const client = new GoogleGenAI({ apiKey: 'ge-test', httpOptions: { baseUrl: `http://127.0.0.1:${port}` } });
   const messages: LiveServerMessage[] = [];
   const session = await client.live.connect({
-    model: 'gemini-live-2.5-flash-preview',
+    model: 'gemini-3.8-live',
     config: { responseModalities: [Modality.AUDIO], sessionResumption: {} },
     callbacks: { onmessage: (message) => messages.push(message) },
   });

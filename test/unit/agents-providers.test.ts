@@ -25,6 +25,7 @@ function does(c: Conversation, ...messages: (object | Uint8Array | string)[]): u
     mark: (name) => done.push(['mark', name]),
     event: (event) => done.push(['event', event]),
     ready: () => done.push(['ready']),
+    warn: (code) => done.push(['warn', code]),
     garbage: (code) => done.push(['garbage', code]),
     said: (text) => done.push(['said', text]),
     saidAll: () => done.push(['saidAll']),

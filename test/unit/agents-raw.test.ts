@@ -16,6 +16,7 @@ function does(message: string | Uint8Array): unknown[] {
     mark: (name) => done.push(['mark', name]),
     event: (event) => done.push(['event', event]),
     ready: () => done.push(['ready']),
+    warn: (code) => done.push(['warn', code]),
     garbage: (code) => done.push(['garbage', code]),
     said: () => {},
     saidAll: () => {},

@@ -24,6 +24,7 @@ function does(c: ReturnType<typeof conversation>, message: string | Uint8Array):
     mark: (name) => done.push(['mark', name]),
     event: (event) => done.push(['event', event]),
     ready: () => done.push(['ready']),
+    warn: (code) => done.push(['warn', code]),
     garbage: (code) => done.push(['garbage', code]),
     said: () => {},
     saidAll: () => {},
@@ -127,7 +128,7 @@ describe('what we understand', () => {
     ['event of a prototype', json({ event: '__proto__' }), [['garbage', '31951']]],
     ['no event', json({}), [['garbage', '31951']]],
     ['foreign streamSid', json({ event: 'clear', streamSid: 'MZ0' }), [['garbage', '31951']]],
-    ['no streamSid', '{"event":"clear"}', [['garbage', '31951']]],
+    ['no streamSid', '{"event":"clear"}', [['warn', '31951']]],
     ['media without payload', json({ event: 'media', media: {} }), [['garbage', '31951']]],
     ['media as text', json({ event: 'media', media: 'AQID' }), [['garbage', '31951']]],
     [
@@ -138,7 +139,7 @@ describe('what we understand', () => {
     ['payload as a number', json({ event: 'media', media: { payload: 7 } }), [['garbage', '31951']]],
     ['payload not base64', json({ event: 'media', media: { payload: 'A!ID' } }), [['garbage', '31951']]],
     ['payload cut', json({ event: 'media', media: { payload: 'AQIDB' } }), [['garbage', '31951']]],
-    ['mark without name', json({ event: 'mark', mark: {} }), [['garbage', '31951']]],
+    ['mark without name', json({ event: 'mark', mark: {} }), [['warn', '31951']]],
     ['mark with an endless name', json({ event: 'mark', mark: { name: 'x'.repeat(2000) } }), [['garbage', '31951']]],
   ])('%s', (_name, message, expected) => {
     expect(does(c, message)).toEqual(expected);
