@@ -23,6 +23,8 @@ const NOT_TEXT = '31950';
 /** Twilio's warning for bad JSON, an unknown event, a missing field or a foreign streamSid. */
 const BAD_MESSAGE = '31951';
 
+const EVENTS: ReadonlySet<unknown> = new Set(['media', 'mark', 'clear']);
+
 export const twilio: AgentProtocol<TwilioConfig> = {
   provider: 'twilio',
   readyOn: 'connect',
@@ -100,7 +102,7 @@ class TwilioConversation extends StreamConversation {
       sink.garbage(BAD_MESSAGE, 'The agent sent a message that is not a JSON object.');
       return;
     }
-    if (fields.streamSid === undefined) {
+    if (fields.streamSid === undefined && EVENTS.has(fields.event)) {
       sink.warn(BAD_MESSAGE, 'The agent sent a message without a streamSid, which is ignored.');
       return;
     }

@@ -199,3 +199,10 @@ describe('the way there', () => {
     await caller.close();
   });
 });
+
+it('retell at a WebSocket is refused when the endpoint is made, with what is allowed', async () => {
+  const body = { name: 'x', type: 'agent', provider: 'retell', target: 'wss://agent.example.com/' };
+  const config = { provider_config: { api_key: 'k', agent_id: 'a' } };
+  const answer = await app.api('POST', '/v1/endpoints', { ...body, ...config }, 400);
+  expect(JSON.stringify(answer)).toContain('must be a sip: or sips: address');
+});
