@@ -172,9 +172,8 @@ export abstract class ProviderConversation implements Conversation {
   cutShort(whole: string, heard: string): void {
     const isCut = ({ speaker, text }: Spoken) => speaker === 'agent' && whole.includes(text);
     const kept = this.history.findLastIndex((line) => !isCut(line)) + 1;
-    if (kept === this.history.length) return;
-    this.history.splice(kept);
-    this.remember('agent', heard);
+    const [first] = this.history.splice(kept);
+    if (first !== undefined) this.remember('agent', heard, first.beganMs); // it keeps its place before the interruption
   }
 
   /** Another agent was here before. */
