@@ -111,7 +111,7 @@ async function greeted(simulator: ProviderSimulator, heardForMs = 1500): Promise
   await new Promise((resolve) => setTimeout(resolve, heardForMs)); // so much of it is heard
 }
 
-describe.concurrent.each(NAMED)('%s', (provider) => {
+describe.each(NAMED)('%s', (provider) => {
   it('the caller hangs up in the middle of a sentence', async () => {
     const { recording, record } = await call(provider, { durationMs: 1800 });
     expect(lines(record)).toHaveLength(1);
@@ -121,7 +121,7 @@ describe.concurrent.each(NAMED)('%s', (provider) => {
   });
 
   it('the agent breaks off in the middle of a sentence: neither the record nor the next agent gets the rest', async () => {
-    const { recording, record } = await call(provider, { durationMs: 3000 }, {}, async (simulator) => {
+    const { recording, record } = await call(provider, { durationMs: 6000 }, {}, async (simulator) => {
       await greeted(simulator);
       for (const each of simulator.calls) each.wire.die();
       await simulator.close();
@@ -163,11 +163,11 @@ describe.concurrent.each(NAMED)('%s', (provider) => {
   });
 
   it('the caller is written down after the answer was heard, and stands before it', async () => {
-    const samples = new Int16Array(8000 * 6);
+    const samples = new Int16Array(8000 * 8);
     for (let i = 0; i < 8 * 400; i++) samples[8 * 1200 + i] = 8000 * Math.sin((2 * Math.PI * 700 * i) / 8000);
     const { record } = await call(
       provider,
-      { durationMs: 4500, speech: { kind: 'samples', samples } },
+      { durationMs: 6500, speech: { kind: 'samples', samples } },
       { greetingMs: 400, greetingText: 'Hello.', answerDelayMs: 100, transcriptionDelayMs: 1200 },
     );
     expect(lines(record)).toEqual([
