@@ -10,7 +10,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { WebSocket } from 'ws';
 import type { AgentTarget } from '../media/agents/agent.js';
-import { openAgentSocket } from '../media/agents/socket.js';
+import { openAgentSocket } from '../media/agents/connection/socket.js';
 
 const CALLS = 50;
 const FRAMES = 200;

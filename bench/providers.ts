@@ -8,9 +8,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AgentTarget, Plain } from '../media/agents/agent.js';
-import { agentProtocols } from '../media/agents/registry.js';
-import { openAgentSocket } from '../media/agents/socket.js';
-import { agentToPhone, phoneToAgent, type Transcode } from '../media/audio/transcode.js';
+import { openAgentSocket } from '../media/agents/connection/socket.js';
+import { agentProtocols } from '../media/agents/providers/registry.js';
+import { agentToPhone, phoneToAgent, type Transcode } from '../media/audio/codec/transcode.js';
 import { Helper } from './load/processes.js';
 import type { ProvidersAnswer, ProvidersOrder } from './load/providers.js';
 import { markdown } from './load/table.js';

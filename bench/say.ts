@@ -12,7 +12,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { loadSettings } from '../config/load.js';
 import { start } from '../src/main.js';
-import { openPhone } from '../src/simulator/phone.js';
+import { openPhone } from '../src/simulator/phone/phone.js';
 import { planDefaults } from '../src/simulator/place-call.js';
 
 const { values } = parseArgs({ options: { calls: { type: 'string', default: '10' } } });

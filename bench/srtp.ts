@@ -4,8 +4,8 @@
  */
 import { createCipheriv, createHmac, randomBytes } from 'node:crypto';
 import { writeRtpHeader } from '../media/rtp/packet.js';
-import { Srtp } from '../media/rtp/srtp.js';
-import { derived, srtpKeyBytes, srtpOverheadBytes, srtpSuiteNames } from '../media/rtp/srtp-suites.js';
+import { Srtp } from '../media/rtp/srtp/srtp.js';
+import { derived, srtpKeyBytes, srtpOverheadBytes, srtpSuiteNames } from '../media/rtp/srtp/srtp-suites.js';
 
 const PACKETS = 100_000;
 const ROUNDS = 5;

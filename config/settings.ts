@@ -53,7 +53,7 @@ export const settingsList = [
     kind: kinds.httpUrl,
     default: null,
     explain: 'URL under which others reach the HTTP listener. Unset: the listener itself.',
-    readBy: 'src/cli/start.ts',
+    readBy: 'src/cli/commands/start.ts',
   }),
   setting({
     name: 'trusted_proxies',
@@ -262,7 +262,7 @@ export const settingsList = [
     kind: kinds.folder,
     default: './data',
     explain: 'Folder of the database and recordings; created when missing.',
-    readBy: 'src/cli/checks.ts',
+    readBy: 'src/cli/doctor/checks.ts',
   }),
   setting({
     name: 'database_url',
@@ -403,7 +403,7 @@ export const settingsList = [
     default: '600',
     unit: 's',
     explain: 'After SIGTERM live calls may run on this long.',
-    readBy: 'src/cli/start.ts',
+    readBy: 'src/cli/commands/start.ts',
   }),
 ] as const;
 

@@ -1,7 +1,7 @@
 /** Which media engine runs: the only place that decides. */
 import type { EngineLog, MediaEngine } from './engine.js';
 import type { RtpPortRange } from './ports.js';
-import { EmbeddedEngine } from './thread/engine.js';
+import { EmbeddedEngine } from './thread/main-side/engine.js';
 
 export interface MediaEngineOptions {
   threads: number;

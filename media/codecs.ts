@@ -1,4 +1,4 @@
-/** The codecs of phones: what SDP and RTP say of each. What becomes of their audio inside is in `audio/line.ts`. */
+/** The codecs of phones: what SDP and RTP say of each. What becomes of their audio inside is in `audio/sample-format.ts`. */
 import type { PhoneCodec } from './engine.js';
 
 export interface CodecFacts {

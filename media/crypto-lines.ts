@@ -1,6 +1,6 @@
 /** `a=crypto` lines of SDP (RFC 4568): keys for SRTP, offered and chosen. */
 import { randomBytes } from 'node:crypto';
-import { type SrtpSuite, srtpKeyBytes, srtpSuiteNames } from './rtp/srtp-suites.js';
+import { type SrtpSuite, srtpKeyBytes, srtpSuiteNames } from './rtp/srtp/srtp-suites.js';
 
 /** One line of the far side that we can follow. */
 export interface CryptoLine {

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { CryptoLine } from './crypto-lines.js';
 import { cryptoOffer } from './crypto-lines.js';
 import { MediaError, type SrtpPolicy } from './engine.js';
-import { type SrtpSuite, srtpKeyBytes } from './rtp/srtp-suites.js';
+import { type SrtpSuite, srtpKeyBytes } from './rtp/srtp/srtp-suites.js';
 
 /** Master keys of both directions. */
 export interface MediaKeys {

@@ -1,4 +1,4 @@
-import type { FirstStart } from './store/bootstrap.js';
+import type { FirstStart } from './store/tenants/bootstrap.js';
 
 /** What the start prints: where things listen, and, the first time, the key and how to dial the demo number. */
 export function startBanner(

@@ -1,10 +1,10 @@
 /** The rules for calls that a call makes: those of outbound calls. */
 import { microcentsPerCent } from './billing/rate.js';
-import { admit } from './call/admission.js';
-import type { DialledWish } from './call/dial-out.js';
-import type { Mode } from './store/scope.js';
+import { admit } from './call/routing/admission.js';
+import type { DialledWish } from './call/script/dial.js';
 import type { Store } from './store/store.js';
-import { e164 } from './webhook/instructions.js';
+import type { Mode } from './store/tenants/scope.js';
+import { e164 } from './webhook/actions.js';
 
 /** Why an organization may not call this number or SIP URI out of a call of its own; null: it may. */
 export function dialRefusal(

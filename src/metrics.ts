@@ -1,8 +1,8 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { MediaEngine } from '../media/engine.js';
 import type { SipGateway } from '../sip/leg.js';
-import type { LiveCallTable } from './call/live-calls.js';
-import type { RejectedInvites } from './call/rejected-invites.js';
+import type { LiveCallTable } from './call/core/live-calls.js';
+import type { RejectedInvites } from './call/routing/rejected-invites.js';
 
 /** What `GET /metrics` shows of the process, SIP, media and calls; all figures are read when asked. */
 export function createMetrics(parts: {

@@ -1,6 +1,6 @@
 /** Calls of the carrier simulator that the API asks for: from a phone of its own to our SIP address, over the wire. */
-import type { SimulateCall } from './api/routes/simulator.js';
-import type { CallTarget } from './simulator/phone.js';
+import type { SimulateCall } from './api/routes/routing/simulator.js';
+import type { CallTarget } from './simulator/phone/phone.js';
 
 const speech = { kind: 'tone', frequencyHz: 440 } as const;
 

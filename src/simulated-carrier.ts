@@ -1,5 +1,5 @@
 /** The carrier of calls with a test key: the built-in simulator, opened by the first of them. */
-import type { Carrier } from './call/carriers.js';
+import type { Carrier } from './call/routing/trunk-selection.js';
 import { openSimulatedCarrier, type SimulatedCarrier } from './simulator/carrier.js';
 
 export interface TestCarrier {

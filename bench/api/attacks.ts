@@ -11,7 +11,7 @@ import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { makeApiKey } from '../../src/store/api-keys.js';
+import { makeApiKey } from '../../src/store/tenants/api-keys.js';
 import { figuresOf } from '../load/figures.js';
 import { benchKey, createTenant } from './fill.js';
 import { Line } from './load.js';

@@ -3,9 +3,9 @@
  * are pseudo-random, the same in every run.
  */
 import { existsSync } from 'node:fs';
-import { dayMs } from '../../src/store/call-counts.js';
-import { loadDriver } from '../../src/store/driver.js';
-import { migrations } from '../../src/store/migrations/index.js';
+import { dayMs } from '../../src/store/calls/call-counts.js';
+import { loadDriver } from '../../src/store/database/driver.js';
+import { migrations } from '../../src/store/database/migrations/index.js';
 import { Store } from '../../src/store/store.js';
 
 export const days = 365;

@@ -5,9 +5,9 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SdpNegotiation } from '../../media/sdp.js';
 import { withDeadline } from '../../net/deadline.js';
-import { openSipGateway } from '../../sip/connect.js';
+import { openSipGateway } from '../../sip/gateway.js';
 import type { CallLeg, SipGateway } from '../../sip/leg.js';
-import { TrunkTable } from '../../sip/trunk.js';
+import { TrunkTable } from '../../sip/trunk/trunk-table.js';
 import type { Stream, StreamFigures } from './streams.js';
 import { Streams } from './streams.js';
 

@@ -2,7 +2,7 @@
  * The sound that the load generator's calls carry: a soft tone, and now and then a pulse that survives μ-law, resampling and a codec. Pulses
  * take turns in sign, so that a delay of up to two intervals has one meaning.
  */
-import { linearToUlaw, silenceByte } from '../../media/audio/g711.js';
+import { linearToUlaw, silenceByte } from '../../media/audio/codec/g711.js';
 
 export const packetSamples = 160;
 const toneHz = 400;

@@ -3,7 +3,7 @@
  * its own, so that it is tested with fixtures. `socket.ts` carries it; the media thread plays what it says.
  */
 
-import type { AlignedText } from './spoken.js';
+import type { AlignedText } from './transcript-alignment.js';
 
 /** Audio on an agent's wire, mono. `l16` is little-endian signed 16 bit. */
 export interface AudioFormat {

@@ -1,6 +1,6 @@
 /** What may be asked about protocols without speaking one: for those who store configurations. */
 import { AgentConfigError, type Plain } from './agent.js';
-import { agentProtocols } from './registry.js';
+import { agentProtocols } from './providers/registry.js';
 
 /** What is wrong with a configuration; null: nothing, or nobody here speaks this protocol. */
 export function agentConfigProblem(

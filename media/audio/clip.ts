@@ -1,7 +1,7 @@
 /** Audio files as clips: decoded once, then in the one memory that all calls play from. */
 import type { Clip } from '../engine.js';
-import { linearToUlaw } from './g711.js';
-import { createResampler } from './resample.js';
+import { linearToUlaw } from './codec/g711.js';
+import { createResampler } from './dsp/resample.js';
 import { readWav } from './wav.js';
 
 const phoneRateHz = 8000;

@@ -1,5 +1,5 @@
 /** WAV files in memory: 16 bit PCM and G.711, mono or stereo. */
-import { alawToLinear, ulawToLinear } from './g711.js';
+import { alawToLinear, ulawToLinear } from './codec/g711.js';
 
 export interface Wav {
   sampleRateHz: number;

@@ -10,7 +10,7 @@ export class Disk {
   private readonly exited: Promise<void>;
 
   constructor(onDied: (detail: string) => void) {
-    this.worker = new Worker(builtModule(import.meta.url, 'disk-entry.ts'), { name: 'disk', execArgv: [] });
+    this.worker = new Worker(builtModule(import.meta.url, './disk-entry.ts'), { name: 'disk', execArgv: [] });
     let failure = 'it ended';
     this.worker.on('error', (error: unknown) => {
       failure = error instanceof Error ? error.message : String(error);

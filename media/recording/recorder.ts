@@ -2,10 +2,11 @@
  * Both directions of a session on one line of time, in seconds of 16 bit stereo: the phone left, by its RTP timestamps; what it hears
  * right, as it is sent. With one channel the phone alone. What never came stays silence.
  */
-import { lineOf, readLine, ticksPerMs } from '../audio/line.js';
-import { createResampler, type Resampler } from '../audio/resample.js';
-import { Reused } from '../audio/reused.js';
-import { Track } from '../audio/track.js';
+
+import { createResampler, type Resampler } from '../audio/dsp/resample.js';
+import { Track } from '../audio/receive/rtp-timeline.js';
+import { lineOf, readLine, ticksPerMs } from '../audio/sample-format.js';
+import { Reused } from '../audio/scratch-buffer.js';
 import type { PhoneCodec } from '../engine.js';
 
 /** A second is handed on this long after it is over: packets that come late still find their place. */

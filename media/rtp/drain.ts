@@ -2,7 +2,7 @@
  * After a call its port still hears the old peer. It is listened to, and thrown away, until it has been quiet for a while: the next
  * call on this port must not hear it.
  */
-import type { Time } from '../audio/playout-clock.js';
+import type { Time } from '../audio/playout/playout-clock.js';
 import { readUint32 } from './packet.js';
 import type { RtpSocketPair } from './socket.js';
 import type { Ghost } from './source.js';

@@ -1,8 +1,8 @@
 /** A bound pair of UDP sockets. Errors never leave it as exceptions: they are counted or end the binding. */
 import { createSocket, type RemoteInfo, type Socket } from 'node:dgram';
 import { looksLikeRtcp } from './packet.js';
-import { Srtp } from './srtp.js';
-import { type SrtpSuite, srtpOverheadBytes } from './srtp-suites.js';
+import { Srtp } from './srtp/srtp.js';
+import { type SrtpSuite, srtpOverheadBytes } from './srtp/srtp-suites.js';
 
 export interface RtpSocketHandlers {
   rtp(packet: Uint8Array, from: RemoteInfo): void;

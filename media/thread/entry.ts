@@ -1,11 +1,11 @@
 /** What a media thread starts with: the second composition root. */
 import { setPriority } from 'node:os';
 import { parentPort, workerData } from 'node:worker_threads';
-import { openAgentSocket } from '../agents/socket.js';
-import { realTime } from '../audio/playout-clock.js';
+import { openAgentSocket } from '../agents/connection/socket.js';
+import { realTime } from '../audio/playout/playout-clock.js';
 import type { ToThread } from './channel.js';
-import { sleepThread } from './rest.js';
-import { ThreadSessions } from './sessions.js';
+import { ThreadSessions } from './session/sessions.js';
+import { sleepThread } from './wakeup-batching.js';
 
 const port = parentPort;
 if (!port) throw new Error('media/thread/entry.ts runs as a worker only.');

@@ -1,25 +1,25 @@
 /** The server put together: sockets, transactions, dialogs, and the control port, opened and closed as one. */
 import { randomBytes } from 'node:crypto';
-import { Admission } from './admission.js';
-import { Answers } from './answers.js';
-import { ControlServer } from './control.js';
-import type { Core } from './core.js';
-import { DialogSender } from './dialog-sender.js';
-import { DialogTable } from './dialogs.js';
-import { LocalAddresses } from './local-address.js';
-import { parseMessage, SipRequest, SipResponse } from './message.js';
-import { Network } from './network.js';
-import { Registrations } from './registrations.js';
-import { isSound } from './sanity.js';
-import { LOOPBACK_NETS, Sources } from './sources.js';
+import type { Core } from './assembly.js';
+import { ControlServer } from './control/control.js';
+import { DialogSender } from './dialogs/dialog-sender.js';
+import { DialogTable } from './dialogs/dialogs.js';
+import { parseMessage, SipRequest, SipResponse } from './message/message.js';
+import { isSound } from './message/sanity.js';
+import { Admission } from './overload/admission.js';
+import { LOOPBACK_NETS, Sources } from './overload/sources.js';
 import type { InviteToTakeBack, SipServerOptions, SipServerStats, UnansweredInvite } from './start.js';
-import { TransactionTable } from './transaction-table.js';
 import { DEFAULT_TIMERS, giveUpMs, SystemClock } from './transactions/timers.js';
+import { TransactionTable } from './transactions/transaction-table.js';
 import { DEFAULT_CONNECTION_LIMITS } from './transport/connection.js';
+import { LocalAddresses } from './transport/local-address.js';
+import { Network } from './transport/network.js';
 import type { Source } from './transport/path.js';
 import { TlsContexts, type TlsSettings } from './transport/tls.js';
-import { Uac } from './uac.js';
-import { Uas } from './uas.js';
+import { Uac } from './uac/uac.js';
+import { Answers } from './uas/answers.js';
+import { Registrations } from './uas/registrations.js';
+import { Uas } from './uas/uas.js';
 
 const CONTROL_HOST = '127.0.0.1';
 /** How long a connection may take with its TLS handshake, in T1: 4 s. */

@@ -1,8 +1,8 @@
 import { Worker } from 'node:worker_threads';
 import { builtModule } from '../../config/built.js';
-import { type AdmissionLimits, REPORT_EVERY_MS } from './admission.js';
 import type { FromParent } from './entry.js';
-import type { SourceLimits } from './sources.js';
+import { type AdmissionLimits, REPORT_EVERY_MS } from './overload/admission.js';
+import type { SourceLimits } from './overload/sources.js';
 import type { ConnectionLimits } from './transport/connection.js';
 import type { TlsSettings } from './transport/tls.js';
 

@@ -1,5 +1,5 @@
 /** What the description says besides the operations: typed configurations and actions, the headers of answers, and the requests we send. */
-import { configSchemas } from './provider-config.js';
+import { configSchemas } from './rules/provider-config.js';
 import { actionSchema } from './schemas/actions.js';
 
 interface Answer {

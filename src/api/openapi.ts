@@ -4,8 +4,8 @@ import { type DetailedDocument, describeDetails } from './describe-details.js';
 import { errorCatalogue } from './errors.js';
 import { examples } from './examples.js';
 import { route } from './route.js';
-import { routeSchemas } from './routes/routes.js';
-import { transcriptionSchemas } from './routes/transcribe.js';
+import { transcriptionSchemas } from './routes/calls/transcribe.js';
+import { routeSchemas } from './routes/routing/route-simulation.js';
 import { accountSchemas } from './schemas/account.js';
 import { callSchemas } from './schemas/calls.js';
 import { capsuleSchemas } from './schemas/capsule.js';
@@ -16,8 +16,8 @@ import { organizationSchemas } from './schemas/organizations.js';
 import { phoneNumberSchemas } from './schemas/phone-numbers.js';
 import { simulatorSchemas } from './schemas/simulator.js';
 import { trunkSchemas } from './schemas/trunks.js';
+import { Type } from './schemas/types.js';
 import { webhookDeliverySchemas } from './schemas/webhook-deliveries.js';
-import { Type } from './schemas/words.js';
 
 const errorSchema = Type.Object(
   {

@@ -1,10 +1,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Static, TSchema } from 'typebox';
 import type { Store } from '../store/store.js';
-import type { Access, Caller } from './caller.js';
+import type { Access, Caller } from './auth/caller.js';
 import { type ErrorCode, errorCatalogue, exampleOf } from './errors.js';
-import { askedBy, createOnce, idempotencyKey, KeysInFlight } from './idempotency.js';
-import { Type } from './schemas/words.js';
+import { askedBy, createOnce, idempotencyKey, KeysInFlight } from './request/idempotency.js';
+import { Type } from './schemas/types.js';
 import { validatorCompiler } from './validation.js';
 
 /** One operation: what it is called, what it takes and answers, and what it does. The OpenAPI description is made from the same words. */

@@ -1,21 +1,21 @@
 import type { MediaEngine, MediaPolicy, MediaSession } from '../../media/engine.js';
 import { refusalOf } from '../../sip/cause.js';
 import type { CallLeg, IncomingCall, TrunkMatch } from '../../sip/leg.js';
-import type { Calls } from '../store/calls.js';
-import type { FundedCall } from '../store/funds.js';
-import type { Mode } from '../store/scope.js';
-import type { Admission } from './admission.js';
-import { Call } from './call.js';
-import type { TrunkMedia } from './carriers.js';
-import { type CallClosing, type CallParts, closeCall, endingOf, watchLeg, watchSession } from './closing.js';
-import { converse } from './converse.js';
-import { Elsewhere } from './elsewhere.js';
-import type { Line } from './line.js';
-import { CallEnded } from './outcome.js';
-import { type Decision, type RouteLookup, route } from './router.js';
-import { type SteerRules, steer } from './steer.js';
-import { takePlace } from './take-place.js';
-import { takeUp } from './take-up.js';
+import type { Calls } from '../store/calls/calls.js';
+import type { FundedCall } from '../store/tenants/funds.js';
+import type { Mode } from '../store/tenants/scope.js';
+import { converse } from './agent/conversation.js';
+import { takeUp } from './connect-endpoint.js';
+import { Elsewhere } from './control/bridged-transfer.js';
+import { takePlace } from './control/replace-leg.js';
+import { Call } from './core/call.js';
+import { CallEnded } from './core/outcome.js';
+import type { Line } from './core/party.js';
+import { type CallClosing, type CallParts, closeCall, endingOf, watchLeg, watchSession } from './core/teardown.js';
+import type { Admission } from './routing/admission.js';
+import { type Decision, type RouteLookup, route } from './routing/router.js';
+import type { TrunkMedia } from './routing/trunk-selection.js';
+import { type SteerRules, steer } from './script/runner.js';
 
 /** What an inbound call needs of the process. */
 export interface InboundCalls extends CallClosing {

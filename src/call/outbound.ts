@@ -1,27 +1,27 @@
 import { randomUUID } from 'node:crypto';
 import type { MediaEngine, MediaPolicy, MediaSession } from '../../media/engine.js';
 import type { CallLeg, DialRequest, SipGateway } from '../../sip/leg.js';
-import type { Calls } from '../store/calls.js';
-import type { EndpointForCall as Endpoint } from '../store/endpoints.js';
-import type { Mode } from '../store/scope.js';
-import { Webhook } from '../webhook/ask.js';
-import { type AnsweredBy, answeredByFields } from '../webhook/twilio-words.js';
-import { isSipTarget } from './bridged-agent.js';
-import { Call } from './call.js';
-import { CallSteps } from './call-steps.js';
-import type { Carrier, TrunkMedia } from './carriers.js';
-import { type CallClosing, type CallParts, closeCall, endingOf, watchLeg, watchSession } from './closing.js';
-import { converse } from './converse.js';
-import { dialCarriers } from './dial-carriers.js';
-import { EarlyMedia } from './early-media.js';
-import { Elsewhere } from './elsewhere.js';
-import type { Line } from './line.js';
-import { detectMachine } from './machine-detection.js';
-import type { OutboundCall, OutboundCalls } from './outbound-calls.js';
-import { CallEnded } from './outcome.js';
-import type { RouteLookup } from './router.js';
-import { firstInstructions, type SteerRules, steer } from './steer.js';
-import { failedTakeUp, type TakenUp, takeUp } from './take-up.js';
+import type { Calls } from '../store/calls/calls.js';
+import type { EndpointForCall as Endpoint } from '../store/routing/endpoints.js';
+import type { Mode } from '../store/tenants/scope.js';
+import { type AnsweredBy, answeredByFields } from '../webhook/twilio-parameters.js';
+import { Webhook } from '../webhook/webhook-client.js';
+import { converse } from './agent/conversation.js';
+import { detectMachine } from './agent/machine-detection.js';
+import { isSipTarget } from './agent/sip-agent.js';
+import { failedTakeUp, type TakenUp, takeUp } from './connect-endpoint.js';
+import { Elsewhere } from './control/bridged-transfer.js';
+import { Call } from './core/call.js';
+import { CallSteps } from './core/call-progress.js';
+import type { OutboundCall, OutboundCalls } from './core/outbound-request.js';
+import { CallEnded } from './core/outcome.js';
+import type { Line } from './core/party.js';
+import { type CallClosing, type CallParts, closeCall, endingOf, watchLeg, watchSession } from './core/teardown.js';
+import { dialCarriers } from './dial/dial-trunks.js';
+import { EarlyMedia } from './dial/early-media.js';
+import type { RouteLookup } from './routing/router.js';
+import type { Carrier, TrunkMedia } from './routing/trunk-selection.js';
+import { firstInstructions, type SteerRules, steer } from './script/runner.js';
 
 /** What an outbound call needs of the process. */
 export interface OutboundDeps extends CallClosing {

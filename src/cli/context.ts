@@ -3,8 +3,8 @@ import type { Command } from 'commander';
 import { loadSettings } from '../../config/load.js';
 import type { Settings } from '../../config/settings.js';
 import { type Api, openApi } from './api.js';
+import type { Machine } from './doctor/machine.js';
 import { CliFailure } from './failure.js';
-import type { Machine } from './machine.js';
 
 export interface CliContext {
   env: Readonly<Record<string, string | undefined>>;

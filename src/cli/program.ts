@@ -1,19 +1,19 @@
 /** The command line: all commands, and how each kind of failure is said. */
 import { Command, CommanderError } from 'commander';
 import { SettingsError } from '../../config/load.js';
-import { addCall } from './call.js';
-import { addCalls } from './calls.js';
+import { addCall } from './commands/call.js';
+import { addCalls } from './commands/calls.js';
+import { addEndpoints } from './commands/endpoints.js';
+import { addKeys } from './commands/keys.js';
+import { addNumbers } from './commands/numbers.js';
+import { addOrgs } from './commands/orgs.js';
+import { addSettings } from './commands/settings.js';
+import { addSimulate } from './commands/simulate.js';
+import { addStart } from './commands/start.js';
+import { addTrunks } from './commands/trunks.js';
 import type { CliContext } from './context.js';
-import { addDoctor } from './doctor.js';
-import { addEndpoints } from './endpoints.js';
+import { addDoctor } from './doctor/doctor.js';
 import { CliFailure } from './failure.js';
-import { addKeys } from './keys.js';
-import { addNumbers } from './numbers.js';
-import { addOrgs } from './orgs.js';
-import { addSettings } from './settings.js';
-import { addSimulate } from './simulate.js';
-import { addStart } from './start.js';
-import { addTrunks } from './trunks.js';
 
 /** Runs one command; resolves with the exit code. */
 export async function runCli(argv: readonly string[], context: CliContext): Promise<number> {

@@ -3,12 +3,12 @@ import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { phoneCodecs } from '../../media/codecs.js';
 import { SdpNegotiation } from '../../media/sdp.js';
-import { openSipGateway } from '../../sip/connect.js';
+import { openSipGateway } from '../../sip/gateway.js';
 import type { CallLeg, IncomingCall } from '../../sip/leg.js';
-import { TrunkTable } from '../../sip/trunk.js';
+import { TrunkTable } from '../../sip/trunk/trunk-table.js';
 import { person, voicemail } from './greetings.js';
-import { RtpLine } from './rtp-line.js';
-import type { Speech } from './voice.js';
+import { RtpLine } from './phone/rtp-line.js';
+import type { Speech } from './phone/voice.js';
 
 export interface SimulatedCarrier {
   /** Where its calls are sent. */

@@ -1,5 +1,5 @@
 /** Where a phone on this machine reaches the external SIP servers of the settings. */
-import { contactsOf } from '../../sip/contacts.js';
+import { contactsOf } from '../../sip/drachtio/contacts.js';
 
 export interface ServerContacts {
   /** `host:port` of its control port. */

@@ -1,7 +1,7 @@
 /** What simulated people and machines say when they answer: no words, but the rhythm of words. */
-import { tone } from '../../media/audio/tone.js';
-import { sampleRateHz } from './marker.js';
-import type { Speech } from './voice.js';
+import { tone } from '../../media/audio/dsp/tone.js';
+import { sampleRateHz } from './phone/marker.js';
+import type { Speech } from './phone/voice.js';
 
 /** "Hello?", and then listens. */
 export function person(): Speech {

@@ -1,5 +1,5 @@
 /** One call from a phone of its own, for tests and scripts. */
-import { type CallPlan, type CallRecording, type CallTarget, openPhone } from './phone.js';
+import { type CallPlan, type CallRecording, type CallTarget, openPhone } from './phone/phone.js';
 
 export type CallWish = Pick<CallPlan, 'to' | 'durationMs'> & Partial<CallPlan> & { target: CallTarget };
 

@@ -2,10 +2,10 @@
 import { meanOpinionScore } from '../../media/quality.js';
 import type { HangupCause } from '../../sip/cause.js';
 import type { CallFaults } from './faults.js';
-import { type Loudness, listen } from './listen.js';
-import { findMarker, markers, sampleRateHz } from './marker.js';
-import type { RtpLine } from './rtp-line.js';
-import { markerIntervalMs } from './voice.js';
+import { type Loudness, listen } from './phone/listen.js';
+import { findMarker, markers, sampleRateHz } from './phone/marker.js';
+import type { RtpLine } from './phone/rtp-line.js';
+import { markerIntervalMs } from './phone/voice.js';
 
 /** How the SIP side of the call went. Times are of `performance.now()`. */
 export interface CallCourse {

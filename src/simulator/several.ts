@@ -1,7 +1,7 @@
 /** Several calls at a rate, judged after the last: analysis would cost the calls that still run their pace. */
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { CallPlan, CallRecording, Phone } from './phone.js';
+import type { CallPlan, CallRecording, Phone } from './phone/phone.js';
 import type { CallReport } from './report.js';
 
 export interface SeveralPlan extends CallPlan {

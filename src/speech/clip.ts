@@ -1,5 +1,5 @@
-import { linearToUlaw, ulawToLinear } from '../../media/audio/g711.js';
-import { createResampler } from '../../media/audio/resample.js';
+import { linearToUlaw, ulawToLinear } from '../../media/audio/codec/g711.js';
+import { createResampler } from '../../media/audio/dsp/resample.js';
 
 /** What a decoder gives: one array per channel, samples from -1 to 1. */
 export interface DecodedAudio {

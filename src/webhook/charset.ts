@@ -1,5 +1,5 @@
 /** The characters of a document that a webhook answers. */
-import { InstructionError } from './instructions.js';
+import { InstructionError } from './actions.js';
 
 /** A declaration that is readable as ASCII; of UTF-16 only the byte order tells. */
 const declaredEncoding = /^<\?xml[^>]{0,200}?\sencoding\s*=\s*["']([A-Za-z][\w.-]{0,39})["']/;

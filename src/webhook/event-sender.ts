@@ -1,9 +1,9 @@
 import { HttpError, type SafeHttp } from '../../net/http.js';
 import type { Logger } from '../log.js';
-import type { Clock } from '../store/clock.js';
-import type { Endpoints } from '../store/endpoints.js';
-import { StoreError } from '../store/errors.js';
-import type { AttemptResult, ClaimedDelivery, WebhookDeliveries } from '../store/webhook-deliveries.js';
+import type { Clock } from '../store/database/clock.js';
+import { StoreError } from '../store/database/errors.js';
+import type { Endpoints } from '../store/routing/endpoints.js';
+import type { AttemptResult, ClaimedDelivery, WebhookDeliveries } from '../store/routing/webhook-deliveries.js';
 import { standardHeaders, twilioSignature, withBodyDigest } from './signature.js';
 
 export interface EventSenderOptions {

@@ -16,7 +16,7 @@ import {
   type Prompt,
   sentKeys,
   sipAddress,
-} from './instructions.js';
+} from './actions.js';
 
 /**
  * Reads `{"actions": [...]}`. Relative URLs are resolved against `documentUrl`. Throws `InstructionError` with the path of the first

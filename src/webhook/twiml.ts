@@ -19,9 +19,9 @@ import {
   sentKeys,
   sipAddress,
   type WaitMusic,
-} from './instructions.js';
+} from './actions.js';
 import { spokenOf } from './speech-markup.js';
-import { elementsOf, fail, textOf, Verb } from './verb.js';
+import { elementsOf, fail, textOf, Verb } from './twiml-element.js';
 import { parseXml, type XmlElement } from './xml.js';
 
 /** Of one document. */

@@ -1,4 +1,4 @@
-import { InstructionError } from './instructions.js';
+import { InstructionError } from './actions.js';
 
 /** An element with its attributes; texts and elements in their order. */
 export interface XmlElement {

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { tone } from '../../examples/tone-agent/sound.js';
-import type { CallRecording } from '../../src/simulator/phone.js';
+import type { CallRecording } from '../../src/simulator/phone/phone.js';
 import { placeCall } from '../../src/simulator/place-call.js';
 import { encodeAudio } from '../../src/simulator/providers/codec.js';
 import { PROVIDER_CONFIG, STREAMS } from '../support/agent-conversation.js';

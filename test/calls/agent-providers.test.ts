@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import type { CallRecording } from '../../src/simulator/phone.js';
+import type { CallRecording } from '../../src/simulator/phone/phone.js';
 import { type CallWish, placeCall } from '../../src/simulator/place-call.js';
 import { lateHz } from '../../src/simulator/providers/agent.js';
 import { dialects } from '../../src/simulator/providers/registry.js';

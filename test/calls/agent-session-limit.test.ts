@@ -1,6 +1,6 @@
 /** Whole calls whose agent's session reaches its limit in the middle of a sentence. */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import type { CallRecording } from '../../src/simulator/phone.js';
+import type { CallRecording } from '../../src/simulator/phone/phone.js';
 import { placeCall } from '../../src/simulator/place-call.js';
 import { dialects } from '../../src/simulator/providers/registry.js';
 import { type ProviderSimulator, simulateProvider } from '../../src/simulator/providers/serve.js';

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, it } from 'vitest';
-import { openAgentSocket } from '../../media/agents/socket.js';
+import { openAgentSocket } from '../../media/agents/connection/socket.js';
 import { agentTarget, Remembered } from '../support/agent-rig.js';
 
 /** An agent as a process of its own; it says its port. */

@@ -1,6 +1,6 @@
 /** The transcript holds what was heard, in the order in which it was said, however a conversation ends; for every provider that writes one. */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import type { CallRecording } from '../../src/simulator/phone.js';
+import type { CallRecording } from '../../src/simulator/phone/phone.js';
 import { type CallWish, placeCall } from '../../src/simulator/place-call.js';
 import { dialects } from '../../src/simulator/providers/registry.js';
 import {

@@ -2,7 +2,7 @@
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:tls';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { answerChallenge } from '../../sip/digest.js';
+import { answerChallenge } from '../../sip/auth/digest.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { type OutgoingInvite, type PeerMessage, SipPeer, someSdp } from '../support/bare-sip-peer.js';
 import { addTrunk, placeOutbound } from '../support/outbound.js';

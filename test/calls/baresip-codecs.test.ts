@@ -1,6 +1,6 @@
 /** Wideband with software of other people's making: baresip with libspandsp's G.722 and libopus, both ways; and the simulator's calls. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { tone } from '../../media/audio/tone.js';
+import { tone } from '../../media/audio/dsp/tone.js';
 import { writeWav } from '../../media/audio/wav.js';
 import { placeCall } from '../../src/simulator/place-call.js';
 import { startTestApp, type TestApp } from '../support/app.js';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { tone } from '../../media/audio/tone.js';
+import { tone } from '../../media/audio/dsp/tone.js';
 import { readWav, writeWav } from '../../media/audio/wav.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { Baresip } from '../support/baresip.js';

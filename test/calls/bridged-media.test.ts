@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { DtmfListener, writeKeyTone } from '../../media/audio/dtmf-tones.js';
-import { ulawToAlaw } from '../../media/audio/g711.js';
+import { ulawToAlaw } from '../../media/audio/codec/g711.js';
+import { DtmfListener, writeKeyTone } from '../../media/audio/detect/dtmf-tones.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { endJoined, HandPhone, joinTwo, numberOfAgent } from '../support/joined-call.js';
 import { eventually } from '../support/media-engine.js';

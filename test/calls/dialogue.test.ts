@@ -5,8 +5,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { WebSocket } from 'ws';
-import { linearToUlaw, ulawToLinear } from '../../media/audio/g711.js';
-import { tone } from '../../media/audio/tone.js';
+import { linearToUlaw, ulawToLinear } from '../../media/audio/codec/g711.js';
+import { tone } from '../../media/audio/dsp/tone.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { FarEnds } from '../support/far-ends.js';
 import { type AgentScript, type ScriptedAgent, startScriptedAgent } from '../support/scripted-agent.js';

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { DtmfListener, writeKeyTone } from '../../media/audio/dtmf-tones.js';
+import { DtmfListener, writeKeyTone } from '../../media/audio/detect/dtmf-tones.js';
 import type { MediaEngine, MediaSession } from '../../media/engine.js';
 import { collectEvents, eventually, sessionOptions, startTestEngine } from '../support/media-engine.js';
 import { RtpPhone } from '../support/rtp-phone.js';

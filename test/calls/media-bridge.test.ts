@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { alawToLinear, linearToUlaw } from '../../media/audio/g711.js';
-import { tone } from '../../media/audio/tone.js';
+import { alawToLinear, linearToUlaw } from '../../media/audio/codec/g711.js';
+import { tone } from '../../media/audio/dsp/tone.js';
 import type { MediaSession } from '../../media/engine.js';
-import type { EmbeddedEngine } from '../../media/thread/engine.js';
+import type { EmbeddedEngine } from '../../media/thread/main-side/engine.js';
 import { eventually, sessionOptions, startTestEngine } from '../support/media-engine.js';
 import { RtpPhone } from '../support/rtp-phone.js';
 import { probeTone } from '../support/tone-probe.js';

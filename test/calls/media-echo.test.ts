@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { type EchoAgent, startEchoAgent } from '../../examples/echo-agent/index.js';
-import { alawToLinear, linearToAlaw, linearToUlaw, ulawToLinear } from '../../media/audio/g711.js';
-import { tone } from '../../media/audio/tone.js';
+import { alawToLinear, linearToAlaw, linearToUlaw, ulawToLinear } from '../../media/audio/codec/g711.js';
+import { tone } from '../../media/audio/dsp/tone.js';
 import type { MediaEngine } from '../../media/engine.js';
 import { agentTarget, collectEvents, eventually, sessionOptions, startTestEngine } from '../support/media-engine.js';
 import { RtpPhone } from '../support/rtp-phone.js';

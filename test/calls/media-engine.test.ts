@@ -2,7 +2,7 @@ import { createSocket } from 'node:dgram';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type EchoAgent, startEchoAgent } from '../../examples/echo-agent/index.js';
 import type { MediaEngine, MediaSession } from '../../media/engine.js';
-import { EmbeddedEngine } from '../../media/thread/engine.js';
+import { EmbeddedEngine } from '../../media/thread/main-side/engine.js';
 import { agentTarget, eventually, sessionOptions, startTestEngine } from '../support/media-engine.js';
 import { gatewayPorts, portPairs } from '../support/port-ranges.js';
 import { RtpPhone } from '../support/rtp-phone.js';

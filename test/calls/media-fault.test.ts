@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { AgentEnd, AgentTarget } from '../../media/agents/agent.js';
-import type { AgentSocket, AgentSocketHooks } from '../../media/agents/socket.js';
-import { realTime } from '../../media/audio/playout-clock.js';
+import type { AgentSocket, AgentSocketHooks } from '../../media/agents/connection/socket.js';
+import { realTime } from '../../media/audio/playout/playout-clock.js';
 import { Asker, type Notice } from '../../media/thread/channel.js';
-import { ThreadSessions } from '../../media/thread/sessions.js';
+import { ThreadSessions } from '../../media/thread/session/sessions.js';
 import { agentTarget, eventually, sessionOptions } from '../support/media-engine.js';
 import { portPairs } from '../support/port-ranges.js';
 import { RtpPhone } from '../support/rtp-phone.js';

@@ -1,8 +1,8 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Tracks } from '../../media/agents/agent.js';
-import { linearToUlaw, ulawToLinear } from '../../media/audio/g711.js';
-import { tone } from '../../media/audio/tone.js';
+import { linearToUlaw, ulawToLinear } from '../../media/audio/codec/g711.js';
+import { tone } from '../../media/audio/dsp/tone.js';
 import type { AgentLink, MediaEngine, MediaSession, TapChunk, TapMessage, TapOptions } from '../../media/engine.js';
 import { agentTarget, eventually, sessionOptions, startTestEngine } from '../support/media-engine.js';
 import { RawAgent } from '../support/raw-agent.js';

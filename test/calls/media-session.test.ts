@@ -1,6 +1,6 @@
 import { createSocket } from 'node:dgram';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { silenceByte } from '../../media/audio/g711.js';
+import { silenceByte } from '../../media/audio/codec/g711.js';
 import type { AgentLink, MediaEngine, MediaSession, OpenSession } from '../../media/engine.js';
 import { readRtcp, writeRtcp } from '../../media/rtp/rtcp.js';
 import { agentTarget, collectEvents, eventually, sessionOptions, startTestEngine } from '../support/media-engine.js';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { openPhone } from '../../src/simulator/phone.js';
+import { openPhone } from '../../src/simulator/phone/phone.js';
 import { planDefaults } from '../../src/simulator/place-call.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { SipPeer } from '../support/bare-sip-peer.js';

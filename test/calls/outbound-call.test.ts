@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { tone as toneOf } from '../../media/audio/tone.js';
+import { tone as toneOf } from '../../media/audio/dsp/tone.js';
 import { type CalleeHeard, openSimulatedCarrier, type SimulatedCarrier } from '../../src/simulator/carrier.js';
 import { type CallRecord, startTestApp, type TestApp } from '../support/app.js';
 import { addTrunk, type OutboundWish, placeOutbound } from '../support/outbound.js';

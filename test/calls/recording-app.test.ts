@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { linearToUlaw, ulawToLinear } from '../../media/audio/g711.js';
-import { tone } from '../../media/audio/tone.js';
+import { linearToUlaw, ulawToLinear } from '../../media/audio/codec/g711.js';
+import { tone } from '../../media/audio/dsp/tone.js';
 import { readWav } from '../../media/audio/wav.js';
 import { placeCall } from '../../src/simulator/place-call.js';
 import { type CallRecord, startTestApp, type TestApp } from '../support/app.js';

@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { tone } from '../../media/audio/tone.js';
+import { tone } from '../../media/audio/dsp/tone.js';
 import { writeWav } from '../../media/audio/wav.js';
 import { placeCall } from '../../src/simulator/place-call.js';
 import { startTestApp, type TestApp } from '../support/app.js';

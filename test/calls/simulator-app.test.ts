@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runCli } from '../../src/cli/program.js';
 import { startBuiltInEchoAgent } from '../../src/echo-agent.js';
-import { openPhone } from '../../src/simulator/phone.js';
+import { openPhone } from '../../src/simulator/phone/phone.js';
 import { type CallWish, placeCall, planDefaults } from '../../src/simulator/place-call.js';
 import { placeSeveral, summarize } from '../../src/simulator/several.js';
 import { type CallRecord, startTestApp, type TestApp } from '../support/app.js';

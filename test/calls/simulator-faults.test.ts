@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { CallFaults } from '../../src/simulator/faults.js';
-import { openPhone } from '../../src/simulator/phone.js';
+import { openPhone } from '../../src/simulator/phone/phone.js';
 import { type CallWish, planDefaults } from '../../src/simulator/place-call.js';
 import type { CallReport } from '../../src/simulator/report.js';
 import { EchoPeer, type EchoPeerOptions } from '../support/echo-peer.js';

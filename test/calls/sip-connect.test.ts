@@ -1,9 +1,9 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { Worker } from 'node:worker_threads';
 import { describe, expect, it, vi } from 'vitest';
-import { openSipGateway } from '../../sip/connect.js';
+import { openSipGateway } from '../../sip/gateway.js';
 import { startSipServer } from '../../sip/server/start.js';
-import { TrunkTable } from '../../sip/trunk.js';
+import { TrunkTable } from '../../sip/trunk/trunk-table.js';
 import { SipPeer, someSdp } from '../support/bare-sip-peer.js';
 import { freePort } from '../support/port-ranges.js';
 import { loopbackTrunk, openTestGateway, within } from '../support/sip-gateway.js';

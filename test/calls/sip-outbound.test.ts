@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { answerChallenge } from '../../sip/digest.js';
+import { answerChallenge } from '../../sip/auth/digest.js';
 import type { CallLeg, SipError } from '../../sip/leg.js';
-import { type NameServer, SipNames } from '../../sip/names.js';
+import { type NameServer, SipNames } from '../../sip/outbound/dns-naptr-srv.js';
 import { SipPeer, someSdp } from '../support/bare-sip-peer.js';
 import { openTestGateway, type TestGateway, within } from '../support/sip-gateway.js';
 

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { answerChallenge } from '../../sip/digest.js';
+import { answerChallenge } from '../../sip/auth/digest.js';
 import { type PeerMessage, SipPeer, someSdp } from '../support/bare-sip-peer.js';
 import { openTestGateway, phoneTrunk, type TestGateway, within } from '../support/sip-gateway.js';
 

@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { digestResponse, parseDigest } from '../../sip/digest.js';
+import { digestResponse, parseDigest } from '../../sip/auth/digest.js';
 import type { KeptGateway } from '../../sip/leg.js';
-import { SipNames } from '../../sip/names.js';
-import { Probe } from '../../sip/probe.js';
+import { SipNames } from '../../sip/outbound/dns-naptr-srv.js';
+import { Probe } from '../../sip/trunk/options-probe.js';
 import { type PeerMessage, SipPeer } from '../support/bare-sip-peer.js';
 import { openTestGateway, type TestGateway } from '../support/sip-gateway.js';
 

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { ulawToLinear } from '../../media/audio/g711.js';
+import { ulawToLinear } from '../../media/audio/codec/g711.js';
 import { openSimulatedCarrier, type SimulatedCarrier } from '../../src/simulator/carrier.js';
 import { type CallRecord, startTestApp, type TestApp } from '../support/app.js';
 import { endJoined, HandPhone, joinTwo } from '../support/joined-call.js';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { answerChallenge } from '../../sip/digest.js';
+import { answerChallenge } from '../../sip/auth/digest.js';
 import { openSimulatedCarrier, type SimulatedCarrier } from '../../src/simulator/carrier.js';
 import type { TestApp } from '../support/app.js';
 import { HandPhone } from '../support/joined-call.js';

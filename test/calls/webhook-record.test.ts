@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { tone } from '../../media/audio/tone.js';
+import { tone } from '../../media/audio/dsp/tone.js';
 import { readWav } from '../../media/audio/wav.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { phoneCalls } from '../support/caller.js';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { tone } from '../../media/audio/tone.js';
+import { tone } from '../../media/audio/dsp/tone.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { phoneCalls } from '../support/caller.js';
 import { collectGarbage } from '../support/collect-garbage.js';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { AgentEvent, Outgoing, Sink } from '../../media/agents/agent.js';
-import { agentProtocols } from '../../media/agents/registry.js';
+import { agentProtocols } from '../../media/agents/providers/registry.js';
 import { agentTarget } from '../support/agent-rig.js';
 import { PROVIDER_MESSAGES, spoilt } from '../support/provider-messages.js';
 

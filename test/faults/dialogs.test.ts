@@ -1,7 +1,7 @@
 /** What far ends do in and around dialogs, on a whole gateway: forks, loops, refusals, early media, session timers, requests out of place. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import type { SipRequest, SipResponse } from '../../sip/server/message.js';
+import type { SipRequest, SipResponse } from '../../sip/server/message/message.js';
 import { type FarCall, FarEnds, farSdp } from '../support/far-ends.js';
 import { demo, faultScene, sweep } from '../support/fault-scene.js';
 import { addTrunk, placeOutbound } from '../support/outbound.js';

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { pino } from 'pino';
 import { describe, expect, it } from 'vitest';
-import { SipResponse } from '../../sip/server/message.js';
+import { SipResponse } from '../../sip/server/message/message.js';
 import { FarEnds } from '../support/far-ends.js';
 import { answered, demo, faultScene, undisturbed } from '../support/fault-scene.js';
 import { oddMessages } from '../support/odd-messages.js';

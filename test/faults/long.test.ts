@@ -1,7 +1,7 @@
 /** What takes minutes, with the timers of a real gateway; only with `FAULTS=long`. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { SipResponse } from '../../sip/server/message.js';
+import { SipResponse } from '../../sip/server/message/message.js';
 import { collectGarbage } from '../support/collect-garbage.js';
 import { answered, demo, faultScene } from '../support/fault-scene.js';
 import { oddMessages } from '../support/odd-messages.js';

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import type { SipRequest } from '../../sip/server/message.js';
+import type { SipRequest } from '../../sip/server/message/message.js';
 import { type FarCall, farSdp } from '../support/far-ends.js';
 import { faultScene, sweep } from '../support/fault-scene.js';
 

@@ -6,9 +6,9 @@ import { closeSync, fstatSync, openSync, readdirSync, readlinkSync } from 'node:
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { describe, expect, it, vi } from 'vitest';
-import { EmbeddedEngine } from '../../media/thread/engine.js';
-import type { Database } from '../../src/store/database.js';
-import { loadDriver } from '../../src/store/driver.js';
+import { EmbeddedEngine } from '../../media/thread/main-side/engine.js';
+import type { Database } from '../../src/store/database/database.js';
+import { loadDriver } from '../../src/store/database/driver.js';
 import { collectGarbage } from '../support/collect-garbage.js';
 import type { FarCall } from '../support/far-ends.js';
 import { answered, demo, faultScene, undisturbed } from '../support/fault-scene.js';

@@ -1,6 +1,6 @@
 /** A scan from a thousand addresses, each of them slow enough to pass alone: a trunk's calls do not feel it. */
 import { expect, it } from 'vitest';
-import { DEFAULT_ADMISSION_LIMITS } from '../../sip/server/admission.js';
+import { DEFAULT_ADMISSION_LIMITS } from '../../sip/server/overload/admission.js';
 import type { FarCall } from '../support/far-ends.js';
 import { demo, faultScene } from '../support/fault-scene.js';
 import { scan } from '../support/scan.js';

@@ -1,6 +1,6 @@
 /** TCP peers that do what no phone does: everything is bounded, timed out, and leaves nothing (S15). */
 import { afterEach, expect, it } from 'vitest';
-import { SipResponse } from '../../sip/server/message.js';
+import { SipResponse } from '../../sip/server/message/message.js';
 import { farSdp } from '../support/far-ends.js';
 import { demo, faultScene } from '../support/fault-scene.js';
 import { TcpPeer } from '../support/tcp-peer.js';

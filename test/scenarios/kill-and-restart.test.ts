@@ -8,7 +8,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { SipRequest } from '../../sip/server/message.js';
+import { SipRequest } from '../../sip/server/message/message.js';
 import { SipPeer as HandPeer, someSdp } from '../support/bare-sip-peer.js';
 import { type FarCall, FarEnds } from '../support/far-ends.js';
 import { expectInvariants } from '../support/invariants.js';

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { linearToUlaw, ulawToLinear } from '../../media/audio/g711.js';
-import { tone } from '../../media/audio/tone.js';
+import { linearToUlaw, ulawToLinear } from '../../media/audio/codec/g711.js';
+import { tone } from '../../media/audio/dsp/tone.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { HandPhone } from '../support/joined-call.js';
 import { addTrunk, placeOutbound } from '../support/outbound.js';

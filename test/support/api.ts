@@ -4,11 +4,11 @@ import path from 'node:path';
 import { Registry } from 'prom-client';
 import { agentConfigProblem, knownAgentUrl } from '../../media/agents/check.js';
 import { type ApiOptions, buildApi } from '../../src/api/server.js';
-import type { CallCommand, CommandResult } from '../../src/call/command.js';
-import { loadDriver } from '../../src/store/driver.js';
-import type { Mode } from '../../src/store/scope.js';
+import type { CallCommand, CommandResult } from '../../src/call/core/command.js';
+import { loadDriver } from '../../src/store/database/driver.js';
+import type { Role, Tier } from '../../src/store/database/tables.js';
 import { Store } from '../../src/store/store.js';
-import type { Role, Tier } from '../../src/store/tables.js';
+import type { Mode } from '../../src/store/tenants/scope.js';
 import { ApiDescription } from './api-description.js';
 import { FakeClock } from './fake-clock.js';
 

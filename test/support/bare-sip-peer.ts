@@ -1,7 +1,7 @@
 /** A SIP peer of bare datagrams, for what no well-behaved stack would do: lost ACKs, races, strange headers. It answers nothing by itself. */
 import { randomBytes } from 'node:crypto';
 import { createSocket, type Socket } from 'node:dgram';
-import { readHeaders } from '../../sip/header.js';
+import { readHeaders } from '../../sip/drachtio/header.js';
 
 export interface PeerMessage {
   text: string;

@@ -1,7 +1,7 @@
 import { vi } from 'vitest';
-import { openPhone } from '../../src/simulator/phone.js';
+import { openPhone } from '../../src/simulator/phone/phone.js';
+import type { Speech } from '../../src/simulator/phone/voice.js';
 import { planDefaults } from '../../src/simulator/place-call.js';
-import type { Speech } from '../../src/simulator/voice.js';
 import type { TestApp } from './app.js';
 
 /** A phone that calls a number of the app, and hangs up after `durationMs` unless somebody else is first. */

@@ -1,9 +1,10 @@
 /** A phone of any codec: it says samples, and hears samples, at the rate of the codec's line. */
-import { bytesOf, lineOf, readLine, samplesOf, writeLine } from '../../media/audio/line.js';
-import { OpusCoder } from '../../media/audio/opus.js';
-import { Reused } from '../../media/audio/reused.js';
-import { tone } from '../../media/audio/tone.js';
-import { G722Coder, type WideDecoder, type WideEncoder } from '../../media/audio/wide-codec.js';
+
+import { OpusCoder } from '../../media/audio/codec/opus.js';
+import { G722Coder, type WideDecoder, type WideEncoder } from '../../media/audio/codec/wide-codec.js';
+import { tone } from '../../media/audio/dsp/tone.js';
+import { bytesOf, lineOf, readLine, samplesOf, writeLine } from '../../media/audio/sample-format.js';
+import { Reused } from '../../media/audio/scratch-buffer.js';
 import { codecFacts } from '../../media/codecs.js';
 import type { MediaEngine, MediaSession, OpenSession, PhoneCodec } from '../../media/engine.js';
 import { opusDefaults } from '../../media/opus-parameters.js';

@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/store/clock.js';
+import type { Clock } from '../../src/store/database/clock.js';
 
 /** A clock that stands until told. */
 export class FakeClock implements Clock {

@@ -1,5 +1,5 @@
 /** A clock that moves when told. Timers fire in order of their time, late by `latenessMs`. */
-import type { Time } from '../../media/audio/playout-clock.js';
+import type { Time } from '../../media/audio/playout/playout-clock.js';
 
 export class FakeTime implements Time {
   nowMs = 1000;

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { createSocket, type Socket } from 'node:dgram';
-import { parseMessage, type SipMessage, SipRequest, SipResponse } from '../../sip/server/message.js';
+import { parseMessage, type SipMessage, SipRequest, SipResponse } from '../../sip/server/message/message.js';
 
 export const farSdp = [
   ...['v=0', 'o=- 1 1 IN IP4 127.0.0.1', 's=-', 'c=IN IP4 127.0.0.1', 't=0 0', 'm=audio 9 RTP/AVP 0'],

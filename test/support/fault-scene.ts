@@ -4,8 +4,8 @@
  */
 import { afterAll, afterEach, beforeAll, beforeEach } from 'vitest';
 import type { StartOptions } from '../../src/main.js';
-import type { CallDetail } from '../../src/store/call-records.js';
-import type { Scope } from '../../src/store/scope.js';
+import type { CallDetail } from '../../src/store/calls/call-records.js';
+import type { Scope } from '../../src/store/tenants/scope.js';
 import { startTestApp, type TestApp } from './app.js';
 import { type FarCall, FarEnds } from './far-ends.js';
 import { Baseline, Bystander, expectInvariants, type Scene } from './invariants.js';

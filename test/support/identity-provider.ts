@@ -2,7 +2,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from 'jose';
-import type { TokenSettings } from '../../src/api/tokens.js';
+import type { TokenSettings } from '../../src/api/auth/tokens.js';
 
 export interface IdentityProvider {
   settings: TokenSettings;

@@ -5,8 +5,8 @@
 import { readdirSync, readlinkSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { costOf } from '../../src/billing/rate.js';
-import { loadDriver } from '../../src/store/driver.js';
-import { type EventType, mayFollowTheEnd, terminalEvents } from '../../src/store/event-types.js';
+import { type EventType, mayFollowTheEnd, terminalEvents } from '../../src/store/calls/event-types.js';
+import { loadDriver } from '../../src/store/database/driver.js';
 import type {
   CallEventRow,
   CallFundsRow,
@@ -14,7 +14,7 @@ import type {
   LedgerRow,
   RateRow,
   WebhookDeliveryRow,
-} from '../../src/store/tables.js';
+} from '../../src/store/database/tables.js';
 import { collectGarbage } from './collect-garbage.js';
 import type { FarCall } from './far-ends.js';
 import { expectNothingLeft, type Leavings, type LeftoverLimits } from './leftovers.js';

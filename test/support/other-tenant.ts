@@ -3,7 +3,7 @@
  * add to (I8).
  */
 import { request } from 'node:http';
-import { loadDriver } from '../../src/store/driver.js';
+import { loadDriver } from '../../src/store/database/driver.js';
 import type { TestApp } from './app.js';
 
 type Row = Record<string, unknown>;

@@ -1,5 +1,5 @@
 /** Outbound calls of a test app: what the API does when it is asked for one. */
-import type { Mode } from '../../src/store/scope.js';
+import type { Mode } from '../../src/store/tenants/scope.js';
 import type { TestApp } from './app.js';
 
 export interface OutboundWish {

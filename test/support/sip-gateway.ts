@@ -1,9 +1,9 @@
 /** Gateways with the embedded SIP server on loopback, short timers, and the question whether anything is left. */
 import { expect } from 'vitest';
-import { openSipGateway, type SipGatewayOptions } from '../../sip/connect.js';
+import { openSipGateway, type SipGatewayOptions } from '../../sip/gateway.js';
 import type { IncomingCall } from '../../sip/leg.js';
 import type { SipLog } from '../../sip/log.js';
-import { type TrunkRecord, TrunkTable } from '../../sip/trunk.js';
+import { type TrunkRecord, TrunkTable } from '../../sip/trunk/trunk-table.js';
 import { someSdp } from './bare-sip-peer.js';
 import { freePort } from './port-ranges.js';
 

@@ -1,5 +1,5 @@
 import dgram from 'node:dgram';
-import { parseMessage, type SipMessage, SipRequest, SipResponse } from '../../sip/server/message.js';
+import { parseMessage, type SipMessage, SipRequest, SipResponse } from '../../sip/server/message/message.js';
 
 /** A bare UDP socket that writes and reads SIP by hand, for what no well-behaved library would send. */
 export class SipPeer {

@@ -1,6 +1,6 @@
 import net from 'node:net';
 import { expect } from 'vitest';
-import { parseMessage, type SipMessage } from '../../sip/server/message.js';
+import { parseMessage, type SipMessage } from '../../sip/server/message/message.js';
 import { StreamFramer } from '../../sip/server/transport/stream-framer.js';
 
 /** A bare TCP connection to the server. */

@@ -1,6 +1,6 @@
 /** Phones made by hand that call a number of the app, say one tone all the time, and tell who they hear by theirs. */
-import { linearToUlaw, ulawToLinear } from '../../media/audio/g711.js';
-import { tone } from '../../media/audio/tone.js';
+import { linearToUlaw, ulawToLinear } from '../../media/audio/codec/g711.js';
+import { tone } from '../../media/audio/dsp/tone.js';
 import type { TestApp } from './app.js';
 import { HandPhone } from './joined-call.js';
 import { probeTone } from './tone-probe.js';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { Heartbeat } from '../../media/agents/heartbeat.js';
-import { Inflow } from '../../media/agents/inflow.js';
+import { Heartbeat } from '../../media/agents/connection/heartbeat.js';
+import { Inflow } from '../../media/agents/connection/receive-budget.js';
 
 beforeEach(() => {
   vi.useFakeTimers();

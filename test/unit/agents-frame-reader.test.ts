@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { FrameReader } from '../../media/agents/frame-reader.js';
+import { FrameReader } from '../../media/agents/connection/frame-reader.js';
 
 function frame(first: number, payload: Buffer, masked = false): Buffer {
   const { length } = payload;

@@ -1,7 +1,7 @@
 /** Fixtures: what each named provider is sent, and what its messages become. */
 import { describe, expect, test } from 'vitest';
 import type { Conversation, Plain, Sink } from '../../media/agents/agent.js';
-import { agentProtocols } from '../../media/agents/registry.js';
+import { agentProtocols } from '../../media/agents/providers/registry.js';
 import { writeWav } from '../../media/audio/wav.js';
 import { agentTarget } from '../support/agent-rig.js';
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { AgentConfigError, type Sink } from '../../media/agents/agent.js';
-import { raw } from '../../media/agents/raw.js';
+import { raw } from '../../media/agents/providers/raw.js';
 import { agentTarget } from '../support/agent-rig.js';
 
 function conversation(config = {}) {

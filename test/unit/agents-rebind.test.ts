@@ -1,6 +1,6 @@
 import type { LookupAddress } from 'node:dns';
 import { expect, test, vi } from 'vitest';
-import { openAgentSocket } from '../../media/agents/socket.js';
+import { openAgentSocket } from '../../media/agents/connection/socket.js';
 import { agentTarget, Remembered, tcpServer } from '../support/agent-rig.js';
 
 const answers: LookupAddress[][] = [];

@@ -1,6 +1,6 @@
 /** Sessions that end by their limit, with real sockets against the simulators; the limits are shortened. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { agentProtocols } from '../../media/agents/registry.js';
+import { agentProtocols } from '../../media/agents/providers/registry.js';
 import { AgentConversation, type Wish } from '../support/agent-conversation.js';
 import { watchResources } from '../support/agent-rig.js';
 

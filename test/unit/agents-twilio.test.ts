@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { AgentConfigError, type Outgoing, type Sink } from '../../media/agents/agent.js';
-import { signUpgrade, twilio } from '../../media/agents/twilio.js';
+import { signUpgrade, twilio } from '../../media/agents/providers/twilio.js';
 import { agentTarget } from '../support/agent-rig.js';
 
 const target = agentTarget({ protocol: 'twilio', url: 'wss://bot.example.com/ws' });

@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
 import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { makeApiKey } from '../../src/store/api-keys.js';
+import { makeApiKey } from '../../src/store/tenants/api-keys.js';
 import { type TestApi, testApi } from '../support/api.js';
 
 /** What docs/security.md promises and no other test shows. */

@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Database } from '../../src/store/database.js';
-import { loadDriver } from '../../src/store/driver.js';
-import { migrations } from '../../src/store/migrations/index.js';
+import { Database } from '../../src/store/database/database.js';
+import { loadDriver } from '../../src/store/database/driver.js';
+import { migrations } from '../../src/store/database/migrations/index.js';
 import { type Answer, type TestApi, testApi } from '../support/api.js';
 import { type IdentityProvider, identityProvider } from '../support/identity-provider.js';
 

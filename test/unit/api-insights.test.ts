@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { dayMs } from '../../src/store/call-counts.js';
-import type { Turn } from '../../src/store/call-records.js';
+import { dayMs } from '../../src/store/calls/call-counts.js';
+import type { Turn } from '../../src/store/calls/call-records.js';
 import { type TestApi, testApi } from '../support/api.js';
 
 /** Insights against what the calls themselves say, computed here by sorting. */

@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { exportJWK, exportSPKI, generateKeyPair, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { makeApiKey } from '../../src/store/api-keys.js';
+import { makeApiKey } from '../../src/store/tenants/api-keys.js';
 import { type TestApi, testApi } from '../support/api.js';
 import { askFor, type DescribedOperation, describedOperations, sampleRecords } from '../support/api-operations.js';
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { costOf } from '../../src/billing/rate.js';
-import type { OutboundCall } from '../../src/call/outbound-calls.js';
-import type { OrganizationLimits } from '../../src/store/organizations.js';
+import type { OutboundCall } from '../../src/call/core/outbound-request.js';
+import type { OrganizationLimits } from '../../src/store/tenants/organizations.js';
 import { type TestApi, testApi } from '../support/api.js';
 
 let api: TestApi;

@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { OutboundCall } from '../../src/call/outbound-calls.js';
+import type { OutboundCall } from '../../src/call/core/outbound-request.js';
 import { type TestApi, testApi } from '../support/api.js';
 
 /** Fifty real connections that ask for outbound calls in the same moment. */

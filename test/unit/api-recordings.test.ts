@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { byteRange } from '../../src/api/byte-range.js';
+import { byteRange } from '../../src/api/request/byte-range.js';
 import { type TestApi, testApi } from '../support/api.js';
 
 const bytes = Buffer.from(Array.from({ length: 1000 }, (_, i) => i % 251));

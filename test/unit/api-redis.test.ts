@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { RedisCounts } from '../../src/api/redis-counter.js';
+import { RedisCounts } from '../../src/api/limits/redis-counter.js';
 import { type TestApi, testApi } from '../support/api.js';
 import { freePort } from '../support/port-ranges.js';
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { plainIdentity } from '../../src/store/trunks.js';
+import { plainIdentity } from '../../src/store/routing/trunks.js';
 import { type TestApi, testApi } from '../support/api.js';
 
 let api: TestApi;

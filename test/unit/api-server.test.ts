@@ -2,7 +2,7 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type ApiServer, startApi } from '../../src/api/server.js';
-import { loadDriver } from '../../src/store/driver.js';
+import { loadDriver } from '../../src/store/database/driver.js';
 import { type TestApi, testApi } from '../support/api.js';
 
 let api: TestApi;

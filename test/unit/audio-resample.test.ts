@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createResampler } from '../../media/audio/resample.js';
+import { createResampler } from '../../media/audio/dsp/resample.js';
 
 const PAIRS: [number, number][] = [
   [8000, 16000],

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import type { MediaSession } from '../../media/engine.js';
-import { Apology } from '../../src/call/apology.js';
-import { Call } from '../../src/call/call.js';
-import type { Calls } from '../../src/store/calls.js';
+import { Apology } from '../../src/call/agent/apology.js';
+import { Call } from '../../src/call/core/call.js';
+import type { Calls } from '../../src/store/calls/calls.js';
 
 function answeredCall() {
   const records = { event() {}, answered() {} } as unknown as Calls;

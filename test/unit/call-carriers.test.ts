@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { Carriers, inOrder } from '../../src/call/carriers.js';
-import { presentationOf } from '../../src/call/presentation.js';
-import { TrunkLoad } from '../../src/call/trunk-load.js';
-import { plainIdentity, plainTls, type Trunk } from '../../src/store/trunks.js';
+import { presentationOf } from '../../src/call/routing/outbound-identity.js';
+import { TrunkLoad } from '../../src/call/routing/trunk-load.js';
+import { Carriers, inOrder } from '../../src/call/routing/trunk-selection.js';
+import { plainIdentity, plainTls, type Trunk } from '../../src/store/routing/trunks.js';
 
 const trunk = (change: Partial<Trunk>): Trunk => ({
   ...{ id: 't', organizationId: 'o', name: 't', direction: 'both', addresses: [], username: null, password: null },

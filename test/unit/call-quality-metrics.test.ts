@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { unknownStats } from '../../media/thread/session-stats.js';
-import { qualityMetrics } from '../../src/call/quality-metrics.js';
+import { unknownStats } from '../../media/thread/session/session-stats.js';
+import { qualityMetrics } from '../../src/call/core/quality-metrics.js';
 
 it('the jitter of a call is its mean; the last value of RFC 3550 and the largest one stand beside it', () => {
   const stats = { ...unknownStats(), codec: 'PCMU' as const };

@@ -6,8 +6,8 @@ import {
   examineCertificate,
   examineTrunks,
   type SeenTrunk,
-} from '../../src/cli/carrier-checks.js';
-import { thisMachine } from '../../src/cli/machine.js';
+} from '../../src/cli/doctor/carrier-checks.js';
+import { thisMachine } from '../../src/cli/doctor/machine.js';
 import { expired, foreign, server } from '../support/tls.js';
 
 const dayMs = 86_400_000;

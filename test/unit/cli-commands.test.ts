@@ -3,8 +3,8 @@ import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { settingsList } from '../../config/settings.js';
+import { runUntilStopped } from '../../src/cli/commands/start.js';
 import { runCli } from '../../src/cli/program.js';
-import { runUntilStopped } from '../../src/cli/start.js';
 
 interface Asked {
   method: string;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { loadSettings } from '../../config/load.js';
-import { examine, type Finding } from '../../src/cli/checks.js';
-import type { Machine } from '../../src/cli/machine.js';
+import { examine, type Finding } from '../../src/cli/doctor/checks.js';
+import type { Machine } from '../../src/cli/doctor/machine.js';
 import { runCli } from '../../src/cli/program.js';
 
 const files: Record<string, string> = {

@@ -7,7 +7,7 @@ import { startEchoAgent } from '../../examples/echo-agent/index.js';
 import type { ToneEvent } from '../../examples/tone-agent/call.js';
 import { startToneAgent, type ToneAgentOptions } from '../../examples/tone-agent/index.js';
 import * as sound from '../../examples/tone-agent/sound.js';
-import { openAgentSocket } from '../../media/agents/socket.js';
+import { openAgentSocket } from '../../media/agents/connection/socket.js';
 import { agentTarget, Remembered, watchResources } from '../support/agent-rig.js';
 
 let resources: ReturnType<typeof watchResources>;

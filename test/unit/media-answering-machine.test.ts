@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { AnswerListener } from '../../media/audio/answering-machine.js';
-import { linearToAlaw, linearToUlaw } from '../../media/audio/g711.js';
+import { linearToAlaw, linearToUlaw } from '../../media/audio/codec/g711.js';
+import { AnswerListener } from '../../media/audio/detect/answering-machine.js';
 import type { MachineVerdict, PhoneCodec } from '../../media/engine.js';
 
 /** What a callee says: voice, silence and tones, in milliseconds. */

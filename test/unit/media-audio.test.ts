@@ -7,10 +7,10 @@ import {
   linearToUlaw,
   ulawToAlaw,
   ulawToLinear,
-} from '../../media/audio/g711.js';
-import { tone } from '../../media/audio/tone.js';
-import { agentToPhone, phoneToAgent } from '../../media/audio/transcode.js';
-import { isQuiet, meanSquare } from '../../media/audio/vad.js';
+} from '../../media/audio/codec/g711.js';
+import { agentToPhone, phoneToAgent } from '../../media/audio/codec/transcode.js';
+import { isQuiet, meanSquare } from '../../media/audio/detect/frame-level.js';
+import { tone } from '../../media/audio/dsp/tone.js';
 import { readWav, writeWav } from '../../media/audio/wav.js';
 import { probeTone } from '../support/tone-probe.js';
 

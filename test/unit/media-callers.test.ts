@@ -1,9 +1,9 @@
 import type { RemoteInfo } from 'node:dgram';
 import { describe, expect, it } from 'vitest';
-import { silenceByte } from '../../media/audio/g711.js';
+import { silenceByte } from '../../media/audio/codec/g711.js';
 import { writeRtpHeader } from '../../media/rtp/packet.js';
 import { SdpNegotiation } from '../../media/sdp.js';
-import { FromPhone } from '../../media/thread/from-phone.js';
+import { FromPhone } from '../../media/thread/session/from-phone.js';
 
 /** Phones as they are: packets of all lengths, pauses, new senders. What they say is a byte of its own for each 10 ms. */
 const from: RemoteInfo = { address: '192.0.2.5', port: 4000, family: 'IPv4', size: 172 };

@@ -1,15 +1,15 @@
 /** Each codec of its own: the bits of G.722 against other people's, Opus with and without loss, comfort noise, clocks, what SDP says. */
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { ComfortNoise } from '../../media/audio/comfort-noise.js';
-import { G722Decoder, G722Encoder } from '../../media/audio/g722.js';
-import { changeLine, lineOf, samplesOf } from '../../media/audio/line.js';
-import { LineClock } from '../../media/audio/line-clock.js';
-import { OpusCoder } from '../../media/audio/opus.js';
-import { holdsCopy, opusPacketMs } from '../../media/audio/opus-packet.js';
-import { tone } from '../../media/audio/tone.js';
-import { meanSquare } from '../../media/audio/vad.js';
-import { G722Coder } from '../../media/audio/wide-codec.js';
+import { G722Decoder, G722Encoder } from '../../media/audio/codec/g722.js';
+import { OpusCoder } from '../../media/audio/codec/opus.js';
+import { holdsCopy, opusPacketMs } from '../../media/audio/codec/opus-packet.js';
+import { G722Coder } from '../../media/audio/codec/wide-codec.js';
+import { meanSquare } from '../../media/audio/detect/frame-level.js';
+import { ComfortNoise } from '../../media/audio/dsp/comfort-noise.js';
+import { tone } from '../../media/audio/dsp/tone.js';
+import { LineClock } from '../../media/audio/playout/timestamp-clock.js';
+import { changeLine, lineOf, samplesOf } from '../../media/audio/sample-format.js';
 import { opusDefaults, readOpusParameters } from '../../media/opus-parameters.js';
 import { probeTone } from '../support/tone-probe.js';
 

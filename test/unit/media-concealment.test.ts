@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { linearToAlaw, linearToUlaw, silenceByte, ulawToLinear } from '../../media/audio/g711.js';
-import { Uplink } from '../../media/audio/uplink.js';
+import { linearToAlaw, linearToUlaw, silenceByte, ulawToLinear } from '../../media/audio/codec/g711.js';
+import { Uplink } from '../../media/audio/receive/agent-uplink.js';
 import { probeTone } from '../support/tone-probe.js';
 
 const law = { PCMU: linearToUlaw, PCMA: linearToAlaw };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { DtmfListener, type ToneKey, writeKeyTone } from '../../media/audio/dtmf-tones.js';
-import { linearToAlaw, linearToUlaw, silenceByte } from '../../media/audio/g711.js';
+import { linearToAlaw, linearToUlaw, silenceByte } from '../../media/audio/codec/g711.js';
+import { DtmfListener, type ToneKey, writeKeyTone } from '../../media/audio/detect/dtmf-tones.js';
 
 type G711 = 'PCMU' | 'PCMA';
 

@@ -6,7 +6,7 @@ import { ReceiverStats } from '../../media/rtp/receiver-stats.js';
 import { Reports } from '../../media/rtp/reports.js';
 import { readRtcp, writeRtcp } from '../../media/rtp/rtcp.js';
 import { SdpNegotiation } from '../../media/sdp.js';
-import { FromPhone } from '../../media/thread/from-phone.js';
+import { FromPhone } from '../../media/thread/session/from-phone.js';
 
 const from: RemoteInfo = { address: '192.0.2.5', port: 4000, family: 'IPv4', size: 172 };
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { PlayoutClock } from '../../media/audio/playout-clock.js';
-import { PlayoutLine } from '../../media/audio/playout-line.js';
+import { PlayoutClock } from '../../media/audio/playout/playout-clock.js';
+import { PlayoutLine } from '../../media/audio/playout/playout-schedule.js';
 import { FakeTime } from '../support/fake-time.js';
 
 describe('slots that audio waits for', () => {

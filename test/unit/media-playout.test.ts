@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { ArrivalMargin } from '../../media/audio/arrival-margin.js';
-import { linearToUlaw, ulawToAlaw } from '../../media/audio/g711.js';
-import { Playout, playoutLimitMs } from '../../media/audio/playout.js';
-import { tone } from '../../media/audio/tone.js';
+import { linearToUlaw, ulawToAlaw } from '../../media/audio/codec/g711.js';
+import { tone } from '../../media/audio/dsp/tone.js';
+import { ArrivalMargin } from '../../media/audio/playout/arrival-margin.js';
+import { Playout, playoutLimitMs } from '../../media/audio/playout/playout.js';
 
 const frame = (value: number, length = 160) => new Uint8Array(length).fill(value);
 const loud = (frames: number) =>

@@ -5,10 +5,10 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { MediaSession, RecordingEnd } from '../../media/engine.js';
 import { WavFile } from '../../media/recording/wav-file.js';
-import type { Call } from '../../src/call/call.js';
-import { closeLostRecordings } from '../../src/call/lost-recordings.js';
-import { Recordings } from '../../src/call/recordings.js';
-import { Takes } from '../../src/call/takes.js';
+import type { Call } from '../../src/call/core/call.js';
+import { Recordings } from '../../src/call/recording/call-recording.js';
+import { Takes } from '../../src/call/recording/recordings.js';
+import { closeLostRecordings } from '../../src/call/recovery/lost-recordings.js';
 
 /** Bytes of a file that the disk takes; what is beyond is refused, as the kernel does: what fits first, then ENOSPC. */
 const disk = vi.hoisted(() => ({ room: Number.POSITIVE_INFINITY, open: new Set<number>() }));

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { Rest } from '../../media/thread/rest.js';
+import { Rest } from '../../media/thread/wakeup-batching.js';
 
 function rest(sessions: number, dueInMs: number) {
   const slept: number[] = [];

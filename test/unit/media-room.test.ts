@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { linearToUlaw, ulawToLinear } from '../../media/audio/g711.js';
-import { Room, RoomEar } from '../../media/audio/room.js';
-import { tone } from '../../media/audio/tone.js';
+import { linearToUlaw, ulawToLinear } from '../../media/audio/codec/g711.js';
+import { tone } from '../../media/audio/dsp/tone.js';
+import { Room, RoomEar } from '../../media/audio/playout/conference-mixer.js';
 import { probeTone } from '../support/tone-probe.js';
 
 const silence = new Uint8Array(160).fill(0xff);

@@ -1,12 +1,12 @@
 import { createCipheriv, createHmac, randomBytes } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { HmacSha1 } from '../../media/rtp/hmac-sha1.js';
 import { writeRtpHeader } from '../../media/rtp/packet.js';
 import { PacketWindow } from '../../media/rtp/packet-window.js';
-import { Srtp } from '../../media/rtp/srtp.js';
-import { GaloisMode } from '../../media/rtp/srtp-galois.js';
-import { derived, type SrtpSuite, srtpKeyBytes, srtpOverheadBytes } from '../../media/rtp/srtp-suites.js';
+import { HmacSha1 } from '../../media/rtp/srtp/hmac-sha1.js';
+import { Srtp } from '../../media/rtp/srtp/srtp.js';
+import { GaloisMode } from '../../media/rtp/srtp/srtp-galois.js';
+import { derived, type SrtpSuite, srtpKeyBytes, srtpOverheadBytes } from '../../media/rtp/srtp/srtp-suites.js';
 
 const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex').toUpperCase();
 const bytes = (text: string) => new Uint8Array(Buffer.from(text.replace(/\s/g, ''), 'hex'));

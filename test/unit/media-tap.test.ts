@@ -1,9 +1,9 @@
 import { MessageChannel } from 'node:worker_threads';
 import { expect, it } from 'vitest';
-import { linearToUlaw, ulawToLinear } from '../../media/audio/g711.js';
-import { Mixer } from '../../media/audio/mixer.js';
+import { linearToUlaw, ulawToLinear } from '../../media/audio/codec/g711.js';
+import { Mixer } from '../../media/audio/dsp/mixer.js';
 import type { TapEnd, TapMessage } from '../../media/engine.js';
-import { AudioTap } from '../../media/thread/tap.js';
+import { AudioTap } from '../../media/thread/listeners/tap.js';
 
 const frame = (byte: number) => new Uint8Array(160).fill(byte);
 

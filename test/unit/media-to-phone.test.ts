@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { ArrivalMargin } from '../../media/audio/arrival-margin.js';
-import { Playout } from '../../media/audio/playout.js';
-import { PlayoutClock } from '../../media/audio/playout-clock.js';
+import { ArrivalMargin } from '../../media/audio/playout/arrival-margin.js';
+import { Playout } from '../../media/audio/playout/playout.js';
+import { PlayoutClock } from '../../media/audio/playout/playout-clock.js';
 import { emptyRtpView, parseRtp } from '../../media/rtp/packet.js';
 import { RtpSender } from '../../media/rtp/sender.js';
 import { SdpNegotiation } from '../../media/sdp.js';
-import { ToPhone } from '../../media/thread/to-phone.js';
+import { ToPhone } from '../../media/thread/session/to-phone.js';
 import { FakeTime } from '../support/fake-time.js';
 
 interface Sent {

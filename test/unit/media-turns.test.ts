@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { linearToUlaw, silenceByte, ulawToAlaw } from '../../media/audio/g711.js';
-import { tone } from '../../media/audio/tone.js';
-import { Turns } from '../../media/audio/turns.js';
+import { linearToUlaw, silenceByte, ulawToAlaw } from '../../media/audio/codec/g711.js';
+import { Turns } from '../../media/audio/detect/turns.js';
+import { tone } from '../../media/audio/dsp/tone.js';
 
 type Speaker = 'caller' | 'agent';
 type Words = [Speaker, fromMs: number, toMs: number];

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Uplink } from '../../media/audio/uplink.js';
+import { Uplink } from '../../media/audio/receive/agent-uplink.js';
 
 const silence = 0xff;
 

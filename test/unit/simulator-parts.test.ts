@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { linearToUlaw, ulawToLinear } from '../../media/audio/g711.js';
-import { tone } from '../../media/audio/tone.js';
-import { HeardAudio } from '../../src/simulator/heard-audio.js';
-import { ImpairedPath, type Impairments, seeded, type Timers } from '../../src/simulator/impairments.js';
-import { isSound, listen } from '../../src/simulator/listen.js';
-import { findMarker, markers } from '../../src/simulator/marker.js';
-import { Metronome } from '../../src/simulator/metronome.js';
-import { signallingTimes } from '../../src/simulator/signalling-times.js';
-import { Voice } from '../../src/simulator/voice.js';
+import { linearToUlaw, ulawToLinear } from '../../media/audio/codec/g711.js';
+import { tone } from '../../media/audio/dsp/tone.js';
+import { HeardAudio } from '../../src/simulator/phone/heard-audio.js';
+import { ImpairedPath, type Impairments, seeded, type Timers } from '../../src/simulator/phone/impairments.js';
+import { isSound, listen } from '../../src/simulator/phone/listen.js';
+import { findMarker, markers } from '../../src/simulator/phone/marker.js';
+import { Metronome } from '../../src/simulator/phone/metronome.js';
+import { signallingTimes } from '../../src/simulator/phone/signalling-times.js';
+import { Voice } from '../../src/simulator/phone/voice.js';
 
 /** Time that only moves when told. Callbacks may come late, as real ones do. */
 class HandTimers implements Timers {

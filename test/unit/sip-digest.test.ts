@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { Challenger } from '../../sip/challenge.js';
-import { answerChallenge, digestResponse, parseDigest, saysStale } from '../../sip/digest.js';
+import { Challenger } from '../../sip/auth/challenger.js';
+import { answerChallenge, digestResponse, parseDigest, saysStale } from '../../sip/auth/digest.js';
 
 const alice = { username: 'alice', password: 'secret' };
 const uri = 'sip:us.example';

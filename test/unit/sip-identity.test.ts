@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { listElements, nameAddress, readHeaders, reasons } from '../../sip/header.js';
-import { calledIdentity, callerIdentity, escapeUser, identityOfUri, parseUri } from '../../sip/identity.js';
+import { listElements, nameAddress, readHeaders, reasons } from '../../sip/drachtio/header.js';
+import { calledIdentity, callerIdentity, escapeUser, identityOfUri, parseUri } from '../../sip/inbound/identity.js';
 
 const numbers: [uri: string, number: string][] = [
   ['sip:+15551234567@carrier.example', '+15551234567'],

@@ -1,13 +1,13 @@
 /** The SIP server dies while a call is being answered: what it still told counts, and the far end is told by its successor. */
 import { EventEmitter, once } from 'node:events';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { openSipGateway } from '../../sip/connect.js';
+import { openSipGateway } from '../../sip/gateway.js';
 import type { CallLeg } from '../../sip/leg.js';
-import { type App, ControlServer, meta, type SipFrame } from '../../sip/server/control.js';
-import { parseMessage, SipRequest, type SipResponse } from '../../sip/server/message.js';
+import { type App, ControlServer, meta, type SipFrame } from '../../sip/server/control/control.js';
+import { parseMessage, SipRequest, type SipResponse } from '../../sip/server/message/message.js';
+import { writeResponse } from '../../sip/server/message/write.js';
 import type { SipServer, UnansweredInvite } from '../../sip/server/start.js';
-import { writeResponse } from '../../sip/server/write.js';
-import { TrunkTable } from '../../sip/trunk.js';
+import { TrunkTable } from '../../sip/trunk/trunk-table.js';
 import { someSdp } from '../support/bare-sip-peer.js';
 import { loopbackTrunk, within } from '../support/sip-gateway.js';
 

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { DialogLeg } from '../../sip/dialog.js';
-import type { Stack, StackDialog, StackRequest } from '../../sip/stack.js';
+import { DialogLeg } from '../../sip/dialog/dialog-leg.js';
+import type { Stack, StackDialog, StackRequest } from '../../sip/drachtio/types.js';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 

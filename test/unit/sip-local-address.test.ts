@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { LocalAddresses } from '../../sip/local-address.js';
+import { LocalAddresses } from '../../sip/drachtio/local-address.js';
 
 const localNets = ['10.0.0.0/8', '127.0.0.0/8'];
 

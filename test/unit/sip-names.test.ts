@@ -1,7 +1,7 @@
 import type { NaptrRecord, SrvRecord } from 'node:dns';
 import { describe, expect, it } from 'vitest';
-import { parseUri } from '../../sip/identity.js';
-import { SipNames } from '../../sip/names.js';
+import { parseUri } from '../../sip/inbound/identity.js';
+import { SipNames } from '../../sip/outbound/dns-naptr-srv.js';
 
 function names(records: { naptr?: Record<string, NaptrRecord[]>; srv?: Record<string, SrvRecord[]> }, draw = 0) {
   const asked: string[] = [];

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { endOrphan } from '../../sip/dialog/orphan-bye.js';
+import type { Stack, StackRequestOptions } from '../../sip/drachtio/types.js';
 import type { DialogSnapshot } from '../../sip/leg.js';
-import { endOrphan } from '../../sip/orphan.js';
-import type { Stack, StackRequestOptions } from '../../sip/stack.js';
 
 const dialog: DialogSnapshot = {
   callId: 'c1',

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { publicTarget } from '../../sip/public-target.js';
-import type { DialTarget } from '../../sip/target.js';
+import type { DialTarget } from '../../sip/outbound/request-targets.js';
+import { publicTarget } from '../../sip/outbound/resolve-public-uri.js';
 
 const target = (uri: string, host: string): DialTarget => ({ gateway: { uri }, requestUri: uri, host });
 const resolving =

@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { Bindings } from '../../sip/bindings.js';
-import { Challenger } from '../../sip/challenge.js';
-import { answerChallenge } from '../../sip/digest.js';
-import { readHeaders } from '../../sip/header.js';
+import { Challenger } from '../../sip/auth/challenger.js';
+import { answerChallenge } from '../../sip/auth/digest.js';
+import { readHeaders } from '../../sip/drachtio/header.js';
 import type { Peer } from '../../sip/leg.js';
-import { type Answer, Registrar, type RegistrarLimits } from '../../sip/register.js';
-import { TrunkTable } from '../../sip/trunk.js';
+import { Bindings } from '../../sip/registrar/bindings.js';
+import { type Answer, Registrar, type RegistrarLimits } from '../../sip/registrar/registrar.js';
+import { TrunkTable } from '../../sip/trunk/trunk-table.js';
 
 const uri = 'sip:us.example';
 const peer: Peer = { transport: 'udp', address: '192.0.2.7', port: 40000 };

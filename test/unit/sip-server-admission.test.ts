@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Admission, type AdmissionLimits } from '../../sip/server/admission.js';
+import { Admission, type AdmissionLimits } from '../../sip/server/overload/admission.js';
 
 function open(limits: Partial<AdmissionLimits> = {}) {
   let nowMs = 0;

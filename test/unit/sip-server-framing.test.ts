@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { FrameReader } from '../../sip/server/control.js';
+import { FrameReader } from '../../sip/server/control/control.js';
 import { MAX_HEAD_BYTES, StreamFramer } from '../../sip/server/transport/stream-framer.js';
 
 /** The bytes in pieces cut at these places. */

@@ -1,7 +1,7 @@
 import dgram from 'node:dgram';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { SipRequest } from '../../sip/server/message.js';
+import { SipRequest } from '../../sip/server/message/message.js';
 import { SipPeer } from '../support/sip-peer.js';
 import { openTestServer, SDP, type TestServer } from '../support/sip-server.js';
 

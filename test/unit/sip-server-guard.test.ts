@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type Srf from 'drachtio-srf';
 import { afterEach, describe, expect, it } from 'vitest';
-import { type SipMessage, SipRequest, SipResponse } from '../../sip/server/message.js';
+import { type SipMessage, SipRequest, SipResponse } from '../../sip/server/message/message.js';
 import { SipPeer } from '../support/sip-peer.js';
 import { ask, openTestServer, SDP, type TestServer } from '../support/sip-server.js';
 

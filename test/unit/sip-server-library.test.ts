@@ -1,6 +1,6 @@
 import type Srf from 'drachtio-srf';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { SipMessage, SipResponse } from '../../sip/server/message.js';
+import type { SipMessage, SipResponse } from '../../sip/server/message/message.js';
 import { SipPeer } from '../support/sip-peer.js';
 import { ask, connect, openTestServer, SDP, type TestServer } from '../support/sip-server.js';
 

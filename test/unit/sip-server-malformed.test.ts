@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { SipResponse } from '../../sip/server/message.js';
+import { SipResponse } from '../../sip/server/message/message.js';
 import { SipPeer } from '../support/sip-peer.js';
 import { openTestServer, type TestServer } from '../support/sip-server.js';
 

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseCSeq, parseNameAddr, parseVia, splitList, uriOf } from '../../sip/server/fields.js';
-import { parseMessage, SipRequest, type SipResponse } from '../../sip/server/message.js';
-import { parseUri } from '../../sip/server/uri.js';
-import { viaForResponse, writeMessage, writeResponse } from '../../sip/server/write.js';
+import { parseCSeq, parseNameAddr, parseVia, splitList, uriOf } from '../../sip/server/message/fields.js';
+import { parseMessage, SipRequest, type SipResponse } from '../../sip/server/message/message.js';
+import { parseUri } from '../../sip/server/message/uri.js';
+import { viaForResponse, writeMessage, writeResponse } from '../../sip/server/message/write.js';
 
 function request(text: string, body = ''): SipRequest {
   const message = parseMessage(Buffer.from(`${text.trim().replace(/\n/g, '\r\n')}\r\n\r\n${body}`));

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { parseMessage, type SipRequest, type SipResponse } from '../../sip/server/message.js';
-import { agree, SessionTimer, sessionExpires, tooSmall } from '../../sip/server/session-timer.js';
+import { agree, SessionTimer, sessionExpires, tooSmall } from '../../sip/server/dialogs/session-timer.js';
+import { parseMessage, type SipRequest, type SipResponse } from '../../sip/server/message/message.js';
 import { FakeClock } from '../support/fake-sip-clock.js';
 
 const invite = (...lines: string[]) =>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Sources } from '../../sip/server/sources.js';
+import { Sources } from '../../sip/server/overload/sources.js';
 
 const limits = {
   ...{ strangerPerSec: 10, strangersPerSec: 100, acquaintancePerSec: 1000 },

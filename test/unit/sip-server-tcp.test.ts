@@ -1,7 +1,7 @@
 import net from 'node:net';
 import type Srf from 'drachtio-srf';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { SipRequest } from '../../sip/server/message.js';
+import { SipRequest } from '../../sip/server/message/message.js';
 import { ask, openTestServer, SDP, type TestServer } from '../support/sip-server.js';
 import { TcpPeer } from '../support/tcp-peer.js';
 

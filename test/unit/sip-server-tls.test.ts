@@ -2,7 +2,7 @@ import net from 'node:net';
 import tls from 'node:tls';
 import type Srf from 'drachtio-srf';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { parseMessage, type SipMessage, SipRequest } from '../../sip/server/message.js';
+import { parseMessage, type SipMessage, SipRequest } from '../../sip/server/message/message.js';
 import { StreamFramer } from '../../sip/server/transport/stream-framer.js';
 import { ask, openTestServer, SDP, type TestServer } from '../support/sip-server.js';
 import { authority, carrier, client, expired, foreign, server, stranger } from '../support/tls.js';

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { SipResponse } from '../../sip/server/message.js';
+import { SipResponse } from '../../sip/server/message/message.js';
 import { SipPeer } from '../support/sip-peer.js';
 import { openTestServer, SDP, type TestServer } from '../support/sip-server.js';
 

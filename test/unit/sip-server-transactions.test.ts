@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseMessage, type SipResponse } from '../../sip/server/message.js';
+import { parseMessage, type SipResponse } from '../../sip/server/message/message.js';
 import { InviteClient } from '../../sip/server/transactions/invite-client.js';
 import { InviteServer, RINGING_REPEAT_MS } from '../../sip/server/transactions/invite-server.js';
 import { NonInviteClient } from '../../sip/server/transactions/non-invite-client.js';

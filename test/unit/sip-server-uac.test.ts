@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import net from 'node:net';
 import type Srf from 'drachtio-srf';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { parseMessage, type SipMessage, SipRequest, SipResponse } from '../../sip/server/message.js';
+import { parseMessage, type SipMessage, SipRequest, SipResponse } from '../../sip/server/message/message.js';
 import { SipPeer } from '../support/sip-peer.js';
 import { ask, connect, openTestServer, SDP, type TestServer } from '../support/sip-server.js';
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { Bindings } from '../../sip/bindings.js';
-import { sdpOf } from '../../sip/body.js';
-import { referTarget, referUri, sipfragStatus } from '../../sip/refer.js';
-import { calledUser, redirectTarget, targetsOf } from '../../sip/target.js';
-import { TrunkTable } from '../../sip/trunk.js';
+import { referTarget, referUri, sipfragStatus } from '../../sip/dialog/refer-headers.js';
+import { sdpOf } from '../../sip/inbound/sdp-body.js';
+import { calledUser, redirectTarget, targetsOf } from '../../sip/outbound/request-targets.js';
+import { Bindings } from '../../sip/registrar/bindings.js';
+import { TrunkTable } from '../../sip/trunk/trunk-table.js';
 
 const trunks = new TrunkTable();
 trunks.replace([

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { peerOf, readAddresses, readFrame } from '../../sip/control.js';
+import { peerOf, readAddresses, readFrame } from '../../sip/drachtio/connection.js';
 import type { SipTraceEntry } from '../../sip/leg.js';
 import { blanked, SipTrace } from '../../sip/trace.js';
 

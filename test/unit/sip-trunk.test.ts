@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import ipaddr from 'ipaddr.js';
 import { describe, expect, it } from 'vitest';
-import { AddressRanges } from '../../sip/server/prefix-table.js';
-import { type TrunkRecord, TrunkTable } from '../../sip/trunk.js';
+import { AddressRanges } from '../../sip/server/overload/prefix-table.js';
+import { type TrunkRecord, TrunkTable } from '../../sip/trunk/trunk-table.js';
 
 function trunk(name: string, change: Partial<TrunkRecord>): TrunkRecord {
   return {

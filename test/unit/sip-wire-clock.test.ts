@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { foreignClock, sharedClock } from '../../sip/wire-clock.js';
+import { foreignClock, sharedClock } from '../../sip/drachtio/wire-clock.js';
 
 const midnight = Date.UTC(2026, 10, 22);
 let atMs = 0;

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ulawToLinear } from '../../media/audio/g711.js';
+import { ulawToLinear } from '../../media/audio/codec/g711.js';
 import { createSafeHttp } from '../../net/http.js';
 import { Clips, type Speech } from '../../src/speech/clips.js';
 import { fliteVoices } from '../../src/speech/flite.js';

@@ -3,9 +3,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { Database } from '../../src/store/database.js';
-import { loadDriver } from '../../src/store/driver.js';
-import { StoreError } from '../../src/store/errors.js';
+import { Database } from '../../src/store/database/database.js';
+import { loadDriver } from '../../src/store/database/driver.js';
+import { StoreError } from '../../src/store/database/errors.js';
 import { Store } from '../../src/store/store.js';
 import { FakeClock } from '../support/fake-clock.js';
 
@@ -30,7 +30,7 @@ afterEach(() => {
   rmSync(dir, { recursive: true });
 });
 
-const builtDriver = new URL('../../dist/src/store/driver.js', import.meta.url).href;
+const builtDriver = new URL('../../dist/src/store/database/driver.js', import.meta.url).href;
 const numberId = '0198aaaa-0000-7000-8000-000000000001';
 const begin = (over: object = {}) =>
   store.calls.begin({

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type CallFilter, dayMs } from '../../src/store/call-counts.js';
-import { loadDriver } from '../../src/store/driver.js';
+import { type CallFilter, dayMs } from '../../src/store/calls/call-counts.js';
+import { loadDriver } from '../../src/store/database/driver.js';
 import { Store } from '../../src/store/store.js';
 import { FakeClock } from '../support/fake-clock.js';
 

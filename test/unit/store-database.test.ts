@@ -3,10 +3,10 @@ import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync,
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { Database } from '../../src/store/database.js';
-import { driverPackages, loadDriver } from '../../src/store/driver.js';
-import { sqliteCode } from '../../src/store/errors.js';
-import { migrations } from '../../src/store/migrations/index.js';
+import { Database } from '../../src/store/database/database.js';
+import { driverPackages, loadDriver } from '../../src/store/database/driver.js';
+import { sqliteCode } from '../../src/store/database/errors.js';
+import { migrations } from '../../src/store/database/migrations/index.js';
 
 let dir: string;
 let file: string;
@@ -102,7 +102,7 @@ describe('migrating', () => {
   });
 
   it('happens once when several processes start together', async () => {
-    const built = new URL('../../dist/src/store/database.js', import.meta.url).href;
+    const built = new URL('../../dist/src/store/database/database.js', import.meta.url).href;
     const script = path.join(dir, 'open.mjs');
     writeFileSync(
       script,

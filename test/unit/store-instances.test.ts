@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { loadDriver } from '../../src/store/driver.js';
-import type { OrphanedCall } from '../../src/store/orphans.js';
+import type { OrphanedCall } from '../../src/store/calls/orphans.js';
+import { loadDriver } from '../../src/store/database/driver.js';
 import { Store } from '../../src/store/store.js';
 import { FakeClock } from '../support/fake-clock.js';
 

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { type LongReadLimits, LongReadThread } from '../../src/store/long-read-thread.js';
+import { type LongReadLimits, LongReadThread } from '../../src/store/database/long-read-thread.js';
 import { Store } from '../../src/store/store.js';
 
 let dir: string;

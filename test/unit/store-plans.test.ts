@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { loadDriver } from '../../src/store/driver.js';
+import { loadDriver } from '../../src/store/database/driver.js';
 import { Store } from '../../src/store/store.js';
 
 /** What the thread of calls asks of tables that grow is answered from an index that has just what is asked, also before SQLite knows any figures. */

@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Scope } from '../../src/store/scope.js';
 import { Store } from '../../src/store/store.js';
+import type { Scope } from '../../src/store/tenants/scope.js';
 import { FakeClock } from '../support/fake-clock.js';
 
 /** What every call asks is remembered; nobody may ever be told what is no longer so. */

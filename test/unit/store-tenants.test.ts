@@ -3,10 +3,10 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { apiKeyPattern, makeApiKey } from '../../src/store/api-keys.js';
-import { bootstrap } from '../../src/store/bootstrap.js';
-import { secretMask } from '../../src/store/secrets.js';
 import { Store } from '../../src/store/store.js';
+import { apiKeyPattern, makeApiKey } from '../../src/store/tenants/api-keys.js';
+import { bootstrap } from '../../src/store/tenants/bootstrap.js';
+import { secretMask } from '../../src/store/tenants/secrets.js';
 import { FakeClock } from '../support/fake-clock.js';
 
 let dir: string;

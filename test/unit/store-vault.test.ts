@@ -2,8 +2,8 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Scope } from '../../src/store/scope.js';
 import { Store } from '../../src/store/store.js';
+import type { Scope } from '../../src/store/tenants/scope.js';
 
 let folder: string;
 beforeEach(() => {
@@ -81,7 +81,8 @@ describe('secrets at rest', () => {
   it('a changed byte is noticed', () => {
     const store = open('a key of some length');
     const { id } = fill(store);
-    const database = (store as unknown as { database: import('../../src/store/database.js').Database }).database;
+    const database = (store as unknown as { database: import('../../src/store/database/database.js').Database })
+      .database;
     const row = database.get(database.sql.selectFrom('endpoints').selectAll().where('id', '=', id));
     const bytes = Buffer.from(row?.provider_config.slice('sealed:1:'.length) ?? '', 'base64');
     bytes[bytes.length - 1]! ^= 1;

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { loadDriver } from '../../src/store/driver.js';
-import { dueOfEndpoint, endpointsWithDue } from '../../src/store/webhook-deliveries.js';
+import { loadDriver } from '../../src/store/database/driver.js';
+import { dueOfEndpoint, endpointsWithDue } from '../../src/store/routing/webhook-deliveries.js';
 import { type TestApi, testApi } from '../support/api.js';
 
 /** Only the first pending delivery of each call may go out; finding it must not cost more when many wait behind it. */

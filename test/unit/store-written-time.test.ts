@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { writtenTime } from '../../src/store/written-time.js';
+import { writtenTime } from '../../src/store/database/written-time.js';
 
 it('a time is written as Date writes it, whatever was written before', () => {
   const lastMs = Date.UTC(9999, 11, 31);

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { dialledNumber } from '../../src/call/dialled-number.js';
-import { streamEndpoint } from '../../src/call/stream-endpoint.js';
-import type { EndpointForCall } from '../../src/store/endpoints.js';
+import { dialledNumber } from '../../src/call/routing/dialled-number.js';
+import { streamEndpoint } from '../../src/call/script/stream-endpoint.js';
+import type { EndpointForCall } from '../../src/store/routing/endpoints.js';
+import { InstructionError } from '../../src/webhook/actions.js';
 import { documentText } from '../../src/webhook/charset.js';
-import { InstructionError } from '../../src/webhook/instructions.js';
 import { parseJsonActions } from '../../src/webhook/json-actions.js';
 import { parseTwiml } from '../../src/webhook/twiml.js';
 import { parseXml } from '../../src/webhook/xml.js';

@@ -1,5 +1,5 @@
 /** INVITE client transaction: RFC 3261 17.1.1, with the Accepted state of RFC 6026 7.2. */
-import type { SipResponse } from '../message.js';
+import type { SipResponse } from '../message/message.js';
 import { type Clock, giveUpMs, Repeater, type Timer, type TimerValues, timerD } from './timers.js';
 
 export type InviteClientState = 'calling' | 'proceeding' | 'completed' | 'accepted' | 'terminated';

@@ -1,5 +1,5 @@
 /** Non-INVITE client transaction: RFC 3261 17.1.2. */
-import type { SipResponse } from '../message.js';
+import type { SipResponse } from '../message/message.js';
 import { type Clock, giveUpMs, quietMs, Repeater, type Timer, type TimerValues } from './timers.js';
 
 export type NonInviteClientState = 'trying' | 'proceeding' | 'completed' | 'terminated';

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import { describedApi } from '../openapi.js';
 import { type Route, route } from '../route.js';
-import { Type } from '../schemas/words.js';
+import { Type } from '../schemas/types.js';
 
 interface Field {
   type?: string | string[];

@@ -4,7 +4,7 @@ import ipaddr from 'ipaddr.js';
 import type { Registry } from 'prom-client';
 import { ApiError } from '../errors.js';
 import { type Route, route } from '../route.js';
-import { Type } from '../schemas/words.js';
+import { Type } from '../schemas/types.js';
 
 /** Whether the process can take new calls. */
 export interface Readiness {

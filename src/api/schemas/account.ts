@@ -1,4 +1,4 @@
-import { body, listOf, name, nullable, oneOf, sliceQuery, Type, time, uuid } from './words.js';
+import { body, listOf, name, nullable, oneOf, sliceQuery, Type, time, uuid } from './types.js';
 
 const mode = oneOf(['live', 'test'], { description: 'Which records the key sees and makes.' });
 const role = oneOf(['owner', 'admin', 'member']);

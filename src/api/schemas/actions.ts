@@ -1,6 +1,6 @@
 /** The actions that a webhook answers with, as the API's description shows them; `webhook/json-actions.ts` is what reads them. */
-import { maxActions, maxHintsLength, maxRoomName, maxSeats, maxTextLength } from '../../webhook/instructions.js';
-import { body, oneOf, Type } from './words.js';
+import { maxActions, maxHintsLength, maxRoomName, maxSeats, maxTextLength } from '../../webhook/actions.js';
+import { body, oneOf, Type } from './types.js';
 
 const action = (name: string) => Type.Unsafe<string>({ type: 'string', enum: [name] });
 const seconds = (minimum: number, maximum: number, description: string) =>

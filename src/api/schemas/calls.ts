@@ -1,5 +1,5 @@
 import { hangupCauses } from '../../../sip/cause.js';
-import { body, freeObject, nullable, oneOf, ref, Type, time, uuid } from './words.js';
+import { body, freeObject, nullable, oneOf, ref, Type, time, uuid } from './types.js';
 
 export const statuses = ['completed', 'failed', 'in_progress', 'no_answer', 'busy'] as const;
 const directions = ['inbound', 'outbound'] as const;

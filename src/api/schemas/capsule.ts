@@ -1,4 +1,4 @@
-import { ref, Type, time } from './words.js';
+import { ref, Type, time } from './types.js';
 
 const record = (name: string, description: string) =>
   Type.Unsafe<unknown>({ anyOf: [ref(name), { type: 'null' }], description });

@@ -10,7 +10,7 @@ import {
   Type,
   time,
   uuid,
-} from './words.js';
+} from './types.js';
 
 export const endpointTypes = ['agent', 'webhook'] as const;
 export const providers = [

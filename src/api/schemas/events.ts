@@ -1,4 +1,4 @@
-import type { EventType, terminalEvents } from '../../store/event-types.js';
+import type { EventType, terminalEvents } from '../../store/calls/event-types.js';
 
 type Described = EventType | (typeof terminalEvents)[keyof typeof terminalEvents];
 

@@ -1,4 +1,4 @@
-import { body, nullable, Type, uuid } from './words.js';
+import { body, nullable, Type, uuid } from './types.js';
 
 const spread = (description: string, unit: string) =>
   nullable<object>(

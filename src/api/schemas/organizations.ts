@@ -1,5 +1,5 @@
 import { maxCentsPerMinute } from '../../billing/rate.js';
-import { body, listOf, name, nullable, oneOf, sliceQuery, Type, time, uuid } from './words.js';
+import { body, listOf, name, nullable, oneOf, sliceQuery, Type, time, uuid } from './types.js';
 
 const tier = oneOf(['free', 'pro', 'business', 'enterprise'], { description: 'Decides the request limits.' });
 const role = oneOf(['owner', 'admin', 'member'], {

@@ -1,4 +1,4 @@
-import { body, freeObject, oneOf, Type, uuid } from './words.js';
+import { body, freeObject, oneOf, Type, uuid } from './types.js';
 
 const number = (description: string) => Type.String({ maxLength: 64, description });
 

@@ -1,4 +1,4 @@
-import { activeStatus, body, listOf, name, nullable, oneOf, sliceQuery, Type, time, uuid } from './words.js';
+import { activeStatus, body, listOf, name, nullable, oneOf, sliceQuery, Type, time, uuid } from './types.js';
 
 const clock = Type.String({ pattern: '^([01]\\d|2[0-3]):[0-5]\\d$', description: '`HH:MM`' });
 

@@ -1,4 +1,4 @@
-import { body, Type } from './words.js';
+import { body, Type } from './types.js';
 
 /** Both or none: they are part of a `recording_url`. */
 export const recordingQuery = body({

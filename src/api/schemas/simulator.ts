@@ -1,4 +1,4 @@
-import { body, nullable, oneOf, Type } from './words.js';
+import { body, nullable, oneOf, Type } from './types.js';
 
 const share = (description: string) => Type.Optional(Type.Number({ minimum: 0, maximum: 100, description }));
 

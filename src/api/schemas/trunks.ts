@@ -1,4 +1,4 @@
-import { activeStatus, body, listOf, name, nullable, oneOf, sliceQuery, Type, time, uuid } from './words.js';
+import { activeStatus, body, listOf, name, nullable, oneOf, sliceQuery, Type, time, uuid } from './types.js';
 
 const directions = ['inbound', 'outbound', 'both'] as const;
 

@@ -1,4 +1,4 @@
-import { body, listOf, nullable, oneOf, sliceQuery, Type, time, uuid } from './words.js';
+import { body, listOf, nullable, oneOf, sliceQuery, Type, time, uuid } from './types.js';
 
 const statuses = ['pending', 'delivered', 'failed'] as const;
 const eventType = Type.String({ description: 'The event, as in `call.answered`.' });

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { organizationIdOf } from './words.js';
+import { organizationIdOf } from './resources.js';
 
 /** Twilio's clients send account and key as basic authentication: the account names the organization, the password is the key. */
 export function basicAsKey(headers: IncomingHttpHeaders): IncomingHttpHeaders {

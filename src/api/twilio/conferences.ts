@@ -1,16 +1,23 @@
 /** Conferences that run, as applications look at them and change them: who is in, muted or on hold, who leaves, who is called in. */
 import { randomUUID } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
-import type { Conference } from '../../call/conference.js';
-import type { Participant, ParticipantChange } from '../../call/participant.js';
-import { type Conference as ConferenceAction, maxSeats, type WaitMusic } from '../../webhook/instructions.js';
-import type { Caller } from '../caller.js';
+import type { Conference } from '../../call/conference/conference.js';
+import type { Participant, ParticipantChange } from '../../call/conference/participant.js';
+import { type Conference as ConferenceAction, maxSeats, type WaitMusic } from '../../webhook/actions.js';
+import type { Caller } from '../auth/caller.js';
 import { invalid, notFound } from '../errors.js';
-import { phoneNumberOf } from '../phone-number.js';
-import { startOutbound } from '../start-outbound.js';
+import { phoneNumberOf } from '../request/phone-number.js';
+import { startOutbound } from '../rules/start-outbound.js';
 import { Form, refuse } from './form.js';
+import {
+  callIdOf,
+  conferenceIdOf,
+  onePage,
+  participantIn,
+  presentConference,
+  presentParticipant,
+} from './resources.js';
 import { type Answer, askedByForm, calleeOf, callingEndpoint, type TwilioOptions, type TwilioRoute } from './route.js';
-import { callIdOf, conferenceIdOf, onePage, participantIn, presentConference, presentParticipant } from './words.js';
 
 export const conferenceRoutes: TwilioRoute[] = [
   { method: 'GET', path: 'Conferences.json', handle: listConferences },

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify';
-import type { FollowUp, StatusCallback } from '../../webhook/instructions.js';
+import type { FollowUp, StatusCallback } from '../../webhook/actions.js';
 import { invalid } from '../errors.js';
-import { targetProblem } from '../targets.js';
+import { targetProblem } from '../rules/targets.js';
 
 /** Of one request. */
 const mostWarnings = 20;

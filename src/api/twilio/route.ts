@@ -1,15 +1,15 @@
 /** What the operations of Twilio's REST API are made of. */
 import type { FastifyRequest } from 'fastify';
-import type { LiveCalls } from '../../call/command.js';
-import type { Conferences } from '../../call/conferences.js';
-import { dialledNumber } from '../../call/dialled-number.js';
-import type { OutboundCalls } from '../../call/outbound-calls.js';
-import type { Endpoint } from '../../store/endpoints.js';
+import type { Conferences } from '../../call/conference/conferences.js';
+import type { LiveCalls } from '../../call/core/command.js';
+import type { OutboundCalls } from '../../call/core/outbound-request.js';
+import { dialledNumber } from '../../call/routing/dialled-number.js';
+import type { Endpoint } from '../../store/routing/endpoints.js';
 import type { Store } from '../../store/store.js';
-import type { Caller } from '../caller.js';
+import type { Caller } from '../auth/caller.js';
 import { ApiError, invalid } from '../errors.js';
-import { type OutboundRules, testNumber } from '../outbound-rules.js';
-import { phoneNumberOf } from '../phone-number.js';
+import { phoneNumberOf } from '../request/phone-number.js';
+import { type OutboundRules, testNumber } from '../rules/outbound-rules.js';
 import type { Form } from './form.js';
 
 export interface TwilioOptions {

@@ -1,18 +1,18 @@
 /** The part of Twilio's REST API that applications call back while a call runs: make a call, read one, end it, send it elsewhere. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { CallCommand } from '../../call/command.js';
-import type { CallDetail } from '../../store/call-records.js';
-import type { Endpoint } from '../../store/endpoints.js';
-import { type Action, type FollowUp, InstructionError } from '../../webhook/instructions.js';
+import type { CallCommand } from '../../call/core/command.js';
+import type { CallDetail } from '../../store/calls/call-records.js';
+import type { Endpoint } from '../../store/routing/endpoints.js';
+import { type Action, type FollowUp, InstructionError } from '../../webhook/actions.js';
 import { parseTwiml } from '../../webhook/twiml.js';
-import type { Caller } from '../caller.js';
+import type { Caller } from '../auth/caller.js';
 import { ApiError, invalid, notFound } from '../errors.js';
-import { phoneNumberOf } from '../phone-number.js';
-import { startOutbound } from '../start-outbound.js';
+import { phoneNumberOf } from '../request/phone-number.js';
+import { startOutbound } from '../rules/start-outbound.js';
 import { conferenceRoutes } from './conferences.js';
 import { Form } from './form.js';
+import { callIdOf, organizationIdOf, presentTwilioCall, twilioError, version } from './resources.js';
 import { type Answer, askedByForm, calleeOf, callingEndpoint, type TwilioOptions, type TwilioRoute } from './route.js';
-import { callIdOf, organizationIdOf, presentTwilioCall, twilioError, version } from './words.js';
 
 const maxBodyBytes = 262_144;
 

@@ -1,6 +1,6 @@
 /** Samples to what a provider's wire carries, and back. */
 import { decodeL16, decodeUlaw, encodeL16, encodeUlaw } from '../../../examples/tone-agent/sound.js';
-import { alawToUlaw, ulawToAlaw } from '../../../media/audio/g711.js';
+import { alawToUlaw, ulawToAlaw } from '../../../media/audio/codec/g711.js';
 
 export type WireEncoding = 'ulaw' | 'alaw' | 'l16';
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { type RawData, type WebSocket, WebSocketServer } from 'ws';
-import { findMarker, markers, sampleRateHz } from '../marker.js';
+import { findMarker, markers, sampleRateHz } from '../phone/marker.js';
 
 export interface EchoHeard {
   /** Of the audio, agent to phone and back; null: nothing of ours came back. */

@@ -1,0 +1,71 @@
+/** Why an agent could not be reached, in one table: what `ws`, TCP, TLS and DNS say on one side, `AgentFailure` on the other. */
+import { BlockedAddressError } from '../../../net/safe-lookup.js';
+import { AgentConfigError, AgentFailure } from '../agent.js';
+
+/** The upgrade request was answered with another status than 101. Redirects are not followed. */
+export function refusedUpgrade(status: number): AgentFailure {
+  const unauthorized = status === 401 || status === 403;
+  const message = `The agent answered the WebSocket upgrade with status ${status}.`;
+  return new AgentFailure(unauthorized ? 'unauthorized' : 'refused', message, !unauthorized);
+}
+
+/** An error event before the socket was open. */
+export function connectFailure(error: Error): AgentFailure {
+  const code = errorCode(error);
+  switch (code) {
+    case 'EBLOCKEDADDRESS':
+      return new AgentFailure(
+        'blocked_address',
+        "The agent's address is private, loopback, link-local or reserved.",
+        false,
+      );
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+    case 'ENODATA':
+      return new AgentFailure('refused', `The agent's host name could not be resolved (${code}).`, true);
+    case 'ECONNREFUSED':
+      return new AgentFailure('refused', 'The agent refused the connection.', true);
+    case 'ECONNRESET':
+    case 'EPIPE':
+      return new AgentFailure('refused', 'The agent closed the connection before the WebSocket was open.', true);
+    case 'ETIMEDOUT':
+      return new AgentFailure('timeout', 'The agent did not answer the connection.', true);
+    case 'EHOSTUNREACH':
+    case 'ENETUNREACH':
+    case 'EADDRNOTAVAIL':
+      return new AgentFailure('refused', `The agent's address cannot be reached (${code}).`, true);
+  }
+  if (isTlsCode(code)) return new AgentFailure('refused', `TLS with the agent failed (${code}).`, true);
+  if (code.startsWith('HPE_')) return new AgentFailure('protocol', `The agent's answer is not HTTP (${code}).`, true);
+  return new AgentFailure('protocol', "The agent's WebSocket handshake failed.", true);
+}
+
+/** An error event on an open socket: the agent broke the WebSocket protocol. */
+export function brokenSocket(error: Error): string {
+  const code = errorCode(error);
+  if (code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') return 'The agent sent a message that is too long.';
+  return code === '' ? "The agent's socket broke." : `The agent broke the WebSocket protocol (${code}).`;
+}
+
+/** What kept a socket from being dialled at all. */
+export function unusable(error: unknown): AgentFailure {
+  if (error instanceof AgentFailure) return error;
+  if (error instanceof BlockedAddressError) return connectFailure(error);
+  const why = error instanceof AgentConfigError ? error.message : "The agent's URL or headers cannot be used.";
+  return new AgentFailure('protocol', why, false);
+}
+
+export function givenUp(): AgentFailure {
+  return new AgentFailure('aborted', 'Connecting to the agent was given up.', false);
+}
+
+function errorCode(error: Error): string {
+  return 'code' in error && typeof error.code === 'string' ? error.code : '';
+}
+
+/** Node names certificate faults after OpenSSL's verify results, and handshake faults `EPROTO` or `ERR_SSL_*`. */
+function isTlsCode(code: string): boolean {
+  return /^(ERR_TLS_|ERR_SSL_|EPROTO$|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATCH$|INVALID_CA$)/.test(
+    code,
+  );
+}

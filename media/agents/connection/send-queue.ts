@@ -1,0 +1,83 @@
+/**
+ * Sends to one agent without ever buffering without bound. Caller audio waits a little and is then dropped, newest first: what is already
+ * queued cannot be taken back, and late audio is worth less than none. Anything else is always sent, until the agent counts as stuck.
+ */
+import { WebSocket } from 'ws';
+import type { AudioFormat, Outgoing } from '../agent.js';
+
+export interface OutflowLimits {
+  /** Caller audio that may wait on our side of the socket. */
+  sendQueueMs: number;
+  /** How long the agent may leave a ping unanswered, and with it the audio sent before, until further audio is dropped. */
+  unreadLimitMs: number;
+  /** Everything waiting for a slow agent; beyond it the agent counts as gone. */
+  sendQueueBytes: number;
+}
+
+const SILENCE = { ulaw: 0xff, alaw: 0xd5, l16: 0 };
+const TEXT = { binary: false, compress: false };
+const BINARY = { binary: true, compress: false };
+
+export class Outflow {
+  framesSent = 0;
+  framesDropped = 0;
+  lastSentMs = performance.now();
+  readonly #ws: WebSocket;
+  readonly #limits: OutflowLimits;
+  readonly #stuck: () => void;
+  #queueBytes = Number.POSITIVE_INFINITY;
+  #silence = new Uint8Array(0);
+
+  /** `stuck` is called at each message that no longer fits. */
+  constructor(ws: WebSocket, limits: OutflowLimits, stuck: () => void) {
+    this.#ws = ws;
+    this.#limits = limits;
+    this.#stuck = stuck;
+  }
+
+  /** Asked before a frame is put into words, so that a dropped frame leaves no gap in the agent's numbering. */
+  takesFrame(unansweredMs: number): boolean {
+    if (this.#ws.bufferedAmount <= this.#queueBytes && unansweredMs <= this.#limits.unreadLimitMs) return true;
+    this.framesDropped += 1;
+    return false;
+  }
+
+  /** One frame of caller audio: `bytes` of `format`, as `message` on the wire. */
+  frame(message: Outgoing, bytes: number, format: AudioFormat): void {
+    if (message === null) return;
+    this.#queueBytes = (message.length * this.#limits.sendQueueMs) / durationMs(bytes, format);
+    this.framesSent += 1;
+    this.send(message);
+  }
+
+  send(message: Outgoing): void {
+    if (message === null || this.#ws.readyState !== WebSocket.OPEN) return;
+    this.lastSentMs = performance.now();
+    if (this.#ws.bufferedAmount > this.#limits.sendQueueBytes) this.#stuck();
+    else if (typeof message === 'string') this.#ws.send(inBytes(message), TEXT);
+    else this.#ws.send(message, BINARY);
+  }
+
+  /** As many bytes of silence; not to be written to. */
+  silence(bytes: number, { encoding }: AudioFormat): Uint8Array {
+    if (this.#silence.length !== bytes) this.#silence = new Uint8Array(bytes).fill(SILENCE[encoding]);
+    return this.#silence;
+  }
+}
+
+/** Room for any frame of audio as text. */
+const scratch = Buffer.allocUnsafeSlow(64 * 1024);
+const mostBytesOfChar = 3;
+
+/**
+ * The text as bytes, which are copied before `send` returns: the mask is applied in the same go, and the message leaves in one write. A
+ * string would leave in two pieces, at twice the cost.
+ */
+function inBytes(text: string): Buffer {
+  if (text.length * mostBytesOfChar > scratch.length) return Buffer.from(text);
+  return scratch.subarray(0, scratch.write(text));
+}
+
+export function durationMs(bytes: number, { encoding, sampleRateHz }: AudioFormat): number {
+  return (bytes * 1000) / (sampleRateHz * (encoding === 'l16' ? 2 : 1));
+}

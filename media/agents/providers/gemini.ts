@@ -1,0 +1,225 @@
+/**
+ * Google Gemini Live: JSON in text or binary messages, PCM at 16 kHz in and 24 kHz out. A connection lives some minutes; before it ends
+ * the server says so, and the conversation goes on over a new one by its handle.
+ */
+import type { AgentProtocol, AgentTarget, AudioFormat, Outgoing, Sink } from '../agent.js';
+import { asObject, asText, base64Bytes, type JsonObject, parseObject } from '../json.js';
+import {
+  base64,
+  defined,
+  GREET,
+  keysAsText,
+  merged,
+  type ProviderConfig,
+  ProviderConversation,
+  readProvider,
+  TAKE_OVER,
+  TEXT_CHARS,
+} from '../provider.js';
+import { callTool, type Tool } from '../tools.js';
+
+const MODEL = 'gemini-3.8-live';
+/** Before the time that `goAway` leaves is over. */
+const LEAVE_EARLY_MS = 2000;
+
+export const gemini: AgentProtocol<ProviderConfig> = {
+  provider: 'gemini',
+  readyOn: 'message',
+  knownUrl:
+    'wss://generativelanguage.googleapis.com/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent',
+  gathersDigits: true,
+  transcribes: true,
+  parseConfig: (raw) => readProvider(raw, 'required')[0],
+  converse: (config, target) => new GeminiConversation(config, target),
+};
+
+class GeminiConversation extends ProviderConversation {
+  readonly format: AudioFormat = { encoding: 'l16', sampleRateHz: 16000 };
+  readonly replyFormat: AudioFormat = { encoding: 'l16', sampleRateHz: 24000 };
+  /** Resumes the session over another connection. */
+  #handle: string | undefined;
+  #ready = false;
+  #started = false;
+  #speaking = false;
+  #callerText = '';
+  #agentText = '';
+  #hangUpWhenSaid = false;
+
+  constructor(
+    private readonly config: ProviderConfig,
+    target: AgentTarget,
+  ) {
+    super(target);
+  }
+
+  upgrade() {
+    const url = new URL(this.target.url);
+    if (this.config.apiKey !== undefined) url.searchParams.set('key', this.config.apiKey);
+    this.#ready = false;
+    return { url: url.href, headers: this.config.headers };
+  }
+
+  override opening(): Outgoing[] {
+    const { model, voice, instructions, language, temperature, tools, override } = this.config;
+    const name = model ?? MODEL;
+    const speechConfig = defined({
+      voiceConfig: voice === undefined ? undefined : { prebuiltVoiceConfig: { voiceName: voice } },
+      languageCode: language,
+    });
+    const setup = defined({
+      model: name.includes('/') ? name : `models/${name}`,
+      generationConfig: defined({ responseModalities: ['AUDIO'], temperature, speechConfig }),
+      systemInstruction: instructions === undefined ? undefined : { parts: [{ text: instructions }] },
+      tools: tools.length > 0 ? [{ functionDeclarations: tools.map(declared) }] : undefined,
+      inputAudioTranscription: {},
+      outputAudioTranscription: {},
+      sessionResumption: defined({ handle: this.#handle }),
+      contextWindowCompression: { slidingWindow: {} },
+    });
+    return [JSON.stringify({ setup: merged(setup, override) })];
+  }
+
+  override start(): Outgoing[] {
+    const { greeting } = this.config;
+    this.#started = true;
+    if (this.takesOver) return [content([...this.#earlier, turn('user', TAKE_OVER)], true)];
+    if (greeting === '') return [];
+    return [content([turn('user', greeting === undefined ? GREET : `Say exactly this: ${greeting}`)], true)];
+  }
+
+  audio(bytes: Uint8Array): Outgoing {
+    return `{"realtimeInput":{"audio":{"mimeType":"audio/pcm;rate=16000","data":"${base64(bytes)}"}}}`;
+  }
+
+  receive(message: string | Uint8Array, sink: Sink): void {
+    const fields = parseObject(typeof message === 'string' ? message : Buffer.from(message).toString());
+    if (fields === null) {
+      sink.garbage('bad_json', 'The agent sent a message that is not a JSON object.');
+      return;
+    }
+    if (fields.setupComplete !== undefined) this.#setUp(sink);
+    this.#content(asObject(fields.serverContent), sink);
+    this.#calls(asObject(fields.toolCall)?.functionCalls, sink);
+    const resumption = asObject(fields.sessionResumptionUpdate);
+    if (resumption?.resumable === true) this.#handle = asText(resumption.newHandle, 4096) ?? this.#handle;
+    if (fields.goAway !== undefined)
+      sink.renew(Math.max(0, leftMs(asObject(fields.goAway)?.timeLeft) - LEAVE_EARLY_MS));
+  }
+
+  dtmf(digits: string): Outgoing[] {
+    return [content([turn('user', keysAsText(digits))], true)];
+  }
+
+  override closed(code: number) {
+    const known = this.#handle !== undefined;
+    if (!this.#ready) this.#handle = undefined; // it may be the handle that is refused: begin anew, with what was said
+    if (code === 1000) return 'hangup';
+    // 1007 and 1008 say that the session itself is refused: the same again would be too.
+    return known && code !== 1007 && code !== 1008 ? 'renew' : 'failed';
+  }
+
+  /** Its transcriptions come in pieces without an end. */
+  callerSpeaks(sink: Sink): void {
+    this.#callerDone(sink);
+  }
+
+  override over(sink: Sink): void {
+    this.#callerDone(sink);
+  }
+
+  /** A session that does not resume another one is told what was said. */
+  #setUp(sink: Sink): void {
+    this.#ready = true;
+    sink.ready();
+    if (this.#started && this.#handle === undefined && this.history.length > 0)
+      sink.send(content(this.#earlier, this.owesAnswer));
+  }
+
+  get #earlier() {
+    return this.history.map(({ speaker, text }) => turn(speaker === 'caller' ? 'user' : 'model', text));
+  }
+
+  #content(server: JsonObject | null, sink: Sink): void {
+    if (server === null) return;
+    const heard = asText(asObject(server.inputTranscription)?.text, TEXT_CHARS);
+    if (heard !== null && this.#callerText.length < TEXT_CHARS) this.#callerText += heard;
+    if (server.interrupted === true) {
+      this.#speaking = false;
+      this.#rememberAgent();
+      sink.clear();
+    }
+    const parts = asObject(server.modelTurn)?.parts;
+    if (Array.isArray(parts)) for (const part of parts) this.#audioPart(asObject(asObject(part)?.inlineData), sink);
+    const said = asText(asObject(server.outputTranscription)?.text, TEXT_CHARS);
+    if (said !== null) {
+      this.#callerDone(sink);
+      if (this.#agentText.length < TEXT_CHARS) this.#agentText += said;
+      sink.said(said);
+    }
+    if (server.turnComplete === true || server.generationComplete === true) this.#turnDone(sink);
+  }
+
+  #audioPart(data: JsonObject | null, sink: Sink): void {
+    if (data === null) return;
+    const bytes = typeof data.data === 'string' ? base64Bytes(data.data) : null;
+    if (bytes === null) {
+      sink.garbage('bad_audio', 'The agent sent audio that is not base64.');
+      return;
+    }
+    this.#callerDone(sink);
+    this.#speaking = true;
+    if (bytes.length > 0) sink.audio(bytes);
+  }
+
+  /** The model answers: what the caller said before is complete. */
+  #callerDone(sink: Sink): void {
+    const text = this.#callerText;
+    this.#callerText = '';
+    this.heardCaller(text, sink);
+  }
+
+  #turnDone(sink: Sink): void {
+    this.#speaking = false;
+    this.#rememberAgent();
+    sink.saidAll();
+    if (this.#hangUpWhenSaid) sink.hangUp();
+  }
+
+  #rememberAgent(): void {
+    this.remember('agent', this.#agentText);
+    this.#agentText = '';
+  }
+
+  #calls(calls: unknown, sink: Sink): void {
+    if (!Array.isArray(calls)) return;
+    const functionResponses = calls.map((each) => {
+      const call = asObject(each);
+      const hangUp = () => {
+        if (this.#speaking) this.#hangUpWhenSaid = true;
+        else sink.hangUp();
+      };
+      const result = callTool(this.config.tools, call?.name, call?.args, sink, hangUp);
+      return { id: call?.id, name: call?.name, response: { result } };
+    });
+    sink.send(JSON.stringify({ toolResponse: { functionResponses } }));
+  }
+}
+
+/** `parameters` would be a dialect of the service's own; this is JSON Schema as it comes. */
+function declared({ name, description, parameters }: Tool) {
+  return { name, description, parametersJsonSchema: parameters };
+}
+
+/** A duration as in `50s` or `1.5s`. */
+function leftMs(timeLeft: unknown): number {
+  const seconds = Number(/^(\d+(?:\.\d+)?)s$/.exec(String(timeLeft))?.[1]);
+  return Number.isFinite(seconds) ? seconds * 1000 : 0;
+}
+
+function turn(role: 'user' | 'model', text: string) {
+  return { role, parts: [{ text }] };
+}
+
+function content(turns: ReturnType<typeof turn>[], turnComplete: boolean): string {
+  return JSON.stringify({ clientContent: { turns, turnComplete } });
+}

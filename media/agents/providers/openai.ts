@@ -1,0 +1,285 @@
+/**
+ * OpenAI Realtime over WebSocket, and services that speak it. The session is configured before the caller hears anything; turns are the
+ * server's, and an interruption tells the model how much of its words was heard.
+ */
+import {
+  AgentFailure,
+  type AgentProtocol,
+  type AgentTarget,
+  type AudioFormat,
+  type Outgoing,
+  type Sink,
+} from '../agent.js';
+import { choice } from '../config-fields.js';
+import { asObject, asText, base64Bytes, type JsonObject } from '../json.js';
+import {
+  base64,
+  defined,
+  errorCode,
+  GREET,
+  keysAsText,
+  merged,
+  type ProviderConfig,
+  ProviderConversation,
+  readJson,
+  readProvider,
+  TAKE_OVER,
+  TEXT_CHARS,
+} from '../provider.js';
+import { callTool } from '../tools.js';
+
+interface OpenaiConfig extends ProviderConfig {
+  encoding?: 'ulaw' | 'alaw' | 'l16';
+}
+
+const MODEL = 'gpt-realtime-2.1';
+const TRANSCRIPTION = 'gpt-4o-mini-transcribe';
+/** The only PCM that OpenAI takes. */
+const PCM_RATE = 24000;
+const WIRE = {
+  ulaw: { type: 'audio/pcmu' },
+  alaw: { type: 'audio/pcma' },
+  l16: { type: 'audio/pcm', rate: PCM_RATE },
+};
+
+/** Besides those that add an item: what is said about an item of the caller before it is written down. */
+const PLACES = new Set(['input_audio_buffer.speech_started', 'input_audio_buffer.committed']);
+
+export const openai: AgentProtocol<OpenaiConfig> = {
+  provider: 'openai',
+  readyOn: 'message',
+  knownUrl: 'wss://api.openai.com/v1/realtime',
+  gathersDigits: true,
+  transcribes: true,
+  sessionLimitMs: 60 * 60_000,
+  parseConfig(raw) {
+    const [common, config] = readProvider(raw, 'required');
+    const encoding = config.encoding == null ? undefined : choice(config, 'encoding', ['ulaw', 'alaw', 'l16'] as const);
+    if (encoding === 'l16') choice(config, 'sample_rate', [PCM_RATE]);
+    else choice(config, 'sample_rate', [8000]);
+    return { ...common, encoding };
+  },
+  converse: (config, target) => new OpenaiConversation(config, target),
+};
+
+class OpenaiConversation extends ProviderConversation {
+  readonly format: AudioFormat;
+  readonly replyFormat: AudioFormat;
+  /** The item whose audio came last, and the one whose audio is not wanted any more. */
+  #item = '';
+  #flushed: string | undefined;
+  #configured = false;
+  #started = false;
+  #expired = false;
+  /** What the caller is saying, as far as it is written down. */
+  readonly #unfinished = new Map<string, string>();
+  #calls: { callId: string; name: unknown; args: unknown }[] = [];
+
+  constructor(
+    private readonly config: OpenaiConfig,
+    target: AgentTarget,
+  ) {
+    super(target);
+    const encoding = config.encoding ?? target.phoneEncoding ?? 'ulaw';
+    this.format = { encoding, sampleRateHz: encoding === 'l16' ? PCM_RATE : 8000 };
+    this.replyFormat = this.format;
+  }
+
+  upgrade() {
+    const url = new URL(this.target.url);
+    if (!url.searchParams.has('model')) url.searchParams.set('model', this.config.model ?? MODEL);
+    const { apiKey, headers } = this.config;
+    this.#configured = false;
+    this.#expired = false;
+    this.#calls = [];
+    this.#item = '';
+    this.#flushed = undefined;
+    return {
+      url: url.href,
+      headers: apiKey === undefined ? headers : { Authorization: `Bearer ${apiKey}`, ...headers },
+    };
+  }
+
+  override start(): Outgoing[] {
+    const { greeting } = this.config;
+    this.#started = true;
+    if (this.takesOver) return [respond(TAKE_OVER)];
+    if (greeting === '') return [];
+    return [respond(greeting === undefined ? GREET : `Say exactly this, and nothing else: ${greeting}`)];
+  }
+
+  audio(bytes: Uint8Array): Outgoing {
+    return `{"type":"input_audio_buffer.append","audio":"${base64(bytes)}"}`;
+  }
+
+  receive(message: string | Uint8Array, sink: Sink): void {
+    const fields = readJson(message, sink);
+    if (fields === null) return;
+    this.#place(fields);
+    switch (fields.type) {
+      case 'session.created':
+        sink.send(this.#sessionUpdate());
+        return;
+      case 'session.updated':
+        if (this.#configured) return;
+        this.#configured = true;
+        for (const { speaker, text } of this.history) sink.send(item(speaker, text));
+        sink.ready();
+        if (this.#started && this.owesAnswer) sink.send('{"type":"response.create"}');
+        return;
+      case 'response.output_audio.delta':
+      case 'response.audio.delta':
+        this.#audioDelta(fields, sink);
+        return;
+      case 'response.output_audio_transcript.delta':
+      case 'response.audio_transcript.delta':
+        if (fields.item_id !== this.#flushed) sink.said(asText(fields.delta, TEXT_CHARS) ?? '', itemOf(fields));
+        return;
+      case 'response.output_audio_transcript.done':
+      case 'response.audio_transcript.done':
+        this.remember('agent', asText(fields.transcript, TEXT_CHARS) ?? '');
+        return;
+      case 'input_audio_buffer.speech_started':
+        this.#flushed = this.#item;
+        sink.clear();
+        return;
+      case 'conversation.item.input_audio_transcription.delta': {
+        const written = this.#unfinished.get(itemOf(fields)) ?? '';
+        this.#unfinished.set(itemOf(fields), (written + (asText(fields.delta, TEXT_CHARS) ?? '')).slice(0, TEXT_CHARS));
+        return;
+      }
+      case 'conversation.item.input_audio_transcription.completed':
+        this.#unfinished.delete(itemOf(fields));
+        this.heardCaller(asText(fields.transcript, TEXT_CHARS) ?? '', sink, itemOf(fields));
+        return;
+      case 'conversation.item.input_audio_transcription.failed':
+        this.#tellUnfinished(itemOf(fields), sink);
+        return;
+      case 'response.function_call_arguments.done':
+        this.#calls.push({ callId: String(fields.call_id), name: fields.name, args: fields.arguments });
+        return;
+      case 'response.done':
+        sink.saidAll(asObject(fields.response)?.status === 'cancelled');
+        this.#answerCalls(sink);
+        return;
+      case 'error':
+        this.#error(asObject(fields.error), sink);
+    }
+  }
+
+  /** Beyond what was really sent the model answers with an error, so nothing is rounded up. */
+  override interrupted(heard: { itemId?: string; heardMs: number; droppedMs: number }): Outgoing[] {
+    if (heard.itemId === undefined || heard.droppedMs === 0) return [];
+    const audio_end_ms = Math.floor(heard.heardMs);
+    const truncate = { type: 'conversation.item.truncate', item_id: heard.itemId, content_index: 0, audio_end_ms };
+    return [JSON.stringify(truncate)];
+  }
+
+  dtmf(digits: string): Outgoing[] {
+    return [item('caller', keysAsText(digits)), '{"type":"response.create"}'];
+  }
+
+  /** A session lives an hour; the next one is told what was said. */
+  override closed(code: number, reason: string) {
+    if (this.#expired || /maximum duration/i.test(reason)) return 'renew';
+    return code === 1000 || code === 1005 ? 'hangup' : 'failed';
+  }
+
+  override over(sink: Sink): void {
+    for (const itemId of [...this.#unfinished.keys()]) this.#tellUnfinished(itemId, sink);
+  }
+
+  #tellUnfinished(itemId: string, sink: Sink): void {
+    const written = this.#unfinished.get(itemId) ?? '';
+    this.#unfinished.delete(itemId);
+    this.heardCaller(written, sink, itemId);
+  }
+
+  /** Transcriptions come when they are done; the items themselves come in the order in which they were said, each with the one before it. */
+  #place(fields: JsonObject): void {
+    const item = asObject(fields.item);
+    if (item !== null) {
+      this.#begun(fields.previous_item_id);
+      if (item.role === 'user') this.#begun(item.id);
+    } else if (PLACES.has(String(fields.type))) this.#begun(fields.item_id);
+  }
+
+  #begun(itemId: unknown): void {
+    const name = asText(itemId, 256);
+    if (name !== null && name !== '') this.callerBegan(name);
+  }
+
+  #sessionUpdate(): string {
+    const { instructions, voice, tools, language, override } = this.config;
+    const format = WIRE[this.format.encoding];
+    const session = defined({
+      type: 'realtime',
+      output_modalities: ['audio'],
+      instructions,
+      audio: {
+        input: {
+          format,
+          transcription: defined({ model: TRANSCRIPTION, language }),
+          turn_detection: { type: 'server_vad', create_response: true, interrupt_response: true },
+        },
+        output: defined({ format, voice }),
+      },
+      tools: tools.map((tool) => ({ type: 'function', ...tool })),
+    });
+    return JSON.stringify({ type: 'session.update', session: merged(session, override) });
+  }
+
+  #audioDelta(fields: JsonObject, sink: Sink): void {
+    const bytes = typeof fields.delta === 'string' ? base64Bytes(fields.delta) : null;
+    if (bytes === null) {
+      sink.garbage('bad_audio', 'The agent sent audio that is not base64.');
+      return;
+    }
+    const itemId = itemOf(fields);
+    if (bytes.length === 0 || itemId === this.#flushed) return;
+    this.#item = itemId;
+    this.#flushed = undefined;
+    sink.audio(bytes, itemId);
+  }
+
+  /** After the whole response: what the model says before it hangs up is queued by then. */
+  #answerCalls(sink: Sink): void {
+    const calls = this.#calls;
+    this.#calls = [];
+    for (const { callId, name, args } of calls) {
+      const output = callTool(this.config.tools, name, args, sink);
+      const item = { type: 'function_call_output', call_id: callId, output };
+      sink.send(JSON.stringify({ type: 'conversation.item.create', item }));
+    }
+    if (calls.some(({ name }) => name !== 'hang_up')) sink.send('{"type":"response.create"}');
+  }
+
+  /** Most errors are about one message; before the session is configured, they are about the configuration. */
+  #error(error: JsonObject | null, sink: Sink): void {
+    const code = errorCode(error?.code ?? error?.type);
+    if (code === 'session_expired') {
+      this.#expired = true;
+      sink.renew();
+    } else if (!this.#configured) {
+      const unauthorized = code === 'invalid_api_key';
+      const message = `The provider refused the session with ${code}.`;
+      sink.fail(new AgentFailure(unauthorized ? 'unauthorized' : 'refused', message, false));
+    } else sink.garbage('provider_error', `The provider reported ${code}.`);
+  }
+}
+
+function itemOf(fields: JsonObject): string {
+  return asText(fields.item_id, 256) ?? '';
+}
+
+function respond(instructions: string): string {
+  return JSON.stringify({ type: 'response.create', response: { instructions } });
+}
+
+function item(speaker: 'caller' | 'agent', text: string): string {
+  const [role, type] = speaker === 'caller' ? ['user', 'input_text'] : ['assistant', 'output_text'];
+  return JSON.stringify({
+    type: 'conversation.item.create',
+    item: { type: 'message', role, content: [{ type, text }] },
+  });
+}

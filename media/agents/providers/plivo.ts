@@ -1,0 +1,170 @@
+/** Plivo audio streaming, bidirectional. The agent asks for checkpoints instead of marks, and may send keys to the caller. */
+import { createHmac, randomUUID } from 'node:crypto';
+import { agentToAgent, type Transcode } from '../../audio/codec/transcode.js';
+import type { AgentProtocol, AgentTarget, AudioFormat, Outgoing, Sink, Track } from '../agent.js';
+import { audioFormat, configObject, optionalText, upgradeHeaders } from '../config-fields.js';
+import { asObject, asText, base64Bytes, type JsonObject } from '../json.js';
+import { base64, readJson } from '../provider.js';
+import { providerTrack, providerTracks } from '../provider-tracks.js';
+import { markFromBot, StreamConversation } from '../stream-conversation.js';
+
+interface PlivoConfig {
+  /** Signs the upgrade request; without it there is no signature. */
+  authToken?: string;
+  headers: Record<string, string>;
+  format: AudioFormat;
+}
+
+const WIRE = { ulaw: 'audio/x-mulaw', alaw: 'audio/x-alaw', l16: 'audio/x-l16' };
+const DIGITS = /^[0-9A-Dw*#]{1,64}$/;
+
+export const plivo: AgentProtocol<PlivoConfig> = {
+  provider: 'plivo',
+  readyOn: 'connect',
+  separateTracks: true,
+  parseConfig(raw) {
+    const config = configObject(raw);
+    const authToken = optionalText(config, 'auth_token');
+    return { authToken, headers: upgradeHeaders(config), format: audioFormat(config, ['ulaw', 'l16'], [8000, 16000]) };
+  },
+  converse: (config, target) => new PlivoConversation(config, target),
+};
+
+class PlivoConversation extends StreamConversation {
+  readonly #streamId = randomUUID();
+  /** What was agreed by the caller's side goes with each message of it, as text. */
+  readonly #extraHeaders: string;
+  #sequence = 0;
+  /** The newest caller audio, on the stream's clock. */
+  #atMs = 0;
+  /** From what the agent sends to what it was asked for, when that is not the same. */
+  #convert: { from: string; transcode: Transcode } | null = null;
+  /** Counted on each track. */
+  readonly #chunks = { caller: 0, agent: 0 };
+
+  constructor(
+    private readonly config: PlivoConfig,
+    private readonly target: AgentTarget,
+  ) {
+    super(config.format);
+    this.#extraHeaders = JSON.stringify(target.call.custom);
+  }
+
+  upgrade() {
+    const { url } = this.target;
+    const { authToken, headers } = this.config;
+    return { url, headers: authToken === undefined ? headers : { ...headers, ...signUpgrade(authToken, url) } };
+  }
+
+  start(): Outgoing[] {
+    const { callId, organizationId } = this.target.call;
+    const { encoding, sampleRateHz } = this.format;
+    const start = {
+      callId,
+      streamId: this.#streamId,
+      accountId: organizationId,
+      tracks: providerTracks(this.target.tracks),
+      mediaFormat: { encoding: WIRE[encoding], sampleRate: sampleRateHz },
+    };
+    return [this.#numbered('start', { start, extra_headers: this.#extraHeaders })];
+  }
+
+  audio(bytes: Uint8Array, atMs: number, track: Track = 'caller'): Outgoing {
+    this.#sequence += 1;
+    this.#chunks[track] += 1;
+    const timestamp = Math.max(0, Math.round(atMs));
+    this.#atMs = timestamp;
+    return `{"event":"media","sequenceNumber":${this.#sequence},"streamId":"${this.#streamId}","media":{"track":"${providerTrack[track]}","timestamp":"${timestamp}","chunk":${this.#chunks[track]},"payload":"${base64(bytes)}"},"extra_headers":${JSON.stringify(this.#extraHeaders)}}`;
+  }
+
+  receive(message: string | Uint8Array, sink: Sink): void {
+    const fields = readJson(message, sink);
+    if (fields === null) return;
+    switch (fields.event) {
+      case 'playAudio':
+        this.#play(asObject(fields.media), sink);
+        return;
+      case 'checkpoint':
+        markFromBot(fields.name, sink, 'bad_field');
+        return;
+      case 'clearAudio':
+        sink.clear();
+        sink.send(this.#numbered('clearedAudio', { streamId: this.#streamId }));
+        return;
+      case 'sendDTMF': {
+        const digits = asText(asObject(fields.dtmf)?.digits ?? fields.dtmf, 64);
+        if (digits === null || !DIGITS.test(digits))
+          sink.garbage('bad_field', 'The agent sent sendDTMF without valid digits.');
+        else sink.event({ type: 'dtmf', digits });
+        return;
+      }
+      default:
+        sink.garbage(
+          'unknown_event',
+          'The agent sent an event other than playAudio, checkpoint, clearAudio and sendDTMF.',
+        );
+    }
+  }
+
+  /** Only what was played is told; a cleared checkpoint was not. */
+  mark(name: string, cleared: boolean): Outgoing[] {
+    return cleared ? [] : [this.#numbered('playedStream', { streamId: this.#streamId, name })];
+  }
+
+  dtmf(digit: string): Outgoing[] {
+    const dtmf = { track: 'inbound', digit, timestamp: String(this.#atMs) };
+    return [this.#numbered('dtmf', { streamId: this.#streamId, dtmf, extra_headers: this.#extraHeaders })];
+  }
+
+  /** Each message names its own audio; without a name it is that of the stream. */
+  #play(media: JsonObject | null, sink: Sink): void {
+    const bytes = typeof media?.payload === 'string' ? base64Bytes(media.payload) : null;
+    const format = media === null ? null : formatOf(media, this.replyFormat);
+    if (bytes === null) sink.garbage('bad_audio', 'The agent sent media without a base64 payload.');
+    else if (format === null)
+      sink.garbage(
+        'bad_audio',
+        'The agent sent playAudio in another audio than audio/x-mulaw at 8000 Hz or audio/x-l16 at 8000, 16000 or 24000 Hz.',
+      );
+    else {
+      const audio = this.#converted(bytes, format);
+      if (audio.length > 0) sink.audio(audio);
+    }
+  }
+
+  #converted(bytes: Uint8Array, format: AudioFormat): Uint8Array {
+    const { encoding, sampleRateHz } = this.replyFormat;
+    if (format.encoding === encoding && format.sampleRateHz === sampleRateHz) return bytes;
+    const from = `${format.encoding} ${format.sampleRateHz}`;
+    if (this.#convert?.from !== from) this.#convert = { from, transcode: agentToAgent(format, this.replyFormat) };
+    return this.#convert.transcode(bytes);
+  }
+
+  #numbered(event: string, body: Record<string, unknown>): string {
+    this.#sequence += 1;
+    return JSON.stringify({ event, sequenceNumber: this.#sequence, ...body });
+  }
+}
+
+const CONTENT_TYPE = /^audio\/x-(l16|mulaw)(?:;\s*rate=(\d+))?$/i;
+
+/** Of `playAudio`; null: audio that is not spoken here. */
+function formatOf({ contentType, sampleRate }: JsonObject, stream: AudioFormat): AudioFormat | null {
+  const [, name, rateInType] = CONTENT_TYPE.exec(String(contentType)) ?? [];
+  if (contentType !== undefined && name === undefined) return null;
+  const encoding = name === undefined ? stream.encoding : name.toLowerCase() === 'l16' ? 'l16' : 'ulaw';
+  const rate = Number(sampleRate ?? rateInType ?? (encoding === stream.encoding ? stream.sampleRateHz : 8000));
+  if (rate !== 8000 && (encoding !== 'l16' || (rate !== 16000 && rate !== 24000))) return null;
+  return { encoding, sampleRateHz: rate };
+}
+
+/** Plivo signs the address as it is in HTTP: its parameters in order, then a number that is used once. */
+export function signUpgrade(authToken: string, target: string, nonce: string = randomUUID()): Record<string, string> {
+  const url = new URL(target.replace(/^ws/i, 'http'));
+  const parameters = [...url.searchParams].map(([name, value]) => `${name}=${value}`).sort();
+  const query = parameters.length > 0 ? `?${parameters.join('&')}` : '';
+  const signature = createHmac('sha256', authToken)
+    .update(`${url.origin}${url.pathname}${query}.${nonce}`)
+    .digest('base64');
+  return { 'X-Plivo-Signature-V3': signature, 'X-Plivo-Signature-V3-Nonce': nonce };
+}

@@ -1,0 +1,130 @@
+/**
+ * Our own framing: JSON text for what happens, binary for audio. `start` goes out when the caller answered; then each frame of the caller
+ * is one binary message, and every binary message of the agent is audio to be played in order.
+ */
+import type { AgentProtocol, AgentTarget, AudioFormat, Outgoing, Sink } from '../agent.js';
+import { audioFormat, configObject, upgradeHeaders } from '../config-fields.js';
+import { asText, type JsonObject, parseObject } from '../json.js';
+import { markFromBot, StreamConversation } from '../stream-conversation.js';
+
+export interface RawConfig {
+  format: AudioFormat;
+  headers: Record<string, string>;
+}
+
+const MAX_TRANSCRIPT_CHARS = 16 * 1024;
+/** Digits, and `w` for a pause of half a second. */
+const DIGITS = /^[0-9A-Dw*#]{1,64}$/;
+/** A number or a SIP URI; the call judges which. No control characters, which could become another header. */
+const TRANSFER_TARGET = /^[\x20-\x7e]{1,512}$/;
+
+export const raw: AgentProtocol<RawConfig> = {
+  provider: 'raw',
+  readyOn: 'connect',
+  parseConfig(value) {
+    const config = configObject(value);
+    return { format: audioFormat(config, ['l16', 'ulaw'], [8000, 16000, 24000]), headers: upgradeHeaders(config) };
+  },
+  converse: (config, target) => new RawConversation(config, target),
+};
+
+class RawConversation extends StreamConversation {
+  readonly #headers: Record<string, string>;
+  readonly #target: AgentTarget;
+
+  constructor(config: RawConfig, target: AgentTarget) {
+    super(config.format);
+    this.#headers = config.headers;
+    this.#target = target;
+  }
+
+  upgrade() {
+    return { url: this.#target.url, headers: { ...this.#headers } };
+  }
+
+  start(): Outgoing[] {
+    const { callId, from, to, direction, custom, history } = this.#target.call;
+    const format = { encoding: this.format.encoding, sample_rate: this.format.sampleRateHz, channels: 1 };
+    // JSON leaves out `history` when there is none, and `tracks` of an agent that converses.
+    return [
+      JSON.stringify({
+        event: 'start',
+        call_id: callId,
+        from,
+        to,
+        direction,
+        format,
+        custom,
+        history,
+        tracks: this.#target.tracks,
+      }),
+    ];
+  }
+
+  audio(bytes: Uint8Array): Outgoing {
+    return bytes;
+  }
+
+  receive(message: string | Uint8Array, sink: Sink): void {
+    if (typeof message !== 'string') {
+      if (message.length > 0) sink.audio(message);
+      return;
+    }
+    const fields = parseObject(message);
+    if (fields === null) sink.garbage('bad_json', 'The agent sent a text message that is not a JSON object.');
+    else this.#event(fields, sink);
+  }
+
+  mark(name: string, cleared: boolean): Outgoing[] {
+    return [JSON.stringify(cleared ? { event: 'mark', name, cleared } : { event: 'mark', name })];
+  }
+
+  dtmf(digit: string): Outgoing[] {
+    return [JSON.stringify({ event: 'dtmf', digits: digit })];
+  }
+
+  override closing(reason: string): Outgoing[] {
+    return [JSON.stringify({ event: 'stop', reason })];
+  }
+
+  #event(fields: JsonObject, sink: Sink): void {
+    switch (fields.event) {
+      case 'clear':
+        sink.clear();
+        return;
+      case 'mark':
+        markFromBot(fields.name, sink, 'bad_field');
+        return;
+      case 'dtmf': {
+        const digits = asText(fields.digits, 64);
+        if (digits === null || !DIGITS.test(digits))
+          sink.garbage('bad_field', 'The agent sent dtmf without valid digits.');
+        else sink.event({ type: 'dtmf', digits });
+        return;
+      }
+      case 'transfer': {
+        const to = asText(fields.to, 512);
+        if (to === null || !TRANSFER_TARGET.test(to))
+          sink.garbage('bad_field', 'The agent sent a transfer without a valid target.');
+        else sink.event({ type: 'transfer', to });
+        return;
+      }
+      case 'hangup':
+        sink.event({ type: 'hangup' });
+        return;
+      case 'transcript': {
+        const text = asText(fields.text, MAX_TRANSCRIPT_CHARS);
+        const speaker = fields.speaker;
+        if (text === null || (speaker !== 'caller' && speaker !== 'agent')) {
+          sink.garbage(
+            'bad_field',
+            'The agent sent a transcript without a text or with a speaker other than caller and agent.',
+          );
+        } else sink.event({ type: 'transcript', speaker, text });
+        return;
+      }
+      default:
+        sink.garbage('unknown_event', 'The agent sent an event that raw agents do not have.');
+    }
+  }
+}

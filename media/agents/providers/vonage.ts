@@ -1,0 +1,87 @@
+/** Vonage's WebSocket endpoint: one text message says what the call is, then PCM in binary messages of 20 ms both ways. */
+import type { AgentProtocol, AgentTarget, AudioFormat, Outgoing, Sink } from '../agent.js';
+import { audioFormat, configObject, upgradeHeaders } from '../config-fields.js';
+import { parseObject } from '../json.js';
+import { StreamConversation } from '../stream-conversation.js';
+
+interface VonageConfig {
+  headers: Record<string, string>;
+  format: AudioFormat;
+}
+
+/** A mark of ours in Vonage's words: its name is the payload that comes back. */
+const MAX_PAYLOAD_CHARS = 4096;
+
+export const vonage: AgentProtocol<VonageConfig> = {
+  provider: 'vonage',
+  readyOn: 'connect',
+  parseConfig(raw) {
+    const config = configObject(raw);
+    return { headers: upgradeHeaders(config), format: audioFormat(config, ['l16'], [16000, 8000, 24000]) };
+  },
+  converse: (config, target) => new VonageConversation(config, target),
+};
+
+class VonageConversation extends StreamConversation {
+  constructor(
+    private readonly config: VonageConfig,
+    private readonly target: AgentTarget,
+  ) {
+    super(config.format);
+  }
+
+  upgrade() {
+    return { url: this.target.url, headers: this.config.headers };
+  }
+
+  /** What an NCCO has as `headers` lies beside the event. */
+  start(): Outgoing[] {
+    const { callId, from, to, custom } = this.target.call;
+    const contentType = `audio/l16;rate=${this.format.sampleRateHz}`;
+    const connected = { event: 'websocket:connected', 'content-type': contentType };
+    return [JSON.stringify({ uuid: callId, from, to, ...custom, ...connected })];
+  }
+
+  audio(bytes: Uint8Array): Outgoing {
+    return bytes;
+  }
+
+  receive(message: string | Uint8Array, sink: Sink): void {
+    if (typeof message !== 'string') {
+      if (message.length > 0) sink.audio(message);
+      return;
+    }
+    const fields = parseObject(message);
+    if (fields === null) {
+      sink.garbage('bad_json', 'The agent sent a text message that is not a JSON object.');
+      return;
+    }
+    switch (fields.action) {
+      case 'clear':
+        sink.clear();
+        sink.send('{"event":"websocket:cleared"}');
+        return;
+      case 'notify': {
+        const payload = JSON.stringify(fields.payload ?? {});
+        if (payload.length > MAX_PAYLOAD_CHARS) sink.garbage('bad_field', 'The agent sent a notify that is too long.');
+        else sink.mark(payload);
+        return;
+      }
+      default:
+        sink.garbage('unknown_event', 'The agent sent an action other than clear and notify.');
+    }
+  }
+
+  mark(name: string): Outgoing[] {
+    return [`{"event":"websocket:notify","payload":${payloadOf(name)}}`];
+  }
+
+  dtmf(digit: string): Outgoing[] {
+    return [JSON.stringify({ event: 'websocket:dtmf', digit, duration: 100 })];
+  }
+}
+
+/** The payload as it came; a name that never was one becomes a string. */
+function payloadOf(name: string): string {
+  return parseObject(name) === null ? JSON.stringify(name) : name;
+}

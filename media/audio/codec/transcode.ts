@@ -1,0 +1,98 @@
+/** Between the line of a phone and what an agent's wire carries. Where both are the same, bytes pass untouched. */
+import { endianness } from 'node:os';
+import type { AudioFormat } from '../../agents/agent.js';
+import type { PhoneCodec } from '../../engine.js';
+import { createResampler } from '../dsp/resample.js';
+import { bytesOf, lineOf, readLine } from '../sample-format.js';
+import { Reused } from '../scratch-buffer.js';
+import { alawToLinear, alawToUlaw, linearToAlaw, linearToUlaw, mapBytes, ulawToAlaw, ulawToLinear } from './g711.js';
+
+export type Transcode = (bytes: Uint8Array) => Uint8Array;
+
+const toLinear = { ulaw: ulawToLinear, alaw: alawToLinear };
+const fromLinear = { ulaw: linearToUlaw, alaw: linearToAlaw };
+
+/** The phone's bytes in the agent's format. The result is reused by the next call. */
+export function phoneToAgent(codec: PhoneCodec, format: AudioFormat): Transcode {
+  const { sampleRateHz, encoding: law } = lineOf[codec];
+  if (law !== 'l16' && format.sampleRateHz === sampleRateHz && format.encoding !== 'l16')
+    return fromLawToLaw(law, format.encoding, true);
+  const resampler = format.sampleRateHz === sampleRateHz ? null : createResampler(sampleRateHz, format.sampleRateHz);
+  const decoded = new Reused(Int16Array);
+  const bytesOut = new Reused(Uint8Array);
+  return (bytes) => {
+    const samples = readLine(bytes, codec, decoded);
+    const resampled = resampler ? resampler.process(samples) : samples;
+    if (format.encoding !== 'l16') return encode(resampled, format.encoding, bytesOut.ofLength(resampled.length));
+    return writeL16(resampled, bytesOut.ofLength(resampled.length * 2));
+  };
+}
+
+/** The agent's bytes in the phone's codec. Whole samples; the result may be kept. */
+export function agentToPhone(format: AudioFormat, codec: PhoneCodec): Transcode {
+  const { sampleRateHz, encoding: law } = lineOf[codec];
+  if (law !== 'l16' && format.sampleRateHz === sampleRateHz && format.encoding !== 'l16')
+    return fromLawToLaw(format.encoding, law, false);
+  const resampler = format.sampleRateHz === sampleRateHz ? null : createResampler(format.sampleRateHz, sampleRateHz);
+  const decode = toSamples(format);
+  return (bytes) => {
+    const samples = decode(bytes);
+    const resampled = resampler ? resampler.process(samples) : samples;
+    return law !== 'l16' ? encode(resampled, law, new Uint8Array(resampled.length)) : bytesOf(resampled.slice());
+  };
+}
+
+/** What an agent sends in another format than it was asked for, as if it had not. Whole samples; the result may be kept. */
+export function agentToAgent(from: AudioFormat, to: AudioFormat): Transcode {
+  const decode = toSamples(from);
+  const resampler = from.sampleRateHz === to.sampleRateHz ? null : createResampler(from.sampleRateHz, to.sampleRateHz);
+  return (bytes) => {
+    const samples = decode(bytes);
+    const resampled = resampler ? resampler.process(samples) : samples;
+    if (to.encoding !== 'l16') return encode(resampled, to.encoding, new Uint8Array(resampled.length));
+    return writeL16(resampled, new Uint8Array(resampled.length * 2));
+  };
+}
+
+/** The result is reused by the next call. */
+function toSamples({ encoding }: AudioFormat): (bytes: Uint8Array) => Int16Array {
+  const decoded = new Reused(Int16Array);
+  return (bytes) => {
+    const samples = decoded.ofLength(encoding === 'l16' ? bytes.length >> 1 : bytes.length);
+    if (encoding === 'l16') readL16(bytes.subarray(0, samples.length * 2), samples);
+    else for (let i = 0; i < bytes.length; i++) samples[i] = toLinear[encoding][bytes[i]!]!;
+    return samples;
+  };
+}
+
+function fromLawToLaw(from: 'ulaw' | 'alaw', to: 'ulaw' | 'alaw', reuse: boolean): Transcode {
+  if (from === to) return (bytes) => bytes;
+  const table = from === 'ulaw' ? ulawToAlaw : alawToUlaw;
+  const reused = new Reused(Uint8Array);
+  return (bytes) => {
+    const mapped = reuse ? reused.ofLength(bytes.length) : new Uint8Array(bytes.length);
+    mapBytes(bytes, table, mapped);
+    return mapped;
+  };
+}
+
+function encode(samples: Int16Array, law: 'ulaw' | 'alaw', into: Uint8Array): Uint8Array {
+  const table = fromLinear[law];
+  for (let i = 0; i < samples.length; i++) into[i] = table[samples[i]! & 0xffff]!;
+  return into;
+}
+
+/** Samples lie in memory as they do on the wire, but for the few machines that begin with the other end. */
+const swapped = endianness() === 'BE';
+
+function writeL16(samples: Int16Array, into: Uint8Array): Uint8Array {
+  into.set(bytesOf(samples));
+  if (swapped) Buffer.from(into.buffer, into.byteOffset, into.length).swap16();
+  return into;
+}
+
+function readL16(bytes: Uint8Array, samples: Int16Array): void {
+  const into = bytesOf(samples);
+  into.set(bytes.length === into.length ? bytes : bytes.subarray(0, into.length));
+  if (swapped) Buffer.from(into.buffer, into.byteOffset, into.length).swap16();
+}

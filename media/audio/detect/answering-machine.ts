@@ -1,0 +1,158 @@
+/**
+ * Who has answered a call that we placed: a person says little and waits, a machine talks on and ends with a beep. Decided by what is heard
+ * of the callee alone, so that nobody has to wait for it.
+ */
+import type { MachineVerdict, PhoneCodec } from '../../engine.js';
+import { Track } from '../receive/rtp-timeline.js';
+import { NarrowCopy } from '../sample-format.js';
+import { Speech } from './speech-detector.js';
+import { type SteadyTone, ToneListener } from './steady-tone.js';
+
+/** Nobody greets a caller for longer than this without listening. */
+const longestHumanGreetingMs = 2400;
+/** A person who has greeted waits for so long. */
+const waitAfterGreetingMs = 1000;
+/** Nothing at all was said for so long: nobody knows. */
+const silenceLimitMs = 5000;
+/** After the greeting of a machine that gives no beep. */
+const messageEndSilenceMs = 2500;
+const limitMs = 30_000;
+const shortestBeepMs = 160;
+const longestBeepMs = 2500;
+const lowestBeepHz = 400;
+/** What follows a beep is silence; tones in a row are announcements of the network. */
+const afterBeepMs = 100;
+/** CNG (1100 Hz) and CED (2100 Hz) of ITU-T T.30. */
+const faxTonesHz = [1100, 2100];
+const shortestFaxToneMs = 450;
+
+const samplesPerMs = 8;
+
+export class AnswerListener {
+  private readonly track = new Track();
+  private readonly narrow = new NarrowCopy();
+  private readonly speech: Speech;
+  private readonly tones = new ToneListener();
+  private greetingFromMs: number | null = null;
+  private greetingUntilMs = 0;
+  private beep: SteadyTone | null = null;
+  private toneEndedMs = Number.NEGATIVE_INFINITY;
+  private verdict: MachineVerdict | null = null;
+  private over = false;
+
+  /** `settle` is called once. All times are counted from `startMs`, the answer. */
+  constructor(
+    private readonly startMs: number,
+    private readonly untilMessageEnd: boolean,
+    private readonly settle: (verdict: MachineVerdict) => void,
+  ) {
+    this.speech = new Speech({
+      started: (atMs) => {
+        this.greetingFromMs ??= atMs;
+      },
+      ended: (atMs) => {
+        this.greetingUntilMs = atMs;
+      },
+    });
+  }
+
+  /** A packet of the callee that arrived now. */
+  hear(timestamp: number, audio: Uint8Array, of: PhoneCodec, nowMs: number): void {
+    if (this.over) return;
+    const bytes = this.narrow.of(audio, of);
+    const codec = NarrowCopy.lawOf(of);
+    const arrived = Math.round((nowMs - this.startMs) * samplesPerMs) - bytes.length;
+    const atMs = this.track.place(timestamp, arrived) / samplesPerMs;
+    const tone = this.tones.hear(bytes, 0, bytes.length, codec, atMs);
+    if (tone) this.toneEnded(tone);
+    const sounding = this.tones.current;
+    if (sounding && isFaxTone(sounding)) this.end({ result: 'fax', reason: 'fax_tone' }, atMs);
+    // A tone is no word.
+    else if (sounding && sounding.durationMs >= 60) this.speech.quiet(atMs);
+    else this.speech.hear(bytes, 0, bytes.length, codec, atMs);
+  }
+
+  /** Every packet time. */
+  tick(nowMs: number): void {
+    if (this.over) return;
+    const atMs = nowMs - this.startMs;
+    // What is on its way may still be speech.
+    this.speech.quiet(atMs - 100);
+    const tone = this.tones.quiet(atMs);
+    if (tone) this.toneEnded(tone);
+    if (this.beep && this.tones.current === null && atMs - this.beep.endedMs >= afterBeepMs) this.beeped(atMs);
+    else if (this.verdict) this.waitForMessageEnd(atMs);
+    else this.decide(atMs);
+  }
+
+  /** The call, or the session, is over. */
+  close(nowMs: number): void {
+    if (this.verdict) this.end({ messageEnd: null }, nowMs - this.startMs);
+    else this.end({ result: 'unknown', reason: 'call_ended' }, nowMs - this.startMs);
+  }
+
+  private toneEnded({ frequencyHz, durationMs, endedMs }: SteadyTone): void {
+    if (durationMs < shortestBeepMs) return;
+    const follows = endedMs - durationMs - this.toneEndedMs < afterBeepMs;
+    const isBeep = !follows && durationMs <= longestBeepMs && frequencyHz >= lowestBeepHz;
+    this.beep = isBeep ? { frequencyHz, durationMs, endedMs } : null;
+    this.toneEndedMs = endedMs;
+  }
+
+  private beeped(atMs: number): void {
+    const beepHz = Math.round(this.beep?.frequencyHz ?? 0);
+    this.verdict ??= this.verdictOf('machine', 'beep', atMs);
+    this.end({ beepHz, messageEnd: 'beep', messageEndMs: Math.round(this.beep?.endedMs ?? atMs) }, atMs);
+  }
+
+  private decide(atMs: number): void {
+    const { greetingFromMs } = this;
+    if (atMs >= limitMs) this.end({ result: 'unknown', reason: 'timeout' }, atMs);
+    else if (greetingFromMs === null) {
+      if (atMs >= silenceLimitMs) this.end({ result: 'unknown', reason: 'silence' }, atMs);
+    } else this.judgeGreeting(greetingFromMs, atMs);
+  }
+
+  private judgeGreeting(greetingFromMs: number, atMs: number): void {
+    const { speech } = this;
+    const untilMs = speech.speaking ? speech.loudUntilMs : this.greetingUntilMs;
+    if (untilMs - greetingFromMs > longestHumanGreetingMs) {
+      this.verdict = this.verdictOf('machine', 'long_greeting', atMs);
+      if (!this.untilMessageEnd) this.end({}, atMs);
+    } else if (!speech.speaking && this.tones.current === null && atMs - untilMs >= waitAfterGreetingMs) {
+      this.end({ result: 'human', reason: 'short_greeting' }, atMs);
+    }
+  }
+
+  private waitForMessageEnd(atMs: number): void {
+    const { speech } = this;
+    const silentMs = atMs - (speech.speaking ? speech.loudUntilMs : this.greetingUntilMs);
+    if (this.tones.current === null && !speech.speaking && silentMs >= messageEndSilenceMs)
+      this.end({ messageEnd: 'silence', messageEndMs: Math.round(this.greetingUntilMs) }, atMs);
+    else if (atMs >= limitMs) this.end({ messageEnd: 'timeout', messageEndMs: Math.round(atMs) }, atMs);
+  }
+
+  private end(more: Partial<MachineVerdict>, atMs: number): void {
+    if (this.over) return;
+    this.over = true;
+    const { result = 'unknown', reason = 'silence' } = more;
+    this.settle({ ...(this.verdict ?? this.verdictOf(result, reason, atMs)), ...more });
+  }
+
+  private verdictOf(result: MachineVerdict['result'], reason: MachineVerdict['reason'], atMs: number): MachineVerdict {
+    const untilMs = this.speech.speaking ? this.speech.loudUntilMs : this.greetingUntilMs;
+    return {
+      result,
+      reason,
+      decidedMs: Math.round(atMs),
+      greetingMs: this.greetingFromMs === null ? null : Math.max(0, Math.round(untilMs - this.greetingFromMs)),
+      messageEnd: null,
+      messageEndMs: null,
+      beepHz: null,
+    };
+  }
+}
+
+function isFaxTone({ frequencyHz, durationMs }: SteadyTone): boolean {
+  return durationMs >= shortestFaxToneMs && faxTonesHz.some((hz) => Math.abs(frequencyHz - hz) <= 25);
+}

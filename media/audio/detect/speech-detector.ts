@@ -1,0 +1,87 @@
+/** When one side speaks: loudness in steps of 10 ms against a floor that follows the noise of the line. No clock of its own. */
+import type { PhoneCodec } from '../../engine.js';
+import { lineOf } from '../sample-format.js';
+import { meanSquare } from './frame-level.js';
+
+const stepMs = 10;
+/** About -45 dBm0: quieter is never speech. */
+const leastMeanSquare = 180 * 180;
+/** Speech is so much above the floor (8 dB). */
+const overFloor = 6;
+const floorFalls = 0.2;
+const floorRises = 1.002;
+const leastFloor = 100;
+/** A click is no word: so much loudness, without a longer gap. */
+const leastSpeechMs = 40;
+const clickGapMs = 30;
+/** A gap between sounds of one word is shorter. */
+const wordGapMs = 100;
+/** A pause within a sentence is shorter. */
+export const pauseMs = 300;
+
+export interface SpeechHooks {
+  /** Told up to some 10 ms later: the words began at `atMs`. */
+  started(atMs: number): void;
+  /** Told after `pauseMs`: the words ended at `atMs`. */
+  ended(atMs: number): void;
+}
+
+export class Speech {
+  speaking = false;
+  /** End of the last loud step. */
+  loudUntilMs = Number.NEGATIVE_INFINITY;
+  /** The longest stretch without a gap between words, of the words that go on or were the last. */
+  wordsMs = 0;
+  private stretchFromMs = 0;
+  private sinceMs = 0;
+  private loudMs = 0;
+  private floor = leastFloor;
+
+  constructor(private readonly hooks: SpeechHooks) {}
+
+  /** Audio in `[from, to)` of `bytes` that was said from `atMs` on. */
+  hear(bytes: Uint8Array, from: number, to: number, codec: PhoneCodec, atMs: number): void {
+    const { bytesPerMs } = lineOf[codec];
+    const stepBytes = stepMs * bytesPerMs;
+    for (let at = from; at < to; at += stepBytes) {
+      const end = Math.min(to, at + stepBytes);
+      const power = meanSquare(bytes, codec, at, end);
+      const loud = power > leastMeanSquare && power > overFloor * this.floor;
+      this.floor = Math.max(
+        leastFloor,
+        power < this.floor ? this.floor + (power - this.floor) * floorFalls : this.floor * floorRises,
+      );
+      const fromMs = atMs + (at - from) / bytesPerMs;
+      if (loud) this.loud(fromMs, atMs + (end - from) / bytesPerMs);
+      else this.quiet(fromMs);
+    }
+  }
+
+  /** Time passes; what is not heard is silence. */
+  quiet(nowMs: number): void {
+    const silentMs = nowMs - this.loudUntilMs;
+    if (!this.speaking) {
+      if (silentMs > clickGapMs) this.loudMs = 0;
+    } else if (silentMs >= pauseMs) {
+      this.speaking = false;
+      this.loudMs = 0;
+      this.hooks.ended(this.loudUntilMs);
+    }
+  }
+
+  private loud(fromMs: number, toMs: number): void {
+    this.quiet(fromMs);
+    if (this.loudMs === 0) {
+      this.sinceMs = fromMs;
+      this.wordsMs = 0;
+    }
+    if (this.loudMs === 0 || fromMs - this.loudUntilMs > wordGapMs) this.stretchFromMs = fromMs;
+    this.wordsMs = Math.max(this.wordsMs, toMs - this.stretchFromMs);
+    this.loudMs += toMs - fromMs;
+    // A packet that was overtaken does not take back what came after it.
+    this.loudUntilMs = Math.max(this.loudUntilMs, toMs);
+    if (this.speaking || this.loudMs < leastSpeechMs) return;
+    this.speaking = true;
+    this.hooks.started(this.sinceMs);
+  }
+}

@@ -1,0 +1,147 @@
+/**
+ * What is said in place of a lost packet: the last period of the voice again and again, fading, and silence after 60 ms (the idea of G.711
+ * Appendix I, but without its delay: seams are smoothed by what comes after them).
+ */
+import type { PhoneCodec } from '../../engine.js';
+import { alawToLinear, linearToAlaw, linearToUlaw, ulawToLinear } from '../codec/g711.js';
+import { lineOf } from '../sample-format.js';
+
+/** Linear samples need none. */
+const toLinear = { PCMU: ulawToLinear, PCMA: alawToLinear, G722: null, OPUS: null };
+const fromLinear = { PCMU: linearToUlaw, PCMA: linearToAlaw, G722: null, OPUS: null };
+/** 66 to 200 Hz at 8 kHz; higher voices fit in with several periods. */
+const shortestPeriod = 40;
+const longestPeriod = 120;
+/** As much of the past is compared with what lies a period before it. */
+const compared = 160;
+/** Full loudness for 10 ms, then down to nothing at 60 ms. */
+const fullUntil = 80;
+const silentFrom = 480;
+/** Seams are spread over so many samples. */
+const seam = 32;
+const longestPacket = 1500;
+
+/** Bytes of G.711, or the samples of a linear line. */
+type Audio = Uint8Array | Int16Array;
+
+export class Concealment<T extends Audio = Uint8Array> {
+  /** The lengths above are of 8 kHz. */
+  private readonly rate: number;
+  private readonly historyLength: number;
+  /** The end of what was heard, as the line has it. */
+  private readonly history: T;
+  private heardSamples = 0;
+  private readonly period: Float64Array;
+  private periodLength = 0;
+  /** How far the first sample is from where the voice was. */
+  private step = 0;
+  private made = 0;
+  private readonly joined: T;
+
+  /** `codec` may change to another law, not to another rate. */
+  constructor(
+    private codec: PhoneCodec,
+    Type: new (length: number) => T,
+  ) {
+    this.rate = lineOf[codec].sampleRateHz / 8000;
+    this.historyLength = (longestPeriod + compared) * this.rate;
+    this.history = new Type(this.historyLength);
+    this.period = new Float64Array(longestPeriod * this.rate);
+    this.joined = new Type(longestPacket);
+  }
+
+  /** Nothing that was heard goes on. */
+  reset(codec: PhoneCodec): void {
+    this.codec = codec;
+    this.heardSamples = 0;
+    this.made = 0;
+  }
+
+  /** What was received; returns what is to be played of it: after a loss its beginning is blended in. Valid until the next call. */
+  heard(audio: T): T {
+    const { historyLength } = this;
+    const played = this.made > 0 ? this.join(audio) : audio;
+    this.made = 0;
+    const kept = Math.min(audio.length, historyLength);
+    this.history.copyWithin(0, kept);
+    this.history.set(audio.subarray(audio.length - kept), historyLength - kept);
+    this.heardSamples = Math.min(historyLength, this.heardSamples + kept);
+    return played;
+  }
+
+  /** Makes up the next `count` samples. */
+  fill(into: T, at: number, count: number): void {
+    if (this.made === 0) this.learn();
+    const encode = fromLinear[this.codec];
+    for (let i = 0; i < count; i++) {
+      const sample = Math.round(this.next());
+      into[at + i] = encode ? encode[sample & 0xffff]! : sample;
+    }
+  }
+
+  private next(): number {
+    const n = this.made++;
+    const at = n / this.rate;
+    if (this.periodLength === 0 || at >= silentFrom) return 0;
+    const loudness = at < fullUntil ? 1 : 1 - (at - fullUntil) / (silentFrom - fullUntil);
+    const offset = at < seam ? this.step * (1 - at / seam) : 0;
+    return loudness * clipped(this.period[n % this.periodLength]! + offset);
+  }
+
+  private join(audio: T): T {
+    const decode = toLinear[this.codec];
+    const encode = fromLinear[this.codec];
+    const joined = this.joined.subarray(0, Math.min(audio.length, this.joined.length)) as T;
+    joined.set(audio.subarray(0, joined.length));
+    const blended = Math.min(seam * this.rate, joined.length);
+    for (let i = 0; i < blended; i++) {
+      const share = (i + 1) / (blended + 1);
+      const came = decode ? decode[joined[i]!]! : joined[i]!;
+      const sample = Math.round(this.next() * (1 - share) + came * share);
+      joined[i] = encode ? encode[sample & 0xffff]! : sample;
+    }
+    return joined;
+  }
+
+  /** The last period of what was heard, made to flow into itself. */
+  private learn(): void {
+    this.periodLength = 0;
+    if (this.heardSamples < this.historyLength) return;
+    const decode = toLinear[this.codec];
+    const past = Float64Array.from(this.history, (each) => (decode ? decode[each]! : each));
+    const period = likeliestPeriod(past, this.rate);
+    const from = past.length - period;
+    const blended = Math.min(seam * this.rate, period >> 1);
+    for (let i = 0; i < period; i++) {
+      const untilEnd = period - i;
+      const share = untilEnd > blended ? 0 : 1 - untilEnd / (blended + 1);
+      this.period[i] = past[from + i]! * (1 - share) + past[from - period + i]! * share;
+    }
+    this.periodLength = period;
+    this.step = past[past.length - 1]! - past[from - 1]!;
+  }
+}
+
+/** The lag at which the end of the past is most like what lies before it. */
+function likeliestPeriod(past: Float64Array, rate: number): number {
+  let best = longestPeriod * rate;
+  let bestLikeness = Number.NEGATIVE_INFINITY;
+  for (let lag = shortestPeriod * rate; lag <= longestPeriod * rate; lag++) {
+    let product = 0;
+    let energy = 1;
+    for (let i = past.length - compared * rate; i < past.length; i++) {
+      product += past[i]! * past[i - lag]!;
+      energy += past[i - lag]! ** 2;
+    }
+    const likeness = product / Math.sqrt(energy);
+    if (likeness > bestLikeness) {
+      bestLikeness = likeness;
+      best = lag;
+    }
+  }
+  return best;
+}
+
+function clipped(sample: number): number {
+  return Math.max(-32768, Math.min(32767, sample));
+}

@@ -1,0 +1,32 @@
+/** Two tracks of 20 ms frames as one. Each waits for the other a little; one that is missing is silence. */
+import type { Track } from '../../agents/agent.js';
+import type { PhoneCodec } from '../../engine.js';
+import { readLine, writeLine } from '../sample-format.js';
+import { Reused } from '../scratch-buffer.js';
+
+/** Frames that one track may be ahead: the jitter of a phone, and a network that stood still. */
+const aheadAtMost = 10;
+
+export class Mixer {
+  private readonly waiting: Record<Track, Int16Array[]> = { caller: [], agent: [] };
+  private readonly decoded = new Reused(Int16Array);
+
+  /** The mixed frame is valid during the call. */
+  constructor(private readonly deliver: (frame: Uint8Array, atMs: number) => void) {}
+
+  push(track: Track, frame: Uint8Array, codec: PhoneCodec, atMs: number): void {
+    const { caller, agent } = this.waiting;
+    this.waiting[track].push(readLine(frame, codec, this.decoded).slice());
+    while (caller.length > 0 || agent.length > 0) {
+      const ahead = Math.max(caller.length, agent.length);
+      if ((caller.length === 0 || agent.length === 0) && ahead <= aheadAtMost) return;
+      this.deliver(writeLine(mixed(caller.shift(), agent.shift()), codec), atMs);
+    }
+  }
+}
+
+function mixed(a: Int16Array | undefined, b: Int16Array | undefined): Int16Array {
+  const sum = new Int16Array(Math.max(a?.length ?? 0, b?.length ?? 0));
+  for (let i = 0; i < sum.length; i++) sum[i] = Math.max(-32768, Math.min(32767, (a?.[i] ?? 0) + (b?.[i] ?? 0)));
+  return sum;
+}

@@ -1,0 +1,233 @@
+/** What `play` plays: audio that is there as a whole, as often as asked, or a stream that fills a queue. */
+import type { MessagePort } from 'node:worker_threads';
+import {
+  type AudioSource,
+  type Clip,
+  MediaError,
+  type PhoneCodec,
+  type StreamDemand,
+  type StreamMessage,
+  type ToneSegment,
+} from '../../engine.js';
+import { linearToUlaw, mapBytes, ulawToAlaw } from '../codec/g711.js';
+import { agentToPhone, type Transcode } from '../codec/transcode.js';
+import { lineOf, ticksPerMs, WideCopy } from '../sample-format.js';
+import type { PhoneAudio } from './phone-audio.js';
+import { Playout } from './playout.js';
+
+const mostToneMs = 60_000;
+const mostFrequencies = 4;
+const tonePeak = 8000;
+const highWaterMs = 2000;
+const lowWaterMs = 500;
+
+export interface Played extends PhoneAudio {
+  readonly playedMs: number;
+  /** All of it was taken. */
+  readonly done: boolean;
+  close(): void;
+}
+
+/** Throws `MediaError` (`bad_source`). `onQueued`: so much came in, from a stream. */
+export function openSource(source: AudioSource, codec: PhoneCodec, onQueued: (durationMs: number) => void): Played {
+  if (source.kind === 'stream') return new PlayedStream(source, codec, onQueued);
+  const repeat = source.repeat ?? 1;
+  if (!Number.isInteger(repeat) || repeat < 0) throw badSource('A repeat is a whole number, 0 for without end.');
+  if (source.kind === 'clip') {
+    if (!(source.clip instanceof SharedArrayBuffer)) throw badSource('A clip is a SharedArrayBuffer of G.711 μ-law.');
+    return new PlayedClip(source.clip, repeat, codec);
+  }
+  return new PlayedClip(renderTone(source.segments, source.peak ?? tonePeak), repeat, codec);
+}
+
+function badSource(message: string): MediaError {
+  return new MediaError('bad_source', message);
+}
+
+/** The bytes are read where they lie: a clip costs a call no memory. */
+class PlayedClip implements Played {
+  readonly trimmedMs = 0;
+  private readonly bytes: Uint8Array;
+  private position = 0;
+  private roundsLeft: number;
+  private taken = 0;
+  private readonly wide = new WideCopy();
+
+  constructor(
+    clip: Clip | Uint8Array,
+    repeat: number,
+    private codec: PhoneCodec,
+  ) {
+    this.bytes = clip instanceof Uint8Array ? clip : new Uint8Array(clip);
+    this.roundsLeft = this.bytes.length === 0 ? 0 : repeat === 0 ? Number.POSITIVE_INFINITY : repeat;
+  }
+
+  get queuedMs(): number {
+    return this.roundsLeft === 0 ? 0 : (this.bytes.length * this.roundsLeft - this.position) / ticksPerMs;
+  }
+
+  get done(): boolean {
+    return this.roundsLeft === 0;
+  }
+
+  get playedMs(): number {
+    return this.taken / ticksPerMs;
+  }
+
+  take(into: Uint8Array, at: number, length: number): number {
+    if (!lineOf[this.codec].linear) return this.takeLaw(into, at, length);
+    return this.wide.take(into, at, length, this.codec, (law) => this.takeLaw(law, 0, law.length));
+  }
+
+  private takeLaw(into: Uint8Array, at: number, length: number): number {
+    let filled = 0;
+    while (filled < length && this.roundsLeft > 0) {
+      const count = Math.min(length - filled, this.bytes.length - this.position);
+      into.set(this.bytes.subarray(this.position, this.position + count), at + filled);
+      filled += count;
+      this.position += count;
+      if (this.position < this.bytes.length) continue;
+      this.position = 0;
+      this.roundsLeft -= 1;
+    }
+    if (this.codec === 'PCMA') {
+      const taken = into.subarray(at, at + filled);
+      mapBytes(taken, ulawToAlaw, taken);
+    }
+    this.taken += filled;
+    return filled;
+  }
+
+  spare(): void {}
+
+  takeNearerMs(): number {
+    return 0;
+  }
+
+  missed(): void {}
+
+  changeCodec(codec: PhoneCodec): void {
+    this.codec = codec;
+  }
+
+  close(): void {
+    this.roundsLeft = 0;
+  }
+}
+
+class PlayedStream implements Played {
+  private readonly queue: Playout;
+  private readonly port: MessagePort;
+  private decode: Transcode;
+  private ended = false;
+  private paused = false;
+  private takenMs = 0;
+  private bytesPerMs: number;
+
+  constructor(
+    private readonly source: Extract<AudioSource, { kind: 'stream' }>,
+    codec: PhoneCodec,
+    private readonly onQueued: (durationMs: number) => void,
+  ) {
+    this.queue = new Playout(codec);
+    this.bytesPerMs = lineOf[codec].bytesPerMs;
+    this.decode = agentToPhone(source.format, codec);
+    this.port = source.port;
+    this.port.on('message', (message: StreamMessage) => this.receive(message));
+    this.port.on('close', () => this.end());
+  }
+
+  get queuedMs(): number {
+    return this.queue.queuedMs;
+  }
+
+  get trimmedMs(): number {
+    return this.queue.trimmedMs;
+  }
+
+  get done(): boolean {
+    return this.ended && this.queue.queuedMs === 0;
+  }
+
+  get playedMs(): number {
+    return this.takenMs;
+  }
+
+  take(into: Uint8Array, at: number, length: number): number {
+    const filled = this.queue.take(into, at, length);
+    this.takenMs += filled / this.bytesPerMs;
+    if (this.paused && this.queue.queuedMs < lowWaterMs) this.demand('resume');
+    return filled;
+  }
+
+  spare(ms: number): void {
+    this.queue.spare(ms);
+  }
+
+  takeNearerMs(): number {
+    return this.queue.takeNearerMs();
+  }
+
+  missed(ms: number): void {
+    this.queue.missed(ms);
+  }
+
+  changeCodec(codec: PhoneCodec): void {
+    this.queue.changeCodec(codec);
+    this.bytesPerMs = lineOf[codec].bytesPerMs;
+    this.decode = agentToPhone(this.source.format, codec);
+  }
+
+  close(): void {
+    this.end();
+    this.queue.clear();
+  }
+
+  private receive(message: StreamMessage): void {
+    if (this.ended) return;
+    if (!(message instanceof Uint8Array)) {
+      if (message === 'end') this.end();
+      return;
+    }
+    // What is posted is a copy of ours already, so that the queue may keep it.
+    const audio = this.decode(message);
+    const discarded = this.queue.push(audio);
+    if (!this.paused && this.queue.queuedMs > highWaterMs) this.demand('pause');
+    if (discarded < audio.length) this.onQueued((audio.length - discarded) / this.bytesPerMs);
+  }
+
+  private demand(demand: StreamDemand): void {
+    this.paused = demand === 'pause';
+    if (!this.ended) this.port.postMessage(demand);
+  }
+
+  private end(): void {
+    if (this.ended) return;
+    this.ended = true;
+    this.port.close();
+  }
+}
+
+function renderTone(segments: ToneSegment[], peak: number): Uint8Array {
+  if (!(peak >= 0 && peak <= 32_767)) throw badSource('The peak of a tone lies between 0 and 32767.');
+  const totalMs = segments.reduce((sum, segment) => sum + segment.durationMs, 0);
+  if (!(totalMs > 0 && totalMs <= mostToneMs)) throw badSource('A tone lasts up to 60 s before it repeats.');
+  const bytes = new Uint8Array(Math.round(totalMs * ticksPerMs));
+  let at = 0;
+  for (const { frequenciesHz, durationMs } of segments) {
+    const valid = durationMs >= 0 && frequenciesHz.length <= mostFrequencies;
+    if (!valid || !frequenciesHz.every((hz) => hz > 0 && hz < 4000)) {
+      throw badSource('A part of a tone has up to four frequencies under 4000 Hz and a duration.');
+    }
+    const end = Math.min(bytes.length, at + Math.round(durationMs * ticksPerMs));
+    for (let i = at; i < end; i++) {
+      let sample = 0;
+      for (const hz of frequenciesHz) sample += Math.sin((2 * Math.PI * hz * (i - at)) / 8000);
+      const linear = frequenciesHz.length === 0 ? 0 : Math.round((peak * sample) / frequenciesHz.length);
+      bytes[i] = linearToUlaw[linear & 0xffff]!;
+    }
+    at = end;
+  }
+  bytes.fill(0xff, at);
+  return bytes;
+}

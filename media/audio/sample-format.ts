@@ -1,0 +1,125 @@
+/**
+ * How the audio of a phone lies in memory between its packets and all who hear or say it. G.711 stays the bytes that came; what the
+ * wideband codecs carry is linear samples of 16 bit, in the order of this machine. Times of a line are in ticks of an eighth of a
+ * millisecond, whatever the codec: its timestamps, its gaps, where a packet lies in a recording.
+ */
+import type { PhoneCodec } from '../engine.js';
+import {
+  alawToLinear,
+  alawToUlaw,
+  linearToAlaw,
+  linearToUlaw,
+  mapBytes,
+  silenceByte,
+  ulawToAlaw,
+  ulawToLinear,
+} from './codec/g711.js';
+import { createResampler } from './dsp/resample.js';
+import { Reused } from './scratch-buffer.js';
+
+export const ticksPerMs = 8;
+
+export interface Line {
+  sampleRateHz: number;
+  bytesPerMs: number;
+  /** As agents call it. */
+  encoding: 'ulaw' | 'alaw' | 'l16';
+  /** Of the wideband codecs. */
+  linear: boolean;
+  silence: number;
+}
+
+export const lineOf: Readonly<Record<PhoneCodec, Line>> = {
+  PCMU: { sampleRateHz: 8000, bytesPerMs: 8, encoding: 'ulaw', linear: false, silence: silenceByte.PCMU },
+  PCMA: { sampleRateHz: 8000, bytesPerMs: 8, encoding: 'alaw', linear: false, silence: silenceByte.PCMA },
+  G722: { sampleRateHz: 16_000, bytesPerMs: 32, encoding: 'l16', linear: true, silence: 0 },
+  // Opus has what lies above 12 kHz for music; its decoder and encoder know this rate themselves.
+  OPUS: { sampleRateHz: 24_000, bytesPerMs: 48, encoding: 'l16', linear: true, silence: 0 },
+};
+
+type Law = 'PCMU' | 'PCMA';
+const toLinear = { PCMU: ulawToLinear, PCMA: alawToLinear };
+const fromLinear = { PCMU: linearToUlaw, PCMA: linearToAlaw };
+
+export function bytesOf(samples: Int16Array): Uint8Array {
+  return new Uint8Array(samples.buffer, samples.byteOffset, samples.byteLength);
+}
+
+/** Of a linear line; begins at an even byte. */
+export function samplesOf(bytes: Uint8Array): Int16Array {
+  return new Int16Array(bytes.buffer, bytes.byteOffset, bytes.length >> 1);
+}
+
+/** The bytes of a line as samples at its rate: its own memory when it is linear, else written into `into`. */
+export function readLine(bytes: Uint8Array, codec: PhoneCodec, into: Reused<Int16Array>): Int16Array {
+  if (lineOf[codec].linear) return samplesOf(bytes);
+  const linear = toLinear[codec as Law];
+  const samples = into.ofLength(bytes.length);
+  for (let i = 0; i < bytes.length; i++) samples[i] = linear[bytes[i]!]!;
+  return samples;
+}
+
+/** Samples at the rate of a line as its bytes: new memory. */
+export function writeLine(samples: Int16Array, codec: PhoneCodec): Uint8Array {
+  if (lineOf[codec].linear) return bytesOf(samples.slice());
+  const bytes = new Uint8Array(samples.length);
+  const table = fromLinear[codec as Law];
+  for (let i = 0; i < samples.length; i++) bytes[i] = table[samples[i]! & 0xffff]!;
+  return bytes;
+}
+
+/** Audio of one line for another one, as a stream. The result is new memory. */
+export function changeLine(from: PhoneCodec, to: PhoneCodec): (bytes: Uint8Array) => Uint8Array {
+  if (from === to) return (bytes) => bytes.slice();
+  if (lineOf[from].linear || lineOf[to].linear) {
+    const resampler = createResampler(lineOf[from].sampleRateHz, lineOf[to].sampleRateHz);
+    const samples = new Reused(Int16Array);
+    return (bytes) => writeLine(resampler.process(readLine(bytes, from, samples)), to);
+  }
+  const table = from === 'PCMU' ? ulawToAlaw : alawToUlaw;
+  return (bytes) => {
+    const mapped = new Uint8Array(bytes.length);
+    mapBytes(bytes, table, mapped);
+    return mapped;
+  };
+}
+
+/** Audio of 8 kHz, which comes as μ-law, on a line of any codec but A-law. */
+export class WideCopy {
+  private to: PhoneCodec = 'PCMU';
+  private change: (bytes: Uint8Array) => Uint8Array = (bytes) => bytes;
+  private readonly law = new Reused(Uint8Array);
+
+  /** Fills `into` from `at` on; `take` says how many bytes of μ-law it has written. Returns how many bytes of the line that makes. */
+  take(into: Uint8Array, at: number, length: number, codec: PhoneCodec, take: (law: Uint8Array) => number): number {
+    if (codec !== this.to) {
+      this.to = codec;
+      this.change = changeLine('PCMU', codec);
+    }
+    const law = this.law.ofLength((length * ticksPerMs) / lineOf[codec].bytesPerMs);
+    const taken = take(law);
+    const line = this.change(law.subarray(0, taken));
+    into.set(line, at);
+    return line.length;
+  }
+}
+
+/** What is to be heard of a line by those who know G.711 only: tones of keys, of fax, of machines. */
+export class NarrowCopy {
+  private from: PhoneCodec | null = null;
+  private change: (bytes: Uint8Array) => Uint8Array = (bytes) => bytes;
+
+  of(bytes: Uint8Array, codec: PhoneCodec): Uint8Array {
+    if (!lineOf[codec].linear) return bytes;
+    if (codec !== this.from) {
+      this.from = codec;
+      this.change = changeLine(codec, 'PCMU');
+    }
+    return this.change(bytes);
+  }
+
+  /** The law of a copy. */
+  static lawOf(codec: PhoneCodec): Law {
+    return codec === 'PCMA' ? 'PCMA' : 'PCMU';
+  }
+}

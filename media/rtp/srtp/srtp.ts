@@ -1,0 +1,100 @@
+/** SRTP and SRTCP (RFC 3711), one direction of one session. Nothing here throws, whatever the bytes, and keys are never written anywhere. */
+import { readUint32, rtpHeaderBytes } from '../packet.js';
+import { PacketWindow } from '../packet-window.js';
+import { CounterMode } from './srtp-counter-mode.js';
+import { GaloisMode } from './srtp-galois.js';
+import { rtcpHeaderBytes, type SrtpSuite, type SrtpTransform, srtpSuites } from './srtp-suites.js';
+
+/** A far side that changes its stream more often is not followed. */
+const mostStreams = 8;
+
+export class Srtp {
+  private readonly rtp: SrtpTransform;
+  private readonly rtcp: SrtpTransform;
+  private readonly tagBytes: number;
+  private readonly streams = new Map<number, PacketWindow>();
+  private readonly rtcpWindow = new PacketWindow();
+  private rtcpIndex = 0;
+
+  /** `master`: key and salt as they stand in SDP, `srtpKeyBytes(suite)` long. */
+  constructor(suite: SrtpSuite, master: Uint8Array) {
+    this.rtp = transform(suite, master, 0);
+    this.rtcp = transform(suite, master, 3);
+    this.tagBytes = srtpSuites[suite].tagBytes;
+  }
+
+  /** Writes the protected packet into `into`; its length, or 0 for one that must not go out: its number was used before. */
+  protect(packet: Uint8Array, length: number, into: Uint8Array): number {
+    const header = headerBytes(packet, length);
+    if (header < 0) return 0;
+    const ssrc = readUint32(packet, 8);
+    const window = this.windowOf(ssrc);
+    const index = window.indexOf((packet[2]! << 8) | packet[3]!);
+    // One number with two contents would give both away (section 9.1).
+    if (!window.isNew(index)) return 0;
+    window.add(index);
+    this.keep(ssrc, window);
+    return this.rtp.seal(packet, header, length, into, ssrc, index);
+  }
+
+  /** Decrypts in place; the length of what it was, or -1 when it is not genuine, or was there before. */
+  unprotect(packet: Uint8Array): number {
+    const length = packet.length - this.tagBytes;
+    const header = headerBytes(packet, length);
+    if (header < 0) return -1;
+    const ssrc = readUint32(packet, 8);
+    const window = this.windowOf(ssrc);
+    const index = window.indexOf((packet[2]! << 8) | packet[3]!);
+    if (!window.isNew(index) || !this.rtp.open(packet, header, length, ssrc, index)) return -1;
+    window.add(index);
+    this.keep(ssrc, window);
+    return length;
+  }
+
+  protectRtcp(packet: Uint8Array): Uint8Array {
+    const into = new Uint8Array(packet.length + this.rtcp.rtcpBytes);
+    const index = this.rtcpIndex;
+    this.rtcpIndex = (index + 1) % 0x8000_0000;
+    this.rtcp.sealRtcp(packet, into, readUint32(packet, 4), (0x8000_0000 | index) >>> 0);
+    return into;
+  }
+
+  /** As `unprotect`. */
+  unprotectRtcp(packet: Uint8Array): number {
+    const length = packet.length - this.rtcp.rtcpBytes;
+    if (length < rtcpHeaderBytes) return -1;
+    const word = readUint32(packet, packet.length - this.rtcp.indexFromEnd);
+    const index = word & 0x7fff_ffff;
+    if (!this.rtcpWindow.isNew(index) || !this.rtcp.openRtcp(packet, length, readUint32(packet, 4), word)) return -1;
+    this.rtcpWindow.add(index);
+    return length;
+  }
+
+  private windowOf(ssrc: number): PacketWindow {
+    return this.streams.get(ssrc) ?? new PacketWindow();
+  }
+
+  private keep(ssrc: number, window: PacketWindow): void {
+    if (this.streams.has(ssrc)) return;
+    if (this.streams.size >= mostStreams) this.streams.delete(this.streams.keys().next().value!);
+    this.streams.set(ssrc, window);
+  }
+}
+
+function transform(suite: SrtpSuite, master: Uint8Array, firstLabel: 0 | 3): SrtpTransform {
+  const { keyBytes, tagBytes } = srtpSuites[suite];
+  return suite === 'AEAD_AES_128_GCM' || suite === 'AEAD_AES_256_GCM'
+    ? GaloisMode.derivedFrom(master, keyBytes, firstLabel)
+    : new CounterMode(master, firstLabel, tagBytes);
+}
+
+/** Header, CSRC list and extension: what stays readable. -1 when they do not fit. */
+function headerBytes(packet: Uint8Array, length: number): number {
+  if (length < rtpHeaderBytes || packet[0]! >> 6 !== 2) return -1;
+  let end = rtpHeaderBytes + (packet[0]! & 0x0f) * 4;
+  if (packet[0]! & 0x10) {
+    if (end + 4 > length) return -1;
+    end += 4 + ((packet[end + 2]! << 8) | packet[end + 3]!) * 4;
+  }
+  return end <= length ? end : -1;
+}

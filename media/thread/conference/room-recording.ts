@@ -1,0 +1,52 @@
+/** A recording of a whole conference, on the clock of a media thread: it belongs to no session, and ends when the room says so. */
+
+import { Room, RoomEar, roomFrame } from '../../audio/playout/conference-mixer.js';
+import type { PlayoutClock } from '../../audio/playout/playout-clock.js';
+import type { RecordingEnd, RecordOptions } from '../../engine.js';
+import type { DiskLine } from '../../recording/disk-line.js';
+import { SessionRecordings } from '../session/session-recordings.js';
+
+const frameMs = 20;
+/** Frames that a thread that stood still makes up for at once. */
+const mostLate = 10;
+
+export class RoomRecording {
+  readonly ended: Promise<RecordingEnd>;
+  /** Ends it with what there is. */
+  readonly close: () => void;
+
+  constructor(
+    memory: SharedArrayBuffer,
+    options: RecordOptions,
+    disk: DiskLine,
+    clock: PlayoutClock,
+    now: () => number,
+  ) {
+    const room = new Room(memory);
+    const ear = new RoomEar(room, -1, 'PCMU');
+    const frame = new Uint8Array(roomFrame);
+    const recordings = new SessionRecordings();
+    const whole = { ...options, tracks: 'phone' as const };
+    let finish = () => {};
+    const stopped = new Promise<RecordingEnd>((resolve) => {
+      finish = recordings.begin(1, whole, disk, now, 'PCMU', () => {}, resolve);
+    });
+    let timestamp = 0;
+    let dueMs = now() + frameMs;
+    const entry = clock.add((nowMs) => {
+      if (nowMs - dueMs > mostLate * frameMs) dueMs = nowMs;
+      while (dueMs <= nowMs + 0.5) {
+        ear.take(frame, 0, roomFrame);
+        recordings.pause(1, room.recording === 'pause');
+        recordings.fromPhone(timestamp, frame, 'PCMU', nowMs);
+        timestamp = (timestamp + roomFrame) >>> 0;
+        dueMs += frameMs;
+      }
+      if (room.recording === 'stop') finish();
+      recordings.tick(nowMs);
+      return dueMs;
+    }, dueMs);
+    this.close = () => recordings.close();
+    this.ended = stopped.finally(() => clock.remove(entry));
+  }
+}

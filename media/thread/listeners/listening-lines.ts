@@ -1,0 +1,78 @@
+/**
+ * What the phone says and what it hears, as two lines of 20 ms frames for those who only listen. They are lines of their own, so that the
+ * line of the agent that converses is the same with and without listeners.
+ */
+import type { Track, Tracks } from '../../agents/agent.js';
+import { Uplink } from '../../audio/receive/agent-uplink.js';
+import type { PhoneCodec } from '../../engine.js';
+import type { FromPhone } from '../session/from-phone.js';
+
+const frameMs = 20;
+
+export interface Listener {
+  readonly tracks: Tracks;
+  /** 20 ms in `codec`, valid during the call. `atMs` is of the session's time. Must not throw. */
+  hear(track: Track, frame: Uint8Array, codec: PhoneCodec, atMs: number): void;
+}
+
+export interface LinesParts {
+  inward: FromPhone;
+  codec(): PhoneCodec;
+  now(): number;
+  /** Of the session's time. */
+  openedMs: number;
+}
+
+export class ListeningLines {
+  private readonly listeners = new Set<Listener>();
+  private agent: Uplink | null = null;
+  private sent = 0;
+
+  constructor(private readonly parts: LinesParts) {}
+
+  add(listener: Listener): void {
+    this.listeners.add(listener);
+    if (this.agent) return;
+    const nowMs = this.parts.now();
+    this.parts.inward.listenAside(this.toListeners('caller'), nowMs);
+    this.agent = new Uplink(this.parts.codec(), this.toListeners('agent'));
+    this.agent.start(nowMs);
+  }
+
+  remove(listener: Listener): void {
+    this.listeners.delete(listener);
+    if (this.listeners.size > 0) return;
+    this.parts.inward.listenAside(null, this.parts.now());
+    this.agent = null;
+  }
+
+  /** Audio that is sent to the phone. */
+  toPhone(timestamp: number, bytes: Uint8Array, from: number, to: number, codec: PhoneCodec, nowMs: number): void {
+    if (!this.agent) return;
+    // Numbers of our own: keys that are sent in between are no loss, and what the packet lies in is used again.
+    this.sent = (this.sent + 1) & 0xffff;
+    this.agent.packet(this.sent, timestamp, bytes.subarray(from, to), codec, nowMs);
+  }
+
+  /** Every packet time; the caller's line has its ticks from `FromPhone`. */
+  tick(nowMs: number): void {
+    this.agent?.tick(nowMs);
+  }
+
+  changeCodec(codec: PhoneCodec): void {
+    this.agent?.changeCodec(codec);
+  }
+
+  private toListeners(track: Track): (frame: Uint8Array, atMs: number) => void {
+    const { parts, listeners } = this;
+    let beginsMs: number | null = null;
+    return (frame, atMs) => {
+      // What arrives was said just before; what is sent is heard from now on.
+      beginsMs ??= parts.now() - parts.openedMs - (track === 'caller' ? frameMs : 0);
+      for (const listener of listeners) {
+        if (listener.tracks === track || listener.tracks === 'both')
+          listener.hear(track, frame, parts.codec(), beginsMs + atMs);
+      }
+    };
+  }
+}

@@ -1,0 +1,93 @@
+/** One media thread as the main thread sees it: started, watched, and dead exactly once. */
+import { type TransferListItem, Worker } from 'node:worker_threads';
+import { builtModule } from '../../../config/built.js';
+import { MediaError } from '../../engine.js';
+import { Asker, type FromThread, type Notice, type Order, type ThreadLoad } from '../channel.js';
+
+const startLimitMs = 15_000;
+const stopLimitMs = 5000;
+/** A thread that has said nothing for so many looks is stuck, and replaced like a dead one. */
+const watchEveryMs = 5000;
+const silentLooks = 2;
+
+export interface WorkerHooks {
+  notice(notice: Notice): void;
+  /** Died by itself, or was ended because it hung. Not called after `stop`. */
+  died(detail: string): void;
+}
+
+export class MediaWorker {
+  readonly asker: Asker;
+  /** Resolves when the thread is ready to open sessions. */
+  readonly ready: Promise<void>;
+  alive = true;
+  load: ThreadLoad = { sessions: 0, eventLoopLagMs: 0, faults: 0, foreignPackets: 0, malformedPackets: 0 };
+  private readonly worker: Worker;
+  private readonly watch: NodeJS.Timeout;
+  private readonly exited: Promise<void>;
+  private stopping = false;
+  private heard = true;
+  private silent = 0;
+
+  constructor(name: string, options: { quietMs: number }, hooks: WorkerHooks) {
+    this.worker = new Worker(builtModule(import.meta.url, '../entry.ts'), { name, workerData: options, execArgv: [] });
+    this.asker = new Asker((message, transfer) => this.worker.postMessage(message, transfer));
+    let failure = 'it ended';
+    this.worker.on('error', (error: unknown) => {
+      failure = error instanceof Error ? error.message : String(error);
+    });
+    let settleReady: { resolve(): void; reject(error: Error): void };
+    this.ready = new Promise((resolve, reject) => {
+      settleReady = { resolve, reject };
+    });
+    this.ready.catch(() => {}); // an engine that is closed meanwhile does not wait for it
+    const startTimer = setTimeout(() => void this.worker.terminate(), startLimitMs);
+    this.worker.on('message', (message: FromThread) => {
+      this.heard = true;
+      if (message.kind === 'answer' || message.kind === 'refusal') this.asker.settle(message);
+      else if (message.kind === 'load') this.load = message.load;
+      else if (message.kind === 'ready') {
+        clearTimeout(startTimer);
+        settleReady.resolve();
+      } else hooks.notice(message);
+    });
+    this.exited = new Promise((resolve) => {
+      this.worker.on('exit', () => {
+        clearTimeout(startTimer);
+        clearInterval(this.watch);
+        this.alive = false;
+        const error = new MediaError('engine_gone', `The media thread is gone: ${failure}.`);
+        this.asker.fail(error);
+        settleReady.reject(error);
+        if (!this.stopping) hooks.died(failure);
+        resolve();
+      });
+    });
+    this.watch = setInterval(() => this.look(), watchEveryMs);
+  }
+
+  post(order: Order, transfer: readonly TransferListItem[] = []): void {
+    if (this.alive) this.worker.postMessage(order, transfer);
+  }
+
+  /** Sessions end in order; a thread that does not end is terminated. */
+  async stop(): Promise<void> {
+    this.stopping = true;
+    if (!this.alive) return;
+    this.post({ kind: 'shutdown' });
+    const limit = setTimeout(() => void this.worker.terminate(), stopLimitMs);
+    await this.exited;
+    clearTimeout(limit);
+  }
+
+  /** Ends the thread as an error of its own would. */
+  async crash(): Promise<void> {
+    await this.worker.terminate();
+  }
+
+  private look(): void {
+    this.silent = this.heard ? 0 : this.silent + 1;
+    this.heard = false;
+    if (this.silent >= silentLooks) void this.worker.terminate();
+  }
+}

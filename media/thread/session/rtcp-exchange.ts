@@ -1,0 +1,60 @@
+/** RTCP of one session: our reports to where the phone wants them, and its reports from where they are due. */
+import type { RemoteInfo } from 'node:dgram';
+import { Reports } from '../../rtp/reports.js';
+import { readRtcp } from '../../rtp/rtcp.js';
+import type { RtpSender } from '../../rtp/sender.js';
+import type { RtpSocketPair } from '../../rtp/socket.js';
+import type { AgreedMedia } from '../../sdp.js';
+import type { FromPhone } from './from-phone.js';
+
+export interface RtpDestination {
+  address: string;
+  port: number;
+}
+
+export class RtcpExchange {
+  readonly reports: Reports;
+
+  constructor(
+    cname: string,
+    private readonly pair: RtpSocketPair,
+    private readonly sender: RtpSender,
+    private readonly inward: FromPhone,
+    /** null while nothing is agreed. */
+    private readonly far: () => { agreed: AgreedMedia; destination: RtpDestination } | null,
+  ) {
+    this.reports = new Reports(cname, performance.timeOrigin);
+  }
+
+  tick(nowMs: number): void {
+    const report = this.reports.due(nowMs, this.sender, this.inward.stats);
+    if (report) this.send(report);
+  }
+
+  bye(nowMs: number): void {
+    this.send(this.reports.bye(nowMs, this.sender, this.inward.stats));
+  }
+
+  /** `muxed`: it came to the socket of RTP. */
+  packet(bytes: Uint8Array, from: RemoteInfo, muxed: boolean, nowMs: number): void {
+    const { inward } = this;
+    const reading = readRtcp(bytes);
+    const sdpPort = this.far()?.agreed.rtcpPort ?? 0;
+    if (!inward.source.takesReport(from, muxed, sdpPort, reading?.reporter ?? null)) inward.foreign += 1;
+    else if (reading === null) inward.malformed += 1;
+    else {
+      if (!this.reports.read(reading, nowMs, this.sender)) inward.malformed += 1;
+      if (reading.senderReport) inward.reported(reading.senderReport, nowMs);
+    }
+  }
+
+  private send(packet: Uint8Array): void {
+    const far = this.far();
+    if (!far) return;
+    const { agreed, destination } = far;
+    if (agreed.rtcpMux) this.pair.sendRtcp(packet, destination.port, destination.address, true);
+    else if (agreed.address === destination.address) this.pair.sendRtcp(packet, agreed.rtcpPort, destination.address);
+    // Behind a NAT only the convention is left.
+    else if (destination.port < 65535) this.pair.sendRtcp(packet, destination.port + 1, destination.address);
+  }
+}

@@ -1,0 +1,284 @@
+/** What a session does beside talking to its agent: plays, a bridge, a recording. Each ends exactly once, at the latest with the session. */
+import type { MessagePort } from 'node:worker_threads';
+import { AnswerListener } from '../../audio/detect/answering-machine.js';
+import { Room } from '../../audio/playout/conference-mixer.js';
+import { openSource } from '../../audio/playout/playback-source.js';
+import {
+  type AudioSource,
+  type BridgeEnd,
+  type BridgeOptions,
+  type KeyForm,
+  type MachineVerdict,
+  MediaError,
+  type PhoneCodec,
+  type PlayEnd,
+  type RecordingEnd,
+  type RecordOptions,
+} from '../../engine.js';
+import type { DiskLine } from '../../recording/disk-line.js';
+import type { RtpView } from '../../rtp/packet.js';
+import { type BridgedSession, BridgeSide, type OtherSide } from '../bridge/bridge.js';
+import { BridgePort } from '../bridge/bridge-port.js';
+import { ConferenceSeat } from '../conference/conference-port.js';
+import { type Foreground, type ForegroundEnd, Play } from './playout-override.js';
+import { SessionRecordings } from './session-recordings.js';
+import type { ToPhone } from './to-phone.js';
+
+export interface ActivityParts {
+  outward: ToPhone;
+  now(): number;
+  codec(): PhoneCodec;
+  /** The phone sounds the tones of a key at this moment, and has no other way. */
+  pressing(): boolean;
+  /** What the phone agreed to: two that agreed to the same can hear each other's packets as they are. */
+  terms(): string;
+  /** Another phone's packet went out whose audio is this. */
+  relayed(timestamp: number, bytes: Uint8Array): void;
+  /** RTP to the phone begins, if it has not. */
+  startSending(): void;
+  /** The owner of playout hears and is heard again, from `startMs` on. */
+  toOwner(startMs: number): void;
+  /** The caller's audio is wanted as a new line of frames. */
+  listen(): void;
+  /** The phone says something, the first since a recording that waits for it began. */
+  words(): void;
+}
+
+export class SessionActivities implements BridgedSession {
+  private foreground: Foreground | null = null;
+  private bridged: BridgeSide | null = null;
+  private answerListener: AnswerListener | null = null;
+  private readonly recordings = new SessionRecordings();
+  private readonly stops = new Map<number, () => void>();
+
+  constructor(private readonly parts: ActivityParts) {}
+
+  get codec(): PhoneCodec {
+    return this.parts.codec();
+  }
+
+  get terms(): string {
+    return this.parts.terms();
+  }
+
+  get pressing(): boolean {
+    return this.parts.pressing();
+  }
+
+  /** The other phone of a bridge is the agent of this one. */
+  get carriesAgent(): boolean {
+    return this.bridged?.options.turns === true;
+  }
+
+  get takesEvents(): boolean {
+    return this.parts.outward.takesEvents;
+  }
+
+  /** The owner of playout has to wait. */
+  get active(): boolean {
+    return this.foreground !== null;
+  }
+
+  play(activity: number, source: AudioSource): Promise<PlayEnd> {
+    return this.lasting(activity, (settle: (end: PlayEnd) => void) => {
+      const played = openSource(source, this.codec, (durationMs) => this.foregroundQueued(play, durationMs));
+      const play: Play = new Play(played, settle);
+      this.takeForeground(play);
+      return () => this.leaveForeground(play, 'cancelled');
+    });
+  }
+
+  bridge(activity: number, other: SessionActivities, options: BridgeOptions): Promise<BridgeEnd> {
+    return this.lasting(activity, (settle: (end: BridgeEnd) => void) => {
+      const forwarded = () => ({ toThis: near.forwarded, toOther: far.forwarded });
+      const near: BridgeSide = this.sideOf(
+        options,
+        () => far,
+        (by) => settle({ by, forwarded: forwarded() }),
+      );
+      const far: BridgeSide = other.sideOf(
+        options,
+        () => near,
+        () => {},
+      );
+      near.begin();
+      far.begin();
+      return () => near.stop();
+    });
+  }
+
+  /** The other phone is on another thread, and so is its figure of what went on to it. */
+  bridgeAcross(activity: number, port: MessagePort, options: BridgeOptions): Promise<BridgeEnd> {
+    return this.lasting(activity, (settle: (end: BridgeEnd) => void) => {
+      const near: BridgeSide = this.sideOf(
+        options,
+        () => far,
+        (by) => settle({ by, forwarded: { toThis: near.forwarded, toOther: 0 } }),
+      );
+      const far = new BridgePort(port, () => near);
+      near.begin();
+      return () => near.stop();
+    });
+  }
+
+  confer(activity: number, room: SharedArrayBuffer, place: number): Promise<ForegroundEnd> {
+    return this.lasting(activity, (settle: (by: ForegroundEnd) => void) => {
+      const seat = new ConferenceSeat(new Room(room), place, this.parts, settle);
+      this.takeForeground(seat);
+      return () => this.leaveForeground(seat, 'cancelled');
+    });
+  }
+
+  detectMachine(activity: number, untilMessageEnd: boolean): Promise<MachineVerdict> {
+    return this.lasting(activity, (settle: (verdict: MachineVerdict) => void) => {
+      const listener = new AnswerListener(this.parts.now(), untilMessageEnd, (verdict) => {
+        if (this.answerListener === listener) this.answerListener = null;
+        settle(verdict);
+      });
+      this.answerListener?.close(this.parts.now());
+      this.answerListener = listener;
+      return () => listener.close(this.parts.now());
+    });
+  }
+
+  record(activity: number, options: RecordOptions, disk: DiskLine): Promise<RecordingEnd> {
+    return this.lasting(activity, (settle: (end: RecordingEnd) => void) =>
+      this.recordings.begin(activity, options, disk, this.parts.now, this.codec, this.parts.words, settle),
+    );
+  }
+
+  pauseRecording(activity: number, paused: boolean): void {
+    this.recordings.pause(activity, paused);
+  }
+
+  endActivity(activity: number): void {
+    this.stops.get(activity)?.();
+  }
+
+  /** A new owner of playout was named: whoever stands in its place goes. */
+  replaced(): void {
+    if (this.foreground) this.leaveForeground(this.foreground, 'replaced');
+  }
+
+  /** The caller, 20 ms. True when it is for nobody else. */
+  hear(bytes: Uint8Array): boolean {
+    const hear = this.foreground?.hear;
+    if (!hear) return false;
+    hear(bytes);
+    return true;
+  }
+
+  /** A packet of the phone as it came. */
+  packet(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean): void {
+    this.bridged?.packet(packet, payload, codec, restarted);
+  }
+
+  /** What a packet of the phone says. */
+  heard(timestamp: number, bytes: Uint8Array, codec: PhoneCodec, nowMs: number, held: boolean): void {
+    if (!held) this.recordings.fromPhone(timestamp, bytes, codec, nowMs);
+    this.answerListener?.hear(timestamp, bytes, codec, nowMs);
+    this.bridged?.heard(timestamp, bytes, codec);
+  }
+
+  /** Audio that is sent. */
+  sent(timestamp: number, bytes: Uint8Array, from: number, to: number, codec: PhoneCodec, nowMs: number): void {
+    if (this.recordings.any) this.recordings.toPhone(timestamp, bytes.subarray(from, to), codec, nowMs);
+  }
+
+  /** A key was pressed; true when the other phone of a bridge learns of it. */
+  key(digit: string, form: KeyForm): boolean {
+    return this.bridged?.key(digit, form) ?? false;
+  }
+
+  changeCodec(codec: PhoneCodec): void {
+    this.foreground?.audio?.changeCodec(codec);
+    this.bridged?.agreed();
+  }
+
+  /** After each slot. */
+  tick(nowMs: number): void {
+    const { foreground } = this;
+    if (foreground?.done) this.leaveForeground(foreground, 'finished');
+    this.recordings.tick(nowMs);
+    this.answerListener?.tick(nowMs);
+  }
+
+  close(): void {
+    if (this.foreground) this.leaveForeground(this.foreground, 'closed');
+    this.recordings.close();
+    this.answerListener?.close(this.parts.now());
+  }
+
+  takeForeground(foreground: Foreground): void {
+    const before = this.foreground;
+    this.foreground = foreground;
+    if (before) this.lost(before, 'replaced');
+    // What ended gave way to a third at once.
+    if (this.foreground !== foreground) return;
+    this.parts.startSending();
+    const { outward } = this.parts;
+    outward.attach(foreground.audio, this.parts.now());
+    if (foreground.hear) this.parts.listen();
+  }
+
+  /** Packets of another phone go out in the place of what is queued. */
+  relayInstead(on: boolean): void {
+    this.parts.outward.relayInstead(on);
+  }
+
+  leaveForeground(foreground: Foreground, by: ForegroundEnd): void {
+    if (this.foreground !== foreground) return;
+    this.foreground = null;
+    this.lost(foreground, by);
+    if (this.foreground === null) this.parts.toOwner(by === 'finished' ? this.parts.outward.dueMs : this.parts.now());
+  }
+
+  foregroundQueued(foreground: Foreground, durationMs: number): void {
+    if (this.foreground === foreground) this.parts.outward.audioQueued(durationMs, this.parts.now());
+  }
+
+  relayed(timestamp: number, bytes: Uint8Array): void {
+    this.parts.relayed(timestamp, bytes);
+  }
+
+  relay(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean): boolean {
+    return this.parts.outward.relay(packet, payload, codec, restarted);
+  }
+
+  pressKey(digit: string): void {
+    // A phone without telephone events hears nothing of it; the event is told all the same.
+    this.parts.outward.sendDtmf(digit, 'event').catch(() => {});
+  }
+
+  private sideOf(options: BridgeOptions, other: () => OtherSide, settle: (by: BridgeEnd['by']) => void): BridgeSide {
+    const side = new BridgeSide(this, options, other, (by) => {
+      if (this.bridged === side) this.bridged = null;
+      settle(by);
+    });
+    this.bridged = side;
+    return side;
+  }
+
+  private lost(foreground: Foreground, by: ForegroundEnd): void {
+    this.parts.outward.relayInstead(false);
+    foreground.ended(by);
+  }
+
+  /** `begin` starts an activity and returns how to stop it; `settle` ends it. */
+  private lasting<E>(activity: number, begin: (settle: (end: E) => void) => () => void): Promise<E> {
+    return new Promise<E>((resolve, reject) => {
+      let over = false;
+      const settle = (end: E): void => {
+        over = true;
+        this.stops.delete(activity);
+        resolve(end);
+      };
+      try {
+        const stop = begin(settle);
+        if (!over) this.stops.set(activity, stop);
+      } catch (error) {
+        reject(error instanceof MediaError ? error : new MediaError('bad_source', 'The source cannot be played.'));
+      }
+    });
+  }
+}

@@ -1,0 +1,193 @@
+/** One agent of a session: its socket, what it said so far, and the way from its audio format to the phone's and back. */
+import {
+  type AgentCommand,
+  type AgentEnd,
+  type AgentEvent,
+  AgentFailure,
+  type AgentTarget,
+} from '../../agents/agent.js';
+import type { AgentSocket, AgentSocketHooks } from '../../agents/connection/socket.js';
+import { agentToPhone, phoneToAgent, type Transcode } from '../../audio/codec/transcode.js';
+import { FrameJoiner } from '../../audio/playout/frame-joiner.js';
+import { type Heard, Playout } from '../../audio/playout/playout.js';
+import { lineOf } from '../../audio/sample-format.js';
+import type { PhoneCodec } from '../../engine.js';
+
+export type OpenAgent = (target: AgentTarget, hooks: AgentSocketHooks, signal: AbortSignal) => AgentSocket;
+
+export interface SessionAgentHooks {
+  /** An exception of our own code in this agent's path; the agent is ended. */
+  fault(error: unknown): void;
+  event(event: AgentEvent): void;
+  ended(end: AgentEnd): void;
+  /** So much audio came into the queue. */
+  queued(durationMs: number): void;
+  cleared(heard: Heard): void;
+  mark(name: string, cleared: boolean): void;
+}
+
+/** Behind the audio of an agent that is gone; marks of agents never begin with a NUL. */
+const LAST_WORDS = '\0last-words';
+/** Audio of an agent that is gone is played no longer than this. */
+const lastWordsLimitMs = 15_000;
+
+export class SessionAgent {
+  readonly playout: Playout;
+  started = false;
+  private readonly socket: AgentSocket;
+  private readonly connecting = new AbortController();
+  private encode: Transcode | null = null;
+  private decode: Transcode | null = null;
+  private readonly joiner: FrameJoiner | null;
+  /** Told once, by the socket's end or by a fault of ours. */
+  private endTold = false;
+  private overflowBytes = 0;
+  private lastWordsHeard: () => void = () => {};
+
+  /** Starts connecting. Throws `AgentFailure` when nothing could be opened. */
+  constructor(
+    target: AgentTarget,
+    private codec: PhoneCodec,
+    private readonly hooks: SessionAgentHooks,
+    open: OpenAgent,
+  ) {
+    this.playout = new Playout(codec);
+    this.playout.onLevel = (level) =>
+      hooks.event({ type: 'queue', level, queuedMs: Math.round(this.playout.queuedMs) });
+    this.joiner = target.frameMs === 40 ? new FrameJoiner() : null;
+    this.playout.onMark = (name, cleared) =>
+      this.guard(() => {
+        if (name === LAST_WORDS) {
+          if (!cleared) this.lastWordsHeard();
+        } else this.socket.markReached(name, cleared);
+        if (!name.startsWith('\0')) hooks.mark(name, cleared);
+      });
+    this.socket = open(
+      { ...target, phoneEncoding: lineOf[codec].encoding },
+      {
+        audio: (bytes, itemId) => this.heard(bytes, itemId),
+        clear: () => this.clear(),
+        silence: () => this.playout.clear(),
+        mark: (name) => this.playout.mark(name),
+        event: (event) => hooks.event(event),
+        guard: (fn) => this.guard(fn),
+      },
+      this.connecting.signal,
+    );
+    this.socket.ended.then((end) => this.left(end));
+  }
+
+  /** Rejects with `AgentFailure`. */
+  get ready(): Promise<void> {
+    return this.socket.ready;
+  }
+
+  get counters() {
+    const counters = this.socket.counters();
+    return { ...counters, garbage: counters.garbage + (this.overflowBytes > 0 ? 1 : 0) };
+  }
+
+  abort(): void {
+    this.connecting.abort();
+  }
+
+  start(): void {
+    if (this.started) return;
+    this.started = true;
+    this.guard(() => this.socket.start());
+  }
+
+  command(command: AgentCommand): void {
+    this.guard(() => this.socket.command(command));
+  }
+
+  /** The caller, 20 ms in the phone's codec. */
+  listen(bytes: Uint8Array, atMs: number): void {
+    try {
+      const whole = this.joiner ? this.joiner.join(bytes, atMs, this.codec) : bytes;
+      if (whole === null) return;
+      this.encode ??= phoneToAgent(this.codec, this.socket.format);
+      const encoded = this.encode(whole);
+      if (encoded.length > 0) this.socket.audio(encoded, this.joiner?.atMs ?? atMs);
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  callerSpeaks(agoMs: number): void {
+    this.guard(() => this.socket.callerSpeaks(agoMs));
+  }
+
+  changeCodec(codec: PhoneCodec): void {
+    if (codec === this.codec) return;
+    this.codec = codec;
+    this.encode = null;
+    this.decode = null;
+    this.playout.changeCodec(codec);
+  }
+
+  async close(reason: string): Promise<void> {
+    const closed = this.socket.close(reason); // First: it tells what of the agent's words was heard.
+    this.lastWordsHeard();
+    try {
+      await closed;
+    } catch (error) {
+      this.hooks.fault(error);
+    }
+  }
+
+  private heard(bytes: Uint8Array, itemId?: string): void {
+    this.decode ??= agentToPhone(this.socket.replyFormat, this.codec);
+    const audio = this.decode(bytes);
+    if (audio.length === 0) return;
+    const discarded = this.playout.push(audio, itemId);
+    this.overflowBytes += discarded;
+    if (discarded < audio.length) this.hooks.queued((audio.length - discarded) / lineOf[this.codec].bytesPerMs);
+  }
+
+  private clear(): Heard {
+    const heard = this.playout.clear();
+    this.hooks.cleared(heard);
+    return heard;
+  }
+
+  private guard(fn: () => void): void {
+    try {
+      fn();
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  private fail(error: unknown): void {
+    this.hooks.fault(error);
+    const closed = this.close('error');
+    this.tellEnd({ by: 'failed', detail: 'An internal error ended the connection to the agent.' });
+    void closed;
+  }
+
+  /** An agent that hangs up has often sent its goodbye ahead of time: the call ends when it was heard. */
+  private left(end: AgentEnd): void {
+    if (end.by !== 'hangup' || !this.started || this.playout.queuedMs === 0) {
+      this.tellEnd(end);
+      return;
+    }
+    const limit = setTimeout(() => this.guard(() => void this.close('its last words took too long')), lastWordsLimitMs);
+    this.lastWordsHeard = () => {
+      clearTimeout(limit);
+      this.tellEnd(end);
+    };
+    this.guard(() => this.playout.mark(LAST_WORDS));
+  }
+
+  private tellEnd(end: AgentEnd): void {
+    if (this.endTold) return;
+    this.endTold = true;
+    this.hooks.ended(end);
+  }
+}
+
+/** What a session answers when asked for an agent after it was closed. */
+export function sessionClosed(): AgentFailure {
+  return new AgentFailure('aborted', 'The session was closed.', false);
+}

@@ -1,0 +1,103 @@
+/** The agents of a session: the one that converses, others that are made ready beside it, and the counts of those that are gone. */
+import type { AgentCommand, AgentEnd, AgentEvent, AgentTarget } from '../../agents/agent.js';
+import type { Heard } from '../../audio/playout/playout.js';
+import type { PhoneCodec } from '../../engine.js';
+import type { FaultPlace } from '../fault-isolation.js';
+import { type OpenAgent, SessionAgent, sessionClosed } from './session-agent.js';
+
+export interface AgentsParts {
+  openAgent: OpenAgent;
+  codec(): PhoneCodec;
+  fault(place: FaultPlace, error: unknown): void;
+  agentEvent(agent: number, event: AgentEvent): void;
+  agentEnded(agent: number, end: AgentEnd): void;
+  /** So much audio came into its queue. */
+  queued(agent: SessionAgent, durationMs: number): void;
+  cleared(agent: SessionAgent, heard: Heard): void;
+  mark(name: string, cleared: boolean): void;
+}
+
+export class SessionAgents {
+  private readonly agents = new Map<number, SessionAgent>();
+  private readonly past = { framesSent: 0, bytesReceived: 0, garbage: 0 };
+  private over = false;
+
+  constructor(private readonly parts: AgentsParts) {}
+
+  get(id: number): SessionAgent | null {
+    return this.agents.get(id) ?? null;
+  }
+
+  /** Resolves when the agent is ready. Rejects with `AgentFailure`. */
+  async prepare(id: number, target: AgentTarget): Promise<void> {
+    if (this.over) throw sessionClosed();
+    const { parts } = this;
+    const agent: SessionAgent = new SessionAgent(
+      target,
+      parts.codec(),
+      {
+        fault: (error) => parts.fault('agent', error),
+        event: (event) => parts.agentEvent(id, event),
+        ended: (end) => parts.agentEnded(id, end),
+        queued: (durationMs) => parts.queued(agent, durationMs),
+        cleared: (heard) => parts.cleared(agent, heard),
+        mark: (name, cleared) => parts.mark(name, cleared),
+      },
+      parts.openAgent,
+    );
+    this.agents.set(id, agent);
+    try {
+      await agent.ready;
+    } catch (error) {
+      this.forget(id, agent);
+      throw error;
+    }
+  }
+
+  /** The agent, when it was started just now. */
+  start(id: number): SessionAgent | null {
+    const agent = this.agents.get(id);
+    if (!agent || agent.started) return null;
+    agent.start();
+    return agent;
+  }
+
+  command(id: number, command: AgentCommand): void {
+    this.agents.get(id)?.command(command);
+  }
+
+  async close(id: number, reason: string): Promise<void> {
+    const agent = this.agents.get(id);
+    if (!agent) return;
+    this.forget(id, agent);
+    await agent.close(reason);
+  }
+
+  changeCodec(codec: PhoneCodec): void {
+    for (const agent of this.agents.values()) agent.changeCodec(codec);
+  }
+
+  counters() {
+    const sum = { ...this.past };
+    for (const agent of this.agents.values()) add(sum, agent.counters);
+    return sum;
+  }
+
+  /** Ends all; settled within their own limit. */
+  stop(): Promise<void>[] {
+    this.over = true;
+    return [...this.agents.values()].map((agent) => agent.close('the call ended'));
+  }
+
+  private forget(id: number, agent: SessionAgent): void {
+    if (this.agents.delete(id)) add(this.past, agent.counters);
+  }
+}
+
+type Counters = { framesSent: number; bytesReceived: number; garbage: number };
+
+function add(sum: Counters, counters: Counters): void {
+  sum.framesSent += counters.framesSent;
+  sum.bytesReceived += counters.bytesReceived;
+  sum.garbage += counters.garbage;
+}

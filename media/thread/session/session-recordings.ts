@@ -1,0 +1,116 @@
+/** The recordings of a session: what it hears and says, handed to the disk in seconds. Each ends exactly once. */
+
+import { Words } from '../../audio/detect/utterance-endpoint.js';
+import { lineOf } from '../../audio/sample-format.js';
+import { MediaError, type PhoneCodec, type RecordingEnd, type RecordOptions } from '../../engine.js';
+import type { DiskLine } from '../../recording/disk-line.js';
+import type { SampleRange } from '../../recording/disk-words.js';
+import { Recorder } from '../../recording/recorder.js';
+
+const atOnce = 4;
+/** The file of a call that begins with a wideband codec has what an agent that hears it has; others keep the rate of G.711. */
+const wideRateHz = 16_000;
+const narrowRateHz = 8000;
+/** A trimmed recording begins and ends so much around its words. */
+const marginMs = 100;
+
+interface Running {
+  activity: number;
+  paused: boolean;
+  recorder: Recorder;
+  words: Words | null;
+  endsAtMs: number;
+  finish(by: RecordingEnd['by']): void;
+}
+
+export class SessionRecordings {
+  private readonly running: Running[] = [];
+
+  get any(): boolean {
+    return this.running.length > 0;
+  }
+
+  /** The result stops it. Throws `MediaError` `busy`. */
+  begin(
+    activity: number,
+    options: RecordOptions,
+    disk: DiskLine,
+    now: () => number,
+    codec: PhoneCodec,
+    begunToSpeak: () => void,
+    settle: (end: RecordingEnd) => void,
+  ): () => void {
+    if (this.running.length >= atOnce) throw new MediaError('busy', `A session has ${atOnce} recordings at most.`);
+    const startMs = now();
+    const mostMs = options.maxMs ?? Number.POSITIVE_INFINITY;
+    const sampleRateHz = lineOf[codec].linear ? wideRateHz : narrowRateHz;
+    const samplesPerMs = sampleRateHz / 1000;
+    const channels = options.tracks === 'phone' ? 1 : 2;
+    let end: { by: RecordingEnd['by']; durationMs: number } | null = null;
+    let file = 0;
+    const finish = (by: RecordingEnd['by']) => {
+      const at = this.running.indexOf(recording);
+      if (at < 0) return;
+      this.running.splice(at, 1);
+      const wholeMs = recording.recorder.end(now(), mostMs);
+      const keep = options.trim && words ? partToKeep(words, wholeMs, samplesPerMs) : null;
+      end = { by, durationMs: Math.round(keep ? (keep.to - keep.from) / samplesPerMs : wholeMs) };
+      disk.close(file, keep);
+    };
+    const words = options.silence ? new Words(startMs, options.silence, begunToSpeak) : null;
+    const recording: Running = {
+      activity,
+      paused: false,
+      recorder: new Recorder(startMs, (index, samples) => disk.write(file, index, samples), channels, sampleRateHz),
+      words,
+      endsAtMs: startMs + mostMs,
+      finish,
+    };
+    this.running.push(recording);
+    file = disk.open(options.path, { channels, sampleRateHz }, ({ bytes, durationMs, error }) => {
+      finish('failed');
+      const whole = { by: 'failed' as const, durationMs, ...end };
+      settle({ ...whole, ...(error !== null && { durationMs: Math.round(durationMs) }), bytes, error });
+    });
+    return () => finish('stopped');
+  }
+
+  /** What passes while it is paused is silence in the file. */
+  pause(activity: number, paused: boolean): void {
+    for (const recording of this.running) if (recording.activity === activity) recording.paused = paused;
+  }
+
+  fromPhone(timestamp: number, payload: Uint8Array, codec: PhoneCodec, nowMs: number): void {
+    for (const { recorder, words, paused } of this.running) {
+      if (!paused) recorder.fromPhone(timestamp, payload, codec, nowMs);
+      words?.hear(timestamp, payload, codec, nowMs);
+    }
+  }
+
+  toPhone(timestamp: number, payload: Uint8Array, codec: PhoneCodec, nowMs: number): void {
+    for (const { recorder, paused } of this.running) if (!paused) recorder.toPhone(timestamp, payload, codec, nowMs);
+  }
+
+  /** After each slot. */
+  tick(nowMs: number): void {
+    // From the end: one that finishes leaves the list.
+    for (let i = this.running.length - 1; i >= 0; i--) {
+      const recording = this.running[i]!;
+      if (nowMs >= recording.endsAtMs) recording.finish('limit');
+      else if (recording.words?.tick(nowMs)) recording.finish('silence');
+      else recording.recorder.tick(nowMs);
+    }
+  }
+
+  close(): void {
+    for (const recording of [...this.running]) recording.finish('closed');
+  }
+}
+
+function partToKeep({ firstMs, lastMs }: Words, wholeMs: number, samplesPerMs: number): SampleRange {
+  if (firstMs === null || lastMs === null) return { from: 0, to: 0 };
+  return {
+    from: Math.round(Math.max(0, firstMs - marginMs) * samplesPerMs),
+    to: Math.round(Math.min(wholeMs, lastMs + marginMs) * samplesPerMs),
+  };
+}

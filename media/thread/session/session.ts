@@ -1,0 +1,448 @@
+/** One session on its media thread: SDP, sockets, both directions of audio, and its agents. */
+import { randomBytes } from 'node:crypto';
+import type { RemoteInfo } from 'node:dgram';
+import type { MessagePort } from 'node:worker_threads';
+import type { AgentEnd, AgentEvent, AgentTarget, Tracks } from '../../agents/agent.js';
+import { Turns } from '../../audio/detect/turns.js';
+import type { ClockEntry, PlayoutClock } from '../../audio/playout/playout-clock.js';
+import { codecFacts } from '../../codecs.js';
+import {
+  type AudioSource,
+  type BridgeEnd,
+  type BridgeOptions,
+  type KeyForm,
+  type MachineVerdict,
+  type MediaDirection,
+  MediaError,
+  type MediaEvent,
+  type MediaStats,
+  type OpenSession,
+  type PhoneCodec,
+  type PlayEnd,
+  type RecordingEnd,
+  type RecordOptions,
+  type TapEnd,
+  type TapOptions,
+} from '../../engine.js';
+import type { DiskLine } from '../../recording/disk-line.js';
+import { looksLikeRtcp, readUint32 } from '../../rtp/packet.js';
+import { RtpSender } from '../../rtp/sender.js';
+import type { RtpSocketPair } from '../../rtp/socket.js';
+import { SdpNegotiation, termsOf } from '../../sdp.js';
+import { type FaultPlace, guarded } from '../fault-isolation.js';
+import { SessionListeners } from '../listeners/session-listeners.js';
+import { FromPhone } from './from-phone.js';
+import { RtcpExchange, type RtpDestination } from './rtcp-exchange.js';
+import { SessionActivities } from './session-activities.js';
+import type { OpenAgent, SessionAgent } from './session-agent.js';
+import { SessionAgents } from './session-agents.js';
+import type { SessionCoders } from './session-coders.js';
+import { mediaStats } from './session-stats.js';
+import { ToPhone } from './to-phone.js';
+
+const qualityEveryMs = 5000;
+
+/** What a session stands on, and what it tells of itself. */
+export interface SessionParts {
+  clock: PlayoutClock;
+  /** Of the wideband codecs; the session frees them. */
+  coders: SessionCoders;
+  now(): number;
+  /** A packet of the phone arrived, whoever it was. */
+  packetCame(): void;
+  openAgent: OpenAgent;
+  event(event: MediaEvent): void;
+  lost(why: 'rtp-timeout' | 'engine-gone'): void;
+  agentEvent(agent: number, event: AgentEvent): void;
+  agentEnded(agent: number, end: AgentEnd): void;
+  fault(place: FaultPlace, error: unknown): void;
+}
+
+export class Session {
+  readonly inward: FromPhone;
+  private readonly sdp: SdpNegotiation;
+  private readonly sender: RtpSender;
+  private readonly outward: ToPhone;
+  private readonly rtcp: RtcpExchange;
+  private readonly activities: SessionActivities;
+  private readonly coders: SessionCoders;
+  readonly agents: SessionAgents;
+  private readonly listeners: SessionListeners;
+  private readonly openedMs: number;
+  private owner: SessionAgent | null = null;
+  private ownerHeard = false;
+  /** From the first agent on. */
+  private turns: Turns | null = null;
+  private readonly entry: ClockEntry;
+  private readonly codecs: readonly PhoneCodec[];
+  private held = false;
+  private sending = false;
+  private lostTold = false;
+  private over = false;
+  private nextQualityMs: number;
+  private destination: RtpDestination | null = null;
+
+  /** Answers the offer, if there is one: throws `MediaError` when it cannot be met, and then holds nothing. */
+  constructor(
+    options: OpenSession,
+    readonly pair: RtpSocketPair,
+    private readonly parts: SessionParts,
+  ) {
+    this.coders = parts.coders;
+    const nowMs = parts.now();
+    const random = randomBytes(32);
+    this.codecs = options.policy.codecs;
+    this.openedMs = nowMs;
+    this.nextQualityMs = nowMs + qualityEveryMs;
+    this.sdp = new SdpNegotiation(
+      {
+        address: options.localAddress,
+        rtpPort: pair.rtpPort,
+        codecs: options.policy.codecs,
+        ...(options.policy.srtp === undefined ? {} : { srtp: options.policy.srtp }),
+      },
+      String(readUint32(random, 0)),
+    );
+    this.sender = new RtpSender(
+      readUint32(random, 4),
+      readUint32(random, 8) & 0x7fff,
+      readUint32(random, 12),
+      (packet, length) => {
+        if (this.destination) pair.sendRtp(packet, length, this.destination.port, this.destination.address);
+      },
+    );
+    this.outward = new ToPhone(this.sender, nowMs, (dueMs) => parts.clock.move(this.entry, dueMs));
+    this.outward.onFirstAudio = (atMs) => {
+      if (this.owner === null || this.ownerHeard || this.activities.active) return;
+      this.ownerHeard = true;
+      this.emit({ type: 'agentAudio', atMs: atMs - this.openedMs });
+    };
+    this.sender.onSent = (payloadType, timestamp, bytes, from, to) => {
+      if (this.sdp.agreed?.payloadType === payloadType) this.said(timestamp, bytes, from, to);
+    };
+    this.activities = new SessionActivities({
+      outward: this.outward,
+      now: parts.now,
+      codec: () => this.codec,
+      pressing: () => this.inward.pressing,
+      terms: () => termsOf(this.sdp.agreed),
+      relayed: (timestamp, bytes) => this.said(timestamp, bytes, 0, bytes.length),
+      startSending: () => this.startSending(),
+      listen: () => this.inward.uplink.start(parts.now()),
+      words: () => this.emit({ type: 'words' }),
+      toOwner: (startMs) => {
+        this.outward.attach(this.owner?.playout ?? null, startMs);
+        this.listenForOwner();
+      },
+    });
+    this.inward = new FromPhone(options.policy, {
+      event: (event) => this.emit(event),
+      key: ({ digit, durationMs }, form) =>
+        this.emit({ type: 'dtmf', digit, durationMs, form, passedOn: this.activities.key(digit, form) }),
+      started: (atMs) => {
+        this.startSending();
+        this.emit({ type: 'started', atMs: atMs - this.openedMs });
+      },
+      sourceFound: (address, port) => {
+        this.destination = { address, port };
+      },
+      audio: (bytes, atMs) => {
+        if (!this.activities.hear(bytes) && this.owner?.started) this.owner.listen(bytes, atMs);
+      },
+      packet: (packet, payload, codec, restarted) => this.activities.packet(packet, payload, codec, restarted),
+      heard: (timestamp, bytes, codec, atMs) => {
+        this.activities.heard(timestamp, bytes, codec, atMs, this.held);
+        if (this.held) return; // music is no turn
+        this.turns?.fromCaller(timestamp, bytes, 0, bytes.length, codec, atMs);
+      },
+      decoder: (codec) => this.coders.of(codec),
+    });
+    this.agents = new SessionAgents({
+      ...parts,
+      codec: () => this.codec,
+      queued: (agent, durationMs) => {
+        if (this.owner !== agent || this.activities.active) return;
+        const nowMs = parts.now();
+        this.outward.audioQueued(durationMs, nowMs, parts.clock.lateMs(nowMs));
+      },
+      cleared: (agent, heard) => {
+        if (this.owner !== agent) return;
+        if (!this.activities.active) this.outward.cleared();
+        const { heardMs, droppedMs, items } = heard;
+        this.emit({ type: 'cleared', heardMs, droppedMs, items });
+      },
+      mark: (name, cleared) => this.emit({ type: 'mark', name, cleared }),
+    });
+    this.listeners = new SessionListeners({
+      ...parts,
+      inward: this.inward,
+      openedMs: nowMs,
+      codec: () => this.codec,
+    });
+    this.rtcp = new RtcpExchange(`${random.toString('hex', 16)}@trunkline`, pair, this.sender, this.inward, () => {
+      const { agreed } = this.sdp;
+      return agreed && this.destination && { agreed, destination: this.destination };
+    });
+    if (options.offer !== null) this.answer(options.offer, options.signalledFrom);
+    this.entry = this.run();
+  }
+
+  get localSdp(): string {
+    return this.sdp.localSdp;
+  }
+
+  offer(direction?: MediaDirection): string {
+    this.alive();
+    return this.sdp.offer(direction);
+  }
+
+  /** What the SDP may choose is there when `accept` or `answer` takes it. */
+  prepare(sdp: string): Promise<void> {
+    return this.coders.prepare(sdp, this.codecs);
+  }
+
+  accept(sdp: string, provisional: boolean, signalledFrom?: string): void {
+    this.alive();
+    this.sdp.accept(sdp, provisional);
+    this.agreed(signalledFrom);
+    if (!provisional) this.goLive();
+  }
+
+  answer(offer: string, signalledFrom?: string): string {
+    this.alive();
+    const answer = this.sdp.answer(offer);
+    this.agreed(signalledFrom);
+    return answer;
+  }
+
+  startAgent(id: number): void {
+    const agent = this.agents.start(id);
+    if (agent && agent === this.owner && !this.activities.active) this.listenForOwner();
+  }
+
+  async closeAgent(id: number, reason: string): Promise<void> {
+    if (this.owner && this.owner === this.agents.get(id)) this.attach(null);
+    await Promise.all([this.agents.close(id, reason), this.listeners.closeFork(id, reason)]);
+  }
+
+  abortAgent(id: number): void {
+    this.agents.get(id)?.abort();
+    this.listeners.abortFork(id);
+  }
+
+  /** Resolves when the fork listens. Rejects with `AgentFailure` or `MediaError`. */
+  async fork(id: number, target: AgentTarget, tracks: Tracks): Promise<void> {
+    this.alive();
+    await this.listeners.fork(id, target, tracks, this.codec);
+  }
+
+  async tap(activity: number, port: MessagePort, options: TapOptions): Promise<TapEnd> {
+    this.alive();
+    return this.listeners.tap(activity, port, options);
+  }
+
+  /** Exactly one owner of playout; null and unknown agents are silence. */
+  attach(id: number | null): void {
+    if (this.over) return;
+    const agent = id === null ? null : this.agents.get(id);
+    this.goLive();
+    const changed = agent !== this.owner;
+    this.owner = agent;
+    if (changed) this.ownerHeard = false;
+    if (agent) this.followTurns();
+    else this.turns?.end();
+    // Who gives way puts the owner in its place.
+    if (this.activities.active) this.activities.replaced();
+    else if (changed) {
+      this.outward.attach(agent?.playout ?? null, this.parts.now());
+      this.listenForOwner();
+    }
+  }
+
+  async play(activity: number, source: AudioSource): Promise<PlayEnd> {
+    this.alive();
+    return this.activities.play(activity, source);
+  }
+
+  async record(activity: number, options: RecordOptions, disk: DiskLine): Promise<RecordingEnd> {
+    this.alive();
+    return this.activities.record(activity, options, disk);
+  }
+
+  async detectMachine(activity: number, untilMessageEnd: boolean): Promise<MachineVerdict> {
+    this.alive();
+    return this.activities.detectMachine(activity, untilMessageEnd);
+  }
+
+  async bridge(activity: number, other: Session, options: BridgeOptions): Promise<BridgeEnd> {
+    this.alive();
+    other.alive();
+    if (options.turns) this.followTurns();
+    return this.activities.bridge(activity, other.activities, options);
+  }
+
+  async bridgeAcross(activity: number, port: MessagePort, options: BridgeOptions): Promise<BridgeEnd> {
+    this.alive();
+    if (options.turns) this.followTurns();
+    return this.activities.bridgeAcross(activity, port, options);
+  }
+
+  async confer(activity: number, room: SharedArrayBuffer, seat: number): Promise<PlayEnd['by']> {
+    this.alive();
+    return this.activities.confer(activity, room, seat);
+  }
+
+  endActivity(activity: number): void {
+    this.activities.endActivity(activity);
+    this.listeners.endTap(activity);
+  }
+
+  pauseRecording(activity: number, paused: boolean): void {
+    this.activities.pauseRecording(activity, paused);
+  }
+
+  sendDtmf(digits: string, form: KeyForm): Promise<void> {
+    this.alive();
+    return this.outward.sendDtmf(digits, form);
+  }
+
+  stats(): MediaStats {
+    const figures = {
+      ...this.agents.counters(),
+      underruns: this.outward.underruns,
+      skippedMs: this.outward.skippedMs,
+    };
+    return mediaStats(this.sdp.agreed, this.inward, this.sender, this.rtcp.reports, figures);
+  }
+
+  /** Ends RTP at once, leaving the sockets to the caller; resolves when the agents closed, within their own limit. */
+  stop(): Promise<unknown> {
+    this.turns?.end();
+    this.over = true;
+    this.parts.clock.remove(this.entry);
+    this.activities.close();
+    this.coders.free();
+    if (this.sending) this.rtcp.bye(this.parts.now());
+    this.outward.close();
+    const closing = [...this.agents.stop(), ...this.listeners.stop()];
+    this.pair.deliverTo(null);
+    return Promise.allSettled(closing);
+  }
+
+  private run(): ClockEntry {
+    const fault = (error: unknown) => {
+      this.parts.fault('media', error);
+      this.parts.clock.remove(this.entry);
+      this.pair.deliverTo(null);
+      this.tellLost('engine-gone');
+    };
+    this.pair.deliverTo({
+      rtp: guarded(fault, (bytes: Uint8Array, from: RemoteInfo) => {
+        this.parts.packetCame();
+        if (looksLikeRtcp(bytes)) this.rtcp.packet(bytes, from, true, this.parts.now());
+        else this.inward.packet(bytes, from, this.parts.now());
+      }),
+      rtcp: guarded(fault, (bytes: Uint8Array, from: RemoteInfo) =>
+        this.rtcp.packet(bytes, from, false, this.parts.now()),
+      ),
+      refused: () => {
+        this.inward.malformed += 1;
+      },
+    });
+    const slot = guarded(fault, (nowMs: number) => this.slot(nowMs));
+    return this.parts.clock.add((nowMs) => {
+      const readyAtMs = this.outward.readyAtMs(nowMs);
+      if (readyAtMs !== nowMs) return readyAtMs;
+      slot(nowMs);
+      return this.outward.dueMs;
+    }, this.outward.dueMs);
+  }
+
+  private slot(nowMs: number): void {
+    if (this.inward.tick(nowMs)) this.tellLost('rtp-timeout');
+    if (nowMs >= this.nextQualityMs) {
+      this.nextQualityMs = nowMs + qualityEveryMs;
+      this.emit({ type: 'quality', sample: this.stats() });
+      this.coders.lossHeard(this.rtcp.reports.heard?.lossPercent ?? 0);
+    }
+    if (this.sending) this.rtcp.tick(nowMs);
+    this.outward.slot(nowMs);
+    this.activities.tick(nowMs);
+    this.listeners.lines.tick(nowMs);
+    this.turns?.tick(nowMs);
+  }
+
+  private agreed(signalledFrom?: string): void {
+    const { agreed } = this.sdp;
+    if (!agreed) return;
+    if (signalledFrom) this.inward.source.signalledFrom(signalledFrom);
+    this.pair.secure(agreed.srtp);
+    const coder = this.coders.agree(agreed);
+    this.sender.changeCodec(codecFacts[agreed.codec].clockKhz, coder !== null, () => readUint32(randomBytes(4), 0));
+    const moved = this.inward.agree(agreed, this.parts.now());
+    if (moved) this.destination = { address: agreed.address, port: agreed.port };
+    this.outward.agree(agreed, coder);
+    this.agents.changeCodec(agreed.codec);
+    this.listeners.lines.changeCodec(agreed.codec);
+    this.activities.changeCodec(agreed.codec);
+    if (agreed.held === this.held) return;
+    this.held = agreed.held;
+    this.emit(this.held ? { type: 'held', sends: agreed.receive } : { type: 'resumed' });
+  }
+
+  /** What the phone is sent, as audio of its line. */
+  private said(timestamp: number, bytes: Uint8Array, from: number, to: number): void {
+    const sentMs = this.parts.now();
+    this.activities.sent(timestamp, bytes, from, to, this.codec, sentMs);
+    this.listeners.lines.toPhone(timestamp, bytes, from, to, this.codec, sentMs);
+    // What is played in the agent's place is nobody's turn.
+    if (this.activities.carriesAgent || (this.owner !== null && !this.activities.active))
+      this.turns?.fromAgent(timestamp, bytes, from, to, this.codec, sentMs);
+  }
+
+  /** The call is answered, or as good as: from now on a phone that is not heard is a fault. */
+  private goLive(): void {
+    this.startSending();
+    this.inward.goLive(this.parts.now());
+  }
+
+  /** The phone is ready for RTP; it may still be ringing (early media). */
+  private startSending(): void {
+    if (this.sending) return;
+    this.sending = true;
+    this.outward.goLive();
+    this.rtcp.reports.start(this.parts.now());
+  }
+
+  private get codec(): PhoneCodec {
+    return this.sdp.agreed?.codec ?? this.codecs[0] ?? 'PCMU';
+  }
+
+  private listenForOwner(): void {
+    if (this.owner?.started) this.inward.uplink.start(this.parts.now());
+    else this.inward.uplink.stop();
+  }
+
+  private followTurns(): void {
+    const agoMs = (atMs: number) => Math.max(0, this.parts.now() - this.openedMs - atMs);
+    this.turns ??= new Turns(
+      this.openedMs,
+      (event) => this.emit(event.type === 'bargeIn' ? event : { ...event, agoMs: agoMs(event.startedMs) }),
+      (atMs) => this.owner?.callerSpeaks(agoMs(atMs)),
+    );
+  }
+
+  private emit(event: MediaEvent): void {
+    if (!this.over) this.parts.event(event);
+  }
+
+  private tellLost(why: 'rtp-timeout' | 'engine-gone'): void {
+    if (this.lostTold || this.over) return;
+    this.lostTold = true;
+    this.parts.lost(why);
+  }
+
+  private alive(): void {
+    if (this.over) throw new MediaError('closed', 'The session is closed.');
+  }
+}

@@ -1,0 +1,262 @@
+/** All sessions of one media thread, and what the main thread may ask of them. */
+import type { MessagePort } from 'node:worker_threads';
+import type { Time } from '../../audio/playout/playout-clock.js';
+import { PlayoutClock } from '../../audio/playout/playout-clock.js';
+import { MediaError, type RecordingEnd, type RecordOptions } from '../../engine.js';
+import { DiskLine } from '../../recording/disk-line.js';
+import { Drain } from '../../rtp/drain.js';
+import { RtpSocketPair } from '../../rtp/socket.js';
+import {
+  answerQuestions,
+  type FromThread,
+  type Handlers,
+  type Order,
+  type Questions,
+  type ToThread,
+} from '../channel.js';
+import { RoomRecording } from '../conference/room-recording.js';
+import { guarded } from '../fault-isolation.js';
+import { Rest } from '../wakeup-batching.js';
+import { Session } from './session.js';
+import { type OpenAgent, sessionClosed } from './session-agent.js';
+import { SessionCoders } from './session-coders.js';
+
+const loadEveryMs = 1000;
+
+export interface ThreadParts {
+  post(message: FromThread): void;
+  openAgent: OpenAgent;
+  time: Time;
+  /** Blocks the thread. */
+  sleep(ms: number): void;
+  /** How long a port must have been quiet before it is free again. */
+  quietMs: number;
+}
+
+/** Runs a media thread; the returned function takes the main thread's messages. */
+export class ThreadSessions {
+  private readonly sessions = new Map<number, Session>();
+  private readonly clock: PlayoutClock;
+  private readonly rest: Rest;
+  private readonly drain: Drain;
+  private readonly loadTimer: NodeJS.Timeout;
+  private loadDueMs: number;
+  private readonly answer: ReturnType<typeof answerQuestions>;
+  private faults = 0;
+  /** Of sessions that are closed. */
+  private foreignBefore = 0;
+  private malformedBefore = 0;
+  private disk: DiskLine | null = null;
+  private readonly roomRecordings = new Set<RoomRecording>();
+  private closing: Promise<void> | null = null;
+
+  constructor(private readonly parts: ThreadParts) {
+    this.clock = new PlayoutClock(parts.time);
+    this.rest = new Rest({
+      now: parts.time.now,
+      sleep: parts.sleep,
+      sessions: () => this.sessions.size,
+      dueMs: () => this.clock.dueMs,
+      woke: () => this.clock.look(),
+    });
+    this.drain = new Drain(parts.quietMs, parts.time, (rtpPort, ghost) =>
+      parts.post({ kind: 'portFree', rtpPort, ghost }),
+    );
+    this.answer = answerQuestions(this.handlers(), parts.post);
+    this.loadDueMs = parts.time.now() + loadEveryMs;
+    this.loadTimer = setInterval(() => this.tellLoad(), loadEveryMs);
+    parts.post({ kind: 'ready' });
+  }
+
+  receive(message: ToThread): void {
+    if (message.kind === 'question') this.answer(message);
+    else if (message.kind === 'shutdown') void this.close();
+    else if (message.kind === 'disk') {
+      void this.disk?.end();
+      this.disk = new DiskLine(message.port);
+    } else
+      guarded(
+        (error) => this.noteFault(message.session, 'media', error),
+        () => this.obey(message),
+      )();
+  }
+
+  private obey(order: Exclude<Order, { kind: 'shutdown' | 'disk' }>): void {
+    const session = this.sessions.get(order.session);
+    if (order.kind === 'attach') session?.attach(order.agent);
+    else if (order.kind === 'startAgent') session?.startAgent(order.agent);
+    else if (order.kind === 'abortAgent') session?.abortAgent(order.agent);
+    else if (order.kind === 'endActivity') session?.endActivity(order.activity);
+    else if (order.kind === 'pauseRecording') session?.pauseRecording(order.activity, order.paused);
+    else session?.agents.command(order.agent, order.command);
+  }
+
+  /** Everything of this thread ends; nothing is left that keeps it alive. Idempotent. */
+  close(): Promise<void> {
+    this.closing ??= (async () => {
+      clearInterval(this.loadTimer);
+      await Promise.all([...this.sessions.keys()].map((id) => this.closeSession(id)));
+      this.drain.close();
+      for (const recording of this.roomRecordings) recording.close();
+      await this.disk?.end();
+    })();
+    return this.closing;
+  }
+
+  private handlers(): Handlers {
+    return {
+      open: (question) => this.open(question),
+      offer: async ({ session, direction }) => this.find(session).offer(direction),
+      accept: async ({ session, sdp, provisional, signalledFrom }) => {
+        await this.find(session).prepare(sdp);
+        this.find(session).accept(sdp, provisional, signalledFrom);
+        return null;
+      },
+      answer: async ({ session, offer, signalledFrom }) => {
+        await this.find(session).prepare(offer);
+        return this.find(session).answer(offer, signalledFrom);
+      },
+      prepareAgent: async ({ session, agent, target }) => {
+        const found = this.sessions.get(session);
+        if (!found) throw sessionClosed();
+        await found.agents.prepare(agent, target);
+        return null;
+      },
+      fork: async ({ session, agent, target, tracks }) => {
+        await this.find(session).fork(agent, target, tracks);
+        return null;
+      },
+      closeAgent: async ({ session, agent, reason }) => {
+        await this.sessions.get(session)?.closeAgent(agent, reason);
+        return null;
+      },
+      sendDtmf: async ({ session, digits, form }) => {
+        await this.find(session).sendDtmf(digits, form);
+        return null;
+      },
+      play: async ({ session, activity, source }) => this.find(session).play(activity, source),
+      record: async ({ session, activity, options }) => {
+        if (!this.disk) throw new MediaError('engine_gone', 'There is no line to the disk.');
+        return this.find(session).record(activity, options, this.disk);
+      },
+      detectMachine: async ({ session, activity, untilMessageEnd }) =>
+        this.find(session).detectMachine(activity, untilMessageEnd),
+      bridge: async ({ session, activity, other, options }) =>
+        this.find(session).bridge(activity, this.find(other), options),
+      bridgeAcross: ({ session, activity, port, options }) =>
+        closingOnRefusal(port, async () => this.find(session).bridgeAcross(activity, port, options)),
+      confer: async ({ session, activity, room, seat }) => this.find(session).confer(activity, room, seat),
+      recordRoom: ({ room, options }) => this.recordRoom(room, options),
+      tap: ({ session, activity, port, options }) =>
+        closingOnRefusal(port, async () => this.find(session).tap(activity, port, options)),
+      stats: async ({ session }) => this.find(session).stats(),
+      close: async ({ session }) => {
+        this.find(session);
+        return this.closeSession(session);
+      },
+    };
+  }
+
+  private async open({
+    session: id,
+    rtpPort,
+    ghost,
+    options,
+  }: Questions['open']['in']): Promise<Questions['open']['out']> {
+    const { post, openAgent, time } = this.parts;
+    const address = options.bindAddress ?? options.localAddress;
+    const pair = await RtpSocketPair.bind(address, rtpPort).catch((error: NodeJS.ErrnoException) => {
+      throw new MediaError('no_ports', `RTP sockets cannot be opened on ${address} (${error.code ?? error.message}).`);
+    });
+    if (!pair) return 'port_taken';
+    const coders = new SessionCoders();
+    try {
+      if (options.offer !== null) await coders.prepare(options.offer, options.policy.codecs);
+      if (this.closing) throw new MediaError('engine_gone', 'The media thread is closing.');
+      const session = new Session(options, pair, {
+        clock: this.clock,
+        coders,
+        now: time.now,
+        packetCame: () => this.rest.packetCame(),
+        openAgent,
+        event: (event) => post({ kind: 'event', session: id, event }),
+        lost: (why) => post({ kind: 'lost', session: id, why }),
+        agentEvent: (agent, event) => post({ kind: 'agentEvent', session: id, agent, event }),
+        agentEnded: (agent, end) => post({ kind: 'agentEnded', session: id, agent, end }),
+        fault: (place, error) => this.noteFault(id, place, error),
+      });
+      if (ghost) session.inward.source.shun(ghost);
+      this.sessions.set(id, session);
+      return { localSdp: session.localSdp };
+    } catch (error) {
+      coders.free();
+      pair.close();
+      throw error;
+    }
+  }
+
+  private async closeSession(id: number) {
+    const session = this.find(id);
+    const agentsClosed = session.stop();
+    this.drain.add(session.pair);
+    await agentsClosed;
+    const stats = session.stats();
+    if (this.sessions.delete(id)) {
+      this.foreignBefore += session.inward.foreign;
+      this.malformedBefore += session.inward.malformed;
+    }
+    return stats;
+  }
+
+  private async recordRoom(room: SharedArrayBuffer, options: RecordOptions): Promise<RecordingEnd> {
+    if (!this.disk || this.closing) throw new MediaError('engine_gone', 'There is no line to the disk.');
+    const recording = new RoomRecording(room, options, this.disk, this.clock, this.parts.time.now);
+    this.roomRecordings.add(recording);
+    return recording.ended.finally(() => this.roomRecordings.delete(recording));
+  }
+
+  private find(id: number): Session {
+    const session = this.sessions.get(id);
+    if (!session) throw new MediaError('closed', 'The session is closed.');
+    return session;
+  }
+
+  private noteFault(session: number, place: string, error: unknown): void {
+    this.faults += 1;
+    const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    this.parts.post({ kind: 'fault', session, place, text: text.slice(0, 2000) });
+  }
+
+  private tellLoad(): void {
+    let foreignPackets = this.foreignBefore;
+    let malformedPackets = this.malformedBefore;
+    for (const { inward } of this.sessions.values()) {
+      foreignPackets += inward.foreign;
+      malformedPackets += inward.malformed;
+    }
+    // How late turns of sessions were; without sessions there is this timer.
+    const nowMs = this.parts.time.now();
+    const lagMs = Math.max(this.clock.takeWorstMs(), nowMs - this.loadDueMs, 0);
+    this.loadDueMs = nowMs + loadEveryMs;
+    this.parts.post({
+      kind: 'load',
+      load: {
+        sessions: this.sessions.size,
+        eventLoopLagMs: Math.round(lagMs * 10) / 10,
+        faults: this.faults,
+        foreignPackets,
+        malformedPackets,
+      },
+    });
+  }
+}
+
+/** Whoever has the other end of a port learns from it that nobody took this one. */
+async function closingOnRefusal<T>(port: MessagePort, take: () => Promise<T>): Promise<T> {
+  try {
+    return await take();
+  } catch (error) {
+    port.close();
+    throw error;
+  }
+}

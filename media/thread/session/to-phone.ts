@@ -1,0 +1,295 @@
+/** From the agent's queue to the phone: one packet per slot, audio, silence or a key, for as long as the session is live. */
+
+import { alawToUlaw, mapBytes, ulawToAlaw } from '../../audio/codec/g711.js';
+import { opusPacketMs } from '../../audio/codec/opus-packet.js';
+import type { WideEncoder } from '../../audio/codec/wide-codec.js';
+import { writeKeyTone } from '../../audio/detect/dtmf-tones.js';
+import { ArrivalMargin, leastMarginMs } from '../../audio/playout/arrival-margin.js';
+import type { PhoneAudio } from '../../audio/playout/phone-audio.js';
+import { earlyMs } from '../../audio/playout/playout-clock.js';
+import { PlayoutLine } from '../../audio/playout/playout-schedule.js';
+import { lineOf, samplesOf, ticksPerMs } from '../../audio/sample-format.js';
+import { codecFacts } from '../../codecs.js';
+import { type KeyForm, MediaError, type PhoneCodec } from '../../engine.js';
+import { DtmfSender, dtmfDigits } from '../../rtp/dtmf.js';
+import { type RtpView, rtpHeaderBytes } from '../../rtp/packet.js';
+import type { RtpSender } from '../../rtp/sender.js';
+import type { AgreedMedia } from '../../sdp.js';
+
+/** Audio that comes this soon after the queue ran dry belongs to the same sentence: the phone heard a hole. */
+const underrunWithinMs = 100;
+/** A chunk smaller than a frame waits this much longer than a frame for the rest. */
+const incompleteWaitMs = 20;
+const mostDigits = 128;
+/** A frame that is taken out must be there with its successor, whatever the jitter. */
+const frameSlackMs = 2;
+/** Timers alone are never late by this. */
+const lateSlotMs = 1.5;
+/**
+ * A frame of an agent at the pace of the clock that is late by no more than this goes out when it comes. The phone's own buffer bears that
+ * better than a hole and a call that is later by a packet from then on.
+ */
+const graceMs = 18;
+
+export class ToPhone {
+  underruns = 0;
+  skippedMs = 0;
+  /** The first frame of the owner's audio goes out. */
+  onFirstAudio: (nowMs: number) => void = () => {};
+  private media: AgreedMedia | null = null;
+  private live = false;
+  private playout: PhoneAudio | null = null;
+  private playing = false;
+  private waiting = false;
+  private heardOwner = false;
+  private markNext = true;
+  private hasRead = false;
+  /** The slot that is due waits for its frame. */
+  private held = false;
+  private ranDryMs = Number.NEGATIVE_INFINITY;
+  private margin = new ArrivalMargin();
+  private readonly line: PlayoutLine;
+  private readonly dtmf = new DtmfSender();
+  private keyForm: KeyForm = 'event';
+  /** Packets of another phone go out in the place of ours. */
+  private relaying = false;
+  /** Of a wideband codec: what goes out in the slot, before it is coded. */
+  private encoder: WideEncoder | null = null;
+  private wide = new Uint8Array(0);
+  private keysSent: { resolve(): void; reject(error: Error): void }[] = [];
+
+  constructor(
+    private readonly sender: RtpSender,
+    nowMs: number,
+    /** The next slot came nearer, or its turn is now. */
+    private readonly onDue: (dueMs: number) => void,
+  ) {
+    this.line = new PlayoutLine(nowMs, 20);
+  }
+
+  get dueMs(): number {
+    return this.line.dueMs;
+  }
+
+  /** `encoder`: of the codec, when it is a wideband one. */
+  agree(media: AgreedMedia, encoder: WideEncoder | null = null): void {
+    this.encoder = encoder;
+    const bytes = encoder ? media.ptimeMs * lineOf[media.codec].bytesPerMs : 0;
+    if (this.wide.length !== bytes) this.wide = new Uint8Array(bytes);
+    if (this.media?.codec !== media.codec) this.playout?.changeCodec(media.codec);
+    this.media = media;
+    this.line.ptimeMs = media.ptimeMs;
+  }
+
+  goLive(): void {
+    this.live = true;
+  }
+
+  /** What the phone hears from now on. What was queued before starts at `startMs`. */
+  attach(playout: PhoneAudio | null, startMs: number): void {
+    this.stopUtterance();
+    this.playout = playout;
+    this.margin = new ArrivalMargin();
+    this.heardOwner = false;
+    if (playout && playout.queuedMs > 0) this.begin(startMs);
+  }
+
+  /** From now on what `relay` passes on is all that is sent, until keys are pressed or it is switched off. */
+  relayInstead(on: boolean): void {
+    this.relaying = on;
+    this.markNext = true;
+    if (!on) this.sender.endRelay();
+  }
+
+  /** Sends a packet of another phone at once; false when the phone takes none such now. */
+  relay(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean): boolean {
+    const { media, sender } = this;
+    if (!this.relaying || !this.live || !media?.send || this.dtmf.active) return false;
+    if (payload.length > sender.largestPayload) return false;
+    const payloadType = codec === 'event' ? media.telephoneEvent?.send : media.payloadType;
+    if (payloadType === undefined) return false;
+    const ticks = codec === 'OPUS' ? opusPacketMs(payload) * codecFacts.OPUS.clockKhz : payload.length;
+    const place = sender.packet.subarray(rtpHeaderBytes, rtpHeaderBytes + payload.length);
+    if (codec === 'event' || codec === media.codec) place.set(payload);
+    else mapBytes(payload, codec === 'PCMU' ? ulawToAlaw : alawToUlaw, place);
+    sender.relayPacket(payloadType, payload.length, packet.marker, packet.sequence, packet.timestamp, restarted, ticks);
+    return true;
+  }
+
+  /** The owner queued audio; it may have waited for us for `waitedMs`. */
+  audioQueued(durationMs: number, nowMs: number, waitedMs = 0): void {
+    this.margin.arrived(nowMs, durationMs, waitedMs);
+    if (!this.playout || this.playout.queuedMs === 0) return;
+    if (this.playing) {
+      const waitMs = this.playout.queuedMs - durationMs + this.line.dueMs - (nowMs - waitedMs);
+      // Of many that came, the latest one keeps but the least margin: their jitter is in its lateness already.
+      this.playout.spare(waitMs - leastMarginMs);
+      if (this.held && this.playout.queuedMs >= this.line.ptimeMs) this.onDue(nowMs);
+      return;
+    }
+    const complete = this.playout.queuedMs >= this.line.ptimeMs;
+    if (this.waiting && !complete) return;
+    const late = !this.waiting && nowMs - this.ranDryMs < underrunWithinMs;
+    if (late) this.underruns += 1;
+    // What came too late has its jitter behind it: the margin on top would stand in the call twice.
+    const marginMs = late ? leastMarginMs : this.margin.marginMs;
+    this.begin(nowMs + (complete ? marginMs : this.line.ptimeMs + incompleteWaitMs));
+  }
+
+  /** The queue was emptied: the very next slot is silence. */
+  cleared(): void {
+    this.stopUtterance();
+    this.ranDryMs = Number.NEGATIVE_INFINITY;
+  }
+
+  /** The phone agreed to events (RFC 4733). */
+  get takesEvents(): boolean {
+    return this.media?.telephoneEvent != null;
+  }
+
+  sendDtmf(digits: string, form: KeyForm): Promise<void> {
+    const { media } = this;
+    if (!media?.send || (form === 'event' && !media.telephoneEvent)) {
+      return Promise.reject(new MediaError('no_telephone_event', 'The phone did not agree to telephone events.'));
+    }
+    if (!dtmfDigits.test(digits) || digits.length > mostDigits) {
+      return Promise.reject(new MediaError('bad_digits', `Not up to ${mostDigits} digits of 0-9A-D*#w.`));
+    }
+    this.live = true;
+    this.keyForm = form;
+    this.dtmf.send(digits);
+    return new Promise((resolve, reject) => this.keysSent.push({ resolve, reject }));
+  }
+
+  /**
+   * When the slot that is due may be taken: `nowMs`, or later, as the frame that it lacks may still come, or (null, once for each slot) when
+   * the sockets have been read: the slot is late by our own fault, and the frame may wait there.
+   */
+  readyAtMs(nowMs: number): number | null {
+    const { line, playout } = this;
+    if (!this.playing || !playout || playout.queuedMs >= line.ptimeMs || this.dtmf.active || this.relaying)
+      return nowMs;
+    if (!this.hasRead && nowMs - line.dueMs >= lateSlotMs) {
+      this.hasRead = true;
+      return null;
+    }
+    // An agent that is ahead of the clock, or came to the end of what it says, is not waited for.
+    const untilMs = Math.min(line.dueMs, this.margin.nextMs) + graceMs;
+    this.held = untilMs - nowMs > earlyMs;
+    return this.held ? untilMs : nowMs;
+  }
+
+  /** The slot that is due at `dueMs`. */
+  slot(nowMs: number): void {
+    const { line } = this;
+    this.hasRead = false;
+    this.held = false;
+    const skipped = line.skip(nowMs);
+    for (let i = 0; i < skipped; i++) this.sender.endSlot(line.ptimeMs, nowMs);
+    if (skipped > 0) {
+      this.skippedMs += skipped * line.ptimeMs;
+      this.playout?.missed(skipped * line.ptimeMs);
+      this.markNext = true;
+    }
+    const wasPlaying = line.speaks;
+    line.enter(nowMs);
+    if (line.speaks && !wasPlaying) {
+      this.playing = true;
+      this.waiting = false;
+      this.markNext = true;
+    }
+    if (this.dtmf.active) this.sendKey();
+    else if (!this.relaying) this.sendAudio(nowMs);
+    this.sender.endSlot(line.ptimeMs, nowMs);
+    line.leave();
+    const nearerMs = this.playing ? (this.playout?.takeNearerMs() ?? 0) : 0;
+    if (nearerMs === 0 || line.comeNearer(nearerMs)) return;
+    // Then the other way: what is missing to a whole frame is waited for, and the frame is taken out.
+    line.giveBack(line.ptimeMs - nearerMs + frameSlackMs);
+    this.playout?.missed(line.ptimeMs);
+  }
+
+  close(): void {
+    this.dtmf.stop();
+    const waiting = this.keysSent;
+    this.keysSent = [];
+    for (const { reject } of waiting)
+      reject(new MediaError('closed', 'The session was closed before the keys were sent.'));
+  }
+
+  private begin(startMs: number): void {
+    this.waiting = true;
+    this.line.start(startMs);
+    this.onDue(this.line.dueMs);
+  }
+
+  private stopUtterance(): void {
+    this.playing = false;
+    this.waiting = false;
+    this.line.stop();
+  }
+
+  private sendAudio(nowMs: number): void {
+    const { media, playout, sender, line, encoder } = this;
+    const { bytesPerMs, silence } = lineOf[media?.codec ?? 'PCMU'];
+    const length = line.ptimeMs * bytesPerMs;
+    const into = encoder ? this.wide : sender.packet;
+    const from = encoder ? 0 : rtpHeaderBytes;
+    let filled = 0;
+    if (this.playing && playout) {
+      const trimmedMs = playout.trimmedMs;
+      filled = playout.take(into, from, length);
+      if (filled < length && this.playing) {
+        this.stopUtterance();
+        // What was taken out on purpose is no hole: the next frame finds a better phase.
+        this.ranDryMs = playout.trimmedMs > trimmedMs ? Number.NEGATIVE_INFINITY : nowMs;
+      }
+    }
+    if (!this.live || !media?.send) return;
+    if (filled < length) into.fill(silence, from + filled, from + length);
+    if (encoder) this.sendCoded(media, encoder);
+    else {
+      sender.sendPacket(media.payloadType, length, this.markNext);
+      this.markNext = false;
+    }
+    if (filled > 0 && !this.heardOwner) {
+      this.heardOwner = true;
+      this.onFirstAudio(nowMs);
+    }
+  }
+
+  private sendCoded(media: AgreedMedia, encoder: WideEncoder): void {
+    const { sender, wide } = this;
+    const bytes = encoder.encode(samplesOf(wide), sender.packet, rtpHeaderBytes);
+    if (bytes > 0) sender.sendCoded(media.payloadType, bytes, this.markNext, wide);
+    else sender.leaveOut(media.payloadType, wide);
+    // After a pause in sending (DTX) the next packet begins a talkspurt (RFC 3551 section 4.1).
+    this.markNext = bytes === 0;
+  }
+
+  /** Keys take the place of audio; what the agent says meanwhile waits. */
+  private sendKey(): void {
+    const { media, sender, line, dtmf } = this;
+    const step = dtmf.next(line.ptimeMs, media?.eventClockKhz ?? ticksPerMs);
+    if (media?.send) {
+      if (step.payload && this.keyForm === 'event' && media.telephoneEvent) {
+        sender.packet.set(step.payload, rtpHeaderBytes);
+        sender.sendPacket(media.telephoneEvent.send, step.payload.length, step.marker, step.ticksIntoPress);
+      } else {
+        const { bytesPerMs, silence } = lineOf[media.codec];
+        const length = line.ptimeMs * bytesPerMs;
+        const into = this.encoder ? this.wide : sender.packet;
+        const from = this.encoder ? 0 : rtpHeaderBytes;
+        if (step.key !== null && this.keyForm === 'tone')
+          writeKeyTone(step.key, media.codec, step.ticksIntoPress, into, from, from + length);
+        else into.fill(silence, from, from + length);
+        if (this.encoder) this.sendCoded(media, this.encoder);
+        else sender.sendPacket(media.payloadType, length, false);
+      }
+    }
+    if (dtmf.active) return;
+    const waiting = this.keysSent;
+    this.keysSent = [];
+    for (const { resolve } of waiting) resolve();
+  }
+}

@@ -1,0 +1,69 @@
+/** What lives now: legs, INVITEs that ring, INVITEs of ours that are not settled. Whoever ends the process asks here what is left. */
+
+import type { IncomingInvite } from '../inbound/incoming-invite.js';
+import type { DialogLeg } from './dialog-leg.js';
+import type { Replaces } from './replaces-header.js';
+
+const mostPast = 1000;
+
+export class LiveCalls {
+  readonly legs = new Set<DialogLeg>();
+  readonly ringing = new Set<IncomingInvite>();
+  /** Our own INVITEs that have no final response yet, each with what cancels it. */
+  readonly dialling = new Map<Promise<unknown>, () => void>();
+  /** `Call-ID;from-tag` of dialogs that we opened. An INVITE that comes back to us with one of them is a loop. */
+  readonly #ours = new Map<string, number>();
+  /** Dialogs that are over, the last ones. */
+  readonly #past = new Set<string>();
+  #waiting: (() => void)[] = [];
+
+  get isIdle(): boolean {
+    return this.legs.size + this.ringing.size + this.dialling.size === 0;
+  }
+
+  /** Resolves when nothing is left. */
+  idle(): Promise<void> {
+    return this.isIdle ? Promise.resolve() : new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  /** To be called after each removal. */
+  settled(): void {
+    if (!this.isIdle) return;
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const resolve of waiting) resolve();
+  }
+
+  /** A leg is over and nothing of it is left. */
+  left(leg: DialogLeg): void {
+    this.legs.delete(leg);
+    this.#past.add(keyOf(leg.tags));
+    if (this.#past.size > mostPast) this.#past.delete(this.#past.values().next().value ?? '');
+    this.settled();
+  }
+
+  /** The leg that an INVITE wants to replace; `past`: it was one (RFC 3891 section 3). */
+  replaceable(replaces: Omit<Replaces, 'earlyOnly'>): DialogLeg | 'past' | null {
+    const wanted = keyOf(replaces);
+    for (const leg of this.legs) if (keyOf(leg.tags) === wanted) return leg.isOver ? 'past' : leg;
+    return this.#past.has(wanted) ? 'past' : null;
+  }
+
+  /** Claims a dialog id of ours; the returned function gives it back. */
+  claim(dialogId: string): () => void {
+    this.#ours.set(dialogId, (this.#ours.get(dialogId) ?? 0) + 1);
+    return () => {
+      const left = (this.#ours.get(dialogId) ?? 1) - 1;
+      if (left > 0) this.#ours.set(dialogId, left);
+      else this.#ours.delete(dialogId);
+    };
+  }
+
+  isOurs(dialogId: string): boolean {
+    return this.#ours.has(dialogId);
+  }
+}
+
+function keyOf({ callId, localTag, remoteTag }: Omit<Replaces, 'earlyOnly'>): string {
+  return `${callId};${localTag};${remoteTag}`;
+}

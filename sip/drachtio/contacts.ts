@@ -1,0 +1,23 @@
+/** Asking an external SIP server where peers reach it, without serving any call there. */
+import { type ListenAddress, openControlLink } from './connection.js';
+
+const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+
+/** Its contacts, by its own account. Rejects with one clear sentence (not reachable, wrong secret, no answer within `limitMs`). */
+export async function contactsOf(
+  server: { host: string; port: number; secret: string },
+  limitMs: number,
+): Promise<readonly ListenAddress[]> {
+  const link = await openControlLink({
+    ...server,
+    limitMs,
+    log: silent,
+    signal: new AbortController().signal,
+    wire: () => {},
+    onMessage: () => {},
+    onLost: () => {},
+    onRestored: () => {},
+  });
+  link.close();
+  return link.contacts;
+}

@@ -1,0 +1,461 @@
+/** The SIP side as a whole: the embedded server or an external one behind one `SipGateway`. The only place that knows which. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Challenger } from './auth/challenger.js';
+import type { DigestAlgorithm } from './auth/digest.js';
+import type { HangupCause } from './cause.js';
+import { LiveCalls } from './dialog/dialog-registry.js';
+import { endOrphan, takeBack } from './dialog/orphan-bye.js';
+import { Seat } from './dialog/replaceable-leg.js';
+import { type ControlLink, type ListenAddress, openControlLink } from './drachtio/connection.js';
+import { LocalAddresses } from './drachtio/local-address.js';
+import type { Stack } from './drachtio/types.js';
+import { foreignClock, sharedClock } from './drachtio/wire-clock.js';
+import { Inbound } from './inbound/requests.js';
+import type {
+  CallLeg,
+  DialRequest,
+  IncomingCall,
+  LeftBehind,
+  RefusedInvite,
+  SipCounters,
+  SipGateway,
+  SipTraceEntry,
+} from './leg.js';
+import { SipError } from './leg.js';
+import type { SipLog } from './log.js';
+import { Outbound } from './outbound/dialer.js';
+import type { SipNames } from './outbound/dns-naptr-srv.js';
+import { registeredAt } from './outbound/request-targets.js';
+import type { ResolveHost } from './outbound/resolve-public-uri.js';
+import { Bindings } from './registrar/bindings.js';
+import { Registrar, type RegistrarLimits } from './registrar/registrar.js';
+import { LOOPBACK_NETS } from './server/overload/sources.js';
+import { type SipServer, type SipServerOptions, startSipServer, type UnansweredInvite } from './server/start.js';
+import type { TlsSettings } from './server/transport/tls.js';
+import { SipTrace, type TraceLimits } from './trace.js';
+import { Upkeep } from './trunk/gateway-keepalive.js';
+import type { TrunkTable } from './trunk/trunk-table.js';
+
+/** Where an external drachtio-server takes applications. */
+export interface ControlPort {
+  host: string;
+  port: number;
+  secret: string;
+}
+
+export interface SipGatewayOptions {
+  server:
+    | ({ kind: 'embedded' } & Omit<SipServerOptions, 'externalIp' | 'localNets'>)
+    /** One or several; `mediaHost`: where our own media sockets are bound, for the servers may be on other machines. */
+    | { kind: 'drachtio'; servers: readonly ControlPort[]; mediaHost?: string };
+  trunks: TrunkTable;
+  log: SipLog;
+  /** What peers outside of `localNets` are told to be our address. */
+  externalIp?: string;
+  /** CIDRs. Default: the private ranges. */
+  localNets?: string[];
+  /** The realm of our digest challenges. Default `trunkline`. */
+  realm?: string;
+  /** Digest algorithms we offer, the preferred first. Default SHA-256, MD5; see `ChallengerOptions`. */
+  digestAlgorithms?: readonly DigestAlgorithm[];
+  registrar?: RegistrarLimits;
+  trace?: TraceLimits;
+  /** How long our own server, or one attempt to reach an external one, may take. Default 10,000. */
+  connectLimitMs?: number;
+  /** Default: the system's name server. */
+  names?: SipNames;
+  /** Default: the system's resolver. */
+  resolveHost?: ResolveHost;
+  /** How long a gateway may be silent while another is left. Default 5,000. */
+  firstResponseMs?: number;
+  /** Between two OPTIONS to a gateway; 0: none. Default 0. */
+  probeEveryMs?: number;
+  /** Between two heartbeats on the control connection. Default 10,000. */
+  heartbeatMs?: number;
+  /** Gives up connecting. */
+  signal?: AbortSignal;
+}
+
+const privateNets = [
+  ...['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16'],
+  ...['::1/128', 'fc00::/7', 'fe80::/10'],
+];
+const maxRestartDelayMs = 30_000;
+/** An external server that is there answers sooner; the start does not wait for one that is not. */
+const firstAttemptMs = 1500;
+const betweenAttemptsMs = 1000;
+/** After a loss that many far ends are told; more at once would be a flood of our own making. */
+const maxOrphans = 10_000;
+const orphansAtOnce = 50;
+
+/**
+ * Resolves when our SIP server runs, or when each external one was tried: those that are not there are waited for. Rejects with one clear
+ * sentence (port taken, wrong secret, too late).
+ */
+export async function openSipGateway(options: SipGatewayOptions): Promise<
+  SipGateway & {
+    serverStats: SipServer['stats'];
+    upkeep: Upkeep;
+    /** Certificates and authorities of the embedded server's connections from now on. */
+    secure(tls: TlsSettings): void;
+  }
+> {
+  const gateway = new Gateway(options);
+  try {
+    await gateway.open();
+  } catch (error) {
+    await gateway.close();
+    throw error;
+  }
+  return gateway;
+}
+
+class Gateway implements SipGateway {
+  readonly #live = new LiveCalls();
+  readonly #bindings = new Bindings();
+  readonly #trace: SipTrace;
+  readonly #inbound: Inbound;
+  readonly #outbound: Outbound;
+  /** Health of our carriers' gateways, and our registrations there. */
+  readonly upkeep: Upkeep;
+  readonly #closing = new AbortController();
+  #server: SipServer | null = null;
+  /** Of all servers by their key, also those that are lost at the moment. */
+  readonly #links = new Map<string, ControlLink>();
+  /** Calls that we placed, to spread them over the servers. */
+  #dialled = 0;
+  /** Why an external server is not connected, by its host and port. */
+  readonly #problems = new Map<string, string>();
+  /** Dialogs that were alive, and INVITEs of ours that rang, when their server was lost; told as soon as it is there again. */
+  readonly #orphans = new Map<string, LeftBehind[]>();
+  /** INVITEs without final answer when the server was lost: its successor refuses them. */
+  #unanswered: UnansweredInvite[] = [];
+  #trusted: string[];
+  #tls: TlsSettings | undefined;
+  #stopped: Promise<void> | null = null;
+
+  constructor(private readonly options: SipGatewayOptions) {
+    const { trunks, log } = options;
+    this.#trusted = [...this.#alwaysTrusted];
+    const challenger = new Challenger({ realm: options.realm ?? 'trunkline', algorithms: options.digestAlgorithms });
+    const mediaHost = options.server.kind === 'drachtio' ? options.server.mediaHost : undefined;
+    const addresses = new LocalAddresses({ externalIp: options.externalIp, localNets: this.#localNets, mediaHost });
+    this.#trace = new SipTrace(options.trace);
+    const clock = options.server.kind === 'embedded' ? sharedClock : foreignClock;
+    const shared = { trunks, log, addresses, clock, bindings: this.#bindings, live: this.#live, trace: this.#trace };
+    const stack = () => this.#connected[0]?.stack ?? null;
+    const { names } = options;
+    const registered = (uri: string) => registeredAt(uri, trunks, this.#bindings);
+    this.upkeep = new Upkeep({ probeEveryMs: options.probeEveryMs ?? 0, stack, log, registered, names });
+    const registrar = new Registrar(trunks, challenger, this.#bindings, options.registrar);
+    this.#inbound = new Inbound({ ...shared, challenger, registrar });
+    this.#outbound = new Outbound({
+      ...shared,
+      link: (wanted) => this.#linkFor(wanted),
+      firstResponseMs: options.firstResponseMs,
+      names: options.names,
+      ...(options.resolveHost === undefined ? {} : { resolveHost: options.resolveHost }),
+    });
+  }
+
+  get #localNets(): string[] {
+    return this.options.localNets ?? privateNets;
+  }
+
+  get #alwaysTrusted(): readonly string[] {
+    const { server } = this.options;
+    return (server.kind === 'embedded' ? server.trusted : undefined) ?? LOOPBACK_NETS;
+  }
+
+  /** Where peers reach us: what the servers tell that are connected. */
+  get addresses(): readonly ListenAddress[] {
+    return this.#server?.addresses ?? this.#connected.flatMap((link) => link.contacts);
+  }
+
+  get connected(): boolean {
+    return this.#connected.length > 0;
+  }
+
+  get problems(): readonly string[] {
+    return [...this.#problems.values()];
+  }
+
+  get #connected(): ControlLink[] {
+    const { server } = this.options;
+    const keys = server.kind === 'drachtio' ? server.servers.map(keyOf) : ['embedded'];
+    return keys.flatMap((key) => this.#links.get(key) ?? []).filter((link) => link.connected);
+  }
+
+  /** The wanted server's link, or the next one in turn. */
+  #linkFor(wanted?: Stack): ControlLink | null {
+    const links = this.#connected;
+    return links.find((link) => link.stack === wanted) ?? links[this.#dialled++ % links.length] ?? null;
+  }
+
+  async open(): Promise<void> {
+    const signal = this.options.signal
+      ? AbortSignal.any([this.options.signal, this.#closing.signal])
+      : this.#closing.signal;
+    const { server } = this.options;
+    if (server.kind === 'drachtio') await Promise.all(server.servers.map((each) => this.#reach(each, signal)));
+    else await this.#startServer(server.listen, signal);
+  }
+
+  /** Resolves after the first attempt; a server that is not there is waited for. A refused secret is a wrong setting, and ends the start. */
+  async #reach(server: ControlPort, signal: AbortSignal): Promise<void> {
+    const attempt = async (limitMs: number): Promise<boolean> => {
+      try {
+        await this.#connect(server, signal, limitMs);
+        this.#problems.delete(keyOf(server));
+        return true;
+      } catch (error) {
+        if (signal.aborted) throw error;
+        const problem = error instanceof Error ? error.message : String(error);
+        const isNews = this.#problems.get(keyOf(server)) !== problem;
+        this.#problems.set(keyOf(server), problem);
+        if (isNews) this.options.log.error({ err: problem }, 'sip server is waited for');
+        if (error instanceof SipError && error.code === 'rejected') throw error;
+        return false;
+      }
+    };
+    const limitMs = this.options.connectLimitMs ?? 10_000;
+    if (await attempt(Math.min(limitMs, firstAttemptMs))) return;
+    const wait = async (): Promise<void> => {
+      for (;;) {
+        await sleep(betweenAttemptsMs, undefined, { signal: this.#closing.signal });
+        if (!(await attempt(limitMs).catch(() => false))) continue;
+        this.options.log.info({ host: server.host, port: server.port }, 'sip server connected');
+        this.upkeep.restored();
+        return;
+      }
+    };
+    wait().catch(() => undefined); // closed meanwhile
+  }
+
+  async #startServer(listen: SipServerOptions['listen'], signal: AbortSignal): Promise<void> {
+    const { kind: _kind, ...serverOptions } = this.options.server as Extract<
+      SipGatewayOptions['server'],
+      { kind: 'embedded' }
+    >;
+    const { externalIp } = this.options;
+    const server = await startSipServer({
+      ...serverOptions,
+      trusted: this.#trusted,
+      ...(this.#tls === undefined ? {} : { tls: this.#tls }),
+      listen,
+      externalIp,
+      localNets: this.#localNets,
+      onFailure: (stack) => this.options.log.error({ stack }, 'sip server dropped a message that it could not handle'),
+    });
+    this.#server = server;
+    await this.#connect(server.control, signal, this.options.connectLimitMs ?? 10_000);
+    // From here on: a server that dies before has failed to start, which is the caller's affair.
+    const { signal: closing } = this.#closing;
+    // The calls end with the connection, which is behind the server's last words: they may tell of an answer, or of a BYE.
+    void server.died.then((error) => {
+      if (!closing.aborted) this.options.log.error({ err: error.message }, 'sip server died');
+    });
+  }
+
+  async #connect(to: ControlPort, signal: AbortSignal, limitMs: number): Promise<void> {
+    const { log, heartbeatMs, server } = this.options;
+    const key = server.kind === 'drachtio' ? keyOf(to) : 'embedded';
+    const link = await openControlLink({
+      ...to,
+      signal,
+      log,
+      heartbeatMs,
+      limitMs,
+      wire: (stack) => this.#inbound.wire(stack),
+      onMessage: (entry) => this.#trace.record(entry),
+      onLost: (lost) => this.#lost(lost, key),
+      onRestored: () => {
+        log.info({ host: to.host, port: to.port }, 'sip server connected again');
+        this.#problems.delete(key);
+        this.upkeep.restored();
+        void this.#tellOrphans(key);
+      },
+    });
+    this.#links.set(key, link);
+    void this.#tellOrphans(key);
+  }
+
+  /** A server, or the connection to it, is gone: every call of it ends here, and the far ends hear of it when somebody can tell them. */
+  #lost(link: ControlLink, key: string): void {
+    const { log, server } = this.options;
+    const legs = [...this.#live.legs].filter((leg) => leg.server === link.stack);
+    const ringing = [...this.#live.ringing].filter((call) => call.server === link.stack);
+    log.error({ legs: legs.length, ringing: ringing.length }, 'sip server lost');
+    for (const call of ringing) {
+      this.#orphaned(key, call.unconfirmed);
+      const { unanswered } = call;
+      if (unanswered?.peer.transport === 'udp') this.#unanswered.push(unanswered);
+      call.lost();
+    }
+    for (const pending of this.#outbound.lost(link.stack)) this.#orphaned(key, pending);
+    for (const leg of legs) {
+      this.#orphaned(key, leg.snapshot());
+      leg.lost();
+    }
+    if (this.#closing.signal.aborted) return;
+    if (server.kind === 'drachtio') {
+      this.#problems.set(key, `The connection to the SIP server's control port ${key} was lost.`);
+      this.upkeep.restored(); // at another server, if there is one
+      return;
+    }
+    const dead = this.#server;
+    link.close();
+    this.#links.clear();
+    if (!dead) return;
+    this.#server = null;
+    void this.#restart(dead);
+  }
+
+  #orphaned(key: string, dialog: LeftBehind | null): void {
+    const orphans = this.#orphans.get(key) ?? [];
+    this.#orphans.set(key, orphans);
+    if (dialog && orphans.length < maxOrphans) orphans.push(dialog);
+  }
+
+  async #restart(dead: SipServer): Promise<void> {
+    const { log } = this.options;
+    const { signal } = this.#closing;
+    await dead.close().catch(() => undefined);
+    for (let delayMs = 100; !signal.aborted; delayMs = Math.min(delayMs * 2, maxRestartDelayMs)) {
+      try {
+        // The ports that the first one got, also when the settings said "any".
+        await this.#startServer([...dead.addresses], signal);
+        log.info({}, 'sip server restarted');
+        for (const invite of this.#unanswered.splice(0)) this.#server?.refuse(invite);
+        this.upkeep.restored();
+        return;
+      } catch (error) {
+        log.error(
+          { err: error instanceof Error ? error.message : String(error), delayMs },
+          'sip server restart failed',
+        );
+        const failed = this.#server as SipServer | null;
+        this.#server = null;
+        await failed?.close().catch(() => undefined);
+        await sleep(delayMs, undefined, { signal }).catch(() => undefined);
+      }
+    }
+  }
+
+  async #tellOrphans(key: string): Promise<void> {
+    const orphans = this.#orphans.get(key) ?? [];
+    for (let batch = orphans.splice(0, orphansAtOnce); batch.length > 0; ) {
+      const told = await Promise.allSettled(batch.map((orphan) => this.endOrphan(orphan, 'signalling_lost')));
+      const failed = told.filter((result) => result.status === 'rejected').length;
+      if (failed > 0) this.options.log.warn({ failed, of: batch.length }, 'far ends of lost calls were not told');
+      batch = this.connected ? orphans.splice(0, orphansAtOnce) : [];
+    }
+  }
+
+  onIncomingCall(handler: (call: IncomingCall) => Promise<void>): void {
+    this.#inbound.handler = handler;
+  }
+
+  onRefusedInvite(handler: (refused: RefusedInvite) => void): void {
+    this.#inbound.onRefused = handler;
+  }
+
+  async dial(request: DialRequest, signal: AbortSignal): Promise<CallLeg> {
+    if (!this.connected) throw new SipError('not_connected', 'signalling_lost', 'The SIP server is not connected.');
+    return new Seat(await this.#outbound.dial(request, signal));
+  }
+
+  async endOrphan(left: LeftBehind, cause: HangupCause): Promise<void> {
+    const link = this.#linkFor();
+    if (!link) throw new SipError('not_connected', 'signalling_lost', 'The SIP server is not connected.');
+    if (!('head' in left)) await endOrphan(link.stack, left, cause);
+    else if (this.#server) this.#server.takeBack(left);
+    else await takeBack(link.stack, left);
+  }
+
+  trust(nets: readonly string[]): void {
+    this.#trusted = [...nets, ...this.#alwaysTrusted];
+    this.#server?.trust(this.#trusted);
+  }
+
+  secure(tls: TlsSettings): void {
+    this.#tls = tls;
+    this.#server?.secure(tls);
+  }
+
+  trace(sipCallId: string): SipTraceEntry[] {
+    return this.#trace.of(sipCallId);
+  }
+
+  forgetTrace(sipCallId: string): void {
+    this.#trace.forget(sipCallId);
+  }
+
+  counters(): SipCounters {
+    return {
+      incomingCalls: this.#inbound.incomingCalls,
+      refused: { ...this.#inbound.refused },
+      activeLegs: this.#live.legs.size,
+      registrations: this.#bindings.count,
+    };
+  }
+
+  async serverStats(): ReturnType<SipServer['stats']> {
+    if (!this.#server) throw new SipError('not_connected', 'signalling_lost', 'There is no embedded SIP server.');
+    return this.#server.stats();
+  }
+
+  drain(): void {
+    this.#inbound.isDraining = true;
+  }
+
+  stop(graceMs: number): Promise<void> {
+    this.#stopped ??= this.#stop(graceMs);
+    return this.#stopped;
+  }
+
+  async #stop(graceMs: number): Promise<void> {
+    this.drain();
+    await this.#idleWithin(graceMs);
+    for (const call of [...this.#live.ringing]) {
+      void call.reject({ status: 503, reason: 'Shutting down', headers: { 'Retry-After': '60' } });
+    }
+    for (const cancel of [...this.#live.dialling.values()]) cancel();
+    const takenBack = this.upkeep.close();
+    // Half a second for the ACKs that are on their way, then BYE, and as long again for its answer.
+    await Promise.all([...this.#live.legs].map((leg) => leg.hangupSoon('system_shutdown', 500)));
+    if (this.connected) await this.#idleWithin(1000);
+    await takenBack;
+    // A 200 to the far side's BYE may be the last word: without it the far side would wait for half a minute.
+    await Promise.all([...this.#links.values()].map((link) => link.taken(1000)));
+    await this.close();
+  }
+
+  async #idleWithin(limitMs: number): Promise<void> {
+    if (limitMs <= 0 || this.#live.isIdle) return;
+    const over = new AbortController();
+    const limit = sleep(limitMs, undefined, { signal: over.signal }).catch(() => undefined);
+    await Promise.race([this.#live.idle(), limit]);
+    over.abort();
+  }
+
+  /** Closes everything at once; what still lives ends as lost. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    for (const link of this.#links.values()) link.close();
+    await this.upkeep.close();
+    for (const call of [...this.#live.ringing]) call.lost();
+    for (const link of this.#links.values()) this.#outbound.lost(link.stack);
+    for (const leg of [...this.#live.legs]) leg.lost();
+    this.#bindings.close();
+    this.#trace.close();
+    const server = this.#server;
+    this.#server = null;
+    this.#links.clear();
+    await server?.close();
+  }
+}
+
+function keyOf({ host, port }: ControlPort): string {
+  return `${host}:${port}`;
+}

@@ -1,0 +1,318 @@
+/** Requests that come in outside of a dialog: the checks an INVITE must pass before it is a call, REGISTER, OPTIONS, and polite refusals. */
+
+import type { Challenger } from '../auth/challenger.js';
+import { type HangupCause, refusalOf } from '../cause.js';
+import { supported } from '../dialog/dialog-leg.js';
+import type { LiveCalls } from '../dialog/dialog-registry.js';
+import type { Seat } from '../dialog/replaceable-leg.js';
+import { replacesOf } from '../dialog/replaces-header.js';
+import { peerOf } from '../drachtio/connection.js';
+import { type HeaderLines, listElements, nameAddress, readHeaders } from '../drachtio/header.js';
+import type { LocalAddresses } from '../drachtio/local-address.js';
+import type { Stack, StackRequest, StackResponse } from '../drachtio/types.js';
+import type { WireClock } from '../drachtio/wire-clock.js';
+import type { IncomingCall, Peer, RefusedInvite, TrunkMatch } from '../leg.js';
+import { rateLimited, type SipLog } from '../log.js';
+import type { Bindings } from '../registrar/bindings.js';
+import type { Answer, Registrar } from '../registrar/registrar.js';
+import type { SipTrace } from '../trace.js';
+import { asMatch, type TrunkTable } from '../trunk/trunk-table.js';
+import { calledIdentity, callerIdentity, parseUri } from './identity.js';
+import { IncomingInvite, type InviteFacts, sendRefusal } from './incoming-invite.js';
+import { sdpOf } from './sdp-body.js';
+
+export interface InboundContext {
+  trunks: TrunkTable;
+  bindings: Bindings;
+  challenger: Challenger;
+  registrar: Registrar;
+  addresses: LocalAddresses;
+  live: LiveCalls;
+  trace: SipTrace;
+  log: SipLog;
+  clock: WireClock;
+}
+
+/** Methods we ask the server for. The rest it refuses by itself. */
+const routed = ['invite', 'register', 'options', 'message', 'info', 'notify', 'subscribe', 'publish', 'refer'];
+const allow = 'INVITE, ACK, CANCEL, BYE, OPTIONS, INFO, UPDATE, REFER, NOTIFY, PRACK, REGISTER';
+
+/** Why an INVITE was refused before anybody saw it: the counter's name. */
+type Refusal =
+  | 'draining'
+  | 'blocked_source'
+  | 'malformed'
+  | 'loop'
+  | 'not_ready'
+  | 'unsupported'
+  | 'replaces'
+  | 'handler_failed';
+
+interface RefusedHere {
+  why: Refusal;
+  status: number;
+  cause: HangupCause;
+  text: string;
+  headers?: Record<string, string>;
+}
+
+type Verdict =
+  | { challenge: string[] }
+  | RefusedHere
+  | {
+      handler: (call: IncomingCall) => Promise<void>;
+      facts: Omit<InviteFacts, 'peer' | 'receivedAt' | 'receivedAtMs'>;
+    };
+
+export class Inbound {
+  handler: ((call: IncomingCall) => Promise<void>) | null = null;
+  onRefused: ((refused: RefusedInvite) => void) | null = null;
+  isDraining = false;
+  incomingCalls = 0;
+  readonly refused: Record<string, number> = {};
+  readonly #warnBlocked: SipLog['warn'];
+
+  constructor(private readonly context: InboundContext) {
+    this.#warnBlocked = rateLimited((fields, text) => context.log.warn(fields, text), 5000);
+  }
+
+  /** Registers what comes in on one control connection. */
+  wire(stack: Stack): void {
+    const take = (req: StackRequest, res: StackResponse, next: () => void) => {
+      try {
+        this.#take(stack, req, res, next);
+      } catch (error) {
+        this.context.log.error({ err: words(error), method: req.method }, 'request handling failed');
+        if (!res.finalResponseSent) res.send(500);
+      }
+    };
+    for (const method of routed) stack.use(method, take);
+    stack.use(take);
+  }
+
+  #take(stack: Stack, req: StackRequest, res: StackResponse, next: () => void): void {
+    if (req.has('replaces') && req.method !== 'INVITE') {
+      res.send(400);
+      return;
+    }
+    const hasToTag = /;\s*tag\s*=/i.test(req.get('to') ?? '');
+    switch (req.method) {
+      case 'ACK':
+      case 'PRACK': // the library's own affair
+        next();
+        return;
+      case 'CANCEL':
+        return;
+      case 'OPTIONS':
+        res.send(200, { headers: { Allow: allow, Accept: 'application/sdp', Supported: supported.join(', ') } });
+        return;
+      case 'INVITE':
+      case 'REGISTER':
+        if (hasToTag) break;
+        if (req.method === 'INVITE') this.#invite(stack, req, res);
+        else this.#register(stack, req, res);
+        return;
+      case 'SUBSCRIBE':
+      case 'PUBLISH':
+      case 'NOTIFY':
+        res.send(489, { headers: { 'Allow-Events': 'refer' } });
+        return;
+      case 'MESSAGE':
+      case 'REFER':
+        if (hasToTag) break;
+        res.send(405, { headers: { Allow: allow } });
+        return;
+    }
+    res.send(481); // within a dialog that ended a moment ago, or never was
+  }
+
+  #register(stack: Stack, req: StackRequest, res: StackResponse): void {
+    const peer = peerOf(req.protocol, req.source_address, req.source_port);
+    if (!peer) {
+      res.send(400);
+      return;
+    }
+    const request = { uri: req.uri, headers: readHeaders(req.raw), peer, server: stack };
+    sendAnswer(res, this.context.registrar.register(request));
+  }
+
+  #invite(stack: Stack, req: StackRequest, res: StackResponse): void {
+    const receivedAtMs = this.context.clock.receivedMs(req.stackTime);
+    const received = { receivedAt: new Date(Date.now() - (performance.now() - receivedAtMs)), receivedAtMs };
+    const peer = peerOf(req.protocol, req.source_address, req.source_port);
+    if (!peer) {
+      res.send(400);
+      return;
+    }
+    const verdict = this.#examine(req, peer);
+    if ('challenge' in verdict) {
+      sendAnswer(res, { status: 401, headers: { 'WWW-Authenticate': verdict.challenge } });
+      return;
+    }
+    if ('why' in verdict) {
+      const { why, status, cause, text, headers } = verdict;
+      this.refused[why] = (this.refused[why] ?? 0) + 1;
+      sendRefusal(res, { status, reason: text, headers });
+      this.#report(req, peer, status, cause, received.receivedAt);
+      return;
+    }
+    this.incomingCalls++;
+    const { live, log, trace, clock } = this.context;
+    const sipCallId = req.get('call-id') ?? '';
+    trace.keep(sipCallId);
+    const onGone = () => trace.ended(sipCallId);
+    const facts = { ...verdict.facts, ...received, peer };
+    const call = new IncomingInvite(req, res, facts, { stack, live, log, clock, onGone });
+    void this.#run(call, verdict.handler, req.receivedOn ?? '');
+  }
+
+  /** The checks, cheapest first: most of what a public port hears ends at the second. */
+  #examine(req: StackRequest, peer: Peer): Verdict {
+    const { context } = this;
+    if (this.isDraining) return refusal('draining', 503, 'system_shutdown', 'Shutting down', { 'Retry-After': '60' });
+    const vouched = this.#vouched(req, peer);
+    if (vouched === 'challenge' || vouched === 'stale') {
+      return { challenge: context.challenger.challenges(vouched === 'stale') };
+    }
+    const [trunk, ...otherTrunks] = vouched;
+    if (!trunk) {
+      this.#warnBlocked(
+        { address: peer.address, port: peer.port, to: req.uri },
+        'invite from an unknown source refused',
+      );
+      return refusal('blocked_source', 403, 'blocked_source', 'Unknown source');
+    }
+    const headers = readHeaders(req.raw);
+    const fromTag = nameAddress(headers.get('from')?.[0])?.params.tag ?? '';
+    if (context.live.isOurs(`${req.get('call-id')};from-tag=${fromTag}`)) {
+      return refusal('loop', 482, 'unspecified', 'The call came back to us');
+    }
+    // createUAS would send its 200 and fail afterwards.
+    if (!nameAddress(listElements(headers.get('contact'))[0])) {
+      return refusal('malformed', 400, 'unspecified', 'Missing Contact');
+    }
+    if (!parseUri(req.uri)) return refusal('malformed', 416, 'not_found', 'Unsupported URI scheme');
+    const from = callerIdentity(headers, true);
+    const to = calledIdentity(req.uri, headers);
+    if (!from || !to) return refusal('malformed', 400, 'unspecified', 'Unreadable From or To');
+    const unknown = listElements(headers.get('require')).filter((option) => !supported.includes(option.toLowerCase()));
+    if (unknown.length > 0) {
+      return refusal('unsupported', 420, 'unspecified', 'Unsupported extension', { Unsupported: unknown.join(', ') });
+    }
+    const body = sdpOf(req);
+    if (body.kind === 'unsupported') {
+      return refusal('unsupported', 415, 'incompatible_media', 'SDP expected', { Accept: 'application/sdp' });
+    }
+    if (!acceptsSdp(headers.get('accept'))) {
+      return refusal('unsupported', 406, 'incompatible_media', 'application/sdp is not acceptable to you', {
+        Accept: 'application/sdp',
+      });
+    }
+    const replaces = this.#replaced(headers);
+    if (replaces !== null && 'why' in replaces) return replaces;
+    const { handler } = this;
+    if (!handler) return refusal('not_ready', 503, 'overload', 'Not ready', { 'Retry-After': '5' });
+    const offer = body.kind === 'sdp' ? body.sdp : null;
+    return { handler, facts: { headers, from, to, trunk, otherTrunks, offer, replaces } };
+  }
+
+  /** Whose place the INVITE wants (RFC 3891 section 3). A dialog that only rings is nobody's place: we did not open it, or the agent is not there yet. */
+  #replaced(headers: HeaderLines): Seat | RefusedHere | null {
+    const wanted = replacesOf(headers);
+    if (wanted === null) return null;
+    if (wanted === 'malformed') return refusal('malformed', 400, 'unspecified', 'Unreadable Replaces');
+    const leg = this.context.live.replaceable(wanted);
+    if (leg === 'past') return refusal('replaces', 603, 'call_rejected', 'The call is over');
+    if (leg === null || leg.seat === null) return refusal('replaces', 481, 'not_found', 'No such call');
+    if (leg.seat.isPromised) return refusal('replaces', 481, 'not_found', 'Somebody else is about to');
+    if (wanted.earlyOnly) return refusal('replaces', 486, 'user_busy', 'The call is answered');
+    return leg.seat;
+  }
+
+  async #run(call: IncomingInvite, handler: (call: IncomingCall) => Promise<void>, receivedOn: string): Promise<void> {
+    try {
+      const own = receivedOn.slice(0, Math.max(0, receivedOn.lastIndexOf(':'))).replace(/^\[|\]$/g, '');
+      call.localAddress = await this.context.addresses.facing(call.peer.address, own);
+      await handler(call);
+      if (!call.isPending) return;
+      this.context.log.error({ sipCallId: call.sipCallId }, 'call handler gave no final answer');
+    } catch (error) {
+      if (call.cancelled.aborted) return; // what failed is the answer to somebody who left
+      this.context.log.error({ sipCallId: call.sipCallId, err: words(error) }, 'call handler failed');
+    }
+    this.refused.handler_failed = (this.refused.handler_failed ?? 0) + 1;
+    void call.reject(refusalOf('unspecified'));
+    void call.leg?.hangup('unspecified');
+  }
+
+  /**
+   * Who vouches for the source of an INVITE: the address, for the trunks that name it, else a password. A registration says where a phone is
+   * called, not who sends from there: UDP addresses are forged, and address translation gives ports to others. So an INVITE from a
+   * registered source has to prove its user too, unless that user's own trunk names the address. Where some trunk has a password, every
+   * other source is asked for one, and hears the same whatever its user.
+   */
+  #vouched(req: StackRequest, peer: Peer): TrunkMatch[] | 'challenge' | 'stale' {
+    const { trunks, bindings, challenger } = this.context;
+    const byAddress = trunks.trusting(peer.address);
+    const username = bindings.userAt(peer);
+    const registered = username === undefined ? undefined : trunks.withUsername(username);
+    if (registered && registered.direction !== 'outbound') {
+      const own = byAddress.find(({ trunkId }) => trunkId === registered.id);
+      if (own) return [own];
+    } else if (byAddress.length > 0 || !trunks.challengesInvites) return byAddress;
+    const authorization = readHeaders(req.raw).get('authorization');
+    const trunkOf = (name: string) => {
+      const trunk = trunks.withUsername(name);
+      return trunk && trunk.direction !== 'outbound' ? trunk : undefined;
+    };
+    const verdict = challenger.verify(
+      { method: 'INVITE', uri: req.uri, authorization },
+      (name) => trunkOf(name)?.password ?? undefined,
+    );
+    if (verdict.kind === 'missing') return 'challenge';
+    if (verdict.kind === 'stale') return 'stale';
+    const trunk = verdict.kind === 'ok' ? trunkOf(verdict.username) : undefined;
+    return trunk ? [asMatch(trunk, 'digest')] : [];
+  }
+
+  #report(req: StackRequest, peer: Peer, status: number, cause: HangupCause, at: Date): void {
+    if (!this.onRefused) return;
+    const headers: HeaderLines = readHeaders(req.raw);
+    const from = nameAddress(headers.get('from')?.[0])?.uri ?? '';
+    try {
+      this.onRefused({ sipCallId: req.get('call-id') ?? '', from, to: req.uri, peer, status, cause, at });
+    } catch (error) {
+      this.context.log.error({ err: words(error) }, 'refused-invite handler failed');
+    }
+  }
+}
+
+/** RFC 3261 20.1: without `Accept` SDP is taken; an empty one takes nothing. */
+function acceptsSdp(accept: readonly string[] | undefined): boolean {
+  if (accept === undefined) return true;
+  return listElements(accept).some((range) => /^(application\/sdp|application\/\*|\*\/\*)\s*(;|$)/i.test(range.trim()));
+}
+
+function refusal(
+  why: Refusal,
+  status: number,
+  cause: HangupCause,
+  text: string,
+  headers?: Record<string, string>,
+): RefusedHere {
+  return { why, status, cause, text, headers };
+}
+
+/** Several lines of one name: the library would join them with a comma, which no client can take apart where challenges have commas. */
+function sendAnswer(res: StackResponse, answer: Answer): void {
+  const headers: Record<string, string> = {};
+  for (const [name, value] of Object.entries(answer.headers)) {
+    headers[name] = typeof value === 'string' ? value : value.join(`\r\n${name}: `);
+  }
+  if (answer.reason === undefined) res.send(answer.status, { headers });
+  else res.send(answer.status, answer.reason, { headers });
+}
+
+function words(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

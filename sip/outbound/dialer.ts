@@ -1,0 +1,271 @@
+/** Calling out: one gateway after the other until somebody decides. */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { outcomeOfAnswer, unansweredOutcomes } from '../cause.js';
+import type { DialogLeg } from '../dialog/dialog-leg.js';
+import type { LiveCalls } from '../dialog/dialog-registry.js';
+import type { ControlLink } from '../drachtio/connection.js';
+import { quotedText } from '../drachtio/header.js';
+import type { LocalAddresses } from '../drachtio/local-address.js';
+import type { Stack } from '../drachtio/types.js';
+import type { WireClock } from '../drachtio/wire-clock.js';
+import { escapeUser } from '../inbound/identity.js';
+import { clean } from '../inbound/incoming-invite.js';
+import { type DialRequest, type Gateway, type PendingInvite, SipError } from '../leg.js';
+import type { SipLog } from '../log.js';
+import type { Bindings } from '../registrar/bindings.js';
+import type { SipTrace } from '../trace.js';
+import type { TrunkTable } from '../trunk/trunk-table.js';
+import { SipNames } from './dns-naptr-srv.js';
+import { Attempt, type AttemptEnd } from './invite-attempt.js';
+import { nextHops } from './next-hop.js';
+import { calledUser, type DialTarget, redirectTarget, targetsOf } from './request-targets.js';
+import { publicTarget, type ResolveHost } from './resolve-public-uri.js';
+
+export interface OutboundContext {
+  /** A control connection that is up: the wanted one, or another. */
+  link(wanted?: Stack): ControlLink | null;
+  trunks: TrunkTable;
+  bindings: Bindings;
+  addresses: LocalAddresses;
+  live: LiveCalls;
+  trace: SipTrace;
+  log: SipLog;
+  clock: WireClock;
+  /** Default: the system's name server. */
+  names?: SipNames;
+  /** Looks up the hosts of `publicOnly` calls. Default: the system's resolver. */
+  resolveHost?: ResolveHost;
+  /** How long a gateway may be silent while another one is left. Default 5,000. */
+  firstResponseMs?: number;
+}
+
+const maxRedirects = 3;
+/** A gateway that asks for a longer rest than this is not believed. */
+const maxRestSec = 300;
+/** Set by us, or by the SIP server. */
+const reservedHeaders = new Set(
+  'from to contact call-id cseq via route record-route max-forwards content-length content-type allow supported session-expires min-se'.split(
+    ' ',
+  ),
+);
+
+export class Outbound {
+  /** Gateways that asked to be left alone (503 with Retry-After), and until when. */
+  readonly #resting = new Map<string, number>();
+  readonly #attempts = new Set<Attempt>();
+
+  readonly #names: SipNames;
+
+  constructor(private readonly context: OutboundContext) {
+    this.#names = context.names ?? new SipNames();
+  }
+
+  /** See `SipGateway.dial`. */
+  async dial(request: DialRequest, signal: AbortSignal): Promise<DialogLeg> {
+    const callId = request.sipCallId ?? randomUUID();
+    const stop = new Stop(request.ringTimeoutMs, signal);
+    this.context.trace.keep(callId);
+    try {
+      return await this.#tryAll(request, callId, stop);
+    } catch (error) {
+      this.context.trace.ended(callId);
+      throw error;
+    } finally {
+      stop.close();
+    }
+  }
+
+  /** A SIP server is gone: whatever rings over it has failed. Answers the INVITEs that nobody has taken back. */
+  lost(server: Stack): PendingInvite[] {
+    const lost = [...this.#attempts].filter((attempt) => attempt.server === server);
+    const pending = lost.flatMap((attempt) => attempt.pending ?? []);
+    for (const attempt of lost) attempt.lost();
+    return pending;
+  }
+
+  async #tryAll(request: DialRequest, callId: string, stop: Stop): Promise<DialogLeg> {
+    const { trunks, bindings } = this.context;
+    const headers = inviteHeaders(request);
+    const written = this.#rested(request.gateways).flatMap((gateway) =>
+      targetsOf(gateway, request.to, trunks, bindings),
+    );
+    const left = (await Promise.all(written.map((target) => this.#named(target, request)))).flat();
+    if (left.length === 0) {
+      const names = request.gateways.map((gateway) => gateway.uri).join(', ');
+      const why = names === '' ? 'No gateway was named.' : `Nobody is registered as ${names}.`;
+      throw new SipError('unreachable', 'carrier_unreachable', why);
+    }
+    let cseq = 1;
+    let redirects = 0;
+    let sawProvisional = false;
+    let failure: SipError | null = null;
+    let failed: { gateway: Gateway; error: SipError } | null = null;
+    for (let target = left.shift(); target; target = left.shift()) {
+      if (failed) request.onFailover?.(failed);
+      failed = null;
+      const link = this.#link(target.server);
+      const localAddress = await this.context.addresses.towards(target.host, link.addresses);
+      const offer = await request.offerFor(target.gateway, localAddress);
+      if (stop.why) throw stopped(stop.why, sawProvisional);
+      const { stack } = this.#link(link.stack); // it may be lost by now
+      const attempt = this.#start(request, target, callId, cseq, headers, { stack, offer, localAddress });
+      const limits =
+        left.length > 0 || request.moreAreLeft ? [attempt.silence(this.context.firstResponseMs ?? 5000)] : [];
+      const end = await Promise.race([attempt.end, stop.promise, ...limits]);
+      cseq = attempt.cseq + 1;
+      sawProvisional ||= attempt.sawProvisional;
+      if (end === 'timeout' || end === 'aborted') {
+        attempt.cancel();
+        throw stopped(end, sawProvisional);
+      }
+      if (end === 'silent') {
+        attempt.cancel();
+        failure = unreachable(target, 'It did not react in time');
+        failed = { gateway: target.gateway, error: failure };
+        continue;
+      }
+      if (end.kind === 'answered') return end.leg;
+      failure = failureOf(target, end);
+      if (end.kind === 'refused' && end.status >= 300 && end.status < 400 && redirects < maxRedirects) {
+        const next = end.contact === null ? null : redirectTarget(target, end.contact);
+        redirects++;
+        if (next) left.unshift(...(await this.#named(next, request)));
+        if (next) continue;
+      }
+      if (!failure.mayFailOver) throw failure;
+      if (end.kind === 'refused' && end.retryAfterSec > 0) this.#rest(target.gateway, end.retryAfterSec);
+      failed = { gateway: target.gateway, error: failure };
+      this.context.log.warn({ gateway: target.gateway.uri, sipCallId: callId, err: failure.message }, 'gateway failed');
+    }
+    throw failure ?? new SipError('unreachable', 'carrier_unreachable', 'No gateway is left.');
+  }
+
+  #start(
+    request: DialRequest,
+    target: DialTarget,
+    callId: string,
+    cseq: number,
+    headers: Record<string, string>,
+    media: { stack: Stack; offer: string; localAddress: string },
+  ): Attempt {
+    const { context } = this;
+    const fromTag = randomBytes(8).toString('hex');
+    const attempt = new Attempt({
+      log: context.log,
+      live: context.live,
+      clock: context.clock,
+      target,
+      identity: { callId, fromTag, cseq },
+      headers: { ...headers, From: `${headers.From};tag=${fromTag}`, ...calledHeaders(target) },
+      ...media,
+      onProgress: ({ status, branch, sdp }) => {
+        try {
+          request.onProgress?.({ gateway: target.gateway, status, branch, ...(sdp === undefined ? {} : { sdp }) });
+        } catch (error) {
+          context.log.error({ err: String(error), sipCallId: callId }, 'progress handler failed');
+        }
+      },
+      onInvite: (pending) => request.onInvite?.(pending),
+      onGone: () => context.trace.ended(callId),
+    });
+    this.#attempts.add(attempt);
+    void attempt.end.then(() => this.#attempts.delete(attempt));
+    return attempt;
+  }
+
+  /** A target for each host that its name stands for. */
+  async #named(target: DialTarget, { publicOnly }: DialRequest): Promise<DialTarget[]> {
+    const hops =
+      target.nextHop === undefined ? await nextHops(target.requestUri, this.#names, target.gateway.trust) : null;
+    const targets = hops?.map(({ host, uri }) => ({ ...target, host, ...(uri === undefined ? {} : { nextHop: uri }) }));
+    if (!publicOnly) return targets ?? [target];
+    return Promise.all((targets ?? [target]).map((each) => publicTarget(each, this.context.resolveHost)));
+  }
+
+  #link(wanted?: Stack): ControlLink {
+    const link = this.context.link(wanted);
+    if (!link) throw new SipError('not_connected', 'signalling_lost', 'The SIP server is not connected.');
+    return link;
+  }
+
+  /** Gateways that rest come last. */
+  #rested(gateways: readonly Gateway[]): Gateway[] {
+    const now = performance.now();
+    for (const [uri, untilMs] of this.#resting) if (untilMs <= now) this.#resting.delete(uri);
+    const rests = (gateway: Gateway) => this.#resting.has(gateway.uri);
+    return [...gateways.filter((gateway) => !rests(gateway)), ...gateways.filter(rests)];
+  }
+
+  #rest(gateway: Gateway, seconds: number): void {
+    this.#resting.set(gateway.uri, performance.now() + Math.min(seconds, maxRestSec) * 1000);
+  }
+}
+
+function inviteHeaders(request: DialRequest): Record<string, string> {
+  const from = request.from.trim();
+  const isAnonymous = from === '' || from.toLowerCase() === 'anonymous';
+  const uri = isAnonymous
+    ? 'sip:anonymous@anonymous.invalid'
+    : `sip:${escapeUser(calledUser(from))}@${request.fromDomain ?? 'localhost'}`;
+  const name = isAnonymous ? 'Anonymous' : request.fromDisplayName;
+  const extra = Object.entries(clean(request.headers ?? {})).filter(([key]) => !reservedHeaders.has(key.toLowerCase()));
+  return {
+    // The SIP server puts its own address in the place of `localhost`.
+    From: name ? `${quotedText(name)} <${uri}>` : `<${uri}>`,
+    ...(isAnonymous ? { Privacy: 'id' } : {}),
+    ...Object.fromEntries(extra),
+  };
+}
+
+/** A registered phone reads the number that was called in To, and where it has several in P-Called-Party-ID (RFC 7315 4.2). */
+function calledHeaders({ requestUri, called }: DialTarget): Record<string, string> {
+  return called === undefined ? { To: `<${requestUri}>` } : { To: `<${called}>`, 'P-Called-Party-ID': `<${called}>` };
+}
+
+function failureOf(target: DialTarget, end: Exclude<AttemptEnd, { kind: 'answered' }>): SipError {
+  if (end.kind === 'unreachable') return unreachable(target, end.message);
+  if (end.kind === 'broken') {
+    return new SipError('protocol', 'incompatible_media', `${end.message} (${target.gateway.uri}).`);
+  }
+  const { cause } = outcomeOfAnswer(end.status);
+  const said = `${end.status} ${end.reason}`.trim();
+  return new SipError('rejected', cause, `${target.gateway.uri} answered ${said}.`, end.status);
+}
+
+function unreachable(target: DialTarget, what: string): SipError {
+  const { cause } = unansweredOutcomes.noProvisional;
+  return new SipError('unreachable', cause, `${what} (${target.gateway.uri}).`);
+}
+
+function stopped(by: 'timeout' | 'aborted', sawProvisional: boolean): SipError {
+  if (by === 'aborted') {
+    return new SipError('cancelled', unansweredOutcomes.callerCancel.cause, 'The call was cancelled.');
+  }
+  // A phone that never rang is a dead carrier, not a person who does not answer.
+  const outcome = sawProvisional ? unansweredOutcomes.ringTimeout : unansweredOutcomes.noProvisional;
+  return new SipError('timeout', outcome.cause, 'Nobody answered in time.');
+}
+
+/** What ends dialling from outside: the ring timeout, or whoever asked for the call. */
+class Stop {
+  readonly promise: Promise<'timeout' | 'aborted'>;
+  why: 'timeout' | 'aborted' | null = null;
+  readonly #over = new AbortController();
+
+  constructor(limitMs: number, signal: AbortSignal) {
+    this.promise = new Promise((resolve) => {
+      const stop = (why: 'timeout' | 'aborted') => {
+        this.why ??= why;
+        resolve(this.why);
+      };
+      const timer = setTimeout(() => stop('timeout'), limitMs);
+      this.#over.signal.addEventListener('abort', () => clearTimeout(timer));
+      if (signal.aborted) stop('aborted');
+      signal.addEventListener('abort', () => stop('aborted'), { once: true, signal: this.#over.signal });
+    });
+  }
+
+  close(): void {
+    this.#over.abort();
+  }
+}

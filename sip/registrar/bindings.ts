@@ -1,0 +1,106 @@
+/** Where registered users are. One timer, set to the next expiry, owns all of them. */
+
+import type { Stack } from '../drachtio/types.js';
+import type { Peer } from '../leg.js';
+
+export interface Binding {
+  /** The contact URI, which becomes the request-URI when the user is called. */
+  contact: string;
+  /** The host of its address of record: what the phone calls our domain. */
+  domain: string;
+  /** Where the REGISTER came from: behind a NAT the only way back. */
+  peer: Peer;
+  /** The SIP server that took the REGISTER: of several the one whose way back is open. */
+  server?: Stack;
+  callId: string;
+  cseq: number;
+  /** The `q` value, 0 to 1. */
+  priority: number;
+  /** On the clock of `performance.now()`. */
+  expiresAtMs: number;
+}
+
+export class Bindings {
+  readonly #byUser = new Map<string, Binding[]>();
+  readonly #userBySource = new Map<string, string>();
+  #count = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #timerAtMs = Number.POSITIVE_INFINITY;
+
+  /** @param maxBindings of all users together. */
+  constructor(private readonly maxBindings = 10_000) {}
+
+  /** The bindings of a user that live, the preferred and newest first. */
+  of(username: string): Binding[] {
+    const now = performance.now();
+    return (this.#byUser.get(username) ?? []).filter((binding) => binding.expiresAtMs > now);
+  }
+
+  /** The user registered from exactly this transport, address and port. */
+  userAt(source: Peer): string | undefined {
+    const username = this.#userBySource.get(sourceKey(source));
+    const lives =
+      username !== undefined && this.of(username).some((binding) => sourceKey(binding.peer) === sourceKey(source));
+    return lives ? username : undefined;
+  }
+
+  /** Sets all bindings of a user; false (and no change) when the table is full. */
+  replace(username: string, bindings: readonly Binding[]): boolean {
+    const before = this.#byUser.get(username) ?? [];
+    const count = this.#count - before.length + bindings.length;
+    if (count > this.maxBindings && bindings.length > before.length) return false;
+    for (const binding of before) {
+      if (this.#userBySource.get(sourceKey(binding.peer)) === username) {
+        this.#userBySource.delete(sourceKey(binding.peer));
+      }
+    }
+    this.#count = count;
+    if (bindings.length === 0) this.#byUser.delete(username);
+    else {
+      const newestFirst = [...bindings].sort((a, b) => b.priority - a.priority || b.expiresAtMs - a.expiresAtMs);
+      this.#byUser.set(username, newestFirst);
+      for (const binding of bindings) {
+        this.#userBySource.set(sourceKey(binding.peer), username);
+        this.#schedule(binding.expiresAtMs);
+      }
+    }
+    return true;
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#timerAtMs = Number.POSITIVE_INFINITY;
+    this.#byUser.clear();
+    this.#userBySource.clear();
+    this.#count = 0;
+  }
+
+  /** Arms the timer for this expiry unless it fires sooner already. */
+  #schedule(expiresAtMs: number): void {
+    if (expiresAtMs >= this.#timerAtMs) return;
+    clearTimeout(this.#timer);
+    this.#timerAtMs = expiresAtMs;
+    // Up to a second late: expiries that lie close together share one pass.
+    this.#timer = setTimeout(() => this.#expire(), Math.max(0, expiresAtMs - performance.now()) + 1000);
+    this.#timer.unref();
+  }
+
+  #expire(): void {
+    const now = performance.now();
+    this.#timerAtMs = Number.POSITIVE_INFINITY;
+    for (const [username, bindings] of [...this.#byUser]) {
+      const living = bindings.filter((binding) => binding.expiresAtMs > now);
+      if (living.length !== bindings.length) this.replace(username, living);
+      else for (const binding of living) this.#schedule(binding.expiresAtMs);
+    }
+  }
+}
+
+function sourceKey(peer: Peer): string {
+  return `${peer.transport}|${peer.address}|${peer.port}`;
+}

@@ -1,0 +1,152 @@
+/**
+ * The registrar (RFC 3261 10.3): softphones and PBXs say with REGISTER where they are, prove it with the password of their trunk, and can
+ * then be called and call. `bindings.ts` keeps what they said.
+ */
+
+import type { Challenger } from '../auth/challenger.js';
+import { type HeaderLines, listElements, nameAddress } from '../drachtio/header.js';
+import type { Stack } from '../drachtio/types.js';
+import { parseUri } from '../inbound/identity.js';
+import type { Peer } from '../leg.js';
+import type { TrunkTable } from '../trunk/trunk-table.js';
+import type { Binding, Bindings } from './bindings.js';
+
+export interface RegistrarLimits {
+  /** Shorter wishes are answered 423. Default 30. */
+  minExpiresSec?: number;
+  /** Longer wishes are cut. Default 3600. */
+  maxExpiresSec?: number;
+  /** Contacts of one user. Default 10. */
+  maxContacts?: number;
+}
+
+export interface RegisterRequest {
+  uri: string;
+  headers: HeaderLines;
+  peer: Peer;
+  server?: Stack;
+}
+
+/** What to answer; a header may stand on several lines. */
+export interface Answer {
+  status: number;
+  reason?: string;
+  headers: Record<string, string | string[]>;
+}
+
+export class Registrar {
+  readonly #minSec: number;
+  readonly #maxSec: number;
+  readonly #maxContacts: number;
+
+  constructor(
+    private readonly trunks: TrunkTable,
+    private readonly challenger: Challenger,
+    private readonly bindings: Bindings,
+    limits: RegistrarLimits = {},
+  ) {
+    this.#minSec = limits.minExpiresSec ?? 30;
+    this.#maxSec = limits.maxExpiresSec ?? 3600;
+    this.#maxContacts = limits.maxContacts ?? 10;
+  }
+
+  /** Answers one REGISTER; all of its contacts are taken, or none (RFC 3261 10.3 step 7). */
+  register(request: RegisterRequest): Answer {
+    const { headers } = request;
+    const target = parseUri(request.uri);
+    if (!target || target.scheme === 'tel') return { status: 416, headers: {} };
+    const required = listElements(headers.get('require')).filter((option) => option.toLowerCase() !== 'path');
+    if (required.length > 0) return { status: 420, headers: { Unsupported: required.join(', ') } };
+    const to = nameAddress(headers.get('to')?.[0]);
+    const record = to && parseUri(to.uri);
+    // RFC 3261 10.2: an address of record is a SIP or SIPS URI
+    if (!record || record.scheme === 'tel') return { status: 400, reason: 'To is no SIP address', headers: {} };
+    const verdict = this.challenger.verify(
+      { method: 'REGISTER', uri: request.uri, authorization: headers.get('authorization') },
+      (username) => this.trunks.withUsername(username)?.password ?? undefined,
+    );
+    if (verdict.kind === 'missing' || verdict.kind === 'stale') {
+      return { status: 401, headers: { 'WWW-Authenticate': this.challenger.challenges(verdict.kind === 'stale') } };
+    }
+    if (verdict.kind === 'wrong') return { status: 403, headers: {} };
+    // A phone may only speak for itself: the address of record is the user that the password proves.
+    if (record.user !== verdict.username) return { status: 403, headers: {} };
+    return this.#bind(verdict.username, record.host, request);
+  }
+
+  #bind(username: string, domain: string, { headers, peer, server }: RegisterRequest): Answer {
+    const callId = headers.get('call-id')?.[0] ?? '';
+    const cseq = Number.parseInt(headers.get('cseq')?.[0] ?? '', 10);
+    if (!callId || !Number.isSafeInteger(cseq)) return { status: 400, headers: {} };
+    const written = listElements(headers.get('contact'));
+    const defaultSec = seconds(headers.get('expires')?.[0]);
+    const now = this.bindings.of(username);
+    const isOld = (binding: Binding) => binding.callId === callId && cseq <= binding.cseq;
+
+    if (written.includes('*')) {
+      if (written.length > 1 || defaultSec !== 0) return { status: 400, headers: {} };
+      if (now.some(isOld)) return { status: 500, headers: {} };
+      this.bindings.replace(username, []);
+      return this.#listed(username);
+    }
+    const next = new Map(now.map((binding) => [bindingKey(binding.contact), binding]));
+    for (const element of written) {
+      const contact = nameAddress(element);
+      const uri = contact && parseUri(contact.uri);
+      if (!contact || !uri || uri.scheme === 'tel') return { status: 400, headers: {} };
+      const key = bindingKey(contact.uri);
+      const wished = seconds(contact.params.expires) ?? defaultSec ?? this.#maxSec;
+      const known = next.get(key);
+      if (known && isOld(known)) return { status: 500, headers: {} };
+      if (wished === 0) {
+        next.delete(key);
+        continue;
+      }
+      if (wished < this.#minSec) return { status: 423, headers: { 'Min-Expires': String(this.#minSec) } };
+      next.set(key, {
+        contact: contact.uri,
+        domain,
+        peer,
+        ...(server === undefined ? {} : { server }),
+        callId,
+        cseq,
+        priority: priority(contact.params.q),
+        expiresAtMs: performance.now() + Math.min(wished, this.#maxSec) * 1000,
+      });
+    }
+    if (next.size > this.#maxContacts) return { status: 403, reason: 'Too many contacts', headers: {} };
+    if (!this.bindings.replace(username, [...next.values()])) {
+      return { status: 503, headers: { 'Retry-After': '60' } };
+    }
+    return this.#listed(username);
+  }
+
+  /** 200 with every binding that lives, also the answer to a query (a REGISTER without Contact). */
+  #listed(username: string): Answer {
+    const contacts = this.bindings.of(username).map((binding) => {
+      const leftSec = Math.max(1, Math.round((binding.expiresAtMs - performance.now()) / 1000));
+      return `<${binding.contact}>;expires=${leftSec}`;
+    });
+    return {
+      status: 200,
+      headers: { ...(contacts.length > 0 ? { Contact: contacts.join(', ') } : {}), Date: new Date().toUTCString() },
+    };
+  }
+}
+
+/** Contacts are the same when user, host, port and transport are (a short form of the comparison in RFC 3261 19.1.4). */
+function bindingKey(contact: string): string {
+  const uri = parseUri(contact);
+  if (!uri) return contact;
+  return `${uri.scheme}:${uri.user}@${uri.host}:${uri.port ?? ''};${uri.params.transport?.toLowerCase() ?? ''}`;
+}
+
+/** Delta-seconds; a malformed value counts as absent (RFC 3261 20.19 lets it mean 3600, our default). */
+function seconds(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d{1,10}$/.test(text.trim()) ? Number(text) : undefined;
+}
+
+function priority(q: string | undefined): number {
+  const value = Number.parseFloat(q ?? '1');
+  return value >= 0 && value <= 1 ? value : 1;
+}

@@ -1,0 +1,96 @@
+/** What the halves of the server share: user agent client, user agent server, and the parts both stand on. */
+import { randomUUID } from 'node:crypto';
+import type { ControlServer } from './control/control.js';
+import type { DialogTable } from './dialogs/dialogs.js';
+import { splitList } from './message/fields.js';
+import type { Header } from './message/message.js';
+import type { Admission } from './overload/admission.js';
+import type { Sources } from './overload/sources.js';
+import type { Clock, TimerValues } from './transactions/timers.js';
+import type { TransactionTable } from './transactions/transaction-table.js';
+import type { Identity, Network } from './transport/network.js';
+import type { TransportName } from './transport/path.js';
+
+export interface Core {
+  clock: Clock;
+  timers: TimerValues;
+  transactions: TransactionTable;
+  dialogs: DialogTable;
+  network: Network;
+  control: ControlServer;
+  sources: Sources;
+  admission: Admission;
+  /** Product token of User-Agent and Server; null: none. */
+  product: string | null;
+  /** Aborts when the server closes. */
+  closing: AbortSignal;
+}
+
+/** Methods that reach an application; the rest of RFC 3261 is handled here. */
+export const ALLOW = 'INVITE, ACK, CANCEL, BYE, OPTIONS, PRACK, UPDATE, INFO, REFER, NOTIFY, MESSAGE, REGISTER';
+
+/** Option tags (RFC 3261 19.2) this server and the library on it can do. */
+export const OPTION_TAGS: ReadonlySet<string> = new Set(['100rel', 'timer', 'replaces']);
+
+export function newTag(): string {
+  return randomUUID().replaceAll('-', '').slice(0, 20);
+}
+
+/** Our address in a URI, and the parameter that makes a peer use the same transport. */
+export function contactUri(identity: Identity, transport: TransportName, scheme: 'sip' | 'sips'): string {
+  return `${scheme}:${hostport(identity)}${transportParameter(transport)}`;
+}
+
+function transportParameter(transport: TransportName): string {
+  return transport === 'udp' ? '' : `;transport=${transport}`;
+}
+
+export function hostport(identity: Identity): string {
+  return `${identity.host.includes(':') ? `[${identity.host}]` : identity.host}:${identity.port}`;
+}
+
+const ADDRESS_HEADERS: ReadonlySet<string> = new Set(['from', 'to', 'contact', 'p-asserted-identity']);
+const AT_LOCALHOST = /@localhost(?::\d+)?(?=[;>?\s,]|$)/gi;
+
+/**
+ * Addresses of the application as they go out: `@localhost`, written where it cannot know our address, becomes the sending socket's,
+ * and a bare URI gets its angle brackets, so that everybody agrees whose the parameters are. `scheme`: of the Contact (8.1.1.8).
+ */
+export function asAddress(
+  header: Header,
+  identity: Identity,
+  transport: TransportName,
+  scheme: 'sip' | 'sips' = 'sip',
+): Header {
+  if (!ADDRESS_HEADERS.has(header.name)) return header;
+  let { value } = header;
+  if (!value.includes('<') && value !== '*') value = splitList(value).map(bracketed).join(', ');
+  if (!value.toLowerCase().includes('@localhost')) return { ...header, value };
+  const isContact = header.name === 'contact';
+  const needsTransport = isContact && !/;transport=/i.test(value);
+  const ours = `@${hostport(identity)}${needsTransport ? transportParameter(transport) : ''}`;
+  if (isContact && scheme === 'sips') value = value.replace(/<sip:(?=[^>]*@localhost)/gi, '<sips:');
+  return { ...header, value: value.replace(AT_LOCALHOST, ours) };
+}
+
+function bracketed(address: string): string {
+  const semicolon = address.indexOf(';');
+  return semicolon < 0 ? `<${address}>` : `<${address.slice(0, semicolon)}>${address.slice(semicolon)}`;
+}
+
+/** A body without Content-Type is SDP when it looks like it; null when nobody can know what it is. */
+export function contentType(headers: readonly Header[], body: Buffer): Header[] | null {
+  if (body.length === 0 || headers.some((header) => header.name === 'content-type')) return [];
+  return body.toString('latin1', 0, 3) === 'v=0' ? [{ name: 'content-type', value: 'application/sdp' }] : null;
+}
+
+/** A copy in memory of its own: a piece of what was read from a socket keeps all of that alive. */
+export function kept(bytes: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(bytes.length);
+  bytes.copy(copy);
+  return copy;
+}
+
+export function isSdp(body: Buffer): boolean {
+  return body.length > 0 && body.toString('latin1', 0, 3) === 'v=0';
+}

@@ -1,0 +1,107 @@
+/** Reliable provisional responses (RFC 3262): ours, repeated until PRACK; and the order of those we receive. */
+
+import type { SipRequest, SipResponse } from '../message/message.js';
+import { type Clock, giveUpMs, Repeater, type Timer, type TimerValues } from '../transactions/timers.js';
+import type { Dialog } from './dialogs.js';
+
+const highestReceived = new WeakMap<Dialog, number>();
+
+/** Whether a provisional response is news: repeats and those out of order are dropped (RFC 3262 4). */
+export function acceptsReliable(dialog: Dialog, response: SipResponse): boolean {
+  const rseq = response.get('rseq');
+  if (rseq === undefined || !/^\d{1,10}$/.test(rseq)) return true;
+  const number = Number(rseq);
+  const highest = highestReceived.get(dialog);
+  if (highest !== undefined && number !== highest + 1) return false;
+  highestReceived.set(dialog, number);
+  return true;
+}
+
+interface Unacknowledged {
+  rseq: number;
+  cseq: number;
+  transmit(again: boolean): void;
+  /** It has a session description: a 2xx must wait for its PRACK. */
+  describes: boolean;
+}
+
+/** Our reliable provisional responses to one INVITE: one at a time on the wire, the others wait. */
+export class Reliable {
+  private nextRseq = 1 + Math.floor(Math.random() * 2 ** 16);
+  private readonly queue: Unacknowledged[] = [];
+  /** A PRACK is at the application. */
+  private acknowledging = false;
+  private repeater: Repeater | null = null;
+  private timer: Timer | null = null;
+  private held: { act: () => void; dropped: () => void } | null = null;
+
+  constructor(
+    private readonly clock: Clock,
+    private readonly values: TimerValues,
+    /** No PRACK came for 64·T1: the INVITE is refused with 5xx (RFC 3262 3). */
+    private readonly missing: () => void,
+  ) {}
+
+  number(): number {
+    return this.nextRseq++;
+  }
+
+  send(response: Unacknowledged): void {
+    this.queue.push(response);
+    if (this.queue.length === 1 && !this.acknowledging) this.transmitFirst();
+  }
+
+  /** Does it now, or when the PRACK a description waits for was answered; `dropped` when that never happens. */
+  beforeSuccess(act: () => void, dropped: () => void): void {
+    if (this.acknowledging || this.queue.some((response) => response.describes)) this.held = { act, dropped };
+    else act();
+  }
+
+  /** Whether this PRACK acknowledges what waits. */
+  acknowledge(prack: SipRequest): boolean {
+    // what stands behind the method is no reason to refuse
+    const match = /^(\d{1,10})\s+(\d{1,10})\s+INVITE\b/i.exec(prack.get('rack') ?? '');
+    const first = this.queue[0];
+    if (!match || !first || Number(match[1]) !== first.rseq || Number(match[2]) !== first.cseq) return false;
+    this.quiet();
+    this.queue.shift();
+    this.acknowledging = true;
+    return true;
+  }
+
+  /** The PRACK was answered: the next in the queue, or the 2xx that waited. */
+  acknowledged(): void {
+    this.acknowledging = false;
+    if (this.queue.length > 0) this.transmitFirst();
+    else {
+      const { held } = this;
+      this.held = null;
+      held?.act();
+    }
+  }
+
+  stop(): void {
+    this.quiet();
+    this.queue.length = 0;
+    const { held } = this;
+    this.held = null;
+    held?.dropped();
+  }
+
+  private transmitFirst(): void {
+    const first = this.queue[0]!;
+    first.transmit(false);
+    this.repeater = new Repeater(this.clock, this.values.t1, giveUpMs(this.values), () => first.transmit(true));
+    this.timer = this.clock.after(giveUpMs(this.values), () => {
+      this.stop();
+      this.missing();
+    });
+  }
+
+  private quiet(): void {
+    this.repeater?.stop();
+    this.timer?.cancel();
+    this.repeater = null;
+    this.timer = null;
+  }
+}

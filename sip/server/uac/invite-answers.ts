@@ -1,0 +1,160 @@
+/** What the answers to an INVITE of ours do to its dialogs (RFC 3261 12.1.2, 12.2.1.2, 13.2.2): early, forked, confirmed, unwanted. */
+
+import type { Core } from '../assembly.js';
+import type { App } from '../control/control.js';
+import type { DialogSender } from '../dialogs/dialog-sender.js';
+import { contactDiffers, Dialog, routeSetOfResponse } from '../dialogs/dialogs.js';
+import { acceptsReliable } from '../dialogs/reliable.js';
+import { uriOf } from '../message/fields.js';
+import type { SipResponse } from '../message/message.js';
+import { parseUri } from '../message/uri.js';
+import type { OurRequest } from '../transactions/our-request.js';
+import type { Source } from '../transport/path.js';
+
+/** Whether the application hears of an answer. */
+export type Heard = 'pass' | 'absorb';
+
+export class InviteAnswers {
+  constructor(
+    private readonly core: Core,
+    private readonly sender: DialogSender,
+  ) {}
+
+  /** An answer to an INVITE that makes a dialog. */
+  initial(request: OurRequest, response: SipResponse, source: Source): Heard {
+    const { status, toTag } = response;
+    if (status >= 300) {
+      this.dropEarly(request, null);
+      return 'pass';
+    }
+    if (status >= 200) return this.success(request, response, source);
+    if (status === 100 || toTag === '') return 'pass';
+    const dialog = this.dialogOf(request, response, source);
+    dialog.refreshTarget(response);
+    this.core.dialogs.prefer(dialog);
+    return acceptsReliable(dialog, response) ? 'pass' : 'absorb';
+  }
+
+  /** An answer to a re-INVITE. */
+  inside(request: OurRequest, dialog: Dialog, response: SipResponse): Heard {
+    if (response.status < 200 || response.status >= 300) return 'pass';
+    if (request.answeredTag !== null) {
+      this.acknowledgeAgain(request, dialog);
+      return 'absorb';
+    }
+    request.answeredTag = response.toTag;
+    dialog.refreshTarget(response);
+    dialog.unackedCseq = request.cseq;
+    if (request.sdp) dialog.localSdp = request.sdp;
+    if (request.contact !== '') dialog.contact = request.contact;
+    this.sender.sessionAnswered(dialog, response);
+    return 'pass';
+  }
+
+  /** A fork that also answered (13.2.2.4), or an answer nobody can use: ACK and BYE, once. */
+  release(request: OurRequest, response: SipResponse, source: Source): void {
+    if (request.released.has(response.toTag)) return;
+    request.released.add(response.toTag);
+    const dialog = this.makeDialog(request, response, source);
+    dialog.state = 'confirmed';
+    this.sender.ack(dialog, request.cseq);
+    this.sender.bye(dialog);
+  }
+
+  dropEarly(request: OurRequest, keep: Dialog | null): void {
+    for (const dialog of request.early) if (dialog !== keep) this.core.dialogs.remove(dialog);
+    request.early.clear();
+  }
+
+  private success(request: OurRequest, response: SipResponse, source: Source): Heard {
+    if (request.answeredTag !== null) {
+      const dialog = this.core.dialogs.findByTags(response.callId, request.fromTag, response.toTag);
+      if (response.toTag !== request.answeredTag) this.release(request, response, source);
+      else if (dialog) this.acknowledgeAgain(request, dialog);
+      return 'absorb';
+    }
+    request.answeredTag = response.toTag;
+    if (!request.app) {
+      this.release(request, response, source);
+      this.dropEarly(request, null);
+      return 'pass';
+    }
+    if (!response.contact) {
+      this.dropEarly(request, null);
+      return 'pass';
+    }
+    this.core.sources.acquainted(source.address);
+    const dialog = this.dialogOf(request, response, source);
+    this.dropEarly(request, dialog);
+    dialog.state = 'confirmed';
+    dialog.refreshTarget(response);
+    // 13.2.2.4: the 2xx has the last word on the route set
+    dialog.routeSet = routeSetOfResponse(response);
+    this.chooseTarget(dialog, source);
+    dialog.unackedCseq = request.cseq;
+    dialog.unwanted = request.cancelled;
+    this.core.dialogs.prefer(dialog);
+    this.sender.sessionAnswered(dialog, response);
+    return 'pass';
+  }
+
+  private acknowledgeAgain(request: OurRequest, dialog: Dialog): void {
+    const ack = dialog.lastAck;
+    if (!ack || ack.cseq !== request.cseq) return;
+    this.core.transactions.retransmissionsSent++;
+    ack.path.send(ack.bytes);
+  }
+
+  private dialogOf(request: OurRequest, response: SipResponse, source: Source): Dialog {
+    const known = this.core.dialogs.findByTags(request.callId, request.fromTag, response.toTag);
+    if (known) return known;
+    const dialog = this.makeDialog(request, response, source);
+    this.core.dialogs.add(dialog);
+    request.early.add(dialog);
+    return dialog;
+  }
+
+  private makeDialog(request: OurRequest, response: SipResponse, source: Source): Dialog {
+    const target = response.contact?.uri ?? request.uri;
+    const dialog = new Dialog({
+      role: 'uac',
+      app: request.app ?? NOBODY,
+      id: request.dialogId,
+      callId: request.callId,
+      localTag: request.fromTag,
+      remoteTag: response.toTag,
+      localParty: request.from,
+      remoteParty: response.get('to') ?? request.to,
+      remoteTarget: parseUri(target) ? target : request.uri,
+      routeSet: routeSetOfResponse(response),
+      localCseq: request.cseq,
+      remoteCseq: -1,
+      path: request.path,
+      identity: request.identity,
+    });
+    dialog.localSdp = request.sdp;
+    dialog.contact = request.contact;
+    this.chooseTarget(dialog, source);
+    return dialog;
+  }
+
+  /** A callee whose Contact is not where its answer came from is behind address translation, or its proxy stays in the way. */
+  private chooseTarget(dialog: Dialog, source: Source): void {
+    const first = dialog.routeSet[0];
+    const hop = parseUri(uriOf(first ?? dialog.remoteTarget));
+    const unreachable =
+      first === undefined
+        ? contactDiffers(dialog.remoteTarget, source.address, null)
+        : isPrivate(hop?.host ?? '') && !isPrivate(source.address);
+    dialog.nat = unreachable ? { address: source.address, port: source.port } : null;
+    if (source.transport !== dialog.path.transport) dialog.path = source.back;
+  }
+}
+
+/** Stands for an application that went away. */
+const NOBODY = { connected: false } as App;
+
+/** RFC 1918, loopback and link-local. */
+function isPrivate(host: string): boolean {
+  return /^(10\.|127\.|169\.254\.|192\.168\.|172\.(1[6-9]|2\d|3[01])\.)/.test(host);
+}

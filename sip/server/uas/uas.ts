@@ -1,0 +1,273 @@
+/** User agent server: requests from the network (RFC 3261 8.2, 9.2, 12.2.2, 13.3, 14.2, 15.1.2). The application's answers: `answers.ts`. */
+
+import { ALLOW, type Core } from '../assembly.js';
+import { meta } from '../control/control.js';
+import { type Dialog, dialogId } from '../dialogs/dialogs.js';
+import { MIN_SE_SEC, tooSmall } from '../dialogs/session-timer.js';
+import type { Header, SipRequest } from '../message/message.js';
+import { examine, type Rejection } from '../message/sanity.js';
+import { rawWithSource, reasonPhrase, writeResponse } from '../message/write.js';
+import { InviteServer } from '../transactions/invite-server.js';
+import { replyPath, type ServerTransaction } from '../transactions/transaction-table.js';
+import type { Identity } from '../transport/network.js';
+import type { Source } from '../transport/path.js';
+import type { Uac } from '../uac/uac.js';
+import type { Answers } from './answers.js';
+
+/** Refused with 503 when no application wants them: nobody is at home. */
+const NEEDS_APPLICATION = new Set(['INVITE', 'REGISTER', 'MESSAGE', 'OPTIONS', 'INFO', 'NOTIFY']);
+/** Have no meaning outside a dialog. */
+const DIALOG_ONLY = new Set(['BYE', 'PRACK', 'UPDATE']);
+const INTERVAL_TOO_SMALL: Rejection = { status: 422, headers: [{ name: 'min-se', value: String(MIN_SE_SEC) }] };
+const EMPTY = Buffer.alloc(0);
+
+/** The same for the same request, and unlike another's by far; a secret is not needed, for no dialog comes of it. FNV-1a, twice 32 bits. */
+function tagOf(text: string): string {
+  let a = 0x811c9dc5;
+  let b = 0x01000193;
+  for (let i = 0; i < text.length; i++) {
+    const c = text.charCodeAt(i);
+    a = Math.imul(a ^ c, 0x01000193);
+    b = Math.imul(b ^ c, 0x85ebca6b);
+  }
+  return (a >>> 0).toString(16).padStart(8, '0') + (b >>> 0).toString(16).padStart(8, '0');
+}
+
+export class Uas {
+  invitesReceived = 0;
+  malformed = 0;
+
+  constructor(
+    private readonly core: Core,
+    private readonly uac: Uac,
+    private readonly answers: Answers,
+  ) {}
+
+  receive(request: SipRequest, source: Source, identity: Identity): void {
+    const rejection = examine(request, (branch) => this.core.transactions.isOurBranch(branch));
+    if (rejection) {
+      if (rejection === 'silence') this.core.sources.refused(source.address, 400);
+      if (rejection === 'silence' || rejection.status === 400) this.malformed++;
+      if (rejection !== 'silence') this.refuse(request, source, rejection.status, rejection.headers, rejection.reason);
+      return;
+    }
+    if (request.method === 'ACK') {
+      this.acknowledged(request, source);
+      return;
+    }
+    const repeated = this.core.transactions.findServer(request, request.method);
+    if (repeated) {
+      repeated.machine.repeated();
+      return;
+    }
+    if (request.method === 'CANCEL') {
+      this.cancelled(request, source, identity);
+      return;
+    }
+    if (request.method === 'INVITE') this.invitesReceived++;
+    if (request.toTag !== '') {
+      this.inDialog(request, source, identity);
+      return;
+    }
+    this.outsideDialog(request, source, identity);
+  }
+
+  /** Answers without a transaction: repeats are simply answered again, with the same tag (8.2.7). */
+  private refuse(request: SipRequest, source: Source, status: number, headers: Header[] = [], reason?: string): void {
+    const toTag = tagOf(`${request.callId} ${request.topVia?.branch}`);
+    const extra = this.core.product ? [...headers, { name: 'server', value: this.core.product }] : headers;
+    const bytes = writeResponse(request, {
+      status,
+      reason: reason ?? reasonPhrase(status),
+      source,
+      toTag,
+      extra,
+      body: EMPTY,
+      isForgotten: true,
+    });
+    replyPath(request, source).send(bytes);
+    this.core.sources.refused(source.address, status);
+  }
+
+  /** An INVITE that a server before this one left without a final answer, under the tag of its ringing. */
+  refuseLost(request: SipRequest, source: Source, identity: Identity, localTag: string): void {
+    if (this.core.transactions.findServer(request, request.method)) return; // it was repeated, and is a call again
+    const transaction = this.core.transactions.addServer(request, source, identity);
+    transaction.toTag = localTag;
+    this.answers.own(transaction, 503);
+  }
+
+  private outsideDialog(request: SipRequest, source: Source, identity: Identity): void {
+    const { method } = request;
+    const { admission, sources } = this.core;
+    const app = this.core.control.appFor(method);
+    const isKnown = sources.knows(source.address);
+    if (!isKnown && app && !admission.hasRoomForStranger) {
+      sources.crowded++; // no answer: an answer to each of a flood is a flood too
+      return;
+    }
+    const rejection = this.rejectedOutside(request, app !== null) ?? (app && this.overloaded(method, isKnown));
+    if (rejection) {
+      this.refuse(request, source, rejection.status, rejection.headers);
+      return;
+    }
+    const transaction = this.core.transactions.addServer(request, source, identity);
+    if (method === 'INVITE') this.trying(transaction, request, source);
+    if (!app) {
+      this.answers.own(transaction, 503);
+      return;
+    }
+    transaction.app = app;
+    if (!isKnown) admission.deliveredOfStranger(transaction.id, method === 'INVITE');
+    else if (method === 'INVITE') admission.delivered(transaction.id);
+    transaction.unanswered = () => this.answers.own(transaction, 500);
+    const heard = meta('network', request.raw.length, source.transport, source.address, source.port);
+    app.deliver(
+      `sip|${heard}|${transaction.id}||${identity.localAddress}|${identity.port}|`,
+      rawWithSource(request, source),
+    );
+  }
+
+  private rejectedOutside(request: SipRequest, wanted: boolean): Rejection | null {
+    const { method } = request;
+    if (DIALOG_ONLY.has(method)) return { status: 481 };
+    if (this.core.transactions.findMerged(request)) return { status: 482 };
+    if (!wanted && !NEEDS_APPLICATION.has(method)) return { status: 405, headers: [{ name: 'allow', value: ALLOW }] };
+    if (method !== 'INVITE') return null;
+    // a call of ours that came back to us: its dialog would have the name of the first
+    const id = dialogId(request.callId, request.fromTag);
+    if (this.uac.isInviting(id) || this.core.dialogs.find(id)) return { status: 482 };
+    return tooSmall(request) ? INTERVAL_TOO_SMALL : null;
+  }
+
+  /** New calls only: what belongs to a call that lives is never refused for want of time. */
+  private overloaded(method: string, isKnown: boolean): Rejection | null {
+    const retryAfterSec = method === 'INVITE' ? this.core.admission.admits(isKnown) : null;
+    return retryAfterSec === null
+      ? null
+      : { status: 503, headers: [{ name: 'retry-after', value: String(retryAfterSec) }] };
+  }
+
+  private trying(transaction: ServerTransaction, request: SipRequest, source: Source): void {
+    const bytes = writeResponse(request, { status: 100, reason: 'Trying', source, toTag: '', extra: [], body: EMPTY });
+    transaction.machine.respond(100, bytes);
+  }
+
+  private inDialog(request: SipRequest, source: Source, identity: Identity): void {
+    const { method } = request;
+    const dialog = this.core.dialogs.findByTags(request.callId, request.toTag, request.fromTag);
+    if (!dialog || dialog.state === 'ended') {
+      this.refuse(request, source, 481);
+      return;
+    }
+    if (!dialog.app.connected) {
+      this.core.dialogs.remove(dialog);
+      this.refuse(request, source, 481);
+      return;
+    }
+    const rejection = this.rejectedInside(request, dialog);
+    const transaction = this.core.transactions.addServer(request, source, identity);
+    if (rejection) {
+      // with a transaction: the CSeq is used up, so a repeat must find this answer
+      this.answers.own(transaction, rejection.status, rejection.headers);
+      return;
+    }
+    if (method === 'BYE' && dialog.state === 'early' && dialog.role === 'uas') {
+      this.abandoned(transaction, dialog);
+      return;
+    }
+    transaction.app = dialog.app;
+    transaction.dialog = dialog;
+    transaction.unanswered = () => {
+      this.answers.own(transaction, 500);
+      if (method === 'BYE') this.core.dialogs.remove(dialog);
+    };
+    if (method === 'INVITE' || method === 'UPDATE') dialog.refreshTarget(request);
+    if (source.back.reliable) dialog.path = source.back;
+    else if (dialog.nat) dialog.nat = { address: source.address, port: source.port };
+    if (method === 'INVITE') {
+      this.answers.opened(dialog, transaction);
+      this.trying(transaction, request, source);
+    }
+    if (method === 'BYE') this.hangUp(dialog);
+    const name = this.nameFor(transaction, dialog);
+    const heard = meta('network', request.raw.length, source.transport, source.address, source.port);
+    dialog.app.deliver(`sip|${heard}|${name}|${dialog.id}|`, rawWithSource(request, source));
+  }
+
+  /** Order (12.2.2), PRACK (RFC 3262 3), glare and overlap (14.2; RFC 3311 5.2), and intervals too small (RFC 4028 5). */
+  private rejectedInside(request: SipRequest, dialog: Dialog): Rejection | null {
+    const { method } = request;
+    const cseq = request.cseq!.number;
+    if (cseq <= dialog.remoteCseq) return { status: 500 };
+    dialog.remoteCseq = cseq;
+    if (method === 'PRACK') return dialog.reliable?.acknowledge(request) ? null : { status: 481 };
+    if (method !== 'INVITE' && method !== 'UPDATE') return null;
+    if (tooSmall(request)) return INTERVAL_TOO_SMALL;
+    const offers = method === 'INVITE' || request.body.length > 0;
+    if (dialog.state !== 'confirmed' || !offers) return null;
+    if (dialog.invite === 'ours') return { status: 491 };
+    if (dialog.invite !== 'theirs') return null;
+    return { status: 500, headers: [{ name: 'retry-after', value: String(Math.floor(Math.random() * 11)) }] };
+  }
+
+  /** An UPDATE of an early dialog goes up under the name of the INVITE that is still unanswered. */
+  private nameFor(transaction: ServerTransaction, dialog: Dialog): string {
+    if (transaction.method !== 'UPDATE' || dialog.state !== 'early' || dialog.role !== 'uas') return transaction.id;
+    const invite = this.answers.inviteOf(dialog);
+    if (!invite) return transaction.id;
+    invite.early.push(transaction);
+    return invite.id;
+  }
+
+  /** 15.1.2: what is still open in the dialog is over. */
+  private hangUp(dialog: Dialog): void {
+    const awaiting = dialog.awaitingAck;
+    dialog.awaitingAck = null;
+    awaiting?.settle();
+    dialog.sessionTimer?.stop();
+    const invite = this.answers.inviteOf(dialog);
+    if (invite) this.answers.own(invite, 487);
+  }
+
+  /** BYE before our answer (15): to the application that is a CANCEL, for it knows no dialog yet. */
+  private abandoned(transaction: ServerTransaction, dialog: Dialog): void {
+    const invite = this.answers.inviteOf(dialog);
+    if (invite) this.answers.abandoned(invite);
+    this.answers.own(transaction, 200);
+    this.hangUp(dialog);
+    this.core.dialogs.remove(dialog);
+  }
+
+  private acknowledged(request: SipRequest, source: Source): void {
+    const transaction = this.core.transactions.findServer(request, 'INVITE');
+    if (transaction && transaction.machine instanceof InviteServer && transaction.machine.state !== 'accepted') {
+      transaction.machine.acknowledged();
+      return;
+    }
+    const dialog = this.core.dialogs.findByTags(request.callId, request.toTag, request.fromTag);
+    const awaiting = dialog?.awaitingAck;
+    if (!dialog || !awaiting || awaiting.cseq !== request.cseq?.number) return; // a repeat
+    dialog.awaitingAck = null;
+    const heard = meta('network', request.raw.length, source.transport, source.address, source.port);
+    dialog.app.deliver(`sip|${heard}|${awaiting.transactionId}|${dialog.id}|`, rawWithSource(request, source));
+    awaiting.settle();
+  }
+
+  /** 9.2. A CANCEL that comes after the final answer changes nothing but is still answered. */
+  private cancelled(request: SipRequest, source: Source, identity: Identity): void {
+    const invite = this.core.transactions.findServer(request, 'INVITE');
+    if (!invite) {
+      this.refuse(request, source, 481);
+      return;
+    }
+    const transaction = this.core.transactions.addServer(request, source, identity);
+    transaction.toTag = invite.toTag;
+    this.answers.own(transaction, 200);
+    if (invite.machine.answered) return;
+    const { app, dialog, id } = invite;
+    this.answers.own(invite, 487);
+    const heard = meta('network', request.raw.length, source.transport, source.address, source.port);
+    app?.deliver(`sip|${heard}|${id}|${dialog?.id ?? ''}|`, rawWithSource(request, source));
+  }
+}

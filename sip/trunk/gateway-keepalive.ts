@@ -1,0 +1,122 @@
+/** What is done for our carriers between calls: asking whether their gateways live, and staying registered. */
+
+import type { Stack } from '../drachtio/types.js';
+import type { GatewayState, KeptGateway } from '../leg.js';
+import type { SipLog } from '../log.js';
+import { SipNames } from '../outbound/dns-naptr-srv.js';
+import { nextHops } from '../outbound/next-hop.js';
+import { hopTo } from '../outbound/request-targets.js';
+import type { Binding } from '../registrar/bindings.js';
+import { Probe } from './options-probe.js';
+import { Registration } from './registration.js';
+
+export interface UpkeepOptions {
+  /** Between two questions to a gateway; 0: none are asked. */
+  probeEveryMs: number;
+  /** The control connection while it is up. */
+  stack(): Stack | null;
+  log: SipLog;
+  /** Where the user is whom a gateway's URI names; null when it is a host. */
+  registered(uri: string): readonly Binding[] | null;
+  /** Default: the system's name server. */
+  names?: SipNames;
+}
+
+export class Upkeep {
+  onChange: (uri: string, state: GatewayState) => void = () => undefined;
+  readonly #probes = new Map<string, Probe>();
+  readonly #registrations = new Map<string, Registration>();
+
+  readonly #names: SipNames;
+
+  constructor(private readonly options: UpkeepOptions) {
+    this.#names = options.names ?? new SipNames();
+  }
+
+  /** Takes the place of the earlier list; what stays the same is not disturbed. */
+  replace(gateways: readonly KeptGateway[]): void {
+    const { probeEveryMs, stack, log } = this.options;
+    const probed = new Map(probeEveryMs > 0 ? gateways.map((gateway) => [gateway.uri, gateway.trust]) : []);
+    for (const [uri, probe] of this.#probes) {
+      if (probed.has(uri)) continue;
+      probe.close();
+      this.#probes.delete(uri);
+    }
+    for (const [uri, trust] of probed) {
+      if (this.#probes.has(uri)) continue;
+      const onChange = (state: GatewayState, detail?: string) => {
+        if (state === 'down') log.warn({ gateway: uri, err: detail }, 'gateway does not answer');
+        else log.info({ gateway: uri }, 'gateway answers');
+        this.onChange(uri, state);
+      };
+      this.#probes.set(
+        uri,
+        new Probe({ uri, everyMs: probeEveryMs, stack, where: this.#whereIs(uri, trust), onChange }),
+      );
+    }
+    this.#replaceRegistrations(gateways);
+  }
+
+  stateOf(uri: string): GatewayState {
+    return this.#probes.get(uri)?.state ?? 'unknown';
+  }
+
+  /** How many of our registrations stand, of how many. */
+  get registrations(): { standing: number; wanted: number } {
+    const all = [...this.#registrations.values()];
+    return { standing: all.filter((registration) => registration.state.registered).length, wanted: all.length };
+  }
+
+  /** The SIP server is back: registrars may have lost sight of us. */
+  restored(): void {
+    for (const registration of this.#registrations.values()) registration.renew();
+  }
+
+  async close(): Promise<void> {
+    for (const probe of this.#probes.values()) probe.close();
+    this.#probes.clear();
+    const registrations = [...this.#registrations.values()];
+    this.#registrations.clear();
+    await Promise.all(registrations.map((registration) => registration.close()));
+  }
+
+  #whereIs(uri: string, trust: string | undefined) {
+    return async () => {
+      const registered = this.options.registered(uri);
+      if (!registered) return { uri, hops: await this.#hopsTo(uri, trust)() };
+      const [binding] = registered;
+      if (!binding) return { uri, hops: [] };
+      return { uri: binding.contact, hops: [{ host: binding.peer.address, uri: hopTo(binding.peer) }] };
+    };
+  }
+
+  #hopsTo(uri: string, trust: string | undefined) {
+    return () => nextHops(uri, this.#names, trust);
+  }
+
+  #replaceRegistrations(gateways: readonly KeptGateway[]): void {
+    const { stack, log } = this.options;
+    const wanted = new Map(
+      gateways.flatMap(({ uri, register, trust }) =>
+        register ? [[JSON.stringify([uri, register]), { uri, register, trust }]] : [],
+      ),
+    ) as Map<string, { uri: string; register: NonNullable<KeptGateway['register']>; trust?: string }>;
+    for (const [key, registration] of this.#registrations) {
+      if (wanted.has(key)) continue;
+      this.#registrations.delete(key);
+      void registration.close();
+    }
+    for (const [key, { uri, register, trust }] of wanted) {
+      if (this.#registrations.has(key)) continue;
+      const about = { registrar: uri, username: register.username };
+      const registration = new Registration({
+        ...{ ...register, registrar: uri, stack, hops: this.#hopsTo(uri, trust) },
+        onChange: (state) =>
+          state.registered
+            ? log.info(about, 'registered with a carrier')
+            : log.warn({ ...about, err: state.detail }, 'not registered with a carrier'),
+      });
+      this.#registrations.set(key, registration);
+    }
+  }
+}

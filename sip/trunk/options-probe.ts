@@ -1,0 +1,72 @@
+/** Asks one gateway by OPTIONS whether it lives (RFC 3261 11): any answer but 408 and 503 says so. */
+import { randomUUID } from 'node:crypto';
+import type { Stack, StackResponse } from '../drachtio/types.js';
+import type { GatewayState } from '../leg.js';
+import type { NextHop } from '../outbound/next-hop.js';
+import { ask } from './out-of-dialog-request.js';
+
+export interface ProbeOptions {
+  uri: string;
+  /** Between two questions. */
+  everyMs: number;
+  /** The control connection while it is up. */
+  stack(): Stack | null;
+  /** Where its URI leads, none: nowhere now; and the URI that is asked there. Default: where it says. */
+  where?: () => Promise<{ uri: string; hops: NextHop[] }>;
+  /** `detail`: why not, in a sentence. */
+  onChange(state: GatewayState, detail?: string): void;
+}
+
+/** One lost answer is not the end of a gateway. */
+const failuresUntilDown = 2;
+/** A gateway that fails is asked more often, so that it is back soon. */
+const failingFactor = 0.25;
+
+export class Probe {
+  state: GatewayState = 'unknown';
+  #failures = 0;
+  #timer: NodeJS.Timeout | null = null;
+  #isClosed = false;
+
+  constructor(private readonly options: ProbeOptions) {
+    this.#plan(0);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    if (this.#timer) clearTimeout(this.#timer);
+  }
+
+  #plan(delayMs: number): void {
+    if (this.#isClosed) return;
+    this.#timer = setTimeout(() => void this.#ask(), delayMs);
+    this.#timer.unref();
+  }
+
+  async #ask(): Promise<void> {
+    const { uri, everyMs } = this.options;
+    const stack = this.options.stack();
+    if (stack) {
+      const headers = { 'Call-ID': randomUUID(), To: `<${uri}>`, Accept: 'application/sdp' };
+      const place: { uri: string; hops?: NextHop[] } = (await this.options.where?.()) ?? { uri };
+      const { response, why } = await ask(stack, { method: 'OPTIONS', ...place, headers, cseq: 1 });
+      if (this.#isClosed) return;
+      const lives = response !== null && response.status !== 408 && response.status !== 503;
+      this.#failures = lives ? 0 : this.#failures + 1;
+      if (lives) this.#become('up');
+      else if (this.#failures >= failuresUntilDown)
+        this.#become('down', place.hops?.length === 0 ? 'Nobody is registered there' : (why ?? said(response)));
+    }
+    this.#plan(this.#failures > 0 ? everyMs * failingFactor : everyMs);
+  }
+
+  #become(state: GatewayState, detail?: string): void {
+    if (this.state === state) return;
+    this.state = state;
+    this.options.onChange(state, detail);
+  }
+}
+
+function said(response: StackResponse | null): string {
+  return response === null ? 'It did not answer' : `It answered ${response.status} ${response.reason}`.trim();
+}

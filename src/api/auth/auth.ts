@@ -1,0 +1,138 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Store } from '../../store/store.js';
+import type { ApiKey } from '../../store/tenants/api-keys.js';
+import type { Invitation, Person } from '../../store/tenants/invitations.js';
+import type { Membership, User } from '../../store/tenants/organizations.js';
+import { ApiError, invalid } from '../errors.js';
+import type { Caller } from './caller.js';
+import { Tokens } from './tokens.js';
+
+const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/**
+ * The caller, and what is wrong with the organization asked for: that is told only after the request was counted, against the caller's
+ * own organization.
+ */
+export interface Identified {
+  caller: Caller;
+  refusal: ApiError | null;
+}
+
+/** Who sends a request, asked anew at each call. Throws as `identify` does. */
+export type IdentifySender = (headers: IncomingHttpHeaders) => Promise<Identified>;
+
+/**
+ * Whether a request with these headers would still act for the caller's user in the caller's organization: false once the key is revoked, the
+ * token has expired or the user is no member any more. What has no answer at the moment (a locked database) changes nothing.
+ */
+export async function stillActs(identifySender: IdentifySender, headers: IncomingHttpHeaders, caller: Caller) {
+  try {
+    const { caller: now, refusal } = await identifySender(headers);
+    return refusal === null && now.user.id === caller.user.id && now.organization.id === caller.organization.id;
+  } catch (error) {
+    return !(error instanceof ApiError);
+  }
+}
+
+/** What a request shows of who sends it: a key, or the user of a token. */
+interface Identity {
+  key: ApiKey | null;
+  user: User;
+  /** null: a key says nothing of a person. */
+  person: Person | null;
+  memberships: readonly Membership[];
+}
+
+/**
+ * Who sends this request. Throws 401, always in the same words: what was wrong with a key helps nobody who has a right to know; and 403
+ * when a good token speaks of somebody we do not know.
+ */
+export async function identify(store: Store, tokens: Tokens | null, headers: IncomingHttpHeaders): Promise<Identified> {
+  const text = credentials(headers);
+  const isToken = text !== undefined && tokens !== null && Tokens.looksLike(text);
+  const asked = headers['x-organization-id'];
+  const identity = isToken ? await userOfToken(store, tokens, text, asked) : userOfKey(store, text);
+  const { key, user, person } = identity;
+  const memberships = identity.memberships.filter(
+    ({ organization }) => !key?.organizationId || organization.id === key.organizationId,
+  );
+  const own = memberships[0];
+  // Without any organization left one can do nothing, and there is no one to count it against.
+  if (!own) throw key === null ? unknownUser() : unauthorized();
+
+  const { chosen, refusal } = choose(memberships, own, asked);
+  const { organization, role } = chosen;
+  const mode = key?.mode ?? 'live';
+  const scope = { organizationId: organization.id, mode };
+  return { caller: { key, mode, user, person, organization, role, scope, memberships }, refusal };
+}
+
+function userOfKey(store: Store, text: string | undefined): Identity {
+  const identity = text === undefined ? undefined : store.identities.ofKey(text);
+  if (!identity) throw unauthorized();
+  return { ...identity, person: null };
+}
+
+async function userOfToken(
+  store: Store,
+  tokens: Tokens,
+  text: string,
+  asked: string | string[] | undefined,
+): Promise<Identity> {
+  const person = await tokens.person(text);
+  if (person === undefined) throw unauthorized();
+  const known = store.organizations.userBySubject(person.subject);
+  const memberships = known ? store.organizations.memberships(known.id) : [];
+  const invitation = acceptedBy(store, person, memberships, asked);
+  if (invitation) {
+    const user = store.invitations.accept(invitation, person);
+    return { key: null, user, person, memberships: store.organizations.memberships(user.id) };
+  }
+  if (!known) throw unknownUser();
+  return { key: null, user: known, person, memberships };
+}
+
+/**
+ * The invitation that a person accepts by signing in as they do: that of the organization they name, or, when they belong to none yet and name
+ * none, the oldest. Who belongs somewhere joins no further organization without naming it.
+ */
+function acceptedBy(
+  store: Store,
+  person: Person,
+  memberships: readonly Membership[],
+  asked: string | string[] | undefined,
+): Invitation | undefined {
+  if (asked === undefined) return memberships.length > 0 ? undefined : store.invitations.forPerson(person)[0];
+  const id = String(asked).toLowerCase();
+  if (memberships.some(({ organization }) => organization.id === id)) return undefined;
+  return store.invitations.forPerson(person).find(({ organizationId }) => organizationId === id);
+}
+
+function unauthorized(): ApiError {
+  return new ApiError('UNAUTHORIZED', undefined, undefined, { 'www-authenticate': 'Bearer' });
+}
+
+function unknownUser(): ApiError {
+  return new ApiError('FORBIDDEN', 'The user of this token is not a member of any organization here');
+}
+
+/** `Authorization` wins over `x-api-key`, even when it is no good. */
+function credentials(headers: IncomingHttpHeaders): string | undefined {
+  if (headers.authorization !== undefined) return /^Bearer +([^\s]+) *$/i.exec(headers.authorization)?.[1];
+  const key = headers['x-api-key'];
+  return typeof key === 'string' ? key.trim() : undefined;
+}
+
+function choose(
+  memberships: readonly Membership[],
+  own: Membership,
+  header: string | string[] | undefined,
+): { chosen: Membership; refusal: ApiError | null } {
+  if (header === undefined) return { chosen: own, refusal: null };
+  if (typeof header !== 'string' || !uuidPattern.test(header)) {
+    return { chosen: own, refusal: invalid({ path: 'x-organization-id', message: 'must be a uuid' }) };
+  }
+  const chosen = memberships.find(({ organization }) => organization.id === header.toLowerCase());
+  if (chosen) return { chosen, refusal: null };
+  return { chosen: own, refusal: new ApiError('FORBIDDEN', 'The key may not act in this organization') };
+}

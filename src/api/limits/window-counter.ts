@@ -1,0 +1,69 @@
+import type { RequestDays } from '../../store/tenants/request-days.js';
+import { LastSecond } from './last-second.js';
+import type { RedisCounts } from './redis-counter.js';
+
+/** What a request finds of its limits. */
+export interface Counted {
+  /** False: the limit of the second is used up, and the request was counted nowhere. */
+  isLetThrough: boolean;
+  /** Requests let through in the last second, this one among them. */
+  usedInSecond: number;
+  /** Milliseconds until the oldest of them is a second old: then one more may come. */
+  secondMs: number;
+  /** Requests let through on this UTC day, this one among them; 0 where days are not counted. */
+  usedInDay: number;
+}
+
+/** Where counts live besides memory. */
+export interface CountSources {
+  /** Outlives the process: counts of days. */
+  days: RequestDays;
+  /** Counts of several processes together; while it does not answer, this process counts for itself. */
+  redis: RedisCounts | null;
+}
+
+/** Keys that are counted at the same time; the one that was counted first is forgotten. */
+const countedAtOnce = 50_000;
+
+/**
+ * Counts requests over the last second, and over the UTC day where the key is an organization's. The second slides: in no second-long interval
+ * more than the limit are let through. Waits only where Redis counts.
+ */
+export class RequestCounts {
+  private readonly seconds = new Map<string, LastSecond>();
+
+  constructor(
+    private readonly sources: CountSources,
+    /** Milliseconds, never backwards. */
+    private readonly now: () => number = () => performance.now(),
+  ) {}
+
+  /** `day`: since 1970; null: only the second is counted. */
+  count(key: string, perSecond: number, day: number | null): Counted | Promise<Counted> {
+    const { redis } = this.sources;
+    const here = () => this.countHere(key, perSecond, day);
+    return redis ? redis.count(key, perSecond, day).catch(here) : here();
+  }
+
+  private countHere(key: string, perSecond: number, day: number | null): Counted {
+    const nowMs = this.now();
+    const second = this.secondOf(key, perSecond);
+    const isLetThrough = second.add(nowMs, perSecond);
+    const { days } = this.sources;
+    return {
+      isLetThrough,
+      usedInSecond: second.used(nowMs),
+      secondMs: second.untilOneLeavesMs(nowMs),
+      usedInDay: day === null ? 0 : isLetThrough ? days.add(key, day) : days.read(key, day),
+    };
+  }
+
+  private secondOf(key: string, perSecond: number): LastSecond {
+    const known = this.seconds.get(key);
+    if (known) return known;
+    const second = new LastSecond(perSecond);
+    this.seconds.set(key, second);
+    if (this.seconds.size > countedAtOnce) this.seconds.delete(this.seconds.keys().next().value ?? '');
+    return second;
+  }
+}

@@ -1,0 +1,306 @@
+import type { CallCommand, LiveCalls } from '../../../call/core/command.js';
+import type { CallFilter } from '../../../store/calls/call-counts.js';
+import type { Call, TraceEntry } from '../../../store/calls/call-records.js';
+import type { Store } from '../../../store/store.js';
+import type { Scope } from '../../../store/tenants/scope.js';
+import { type Action, type FollowUp, InstructionError } from '../../../webhook/actions.js';
+import { parseActionList } from '../../../webhook/json-actions.js';
+import type { Caller } from '../../auth/caller.js';
+import { ApiError, invalid, notFound } from '../../errors.js';
+import { presentCall, presentCallDetail } from '../../present/present.js';
+import { tracePcap } from '../../present/trace-pcap.js';
+import { traceText } from '../../present/trace-text.js';
+import type { RecordingFiles } from '../../recordings/recording-files.js';
+import type { RecordingUrls } from '../../recordings/recording-urls.js';
+import { askedDays, trendDays } from '../../request/days.js';
+import { phoneNumberOf } from '../../request/phone-number.js';
+import { type Route, route } from '../../route.js';
+import { targetProblem } from '../../rules/targets.js';
+import { callsQuery, dtmfBody, redirectBody, traceQuery, transferBody } from '../../schemas/calls.js';
+import { idParams, ref, Type } from '../../schemas/types.js';
+
+export interface CallRoutesOptions {
+  store: Store;
+  recordingUrls: RecordingUrls;
+  recordingFiles: RecordingFiles;
+  liveCalls: LiveCalls;
+  /** Private, loopback and link-local hosts may be named. */
+  allowPrivateTargets: boolean;
+  /** The SIP messages of a call that still runs, by its SIP Call-ID. */
+  liveTrace?: (sipCallId: string) => TraceEntry[];
+  now: () => number;
+}
+
+const tag = 'Calls';
+export const callAnswer = { status: 200, description: 'The call.', schema: ref('Call') };
+
+export function callRoutes(options: CallRoutesOptions): Route[] {
+  const { store, recordingUrls, now } = options;
+  return [
+    route({
+      method: 'GET',
+      path: '/v1/calls',
+      operationId: 'listCalls',
+      tag,
+      summary: 'List calls, or count them',
+      description:
+        'Without `action`: a page of calls, newest first. With `action=stats`: how many there are of each status. With `action=trends`: the same for each UTC day, of the last 30 days unless dates are given, 366 days at most. All filters work for all three.',
+      access: 'member',
+      query: callsQuery,
+      answer: {
+        status: 200,
+        description: 'A page of calls, the counts by status, or the counts by day.',
+        schema: Type.Unsafe<unknown>({ anyOf: [ref('CallList'), ref('CallStats'), ref('CallTrends')] }),
+      },
+      handle: ({ query, caller }) => {
+        const { page, limit, action } = query;
+        const days = askedDays(query);
+        const filter: CallFilter = {
+          status: query.status,
+          direction: query.direction,
+          phoneNumberId: query.phone_number_id?.toLowerCase(),
+          ...days,
+        };
+        if (action === 'stats') return store.records.stats(caller.scope, filter);
+        if (action === 'trends') return store.records.trends(caller.scope, { ...filter, ...trendDays(days, now()) });
+        const { data, total } = store.records.list(caller.scope, filter, { limit, offset: (page - 1) * limit });
+        return {
+          data: data.map((call) => presentCall(call, recordingUrls)),
+          total,
+          page,
+          limit,
+          total_pages: Math.ceil(total / limit),
+        };
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/v1/calls/:id',
+      operationId: 'getCall',
+      tag,
+      summary: 'Get a call in detail',
+      description: 'The call with its events, quality figures, turns and transcript.',
+      access: 'member',
+      params: idParams,
+      answer: { status: 200, description: 'The call in detail.', schema: ref('CallDetail') },
+      handle: ({ params, caller, reply }) => {
+        const call = store.records.record(caller.scope, params.id.toLowerCase());
+        if (!call) throw notFound('Call');
+        reply.type('application/json; charset=utf-8').serializer(String); // it is text already
+        return presentCallDetail(call, recordingUrls);
+      },
+    }),
+    route({
+      method: 'DELETE',
+      path: '/v1/calls/:id',
+      operationId: 'deleteCall',
+      tag,
+      summary: 'Delete a call record',
+      description:
+        'Removes the record with its events, transcript, trace and recording. A running call must be hung up first.',
+      access: 'admin',
+      params: idParams,
+      answer: { status: 204, description: 'The record is gone.', schema: null },
+      errors: ['CALL_IN_PROGRESS'],
+      handle: async ({ params, caller }) => {
+        const id = params.id.toLowerCase();
+        const call = store.records.get(caller.scope, id);
+        if (call && call.status !== 'in_progress') {
+          const files = store.recordings.ofCall(caller.scope, id).map(({ file }) => file);
+          // Files go first: were one to stay, there would be no record that tells of it.
+          for (const file of [...files, ...(call.recordingUrl === null ? [] : [call.recordingUrl])])
+            await options.recordingFiles.remove(file);
+        }
+        const outcome = store.records.delete(caller.scope, id);
+        if (outcome === 'not_found') throw notFound('Call');
+        if (outcome === 'in_progress') throw new ApiError('CALL_IN_PROGRESS', undefined, { call_id: id });
+      },
+    }),
+    route({
+      method: 'POST',
+      path: '/v1/calls/:id/hangup',
+      operationId: 'hangupCall',
+      tag,
+      summary: 'Hang up',
+      description:
+        'Ends a running call and answers it in its final state: the answer comes when the call has ended, after 2 s at the latest (then still `in_progress`: the far side has not confirmed its end). A call that has ended already is answered unchanged.',
+      access: 'member',
+      params: idParams,
+      answer: callAnswer,
+      errors: ['CALL_COMMAND_FAILED'],
+      handle: ({ params, caller }) => command(options, caller, params.id, { kind: 'hangup' }),
+    }),
+    route({
+      method: 'POST',
+      path: '/v1/calls/:id/dtmf',
+      operationId: 'sendDtmf',
+      tag,
+      summary: 'Press keys',
+      description: 'Sends keys to the phone of an answered call; the answer comes when they are sent.',
+      access: 'member',
+      params: idParams,
+      body: dtmfBody,
+      answer: callAnswer,
+      errors: ['CALL_ALREADY_ENDED', 'CALL_NOT_ANSWERED', 'CALL_COMMAND_FAILED'],
+      handle: ({ params, body, caller }) =>
+        command(options, caller, params.id, {
+          kind: 'dtmf',
+          digits: body.digits.replace(/[a-d]/g, (key) => key.toUpperCase()),
+        }),
+    }),
+    route({
+      method: 'POST',
+      path: '/v1/calls/:id/transfer',
+      operationId: 'transferCall',
+      tag,
+      summary: 'Transfer',
+      description:
+        'Hands an answered call to another number or SIP address: by REFER to its phone, or, where that is refused, by a call of ours that is joined with it (a record of its own, as for `dial`). The answer comes when somebody took it or nobody did; the rules for destinations of outbound calls hold. The events `transfer.*` say what happened.',
+      access: 'member',
+      params: idParams,
+      body: transferBody,
+      answer: callAnswer,
+      errors: ['INVALID_PHONE_NUMBER', 'CALL_ALREADY_ENDED', 'CALL_NOT_ANSWERED', 'CALL_COMMAND_FAILED'],
+      handle: ({ params, body, caller }) =>
+        command(options, caller, params.id, { kind: 'transfer', to: transferTarget(body.to) }),
+    }),
+    route({
+      method: 'POST',
+      path: '/v1/calls/:id/redirect',
+      operationId: 'redirectCall',
+      tag,
+      summary: 'Redirect',
+      description:
+        'An answered call of a webhook endpoint leaves what it does and follows these `actions`, or what the server at `url` answers; exactly one of the two.',
+      access: 'member',
+      params: idParams,
+      body: redirectBody,
+      answer: callAnswer,
+      errors: ['CALL_ALREADY_ENDED', 'CALL_NOT_ANSWERED', 'CALL_COMMAND_FAILED'],
+      handle: ({ params, body, caller }) =>
+        command(options, caller, params.id, {
+          kind: 'redirect',
+          to: redirectTarget(body, options.allowPrivateTargets),
+        }),
+    }),
+    route({
+      method: 'GET',
+      path: '/v1/calls/:id/quality',
+      operationId: 'getCallQuality',
+      tag,
+      summary: 'Get how a call sounded over time',
+      description: 'The quality figures read every 5 seconds while the call ran.',
+      access: 'member',
+      params: idParams,
+      answer: { status: 200, description: 'The samples.', schema: ref('CallQuality') },
+      handle: ({ params, caller }) => {
+        const id = params.id.toLowerCase();
+        const samples = store.records.qualitySamples(caller.scope, id);
+        if (!samples) throw notFound('Call');
+        return { call_id: id, samples };
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/v1/calls/:id/trace',
+      operationId: 'getCallTrace',
+      tag,
+      summary: 'Get the SIP messages of a call',
+      description:
+        'Every SIP message of the call, oldest first, with credentials blanked; as JSON, as text to read, or as a capture file.',
+      access: 'member',
+      params: idParams,
+      query: traceQuery,
+      answer: {
+        status: 200,
+        description:
+          'The messages. With `format=text`: `text/plain`; with `format=pcap`: `application/vnd.tcpdump.pcap`.',
+        schema: ref('CallTrace'),
+        alsoAs: ['text/plain', 'application/vnd.tcpdump.pcap'],
+      },
+      handle: ({ params, query, caller, reply }) => {
+        const call = store.records.get(caller.scope, params.id.toLowerCase());
+        if (!call) throw notFound('Call');
+        const messages = sipMessages(options, caller.scope, call);
+        if (query.format === 'pcap') {
+          reply
+            .type('application/vnd.tcpdump.pcap')
+            .header('content-disposition', `attachment; filename="${call.id}.pcap"`);
+          return tracePcap(messages);
+        }
+        if (query.format === 'json') return { call_id: call.id, sip_call_id: call.sipCallId, messages };
+        reply.type('text/plain; charset=utf-8');
+        return traceText(messages);
+      },
+    }),
+  ];
+}
+
+/** Of a running call as the SIP side has them now, else as they were kept. */
+export function sipMessages({ store, liveTrace }: CallRoutesOptions, scope: Scope, call: Call): TraceEntry[] {
+  if (call.status === 'in_progress' && call.sipCallId !== null) return liveTrace?.(call.sipCallId) ?? [];
+  return store.records.trace(scope, call.id) ?? [];
+}
+
+/** Passes a command to the running call and answers the record as it then is. */
+export async function command(
+  { store, liveCalls, recordingUrls }: CallRoutesOptions,
+  caller: Caller,
+  id: string,
+  asked: CallCommand,
+) {
+  const read = () => {
+    const call = store.records.get(caller.scope, id.toLowerCase());
+    if (!call) throw notFound('Call');
+    return call;
+  };
+  const ended = (call: ReturnType<typeof read>) => {
+    if (asked.kind === 'hangup') return presentCall(call, recordingUrls);
+    throw new ApiError('CALL_ALREADY_ENDED', undefined, { call_id: call.id });
+  };
+  const before = read();
+  if (before.status !== 'in_progress') return ended(before);
+  const result = await liveCalls.command(before.id, asked);
+  if (result.ok) return presentCall(read(), recordingUrls);
+  if (result.code === 'not_answered') throw new ApiError('CALL_NOT_ANSWERED', undefined, { call_id: before.id });
+  if (result.code === 'failed') throw new ApiError('CALL_COMMAND_FAILED', result.message, { call_id: before.id });
+  const after = read();
+  if (after.status !== 'in_progress') return ended(after); // it ended in between
+  throw new ApiError(
+    'SERVICE_UNAVAILABLE',
+    'The call is run by another process',
+    { call_id: before.id },
+    { 'retry-after': '1' },
+  );
+}
+
+/** Throws 400 with the field that is wrong. */
+function redirectTarget(
+  { url, actions }: { url?: string; actions?: unknown[] },
+  allowPrivate: boolean,
+): { next: FollowUp } | { actions: Action[] } {
+  if ((url === undefined) === (actions === undefined))
+    throw invalid({
+      path: url === undefined ? 'url' : 'actions',
+      message: 'exactly one of url and actions is required',
+    });
+  if (url !== undefined) {
+    const message = targetProblem(url, { schemes: ['http', 'https'], allowPrivate });
+    if (message) throw invalid({ path: 'url', message });
+    return { next: { url, method: 'POST' } };
+  }
+  try {
+    return { actions: parseActionList(actions, 'about:blank') };
+  } catch (error) {
+    if (error instanceof InstructionError) throw invalid({ path: error.where, message: error.problem });
+    throw error;
+  }
+}
+
+function transferTarget(to: string): string {
+  if (!/^(sips?|tel):/i.test(to)) return phoneNumberOf(to, 'to');
+  if (/^tel:/i.test(to)) return phoneNumberOf(to.slice(4), 'to');
+  const message = targetProblem(to, { schemes: ['sip', 'sips'], allowPrivate: true });
+  if (message) throw new ApiError('VALIDATION_ERROR', `to: ${message}`, { fields: [{ path: 'to', message }] });
+  return to;
+}

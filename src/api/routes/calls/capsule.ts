@@ -1,0 +1,54 @@
+import { notFound } from '../../errors.js';
+import {
+  presentCallDetail,
+  presentEndpoint,
+  presentPhoneNumber,
+  presentWebhookDelivery,
+} from '../../present/present.js';
+import { type Route, route } from '../../route.js';
+import { idParams, ref } from '../../schemas/types.js';
+import { type CallRoutesOptions, sipMessages } from './calls.js';
+
+const mostDeliveries = 100;
+
+/** Everything that is known about one call, in one document to keep or to send to whoever looks for a fault. */
+export function capsuleRoutes(options: CallRoutesOptions): Route[] {
+  const { store, recordingUrls, now } = options;
+  return [
+    route({
+      method: 'GET',
+      path: '/v1/calls/:id/capsule',
+      operationId: 'getCallCapsule',
+      tag: 'Calls',
+      summary: 'Get everything about a call in one document',
+      description:
+        'The call in detail, its quality over time, its SIP messages, what became of its webhooks, and its endpoint and number as they are now; without secrets and without the audio, whose address is `call.recording_url`.',
+      access: 'member',
+      params: idParams,
+      answer: { status: 200, description: 'The document, to be saved as a file.', schema: ref('CallCapsule') },
+      handle: ({ params, caller, reply }) => {
+        const { scope } = caller;
+        const call = store.records.record(scope, params.id.toLowerCase());
+        if (!call) throw notFound('Call');
+        const deliveries = store.webhookDeliveries.list(
+          scope,
+          { callId: call.id },
+          { limit: mostDeliveries, offset: 0 },
+        );
+        const endpoint = call.endpointId === null ? undefined : store.endpoints.get(scope, call.endpointId);
+        const number = store.phoneNumbers.get(scope, call.phoneNumberId);
+        reply.header('content-disposition', `attachment; filename="${call.id}.capsule.json"`);
+        return {
+          format: 'trunkline.capsule.1',
+          made_at: new Date(now()).toISOString(),
+          call: JSON.parse(presentCallDetail(call, recordingUrls)) as object,
+          quality_samples: store.records.qualitySamples(scope, call.id) ?? [],
+          sip_messages: sipMessages(options, scope, call),
+          webhook_deliveries: deliveries.data.map(presentWebhookDelivery),
+          endpoint: endpoint ? presentEndpoint(endpoint) : null,
+          phone_number: number ? presentPhoneNumber(number) : null,
+        };
+      },
+    }),
+  ];
+}

@@ -1,0 +1,150 @@
+import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import type { FastifyInstance } from 'fastify';
+import { withDeadline } from '../../../../net/deadline.js';
+import type { CallEvent } from '../../../store/calls/call-records.js';
+import type { Store } from '../../../store/store.js';
+import type { Scope } from '../../../store/tenants/scope.js';
+import { type IdentifySender, stillActs } from '../../auth/auth.js';
+import { ApiError } from '../../errors.js';
+import { presentCallEvent } from '../../present/present.js';
+import { type Route, route } from '../../route.js';
+import { Type } from '../../schemas/types.js';
+
+const heartbeatEveryMs = 15_000;
+/** How often each open stream's credentials are looked at again: a stream ends within a second of what takes them away. */
+const recheckEveryMs = 500;
+/** For what was written before a stream is ended. */
+const lastBytesMs = 1_000;
+const streamsPerOrganization = 100;
+/** A reader that lets more than this lie is cut off; it can go on from its last event. */
+const maxUnreadBytes = 1_048_576;
+/** While the past is read, so many new events wait for it. */
+const mostMeanwhile = 10_000;
+/** Few enough not to hold up calls. */
+const replayedAtOnce = 200;
+const drainLimitMs = 30_000;
+
+export function eventRoutes(
+  app: FastifyInstance,
+  {
+    store,
+    identifySender,
+    heartbeatMs = heartbeatEveryMs,
+  }: { store: Store; identifySender: IdentifySender; heartbeatMs?: number },
+): Route[] {
+  const open = new Set<ServerResponse>();
+  app.addHook('preClose', async () => {
+    for (const stream of open) stream.end();
+  });
+  return [
+    route({
+      method: 'GET',
+      path: '/v1/events',
+      operationId: 'streamEvents',
+      tag: 'Calls',
+      summary: 'Follow events as they happen',
+      description:
+        "The events of all calls of the organization, as Server-Sent Events: `id` is the event's id, `event` its `event_type`, `data` the event with `call_id`. A comment comes every 15 seconds. With `Last-Event-ID` the stream goes on after that event; when it is unknown or more than 10,000 events ago, one `reset` event comes first. A reader that is too slow is cut off. The stream ends within a second when the key is revoked, the token expires or the user leaves the organization. Events of other processes of this installation are not in the stream.",
+      access: 'member',
+      answer: {
+        status: 200,
+        description: 'The stream.',
+        schema: Type.String({ description: 'Server-Sent Events.' }),
+        contentType: 'text/event-stream',
+      },
+      handle: ({ caller, request, reply }) => {
+        const { scope } = caller;
+        if (request.method === 'HEAD') return '';
+        if (store.calls.feed.count(scope) >= streamsPerOrganization)
+          throw new ApiError('RATE_LIMIT_EXCEEDED', `At most ${streamsPerOrganization} streams at once`, {
+            limited_by: 'streams',
+          });
+        const lastId = request.headers['last-event-id'];
+        reply.hijack();
+        const stream = reply.raw;
+        stream.writeHead(200, {
+          ...(reply.getHeaders() as Record<string, string>),
+          'content-type': 'text/event-stream; charset=utf-8',
+          'cache-control': 'no-store',
+          'x-accel-buffering': 'no',
+        });
+        open.add(stream);
+        const stop = follow(store, scope, stream, typeof lastId === 'string' ? lastId : null);
+        const heartbeat = setInterval(() => {
+          if (isOpen(stream)) stream.write(': still here\n\n');
+        }, heartbeatMs);
+        heartbeat.unref();
+        const recheck = setInterval(async () => {
+          if (!isOpen(stream) || (await stillActs(identifySender, request.headers, caller))) return;
+          stop(); // nothing that happens from now on is written
+          stream.end();
+          setTimeout(() => stream.destroy(), lastBytesMs).unref();
+        }, recheckEveryMs);
+        recheck.unref();
+        stream.on('error', () => {}); // `close` follows
+        stream.once('close', () => {
+          clearInterval(heartbeat);
+          clearInterval(recheck);
+          stop();
+          open.delete(stream);
+        });
+        return reply;
+      },
+    }),
+  ];
+}
+
+/** Writes what came after the last event the reader knows, then what comes. Answers how to stop. */
+function follow(store: Store, scope: Scope, stream: ServerResponse, lastId: string | null): () => void {
+  const send = (event: CallEvent): void => {
+    if (!isOpen(stream)) return;
+    if (stream.writableLength > maxUnreadBytes) stream.destroy();
+    else stream.write(textOf(event));
+  };
+  stream.write(': events\n\n');
+  store.calls.flush(); // what has happened before does not come
+  if (lastId === null) return store.calls.feed.subscribe(scope, send);
+  let meanwhile: CallEvent[] | null = [];
+  const stop = store.calls.feed.subscribe(scope, (event) => {
+    if (meanwhile === null) send(event);
+    else if (meanwhile.push(event) > mostMeanwhile) stream.destroy();
+  });
+  replay(store, scope, stream, lastId.toLowerCase()).then(
+    (told) => {
+      for (const event of meanwhile ?? []) if (!told.has(event.id)) send(event);
+      meanwhile = null;
+    },
+    () => stream.destroy(), // the reader comes again
+  );
+  return stop;
+}
+
+/** Answers the ids of the events it has written. */
+async function replay(store: Store, scope: Scope, stream: ServerResponse, lastId: string): Promise<Set<string>> {
+  const told = new Set<string>();
+  let from = lastId;
+  while (isOpen(stream)) {
+    const missed = await store.longReads.ask('eventsAfter', scope, from, replayedAtOnce);
+    if (!isOpen(stream)) break;
+    if (!missed) stream.write('event: reset\ndata: {}\n\n');
+    for (const event of missed ?? []) {
+      told.add(event.id);
+      from = event.id;
+      stream.write(textOf(event));
+    }
+    if (!missed || missed.length < replayedAtOnce) break;
+    if (stream.writableLength > maxUnreadBytes)
+      await withDeadline(drainLimitMs, 'the reader', null, (signal) => once(stream, 'drain', { signal }));
+  }
+  return told;
+}
+
+function isOpen(stream: ServerResponse): boolean {
+  return !stream.writableEnded && !stream.destroyed;
+}
+
+function textOf(event: CallEvent): string {
+  const data = JSON.stringify({ ...presentCallEvent(event), call_id: event.callId });
+  return `id: ${event.id}\nevent: ${event.type}\ndata: ${data}\n\n`;
+}

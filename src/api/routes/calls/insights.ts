@@ -1,0 +1,56 @@
+import { dayMs } from '../../../store/calls/call-counts.js';
+import type { Insight } from '../../../store/calls/call-insights.js';
+import type { Store } from '../../../store/store.js';
+import { askedDays, trendDays } from '../../request/days.js';
+import { type Route, route } from '../../route.js';
+import { insightsQuery } from '../../schemas/insights.js';
+import { ref } from '../../schemas/types.js';
+
+export function insightRoutes({ store, now }: { store: Store; now: () => number }): Route[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/v1/calls/insights',
+      operationId: 'getCallInsights',
+      tag: 'Calls',
+      summary: 'Get how calls went',
+      description:
+        'Answer rate, and how MOS and the latency of agents were spread: of all calls, by day, by endpoint and by trunk; of the last 30 days unless dates are given, 366 days at most.',
+      access: 'member',
+      query: insightsQuery,
+      answer: { status: 200, description: 'The figures.', schema: ref('CallInsights') },
+      handle: async ({ query, caller }) => {
+        const days = trendDays(askedDays(query), now());
+        store.calls.flush();
+        const { total, byDay, byEndpoint, byTrunk } = await store.longReads.ask('insights', caller.scope, days);
+        const by_day = [];
+        for (let day = days.firstDay; day <= days.lastDay; day += 1)
+          by_day.push({ date: dateOf(day), ...presentInsight(byDay.get(day) ?? noCalls) });
+        return {
+          start_date: dateOf(days.firstDay),
+          end_date: dateOf(days.lastDay),
+          total: presentInsight(total),
+          by_day,
+          by_endpoint: [...byEndpoint].map(([endpoint_id, insight]) => ({ endpoint_id, ...presentInsight(insight) })),
+          by_trunk: [...byTrunk].map(([trunk_id, insight]) => ({ trunk_id, ...presentInsight(insight) })),
+        };
+      },
+    }),
+  ];
+}
+
+const noCalls: Insight = { calls: 0, answered: 0, mos: null, responseMs: null };
+
+function presentInsight({ calls, answered, mos, responseMs }: Insight) {
+  return {
+    calls,
+    answered,
+    answer_rate: calls === 0 ? null : Math.round((answered / calls) * 10_000) / 10_000,
+    mos,
+    turn_latency_ms: responseMs,
+  };
+}
+
+function dateOf(day: number): string {
+  return new Date(day * dayMs).toISOString().slice(0, 10);
+}

@@ -1,0 +1,88 @@
+import type { OutboundCalls } from '../../../call/core/outbound-request.js';
+import type { Store } from '../../../store/store.js';
+import { invalid } from '../../errors.js';
+import { presentCall } from '../../present/present.js';
+import type { RecordingUrls } from '../../recordings/recording-urls.js';
+import { phoneNumberOf } from '../../request/phone-number.js';
+import { type Route, route } from '../../route.js';
+import type { OutboundRules } from '../../rules/outbound-rules.js';
+import { startOutbound } from '../../rules/start-outbound.js';
+import { outboundCallBody } from '../../schemas/outbound-calls.js';
+import { ref } from '../../schemas/types.js';
+
+export interface OutboundCallRoutesOptions {
+  store: Store;
+  recordingUrls: RecordingUrls;
+  /** Absent: no call can be placed. */
+  outboundCalls?: OutboundCalls;
+  rules: OutboundRules;
+  now: () => number;
+}
+
+const maxMetadataBytes = 8_192;
+
+export function outboundCallRoutes({
+  store,
+  recordingUrls,
+  outboundCalls,
+  rules,
+  now,
+}: OutboundCallRoutesOptions): Route[] {
+  return [
+    route({
+      method: 'POST',
+      path: '/v1/outbound-calls',
+      operationId: 'createOutboundCall',
+      tag: 'Calls',
+      summary: 'Start an outbound call',
+      description:
+        "Calls a number and connects whoever answers with an endpoint. The answer is the call's record, `in_progress`; what becomes of it is in its events. A start that is refused makes no record.",
+      access: 'member',
+      body: outboundCallBody,
+      answer: { status: 201, description: 'The call, `in_progress`. `Location` is its address.', schema: ref('Call') },
+      errors: [
+        'INVALID_PHONE_NUMBER',
+        'NOT_FOUND',
+        'CALLER_ID_NOT_ALLOWED',
+        'DESTINATION_NOT_ALLOWED',
+        'ENDPOINT_INACTIVE',
+        'INSUFFICIENT_BALANCE',
+        'SPEND_LIMIT_EXCEEDED',
+        'CONCURRENCY_LIMIT_EXCEEDED',
+        'CALLS_PER_SECOND_EXCEEDED',
+        'NO_TRUNK_AVAILABLE',
+        'SHUTTING_DOWN',
+      ],
+      handle: ({ body, caller, reply, afterwards }) => {
+        const toNumber = phoneNumberOf(body.to_number, 'to_number');
+        const fromNumber = phoneNumberOf(body.from_number, 'from_number');
+        const metadata = body.metadata ?? {};
+        if (Buffer.byteLength(JSON.stringify(metadata)) > maxMetadataBytes)
+          throw invalid({ path: 'metadata', message: 'must be at most 8 KiB of JSON' });
+        if (body.on_machine === 'hang_up' && body.machine_detection === 'off')
+          throw invalid({ path: 'on_machine', message: 'needs machine_detection' });
+        const { callId, start } = startOutbound(
+          { store, now, ...(outboundCalls && { outboundCalls }) },
+          rules,
+          caller,
+          {
+            toNumber,
+            fromNumber,
+            endpointId: body.endpoint_id.toLowerCase(),
+            ringTimeoutMs: body.ring_timeout * 1000,
+            maxDurationMs: body.max_duration * 1000,
+            machineDetection: body.machine_detection,
+            onMachine: body.on_machine,
+            metadata,
+            ...(body.record !== undefined && { record: body.record }),
+          },
+        );
+        afterwards(start);
+        const call = store.records.get(caller.scope, callId);
+        if (!call) throw new Error('a call that has begun has no record');
+        reply.header('location', `/v1/calls/${call.id}`);
+        return presentCall(call, recordingUrls);
+      },
+    }),
+  ];
+}

@@ -1,0 +1,103 @@
+import type { FastifyReply } from 'fastify';
+import { type TranscriptionEngine, TranscriptionError } from '../../../transcription/engine.js';
+import { ApiError, invalid } from '../../errors.js';
+import { withUpload } from '../../request/upload.js';
+import { type Route, route } from '../../route.js';
+import { ref, Type } from '../../schemas/types.js';
+
+/** More at once would fill the disk with uploads. */
+const atOnce = 16;
+
+const form = Type.Object({
+  file: Type.Optional(
+    Type.String({ format: 'binary', description: 'Audio: wav, mp3, ogg, flac, m4a or webm, at most 25 MB.' }),
+  ),
+  target_language: Type.Optional(
+    Type.String({
+      default: 'en',
+      description:
+        'Code of the language of the answer, like `de`. Other than English: the transcription is translated.',
+    }),
+  ),
+});
+
+const transcription = Type.Object(
+  {
+    choices: Type.Array(Type.Object({ text: Type.String({ description: 'What was said.' }) }), {
+      description: 'One.',
+    }),
+    model: Type.String({ description: 'The model that made the text.' }),
+    object: Type.Unsafe<string>({
+      type: 'string',
+      enum: ['transcription', 'translation'],
+      description: 'What the text is.',
+    }),
+  },
+  { $id: 'Transcription', additionalProperties: false },
+);
+export const transcriptionSchemas = [transcription];
+
+/** `engine` absent: every request with a file is told how to set one up. */
+export function transcribeRoute({ transcription: engine }: { transcription?: TranscriptionEngine }): Route {
+  let running = 0;
+  return route({
+    method: 'POST',
+    path: '/api/v1/transcribe',
+    operationId: 'transcribe',
+    tag: 'Transcription',
+    summary: 'Transcribe audio',
+    description:
+      'Turns an audio file into text, and into another language if asked. The form is read to its end before anything else: a missing file is told before a missing engine.',
+    access: 'member',
+    form,
+    answer: { status: 200, description: 'The text.', schema: ref('Transcription') },
+    errors: ['MISSING_FILE', 'FILE_TOO_LARGE', 'TRANSCRIPTION_FAILED', 'TRANSCRIPTION_UNAVAILABLE'],
+    async handle({ request, reply }) {
+      if (running >= atOnce)
+        throw new ApiError('SERVICE_UNAVAILABLE', 'Too many files are being transcribed', undefined, {
+          'retry-after': '5',
+        });
+      running += 1;
+      try {
+        return await withUpload(request, async ({ audio, fields }) => {
+          const language = languageOf(fields);
+          if (!engine) throw new ApiError('TRANSCRIPTION_UNAVAILABLE');
+          const gone = whenGone(reply);
+          const heard = await engine.transcribe(audio, gone);
+          if (/^en(-|$)/i.test(language) || heard.text === '')
+            return { choices: [{ text: heard.text }], model: heard.model, object: 'transcription' };
+          const translated = await engine.translate(heard.text, language, gone);
+          return { choices: [{ text: translated.text }], model: translated.model, object: 'translation' };
+        });
+      } catch (error) {
+        if (!(error instanceof TranscriptionError)) throw error;
+        const { upstreamStatus } = error;
+        throw new ApiError(
+          'TRANSCRIPTION_FAILED',
+          error.message,
+          upstreamStatus === undefined ? undefined : { upstream_status: upstreamStatus },
+        );
+      } finally {
+        running -= 1;
+      }
+    },
+  });
+}
+
+function languageOf(fields: ReadonlyMap<string, string>): string {
+  for (const name of fields.keys())
+    if (name !== 'target_language') throw invalid({ path: name, message: 'is not known here' });
+  const language = fields.get('target_language') ?? 'en';
+  if (!/^[a-z]{2,3}(-[a-z0-9]{2,8}){0,3}$/i.test(language))
+    throw invalid({ path: 'target_language', message: 'must be a language code like de or pt-BR' });
+  return language;
+}
+
+/** Aborts when the client hangs up before it has its answer. */
+function whenGone(reply: FastifyReply): AbortSignal {
+  const controller = new AbortController();
+  reply.raw.once('close', () => {
+    if (!reply.raw.writableEnded) controller.abort();
+  });
+  return controller.signal;
+}

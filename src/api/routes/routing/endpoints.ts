@@ -1,0 +1,136 @@
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
+import type { Store } from '../../../store/store.js';
+import { invalid, notFound } from '../../errors.js';
+import { presentEndpoint, presentList } from '../../present/present.js';
+import { type Route, route } from '../../route.js';
+import { endpointChange, newEndpoint } from '../../rules/endpoint-rules.js';
+import type { EndpointRules } from '../../rules/provider-config.js';
+import { createEndpointBody, endpointsQuery, updateEndpointBody } from '../../schemas/endpoints.js';
+import { idParams, lowerCase, ref } from '../../schemas/types.js';
+
+const tag = 'Endpoints';
+
+export function endpointRoutes({
+  store,
+  allowPrivateTargets,
+  agents,
+}: {
+  store: Store;
+  allowPrivateTargets: boolean;
+  agents: Omit<EndpointRules, 'allowPrivate'>;
+}): Route[] {
+  const rules: EndpointRules = { ...agents, allowPrivate: allowPrivateTargets };
+  return [
+    route({
+      method: 'GET',
+      path: '/v1/endpoints',
+      operationId: 'listEndpoints',
+      tag,
+      summary: 'List endpoints',
+      description: 'The routing targets of the organization, newest first.',
+      access: 'member',
+      query: endpointsQuery,
+      answer: { status: 200, description: 'A part of the list.', schema: ref('EndpointList') },
+      handle: ({ query, caller }) =>
+        presentList(store.endpoints.list(caller.scope, query, query), query, presentEndpoint),
+    }),
+    route({
+      method: 'POST',
+      path: '/v1/endpoints',
+      operationId: 'createEndpoint',
+      tag,
+      summary: 'Create an endpoint',
+      description:
+        'A voice agent, reached over a WebSocket or SIP, or your own HTTP server. `type` and `provider` cannot be changed later.',
+      access: 'admin',
+      body: createEndpointBody,
+      answer: {
+        status: 201,
+        description: 'The endpoint; of a webhook also its secret, once.',
+        schema: ref('NewEndpoint'),
+        shownOnce: ['webhook_secret'],
+      },
+      errors: ['NOT_FOUND'],
+      handle: ({ body, caller }) => {
+        const input = { ...body, fallback_endpoint_id: lowerCase(body.fallback_endpoint_id) };
+        const { record, webhookSecret } = store.endpoints.create(caller.scope, newEndpoint(input, rules));
+        return { ...presentEndpoint(record), ...(webhookSecret !== null && { webhook_secret: webhookSecret }) };
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/v1/endpoints/:id',
+      operationId: 'getEndpoint',
+      tag,
+      summary: 'Get an endpoint',
+      description: 'One endpoint, its secrets masked.',
+      access: 'member',
+      params: idParams,
+      answer: { status: 200, description: 'The endpoint.', schema: ref('Endpoint') },
+      handle: ({ params, caller }) => {
+        const endpoint = store.endpoints.get(caller.scope, params.id.toLowerCase());
+        if (!endpoint) throw notFound('Endpoint');
+        return presentEndpoint(endpoint);
+      },
+    }),
+    route({
+      method: 'PATCH',
+      path: '/v1/endpoints/:id',
+      operationId: 'updateEndpoint',
+      tag,
+      summary: 'Update an endpoint',
+      description:
+        'Fields that are left out stay as they are. `provider_config` is a JSON Merge Patch (RFC 7396). Calls that run are not disturbed.',
+      access: 'admin',
+      params: idParams,
+      body: updateEndpointBody,
+      answer: { status: 200, description: 'The whole endpoint.', schema: ref('Endpoint') },
+      handle: ({ params, body, caller }) =>
+        store.transaction(() => {
+          const id = params.id.toLowerCase();
+          const current = store.endpoints.get(caller.scope, id);
+          if (!current) throw notFound('Endpoint');
+          const input = { ...body, fallback_endpoint_id: lowerCase(body.fallback_endpoint_id) };
+          const endpoint = store.endpoints.update(caller.scope, id, endpointChange(current, input, rules));
+          if (!endpoint) throw notFound('Endpoint');
+          return presentEndpoint(endpoint);
+        }),
+    }),
+    route({
+      method: 'POST',
+      path: '/v1/endpoints/:id/rotate-secret',
+      operationId: 'rotateEndpointSecret',
+      tag,
+      summary: 'Change the secret of a webhook',
+      description:
+        'Makes a new secret for a webhook endpoint and shows it once. For 24 hours the old one signs beside it (`webhook-signature` carries both); `X-Twilio-Signature` is made with the new one at once.',
+      access: 'admin',
+      params: idParams,
+      answer: { status: 200, description: 'The endpoint with its new secret.', schema: ref('NewEndpoint') },
+      handle: ({ params, caller }) => {
+        const id = params.id.toLowerCase();
+        const rotated = store.endpoints.rotateSecret(caller.scope, id);
+        if (rotated) return { ...presentEndpoint(rotated.record), webhook_secret: rotated.webhookSecret };
+        if (!store.endpoints.get(caller.scope, id)) throw notFound('Endpoint');
+        throw invalid({ path: 'id', message: 'is not a webhook endpoint' });
+      },
+    }),
+    route({
+      method: 'DELETE',
+      path: '/v1/endpoints/:id',
+      operationId: 'deleteEndpoint',
+      tag,
+      summary: 'Delete an endpoint',
+      description:
+        'Phone numbers attached to it stop receiving calls until they get another one. Calls that run go on; past calls keep its id.',
+      access: 'admin',
+      params: idParams,
+      answer: { status: 204, description: 'The endpoint is gone.', schema: null },
+      handle: async ({ params, caller }) => {
+        const id = params.id.toLowerCase();
+        while (store.webhookDeliveries.forgetSome(caller.scope, id)) await turnOfTheLoop();
+        if (!store.endpoints.delete(caller.scope, id)) throw notFound('Endpoint');
+      },
+    }),
+  ];
+}

@@ -1,0 +1,128 @@
+import type { PhoneNumberChange, RouteRule } from '../../../store/routing/phone-numbers.js';
+import type { Store } from '../../../store/store.js';
+import { invalid, notFound } from '../../errors.js';
+import { presentList, presentPhoneNumber } from '../../present/present.js';
+import { phoneNumberOf } from '../../request/phone-number.js';
+import { type Route, route } from '../../route.js';
+import { createPhoneNumberBody, phoneNumbersQuery, updatePhoneNumberBody } from '../../schemas/phone-numbers.js';
+import { idParams, lowerCase, ref } from '../../schemas/types.js';
+
+const tag = 'Phone numbers';
+
+export function phoneNumberRoutes({ store }: { store: Store }): Route[] {
+  return [
+    route({
+      method: 'GET',
+      path: '/v1/phone-numbers',
+      operationId: 'listPhoneNumbers',
+      tag,
+      summary: 'List phone numbers',
+      description: 'The phone numbers of the organization, newest first.',
+      access: 'member',
+      query: phoneNumbersQuery,
+      answer: { status: 200, description: 'A part of the list.', schema: ref('PhoneNumberList') },
+      handle: ({ query, caller }) => {
+        const filter = { endpointId: query.endpoint_id?.toLowerCase(), status: query.status };
+        return presentList(store.phoneNumbers.list(caller.scope, filter, query), query, presentPhoneNumber);
+      },
+    }),
+    route({
+      method: 'POST',
+      path: '/v1/phone-numbers',
+      operationId: 'createPhoneNumber',
+      tag,
+      summary: 'Add a phone number',
+      description:
+        'A number that a carrier sends here. A number exists once among all organizations, for live and for test keys each.',
+      access: 'admin',
+      body: createPhoneNumberBody,
+      answer: { status: 201, description: 'The phone number.', schema: ref('PhoneNumber') },
+      errors: ['INVALID_PHONE_NUMBER', 'NOT_FOUND', 'NUMBER_TAKEN'],
+      handle: ({ body, caller }) => {
+        const change = changeOf(body);
+        const number = phoneNumberOf(body.number, 'number');
+        return presentPhoneNumber(store.phoneNumbers.create(caller.scope, { ...change, number }));
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/v1/phone-numbers/:id',
+      operationId: 'getPhoneNumber',
+      tag,
+      summary: 'Get a phone number',
+      description: 'One phone number.',
+      access: 'member',
+      params: idParams,
+      answer: { status: 200, description: 'The phone number.', schema: ref('PhoneNumber') },
+      handle: ({ params, caller }) => {
+        const number = store.phoneNumbers.get(caller.scope, params.id.toLowerCase());
+        if (!number) throw notFound('Phone number');
+        return presentPhoneNumber(number);
+      },
+    }),
+    route({
+      method: 'PATCH',
+      path: '/v1/phone-numbers/:id',
+      operationId: 'updatePhoneNumber',
+      tag,
+      summary: 'Update a phone number',
+      description:
+        'Fields that are left out stay as they are; `routes` is replaced as a whole. The number itself is fixed.',
+      access: 'admin',
+      params: idParams,
+      body: updatePhoneNumberBody,
+      answer: { status: 200, description: 'The whole record.', schema: ref('PhoneNumber') },
+      handle: ({ params, body, caller }) => {
+        const number = store.phoneNumbers.update(caller.scope, params.id.toLowerCase(), changeOf(body));
+        if (!number) throw notFound('Phone number');
+        return presentPhoneNumber(number);
+      },
+    }),
+    route({
+      method: 'DELETE',
+      path: '/v1/phone-numbers/:id',
+      operationId: 'deletePhoneNumber',
+      tag,
+      summary: 'Remove a phone number',
+      description: 'New calls to it are refused; calls that run go on, and past calls keep its id.',
+      access: 'admin',
+      params: idParams,
+      answer: { status: 204, description: 'The number is gone.', schema: null },
+      handle: ({ params, caller }) => {
+        if (!store.phoneNumbers.delete(caller.scope, params.id.toLowerCase())) throw notFound('Phone number');
+      },
+    }),
+  ];
+}
+
+interface ChangeBody {
+  name?: string;
+  endpoint_id?: string | null;
+  fallback_endpoint_id?: string | null;
+  routes?: RouteRule[];
+  status?: 'active' | 'inactive';
+}
+
+function changeOf(body: ChangeBody): PhoneNumberChange {
+  body.routes?.forEach((rule, index) => {
+    if (rule.schedule && !isTimeZone(rule.schedule.timezone)) {
+      throw invalid({ path: `routes.${index}.schedule.timezone`, message: 'must be an IANA time zone' });
+    }
+  });
+  return {
+    name: body.name,
+    endpointId: lowerCase(body.endpoint_id),
+    fallbackEndpointId: lowerCase(body.fallback_endpoint_id),
+    routes: body.routes?.map((rule) => ({ ...rule, endpoint_id: rule.endpoint_id.toLowerCase() })),
+    status: body.status,
+  };
+}
+
+function isTimeZone(name: string): boolean {
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: name });
+    return true;
+  } catch {
+    return false;
+  }
+}

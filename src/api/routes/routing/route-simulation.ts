@@ -1,0 +1,106 @@
+import ipaddr from 'ipaddr.js';
+import { route as decide, type RouteLookup } from '../../../call/routing/router.js';
+import type { Store } from '../../../store/store.js';
+import { invalid } from '../../errors.js';
+import { phoneNumberOf } from '../../request/phone-number.js';
+import { type Route, route } from '../../route.js';
+import { body, nullable, oneOf, ref, Type, uuid } from '../../schemas/types.js';
+
+const simulateBody = body({
+  from: Type.String({ minLength: 1, maxLength: 64, description: 'Who calls: a number, or `anonymous`.' }),
+  to: Type.String({ maxLength: 64, description: 'The number that is dialled.' }),
+  source_ip: Type.Optional(
+    Type.String({
+      maxLength: 45,
+      description: 'The address the call comes from; absent: from a trunk that is trusted.',
+    }),
+  ),
+  at: Type.Optional(Type.String({ format: 'date-time', description: 'When; now when absent.' })),
+});
+
+const simulation = Type.Object(
+  {
+    decision: oneOf(['connect', 'refuse', 'unknown'], { description: 'What would become of the call.' }),
+    phone_number_id: nullable<string>(uuid('The number, if it is one of the organization.')),
+    endpoint_ids: Type.Array(uuid('An endpoint.'), { description: 'In the order in which they are tried.' }),
+    hangup_cause: nullable<string>(Type.String({ description: 'Why the call would be refused.' })),
+    rules: Type.Array(
+      Type.Object({
+        rule: Type.String({ description: 'Such as `routes[0]`.' }),
+        verdict: oneOf(['matched', 'skipped', 'refused']),
+        detail: Type.String({ description: 'Why.' }),
+      }),
+      { description: 'Every rule that was looked at, in order.' },
+    ),
+  },
+  { $id: 'RouteSimulation', additionalProperties: false },
+);
+export const routeSchemas = [simulation];
+
+export function simulateRoutes({ store, now }: { store: Store; now: () => number }): Route[] {
+  return [
+    route({
+      method: 'POST',
+      path: '/v1/routes/simulate',
+      operationId: 'simulateRoute',
+      tag: 'Phone numbers',
+      summary: 'Ask where a call would go',
+      description:
+        'Decides as for a real call, with the same rules, and says what it thought of each. Where rules share calls by weight, the draw is made anew each time. Nothing is called and nothing is recorded.',
+      access: 'member',
+      body: simulateBody,
+      answer: { status: 200, description: 'The decision.', schema: ref('RouteSimulation') },
+      errors: ['INVALID_PHONE_NUMBER'],
+      handle: ({ body: asked, caller }) => {
+        const { organizationId, mode } = caller.scope;
+        const source = asked.source_ip === undefined ? null : sourceRule(store, organizationId, asked.source_ip);
+        const lookup: RouteLookup = {
+          findDialled: (number, inMode) => store.phoneNumbers.findDialled(number, inMode),
+          getForCall: (id) => store.endpoints.getForCall(id),
+        };
+        const question = {
+          dialled: phoneNumberOf(asked.to, 'to'),
+          from: asked.from,
+          // As from a trunk of the organization: numbers of others are unknown there.
+          trunkOrganizations: [organizationId],
+          mode,
+          at: asked.at === undefined ? new Date(now()) : new Date(asked.at),
+        };
+        if (source?.verdict === 'refused')
+          return {
+            ...{ decision: 'refuse', phone_number_id: null, endpoint_ids: [], hangup_cause: 'blocked_source' },
+            rules: [source],
+          };
+        const decision = decide(question, lookup);
+        return {
+          decision: decision.kind,
+          phone_number_id: decision.kind === 'unknown' ? null : decision.number.id,
+          endpoint_ids: decision.kind === 'connect' ? decision.endpoints.map(({ id }) => id) : [],
+          hangup_cause: decision.kind === 'refuse' ? decision.ending.cause : null,
+          rules: source ? [source, ...decision.trace] : decision.trace,
+        };
+      },
+    }),
+  ];
+}
+
+/** Whether a trunk of the organization, or one that all share, trusts the address. Throws 400. */
+function sourceRule(store: Store, organizationId: string, address: string) {
+  if (!ipaddr.isValid(address)) throw invalid({ path: 'source_ip', message: 'must be an IP address' });
+  const ip = ipaddr.process(address);
+  const trunk = store.trunks
+    .allForSip()
+    .filter((each) => each.organizationId === null || each.organizationId === organizationId)
+    .find((each) => each.direction !== 'outbound' && each.addresses.some((net) => isIn(ip, net)));
+  const verdict = trunk ? 'matched' : 'refused';
+  return {
+    rule: 'source',
+    verdict,
+    detail: trunk ? `trusted by the trunk ${trunk.name}` : 'no trunk trusts the address',
+  };
+}
+
+function isIn(ip: ipaddr.IPv4 | ipaddr.IPv6, net: string): boolean {
+  const [address, bits] = ipaddr.parseCIDR(net);
+  return address.kind() === ip.kind() && ip.match([address, bits] as never);
+}

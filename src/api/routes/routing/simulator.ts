@@ -1,0 +1,109 @@
+import type { Store } from '../../../store/store.js';
+import { ApiError, notFound } from '../../errors.js';
+import { phoneNumberOf } from '../../request/phone-number.js';
+import { type Route, route } from '../../route.js';
+import { simulatedCallBody } from '../../schemas/simulator.js';
+import { ref } from '../../schemas/types.js';
+
+/** A call from a phone of the carrier simulator. */
+export interface SimulatedCallPlan {
+  to: string;
+  from: string;
+  durationMs: number;
+  ringTimeoutMs: number;
+  codecs?: ('PCMU' | 'PCMA' | 'G722' | 'OPUS')[];
+  digits?: string;
+  impairments: {
+    lossPercent?: number;
+    jitterMs?: number;
+    reorderPercent?: number;
+    duplicatePercent?: number;
+    seed?: number;
+  };
+}
+
+/** Places the call and answers, once it is over, what the caller measured; `signal` hangs up. */
+export type SimulateCall = (plan: SimulatedCallPlan, signal: AbortSignal) => Promise<object>;
+
+export interface SimulatorRoutesOptions {
+  store: Store;
+  /** Absent: there is no simulator. */
+  simulateCall?: SimulateCall;
+}
+
+/** Each has a SIP stack and a pace of its own, on this machine. */
+const callsAtOnce = 4;
+
+export function simulatorRoutes({ store, simulateCall }: SimulatorRoutesOptions): Route[] {
+  let running = 0;
+  return [
+    route({
+      method: 'POST',
+      path: '/v1/simulator/calls',
+      operationId: 'simulateCall',
+      tag: 'Calls',
+      summary: 'Be called by the carrier simulator',
+      description:
+        "A phone of the simulator calls one of the organization's numbers over SIP and RTP, with the faults asked for, talks, hangs up, and tells what it measured; the answer comes then. The call has a record like any other. Four at once; live keys only. Who closes the connection hangs up.",
+      access: 'admin',
+      body: simulatedCallBody,
+      answer: { status: 200, description: 'What the caller measured.', schema: ref('SimulatedCall') },
+      errors: ['INVALID_PHONE_NUMBER', 'NOT_FOUND', 'CONCURRENCY_LIMIT_EXCEEDED'],
+      handle: async ({ body, caller, reply }) => {
+        const to = phoneNumberOf(body.to, 'to');
+        const from = phoneNumberOf(body.from, 'from');
+        if (caller.mode !== 'live') throw new ApiError('FORBIDDEN', 'The simulator calls numbers of live keys only');
+        if (store.phoneNumbers.findDialled(to, 'live')?.organizationId !== caller.scope.organizationId)
+          throw notFound('Phone number');
+        if (!simulateCall) throw new ApiError('SERVICE_UNAVAILABLE', 'There is no simulator here');
+        if (running >= callsAtOnce)
+          throw new ApiError(
+            'CONCURRENCY_LIMIT_EXCEEDED',
+            'The simulator has as many calls as it can make at once',
+            undefined,
+            {
+              'retry-after': '5',
+            },
+          );
+        const gone = new AbortController();
+        const hangUp = () => gone.abort();
+        reply.raw.once('close', hangUp);
+        running += 1;
+        try {
+          const { loss_percent, jitter_ms, reorder_percent, duplicate_percent, seed } = body;
+          const plan: SimulatedCallPlan = {
+            to,
+            from,
+            durationMs: body.duration_ms,
+            ringTimeoutMs: body.ring_timeout_ms,
+            ...(body.codec === undefined ? {} : { codecs: [body.codec] }),
+            ...(body.digits === undefined ? {} : { digits: body.digits.toUpperCase().replaceAll('W', 'w') }),
+            impairments: {
+              lossPercent: loss_percent,
+              jitterMs: jitter_ms,
+              reorderPercent: reorder_percent,
+              duplicatePercent: duplicate_percent,
+              seed,
+            },
+          };
+          return snakeCase(await simulateCall(plan, gone.signal));
+        } finally {
+          running -= 1;
+          reply.raw.off('close', hangUp);
+        }
+      },
+    }),
+  ];
+}
+
+/** Names of fields as the API writes them, at every depth. */
+function snakeCase(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(snakeCase);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, part]) => [
+      name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      snakeCase(part),
+    ]),
+  );
+}

@@ -1,0 +1,219 @@
+import { microcentsPerCent } from '../../../billing/rate.js';
+import type { Store } from '../../../store/store.js';
+import type { CardRate } from '../../../store/tenants/accounts.js';
+import type { Membership } from '../../../store/tenants/organizations.js';
+import { membershipIn, requirePlatformOwner } from '../../auth/membership.js';
+import { invalid, notFound } from '../../errors.js';
+import {
+  presentAccount,
+  presentLedgerEntry,
+  presentList,
+  presentRate,
+  presentRejectedInvite,
+} from '../../present/present.js';
+import { type Route, route } from '../../route.js';
+import {
+  createOrganizationBody,
+  creditBody,
+  rateCardBody,
+  sliceOnlyQuery,
+  updateOrganizationBody,
+} from '../../schemas/organizations.js';
+import { idParams, ref } from '../../schemas/types.js';
+import { memberRoutes } from './members.js';
+
+const tag = 'Organizations';
+
+export function organizationRoutes({ store }: { store: Store }): Route[] {
+  const present = ({ organization }: Membership) =>
+    presentAccount(organization, store.accounts.balance(organization.id));
+  return [
+    route({
+      method: 'GET',
+      path: '/v1/organizations',
+      operationId: 'listOrganizations',
+      tag,
+      summary: 'List organizations',
+      description: 'Those the key may act in, the one joined last first.',
+      access: 'member',
+      query: sliceOnlyQuery,
+      answer: { status: 200, description: 'A part of the list.', schema: ref('OrganizationList') },
+      handle: ({ query, caller }) => {
+        const all = caller.memberships.toReversed();
+        const data = all.slice(query.offset, query.offset + query.limit);
+        return presentList({ data, total: all.length }, query, present);
+      },
+    }),
+    route({
+      method: 'POST',
+      path: '/v1/organizations',
+      operationId: 'createOrganization',
+      tag,
+      summary: 'Make an organization',
+      description:
+        'A new tenant, `free` unless said otherwise, with a balance of 0. For the platform owner, who becomes its owner.',
+      access: 'member',
+      body: createOrganizationBody,
+      answer: { status: 201, description: 'The organization.', schema: ref('Organization') },
+      handle: ({ body, caller }) => {
+        requirePlatformOwner(caller);
+        const organization = store.transaction(() => {
+          const made = store.organizations.create({ ...body, tier: body.tier ?? 'free', metered: true });
+          store.organizations.addMember(made.id, caller.user.id, 'owner');
+          return made;
+        });
+        return present({ organization, role: 'owner' });
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/v1/organizations/:id',
+      operationId: 'getOrganization',
+      tag,
+      summary: 'Get an organization',
+      description: 'Its limits and its balance.',
+      access: 'member',
+      params: idParams,
+      answer: { status: 200, description: 'The organization.', schema: ref('Organization') },
+      handle: ({ params, caller }) => present(membershipIn(caller, params.id)),
+    }),
+    route({
+      method: 'PATCH',
+      path: '/v1/organizations/:id',
+      operationId: 'updateOrganization',
+      tag,
+      summary: 'Update an organization',
+      description: 'Its name, tier and limits; limits that are left out stay. For the platform owner.',
+      access: 'member',
+      params: idParams,
+      body: updateOrganizationBody,
+      answer: { status: 200, description: 'The organization.', schema: ref('Organization') },
+      handle: ({ params, body, caller }) => {
+        const { organization, role } = membershipIn(caller, params.id);
+        requirePlatformOwner(caller);
+        const changed = store.organizations.update(organization.id, body);
+        if (!changed) throw notFound('Organization');
+        return present({ organization: changed, role });
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/v1/organizations/:id/rates',
+      operationId: 'getRates',
+      tag,
+      summary: 'Get the rate card',
+      description: 'What calls of the organization cost. Without a rate that fits, a call costs nothing.',
+      access: 'member',
+      params: idParams,
+      answer: { status: 200, description: 'The rate card.', schema: ref('RateCard') },
+      handle: ({ params, caller }) => ({
+        rates: store.accounts.rates(membershipIn(caller, params.id).organization.id).map(presentRate),
+      }),
+    }),
+    route({
+      method: 'PUT',
+      path: '/v1/organizations/:id/rates',
+      operationId: 'replaceRates',
+      tag,
+      summary: 'Replace the rate card',
+      description:
+        'Running calls keep the rate they began with. For the platform owner: nobody sets the price they pay themselves.',
+      access: 'owner',
+      params: idParams,
+      body: rateCardBody,
+      answer: { status: 200, description: 'The rate card.', schema: ref('RateCard') },
+      handle: ({ params, body, caller }) => {
+        const { organization } = membershipIn(caller, params.id);
+        requirePlatformOwner(caller);
+        store.accounts.setRates(organization.id, cardOf(body.rates));
+        return { rates: store.accounts.rates(organization.id).map(presentRate) };
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/v1/organizations/:id/ledger',
+      operationId: 'listLedger',
+      tag,
+      summary: 'List what changed the balance',
+      description: 'Credits and the cost of calls, newest first.',
+      access: 'member',
+      params: idParams,
+      query: sliceOnlyQuery,
+      answer: { status: 200, description: 'A part of the list.', schema: ref('LedgerEntryList') },
+      handle: async ({ params, query, caller }) => {
+        const { organization } = membershipIn(caller, params.id);
+        store.calls.flush(); // the costs of calls that have ended are in the list
+        return presentList(await store.longReads.ask('ledger', organization.id, query), query, presentLedgerEntry);
+      },
+    }),
+    route({
+      method: 'POST',
+      path: '/v1/organizations/:id/credits',
+      operationId: 'addCredits',
+      tag,
+      summary: 'Add credits',
+      description:
+        'Adds to the balance, or takes away. An organization that was not metered is metered from its first credit on. For the platform owner.',
+      access: 'owner',
+      params: idParams,
+      body: creditBody,
+      answer: { status: 201, description: 'The entry of the ledger.', schema: ref('LedgerEntry') },
+      handle: ({ params, body, caller }) => {
+        const { organization } = membershipIn(caller, params.id);
+        requirePlatformOwner(caller);
+        if (!wholeMicrocents(body.amount_cents))
+          throw invalid({ path: 'amount_cents', message: 'must have at most six decimals' });
+        return presentLedgerEntry(store.accounts.credit(organization.id, body.amount_cents, body.note));
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/v1/rejected-invites',
+      operationId: 'listRejectedInvites',
+      tag,
+      summary: 'List refused INVITEs',
+      description:
+        'INVITEs that became no call of any organization: from unknown sources, or for unknown numbers. One per address and ten seconds is kept, 10,000 in all, newest first. For the platform owner.',
+      access: 'member',
+      query: sliceOnlyQuery,
+      answer: { status: 200, description: 'A part of the list.', schema: ref('RejectedInviteList') },
+      handle: ({ query, caller }) => {
+        requirePlatformOwner(caller);
+        return presentList(store.rejectedInvites.list(query), query, presentRejectedInvite);
+      },
+    }),
+    ...memberRoutes({ store }),
+  ];
+}
+
+function cardOf(
+  rates: readonly {
+    direction: CardRate['direction'];
+    prefix: string;
+    rate_cents_per_minute: number;
+    initial_increment_s: number;
+    increment_s: number;
+  }[],
+): CardRate[] {
+  const seen = new Set<string>();
+  return rates.map((rate, index) => {
+    const key = `${rate.direction} ${rate.prefix}`;
+    if (seen.has(key)) throw invalid({ path: `rates.${index}.prefix`, message: 'is there twice' });
+    seen.add(key);
+    if (!wholeMicrocents(rate.rate_cents_per_minute))
+      throw invalid({ path: `rates.${index}.rate_cents_per_minute`, message: 'must have at most six decimals' });
+    return {
+      direction: rate.direction,
+      prefix: rate.prefix,
+      microcentsPerMinute: Math.round(rate.rate_cents_per_minute * microcentsPerCent),
+      initialIncrementSec: rate.initial_increment_s,
+      incrementSec: rate.increment_s,
+    };
+  });
+}
+
+/** Whether so many cents are whole micro-cents: what a person writes with six decimals is off by rounding only. */
+function wholeMicrocents(cents: number): boolean {
+  const micro = cents * microcentsPerCent;
+  return Number.isSafeInteger(Math.round(micro)) && Math.round(micro) / microcentsPerCent === cents;
+}

@@ -1,0 +1,129 @@
+import { knownSipTarget, reachedBySipOnly } from '../../call/agent/sip-agent-invite.js';
+import type { Endpoint, EndpointChange, NewEndpoint } from '../../store/routing/endpoints.js';
+import { masksIn, type ProviderConfig } from '../../store/tenants/secrets.js';
+import { type FieldError, invalid } from '../errors.js';
+import type { Provider } from '../schemas/endpoints.js';
+import { configProblems, type EndpointRules } from './provider-config.js';
+import { targetProblem } from './targets.js';
+
+/** What the schemas cannot say about an endpoint: which target and configuration go with which type and provider. */
+export interface EndpointInput {
+  name: string;
+  type: 'agent' | 'webhook';
+  target?: string;
+  provider?: Provider;
+  provider_config?: ProviderConfig;
+  record?: boolean;
+  status?: 'active' | 'inactive';
+  fallback_endpoint_id?: string | null;
+}
+
+const targetSchemes = { agent: ['ws', 'wss', 'sip', 'sips'], webhook: ['http', 'https'] } as const;
+
+/** Throws 400 with every problem found. */
+export function newEndpoint(input: EndpointInput, rules: EndpointRules): NewEndpoint {
+  const provider = input.type === 'agent' ? (input.provider ?? 'custom') : null;
+  const target = input.target ?? (provider ? (rules.knownAgentUrl(provider) ?? knownSipTarget(provider)) : undefined);
+  const config = input.provider_config;
+  const problems: FieldError[] = [];
+  if (input.type === 'webhook' && input.provider !== undefined) {
+    problems.push({ path: 'provider', message: 'is for agents only' });
+  }
+  if (target === undefined) problems.push({ path: 'target', message: 'is required' });
+  else problems.push(...targetProblems(input.type, provider, target, rules.allowPrivate));
+  if (config === undefined && input.type === 'agent') {
+    problems.push({ path: 'provider_config', message: 'is required for agents' });
+  }
+  if (config) {
+    problems.push(...configProblems(provider ?? 'webhook', config, rules, target));
+    const masks = masksIn(config);
+    problems.push(...masks.map((path) => ({ path: `provider_config.${path}`, message: 'is the mask, not a secret' })));
+  }
+  if (problems.length > 0 || target === undefined) throw invalid(...problems);
+  return {
+    name: input.name,
+    type: input.type,
+    target,
+    provider,
+    providerConfig: config ?? {},
+    record: input.record,
+    status: input.status,
+    fallbackEndpointId: input.fallback_endpoint_id,
+  };
+}
+
+/** The change a PATCH asks of this endpoint. Throws 400 with every problem found; what is not touched is not judged again. */
+export function endpointChange(
+  endpoint: Endpoint,
+  input: Partial<Omit<EndpointInput, 'type' | 'provider'>>,
+  rules: EndpointRules,
+): EndpointChange {
+  const problems: FieldError[] = [];
+  if (input.target !== undefined)
+    problems.push(...targetProblems(endpoint.type, endpoint.provider, input.target, rules.allowPrivate));
+  if (input.fallback_endpoint_id === endpoint.id) {
+    problems.push({ path: 'fallback_endpoint_id', message: 'must be another endpoint' });
+  }
+  let providerConfig: ProviderConfig | undefined;
+  if (input.provider_config) {
+    // Secrets are masked on both sides; the store puts the real ones back.
+    providerConfig = mergePatch(endpoint.providerConfig, input.provider_config) as ProviderConfig;
+    problems.push(
+      ...configProblems(
+        (endpoint.provider as Provider | null) ?? 'webhook',
+        providerConfig,
+        rules,
+        input.target ?? endpoint.target,
+      ),
+    );
+    const stored = new Set(masksIn(endpoint.providerConfig));
+    const empty = masksIn(providerConfig).filter((path) => !stored.has(path));
+    problems.push(
+      ...empty.map((path) => ({ path: `provider_config.${path}`, message: 'is the mask, but no secret is stored' })),
+    );
+  }
+  if (problems.length > 0) throw invalid(...problems);
+  return {
+    name: input.name,
+    target: input.target,
+    providerConfig,
+    record: input.record,
+    status: input.status,
+    fallbackEndpointId: input.fallback_endpoint_id,
+  };
+}
+
+function targetProblems(
+  type: 'agent' | 'webhook',
+  provider: string | null,
+  target: string,
+  allowPrivate: boolean,
+): FieldError[] {
+  if (provider !== null && reachedBySipOnly(provider) && /^wss?:/i.test(target)) {
+    const message = `must be a sip: or sips: address; ${provider} has no audio WebSocket, and without a target its own SIP address is used`;
+    return [{ path: 'target', message }];
+  }
+  const credentialsGo =
+    type === 'webhook'
+      ? 'requests are signed with the webhook_secret instead'
+      : /^sips?:/i.test(target)
+        ? 'set sip_username and sip_password in provider_config instead'
+        : 'set Authorization in provider_config.headers instead';
+  const message = targetProblem(target, { schemes: targetSchemes[type], allowPrivate, credentialsGo });
+  return message === null ? [] : [{ path: 'target', message }];
+}
+
+/** RFC 7396: null removes, objects merge, everything else replaces. */
+function mergePatch(target: unknown, patch: unknown): unknown {
+  if (!isObject(patch)) return patch;
+  const merged: Record<string, unknown> = isObject(target) ? { ...target } : {};
+  for (const [name, value] of Object.entries(patch)) {
+    if (value === null) delete merged[name];
+    else merged[name] = mergePatch(merged[name], value);
+  }
+  return merged;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

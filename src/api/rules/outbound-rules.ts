@@ -1,0 +1,105 @@
+import { microcentsPerCent } from '../../billing/rate.js';
+import type { OutboundCalls } from '../../call/core/outbound-request.js';
+import type { Endpoint } from '../../store/routing/endpoints.js';
+import type { Store } from '../../store/store.js';
+import type { Organization } from '../../store/tenants/organizations.js';
+import type { Scope } from '../../store/tenants/scope.js';
+import { ApiError, notFound } from '../errors.js';
+import { LastSecond } from '../limits/last-second.js';
+
+/** A caller id that every test key may use, and the id that stands for it in records. */
+export const testNumber = '+15005550006';
+export const testNumberId = '00000000-0000-7000-8000-015005550006';
+
+/** Who wants to call whom. */
+export interface AskedCall {
+  toNumber: string;
+  fromNumber: string;
+  endpointId: string;
+}
+
+/** Whether an organization may start a call now; the refusals in their order. */
+export class OutboundRules {
+  constructor(
+    private readonly store: Store,
+    private readonly outboundCalls: OutboundCalls | undefined,
+    private readonly pace: CallPace,
+  ) {}
+
+  /** Throws the refusal. Within the transaction that begins the call, so that what it finds still holds then. */
+  allow(scope: Scope, organization: Organization, asked: AskedCall): { endpoint: Endpoint; phoneNumberId: string } {
+    const endpoint = this.store.endpoints.get(scope, asked.endpointId);
+    if (!endpoint) throw notFound('Endpoint');
+    const phoneNumberId = this.callerId(scope, asked.fromNumber);
+    const { allowed_prefixes: prefixes } = organization.limits;
+    if (prefixes && !prefixes.some((prefix) => asked.toNumber.startsWith(prefix)))
+      throw new ApiError('DESTINATION_NOT_ALLOWED');
+    if (endpoint.status !== 'active') throw new ApiError('ENDPOINT_INACTIVE', undefined, { endpoint_id: endpoint.id });
+    this.checkMoney(scope, organization, asked.toNumber);
+    this.checkCaps(scope, organization);
+    this.checkServer(scope);
+    this.pace.count(organization);
+    return { endpoint, phoneNumberId };
+  }
+
+  private callerId(scope: Scope, fromNumber: string): string {
+    const number = this.store.phoneNumbers.findDialled(fromNumber, scope.mode);
+    if (number?.organizationId === scope.organizationId) return number.id;
+    if (scope.mode === 'test' && fromNumber === testNumber) return testNumberId;
+    throw new ApiError('CALLER_ID_NOT_ALLOWED');
+  }
+
+  private checkMoney(scope: Scope, organization: Organization, toNumber: string): void {
+    if (scope.mode === 'test') return;
+    const { accounts, funds } = this.store;
+    const plan = funds.check({ ...scope, direction: 'outbound', toNumber });
+    if (!plan.ok)
+      throw new ApiError('INSUFFICIENT_BALANCE', undefined, {
+        balance: plan.balanceMicrocents / microcentsPerCent,
+        required: plan.requiredMicrocents / microcentsPerCent,
+      });
+    const limitCents = organization.limits.daily_spend_cents;
+    if (limitCents === null) return;
+    const { heldMicrocents } = accounts.balance(organization.id);
+    const left = limitCents * microcentsPerCent - accounts.spentToday(organization.id) - heldMicrocents;
+    if (left < plan.requiredMicrocents || left <= 0)
+      throw new ApiError('SPEND_LIMIT_EXCEEDED', undefined, {
+        balance: Math.max(0, left) / microcentsPerCent,
+        required: plan.requiredMicrocents / microcentsPerCent,
+      });
+  }
+
+  private checkCaps(scope: Scope, organization: Organization): void {
+    const { concurrent_calls: atOnce } = organization.limits;
+    if (atOnce !== null && this.store.records.running(scope) >= atOnce)
+      throw new ApiError('CONCURRENCY_LIMIT_EXCEEDED', undefined, { limit: atOnce }, { 'retry-after': '5' });
+    this.pace.check(organization);
+  }
+
+  private checkServer(scope: Scope): void {
+    const refusal = this.outboundCalls ? this.outboundCalls.refusal(scope.organizationId, scope.mode) : 'no_trunk';
+    if (refusal === 'no_trunk') throw new ApiError('NO_TRUNK_AVAILABLE', undefined, undefined, { 'retry-after': '30' });
+    if (refusal === 'full') throw new ApiError('SERVICE_UNAVAILABLE', undefined, undefined, { 'retry-after': '5' });
+    if (refusal === 'shutting_down') throw new ApiError('SHUTTING_DOWN', undefined, undefined, { 'retry-after': '30' });
+  }
+}
+
+/** Calls that organizations have started in the last second. */
+export class CallPace {
+  private readonly started = new Map<string, LastSecond>();
+
+  constructor(private readonly now: () => number) {}
+
+  check({ id, limits }: Organization): void {
+    const { calls_per_second: limit } = limits;
+    if (limit === null || (this.started.get(id)?.used(this.now()) ?? 0) < limit) return;
+    throw new ApiError('CALLS_PER_SECOND_EXCEEDED', undefined, { limit }, { 'retry-after': '1' });
+  }
+
+  count({ id, limits }: Organization): void {
+    if (limits.calls_per_second === null) return;
+    const started = this.started.get(id) ?? new LastSecond(limits.calls_per_second);
+    started.add(this.now(), limits.calls_per_second);
+    this.started.set(id, started);
+  }
+}

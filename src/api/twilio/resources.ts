@@ -1,0 +1,156 @@
+/** Our records in the words of Twilio's REST API. */
+
+import type { Conference } from '../../call/conference/conference.js';
+import type { Participant } from '../../call/conference/participant.js';
+import type { Call } from '../../store/calls/call-records.js';
+import { accountSid, callSid, conferenceSid } from '../../webhook/twilio-parameters.js';
+import type { ApiError } from '../errors.js';
+
+export const version = '2010-04-01';
+
+/** `CA…` without its two letters is a uuid without its dashes; null: it is none. */
+export function callIdOf(sid: string): string | null {
+  return uuidOf('CA', sid);
+}
+
+export function conferenceIdOf(sid: string): string | null {
+  return uuidOf('CF', sid);
+}
+
+export function organizationIdOf(sid: string): string | null {
+  return uuidOf('AC', sid);
+}
+
+function uuidOf(prefix: string, sid: string): string | null {
+  const parts = /^([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})$/.exec(sid.slice(2).toLowerCase());
+  return sid.startsWith(prefix) && parts !== null ? parts.slice(1).join('-') : null;
+}
+
+const finalStatus = { completed: 'completed', busy: 'busy', no_answer: 'no-answer', failed: 'failed' } as const;
+
+export function presentTwilioCall(call: Call, parentCallId: string | null, answeredBy: string | null) {
+  const account = accountSid(call.organizationId);
+  const sid = callSid(call.id);
+  const uri = `/${version}/Accounts/${account}/Calls/${sid}`;
+  const isOver = call.completedAt !== null;
+  return {
+    sid,
+    account_sid: account,
+    parent_call_sid: parentCallId === null ? null : callSid(parentCallId),
+    from: call.fromNumber,
+    from_formatted: call.fromNumber,
+    to: call.toNumber,
+    to_formatted: call.toNumber,
+    phone_number_sid: `PN${call.phoneNumberId.replaceAll('-', '')}`,
+    direction: call.direction === 'inbound' ? 'inbound' : parentCallId === null ? 'outbound-api' : 'outbound-dial',
+    status: statusOf(call),
+    duration: isOver ? String(call.durationSec) : null,
+    price: isOver ? String(-call.costMicrocents / 100_000_000) : null,
+    price_unit: 'USD',
+    start_time: call.answeredAt?.toUTCString() ?? null,
+    end_time: call.completedAt?.toUTCString() ?? null,
+    date_created: call.createdAt.toUTCString(),
+    date_updated: (call.completedAt ?? call.answeredAt ?? call.createdAt).toUTCString(),
+    answered_by: answeredBy,
+    forwarded_from: null,
+    caller_name: null,
+    group_sid: null,
+    trunk_sid: null,
+    annotation: null,
+    queue_time: '0',
+    api_version: version,
+    uri: `${uri}.json`,
+    subresource_uris: {},
+  };
+}
+
+export function presentConference({ id, name, scope, status, createdAt }: Conference) {
+  const account = accountSid(scope.organizationId);
+  const uri = `/${version}/Accounts/${account}/Conferences/${conferenceSid(id)}`;
+  return {
+    sid: conferenceSid(id),
+    account_sid: account,
+    friendly_name: name,
+    status,
+    region: null,
+    date_created: createdAt.toUTCString(),
+    date_updated: createdAt.toUTCString(),
+    api_version: version,
+    reason_conference_ended: null,
+    call_sid_ending_conference: null,
+    uri: `${uri}.json`,
+    subresource_uris: { participants: `${uri}/Participants.json` },
+  };
+}
+
+export function presentParticipant(participant: Participant) {
+  const { conference, call, label, muted, held, endsRoom, startsRoom, joinedAt } = participant;
+  return {
+    ...participantIn(conference.scope.organizationId, conference.id, call.id),
+    label,
+    muted,
+    hold: held,
+    end_conference_on_exit: endsRoom,
+    start_conference_on_enter: startsRoom,
+    status: 'connected',
+    date_created: joinedAt.toUTCString(),
+    date_updated: joinedAt.toUTCString(),
+  };
+}
+
+/** What every participant has, also one that is only called. */
+export function participantIn(organizationId: string, conferenceId: string, callId: string) {
+  const account = accountSid(organizationId);
+  const [conference, call] = [conferenceSid(conferenceId), callSid(callId)];
+  return {
+    account_sid: account,
+    conference_sid: conference,
+    call_sid: call,
+    coaching: false,
+    call_sid_to_coach: null,
+    queue_time: '0',
+    api_version: version,
+    uri: `/${version}/Accounts/${account}/Conferences/${conference}/Participants/${call}.json`,
+  };
+}
+
+/** A list as Twilio's clients read it: all of it on one page. */
+export function onePage(name: string, uri: string, all: object[]) {
+  const page = { page: 0, page_size: Math.max(50, all.length), start: 0, end: Math.max(0, all.length - 1) };
+  return { [name]: all, ...page, uri, first_page_uri: uri, next_page_uri: null, previous_page_uri: null };
+}
+
+function statusOf(call: Call): string {
+  if (call.status === 'in_progress') return call.answeredAt === null ? 'ringing' : 'in-progress';
+  if (call.status === 'no_answer' && call.direction === 'outbound' && call.hangupCause === 'originator_cancel')
+    return 'canceled';
+  return finalStatus[call.status];
+}
+
+/** Twilio's numbers for what is wrong. */
+const codes: { [code: string]: number } = {
+  UNAUTHORIZED: 20003,
+  FORBIDDEN: 20003,
+  NOT_FOUND: 20404,
+  METHOD_NOT_ALLOWED: 20004,
+  RATE_LIMIT_EXCEEDED: 20429,
+  INVALID_PHONE_NUMBER: 21211,
+  CALLER_ID_NOT_ALLOWED: 21210,
+  DESTINATION_NOT_ALLOWED: 21215,
+  CALL_ALREADY_ENDED: 21220,
+  CALL_COMMAND_FAILED: 21220,
+};
+
+/** An error as Twilio's clients read it. */
+export function twilioError(error: ApiError) {
+  const { details } = error;
+  const [first] = (details?.fields as { path: string; message: string }[] | undefined) ?? [];
+  const code = codes[error.code] ?? 20001;
+  return {
+    code,
+    message: first === undefined ? error.message : `${first.path} ${first.message}`,
+    more_info: `https://www.twilio.com/docs/errors/${code}`,
+    // It knows no 409.
+    status: error.status === 409 ? 400 : error.status,
+  };
+}

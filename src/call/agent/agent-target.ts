@@ -1,0 +1,51 @@
+import { AgentFailure, type AgentTarget, type Plain } from '../../../media/agents/agent.js';
+import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
+
+export interface TargetRules {
+  allowPrivateTargets: boolean;
+  /** Of caller audio, for endpoints that do not say; default 20. */
+  frameMs?: 20 | 40;
+  /** Protocols this build can speak. */
+  protocols: ReadonlySet<string>;
+  /** Host names of built-in agents → the address they listen on now. */
+  builtInAgents: ReadonlyMap<string, URL>;
+}
+
+/** A named provider says or does something within this; stream protocols may be silent as long as they like. */
+const firstAudioTimeoutSec = 10;
+
+/** Where and how the media side reaches the agent of an endpoint. Throws `AgentFailure` for one that this version cannot reach. */
+export function agentTarget(
+  endpoint: Endpoint,
+  call: AgentTarget['call'],
+  rules: TargetRules,
+  connectTimeoutMs: number,
+): AgentTarget {
+  const config = endpoint.providerConfig;
+  const named = endpoint.provider !== 'custom';
+  const protocol = named ? (endpoint.provider ?? endpoint.type) : String(config.protocol ?? 'twilio');
+  if (endpoint.type !== 'agent' || !/^wss?:/i.test(endpoint.target) || !rules.protocols.has(protocol))
+    throw new AgentFailure(
+      'protocol',
+      `This version cannot reach a ${endpoint.type} endpoint of "${protocol}" at this target.`,
+      false,
+    );
+  const url = new URL(endpoint.target);
+  const builtIn = rules.builtInAgents.get(url.hostname);
+  if (builtIn !== undefined) {
+    url.protocol = builtIn.protocol;
+    url.host = builtIn.host;
+  }
+  const limitSec =
+    typeof config.first_audio_timeout_s === 'number' ? config.first_audio_timeout_s : named ? firstAudioTimeoutSec : 0;
+  return {
+    protocol,
+    url: url.href,
+    config: config as Plain, // it came out of JSON
+    call,
+    connectTimeoutMs,
+    firstAudioTimeoutMs: limitSec * 1000,
+    frameMs: config.frame_ms === 20 || config.frame_ms === 40 ? config.frame_ms : rules.frameMs,
+    allowPrivateAddress: rules.allowPrivateTargets || builtIn !== undefined,
+  };
+}

@@ -1,0 +1,246 @@
+import { type AgentCommand, type AgentEnd, type AgentEvent, AgentFailure } from '../../../media/agents/agent.js';
+import type { AgentLink, MediaSession } from '../../../media/engine.js';
+import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
+import type { Call } from '../core/call.js';
+import { CallEnded } from '../core/outcome.js';
+import type { Recordings } from '../recording/call-recording.js';
+import type { EndpointHealth } from '../routing/endpoint-health.js';
+import { agentTarget, type TargetRules } from './agent-target.js';
+
+export interface AgentRules extends TargetRules {
+  /** Budget per endpoint, from connecting until ready. */
+  connectTimeoutMs: number;
+  health: EndpointHealth;
+  recordings: Recordings;
+}
+
+/** What an agent is told of the call, but for what was said in it. */
+export interface AgentFacts {
+  callId: string;
+  organizationId: string;
+  from: string;
+  to: string;
+  direction: 'inbound' | 'outbound';
+  /** For the agent's start message; none when absent. */
+  custom?: Record<string, string>;
+}
+
+/** What the caller hears between two agents: quiet, and soon enough that the line does not seem dead. */
+const comfortTone = {
+  kind: 'tone' as const,
+  segments: [
+    { frequenciesHz: [], durationMs: 200 },
+    { frequenciesHz: [425], durationMs: 200 },
+    { frequenciesHz: [], durationMs: 1600 },
+  ],
+  repeat: 0,
+  peak: 800,
+};
+
+/** With less time left an agent is not asked again: the first attempt may end a moment before the budget does. */
+const leastAttemptMs = 20;
+
+/** Keys pressed while no agent listens are kept for the next one, up to so many. */
+const keptDigits = 64;
+const keptEvents = 100;
+
+/**
+ * The agent of the first endpoint that is ready within its budget; a refusal that may pass is tried once more. When an agent fails later,
+ * the next endpoint takes over by the same rules. Rejects `agent_unreachable`.
+ */
+export async function connectAgent(
+  call: Call,
+  facts: AgentFacts,
+  endpoints: readonly Endpoint[],
+  session: MediaSession,
+  rules: AgentRules,
+): Promise<{ agent: CallAgent; endpoint: Endpoint }> {
+  const agent = new CallAgent(call, facts, endpoints, session, rules);
+  return { agent, endpoint: await agent.connect() };
+}
+
+/** The agent of a call, whoever it is at the moment: when one fails, the caller stays and the next one is told of the call so far. */
+export class CallAgent implements AgentLink {
+  /** The call has no agent any more: hung up, failed without another one, or closed by us. */
+  readonly ended: Promise<AgentEnd>;
+  #end!: (end: AgentEnd) => void;
+  #link: AgentLink | null = null;
+  #endpoint: Endpoint | null = null;
+  /** Endpoints not tried yet, in order. */
+  readonly #next: Endpoint[];
+  readonly #listeners = new Set<(event: AgentEvent) => void>();
+  readonly #missedDigits: string[] = [];
+  /** Told before anybody listened: some agents speak, or break, while it still rings. */
+  readonly #early: AgentEvent[] = [];
+  #started = false;
+  #held = false;
+  #closed = false;
+  /** Ends the tone between two agents; null: there is none. */
+  #comfort: AbortController | null = null;
+
+  constructor(
+    private readonly call: Call,
+    private readonly facts: AgentFacts,
+    endpoints: readonly Endpoint[],
+    private readonly session: MediaSession,
+    private readonly rules: AgentRules,
+  ) {
+    this.#next = [...endpoints];
+    this.ended = new Promise((resolve) => {
+      this.#end = resolve;
+    });
+  }
+
+  /** The caller answered: the agent may speak and is heard. */
+  start(): void {
+    this.#started = true;
+    this.#begin();
+  }
+
+  onEvent(listener: (event: AgentEvent) => void): () => void {
+    this.#listeners.add(listener);
+    for (const event of this.#early.splice(0)) listener(event);
+    return () => this.#listeners.delete(listener);
+  }
+
+  command(command: AgentCommand): void {
+    if (command.kind === 'hold') this.#held = command.on;
+    if (this.#link !== null) this.#link.command(command);
+    else if (command.kind === 'dtmf' && this.#missedDigits.length < keptDigits) this.#missedDigits.push(command.digits);
+  }
+
+  async close(reason: string): Promise<void> {
+    this.#closed = true;
+    this.#comfort?.abort();
+    await this.#link?.close(reason);
+  }
+
+  /** Endpoint after endpoint until one is ready. Rejects with `CallEnded`. */
+  async connect(): Promise<Endpoint> {
+    let failed: string | null = null;
+    for (let endpoint = this.#next.shift(); endpoint !== undefined; endpoint = this.#next.shift()) {
+      if (this.#endpoint !== null)
+        this.call.event('agent.failover', { from_endpoint_id: this.#endpoint.id, to_endpoint_id: endpoint.id });
+      this.#endpoint = endpoint;
+      if (this.#next.length > 0 && !this.rules.health.admits(endpoint.id)) {
+        failed = 'The endpoint is down; it is tried again later.';
+        this.call.event('agent.failed', { endpoint_id: endpoint.id, reason: 'circuit_open', message: failed });
+        continue;
+      }
+      const connected = await this.#tryEndpoint(endpoint);
+      if (connected === null) return endpoint;
+      failed = connected;
+      this.rules.health.failed(endpoint.id);
+    }
+    throw new CallEnded({
+      cause: 'agent_unreachable',
+      source: 'system',
+      detail: failed ?? 'The endpoint has no agent.',
+    });
+  }
+
+  /** null when its agent is ready, else why not. */
+  async #tryEndpoint(endpoint: Endpoint): Promise<string | null> {
+    const { call, rules } = this;
+    // cheaper than signals that depend on one another: every call comes by here
+    const budget = new AbortController();
+    const overtime = setTimeout(
+      () => budget.abort(new DOMException('The time is up.', 'TimeoutError')),
+      rules.connectTimeoutMs,
+    );
+    const left = () => budget.abort(call.signal.reason);
+    if (call.signal.aborted) left();
+    call.signal.addEventListener('abort', left, { once: true });
+    try {
+      return await this.#tryWithin(budget.signal, endpoint);
+    } finally {
+      clearTimeout(overtime);
+      call.signal.removeEventListener('abort', left);
+    }
+  }
+
+  async #tryWithin(budget: AbortSignal, endpoint: Endpoint): Promise<string | null> {
+    const { call, rules } = this;
+    const endMs = performance.now() + rules.connectTimeoutMs;
+    const remainingMs = () => Math.max(1, endMs - performance.now());
+    for (let attempt = 1; ; attempt += 1) {
+      const about = { endpoint_id: endpoint.id, provider: endpoint.provider ?? endpoint.type, attempt };
+      call.event('agent.connecting', about);
+      try {
+        const target = agentTarget(endpoint, { ...this.facts, ...this.#context() }, rules, remainingMs());
+        const link = await this.session.prepareAgent(target, budget);
+        call.event('agent.connected', about);
+        this.#seat(link, endpoint);
+        return null;
+      } catch (error) {
+        if (call.ending !== null) throw new CallEnded(call.ending);
+        const failure = error instanceof AgentFailure ? error : new AgentFailure('protocol', String(error), false);
+        const { reason, message } = failure;
+        call.event('agent.failed', { endpoint_id: endpoint.id, reason, message, attempt });
+        if (!failure.retryable || attempt === 2 || budget.aborted || remainingMs() < leastAttemptMs) return message;
+      }
+    }
+  }
+
+  /** What was said so far, for an agent that comes later. */
+  #context() {
+    const { lines } = this.call.transcript;
+    return { custom: this.facts.custom ?? {}, ...(lines.length > 0 && { history: lines }) };
+  }
+
+  #seat(link: AgentLink, endpoint: Endpoint): void {
+    this.#link = link;
+    link.onEvent(
+      this.call.guarded((event) => {
+        if (event.type === 'audioStarted') this.rules.health.succeeded(endpoint.id);
+        if (this.#link !== link) return;
+        if (this.#listeners.size === 0 && this.#early.length < keptEvents) this.#early.push(event);
+        for (const listener of [...this.#listeners]) listener(event);
+      }),
+    );
+    void link.ended.then(this.call.guarded((end) => this.#left(link, endpoint, end)));
+    if (this.#started) this.#begin();
+  }
+
+  #begin(): void {
+    const link = this.#link;
+    if (link === null) return; // the next one begins when it is ready
+    if (this.#endpoint?.record) this.rules.recordings.begin(this.call, this.session);
+    link.start();
+    this.#comfort?.abort();
+    this.session.attach(link);
+    if (this.#held) link.command({ kind: 'hold', on: true });
+    for (const digits of this.#missedDigits.splice(0)) link.command({ kind: 'dtmf', digits });
+  }
+
+  /** A clean close is a hang-up; anything else makes room for the next endpoint. */
+  #left(link: AgentLink, endpoint: Endpoint, end: AgentEnd): void {
+    if (this.#link !== link) return;
+    this.#link = null;
+    const about = { by: end.by, close_code: end.closeCode ?? null, detail: end.detail };
+    this.call.event('agent.disconnected', { endpoint_id: endpoint.id, ...about });
+    if (end.by === 'failed') {
+      this.rules.health.failed(endpoint.id);
+      this.call.event('agent.failed', { endpoint_id: endpoint.id, reason: 'lost', message: end.detail });
+    } else if (end.by === 'hangup') this.rules.health.succeeded(endpoint.id);
+    if (end.by !== 'failed' || this.#next.length === 0 || this.#closed || this.call.ending !== null) this.#end(end);
+    else this.#takeOver(end);
+  }
+
+  #takeOver(end: AgentEnd): void {
+    if (this.#started) this.#comfortCaller();
+    // The first failure is the call's reason; each of the others has its event.
+    this.connect().catch(() => {
+      this.#comfort?.abort();
+      this.#end(end);
+    });
+  }
+
+  #comfortCaller(): void {
+    this.#comfort?.abort();
+    this.#comfort = new AbortController();
+    this.session.attach(null);
+    const until = AbortSignal.any([this.#comfort.signal, this.call.signal]);
+    this.session.play(comfortTone, until).catch(() => {}); // a session that is gone comforts nobody
+  }
+}

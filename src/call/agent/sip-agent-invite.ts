@@ -1,0 +1,141 @@
+/** How the INVITE to a provider's SIP address is made: whom it calls there, what is asked for before it, and which headers say who calls. */
+import { AgentFailure } from '../../../media/agents/agent.js';
+import { HttpError, type SafeHttp } from '../../../net/http.js';
+import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
+import type { Line } from '../core/party.js';
+
+type Config = Readonly<Record<string, unknown>>;
+
+/** An endpoint behind a `sip:` target. */
+type SipEndpoint = Pick<Endpoint, 'target' | 'provider' | 'providerConfig'>;
+
+interface SipProvider {
+  /** Its address, when that does not depend on the account. */
+  knownTarget?: string;
+  /** What a target without a user part needs. */
+  needs?: readonly string[];
+  /** The user part that the settings stand for. */
+  user?(config: Config): string;
+  /** Asked for over HTTP before each INVITE: answers the user part. */
+  register?(config: Config, call: Line['facts']): { url: string; headers: Record<string, string>; body: string };
+  registered?(answer: unknown): unknown;
+  headers?(call: Line['facts']): Record<string, string>;
+}
+
+const providers: ReadonlyMap<string, SipProvider> = new Map<string, SipProvider>([
+  ['openai', { needs: ['project_id'], user: ({ project_id: id }) => String(id) }],
+  ['ultravox', { needs: ['agent_id'], user: ({ agent_id: id }) => `agent_${String(id)}` }],
+  ['elevenlabs', { headers: ({ callId, from }) => ({ 'X-CALL-ID': callId, 'X-CALLER-ID': from }) }],
+  [
+    'retell',
+    {
+      knownTarget: 'sip:sip.retellai.com;transport=tcp',
+      needs: ['api_key', 'agent_id'],
+      register: (config, call) => ({
+        url: `${String(config.base_url ?? 'https://api.retellai.com').replace(/\/+$/, '')}/v2/register-phone-call`,
+        headers: { Authorization: `Bearer ${String(config.api_key)}`, 'Content-Type': 'application/json' },
+        body: JSON.stringify({
+          agent_id: config.agent_id,
+          direction: call.direction,
+          from_number: call.from,
+          to_number: call.to,
+          metadata: { ...call.custom, trunkline_call_id: call.callId },
+          ...(config.override as object | undefined),
+        }),
+      }),
+      registered: (answer) => (answer as { call_id?: unknown } | null)?.call_id,
+    },
+  ],
+]);
+
+const requestLimitMs = 10_000;
+const maxAnswerBytes = 256 * 1024;
+/** What may be a user part as it stands; a provider's call ids and agent ids are. */
+const plainUser = /^[\w.+-]{1,256}$/;
+
+/** It has no WebSocket for audio: calls reach it at its SIP address and at no other. */
+export function reachedBySipOnly(provider: string): boolean {
+  return providers.get(provider)?.knownTarget !== undefined;
+}
+
+/** The SIP address of a provider that has one for all its accounts. */
+export function knownSipTarget(provider: string): string | undefined {
+  return providers.get(provider)?.knownTarget;
+}
+
+/** What a `sip:` target needs of the settings and lacks; null: nothing. */
+export function sipConfigProblem(
+  provider: string,
+  target: string,
+  config: Config,
+): { field: string; message: string } | null {
+  if (userOf(target) !== '') return null;
+  const field = providers.get(provider)?.needs?.find((name) => typeof config[name] !== 'string');
+  if (field !== undefined) return { field, message: `is required for a target without a user part` };
+  const named = providers.get(provider)?.user?.(config);
+  if (named === undefined || plainUser.test(named)) return null;
+  return { field: providers.get(provider)?.needs?.[0] ?? 'target', message: 'cannot be a user part of a SIP address' };
+}
+
+export interface SipInvite {
+  uri: string;
+  headers: Record<string, string>;
+}
+
+/**
+ * Where the INVITE goes, and the provider's own headers. A target without a user part gets the provider's, else the called number. Rejects
+ * with `AgentFailure` when the provider refuses the call before it begins.
+ */
+export async function sipInvite(
+  { target, provider, providerConfig: config }: SipEndpoint,
+  call: Line['facts'],
+  http: SafeHttp,
+  signal: AbortSignal,
+): Promise<SipInvite> {
+  const known = providers.get(provider ?? '');
+  const headers = known?.headers?.(call) ?? {};
+  if (userOf(target) !== '') return { uri: target, headers };
+  const user = known?.user?.(config) ?? (await register(known, config, call, http, signal)) ?? call.to;
+  if (!plainUser.test(user)) throw new AgentFailure('protocol', 'The provider named nobody who can be called.', false);
+  return { uri: target.replace(/^(sips?:)/i, `$1${user}@`), headers };
+}
+
+async function register(
+  known: SipProvider | undefined,
+  config: Config,
+  call: Line['facts'],
+  http: SafeHttp,
+  signal: AbortSignal,
+): Promise<string | null> {
+  const request = known?.register?.(config, call);
+  if (request === undefined) return null;
+  const limits = { timeoutMs: requestLimitMs, maxBodyBytes: maxAnswerBytes };
+  const { status, body } = await http.request({ ...request, ...limits, method: 'POST' }, signal).catch(unreachable);
+  if (status < 200 || status > 299) {
+    const isForbidden = status === 401 || status === 403;
+    const message = `The provider answered the request for a call with status ${status}.`;
+    throw new AgentFailure(isForbidden ? 'unauthorized' : 'refused', message, !isForbidden && status >= 429);
+  }
+  const user = known?.registered?.(readJson(body.toString()));
+  return typeof user === 'string' ? user : '';
+}
+
+/** Neither URL nor body gets into the message: both may hold secrets. */
+function unreachable(error: unknown): never {
+  if (!(error instanceof HttpError)) throw error;
+  if (error.code === 'blocked_address')
+    throw new AgentFailure('blocked_address', "The provider's address is private, loopback or link-local.", false);
+  throw new AgentFailure(error.code === 'timeout' ? 'timeout' : 'refused', 'The provider could not be reached.', true);
+}
+
+function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+function userOf(target: string): string {
+  return /^sips?:([^@;?]*)@/i.exec(target)?.[1] ?? '';
+}

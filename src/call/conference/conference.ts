@@ -1,0 +1,164 @@
+/** One conference, from the first who comes to the last who leaves. */
+import type { MediaRoom } from '../../../media/engine.js';
+import type { Scope } from '../../store/tenants/scope.js';
+import type { Conference as ConferenceAction, StatusCallback } from '../../webhook/actions.js';
+import { recordingStatusFields } from '../../webhook/request-bodies.js';
+import { accountSid, callSid, conferenceSid } from '../../webhook/twilio-parameters.js';
+import type { Take } from '../recording/recordings.js';
+import type { Stage } from '../script/context.js';
+import type { Participant } from './participant.js';
+
+/** As Twilio calls them. */
+export type ConferenceEndReason =
+  | 'last-participant-left'
+  | 'last-participant-kicked'
+  | 'participant-with-end-conference-on-exit-left'
+  | 'participant-with-end-conference-on-exit-kicked'
+  | 'conference-ended-via-api';
+
+/** How often it is looked who speaks, when somebody wants to know. */
+const lookEveryMs = 100;
+/** What Twilio calls what happens. */
+const eventNames = {
+  start: 'conference-start',
+  end: 'conference-end',
+  join: 'participant-join',
+  leave: 'participant-leave',
+  mute: 'participant-mute',
+  unmute: 'participant-unmute',
+  hold: 'participant-hold',
+  unhold: 'participant-unhold',
+  'speech-start': 'participant-speech-start',
+  'speech-stop': 'participant-speech-stop',
+  modify: 'participant-modify',
+} as const;
+/** What one asks for to be told of it. */
+const askedAs: { [event in keyof typeof eventNames]: string } = {
+  ...{ start: 'start', end: 'end', join: 'join', leave: 'leave', mute: 'mute', unmute: 'mute', hold: 'hold' },
+  ...{ unhold: 'hold', 'speech-start': 'speaker', 'speech-stop': 'speaker', modify: 'modify' },
+};
+
+export class Conference {
+  readonly name: string;
+  readonly seats: number;
+  readonly createdAt = new Date();
+  participants: Participant[] = [];
+  status: 'init' | 'in-progress' | 'completed' = 'init';
+  private readonly callback: StatusCallback | null;
+  private endedBy: { reason: ConferenceEndReason; callId: string | null } | null = null;
+  private take: Take | null = null;
+  private sequence = 1;
+  private looking: NodeJS.Timeout | null = null;
+
+  constructor(
+    readonly id: string,
+    /** Of the first who comes. */
+    action: ConferenceAction,
+    readonly scope: Scope,
+    private readonly first: Stage,
+    readonly room: MediaRoom,
+    /** Nobody may come any more. */
+    private readonly onEnd: () => void,
+  ) {
+    this.name = action.name;
+    this.seats = action.maxParticipants;
+    this.callback = action.status;
+  }
+
+  /** The participant hears that it is in, or waits for a second one. */
+  enter(participant: Participant): void {
+    this.participants.push(participant);
+    const { muted, label, action } = participant;
+    participant.event('conference.joined', { ...(label === null ? {} : { label }), muted });
+    this.tell('join', participant);
+    if (this.status === 'in-progress' && action.beep.entered) this.room.beep('entered');
+    if (this.status === 'init' && this.participants.length > 1 && this.participants.some((each) => each.startsRoom))
+      this.start(participant);
+    if (this.status === 'in-progress') this.record(participant);
+  }
+
+  /** It has left, for whatever reason. */
+  leave(participant: Participant, reason: 'left' | 'kicked'): void {
+    this.participants = this.participants.filter((each) => each !== participant);
+    participant.event('conference.left', { reason: this.endedBy === null ? reason : 'conference_ended' });
+    this.tell('leave', participant, {
+      ReasonParticipantLeft: reason === 'kicked' ? 'participant_updated_via_api' : 'participant_hung_up',
+      ParticipantCallStatus: participant.call.ending === null ? 'in-progress' : 'completed',
+    });
+    if (participant.endsRoom) this.end(`participant-with-end-conference-on-exit-${reason}`, participant);
+    else if (this.participants.length === 0) this.end(`last-participant-${reason}`, participant);
+    else if (this.status === 'in-progress' && participant.action.beep.left) this.room.beep('left');
+    if (this.participants.length > 0 || this.endedBy === null) return;
+    const { reason: why, callId } = this.endedBy;
+    participant.event('conference.ended', { reason: why.replaceAll('-', '_') });
+    this.tell('end', null, {
+      ReasonConferenceEnded: why,
+      ...(callId === null ? {} : { CallSidEndingConference: callSid(callId) }),
+    });
+  }
+
+  /** Everybody leaves; those who name it from now on are in another one. Idempotent. */
+  end(reason: ConferenceEndReason, by: Participant | null = null): void {
+    if (this.endedBy !== null) return;
+    this.endedBy = { reason, callId: by?.call.id ?? null };
+    this.status = 'completed';
+    this.onEnd();
+    if (this.looking !== null) clearInterval(this.looking);
+    this.take?.stop();
+    for (const participant of this.participants) participant.remove('left');
+  }
+
+  /** For whoever asked for it in Twilio's form. */
+  tell(event: keyof typeof eventNames, about: Participant | null, more: { [name: string]: string } = {}): void {
+    if (!this.callback?.events.includes(askedAs[event])) return;
+    this.send(this.callback, {
+      ...this.facts(),
+      StatusCallbackEvent: eventNames[event],
+      SequenceNumber: String(this.sequence++),
+      Timestamp: new Date().toUTCString(),
+      ...(about === null ? {} : about.fields()),
+      ...more,
+    });
+  }
+
+  private facts(): { [name: string]: string } {
+    const { organizationId } = this.scope;
+    return { AccountSid: accountSid(organizationId), ConferenceSid: conferenceSid(this.id), FriendlyName: this.name };
+  }
+
+  private send({ to }: StatusCallback, fields: { [name: string]: string }): void {
+    const { rules, asked } = this.first;
+    rules.notices.send(this.id, asked.signedForm(to, fields));
+  }
+
+  private start(by: Participant): void {
+    this.status = 'in-progress';
+    by.event('conference.started', { participants: this.participants.length });
+    this.tell('start', null);
+    for (const participant of this.participants) {
+      participant.changed();
+      this.record(participant);
+    }
+    if (this.callback?.events.includes('speaker')) this.looking = setInterval(() => this.look(), lookEveryMs);
+  }
+
+  /** The first who wants a recording has it in his call's record. */
+  private record({ action, call, stage }: Participant): void {
+    if (!action.record || this.take !== null) return;
+    const take = stage.rules.takes.begin(call, this.room, 'conference', { tracks: 'phone' });
+    this.take = take;
+    const tell = (status: 'in-progress' | 'completed' | 'absent', recording: Take['begun']) => {
+      if (!action.recordingStatus?.events.includes(status)) return;
+      const fields = recordingStatusFields(status, recording, 'Conference');
+      this.send(action.recordingStatus, { ...this.facts(), ...fields });
+    };
+    tell('in-progress', take.begun);
+    void take.made.then((made) => tell(made.error === null && made.durationMs > 0 ? 'completed' : 'absent', made));
+  }
+
+  private look(): void {
+    for (const participant of this.participants) {
+      if (participant.lookIfSpeaks()) this.tell(participant.speaks ? 'speech-start' : 'speech-stop', participant);
+    }
+  }
+}

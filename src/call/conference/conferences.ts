@@ -1,0 +1,59 @@
+/** The conferences of this process: rooms by the name that their callers give, each organization's its own. */
+import { randomUUID } from 'node:crypto';
+import type { MediaRoom } from '../../../media/engine.js';
+import type { Scope } from '../../store/tenants/scope.js';
+import type { Conference as ConferenceAction } from '../../webhook/actions.js';
+import type { Stage } from '../script/context.js';
+import { Conference } from './conference.js';
+import { Participant } from './participant.js';
+
+export class Conferences {
+  /** Those that anybody may still come to. */
+  private readonly open = new Map<string, Conference>();
+
+  constructor(private readonly room: (seats: number) => MediaRoom) {}
+
+  /** The first who names a room makes it. Without a participant it is full. */
+  enter(stage: Stage, action: ConferenceAction): { conference: Conference; participant: Participant | null } {
+    const { facts, mode } = stage.line;
+    const scope = { organizationId: facts.organizationId, mode };
+    const key = keyOf(scope, action.name);
+    let conference = this.open.get(key);
+    if (conference === undefined) {
+      const made = new Conference(
+        action.id ?? randomUUID(),
+        action,
+        scope,
+        stage,
+        this.room(action.maxParticipants),
+        () => {
+          if (this.open.get(key) === made) this.open.delete(key);
+        },
+      );
+      this.open.set(key, made);
+      conference = made;
+    }
+    if (conference.participants.length >= Math.min(conference.seats, action.maxParticipants))
+      return { conference, participant: null };
+    const participant = new Participant(conference, stage, action);
+    conference.enter(participant);
+    return { conference, participant };
+  }
+
+  list(scope: Scope): Conference[] {
+    return [...this.open.values()].filter(({ scope: of }) => isSame(of, scope));
+  }
+
+  /** By id or name. */
+  find(scope: Scope, idOrName: string): Conference | undefined {
+    return this.list(scope).find(({ id, name }) => id === idOrName || name === idOrName);
+  }
+}
+
+function keyOf({ organizationId, mode }: Scope, name: string): string {
+  return `${organizationId} ${mode} ${name}`;
+}
+
+function isSame(a: Scope, b: Scope): boolean {
+  return a.organizationId === b.organizationId && a.mode === b.mode;
+}

@@ -1,0 +1,118 @@
+/** A call in a conference: what it may do there, and where it is at the moment. */
+import type { RoomSeat } from '../../../media/engine.js';
+import type { EventType } from '../../store/calls/event-types.js';
+import type { Conference as ConferenceAction, WaitMusic } from '../../webhook/actions.js';
+import { callSid } from '../../webhook/twilio-parameters.js';
+import type { Call } from '../core/call.js';
+import type { Stage } from '../script/context.js';
+import type { Conference } from './conference.js';
+
+/** What may be asked of a participant while it is there. */
+export interface ParticipantChange {
+  muted?: boolean;
+  held?: boolean;
+  /** What it hears while it is held. */
+  holdMusic?: WaitMusic;
+  endsRoom?: boolean;
+}
+
+export class Participant {
+  readonly call: Call;
+  readonly label: string | null;
+  readonly startsRoom: boolean;
+  readonly joinedAt = new Date();
+  endsRoom: boolean;
+  muted: boolean;
+  held = false;
+  speaks = false;
+  /** Somebody wants it to leave. */
+  readonly removed: Promise<'left' | 'kicked'>;
+  remove!: (reason: 'left' | 'kicked') => void;
+  private holdMusic: WaitMusic;
+  private seat: RoomSeat | null = null;
+  private tellChange: () => void = () => {};
+
+  constructor(
+    readonly conference: Conference,
+    readonly stage: Stage,
+    readonly action: ConferenceAction,
+  ) {
+    this.call = stage.line.call;
+    this.label = action.label;
+    this.startsRoom = action.startOnEnter;
+    this.endsRoom = action.endOnExit;
+    this.muted = action.muted;
+    this.holdMusic = action.wait;
+    this.removed = new Promise((resolve) => {
+      this.remove = resolve;
+    });
+  }
+
+  /** null: it hears the others; else what it hears instead. */
+  get music(): WaitMusic | null {
+    if (this.held) return this.holdMusic;
+    return this.conference.status === 'in-progress' ? null : this.action.wait;
+  }
+
+  /** Resolves when it may have to be somewhere else. */
+  nextChange(): Promise<void> {
+    return new Promise((resolve) => {
+      this.tellChange = resolve;
+    });
+  }
+
+  changed(): void {
+    this.tellChange();
+  }
+
+  /** It sits in the room, or not any more. */
+  sitsOn(seat: RoomSeat | null): void {
+    this.seat = seat;
+    seat?.mute(this.muted);
+  }
+
+  update({ muted, held, holdMusic, endsRoom }: ParticipantChange): void {
+    const { conference } = this;
+    if (endsRoom !== undefined && endsRoom !== this.endsRoom) {
+      this.endsRoom = endsRoom;
+      conference.tell('modify', this);
+    }
+    if (muted !== undefined && muted !== this.muted) {
+      this.muted = muted;
+      this.seat?.mute(muted);
+      this.event('conference.updated', { muted });
+      conference.tell(muted ? 'mute' : 'unmute', this);
+    }
+    if (holdMusic !== undefined) this.holdMusic = holdMusic;
+    if (held !== undefined && held !== this.held) {
+      this.held = held;
+      this.event('conference.updated', { held });
+      conference.tell(held ? 'hold' : 'unhold', this);
+      this.changed();
+    }
+  }
+
+  /** Whether it has begun to speak, or ceased, since this was asked last. */
+  lookIfSpeaks(): boolean {
+    const before = this.speaks;
+    this.speaks = this.seat !== null && !this.muted && this.seat.speaks;
+    return before !== this.speaks;
+  }
+
+  event(type: EventType, more: Record<string, unknown>): void {
+    const { id, name } = this.conference;
+    this.call.event(type, { conference_id: id, name, ...more });
+  }
+
+  fields(): { [name: string]: string } {
+    return {
+      CallSid: callSid(this.call.id),
+      Muted: String(this.muted),
+      Hold: String(this.held),
+      Coaching: 'false',
+      EndConferenceOnExit: String(this.endsRoom),
+      StartConferenceOnEnter: String(this.startsRoom),
+      ...(this.label === null ? {} : { ParticipantLabel: this.label }),
+    };
+  }
+}

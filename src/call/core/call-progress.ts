@@ -1,0 +1,37 @@
+import { type CallState, callFields } from '../../webhook/twilio-parameters.js';
+import type { Call } from './call.js';
+
+type Step = 'initiated' | 'ringing' | 'answered' | 'completed';
+
+/** How a call that did not come about, or did, is called by Twilio (`CallStatus`, `DialCallStatus`). */
+export type EndedAs = 'completed' | 'busy' | 'no-answer' | 'failed' | 'canceled';
+
+export function endedAs({ answered, ending }: Pick<Call, 'answered' | 'ending'>): EndedAs {
+  if (answered) return 'completed';
+  if (ending?.cause === 'user_busy') return 'busy';
+  if (ending?.cause === 'originator_cancel') return 'canceled';
+  return ending?.cause === 'no_answer' || ending?.cause === 'timeout' ? 'no-answer' : 'failed';
+}
+
+/** What a call that we make goes through, for the status callback of those who asked for it. */
+export class CallSteps {
+  private sequence = 0;
+
+  constructor(
+    private readonly call: Call,
+    private readonly facts: Omit<CallState, 'answered' | 'ended'>,
+    private readonly send: (step: Step, fields: { [name: string]: string }) => void,
+  ) {}
+
+  tell(step: Step): void {
+    const { call, facts } = this;
+    this.send(step, {
+      ...callFields({ ...facts, answered: call.answered, ended: step === 'completed' }),
+      CallStatus: step === 'answered' ? 'in-progress' : step === 'completed' ? endedAs(call) : step,
+      Timestamp: new Date().toUTCString(),
+      CallbackSource: 'call-progress-events',
+      SequenceNumber: String(this.sequence++),
+      ...(step === 'completed' && { CallDuration: String(call.durationSec) }),
+    });
+  }
+}

@@ -1,0 +1,69 @@
+import { type CallStatus, type HangupCause, unansweredStatus } from '../../../sip/cause.js';
+
+/** Who ended a call (`hangup_source` of the API). */
+export type HangupSource = 'caller' | 'callee' | 'agent' | 'api' | 'system';
+
+/** Who is at the other end of the telephone line. */
+export type FarSide = 'caller' | 'callee';
+
+/** Why a call ends: the first reason wins. */
+export interface Ending {
+  cause: HangupCause;
+  source: HangupSource;
+  /** One sentence for the terminal event. */
+  detail?: string;
+  /** The far side's final answer to our INVITE. */
+  sipStatus?: number;
+}
+
+/** Thrown by a step of a call that cannot go on; carries the ending. Each call makes one, and nobody reads its stack: it has none. */
+export class CallEnded extends Error {
+  constructor(readonly ending: Ending) {
+    const { stackTraceLimit } = Error;
+    Error.stackTraceLimit = 0;
+    super(ending.detail ?? ending.cause);
+    Error.stackTraceLimit = stackTraceLimit;
+    this.name = 'CallEnded';
+  }
+}
+
+/** Causes that make an answered call a failure: something of ours, of the agent or of the signalling broke it. All others completed it. */
+const brokeAnsweredCall: ReadonlySet<HangupCause> = new Set<HangupCause>([
+  'agent_unreachable',
+  'agent_error',
+  'webhook_error',
+  'incompatible_media',
+  'no_ack',
+  'signalling_lost',
+  'engine_gone',
+  'overload',
+  'system_shutdown',
+  'system_restart',
+]);
+
+/** Causes by which the caller gave up before an answer. */
+const callerGaveUp: ReadonlySet<HangupCause> = new Set<HangupCause>([
+  'originator_cancel',
+  'no_answer',
+  'timeout',
+  'normal_clearing',
+]);
+
+/** The final status of a call. */
+export function callStatus(
+  direction: 'inbound' | 'outbound',
+  ending: Ending,
+  answered: boolean,
+): Exclude<CallStatus, 'in_progress'> {
+  if (direction === 'inbound' || answered) return inboundStatus(ending, answered);
+  return unansweredStatus(ending.cause, ending.sipStatus);
+}
+
+/**
+ * The final status of an inbound call. Before the answer only the caller's own giving up is `no_answer`; a call that we refuse is always
+ * `failed`. An answered call is `completed` unless something broke it.
+ */
+export function inboundStatus(ending: Ending, answered: boolean): Exclude<CallStatus, 'in_progress'> {
+  if (answered) return brokeAnsweredCall.has(ending.cause) ? 'failed' : 'completed';
+  return ending.source === 'caller' && callerGaveUp.has(ending.cause) ? 'no_answer' : 'failed';
+}

@@ -1,0 +1,119 @@
+import { MediaError, type MediaSession, type PlayEnd } from '../../../media/engine.js';
+import { ClipError, type Clips, type Spoken } from '../../speech/clips.js';
+import type { SpeechWarning } from '../../speech/offline-voice.js';
+import { sentencesOf } from '../../speech/sentences.js';
+import type { Play, Say } from '../../webhook/actions.js';
+import { WebhookFailure } from '../../webhook/webhook-client.js';
+
+/** What comes after something else that is heard: callers who wait go before. */
+const laterMs = 2000;
+
+/** Texts and files that a call plays to its phone. */
+export class Voice {
+  constructor(private readonly clips: Clips) {}
+
+  /** A call begins that may say something. */
+  warm(): void {
+    this.clips.warm();
+  }
+
+  /** Ahead of its turn, so that its beginning is there in time; what goes wrong is told then. `soon`: it is the next thing to be heard. */
+  prepare(prompt: Say | Play, soon: boolean): void {
+    const [first] = partsOf(prompt);
+    if (first !== undefined) this.made(first, performance.now() + (soon ? 0 : laterMs)).catch(() => {});
+  }
+
+  /**
+   * Resolves when it was heard. Rejects with the reason of `signal`, or with `WebhookFailure` when there is no file to play. A text never
+   * fails: what of it cannot be spoken, or is spoken otherwise than asked for, goes to `warn`, each kind once.
+   */
+  async speak(
+    session: MediaSession,
+    prompt: Say | Play,
+    signal: AbortSignal,
+    warn: (warning: SpeechWarning) => void,
+  ): Promise<void> {
+    signal.throwIfAborted();
+    const parts = partsOf(prompt);
+    const warned = new Set<SpeechWarning['code']>();
+    const warnOnce = (warning: SpeechWarning) => {
+      if (!warned.has(warning.code)) warn(warning);
+      warned.add(warning.code);
+    };
+    // One clip repeats without a gap.
+    const rounds = parts.length === 1 ? 1 : prompt.loop === 0 ? Number.POSITIVE_INFINITY : prompt.loop;
+    let { voice } = prompt.action === 'say' ? prompt : { voice: null };
+    for (let round = 0, heard = true; round < rounds && heard; round += 1) {
+      heard = false;
+      for (const [index, part] of parts.entries()) {
+        const made = await untilAborted(this.ready(inVoice(part, voice), warnOnce), signal);
+        if (made === null) continue;
+        voice = made.voice;
+        const next = parts[index + 1];
+        if (next !== undefined) this.made(inVoice(next, voice), performance.now() + msOf(made.clip)).catch(() => {});
+        await this.play(session, { ...part, loop: parts.length === 1 ? prompt.loop : 1 }, made.clip, signal);
+        heard = true;
+      }
+    }
+  }
+
+  /** null: there is nothing to hear of it. */
+  private async ready(part: Say | Play, warn: (warning: SpeechWarning) => void): Promise<Made | null> {
+    try {
+      const { clip, warnings, voice } = await this.made(part, performance.now());
+      for (const warning of warnings) warn(warning);
+      return clip === null ? null : { clip, voice };
+    } catch (error) {
+      if (!(error instanceof ClipError)) throw error;
+      if (part.action === 'play') throw new WebhookFailure(error.message, { where: part.action });
+      warn({ code: 'speech_failed', message: `A text could not be spoken: ${error.message}` });
+      return null;
+    }
+  }
+
+  private async play(session: MediaSession, prompt: Say | Play, clip: SharedArrayBuffer, signal: AbortSignal) {
+    let end: PlayEnd;
+    try {
+      end = await session.play({ kind: 'clip', clip, repeat: prompt.loop }, signal);
+    } catch (error) {
+      if (error instanceof MediaError && error.code === 'bad_source')
+        throw new WebhookFailure(error.message, { where: prompt.action });
+      throw error;
+    }
+    signal.throwIfAborted();
+    if (end.by === 'closed') throw new MediaError('closed', 'The session is closed.');
+  }
+
+  private async made(prompt: Say | Play, dueAtMs: number): Promise<Spoken> {
+    if (prompt.action === 'play') return { clip: await this.clips.fetch(prompt.url), warnings: [], voice: null };
+    const { text, voice, language } = prompt;
+    return this.clips.say({ text, voice, language, dueAtMs });
+  }
+}
+
+interface Made {
+  clip: SharedArrayBuffer;
+  voice: string | null;
+}
+
+function partsOf(prompt: Say | Play): (Say | Play)[] {
+  return prompt.action === 'play' ? [prompt] : sentencesOf(prompt.text).map((text) => ({ ...prompt, text }));
+}
+
+function inVoice(part: Say | Play, voice: string | null): Say | Play {
+  return part.action === 'say' ? { ...part, voice } : part;
+}
+
+/** How long a clip of 8,000 samples a second is heard. */
+function msOf(clip: SharedArrayBuffer): number {
+  return clip.byteLength / 8;
+}
+
+/** The promise goes on for others who wait for it; this waiter leaves. */
+function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const leave = () => reject(signal.reason);
+    signal.addEventListener('abort', leave, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', leave));
+  });
+}

@@ -1,0 +1,97 @@
+import { randomBytes } from 'node:crypto';
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { uuidv7 } from 'uuidv7';
+import type { MediaSession, RecordingEnd, RecordOptions } from '../../../media/engine.js';
+import type { Logger } from '../../log.js';
+import type { RecordingRecords } from '../../store/calls/recordings.js';
+import type { MadeRecording } from '../../webhook/request-bodies.js';
+import type { Call } from '../core/call.js';
+import { discard } from './call-recording.js';
+
+/** A recording that runs. */
+export interface Take {
+  /** What is known of it already. */
+  readonly begun: MadeRecording;
+  /** Resolves when the file is complete and in the records. Never rejects. */
+  readonly made: Promise<MadeRecording & { by: RecordingEnd['by'] }>;
+  stop(): void;
+}
+
+export interface TakesOptions {
+  folder: string;
+  records: RecordingRecords;
+  log: Logger;
+  /** Where others reach our HTTP listener. */
+  publicUrl(): string;
+}
+
+/** Recordings that a call makes by the way, each with a file, a record and an address of its own. */
+export class Takes {
+  private readonly running = new Set<Promise<unknown>>();
+
+  constructor(private readonly options: TakesOptions) {}
+
+  /** `session`: or whatever else can be recorded. */
+  begin(
+    call: Call,
+    session: Pick<MediaSession, 'record'>,
+    source: 'record' | 'dial' | 'conference',
+    rules: Omit<RecordOptions, 'path'>,
+  ): Take {
+    const { folder, publicUrl } = this.options;
+    const id = uuidv7();
+    const token = randomBytes(16).toString('base64url');
+    const startedAt = new Date();
+    const file = path.join(folder, startedAt.toISOString().slice(0, 10), `${call.id}.${id}.wav`);
+    const begun: MadeRecording = {
+      id,
+      url: `${publicUrl()}/recordings/${id}/${token}`,
+      durationMs: 0,
+      startedAt,
+      channels: rules.tracks === 'phone' ? 1 : 2,
+      error: null,
+    };
+    call.event('recording.started', { recording_id: id, source });
+    const recording = session.record({ ...rules, path: file });
+    const made = recording.ended.then(async (end) => {
+      // What was written before the disk refused can be read too.
+      const unknown = end.bytes === 0 ? null : this.keep({ id, token, call, file, startedAt }, end);
+      const isKept = end.bytes > 0 && unknown === null;
+      if (!isKept) await discard(file);
+      const error = end.error ?? unknown;
+      const { durationMs, bytes } = isKept ? end : { durationMs: 0, bytes: 0 };
+      const about = {
+        ...{ recording_id: id, source, duration_ms: Math.round(durationMs), bytes },
+        ...(isKept && { recording_url: begun.url }),
+      };
+      if (error === null) call.event('recording.completed', about);
+      else call.event('recording.failed', { ...about, message: error });
+      return { ...begun, durationMs: error === null ? end.durationMs : 0, error, by: end.by };
+    });
+    this.running.add(made);
+    void made.then(() => this.running.delete(made));
+    return { begun, made, stop: () => void recording.stop() };
+  }
+
+  /** Resolves when every file is closed. */
+  async settled(): Promise<void> {
+    await Promise.all(this.running);
+  }
+
+  /** null, or why there is no record of it. */
+  private keep(
+    take: { id: string; token: string; call: Call; file: string; startedAt: Date },
+    { durationMs, bytes }: RecordingEnd,
+  ): string | null {
+    const { id, token, call, file, startedAt: createdAt } = take;
+    try {
+      const about = { id, token, callId: call.id, durationMs: Math.round(durationMs), bytes, createdAt };
+      this.options.records.add({ ...about, file: pathToFileURL(file).href });
+      return null;
+    } catch (error) {
+      this.options.log.error({ err: error, call_id: call.id, recording_id: id }, 'a recording has no record');
+      return 'The recording could not be noted in the database.';
+    }
+  }
+}

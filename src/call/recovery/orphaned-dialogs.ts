@@ -1,0 +1,49 @@
+/** The far ends of calls whose process died: each gets its BYE, or its CANCEL where it rang, as soon as there is a SIP server again to send it. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { LeftBehind, SipGateway } from '../../../sip/leg.js';
+import type { Logger } from '../../log.js';
+import type { OrphanedCall } from '../../store/calls/orphans.js';
+
+/** 200 a second: thousands at once would be a flood of our own making. */
+const betweenMs = 5;
+
+export class OrphanedDialogs {
+  #waiting: LeftBehind[] = [];
+  #sip: Pick<SipGateway, 'endOrphan'> | null = null;
+  #telling = false;
+  readonly #closing = new AbortController();
+
+  constructor(private readonly log: Logger) {}
+
+  /** Calls that were closed because their process died. */
+  add(calls: readonly OrphanedCall[]): void {
+    for (const call of calls) this.#waiting.push(...call.dialogs);
+    void this.#tell();
+  }
+
+  /** From now on they can be told. */
+  begin(sip: Pick<SipGateway, 'endOrphan'>): void {
+    this.#sip = sip;
+    void this.#tell();
+  }
+
+  close(): void {
+    this.#closing.abort();
+  }
+
+  async #tell(): Promise<void> {
+    if (this.#telling || !this.#sip) return;
+    this.#telling = true;
+    const { signal } = this.#closing;
+    for (let next = this.#waiting.shift(); next && !signal.aborted; next = this.#waiting.shift()) {
+      const sipCallId = next.callId;
+      // not awaited: a far end that is gone too answers after half a minute, or never
+      this.#sip.endOrphan(next, 'system_restart').catch((error: Error) => {
+        if (!signal.aborted)
+          this.log.warn({ sip_call_id: sipCallId, err: error.message }, 'the far end of a lost call was not told');
+      });
+      await sleep(betweenMs, undefined, { signal }).catch(() => undefined);
+    }
+    this.#telling = false;
+  }
+}

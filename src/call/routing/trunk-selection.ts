@@ -1,0 +1,144 @@
+/** The ways out: which trunks, and which of their gateways, carry an outbound call, and in which order. */
+import type { MediaPolicy, PhoneCodec } from '../../../media/engine.js';
+import type { Gateway, GatewayState, KeptGateway } from '../../../sip/leg.js';
+import type { Trunk, TrunkGateway } from '../../store/routing/trunks.js';
+import { type Presentation, presentationOf } from './outbound-identity.js';
+import { TrunkLoad } from './trunk-load.js';
+
+/** What a trunk decides about the audio of its calls. */
+export type TrunkMedia = Pick<MediaPolicy, 'codecs' | 'srtp'>;
+
+/** A trunk as one call sees it. */
+export interface Carrier {
+  /** null: the carrier simulator. */
+  trunkId: string | null;
+  name: string;
+  media: TrunkMedia;
+  /** In the order in which they are tried. */
+  gateways: Gateway[];
+  /** Who calls whom, as this carrier wants it written. */
+  present(call: { from: string; to: string }): Presentation;
+  /** Takes a place; the result gives it back. null: the trunk carries all it may. */
+  enter(): (() => void) | null;
+}
+
+export interface CarrierRules {
+  /** Of what the engine can do, preferred first. */
+  codecs: readonly PhoneCodec[];
+  /** A gateway that does not answer any more is tried last. */
+  isDown(uri: string): boolean;
+  /** 0 ≤ draw < 1; decides among equal gateways by weight. */
+  draw?(): number;
+  nowMs?(): number;
+}
+
+export class Carriers {
+  #trunks: readonly Trunk[] = [];
+  #media = new Map<string, TrunkMedia>();
+  readonly #load: TrunkLoad;
+
+  constructor(private readonly rules: CarrierRules) {
+    this.#load = new TrunkLoad(rules.nowMs ?? (() => performance.now()));
+  }
+
+  /** Active trunks, oldest first. Calls that run keep what they have. */
+  replace(trunks: readonly Trunk[]): void {
+    this.#media = new Map(trunks.map((trunk) => [trunk.id, this.#mediaOf(trunk)]));
+    this.#trunks = trunks.filter((trunk) => trunk.direction !== 'inbound' && trunk.gateways.length > 0);
+    this.#load.keepOnly(new Set(trunks.map((trunk) => trunk.id)));
+  }
+
+  /** Of calls that come in over this trunk. */
+  mediaOf(trunkId: string): TrunkMedia {
+    return this.#media.get(trunkId) ?? { codecs: [...this.rules.codecs] };
+  }
+
+  #mediaOf({ codecs, srtp }: Trunk): TrunkMedia {
+    const usable = codecs.flatMap((name) => this.rules.codecs.filter((codec) => codec === name));
+    return { codecs: usable.length > 0 ? usable : [...this.rules.codecs], srtp };
+  }
+
+  /** The organization's own trunks first, then those that all share; each by age. */
+  of(organizationId: string): Carrier[] {
+    const own = this.#trunks.filter((trunk) => trunk.organizationId === organizationId);
+    const shared = this.#trunks.filter((trunk) => trunk.organizationId === null);
+    return [...own, ...shared].map((trunk) => this.#carrier(trunk));
+  }
+
+  #carrier(trunk: Trunk): Carrier {
+    const { rules } = this;
+    const uris = inOrder(trunk.gateways, rules.draw ?? Math.random).map((gateway) => withTransport(gateway.uri, trunk));
+    const { username, password } = trunk;
+    const auth = username !== null && password !== null ? { auth: { username, password } } : {};
+    return {
+      trunkId: trunk.id,
+      name: trunk.name,
+      media: this.#mediaOf(trunk),
+      gateways: [...uris.filter((uri) => !rules.isDown(uri)), ...uris.filter((uri) => rules.isDown(uri))].map(
+        (uri) => ({ uri, trust: trunk.id, ...auth }),
+      ),
+      present: (call) => presentationOf(call, trunk.outbound),
+      enter: () => this.#load.enter(trunk.id, trunk),
+    };
+  }
+}
+
+/** By priority, lowest first; among equals each place is drawn by weight, zero only when nothing else is left (as RFC 2782 has it). */
+export function inOrder(gateways: readonly TrunkGateway[], draw: () => number): TrunkGateway[] {
+  const ordered: TrunkGateway[] = [];
+  for (const priority of [...new Set(gateways.map((gateway) => gateway.priority))].sort((a, b) => a - b)) {
+    const group = gateways.filter((gateway) => gateway.priority === priority);
+    while (group.length > 0) {
+      let mark = draw() * group.reduce((sum, gateway) => sum + gateway.weight, 0);
+      const index = group.findIndex((gateway) => {
+        mark -= gateway.weight;
+        return mark < 0;
+      });
+      ordered.push(...group.splice(index < 0 ? 0 : index, 1));
+    }
+  }
+  return ordered;
+}
+
+/** The transport of the trunk, unless the gateway's URI has its own. */
+export function withTransport(uri: string, trunk: Pick<Trunk, 'transport'>): string {
+  if (trunk.transport === 'udp' || /;transport=/i.test(uri) || /^sips:/i.test(uri)) return uri;
+  return `${uri};transport=${trunk.transport}`;
+}
+
+/** What is done for the gateways of these trunks between calls. */
+export function keptGateways(trunks: readonly Trunk[]): KeptGateway[] {
+  return trunks.flatMap((trunk) => {
+    const { username, password, outbound } = trunk;
+    const domain = outbound.from_domain === null ? {} : { domain: outbound.from_domain };
+    const isRegistered = trunk.register && username !== null && password !== null;
+    const register = isRegistered ? { username, password, ...domain } : null;
+    const isUsed = trunk.direction !== 'inbound' || isRegistered;
+    const { id: trust } = trunk;
+    return isUsed ? trunk.gateways.map(({ uri }) => ({ uri: withTransport(uri, trunk), register, trust })) : [];
+  });
+}
+
+/** The authorities and client certificates of the trunks that have their own, by the name that their gateways carry in `trust`. */
+export function tlsTrust(
+  trunks: readonly Trunk[],
+): Record<string, { ca?: string; certificate?: string; key?: string }> {
+  const own = trunks.filter(({ tls }) => tls.ca !== null || tls.certificate !== null);
+  return Object.fromEntries(
+    own.map(({ id, tls: { ca, certificate, key } }) => [
+      id,
+      {
+        ...(ca === null ? {} : { ca }),
+        ...(certificate === null || key === null ? {} : { certificate, key }),
+      },
+    ]),
+  );
+}
+
+/** A trunk as its gateways are: `degraded` when some of them do not answer. */
+export function healthOf(trunk: Trunk, stateOf: (uri: string) => GatewayState): Trunk['health'] {
+  const states = trunk.gateways.map(({ uri }) => stateOf(withTransport(uri, trunk)));
+  if (states.length === 0 || states.every((state) => state === 'unknown')) return 'unknown';
+  if (!states.includes('down')) return 'healthy';
+  return states.every((state) => state === 'down') ? 'down' : 'degraded';
+}

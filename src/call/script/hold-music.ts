@@ -1,0 +1,102 @@
+import { HttpError } from '../../../net/http.js';
+import type { Action, FollowUp, WaitMusic } from '../../webhook/actions.js';
+import { type ConferenceFacts, waitingQuestion } from '../../webhook/request-bodies.js';
+import { WebhookFailure } from '../../webhook/webhook-client.js';
+import type { Stage } from './context.js';
+
+/** Ours: two quiet notes now and then, so that the line does not seem dead. */
+const quietTone = {
+  kind: 'tone' as const,
+  segments: [
+    { frequenciesHz: [], durationMs: 600 },
+    { frequenciesHz: [440], durationMs: 250 },
+    { frequenciesHz: [554], durationMs: 250 },
+    { frequenciesHz: [], durationMs: 2900 },
+  ],
+  repeat: 0,
+  peak: 1200,
+};
+/** A document that is over at once is not asked for more often than this. */
+const shortestRoundMs = 1000;
+
+/** What who waits hears, until `signal`. What goes wrong is told in the record, and our tone takes its place. Never rejects. */
+export async function holdMusic(
+  stage: Stage,
+  conference: ConferenceFacts,
+  music: WaitMusic,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    if (typeof music === 'object') await playDocuments(stage, conference, music, signal);
+    else if (music === 'tone') await playTone(stage, signal);
+    else await aborted(signal);
+  } catch (error) {
+    if (signal.aborted) return;
+    stage.warn(`The music of the conference cannot be played: ${(error as Error).message}`);
+    await playTone(stage, signal).catch(() => {});
+  }
+}
+
+async function playTone({ line }: Stage, signal: AbortSignal): Promise<void> {
+  await line.session.play(quietTone, signal);
+  await aborted(signal);
+}
+
+/** Plays what the address says, again and again; only what is heard counts, and redirects. */
+async function playDocuments(
+  stage: Stage,
+  conference: ConferenceFacts,
+  first: FollowUp,
+  signal: AbortSignal,
+): Promise<void> {
+  // It is asked for again and again; what is wrong with it is said once.
+  const warned = new Set<string>();
+  const warnOnce = (message: string) => {
+    if (!warned.has(message)) stage.warn(message);
+    warned.add(message);
+  };
+  for (let to = first; !signal.aborted; ) {
+    const startedMs = performance.now();
+    const actions = await fetchMusic(stage, conference, to, signal);
+    let redirect: FollowUp | null = null;
+    for (const action of actions) {
+      if (action.action === 'redirect') {
+        redirect = action.next;
+        break;
+      }
+      if (action.action === 'warn') {
+        warnOnce(action.message);
+        continue;
+      }
+      if (action.action !== 'say' && action.action !== 'play' && action.action !== 'pause')
+        throw new WebhookFailure(`"${action.action}" cannot stand in it.`);
+      if (action.action === 'pause') await stage.prompt(action, signal);
+      else await stage.rules.voice.speak(stage.line.session, action, signal, ({ message }) => warnOnce(message));
+    }
+    to = redirect ?? first;
+    const restMs = shortestRoundMs - (performance.now() - startedMs);
+    if (restMs > 0) await stage.prompt({ action: 'pause', seconds: restMs / 1000 }, signal);
+  }
+}
+
+async function fetchMusic(
+  stage: Stage,
+  conference: ConferenceFacts,
+  to: FollowUp,
+  signal: AbortSignal,
+): Promise<Action[]> {
+  const { facts, leg, call } = stage.line;
+  const state = { ...facts, answered: leg !== null, ended: call.ending !== null };
+  try {
+    return await stage.asked.askMusic(to, state, waitingQuestion(conference), signal);
+  } catch (error) {
+    throw error instanceof HttpError ? new WebhookFailure(error.message) : error;
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    signal.addEventListener('abort', () => resolve(), { once: true });
+    if (signal.aborted) resolve();
+  });
+}

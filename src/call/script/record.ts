@@ -1,0 +1,53 @@
+import type { Action, Record as RecordAction } from '../../webhook/actions.js';
+import { recordedQuestion, recordingStatusFields } from '../../webhook/request-bodies.js';
+import type { Stage } from './context.js';
+
+const beep = { kind: 'tone' as const, segments: [{ frequenciesHz: [1000], durationMs: 400 }] };
+
+/**
+ * Records what the phone says until it is silent, a finish key comes, the time is up or the call ends. A caller who hangs up has left a
+ * message too: the webhook is told of it.
+ */
+export async function recordPhone(stage: Stage, action: RecordAction, signal: AbortSignal): Promise<Action[] | null> {
+  const { line, keypad, rules } = stage;
+  const { call, session } = line;
+  await stage.answer();
+  if (action.beep) await session.play(beep, signal);
+  signal.throwIfAborted();
+  const silenceMs = action.silenceSec * 1000;
+  const take = rules.takes.begin(call, session, 'record', {
+    tracks: 'phone',
+    maxMs: action.maxSec * 1000,
+    // No limit of silence is one that no recording reaches.
+    silence: { beforeMs: silenceMs || action.maxSec * 2000, afterMs: silenceMs || action.maxSec * 2000 },
+    trim: action.trim,
+  });
+  stage.status(action.status, 'in-progress', recordingStatusFields('in-progress', take.begun, 'RecordVerb'));
+  const over = new AbortController();
+  let key = '';
+  keypad.oneOf(action.finishOnKey, AbortSignal.any([signal, over.signal])).then(
+    (pressed) => {
+      key = pressed;
+      take.stop();
+    },
+    () => take.stop(),
+  );
+  const made = await take.made;
+  over.abort();
+  const reason =
+    call.ending !== null
+      ? 'hangup'
+      : key !== ''
+        ? 'finish_key'
+        : made.by === 'limit'
+          ? ('max_length' as const)
+          : ('silence' as const);
+  const isEmpty = made.durationMs === 0;
+  const status = isEmpty ? 'absent' : 'completed';
+  stage.status(action.status, status, recordingStatusFields(status, made, 'RecordVerb'));
+  const question = recordedQuestion(made, reason, key);
+  if (call.ending !== null && !isEmpty) stage.tell(action.next, question);
+  signal.throwIfAborted();
+  if (action.next === null || (isEmpty && !action.nextWhenEmpty)) return null;
+  return stage.ask(action.next, question, signal);
+}

@@ -1,0 +1,87 @@
+import { randomUUID } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { MediaSession, Recording } from '../../../media/engine.js';
+import { DeadlineError, withDeadline } from '../../../net/deadline.js';
+import { type ExpectedSpeech, type TranscriptionEngine, TranscriptionError } from '../../transcription/engine.js';
+import type { Call } from '../core/call.js';
+import { observe } from '../core/party-events.js';
+
+/** One answer, the prompts before it included. */
+const maxMs = 300_000;
+/** The caller hears silence meanwhile. */
+const recognitionLimitMs = 5000;
+
+/** Listens to the phone: when it begins to speak, and what it said when it is silent again. */
+export class Hearing {
+  /** Resolves when the first words begin; perhaps never. */
+  readonly begun: Promise<void>;
+  /** What was said; null when nothing was understood, or it was given up. Resolves when it was silent after words; never rejects. */
+  readonly said: Promise<string | null>;
+  private readonly recording: Recording;
+  private readonly file: string;
+  private readonly over = new AbortController();
+
+  constructor(
+    private readonly call: Call,
+    session: MediaSession,
+    engine: TranscriptionEngine,
+    { speechTimeoutSec, ...expected }: { speechTimeoutSec: number } & ExpectedSpeech,
+  ) {
+    this.file = path.join(tmpdir(), `trunkline-speech-${process.getuid?.() ?? 0}`, `${randomUUID()}.wav`);
+    let stopListening = () => {};
+    this.begun = new Promise((resolve) => {
+      stopListening = observe(session, call, (event) => {
+        if (event.type === 'words') resolve();
+      });
+    });
+    this.recording = session.record({
+      path: this.file,
+      maxMs,
+      tracks: 'phone',
+      silence: { beforeMs: maxMs, afterMs: Math.max(500, speechTimeoutSec * 1000) },
+      trim: true,
+    });
+    this.said = this.understand(engine, expected).finally(stopListening);
+  }
+
+  /** Nobody wants to know any more. */
+  giveUp(): void {
+    this.over.abort();
+    void this.recording.stop();
+  }
+
+  private async understand(engine: TranscriptionEngine, expected: ExpectedSpeech): Promise<string | null> {
+    const { call, file, over } = this;
+    try {
+      const { durationMs, error } = await this.recording.ended;
+      if (over.signal.aborted) return null;
+      if (error !== null) this.failed(error);
+      if (error !== null || durationMs === 0) return null;
+      const audio = { path: file, format: 'wav' };
+      // Who gives up does so at the end of the call too.
+      const { text } = await withDeadline(
+        recognitionLimitMs,
+        'the answer of the transcription engine',
+        over.signal,
+        (signal) => engine.transcribe(audio, signal, expected),
+      );
+      return text === '' ? null : text;
+    } catch (error) {
+      if (!over.signal.aborted && call.ending === null)
+        this.failed(
+          error instanceof TranscriptionError || error instanceof DeadlineError
+            ? error.message
+            : 'The words could not be understood.',
+        );
+      return null;
+    } finally {
+      await rm(file, { force: true }).catch(() => {});
+    }
+  }
+
+  private failed(message: string): void {
+    this.call.event('agent.warning', { code: 'transcription_failed', message });
+  }
+}

@@ -1,0 +1,135 @@
+/** What `doctor` can see of this machine; tests stand in for it. Nothing here throws. */
+import { X509Certificate } from 'node:crypto';
+import { createSocket } from 'node:dgram';
+import { resolveSrv } from 'node:dns/promises';
+import { accessSync, constants, existsSync, readFileSync, statfsSync } from 'node:fs';
+import { createServer, isIP } from 'node:net';
+import { networkInterfaces } from 'node:os';
+import path from 'node:path';
+import { connect as connectTls } from 'node:tls';
+import { withDeadline } from '../../../net/deadline.js';
+import type { ServerContacts } from '../../simulator/external-server.js';
+import { loadDriver } from '../../store/database/driver.js';
+
+/** `free`, or the error code of binding: `EADDRINUSE`, `EACCES`, `EADDRNOTAVAIL`. */
+export type BindResult = 'free' | string;
+
+export interface Machine {
+  nodeVersion: string;
+  timezone: string;
+  /** null when the file cannot be read, as on other systems than Linux. */
+  read(file: string): string | null;
+  bind(transport: 'udp' | 'tcp', host: string, port: number): Promise<BindResult>;
+  /** Addresses of this host's interfaces. */
+  addresses(): string[];
+  /** Of the folder, or of its nearest parent that exists: that folder, whether we may write, and what is free. */
+  disk(folder: string): { existing: string; writable: boolean; freeBytes: number | null };
+  /** null when the driver loads, else why it does not. */
+  database(): string | null;
+  /** The certificate that a TLS server shows, trusted or not; a sentence when there is none. */
+  certificateAt(host: string, port: number): Promise<X509Certificate | string>;
+  /** Host and port of SIP over TLS behind a name (SRV), itself and 5061 without. */
+  secureHost(name: string): Promise<{ host: string; port: number }>;
+  /** Where the external SIP servers of the settings are reached, as each of them says. */
+  sipContacts(servers: readonly { host: string; port: number; secret: string }[]): Promise<ServerContacts[]>;
+  /** Whether a Trunkline server answers `GET /healthz` there. */
+  answers(baseUrl: string): Promise<boolean>;
+  wallMs(): number;
+  monotonicMs(): number;
+  wait(ms: number): Promise<void>;
+}
+
+const answerTimeoutMs = 2000;
+
+export const thisMachine: Machine = {
+  nodeVersion: process.versions.node,
+  timezone: Intl.DateTimeFormat().resolvedOptions().timeZone,
+  read(file) {
+    try {
+      return readFileSync(file, 'utf8');
+    } catch {
+      return null;
+    }
+  },
+  bind: (transport, host, port) => (transport === 'udp' ? bindUdp(host, port) : bindTcp(host, port)),
+  addresses: () =>
+    Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map((each) => each.address.replace(/%.*$/, ''))),
+  disk(folder) {
+    let existing = path.resolve(folder);
+    while (!existsSync(existing) && path.dirname(existing) !== existing) existing = path.dirname(existing);
+    let writable = true;
+    try {
+      accessSync(existing, constants.W_OK | constants.X_OK);
+    } catch {
+      writable = false;
+    }
+    try {
+      const { bavail, bsize } = statfsSync(existing);
+      return { existing, writable, freeBytes: bavail * bsize };
+    } catch {
+      return { existing, writable, freeBytes: null };
+    }
+  },
+  database() {
+    try {
+      loadDriver();
+      return null;
+    } catch (error) {
+      return error instanceof Error ? (error.message.split('\n')[0] ?? error.message) : String(error);
+    }
+  },
+  certificateAt: (host, port) =>
+    new Promise((resolve) => {
+      const socket = connectTls({ host, port, rejectUnauthorized: false, ...(isIP(host) ? {} : { servername: host }) });
+      const done = (found: X509Certificate | string) => {
+        socket.destroy();
+        resolve(found);
+      };
+      socket.setTimeout(answerTimeoutMs, () => done('it does not answer'));
+      socket.once('error', (error: NodeJS.ErrnoException) => done(error.code ?? error.message));
+      socket.once('secureConnect', () => {
+        const { raw } = socket.getPeerCertificate();
+        done(raw === undefined ? 'it shows no certificate' : new X509Certificate(raw));
+      });
+    }),
+  async secureHost(name) {
+    if (isIP(name)) return { host: name, port: 5061 };
+    const [first] = await resolveSrv(`_sips._tcp.${name}`).catch(() => []);
+    return { host: first?.name ?? name, port: first?.port ?? 5061 };
+  },
+  sipContacts: async (servers) => (await import('../../simulator/external-server.js')).askExternalServers(servers),
+  async answers(baseUrl) {
+    try {
+      return await withDeadline(
+        answerTimeoutMs,
+        'the answer of the server',
+        null,
+        async (signal) => (await fetch(`${baseUrl}/healthz`, { signal })).ok,
+      );
+    } catch {
+      return false;
+    }
+  },
+  wallMs: () => Date.now(),
+  monotonicMs: () => performance.now(),
+  wait: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+};
+
+function bindUdp(host: string, port: number): Promise<BindResult> {
+  return new Promise((resolve) => {
+    const socket = createSocket(host.includes(':') ? 'udp6' : 'udp4');
+    socket.once('error', (error: NodeJS.ErrnoException) => {
+      socket.close();
+      resolve(error.code ?? error.message);
+    });
+    socket.bind({ address: host, port, exclusive: true }, () => socket.close(() => resolve('free')));
+  });
+}
+
+function bindTcp(host: string, port: number): Promise<BindResult> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
+    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve('free')));
+  });
+}

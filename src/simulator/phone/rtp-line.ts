@@ -1,0 +1,297 @@
+/** The caller's side of the audio: two sockets of its own, paced sending, and its own count of what arrives. */
+import { randomInt } from 'node:crypto';
+import { createSocket, type Socket } from 'node:dgram';
+import { LineClock } from '../../../media/audio/playout/timestamp-clock.js';
+import { ticksPerMs } from '../../../media/audio/sample-format.js';
+import { codecFacts } from '../../../media/codecs.js';
+import type { PhoneCodec } from '../../../media/engine.js';
+import { DtmfReceiver, DtmfSender } from '../../../media/rtp/dtmf.js';
+import { emptyRtpView, looksLikeRtcp, parseRtp, rtpHeaderBytes, writeRtpHeader } from '../../../media/rtp/packet.js';
+import { ReceiverStats } from '../../../media/rtp/receiver-stats.js';
+import { Reports, type SentFigures } from '../../../media/rtp/reports.js';
+import { readRtcp } from '../../../media/rtp/rtcp.js';
+import type { AgreedMedia } from '../../../media/sdp.js';
+import type { CallFaults } from '../faults.js';
+import { HeardAudio } from './heard-audio.js';
+import { ImpairedPath, type Impairments } from './impairments.js';
+import { isSound } from './listen.js';
+import { sampleRateHz } from './marker.js';
+import { Metronome } from './metronome.js';
+import { PhoneCoder } from './phone-coder.js';
+import { type Speech, Voice } from './voice.js';
+
+export interface LineOptions {
+  speech: Speech;
+  markers: boolean;
+  ptimeMs: number;
+  impairments: Impairments;
+  faults?: Pick<CallFaults, 'oneWay' | 'clockSkewPpm'>;
+  /** Audio beyond this is counted but not kept. */
+  keepAudioSec: number;
+}
+
+const portTries = 50;
+
+export class RtpLine {
+  readonly received = new ReceiverStats();
+  readonly heard: HeardAudio;
+  readonly path: ImpairedPath;
+  readonly metronome: Metronome;
+  readonly reports: Reports;
+  /** Send time of each marker, by its number. */
+  readonly markersSentMs = new Map<number, number>();
+  digitsHeard = '';
+  sentPackets = 0;
+  /** Packets that were never made, because this machine stalled. */
+  leftOut = 0;
+  malformed = 0;
+  /** From another address than the SDP says. */
+  foreign = 0;
+  /** Codecs of what arrived, in the order of their first packets. */
+  readonly codecsHeard = new Set<PhoneCodec>();
+  firstPacketMs: number | null = null;
+  firstSoundMs: number | null = null;
+  private sentBytes = 0;
+  private agreed: AgreedMedia | null = null;
+  private readonly dtmfOut = new DtmfSender();
+  private readonly dtmfIn = new DtmfReceiver();
+  private readonly voice: Voice;
+  private readonly frame: Int16Array;
+  private readonly coder = new PhoneCoder();
+  private readonly clock = new LineClock();
+  private readonly view = emptyRtpView();
+  private ssrc = randomInt(1, 2 ** 32);
+  private firstSequence = randomInt(0, 2 ** 15);
+  private readonly firstTimestamp = randomInt(0, 2 ** 31);
+  private sequence = this.firstSequence;
+  /** Of this SSRC. */
+  private sequencesUsed = 0;
+  /** In samples of 8 kHz; RTP counts by the clock of the codec. */
+  private timestamp = this.firstTimestamp;
+  private clockKhz: number = ticksPerMs;
+  private pressTimestamp = 0;
+  private startedMs = 0;
+  /** Behind the last audio that came. */
+  private heardUntil = 0;
+  private closed = false;
+
+  private constructor(
+    private readonly rtp: Socket,
+    private readonly rtcp: Socket,
+    private readonly options: LineOptions,
+  ) {
+    this.heard = new HeardAudio(options.keepAudioSec);
+    this.voice = new Voice(options.speech, options.markers);
+    this.frame = new Int16Array((options.ptimeMs * sampleRateHz) / 1000);
+    this.reports = new Reports(`simulator-${this.ssrc}`, Date.now() - performance.now());
+    this.path = new ImpairedPath(options.impairments, (packet) => this.transmit(packet), options.ptimeMs);
+    const skew = (options.faults?.clockSkewPpm ?? 0) / 1e6;
+    this.metronome = new Metronome(options.ptimeMs / (1 + skew), (leftOut) => this.tick(leftOut));
+    if (options.faults?.oneWay !== 'out') {
+      rtp.on('message', (packet, from) => this.onPacket(packet, from.address));
+      rtcp.on('message', (packet) => this.onReport(packet));
+    }
+    for (const socket of [rtp, rtcp]) socket.on('error', () => undefined); // ICMP errors of a far side that left: counted as loss
+  }
+
+  /** Binds an even port and the next one. Rejects with one sentence when there is none. */
+  static async open(address: string, options: LineOptions): Promise<RtpLine> {
+    for (let tries = 0; tries < portTries; tries++) {
+      const rtp = await bind(address, 0);
+      const { port } = rtp.address();
+      const rtcp = port % 2 === 0 ? await bind(address, port + 1).catch(() => null) : null;
+      if (rtcp) return new RtpLine(rtp, rtcp, options);
+      rtp.close();
+    }
+    throw new Error(`No free pair of UDP ports on ${address}.`);
+  }
+
+  get port(): number {
+    return this.rtp.address().port;
+  }
+
+  get codec(): PhoneCodec | null {
+    return this.agreed?.codec ?? null;
+  }
+
+  /** Before an SDP is taken that may choose one of these codecs. Rejects when Opus cannot be loaded. */
+  prepare(sdp: string, codecs: readonly PhoneCodec[]): Promise<void> {
+    return this.coder.prepare(sdp, codecs);
+  }
+
+  /** Where to send and what to expect, of the latest answer. */
+  agree(agreed: AgreedMedia): void {
+    this.agreed = agreed;
+    this.coder.agree(agreed);
+    this.dtmfIn.clockKhz = agreed.eventClockKhz;
+    const { clockKhz } = codecFacts[agreed.codec];
+    if (clockKhz === this.clockKhz) return;
+    // Another clock is another stream (RFC 7160).
+    this.clockKhz = clockKhz;
+    if (this.sentPackets > 0) this.ssrc = randomInt(1, 2 ** 32);
+    this.firstSequence = this.sequence;
+    this.sequencesUsed = 0;
+  }
+
+  /** Begins to speak. Idempotent. */
+  start(): void {
+    if (this.startedMs > 0) return;
+    this.startedMs = performance.now();
+    this.reports.start(this.startedMs);
+    this.metronome.start();
+  }
+
+  /** Returns whether the far side takes telephone-event at all. */
+  sendDigits(digits: string): boolean {
+    if (!this.agreed?.telephoneEvent) return false;
+    this.dtmfOut.send(digits);
+    return true;
+  }
+
+  /** Nothing more is sent, and nobody is told. */
+  fallSilent(): void {
+    this.metronome.stop();
+    this.path.close();
+  }
+
+  /** Says goodbye in RTCP and closes the sockets. Idempotent. */
+  close(): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.metronome.stop();
+    this.path.close();
+    this.coder.free();
+    const { agreed } = this;
+    const closeSockets = () => {
+      this.rtp.close();
+      this.rtcp.close();
+    };
+    if (agreed && this.speaks && this.sentPackets > 0) {
+      const bye = this.reports.bye(performance.now(), this.sent(), this.received);
+      this.rtcp.send(bye, agreed.rtcpPort, agreed.address, closeSockets);
+    } else closeSockets();
+  }
+
+  private get speaks(): boolean {
+    return this.options.faults?.oneWay !== 'in';
+  }
+
+  private tick(leftOut: number): void {
+    const { agreed } = this;
+    const nowMs = performance.now();
+    for (let i = 0; i < leftOut; i++) this.voice.next(this.frame);
+    this.timestamp = (this.timestamp + leftOut * this.frame.length) >>> 0;
+    this.leftOut += leftOut;
+    const marker = this.voice.next(this.frame);
+    if (agreed?.send && this.speaks) {
+      if (!this.sendKey(agreed)) {
+        if (marker !== null) this.markersSentMs.set(marker, nowMs);
+        this.sendFrame(agreed, leftOut > 0);
+      }
+      const report = this.reports.due(nowMs, this.sent(), this.received);
+      if (report) this.rtcp.send(report, agreed.rtcpPort, agreed.address);
+    }
+    this.timestamp = (this.timestamp + this.frame.length) >>> 0;
+    const late = this.dtmfIn.expire(nowMs);
+    if (late) this.digitsHeard += late.digit;
+  }
+
+  /** The event packet that takes the place of this frame, if there is one. */
+  private sendKey(agreed: AgreedMedia): boolean {
+    if (!this.dtmfOut.active || !agreed.telephoneEvent) return false;
+    const step = this.dtmfOut.next(this.options.ptimeMs, agreed.eventClockKhz);
+    if (step.marker) this.pressTimestamp = this.timestamp;
+    if (step.payload === null) return false;
+    this.sendPacket(agreed.telephoneEvent.send, step.marker, this.pressTimestamp, step.payload);
+    return true;
+  }
+
+  private sendFrame(agreed: AgreedMedia, afterGap: boolean): void {
+    const payload = this.coder.encode(this.frame, agreed.codec);
+    // Of silence the far side may want to hear nothing (DTX).
+    if (payload.length > 0)
+      this.sendPacket(agreed.payloadType, afterGap || this.sentPackets === 0, this.timestamp, payload);
+  }
+
+  private sendPacket(payloadType: number, marker: boolean, timestamp: number, payload: Uint8Array): void {
+    const packet = new Uint8Array(rtpHeaderBytes + payload.length);
+    writeRtpHeader(packet, payloadType, marker, this.sequence, this.rtpTimestamp(timestamp), this.ssrc);
+    packet.set(payload, rtpHeaderBytes);
+    this.sequence = (this.sequence + 1) & 0xffff;
+    this.sequencesUsed += 1;
+    this.sentPackets += 1;
+    this.sentBytes += payload.length;
+    this.path.forward(packet);
+  }
+
+  private rtpTimestamp(samples: number): number {
+    return Math.imul(samples, this.clockKhz / ticksPerMs) >>> 0;
+  }
+
+  private transmit(packet: Uint8Array): void {
+    if (this.agreed && !this.closed) this.rtp.send(packet, this.agreed.port, this.agreed.address);
+  }
+
+  private onPacket(packet: Buffer, address: string): void {
+    const nowMs = performance.now();
+    if (looksLikeRtcp(packet)) {
+      this.onReport(packet);
+      return;
+    }
+    if (this.agreed && address !== this.agreed.address) {
+      this.foreign += 1;
+      return;
+    }
+    if (!parseRtp(packet, this.view)) {
+      this.malformed += 1;
+      return;
+    }
+    const { view } = this;
+    const codec = this.agreed ? this.agreed.codecByPayloadType.get(view.payloadType) : undefined;
+    if (codec) this.received.changeClock(codecFacts[codec].clockKhz);
+    const arrival = this.received.arrived(view, nowMs, codec !== undefined);
+    if (arrival === 'duplicate' || arrival === 'suspect') return;
+    this.firstPacketMs ??= nowMs;
+    const payload = packet.subarray(view.payloadStart, view.payloadEnd);
+    if (codec) {
+      this.codecsHeard.add(codec);
+      const samples = this.coder.decode(payload, codec);
+      if (this.firstSoundMs === null && isSound(samples)) this.firstSoundMs = nowMs;
+      const scale = codecFacts[codec].clockKhz / ticksPerMs;
+      this.heardUntil = (this.clock.place(view.timestamp, scale, this.heardUntil) + samples.length) >>> 0;
+      this.heard.add(this.heardUntil - samples.length, samples, nowMs);
+    } else if (view.payloadType === this.agreed?.telephoneEvent?.receive) {
+      const press = this.dtmfIn.packet(payload, view.timestamp, nowMs);
+      if (press) this.digitsHeard += press.digit;
+    }
+  }
+
+  private onReport(packet: Uint8Array): void {
+    const reading = readRtcp(packet);
+    if (reading) this.reports.read(reading, performance.now(), this.sent());
+  }
+
+  private sent(): SentFigures {
+    return {
+      ssrc: this.ssrc,
+      clockKhz: this.clockKhz,
+      packets: this.sentPackets,
+      bytes: this.sentBytes,
+      firstSequence: this.firstSequence,
+      sequencesUsed: this.sequencesUsed,
+      timestampAt: (nowMs) =>
+        this.rtpTimestamp(this.firstTimestamp + Math.round(((nowMs - this.startedMs) / 1000) * sampleRateHz)),
+    };
+  }
+}
+
+function bind(address: string, port: number): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = createSocket('udp4');
+    socket.once('error', (error) => {
+      socket.close();
+      reject(new Error(`Cannot bind ${address}:${port} for RTP: ${(error as NodeJS.ErrnoException).code}`));
+    });
+    socket.bind(port, address, () => resolve(socket));
+  });
+}

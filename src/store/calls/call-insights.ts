@@ -1,0 +1,131 @@
+import type { Database } from '../database/database.js';
+import type { CallInsightRow } from '../database/tables.js';
+import type { Scope } from '../tenants/scope.js';
+
+/** How a figure was spread, at these shares of its measurements from the least to the most. */
+export interface Spread {
+  count: number;
+  p5: number;
+  p50: number;
+  p95: number;
+  p99: number;
+}
+
+/** What ended calls say together. */
+export interface Insight {
+  /** That have ended. */
+  calls: number;
+  answered: number;
+  /** null: not measured in any call. */
+  mos: Spread | null;
+  /** From the caller's last word to the agent's first, of every turn. */
+  responseMs: Spread | null;
+}
+
+export interface Insights {
+  total: Insight;
+  /** Only days with calls, ascending. */
+  byDay: ReadonlyMap<number, Insight>;
+  byEndpoint: ReadonlyMap<string, Insight>;
+  byTrunk: ReadonlyMap<string, Insight>;
+}
+
+/** Figures over many calls, from counts that triggers keep: no call is looked at. */
+export class CallInsights {
+  constructor(private readonly database: Database) {}
+
+  /** Days are inclusive, counted from 1970-01-01. */
+  read(scope: Scope, { firstDay, lastDay }: { firstDay: number; lastDay: number }): Insights {
+    const total = new Tally();
+    const byDay = new Map<number, Insight>();
+    for (let day = firstDay; day <= lastDay; day += 1) {
+      const ofDay = new Tally();
+      for (const counted of this.ofDay(scope, day)) {
+        ofDay.add(counted);
+        total.add(counted);
+      }
+      if (ofDay.insight.calls > 0) byDay.set(day, ofDay.insight);
+    }
+    const byEndpoint = new Map<string, Tally>();
+    const byTrunk = new Map<string, Tally>();
+    for (const counted of this.ofGroups(scope, firstDay, lastDay))
+      tallyOf(counted.grouped_by === 'endpoint' ? byEndpoint : byTrunk, counted.group_id).add(counted);
+    return { total: total.insight, byDay, byEndpoint: insights(byEndpoint), byTrunk: insights(byTrunk) };
+  }
+
+  private ofDay(scope: Scope, day: number): Counted[] {
+    return this.database.rows<Counted>(
+      `select figure, bucket, n from call_insights
+       where organization_id = ? and mode = ? and day = ? and grouped_by = 'all' and n > 0`,
+      ...[scope.organizationId, scope.mode, day],
+    );
+  }
+
+  /** Summed up where the counts are: of a year there are very many. */
+  private ofGroups(scope: Scope, ...days: [first: number, last: number]) {
+    return this.database.rows<Counted & Pick<CallInsightRow, 'grouped_by' | 'group_id'>>(
+      `select grouped_by, group_id, figure, bucket, sum(n) as n from call_insights
+       where organization_id = ? and mode = ? and day between ? and ? and grouped_by <> 'all'
+       group by grouped_by, group_id, figure, bucket having sum(n) > 0`,
+      ...[scope.organizationId, scope.mode, ...days],
+    );
+  }
+}
+
+type Counted = Pick<CallInsightRow, 'figure' | 'bucket' | 'n'>;
+
+class Tally {
+  private ended = 0;
+  private answered = 0;
+  private readonly mos = new Map<number, number>();
+  private readonly responseMs = new Map<number, number>();
+
+  add({ figure, bucket, n }: Counted): void {
+    if (figure === 'ended') this.ended += n;
+    else if (figure === 'answered') this.answered += n;
+    else {
+      const counts = figure === 'mos' ? this.mos : this.responseMs;
+      counts.set(bucket, (counts.get(bucket) ?? 0) + n);
+    }
+  }
+
+  get insight(): Insight {
+    return {
+      calls: this.ended,
+      answered: this.answered,
+      mos: spread(this.mos, (hundredths) => hundredths / 100),
+      responseMs: spread(this.responseMs, (ms) => ms),
+    };
+  }
+}
+
+function tallyOf(tallies: Map<string, Tally>, id: string): Tally {
+  let tally = tallies.get(id);
+  if (!tally) {
+    tally = new Tally();
+    tallies.set(id, tally);
+  }
+  return tally;
+}
+
+/** Most calls first. */
+function insights(tallies: ReadonlyMap<string, Tally>): Map<string, Insight> {
+  const all = [...tallies].map(([id, tally]) => [id, tally.insight] as const).filter(([, { calls }]) => calls > 0);
+  return new Map(all.sort(([, a], [, b]) => b.calls - a.calls));
+}
+
+/** By nearest rank: the least value that so many measurements do not pass. */
+function spread(counts: ReadonlyMap<number, number>, value: (bucket: number) => number): Spread | null {
+  const sorted = [...counts].sort(([a], [b]) => a - b);
+  const count = sorted.reduce((sum, [, n]) => sum + n, 0);
+  if (count === 0) return null;
+  const at = (share: number): number => {
+    let left = Math.ceil(share * count);
+    for (const [bucket, n] of sorted) {
+      left -= n;
+      if (left <= 0) return value(bucket);
+    }
+    return value(sorted.at(-1)?.[0] ?? 0);
+  };
+  return { count, p5: at(0.05), p50: at(0.5), p95: at(0.95), p99: at(0.99) };
+}

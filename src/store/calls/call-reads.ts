@@ -1,0 +1,255 @@
+import type { Database } from '../database/database.js';
+import type { CallEventRow, CallRow } from '../database/tables.js';
+import type { Page, Scope, Slice } from '../tenants/scope.js';
+import { CallCounts, type CallFilter, type DayCounts, dayMs, hourMs, type StatusCounts } from './call-counts.js';
+import {
+  type Call,
+  type CallDetail,
+  type CallEvent,
+  type CallText,
+  type CallTextTuple,
+  callTextColumns,
+  type QualitySample,
+  type TraceEntry,
+  timeSeparator,
+  toCall,
+  toCallEvent,
+  toCallRecord,
+  toCallText,
+} from './call-records.js';
+
+/** How many events may lie between a stream that broke off and its next connection. */
+const replayedAtMost = 10_000;
+
+/** Reading call records, always within a scope. `flush` brings what is still in memory to disk first. */
+export class CallReads {
+  private readonly counts: CallCounts;
+
+  constructor(
+    private readonly database: Database,
+    private readonly flush: () => void,
+  ) {
+    this.counts = new CallCounts(database);
+  }
+
+  /**
+   * Newest first. The counts say how many calls there are and in which hour a page begins, so that a page far from the newest costs no
+   * more than the first.
+   */
+  list(scope: Scope, filter: CallFilter, slice: Slice): Page<Call> {
+    this.flush();
+    return this.database.read(() => {
+      const days = this.counts.days(scope, filter);
+      const total = days.reduce((all, [, calls]) => all + calls, 0);
+      const rows: CallRow[] = [];
+      let skip = slice.offset;
+      for (const [day, callsOfDay] of skip < total ? days : []) {
+        if (rows.length === slice.limit) break;
+        if (skip >= callsOfDay) {
+          skip -= callsOfDay;
+          continue;
+        }
+        for (const [hour, callsOfHour] of this.counts.hours(scope, filter, day)) {
+          if (rows.length === slice.limit) break;
+          if (skip >= callsOfHour) {
+            skip -= callsOfHour;
+            continue;
+          }
+          const wanted = { limit: slice.limit - rows.length, offset: skip };
+          skip = 0;
+          // With one filter an index has the calls in their order: all the rest at once. With several, hour by hour, so that
+          // calls that fit are not looked for where there are none.
+          if (filterCount(filter) <= 1)
+            return { data: this.rows(scope, filter, hour, null, wanted).map(toCall), total };
+          rows.push(...this.rows(scope, filter, hour, hour, wanted));
+        }
+      }
+      return { data: rows.map(toCall), total };
+    });
+  }
+
+  /** Calls of these hours, newest first. `fromHour` null: as far back as the filter goes. An index finds the ids, then their rows are read. */
+  private rows(scope: Scope, filter: CallFilter, toHour: number, fromHour: number | null, slice: Slice): CallRow[] {
+    const conditions = ['organization_id = ?', 'mode = ?', 'created_at < ?'];
+    const values: unknown[] = [scope.organizationId, scope.mode, (toHour + 1) * hourMs];
+    const add = (condition: string, value: unknown): void => {
+      if (value === undefined) return;
+      conditions.push(condition);
+      values.push(value);
+    };
+    add('status = ?', filter.status);
+    add('direction = ?', filter.direction);
+    add('phone_number_id = ?', filter.phoneNumberId);
+    add('created_at >= ?', fromHour === null ? filter.firstDay && filter.firstDay * dayMs : fromHour * hourMs);
+    const ids = `select id from calls where ${conditions.join(' and ')} order by created_at desc, id desc limit ? offset ?`;
+    return this.database.rows<CallRow>(
+      `select ${listed} from calls where id in (${ids}) order by created_at desc, id desc`,
+      ...[...values, slice.limit, slice.offset],
+    );
+  }
+
+  stats(scope: Scope, filter: CallFilter): StatusCounts {
+    this.flush();
+    return this.counts.total(scope, filter);
+  }
+
+  /** One entry for each day from the first to the last, ascending, also for days without calls. */
+  trends(scope: Scope, filter: CallFilter & { firstDay: number; lastDay: number }): DayCounts[] {
+    this.flush();
+    return this.counts.byDay(scope, filter);
+  }
+
+  /** Calls in progress. */
+  running(scope: Scope): number {
+    this.flush();
+    const counted = this.database.row<{ running: number }>(
+      "select count(*) as running from calls where organization_id = ? and mode = ? and status = 'in_progress'",
+      scope.organizationId,
+      scope.mode,
+    );
+    return counted?.running ?? 0;
+  }
+
+  get(scope: Scope, callId: string): Call | undefined {
+    this.flush();
+    const row = this.row(scope, callId);
+    return row && toCall(row);
+  }
+
+  /** The whole record, its events in their order. */
+  detail(scope: Scope, callId: string): CallDetail | undefined {
+    this.flush();
+    const row = this.row(scope, callId);
+    if (!row) return undefined;
+    const events = this.database.rows<CallEventRow>(
+      'select * from call_events where call_id = ? order by sequence',
+      row.id,
+    );
+    return Object.assign(toCallRecord(row), { events: events.map(toCallEvent) });
+  }
+
+  /** `detail` in one statement, with what is JSON in the database as its text: who only passes it on need not look into it. */
+  record(scope: Scope, callId: string): CallText | undefined {
+    this.flush();
+    const [row] = this.database.tuples<CallTextTuple>(recordWithEvents, ...[callId, scope.organizationId, scope.mode]);
+    return row && toCallText(row);
+  }
+
+  /**
+   * Events of the organization's calls that came after one of them, in their order, `limit` at most; undefined: there is no such event, or
+   * too much has happened since.
+   */
+  eventsAfter(scope: Scope, eventId: string, limit: number): CallEvent[] | undefined {
+    this.flush();
+    return this.database.read(() => {
+      const { sql } = this.database;
+      const known = this.database.get(
+        sql
+          .selectFrom('call_events')
+          .innerJoin('calls', 'calls.id', 'call_events.call_id')
+          .select('call_events.id')
+          .where('call_events.id', '=', eventId)
+          .where('calls.organization_id', '=', scope.organizationId)
+          .where('calls.mode', '=', scope.mode),
+      );
+      if (!known) return undefined;
+      // Events of all tenants lie together: so many are looked through, and no more.
+      const later = sql
+        .selectFrom('call_events')
+        .selectAll()
+        .where('id', '>', eventId)
+        .orderBy('id')
+        .limit(replayedAtMost + 1);
+      const reach = this.database.get(
+        sql.selectFrom(later.as('later')).select((is) => is.fn.countAll<number>().as('count')),
+      );
+      if ((reach?.count ?? 0) > replayedAtMost) return undefined;
+      const rows = this.database.all(
+        sql
+          .selectFrom(later.as('later'))
+          .innerJoin('calls', 'calls.id', 'later.call_id')
+          .selectAll('later')
+          .where('calls.organization_id', '=', scope.organizationId)
+          .where('calls.mode', '=', scope.mode)
+          .orderBy('later.id')
+          .limit(limit),
+      );
+      return rows.map(toCallEvent);
+    });
+  }
+
+  /** The SIP messages kept at the end of the call, oldest first; empty while it runs. undefined: no such call. */
+  trace(scope: Scope, callId: string): TraceEntry[] | undefined {
+    this.flush();
+    if (!this.database.get(this.one(scope, callId).select('id'))) return undefined;
+    const row = this.database.get(
+      this.database.sql.selectFrom('call_traces').select('trace').where('call_id', '=', callId),
+    );
+    return row ? (JSON.parse(row.trace) as TraceEntry[]) : [];
+  }
+
+  /** The figures of every 5 seconds, kept at the end of the call; undefined: no such call. */
+  qualitySamples(scope: Scope, callId: string): QualitySample[] | undefined {
+    this.flush();
+    if (!this.database.get(this.one(scope, callId).select('id'))) return undefined;
+    const row = this.database.get(
+      this.database.sql.selectFrom('call_quality').select('samples').where('call_id', '=', callId),
+    );
+    return row ? (JSON.parse(row.samples) as QualitySample[]) : [];
+  }
+
+  /** Removes the record with its events and trace. A running call stays. */
+  delete(scope: Scope, callId: string): 'deleted' | 'in_progress' | 'not_found' {
+    this.flush();
+    return this.database.transaction(() => {
+      const row = this.database.get(this.one(scope, callId).select('status'));
+      if (!row) return 'not_found';
+      if (row.status === 'in_progress') return 'in_progress';
+      this.database.run(this.database.sql.deleteFrom('calls').where('id', '=', callId));
+      return 'deleted';
+    });
+  }
+
+  private row(scope: Scope, callId: string): CallRow | undefined {
+    return this.database.row<CallRow>(
+      'select * from calls where id = ? and organization_id = ? and mode = ?',
+      ...[callId, scope.organizationId, scope.mode],
+    );
+  }
+
+  private one(scope: Scope, callId: string) {
+    return this.database.sql
+      .selectFrom('calls')
+      .where('id', '=', callId)
+      .where('organization_id', '=', scope.organizationId)
+      .where('mode', '=', scope.mode);
+  }
+}
+
+/** What a call in a list shows; transcripts and turns can be long. */
+const listed = [
+  ...[
+    'id',
+    'organization_id',
+    'mode',
+    'direction',
+    'from_number',
+    'to_number',
+    'status',
+    'duration_sec',
+    'cost_microcents',
+  ],
+  ...['latency_ms', 'phone_number_id', 'endpoint_id', 'trunk_id', 'sip_call_id', 'recording_url', 'hangup_cause'],
+  ...['created_at', 'answered_at', 'completed_at'],
+].join(', ');
+
+/** The times of events stand between separators that no JSON contains: SQLite takes longer to write a date than to find the event. */
+const recordWithEvents = `select ${callTextColumns.join(', ')}, (
+    select group_concat('{"id":"' || id || '","event_type":"' || event_type || '","event_data":' || event_data || ',"sequence":' || sequence
+      || ',"created_at":"' || char(${timeSeparator.charCodeAt(0)}) || created_at || char(${timeSeparator.charCodeAt(0)}) || '"}')
+    from (select * from call_events where call_id = calls.id order by sequence)
+  ) from calls where id = ? and organization_id = ? and mode = ?`;
+
+function filterCount({ status, direction, phoneNumberId }: CallFilter): number {
+  return [status, direction, phoneNumberId].filter((value) => value !== undefined).length;
+}

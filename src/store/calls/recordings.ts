@@ -1,0 +1,69 @@
+import { timingSafeEqual } from 'node:crypto';
+import type { Database } from '../database/database.js';
+import type { RecordingRow } from '../database/tables.js';
+import type { Scope } from '../tenants/scope.js';
+
+/** A recording that a call made by the way. */
+export interface StoredRecording {
+  id: string;
+  callId: string;
+  /** A `file:` URL. */
+  file: string;
+  durationMs: number;
+  bytes: number;
+  createdAt: Date;
+}
+
+/** The files are others' business. */
+export class RecordingRecords {
+  constructor(private readonly database: Database) {}
+
+  /** `token`: who knows it may read the recording. */
+  add(recording: StoredRecording & { token: string }): void {
+    const row: RecordingRow = {
+      id: recording.id,
+      call_id: recording.callId,
+      token: recording.token,
+      file: recording.file,
+      duration_ms: recording.durationMs,
+      bytes: recording.bytes,
+      created_at: recording.createdAt.getTime(),
+    };
+    this.database.run(this.database.sql.insertInto('recordings').values(row));
+  }
+
+  /** The token stands for the organization: only who was told the address knows it. */
+  find(id: string, token: string): StoredRecording | undefined {
+    const row = this.database.get(this.database.sql.selectFrom('recordings').selectAll().where('id', '=', id));
+    if (!row || !same(row.token, token)) return undefined;
+    return recordingOf(row);
+  }
+
+  ofCall(scope: Scope, callId: string): StoredRecording[] {
+    const query = this.database.sql
+      .selectFrom('recordings')
+      .innerJoin('calls', 'calls.id', 'recordings.call_id')
+      .selectAll('recordings')
+      .where('calls.id', '=', callId)
+      .where('calls.organization_id', '=', scope.organizationId)
+      .where('calls.mode', '=', scope.mode)
+      .orderBy('recordings.id');
+    return this.database.all(query).map(recordingOf);
+  }
+}
+
+function recordingOf(row: RecordingRow): StoredRecording {
+  return {
+    id: row.id,
+    callId: row.call_id,
+    file: row.file,
+    durationMs: row.duration_ms,
+    bytes: row.bytes,
+    createdAt: new Date(row.created_at),
+  };
+}
+
+function same(a: string, b: string): boolean {
+  const [left, right] = [Buffer.from(a), Buffer.from(b)];
+  return left.length === right.length && timingSafeEqual(left, right);
+}

@@ -1,0 +1,61 @@
+import { uuidv7 } from 'uuidv7';
+import type { Clock } from '../database/clock.js';
+import type { Database } from '../database/database.js';
+import { StoreError } from '../database/errors.js';
+import type { RejectedInviteRow } from '../database/tables.js';
+import type { Page, Slice } from '../tenants/scope.js';
+
+/** An INVITE that became no call of any organization. */
+export type RejectedInvite = Omit<RejectedInviteRow, 'created_at'> & { createdAt: Date };
+
+/** Older ones make room. */
+const kept = 10_000;
+
+/** What strangers dialled; for the platform owner alone. */
+export class RejectedInviteRecords {
+  private sinceSweep = 0;
+
+  constructor(
+    private readonly database: Database,
+    private readonly clock: Clock,
+  ) {}
+
+  /** Never throws because the database is busy: then this one is not kept. */
+  add(invite: Omit<RejectedInviteRow, 'id' | 'created_at'>): void {
+    const row: RejectedInviteRow = { id: uuidv7(), ...invite, created_at: this.clock.now() };
+    try {
+      this.database.transaction(
+        () => {
+          this.database.run(this.database.sql.insertInto('rejected_invites').values(row));
+          this.sweep();
+        },
+        { wait: false },
+      );
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+    }
+  }
+
+  list(slice: Slice): Page<RejectedInvite> {
+    const { sql } = this.database;
+    const rows = this.database.all(
+      sql.selectFrom('rejected_invites').selectAll().orderBy('id', 'desc').limit(slice.limit).offset(slice.offset),
+    );
+    const counted = this.database.get(
+      sql.selectFrom('rejected_invites').select((is) => is.fn.countAll<number>().as('total')),
+    );
+    const data = rows.map(({ created_at: createdMs, ...row }) => ({ ...row, createdAt: new Date(createdMs) }));
+    return { data, total: counted?.total ?? 0 };
+  }
+
+  private sweep(): void {
+    this.sinceSweep += 1;
+    if (this.sinceSweep < 100) return;
+    this.sinceSweep = 0;
+    this.database
+      .prepare(
+        'delete from rejected_invites where id <= (select id from rejected_invites order by id desc limit 1 offset ?)',
+      )
+      .run(kept);
+  }
+}

@@ -1,0 +1,141 @@
+import { Worker } from 'node:worker_threads';
+import { builtModule } from '../../../config/built.js';
+import type { Scope } from '../tenants/scope.js';
+import { StoreError } from './errors.js';
+import type { LongReads } from './long-reads.js';
+
+export interface LongQuestion {
+  id: number;
+  name: keyof LongReads;
+  asked: unknown[];
+}
+export type LongAnswer =
+  | { id: number; answer: unknown }
+  | { id: number; problem: { message: string; isPassing: boolean } };
+
+export interface LongReadLimits {
+  /** From the question to its answer. */
+  limitMs: number;
+  mostWaiting: number;
+  /** Of one organization, so that nobody fills the queue alone. */
+  mostOfOne: number;
+}
+
+interface Job extends LongQuestion {
+  organizationId: string;
+  resolve(answer: unknown): void;
+  reject(error: Error): void;
+  timer: NodeJS.Timeout;
+}
+
+const usualLimits: LongReadLimits = { limitMs: 10_000, mostWaiting: 100, mostOfOne: 10 };
+
+/**
+ * The thread that long questions are read in, one after the other. It starts with the first question. A question that takes too long loses its
+ * thread; the others go on in a new one.
+ */
+export class LongReadThread {
+  private worker: Worker | null = null;
+  private running: Job | null = null;
+  private waiting: Job[] = [];
+  private nextId = 1;
+  private closed = false;
+
+  constructor(
+    private readonly file: string,
+    private readonly limits: LongReadLimits = usualLimits,
+  ) {}
+
+  /** Rejects with `StoreError` `too_slow`, `too_many` or `unavailable`. */
+  ask<N extends keyof LongReads>(name: N, ...asked: Parameters<LongReads[N]>): Promise<ReturnType<LongReads[N]>> {
+    const of = asked[0] as Scope | string;
+    const organizationId = typeof of === 'string' ? of : of.organizationId;
+    if (this.closed) return Promise.reject(new StoreError('unavailable', 'The server is stopping'));
+    const { limitMs, mostWaiting, mostOfOne } = this.limits;
+    const all = this.running ? [this.running, ...this.waiting] : this.waiting;
+    const own = all.filter((job) => job.organizationId === organizationId);
+    if (all.length >= mostWaiting || own.length >= mostOfOne)
+      return Promise.reject(new StoreError('too_many', 'Too many long questions are being asked at once'));
+    return new Promise((resolve, reject) => {
+      const id = this.nextId++;
+      const timer = setTimeout(() => this.giveUp(id), limitMs);
+      const resolved = resolve as (answer: unknown) => void;
+      this.waiting.push({ id, name, asked, organizationId, resolve: resolved, reject, timer });
+      this.next();
+    });
+  }
+
+  close(): void {
+    this.closed = true;
+    for (const job of [...(this.running ? [this.running] : []), ...this.waiting])
+      this.end(job, () => job.reject(new StoreError('unavailable', 'The server is stopping')));
+    this.running = null;
+    this.waiting = [];
+    void this.worker?.terminate();
+    this.worker = null;
+  }
+
+  private next(): void {
+    if (this.closed || this.running) return;
+    const job = this.waiting.shift();
+    if (!job) return;
+    this.running = job;
+    this.worker ??= this.start();
+    this.worker.postMessage({ id: job.id, name: job.name, asked: job.asked } satisfies LongQuestion);
+  }
+
+  private start(): Worker {
+    const worker = new Worker(builtModule(import.meta.url, './long-read-worker.ts'), {
+      workerData: { file: this.file },
+      resourceLimits: { maxOldGenerationSizeMb: 256 },
+    });
+    worker.unref();
+    worker.on('message', (answer: LongAnswer) => this.settle(answer));
+    const died = (error: Error | number) => {
+      if (this.worker !== worker) return;
+      const why = error instanceof Error ? error.message : 'it ended';
+      this.replace(new Error(`The thread that reads died: ${why}`));
+    };
+    worker.on('error', died);
+    worker.on('exit', died);
+    return worker;
+  }
+
+  private settle(told: LongAnswer): void {
+    const job = this.running;
+    if (job?.id !== told.id) return;
+    this.running = null;
+    this.end(job, () => {
+      if ('answer' in told) return job.resolve(told.answer);
+      const { message, isPassing } = told.problem;
+      job.reject(isPassing ? new StoreError('unavailable', message) : new Error(message));
+    });
+    this.next();
+  }
+
+  private giveUp(id: number): void {
+    const error = new StoreError('too_slow', `This takes longer than ${this.limits.limitMs / 1000} s`);
+    if (this.running?.id === id) {
+      this.replace(error);
+      return;
+    }
+    const job = this.waiting.find((each) => each.id === id);
+    this.waiting = this.waiting.filter((each) => each !== job);
+    if (job) this.end(job, () => job.reject(error));
+  }
+
+  /** SQLite cannot be stopped within a statement: the thread ends when the statement does, and nobody waits for it. */
+  private replace(error: Error): void {
+    const { worker, running } = this;
+    this.worker = null;
+    this.running = null;
+    void worker?.terminate();
+    if (running) this.end(running, () => running.reject(error));
+    this.next();
+  }
+
+  private end(job: Job, tell: () => void): void {
+    clearTimeout(job.timer);
+    tell();
+  }
+}

@@ -1,0 +1,25 @@
+import { CallInsights } from '../calls/call-insights.js';
+import { CallReads } from '../calls/call-reads.js';
+import { WebhookDeliveries } from '../routing/webhook-deliveries.js';
+import { Accounts } from '../tenants/accounts.js';
+import { systemClock } from './clock.js';
+import type { Database } from './database.js';
+
+/**
+ * Questions that take the longer the more records there are, by name; the first argument says whose they are. They are asked in a thread of
+ * their own (`long-read-thread.ts`), so that they hold up no call.
+ */
+export function longReads(database: Database) {
+  const insights = new CallInsights(database);
+  const accounts = new Accounts(database, systemClock);
+  const calls = new CallReads(database, () => {}); // who asks brings what is in memory to disk first
+  const deliveries = new WebhookDeliveries(database, systemClock);
+  return {
+    insights: insights.read.bind(insights),
+    ledger: accounts.ledger.bind(accounts),
+    eventsAfter: calls.eventsAfter.bind(calls),
+    deliveries: deliveries.list.bind(deliveries),
+  };
+}
+
+export type LongReads = ReturnType<typeof longReads>;

@@ -1,0 +1,275 @@
+import { randomBytes } from 'node:crypto';
+import { uuidv7 } from 'uuidv7';
+import type { Clock } from '../database/clock.js';
+import type { Database } from '../database/database.js';
+import { StoreError } from '../database/errors.js';
+import type { EndpointRow } from '../database/tables.js';
+import type { Page, Scope, Slice } from '../tenants/scope.js';
+import { keepSecrets, maskSecrets, type ProviderConfig } from '../tenants/secrets.js';
+import type { Vault } from '../tenants/vault.js';
+import type { RouteRule } from './phone-numbers.js';
+
+/** A routing target. From every method but `getForCall` its secrets are masked. */
+export interface Endpoint {
+  id: string;
+  organizationId: string;
+  name: string;
+  type: 'agent' | 'webhook';
+  target: string;
+  /** null for webhooks. */
+  provider: string | null;
+  providerConfig: ProviderConfig;
+  record: boolean;
+  status: 'active' | 'inactive';
+  health: 'unknown' | 'healthy' | 'degraded' | 'down';
+  fallbackEndpointId: string | null;
+  /** Its receiver answered an event with 410: none are sent until the endpoint is changed. */
+  eventsDisabledAt: Date | null;
+  createdAt: Date;
+  updatedAt: Date;
+}
+
+/** With secrets in clear, for the call itself. */
+export interface EndpointForCall extends Endpoint {
+  webhookSecret: string | null;
+  /** What signs: the secret, and for a day after a rotation the one before it. Empty for agents. */
+  signingSecrets: string[];
+}
+
+export interface NewEndpoint {
+  name: string;
+  type: 'agent' | 'webhook';
+  target: string;
+  provider: string | null;
+  providerConfig: ProviderConfig;
+  record?: boolean;
+  status?: 'active' | 'inactive';
+  fallbackEndpointId?: string | null;
+}
+
+export interface EndpointChange {
+  name?: string;
+  target?: string;
+  /** The whole new configuration; a mask keeps the stored secret. */
+  providerConfig?: ProviderConfig;
+  record?: boolean;
+  status?: 'active' | 'inactive';
+  fallbackEndpointId?: string | null;
+}
+
+/** How long the old secret of a webhook signs beside the new one. */
+const rotationMs = 86_400_000;
+
+export class Endpoints {
+  constructor(
+    private readonly database: Database,
+    private readonly clock: Clock,
+    private readonly vault: Vault,
+  ) {}
+
+  list(scope: Scope, filter: { type?: string; status?: string }, slice: Slice): Page<Endpoint> {
+    const filtered = this.within(scope)
+      .$if(filter.type !== undefined, (query) => query.where('type', '=', filter.type as EndpointRow['type']))
+      .$if(filter.status !== undefined, (query) => query.where('status', '=', filter.status as EndpointRow['status']));
+    const rows = this.database.all(
+      filtered.selectAll().orderBy('created_at', 'desc').orderBy('id', 'desc').limit(slice.limit).offset(slice.offset),
+    );
+    const counted = this.database.get(filtered.select((is) => is.fn.countAll<number>().as('total')));
+    return { data: rows.map((row) => toEndpoint(this.vault.open('endpoints', row))), total: counted?.total ?? 0 };
+  }
+
+  get(scope: Scope, id: string): Endpoint | undefined {
+    const row = this.row(scope, id);
+    return row && toEndpoint(row);
+  }
+
+  /** By id alone: the number or the call that names it has been checked. Secrets in clear. */
+  getForCall(id: string): EndpointForCall | undefined {
+    const found = this.database.settingsRow<EndpointRow>('select * from endpoints where id = ?', id);
+    if (found === undefined) return undefined;
+    const row = this.vault.open('endpoints', found);
+    const { webhook_secret: secret, previous_secret: previous, previous_secret_until: until } = row;
+    const before = previous !== null && (until ?? 0) > this.clock.now() ? [previous] : [];
+    const signingSecrets = secret === null ? [] : [secret, ...before];
+    return { ...toEndpoint(row), providerConfig: parseConfig(row), webhookSecret: secret, signingSecrets };
+  }
+
+  /** Whether any organization has one that is a webhook. */
+  hasWebhooks(): boolean {
+    const one = this.database.sql.selectFrom('endpoints').select('id').where('type', '=', 'webhook').limit(1);
+    return this.database.get(one) !== undefined;
+  }
+
+  /** `webhookSecret` is shown here once. Throws `StoreError` `unknown_endpoint` for a foreign fallback. */
+  create(scope: Scope, endpoint: NewEndpoint): { record: Endpoint; webhookSecret: string | null } {
+    return this.database.transaction(() => {
+      this.requireOwn(scope, endpoint.fallbackEndpointId, 'fallback_endpoint_id');
+      const now = this.clock.now();
+      const row: EndpointRow = {
+        id: uuidv7(),
+        organization_id: scope.organizationId,
+        mode: scope.mode,
+        name: endpoint.name,
+        type: endpoint.type,
+        target: endpoint.target,
+        provider: endpoint.provider,
+        provider_config: JSON.stringify(endpoint.providerConfig),
+        record: endpoint.record ? 1 : 0,
+        status: endpoint.status ?? 'active',
+        health: 'unknown',
+        fallback_endpoint_id: endpoint.fallbackEndpointId ?? null,
+        webhook_secret: endpoint.type === 'webhook' ? newSecret() : null,
+        previous_secret: null,
+        previous_secret_until: null,
+        events_disabled_at: null,
+        created_at: now,
+        updated_at: now,
+      };
+      this.database.run(this.database.sql.insertInto('endpoints').values(this.vault.seal('endpoints', row)));
+      return { record: toEndpoint(row), webhookSecret: row.webhook_secret };
+    });
+  }
+
+  update(scope: Scope, id: string, change: EndpointChange): Endpoint | undefined {
+    return this.database.transaction(() => {
+      const row = this.row(scope, id);
+      if (!row) return undefined;
+      this.requireOwn(scope, change.fallbackEndpointId, 'fallback_endpoint_id');
+      const config = change.providerConfig && keepSecrets(change.providerConfig, parseConfig(row));
+      const set: Partial<EndpointRow> = {
+        name: change.name,
+        target: change.target,
+        provider_config: config && JSON.stringify(config),
+        record: change.record === undefined ? undefined : change.record ? 1 : 0,
+        status: change.status,
+        fallback_endpoint_id: change.fallbackEndpointId,
+        events_disabled_at: null,
+        updated_at: this.clock.now(),
+      };
+      this.database.run(
+        this.database.sql.updateTable('endpoints').set(this.vault.seal('endpoints', set)).where('id', '=', id),
+      );
+      const changed = this.row(scope, id);
+      return changed && toEndpoint(changed);
+    });
+  }
+
+  /** A new secret for a webhook; the old one signs beside it for a day. undefined: no such webhook endpoint. */
+  rotateSecret(scope: Scope, id: string): { record: Endpoint; webhookSecret: string } | undefined {
+    return this.database.transaction(() => {
+      const row = this.row(scope, id);
+      if (row?.type !== 'webhook') return undefined;
+      const now = this.clock.now();
+      const webhookSecret = newSecret();
+      const set = {
+        webhook_secret: webhookSecret,
+        previous_secret: row.webhook_secret,
+        previous_secret_until: now + rotationMs,
+        updated_at: now,
+      };
+      this.database.run(
+        this.database.sql.updateTable('endpoints').set(this.vault.seal('endpoints', set)).where('id', '=', id),
+      );
+      return { record: toEndpoint({ ...row, ...set }), webhookSecret };
+    });
+  }
+
+  /** The receiver of its events is gone for good: none are sent until the endpoint is changed. */
+  disableEvents(id: string): void {
+    const set = { events_disabled_at: this.clock.now() };
+    this.database.run(this.database.sql.updateTable('endpoints').set(set).where('id', '=', id));
+  }
+
+  /** As observed in calls; `updated_at` tells of changes by people and stays. */
+  setHealth(id: string, health: EndpointRow['health']): void {
+    this.database.run(this.database.sql.updateTable('endpoints').set({ health }).where('id', '=', id));
+  }
+
+  /** Numbers and other endpoints let go of it in the same transaction; past calls keep its id. False: no such endpoint. */
+  delete(scope: Scope, id: string): boolean {
+    const { sql } = this.database;
+    return this.database.transaction(() => {
+      if (!this.row(scope, id)) return false;
+      const now = this.clock.now();
+      const own = sql.updateTable('phone_numbers').where('organization_id', '=', scope.organizationId);
+      this.database.run(own.set({ endpoint_id: null, updated_at: now }).where('endpoint_id', '=', id));
+      this.database.run(
+        own.set({ fallback_endpoint_id: null, updated_at: now }).where('fallback_endpoint_id', '=', id),
+      );
+      this.database.run(
+        sql
+          .updateTable('endpoints')
+          .set({ fallback_endpoint_id: null, updated_at: now })
+          .where('fallback_endpoint_id', '=', id),
+      );
+      this.clearRoutes(scope, id, now);
+      this.database.run(sql.deleteFrom('endpoints').where('id', '=', id));
+      return true;
+    });
+  }
+
+  /** Throws `StoreError` `unknown_endpoint` unless `id` is absent, null, or an endpoint of this scope. */
+  requireOwn(scope: Scope, id: string | null | undefined, field: string): void {
+    if (id === null || id === undefined || this.row(scope, id)) return;
+    throw new StoreError('unknown_endpoint', `There is no endpoint ${id}`, { field });
+  }
+
+  private clearRoutes(scope: Scope, id: string, now: number): void {
+    const { sql } = this.database;
+    const numbers = this.database.all(
+      sql
+        .selectFrom('phone_numbers')
+        .select(['id', 'routes'])
+        .where('organization_id', '=', scope.organizationId)
+        .where('routes', 'like', `%${id}%`),
+    );
+    for (const number of numbers) {
+      const kept = (JSON.parse(number.routes) as RouteRule[]).filter((rule) => rule.endpoint_id !== id);
+      this.database.run(
+        sql
+          .updateTable('phone_numbers')
+          .set({ routes: JSON.stringify(kept), updated_at: now })
+          .where('id', '=', number.id),
+      );
+    }
+  }
+
+  private within(scope: Scope) {
+    return this.database.sql
+      .selectFrom('endpoints')
+      .where('organization_id', '=', scope.organizationId)
+      .where('mode', '=', scope.mode);
+  }
+
+  private row(scope: Scope, id: string): EndpointRow | undefined {
+    const row = this.database.get(this.within(scope).selectAll().where('id', '=', id));
+    return row && this.vault.open('endpoints', row);
+  }
+}
+
+function newSecret(): string {
+  return `whsec_${randomBytes(24).toString('base64')}`;
+}
+
+function parseConfig(row: EndpointRow): ProviderConfig {
+  return JSON.parse(row.provider_config) as ProviderConfig;
+}
+
+function toEndpoint(row: EndpointRow): Endpoint {
+  return {
+    id: row.id,
+    organizationId: row.organization_id,
+    name: row.name,
+    type: row.type,
+    target: row.target,
+    provider: row.provider,
+    providerConfig: maskSecrets(parseConfig(row)),
+    record: row.record === 1,
+    status: row.status,
+    health: row.health,
+    fallbackEndpointId: row.fallback_endpoint_id,
+    eventsDisabledAt: row.events_disabled_at === null ? null : new Date(row.events_disabled_at),
+    createdAt: new Date(row.created_at),
+    updatedAt: new Date(row.updated_at),
+  };
+}

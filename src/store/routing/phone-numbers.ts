@@ -1,0 +1,169 @@
+import { uuidv7 } from 'uuidv7';
+import type { Clock } from '../database/clock.js';
+import type { Database } from '../database/database.js';
+import { StoreError } from '../database/errors.js';
+import type { PhoneNumberRow } from '../database/tables.js';
+import type { Mode, Page, Scope, Slice } from '../tenants/scope.js';
+import type { Endpoints } from './endpoints.js';
+
+/** One rule of a number, in the API's words; the first that fits a call decides. */
+export interface RouteRule {
+  endpoint_id: string;
+  /** Share among neighbouring rules that fit as well. */
+  weight?: number;
+  /** Only at these times, in an IANA time zone. Days are 1 (Monday) to 7, times `HH:MM`, `end` exclusive. */
+  schedule?: { timezone: string; days?: number[]; start?: string; end?: string };
+  /** Only for callers whose number begins so. */
+  from_prefix?: string;
+}
+
+export interface PhoneNumber {
+  id: string;
+  organizationId: string;
+  mode: Mode;
+  /** E.164 with `+`. */
+  number: string;
+  name: string;
+  endpointId: string | null;
+  fallbackEndpointId: string | null;
+  routes: RouteRule[];
+  status: 'active' | 'inactive';
+  createdAt: Date;
+  updatedAt: Date;
+}
+
+export interface PhoneNumberChange {
+  name?: string;
+  endpointId?: string | null;
+  fallbackEndpointId?: string | null;
+  routes?: RouteRule[];
+  status?: 'active' | 'inactive';
+}
+
+export class PhoneNumbers {
+  constructor(
+    private readonly database: Database,
+    private readonly clock: Clock,
+    private readonly endpoints: Endpoints,
+  ) {}
+
+  /** The number a caller dialled, with or without `+`, whosever it is: this is where an organization is found out. */
+  findDialled(dialled: string, mode: Mode): PhoneNumber | undefined {
+    const digits = dialled.replace(/^\+/, '');
+    if (!/^\d{1,32}$/.test(digits)) return undefined;
+    const row = this.database.settingsRow<PhoneNumberRow>(
+      'select * from phone_numbers where number = ? and mode = ?',
+      `+${digits}`,
+      mode,
+    );
+    return row && toPhoneNumber(row);
+  }
+
+  list(scope: Scope, filter: { endpointId?: string; status?: string }, slice: Slice): Page<PhoneNumber> {
+    const filtered = this.within(scope)
+      .$if(filter.endpointId !== undefined, (query) => query.where('endpoint_id', '=', filter.endpointId ?? ''))
+      .$if(filter.status !== undefined, (query) =>
+        query.where('status', '=', filter.status as PhoneNumberRow['status']),
+      );
+    const rows = this.database.all(
+      filtered.selectAll().orderBy('created_at', 'desc').orderBy('id', 'desc').limit(slice.limit).offset(slice.offset),
+    );
+    const counted = this.database.get(filtered.select((is) => is.fn.countAll<number>().as('total')));
+    return { data: rows.map(toPhoneNumber), total: counted?.total ?? 0 };
+  }
+
+  get(scope: Scope, id: string): PhoneNumber | undefined {
+    const row = this.row(scope, id);
+    return row && toPhoneNumber(row);
+  }
+
+  /**
+   * Throws `StoreError` `unknown_endpoint`, or `number_taken`: a number is unique per mode, in all organizations together.
+   * Its `details.id` names the other record when it is the organization's own.
+   */
+  create(scope: Scope, number: PhoneNumberChange & { number: string }): PhoneNumber {
+    return this.database.transaction(() => {
+      this.requireEndpoints(scope, number);
+      const taken = this.findDialled(number.number, scope.mode);
+      if (taken) {
+        const details = taken.organizationId === scope.organizationId ? { id: taken.id } : {};
+        throw new StoreError('number_taken', `The number ${number.number} is taken`, details);
+      }
+      const now = this.clock.now();
+      const row: PhoneNumberRow = {
+        id: uuidv7(),
+        organization_id: scope.organizationId,
+        mode: scope.mode,
+        number: number.number,
+        name: number.name ?? '',
+        endpoint_id: number.endpointId ?? null,
+        fallback_endpoint_id: number.fallbackEndpointId ?? null,
+        routes: JSON.stringify(number.routes ?? []),
+        status: number.status ?? 'active',
+        created_at: now,
+        updated_at: now,
+      };
+      this.database.run(this.database.sql.insertInto('phone_numbers').values(row));
+      return toPhoneNumber(row);
+    });
+  }
+
+  update(scope: Scope, id: string, change: PhoneNumberChange): PhoneNumber | undefined {
+    return this.database.transaction(() => {
+      if (!this.row(scope, id)) return undefined;
+      this.requireEndpoints(scope, change);
+      const set: Partial<PhoneNumberRow> = {
+        name: change.name,
+        endpoint_id: change.endpointId,
+        fallback_endpoint_id: change.fallbackEndpointId,
+        routes: change.routes && JSON.stringify(change.routes),
+        status: change.status,
+        updated_at: this.clock.now(),
+      };
+      this.database.run(this.database.sql.updateTable('phone_numbers').set(set).where('id', '=', id));
+      return this.get(scope, id);
+    });
+  }
+
+  delete(scope: Scope, id: string): boolean {
+    return this.database.transaction(() => {
+      if (!this.row(scope, id)) return false;
+      return this.database.run(this.database.sql.deleteFrom('phone_numbers').where('id', '=', id)) === 1;
+    });
+  }
+
+  private requireEndpoints(scope: Scope, change: PhoneNumberChange): void {
+    this.endpoints.requireOwn(scope, change.endpointId, 'endpoint_id');
+    this.endpoints.requireOwn(scope, change.fallbackEndpointId, 'fallback_endpoint_id');
+    for (const [index, rule] of (change.routes ?? []).entries()) {
+      this.endpoints.requireOwn(scope, rule.endpoint_id, `routes.${index}.endpoint_id`);
+    }
+  }
+
+  private within(scope: Scope) {
+    return this.database.sql
+      .selectFrom('phone_numbers')
+      .where('organization_id', '=', scope.organizationId)
+      .where('mode', '=', scope.mode);
+  }
+
+  private row(scope: Scope, id: string): PhoneNumberRow | undefined {
+    return this.database.get(this.within(scope).selectAll().where('id', '=', id));
+  }
+}
+
+function toPhoneNumber(row: PhoneNumberRow): PhoneNumber {
+  return {
+    id: row.id,
+    organizationId: row.organization_id,
+    mode: row.mode,
+    number: row.number,
+    name: row.name,
+    endpointId: row.endpoint_id,
+    fallbackEndpointId: row.fallback_endpoint_id,
+    routes: JSON.parse(row.routes) as RouteRule[],
+    status: row.status,
+    createdAt: new Date(row.created_at),
+    updatedAt: new Date(row.updated_at),
+  };
+}

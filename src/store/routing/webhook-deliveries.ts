@@ -1,0 +1,213 @@
+import type { Clock } from '../database/clock.js';
+import type { Database } from '../database/database.js';
+import type { WebhookAttemptRow, WebhookDeliveryRow } from '../database/tables.js';
+import type { Page, Scope, Slice } from '../tenants/scope.js';
+
+/** Of an endpoint that is deleted; a few milliseconds. */
+const forgottenAtOnce = 200;
+
+const first = "status = 'pending' and waits = 0";
+/** From endpoint to endpoint through the index, and not through all that is pending. */
+export const endpointsWithDue = `with recursive waiting (id) as (
+    select min(endpoint_id) from webhook_deliveries where ${first}
+    union all
+    select (select min(endpoint_id) from webhook_deliveries where ${first} and endpoint_id > waiting.id) from waiting where id is not null
+  ) select id from waiting
+  where id is not null and exists (select 1 from webhook_deliveries where ${first} and endpoint_id = waiting.id and next_attempt_at <= ?)`;
+export const dueOfEndpoint = `select d.id, d.organization_id, d.endpoint_id, d.call_id, d.sequence, d.event_type, e.event_data, d.created_at, d.attempts
+  from (select * from webhook_deliveries where ${first} and endpoint_id = ? and next_attempt_at <= ? order by next_attempt_at, id limit ?) d
+  join call_events e on e.id = d.id order by d.next_attempt_at, d.id`;
+
+/** One event for one webhook endpoint, and what became of it. */
+export interface WebhookDelivery {
+  id: string;
+  endpointId: string;
+  callId: string;
+  sequence: number;
+  eventType: string;
+  status: WebhookDeliveryRow['status'];
+  attempts: { at: Date; durationMs: number; httpStatus: number | null; error: string | null }[];
+  /** null unless pending. */
+  nextAttemptAt: Date | null;
+  createdAt: Date;
+  deliveredAt: Date | null;
+}
+
+/** A delivery that is ours to send now. */
+export interface ClaimedDelivery {
+  id: string;
+  organizationId: string;
+  endpointId: string;
+  callId: string;
+  sequence: number;
+  eventType: string;
+  /** JSON, as the event was written. */
+  eventData: string;
+  createdAt: Date;
+  /** The attempts before this one. */
+  attempts: number;
+}
+
+export type AttemptResult = { durationMs: number; httpStatus: number | null; error: string | null };
+
+/**
+ * The outbox of events. The database fills it as events are written (see the migration); here deliveries are taken out, each call's in
+ * its order, and their attempts recorded.
+ */
+export class WebhookDeliveries {
+  constructor(
+    private readonly database: Database,
+    private readonly clock: Clock,
+  ) {}
+
+  /** Endpoints with something due. */
+  endpointsDue(): string[] {
+    const rows = this.database.prepare(endpointsWithDue).all(this.clock.now()) as { id: string }[];
+    return rows.map((row) => row.id);
+  }
+
+  /**
+   * Takes up to `limit` due deliveries of an endpoint: of each call only the first that is pending. They are ours for `leaseMs`; then,
+   * should this process have died, another attempt is due.
+   */
+  claim(endpointId: string, limit: number, leaseMs: number): ClaimedDelivery[] {
+    return this.database.transaction(() => {
+      const now = this.clock.now();
+      const rows = this.database.prepare(dueOfEndpoint).all(endpointId, now, limit) as (WebhookDeliveryRow & {
+        event_data: string;
+      })[];
+      for (const row of rows)
+        this.database
+          .prepare('update webhook_deliveries set next_attempt_at = ? where id = ?')
+          .run(now + leaseMs, row.id);
+      return rows.map((row) => ({
+        id: row.id,
+        organizationId: row.organization_id,
+        endpointId: row.endpoint_id,
+        callId: row.call_id,
+        sequence: row.sequence,
+        eventType: row.event_type,
+        eventData: row.event_data,
+        createdAt: new Date(row.created_at),
+        attempts: row.attempts,
+      }));
+    });
+  }
+
+  /** Keeps an attempt, and what follows from it: delivered, dead (`failed`), or again in `retryInMs`. */
+  record(id: string, result: AttemptResult, next: 'delivered' | 'failed' | { retryInMs: number }): void {
+    const { sql } = this.database;
+    this.database.transaction(() => {
+      const now = this.clock.now();
+      const last = this.database.get(
+        sql
+          .selectFrom('webhook_attempts')
+          .select((is) => is.fn.max('number').as('number'))
+          .where('delivery_id', '=', id),
+      );
+      const changed = this.database.run(
+        sql
+          .updateTable('webhook_deliveries')
+          .set((is) => ({
+            attempts: is('attempts', '+', 1),
+            status: typeof next === 'string' ? next : 'pending',
+            next_attempt_at: typeof next === 'string' ? now : now + next.retryInMs,
+            delivered_at: next === 'delivered' ? now : null,
+          }))
+          .where('id', '=', id),
+      );
+      if (changed === 0) return; // deleted with its call or endpoint
+      const attempt: WebhookAttemptRow = {
+        delivery_id: id,
+        number: (last?.number ?? 0) + 1,
+        at: now - result.durationMs,
+        duration_ms: result.durationMs,
+        http_status: result.httpStatus,
+        error: result.error,
+      };
+      this.database.run(sql.insertInto('webhook_attempts').values(attempt));
+    });
+  }
+
+  /** What waits for an endpoint will not be sent; it can be retried one by one. */
+  failPending(endpointId: string): void {
+    this.database
+      .prepare(
+        "update webhook_deliveries indexed by webhook_deliveries_waiting set status = 'failed' where status = 'pending' and endpoint_id = ?",
+      )
+      .run(endpointId);
+  }
+
+  list(
+    scope: Scope,
+    filter: { status?: string; endpointId?: string; callId?: string },
+    slice: Slice,
+  ): Page<WebhookDelivery> {
+    const filtered = this.within(scope)
+      .$if(filter.status !== undefined, (query) =>
+        query.where('status', '=', filter.status as WebhookDeliveryRow['status']),
+      )
+      .$if(filter.endpointId !== undefined, (query) => query.where('endpoint_id', '=', filter.endpointId ?? ''))
+      .$if(filter.callId !== undefined, (query) => query.where('call_id', '=', filter.callId ?? ''));
+    const rows = this.database.all(
+      filtered.selectAll().orderBy('created_at', 'desc').orderBy('id', 'desc').limit(slice.limit).offset(slice.offset),
+    );
+    const counted = this.database.get(filtered.select((is) => is.fn.countAll<number>().as('total')));
+    return { data: rows.map((row) => this.toDelivery(row)), total: counted?.total ?? 0 };
+  }
+
+  /** Due now, with all its attempts before it; also when it was delivered. undefined: no such delivery. */
+  retry(scope: Scope, id: string): WebhookDelivery | undefined {
+    return this.database.transaction(() => {
+      const found = this.database.get(this.within(scope).selectAll().where('id', '=', id));
+      if (found === undefined) return undefined;
+      const set = { status: 'pending', attempts: 0, next_attempt_at: this.clock.now(), delivered_at: null } as const;
+      this.database.run(this.database.sql.updateTable('webhook_deliveries').set(set).where('id', '=', id));
+      return this.toDelivery({ ...found, ...set });
+    });
+  }
+
+  /**
+   * Forgets some deliveries of an endpoint that is about to be deleted: all at once would hold up the thread. Answers whether there may be
+   * more.
+   */
+  forgetSome(scope: Scope, endpointId: string): boolean {
+    const some = this.within(scope).select('id').where('endpoint_id', '=', endpointId).limit(forgottenAtOnce);
+    const query = this.database.sql.deleteFrom('webhook_deliveries').where('id', 'in', some);
+    return this.database.transaction(() => this.database.run(query)) === forgottenAtOnce;
+  }
+
+  private within(scope: Scope) {
+    return this.database.sql
+      .selectFrom('webhook_deliveries')
+      .where('organization_id', '=', scope.organizationId)
+      .where('mode', '=', scope.mode);
+  }
+
+  private toDelivery(row: WebhookDeliveryRow): WebhookDelivery {
+    const attempts = this.database.all(
+      this.database.sql
+        .selectFrom('webhook_attempts')
+        .selectAll()
+        .where('delivery_id', '=', row.id)
+        .orderBy('number', 'asc'),
+    );
+    return {
+      id: row.id,
+      endpointId: row.endpoint_id,
+      callId: row.call_id,
+      sequence: row.sequence,
+      eventType: row.event_type,
+      status: row.status,
+      attempts: attempts.map((attempt) => ({
+        at: new Date(attempt.at),
+        durationMs: attempt.duration_ms,
+        httpStatus: attempt.http_status,
+        error: attempt.error,
+      })),
+      nextAttemptAt: row.status === 'pending' ? new Date(row.next_attempt_at) : null,
+      createdAt: new Date(row.created_at),
+      deliveredAt: row.delivered_at === null ? null : new Date(row.delivered_at),
+    };
+  }
+}

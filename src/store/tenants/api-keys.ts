@@ -1,0 +1,159 @@
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { uuidv7 } from 'uuidv7';
+import type { Clock } from '../database/clock.js';
+import type { Database } from '../database/database.js';
+import { StoreError } from '../database/errors.js';
+import type { ApiKeyRow } from '../database/tables.js';
+import type { Mode, Page, Slice } from './scope.js';
+
+export interface ApiKey {
+  id: string;
+  userId: string;
+  organizationId: string | null;
+  mode: Mode;
+  name: string;
+  /** The visible beginning. */
+  prefix: string;
+  createdAt: Date;
+  lastUsedAt: Date | null;
+}
+
+/** Whose keys: those limited to the organization, and the user's own that are limited to none. */
+export interface KeyScope {
+  organizationId: string;
+  userId: string;
+  /** A test key sees test keys only; a live key sees all. */
+  mode: Mode;
+}
+
+const bodyLength = 32;
+const visibleBodyLength = 6;
+const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+/** `last_used_at` need not be exact, and a write per request would be dear. */
+const lastUsedStepMs = 60_000;
+
+export const apiKeyPattern = /^trunkline_(live|test)_[0-9A-Za-z]{32}$/;
+
+/** A new key: `trunkline_live_` or `trunkline_test_` and 32 base62 characters (190 bits). */
+export function makeApiKey(mode: Mode): string {
+  let body = '';
+  while (body.length < bodyLength) {
+    for (const byte of randomBytes(bodyLength)) {
+      if (byte < 248 && body.length < bodyLength) body += alphabet[byte % 62]; // 248 = 4 × 62: no letter is likelier
+    }
+  }
+  return `trunkline_${mode}_${body}`;
+}
+
+/** API keys. Only their SHA-256 is kept: of a random key that is as good as a slow hash. */
+export class ApiKeys {
+  constructor(
+    private readonly database: Database,
+    private readonly clock: Clock,
+  ) {}
+
+  /** Makes a key, or installs `key`. The key itself is in the answer and nowhere else. */
+  create(of: { userId: string; organizationId: string | null; mode: Mode; name: string; key?: string }): {
+    record: ApiKey;
+    key: string;
+  } {
+    const key = of.key ?? makeApiKey(of.mode);
+    const row: ApiKeyRow = {
+      id: uuidv7(),
+      user_id: of.userId,
+      organization_id: of.organizationId,
+      mode: of.mode,
+      name: of.name,
+      prefix: key.slice(0, `trunkline_${of.mode}_`.length + visibleBodyLength),
+      hash: hashOf(key),
+      created_at: this.clock.now(),
+      last_used_at: null,
+      revoked_at: null,
+    };
+    this.database.run(this.database.sql.insertInto('api_keys').values(row));
+    return { record: toApiKey(row), key };
+  }
+
+  /** Told when a key is gone. */
+  onChanged: () => void = () => {};
+
+  /** The key's record, or undefined when it is malformed, unknown or revoked. Notes its use. */
+  authenticate(key: string): ApiKey | undefined {
+    const mode = apiKeyPattern.exec(key)?.[1];
+    const hash = hashOf(key);
+    const row = this.database.row<ApiKeyRow>('select * from api_keys where hash = ? and revoked_at is null', hash);
+    if (!row || !mode || row.mode !== mode || !timingSafeEqual(Buffer.from(row.hash), Buffer.from(hash)))
+      return undefined;
+    this.noteUse(row);
+    return toApiKey(row);
+  }
+
+  list(scope: KeyScope, slice: Slice): Page<ApiKey> {
+    const rows = this.database.all(
+      this.visible(scope)
+        .selectAll()
+        .orderBy('created_at', 'desc')
+        .orderBy('id', 'desc')
+        .limit(slice.limit)
+        .offset(slice.offset),
+    );
+    const counted = this.database.get(this.visible(scope).select((is) => is.fn.countAll<number>().as('total')));
+    return { data: rows.map(toApiKey), total: counted?.total ?? 0 };
+  }
+
+  /** From now on the key is unknown. False: no such key in this scope. */
+  revoke(scope: KeyScope, id: string): boolean {
+    return this.database.transaction(() => {
+      if (!this.database.get(this.visible(scope).select('id').where('id', '=', id))) return false;
+      const query = this.database.sql
+        .updateTable('api_keys')
+        .set({ revoked_at: this.clock.now() })
+        .where('id', '=', id);
+      const done = this.database.run(query) === 1;
+      this.onChanged();
+      return done;
+    });
+  }
+
+  private visible(scope: KeyScope) {
+    return this.database.sql
+      .selectFrom('api_keys')
+      .where('revoked_at', 'is', null)
+      .$if(scope.mode === 'test', (query) => query.where('mode', '=', 'test'))
+      .where((is) =>
+        is.or([
+          is('organization_id', '=', scope.organizationId),
+          is.and([is('organization_id', 'is', null), is('user_id', '=', scope.userId)]),
+        ]),
+      );
+  }
+
+  private noteUse(row: ApiKeyRow): void {
+    const now = this.clock.now();
+    if (row.last_used_at !== null && Math.abs(now - row.last_used_at) < lastUsedStepMs) return;
+    const query = this.database.sql.updateTable('api_keys').set({ last_used_at: now }).where('id', '=', row.id);
+    try {
+      this.database.transaction(() => this.database.run(query), { wait: false });
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error; // a key still works while the database is locked
+    }
+  }
+}
+
+/** As keys are kept: SHA-256, hex. */
+export function hashOf(key: string): string {
+  return hash('sha256', key, 'hex');
+}
+
+function toApiKey(row: ApiKeyRow): ApiKey {
+  return {
+    id: row.id,
+    userId: row.user_id,
+    organizationId: row.organization_id,
+    mode: row.mode,
+    name: row.name,
+    prefix: row.prefix,
+    createdAt: new Date(row.created_at),
+    lastUsedAt: row.last_used_at === null ? null : new Date(row.last_used_at),
+  };
+}

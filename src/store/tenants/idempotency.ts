@@ -1,0 +1,82 @@
+import { createHash, createHmac } from 'node:crypto';
+import type { Clock } from '../database/clock.js';
+import type { Database } from '../database/database.js';
+
+/** What a request was answered, to be answered again. Never with a secret. */
+export interface KeptAnswer {
+  status: number;
+  /** JSON. */
+  body: string;
+  headers: Record<string, string>;
+}
+
+/** Who asked, and for what: a kept answer is for exactly this. */
+export interface AskedBy {
+  /** An API key, or the user of a token. */
+  caller: string;
+  organizationId: string;
+  /** The path with its ids. */
+  operation: string;
+}
+
+const keptMs = 86_400_000;
+const sweptAtOnce = 100;
+
+/**
+ * Answers of creating requests, under the key that each client gave, for 24 hours. Of the client's key only a hash is kept, and of the body a hash
+ * made with that key: a body may hold a password, which a plain hash would let be guessed.
+ */
+export class Idempotency {
+  constructor(
+    private readonly database: Database,
+    private readonly clock: Clock,
+  ) {}
+
+  /** The answer kept under this key; 'reused' when it was given for another body; undefined: the key is new. */
+  find(by: AskedBy, key: string, body: string): KeptAnswer | 'reused' | undefined {
+    const row = this.database.get(
+      this.database.sql
+        .selectFrom('idempotency_keys')
+        .selectAll()
+        .where('caller', '=', by.caller)
+        .where('organization_id', '=', by.organizationId)
+        .where('operation', '=', by.operation)
+        .where('key', '=', sha256(key))
+        .where('created_at', '>', this.clock.now() - keptMs),
+    );
+    if (!row) return undefined;
+    if (row.body_hash !== keyedHash(key, body)) return 'reused';
+    return { status: row.status, ...(JSON.parse(row.answer) as Omit<KeptAnswer, 'status'>) };
+  }
+
+  /** In the transaction of what the answer is about. */
+  keep(by: AskedBy, key: string, body: string, answer: KeptAnswer): void {
+    const { status, ...rest } = answer;
+    const now = this.clock.now();
+    this.database
+      .prepare(
+        'delete from idempotency_keys where (caller, organization_id, operation, key) in (select caller, organization_id, operation, key from idempotency_keys where created_at <= ? limit ?)',
+      )
+      .run(now - keptMs, sweptAtOnce);
+    this.database.run(
+      this.database.sql.replaceInto('idempotency_keys').values({
+        caller: by.caller,
+        organization_id: by.organizationId,
+        operation: by.operation,
+        key: sha256(key),
+        body_hash: keyedHash(key, body),
+        status,
+        answer: JSON.stringify(rest),
+        created_at: now,
+      }),
+    );
+  }
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
+
+function keyedHash(key: string, text: string): string {
+  return createHmac('sha256', key).update(text).digest('hex');
+}

@@ -1,0 +1,198 @@
+/** What webhooks are told, in both dialects. */
+
+import { answeredByFields, type CallState, callSid, conferenceSid, recordingSid } from './twilio-parameters.js';
+import type { Question } from './webhook-client.js';
+
+/** A call begins: incoming, or outgoing and just answered. */
+export function startQuestion(
+  call: Pick<CallState, 'direction' | 'from' | 'to' | 'answeredBy'>,
+  headers: Readonly<Record<string, string>>,
+): Question {
+  const { direction, from, to, answeredBy } = call;
+  return {
+    type: direction === 'inbound' ? 'call.incoming' : 'call.outgoing',
+    data: { from_number: from, to_number: to, direction, headers, ...(answeredBy && { answered_by: answeredBy.by }) },
+    // Custom header fields, as Twilio passes them on.
+    fields: {
+      ...Object.fromEntries(
+        Object.entries(headers)
+          .filter(([name]) => name.startsWith('x-'))
+          .map(([name, value]) => [`SipHeader_${name.replace(/(^|-)\w/g, (start) => start.toUpperCase())}`, value]),
+      ),
+      ...(answeredBy && answeredByFields(answeredBy)),
+    },
+  };
+}
+
+/** What was put in: keys, or words. */
+export interface Gathered {
+  digits: string;
+  /** null: no speech was asked for, or none was heard. */
+  speech: string | null;
+  reason: 'finish_key' | 'num_digits' | 'timeout' | 'speech';
+}
+
+export function gatheredQuestion({ digits, speech, reason }: Gathered): Question {
+  return {
+    type: 'call.gathered',
+    data: { digits, ...(speech === null ? {} : { speech }), reason },
+    // An engine that gives no confidence is taken to be sure.
+    fields: speech === null ? { Digits: digits } : { SpeechResult: speech, Confidence: '1.0' },
+  };
+}
+
+/** A recording that is complete. */
+export interface MadeRecording {
+  id: string;
+  /** Where the file can be read, without a key. */
+  url: string;
+  durationMs: number;
+  startedAt: Date;
+  channels: 1 | 2;
+  /** One sentence when it could not be made. */
+  error: string | null;
+}
+
+export function recordedQuestion(
+  recording: MadeRecording,
+  reason: 'finish_key' | 'silence' | 'max_length' | 'hangup',
+  key: string,
+): Question {
+  return {
+    type: 'call.recorded',
+    data: {
+      recording_id: recording.id,
+      recording_url: recording.url,
+      duration: seconds(recording.durationMs),
+      reason,
+      digits: key,
+    },
+    fields: { ...recordingFields(recording), Digits: reason === 'hangup' ? 'hangup' : key },
+  };
+}
+
+export function recordingFields(recording: MadeRecording): { [name: string]: string } {
+  return {
+    RecordingSid: recordingSid(recording.id),
+    RecordingUrl: recording.url,
+    RecordingDuration: String(seconds(recording.durationMs)),
+  };
+}
+
+/** What a `recordingStatusCallback` is told. */
+export function recordingStatusFields(
+  status: 'in-progress' | 'completed' | 'absent',
+  recording: MadeRecording,
+  source: 'RecordVerb' | 'DialVerb' | 'Conference',
+): { [name: string]: string } {
+  const { RecordingSid, ...made } = recordingFields(recording);
+  return {
+    RecordingSid: RecordingSid as string,
+    ...(status === 'completed' ? made : {}),
+    RecordingStatus: status,
+    RecordingChannels: String(recording.channels),
+    RecordingStartTime: recording.startedAt.toUTCString(),
+    RecordingSource: source,
+    RecordingTrack: recording.channels === 1 ? 'inbound' : 'both',
+  };
+}
+
+/** Anything that was said lasts a second. */
+function seconds(ms: number): number {
+  return ms === 0 ? 0 : Math.max(1, Math.round(ms / 1000));
+}
+
+/** What became of a `dial`. */
+export interface Dialled {
+  status: 'completed' | 'busy' | 'no-answer' | 'failed' | 'canceled';
+  to: string[];
+  /** The call that was joined, or the last that failed. */
+  callId: string | null;
+  /** From the answer. */
+  durationSec: number;
+  recording: MadeRecording | null;
+}
+
+export function dialledQuestion({ status, to, callId, durationSec, recording }: Dialled): Question {
+  return {
+    type: 'call.dialed',
+    data: {
+      status,
+      to,
+      duration: durationSec,
+      ...(callId === null ? {} : { dialed_call_id: callId }),
+      ...(recording === null
+        ? {}
+        : {
+            recording_id: recording.id,
+            recording_url: recording.url,
+            recording_duration: seconds(recording.durationMs),
+          }),
+    },
+    fields: {
+      ...(callId === null ? {} : { DialCallSid: callSid(callId) }),
+      DialCallStatus: status,
+      DialBridged: String(status === 'completed'),
+      ...(status === 'completed' && { DialCallDuration: String(durationSec) }),
+      ...(recording === null ? {} : recordingFields(recording)),
+    },
+  };
+}
+
+/** A room, for who waits in it or has left it. */
+export interface ConferenceFacts {
+  id: string;
+  name: string;
+}
+
+/** The music of a room is asked for. */
+export function waitingQuestion({ id, name }: ConferenceFacts): Question {
+  return {
+    type: 'conference.waiting',
+    data: { conference_id: id, name },
+    fields: { ConferenceSid: conferenceSid(id), FriendlyName: name },
+  };
+}
+
+/** A caller is out of a room again, or found it full. */
+export function conferencedQuestion(
+  { id, name }: ConferenceFacts,
+  status: 'answered' | 'failed',
+  durationSec: number,
+): Question {
+  return {
+    type: 'call.conferenced',
+    data: { status: status === 'answered' ? 'completed' : 'failed', conference_id: id, name, duration: durationSec },
+    fields: { DialCallStatus: status, DialBridged: String(status === 'answered') },
+  };
+}
+
+/** The other side of a `dial` sends the caller elsewhere. */
+export function referredQuestion(to: string): Question {
+  return { type: 'call.referred', data: { refer_to: to }, fields: { ReferTransferTarget: to } };
+}
+
+/** The stream or agent of a `connect` is over. */
+export function connectedQuestion(status: 'hangup' | 'failed', detail: string, durationSec: number): Question {
+  return {
+    type: 'call.disconnected',
+    data: { status: status === 'failed' ? 'failed' : 'completed', detail, duration: durationSec },
+    fields: { StreamStatus: status === 'failed' ? 'stream-error' : 'stream-stopped' },
+  };
+}
+
+/** What the `statusCallback` of a stream is told. */
+export function streamStatusFields(
+  sid: string,
+  name: string | null,
+  event: 'stream-started' | 'stream-stopped' | 'stream-error',
+  error: string,
+): { [name: string]: string } {
+  return {
+    StreamSid: sid,
+    ...(name === null ? {} : { StreamName: name }),
+    StreamEvent: event,
+    ...(error === '' ? {} : { StreamError: error }),
+    Timestamp: new Date().toISOString(),
+  };
+}

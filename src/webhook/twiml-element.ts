@@ -1,0 +1,175 @@
+/**
+ * A verb of a TwiML document: its text, its nested elements and its attributes, checked as they are read. An attribute that cannot be
+ * understood counts as absent, and a note says so: a call is not lost for it.
+ */
+import { type FollowUp, InstructionError, type StatusCallback } from './actions.js';
+import type { XmlElement } from './xml.js';
+
+export function elementsOf(element: XmlElement): XmlElement[] {
+  return element.children.filter((child) => typeof child !== 'string');
+}
+
+export function textOf(element: XmlElement): string {
+  return element.children
+    .filter((child) => typeof child === 'string')
+    .join('')
+    .trim();
+}
+
+export function fail(element: XmlElement, problem: string): never {
+  throw new InstructionError(placeOf(element), problem);
+}
+
+function placeOf(element: XmlElement): string {
+  return `line ${element.line}: <${element.name.slice(0, 50)}>`;
+}
+
+/** What was noticed while one verb of a document was read, nested elements included. */
+class Reading {
+  readonly verbs: Verb[] = [];
+  readonly notes: string[] = [];
+}
+
+/** One element and its attributes. */
+export class Verb {
+  private readonly read = new Set<string>();
+
+  constructor(
+    readonly element: XmlElement,
+    readonly documentUrl: string,
+    private readonly reading = new Reading(),
+  ) {
+    reading.verbs.push(this);
+  }
+
+  /** One that stands in it. */
+  inside(element: XmlElement): Verb {
+    return new Verb(element, this.documentUrl, this.reading);
+  }
+
+  /** What each nested element is read as. One that cannot be read is left out, with a note. */
+  each<T>(elements: readonly XmlElement[], read: (nested: Verb) => T): T[] {
+    return elements.flatMap((element) => {
+      try {
+        return [read(this.inside(element))];
+      } catch (error) {
+        this.leftOut(error);
+        return [];
+      }
+    });
+  }
+
+  /** Notes what could not be read; any other error goes on. */
+  leftOut(error: unknown): void {
+    if (!(error instanceof InstructionError)) throw error;
+    this.reading.notes.push(`${error.message}; it is left out`);
+  }
+
+  note(problem: string): void {
+    this.reading.notes.push(`${placeOf(this.element)}: ${problem}`);
+  }
+
+  /** What has no effect, or not the one that was wished for, as sentences: attributes that nothing asked for are among it. */
+  get warnings(): string[] {
+    const unread = this.reading.verbs.flatMap(({ element, read }) =>
+      Object.keys(element.attributes)
+        .filter((name) => !read.has(name))
+        .map((name) => `line ${element.line}: ${name} of <${element.name}> has no effect`),
+    );
+    return [...unread, ...this.reading.notes];
+  }
+
+  attribute(name: string): string | null {
+    this.read.add(name);
+    return this.element.attributes[name] ?? null;
+  }
+
+  /** Its own text; nested elements have no place in it. */
+  text(): string {
+    for (const nested of elementsOf(this.element)) this.note(`<${nested.name.slice(0, 50)}> cannot stand in it`);
+    const text = textOf(this.element);
+    return text === '' ? fail(this.element, 'is empty') : text;
+  }
+
+  /** Beyond its limits it is the nearest one. */
+  number<T extends number | null>(name: string, minimum: number, maximum: number, absent: T): number | T {
+    const value = this.attribute(name);
+    if (value === null || value.trim() === '') return absent;
+    const number = Number(value);
+    const allowed = `${name} must be a number from ${minimum} to ${maximum}`;
+    if (!Number.isFinite(number)) return this.instead(absent, allowed);
+    const within = Math.min(maximum, Math.max(minimum, number));
+    return within === number ? number : this.instead(within, allowed);
+  }
+
+  flag(name: string, absent: boolean): boolean {
+    const value = this.attribute(name);
+    return value === null ? absent : value.toLowerCase() === 'true';
+  }
+
+  word<const T extends string>(name: string, words: readonly [T, ...T[]]): T {
+    const value = this.attribute(name) ?? words[0];
+    return words.find((word) => word === value) ?? this.instead(words[0], `${name} must be ${words.join(' or ')}`);
+  }
+
+  keys(name: string, absent: string): string {
+    const value = this.attribute(name) ?? absent;
+    return /^[0-9*#]*$/.test(value) ? value : this.instead(absent, `${name} must be keys of a phone (0-9 * #)`);
+  }
+
+  /** null: absent, or not of this form. */
+  matching(name: string, form: RegExp, allowed: string): string | null {
+    const value = this.attribute(name);
+    return value === null || form.test(value) ? value : this.instead(null, `${name} must be ${allowed}`);
+  }
+
+  method(name: string): FollowUp['method'] {
+    const value = (this.attribute(name) ?? 'POST').toUpperCase();
+    return value === 'GET' || value === 'POST' ? value : this.instead('POST', `${name} must be GET or POST`);
+  }
+
+  /** null: absent, or no address. */
+  optionalFollowUp(name: string, method = 'method'): FollowUp | null {
+    const value = this.attribute(name);
+    if (value === null) return null;
+    const to = { url: value, method: this.method(method) };
+    try {
+      return { ...to, url: this.resolve(value) };
+    } catch (error) {
+      if (!(error instanceof InstructionError)) throw error;
+      return this.instead(null, `${name} ${error.problem}`);
+    }
+  }
+
+  /** As `optionalFollowUp`; in its place, the document itself. */
+  followUp(name: string): FollowUp {
+    return this.optionalFollowUp(name) ?? { url: this.resolve(''), method: this.method('method') };
+  }
+
+  /** `name`, `nameMethod` and `nameEvent`; without the last the events are `usual`. */
+  statusCallback(name: string, usual: string[]): StatusCallback | null {
+    const to = this.optionalFollowUp(name, `${name}Method`);
+    for (const rest of ['Method', 'Event']) this.read.add(`${name}${rest}`);
+    const events = this.attribute(`${name}Event`)
+      ?.trim()
+      .split(/[\s,]+/);
+    return to === null ? null : { to, events: events ?? usual };
+  }
+
+  resolve(url: string, schemes: readonly string[] = ['http', 'https']): string {
+    const wanted = schemes.map((scheme) => `${scheme}:`);
+    const trimmed = url.trim();
+    if (!URL.canParse(trimmed, this.documentUrl)) return fail(this.element, 'has no valid URL');
+    const resolved = new URL(trimmed, this.documentUrl);
+    // A relative address of a stream is one of the document's server.
+    if (wanted.includes('wss:') && /^https?:$/.test(resolved.protocol) && !/^https?:/i.test(trimmed))
+      resolved.protocol = resolved.protocol === 'https:' ? 'wss:' : 'ws:';
+    if (!wanted.includes(resolved.protocol)) return fail(this.element, `needs a URL of ${wanted.join(' or ')}`);
+    return resolved.href;
+  }
+
+  private instead<T>(used: T, problem: string): T {
+    this.note(`${problem}; ${used === null ? 'it counts as absent' : `"${String(used)}" is used`}`);
+    return used;
+  }
+}
