@@ -3,7 +3,15 @@
  * will implement the same. Everything that crosses a thread is structured-cloneable.
  */
 import type { MessagePort } from 'node:worker_threads';
-import type { AgentCommand, AgentEnd, AgentEvent, AgentTarget, AudioFormat, Track, Tracks } from './agents/agent.js';
+import type {
+  AgentCommand,
+  AgentEnd,
+  AgentEvent,
+  AgentTarget,
+  AudioFormat,
+  AudioTrack,
+  AudioTracks,
+} from './agents/agent.js';
 
 export type PhoneCodec = 'PCMU' | 'PCMA' | 'G722' | 'OPUS';
 
@@ -134,7 +142,7 @@ export interface MediaSession {
    * loses audio, one that breaks ends alone; the call notices neither. Ends with the session at the latest. Rejects with `AgentFailure`, and
    * with `MediaError`: `too_many_forks`, `closed`, `engine_gone`.
    */
-  fork(target: AgentTarget, tracks: Tracks, signal: AbortSignal): Promise<Fork>;
+  fork(target: AgentTarget, tracks: AudioTracks, signal: AbortSignal): Promise<Fork>;
   /**
    * Hands audio to whoever has the other end of the port, on any thread: it reads `TapMessage`s, and posts `'taken'` for each chunk. The port
    * belongs to the session from now on. Throws `MediaError` `bad_options`.
@@ -235,7 +243,7 @@ export interface Fork {
 }
 
 export interface TapOptions {
-  tracks: Tracks;
+  tracks: AudioTracks;
   /** 20–1000, a multiple of 20. */
   chunkMs: number;
   sampleRateHz: 8000 | 16000;
@@ -246,7 +254,7 @@ export type TapMessage = TapChunk | 'end';
 
 /** What was lost on the way, or not sent, is silence in it. */
 export interface TapChunk {
-  track: Track;
+  track: AudioTrack;
   /** Of the first sample, from `open`. */
   startMs: number;
   /** Linear. The last chunk of a tap may be shorter. */

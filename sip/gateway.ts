@@ -3,11 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Challenger } from './auth/challenger.js';
 import type { DigestAlgorithm } from './auth/digest.js';
 import type { HangupCause } from './cause.js';
-import { LiveCalls } from './dialog/dialog-registry.js';
+import { DialogRegistry } from './dialog/dialog-registry.js';
 import { endOrphan, takeBack } from './dialog/orphan-bye.js';
 import { Seat } from './dialog/replaceable-leg.js';
-import { type ControlLink, type ListenAddress, openControlLink } from './drachtio/connection.js';
-import { LocalAddresses } from './drachtio/local-address.js';
+import { type ControlLink, openControlLink, type ServerAddress } from './drachtio/connection.js';
+import { AdvertisedAddresses } from './drachtio/local-address.js';
 import type { Stack } from './drachtio/types.js';
 import { foreignClock, sharedClock } from './drachtio/wire-clock.js';
 import { Inbound } from './inbound/requests.js';
@@ -111,7 +111,7 @@ export async function openSipGateway(options: SipGatewayOptions): Promise<
 }
 
 class Gateway implements SipGateway {
-  readonly #live = new LiveCalls();
+  readonly #live = new DialogRegistry();
   readonly #bindings = new Bindings();
   readonly #trace: SipTrace;
   readonly #inbound: Inbound;
@@ -139,7 +139,11 @@ class Gateway implements SipGateway {
     this.#trusted = [...this.#alwaysTrusted];
     const challenger = new Challenger({ realm: options.realm ?? 'trunkline', algorithms: options.digestAlgorithms });
     const mediaHost = options.server.kind === 'drachtio' ? options.server.mediaHost : undefined;
-    const addresses = new LocalAddresses({ externalIp: options.externalIp, localNets: this.#localNets, mediaHost });
+    const addresses = new AdvertisedAddresses({
+      externalIp: options.externalIp,
+      localNets: this.#localNets,
+      mediaHost,
+    });
     this.#trace = new SipTrace(options.trace);
     const clock = options.server.kind === 'embedded' ? sharedClock : foreignClock;
     const shared = { trunks, log, addresses, clock, bindings: this.#bindings, live: this.#live, trace: this.#trace };
@@ -168,7 +172,7 @@ class Gateway implements SipGateway {
   }
 
   /** Where peers reach us: what the servers tell that are connected. */
-  get addresses(): readonly ListenAddress[] {
+  get addresses(): readonly ServerAddress[] {
     return this.#server?.addresses ?? this.#connected.flatMap((link) => link.contacts);
   }
 

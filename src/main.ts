@@ -22,7 +22,7 @@ import type { OutboundCalls } from './call/core/outbound-request.js';
 import type { CallClosing } from './call/core/teardown.js';
 import { type InboundCalls, takeInboundCall } from './call/inbound.js';
 import { OutboundDialler } from './call/outbound.js';
-import { Voice } from './call/prompts/prompt-player.js';
+import { PromptPlayer } from './call/prompts/prompt-player.js';
 import { Recordings } from './call/recording/call-recording.js';
 import { Takes } from './call/recording/recordings.js';
 import { closeLostRecordings } from './call/recovery/lost-recordings.js';
@@ -282,7 +282,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         settings.ttsUrl === null ? null : { url: settings.ttsUrl, key: settings.ttsKey, model: settings.ttsModel },
     });
 
-    const voice = new Voice(clips);
+    const voice = new PromptPlayer(clips);
     if (store.endpoints.hasWebhooks()) voice.warm();
 
     const conferences = new Conferences((seats) => media.room(seats));

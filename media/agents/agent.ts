@@ -34,8 +34,8 @@ export interface CallFacts {
 }
 
 /** Whose audio: what the phone says (`caller`), or what it hears (`agent`, though it may be a clip or another phone). */
-export type Track = 'caller' | 'agent';
-export type Tracks = Track | 'both';
+export type AudioTrack = 'caller' | 'agent';
+export type AudioTracks = AudioTrack | 'both';
 
 /** Everything the media thread needs to reach an agent. Cloneable. */
 export interface AgentTarget {
@@ -57,7 +57,7 @@ export interface AgentTarget {
   /** Caller audio goes to it in pieces of so much; default 20. */
   frameMs?: 20 | 40;
   /** What a fork listens to; set by the session. Absent: an agent that converses, and hears the caller. */
-  tracks?: Tracks;
+  tracks?: AudioTracks;
 }
 
 export type AgentEvent =
@@ -101,7 +101,7 @@ export class AgentFailure extends Error {
 }
 
 /** One message to the agent: text, binary, or nothing. */
-export type Outgoing = string | Uint8Array | null;
+export type AgentMessage = string | Uint8Array | null;
 
 /** A request to the provider's REST service, before the socket. */
 export interface RestRequest {
@@ -113,7 +113,7 @@ export interface RestRequest {
 
 /** What a conversation does while it reads a message. All calls are synchronous; `audio` bytes may be kept (they are not reused). */
 export interface Sink {
-  send(message: Outgoing): void;
+  send(message: AgentMessage): void;
   /**
    * Audio in the conversation's `replyFormat`, any length; an odd byte of l16 is carried over to the next call. `aligned`: its words, when
    * the provider says where in it they are.
@@ -185,21 +185,21 @@ export interface Conversation {
   /** URL and headers of the upgrade request. */
   upgrade(): { url: string; headers: Record<string, string> };
   /** Sent right after the 101. */
-  opening(): Outgoing[];
+  opening(): AgentMessage[];
   /** The caller answered. */
-  start(): Outgoing[];
+  start(): AgentMessage[];
   /** Sent when nothing else was for so long, also before `start`. */
   keepAlive?: { afterMs: number; message: string };
   /**
    * Audio in `format`; usually 20 ms of the caller, of `agent` only when the target asks for it. `atMs`: milliseconds since `start`, by
    * the caller's RTP clock. The bytes are reused after the call.
    */
-  audio(bytes: Uint8Array, atMs: number, track?: Track): Outgoing;
+  audio(bytes: Uint8Array, atMs: number, track?: AudioTrack): AgentMessage;
   receive(message: string | Uint8Array, sink: Sink): void;
   /** A mark was reached. `cleared`: by `clear`, not by playing. */
-  mark(name: string, cleared: boolean): Outgoing[];
+  mark(name: string, cleared: boolean): AgentMessage[];
   /** The queue was cleared: what of it was heard. */
-  interrupted(heard: { itemId?: string; heardMs: number; droppedMs: number }): Outgoing[];
+  interrupted(heard: { itemId?: string; heardMs: number; droppedMs: number }): AgentMessage[];
   /** What the agent said was heard only so far: the next session must not be told more. */
   cutShort?(whole: string, heard: string): void;
   /** The caller begins to speak, as we hear it: what he said before is complete. */
@@ -207,8 +207,8 @@ export interface Conversation {
   /** The conversation is over: passes on what of the caller's words it still holds. */
   over?(sink: Sink): void;
   /** One key, or several when the protocol gathers them. */
-  dtmf(digits: string): Outgoing[];
-  closing(reason: string): Outgoing[];
+  dtmf(digits: string): AgentMessage[];
+  closing(reason: string): AgentMessage[];
   /** How to read the end of the socket. `renew`: the conversation can go on over a new one. */
   closed(code: number, reason: string): 'hangup' | 'failed' | 'renew';
 }

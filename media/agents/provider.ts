@@ -2,10 +2,10 @@
 import {
   AgentConfigError,
   AgentFailure,
+  type AgentMessage,
   type AgentTarget,
   type AudioFormat,
   type Conversation,
-  type Outgoing,
   type Plain,
   type Sink,
   type Spoken,
@@ -121,27 +121,27 @@ export abstract class ProviderConversation implements Conversation {
   }
 
   abstract upgrade(): { url: string; headers: Record<string, string> };
-  abstract audio(bytes: Uint8Array, atMs: number): Outgoing;
+  abstract audio(bytes: Uint8Array, atMs: number): AgentMessage;
   abstract receive(message: string | Uint8Array, sink: Sink): void;
-  abstract dtmf(digits: string): Outgoing[];
+  abstract dtmf(digits: string): AgentMessage[];
 
-  opening(): Outgoing[] {
+  opening(): AgentMessage[] {
     return [];
   }
 
-  start(): Outgoing[] {
+  start(): AgentMessage[] {
     return [];
   }
 
-  mark(): Outgoing[] {
+  mark(): AgentMessage[] {
     return [];
   }
 
-  interrupted(_heard: { itemId?: string; heardMs: number; droppedMs: number }): Outgoing[] {
+  interrupted(_heard: { itemId?: string; heardMs: number; droppedMs: number }): AgentMessage[] {
     return [];
   }
 
-  closing(_reason: string): Outgoing[] {
+  closing(_reason: string): AgentMessage[] {
     return [];
   }
 

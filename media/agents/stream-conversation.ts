@@ -1,5 +1,5 @@
 /** What the stream protocols of carriers have in common: the bot is told of the call at its start, and hangs up by closing. */
-import type { AudioFormat, Conversation, Outgoing, Sink, Track } from './agent.js';
+import type { AgentMessage, AudioFormat, AudioTrack, Conversation, Sink } from './agent.js';
 import { asText, base64Bytes } from './json.js';
 
 const MAX_MARK_CHARS = 1024;
@@ -12,21 +12,21 @@ export abstract class StreamConversation implements Conversation {
   }
 
   abstract upgrade(): { url: string; headers: Record<string, string> };
-  abstract start(): Outgoing[];
-  abstract audio(bytes: Uint8Array, atMs: number, track?: Track): Outgoing;
+  abstract start(): AgentMessage[];
+  abstract audio(bytes: Uint8Array, atMs: number, track?: AudioTrack): AgentMessage;
   abstract receive(message: string | Uint8Array, sink: Sink): void;
-  abstract mark(name: string, cleared: boolean): Outgoing[];
-  abstract dtmf(digits: string): Outgoing[];
+  abstract mark(name: string, cleared: boolean): AgentMessage[];
+  abstract dtmf(digits: string): AgentMessage[];
 
-  opening(): Outgoing[] {
+  opening(): AgentMessage[] {
     return [];
   }
 
-  interrupted(): Outgoing[] {
+  interrupted(): AgentMessage[] {
     return [];
   }
 
-  closing(_reason: string): Outgoing[] {
+  closing(_reason: string): AgentMessage[] {
     return [];
   }
 

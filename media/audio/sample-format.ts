@@ -19,7 +19,7 @@ import { Reused } from './scratch-buffer.js';
 
 export const ticksPerMs = 8;
 
-export interface Line {
+export interface SampleFormat {
   sampleRateHz: number;
   bytesPerMs: number;
   /** As agents call it. */
@@ -29,7 +29,7 @@ export interface Line {
   silence: number;
 }
 
-export const lineOf: Readonly<Record<PhoneCodec, Line>> = {
+export const lineOf: Readonly<Record<PhoneCodec, SampleFormat>> = {
   PCMU: { sampleRateHz: 8000, bytesPerMs: 8, encoding: 'ulaw', linear: false, silence: silenceByte.PCMU },
   PCMA: { sampleRateHz: 8000, bytesPerMs: 8, encoding: 'alaw', linear: false, silence: silenceByte.PCMA },
   G722: { sampleRateHz: 16_000, bytesPerMs: 32, encoding: 'l16', linear: true, silence: 0 },

@@ -4,7 +4,7 @@
  */
 
 import { createResampler, type Resampler } from '../audio/dsp/resample.js';
-import { Track } from '../audio/receive/rtp-timeline.js';
+import { RtpTimeline } from '../audio/receive/rtp-timeline.js';
 import { lineOf, readLine, ticksPerMs } from '../audio/sample-format.js';
 import { Reused } from '../audio/scratch-buffer.js';
 import type { PhoneCodec } from '../engine.js';
@@ -14,14 +14,14 @@ const lateMs = 500;
 
 /** One direction: where its packets lie, and their way into the rate of the file. */
 interface Direction {
-  track: Track;
+  track: RtpTimeline;
   /** Its place in a frame of stereo. */
   channel: 0 | 1;
   codec: PhoneCodec | null;
   resampler: Resampler | null;
 }
 
-const direction = (channel: 0 | 1): Direction => ({ track: new Track(), channel, codec: null, resampler: null });
+const direction = (channel: 0 | 1): Direction => ({ track: new RtpTimeline(), channel, codec: null, resampler: null });
 
 export class Recorder {
   private readonly phone = direction(0);

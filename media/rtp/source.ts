@@ -24,7 +24,7 @@ const sparePackets = 3;
 const fastestClockKhz = 48;
 const earlyMs = 200;
 
-export type Verdict = 'accept' | 'foreign';
+export type SourceVerdict = 'accept' | 'foreign';
 
 /** Who still sent to a port, long after its call, when the port was handed out again. */
 export interface Ghost {
@@ -82,7 +82,7 @@ export class RtpSource {
     this.ghost = ghost;
   }
 
-  judge(packet: RtpView, address: string, port: number, nowMs: number): Verdict {
+  judge(packet: RtpView, address: string, port: number, nowMs: number): SourceVerdict {
     if (port === this.port && address === this.address) return this.hear(packet, nowMs);
     if (this.namedAddress === '') return 'foreign'; // before any SDP nobody is expected
     if (port === this.namedPort && address === this.namedAddress)
@@ -158,13 +158,13 @@ export class RtpSource {
     );
   }
 
-  private learn(packet: RtpView, address: string, port: number, nowMs: number, evidence: number): Verdict {
+  private learn(packet: RtpView, address: string, port: number, nowMs: number, evidence: number): SourceVerdict {
     this.evidence = evidence;
     this.moving = false;
     return this.change(packet, address, port, nowMs);
   }
 
-  private change(packet: RtpView, address: string, port: number, nowMs: number): Verdict {
+  private change(packet: RtpView, address: string, port: number, nowMs: number): SourceVerdict {
     this.address = address;
     this.port = port;
     this.candidateRun = 0;
@@ -175,7 +175,7 @@ export class RtpSource {
     return 'accept';
   }
 
-  private hear(packet: RtpView, nowMs: number): Verdict {
+  private hear(packet: RtpView, nowMs: number): SourceVerdict {
     // An overtaken packet is not where the stream is; one that jumps far is a restarted sender.
     const distance = sequenceDistance(packet.sequence, this.sequence);
     if (packet.ssrc !== this.ssrc || distance > 0 || distance < -100) {

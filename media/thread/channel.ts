@@ -7,7 +7,7 @@ import {
   type AgentEvent,
   AgentFailure,
   type AgentTarget,
-  type Tracks,
+  type AudioTracks,
 } from '../agents/agent.js';
 import {
   type AudioSource,
@@ -40,7 +40,7 @@ export interface Questions {
   answer: { in: { session: number; offer: string; signalledFrom?: string }; out: string };
   prepareAgent: { in: { session: number; agent: number; target: AgentTarget }; out: null };
   /** Forks and agents have their numbers in common, and their notices and orders too. */
-  fork: { in: { session: number; agent: number; target: AgentTarget; tracks: Tracks }; out: null };
+  fork: { in: { session: number; agent: number; target: AgentTarget; tracks: AudioTracks }; out: null };
   closeAgent: { in: { session: number; agent: number; reason: string }; out: null };
   sendDtmf: { in: { session: number; digits: string; form: KeyForm }; out: null };
   /** These six are answered when they are over; `endActivity` ends them. */

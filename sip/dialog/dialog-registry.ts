@@ -6,7 +6,7 @@ import type { Replaces } from './replaces-header.js';
 
 const mostPast = 1000;
 
-export class LiveCalls {
+export class DialogRegistry {
   readonly legs = new Set<DialogLeg>();
   readonly ringing = new Set<IncomingInvite>();
   /** Our own INVITEs that have no final response yet, each with what cancels it. */

@@ -25,7 +25,7 @@ export interface ControlLinkOptions {
   onRestored(link: ControlLink): void;
 }
 
-export interface ListenAddress {
+export interface ServerAddress {
   transport: string;
   host: string;
   port: number;
@@ -34,9 +34,9 @@ export interface ListenAddress {
 export interface ControlLink {
   readonly stack: Stack;
   /** Where the server listens, by its own account. */
-  readonly addresses: readonly ListenAddress[];
+  readonly addresses: readonly ServerAddress[];
   /** What it tells peers to be its addresses: where phones and carriers reach it. */
-  readonly contacts: readonly ListenAddress[];
+  readonly contacts: readonly ServerAddress[];
   readonly connected: boolean;
   /** Resolves when the server has taken all that was sent so far, or after the limit: what it had not read, `close` would take back. */
   taken(limitMs: number): Promise<void>;
@@ -59,7 +59,7 @@ export async function openControlLink(options: ControlLinkOptions): Promise<Cont
   let closed = false;
   let lastFrameMs = performance.now();
   let heartbeat: NodeJS.Timeout | undefined;
-  let told = { addresses: [] as ListenAddress[], contacts: [] as ListenAddress[] };
+  let told = { addresses: [] as ServerAddress[], contacts: [] as ServerAddress[] };
   const warnRefused = rateLimited((fields, text) => options.log.warn(fields, text), 60_000);
   const link: ControlLink = {
     stack,
@@ -227,7 +227,7 @@ function limited<T>(promise: Promise<T>, limitMs: number, signal: AbortSignal, w
 }
 
 /** `udp/10.0.0.1:5060,tcp/[::1]:5060` as a list. */
-export function readAddresses(hostports: string): ListenAddress[] {
+export function readAddresses(hostports: string): ServerAddress[] {
   return hostports.split(',').flatMap((item) => {
     const match = /^(\w+)\/\[?([^\]]*?)\]?:(\d+)$/.exec(item.trim());
     return match ? [{ transport: match[1] ?? '', host: match[2] ?? '', port: Number(match[3]) }] : [];

@@ -1,5 +1,5 @@
 /** Asking an external SIP server where peers reach it, without serving any call there. */
-import { type ListenAddress, openControlLink } from './connection.js';
+import { openControlLink, type ServerAddress } from './connection.js';
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
@@ -7,7 +7,7 @@ const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {
 export async function contactsOf(
   server: { host: string; port: number; secret: string },
   limitMs: number,
-): Promise<readonly ListenAddress[]> {
+): Promise<readonly ServerAddress[]> {
   const link = await openControlLink({
     ...server,
     limitMs,

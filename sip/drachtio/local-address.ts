@@ -3,7 +3,7 @@ import { createSocket } from 'node:dgram';
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import { AddressRanges } from '../server/overload/prefix-table.js';
-import type { ListenAddress } from './connection.js';
+import type { ServerAddress } from './connection.js';
 
 export interface LocalAddressOptions {
   /** Peers outside of `localNets` are told this one. */
@@ -19,7 +19,7 @@ const anywhere = '192.0.2.1';
 
 const wildcards = new Set(['0.0.0.0', '::', '']);
 
-export class LocalAddresses {
+export class AdvertisedAddresses {
   readonly #localNets: AddressRanges;
 
   /** Throws one clear sentence for a CIDR that cannot be read. */
@@ -40,7 +40,7 @@ export class LocalAddresses {
   }
 
   /** Our address towards a host that we are about to call; a name that does not resolve gets the default route's. */
-  async towards(host: string, listeners: readonly ListenAddress[]): Promise<string> {
+  async towards(host: string, listeners: readonly ServerAddress[]): Promise<string> {
     const peer = isIP(host) ? host : await resolve(host);
     const own = listeners.find((listener) => isIP(listener.host) === isIP(peer)) ?? listeners[0];
     return this.facing(peer, own?.host ?? '');

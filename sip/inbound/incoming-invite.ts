@@ -1,6 +1,6 @@
 /** An INVITE that waits for its answer: exactly one of `answer`, `reject`, the caller's CANCEL and the loss of the SIP server ends it. */
 import { DialogLeg, dialogAllow, endsOf, supported } from '../dialog/dialog-leg.js';
-import type { LiveCalls } from '../dialog/dialog-registry.js';
+import type { DialogRegistry } from '../dialog/dialog-registry.js';
 import { Seat } from '../dialog/replaceable-leg.js';
 import { type HeaderLines, hasToken, lineText, listElements, nameAddress, quotedText } from '../drachtio/header.js';
 import type { Stack, StackRequest, StackResponse } from '../drachtio/types.js';
@@ -26,7 +26,7 @@ export interface InviteFacts {
 export interface InviteContext {
   stack: Stack;
   log: SipLog;
-  live: LiveCalls;
+  live: DialogRegistry;
   clock: WireClock;
   /** Called once when the INVITE has its final answer and, if that was a 200, the leg is gone. */
   onGone(): void;

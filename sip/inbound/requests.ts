@@ -3,18 +3,18 @@
 import type { Challenger } from '../auth/challenger.js';
 import { type HangupCause, refusalOf } from '../cause.js';
 import { supported } from '../dialog/dialog-leg.js';
-import type { LiveCalls } from '../dialog/dialog-registry.js';
+import type { DialogRegistry } from '../dialog/dialog-registry.js';
 import type { Seat } from '../dialog/replaceable-leg.js';
 import { replacesOf } from '../dialog/replaces-header.js';
 import { peerOf } from '../drachtio/connection.js';
 import { type HeaderLines, listElements, nameAddress, readHeaders } from '../drachtio/header.js';
-import type { LocalAddresses } from '../drachtio/local-address.js';
+import type { AdvertisedAddresses } from '../drachtio/local-address.js';
 import type { Stack, StackRequest, StackResponse } from '../drachtio/types.js';
 import type { WireClock } from '../drachtio/wire-clock.js';
 import type { IncomingCall, Peer, RefusedInvite, TrunkMatch } from '../leg.js';
 import { rateLimited, type SipLog } from '../log.js';
 import type { Bindings } from '../registrar/bindings.js';
-import type { Answer, Registrar } from '../registrar/registrar.js';
+import type { Registrar, RegistrarAnswer } from '../registrar/registrar.js';
 import type { SipTrace } from '../trace.js';
 import { asMatch, type TrunkTable } from '../trunk/trunk-table.js';
 import { calledIdentity, callerIdentity, parseUri } from './identity.js';
@@ -26,8 +26,8 @@ export interface InboundContext {
   bindings: Bindings;
   challenger: Challenger;
   registrar: Registrar;
-  addresses: LocalAddresses;
-  live: LiveCalls;
+  addresses: AdvertisedAddresses;
+  live: DialogRegistry;
   trace: SipTrace;
   log: SipLog;
   clock: WireClock;
@@ -304,7 +304,7 @@ function refusal(
 }
 
 /** Several lines of one name: the library would join them with a comma, which no client can take apart where challenges have commas. */
-function sendAnswer(res: StackResponse, answer: Answer): void {
+function sendAnswer(res: StackResponse, answer: RegistrarAnswer): void {
   const headers: Record<string, string> = {};
   for (const [name, value] of Object.entries(answer.headers)) {
     headers[name] = typeof value === 'string' ? value : value.join(`\r\n${name}: `);

@@ -2,10 +2,10 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { outcomeOfAnswer, unansweredOutcomes } from '../cause.js';
 import type { DialogLeg } from '../dialog/dialog-leg.js';
-import type { LiveCalls } from '../dialog/dialog-registry.js';
+import type { DialogRegistry } from '../dialog/dialog-registry.js';
 import type { ControlLink } from '../drachtio/connection.js';
 import { quotedText } from '../drachtio/header.js';
-import type { LocalAddresses } from '../drachtio/local-address.js';
+import type { AdvertisedAddresses } from '../drachtio/local-address.js';
 import type { Stack } from '../drachtio/types.js';
 import type { WireClock } from '../drachtio/wire-clock.js';
 import { escapeUser } from '../inbound/identity.js';
@@ -18,7 +18,7 @@ import type { TrunkTable } from '../trunk/trunk-table.js';
 import { SipNames } from './dns-naptr-srv.js';
 import { Attempt, type AttemptEnd } from './invite-attempt.js';
 import { nextHops } from './next-hop.js';
-import { calledUser, type DialTarget, redirectTarget, targetsOf } from './request-targets.js';
+import { calledUser, type InviteTarget, redirectTarget, targetsOf } from './request-targets.js';
 import { publicTarget, type ResolveHost } from './resolve-public-uri.js';
 
 export interface OutboundContext {
@@ -26,8 +26,8 @@ export interface OutboundContext {
   link(wanted?: Stack): ControlLink | null;
   trunks: TrunkTable;
   bindings: Bindings;
-  addresses: LocalAddresses;
-  live: LiveCalls;
+  addresses: AdvertisedAddresses;
+  live: DialogRegistry;
   trace: SipTrace;
   log: SipLog;
   clock: WireClock;
@@ -142,7 +142,7 @@ export class Outbound {
 
   #start(
     request: DialRequest,
-    target: DialTarget,
+    target: InviteTarget,
     callId: string,
     cseq: number,
     headers: Record<string, string>,
@@ -174,7 +174,7 @@ export class Outbound {
   }
 
   /** A target for each host that its name stands for. */
-  async #named(target: DialTarget, { publicOnly }: DialRequest): Promise<DialTarget[]> {
+  async #named(target: InviteTarget, { publicOnly }: DialRequest): Promise<InviteTarget[]> {
     const hops =
       target.nextHop === undefined ? await nextHops(target.requestUri, this.#names, target.gateway.trust) : null;
     const targets = hops?.map(({ host, uri }) => ({ ...target, host, ...(uri === undefined ? {} : { nextHop: uri }) }));
@@ -218,11 +218,11 @@ function inviteHeaders(request: DialRequest): Record<string, string> {
 }
 
 /** A registered phone reads the number that was called in To, and where it has several in P-Called-Party-ID (RFC 7315 4.2). */
-function calledHeaders({ requestUri, called }: DialTarget): Record<string, string> {
+function calledHeaders({ requestUri, called }: InviteTarget): Record<string, string> {
   return called === undefined ? { To: `<${requestUri}>` } : { To: `<${called}>`, 'P-Called-Party-ID': `<${called}>` };
 }
 
-function failureOf(target: DialTarget, end: Exclude<AttemptEnd, { kind: 'answered' }>): SipError {
+function failureOf(target: InviteTarget, end: Exclude<AttemptEnd, { kind: 'answered' }>): SipError {
   if (end.kind === 'unreachable') return unreachable(target, end.message);
   if (end.kind === 'broken') {
     return new SipError('protocol', 'incompatible_media', `${end.message} (${target.gateway.uri}).`);
@@ -232,7 +232,7 @@ function failureOf(target: DialTarget, end: Exclude<AttemptEnd, { kind: 'answere
   return new SipError('rejected', cause, `${target.gateway.uri} answered ${said}.`, end.status);
 }
 
-function unreachable(target: DialTarget, what: string): SipError {
+function unreachable(target: InviteTarget, what: string): SipError {
   const { cause } = unansweredOutcomes.noProvisional;
   return new SipError('unreachable', cause, `${what} (${target.gateway.uri}).`);
 }

@@ -2,7 +2,7 @@
 
 import { answerChallenge, saysStale } from '../auth/digest.js';
 import { DialogLeg, dialogAllow, supported } from '../dialog/dialog-leg.js';
-import type { LiveCalls } from '../dialog/dialog-registry.js';
+import type { DialogRegistry } from '../dialog/dialog-registry.js';
 import { peerOf } from '../drachtio/connection.js';
 import { listElements, nameAddress, readHeaders } from '../drachtio/header.js';
 import type { Stack, StackDialog, StackRequest, StackResponse, StackSipError } from '../drachtio/types.js';
@@ -12,7 +12,7 @@ import type { PendingInvite } from '../leg.js';
 import type { SipLog } from '../log.js';
 import { whyUnreachable } from '../trunk/out-of-dialog-request.js';
 import { pendingInvite } from './pending-invite.js';
-import type { DialTarget } from './request-targets.js';
+import type { InviteTarget } from './request-targets.js';
 
 export interface InviteIdentity {
   callId: string;
@@ -23,9 +23,9 @@ export interface InviteIdentity {
 export interface AttemptOptions {
   stack: Stack;
   log: SipLog;
-  live: LiveCalls;
+  live: DialogRegistry;
   clock: WireClock;
-  target: DialTarget;
+  target: InviteTarget;
   identity: InviteIdentity;
   /** `From`, `To` and what the caller adds. */
   headers: Record<string, string>;

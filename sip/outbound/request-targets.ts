@@ -6,7 +6,7 @@ import { type Gateway, type Peer, SipError } from '../leg.js';
 import type { Binding, Bindings } from '../registrar/bindings.js';
 import type { TrunkTable } from '../trunk/trunk-table.js';
 
-export interface DialTarget {
+export interface InviteTarget {
   gateway: Gateway;
   requestUri: string;
   /** Who was called, where the Request-URI does not say it: a registered contact is a place, and behind a PBX are many numbers. */
@@ -23,7 +23,7 @@ export interface DialTarget {
  * Where to send the INVITE for this gateway, in order; empty when the gateway is a registered user and he is nowhere now.
  * Throws `SipError` `protocol` when the gateway's URI or the number cannot be read.
  */
-export function targetsOf(gateway: Gateway, to: string, trunks: TrunkTable, bindings: Bindings): DialTarget[] {
+export function targetsOf(gateway: Gateway, to: string, trunks: TrunkTable, bindings: Bindings): InviteTarget[] {
   const uri = parseUri(gateway.uri);
   if (!uri || uri.scheme === 'tel') {
     throw new SipError('protocol', 'unspecified', `The gateway "${gateway.uri}" is not a SIP URI.`);
@@ -46,7 +46,7 @@ export function targetsOf(gateway: Gateway, to: string, trunks: TrunkTable, bind
  * A registered contact stays as it was registered (RFC 3261 16.6). One without a user part is a PBX that takes any number: the number
  * becomes the user part, as of a gateway (RFC 6140 5.2).
  */
-function placeOf({ contact, domain }: Binding, to: string): Pick<DialTarget, 'requestUri' | 'called'> {
+function placeOf({ contact, domain }: Binding, to: string): Pick<InviteTarget, 'requestUri' | 'called'> {
   const uri = parseUri(contact);
   const user = parseUri(to)?.user === '' ? registeredName(to) : calledUser(to);
   return {
@@ -77,7 +77,7 @@ export function calledUser(to: string): string {
  * The URI that a 3xx sends us to, when it names the same user: a carrier that shares its load. Another user is another number, and
  * whether that one may be called was never asked; null then.
  */
-export function redirectTarget(from: DialTarget, contact: string): DialTarget | null {
+export function redirectTarget(from: InviteTarget, contact: string): InviteTarget | null {
   const uri = parseUri(contact);
   if (!uri || uri.scheme === 'tel' || uri.user !== parseUri(from.requestUri)?.user) return null;
   return { gateway: from.gateway, requestUri: bare(contact), host: uri.host };

@@ -4,7 +4,7 @@ import { isIP } from 'node:net';
 import { isPublicAddress } from '../../net/safe-lookup.js';
 import { parseUri } from '../inbound/identity.js';
 import { SipError } from '../leg.js';
-import { type DialTarget, hopTo } from './request-targets.js';
+import { hopTo, type InviteTarget } from './request-targets.js';
 
 export type ResolveHost = (host: string) => Promise<{ address: string }[]>;
 
@@ -14,7 +14,7 @@ const lookupLimitMs = 5000;
 /**
  * The target with a next hop that was checked; over TLS the certificate must still be for the name. Rejects with `SipError`: `destination_not_allowed` for private, loopback and link-local addresses, `unreachable` for no such name.
  */
-export async function publicTarget(target: DialTarget, resolve: ResolveHost = system): Promise<DialTarget> {
+export async function publicTarget(target: InviteTarget, resolve: ResolveHost = system): Promise<InviteTarget> {
   const hop = parseUri(target.nextHop ?? target.requestUri);
   const host = target.host.replace(/^\[|\]$/g, '').replace(/\.$/, '');
   const addresses = isIP(host) === 0 ? await lookedUp(host, target, resolve) : [host];
@@ -31,7 +31,7 @@ export async function publicTarget(target: DialTarget, resolve: ResolveHost = sy
   return { ...target, host: first, nextHop: hopTo({ transport, address: first, port: hop.port ?? 5060 }, check) };
 }
 
-async function lookedUp(host: string, target: DialTarget, resolve: ResolveHost): Promise<string[]> {
+async function lookedUp(host: string, target: InviteTarget, resolve: ResolveHost): Promise<string[]> {
   let timer: NodeJS.Timeout | undefined;
   const limit = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error('no answer in time')), lookupLimitMs);

@@ -28,7 +28,7 @@ export interface RegisterRequest {
 }
 
 /** What to answer; a header may stand on several lines. */
-export interface Answer {
+export interface RegistrarAnswer {
   status: number;
   reason?: string;
   headers: Record<string, string | string[]>;
@@ -51,7 +51,7 @@ export class Registrar {
   }
 
   /** Answers one REGISTER; all of its contacts are taken, or none (RFC 3261 10.3 step 7). */
-  register(request: RegisterRequest): Answer {
+  register(request: RegisterRequest): RegistrarAnswer {
     const { headers } = request;
     const target = parseUri(request.uri);
     if (!target || target.scheme === 'tel') return { status: 416, headers: {} };
@@ -74,7 +74,7 @@ export class Registrar {
     return this.#bind(verdict.username, record.host, request);
   }
 
-  #bind(username: string, domain: string, { headers, peer, server }: RegisterRequest): Answer {
+  #bind(username: string, domain: string, { headers, peer, server }: RegisterRequest): RegistrarAnswer {
     const callId = headers.get('call-id')?.[0] ?? '';
     const cseq = Number.parseInt(headers.get('cseq')?.[0] ?? '', 10);
     if (!callId || !Number.isSafeInteger(cseq)) return { status: 400, headers: {} };
@@ -122,7 +122,7 @@ export class Registrar {
   }
 
   /** 200 with every binding that lives, also the answer to a query (a REGISTER without Contact). */
-  #listed(username: string): Answer {
+  #listed(username: string): RegistrarAnswer {
     const contacts = this.bindings.of(username).map((binding) => {
       const leftSec = Math.max(1, Math.round((binding.expiresAtMs - performance.now()) / 1000));
       return `<${binding.contact}>;expires=${leftSec}`;

@@ -4,22 +4,22 @@ import type { ControlServer } from './control/control.js';
 import type { DialogTable } from './dialogs/dialogs.js';
 import { splitList } from './message/fields.js';
 import type { Header } from './message/message.js';
-import type { Admission } from './overload/admission.js';
+import type { InviteAdmission } from './overload/admission.js';
 import type { Sources } from './overload/sources.js';
-import type { Clock, TimerValues } from './transactions/timers.js';
+import type { TimerValues, TransactionClock } from './transactions/timers.js';
 import type { TransactionTable } from './transactions/transaction-table.js';
-import type { Identity, Network } from './transport/network.js';
+import type { LocalIdentity, Network } from './transport/network.js';
 import type { TransportName } from './transport/path.js';
 
 export interface Core {
-  clock: Clock;
+  clock: TransactionClock;
   timers: TimerValues;
   transactions: TransactionTable;
   dialogs: DialogTable;
   network: Network;
   control: ControlServer;
   sources: Sources;
-  admission: Admission;
+  admission: InviteAdmission;
   /** Product token of User-Agent and Server; null: none. */
   product: string | null;
   /** Aborts when the server closes. */
@@ -37,7 +37,7 @@ export function newTag(): string {
 }
 
 /** Our address in a URI, and the parameter that makes a peer use the same transport. */
-export function contactUri(identity: Identity, transport: TransportName, scheme: 'sip' | 'sips'): string {
+export function contactUri(identity: LocalIdentity, transport: TransportName, scheme: 'sip' | 'sips'): string {
   return `${scheme}:${hostport(identity)}${transportParameter(transport)}`;
 }
 
@@ -45,7 +45,7 @@ function transportParameter(transport: TransportName): string {
   return transport === 'udp' ? '' : `;transport=${transport}`;
 }
 
-export function hostport(identity: Identity): string {
+export function hostport(identity: LocalIdentity): string {
   return `${identity.host.includes(':') ? `[${identity.host}]` : identity.host}:${identity.port}`;
 }
 
@@ -58,7 +58,7 @@ const AT_LOCALHOST = /@localhost(?::\d+)?(?=[;>?\s,]|$)/gi;
  */
 export function asAddress(
   header: Header,
-  identity: Identity,
+  identity: LocalIdentity,
   transport: TransportName,
   scheme: 'sip' | 'sips' = 'sip',
 ): Header {

@@ -6,7 +6,7 @@ import { DialogSender } from './dialogs/dialog-sender.js';
 import { DialogTable } from './dialogs/dialogs.js';
 import { parseMessage, SipRequest, SipResponse } from './message/message.js';
 import { isSound } from './message/sanity.js';
-import { Admission } from './overload/admission.js';
+import { InviteAdmission } from './overload/admission.js';
 import { LOOPBACK_NETS, Sources } from './overload/sources.js';
 import type { InviteToTakeBack, SipServerOptions, SipServerStats, UnansweredInvite } from './start.js';
 import { DEFAULT_TIMERS, giveUpMs, SystemClock } from './transactions/timers.js';
@@ -56,7 +56,7 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
   const local = new LocalAddresses(options.externalIp ?? null, options.localNets ?? []);
   const monotonicMs = () => performance.now();
   const sources = new Sources(monotonicMs, options.limits, options.trusted ?? LOOPBACK_NETS);
-  const admission = new Admission(monotonicMs, options.limits);
+  const admission = new InviteAdmission(monotonicMs, options.limits);
   admission.watch();
   let messagesReceived = 0;
   let malformed = 0;

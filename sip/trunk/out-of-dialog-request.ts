@@ -4,7 +4,7 @@ import { readHeaders } from '../drachtio/header.js';
 import type { Stack, StackResponse } from '../drachtio/types.js';
 import type { NextHop } from '../outbound/next-hop.js';
 
-export interface Question {
+export interface OutOfDialogRequest {
   method: 'OPTIONS' | 'REGISTER';
   uri: string;
   /** Where it goes; one after the other until somebody answers. Default: where the URI says. */
@@ -30,7 +30,7 @@ export interface Reply {
 }
 
 /** Never rejects. */
-export async function ask(stack: Stack, question: Question): Promise<Reply> {
+export async function ask(stack: Stack, question: OutOfDialogRequest): Promise<Reply> {
   let reply: Reply = { response: null, cseq: question.cseq };
   let { cseq } = question;
   for (const hop of question.hops ?? [{ host: '' }]) {
@@ -43,7 +43,7 @@ export async function ask(stack: Stack, question: Question): Promise<Reply> {
   return reply;
 }
 
-async function askAt(stack: Stack, question: Question, hop: NextHop): Promise<Reply> {
+async function askAt(stack: Stack, question: OutOfDialogRequest, hop: NextHop): Promise<Reply> {
   let { cseq } = question;
   let authorization: Record<string, string> = {};
   for (let challenges = 0; ; challenges++) {
@@ -64,7 +64,7 @@ async function askAt(stack: Stack, question: Question, hop: NextHop): Promise<Re
 
 function once(
   stack: Stack,
-  { method, uri, headers }: Question,
+  { method, uri, headers }: OutOfDialogRequest,
   hop: NextHop,
   cseq: number,
   authorization: Record<string, string>,

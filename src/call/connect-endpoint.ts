@@ -4,7 +4,7 @@ import { WebhookFailure } from '../webhook/webhook-client.js';
 import { type CallAgent, connectAgent } from './agent/connect.js';
 import { BridgedAgent, isSipTarget } from './agent/sip-agent.js';
 import { CallEnded } from './core/outcome.js';
-import type { Line } from './core/party.js';
+import type { CallParty } from './core/party.js';
 import { firstInstructions, type SteerRules } from './script/runner.js';
 
 /** Who takes the call: an agent that is ready, one at the end of a SIP leg that answered, or a webhook that has said what to do. */
@@ -17,7 +17,7 @@ export type TakenUp =
  * The first endpoint that can take the call, agents and webhooks alike; one after the other in their order. An agent takes the agents
  * right behind it along, to fail over to them later. Rejects with `CallEnded`, for the reason of the last one.
  */
-export async function takeUp(line: Line, endpoints: readonly Endpoint[], rules: SteerRules): Promise<TakenUp> {
+export async function takeUp(line: CallParty, endpoints: readonly Endpoint[], rules: SteerRules): Promise<TakenUp> {
   const { call } = line;
   let failed: { endpoint: Endpoint; ending: CallEnded } | null = null;
   for (let at = 0; at < endpoints.length; ) {

@@ -10,9 +10,9 @@ import { Elsewhere } from './control/bridged-transfer.js';
 import { takePlace } from './control/replace-leg.js';
 import { Call } from './core/call.js';
 import { CallEnded } from './core/outcome.js';
-import type { Line } from './core/party.js';
+import type { CallParty } from './core/party.js';
 import { type CallClosing, type CallParts, closeCall, endingOf, watchLeg, watchSession } from './core/teardown.js';
-import type { Admission } from './routing/admission.js';
+import type { CallAdmission } from './routing/admission.js';
 import { type Decision, type RouteLookup, route } from './routing/router.js';
 import type { TrunkMedia } from './routing/trunk-selection.js';
 import { type SteerRules, steer } from './script/runner.js';
@@ -21,7 +21,7 @@ import { type SteerRules, steer } from './script/runner.js';
 export interface InboundCalls extends CallClosing {
   records: Calls;
   /** Asked once the record is written. */
-  admit(call: FundedCall): Admission;
+  admit(call: FundedCall): CallAdmission;
   lookup: RouteLookup;
   media: MediaEngine;
   /** Calls at once; null: no cap. */
@@ -54,7 +54,7 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundCalls
   const call = beginCall(incoming, decision, deps);
   let session: MediaSession | null = null;
   let agent: CallParts['agent'] = null;
-  let line: Line | null = null;
+  let line: CallParty | null = null;
   try {
     call.check();
     if (decision.kind === 'refuse') throw new CallEnded(decision.ending);
@@ -121,7 +121,7 @@ function beginCall(incoming: IncomingCall, decision: Exclude<Decision, { kind: '
     trunkId: trunk.trunkId,
     eventData: { dialled: incoming.to.number, trunk: trunk.name, transport: incoming.peer.transport },
   });
-  const admission: Admission =
+  const admission: CallAdmission =
     decision.kind === 'connect'
       ? deps.admit({
           callId: id,
@@ -156,7 +156,13 @@ function factsOf(call: Call, incoming: IncomingCall, decision: Extract<Decision,
   };
 }
 
-function callerLine(call: Call, incoming: IncomingCall, session: MediaSession, facts: Line['facts'], mode: Mode): Line {
+function callerLine(
+  call: Call,
+  incoming: IncomingCall,
+  session: MediaSession,
+  facts: CallParty['facts'],
+  mode: Mode,
+): CallParty {
   let leg: CallLeg | null = null;
   const answer = async (): Promise<CallLeg> => {
     if (leg !== null) return leg;

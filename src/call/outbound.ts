@@ -15,7 +15,7 @@ import { Call } from './core/call.js';
 import { CallSteps } from './core/call-progress.js';
 import type { OutboundCall, OutboundCalls } from './core/outbound-request.js';
 import { CallEnded } from './core/outcome.js';
-import type { Line } from './core/party.js';
+import type { CallParty } from './core/party.js';
 import { type CallClosing, type CallParts, closeCall, endingOf, watchLeg, watchSession } from './core/teardown.js';
 import { dialCarriers } from './dial/dial-trunks.js';
 import { EarlyMedia } from './dial/early-media.js';
@@ -203,7 +203,7 @@ class RingingLine {
     if (first?.type === 'agent' && !isSipTarget(first)) this.takenUp().catch(() => {}); // the call has ended then
   };
 
-  async answered(leg: CallLeg): Promise<Line> {
+  async answered(leg: CallLeg): Promise<CallParty> {
     if (this.session === null) throw new CallEnded({ cause: 'unspecified', source: 'system' });
     this.#leg = leg;
     const { address } = leg.snapshot().peer;
@@ -228,7 +228,7 @@ class RingingLine {
     }
   }
 
-  async #whoTalks(line: Line): Promise<TakenUp> {
+  async #whoTalks(line: CallParty): Promise<TakenUp> {
     const { wish, deps } = this;
     const [endpoint] = this.#endpoints;
     if (wish.instructions === undefined || endpoint === undefined) return takeUp(line, this.#endpoints, deps.steering);
@@ -242,7 +242,7 @@ class RingingLine {
     }
   }
 
-  #line(session: MediaSession): Line {
+  #line(session: MediaSession): CallParty {
     const { call, wish } = this;
     const leg = () => this.#leg;
     const answeredBy = () => this.answeredBy;

@@ -23,7 +23,7 @@ interface SharedOptions {
 }
 
 /** What a command's action works with. */
-export interface Session {
+export interface CommandContext {
   readonly json: boolean;
   settings(): Settings;
   /** Needs a key. */
@@ -35,10 +35,10 @@ export interface Session {
   value(value: unknown): void;
 }
 
-export function openSession(context: CliContext, command: Command): Session {
+export function openSession(context: CliContext, command: Command): CommandContext {
   const options: SharedOptions = command.optsWithGlobals();
   let settings: Settings | undefined;
-  const session: Session = {
+  const session: CommandContext = {
     json: options.json === true,
     settings: () => {
       settings ??= loadSettings({ env: context.env, configPath: options.config });

@@ -8,7 +8,7 @@ import type { CallLeg, IncomingCall } from '../../sip/leg.js';
 import { TrunkTable } from '../../sip/trunk/trunk-table.js';
 import { person, voicemail } from './greetings.js';
 import { RtpLine } from './phone/rtp-line.js';
-import type { Speech } from './phone/voice.js';
+import type { CallerSound } from './phone/voice.js';
 
 export interface SimulatedCarrier {
   /** Where its calls are sent. */
@@ -25,7 +25,7 @@ export interface CalleeHeard {
 
 /** What a called number does. */
 export type CalleeHabit =
-  | { kind: 'answer'; hangUpAfterMs: number | null; earlyMedia: boolean; speech: Speech }
+  | { kind: 'answer'; hangUpAfterMs: number | null; earlyMedia: boolean; speech: CallerSound }
   | { kind: 'refuse'; status: number }
   | { kind: 'ring' };
 
@@ -46,7 +46,8 @@ export function habitOf(number: string): CalleeHabit {
   if (code >= 300 && code <= 699) return { kind: 'refuse', status: code };
   if (code === 100) return { kind: 'ring' };
   const hangUpAfterMs = code >= 200 && code <= 299 ? (code - 200) * 1000 : null;
-  const speech: Speech = code === 150 ? person() : code === 160 ? voicemail() : { kind: 'tone', frequencyHz: toneHz };
+  const speech: CallerSound =
+    code === 150 ? person() : code === 160 ? voicemail() : { kind: 'tone', frequencyHz: toneHz };
   return { kind: 'answer', hangUpAfterMs, earlyMedia: code === 183, speech };
 }
 

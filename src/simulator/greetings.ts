@@ -1,15 +1,15 @@
 /** What simulated people and machines say when they answer: no words, but the rhythm of words. */
 import { tone } from '../../media/audio/dsp/tone.js';
 import { sampleRateHz } from './phone/marker.js';
-import type { Speech } from './phone/voice.js';
+import type { CallerSound } from './phone/voice.js';
 
 /** "Hello?", and then listens. */
-export function person(): Speech {
+export function person(): CallerSound {
   return after(400, babble(600));
 }
 
 /** Some five seconds of greeting, and a beep. */
-export function voicemail(): Speech {
+export function voicemail(): CallerSound {
   return after(
     500,
     babble(2800),
@@ -20,7 +20,7 @@ export function voicemail(): Speech {
   );
 }
 
-function after(ms: number, ...parts: Int16Array[]): Speech {
+function after(ms: number, ...parts: Int16Array[]): CallerSound {
   return { kind: 'samples', samples: Int16Array.from([silence(ms), ...parts].flatMap((part) => [...part])) };
 }
 

@@ -1,5 +1,5 @@
 /** One call from a phone of its own, for tests and scripts. */
-import { type CallPlan, type CallRecording, type CallTarget, openPhone } from './phone/phone.js';
+import { type CallPlan, type CallTarget, type CapturedCall, openPhone } from './phone/phone.js';
 
 export type CallWish = Pick<CallPlan, 'to' | 'durationMs'> & Partial<CallPlan> & { target: CallTarget };
 
@@ -23,7 +23,7 @@ export const planDefaults = {
 export async function placeCall(
   wish: CallWish,
   signal: AbortSignal = new AbortController().signal,
-): Promise<CallRecording> {
+): Promise<CapturedCall> {
   const { target, ...plan } = wish;
   const phone = await openPhone(target);
   try {

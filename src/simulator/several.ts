@@ -1,7 +1,7 @@
 /** Several calls at a rate, judged after the last: analysis would cost the calls that still run their pace. */
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { CallPlan, CallRecording, Phone } from './phone/phone.js';
+import type { CallPlan, CapturedCall, Phone } from './phone/phone.js';
 import type { CallReport } from './report.js';
 
 export interface SeveralPlan extends CallPlan {
@@ -10,7 +10,7 @@ export interface SeveralPlan extends CallPlan {
 }
 
 /** Of all calls that have the figure. */
-export interface Spread {
+export interface MedianSpread {
   medianMs: number;
   p95Ms: number;
   worstMs: number;
@@ -22,8 +22,8 @@ export interface Summary {
   ok: number;
   /** How often each problem came, by its text. */
   problems: Record<string, number>;
-  setup: Spread | null;
-  roundTrip: Spread | null;
+  setup: MedianSpread | null;
+  roundTrip: MedianSpread | null;
   /** Of all packets of all calls. */
   lossPercent: number | null;
   worstJitterMs: number | null;
@@ -31,10 +31,10 @@ export interface Summary {
 }
 
 /** Starts the calls one after the other in time; each has its own random losses. Resolves when all are over. */
-export async function placeSeveral(phone: Phone, plan: SeveralPlan, signal: AbortSignal): Promise<CallRecording[]> {
+export async function placeSeveral(phone: Phone, plan: SeveralPlan, signal: AbortSignal): Promise<CapturedCall[]> {
   setMaxListeners(0, signal); // every call listens
   const startMs = performance.now();
-  const running: Promise<CallRecording>[] = [];
+  const running: Promise<CapturedCall>[] = [];
   for (let index = 0; index < plan.calls && !signal.aborted; index++) {
     const waitMs = startMs + (index * 1000) / plan.callsPerSecond - performance.now();
     if (waitMs > 0) await sleep(waitMs, undefined, { signal }).catch(() => undefined);
@@ -65,7 +65,7 @@ export function summarize(reports: readonly CallReport[]): Summary {
   };
 }
 
-function spread(values: readonly (number | null)[]): Spread | null {
+function spread(values: readonly (number | null)[]): MedianSpread | null {
   const sorted = numbers(values);
   const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
   return sorted.length === 0 ? null : { medianMs: at(0.5), p95Ms: at(0.95), worstMs: at(1) };

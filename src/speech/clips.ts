@@ -22,7 +22,7 @@ export interface ClipsOptions {
 /** Why there is no audio; one sentence. */
 export class ClipError extends Error {}
 
-export interface Speech {
+export interface SpeechRequest {
   text: string;
   /** A name of the speech server, or of the offline voice; one that is unknown there is the default. */
   voice: string | null;
@@ -32,7 +32,7 @@ export interface Speech {
   dueAtMs: number;
 }
 
-export interface Spoken {
+export interface SpokenClip {
   /** null: there is nothing to play, as a warning says. */
   clip: SharedArrayBuffer | null;
   /** What is not as it was asked for. */
@@ -77,7 +77,7 @@ export class Clips {
   }
 
   /** The text as speech: by the speech server, and where that fails, or there is none, by the offline voice. */
-  async say(speech: Speech): Promise<Spoken> {
+  async say(speech: SpeechRequest): Promise<SpokenClip> {
     if (this.server === null) return this.sayOffline(speech);
     try {
       const { clip } = await this.keep(keyOf('served', speech), () => this.served(this.server as SpeechServer, speech));
@@ -89,7 +89,7 @@ export class Clips {
     }
   }
 
-  private async served(server: SpeechServer, { text, voice, dueAtMs }: Speech) {
+  private async served(server: SpeechServer, { text, voice, dueAtMs }: SpeechRequest) {
     const made = await server.speak(
       text,
       voice,
@@ -98,7 +98,7 @@ export class Clips {
     return { made, maxAgeSec: Infinity };
   }
 
-  private async sayOffline(speech: Speech): Promise<Spoken> {
+  private async sayOffline(speech: SpeechRequest): Promise<SpokenClip> {
     const { text, language, dueAtMs } = speech;
     const voice = offlineVoice(speech.voice);
     const key = keyOf('offline', { ...speech, voice });
@@ -167,7 +167,7 @@ export class Clips {
   }
 }
 
-function keyOf(kind: string, { text, voice, language }: Speech): string {
+function keyOf(kind: string, { text, voice, language }: SpeechRequest): string {
   return `${kind} ${createHash('sha256')
     .update(JSON.stringify([text, voice, language]))
     .digest('base64')}`;

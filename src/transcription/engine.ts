@@ -16,7 +16,7 @@ export interface ExpectedSpeech {
   hints?: string;
 }
 
-export interface Transcript {
+export interface TranscribedAudio {
   text: string;
   /** The model that made it. */
   model: string;
@@ -24,9 +24,9 @@ export interface Transcript {
 
 /** Turns speech into text, and text into another language. Both reject with `TranscriptionError`. */
 export interface TranscriptionEngine {
-  transcribe(audio: AudioFile, signal: AbortSignal, expected?: ExpectedSpeech): Promise<Transcript>;
+  transcribe(audio: AudioFile, signal: AbortSignal, expected?: ExpectedSpeech): Promise<TranscribedAudio>;
   /** `language`: a code such as `de` or `pt-BR`. */
-  translate(text: string, language: string, signal: AbortSignal): Promise<Transcript>;
+  translate(text: string, language: string, signal: AbortSignal): Promise<TranscribedAudio>;
 }
 
 export class TranscriptionError extends Error {

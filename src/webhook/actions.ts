@@ -21,7 +21,7 @@ export interface Say {
   language: string | null;
   loop: number;
 }
-export interface Play {
+export interface PlayAction {
   action: 'play';
   url: string;
   loop: number;
@@ -30,7 +30,7 @@ export interface Pause {
   action: 'pause';
   seconds: number;
 }
-export type Prompt = Say | Play | Pause;
+export type Prompt = Say | PlayAction | Pause;
 
 export interface Gather {
   action: 'gather';
@@ -112,7 +112,7 @@ export interface Dial {
 }
 
 /** Brings the caller into a room with all others who name it: `<Dial><Conference>`. */
-export interface Conference {
+export interface ConferenceJoin {
   action: 'conference';
   name: string;
   /** What the room is to be called when it is made for this caller. */
@@ -159,7 +159,7 @@ export type Action =
   | StartStream
   | { action: 'stop_stream'; name: string | null }
   | Dial
-  | Conference
+  | ConferenceJoin
   | { action: 'dtmf'; digits: string }
   | { action: 'transfer'; to: string }
   | { action: 'redirect'; next: FollowUp }

@@ -1,6 +1,6 @@
 import {
   type Action,
-  type Conference,
+  type ConferenceJoin,
   type Connect,
   clientAddress,
   e164,
@@ -143,7 +143,7 @@ function gather(fields: Fields): Action {
   };
 }
 
-function conference(fields: Fields): Conference {
+function conference(fields: Fields): ConferenceJoin {
   const beep = fields.text('beep', { pattern: /^(both|enter|exit|none)$/ }) ?? 'both';
   const wait = fields.urlOrEmpty('wait_url');
   return {

@@ -1,13 +1,13 @@
 /** What webhooks are told, in both dialects. */
 
 import { answeredByFields, type CallState, callSid, conferenceSid, recordingSid } from './twilio-parameters.js';
-import type { Question } from './webhook-client.js';
+import type { WebhookRequest } from './webhook-client.js';
 
 /** A call begins: incoming, or outgoing and just answered. */
 export function startQuestion(
   call: Pick<CallState, 'direction' | 'from' | 'to' | 'answeredBy'>,
   headers: Readonly<Record<string, string>>,
-): Question {
+): WebhookRequest {
   const { direction, from, to, answeredBy } = call;
   return {
     type: direction === 'inbound' ? 'call.incoming' : 'call.outgoing',
@@ -32,7 +32,7 @@ export interface Gathered {
   reason: 'finish_key' | 'num_digits' | 'timeout' | 'speech';
 }
 
-export function gatheredQuestion({ digits, speech, reason }: Gathered): Question {
+export function gatheredQuestion({ digits, speech, reason }: Gathered): WebhookRequest {
   return {
     type: 'call.gathered',
     data: { digits, ...(speech === null ? {} : { speech }), reason },
@@ -57,7 +57,7 @@ export function recordedQuestion(
   recording: MadeRecording,
   reason: 'finish_key' | 'silence' | 'max_length' | 'hangup',
   key: string,
-): Question {
+): WebhookRequest {
   return {
     type: 'call.recorded',
     data: {
@@ -113,7 +113,7 @@ export interface Dialled {
   recording: MadeRecording | null;
 }
 
-export function dialledQuestion({ status, to, callId, durationSec, recording }: Dialled): Question {
+export function dialledQuestion({ status, to, callId, durationSec, recording }: Dialled): WebhookRequest {
   return {
     type: 'call.dialed',
     data: {
@@ -146,7 +146,7 @@ export interface ConferenceFacts {
 }
 
 /** The music of a room is asked for. */
-export function waitingQuestion({ id, name }: ConferenceFacts): Question {
+export function waitingQuestion({ id, name }: ConferenceFacts): WebhookRequest {
   return {
     type: 'conference.waiting',
     data: { conference_id: id, name },
@@ -159,7 +159,7 @@ export function conferencedQuestion(
   { id, name }: ConferenceFacts,
   status: 'answered' | 'failed',
   durationSec: number,
-): Question {
+): WebhookRequest {
   return {
     type: 'call.conferenced',
     data: { status: status === 'answered' ? 'completed' : 'failed', conference_id: id, name, duration: durationSec },
@@ -168,12 +168,12 @@ export function conferencedQuestion(
 }
 
 /** The other side of a `dial` sends the caller elsewhere. */
-export function referredQuestion(to: string): Question {
+export function referredQuestion(to: string): WebhookRequest {
   return { type: 'call.referred', data: { refer_to: to }, fields: { ReferTransferTarget: to } };
 }
 
 /** The stream or agent of a `connect` is over. */
-export function connectedQuestion(status: 'hangup' | 'failed', detail: string, durationSec: number): Question {
+export function connectedQuestion(status: 'hangup' | 'failed', detail: string, durationSec: number): WebhookRequest {
   return {
     type: 'call.disconnected',
     data: { status: status === 'failed' ? 'failed' : 'completed', detail, duration: durationSec },

@@ -4,7 +4,7 @@ import type { XmlElement } from './xml.js';
 /** Words, and silences between them in seconds, in their order. */
 export type SpokenPart = string | { pauseSec: number };
 
-export interface Spoken {
+export interface PlainSpeech {
   parts: SpokenPart[];
   /** Elements whose words are spoken without what the mark asks for. */
   unheeded: XmlElement[];
@@ -21,8 +21,8 @@ const strengthSec: { [strength: string]: number } = {
 };
 const longestBreakSec = 10;
 
-export function spokenOf(say: XmlElement): Spoken {
-  const spoken: Spoken = { parts: [], unheeded: [] };
+export function spokenOf(say: XmlElement): PlainSpeech {
+  const spoken: PlainSpeech = { parts: [], unheeded: [] };
   read(say, spoken);
   const parts = spoken.parts
     .map((part) => (typeof part === 'string' ? part.replace(/[^\S\n]+/g, ' ').trim() : part))
@@ -30,14 +30,14 @@ export function spokenOf(say: XmlElement): Spoken {
   return { ...spoken, parts };
 }
 
-function read(element: XmlElement, spoken: Spoken): void {
+function read(element: XmlElement, spoken: PlainSpeech): void {
   for (const child of element.children) {
     if (typeof child === 'string') add(spoken, child.replace(/\s+/g, ' '));
     else mark(child, spoken);
   }
 }
 
-function mark(element: XmlElement, spoken: Spoken): void {
+function mark(element: XmlElement, spoken: PlainSpeech): void {
   switch (element.name) {
     case 'break':
       spoken.parts.push({ pauseSec: pauseSecOf(element) });
@@ -61,7 +61,7 @@ function mark(element: XmlElement, spoken: Spoken): void {
   }
 }
 
-function add(spoken: Spoken, text: string): void {
+function add(spoken: PlainSpeech, text: string): void {
   const last = spoken.parts.at(-1);
   if (typeof last === 'string') spoken.parts[spoken.parts.length - 1] = last + text;
   else spoken.parts.push(text);

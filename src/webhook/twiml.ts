@@ -1,6 +1,6 @@
 import {
   type Action,
-  type Conference,
+  type ConferenceJoin,
   type Connect,
   clientAddress,
   type Dial,
@@ -233,7 +233,7 @@ const recordWords = [
 /** Of one `<Dial>`. */
 const mostTargets = 10;
 
-function dial(verb: Verb): Dial | Conference {
+function dial(verb: Verb): Dial | ConferenceJoin {
   const nouns = elementsOf(verb.element);
   const room = nouns.find(({ name }) => name === 'Conference');
   if (room !== undefined) {
@@ -273,7 +273,7 @@ const beeps = {
   onExit: { entered: false, left: true },
 } as const;
 
-function conference(verb: Verb, noun: Verb): Conference {
+function conference(verb: Verb, noun: Verb): ConferenceJoin {
   const record = noun.word('record', ['do-not-record', 'record-from-start', 'false', 'true']);
   const name = noun.text();
   if (name.length > maxRoomName) fail(noun.element, `has a name of more than ${maxRoomName} characters`);

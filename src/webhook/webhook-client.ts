@@ -10,7 +10,7 @@ import { type CallState, callFields } from './twilio-parameters.js';
 import { parseTwiml } from './twiml.js';
 
 /** What a webhook is told when it is asked. */
-export interface Question {
+export interface WebhookRequest {
   type:
     | 'call.incoming'
     | 'call.outgoing'
@@ -65,7 +65,7 @@ export class Webhook {
   }
 
   /** A connect failure is tried once more. Rejects with `WebhookFailure`; `HttpError` `aborted` passes. */
-  async ask(to: FollowUp, call: CallState, question: Question, signal: AbortSignal): Promise<Action[]> {
+  async ask(to: FollowUp, call: CallState, question: WebhookRequest, signal: AbortSignal): Promise<Action[]> {
     const request = this.request(to, call, question);
     let answer: HttpAnswer;
     try {
@@ -81,7 +81,7 @@ export class Webhook {
   }
 
   /** As `ask`; an audio file is instructions to play it until the end. */
-  async askMusic(to: FollowUp, call: CallState, question: Question, signal: AbortSignal): Promise<Action[]> {
+  async askMusic(to: FollowUp, call: CallState, question: WebhookRequest, signal: AbortSignal): Promise<Action[]> {
     const file: Action[] = [{ action: 'play', url: to.url, loop: 0 }];
     if (audioFile.test(new URL(to.url).pathname)) return file;
     const request = this.request(to, call, question);
@@ -95,11 +95,11 @@ export class Webhook {
   }
 
   /** The question as a request, for answers that change nothing any more. */
-  request(to: FollowUp, call: CallState, question: Question): HttpRequest {
+  request(to: FollowUp, call: CallState, question: WebhookRequest): HttpRequest {
     return this.speaksTwiml ? this.form(to, call, question.fields) : this.json(to, call, question);
   }
 
-  private json(to: FollowUp, call: CallState, question: Question): HttpRequest {
+  private json(to: FollowUp, call: CallState, question: WebhookRequest): HttpRequest {
     const id = uuidv7();
     const nowMs = this.now();
     const body = JSON.stringify({

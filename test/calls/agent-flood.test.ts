@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { tone } from '../../examples/tone-agent/sound.js';
-import type { CallRecording } from '../../src/simulator/phone/phone.js';
+import type { CapturedCall } from '../../src/simulator/phone/phone.js';
 import { placeCall } from '../../src/simulator/place-call.js';
 import { encodeAudio } from '../../src/simulator/providers/codec.js';
 import { PROVIDER_CONFIG, STREAMS } from '../support/agent-conversation.js';
@@ -49,7 +49,7 @@ const faults: Record<string, Fault> = {
 let app: TestApp;
 const providers: ChildProcess[] = [];
 const outcomes = new Map<string, CallRecord>();
-let bystander: CallRecording;
+let bystander: CapturedCall;
 let grownMb = 0;
 let nextNumber = 19995554000;
 
@@ -109,7 +109,7 @@ afterAll(async () => {
   await app.end();
 });
 
-function phone(to: string, durationMs: number): Promise<CallRecording> {
+function phone(to: string, durationMs: number): Promise<CapturedCall> {
   const port = app.sip.addresses.find((each) => each.transport === 'udp')?.port ?? 0;
   return placeCall({ to, durationMs, markers: false, target: { host: '127.0.0.1', port, transport: 'udp' } });
 }

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import type { CallRecording } from '../../src/simulator/phone/phone.js';
+import type { CapturedCall } from '../../src/simulator/phone/phone.js';
 import { type CallWish, placeCall } from '../../src/simulator/place-call.js';
 import { lateHz } from '../../src/simulator/providers/agent.js';
 import { dialects } from '../../src/simulator/providers/registry.js';
@@ -27,7 +27,7 @@ const greetingMs = 4000;
 const barge = { fromMs: 1500, hz: 700, ms: 400 };
 
 interface Outcome {
-  recording: CallRecording;
+  recording: CapturedCall;
   record: CallRecord;
   call: SimulatedCall;
 }
@@ -88,7 +88,7 @@ function target() {
 }
 
 /** A busy machine may refuse a call for overload; a carrier tries again, and so do we. */
-async function insist(wish: CallWish): Promise<CallRecording> {
+async function insist(wish: CallWish): Promise<CapturedCall> {
   for (let tries = 1; ; tries += 1) {
     const recording = await placeCall(wish);
     if (recording.report().sipStatus !== 503 || tries === 20) return recording;
@@ -130,7 +130,7 @@ async function killProvider(name: string): Promise<void> {
 }
 
 /** Is this tone in that part of what the caller heard? */
-function hears(recording: CallRecording, hz: number, from: number, to: number): boolean {
+function hears(recording: CapturedCall, hz: number, from: number, to: number): boolean {
   const part = recording.samples().subarray(from, to);
   return part.length > 0 && probeTone(part, hz).amplitude > 1000;
 }

@@ -1,6 +1,6 @@
 /** Whole calls whose agent's session reaches its limit in the middle of a sentence. */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import type { CallRecording } from '../../src/simulator/phone/phone.js';
+import type { CapturedCall } from '../../src/simulator/phone/phone.js';
 import { placeCall } from '../../src/simulator/place-call.js';
 import { dialects } from '../../src/simulator/providers/registry.js';
 import { type ProviderSimulator, simulateProvider } from '../../src/simulator/providers/serve.js';
@@ -17,7 +17,7 @@ const speech = { fromMs: 3600, hz: 700, ms: 400 };
 let app: TestApp;
 let nextNumber = 19995553000;
 const simulators: ProviderSimulator[] = [];
-const outcomes = new Map<string, { recording: CallRecording; record: CallRecord; simulator: ProviderSimulator }>();
+const outcomes = new Map<string, { recording: CapturedCall; record: CallRecord; simulator: ProviderSimulator }>();
 
 beforeAll(async () => {
   app = await startTestApp({}, { t1: 50, t2: 200, t4: 250 });
@@ -65,7 +65,7 @@ const blockMs = 20;
 const block = blockMs * 8;
 
 /** Of each 20 ms of what the caller heard, the amplitude of one tone. */
-function amplitudes(recording: CallRecording, hz: number): number[] {
+function amplitudes(recording: CapturedCall, hz: number): number[] {
   const samples = recording.samples();
   const blocks = Math.floor(samples.length / block);
   return Array.from(

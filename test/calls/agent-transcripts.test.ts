@@ -1,6 +1,6 @@
 /** The transcript holds what was heard, in the order in which it was said, however a conversation ends; for every provider that writes one. */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import type { CallRecording } from '../../src/simulator/phone/phone.js';
+import type { CapturedCall } from '../../src/simulator/phone/phone.js';
 import { type CallWish, placeCall } from '../../src/simulator/place-call.js';
 import { dialects } from '../../src/simulator/providers/registry.js';
 import {
@@ -35,7 +35,7 @@ afterAll(async () => {
 });
 
 interface Outcome {
-  recording: CallRecording;
+  recording: CapturedCall;
   record: CallRecord;
   number: string;
 }
@@ -77,7 +77,7 @@ async function call(
 }
 
 /** How much of the greeting the caller heard. */
-function heardMs(recording: CallRecording): number {
+function heardMs(recording: CapturedCall): number {
   const samples = recording.samples();
   let blocks = 0;
   for (let at = 0; at + 160 <= samples.length; at += 160)
@@ -88,7 +88,7 @@ function heardMs(recording: CallRecording): number {
 const lines = (record: CallRecord) => record.transcript?.split('\n') ?? [];
 
 /** The words of the first line are those that were heard, give or take one. */
-function expectWhatWasHeard(line: string | undefined, recording: CallRecording): void {
+function expectWhatWasHeard(line: string | undefined, recording: CapturedCall): void {
   const heard = heardMs(recording);
   expect(heard).toBeGreaterThan(600);
   expect(heard).toBeLessThan(greetingMs - 500);

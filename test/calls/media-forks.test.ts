@@ -1,6 +1,6 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Tracks } from '../../media/agents/agent.js';
+import type { AudioTracks } from '../../media/agents/agent.js';
 import { linearToUlaw, ulawToLinear } from '../../media/audio/codec/g711.js';
 import { tone } from '../../media/audio/dsp/tone.js';
 import type { AgentLink, MediaEngine, MediaSession, TapChunk, TapMessage, TapOptions } from '../../media/engine.js';
@@ -50,7 +50,7 @@ async function listener(): Promise<RawAgent> {
   return made;
 }
 
-async function fork(tracks: Tracks, at: RawAgent) {
+async function fork(tracks: AudioTracks, at: RawAgent) {
   return session.fork(agentTarget(at.url), tracks, signal());
 }
 

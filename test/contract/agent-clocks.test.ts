@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { Outgoing, Sink } from '../../media/agents/agent.js';
+import type { AgentMessage, Sink } from '../../media/agents/agent.js';
 import { agentProtocols } from '../../media/agents/providers/registry.js';
 import { agentToPhone, phoneToAgent, type Transcode } from '../../media/audio/codec/transcode.js';
 import { tone } from '../../media/audio/dsp/tone.js';
@@ -46,7 +46,7 @@ function conversationWith(provider: string, heard: (bytes: Uint8Array, decode: T
     if (mouth === null) early.push(message);
     else conversation.receive(message, sink);
   };
-  const toProvider = (message: Outgoing) => {
+  const toProvider = (message: AgentMessage) => {
     if (message !== null) mouth?.message(typeof message === 'string' ? message : Buffer.from(message));
   };
   const nothing = () => {};

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { AgentEvent, Outgoing, Sink } from '../../media/agents/agent.js';
+import type { AgentEvent, AgentMessage, Sink } from '../../media/agents/agent.js';
 import { agentProtocols } from '../../media/agents/providers/registry.js';
 import { agentTarget } from '../support/agent-rig.js';
 import { PROVIDER_MESSAGES, spoilt } from '../support/provider-messages.js';
@@ -94,7 +94,7 @@ describe.each([...agentProtocols.values()])('$provider', (protocol) => {
     const [one, two] = [converse(), converse()];
     one.start();
     for (let i = 0; i < 5; i++) one.audio(new Uint8Array(160), i * 20);
-    const withoutIds = (m: Outgoing) => String(m).replace(/MZ[0-9a-f]{32}|[0-9a-f-]{36}/, '');
+    const withoutIds = (m: AgentMessage) => String(m).replace(/MZ[0-9a-f]{32}|[0-9a-f-]{36}/, '');
     two.start();
     const fresh = converse();
     fresh.start();
@@ -175,7 +175,7 @@ describe.each([...agentProtocols.values()])('$provider', (protocol) => {
   });
 });
 
-function messages(outgoing: Outgoing[]): string[] {
+function messages(outgoing: AgentMessage[]): string[] {
   return outgoing.filter((each) => each !== null).map((each) => Buffer.from(each).toString());
 }
 

@@ -1,6 +1,6 @@
 import { vi } from 'vitest';
 import { openPhone } from '../../src/simulator/phone/phone.js';
-import type { Speech } from '../../src/simulator/phone/voice.js';
+import type { CallerSound } from '../../src/simulator/phone/voice.js';
 import { planDefaults } from '../../src/simulator/place-call.js';
 import type { TestApp } from './app.js';
 
@@ -12,7 +12,7 @@ export async function phoneCalls(
     durationMs?: number;
     digits?: string;
     digitsAfterMs?: number;
-    speech?: Speech;
+    speech?: CallerSound;
     signal?: AbortSignal;
   } = {},
 ) {

@@ -1,7 +1,7 @@
-import type { Clock, Timer } from '../../sip/server/transactions/timers.js';
+import type { Timer, TransactionClock } from '../../sip/server/transactions/timers.js';
 
 /** Time that moves when told. */
-export class FakeClock implements Clock {
+export class FakeClock implements TransactionClock {
   private time = 0;
   private order = 0;
   private readonly timers = new Map<number, { at: number; fire: () => void }>();

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { FrameReader } from '../../media/agents/connection/frame-reader.js';
+import { WebSocketFrameReader } from '../../media/agents/connection/frame-reader.js';
 
 function frame(first: number, payload: Buffer, masked = false): Buffer {
   const { length } = payload;
@@ -23,7 +23,7 @@ const close = frame(0x88, Buffer.from([0x03, 0xe8]));
 function read(bytes: Buffer, partBytes: number, mostBytes = 100_000) {
   const seen = { messages: [] as [string, boolean][], passed: 0, again: [] as Buffer[] };
   const kept: [Buffer, Buffer][] = [];
-  const reader = new FrameReader(
+  const reader = new WebSocketFrameReader(
     {
       message: (data, isBinary) => {
         seen.messages.push([data.toString('hex'), isBinary]);

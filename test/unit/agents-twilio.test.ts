@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { AgentConfigError, type Outgoing, type Sink } from '../../media/agents/agent.js';
+import { AgentConfigError, type AgentMessage, type Sink } from '../../media/agents/agent.js';
 import { signUpgrade, twilio } from '../../media/agents/providers/twilio.js';
 import { agentTarget } from '../support/agent-rig.js';
 
@@ -10,7 +10,7 @@ function conversation(config = {}) {
   return twilio.converse(twilio.parseConfig(config), target);
 }
 
-function parsed(message: Outgoing | undefined) {
+function parsed(message: AgentMessage | undefined) {
   return JSON.parse(message as string);
 }
 

@@ -7,7 +7,7 @@ import { isSound, listen } from '../../src/simulator/phone/listen.js';
 import { findMarker, markers } from '../../src/simulator/phone/marker.js';
 import { Metronome } from '../../src/simulator/phone/metronome.js';
 import { signallingTimes } from '../../src/simulator/phone/signalling-times.js';
-import { Voice } from '../../src/simulator/phone/voice.js';
+import { CallerVoice } from '../../src/simulator/phone/voice.js';
 
 /** Time that only moves when told. Callbacks may come late, as real ones do. */
 class HandTimers implements Timers {
@@ -227,7 +227,7 @@ describe('metronome', () => {
 
 describe('voice', () => {
   it.each([80, 160, 240, 480])('speaks an unbroken tone with markers at frame borders (%i samples)', (frameSamples) => {
-    const voice = new Voice({ kind: 'tone', frequencyHz: 440 }, true);
+    const voice = new CallerVoice({ kind: 'tone', frequencyHz: 440 }, true);
     const whole = new Int16Array(frameSamples * Math.floor(80_000 / frameSamples));
     const begins: [number, number][] = [];
     for (let at = 0; at < whole.length; at += frameSamples) {
@@ -242,12 +242,12 @@ describe('voice', () => {
       expect(Math.abs(at - 4000 - index * 16_000)).toBeLessThan(frameSamples * 2);
     }
     const plain = new Int16Array(8000);
-    new Voice({ kind: 'tone', frequencyHz: 440 }, false).next(plain);
+    new CallerVoice({ kind: 'tone', frequencyHz: 440 }, false).next(plain);
     expect(Array.from(whole.subarray(6000, 6100))).toEqual(Array.from(plain.subarray(6000, 6100)));
   });
 
   it('says a recording once, then silence', () => {
-    const voice = new Voice({ kind: 'samples', samples: Int16Array.of(1, 2, 3) }, false);
+    const voice = new CallerVoice({ kind: 'samples', samples: Int16Array.of(1, 2, 3) }, false);
     const frame = new Int16Array(5);
     voice.next(frame);
     expect(Array.from(frame)).toEqual([1, 2, 3, 0, 0]);

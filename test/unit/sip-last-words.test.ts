@@ -3,7 +3,7 @@ import { EventEmitter, once } from 'node:events';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { openSipGateway } from '../../sip/gateway.js';
 import type { CallLeg } from '../../sip/leg.js';
-import { type App, ControlServer, meta, type SipFrame } from '../../sip/server/control/control.js';
+import { type ControlConnection, ControlServer, meta, type SipFrame } from '../../sip/server/control/control.js';
 import { parseMessage, SipRequest, type SipResponse } from '../../sip/server/message/message.js';
 import { writeResponse } from '../../sip/server/message/write.js';
 import type { SipServer, UnansweredInvite } from '../../sip/server/start.js';
@@ -26,7 +26,7 @@ const invite = parseMessage(
 ) as SipRequest;
 
 /** A SIP server whose every word is the test's: the control connection is a real one, behind it is nobody. */
-class ScriptedServer extends EventEmitter<{ frame: [App, SipFrame] }> {
+class ScriptedServer extends EventEmitter<{ frame: [ControlConnection, SipFrame] }> {
   readonly refused: UnansweredInvite[] = [];
   private control: ControlServer | null = null;
   die: () => void = () => undefined;
@@ -35,7 +35,7 @@ class ScriptedServer extends EventEmitter<{ frame: [App, SipFrame] }> {
     const listens = 'udp/127.0.0.1:5060';
     const user = {
       ...{ hostports: () => listens, gone: () => undefined },
-      sip: (app: App, frame: SipFrame) => void this.emit('frame', app, frame),
+      sip: (app: ControlConnection, frame: SipFrame) => void this.emit('frame', app, frame),
     };
     this.control = await ControlServer.listen('127.0.0.1', 'secret', user);
     const stats = () => Promise.reject(new Error('none'));
@@ -56,9 +56,13 @@ class ScriptedServer extends EventEmitter<{ frame: [App, SipFrame] }> {
     };
   }
 
-  async next(wanted: string | number): Promise<{ app: App; frame: SipFrame }> {
+  async next(wanted: string | number): Promise<{ app: ControlConnection; frame: SipFrame }> {
     for (;;) {
-      const [app, frame] = await within(once(this, 'frame') as Promise<[App, SipFrame]>, 8000, `${wanted}`);
+      const [app, frame] = await within(
+        once(this, 'frame') as Promise<[ControlConnection, SipFrame]>,
+        8000,
+        `${wanted}`,
+      );
       const { message } = frame;
       if (wanted === (message instanceof SipRequest ? message.method : message?.status)) return { app, frame };
     }
@@ -71,7 +75,7 @@ class ScriptedServer extends EventEmitter<{ frame: [App, SipFrame] }> {
   }
 
   /** "Sent": the answer as it went out. */
-  confirm({ app, frame }: { app: App; frame: SipFrame }): void {
+  confirm({ app, frame }: { app: ControlConnection; frame: SipFrame }): void {
     const { status, reason, body } = frame.message as SipResponse;
     const bytes = writeResponse(invite, { status, reason, source, toTag: 'ours', extra: [contact], body });
     const sent = meta('application', bytes.length, 'udp', source.address, source.port);

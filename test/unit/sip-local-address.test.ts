@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { LocalAddresses } from '../../sip/drachtio/local-address.js';
+import { AdvertisedAddresses } from '../../sip/drachtio/local-address.js';
 
 const localNets = ['10.0.0.0/8', '127.0.0.0/8'];
 
@@ -30,6 +30,6 @@ describe('the address a peer is told', () => {
       '127.0.0.1',
     ],
   ])('%s', async (_, options, peer, listener, told) => {
-    expect(await new LocalAddresses({ localNets, ...options }).facing(peer, listener)).toBe(told);
+    expect(await new AdvertisedAddresses({ localNets, ...options }).facing(peer, listener)).toBe(told);
   });
 });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { DialTarget } from '../../sip/outbound/request-targets.js';
+import type { InviteTarget } from '../../sip/outbound/request-targets.js';
 import { publicTarget } from '../../sip/outbound/resolve-public-uri.js';
 
-const target = (uri: string, host: string): DialTarget => ({ gateway: { uri }, requestUri: uri, host });
+const target = (uri: string, host: string): InviteTarget => ({ gateway: { uri }, requestUri: uri, host });
 const resolving =
   (...addresses: string[]) =>
   async () =>

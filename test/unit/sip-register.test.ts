@@ -4,7 +4,7 @@ import { answerChallenge } from '../../sip/auth/digest.js';
 import { readHeaders } from '../../sip/drachtio/header.js';
 import type { Peer } from '../../sip/leg.js';
 import { Bindings } from '../../sip/registrar/bindings.js';
-import { type Answer, Registrar, type RegistrarLimits } from '../../sip/registrar/registrar.js';
+import { Registrar, type RegistrarAnswer, type RegistrarLimits } from '../../sip/registrar/registrar.js';
 import { TrunkTable } from '../../sip/trunk/trunk-table.js';
 
 const uri = 'sip:us.example';
@@ -21,7 +21,7 @@ function setUp(limits?: RegistrarLimits, maxBindings?: number) {
   const challenger = new Challenger({ realm: 'r' });
   const registrar = new Registrar(trunks, challenger, bindings, limits);
 
-  const send = (lines: string[], from = peer, to = 'sip:alice@us.example'): Answer =>
+  const send = (lines: string[], from = peer, to = 'sip:alice@us.example'): RegistrarAnswer =>
     registrar.register({
       uri,
       headers: readHeaders(['REGISTER', `To: <${to}>`, ...lines, '', ''].join('\r\n')),
@@ -31,7 +31,7 @@ function setUp(limits?: RegistrarLimits, maxBindings?: number) {
   const authorized = (
     lines: string[],
     options: { user?: string; password?: string; callId?: string; cseq?: number; from?: Peer; aor?: string } = {},
-  ): Answer => {
+  ): RegistrarAnswer => {
     const user = options.user ?? 'alice';
     const challenges = challenger.challenges(false);
     const answer = answerChallenge(

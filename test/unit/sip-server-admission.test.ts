@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { Admission, type AdmissionLimits } from '../../sip/server/overload/admission.js';
+import { type AdmissionLimits, InviteAdmission } from '../../sip/server/overload/admission.js';
 
 function open(limits: Partial<AdmissionLimits> = {}) {
   let nowMs = 0;
-  const admission = new Admission(() => nowMs, limits);
+  const admission = new InviteAdmission(() => nowMs, limits);
   return {
     admission,
     pass: (ms: number) => {

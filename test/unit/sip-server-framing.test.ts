@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { FrameReader } from '../../sip/server/control/control.js';
+import { ControlFrameReader } from '../../sip/server/control/control.js';
 import { MAX_HEAD_BYTES, StreamFramer } from '../../sip/server/transport/stream-framer.js';
 
 /** The bytes in pieces cut at these places. */
@@ -10,7 +10,7 @@ function pieces(bytes: Buffer, cuts: number[]): Buffer[] {
 }
 
 function readFrames(chunks: Buffer[]): string[] {
-  const reader = new FrameReader();
+  const reader = new ControlFrameReader();
   return chunks.flatMap((chunk) => [...reader.push(chunk)].map((payload) => payload.toString()));
 }
 

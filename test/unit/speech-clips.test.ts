@@ -5,7 +5,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ulawToLinear } from '../../media/audio/codec/g711.js';
 import { createSafeHttp } from '../../net/http.js';
-import { Clips, type Speech } from '../../src/speech/clips.js';
+import { Clips, type SpeechRequest } from '../../src/speech/clips.js';
 import { fliteVoices } from '../../src/speech/flite.js';
 import { activeLevelDb, spokenLevelDb } from '../../src/speech/loudness.js';
 import { openSpeechPools } from '../../src/speech/speech-pool.js';
@@ -115,7 +115,7 @@ describe('files', () => {
   });
 });
 
-const saying = (text: string, more: Partial<Speech> = {}): Speech => ({
+const saying = (text: string, more: Partial<SpeechRequest> = {}): SpeechRequest => ({
   ...{ text, voice: null, language: null, dueAtMs: performance.now() },
   ...more,
 });

@@ -7,10 +7,10 @@ import {
   type AgentProtocol,
   type AgentTarget,
   type AudioFormat,
+  type AudioTrack,
   type Conversation,
   type Sink,
   type Spoken,
-  type Track,
 } from '../agent.js';
 import { clockMs } from '../clock.js';
 import { askProvider } from '../provider-http.js';
@@ -19,7 +19,7 @@ import { givenUp, unusable } from './connect-failure.js';
 import { durationMs } from './send-queue.js';
 import { Renewal } from './session-renewal.js';
 import type { AgentSocket, AgentSocketHooks, AgentSocketLimits } from './socket.js';
-import { broken, Line } from './websocket-transport.js';
+import { AgentWebSocket, broken } from './websocket-transport.js';
 
 /** Behind the last words of an agent that hangs up; no mark of an agent begins with a NUL. */
 const GOODBYE = '\0goodbye';
@@ -40,7 +40,7 @@ export class AgentConnection implements AgentSocket {
   #settleReady!: { resolve(): void; reject(failure: AgentFailure): void };
   #settleEnded!: (end: AgentEnd) => void;
   #phase: 'connecting' | 'ready' | 'started' | 'ending' = 'connecting';
-  #line: Line | null = null;
+  #line: AgentWebSocket | null = null;
   /** The line is open and its handshake done. */
   #lineReady = false;
   #isReady = false;
@@ -144,7 +144,7 @@ export class AgentConnection implements AgentSocket {
     this.#limitTimer = this.#after(firstAudioTimeoutMs, silent);
   }
 
-  audio(bytes: Uint8Array, atMs: number, track: Track = 'caller'): void {
+  audio(bytes: Uint8Array, atMs: number, track: AudioTrack = 'caller'): void {
     if (!this.#agentStarted || this.#phase !== 'started' || bytes.length === 0) return;
     const line = this.#line;
     if (line === null || !this.#lineReady) this.#renewal.keep(bytes, atMs, track);
@@ -220,7 +220,7 @@ export class AgentConnection implements AgentSocket {
 
   #dial(): void {
     const { allowPrivateAddress } = this.#target;
-    const line: Line = new Line(this.#conversation.upgrade(), allowPrivateAddress, this.#limits, {
+    const line: AgentWebSocket = new AgentWebSocket(this.#conversation.upgrade(), allowPrivateAddress, this.#limits, {
       opened: () => {
         line.send(this.#conversation.opening());
         if (this.#protocol.readyOn === 'connect') this.#becomeReady();
@@ -262,7 +262,7 @@ export class AgentConnection implements AgentSocket {
   }
 
   /** Caller audio; what the agent hears on hold is silence. */
-  #frame(line: Line, bytes: Uint8Array, atMs: number, track: Track): void {
+  #frame(line: AgentWebSocket, bytes: Uint8Array, atMs: number, track: AudioTrack): void {
     if (!line.takesFrame()) return;
     const { format } = this.#conversation;
     const heard = this.#held ? line.outflow.silence(bytes.length, format) : bytes;

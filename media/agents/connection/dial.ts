@@ -4,7 +4,7 @@ import tls from 'node:tls';
 import { type ClientOptions, WebSocket } from 'ws';
 import { refuseInternalLiteral, safeLookup } from '../../../net/safe-lookup.js';
 import { AgentConfigError } from '../agent.js';
-import { FrameReader } from './frame-reader.js';
+import { WebSocketFrameReader } from './frame-reader.js';
 
 export interface DialOptions {
   allowPrivateAddress: boolean;
@@ -72,7 +72,7 @@ export function dial(upgrade: { url: string; headers: Record<string, string> }, 
   ws.once('open', () => {
     const [read] = socket.listeners('data') as ((chunk: Buffer) => void)[];
     if (read === undefined) return;
-    const frames = new FrameReader(
+    const frames = new WebSocketFrameReader(
       {
         message: (data, isBinary) => ws.emit('message', data, isBinary),
         pass: (bytes) => read.call(socket, bytes),

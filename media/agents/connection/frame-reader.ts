@@ -14,7 +14,7 @@ export interface FrameHooks {
   pass(bytes: Buffer): void;
 }
 
-export class FrameReader {
+export class WebSocketFrameReader {
   /** The beginning of a header whose end has not come yet. */
   private held: Buffer | null = null;
   /** Bytes of a frame that is being passed on. */

@@ -3,7 +3,7 @@
  * queued cannot be taken back, and late audio is worth less than none. Anything else is always sent, until the agent counts as stuck.
  */
 import { WebSocket } from 'ws';
-import type { AudioFormat, Outgoing } from '../agent.js';
+import type { AgentMessage, AudioFormat } from '../agent.js';
 
 export interface OutflowLimits {
   /** Caller audio that may wait on our side of the socket. */
@@ -43,14 +43,14 @@ export class Outflow {
   }
 
   /** One frame of caller audio: `bytes` of `format`, as `message` on the wire. */
-  frame(message: Outgoing, bytes: number, format: AudioFormat): void {
+  frame(message: AgentMessage, bytes: number, format: AudioFormat): void {
     if (message === null) return;
     this.#queueBytes = (message.length * this.#limits.sendQueueMs) / durationMs(bytes, format);
     this.framesSent += 1;
     this.send(message);
   }
 
-  send(message: Outgoing): void {
+  send(message: AgentMessage): void {
     if (message === null || this.#ws.readyState !== WebSocket.OPEN) return;
     this.lastSentMs = performance.now();
     if (this.#ws.bufferedAmount > this.#limits.sendQueueBytes) this.#stuck();

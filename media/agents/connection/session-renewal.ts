@@ -2,7 +2,7 @@
  * Sessions of some providers live only so long. The next one takes over in a pause before that, at the latest when time is up; what the
  * caller says while there is none is kept for it.
  */
-import type { Track } from '../agent.js';
+import type { AudioTrack } from '../agent.js';
 
 export interface RenewalLimits {
   /** So long before the end of a session a pause is waited for. */
@@ -22,7 +22,7 @@ export interface RenewalLimits {
 interface KeptFrame {
   bytes: Uint8Array;
   atMs: number;
-  track: Track;
+  track: AudioTrack;
 }
 
 /** Reached when all that the agent said was heard; no mark of an agent begins with a NUL. */
@@ -109,7 +109,7 @@ export class Renewal {
   }
 
   /** The caller, while there is no session. */
-  keep(bytes: Uint8Array, atMs: number, track: Track): void {
+  keep(bytes: Uint8Array, atMs: number, track: AudioTrack): void {
     this.#backlog.push({ bytes: bytes.slice(), atMs, track });
     if (this.#backlog.length > this.#limits.backlogMs / FRAME_MS) this.#backlog.shift();
   }

@@ -7,7 +7,7 @@ import {
   type AgentProtocol,
   type AgentTarget,
   type AudioFormat,
-  type Track,
+  type AudioTrack,
 } from '../agent.js';
 import { agentProtocols } from '../providers/registry.js';
 import { AgentConnection } from './agent-connection.js';
@@ -43,7 +43,7 @@ export interface AgentSocket {
   /** The caller answered: tells the agent of the call. Before `ready` and after the end it does nothing; neither does a second one. */
   start(): void;
   /** Audio in `format`, of the caller unless said otherwise; before `start` it goes nowhere. Never blocks: over the send limit the frame is dropped and counted. */
-  audio(bytes: Uint8Array, atMs: number, track?: Track): void;
+  audio(bytes: Uint8Array, atMs: number, track?: AudioTrack): void;
   markReached(name: string, cleared: boolean): void;
   /** The caller began to speak so long ago: a transcription of it may come much later. */
   callerSpeaks(agoMs: number): void;

@@ -1,6 +1,6 @@
 /** One WebSocket of an agent: sends within limits, notices when the far side is gone, and says once how it ended. */
 import type { WebSocket } from 'ws';
-import { AgentFailure, type AudioFormat, type Outgoing } from '../agent.js';
+import { AgentFailure, type AgentMessage, type AudioFormat } from '../agent.js';
 import { brokenSocket, connectFailure, refusedUpgrade } from './connect-failure.js';
 import { dial } from './dial.js';
 import { Heartbeat } from './heartbeat.js';
@@ -15,7 +15,7 @@ export interface LineLimits extends InflowLimits, OutflowLimits {
   silenceLimitMs: number;
 }
 
-export interface LineHooks {
+export interface AgentWebSocketHooks {
   opened(): void;
   message(message: string | Uint8Array): void;
   /** From time to time while it is open. */
@@ -28,11 +28,11 @@ export interface LineHooks {
 
 const EMPTY = Buffer.alloc(0);
 
-export class Line {
+export class AgentWebSocket {
   readonly outflow: Outflow;
   readonly inflow: Inflow;
   readonly #ws: WebSocket;
-  readonly #hooks: LineHooks;
+  readonly #hooks: AgentWebSocketHooks;
   readonly #heartbeat: Heartbeat;
   #failure: AgentFailure | null = null;
   #wasOpen = false;
@@ -46,7 +46,7 @@ export class Line {
     upgrade: { url: string; headers: Record<string, string> },
     allowPrivateAddress: boolean,
     limits: LineLimits,
-    hooks: LineHooks,
+    hooks: AgentWebSocketHooks,
   ) {
     const ws = dial(upgrade, { ...limits, allowPrivateAddress });
     this.#ws = ws;
@@ -90,7 +90,7 @@ export class Line {
     return this.#ws.readyState >= this.#ws.CLOSING;
   }
 
-  send(messages: Outgoing[]): void {
+  send(messages: AgentMessage[]): void {
     for (const message of messages) this.outflow.send(message);
   }
 
@@ -98,7 +98,7 @@ export class Line {
     return this.outflow.takesFrame(this.#heartbeat.unansweredMs());
   }
 
-  frame(message: Outgoing, bytes: number, format: AudioFormat): void {
+  frame(message: AgentMessage, bytes: number, format: AudioFormat): void {
     this.outflow.frame(message, bytes, format);
   }
 

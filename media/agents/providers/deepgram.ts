@@ -2,10 +2,10 @@
 import {
   AgentConfigError,
   AgentFailure,
+  type AgentMessage,
   type AgentProtocol,
   type AgentTarget,
   type AudioFormat,
-  type Outgoing,
   type Plain,
   type Sink,
 } from '../agent.js';
@@ -100,12 +100,12 @@ class DeepgramConversation extends ProviderConversation {
     };
   }
 
-  override start(): Outgoing[] {
+  override start(): AgentMessage[] {
     this.#started = true;
     return this.takesOver ? [this.#inject(TAKE_OVER)] : [];
   }
 
-  audio(bytes: Uint8Array): Outgoing {
+  audio(bytes: Uint8Array): AgentMessage {
     return bytes;
   }
 
@@ -159,7 +159,7 @@ class DeepgramConversation extends ProviderConversation {
     }
   }
 
-  dtmf(digits: string): Outgoing[] {
+  dtmf(digits: string): AgentMessage[] {
     return [this.#inject(keysAsText(digits))];
   }
 

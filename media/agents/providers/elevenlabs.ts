@@ -5,10 +5,10 @@
 import {
   AgentConfigError,
   AgentFailure,
+  type AgentMessage,
   type AgentProtocol,
   type AgentTarget,
   type AudioFormat,
-  type Outgoing,
   type Sink,
 } from '../agent.js';
 import { optionalText } from '../config-fields.js';
@@ -85,7 +85,7 @@ class ElevenlabsConversation extends ProviderConversation {
     return { url: url.href, headers: this.config.headers };
   }
 
-  override opening(): Outgoing[] {
+  override opening(): AgentMessage[] {
     const { instructions, greeting, language, voice, override } = this.config;
     const agent = defined({
       prompt: instructions === undefined ? undefined : { prompt: instructions },
@@ -104,7 +104,7 @@ class ElevenlabsConversation extends ProviderConversation {
     return [JSON.stringify(merged(first, override)), this.told === '' ? null : JSON.stringify(context)];
   }
 
-  audio(bytes: Uint8Array): Outgoing {
+  audio(bytes: Uint8Array): AgentMessage {
     return `{"user_audio_chunk":"${base64(bytes)}"}`;
   }
 
@@ -158,7 +158,7 @@ class ElevenlabsConversation extends ProviderConversation {
     }
   }
 
-  dtmf(digits: string): Outgoing[] {
+  dtmf(digits: string): AgentMessage[] {
     return [JSON.stringify({ type: 'user_message', text: keysAsText(digits) })];
   }
 

@@ -2,7 +2,7 @@
  * Google Gemini Live: JSON in text or binary messages, PCM at 16 kHz in and 24 kHz out. A connection lives some minutes; before it ends
  * the server says so, and the conversation goes on over a new one by its handle.
  */
-import type { AgentProtocol, AgentTarget, AudioFormat, Outgoing, Sink } from '../agent.js';
+import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, Sink } from '../agent.js';
 import { asObject, asText, base64Bytes, type JsonObject, parseObject } from '../json.js';
 import {
   base64,
@@ -59,7 +59,7 @@ class GeminiConversation extends ProviderConversation {
     return { url: url.href, headers: this.config.headers };
   }
 
-  override opening(): Outgoing[] {
+  override opening(): AgentMessage[] {
     const { model, voice, instructions, language, temperature, tools, override } = this.config;
     const name = model ?? MODEL;
     const speechConfig = defined({
@@ -79,7 +79,7 @@ class GeminiConversation extends ProviderConversation {
     return [JSON.stringify({ setup: merged(setup, override) })];
   }
 
-  override start(): Outgoing[] {
+  override start(): AgentMessage[] {
     const { greeting } = this.config;
     this.#started = true;
     if (this.takesOver) return [content([...this.#earlier, turn('user', TAKE_OVER)], true)];
@@ -87,7 +87,7 @@ class GeminiConversation extends ProviderConversation {
     return [content([turn('user', greeting === undefined ? GREET : `Say exactly this: ${greeting}`)], true)];
   }
 
-  audio(bytes: Uint8Array): Outgoing {
+  audio(bytes: Uint8Array): AgentMessage {
     return `{"realtimeInput":{"audio":{"mimeType":"audio/pcm;rate=16000","data":"${base64(bytes)}"}}}`;
   }
 
@@ -106,7 +106,7 @@ class GeminiConversation extends ProviderConversation {
       sink.renew(Math.max(0, leftMs(asObject(fields.goAway)?.timeLeft) - LEAVE_EARLY_MS));
   }
 
-  dtmf(digits: string): Outgoing[] {
+  dtmf(digits: string): AgentMessage[] {
     return [content([turn('user', keysAsText(digits))], true)];
   }
 

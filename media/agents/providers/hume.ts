@@ -2,10 +2,10 @@
 import { readWav } from '../../audio/wav.js';
 import {
   AgentFailure,
+  type AgentMessage,
   type AgentProtocol,
   type AgentTarget,
   type AudioFormat,
-  type Outgoing,
   type Sink,
 } from '../agent.js';
 import { audioFormat, optionalText } from '../config-fields.js';
@@ -76,7 +76,7 @@ class HumeConversation extends ProviderConversation {
     return { url: url.href, headers };
   }
 
-  override opening(): Outgoing[] {
+  override opening(): AgentMessage[] {
     const { instructions, voice, override, tools } = this.config;
     const first = defined({
       type: 'session_settings',
@@ -97,14 +97,14 @@ class HumeConversation extends ProviderConversation {
     return [JSON.stringify(merged(first, override))];
   }
 
-  override start(): Outgoing[] {
+  override start(): AgentMessage[] {
     const { greeting } = this.config;
     return greeting === undefined || greeting === '' || this.takesOver
       ? []
       : [JSON.stringify({ type: 'assistant_input', text: greeting })];
   }
 
-  audio(bytes: Uint8Array): Outgoing {
+  audio(bytes: Uint8Array): AgentMessage {
     return `{"type":"audio_input","data":"${base64(bytes)}"}`;
   }
 
@@ -145,7 +145,7 @@ class HumeConversation extends ProviderConversation {
     }
   }
 
-  dtmf(digits: string): Outgoing[] {
+  dtmf(digits: string): AgentMessage[] {
     return [JSON.stringify({ type: 'user_input', text: keysAsText(digits) })];
   }
 

@@ -4,10 +4,10 @@
  */
 import {
   AgentFailure,
+  type AgentMessage,
   type AgentProtocol,
   type AgentTarget,
   type AudioFormat,
-  type Outgoing,
   type Sink,
 } from '../agent.js';
 import { choice } from '../config-fields.js';
@@ -100,7 +100,7 @@ class OpenaiConversation extends ProviderConversation {
     };
   }
 
-  override start(): Outgoing[] {
+  override start(): AgentMessage[] {
     const { greeting } = this.config;
     this.#started = true;
     if (this.takesOver) return [respond(TAKE_OVER)];
@@ -108,7 +108,7 @@ class OpenaiConversation extends ProviderConversation {
     return [respond(greeting === undefined ? GREET : `Say exactly this, and nothing else: ${greeting}`)];
   }
 
-  audio(bytes: Uint8Array): Outgoing {
+  audio(bytes: Uint8Array): AgentMessage {
     return `{"type":"input_audio_buffer.append","audio":"${base64(bytes)}"}`;
   }
 
@@ -168,14 +168,14 @@ class OpenaiConversation extends ProviderConversation {
   }
 
   /** Beyond what was really sent the model answers with an error, so nothing is rounded up. */
-  override interrupted(heard: { itemId?: string; heardMs: number; droppedMs: number }): Outgoing[] {
+  override interrupted(heard: { itemId?: string; heardMs: number; droppedMs: number }): AgentMessage[] {
     if (heard.itemId === undefined || heard.droppedMs === 0) return [];
     const audio_end_ms = Math.floor(heard.heardMs);
     const truncate = { type: 'conversation.item.truncate', item_id: heard.itemId, content_index: 0, audio_end_ms };
     return [JSON.stringify(truncate)];
   }
 
-  dtmf(digits: string): Outgoing[] {
+  dtmf(digits: string): AgentMessage[] {
     return [item('caller', keysAsText(digits)), '{"type":"response.create"}'];
   }
 

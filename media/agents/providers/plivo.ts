@@ -1,7 +1,7 @@
 /** Plivo audio streaming, bidirectional. The agent asks for checkpoints instead of marks, and may send keys to the caller. */
 import { createHmac, randomUUID } from 'node:crypto';
 import { agentToAgent, type Transcode } from '../../audio/codec/transcode.js';
-import type { AgentProtocol, AgentTarget, AudioFormat, Outgoing, Sink, Track } from '../agent.js';
+import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, AudioTrack, Sink } from '../agent.js';
 import { audioFormat, configObject, optionalText, upgradeHeaders } from '../config-fields.js';
 import { asObject, asText, base64Bytes, type JsonObject } from '../json.js';
 import { base64, readJson } from '../provider.js';
@@ -56,7 +56,7 @@ class PlivoConversation extends StreamConversation {
     return { url, headers: authToken === undefined ? headers : { ...headers, ...signUpgrade(authToken, url) } };
   }
 
-  start(): Outgoing[] {
+  start(): AgentMessage[] {
     const { callId, organizationId } = this.target.call;
     const { encoding, sampleRateHz } = this.format;
     const start = {
@@ -69,7 +69,7 @@ class PlivoConversation extends StreamConversation {
     return [this.#numbered('start', { start, extra_headers: this.#extraHeaders })];
   }
 
-  audio(bytes: Uint8Array, atMs: number, track: Track = 'caller'): Outgoing {
+  audio(bytes: Uint8Array, atMs: number, track: AudioTrack = 'caller'): AgentMessage {
     this.#sequence += 1;
     this.#chunks[track] += 1;
     const timestamp = Math.max(0, Math.round(atMs));
@@ -107,11 +107,11 @@ class PlivoConversation extends StreamConversation {
   }
 
   /** Only what was played is told; a cleared checkpoint was not. */
-  mark(name: string, cleared: boolean): Outgoing[] {
+  mark(name: string, cleared: boolean): AgentMessage[] {
     return cleared ? [] : [this.#numbered('playedStream', { streamId: this.#streamId, name })];
   }
 
-  dtmf(digit: string): Outgoing[] {
+  dtmf(digit: string): AgentMessage[] {
     const dtmf = { track: 'inbound', digit, timestamp: String(this.#atMs) };
     return [this.#numbered('dtmf', { streamId: this.#streamId, dtmf, extra_headers: this.#extraHeaders })];
   }

@@ -2,7 +2,7 @@
  * Our own framing: JSON text for what happens, binary for audio. `start` goes out when the caller answered; then each frame of the caller
  * is one binary message, and every binary message of the agent is audio to be played in order.
  */
-import type { AgentProtocol, AgentTarget, AudioFormat, Outgoing, Sink } from '../agent.js';
+import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, Sink } from '../agent.js';
 import { audioFormat, configObject, upgradeHeaders } from '../config-fields.js';
 import { asText, type JsonObject, parseObject } from '../json.js';
 import { markFromBot, StreamConversation } from '../stream-conversation.js';
@@ -42,7 +42,7 @@ class RawConversation extends StreamConversation {
     return { url: this.#target.url, headers: { ...this.#headers } };
   }
 
-  start(): Outgoing[] {
+  start(): AgentMessage[] {
     const { callId, from, to, direction, custom, history } = this.#target.call;
     const format = { encoding: this.format.encoding, sample_rate: this.format.sampleRateHz, channels: 1 };
     // JSON leaves out `history` when there is none, and `tracks` of an agent that converses.
@@ -61,7 +61,7 @@ class RawConversation extends StreamConversation {
     ];
   }
 
-  audio(bytes: Uint8Array): Outgoing {
+  audio(bytes: Uint8Array): AgentMessage {
     return bytes;
   }
 
@@ -75,15 +75,15 @@ class RawConversation extends StreamConversation {
     else this.#event(fields, sink);
   }
 
-  mark(name: string, cleared: boolean): Outgoing[] {
+  mark(name: string, cleared: boolean): AgentMessage[] {
     return [JSON.stringify(cleared ? { event: 'mark', name, cleared } : { event: 'mark', name })];
   }
 
-  dtmf(digit: string): Outgoing[] {
+  dtmf(digit: string): AgentMessage[] {
     return [JSON.stringify({ event: 'dtmf', digits: digit })];
   }
 
-  override closing(reason: string): Outgoing[] {
+  override closing(reason: string): AgentMessage[] {
     return [JSON.stringify({ event: 'stop', reason })];
   }
 

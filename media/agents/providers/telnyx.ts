@@ -1,6 +1,6 @@
 /** Telnyx media streaming, bidirectional in `rtp` mode: like Twilio's, in snake case, and in more codecs. */
 import { randomUUID } from 'node:crypto';
-import type { AgentProtocol, AgentTarget, AudioFormat, Outgoing, Sink, Track } from '../agent.js';
+import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, AudioTrack, Sink } from '../agent.js';
 import { audioFormat, configObject, optionalText, upgradeHeaders } from '../config-fields.js';
 import { asObject } from '../json.js';
 import { base64, readJson } from '../provider.js';
@@ -54,7 +54,7 @@ class TelnyxConversation extends StreamConversation {
     return { url: this.target.url, headers: { ...token, ...headers } };
   }
 
-  start(): Outgoing[] {
+  start(): AgentMessage[] {
     const { callId, organizationId, from, to, custom } = this.target.call;
     const { encoding, sampleRateHz } = this.format;
     const start = {
@@ -70,7 +70,7 @@ class TelnyxConversation extends StreamConversation {
     return [JSON.stringify({ event: 'connected', version: '1.0.0' }), this.#numbered('start', { start })];
   }
 
-  audio(bytes: Uint8Array, atMs: number, track: Track = 'caller'): Outgoing {
+  audio(bytes: Uint8Array, atMs: number, track: AudioTrack = 'caller'): AgentMessage {
     this.#sequence += 1;
     this.#chunks[track] += 1;
     const timestamp = Math.max(0, Math.round(atMs));
@@ -98,15 +98,15 @@ class TelnyxConversation extends StreamConversation {
     }
   }
 
-  mark(name: string): Outgoing[] {
+  mark(name: string): AgentMessage[] {
     return [this.#numbered('mark', { mark: { name: this.#numbers.delete(name) ? Number(name) : name } })];
   }
 
-  dtmf(digit: string): Outgoing[] {
+  dtmf(digit: string): AgentMessage[] {
     return [this.#numbered('dtmf', { dtmf: { digit } })];
   }
 
-  override closing(): Outgoing[] {
+  override closing(): AgentMessage[] {
     const { callId, organizationId } = this.target.call;
     return [this.#numbered('stop', { stop: { user_id: organizationId, call_control_id: callId } })];
   }

@@ -3,7 +3,7 @@
  * caller answered, since bots greet on `start`. Bad input is ignored and counted under the codes Twilio itself warns with.
  */
 import { createHmac, randomUUID } from 'node:crypto';
-import type { AgentProtocol, AgentTarget, AudioFormat, Outgoing, Sink, Track } from '../agent.js';
+import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, AudioTrack, Sink } from '../agent.js';
 import { choice, configObject, optionalText, upgradeHeaders } from '../config-fields.js';
 import { asObject, parseObject } from '../json.js';
 import { providerTrack, providerTracks } from '../provider-tracks.js';
@@ -69,7 +69,7 @@ class TwilioConversation extends StreamConversation {
     return { url, headers };
   }
 
-  start(): Outgoing[] {
+  start(): AgentMessage[] {
     const start = {
       accountSid: this.#accountSid,
       streamSid: this.#streamSid,
@@ -84,7 +84,7 @@ class TwilioConversation extends StreamConversation {
     ];
   }
 
-  audio(bytes: Uint8Array, atMs: number, track: Track = 'caller'): Outgoing {
+  audio(bytes: Uint8Array, atMs: number, track: AudioTrack = 'caller'): AgentMessage {
     this.#sequence += 1;
     this.#chunks[track] += 1;
     const payload = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64');
@@ -129,15 +129,15 @@ class TwilioConversation extends StreamConversation {
   }
 
   /** Twilio echoes a mark in the same words whether it was played or cleared. */
-  mark(name: string): Outgoing[] {
+  mark(name: string): AgentMessage[] {
     return [this.#numbered('mark', { mark: { name } })];
   }
 
-  dtmf(digit: string): Outgoing[] {
+  dtmf(digit: string): AgentMessage[] {
     return [this.#numbered('dtmf', { dtmf: { track: 'inbound_track', digit } })];
   }
 
-  override closing(): Outgoing[] {
+  override closing(): AgentMessage[] {
     return [this.#numbered('stop', { stop: { accountSid: this.#accountSid, callSid: this.#callSid } })];
   }
 

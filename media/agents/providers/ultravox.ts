@@ -1,10 +1,10 @@
 /** Ultravox: a call is created over REST, and its join URL carries PCM in binary messages and JSON text. */
 import {
   AgentFailure,
+  type AgentMessage,
   type AgentProtocol,
   type AgentTarget,
   type AudioFormat,
-  type Outgoing,
   type Plain,
   type Sink,
 } from '../agent.js';
@@ -108,7 +108,7 @@ class UltravoxConversation extends ProviderConversation {
     return { url: this.#joinUrl, headers: {} };
   }
 
-  audio(bytes: Uint8Array): Outgoing {
+  audio(bytes: Uint8Array): AgentMessage {
     return bytes;
   }
 
@@ -140,11 +140,11 @@ class UltravoxConversation extends ProviderConversation {
     }
   }
 
-  dtmf(digits: string): Outgoing[] {
+  dtmf(digits: string): AgentMessage[] {
     return [JSON.stringify({ type: 'user_text_message', text: keysAsText(digits), urgency: 'soon' })];
   }
 
-  override closing(reason: string): Outgoing[] {
+  override closing(reason: string): AgentMessage[] {
     return [JSON.stringify({ type: 'hang_up', message: reason })];
   }
 

@@ -2,10 +2,10 @@
 import {
   AgentConfigError,
   AgentFailure,
+  type AgentMessage,
   type AgentProtocol,
   type AgentTarget,
   type AudioFormat,
-  type Outgoing,
   type Sink,
 } from '../agent.js';
 import { audioFormat, optionalText } from '../config-fields.js';
@@ -87,11 +87,11 @@ class VapiConversation extends ProviderConversation {
     return { url: this.#callUrl, headers: {} };
   }
 
-  override start(): Outgoing[] {
+  override start(): AgentMessage[] {
     return this.history.map(({ speaker, text }) => said(speaker === 'caller' ? 'user' : 'assistant', text, false));
   }
 
-  audio(bytes: Uint8Array): Outgoing {
+  audio(bytes: Uint8Array): AgentMessage {
     return bytes;
   }
 
@@ -105,11 +105,11 @@ class VapiConversation extends ProviderConversation {
     this.#event(asObject(outer.message) ?? outer, sink); // both forms are in use
   }
 
-  dtmf(digits: string): Outgoing[] {
+  dtmf(digits: string): AgentMessage[] {
     return [said('user', keysAsText(digits), true)];
   }
 
-  override closing(): Outgoing[] {
+  override closing(): AgentMessage[] {
     return ['{"type":"end-call"}'];
   }
 

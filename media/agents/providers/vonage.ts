@@ -1,5 +1,5 @@
 /** Vonage's WebSocket endpoint: one text message says what the call is, then PCM in binary messages of 20 ms both ways. */
-import type { AgentProtocol, AgentTarget, AudioFormat, Outgoing, Sink } from '../agent.js';
+import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, Sink } from '../agent.js';
 import { audioFormat, configObject, upgradeHeaders } from '../config-fields.js';
 import { parseObject } from '../json.js';
 import { StreamConversation } from '../stream-conversation.js';
@@ -35,14 +35,14 @@ class VonageConversation extends StreamConversation {
   }
 
   /** What an NCCO has as `headers` lies beside the event. */
-  start(): Outgoing[] {
+  start(): AgentMessage[] {
     const { callId, from, to, custom } = this.target.call;
     const contentType = `audio/l16;rate=${this.format.sampleRateHz}`;
     const connected = { event: 'websocket:connected', 'content-type': contentType };
     return [JSON.stringify({ uuid: callId, from, to, ...custom, ...connected })];
   }
 
-  audio(bytes: Uint8Array): Outgoing {
+  audio(bytes: Uint8Array): AgentMessage {
     return bytes;
   }
 
@@ -72,11 +72,11 @@ class VonageConversation extends StreamConversation {
     }
   }
 
-  mark(name: string): Outgoing[] {
+  mark(name: string): AgentMessage[] {
     return [`{"event":"websocket:notify","payload":${payloadOf(name)}}`];
   }
 
-  dtmf(digit: string): Outgoing[] {
+  dtmf(digit: string): AgentMessage[] {
     return [JSON.stringify({ event: 'websocket:dtmf', digit, duration: 100 })];
   }
 }

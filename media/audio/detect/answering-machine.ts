@@ -3,9 +3,9 @@
  * of the callee alone, so that nobody has to wait for it.
  */
 import type { MachineVerdict, PhoneCodec } from '../../engine.js';
-import { Track } from '../receive/rtp-timeline.js';
+import { RtpTimeline } from '../receive/rtp-timeline.js';
 import { NarrowCopy } from '../sample-format.js';
-import { Speech } from './speech-detector.js';
+import { SpeechDetector } from './speech-detector.js';
 import { type SteadyTone, ToneListener } from './steady-tone.js';
 
 /** Nobody greets a caller for longer than this without listening. */
@@ -29,9 +29,9 @@ const shortestFaxToneMs = 450;
 const samplesPerMs = 8;
 
 export class AnswerListener {
-  private readonly track = new Track();
+  private readonly track = new RtpTimeline();
   private readonly narrow = new NarrowCopy();
-  private readonly speech: Speech;
+  private readonly speech: SpeechDetector;
   private readonly tones = new ToneListener();
   private greetingFromMs: number | null = null;
   private greetingUntilMs = 0;
@@ -46,7 +46,7 @@ export class AnswerListener {
     private readonly untilMessageEnd: boolean,
     private readonly settle: (verdict: MachineVerdict) => void,
   ) {
-    this.speech = new Speech({
+    this.speech = new SpeechDetector({
       started: (atMs) => {
         this.greetingFromMs ??= atMs;
       },

@@ -26,7 +26,7 @@ export interface SpeechHooks {
   ended(atMs: number): void;
 }
 
-export class Speech {
+export class SpeechDetector {
   speaking = false;
   /** End of the last loud step. */
   loudUntilMs = Number.NEGATIVE_INFINITY;

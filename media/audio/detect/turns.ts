@@ -5,9 +5,9 @@
  * Short words over the other side's words are a nod (a back-channel: "mhm") when the other side talks on: no turn and no barge-in.
  */
 import type { MediaEvent, PhoneCodec } from '../../engine.js';
-import { Track } from '../receive/rtp-timeline.js';
+import { RtpTimeline } from '../receive/rtp-timeline.js';
 import { lineOf, ticksPerMs } from '../sample-format.js';
-import { pauseMs, Speech } from './speech-detector.js';
+import { pauseMs, SpeechDetector } from './speech-detector.js';
 
 /** Shorter words over the other side's are a nod. */
 const longestNodMs = 200;
@@ -38,8 +38,8 @@ interface Overlap {
 }
 
 class Side {
-  readonly track = new Track();
-  readonly speech: Speech;
+  readonly track = new RtpTimeline();
+  readonly speech: SpeechDetector;
   turn: OpenTurn | null = null;
   overlap: Overlap | null = null;
   /** End of the last words that belong to a turn. */
@@ -49,7 +49,7 @@ class Side {
     readonly speaker: 'caller' | 'agent',
     hooks: { started(side: Side, atMs: number): void; ended(side: Side, atMs: number): void },
   ) {
-    this.speech = new Speech({
+    this.speech = new SpeechDetector({
       started: (atMs) => hooks.started(this, atMs),
       ended: (atMs) => hooks.ended(this, atMs),
     });

@@ -1,8 +1,8 @@
 /** When the phone says something while it is recorded: the first and the last words, and the silence that ends it. No clock of its own. */
 import type { PhoneCodec } from '../../engine.js';
-import { Track } from '../receive/rtp-timeline.js';
+import { RtpTimeline } from '../receive/rtp-timeline.js';
 import { lineOf, ticksPerMs } from '../sample-format.js';
-import { Speech } from './speech-detector.js';
+import { SpeechDetector } from './speech-detector.js';
 
 /** What is on its way may still be speech. */
 const lateMs = 100;
@@ -18,8 +18,8 @@ export class Words {
   /** All times are counted from `startMs`; null: nothing was said. */
   firstMs: number | null = null;
   private endedMs = 0;
-  private readonly track = new Track();
-  private readonly speech: Speech;
+  private readonly track = new RtpTimeline();
+  private readonly speech: SpeechDetector;
 
   constructor(
     private readonly startMs: number,
@@ -27,7 +27,7 @@ export class Words {
     /** Told once, some 40 ms after the first words began. */
     begun: () => void,
   ) {
-    this.speech = new Speech({
+    this.speech = new SpeechDetector({
       started: (atMs) => {
         if (this.firstMs !== null) return;
         this.firstMs = atMs;

@@ -1,5 +1,5 @@
 /** Two tracks of 20 ms frames as one. Each waits for the other a little; one that is missing is silence. */
-import type { Track } from '../../agents/agent.js';
+import type { AudioTrack } from '../../agents/agent.js';
 import type { PhoneCodec } from '../../engine.js';
 import { readLine, writeLine } from '../sample-format.js';
 import { Reused } from '../scratch-buffer.js';
@@ -8,13 +8,13 @@ import { Reused } from '../scratch-buffer.js';
 const aheadAtMost = 10;
 
 export class Mixer {
-  private readonly waiting: Record<Track, Int16Array[]> = { caller: [], agent: [] };
+  private readonly waiting: Record<AudioTrack, Int16Array[]> = { caller: [], agent: [] };
   private readonly decoded = new Reused(Int16Array);
 
   /** The mixed frame is valid during the call. */
   constructor(private readonly deliver: (frame: Uint8Array, atMs: number) => void) {}
 
-  push(track: Track, frame: Uint8Array, codec: PhoneCodec, atMs: number): void {
+  push(track: AudioTrack, frame: Uint8Array, codec: PhoneCodec, atMs: number): void {
     const { caller, agent } = this.waiting;
     this.waiting[track].push(readLine(frame, codec, this.decoded).slice());
     while (caller.length > 0 || agent.length > 0) {

@@ -20,7 +20,7 @@ export const realTime: Time = {
 };
 
 /** A session's turn. Returns when its next one is due, also when it has put this one off; null: again, at once, when the sockets have been read. Must not throw. */
-export type Turn = (nowMs: number) => number | null;
+export type ClockTurn = (nowMs: number) => number | null;
 
 /** How much before its time a turn may come: timers have whole milliseconds. */
 export const earlyMs = 0.5;
@@ -35,7 +35,7 @@ class Entry implements ClockEntry {
   /** Out of the ring until the sockets have been read. */
   waits = false;
   constructor(
-    readonly turn: Turn | null,
+    readonly turn: ClockTurn | null,
     public dueMs: number,
   ) {}
 }
@@ -51,7 +51,7 @@ export class PlayoutClock {
 
   constructor(private readonly time: Time) {}
 
-  add(turn: Turn, dueMs: number): ClockEntry {
+  add(turn: ClockTurn, dueMs: number): ClockEntry {
     const entry = new Entry(turn, dueMs);
     this.insert(entry);
     this.arm();

@@ -31,7 +31,7 @@ interface Chunk {
   itemId: string | undefined;
 }
 
-export interface Heard {
+export interface HeardSoFar {
   /** What was playing. */
   itemId?: string;
   heardMs: number;
@@ -146,10 +146,10 @@ export class Playout implements PhoneAudio {
   }
 
   /** Empties the queue at once. What was heard is of the item that was playing. */
-  clear(): Heard {
+  clear(): HeardSoFar {
     const head = this.entries[this.head];
     if (this.itemId === undefined && typeof head === 'object') this.itemId = head.itemId;
-    const heard: Heard = {
+    const heard: HeardSoFar = {
       heardMs: this.itemHeardBytes / this.bytesPerMs,
       droppedMs: this.queuedMs,
       items: this.itemsLeft(),

@@ -4,7 +4,7 @@ const ticksPerMs = 8;
 /** Timestamps further from the clock than this belong to a new line. */
 const toleranceTicks = 200 * ticksPerMs;
 
-export class Track {
+export class RtpTimeline {
   private anchorTimestamp = 0;
   private anchorTick: number | null = null;
 

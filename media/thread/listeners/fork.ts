@@ -1,5 +1,5 @@
 /** An agent that only listens: its socket, and the way of each track into its audio format. */
-import type { AgentEnd, AgentEvent, AgentTarget, Track, Tracks } from '../../agents/agent.js';
+import type { AgentEnd, AgentEvent, AgentTarget, AudioTrack, AudioTracks } from '../../agents/agent.js';
 import type { AgentSocket } from '../../agents/connection/socket.js';
 import { phoneToAgent, type Transcode } from '../../audio/codec/transcode.js';
 import { Mixer } from '../../audio/dsp/mixer.js';
@@ -21,7 +21,7 @@ const nothingHeard = { heardMs: 0, droppedMs: 0 };
 export class AgentFork implements Listener {
   private readonly socket: AgentSocket;
   private readonly connecting = new AbortController();
-  private readonly encode: Partial<Record<Track, Transcode>> = {};
+  private readonly encode: Partial<Record<AudioTrack, Transcode>> = {};
   private readonly mixer: Mixer | null;
   private codec: PhoneCodec;
   private startedMs: number | null = null;
@@ -30,7 +30,7 @@ export class AgentFork implements Listener {
   /** Starts connecting. Throws `AgentFailure` when nothing could be opened. */
   constructor(
     target: AgentTarget,
-    readonly tracks: Tracks,
+    readonly tracks: AudioTracks,
     codec: PhoneCodec,
     private readonly hooks: ForkHooks,
     open: OpenAgent,
@@ -69,7 +69,7 @@ export class AgentFork implements Listener {
     this.connecting.abort();
   }
 
-  hear(track: Track, frame: Uint8Array, codec: PhoneCodec, atMs: number): void {
+  hear(track: AudioTrack, frame: Uint8Array, codec: PhoneCodec, atMs: number): void {
     if (this.startedMs === null) return;
     try {
       if (codec !== this.codec) {
@@ -93,7 +93,7 @@ export class AgentFork implements Listener {
     }
   }
 
-  private send(track: Track, frame: Uint8Array, atMs: number): void {
+  private send(track: AudioTrack, frame: Uint8Array, atMs: number): void {
     this.encode[track] ??= phoneToAgent(this.codec, this.socket.format);
     const encoded = this.encode[track](frame);
     if (encoded.length > 0) this.socket.audio(encoded, atMs, track);

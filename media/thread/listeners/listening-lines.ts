@@ -2,7 +2,7 @@
  * What the phone says and what it hears, as two lines of 20 ms frames for those who only listen. They are lines of their own, so that the
  * line of the agent that converses is the same with and without listeners.
  */
-import type { Track, Tracks } from '../../agents/agent.js';
+import type { AudioTrack, AudioTracks } from '../../agents/agent.js';
 import { Uplink } from '../../audio/receive/agent-uplink.js';
 import type { PhoneCodec } from '../../engine.js';
 import type { FromPhone } from '../session/from-phone.js';
@@ -10,9 +10,9 @@ import type { FromPhone } from '../session/from-phone.js';
 const frameMs = 20;
 
 export interface Listener {
-  readonly tracks: Tracks;
+  readonly tracks: AudioTracks;
   /** 20 ms in `codec`, valid during the call. `atMs` is of the session's time. Must not throw. */
-  hear(track: Track, frame: Uint8Array, codec: PhoneCodec, atMs: number): void;
+  hear(track: AudioTrack, frame: Uint8Array, codec: PhoneCodec, atMs: number): void;
 }
 
 export interface LinesParts {
@@ -63,7 +63,7 @@ export class ListeningLines {
     this.agent?.changeCodec(codec);
   }
 
-  private toListeners(track: Track): (frame: Uint8Array, atMs: number) => void {
+  private toListeners(track: AudioTrack): (frame: Uint8Array, atMs: number) => void {
     const { parts, listeners } = this;
     let beginsMs: number | null = null;
     return (frame, atMs) => {

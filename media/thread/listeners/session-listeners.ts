@@ -1,6 +1,6 @@
 /** Those who only listen to a session: forks to agents, and taps. Each ends alone, at the latest with the session. */
 import type { MessagePort } from 'node:worker_threads';
-import type { AgentEnd, AgentEvent, AgentTarget, Tracks } from '../../agents/agent.js';
+import type { AgentEnd, AgentEvent, AgentTarget, AudioTracks } from '../../agents/agent.js';
 import { MediaError, type PhoneCodec, type TapEnd, type TapOptions } from '../../engine.js';
 import type { FaultPlace } from '../fault-isolation.js';
 import type { OpenAgent } from '../session/session-agent.js';
@@ -27,7 +27,7 @@ export class SessionListeners {
   }
 
   /** Resolves when the agent is ready and listens. Rejects with `AgentFailure` or `MediaError`. */
-  async fork(id: number, target: AgentTarget, tracks: Tracks, codec: PhoneCodec): Promise<void> {
+  async fork(id: number, target: AgentTarget, tracks: AudioTracks, codec: PhoneCodec): Promise<void> {
     if (this.forks.size >= forksAtMost)
       throw new MediaError('too_many_forks', `A session has at most ${forksAtMost} forks.`);
     const { parts } = this;

@@ -1,6 +1,6 @@
 /** Audio for a reader on another thread, in chunks of linear samples. What the reader does not take is dropped, never piled up. */
 import type { MessagePort } from 'node:worker_threads';
-import type { Track, Tracks } from '../../agents/agent.js';
+import type { AudioTrack, AudioTracks } from '../../agents/agent.js';
 import { createResampler, type Resampler } from '../../audio/dsp/resample.js';
 import { lineOf, readLine } from '../../audio/sample-format.js';
 import { Reused } from '../../audio/scratch-buffer.js';
@@ -19,8 +19,8 @@ interface Line {
 }
 
 export class AudioTap implements Listener {
-  readonly tracks: Tracks;
-  private readonly lines = new Map<Track, Line>();
+  readonly tracks: AudioTracks;
+  private readonly lines = new Map<AudioTrack, Line>();
   private readonly decoded = new Reused(Int16Array);
   private waitingMs = 0;
   private droppedMs = 0;
@@ -38,7 +38,7 @@ export class AudioTap implements Listener {
     port.on('close', () => this.end('closed'));
   }
 
-  hear(track: Track, frame: Uint8Array, codec: PhoneCodec, atMs: number): void {
+  hear(track: AudioTrack, frame: Uint8Array, codec: PhoneCodec, atMs: number): void {
     if (this.over) return;
     const line = this.line(track, codec);
     const samples = line.resampler.process(readLine(frame, codec, this.decoded));
@@ -61,7 +61,7 @@ export class AudioTap implements Listener {
     this.settle({ by, droppedMs: this.droppedMs });
   }
 
-  private post(track: Track, line: Line): void {
+  private post(track: AudioTrack, line: Line): void {
     const { chunkMs } = this.options;
     const { samples, filled, startMs, droppedMs } = line;
     line.filled = 0;
@@ -79,7 +79,7 @@ export class AudioTap implements Listener {
     ]);
   }
 
-  private line(track: Track, codec: PhoneCodec): Line {
+  private line(track: AudioTrack, codec: PhoneCodec): Line {
     const { chunkMs, sampleRateHz } = this.options;
     let line = this.lines.get(track);
     if (!line) {

@@ -1,6 +1,6 @@
 /** A session as the main thread holds it: questions and orders to its thread, and promises that settle even if the thread dies. */
 import { MessageChannel, type MessagePort, type TransferListItem } from 'node:worker_threads';
-import { AgentFailure, type AgentTarget, type Tracks } from '../../agents/agent.js';
+import { AgentFailure, type AgentTarget, type AudioTracks } from '../../agents/agent.js';
 import {
   type AgentLink,
   type AudioSource,
@@ -83,7 +83,7 @@ export class RemoteSession implements MediaSession {
     return this.openAgent('prepareAgent', { target }, signal);
   }
 
-  fork(target: AgentTarget, tracks: Tracks, signal: AbortSignal): Promise<Fork> {
+  fork(target: AgentTarget, tracks: AudioTracks, signal: AbortSignal): Promise<Fork> {
     return this.openAgent('fork', { target, tracks }, signal);
   }
 

@@ -16,7 +16,7 @@ export interface Foreground {
   ended(by: ForegroundEnd): void;
 }
 
-export class Play implements Foreground {
+export class PlayOverride implements Foreground {
   readonly hear = null;
 
   constructor(

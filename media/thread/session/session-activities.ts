@@ -20,7 +20,7 @@ import type { RtpView } from '../../rtp/packet.js';
 import { type BridgedSession, BridgeSide, type OtherSide } from '../bridge/bridge.js';
 import { BridgePort } from '../bridge/bridge-port.js';
 import { ConferenceSeat } from '../conference/conference-port.js';
-import { type Foreground, type ForegroundEnd, Play } from './playout-override.js';
+import { type Foreground, type ForegroundEnd, PlayOverride } from './playout-override.js';
 import { SessionRecordings } from './session-recordings.js';
 import type { ToPhone } from './to-phone.js';
 
@@ -82,7 +82,7 @@ export class SessionActivities implements BridgedSession {
   play(activity: number, source: AudioSource): Promise<PlayEnd> {
     return this.lasting(activity, (settle: (end: PlayEnd) => void) => {
       const played = openSource(source, this.codec, (durationMs) => this.foregroundQueued(play, durationMs));
-      const play: Play = new Play(played, settle);
+      const play: PlayOverride = new PlayOverride(played, settle);
       this.takeForeground(play);
       return () => this.leaveForeground(play, 'cancelled');
     });

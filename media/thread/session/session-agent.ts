@@ -9,7 +9,7 @@ import {
 import type { AgentSocket, AgentSocketHooks } from '../../agents/connection/socket.js';
 import { agentToPhone, phoneToAgent, type Transcode } from '../../audio/codec/transcode.js';
 import { FrameJoiner } from '../../audio/playout/frame-joiner.js';
-import { type Heard, Playout } from '../../audio/playout/playout.js';
+import { type HeardSoFar, Playout } from '../../audio/playout/playout.js';
 import { lineOf } from '../../audio/sample-format.js';
 import type { PhoneCodec } from '../../engine.js';
 
@@ -22,7 +22,7 @@ export interface SessionAgentHooks {
   ended(end: AgentEnd): void;
   /** So much audio came into the queue. */
   queued(durationMs: number): void;
-  cleared(heard: Heard): void;
+  cleared(heard: HeardSoFar): void;
   mark(name: string, cleared: boolean): void;
 }
 
@@ -145,7 +145,7 @@ export class SessionAgent {
     if (discarded < audio.length) this.hooks.queued((audio.length - discarded) / lineOf[this.codec].bytesPerMs);
   }
 
-  private clear(): Heard {
+  private clear(): HeardSoFar {
     const heard = this.playout.clear();
     this.hooks.cleared(heard);
     return heard;

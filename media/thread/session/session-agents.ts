@@ -1,6 +1,6 @@
 /** The agents of a session: the one that converses, others that are made ready beside it, and the counts of those that are gone. */
 import type { AgentCommand, AgentEnd, AgentEvent, AgentTarget } from '../../agents/agent.js';
-import type { Heard } from '../../audio/playout/playout.js';
+import type { HeardSoFar } from '../../audio/playout/playout.js';
 import type { PhoneCodec } from '../../engine.js';
 import type { FaultPlace } from '../fault-isolation.js';
 import { type OpenAgent, SessionAgent, sessionClosed } from './session-agent.js';
@@ -13,7 +13,7 @@ export interface AgentsParts {
   agentEnded(agent: number, end: AgentEnd): void;
   /** So much audio came into its queue. */
   queued(agent: SessionAgent, durationMs: number): void;
-  cleared(agent: SessionAgent, heard: Heard): void;
+  cleared(agent: SessionAgent, heard: HeardSoFar): void;
   mark(name: string, cleared: boolean): void;
 }
 

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import type { RemoteInfo } from 'node:dgram';
 import type { MessagePort } from 'node:worker_threads';
-import type { AgentEnd, AgentEvent, AgentTarget, Tracks } from '../../agents/agent.js';
+import type { AgentEnd, AgentEvent, AgentTarget, AudioTracks } from '../../agents/agent.js';
 import { Turns } from '../../audio/detect/turns.js';
 import type { ClockEntry, PlayoutClock } from '../../audio/playout/playout-clock.js';
 import { codecFacts } from '../../codecs.js';
@@ -58,7 +58,7 @@ export interface SessionParts {
   fault(place: FaultPlace, error: unknown): void;
 }
 
-export class Session {
+export class PhoneSession {
   readonly inward: FromPhone;
   private readonly sdp: SdpNegotiation;
   private readonly sender: RtpSender;
@@ -231,7 +231,7 @@ export class Session {
   }
 
   /** Resolves when the fork listens. Rejects with `AgentFailure` or `MediaError`. */
-  async fork(id: number, target: AgentTarget, tracks: Tracks): Promise<void> {
+  async fork(id: number, target: AgentTarget, tracks: AudioTracks): Promise<void> {
     this.alive();
     await this.listeners.fork(id, target, tracks, this.codec);
   }
@@ -274,7 +274,7 @@ export class Session {
     return this.activities.detectMachine(activity, untilMessageEnd);
   }
 
-  async bridge(activity: number, other: Session, options: BridgeOptions): Promise<BridgeEnd> {
+  async bridge(activity: number, other: PhoneSession, options: BridgeOptions): Promise<BridgeEnd> {
     this.alive();
     other.alive();
     if (options.turns) this.followTurns();

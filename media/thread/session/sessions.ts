@@ -17,7 +17,7 @@ import {
 import { RoomRecording } from '../conference/room-recording.js';
 import { guarded } from '../fault-isolation.js';
 import { Rest } from '../wakeup-batching.js';
-import { Session } from './session.js';
+import { PhoneSession } from './session.js';
 import { type OpenAgent, sessionClosed } from './session-agent.js';
 import { SessionCoders } from './session-coders.js';
 
@@ -35,7 +35,7 @@ export interface ThreadParts {
 
 /** Runs a media thread; the returned function takes the main thread's messages. */
 export class ThreadSessions {
-  private readonly sessions = new Map<number, Session>();
+  private readonly sessions = new Map<number, PhoneSession>();
   private readonly clock: PlayoutClock;
   private readonly rest: Rest;
   private readonly drain: Drain;
@@ -173,7 +173,7 @@ export class ThreadSessions {
     try {
       if (options.offer !== null) await coders.prepare(options.offer, options.policy.codecs);
       if (this.closing) throw new MediaError('engine_gone', 'The media thread is closing.');
-      const session = new Session(options, pair, {
+      const session = new PhoneSession(options, pair, {
         clock: this.clock,
         coders,
         now: time.now,
@@ -215,7 +215,7 @@ export class ThreadSessions {
     return recording.ended.finally(() => this.roomRecordings.delete(recording));
   }
 
-  private find(id: number): Session {
+  private find(id: number): PhoneSession {
     const session = this.sessions.get(id);
     if (!session) throw new MediaError('closed', 'The session is closed.');
     return session;

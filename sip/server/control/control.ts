@@ -11,7 +11,7 @@ const MAX_LENGTH_DIGITS = 7;
 const MAX_UNREAD_BYTES = 64 * 1024 * 1024;
 
 /** Cuts the byte stream into payloads. Throws on anything but digits before `#`. */
-export class FrameReader {
+export class ControlFrameReader {
   private chunks: Buffer[] = [];
   private size = 0;
   /** Bytes needed before there is anything new to take. */
@@ -87,14 +87,14 @@ export interface SipFrame {
 /** What the SIP side has to do for its applications. Both may be called any time. */
 export interface ControlUser {
   hostports(local: boolean): string;
-  sip(app: App, frame: SipFrame): void;
-  gone(app: App): void;
+  sip(app: ControlConnection, frame: SipFrame): void;
+  gone(app: ControlConnection): void;
 }
 
 /** One connection of an application. */
-export class App {
+export class ControlConnection {
   readonly routes = new Set<string>();
-  private readonly reader = new FrameReader();
+  private readonly reader = new ControlFrameReader();
   private authenticated = false;
   /** Nothing it says is heard any more. */
   private ended = false;
@@ -107,7 +107,7 @@ export class App {
     private readonly socket: net.Socket,
     private readonly secret: string,
     private readonly user: ControlUser,
-    closed: (app: App) => void,
+    closed: (app: ControlConnection) => void,
   ) {
     socket.setNoDelay(true);
     socket.setKeepAlive(true, 45_000);
@@ -243,7 +243,7 @@ export class App {
 const NOTHING = Buffer.alloc(0);
 
 export class ControlServer {
-  private readonly apps = new Set<App>();
+  private readonly apps = new Set<ControlConnection>();
   private turn = 0;
 
   private constructor(
@@ -260,7 +260,7 @@ export class ControlServer {
         server.on('error', () => undefined);
         const control = new ControlServer(server, (server.address() as net.AddressInfo).port);
         server.on('connection', (socket) => {
-          const app = new App(socket, secret, user, (closed) => {
+          const app = new ControlConnection(socket, secret, user, (closed) => {
             control.apps.delete(closed);
             user.gone(closed);
           });
@@ -272,7 +272,7 @@ export class ControlServer {
   }
 
   /** The next application in turn that asked for this method; null when none did. */
-  appFor(method: string): App | null {
+  appFor(method: string): ControlConnection | null {
     const verb = method.toLowerCase();
     const wanting = [...this.apps].filter((app) => app.connected && app.routes.has(verb));
     return wanting.length === 0 ? null : wanting[this.turn++ % wanting.length]!;

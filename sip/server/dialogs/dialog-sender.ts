@@ -6,7 +6,7 @@ import type { Header, SipResponse } from '../message/message.js';
 import { bareHost, parseUri } from '../message/uri.js';
 import { OurRequest } from '../transactions/our-request.js';
 import type { Path, TlsPeer } from '../transport/path.js';
-import { type Draft, Outbox, type Outgoing, ourContact } from '../uac/outgoing.js';
+import { type Draft, Outbox, type OutgoingRequest, ourContact } from '../uac/outgoing.js';
 import type { Registrations } from '../uas/registrations.js';
 import { type Dialog, routed } from './dialogs.js';
 import { SessionTimer } from './session-timer.js';
@@ -82,7 +82,7 @@ export class DialogSender {
     cseq: number,
     headers: Header[] = [],
     body: Buffer = EMPTY,
-    sent?: (outgoing: Outgoing) => void,
+    sent?: (outgoing: OutgoingRequest) => void,
   ): void {
     if (isSdp(body)) dialog.localSdp = kept(body);
     this.outbox.prepare(

@@ -1,10 +1,10 @@
 /** Dialogs (RFC 3261 12) of both roles, and the two ways to find one: by its tags, and by the name the application knows. */
-import type { App } from '../control/control.js';
+import type { ControlConnection } from '../control/control.js';
 import { uriOf } from '../message/fields.js';
 import type { SipRequest, SipResponse } from '../message/message.js';
 import { bareHost, parseUri } from '../message/uri.js';
-import { type Clock, giveUpMs, Repeater, type Timer, type TimerValues } from '../transactions/timers.js';
-import type { Identity } from '../transport/network.js';
+import { giveUpMs, Repeater, type Timer, type TimerValues, type TransactionClock } from '../transactions/timers.js';
+import type { LocalIdentity } from '../transport/network.js';
 import type { Path, TlsPeer } from '../transport/path.js';
 import type { Reliable } from './reliable.js';
 import type { SessionTimer } from './session-timer.js';
@@ -16,7 +16,7 @@ export function dialogId(callId: string, inviteFromTag: string): string {
 
 export interface DialogParts {
   role: 'uac' | 'uas';
-  app: App;
+  app: ControlConnection;
   id: string;
   callId: string;
   localTag: string;
@@ -30,12 +30,12 @@ export interface DialogParts {
   remoteCseq: number;
   /** The way its first message took. */
   path: Path;
-  identity: Identity;
+  identity: LocalIdentity;
 }
 
 export class Dialog {
   readonly role: 'uac' | 'uas';
-  readonly app: App;
+  readonly app: ControlConnection;
   readonly id: string;
   readonly callId: string;
   readonly localTag: string;
@@ -50,7 +50,7 @@ export class Dialog {
   path: Path;
   /** Who our TLS connections of this dialog have to lead to, where its URIs have addresses instead of names. */
   readonly peer: TlsPeer | null;
-  identity: Identity;
+  identity: LocalIdentity;
   state: 'early' | 'confirmed' | 'ended' = 'early';
   /** Where its requests go instead of the remote target: the peer is behind address translation. */
   nat: { address: string; port: number } | null = null;
@@ -118,7 +118,7 @@ export class AwaitedAck {
   private readonly afterwards: (() => void)[] = [];
 
   constructor(
-    clock: Clock,
+    clock: TransactionClock,
     values: TimerValues,
     readonly cseq: number,
     /** The application's name for the INVITE's transaction: the ACK carries it. */

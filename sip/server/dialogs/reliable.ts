@@ -1,7 +1,7 @@
 /** Reliable provisional responses (RFC 3262): ours, repeated until PRACK; and the order of those we receive. */
 
 import type { SipRequest, SipResponse } from '../message/message.js';
-import { type Clock, giveUpMs, Repeater, type Timer, type TimerValues } from '../transactions/timers.js';
+import { giveUpMs, Repeater, type Timer, type TimerValues, type TransactionClock } from '../transactions/timers.js';
 import type { Dialog } from './dialogs.js';
 
 const highestReceived = new WeakMap<Dialog, number>();
@@ -36,7 +36,7 @@ export class Reliable {
   private held: { act: () => void; dropped: () => void } | null = null;
 
   constructor(
-    private readonly clock: Clock,
+    private readonly clock: TransactionClock,
     private readonly values: TimerValues,
     /** No PRACK came for 64·T1: the INVITE is refused with 5xx (RFC 3262 3). */
     private readonly missing: () => void,

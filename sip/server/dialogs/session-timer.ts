@@ -1,7 +1,7 @@
 /** Session timers (RFC 4028): who refreshes, when, and the end of a session nobody refreshes. */
 import { parseParameters } from '../message/fields.js';
 import type { Header, SipRequest, SipResponse } from '../message/message.js';
-import type { Clock, Timer } from '../transactions/timers.js';
+import type { Timer, TransactionClock } from '../transactions/timers.js';
 
 export const MIN_SE_SEC = 90;
 /** A refresh that met 491 is tried again after a while, which whoever chose the Call-ID makes longer (RFC 3261 14.1). */
@@ -73,7 +73,7 @@ export class SessionTimer {
   private end: Timer | null = null;
 
   constructor(
-    private readonly clock: Clock,
+    private readonly clock: TransactionClock,
     private readonly user: SessionTimerUser,
   ) {}
 

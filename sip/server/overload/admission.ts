@@ -41,7 +41,7 @@ const REMEMBERED = 0.8;
 /** None served in a time says with 95 % that fewer than three are served in such a time: no less is taken for its speed. */
 const AT_LEAST_SERVED = 3;
 
-export class Admission {
+export class InviteAdmission {
   /** By the name of its transaction; those unheard of in order of arrival. */
   private readonly unheard = new Map<string, number>();
   private readonly open = new Set<string>();

@@ -1,6 +1,6 @@
 /** INVITE client transaction: RFC 3261 17.1.1, with the Accepted state of RFC 6026 7.2. */
 import type { SipResponse } from '../message/message.js';
-import { type Clock, giveUpMs, Repeater, type Timer, type TimerValues, timerD } from './timers.js';
+import { giveUpMs, Repeater, type Timer, type TimerValues, type TransactionClock, timerD } from './timers.js';
 
 export type InviteClientState = 'calling' | 'proceeding' | 'completed' | 'accepted' | 'terminated';
 
@@ -25,7 +25,7 @@ export class InviteClient {
   private ack: Buffer | null = null;
 
   constructor(
-    private readonly clock: Clock,
+    private readonly clock: TransactionClock,
     private readonly values: TimerValues,
     private readonly reliable: boolean,
     private request: Buffer,

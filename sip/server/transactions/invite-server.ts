@@ -1,5 +1,5 @@
 /** INVITE server transaction: RFC 3261 17.2.1, with the Accepted state of RFC 6026 7.1. */
-import { type Clock, giveUpMs, quietMs, Repeater, type Timer, type TimerValues } from './timers.js';
+import { giveUpMs, quietMs, Repeater, type Timer, type TimerValues, type TransactionClock } from './timers.js';
 
 export type InviteServerState = 'proceeding' | 'completed' | 'confirmed' | 'accepted' | 'terminated';
 
@@ -21,7 +21,7 @@ export class InviteServer {
   private timer: Timer | null = null;
 
   constructor(
-    private readonly clock: Clock,
+    private readonly clock: TransactionClock,
     private readonly values: TimerValues,
     private readonly reliable: boolean,
     private readonly user: InviteServerUser,

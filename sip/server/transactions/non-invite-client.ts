@@ -1,6 +1,6 @@
 /** Non-INVITE client transaction: RFC 3261 17.1.2. */
 import type { SipResponse } from '../message/message.js';
-import { type Clock, giveUpMs, quietMs, Repeater, type Timer, type TimerValues } from './timers.js';
+import { giveUpMs, quietMs, Repeater, type Timer, type TimerValues, type TransactionClock } from './timers.js';
 
 export type NonInviteClientState = 'trying' | 'proceeding' | 'completed' | 'terminated';
 
@@ -21,7 +21,7 @@ export class NonInviteClient {
   private timer: Timer | null = null;
 
   constructor(
-    private readonly clock: Clock,
+    private readonly clock: TransactionClock,
     private readonly values: TimerValues,
     private readonly reliable: boolean,
     private readonly request: Buffer,

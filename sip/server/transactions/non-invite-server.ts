@@ -1,5 +1,5 @@
 /** Non-INVITE server transaction: RFC 3261 17.2.2. */
-import { type Clock, giveUpMs, type Timer, type TimerValues } from './timers.js';
+import { giveUpMs, type Timer, type TimerValues, type TransactionClock } from './timers.js';
 
 export type NonInviteServerState = 'trying' | 'proceeding' | 'completed' | 'terminated';
 
@@ -17,7 +17,7 @@ export class NonInviteServer {
   private timer: Timer;
 
   constructor(
-    private readonly clock: Clock,
+    private readonly clock: TransactionClock,
     private readonly values: TimerValues,
     private readonly reliable: boolean,
     private readonly user: NonInviteServerUser,

@@ -1,14 +1,14 @@
 /** One request of ours on the wire: its transaction, and what is needed later for ACK, CANCEL and a response made here. */
 import { randomUUID } from 'node:crypto';
 import { type Core, newTag } from '../assembly.js';
-import type { App } from '../control/control.js';
+import type { ControlConnection } from '../control/control.js';
 import type { Dialog } from '../dialogs/dialogs.js';
 import { parseNameAddr } from '../message/fields.js';
 import type { Header, SipResponse } from '../message/message.js';
 import { reasonPhrase, writeMessage } from '../message/write.js';
-import type { Identity } from '../transport/network.js';
+import type { LocalIdentity } from '../transport/network.js';
 import type { Path, Source } from '../transport/path.js';
-import type { Outgoing } from '../uac/outgoing.js';
+import type { OutgoingRequest } from '../uac/outgoing.js';
 import { InviteClient } from './invite-client.js';
 import { NonInviteClient } from './non-invite-client.js';
 import type { Timer } from './timers.js';
@@ -28,7 +28,7 @@ export class OurRequest implements ClientTransaction {
   readonly id = randomUUID();
   readonly branch: string;
   readonly path: Path;
-  readonly identity: Identity;
+  readonly identity: LocalIdentity;
   readonly uri: string;
   readonly callId: string;
   readonly from: string;
@@ -55,9 +55,9 @@ export class OurRequest implements ClientTransaction {
   constructor(
     private readonly core: Core,
     /** Null: made by the server, or the application went away. */
-    public app: App | null,
+    public app: ControlConnection | null,
     readonly method: string,
-    outgoing: Outgoing,
+    outgoing: OutgoingRequest,
     /** The dialog it is sent in; null for one outside. */
     readonly dialog: Dialog | null,
     readonly dialogId: string,

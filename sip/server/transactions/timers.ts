@@ -13,7 +13,7 @@ export interface Timer {
 }
 
 /** Time as the transactions see it; tests move it by hand. */
-export interface Clock {
+export interface TransactionClock {
   now(): number;
   after(delayMs: number, fire: () => void): Timer;
 }
@@ -39,7 +39,7 @@ export class Repeater {
   private delayMs: number;
 
   constructor(
-    private readonly clock: Clock,
+    private readonly clock: TransactionClock,
     firstMs: number,
     private readonly capMs: number,
     private readonly send: () => void,
@@ -68,7 +68,7 @@ export class Repeater {
 }
 
 /** The real clock. Counts what is running, and keeps an exception in a callback from ending the process. */
-export class SystemClock implements Clock {
+export class SystemClock implements TransactionClock {
   live = 0;
 
   constructor(private readonly failed: (error: unknown) => void) {}

@@ -1,15 +1,15 @@
 /** Every live transaction, and how a message finds its own (RFC 3261 17.1.3, 17.2.3). */
 import { randomUUID } from 'node:crypto';
-import type { App } from '../control/control.js';
+import type { ControlConnection } from '../control/control.js';
 import type { Dialog } from '../dialogs/dialogs.js';
 import type { SipRequest, SipResponse } from '../message/message.js';
-import type { Identity } from '../transport/network.js';
+import type { LocalIdentity } from '../transport/network.js';
 import type { Path, Source } from '../transport/path.js';
 import type { InviteClient } from './invite-client.js';
 import { InviteServer } from './invite-server.js';
 import type { NonInviteClient } from './non-invite-client.js';
 import { NonInviteServer } from './non-invite-server.js';
-import type { Clock, TimerValues } from './timers.js';
+import type { TimerValues, TransactionClock } from './timers.js';
 
 export const MAGIC_COOKIE = 'z9hG4bK';
 
@@ -23,7 +23,7 @@ export class ServerTransaction {
   request: SipRequest | null;
   toTag = '';
   /** Null when the server answers by itself, or the application went away. */
-  app: App | null = null;
+  app: ControlConnection | null = null;
   dialog: Dialog | null = null;
   /** UPDATEs of an early dialog: the application answers them under the INVITE's name (told apart by CSeq). */
   readonly early: ServerTransaction[] = [];
@@ -34,10 +34,10 @@ export class ServerTransaction {
     readonly mergeKey: string,
     request: SipRequest,
     readonly source: Source,
-    readonly identity: Identity,
+    readonly identity: LocalIdentity,
     /** Where answers go (18.2.2). */
     readonly reply: Path,
-    clock: Clock,
+    clock: TransactionClock,
     values: TimerValues,
     ended: (transaction: ServerTransaction) => void,
     onRepeat: () => void,
@@ -87,7 +87,7 @@ export class TransactionTable {
   retransmissionsSent = 0;
 
   constructor(
-    private readonly clock: Clock,
+    private readonly clock: TransactionClock,
     private readonly values: TimerValues,
   ) {}
 
@@ -109,7 +109,7 @@ export class TransactionTable {
     return request.toTag === '' ? (this.byMerge.get(mergeKey(request)) ?? null) : null;
   }
 
-  addServer(request: SipRequest, source: Source, identity: Identity): ServerTransaction {
+  addServer(request: SipRequest, source: Source, identity: LocalIdentity): ServerTransaction {
     const merge = request.toTag === '' ? mergeKey(request) : '';
     const transaction = new ServerTransaction(
       serverKey(request, request.method),
@@ -151,7 +151,7 @@ export class TransactionTable {
     );
   }
 
-  serversOf(app: App): ServerTransaction[] {
+  serversOf(app: ControlConnection): ServerTransaction[] {
     return [...this.servers.values()].filter((transaction) => transaction.app === app);
   }
 

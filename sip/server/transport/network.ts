@@ -3,13 +3,13 @@ import { isIPv6 } from 'node:net';
 import { hostInUri } from '../message/uri.js';
 import type { IdlePolicy } from './connection.js';
 import type { LocalAddresses } from './local-address.js';
-import type { Endpoint, Path, Receive, TlsPeer, TransportName } from './path.js';
+import type { Path, Receive, TlsPeer, TransportEndpoint, TransportName } from './path.js';
 import { StreamListener } from './stream.js';
 import type { TlsContexts } from './tls.js';
 import { UdpListener } from './udp.js';
 
 /** How we are known to one peer. */
-export interface Identity {
+export interface LocalIdentity {
   /** In Via and Contact. */
   host: string;
   port: number;
@@ -106,7 +106,7 @@ export class Network {
    * A way to that endpoint from one of our listeners, or null when none fits its transport and address family. `peer`: who has to be there
    * when it is TLS; null: only a connection that he made himself will do.
    */
-  pathTo(endpoint: Endpoint, peer: TlsPeer | null = null): Path | null {
+  pathTo(endpoint: TransportEndpoint, peer: TlsPeer | null = null): Path | null {
     const v6 = isIPv6(endpoint.address);
     for (const listener of this.listeners) {
       if (listener.transport !== endpoint.transport || isIPv6(listener.host) !== v6) continue;
@@ -126,7 +126,7 @@ export class Network {
   }
 
   /** Whether that endpoint is this server. */
-  isOwn(endpoint: Endpoint, localAddress: string): boolean {
+  isOwn(endpoint: TransportEndpoint, localAddress: string): boolean {
     return this.listeners.some(
       (l) =>
         l.transport === endpoint.transport &&
@@ -136,12 +136,12 @@ export class Network {
     );
   }
 
-  knownIdentity(path: Path): Identity | null {
+  knownIdentity(path: Path): LocalIdentity | null {
     const localAddress = this.local.known(path.boundHost, path.address);
     return localAddress === null ? null : this.identityFrom(path, localAddress);
   }
 
-  async identity(path: Path): Promise<Identity> {
+  async identity(path: Path): Promise<LocalIdentity> {
     return this.identityFrom(path, await this.local.resolve(path.boundHost, path.address));
   }
 
@@ -159,7 +159,7 @@ export class Network {
     await Promise.all(this.listeners.map((listener) => listener.close()));
   }
 
-  private identityFrom(path: Path, localAddress: string): Identity {
+  private identityFrom(path: Path, localAddress: string): LocalIdentity {
     return { host: this.local.advertised(localAddress, path.address), port: path.localPort, localAddress };
   }
 }

@@ -10,14 +10,14 @@ export interface TlsPeer {
   trust: string;
 }
 
-export interface Endpoint {
+export interface TransportEndpoint {
   transport: TransportName;
   address: string;
   port: number;
 }
 
 /** A way to one peer over one of our sockets. `failed` is called at most once per `send`, never from inside it. */
-export interface Path extends Endpoint {
+export interface Path extends TransportEndpoint {
   readonly reliable: boolean;
   /** Whether it can be used without connecting first. */
   readonly alive: boolean;
@@ -35,7 +35,7 @@ export interface Path extends Endpoint {
 }
 
 /** Where a message came from. */
-export interface Source extends Endpoint {
+export interface Source extends TransportEndpoint {
   /** Back over the same socket or connection, to exactly that address and port. */
   readonly back: Path;
 }

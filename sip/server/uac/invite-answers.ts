@@ -1,7 +1,7 @@
 /** What the answers to an INVITE of ours do to its dialogs (RFC 3261 12.1.2, 12.2.1.2, 13.2.2): early, forked, confirmed, unwanted. */
 
 import type { Core } from '../assembly.js';
-import type { App } from '../control/control.js';
+import type { ControlConnection } from '../control/control.js';
 import type { DialogSender } from '../dialogs/dialog-sender.js';
 import { contactDiffers, Dialog, routeSetOfResponse } from '../dialogs/dialogs.js';
 import { acceptsReliable } from '../dialogs/reliable.js';
@@ -12,7 +12,7 @@ import type { OurRequest } from '../transactions/our-request.js';
 import type { Source } from '../transport/path.js';
 
 /** Whether the application hears of an answer. */
-export type Heard = 'pass' | 'absorb';
+export type AnswerForwarding = 'pass' | 'absorb';
 
 export class InviteAnswers {
   constructor(
@@ -21,7 +21,7 @@ export class InviteAnswers {
   ) {}
 
   /** An answer to an INVITE that makes a dialog. */
-  initial(request: OurRequest, response: SipResponse, source: Source): Heard {
+  initial(request: OurRequest, response: SipResponse, source: Source): AnswerForwarding {
     const { status, toTag } = response;
     if (status >= 300) {
       this.dropEarly(request, null);
@@ -36,7 +36,7 @@ export class InviteAnswers {
   }
 
   /** An answer to a re-INVITE. */
-  inside(request: OurRequest, dialog: Dialog, response: SipResponse): Heard {
+  inside(request: OurRequest, dialog: Dialog, response: SipResponse): AnswerForwarding {
     if (response.status < 200 || response.status >= 300) return 'pass';
     if (request.answeredTag !== null) {
       this.acknowledgeAgain(request, dialog);
@@ -66,7 +66,7 @@ export class InviteAnswers {
     request.early.clear();
   }
 
-  private success(request: OurRequest, response: SipResponse, source: Source): Heard {
+  private success(request: OurRequest, response: SipResponse, source: Source): AnswerForwarding {
     if (request.answeredTag !== null) {
       const dialog = this.core.dialogs.findByTags(response.callId, request.fromTag, response.toTag);
       if (response.toTag !== request.answeredTag) this.release(request, response, source);
@@ -152,7 +152,7 @@ export class InviteAnswers {
 }
 
 /** Stands for an application that went away. */
-const NOBODY = { connected: false } as App;
+const NOBODY = { connected: false } as ControlConnection;
 
 /** RFC 1918, loopback and link-local. */
 function isPrivate(host: string): boolean {

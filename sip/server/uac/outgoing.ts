@@ -5,7 +5,7 @@ import type { Header, SipRequest } from '../message/message.js';
 import { schemeOf } from '../message/uri.js';
 import { writeMessage } from '../message/write.js';
 import { MAGIC_COOKIE } from '../transactions/transaction-table.js';
-import type { Identity } from '../transport/network.js';
+import type { LocalIdentity } from '../transport/network.js';
 import type { Path, TlsPeer, TransportName } from '../transport/path.js';
 import { addressOf, hopOf, LocateError, tlsPeerOf } from './locate.js';
 
@@ -28,16 +28,16 @@ export interface Draft {
   /** Who has to be there when it is TLS; null: only a connection that the far end made will do. */
   peer: TlsPeer | null;
   /** Headers in order, without Via, Max-Forwards, Route and Content-Length; made when our address is known. */
-  headers(identity: Identity, path: Path): Header[];
+  headers(identity: LocalIdentity, path: Path): Header[];
   maxForwards: string;
   body: Buffer;
 }
 
 /** A request ready to be sent. */
-export interface Outgoing {
+export interface OutgoingRequest {
   bytes: Buffer;
   path: Path;
-  identity: Identity;
+  identity: LocalIdentity;
   branch: string;
   via: string;
   uri: string;
@@ -55,7 +55,7 @@ export class Outbox {
    * Calls back once, with the request or with why it cannot be sent; in the same turn when nothing has to be looked up, so that what
    * the application sends one after the other leaves one after the other.
    */
-  prepare(draft: Draft, ready: (outgoing: Outgoing) => void, refused: (reason: string) => void): void {
+  prepare(draft: Draft, ready: (outgoing: OutgoingRequest) => void, refused: (reason: string) => void): void {
     try {
       const path = draft.path ?? this.directPath(draft);
       const identity = path && this.core.network.knownIdentity(path);
@@ -74,7 +74,7 @@ export class Outbox {
   }
 
   /** A request that a server before this one sent, as it stands, and the way to where it went. Rejects when there is none. */
-  async sentBefore(invite: SipRequest, next: string): Promise<Outgoing> {
+  async sentBefore(invite: SipRequest, next: string): Promise<OutgoingRequest> {
     const hop = hopOf(next);
     const transport = this.transportFor(hop.transport);
     const path = this.pathFor(await this.addressOf(hop.host), hop.port, transport, tlsPeerOf(next));
@@ -90,7 +90,7 @@ export class Outbox {
     };
   }
 
-  private async prepareLater(draft: Draft): Promise<Outgoing> {
+  private async prepareLater(draft: Draft): Promise<OutgoingRequest> {
     const path = draft.path ?? (await this.lookedUpPath(draft));
     const outgoing = this.write(draft, path, await this.core.network.identity(path));
     if (!this.wantsTcp(outgoing, draft)) return outgoing;
@@ -139,7 +139,7 @@ export class Outbox {
     return path;
   }
 
-  private wantsTcp({ path, bytes }: Outgoing, draft: Draft): boolean {
+  private wantsTcp({ path, bytes }: OutgoingRequest, draft: Draft): boolean {
     if (path.transport !== 'udp' || bytes.length <= MAX_DATAGRAM_REQUEST_BYTES || !this.core.network.has('tcp'))
       return false;
     if (draft.path || /;transport=udp/i.test(draft.next)) return false;
@@ -152,7 +152,7 @@ export class Outbox {
     this.noTcp.set(peer, this.core.clock.now() + NO_TCP_MS);
   }
 
-  private write(draft: Draft, path: Path, identity: Identity): Outgoing {
+  private write(draft: Draft, path: Path, identity: LocalIdentity): OutgoingRequest {
     const branch = `${MAGIC_COOKIE}${randomUUID().replaceAll('-', '')}`;
     // RFC 5923 section 5: a proxy may send requests for that address back over this connection
     const alias = path.transport === 'tls' ? ';alias' : '';
@@ -181,6 +181,6 @@ function reasonOf(error: unknown): string {
 }
 
 /** The Contact a dialog-forming request or answer gets when the application gave none. */
-export function ourContact(identity: Identity, path: Path, scheme: 'sip' | 'sips' = 'sip'): Header {
+export function ourContact(identity: LocalIdentity, path: Path, scheme: 'sip' | 'sips' = 'sip'): Header {
   return { name: 'contact', value: `<${contactUri(identity, path.transport, scheme)}>` };
 }

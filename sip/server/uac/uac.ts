@@ -1,7 +1,7 @@
 /** User agent client: request frames of the applications, and the way of each request to its final answer (RFC 3261 8.1, 9.1, 15.1.1). */
 
 import { type Core, contentType, isSdp, kept, newTag } from '../assembly.js';
-import { type App, meta, type SipFrame, towards } from '../control/control.js';
+import { type ControlConnection, meta, type SipFrame, towards } from '../control/control.js';
 import type { DialogSender } from '../dialogs/dialog-sender.js';
 import { type Dialog, dialogId } from '../dialogs/dialogs.js';
 import { type Header, SipRequest, type SipResponse } from '../message/message.js';
@@ -12,7 +12,7 @@ import type { Source, TlsPeer } from '../transport/path.js';
 import type { Registrations } from '../uas/registrations.js';
 import { InviteAnswers } from './invite-answers.js';
 import { tlsPeerOf } from './locate.js';
-import { type Draft, type Outgoing, ourContact } from './outgoing.js';
+import { type Draft, type OutgoingRequest, ourContact } from './outgoing.js';
 
 /** Ours to write; what the application says of them is dropped, or was read before. */
 const SERVER_HEADERS: ReadonlySet<string> = new Set([
@@ -47,7 +47,7 @@ export class Uac {
   }
 
   /** A request frame of an application. Returns why it is refused; else the answer comes when it is sent. */
-  request(app: App, frame: SipFrame): void {
+  request(app: ControlConnection, frame: SipFrame): void {
     const reason = this.refusal(app, frame);
     if (reason !== null) app.refuse(frame.messageId, reason);
   }
@@ -58,7 +58,7 @@ export class Uac {
   }
 
   /** The application is gone: what it was dialling is cancelled. */
-  gone(app: App): void {
+  gone(app: ControlConnection): void {
     for (const request of [...this.pending.values()]) {
       if (request.app !== app) continue;
       request.app = null;
@@ -67,7 +67,7 @@ export class Uac {
   }
 
   /** Sends what the frame asks for (the order of the cases is the protocol's), or says why not. */
-  private refusal(app: App, frame: SipFrame): string | null {
+  private refusal(app: ControlConnection, frame: SipFrame): string | null {
     const message = frame.message;
     if (!(message instanceof SipRequest)) return `invalid request-uri: ${frame.startLine}`;
     const { method } = message;
@@ -85,7 +85,7 @@ export class Uac {
     return this.outsideDialog(app, frame, message, headers);
   }
 
-  private outsideDialog(app: App, frame: SipFrame, message: SipRequest, own: Header[]): null {
+  private outsideDialog(app: ControlConnection, frame: SipFrame, message: SipRequest, own: Header[]): null {
     const { method } = message;
     const callId = message.callId === '' ? `${newTag()}-${newTag()}` : message.callId;
     const fromTag = message.fromTag === '' ? newTag() : message.fromTag;
@@ -126,7 +126,13 @@ export class Uac {
     return null;
   }
 
-  private inDialog(app: App, frame: SipFrame, message: SipRequest, headers: Header[], dialog: Dialog): null {
+  private inDialog(
+    app: ControlConnection,
+    frame: SipFrame,
+    message: SipRequest,
+    headers: Header[],
+    dialog: Dialog,
+  ): null {
     const { method, uri, body } = message;
     const send = () => {
       if (dialog.state === 'ended') {
@@ -152,10 +158,10 @@ export class Uac {
 
   /** Tells the application what is sent, and sends it. */
   private launch(
-    app: App,
+    app: ControlConnection,
     messageId: string,
     method: string,
-    outgoing: Outgoing,
+    outgoing: OutgoingRequest,
     dialog: Dialog | null,
     id: string,
     body: Buffer,
@@ -258,7 +264,7 @@ export class Uac {
   }
 
   private acknowledge(
-    app: App,
+    app: ControlConnection,
     frame: SipFrame,
     message: SipRequest,
     headers: Header[],
@@ -275,7 +281,7 @@ export class Uac {
     return null;
   }
 
-  private cancel(app: App, frame: SipFrame, message: SipRequest): string | null {
+  private cancel(app: ControlConnection, frame: SipFrame, message: SipRequest): string | null {
     const request = this.pending.get(frame.transactionId);
     if (request?.method !== 'INVITE' || request.app !== app) {
       return `unable to cancel unknown transaction id: ${frame.transactionId}`;
@@ -303,7 +309,7 @@ export class Uac {
   }
 }
 
-function sentMeta({ bytes, path, identity }: Pick<Outgoing, 'bytes' | 'path' | 'identity'>): string {
+function sentMeta({ bytes, path, identity }: Pick<OutgoingRequest, 'bytes' | 'path' | 'identity'>): string {
   return meta('application', bytes.length, path.transport, identity.localAddress, path.localPort);
 }
 

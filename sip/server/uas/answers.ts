@@ -1,7 +1,7 @@
 /** The answers to requests from the network: the application's and our own, with everything a response must carry (RFC 3261 8.2.6, 12.1.1, 13.3). */
 
 import { ALLOW, asAddress, type Core, contentType, isSdp, kept, newTag } from '../assembly.js';
-import { type App, meta, type SipFrame } from '../control/control.js';
+import { type ControlConnection, meta, type SipFrame } from '../control/control.js';
 import type { DialogSender } from '../dialogs/dialog-sender.js';
 import { AwaitedAck, contactDiffers, Dialog, dialogId, routeSetOfRequest } from '../dialogs/dialogs.js';
 import { Reliable } from '../dialogs/reliable.js';
@@ -76,7 +76,7 @@ export class Answers {
   }
 
   /** A response frame of the application. */
-  respond(app: App, frame: SipFrame, message: SipResponse): void {
+  respond(app: ControlConnection, frame: SipFrame, message: SipResponse): void {
     const transaction = this.answeredBy(frame, message);
     if (!transaction || transaction.app !== app || !transaction.request || transaction.machine.answered) {
       app.refuse(frame.messageId, UNKNOWN_TRANSACTION);
@@ -136,7 +136,7 @@ export class Answers {
   }
 
   /** The application is gone: nobody will answer what it was asked. */
-  gone(app: App): void {
+  gone(app: ControlConnection): void {
     for (const transaction of this.core.transactions.serversOf(app))
       if (!transaction.machine.answered) this.own(transaction, 503);
     for (const dialog of this.core.dialogs.where((d) => d.app === app)) this.core.dialogs.remove(dialog);
@@ -301,7 +301,7 @@ export class Answers {
     transaction.finished();
   }
 
-  private makeDialog(app: App, transaction: ServerTransaction, request: SipRequest): Dialog {
+  private makeDialog(app: ControlConnection, transaction: ServerTransaction, request: SipRequest): Dialog {
     const { source, identity } = transaction;
     const sourceUri = `sip:${hostInUri(source.address)}:${source.port}${source.transport === 'tls' ? ';transport=tls' : ''}`;
     const contact = request.contact?.uri ?? '';

@@ -3,7 +3,7 @@
 import { parseNameAddr, uriOf } from '../message/fields.js';
 import type { SipRequest, SipResponse } from '../message/message.js';
 import { parseUri } from '../message/uri.js';
-import type { Clock, Timer } from '../transactions/timers.js';
+import type { Timer, TransactionClock } from '../transactions/timers.js';
 import type { Path } from '../transport/path.js';
 
 const DEFAULT_EXPIRES_SEC = 3600;
@@ -18,7 +18,7 @@ interface Entry {
 export class Registrations {
   private readonly entries = new Map<string, Entry>();
 
-  constructor(private readonly clock: Clock) {}
+  constructor(private readonly clock: TransactionClock) {}
 
   /** A REGISTER over TCP got this 2xx. */
   accepted(request: SipRequest, response: SipResponse, path: Path): void {

@@ -9,7 +9,7 @@ import { examine, type Rejection } from '../message/sanity.js';
 import { rawWithSource, reasonPhrase, writeResponse } from '../message/write.js';
 import { InviteServer } from '../transactions/invite-server.js';
 import { replyPath, type ServerTransaction } from '../transactions/transaction-table.js';
-import type { Identity } from '../transport/network.js';
+import type { LocalIdentity } from '../transport/network.js';
 import type { Source } from '../transport/path.js';
 import type { Uac } from '../uac/uac.js';
 import type { Answers } from './answers.js';
@@ -43,7 +43,7 @@ export class Uas {
     private readonly answers: Answers,
   ) {}
 
-  receive(request: SipRequest, source: Source, identity: Identity): void {
+  receive(request: SipRequest, source: Source, identity: LocalIdentity): void {
     const rejection = examine(request, (branch) => this.core.transactions.isOurBranch(branch));
     if (rejection) {
       if (rejection === 'silence') this.core.sources.refused(source.address, 400);
@@ -90,14 +90,14 @@ export class Uas {
   }
 
   /** An INVITE that a server before this one left without a final answer, under the tag of its ringing. */
-  refuseLost(request: SipRequest, source: Source, identity: Identity, localTag: string): void {
+  refuseLost(request: SipRequest, source: Source, identity: LocalIdentity, localTag: string): void {
     if (this.core.transactions.findServer(request, request.method)) return; // it was repeated, and is a call again
     const transaction = this.core.transactions.addServer(request, source, identity);
     transaction.toTag = localTag;
     this.answers.own(transaction, 503);
   }
 
-  private outsideDialog(request: SipRequest, source: Source, identity: Identity): void {
+  private outsideDialog(request: SipRequest, source: Source, identity: LocalIdentity): void {
     const { method } = request;
     const { admission, sources } = this.core;
     const app = this.core.control.appFor(method);
@@ -153,7 +153,7 @@ export class Uas {
     transaction.machine.respond(100, bytes);
   }
 
-  private inDialog(request: SipRequest, source: Source, identity: Identity): void {
+  private inDialog(request: SipRequest, source: Source, identity: LocalIdentity): void {
     const { method } = request;
     const dialog = this.core.dialogs.findByTags(request.callId, request.toTag, request.fromTag);
     if (!dialog || dialog.state === 'ended') {
@@ -255,7 +255,7 @@ export class Uas {
   }
 
   /** 9.2. A CANCEL that comes after the final answer changes nothing but is still answered. */
-  private cancelled(request: SipRequest, source: Source, identity: Identity): void {
+  private cancelled(request: SipRequest, source: Source, identity: LocalIdentity): void {
     const invite = this.core.transactions.findServer(request, 'INVITE');
     if (!invite) {
       this.refuse(request, source, 481);

@@ -1,6 +1,6 @@
 /** Records as the API shows them: exactly these fields. */
 import { microcentsPerCent } from '../../billing/rate.js';
-import type { Call, CallEvent, CallText } from '../../store/calls/call-records.js';
+import type { CallEvent, CallSummary, CallText } from '../../store/calls/call-records.js';
 import type { RejectedInvite } from '../../store/calls/rejected-invites.js';
 import type { Endpoint } from '../../store/routing/endpoints.js';
 import type { PhoneNumber } from '../../store/routing/phone-numbers.js';
@@ -11,12 +11,12 @@ import type { ApiKey } from '../../store/tenants/api-keys.js';
 import type { Invitation } from '../../store/tenants/invitations.js';
 import type { Member, Organization } from '../../store/tenants/organizations.js';
 import type { Page, Slice } from '../../store/tenants/scope.js';
-import type { ProviderConfig } from '../../store/tenants/secrets.js';
+import type { StoredProviderConfig } from '../../store/tenants/secrets.js';
 import type { Caller } from '../auth/caller.js';
 import type { RecordingUrls } from '../recordings/recording-urls.js';
 import { withoutPassword } from '../rules/targets.js';
 
-export function presentCall(call: Call, recordingUrls: RecordingUrls) {
+export function presentCall(call: CallSummary, recordingUrls: RecordingUrls) {
   return {
     id: call.id,
     from_number: call.fromNumber,
@@ -87,7 +87,7 @@ export function presentEndpoint(endpoint: Endpoint) {
 }
 
 /** Its secrets are masked by the store. */
-function shownConfig(config: ProviderConfig): ProviderConfig {
+function shownConfig(config: StoredProviderConfig): StoredProviderConfig {
   const urls = (['base_url', 'events_url'] as const).flatMap((name) => {
     const url = config[name];
     return typeof url === 'string' ? [[name, withoutPassword(url)] as const] : [];

@@ -1,4 +1,4 @@
-import type { Call } from '../../store/calls/call-records.js';
+import type { CallSummary } from '../../store/calls/call-records.js';
 import type { RecordingLinks } from '../../store/calls/recording-links.js';
 
 const hourSec = 3_600;
@@ -14,7 +14,7 @@ export interface RecordingUrlOptions {
 export class RecordingUrls {
   constructor(private readonly options: RecordingUrlOptions) {}
 
-  of({ id, recordingUrl }: Call): string | null {
+  of({ id, recordingUrl }: CallSummary): string | null {
     if (recordingUrl === null) return null;
     const { links, publicUrl, now } = this.options;
     const expires = (Math.floor(now() / 1000 / hourSec) + 2) * hourSec;

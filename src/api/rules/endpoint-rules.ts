@@ -1,6 +1,6 @@
 import { knownSipTarget, reachedBySipOnly } from '../../call/agent/sip-agent-invite.js';
 import type { Endpoint, EndpointChange, NewEndpoint } from '../../store/routing/endpoints.js';
-import { masksIn, type ProviderConfig } from '../../store/tenants/secrets.js';
+import { masksIn, type StoredProviderConfig } from '../../store/tenants/secrets.js';
 import { type FieldError, invalid } from '../errors.js';
 import type { Provider } from '../schemas/endpoints.js';
 import { configProblems, type EndpointRules } from './provider-config.js';
@@ -12,7 +12,7 @@ export interface EndpointInput {
   type: 'agent' | 'webhook';
   target?: string;
   provider?: Provider;
-  provider_config?: ProviderConfig;
+  provider_config?: StoredProviderConfig;
   record?: boolean;
   status?: 'active' | 'inactive';
   fallback_endpoint_id?: string | null;
@@ -64,10 +64,10 @@ export function endpointChange(
   if (input.fallback_endpoint_id === endpoint.id) {
     problems.push({ path: 'fallback_endpoint_id', message: 'must be another endpoint' });
   }
-  let providerConfig: ProviderConfig | undefined;
+  let providerConfig: StoredProviderConfig | undefined;
   if (input.provider_config) {
     // Secrets are masked on both sides; the store puts the real ones back.
-    providerConfig = mergePatch(endpoint.providerConfig, input.provider_config) as ProviderConfig;
+    providerConfig = mergePatch(endpoint.providerConfig, input.provider_config) as StoredProviderConfig;
     problems.push(
       ...configProblems(
         (endpoint.provider as Provider | null) ?? 'webhook',

@@ -1,7 +1,7 @@
 import type { TSchema } from 'typebox';
 import { Compile, type Validator } from 'typebox/compile';
 import { sipConfigProblem } from '../../call/agent/sip-agent-invite.js';
-import type { ProviderConfig } from '../../store/tenants/secrets.js';
+import type { StoredProviderConfig } from '../../store/tenants/secrets.js';
 import type { FieldError } from '../errors.js';
 import type { Provider } from '../schemas/endpoints.js';
 import { body, oneOf, Type } from '../schemas/types.js';
@@ -21,7 +21,7 @@ export interface EndpointRules {
   /** Literal private, loopback and link-local hosts may be named. */
   allowPrivate: boolean;
   /** What the agent's protocol finds wrong with a configuration whose names and types are right. */
-  agentConfigProblem(protocol: string, config: ProviderConfig): { field: string; message: string } | null;
+  agentConfigProblem(protocol: string, config: StoredProviderConfig): { field: string; message: string } | null;
   /** Where a named provider is, when that does not depend on the account. */
   knownAgentUrl(provider: string): string | undefined;
 }
@@ -85,7 +85,7 @@ const validators = Object.fromEntries(
 /** What is wrong with a whole `provider_config`, field by field. */
 export function configProblems(
   provider: Provider | 'webhook',
-  config: ProviderConfig,
+  config: StoredProviderConfig,
   rules: EndpointRules,
   target?: string,
 ): FieldError[] {
@@ -99,7 +99,12 @@ export function configProblems(
 }
 
 /** The schema here knows names and types; what a protocol must be given and can do, it says itself. */
-function protocolProblems(provider: string, config: ProviderConfig, rules: EndpointRules, target = ''): FieldError[] {
+function protocolProblems(
+  provider: string,
+  config: StoredProviderConfig,
+  rules: EndpointRules,
+  target = '',
+): FieldError[] {
   const protocol = provider === 'custom' ? String(config.protocol ?? 'twilio') : provider;
   const problem = /^sips?:/i.test(target)
     ? sipConfigProblem(provider, target, config)
@@ -121,7 +126,7 @@ function inConfig({ path, message }: FieldError): FieldError {
 }
 
 function urlProblems(
-  config: ProviderConfig,
+  config: StoredProviderConfig,
   urls: Record<string, TargetRules['schemes']>,
   allowPrivate: boolean,
 ): FieldError[] {

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import type { Conference } from '../../call/conference/conference.js';
 import type { Participant, ParticipantChange } from '../../call/conference/participant.js';
-import { type Conference as ConferenceAction, maxSeats, type WaitMusic } from '../../webhook/actions.js';
+import { type ConferenceJoin as ConferenceAction, maxSeats, type WaitMusic } from '../../webhook/actions.js';
 import type { Caller } from '../auth/caller.js';
 import { invalid, notFound } from '../errors.js';
 import { phoneNumberOf } from '../request/phone-number.js';
@@ -17,7 +17,14 @@ import {
   presentConference,
   presentParticipant,
 } from './resources.js';
-import { type Answer, askedByForm, calleeOf, callingEndpoint, type TwilioOptions, type TwilioRoute } from './route.js';
+import {
+  askedByForm,
+  calleeOf,
+  callingEndpoint,
+  type TwilioAnswer,
+  type TwilioOptions,
+  type TwilioRoute,
+} from './route.js';
 
 export const conferenceRoutes: TwilioRoute[] = [
   { method: 'GET', path: 'Conferences.json', handle: listConferences },
@@ -47,7 +54,7 @@ export const conferenceRoutes: TwilioRoute[] = [
 
 type Asked = Parameters<TwilioRoute['handle']>;
 
-async function listConferences(...[request, { scope }, { conferences }]: Asked): Answer {
+async function listConferences(...[request, { scope }, { conferences }]: Asked): TwilioAnswer {
   const { FriendlyName: name, Status: status } = request.query as { FriendlyName?: string; Status?: string };
   const all = conferences?.list(scope) ?? [];
   const wanted = all.filter(
@@ -56,7 +63,7 @@ async function listConferences(...[request, { scope }, { conferences }]: Asked):
   return { status: 200, body: onePage('conferences', request.url, wanted.map(presentConference)) };
 }
 
-async function updateConference(...asked: Asked): Answer {
+async function updateConference(...asked: Asked): TwilioAnswer {
   const conference = conferenceOf(...asked);
   const status = new Form(asked[0]).get('Status');
   if (status !== 'completed') throw invalid({ path: 'Status', message: 'must be completed' });
@@ -64,7 +71,7 @@ async function updateConference(...asked: Asked): Answer {
   return { status: 200, body: presentConference(conference) };
 }
 
-async function listParticipants(...asked: Asked): Answer {
+async function listParticipants(...asked: Asked): TwilioAnswer {
   const [request] = asked;
   const { Muted: muted, Hold: hold } = request.query as { Muted?: string; Hold?: string };
   const wanted = conferenceOf(...asked).participants.filter(
@@ -74,7 +81,7 @@ async function listParticipants(...asked: Asked): Answer {
   return { status: 200, body: onePage('participants', request.url, wanted.map(presentParticipant)) };
 }
 
-async function updateParticipant(...asked: Asked): Answer {
+async function updateParticipant(...asked: Asked): TwilioAnswer {
   const [request, , { allowPrivateTargets }] = asked;
   const participant = participantOf(...asked);
   const form = new Form(request);
@@ -91,7 +98,7 @@ async function updateParticipant(...asked: Asked): Answer {
 }
 
 /** Calls somebody into a conference, which begins with him if there is none of this name. */
-async function createParticipant(...[request, caller, options]: Asked): Answer {
+async function createParticipant(...[request, caller, options]: Asked): TwilioAnswer {
   const form = new Form(request);
   const { conference: idOrName } = request.params as { conference: string };
   const found = options.conferences?.find(caller.scope, conferenceIdOf(idOrName) ?? idOrName);

@@ -2,7 +2,7 @@
 
 import type { Conference } from '../../call/conference/conference.js';
 import type { Participant } from '../../call/conference/participant.js';
-import type { Call } from '../../store/calls/call-records.js';
+import type { CallSummary } from '../../store/calls/call-records.js';
 import { accountSid, callSid, conferenceSid } from '../../webhook/twilio-parameters.js';
 import type { ApiError } from '../errors.js';
 
@@ -28,7 +28,7 @@ function uuidOf(prefix: string, sid: string): string | null {
 
 const finalStatus = { completed: 'completed', busy: 'busy', no_answer: 'no-answer', failed: 'failed' } as const;
 
-export function presentTwilioCall(call: Call, parentCallId: string | null, answeredBy: string | null) {
+export function presentTwilioCall(call: CallSummary, parentCallId: string | null, answeredBy: string | null) {
   const account = accountSid(call.organizationId);
   const sid = callSid(call.id);
   const uri = `/${version}/Accounts/${account}/Calls/${sid}`;
@@ -120,7 +120,7 @@ export function onePage(name: string, uri: string, all: object[]) {
   return { [name]: all, ...page, uri, first_page_uri: uri, next_page_uri: null, previous_page_uri: null };
 }
 
-function statusOf(call: Call): string {
+function statusOf(call: CallSummary): string {
   if (call.status === 'in_progress') return call.answeredAt === null ? 'ringing' : 'in-progress';
   if (call.status === 'no_answer' && call.direction === 'outbound' && call.hangupCause === 'originator_cancel')
     return 'canceled';

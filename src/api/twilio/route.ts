@@ -1,7 +1,7 @@
 /** What the operations of Twilio's REST API are made of. */
 import type { FastifyRequest } from 'fastify';
 import type { Conferences } from '../../call/conference/conferences.js';
-import type { LiveCalls } from '../../call/core/command.js';
+import type { CallCommands } from '../../call/core/command.js';
 import type { OutboundCalls } from '../../call/core/outbound-request.js';
 import { dialledNumber } from '../../call/routing/dialled-number.js';
 import type { Endpoint } from '../../store/routing/endpoints.js';
@@ -14,7 +14,7 @@ import type { Form } from './form.js';
 
 export interface TwilioOptions {
   store: Store;
-  liveCalls: LiveCalls;
+  liveCalls: CallCommands;
   outboundCalls?: OutboundCalls;
   conferences?: Pick<Conferences, 'list' | 'find'>;
   rules: OutboundRules;
@@ -27,11 +27,11 @@ export interface TwilioOptions {
 export interface TwilioRoute {
   method: 'GET' | 'POST' | 'DELETE';
   path: string;
-  handle(request: FastifyRequest, caller: Caller, options: TwilioOptions): Answer;
+  handle(request: FastifyRequest, caller: Caller, options: TwilioOptions): TwilioAnswer;
 }
 
 /** `body` null: there is none. */
-export type Answer = Promise<{ status: number; body: object | null }>;
+export type TwilioAnswer = Promise<{ status: number; body: object | null }>;
 
 /** Whose secret signs what is asked: the webhook endpoint of the caller id, or else the organization's only one. */
 export function callingEndpoint(fromNumber: string, { scope }: Caller, store: Store): Endpoint {

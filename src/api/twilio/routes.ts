@@ -12,7 +12,14 @@ import { startOutbound } from '../rules/start-outbound.js';
 import { conferenceRoutes } from './conferences.js';
 import { Form } from './form.js';
 import { callIdOf, organizationIdOf, presentTwilioCall, twilioError, version } from './resources.js';
-import { type Answer, askedByForm, calleeOf, callingEndpoint, type TwilioOptions, type TwilioRoute } from './route.js';
+import {
+  askedByForm,
+  calleeOf,
+  callingEndpoint,
+  type TwilioAnswer,
+  type TwilioOptions,
+  type TwilioRoute,
+} from './route.js';
 
 const maxBodyBytes = 262_144;
 
@@ -74,7 +81,7 @@ const callRoutes: TwilioRoute[] = [
   { method: 'POST', path: 'Calls/:call', handle: updateCall },
 ];
 
-async function createCall(form: Form, caller: Caller, options: TwilioOptions): Answer {
+async function createCall(form: Form, caller: Caller, options: TwilioOptions): TwilioAnswer {
   const fromNumber = phoneNumberOf(form.required('From'), 'From');
   const toNumber = calleeOf(form, fromNumber);
   const endpoint = callingEndpoint(fromNumber, caller, options.store);
@@ -93,7 +100,7 @@ async function createCall(form: Form, caller: Caller, options: TwilioOptions): A
   return { status: 201, body: { ...shown(call), status: 'queued' } };
 }
 
-async function updateCall(request: FastifyRequest, caller: Caller, options: TwilioOptions): Answer {
+async function updateCall(request: FastifyRequest, caller: Caller, options: TwilioOptions): TwilioAnswer {
   const form = new Form(request);
   const call = callOf(request, caller, options);
   const status = form.get('Status');

@@ -1,7 +1,7 @@
 import { AgentFailure, type AgentTarget, type Plain } from '../../../media/agents/agent.js';
 import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
 
-export interface TargetRules {
+export interface AgentTargetRules {
   allowPrivateTargets: boolean;
   /** Of caller audio, for endpoints that do not say; default 20. */
   frameMs?: 20 | 40;
@@ -18,7 +18,7 @@ const firstAudioTimeoutSec = 10;
 export function agentTarget(
   endpoint: Endpoint,
   call: AgentTarget['call'],
-  rules: TargetRules,
+  rules: AgentTargetRules,
   connectTimeoutMs: number,
 ): AgentTarget {
   const config = endpoint.providerConfig;

@@ -5,7 +5,7 @@ import type { Logger } from '../../log.js';
 import type { SpeechWarning } from '../../speech/offline-voice.js';
 import type { Call } from '../core/call.js';
 import type { Ending } from '../core/outcome.js';
-import type { Voice } from '../prompts/prompt-player.js';
+import type { PromptPlayer } from '../prompts/prompt-player.js';
 
 /** Nobody is left to talk to, and the far side has done nothing to end it. */
 const unexplained: ReadonlySet<HangupCause> = new Set<HangupCause>([
@@ -20,7 +20,7 @@ const limitMs = 10_000;
 export class Apology {
   /** Empty `text`: none. */
   constructor(
-    private readonly voice: Pick<Voice, 'speak'>,
+    private readonly voice: Pick<PromptPlayer, 'speak'>,
     private readonly text: string,
     private readonly log: Logger,
   ) {}

@@ -5,9 +5,9 @@ import type { Call } from '../core/call.js';
 import { CallEnded } from '../core/outcome.js';
 import type { Recordings } from '../recording/call-recording.js';
 import type { EndpointHealth } from '../routing/endpoint-health.js';
-import { agentTarget, type TargetRules } from './agent-target.js';
+import { type AgentTargetRules, agentTarget } from './agent-target.js';
 
-export interface AgentRules extends TargetRules {
+export interface AgentRules extends AgentTargetRules {
   /** Budget per endpoint, from connecting until ready. */
   connectTimeoutMs: number;
   health: EndpointHealth;

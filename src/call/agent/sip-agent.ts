@@ -5,7 +5,7 @@ import type { SafeHttp } from '../../../net/http.js';
 import { type CallLeg, SipError } from '../../../sip/leg.js';
 import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
 import { CallEnded } from '../core/outcome.js';
-import type { Line } from '../core/party.js';
+import type { CallParty } from '../core/party.js';
 import { heardKey, observe } from '../core/party-events.js';
 import { type BridgeRules, callSip, type SecondLeg } from '../dial/dial-sip.js';
 import { JoinedLegs } from '../dial/leg-bridge.js';
@@ -26,7 +26,7 @@ export class BridgedAgent {
   readonly #unwatchAgent: () => void;
 
   private constructor(
-    private readonly line: Line,
+    private readonly line: CallParty,
     private readonly endpoint: Endpoint,
     private readonly far: SecondLeg,
     private readonly agents: BridgedAgentRules,
@@ -42,7 +42,7 @@ export class BridgedAgent {
 
   /** Calls the endpoint; resolves when it answered. Rejects with `CallEnded` when it did not, and then holds nothing. */
   static async dial(
-    line: Line,
+    line: CallParty,
     endpoint: Endpoint,
     rules: BridgeRules & { http: SafeHttp },
     agents: BridgedAgentRules,
@@ -160,7 +160,7 @@ export class BridgedAgent {
 }
 
 /** What the agent's side plays before it answers, to a caller who has not been answered either. */
-function hearEarly(line: Line, session: MediaSession): void {
+function hearEarly(line: CallParty, session: MediaSession): void {
   line
     .ringWithMedia?.()
     .then(() => line.session.bridge(session, { relay: 'packets', dtmf: 'block' }))
@@ -195,7 +195,7 @@ function encryptionOf({ srtp }: Endpoint['providerConfig']): { srtp?: SrtpPolicy
 }
 
 /** `X-` headers of the settings and of the call's INVITE; ours name the call. */
-function headersOf(line: Line, config: Endpoint['providerConfig']): Record<string, string> {
+function headersOf(line: CallParty, config: Endpoint['providerConfig']): Record<string, string> {
   const ofCall = Object.entries(line.headers).filter(([name]) => /^x-/i.test(name));
   const ofSettings = Object.entries((config.headers ?? {}) as Record<string, string>);
   return {

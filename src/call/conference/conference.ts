@@ -1,7 +1,7 @@
 /** One conference, from the first who comes to the last who leaves. */
 import type { MediaRoom } from '../../../media/engine.js';
 import type { Scope } from '../../store/tenants/scope.js';
-import type { Conference as ConferenceAction, StatusCallback } from '../../webhook/actions.js';
+import type { ConferenceJoin as ConferenceAction, StatusCallback } from '../../webhook/actions.js';
 import { recordingStatusFields } from '../../webhook/request-bodies.js';
 import { accountSid, callSid, conferenceSid } from '../../webhook/twilio-parameters.js';
 import type { Take } from '../recording/recordings.js';

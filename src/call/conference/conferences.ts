@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { MediaRoom } from '../../../media/engine.js';
 import type { Scope } from '../../store/tenants/scope.js';
-import type { Conference as ConferenceAction } from '../../webhook/actions.js';
+import type { ConferenceJoin as ConferenceAction } from '../../webhook/actions.js';
 import type { Stage } from '../script/context.js';
 import { Conference } from './conference.js';
 import { Participant } from './participant.js';

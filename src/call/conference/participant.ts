@@ -1,7 +1,7 @@
 /** A call in a conference: what it may do there, and where it is at the moment. */
 import type { RoomSeat } from '../../../media/engine.js';
 import type { EventType } from '../../store/calls/event-types.js';
-import type { Conference as ConferenceAction, WaitMusic } from '../../webhook/actions.js';
+import type { ConferenceJoin as ConferenceAction, WaitMusic } from '../../webhook/actions.js';
 import { callSid } from '../../webhook/twilio-parameters.js';
 import type { Call } from '../core/call.js';
 import type { Stage } from '../script/context.js';

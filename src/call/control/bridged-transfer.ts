@@ -2,7 +2,7 @@
 import { e164 } from '../../webhook/actions.js';
 import { keyOfInfo } from '../agent/conversation.js';
 import { CallEnded } from '../core/outcome.js';
-import type { Line } from '../core/party.js';
+import type { CallParty } from '../core/party.js';
 import { heardKey } from '../core/party-events.js';
 import { DialledCall } from '../dial/child-call.js';
 import { JoinedLegs } from '../dial/leg-bridge.js';
@@ -13,7 +13,7 @@ const ringTimeoutSec = 60;
 export interface ElsewhereRules {
   dialling: DialRules;
   /** Asked at the time: the line of a call that is dialled comes late. */
-  line(): Line | null;
+  line(): CallParty | null;
   endpointId: string;
 }
 

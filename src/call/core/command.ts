@@ -15,7 +15,7 @@ export type CommandResult =
   | { ok: true }
   | { ok: false; code: 'not_running' | 'not_answered' | 'failed'; message: string };
 
-export interface LiveCalls {
+export interface CallCommands {
   command(callId: string, command: CallCommand): Promise<CommandResult>;
   readonly count: number;
 }

@@ -1,7 +1,7 @@
 import { withDeadline } from '../../../net/deadline.js';
 import type { CallLeg } from '../../../sip/leg.js';
 import type { Call, CallPhone } from './call.js';
-import type { CallCommand, CommandResult, LiveCalls } from './command.js';
+import type { CallCommand, CallCommands, CommandResult } from './command.js';
 
 /** A call's own end is bounded by the limits of BYE and of the agent's close; this is above their sum. */
 const endingLimitMs = 10_000;
@@ -9,7 +9,7 @@ const endingLimitMs = 10_000;
 const hangupLimitMs = 2_000;
 
 /** The calls of this process that have not ended. One owner: `inbound.ts` adds and removes. */
-export class LiveCallTable implements LiveCalls {
+export class LiveCallTable implements CallCommands {
   readonly #calls = new Map<string, Call>();
   readonly #endings = new Map<Call, (() => void)[]>();
   #onEmpty: (() => void) | null = null;

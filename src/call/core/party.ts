@@ -6,7 +6,7 @@ import type { AgentFacts } from '../agent/connect.js';
 import type { Call } from './call.js';
 
 /** The far side of a call that is steered: answered already, or answered when something is to be heard. */
-export interface Line {
+export interface CallParty {
   call: Call;
   session: MediaSession;
   /** Who calls whom. */

@@ -4,7 +4,7 @@ import type { MediaEngine, MediaPolicy, MediaSession, PhoneCodec, SrtpPolicy } f
 import type { HangupCause } from '../../../sip/cause.js';
 import type { CallLeg, SipGateway } from '../../../sip/leg.js';
 import { CallEnded } from '../core/outcome.js';
-import type { Line } from '../core/party.js';
+import type { CallParty } from '../core/party.js';
 import { EarlyMedia } from './early-media.js';
 
 /** What a second leg needs of the process. */
@@ -48,7 +48,7 @@ export interface SecondLeg {
  * two and closes what it got with `hangUpSecondLeg`.
  */
 export async function callSip(
-  line: Line,
+  line: CallParty,
   wish: SecondLegWish,
   rules: BridgeRules,
   signal: AbortSignal,

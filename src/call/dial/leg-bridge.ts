@@ -2,7 +2,7 @@
 import type { Bridge, BridgeEnd, MediaDirection, MediaEvent, MediaSession } from '../../../media/engine.js';
 import type { CallLeg } from '../../../sip/leg.js';
 import { answerReoffers, keyOfInfo } from '../agent/conversation.js';
-import type { Line } from '../core/party.js';
+import type { CallParty } from '../core/party.js';
 import { observe } from '../core/party-events.js';
 import type { SecondLeg } from './dial-sip.js';
 
@@ -26,7 +26,7 @@ export class JoinedLegs {
   readonly #second: JoinedSide;
   readonly #unsubscribe: (() => void)[];
 
-  constructor(line: Pick<Line, 'call' | 'leg' | 'session'>, second: SecondLeg, options: JoinOptions) {
+  constructor(line: Pick<CallParty, 'call' | 'leg' | 'session'>, second: SecondLeg, options: JoinOptions) {
     const { signal, onInfoKey, turns = false } = options;
     const { call } = line;
     this.#bridge = line.session.bridge(second.session, { relay: 'packets', dtmf: 'pass', turns });

@@ -1,15 +1,15 @@
 import { MediaError, type MediaSession, type PlayEnd } from '../../../media/engine.js';
-import { ClipError, type Clips, type Spoken } from '../../speech/clips.js';
+import { ClipError, type Clips, type SpokenClip } from '../../speech/clips.js';
 import type { SpeechWarning } from '../../speech/offline-voice.js';
 import { sentencesOf } from '../../speech/sentences.js';
-import type { Play, Say } from '../../webhook/actions.js';
+import type { PlayAction, Say } from '../../webhook/actions.js';
 import { WebhookFailure } from '../../webhook/webhook-client.js';
 
 /** What comes after something else that is heard: callers who wait go before. */
 const laterMs = 2000;
 
 /** Texts and files that a call plays to its phone. */
-export class Voice {
+export class PromptPlayer {
   constructor(private readonly clips: Clips) {}
 
   /** A call begins that may say something. */
@@ -18,7 +18,7 @@ export class Voice {
   }
 
   /** Ahead of its turn, so that its beginning is there in time; what goes wrong is told then. `soon`: it is the next thing to be heard. */
-  prepare(prompt: Say | Play, soon: boolean): void {
+  prepare(prompt: Say | PlayAction, soon: boolean): void {
     const [first] = partsOf(prompt);
     if (first !== undefined) this.made(first, performance.now() + (soon ? 0 : laterMs)).catch(() => {});
   }
@@ -29,7 +29,7 @@ export class Voice {
    */
   async speak(
     session: MediaSession,
-    prompt: Say | Play,
+    prompt: Say | PlayAction,
     signal: AbortSignal,
     warn: (warning: SpeechWarning) => void,
   ): Promise<void> {
@@ -58,7 +58,7 @@ export class Voice {
   }
 
   /** null: there is nothing to hear of it. */
-  private async ready(part: Say | Play, warn: (warning: SpeechWarning) => void): Promise<Made | null> {
+  private async ready(part: Say | PlayAction, warn: (warning: SpeechWarning) => void): Promise<Made | null> {
     try {
       const { clip, warnings, voice } = await this.made(part, performance.now());
       for (const warning of warnings) warn(warning);
@@ -71,7 +71,7 @@ export class Voice {
     }
   }
 
-  private async play(session: MediaSession, prompt: Say | Play, clip: SharedArrayBuffer, signal: AbortSignal) {
+  private async play(session: MediaSession, prompt: Say | PlayAction, clip: SharedArrayBuffer, signal: AbortSignal) {
     let end: PlayEnd;
     try {
       end = await session.play({ kind: 'clip', clip, repeat: prompt.loop }, signal);
@@ -84,7 +84,7 @@ export class Voice {
     if (end.by === 'closed') throw new MediaError('closed', 'The session is closed.');
   }
 
-  private async made(prompt: Say | Play, dueAtMs: number): Promise<Spoken> {
+  private async made(prompt: Say | PlayAction, dueAtMs: number): Promise<SpokenClip> {
     if (prompt.action === 'play') return { clip: await this.clips.fetch(prompt.url), warnings: [], voice: null };
     const { text, voice, language } = prompt;
     return this.clips.say({ text, voice, language, dueAtMs });
@@ -96,11 +96,11 @@ interface Made {
   voice: string | null;
 }
 
-function partsOf(prompt: Say | Play): (Say | Play)[] {
+function partsOf(prompt: Say | PlayAction): (Say | PlayAction)[] {
   return prompt.action === 'play' ? [prompt] : sentencesOf(prompt.text).map((text) => ({ ...prompt, text }));
 }
 
-function inVoice(part: Say | Play, voice: string | null): Say | Play {
+function inVoice(part: Say | PlayAction, voice: string | null): Say | PlayAction {
   return part.action === 'say' ? { ...part, voice } : part;
 }
 

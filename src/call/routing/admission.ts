@@ -4,14 +4,14 @@ import type { FundedCall } from '../../store/tenants/funds.js';
 import type { CallFunds } from '../core/call.js';
 import type { Ending } from '../core/outcome.js';
 
-export type Admission = { funds: CallFunds | null; refusal: null } | { funds: null; refusal: Ending };
+export type CallAdmission = { funds: CallFunds | null; refusal: null } | { funds: null; refusal: Ending };
 
 /** Whether the organization may have this call, whose record is written: its cap on calls, and its money. */
 export function admit(
   store: Pick<Store, 'organizations' | 'records' | 'accounts' | 'funds' | 'calls'>,
   call: FundedCall,
-): Admission {
-  const refuse = (cause: Ending['cause'], detail: string): Admission => ({
+): CallAdmission {
+  const refuse = (cause: Ending['cause'], detail: string): CallAdmission => ({
     funds: null,
     refusal: { cause, source: 'system', detail },
   });

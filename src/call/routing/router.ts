@@ -11,7 +11,7 @@ export interface RouteLookup {
 }
 
 /** One line of the decision trace, kept with the call. */
-export interface Verdict {
+export interface RouteVerdict {
   rule: string;
   verdict: 'matched' | 'skipped' | 'refused';
   detail: string;
@@ -19,10 +19,10 @@ export interface Verdict {
 
 export type Decision =
   /** The number belongs to nobody here: not a call of any organization. */
-  | { kind: 'unknown'; trace: Verdict[] }
-  | { kind: 'refuse'; number: PhoneNumber; endpointId: string | null; ending: Ending; trace: Verdict[] }
+  | { kind: 'unknown'; trace: RouteVerdict[] }
+  | { kind: 'refuse'; number: PhoneNumber; endpointId: string | null; ending: Ending; trace: RouteVerdict[] }
   /** Endpoints in the order in which their agents are tried. */
-  | { kind: 'connect'; number: PhoneNumber; endpoints: [Endpoint, ...Endpoint[]]; trace: Verdict[] };
+  | { kind: 'connect'; number: PhoneNumber; endpoints: [Endpoint, ...Endpoint[]]; trace: RouteVerdict[] };
 
 /** A call that asks for its way. */
 export interface RouteQuestion {
@@ -39,7 +39,7 @@ export interface RouteQuestion {
  * The number's `routes` come first, in their order; then its endpoint.
  */
 export function route(question: RouteQuestion, lookup: RouteLookup, draw: () => number = Math.random): Decision {
-  const trace: Verdict[] = [];
+  const trace: RouteVerdict[] = [];
   const number = lookup.findDialled(question.dialled, question.mode);
   const owners = question.trunkOrganizations;
   if (number === undefined || !owners.some((owner) => owner === null || owner === number.organizationId)) {
@@ -68,7 +68,7 @@ function byRules(
   question: RouteQuestion,
   lookup: RouteLookup,
   draw: () => number,
-  trace: Verdict[],
+  trace: RouteVerdict[],
 ): Endpoint | undefined {
   const fitting: RouteRule[] = [];
   const endpoints = new Map<RouteRule, Endpoint>();
@@ -88,7 +88,7 @@ function byRules(
   return endpoints.get(drawn);
 }
 
-function fallbacksOf(endpoint: Endpoint, number: PhoneNumber, lookup: RouteLookup, trace: Verdict[]): Endpoint[] {
+function fallbacksOf(endpoint: Endpoint, number: PhoneNumber, lookup: RouteLookup, trace: RouteVerdict[]): Endpoint[] {
   const found: Endpoint[] = [];
   for (const [rule, id] of [
     ['endpoint fallback', endpoint.fallbackEndpointId],

@@ -1,4 +1,4 @@
-import type { Action, Conference as ConferenceAction } from '../../webhook/actions.js';
+import type { Action, ConferenceJoin as ConferenceAction } from '../../webhook/actions.js';
 import { conferencedQuestion } from '../../webhook/request-bodies.js';
 import type { Participant } from '../conference/participant.js';
 import type { Stage } from './context.js';

@@ -1,12 +1,12 @@
 import type { Action, FollowUp, Prompt, StatusCallback } from '../../webhook/actions.js';
-import type { Question, Webhook } from '../../webhook/webhook-client.js';
-import type { Line } from '../core/party.js';
+import type { Webhook, WebhookRequest } from '../../webhook/webhook-client.js';
+import type { CallParty } from '../core/party.js';
 import type { Keypad } from './keypad.js';
 import type { SteerRules } from './runner.js';
 
 /** What the actions of a webhook work with. `signal` everywhere: the list of actions is left, or the call has ended. */
 export interface Stage {
-  readonly line: Line;
+  readonly line: CallParty;
   readonly keypad: Keypad;
   readonly rules: SteerRules;
   /** Who is asked, and signs. */
@@ -20,9 +20,9 @@ export interface Stage {
   /** Resolves when it was heard. What cannot be made or fetched is left out, with a warning. */
   prompt(prompt: Prompt, signal: AbortSignal): Promise<void>;
   /** What is next, now that this has its result. */
-  ask(next: FollowUp, question: Question, signal: AbortSignal): Promise<Action[]>;
+  ask(next: FollowUp, question: WebhookRequest, signal: AbortSignal): Promise<Action[]>;
   /** The result of something that the end of the call cut short: nothing is next. */
-  tell(next: FollowUp | null, question: Question): void;
+  tell(next: FollowUp | null, question: WebhookRequest): void;
   /** A step of something that takes time, for those who asked to be told. */
   status(callback: StatusCallback | null, event: string, fields: { [name: string]: string }): void;
 }

@@ -2,21 +2,21 @@ import { HttpError, type SafeHttp } from '../../../net/http.js';
 import type { SpeechWarning } from '../../speech/offline-voice.js';
 import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
 import type { TranscriptionEngine } from '../../transcription/engine.js';
-import type { Action, FollowUp, Play, Prompt, Say, StatusCallback } from '../../webhook/actions.js';
+import type { Action, FollowUp, PlayAction, Prompt, Say, StatusCallback } from '../../webhook/actions.js';
 import type { Notices } from '../../webhook/callback-queue.js';
 import { connectedQuestion, startQuestion } from '../../webhook/request-bodies.js';
 import type { CallState } from '../../webhook/twilio-parameters.js';
-import { type Question, Webhook, WebhookFailure } from '../../webhook/webhook-client.js';
+import { Webhook, WebhookFailure, type WebhookRequest } from '../../webhook/webhook-client.js';
 import type { AgentRules } from '../agent/connect.js';
 import { answerReoffers, type ConverseLimits, carryOut, keyOfInfo } from '../agent/conversation.js';
 import type { Conferences } from '../conference/conferences.js';
 import type { Call } from '../core/call.js';
 import type { CallCommand, CommandResult } from '../core/command.js';
 import { CallEnded } from '../core/outcome.js';
-import type { Line } from '../core/party.js';
+import type { CallParty } from '../core/party.js';
 import { heardKey, observe } from '../core/party-events.js';
 import type { BridgeRules } from '../dial/dial-sip.js';
-import type { Voice } from '../prompts/prompt-player.js';
+import type { PromptPlayer } from '../prompts/prompt-player.js';
 import type { Takes } from '../recording/recordings.js';
 import { confer } from './conference.js';
 import { type ConnectStage, connectStep, connectTarget } from './connect.js';
@@ -32,7 +32,7 @@ export interface SteerRules {
   agents: AgentRules;
   limits: ConverseLimits;
   getEndpoint(id: string): Endpoint | undefined;
-  voice: Voice;
+  voice: PromptPlayer;
   dialling: DialRules;
   takes: Takes;
   conferences: Conferences;
@@ -51,7 +51,7 @@ const maxWarnings = 200;
 
 /** Asks a webhook what to do with a new call. Rejects with `WebhookFailure`, or `CallEnded` when the caller was faster. */
 export async function firstInstructions(
-  line: Line,
+  line: CallParty,
   endpoint: Endpoint,
   rules: SteerRules,
   to: FollowUp | null = null,
@@ -67,7 +67,7 @@ export async function firstInstructions(
 }
 
 /** Does what a webhook says, action after action and list after list, until the call ends. */
-export async function steer(line: Line, endpoint: Endpoint, actions: Action[], rules: SteerRules): Promise<void> {
+export async function steer(line: CallParty, endpoint: Endpoint, actions: Action[], rules: SteerRules): Promise<void> {
   const steering = new Steering(line, new Webhook(endpoint, rules.http, line.call.cookies), rules);
   try {
     await steering.run(actions);
@@ -78,10 +78,10 @@ export async function steer(line: Line, endpoint: Endpoint, actions: Action[], r
 
 /** One request and its place in the record of the call. `to` null: the endpoint's own address. */
 async function ask(
-  line: Line,
+  line: CallParty,
   webhook: Webhook,
   to: FollowUp | null,
-  question: Question,
+  question: WebhookRequest,
   signal: AbortSignal,
 ): Promise<Action[]> {
   const { call } = line;
@@ -104,7 +104,7 @@ async function ask(
   }
 }
 
-function stateOf({ facts, leg, call }: Line): CallState {
+function stateOf({ facts, leg, call }: CallParty): CallState {
   return { ...facts, answered: leg !== null, ended: call.ending !== null };
 }
 
@@ -128,7 +128,7 @@ class Steering implements ConnectStage {
   private servedFromMs = performance.now();
 
   constructor(
-    readonly line: Line,
+    readonly line: CallParty,
     /** Who steers; a `connect` to another webhook changes it. */
     public asked: Webhook,
     readonly rules: SteerRules,
@@ -356,7 +356,7 @@ class Steering implements ConnectStage {
     this.call.event('webhook.warning', { endpoint_id: this.endpointId, ...told });
   }
 
-  tell(next: FollowUp | null, question: Question): void {
+  tell(next: FollowUp | null, question: WebhookRequest): void {
     const { line, asked } = this;
     if (next !== null) this.rules.notices.send(this.call.id, asked.request(next, stateOf(line), question));
   }
@@ -366,7 +366,7 @@ class Steering implements ConnectStage {
     this.rules.notices.send(this.call.id, this.asked.form(callback.to, stateOf(this.line), fields));
   }
 
-  async ask(to: FollowUp | null, question: Question, signal: AbortSignal): Promise<Action[]> {
+  async ask(to: FollowUp | null, question: WebhookRequest, signal: AbortSignal): Promise<Action[]> {
     this.requests += 1;
     this.idleRequests = performance.now() - this.servedFromMs < idleMs ? this.idleRequests + 1 : 1;
     if (this.idleRequests > maxIdleRequests || this.requests > maxRequests)
@@ -388,13 +388,13 @@ function namesOf(actions: Action[]): string[] {
 }
 
 /** What an action says and plays. */
-function promptsOf(action: Action): (Say | Play)[] {
+function promptsOf(action: Action): (Say | PlayAction)[] {
   if (action.action === 'gather') return action.prompts.flatMap(promptsOf);
   return action.action === 'say' || action.action === 'play' ? [action] : [];
 }
 
 /** A prompt in a warning: texts and the queries of addresses are the caller's affair. */
-function whatOf(prompt: Say | Play): string {
+function whatOf(prompt: Say | PlayAction): string {
   if (prompt.action === 'say') return 'A text';
   const { origin, pathname } = new URL(prompt.url);
   return `The file ${origin}${pathname}`;

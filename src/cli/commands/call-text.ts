@@ -1,6 +1,6 @@
 /** The report of a simulated call as lines: one per fact, the verdict last. */
 import type { CallReport } from '../../simulator/report.js';
-import type { Spread, Summary } from '../../simulator/several.js';
+import type { MedianSpread, Summary } from '../../simulator/several.js';
 import { type Cell, count, facts, quantity, table } from '../text.js';
 
 export function describeReport(report: CallReport, recordFile?: string): string[] {
@@ -95,7 +95,7 @@ export function describeSummary(summary: Summary, reports: readonly CallReport[]
   return [...table(columns, rows), '', ...facts(lines), `verdict: ${summary.ok} of ${count(summary.calls, 'call')} ok`];
 }
 
-function spread(value: Spread | null): string {
+function spread(value: MedianSpread | null): string {
   if (value === null) return '-';
   return `median ${value.medianMs.toFixed(0)} ms, 95 % within ${value.p95Ms.toFixed(0)} ms, worst ${value.worstMs.toFixed(0)} ms`;
 }

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import type { CallPlan, CallTarget, Phone } from '../../simulator/phone/phone.js';
 import type { SeveralPlan } from '../../simulator/several.js';
-import { type CliContext, openSession, type Session } from '../context.js';
+import { type CliContext, type CommandContext, openSession } from '../context.js';
 import { CliFailure } from '../failure.js';
 import { withAgent } from './ad-hoc-agent.js';
 import { duration, goodbye, hertz, hostAndPort, percent, skew, whole, word } from './call-options.js';
@@ -173,7 +173,7 @@ Examples:
 async function placeAndReport(
   phone: Phone,
   plan: SeveralPlan,
-  session: Session,
+  session: CommandContext,
   recordFile: string | undefined,
   fail: () => void,
 ): Promise<void> {
@@ -206,7 +206,7 @@ async function writeRecording(file: string, samples: Int16Array): Promise<void> 
 }
 
 /** Our own SIP server, or the first external one that says where it is reached. */
-async function localTarget(session: Session, transport: string): Promise<{ host: string; port: number }> {
+async function localTarget(session: CommandContext, transport: string): Promise<{ host: string; port: number }> {
   const { sipHost, sipPort, sipServer } = session.settings();
   if (sipServer === 'embedded') return { host: sipHost === '0.0.0.0' ? '127.0.0.1' : sipHost, port: sipPort };
   const { askExternalServers } = await import('../../simulator/external-server.js');

@@ -1,6 +1,6 @@
 /** `calls` and `trace`: what happened on the phone. */
 import type { Command } from 'commander';
-import { type CliContext, openSession, type Session } from '../context.js';
+import { type CliContext, type CommandContext, openSession } from '../context.js';
 import { type Cell, facts, plain, quantity, table, time } from '../text.js';
 
 interface CallRecord {
@@ -83,7 +83,7 @@ export function addCalls(program: Command, context: CliContext): void {
     });
 }
 
-async function listCalls(session: Session, options: ListOptions): Promise<void> {
+async function listCalls(session: CommandContext, options: ListOptions): Promise<void> {
   const page = await session.api().get<CallPage>('/calls', {
     limit: options.limit,
     page: options.page,
@@ -121,7 +121,7 @@ async function listCalls(session: Session, options: ListOptions): Promise<void> 
   session.lines([`${page.data.length} of ${page.total} calls (page ${page.page} of ${page.total_pages})`]);
 }
 
-async function showCall(session: Session, id: string): Promise<void> {
+async function showCall(session: CommandContext, id: string): Promise<void> {
   const call = await session.api().get<CallDetailRecord>(`/calls/${encodeURIComponent(id)}`);
   if (session.json) return session.value(call);
   const quality = call.quality_metrics;

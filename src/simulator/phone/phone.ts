@@ -16,7 +16,7 @@ import { type CallCourse, type CallReport, reportCall } from '../report.js';
 import type { Impairments } from './impairments.js';
 import { RtpLine } from './rtp-line.js';
 import { signallingTimes } from './signalling-times.js';
-import type { Speech } from './voice.js';
+import type { CallerSound } from './voice.js';
 
 export interface CallTarget {
   host: string;
@@ -29,7 +29,7 @@ export interface CallPlan {
   from: string;
   /** For a digest challenge. */
   credentials?: { username: string; password: string };
-  speech: Speech;
+  speech: CallerSound;
   /** Chirps in between, whose round trip is measured. */
   markers: boolean;
   /** In order of preference. */
@@ -46,7 +46,7 @@ export interface CallPlan {
 }
 
 /** A call that is over. */
-export interface CallRecording {
+export interface CapturedCall {
   report(): CallReport;
   /** What was heard, mono at 8 kHz, from the first packet on. */
   samples(): Int16Array;
@@ -57,7 +57,7 @@ export interface CallRecording {
 export interface Phone {
   readonly localAddress: string;
   /** Resolves when the call is over, however it went. `signal` hangs up. */
-  call(plan: CallPlan, signal: AbortSignal): Promise<CallRecording>;
+  call(plan: CallPlan, signal: AbortSignal): Promise<CapturedCall>;
   /** Hangs up what is left and closes everything. */
   close(): Promise<void>;
 }
@@ -122,7 +122,7 @@ class OneCall {
     };
   }
 
-  async run(signal: AbortSignal): Promise<CallRecording> {
+  async run(signal: AbortSignal): Promise<CapturedCall> {
     const { plan, course } = this;
     const line = await RtpLine.open(this.localAddress, { ...plan, keepAudioSec });
     const local = { address: this.localAddress, rtpPort: line.port, codecs: plan.codecs };

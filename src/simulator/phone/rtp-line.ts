@@ -18,10 +18,10 @@ import { isSound } from './listen.js';
 import { sampleRateHz } from './marker.js';
 import { Metronome } from './metronome.js';
 import { PhoneCoder } from './phone-coder.js';
-import { type Speech, Voice } from './voice.js';
+import { type CallerSound, CallerVoice } from './voice.js';
 
 export interface LineOptions {
-  speech: Speech;
+  speech: CallerSound;
   markers: boolean;
   ptimeMs: number;
   impairments: Impairments;
@@ -55,7 +55,7 @@ export class RtpLine {
   private agreed: AgreedMedia | null = null;
   private readonly dtmfOut = new DtmfSender();
   private readonly dtmfIn = new DtmfReceiver();
-  private readonly voice: Voice;
+  private readonly voice: CallerVoice;
   private readonly frame: Int16Array;
   private readonly coder = new PhoneCoder();
   private readonly clock = new LineClock();
@@ -81,7 +81,7 @@ export class RtpLine {
     private readonly options: LineOptions,
   ) {
     this.heard = new HeardAudio(options.keepAudioSec);
-    this.voice = new Voice(options.speech, options.markers);
+    this.voice = new CallerVoice(options.speech, options.markers);
     this.frame = new Int16Array((options.ptimeMs * sampleRateHz) / 1000);
     this.reports = new Reports(`simulator-${this.ssrc}`, Date.now() - performance.now());
     this.path = new ImpairedPath(options.impairments, (packet) => this.transmit(packet), options.ptimeMs);

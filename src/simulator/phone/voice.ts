@@ -4,7 +4,7 @@ import { createResampler } from '../../../media/audio/dsp/resample.js';
 import { readWav, writeWav } from '../../../media/audio/wav.js';
 import { markerMs, markers, sampleRateHz } from './marker.js';
 
-export type Speech =
+export type CallerSound =
   | { kind: 'silence' }
   | { kind: 'tone'; frequencyHz: number }
   /** Mono at 8 kHz; silence follows its end. */
@@ -14,11 +14,11 @@ export const markerIntervalMs = 2000;
 const firstMarkerMs = 500;
 const toneAmplitude = 8000;
 
-export class Voice {
+export class CallerVoice {
   private position = 0;
 
   constructor(
-    private readonly speech: Speech,
+    private readonly speech: CallerSound,
     private readonly withMarkers: boolean,
   ) {}
 
@@ -55,7 +55,7 @@ export class Voice {
 }
 
 /** A WAV file as speech: its first channel at 8 kHz. Throws one sentence with the file's name. */
-export function speechFromWav(file: string): Speech {
+export function speechFromWav(file: string): CallerSound {
   try {
     const wav = readWav(readFileSync(file));
     const resampler = createResampler(wav.sampleRateHz, sampleRateHz);

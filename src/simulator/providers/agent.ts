@@ -38,7 +38,7 @@ export const behaviour: AgentBehaviour = {
   transferTo: '+12025550199',
 };
 
-export type AgentEvent =
+export type SimulatedAgentEvent =
   | { type: 'began' }
   | { type: 'interrupted'; atMs: number }
   | { type: 'heard'; frequencyHz: number }
@@ -65,7 +65,7 @@ export class SimulatedAgent implements Ears {
   constructor(
     private readonly how: AgentBehaviour,
     private readonly late: boolean,
-    private readonly onEvent: (event: AgentEvent) => void,
+    private readonly onEvent: (event: SimulatedAgentEvent) => void,
   ) {}
 
   speakThrough(mouth: Mouth): void {

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { WebSocketServer } from 'ws';
-import { type AgentBehaviour, type AgentEvent, behaviour, SimulatedAgent } from './agent.js';
+import { type AgentBehaviour, behaviour, SimulatedAgent, type SimulatedAgentEvent } from './agent.js';
 import { type Dialect, jsonOf, type Remembered, type Wire } from './dialect.js';
 
 export interface SimulatorOptions extends Partial<AgentBehaviour> {
@@ -12,7 +12,7 @@ export interface SimulatorOptions extends Partial<AgentBehaviour> {
   host?: string;
   /** `wss:` instead of `ws:`; both PEM. */
   tls?: { key: string; cert: string };
-  onEvent?: (event: AgentEvent | { type: 'connected' } | { type: 'closed'; code: number }) => void;
+  onEvent?: (event: SimulatedAgentEvent | { type: 'connected' } | { type: 'closed'; code: number }) => void;
 }
 
 /** One connection to the simulated provider. */
@@ -21,7 +21,7 @@ export interface SimulatedCall {
   received: Record<string, unknown>[];
   /** What the client was told. */
   sent: Record<string, unknown>[];
-  events: AgentEvent[];
+  events: SimulatedAgentEvent[];
   agent: SimulatedAgent;
   wire: Wire;
   url: URL;

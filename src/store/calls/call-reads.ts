@@ -3,9 +3,9 @@ import type { CallEventRow, CallRow } from '../database/tables.js';
 import type { Page, Scope, Slice } from '../tenants/scope.js';
 import { CallCounts, type CallFilter, type DayCounts, dayMs, hourMs, type StatusCounts } from './call-counts.js';
 import {
-  type Call,
   type CallDetail,
   type CallEvent,
+  type CallSummary,
   type CallText,
   type CallTextTuple,
   callTextColumns,
@@ -36,7 +36,7 @@ export class CallReads {
    * Newest first. The counts say how many calls there are and in which hour a page begins, so that a page far from the newest costs no
    * more than the first.
    */
-  list(scope: Scope, filter: CallFilter, slice: Slice): Page<Call> {
+  list(scope: Scope, filter: CallFilter, slice: Slice): Page<CallSummary> {
     this.flush();
     return this.database.read(() => {
       const days = this.counts.days(scope, filter);
@@ -110,7 +110,7 @@ export class CallReads {
     return counted?.running ?? 0;
   }
 
-  get(scope: Scope, callId: string): Call | undefined {
+  get(scope: Scope, callId: string): CallSummary | undefined {
     this.flush();
     const row = this.row(scope, callId);
     return row && toCall(row);

@@ -36,7 +36,7 @@ export type QualityMetrics = Record<string, unknown>;
 /** `QualityMetrics` at a moment of the call. */
 export type QualitySample = QualityMetrics & { at: string };
 
-export interface Call {
+export interface CallSummary {
   id: string;
   organizationId: string;
   mode: Mode;
@@ -68,7 +68,7 @@ export interface CallEvent {
 }
 
 /** All that is kept in the row of a call. */
-export interface CallRecord extends Call {
+export interface CallRecord extends CallSummary {
   hangupSource: HangupSource | null;
   ringSeconds: number | null;
   timings: CallTimings;
@@ -83,7 +83,7 @@ export interface CallDetail extends CallRecord {
 }
 
 /** A call in detail as text: what is JSON in the database is not parsed. */
-export interface CallText extends Call {
+export interface CallText extends CallSummary {
   hangupSource: HangupSource | null;
   ringSeconds: number | null;
   transcript: string | null;
@@ -99,7 +99,7 @@ export interface CallText extends Call {
   events: string;
 }
 
-export function toCall(row: CallRow): Call {
+export function toCall(row: CallRow): CallSummary {
   return {
     id: row.id,
     organizationId: row.organization_id,

@@ -5,7 +5,7 @@ import type { Database } from '../database/database.js';
 import { StoreError } from '../database/errors.js';
 import type { EndpointRow } from '../database/tables.js';
 import type { Page, Scope, Slice } from '../tenants/scope.js';
-import { keepSecrets, maskSecrets, type ProviderConfig } from '../tenants/secrets.js';
+import { keepSecrets, maskSecrets, type StoredProviderConfig } from '../tenants/secrets.js';
 import type { Vault } from '../tenants/vault.js';
 import type { RouteRule } from './phone-numbers.js';
 
@@ -18,7 +18,7 @@ export interface Endpoint {
   target: string;
   /** null for webhooks. */
   provider: string | null;
-  providerConfig: ProviderConfig;
+  providerConfig: StoredProviderConfig;
   record: boolean;
   status: 'active' | 'inactive';
   health: 'unknown' | 'healthy' | 'degraded' | 'down';
@@ -41,7 +41,7 @@ export interface NewEndpoint {
   type: 'agent' | 'webhook';
   target: string;
   provider: string | null;
-  providerConfig: ProviderConfig;
+  providerConfig: StoredProviderConfig;
   record?: boolean;
   status?: 'active' | 'inactive';
   fallbackEndpointId?: string | null;
@@ -51,7 +51,7 @@ export interface EndpointChange {
   name?: string;
   target?: string;
   /** The whole new configuration; a mask keeps the stored secret. */
-  providerConfig?: ProviderConfig;
+  providerConfig?: StoredProviderConfig;
   record?: boolean;
   status?: 'active' | 'inactive';
   fallbackEndpointId?: string | null;
@@ -251,8 +251,8 @@ function newSecret(): string {
   return `whsec_${randomBytes(24).toString('base64')}`;
 }
 
-function parseConfig(row: EndpointRow): ProviderConfig {
-  return JSON.parse(row.provider_config) as ProviderConfig;
+function parseConfig(row: EndpointRow): StoredProviderConfig {
+  return JSON.parse(row.provider_config) as StoredProviderConfig;
 }
 
 function toEndpoint(row: EndpointRow): Endpoint {

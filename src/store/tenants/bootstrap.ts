@@ -1,7 +1,7 @@
 import { loopbackTrunk } from '../routing/trunks.js';
 import type { Store } from '../store.js';
 import { apiKeyPattern } from './api-keys.js';
-import type { ProviderConfig } from './secrets.js';
+import type { StoredProviderConfig } from './secrets.js';
 
 export const demoNumber = '+15550100';
 
@@ -9,7 +9,7 @@ export interface FirstSettings {
   /** `TRUNKLINE_BOOTSTRAP_KEY`: installed instead of a new key. Must be a live key. */
   key?: string;
   /** The demo number's endpoint: where the built-in echo agent listens. */
-  echoAgent: { target: string; providerConfig: ProviderConfig };
+  echoAgent: { target: string; providerConfig: StoredProviderConfig };
   /** Trust the loopback addresses as a carrier: only while SIP listens on loopback. */
   loopbackTrunk: boolean;
 }

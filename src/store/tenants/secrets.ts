@@ -1,17 +1,17 @@
 /** What is shown instead of a secret; sent back unchanged, it means "keep the stored one". */
 export const secretMask = '********';
 
-export type ProviderConfig = Record<string, unknown>;
+export type StoredProviderConfig = Record<string, unknown>;
 
 const secretNames = ['api_key', 'api_secret', 'auth_token', 'sip_password'] as const;
 
 /** A copy fit to be shown: secrets, and the value of every header (they carry tokens under any name), replaced by the mask. */
-export function maskSecrets(config: ProviderConfig): ProviderConfig {
+export function maskSecrets(config: StoredProviderConfig): StoredProviderConfig {
   return mapSecrets(config, () => secretMask);
 }
 
 /** `next` with each mask replaced by what is stored in its place; a mask over nothing is dropped. */
-export function keepSecrets(next: ProviderConfig, stored: ProviderConfig): ProviderConfig {
+export function keepSecrets(next: StoredProviderConfig, stored: StoredProviderConfig): StoredProviderConfig {
   const storedHeaders = isObject(stored.headers) ? stored.headers : {};
   return mapSecrets(next, (value, name, inHeaders) =>
     value === secretMask ? (inHeaders ? storedHeaders : stored)[name] : value,
@@ -19,7 +19,7 @@ export function keepSecrets(next: ProviderConfig, stored: ProviderConfig): Provi
 }
 
 /** Paths of masks in a configuration, as in `headers.authorization`. */
-export function masksIn(config: ProviderConfig): string[] {
+export function masksIn(config: StoredProviderConfig): string[] {
   const paths: string[] = [];
   mapSecrets(config, (value, name, inHeaders) => {
     if (value === secretMask) paths.push(inHeaders ? `headers.${name}` : name);
@@ -29,10 +29,10 @@ export function masksIn(config: ProviderConfig): string[] {
 }
 
 function mapSecrets(
-  config: ProviderConfig,
+  config: StoredProviderConfig,
   change: (value: unknown, name: string, inHeaders: boolean) => unknown,
-): ProviderConfig {
-  const changed: ProviderConfig = { ...config };
+): StoredProviderConfig {
+  const changed: StoredProviderConfig = { ...config };
   for (const name of secretNames) {
     if (typeof config[name] === 'string') changed[name] = change(config[name], name, false);
   }

@@ -1,6 +1,6 @@
-import type { CallCommand, LiveCalls } from '../../../call/core/command.js';
+import type { CallCommand, CallCommands } from '../../../call/core/command.js';
 import type { CallFilter } from '../../../store/calls/call-counts.js';
-import type { Call, TraceEntry } from '../../../store/calls/call-records.js';
+import type { CallSummary, TraceEntry } from '../../../store/calls/call-records.js';
 import type { Store } from '../../../store/store.js';
 import type { Scope } from '../../../store/tenants/scope.js';
 import { type Action, type FollowUp, InstructionError } from '../../../webhook/actions.js';
@@ -23,7 +23,7 @@ export interface CallRoutesOptions {
   store: Store;
   recordingUrls: RecordingUrls;
   recordingFiles: RecordingFiles;
-  liveCalls: LiveCalls;
+  liveCalls: CallCommands;
   /** Private, loopback and link-local hosts may be named. */
   allowPrivateTargets: boolean;
   /** The SIP messages of a call that still runs, by its SIP Call-ID. */
@@ -237,7 +237,7 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
 }
 
 /** Of a running call as the SIP side has them now, else as they were kept. */
-export function sipMessages({ store, liveTrace }: CallRoutesOptions, scope: Scope, call: Call): TraceEntry[] {
+export function sipMessages({ store, liveTrace }: CallRoutesOptions, scope: Scope, call: CallSummary): TraceEntry[] {
   if (call.status === 'in_progress' && call.sipCallId !== null) return liveTrace?.(call.sipCallId) ?? [];
   return store.records.trace(scope, call.id) ?? [];
 }
