@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type HangupCause, hangupCauses } from '../../sip/cause.js';
-import { type HangupSource, inboundStatus } from '../../src/call/core/outcome.js';
+import { inboundStatus } from '../../src/call/core/outcome.js';
+import type { HangupSource } from '../../src/store/database/tables.js';
 
 /** The mapping as the API's readers see it: cause and source → status before and after the answer. */
 const rows: [HangupCause, HangupSource, string, string][] = [

@@ -1,10 +1,10 @@
 import type { AgentEnd, AgentEvent } from '../../../media/agents/agent.js';
 import { MediaError, type MediaSession } from '../../../media/engine.js';
 import type { CallLeg } from '../../../sip/leg.js';
+import type { HangupSource } from '../../store/database/tables.js';
 import { transfer } from '../control/transfer.js';
 import type { Call } from '../core/call.js';
 import type { CallCommand, CommandResult } from '../core/command.js';
-import type { HangupSource } from '../core/outcome.js';
 import { heardKey, observe } from '../core/party-events.js';
 import type { Apology } from './apology.js';
 import type { CallAgent } from './connect.js';

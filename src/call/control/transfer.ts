@@ -1,8 +1,8 @@
 import { withDeadline } from '../../../net/deadline.js';
 import type { CallLeg, TransferResult } from '../../../sip/leg.js';
+import type { HangupSource } from '../../store/database/tables.js';
 import type { Call } from '../core/call.js';
 import type { CommandResult } from '../core/command.js';
-import type { HangupSource } from '../core/outcome.js';
 
 /** `replaces`: a dialog of whoever is called that he gives up for this call (RFC 3891). */
 export interface TransferWish {

@@ -6,10 +6,10 @@ import { talkedSec } from '../../billing/duration.js';
 import type { QualitySample, TraceEntry, Turn } from '../../store/calls/call-records.js';
 import type { Calls } from '../../store/calls/calls.js';
 import type { EventType } from '../../store/calls/event-types.js';
-import type { Direction } from '../../store/database/tables.js';
+import type { Direction, HangupSource } from '../../store/database/tables.js';
 import type { Elsewhere } from '../control/bridged-transfer.js';
 import type { CallCommand, CommandResult } from './command.js';
-import { CallEnded, callStatus, type Ending, type HangupSource } from './outcome.js';
+import { CallEnded, callStatus, type Ending } from './outcome.js';
 import { qualityMetrics } from './quality-metrics.js';
 import { Transcript } from './transcript.js';
 

@@ -1,7 +1,5 @@
 import { type CallStatus, type HangupCause, unansweredStatus } from '../../../sip/cause.js';
-
-/** Who ended a call (`hangup_source` of the API). */
-export type HangupSource = 'caller' | 'callee' | 'agent' | 'api' | 'system';
+import type { HangupSource } from '../../store/database/tables.js';
 
 /** Who is at the other end of the telephone line. */
 export type FarSide = 'caller' | 'callee';

@@ -6,6 +6,7 @@ export type Flag = 0 | 1;
 export type Role = 'owner' | 'admin' | 'member';
 export type Tier = 'free' | 'pro' | 'business' | 'enterprise';
 export type Direction = 'inbound' | 'outbound';
+/** Who ended a call. */
 export type HangupSource = 'caller' | 'callee' | 'agent' | 'api' | 'system';
 
 export interface InstanceRow {
