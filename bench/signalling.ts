@@ -14,7 +14,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import type { SipServerStats } from '../sip/server/start.js';
+import type { SipServerStats } from '../sip/server/protocol.js';
 import type { Load, LoadResult } from './signalling/caller.js';
 
 const help = `node dist/bench/signalling.js [options]

@@ -8,7 +8,7 @@ import type { MediaEngine, MediaPolicy } from '../media/engine.js';
 import { createSafeHttp } from '../net/http.js';
 import { openSipGateway, type SipGatewayOptions } from '../sip/gateway.js';
 import type { GatewayState, SipGateway } from '../sip/leg.js';
-import type { SipServerOptions, SipServerStats } from '../sip/server/start.js';
+import type { SipServerOptions, SipServerStats } from '../sip/server/protocol.js';
 import type { TlsSettings } from '../sip/server/transport/tls.js';
 import { TrunkTable } from '../sip/trunk/trunk-table.js';
 import type { TokenSettings } from './api/auth/tokens.js';

@@ -9,7 +9,6 @@ import { SipError } from '../leg.js';
 import type { SipLog } from '../log.js';
 import { Offers } from './offer-answer.js';
 import { type ReferHandler, Referrals } from './refer.js';
-import type { Seat } from './replaceable-leg.js';
 
 export interface LegContext {
   stack: Stack;
@@ -34,9 +33,16 @@ const byeLimitMs = 34_000;
 /** A request within the dialog is given up then; the server's own timers fire before. */
 const requestLimitMs = 40_000;
 
+/** The end of a call that this dialog serves. INVITE with Replaces (RFC 3891) gives it another dialog. */
+export interface ReplaceablePlace extends CallLeg {
+  /** Another INVITE for this place has no final answer yet. */
+  isPromised: boolean;
+  take(leg: DialogLeg): void;
+}
+
 export class DialogLeg implements CallLeg {
   /** Which end of a call it is. */
-  seat: Seat | null = null;
+  seat: ReplaceablePlace | null = null;
   readonly sipCallId: string;
   readonly confirmed: Promise<{ sdp?: string }>;
   readonly ended: Promise<LegEnd>;

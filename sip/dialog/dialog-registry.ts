@@ -1,14 +1,29 @@
 /** What lives now: legs, INVITEs that ring, INVITEs of ours that are not settled. Whoever ends the process asks here what is left. */
 
-import type { IncomingInvite } from '../inbound/incoming-invite.js';
+import type { Stack } from '../drachtio/types.js';
+import type { DialogSnapshot } from '../leg.js';
+import type { UnansweredInvite } from '../server/protocol.js';
 import type { DialogLeg } from './dialog-leg.js';
 import type { Replaces } from './replaces-header.js';
 
 const mostPast = 1000;
 
+/** An INVITE from outside without final answer. */
+export interface RingingInvite {
+  /** The server it came by. */
+  readonly server: Stack;
+  /** The dialog of its 200, while no ACK came; null: no 200 was sent. */
+  readonly unconfirmed: DialogSnapshot | null;
+  /** What another process needs to refuse it; null: it has its final answer. */
+  readonly unanswered: UnansweredInvite | null;
+  /** Its server is gone. */
+  lost(): void;
+  reject(refusal: { status: number; reason?: string; headers?: Record<string, string> }): Promise<void>;
+}
+
 export class DialogRegistry {
   readonly legs = new Set<DialogLeg>();
-  readonly ringing = new Set<IncomingInvite>();
+  readonly ringing = new Set<RingingInvite>();
   /** Our own INVITEs that have no final response yet, each with what cancels it. */
   readonly dialling = new Map<Promise<unknown>, () => void>();
   /** `Call-ID;from-tag` of dialogs that we opened. An INVITE that comes back to us with one of them is a loop. */

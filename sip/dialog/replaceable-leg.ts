@@ -1,9 +1,9 @@
 /** One end of a call, whichever dialog it is at: an INVITE with `Replaces` (RFC 3891) puts another phone into its place. */
 import type { HangupCause } from '../cause.js';
 import type { CallLeg, DialogSnapshot, LegEnd, TransferResult } from '../leg.js';
-import type { DialogLeg } from './dialog-leg.js';
+import type { DialogLeg, ReplaceablePlace } from './dialog-leg.js';
 
-export class Seat implements CallLeg {
+export class Seat implements ReplaceablePlace {
   readonly sipCallId: string;
   readonly answeredAtMs: number;
   readonly confirmed: Promise<{ sdp?: string }>;

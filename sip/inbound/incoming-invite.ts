@@ -1,5 +1,5 @@
 /** An INVITE that waits for its answer: exactly one of `answer`, `reject`, the caller's CANCEL and the loss of the SIP server ends it. */
-import { DialogLeg, dialogAllow, endsOf, supported } from '../dialog/dialog-leg.js';
+import { DialogLeg, dialogAllow, endsOf, type ReplaceablePlace, supported } from '../dialog/dialog-leg.js';
 import type { DialogRegistry } from '../dialog/dialog-registry.js';
 import { Seat } from '../dialog/replaceable-leg.js';
 import { type HeaderLines, hasToken, lineText, listElements, nameAddress, quotedText } from '../drachtio/header.js';
@@ -8,7 +8,7 @@ import type { WireClock } from '../drachtio/wire-clock.js';
 import type { CallLeg, DialogSnapshot, IncomingCall, Peer, PhoneIdentity, TrunkMatch } from '../leg.js';
 import { SipError } from '../leg.js';
 import type { SipLog } from '../log.js';
-import type { UnansweredInvite } from '../server/start.js';
+import type { UnansweredInvite } from '../server/protocol.js';
 
 export interface InviteFacts {
   headers: HeaderLines;
@@ -18,7 +18,7 @@ export interface InviteFacts {
   otherTrunks: readonly TrunkMatch[];
   peer: Peer;
   offer: string | null;
-  replaces: Seat | null;
+  replaces: ReplaceablePlace | null;
   receivedAt: Date;
   receivedAtMs: number;
 }
@@ -48,7 +48,7 @@ export class IncomingInvite implements IncomingCall {
   readonly otherTrunks: readonly TrunkMatch[];
   readonly peer: Peer;
   readonly offer: string | null;
-  readonly replaces: Seat | null;
+  readonly replaces: ReplaceablePlace | null;
   readonly receivedAt: Date;
   readonly receivedAtMs: number;
   /** Set before anybody sees the call. */

@@ -2,9 +2,9 @@
 
 import type { Challenger } from '../auth/challenger.js';
 import { type HangupCause, refusalOf } from '../cause.js';
+import type { ReplaceablePlace } from '../dialog/dialog-leg.js';
 import { supported } from '../dialog/dialog-leg.js';
 import type { DialogRegistry } from '../dialog/dialog-registry.js';
-import type { Seat } from '../dialog/replaceable-leg.js';
 import { replacesOf } from '../dialog/replaces-header.js';
 import { peerOf } from '../drachtio/connection.js';
 import { type HeaderLines, listElements, nameAddress, readHeaders } from '../drachtio/header.js';
@@ -217,7 +217,7 @@ export class Inbound {
   }
 
   /** Whose place the INVITE wants (RFC 3891 section 3). A dialog that only rings is nobody's place: we did not open it, or the agent is not there yet. */
-  #replaced(headers: HeaderLines): Seat | RefusedHere | null {
+  #replaced(headers: HeaderLines): ReplaceablePlace | RefusedHere | null {
     const wanted = replacesOf(headers);
     if (wanted === null) return null;
     if (wanted === 'malformed') return refusal('malformed', 400, 'unspecified', 'Unreadable Replaces');

@@ -1,18 +1,8 @@
 /** The worker: opens the server, answers its parent, closes when told. */
 import { setPriority } from 'node:os';
 import { parentPort, workerData } from 'node:worker_threads';
+import type { FromParent, SipServerOptions } from './protocol.js';
 import { openServer } from './server.js';
-import type { InviteToTakeBack, SipServerOptions, UnansweredInvite } from './start.js';
-import type { TlsSettings } from './transport/tls.js';
-
-export type FromParent =
-  | { kind: 'stats'; id: number }
-  | { kind: 'load'; lagMs: number }
-  | { kind: 'trust'; nets: readonly string[] }
-  | { kind: 'secure'; tls: TlsSettings }
-  | { kind: 'refuse'; invite: UnansweredInvite }
-  | { kind: 'takeBack'; invite: InviteToTakeBack }
-  | { kind: 'close' };
 
 /** Before the main thread and behind the media threads: under a flood the socket must be drained before its buffer overflows. */
 const PRIORITY = -5;

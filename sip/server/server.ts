@@ -8,7 +8,7 @@ import { parseMessage, SipRequest, SipResponse } from './message/message.js';
 import { isSound } from './message/sanity.js';
 import { InviteAdmission } from './overload/admission.js';
 import { LOOPBACK_NETS, Sources } from './overload/sources.js';
-import type { InviteToTakeBack, SipServerOptions, SipServerStats, UnansweredInvite } from './start.js';
+import type { InviteToTakeBack, SipServerOptions, SipServerStats, UnansweredInvite } from './protocol.js';
 import { DEFAULT_TIMERS, giveUpMs, SystemClock } from './transactions/timers.js';
 import { TransactionTable } from './transactions/transaction-table.js';
 import { DEFAULT_CONNECTION_LIMITS } from './transport/connection.js';

@@ -1,68 +1,10 @@
 import { Worker } from 'node:worker_threads';
 import { builtModule } from '../../config/built.js';
-import type { FromParent } from './entry.js';
-import { type AdmissionLimits, REPORT_EVERY_MS } from './overload/admission.js';
-import type { SourceLimits } from './overload/sources.js';
-import type { ConnectionLimits } from './transport/connection.js';
+import { REPORT_EVERY_MS } from './overload/admission.js';
+import type { FromParent, InviteToTakeBack, SipServerOptions, SipServerStats, UnansweredInvite } from './protocol.js';
 import type { TlsSettings } from './transport/tls.js';
 
 /** The embedded SIP server as its parent sees it: a worker that speaks drachtio's control protocol on a loopback TCP port. */
-
-export interface SipServerOptions {
-  /** Port 0 takes any free one. UDP and TCP on the same port are two entries. */
-  listen: { transport: 'udp' | 'tcp' | 'tls'; host: string; port: number }[];
-  /** Certificates and authorities, as PEM. */
-  tls?: TlsSettings;
-  /** Advertised in Via and Contact to peers outside `localNets`. */
-  externalIp?: string;
-  /** CIDRs. */
-  localNets?: string[];
-  /** RFC 3261 17.1.1.1 and table 4; tests make them short. Defaults 500, 4000, 5000. */
-  timersMs?: { t1?: number; t2?: number; t4?: number };
-  /** Product token of `User-Agent` and `Server`, when the application gave none. */
-  product?: string;
-  /** What a stranger may cost, and when new calls are refused; see `sources.ts`, `admission.ts` and `transport/connection.ts` for the defaults. */
-  limits?: Partial<SourceLimits & AdmissionLimits & ConnectionLimits>;
-  /** CIDRs whose messages are not counted. Default: loopback. */
-  trusted?: readonly string[];
-  /** Methods of requests that the network is to lose, over UDP: for a simulated carrier. */
-  lostMethods?: readonly string[];
-  /** How late the media threads run; asked for ten times a second. */
-  mediaLagMs?: () => number;
-  /** An unexpected exception in the worker: it cost one message, and should be logged. */
-  onFailure?: (stack: string) => void;
-}
-
-export interface SipServerStats {
-  invitesReceived: number;
-  messagesReceived: number;
-  malformed: number;
-  retransmissionsSent: number;
-  /**
-   * New calls refused for overload. Messages dropped: of an address that sends too fast, of strangers who together send too fast, of an
-   * address that is silenced. How many addresses were silenced.
-   */
-  shed: { overload: number; rateLimited: number; crowded: number; silenced: number; offenders: number };
-  /** What is alive now; tests assert that these return to zero. */
-  live: { transactions: number; dialogs: number; timers: number; tcpConnections: number };
-}
-
-/** An INVITE whose server died before its final answer. */
-export interface UnansweredInvite {
-  /** As the application had it. */
-  raw: string;
-  /** Of the provisional answers; empty: there was none. */
-  localTag: string;
-  peer: { transport: string; address: string; port: number };
-}
-
-/** An INVITE of ours whose server died before its final answer. */
-export interface InviteToTakeBack {
-  /** Its start line and the headers of its transaction. */
-  head: string;
-  /** Where it was sent: a SIP URI. */
-  next: string;
-}
 
 export interface SipServer {
   /** Where drachtio-srf connects, and the random secret it must know. */

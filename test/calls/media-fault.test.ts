@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { AgentEnd, AgentTarget } from '../../media/agents/agent.js';
-import type { AgentSocket, AgentSocketHooks } from '../../media/agents/connection/socket.js';
+import type { AgentSocket, AgentSocketHooks } from '../../media/agents/connection/agent-socket.js';
 import { realTime } from '../../media/audio/playout/playout-clock.js';
 import { Asker, type Notice } from '../../media/thread/channel.js';
 import { ThreadSessions } from '../../media/thread/session/sessions.js';

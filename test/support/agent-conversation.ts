@@ -1,7 +1,8 @@
 /** Our client of a provider talks to the provider's simulator over a real socket; the test is the phone. */
 import { tone } from '../../examples/tone-agent/sound.js';
 import type { AgentEvent, AgentTarget, Plain } from '../../media/agents/agent.js';
-import { type AgentSocket, type AgentSocketOptions, openAgentSocket } from '../../media/agents/connection/socket.js';
+import type { AgentSocket } from '../../media/agents/connection/agent-socket.js';
+import { type AgentSocketOptions, openAgentSocket } from '../../media/agents/connection/socket.js';
 import { decodeAudio, encodeAudio } from '../../src/simulator/providers/codec.js';
 import type { Dialect } from '../../src/simulator/providers/dialect.js';
 import { dialects } from '../../src/simulator/providers/registry.js';

@@ -6,7 +6,7 @@ import { setImmediate } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { AgentEvent, AgentTarget } from '../../media/agents/agent.js';
-import type { AgentSocketHooks } from '../../media/agents/connection/socket.js';
+import type { AgentSocketHooks } from '../../media/agents/connection/agent-socket.js';
 
 export const CALL = {
   callId: '0192f000-1111-7000-8000-000000000001',

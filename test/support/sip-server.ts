@@ -1,5 +1,6 @@
 import Srf from 'drachtio-srf';
-import { type SipServer, type SipServerOptions, type SipServerStats, startSipServer } from '../../sip/server/start.js';
+import type { SipServerOptions, SipServerStats } from '../../sip/server/protocol.js';
+import { type SipServer, startSipServer } from '../../sip/server/start.js';
 
 /** Ten times faster than life. */
 export const FAST_TIMERS = { t1: 50, t2: 400, t4: 500 };

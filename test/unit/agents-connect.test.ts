@@ -3,8 +3,9 @@ import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { AgentFailure, type AgentProtocol, type Conversation } from '../../media/agents/agent.js';
+import type { AgentSocket } from '../../media/agents/connection/agent-socket.js';
 import { connectFailure } from '../../media/agents/connection/connect-failure.js';
-import { type AgentSocket, openAgentSocket } from '../../media/agents/connection/socket.js';
+import { openAgentSocket } from '../../media/agents/connection/socket.js';
 import { raw } from '../../media/agents/providers/raw.js';
 import { agentTarget, Remembered, startBot, tcpServer, upgradeByHand, watchResources } from '../support/agent-rig.js';
 

@@ -2,7 +2,8 @@ import type { Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { WebSocket } from 'ws';
 import type { AgentTarget } from '../../media/agents/agent.js';
-import { type AgentSocket, type AgentSocketLimits, openAgentSocket } from '../../media/agents/connection/socket.js';
+import type { AgentSocket, AgentSocketLimits } from '../../media/agents/connection/agent-socket.js';
+import { openAgentSocket } from '../../media/agents/connection/socket.js';
 import {
   agentTarget,
   type Bot,

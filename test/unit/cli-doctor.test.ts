@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { loadSettings } from '../../config/load.js';
-import { examine, type Finding } from '../../src/cli/doctor/checks.js';
+import { examine } from '../../src/cli/doctor/checks.js';
+import type { Finding } from '../../src/cli/doctor/finding.js';
 import type { Machine } from '../../src/cli/doctor/machine.js';
 import { runCli } from '../../src/cli/program.js';
 

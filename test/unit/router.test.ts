@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { type RouteLookup, type RouteQuestion, route } from '../../src/call/routing/router.js';
 import { drawRule, ruleMisfit } from '../../src/call/routing/rules.js';
 import type { EndpointForCall } from '../../src/store/routing/endpoints.js';
-import type { PhoneNumber, RouteRule } from '../../src/store/routing/phone-numbers.js';
+import type { PhoneNumber } from '../../src/store/routing/phone-numbers.js';
+import type { RouteRule } from '../../src/store/routing/route-rule.js';
 
 const at = new Date('2026-11-21T10:30:00Z'); // a Saturday
 const endpoint = (id: string, change: Partial<EndpointForCall> = {}): EndpointForCall => ({

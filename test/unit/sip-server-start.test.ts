@@ -1,7 +1,8 @@
 import dgram from 'node:dgram';
 import net from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { type SipServer, type SipServerOptions, startSipServer } from '../../sip/server/start.js';
+import type { SipServerOptions } from '../../sip/server/protocol.js';
+import { type SipServer, startSipServer } from '../../sip/server/start.js';
 import { SipPeer } from '../support/sip-peer.js';
 import { ask, FAST_TIMERS, openTestServer } from '../support/sip-server.js';
 

@@ -15,10 +15,10 @@ import {
 import { clockMs } from '../clock.js';
 import { askProvider } from '../provider-http.js';
 import { type AlignedText, SpokenText } from '../transcript-alignment.js';
+import type { AgentSocket, AgentSocketHooks, AgentSocketLimits } from './agent-socket.js';
 import { givenUp, unusable } from './connect-failure.js';
 import { durationMs } from './send-queue.js';
 import { Renewal } from './session-renewal.js';
-import type { AgentSocket, AgentSocketHooks, AgentSocketLimits } from './socket.js';
 import { AgentWebSocket, broken } from './websocket-transport.js';
 
 /** Behind the last words of an agent that hangs up; no mark of an agent begins with a NUL. */

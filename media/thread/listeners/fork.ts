@@ -1,6 +1,6 @@
 /** An agent that only listens: its socket, and the way of each track into its audio format. */
 import type { AgentEnd, AgentEvent, AgentTarget, AudioTrack, AudioTracks } from '../../agents/agent.js';
-import type { AgentSocket } from '../../agents/connection/socket.js';
+import type { AgentSocket } from '../../agents/connection/agent-socket.js';
 import { phoneToAgent, type Transcode } from '../../audio/codec/transcode.js';
 import { Mixer } from '../../audio/dsp/mixer.js';
 import { lineOf } from '../../audio/sample-format.js';

@@ -6,7 +6,7 @@ import {
   AgentFailure,
   type AgentTarget,
 } from '../../agents/agent.js';
-import type { AgentSocket, AgentSocketHooks } from '../../agents/connection/socket.js';
+import type { AgentSocket, AgentSocketHooks } from '../../agents/connection/agent-socket.js';
 import { agentToPhone, phoneToAgent, type Transcode } from '../../audio/codec/transcode.js';
 import { FrameJoiner } from '../../audio/playout/frame-joiner.js';
 import { type HeardSoFar, Playout } from '../../audio/playout/playout.js';

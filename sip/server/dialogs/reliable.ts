@@ -2,12 +2,11 @@
 
 import type { SipRequest, SipResponse } from '../message/message.js';
 import { giveUpMs, Repeater, type Timer, type TimerValues, type TransactionClock } from '../transactions/timers.js';
-import type { Dialog } from './dialogs.js';
 
-const highestReceived = new WeakMap<Dialog, number>();
+const highestReceived = new WeakMap<object, number>();
 
-/** Whether a provisional response is news: repeats and those out of order are dropped (RFC 3262 4). */
-export function acceptsReliable(dialog: Dialog, response: SipResponse): boolean {
+/** Whether a provisional response within `dialog` is new: repeats and those out of order are dropped (RFC 3262 section 4). */
+export function acceptsReliable(dialog: object, response: SipResponse): boolean {
   const rseq = response.get('rseq');
   if (rseq === undefined || !/^\d{1,10}$/.test(rseq)) return true;
   const number = Number(rseq);

@@ -1,5 +1,5 @@
 import type { Redis, Result } from 'ioredis';
-import type { Counted } from './window-counter.js';
+import type { Counted } from './counted.js';
 
 declare module 'ioredis' {
   interface RedisCommander<Context> {

@@ -1,5 +1,6 @@
 import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
-import type { PhoneNumber, RouteRule } from '../../store/routing/phone-numbers.js';
+import type { PhoneNumber } from '../../store/routing/phone-numbers.js';
+import type { RouteRule } from '../../store/routing/route-rule.js';
 import type { Mode } from '../../store/tenants/scope.js';
 import type { Ending } from '../core/outcome.js';
 import { drawRule, ruleMisfit } from './rules.js';

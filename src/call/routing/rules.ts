@@ -1,4 +1,4 @@
-import type { RouteRule } from '../../store/routing/phone-numbers.js';
+import type { RouteRule } from '../../store/routing/route-rule.js';
 
 /** What a rule looks at. */
 export interface RuleFacts {

@@ -2,7 +2,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import ipaddr from 'ipaddr.js';
 import type { Settings } from '../../../config/settings.js';
-import type { Finding } from './checks.js';
+import type { Finding } from './finding.js';
 import type { Machine } from './machine.js';
 
 const dayMs = 86_400_000;

@@ -3,14 +3,8 @@ import ipaddr from 'ipaddr.js';
 import type { Settings } from '../../../config/settings.js';
 import type { ServerContacts } from '../../simulator/external-server.js';
 import { examineCertificate } from './carrier-checks.js';
+import type { Finding } from './finding.js';
 import type { BindResult, Machine } from './machine.js';
-
-export interface Finding {
-  check: string;
-  level: 'ok' | 'warning' | 'failure';
-  says: string;
-  fix?: string;
-}
 
 type Check = (machine: Machine, settings: Settings, serverRuns: boolean) => Finding | Promise<Finding>;
 

@@ -4,7 +4,8 @@ import { duration } from '../commands/call-options.js';
 import { type CliContext, openSession } from '../context.js';
 import { count, plain } from '../text.js';
 import { examineCarrierCertificates, examineTrunks, type SeenTrunk } from './carrier-checks.js';
-import { examine, type Finding } from './checks.js';
+import { examine } from './checks.js';
+import type { Finding } from './finding.js';
 import type { Machine } from './machine.js';
 
 const signs = { ok: 'ok', warning: 'WARN', failure: 'FAIL' } as const;

@@ -2,7 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { type EchoHeard, EchoProbe } from '../../simulator/providers/echo-probe.js';
 import type { Api } from '../api.js';
-import type { Finding } from './checks.js';
+import type { Finding } from './finding.js';
 
 export interface TrialCall {
   to: string;

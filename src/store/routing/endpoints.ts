@@ -7,7 +7,7 @@ import type { EndpointRow } from '../database/tables.js';
 import type { Page, Scope, Slice } from '../tenants/scope.js';
 import { keepSecrets, maskSecrets, type StoredProviderConfig } from '../tenants/secrets.js';
 import type { Vault } from '../tenants/vault.js';
-import type { RouteRule } from './phone-numbers.js';
+import type { RouteRule } from './route-rule.js';
 
 /** A routing target. From every method but `getForCall` its secrets are masked. */
 export interface Endpoint {

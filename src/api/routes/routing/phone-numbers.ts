@@ -1,4 +1,5 @@
-import type { PhoneNumberChange, RouteRule } from '../../../store/routing/phone-numbers.js';
+import type { PhoneNumberChange } from '../../../store/routing/phone-numbers.js';
+import type { RouteRule } from '../../../store/routing/route-rule.js';
 import type { Store } from '../../../store/store.js';
 import { invalid, notFound } from '../../errors.js';
 import { presentList, presentPhoneNumber } from '../../present/present.js';
