@@ -3,13 +3,12 @@
 import type { Core } from '../assembly.js';
 import type { ControlConnection } from '../control/control.js';
 import type { DialogSender } from '../dialogs/dialog-sender.js';
-import { contactDiffers, Dialog, routeSetOfResponse } from '../dialogs/dialogs.js';
+import { type Dialog, routeSetOfResponse } from '../dialogs/dialogs.js';
 import { acceptsReliable } from '../dialogs/reliable.js';
-import { uriOf } from '../message/fields.js';
 import type { SipResponse } from '../message/message.js';
-import { parseUri } from '../message/uri.js';
 import type { OurRequest } from '../transactions/our-request.js';
 import type { Source } from '../transport/path.js';
+import { chooseTarget, dialogOfAnswer } from './answered-dialog.js';
 
 /** Whether the application hears of an answer. */
 export type AnswerForwarding = 'pass' | 'absorb';
@@ -55,7 +54,7 @@ export class InviteAnswers {
   release(request: OurRequest, response: SipResponse, source: Source): void {
     if (request.released.has(response.toTag)) return;
     request.released.add(response.toTag);
-    const dialog = this.makeDialog(request, response, source);
+    const dialog = dialogOfAnswer(request, request.app ?? NOBODY, response, source);
     dialog.state = 'confirmed';
     this.sender.ack(dialog, request.cseq);
     this.sender.bye(dialog);
@@ -90,7 +89,7 @@ export class InviteAnswers {
     dialog.refreshTarget(response);
     // 13.2.2.4: the 2xx has the last word on the route set
     dialog.routeSet = routeSetOfResponse(response);
-    this.chooseTarget(dialog, source);
+    chooseTarget(dialog, source);
     dialog.unackedCseq = request.cseq;
     dialog.unwanted = request.cancelled;
     this.core.dialogs.prefer(dialog);
@@ -108,53 +107,12 @@ export class InviteAnswers {
   private dialogOf(request: OurRequest, response: SipResponse, source: Source): Dialog {
     const known = this.core.dialogs.findByTags(request.callId, request.fromTag, response.toTag);
     if (known) return known;
-    const dialog = this.makeDialog(request, response, source);
+    const dialog = dialogOfAnswer(request, request.app ?? NOBODY, response, source);
     this.core.dialogs.add(dialog);
     request.early.add(dialog);
     return dialog;
-  }
-
-  private makeDialog(request: OurRequest, response: SipResponse, source: Source): Dialog {
-    const target = response.contact?.uri ?? request.uri;
-    const dialog = new Dialog({
-      role: 'uac',
-      app: request.app ?? NOBODY,
-      id: request.dialogId,
-      callId: request.callId,
-      localTag: request.fromTag,
-      remoteTag: response.toTag,
-      localParty: request.from,
-      remoteParty: response.get('to') ?? request.to,
-      remoteTarget: parseUri(target) ? target : request.uri,
-      routeSet: routeSetOfResponse(response),
-      localCseq: request.cseq,
-      remoteCseq: -1,
-      path: request.path,
-      identity: request.identity,
-    });
-    dialog.localSdp = request.sdp;
-    dialog.contact = request.contact;
-    this.chooseTarget(dialog, source);
-    return dialog;
-  }
-
-  /** A callee whose Contact is not where its answer came from is behind address translation, or its proxy stays in the way. */
-  private chooseTarget(dialog: Dialog, source: Source): void {
-    const first = dialog.routeSet[0];
-    const hop = parseUri(uriOf(first ?? dialog.remoteTarget));
-    const unreachable =
-      first === undefined
-        ? contactDiffers(dialog.remoteTarget, source.address, null)
-        : isPrivate(hop?.host ?? '') && !isPrivate(source.address);
-    dialog.nat = unreachable ? { address: source.address, port: source.port } : null;
-    if (source.transport !== dialog.path.transport) dialog.path = source.back;
   }
 }
 
 /** Stands for an application that went away. */
 const NOBODY = { connected: false } as ControlConnection;
-
-/** RFC 1918, loopback and link-local. */
-function isPrivate(host: string): boolean {
-  return /^(10\.|127\.|169\.254\.|192\.168\.|172\.(1[6-9]|2\d|3[01])\.)/.test(host);
-}
