@@ -4,6 +4,7 @@ import type { Core } from './assembly.js';
 import { ControlServer } from './control/control.js';
 import { DialogSender } from './dialogs/dialog-sender.js';
 import { DialogTable } from './dialogs/dialogs.js';
+import { Subscriptions } from './dialogs/subscriptions.js';
 import { parseMessage, SipRequest, SipResponse } from './message/message.js';
 import { isSound } from './message/sanity.js';
 import { InviteAdmission } from './overload/admission.js';
@@ -133,9 +134,10 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
     closing: closing.signal,
   };
   const sender = new DialogSender(core, registrations);
-  uac = new Uac(core, sender, registrations);
-  answers = new Answers(core, sender, registrations);
-  uas = new Uas(core, uac, answers);
+  const subscriptions = new Subscriptions(core, sender);
+  uac = new Uac(core, sender, registrations, subscriptions);
+  answers = new Answers(core, sender, registrations, subscriptions);
+  uas = new Uas(core, uac, answers, subscriptions);
   const server = uas;
 
   return {

@@ -492,29 +492,6 @@ describe('session timers', () => {
   });
 });
 
-describe('a subscription', () => {
-  it('becomes a dialog of the library: its 2xx names us (RFC 6665 3.1.1)', async () => {
-    const subscribed = new Promise<Srf.Dialog>((resolve, reject) => {
-      t.srf.use('subscribe', (req, res) => {
-        (t.srf.createUAS as unknown as (...of: unknown[]) => Promise<Srf.Dialog>)
-          .call(t.srf, req, res, { headers: { Expires: '60' } })
-          .then(resolve, reject);
-      });
-    });
-    peer.send(peer.request('SUBSCRIBE', { Event: 'presence', Expires: '60' }));
-    const answer = (await peer.wait((m) => m instanceof SipResponse && m.status >= 200)) as SipResponse;
-    expect(answer.status).toBe(202);
-    expect(answer.contact?.uri).toContain(`127.0.0.1:${t.port}`);
-    expect((await subscribed).local.uri).toContain(`127.0.0.1:${t.port}`);
-  });
-
-  it('has no Contact of ours when it is refused', async () => {
-    t.srf.use('subscribe', (_req, res) => void res.send(489));
-    peer.send(peer.request('SUBSCRIBE', { Event: 'presence' }));
-    expect((await peer.response(489)).contact).toBeNull();
-  });
-});
-
 it('proxying is refused in words', async () => {
   t.srf.use('message', (req, res) => {
     (req as unknown as { proxy(o: object): Promise<unknown> }).proxy({ destination: ['sip:127.0.0.1:9'] }).then(

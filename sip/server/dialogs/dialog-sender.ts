@@ -11,7 +11,7 @@ import type { Registrations } from '../uas/registrations.js';
 import { type Dialog, routed } from './dialogs.js';
 import { SessionTimer } from './session-timer.js';
 
-const WITH_CONTACT: ReadonlySet<string> = new Set(['INVITE', 'SUBSCRIBE', 'REFER', 'UPDATE']);
+const WITH_CONTACT: ReadonlySet<string> = new Set(['INVITE', 'SUBSCRIBE', 'NOTIFY', 'REFER', 'UPDATE']);
 /** These always go to where the far side wants them, whatever Request-URI the application wrote. */
 const TO_TARGET: ReadonlySet<string> = new Set(['ACK', 'PRACK', 'BYE']);
 const EMPTY = Buffer.alloc(0);

@@ -8,6 +8,7 @@ import type { LocalIdentity } from '../transport/network.js';
 import type { Path, TlsPeer } from '../transport/path.js';
 import type { Reliable } from './reliable.js';
 import type { SessionTimer } from './session-timer.js';
+import type { Subscription } from './subscriptions.js';
 
 /** The application's name for a dialog: its API, both ways. */
 export function dialogId(callId: string, inviteFromTag: string): string {
@@ -70,6 +71,8 @@ export class Dialog {
   invite: 'ours' | 'theirs' | null = null;
   reliable: Reliable | null = null;
   sessionTimer: SessionTimer | null = null;
+  /** SUBSCRIBE made it, and it has no session; null: INVITE did. */
+  subscription: Subscription | null = null;
   /** Set when BYE was refused for want of credentials: it may come again. */
   farewell: Timer | null = null;
 
@@ -91,7 +94,7 @@ export class Dialog {
     this.identity = parts.identity;
   }
 
-  /** 12.2.1.2, 12.2.2: target refresh by a Contact of INVITE or UPDATE, and of their 2xx. */
+  /** 12.2.1.2, 12.2.2: target refresh by a Contact of INVITE, UPDATE, or of SUBSCRIBE and NOTIFY in their dialogs (RFC 5057 5.4), and of their 2xx. */
   refreshTarget(message: SipRequest | SipResponse): void {
     const contact = message.contact;
     if (contact && parseUri(contact.uri)) this.remoteTarget = contact.uri;
@@ -105,6 +108,7 @@ export class Dialog {
     this.reliable = null;
     this.sessionTimer?.stop();
     this.sessionTimer = null;
+    this.subscription?.stop();
     this.farewell?.cancel();
     this.farewell = null;
     this.lastAck = null;

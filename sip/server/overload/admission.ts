@@ -12,6 +12,8 @@ export interface AdmissionLimits {
   invitesPerSec: number | null;
   /** INVITEs without final answer. */
   openInvites: number;
+  /** Subscriptions alive: no SUBSCRIBE outside a dialog is let in above that. */
+  subscriptions: number;
   /** Requests of strangers that the application has said nothing to. */
   strangersWaiting: number;
   /** The oldest INVITE that the application has said nothing to. */
@@ -25,6 +27,7 @@ export interface AdmissionLimits {
 export const DEFAULT_ADMISSION_LIMITS: AdmissionLimits = {
   invitesPerSec: null,
   openInvites: 5000,
+  subscriptions: 5000,
   strangersWaiting: 100,
   waitMs: 1000,
   foreseenWaitMs: 300,
@@ -105,7 +108,15 @@ export class InviteAdmission {
   /** Null when a new call may come in; else the seconds of Retry-After. A stranger's call takes nothing of the known peers' rate. */
   admits(isKnown = true): number | null {
     const now = this.now();
-    if (this.fits(now) && (!isKnown || this.inRate(now))) return null;
+    return this.fits(now) && (!isKnown || this.inRate(now)) ? null : this.refusal();
+  }
+
+  /** As `admits`, for a new subscription beside the living ones. */
+  admitsSubscription(living: number): number | null {
+    return living < this.limits.subscriptions ? null : this.refusal();
+  }
+
+  private refusal(): number {
     this.refused++;
     // spread, so that those refused together do not come back together
     return 1 + Math.floor(Math.random() * 4);

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { type Core, newTag } from '../assembly.js';
 import type { ControlConnection } from '../control/control.js';
 import type { Dialog } from '../dialogs/dialogs.js';
+import type { SaidOfSubscription } from '../dialogs/subscriptions.js';
 import { parseNameAddr } from '../message/fields.js';
 import type { Header, SipResponse } from '../message/message.js';
 import { reasonPhrase, writeMessage } from '../message/write.js';
@@ -36,9 +37,11 @@ export class OurRequest implements ClientTransaction {
   readonly to: string;
   readonly cseq: number;
   machine!: InviteClient | NonInviteClient;
-  /** Our description and Contact in an INVITE. */
+  /** Our description in an INVITE, and our Contact in an INVITE or SUBSCRIBE. */
   sdp: Buffer | null = null;
   contact = '';
+  /** Of SUBSCRIBE and NOTIFY. */
+  said: SaidOfSubscription | null = null;
   cancelled = false;
   /** To tag of the first 2xx. */
   answeredTag: string | null = null;

@@ -4,6 +4,7 @@ import { type Core, contentType, isSdp, kept, newTag } from '../assembly.js';
 import { type ControlConnection, meta, type SipFrame, towards } from '../control/control.js';
 import type { DialogSender } from '../dialogs/dialog-sender.js';
 import { type Dialog, dialogId } from '../dialogs/dialogs.js';
+import { SUBSCRIPTION_METHODS, type Subscriptions } from '../dialogs/subscriptions.js';
 import { type Header, SipRequest, type SipResponse } from '../message/message.js';
 import { bareHost, parseUri, schemeOf } from '../message/uri.js';
 import { OurRequest } from '../transactions/our-request.js';
@@ -37,13 +38,14 @@ export class Uac {
     private readonly core: Core,
     private readonly sender: DialogSender,
     private readonly registrations: Registrations,
+    private readonly subscriptions: Subscriptions,
   ) {
     this.inviteAnswers = new InviteAnswers(core, sender);
   }
 
-  /** Whether an INVITE of ours with that dialog id is under way. */
-  isInviting(id: string): boolean {
-    return this.inviting.has(id);
+  /** Whether an INVITE or SUBSCRIBE of ours with that dialog id is under way. */
+  isOpening(id: string): boolean {
+    return this.inviting.has(id) || this.subscriptions.isAsking(id);
   }
 
   /** A request frame of an application. Returns why it is refused; else the answer comes when it is sent. */
@@ -182,7 +184,7 @@ export class Uac {
       else this.inviting.add(id);
       if (isSdp(body)) request.sdp = kept(body);
       request.contact = outgoing.headers.find((header) => header.name === 'contact')?.value ?? '';
-    }
+    } else if (SUBSCRIPTION_METHODS.has(method)) this.subscriptions.leaves(request, outgoing.headers);
     this.pending.set(request.id, request);
     request.start(outgoing.bytes);
   }
@@ -198,9 +200,12 @@ export class Uac {
         : this.inviteAnswers.initial(request, response, source);
       if (heard === 'absorb') return;
     } else if (dialog && response.status >= 200) this.finalInDialog(request, dialog, response);
-    if (response.status >= 200) this.settled(request);
+    if (response.status >= 200) {
+      if (SUBSCRIPTION_METHODS.has(method)) this.subscriptions.answered(request, response, source);
+      this.settled(request);
+    }
     const received = meta('network', response.raw.length, source.transport, source.address, source.port);
-    const named = method === 'INVITE' || dialog ? request.dialogId : '';
+    const named = method === 'INVITE' || method === 'SUBSCRIBE' || dialog ? request.dialogId : '';
     request.app?.deliver(`sip|${received}|${request.id}|${named}|`, response.raw);
     // a 2xx without Contact names nobody to talk to (13.3.1.4 demands one): the call is released here
     const success = response.status >= 200 && response.status < 300;
@@ -252,6 +257,7 @@ export class Uac {
   private failed(request: OurRequest, status: number, why?: string): void {
     if (request.method === 'INVITE') this.inviteAnswers.dropEarly(request, null);
     if (request.method === 'BYE' && request.dialog) this.core.dialogs.remove(request.dialog);
+    if (SUBSCRIPTION_METHODS.has(request.method)) this.subscriptions.failed(request, status);
     this.settled(request);
     this.deliverLocal(request, status, why);
   }

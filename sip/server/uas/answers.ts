@@ -6,6 +6,7 @@ import type { DialogSender } from '../dialogs/dialog-sender.js';
 import { AwaitedAck, contactDiffers, Dialog, dialogId, routeSetOfRequest } from '../dialogs/dialogs.js';
 import { Reliable } from '../dialogs/reliable.js';
 import { agree } from '../dialogs/session-timer.js';
+import { expiresOf, type Subscriptions } from '../dialogs/subscriptions.js';
 import { isToken } from '../message/fields.js';
 import { type Header, parseMessage, type SipRequest, SipResponse } from '../message/message.js';
 import { hostInUri, parseUri, schemeOf } from '../message/uri.js';
@@ -40,6 +41,7 @@ export class Answers {
     private readonly core: Core,
     private readonly sender: DialogSender,
     private readonly registrations: Registrations,
+    private readonly subscriptions: Subscriptions,
   ) {}
 
   private readonly openInvites = new Map<Dialog, ServerTransaction>();
@@ -91,7 +93,7 @@ export class Answers {
     if (message.status >= 200) this.core.sources.refused(transaction.source.address, message.status);
     this.core.admission.heard(transaction.id);
     this.chooseTag(transaction, request, message);
-    const makesDialog = request.method === 'INVITE' && message.status > 100 && message.status < 300;
+    const makesDialog = opensDialog(request, message.status);
     if (makesDialog) transaction.dialog ??= this.makeDialog(app, transaction, request);
     const { dialog } = transaction;
     const extra = [...this.headers(transaction, request, message, makesDialog), ...typed];
@@ -107,7 +109,8 @@ export class Answers {
       extra,
       body: message.body,
     });
-    const named = request.method === 'INVITE' ? (dialog?.id ?? dialogId(request.callId, request.fromTag)) : '';
+    const isNamed = request.method === 'INVITE' || request.method === 'SUBSCRIBE';
+    const named = isNamed ? (dialog?.id ?? dialogId(request.callId, request.fromTag)) : '';
     const { transport, address, port } = transaction.reply;
     const echo = () => {
       const sent = meta('application', bytes.length, transport, address, port);
@@ -190,6 +193,7 @@ export class Answers {
     extra.push(...own);
     if (success && (request.method === 'INVITE' || request.method === 'UPDATE'))
       this.agreeOnTimer(request, dialog, extra);
+    if (success && request.method === 'SUBSCRIBE') this.subscriptions.grant(request, extra);
     if (success && request.method === 'INVITE' && !has('allow')) extra.push({ name: 'allow', value: ALLOW });
     if (this.core.product && !has('server') && !has('user-agent'))
       extra.push({ name: 'server', value: this.core.product });
@@ -246,6 +250,10 @@ export class Answers {
     if (request.method === 'PRACK') dialog?.reliable?.acknowledged();
     if (request.method === 'INVITE' && status < 300 && dialog)
       this.established(transaction, request, dialog, bytes, message, extra);
+    if (request.method === 'SUBSCRIBE' && status < 300 && dialog?.subscription) {
+      dialog.contact = extra.find((header) => header.name === 'contact')?.value ?? dialog.contact;
+      this.subscriptions.granted(dialog, request, expiresOf(extra.find(({ name }) => name === 'expires')?.value) ?? 0);
+    }
     if (request.method === 'UPDATE' && status < 300 && dialog && isSdp(message.body))
       dialog.localSdp = kept(message.body);
     if (request.method === 'REGISTER' && status < 300 && transaction.source.back.reliable) {
@@ -298,6 +306,8 @@ export class Answers {
       dialog.reliable = null;
     }
     if (method === 'BYE' && dialog) this.core.dialogs.remove(dialog);
+    if (method === 'NOTIFY' && dialog && transaction.request)
+      this.subscriptions.notified(dialog, transaction.request, status);
     transaction.finished();
   }
 
@@ -325,10 +335,16 @@ export class Answers {
     if (dialog.routeSet.length === 0 && contactDiffers(dialog.remoteTarget, source.address, source.port)) {
       dialog.nat = { address: source.address, port: source.port };
     }
-    this.opened(dialog, transaction);
     this.core.dialogs.add(dialog);
+    if (request.method === 'INVITE') this.opened(dialog, transaction);
+    else this.subscriptions.begin(dialog, request.get('event') ?? '');
     return dialog;
   }
+}
+
+/** Dialogs begin with an answer to INVITE from 101 on, and with a 2xx to SUBSCRIBE (12.1; RFC 6665 4.4.1). */
+function opensDialog({ method }: SipRequest, status: number): boolean {
+  return status < 300 && ((method === 'INVITE' && status > 100) || (method === 'SUBSCRIBE' && status >= 200));
 }
 
 /** 12.1.1: secure when the request came for a SIPS address, or by proxies that are ones. */

@@ -4,6 +4,7 @@ import { ALLOW, type Core } from '../assembly.js';
 import { meta } from '../control/control.js';
 import { type Dialog, dialogId } from '../dialogs/dialogs.js';
 import { MIN_SE_SEC, tooSmall } from '../dialogs/session-timer.js';
+import { SUBSCRIPTION_METHODS, type Subscriptions } from '../dialogs/subscriptions.js';
 import type { Header, SipRequest } from '../message/message.js';
 import { examine, type Rejection } from '../message/sanity.js';
 import { rawWithSource, reasonPhrase, writeResponse } from '../message/write.js';
@@ -18,6 +19,8 @@ import type { Answers } from './answers.js';
 const NEEDS_APPLICATION = new Set(['INVITE', 'REGISTER', 'MESSAGE', 'OPTIONS', 'INFO', 'NOTIFY']);
 /** Have no meaning outside a dialog. */
 const DIALOG_ONLY = new Set(['BYE', 'PRACK', 'UPDATE']);
+/** Have no meaning in a dialog that has no session: the usage they belong to is not there (RFC 5057 5.1). */
+const SESSION_ONLY: ReadonlySet<string> = new Set(['INVITE', 'BYE', 'PRACK', 'UPDATE']);
 const INTERVAL_TOO_SMALL: Rejection = { status: 422, headers: [{ name: 'min-se', value: String(MIN_SE_SEC) }] };
 const EMPTY = Buffer.alloc(0);
 
@@ -33,6 +36,10 @@ function tagOf(text: string): string {
   return (a >>> 0).toString(16).padStart(8, '0') + (b >>> 0).toString(16).padStart(8, '0');
 }
 
+function refreshesTarget(method: string, { subscription }: Dialog): boolean {
+  return method === 'INVITE' || method === 'UPDATE' || (subscription !== null && SUBSCRIPTION_METHODS.has(method));
+}
+
 export class Uas {
   invitesReceived = 0;
   malformed = 0;
@@ -41,6 +48,7 @@ export class Uas {
     private readonly core: Core,
     private readonly uac: Uac,
     private readonly answers: Answers,
+    private readonly subscriptions: Subscriptions,
   ) {}
 
   receive(request: SipRequest, source: Source, identity: LocalIdentity): void {
@@ -133,16 +141,19 @@ export class Uas {
     if (DIALOG_ONLY.has(method)) return { status: 481 };
     if (this.core.transactions.findMerged(request)) return { status: 482 };
     if (!wanted && !NEEDS_APPLICATION.has(method)) return { status: 405, headers: [{ name: 'allow', value: ALLOW }] };
-    if (method !== 'INVITE') return null;
+    if (method !== 'INVITE' && method !== 'SUBSCRIBE') return null;
     // a call of ours that came back to us: its dialog would have the name of the first
     const id = dialogId(request.callId, request.fromTag);
-    if (this.uac.isInviting(id) || this.core.dialogs.find(id)) return { status: 482 };
-    return tooSmall(request) ? INTERVAL_TOO_SMALL : null;
+    if (this.uac.isOpening(id) || this.core.dialogs.find(id)) return { status: 482 };
+    return method === 'INVITE' && tooSmall(request) ? INTERVAL_TOO_SMALL : null;
   }
 
-  /** New calls only: what belongs to a call that lives is never refused for want of time. */
+  /** New calls and subscriptions only: what belongs to one that lives is never refused for want of time. */
   private overloaded(method: string, isKnown: boolean): Rejection | null {
-    const retryAfterSec = method === 'INVITE' ? this.core.admission.admits(isKnown) : null;
+    const { admission } = this.core;
+    let retryAfterSec: number | null = null;
+    if (method === 'INVITE') retryAfterSec = admission.admits(isKnown);
+    else if (method === 'SUBSCRIBE') retryAfterSec = admission.admitsSubscription(this.subscriptions.living);
     return retryAfterSec === null
       ? null
       : { status: 503, headers: [{ name: 'retry-after', value: String(retryAfterSec) }] };
@@ -154,10 +165,9 @@ export class Uas {
   }
 
   private inDialog(request: SipRequest, source: Source, identity: LocalIdentity): void {
-    const { method } = request;
     const dialog = this.core.dialogs.findByTags(request.callId, request.toTag, request.fromTag);
     if (!dialog || dialog.state === 'ended') {
-      this.refuse(request, source, 481);
+      if (request.method !== 'NOTIFY' || !this.waits(request, source, identity)) this.refuse(request, source, 481);
       return;
     }
     if (!dialog.app.connected) {
@@ -165,8 +175,24 @@ export class Uas {
       this.refuse(request, source, 481);
       return;
     }
+    this.toDialog(dialog, request, source, this.core.transactions.addServer(request, source, identity));
+  }
+
+  /** A NOTIFY that came before the 2xx to its SUBSCRIBE goes to the application after it (RFC 6665 4.1.3). */
+  private waits(notify: SipRequest, source: Source, identity: LocalIdentity): boolean {
+    let transaction: ServerTransaction | null = null;
+    const isWaiting = this.subscriptions.waitsForAnswer(notify, dialogId(notify.callId, notify.toTag), (dialog) => {
+      if (!transaction || transaction.machine.answered) return;
+      if (dialog && dialog.state !== 'ended') this.toDialog(dialog, notify, source, transaction);
+      else this.answers.own(transaction, 481);
+    });
+    if (isWaiting) transaction = this.core.transactions.addServer(notify, source, identity);
+    return isWaiting;
+  }
+
+  private toDialog(dialog: Dialog, request: SipRequest, source: Source, transaction: ServerTransaction): void {
+    const { method } = request;
     const rejection = this.rejectedInside(request, dialog);
-    const transaction = this.core.transactions.addServer(request, source, identity);
     if (rejection) {
       // with a transaction: the CSeq is used up, so a repeat must find this answer
       this.answers.own(transaction, rejection.status, rejection.headers);
@@ -182,7 +208,7 @@ export class Uas {
       this.answers.own(transaction, 500);
       if (method === 'BYE') this.core.dialogs.remove(dialog);
     };
-    if (method === 'INVITE' || method === 'UPDATE') dialog.refreshTarget(request);
+    if (refreshesTarget(method, dialog)) dialog.refreshTarget(request);
     if (source.back.reliable) dialog.path = source.back;
     else if (dialog.nat) dialog.nat = { address: source.address, port: source.port };
     if (method === 'INVITE') {
@@ -201,6 +227,7 @@ export class Uas {
     const cseq = request.cseq!.number;
     if (cseq <= dialog.remoteCseq) return { status: 500 };
     dialog.remoteCseq = cseq;
+    if (dialog.subscription && SESSION_ONLY.has(method)) return { status: 481 };
     if (method === 'PRACK') return dialog.reliable?.acknowledge(request) ? null : { status: 481 };
     if (method !== 'INVITE' && method !== 'UPDATE') return null;
     if (tooSmall(request)) return INTERVAL_TOO_SMALL;
