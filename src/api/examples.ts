@@ -326,7 +326,7 @@ export const examples: Readonly<Record<string, Example>> = {
   },
   getHealth: { answer: { status: 'ok' } },
   getReadiness: {
-    answer: { ready: true, checks: { sip: true, media: true, database: true, accepting: true }, degraded: [] },
+    answer: { ready: true, checks: { sip: true, media: true, database: true, accepting: true }, problems: [], degraded: [] },
   },
   getMetrics: {
     answer: '# HELP trunkline_calls Calls that run now\n# TYPE trunkline_calls gauge\ntrunkline_calls 3\n',
