@@ -1,6 +1,6 @@
 /**
- * The built JavaScript file of a module, for `new Worker(...)`: a worker cannot load TypeScript. Beside a built module it is its
- * neighbour; from a source module (tests) it is the same file under `dist/`.
+ * The built JavaScript file of a module, for `new Worker(...)`, since a worker cannot load TypeScript. For a built module it is the file
+ * beside it; for a source module (in tests) the same file under `dist/`.
  */
 export function builtModule(importMetaUrl: string, relative: string): URL {
   const neighbour = new URL(relative.replace(/\.ts$/, '.js'), importMetaUrl);

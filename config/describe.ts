@@ -5,7 +5,7 @@ export interface SettingLine {
   name: string;
   env: string;
   default: string;
-  /** The default as it may stand in the file; null when there is none or it is computed. */
+  /** The default as written in the file; null when there is none or it is computed. */
   literal: string | null;
   kind: string;
   unit: string | null;
@@ -33,9 +33,9 @@ export function describeSettings(): SettingLine[] {
 /** `config/trunkline.example.yaml`. */
 export function exampleYaml(): string {
   const parts = [
-    '# Settings of Trunkline. Copy to ./trunkline.yaml and uncomment what you change.',
-    '# Each can also come from the environment, which wins: TRUNKLINE_ and the name in capitals.',
-    '# Made from config/settings.ts: trunkline settings --example',
+    '# Settings of Trunkline. Copy to ./trunkline.yaml and uncomment the lines you change.',
+    '# An environment variable overrides each of them: TRUNKLINE_ and the name in capitals.',
+    '# Generated from config/settings.ts: trunkline settings --example',
   ];
   for (const line of describeSettings()) {
     parts.push(

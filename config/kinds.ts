@@ -1,18 +1,18 @@
-/** The kinds of values a setting can have: each says what it allows, in words, and reads it from text. */
+/** The types of setting values: each describes the values it allows, and reads a value from text. */
 import { isIP, isIPv4 } from 'node:net';
 import path from 'node:path';
 import ipaddr from 'ipaddr.js';
 
-/** `read` returns undefined for what is not allowed; it never throws. */
+/** `read` returns undefined for a value that is not allowed; it never throws. */
 export interface Kind<T> {
-  /** Short, for the table of settings: `port`, `IPv4 address`. */
+  /** Short name for the table of settings: `port`, `IPv4 address`. */
   name: string;
-  /** What is allowed, as the end of the sentence "allowed: …". */
+  /** The allowed values, as the end of the sentence "allowed: …". */
   allowed: string;
   read(text: string): T | undefined;
 }
 
-/** Where a drachtio-server listens for applications. */
+/** The control port of a drachtio-server. */
 export interface DrachtioAddress {
   host: string;
   port: number;
@@ -40,7 +40,7 @@ export function oneOf<const W extends string>(...words: W[]): Kind<W> {
   return { name: 'word', allowed: words.join(', '), read: (text) => words.find((word) => word === text) };
 }
 
-/** At least one of the words, in order, each once. */
+/** A list of at least one of the words, in order of preference, each once. */
 export function someOf<const W extends string>(...words: W[]): Kind<readonly W[]> {
   return {
     name: 'words',
@@ -60,7 +60,7 @@ export const boolean: Kind<boolean> = {
   read: (text) => (text === 'true' ? true : text === 'false' ? false : undefined),
 };
 
-/** 0 takes any free port. */
+/** 0 means any free port. */
 export const port: Kind<number> = {
   ...wholeNumber(0, 65535),
   name: 'port',
@@ -73,7 +73,7 @@ export const listenAddress: Kind<string> = {
   read: (text) => (text === 'localhost' ? '127.0.0.1' : isIP(text) ? text : undefined),
 };
 
-/** Media over IPv6 is not built: an IPv6 address here would only make calls fail later. */
+/** IPv4 only: media over IPv6 is not implemented, and calls would fail later. */
 export const listenIpv4: Kind<string> = {
   name: 'IPv4 address',
   allowed: 'an IPv4 address of this host, localhost, or 0.0.0.0 for all',
@@ -86,7 +86,7 @@ export const ipv4: Kind<string> = {
   read: (text) => (isIPv4(text) && text !== '0.0.0.0' ? text : undefined),
 };
 
-/** An address alone counts as a net of one. */
+/** A single address counts as a network of one. */
 export const nets: Kind<readonly string[]> = {
   name: 'CIDRs',
   allowed: 'networks such as 10.0.0.0/8, comma-separated',
@@ -113,14 +113,14 @@ export const text: Kind<string> = {
   read: (value) => (/^\S{1,200}$/.test(value) ? value : undefined),
 };
 
-/** Off is the empty text. */
+/** `off` reads as the empty text. */
 export const sentence: Kind<string> = {
   name: 'sentence',
   allowed: 'a sentence of up to 300 characters, or off',
   read: (value) => (value === 'off' ? '' : /^[^\p{C}]{1,300}$/u.test(value) ? value : undefined),
 };
 
-/** Made absolute: relative paths count from the working directory. */
+/** Resolved to an absolute path, relative to the working directory. */
 export const folder: Kind<string> = {
   name: 'path',
   allowed: 'a path',
@@ -196,7 +196,7 @@ function drachtioAddress(text: string): DrachtioAddress | undefined {
   try {
     return { host: url.hostname, port: Number(url.port || 9022), secret: decodeURIComponent(url.password) };
   } catch {
-    return undefined; // a stray % in the secret
+    return undefined; // a malformed % escape in the secret
   }
 }
 

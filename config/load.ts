@@ -1,11 +1,11 @@
-/** Settings from `trunkline.yaml` and the environment, which wins. All errors are found before any is reported. */
+/** Reads the settings from `trunkline.yaml` and the environment; the environment overrides the file. All errors are reported together. */
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { type Document, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml';
 import { nearest } from './nearest.js';
 import { environmentName, propertyName, type Settings, settingsList, toolVariables } from './settings.js';
 
-/** Every wrong setting, one line each. `message` is all the lines. */
+/** Every wrong setting, one line each. `message` joins the lines. */
 export class SettingsError extends Error {
   constructor(readonly lines: readonly string[]) {
     super(lines.join('\n'));
@@ -15,11 +15,11 @@ export class SettingsError extends Error {
 
 export interface SettingsSource {
   env: Readonly<Record<string, string | undefined>>;
-  /** `--config`; a file that must exist. Else TRUNKLINE_CONFIG, else `./trunkline.yaml` when it exists. */
+  /** From `--config`; the file must exist. Default: TRUNKLINE_CONFIG, then `./trunkline.yaml` when it exists. */
   configPath?: string;
 }
 
-/** What one place says about a setting. */
+/** A setting's value as given in one place. */
 interface Given {
   text: string;
   /** For the error line: `TRUNKLINE_HTTP_PORT`, `http_port in trunkline.yaml, line 3`. */
@@ -53,7 +53,7 @@ function isDerived(value: unknown): value is { from(settings: Readonly<Record<st
   return typeof value === 'object' && value !== null && 'from' in value;
 }
 
-/** Single values are right, together they are not. */
+/** Settings that are allowed separately but not together. */
 function conflicts(settings: Settings): string[] {
   const found: string[] = [];
   const { from, to } = settings.rtpPorts;
@@ -81,7 +81,7 @@ function fromEnvironment(env: SettingsSource['env'], problems: string[]): Map<st
   const given = new Map<string, Given>();
   for (const [variable, value] of Object.entries(env)) {
     const text = value?.trim();
-    if (!variable.startsWith('TRUNKLINE_') || !text) continue; // empty: what a compose file makes of a variable that is not set
+    if (!variable.startsWith('TRUNKLINE_') || !text) continue; // empty: a compose file passes unset variables like this
     const name = names.get(variable);
     if (name) given.set(name, { text, place: variable });
     else if (!known.includes(variable) && !isServiceLink(variable, text)) {
@@ -91,7 +91,7 @@ function fromEnvironment(env: SettingsSource['env'], problems: string[]): Map<st
   return given;
 }
 
-/** Kubernetes sets such variables in every pod beside a Service whose name starts with "trunkline". */
+/** Kubernetes sets such variables in every pod of a namespace with a Service whose name starts with "trunkline". */
 function isServiceLink(variable: string, text: string): boolean {
   return (
     /_SERVICE_(HOST|PORT)(_|$)/.test(variable) ||
@@ -141,7 +141,7 @@ function fromFile(source: SettingsSource, problems: string[]): Map<string, Given
   return given;
 }
 
-/** A value as it was written: `0123` and long digit strings must not become other numbers. null and absent are the empty text. */
+/** The value as written: `0123` and long digit strings must not become other numbers. null and absent values give the empty text. */
 function textOf(document: Document, node: Node | null): string | undefined {
   if (node === null) return '';
   if (isScalar(node)) {

@@ -1,6 +1,6 @@
 /**
- * The known name that a mistyped one most likely meant, or undefined when none is near: more than a third of its letters differ, not
- * counting the prefix that all names may have.
+ * The known name most similar to a mistyped one; undefined when more than a third of its letters differ. A prefix common to all names does
+ * not count.
  */
 export function nearest(name: string, known: readonly string[], prefix = ''): string | undefined {
   const bare = (text: string) => (text.startsWith(prefix) ? text.slice(prefix.length) : text).toLowerCase();

@@ -1,29 +1,29 @@
-/** Every setting of Trunkline, once: this list makes the type, the loader, the example file, `trunkline settings` and the documentation. */
+/** The list of all settings. The settings type, the loader, the example file and `trunkline settings` are derived from it. */
 import { availableParallelism } from 'node:os';
 import path from 'node:path';
 import ipaddr from 'ipaddr.js';
 import type { Kind } from './kinds.js';
 import * as kinds from './kinds.js';
 
-/** A default that follows from the settings before it in the list. The word `auto` asks for it too. */
+/** A default computed from settings earlier in the list. The value `auto` selects it too. */
 export interface Derived<T> {
-  /** For people: `cores − 1, at least 1`. */
+  /** Description for users: `cores − 1, at least 1`. */
   text: string;
   from(settings: Readonly<Record<string, unknown>>): T;
 }
 
 export interface Setting<N extends string, T, D extends string | null | Derived<T>> {
-  /** As in `trunkline.yaml`; in the environment `TRUNKLINE_` and the name in capitals. */
+  /** The name in `trunkline.yaml`; the environment variable is `TRUNKLINE_` and the name in capitals. */
   name: N;
   kind: Kind<T>;
-  /** As a person would write it; null: not set. */
+  /** As a user would write it; null: not set. */
   default: D;
   unit?: string;
-  /** One line. */
+  /** One line of explanation for users. */
   explain: string;
-  /** A file that reads it; a test looks there. */
+  /** A file that reads the setting; a test checks that it does. */
   readBy: string;
-  /** Never shown, not even in an error. */
+  /** The value is never shown, not even in an error. */
   secret?: true;
 }
 
@@ -52,21 +52,22 @@ export const settingsList = [
     name: 'public_url',
     kind: kinds.httpUrl,
     default: null,
-    explain: 'URL under which others reach the HTTP listener. Unset: the listener itself.',
+    explain: "URL at which other hosts reach the HTTP listener. Unset: the listener's own address.",
     readBy: 'src/cli/commands/start.ts',
   }),
   setting({
     name: 'trusted_proxies',
     kind: kinds.nets,
     default: null,
-    explain: 'Proxies whose X-Forwarded-For is believed.',
+    explain: 'Proxies whose X-Forwarded-For header is trusted.',
     readBy: 'src/main.ts',
   }),
   setting({
     name: 'metrics_token',
     kind: kinds.secret(/^[\x21-\x7e]{8,}$/, 'at least 8 visible ASCII characters'),
     default: null,
-    explain: 'Bearer token for GET /metrics from other hosts; loopback needs none. Unset: loopback only.',
+    explain:
+      'Bearer token for GET /metrics from other hosts; not needed from loopback. Unset: /metrics answers on loopback only.',
     readBy: 'src/main.ts',
     secret: true,
   }),
@@ -88,43 +89,43 @@ export const settingsList = [
     name: 'sip_tls_port',
     kind: kinds.port,
     default: null,
-    explain: 'Port for SIP over TLS; needs sip_tls_certificate and sip_tls_key. Unset: only calls of ours go over TLS.',
+    explain:
+      'Port for SIP over TLS; needs sip_tls_certificate and sip_tls_key. Unset: no listener; outbound calls can still use TLS.',
     readBy: 'src/main.ts',
   }),
   setting({
     name: 'sip_tls_certificate',
     kind: kinds.file,
     default: null,
-    explain: 'PEM file with our certificate and its chain. Read again when it changes.',
+    explain: "PEM file with the server's certificate and its chain. Read again when it changes.",
     readBy: 'src/tls-files.ts',
   }),
   setting({
     name: 'sip_tls_key',
     kind: kinds.file,
     default: null,
-    explain: 'PEM file with its private key.',
+    explain: "PEM file with the certificate's private key.",
     readBy: 'src/tls-files.ts',
   }),
   setting({
     name: 'sip_tls_ca',
     kind: kinds.file,
     default: null,
-    explain:
-      'PEM file with authorities that are trusted beside the public ones, for carriers and for the certificates of callers.',
+    explain: 'PEM file with additional certificate authorities, trusted for carriers and for client certificates.',
     readBy: 'src/tls-files.ts',
   }),
   setting({
     name: 'sip_tls_client_certificates',
     kind: kinds.boolean,
     default: 'false',
-    explain: 'Whoever connects to sip_tls_port must show a certificate signed by an authority in sip_tls_ca.',
+    explain: 'Clients of sip_tls_port must present a certificate signed by an authority in sip_tls_ca.',
     readBy: 'src/tls-files.ts',
   }),
   setting({
     name: 'external_ip',
     kind: kinds.ipv4,
     default: null,
-    explain: 'Address in SIP and SDP for peers outside local_nets (behind NAT: the public one).',
+    explain: 'Our address in SIP and SDP for peers outside local_nets (behind NAT: the public address).',
     readBy: 'src/main.ts',
   }),
   setting({
@@ -140,7 +141,7 @@ export const settingsList = [
     kind: kinds.sipServer,
     default: 'embedded',
     explain:
-      'The embedded SIP server, or external drachtio-servers: calls come in over all of them and go out over each in turn.',
+      'The embedded SIP server, or external drachtio-servers: all of them receive calls, and outbound calls use each in turn.',
     readBy: 'src/main.ts',
     secret: true,
   }),
@@ -150,7 +151,7 @@ export const settingsList = [
     default: '30',
     unit: 's',
     explain:
-      "How often a trunk's gateways are asked by OPTIONS whether they live; one that does not answer is tried last. 0 = never.",
+      'Interval of OPTIONS probes to the gateways of trunks; a gateway that does not answer is tried last. 0 = no probes.',
     readBy: 'src/main.ts',
   }),
   setting({
@@ -158,14 +159,14 @@ export const settingsList = [
     kind: kinds.someOf('SHA-256', 'MD5'),
     default: 'MD5',
     explain:
-      'Digest algorithms offered to phones, best first. SHA-256 beside MD5 is safer, but older phones then refuse to register.',
+      'Digest algorithms offered to phones, best first. Offering SHA-256 besides MD5 is safer, but some older phones then fail to register.',
     readBy: 'src/main.ts',
   }),
   setting({
     name: 'rtp_ports',
     kind: kinds.portRange,
     default: '10000-19999',
-    explain: 'UDP ports for audio, two a call; keep them outside the ephemeral range of the kernel.',
+    explain: "UDP ports for audio, two per call; keep them outside the kernel's ephemeral range.",
     readBy: 'src/main.ts',
   }),
   setting({
@@ -173,7 +174,7 @@ export const settingsList = [
     kind: kinds.wholeNumber(0, 3600),
     default: '30',
     unit: 's',
-    explain: 'A call that never received audio ends this long after the answer; 0 = never.',
+    explain: 'A call that received no audio ends this long after the answer; 0 = no limit.',
     readBy: 'src/main.ts',
   }),
   setting({
@@ -181,7 +182,7 @@ export const settingsList = [
     kind: kinds.wholeNumber(0, 3600),
     default: '30',
     unit: 's',
-    explain: 'A call whose audio stopped ends after this long (not while held); 0 = never.',
+    explain: 'A call ends this long after its audio stopped (not while on hold); 0 = no limit.',
     readBy: 'src/main.ts',
   }),
   setting({
@@ -189,7 +190,7 @@ export const settingsList = [
     kind: kinds.wholeNumber(1, 128),
     default: { text: 'cores - 1, at least 1', from: () => Math.max(1, availableParallelism() - 1) },
     unit: 'threads',
-    explain: 'Threads that carry audio.',
+    explain: 'Number of media threads.',
     readBy: 'src/main.ts',
   }),
   setting({
@@ -197,7 +198,7 @@ export const settingsList = [
     kind: kinds.wholeNumber(1, 100_000),
     default: null,
     unit: 'calls',
-    explain: 'More calls than this at once are refused with 503. Unset: no limit.',
+    explain: 'Maximum of concurrent calls; further calls are refused with 503. Unset: no limit.',
     readBy: 'src/main.ts',
   }),
   setting({
@@ -205,7 +206,7 @@ export const settingsList = [
     kind: kinds.wholeNumber(1, 604_800),
     default: '14400',
     unit: 's',
-    explain: 'A call ends after this long.',
+    explain: 'Maximum duration of a call.',
     readBy: 'src/main.ts',
   }),
   setting({
@@ -213,7 +214,7 @@ export const settingsList = [
     kind: kinds.wholeNumber(1, 60),
     default: '5',
     unit: 's',
-    explain: 'An agent must be connected and ready within this time.',
+    explain: 'Time limit for an agent to connect and be ready.',
     readBy: 'src/main.ts',
   }),
   setting({
@@ -221,14 +222,14 @@ export const settingsList = [
     kind: kinds.oneOf('20', '40'),
     default: '20',
     unit: 'ms',
-    explain: 'Caller audio goes to agents in pieces of so much; `frame_ms` of an endpoint has its own.',
+    explain: 'Duration of the audio frames sent to agents; `frame_ms` of an endpoint overrides it.',
     readBy: 'src/main.ts',
   }),
   setting({
     name: 'codecs',
     kind: kinds.someOf('PCMU', 'PCMA', 'G722', 'OPUS'),
     default: 'PCMU, PCMA, G722, OPUS',
-    explain: 'Codecs of phones, in order of preference; a trunk chooses among these.',
+    explain: 'Codecs offered to phones, in order of preference; a trunk may select some of them.',
     readBy: 'src/main.ts',
   }),
   setting({
@@ -236,15 +237,14 @@ export const settingsList = [
     kind: kinds.boolean,
     default: 'true',
     explain:
-      'Lost packets of the caller are made up for agents: the voice goes on and fades. Otherwise they are silence.',
+      'Conceal packets lost from the caller in the audio sent to agents: the voice continues and fades. false: silence instead.',
     readBy: 'src/main.ts',
   }),
   setting({
     name: 'apology',
     kind: kinds.sentence,
     default: 'We are sorry. This call cannot go on. Please call again.',
-    explain:
-      'Said to a caller whose agent is lost in the middle of the call, when nobody takes over, before we hang up.',
+    explain: 'Spoken to the caller before the call ends when its agent is lost and no fallback takes over.',
     readBy: 'src/main.ts',
   }),
   setting({
@@ -254,14 +254,14 @@ export const settingsList = [
       text: 'auto: true while HTTP and SIP listen on loopback only',
       from: (settings) => isLoopback(settings.httpHost) && isLoopback(settings.sipHost),
     },
-    explain: 'Agents and webhooks may have private, loopback and link-local addresses.',
+    explain: 'Allow private, loopback and link-local addresses for agents and webhooks.',
     readBy: 'src/main.ts',
   }),
   setting({
     name: 'data_dir',
     kind: kinds.folder,
     default: './data',
-    explain: 'Folder of the database and recordings; created when missing.',
+    explain: 'Folder for the database and recordings; created if missing.',
     readBy: 'src/cli/doctor/checks.ts',
   }),
   setting({
@@ -274,7 +274,7 @@ export const settingsList = [
         file: path.join(String(settings.dataDir), 'trunkline.db'),
       }),
     },
-    explain: 'The database.',
+    explain: 'Location of the SQLite database.',
     readBy: 'src/main.ts',
   }),
   setting({
@@ -287,7 +287,7 @@ export const settingsList = [
         folder: path.join(String(settings.dataDir), 'recordings'),
       }),
     },
-    explain: 'Where calls of endpoints with `record` are recorded, as stereo WAV files in a folder per day.',
+    explain: 'Location of call recordings: stereo WAV files, in one subfolder per day.',
     readBy: 'src/main.ts',
   }),
   setting({
@@ -295,7 +295,7 @@ export const settingsList = [
     kind: kinds.secret(/^[\x21-\x7e]{16,}$/, 'at least 16 visible ASCII characters'),
     default: null,
     explain:
-      'Encrypts the secrets of endpoints and trunks in the database; what is there in clear is encrypted at the start. Keep it: without it they are lost.',
+      'Key that encrypts the secrets of endpoints and trunks in the database; existing plain-text secrets are encrypted at start. Keep it: without it they cannot be read.',
     readBy: 'src/main.ts',
     secret: true,
   }),
@@ -303,7 +303,7 @@ export const settingsList = [
     name: 'bootstrap_key',
     kind: kinds.secret(/^trunkline_live_[0-9A-Za-z]{32}$/, 'trunkline_live_ followed by 32 letters and digits'),
     default: null,
-    explain: 'On an empty database this API key is installed as the first one. Unset: one is made and printed once.',
+    explain: 'The first API key of an empty database. Unset: one is generated and printed once.',
     readBy: 'src/main.ts',
     secret: true,
   }),
@@ -311,21 +311,21 @@ export const settingsList = [
     name: 'jwt_issuer',
     kind: kinds.texts,
     default: null,
-    explain: 'Issuers of tokens that are taken besides API keys; jwt_audience and jwks_url belong to it.',
+    explain: 'Issuers whose JWTs are accepted besides API keys; requires jwt_audience and jwks_url.',
     readBy: 'src/main.ts',
   }),
   setting({
     name: 'jwt_audience',
     kind: kinds.text,
     default: null,
-    explain: 'The audience a token must be meant for.',
+    explain: 'The audience that a JWT must name.',
     readBy: 'src/main.ts',
   }),
   setting({
     name: 'jwks_url',
     kind: kinds.httpUrl,
     default: null,
-    explain: 'Where the identity provider publishes its public keys.',
+    explain: "URL of the identity provider's public keys (JWKS).",
     readBy: 'src/main.ts',
   }),
   setting({
@@ -333,7 +333,7 @@ export const settingsList = [
     kind: kinds.redisUrl,
     default: null,
     explain:
-      'Counts API requests in Redis, for several processes together. Unset: in this process. Needs the package ioredis.',
+      'Redis that counts API requests for the rate limits of several processes. Unset: each process counts its own. Needs the package ioredis.',
     readBy: 'src/main.ts',
     secret: true,
   }),
@@ -341,8 +341,7 @@ export const settingsList = [
     name: 'transcription_url',
     kind: kinds.httpUrl,
     default: null,
-    explain:
-      'An OpenAI-compatible server that transcribes, such as https://api.openai.com/v1. Unset: no transcription.',
+    explain: 'OpenAI-compatible transcription server, such as https://api.openai.com/v1. Unset: no transcription.',
     readBy: 'src/main.ts',
   }),
   setting({
@@ -357,14 +356,14 @@ export const settingsList = [
     name: 'transcription_model',
     kind: kinds.text,
     default: 'whisper-1',
-    explain: 'Model that transcribes.',
+    explain: 'Model for transcription.',
     readBy: 'src/main.ts',
   }),
   setting({
     name: 'translation_model',
     kind: kinds.text,
     default: 'gpt-4o-mini',
-    explain: 'Chat model of the transcription server that translates.',
+    explain: 'Chat model of the transcription server, for translations.',
     readBy: 'src/main.ts',
   }),
   setting({
@@ -372,7 +371,7 @@ export const settingsList = [
     kind: kinds.httpUrl,
     default: null,
     explain:
-      'Speech server with the interface of OpenAI (/v1/audio/speech) for what webhooks say and for `apology`. Unset, or while it fails: the offline voice.',
+      'OpenAI-compatible speech server (/v1/audio/speech) for texts of webhooks and for `apology`. Unset, or while it fails: the offline voice.',
     readBy: 'src/main.ts',
   }),
   setting({
@@ -394,7 +393,7 @@ export const settingsList = [
     name: 'log_level',
     kind: kinds.oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'),
     default: 'info',
-    explain: 'Log lines below this level are left out.',
+    explain: 'Lowest level of log lines that are written.',
     readBy: 'src/main.ts',
   }),
   setting({
@@ -402,15 +401,15 @@ export const settingsList = [
     kind: kinds.wholeNumber(0, 86_400),
     default: '600',
     unit: 's',
-    explain: 'After SIGTERM live calls may run on this long.',
+    explain: 'After SIGTERM, live calls may continue for this long.',
     readBy: 'src/cli/commands/start.ts',
   }),
 ] as const;
 
-/** Variables of the command line tool: environment only. */
+/** Variables of the command line tool; environment only. */
 export const toolVariables: readonly { env: string; explain: string }[] = [
   { env: 'TRUNKLINE_CONFIG', explain: 'Path of the settings file. Default: ./trunkline.yaml, when it exists.' },
-  { env: 'TRUNKLINE_API_KEY', explain: 'API key for the commands that ask a running server.' },
+  { env: 'TRUNKLINE_API_KEY', explain: 'API key for commands that call a running server.' },
 ];
 
 type Definition = (typeof settingsList)[number];
@@ -429,7 +428,7 @@ export function propertyName(name: string): string {
   return name.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** The default as people read it. */
+/** The default as shown to users. */
 export function defaultText(definition: Definition): string {
   const value: string | null | Derived<unknown> = definition.default;
   return value === null ? 'none' : typeof value === 'string' ? value : value.text;

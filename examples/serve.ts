@@ -1,4 +1,4 @@
-/** What the example agents have in common: a WebSocket port for `/raw` and `/twilio`, and a program round it. */
+/** Shared by the example agents: a WebSocket server for `/raw` and `/twilio`, and a runner for programs. */
 import { realpathSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
@@ -12,13 +12,13 @@ export interface ServeOptions {
   port: number;
   /** Default 127.0.0.1. */
   host?: string;
-  /** What every path other than `/raw` and `/twilio` speaks. Default `twilio`. */
+  /** Protocol of every path other than `/raw` and `/twilio`. Default `twilio`. */
   protocol?: AgentProtocolName;
 }
 
 export interface AgentServer {
   port: number;
-  /** WebSocket URLs to put into an endpoint. */
+  /** WebSocket URLs for an endpoint's `target`. */
   urls: Record<AgentProtocolName, string>;
   /** Calls connected at the moment. */
   connections(): number;
@@ -89,7 +89,7 @@ function isProgram(importMetaUrl: string): boolean {
   try {
     return realpathSync(process.argv[1] ?? '') === fileURLToPath(importMetaUrl);
   } catch {
-    return false; // node was started without a file, as with `--eval`.
+    return false; // node was started without a file, as with `--eval`
   }
 }
 

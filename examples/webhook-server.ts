@@ -1,4 +1,4 @@
-/** What the example webhooks have in common: an HTTP port that answers POST requests, and a program round it. */
+/** Shared by the example webhooks: an HTTP server that answers POST requests, and a runner for programs. */
 import { realpathSync } from 'node:fs';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -16,7 +16,7 @@ type Answer = { status: number; type?: string; body?: string };
 
 const mostBodyBytes = 65_536;
 
-/** Rejects when the port cannot be opened. What `answer` throws is a 400. */
+/** Rejects when the port cannot be opened. An exception in `answer` is sent as 400. */
 export async function serveAnswers(
   port: number,
   answer: (request: IncomingMessage, body: string) => Answer,

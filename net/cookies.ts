@@ -1,24 +1,24 @@
 /**
- * Cookies of one conversation with web servers (RFC 6265): what they set comes back to them, by domain, path, `Secure` and expiry. A domain
- * that many share, such as `co.uk`, sets nothing. Bounded: a server cannot fill the memory with them.
+ * A cookie jar for one conversation with web servers (RFC 6265): by domain, path, `Secure` and expiry. Cookies for public suffixes such as
+ * `co.uk` are refused. Bounded: a server cannot fill the memory with cookies.
  */
 import { CookieJar } from 'tough-cookie';
 
-/** Of one conversation. */
+/** Per conversation. */
 const mostCookies = 50;
-/** RFC 6265 section 6.1: what every client should take, in bytes of name, value and attributes. */
+/** RFC 6265 section 6.1: the size every client should support, in bytes of name, value and attributes. */
 const longestCookie = 4096;
 
 export class Cookies {
-  /** Most conversations have none. */
+  /** Created with the first cookie: most conversations have none. */
   private jar: CookieJar | null = null;
 
-  /** The value of `Cookie` for a request to this address; empty: there is none. */
+  /** The `Cookie` header for a request to this address; empty when there are no cookies. */
   headerFor(url: URL): string {
     return this.jar?.getCookieStringSync(url.href) ?? '';
   }
 
-  /** What an answer from this address set. A cookie that is malformed, too long, or of somebody else's domain is left out. */
+  /** Stores the cookies of a response from this address. A cookie that is malformed, too long, or for a foreign domain is ignored. */
   keep(url: URL, setCookies: readonly string[]): void {
     for (const setCookie of setCookies) {
       if (Buffer.byteLength(setCookie) > longestCookie) continue;

@@ -1,12 +1,13 @@
 /**
- * Limits for what we wait for. `AbortSignal.any` with `AbortSignal.timeout` cannot do this: on Node 20 nothing but the signal itself holds
- * the timer, so a garbage collection takes it away and the wait never ends. Here the event loop holds a plain timer until the work is over.
+ * Time limits for asynchronous work. `AbortSignal.any` with `AbortSignal.timeout` does not work on Node 20: only the signal itself
+ * references the timer, so a garbage collection removes it and the wait never ends. Here the event loop holds a plain timer until the work
+ * is over.
  */
 
-/** The limit passed first. */
+/** The time limit passed first. */
 export class DeadlineError extends Error {
   constructor(
-    /** What was waited for, as the subject of a sentence: `the answer of the speech server`. */
+    /** The subject of the error sentence: `the answer of the speech server`. */
     readonly what: string,
     readonly limitMs: number,
   ) {
@@ -17,8 +18,8 @@ export class DeadlineError extends Error {
 
 /**
  * Runs `work` with a signal that aborts when `limitMs` have passed or when `parent` aborts, whichever is first. Settles as `work` does, or
- * rejects with the signal's reason at the moment it aborts: a `DeadlineError` or the reason of `parent`. Work that ignores the signal is no
- * longer waited for. Leaves neither timer nor listener behind.
+ * rejects with the signal's reason as soon as it aborts: a `DeadlineError` or the reason of `parent`, even when the work ignores the
+ * signal. Leaves neither timer nor listener behind.
  */
 export async function withDeadline<T>(
   limitMs: number,

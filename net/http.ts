@@ -1,6 +1,6 @@
 /**
- * Outgoing HTTP to addresses that users configure: webhooks, media files, REST of providers. Every connection goes to an address that was
- * checked (`safe-lookup.ts`), redirects are followed only where allowed and checked again, and time, size and decompression are bounded.
+ * Outgoing HTTP to addresses that users configure: webhooks, media files, provider APIs. Every connection goes to a checked address
+ * (`safe-lookup.ts`), redirects are followed only where allowed and are checked again, and time, size and decompression are bounded.
  */
 import { Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
@@ -11,27 +11,27 @@ import type { Cookies } from './cookies.js';
 import { BlockedAddressError, type LookupFunction, refuseInternalLiteral, safeLookup } from './safe-lookup.js';
 
 export interface HttpRequest {
-  /** `http:` or `https:`; user and password in it become basic authentication. */
+  /** `http:` or `https:`; a user name and password in it are sent as basic authentication. */
   url: string;
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   headers?: Readonly<Record<string, string>>;
   body?: string | Buffer;
-  /** From the look-up to the last byte of the body, redirects included. */
+  /** From the DNS look-up to the last byte of the body, including redirects. */
   timeoutMs: number;
-  /** Larger bodies fail, before and after decompression. */
+  /** A larger body is an error, before or after decompression. */
   maxBodyBytes: number;
-  /** Redirects to follow, each checked like the first address; 0 answers the 3xx itself. */
+  /** Redirects to follow, each checked like the first address; 0 returns the 3xx itself. */
   maxRedirects?: number;
-  /** Sent along and kept, at every hop. */
+  /** Cookies to send and to store, at every hop. */
   cookies?: Cookies;
-  /** Header fields that hold for one address and body only, such as a signature; asked again at every hop. */
+  /** Header fields that are valid for one address and body only, such as a signature; called again at every hop. */
   sign?: (hop: RequestHop) => Readonly<Record<string, string>>;
 }
 
-/** One request of a chain of redirects. */
+/** One request in a chain of redirects. */
 export interface RequestHop {
   url: string;
-  /** Absent: there is none. */
+  /** Absent when the request has no body. */
   body?: string | Buffer;
 }
 
@@ -40,21 +40,21 @@ export interface HttpAnswer {
   /** Names in lower case. */
   headers: Readonly<Record<string, string>>;
   body: Buffer;
-  /** Where the answer came from, after redirects. */
+  /** The address that answered, after redirects. */
   url: string;
 }
 
 export interface SafeHttp {
-  /** Any status is an answer. Rejects with `HttpError`. */
+  /** Resolves with any status. Rejects with `HttpError`. */
   request(request: HttpRequest, signal?: AbortSignal): Promise<HttpAnswer>;
 }
 
-/** Why there is no answer. */
+/** Why a request got no answer. */
 export class HttpError extends Error {
   constructor(
     /**
-     * `connect`: nobody there, or no such name: nothing was sent. `broken`: the connection failed later. `timeout`: the whole took too long.
-     * `aborted`: the caller's signal. `blocked_address`, `bad_url`, `too_many_redirects`, `body_too_large`, `bad_encoding` as they say.
+     * `connect`: no connection or no such name; nothing was sent. `broken`: the connection failed later. `timeout`: the time limit passed.
+     * `aborted`: by the caller's signal. `blocked_address`, `bad_url`, `too_many_redirects`, `body_too_large`, `bad_encoding` as named.
      */
     readonly code:
       | 'connect'
@@ -75,14 +75,14 @@ export class HttpError extends Error {
 }
 
 export interface SafeHttpOptions {
-  /** Private, loopback and link-local addresses may be reached. */
+  /** Allows private, loopback and link-local addresses. */
   allowPrivate: boolean;
   /** For tests. */
   lookup?: LookupFunction;
 }
 
 export function createSafeHttp({ allowPrivate, lookup = safeLookup }: SafeHttpOptions): SafeHttp {
-  // One connection a request: a kept one would outlive the check of its address, and could die under the next request.
+  // One connection per request: a kept one would outlive the check of its address, and could close under the next request.
   const guard = allowPrivate ? {} : { lookup };
   const agents = { http: new HttpAgent(guard), https: new HttpsAgent(guard) };
 
@@ -106,7 +106,7 @@ export function createSafeHttp({ allowPrivate, lookup = safeLookup }: SafeHttpOp
       },
       body: request.body ?? null,
       redirect: 'manual',
-      compress: false, // read as it comes, unpacked below with a limit
+      compress: false, // decompressed below, with a limit
       agent: bare.protocol === 'https:' ? agents.https : agents.http,
       signal: signal as never, // the types of node-fetch describe an older AbortSignal
     });
@@ -127,7 +127,7 @@ export function createSafeHttp({ allowPrivate, lookup = safeLookup }: SafeHttpOp
       if (redirects >= request.maxRedirects)
         throw new HttpError('too_many_redirects', `More than ${request.maxRedirects} redirects.`);
       const next = parseUrl(location, url);
-      next.hash = ''; // never sent, and no part of what is signed
+      next.hash = ''; // never sent, and not part of what is signed
       asked = redirected(asked, response.status, next.origin === url.origin);
       url = next;
     }
@@ -150,12 +150,12 @@ export function createSafeHttp({ allowPrivate, lookup = safeLookup }: SafeHttpOp
       } catch (error) {
         if (error instanceof HttpError) throw error;
         if (timedOut) throw new HttpError('timeout', `No complete answer within ${request.timeoutMs} ms.`);
-        if (stop.signal.aborted) throw new HttpError('aborted', 'The request was given up.');
+        if (stop.signal.aborted) throw new HttpError('aborted', 'The request was aborted.');
         throw failureOf(error);
       } finally {
         clearTimeout(timer);
         signal?.removeEventListener('abort', onAbort);
-        stop.abort(); // whatever is still open of the last response
+        stop.abort(); // closes what is still open of the last response
       }
     },
   };
@@ -169,18 +169,23 @@ function parseUrl(text: string, base?: URL): URL {
   return url;
 }
 
-/** A failure to connect, once an earlier hop was served: the request as a whole has had an effect and must not be made again unasked. */
+/**
+ * A failure to connect after an earlier hop was served counts as `broken`: the request has had an effect and must not be repeated as if
+ * nothing was sent.
+ */
 function afterRedirect(error: unknown): unknown {
   if (error instanceof HttpError || (error as Error).name === 'AbortError') return error;
   const { code, message, cause } = failureOf(error);
-  return code === 'connect' ? new HttpError('broken', `${message} It was redirected there.`, { cause }) : error;
+  return code === 'connect'
+    ? new HttpError('broken', `${message} The request was redirected to that address.`, { cause })
+    : error;
 }
 
 function isRedirect(status: number): boolean {
   return status === 301 || status === 302 || status === 303 || status === 307 || status === 308;
 }
 
-/** What is asked at the next address (RFC 9110 section 15.4); another origin gets none of our credentials. */
+/** The request for the next hop (RFC 9110 section 15.4); another origin gets none of our credentials. */
 function redirected(request: HttpRequest, status: number, sameOrigin: boolean): HttpRequest {
   const { body, ...rest } = request;
   const keepsMethod = status === 307 || status === 308 || request.method === 'GET';
@@ -228,7 +233,7 @@ const unpackers = {
   br: promisify(brotliDecompress),
 } as const;
 
-/** We ask for no encoding; a server that packs all the same is understood, but not further than the limit. */
+/** We ask for no encoding; the body of a server that compresses nevertheless is decompressed, up to the size limit. */
 async function unpack(body: Buffer, encoding: string | undefined, maxOutputLength: number): Promise<Buffer> {
   const name = encoding?.trim().toLowerCase() ?? '';
   if (name === '' || name === 'identity' || body.length === 0) return body;
@@ -243,7 +248,7 @@ async function unpack(body: Buffer, encoding: string | undefined, maxOutputLengt
   }
 }
 
-/** Closes the connection of a response whose body nobody reads. */
+/** Closes the connection of a response whose body is not needed. */
 function discard(response: Response): void {
   const body = response.body as (NodeJS.ReadableStream & { destroy?(): void }) | null;
   body?.on('error', () => {});

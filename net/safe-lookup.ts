@@ -1,15 +1,15 @@
 /**
- * Keeps connections that users configure away from addresses inside our network. A name is resolved once, every address of the answer is
- * checked, and the connection goes to a checked address, so that a name that changes its answer between check and connect gains nothing.
+ * Keeps connections to user-configured addresses out of our network. A name is resolved once, every address of the answer is checked, and
+ * the connection goes to a checked address, so changing the DNS answer between check and connect has no effect.
  */
 import { type LookupAddress, type LookupOptions, lookup } from 'node:dns';
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
-/** Azure's host agent answers here, on an address that looks public. */
+/** The address of Azure's host agent, which looks public. */
 const PUBLIC_LOOKING: ReadonlySet<string> = new Set(['168.63.129.16']);
 
-/** An address inside our network, or a name that resolves to one. */
+/** The address is inside our network, or the name resolves to one that is. */
 export class BlockedAddressError extends Error {
   readonly code = 'EBLOCKEDADDRESS';
 
@@ -26,18 +26,21 @@ export type LookupFunction = (
   callback: (error: NodeJS.ErrnoException | null, address: string | LookupAddress[], family?: number) => void,
 ) => void;
 
-/** Whether `address` (IPv4 or IPv6 text, as a resolver writes it) is reachable on the public internet. What cannot be read is not. */
+/**
+ * True when `address` (IPv4 or IPv6 text, as a resolver writes it) is reachable on the public internet. False for text that is not an
+ * address.
+ */
 export function isPublicAddress(address: string): boolean {
   if (isIP(address) === 0) return false;
   const parsed = ipaddr.parse(address);
   if (parsed.range() !== 'unicast') return false;
-  // Global unicast is 2000::/3 (RFC 4291 section 2.4); what lies outside it, like the old IPv4-compatible ::/96, leads nowhere good.
+  // Global unicast is 2000::/3 (RFC 4291 section 2.4); nothing outside of it is public, such as the old IPv4-compatible ::/96.
   if (parsed instanceof ipaddr.IPv6) return (parsed.parts[0] ?? 0) >> 13 === 1;
   return !PUBLIC_LOOKING.has(parsed.toString());
 }
 
 /**
- * Refuses a URL whose host is a literal address inside our network: sockets connect to literals without asking `lookup`. `URL` has already
+ * Refuses a URL whose host is a literal address inside our network: sockets connect to literals without calling `lookup`. `URL` has already
  * turned decimal, octal, hexadecimal and full-width spellings into the plain one.
  *
  * @throws BlockedAddressError

@@ -1,4 +1,4 @@
-/** Why a call ended (`hangup_cause` of the API). The contract's list; final names. */
+/** Why a call ended: the values of `hangup_cause` in the API. Never renamed. */
 export const hangupCauses = [
   'normal_clearing',
   'originator_cancel',
@@ -33,13 +33,13 @@ export const hangupCauses = [
 export type HangupCause = (typeof hangupCauses)[number];
 export type CallStatus = 'completed' | 'failed' | 'in_progress' | 'no_answer' | 'busy';
 
-/** What a call that was never answered has become. */
+/** The outcome of a call that was never answered. */
 export interface Outcome {
   cause: HangupCause;
   status: Exclude<CallStatus, 'completed' | 'in_progress'>;
 }
 
-/** The far side's final answer to our INVITE. What is not listed follows its class (`outcomeOfAnswer`). */
+/** The far side's final answer to our INVITE. A status that is not listed follows its class (`outcomeOfAnswer`). */
 const answers: ReadonlyMap<number, Outcome> = new Map<number, Outcome>([
   [486, { cause: 'user_busy', status: 'busy' }],
   [600, { cause: 'user_busy', status: 'busy' }],
@@ -59,7 +59,7 @@ const answers: ReadonlyMap<number, Outcome> = new Map<number, Outcome>([
   [500, { cause: 'carrier_unreachable', status: 'failed' }],
 ]);
 
-/** What the far side's final answer (300–699) means for the call. */
+/** The outcome of a call for the far side's final answer (300–699). */
 export function outcomeOfAnswer(sipStatus: number): Outcome {
   const known = answers.get(sipStatus);
   if (known) return known;
@@ -69,19 +69,19 @@ export function outcomeOfAnswer(sipStatus: number): Outcome {
   return { cause: 'unspecified', status: 'failed' };
 }
 
-/** Ends of an unanswered call that no final answer of the far side decides. */
+/** Outcomes of an unanswered call without a final answer of the far side. */
 export const unansweredOutcomes = {
   /** It rang until our limit; a CANCEL was sent. */
   ringTimeout: { cause: 'no_answer', status: 'no_answer' },
-  /** The caller's CANCEL, or our own user's while dialling. */
+  /** The caller sent CANCEL, or our own user cancelled while dialling. */
   callerCancel: { cause: 'originator_cancel', status: 'no_answer' },
-  /** The INVITE timed out and not even a 100 had come: a dead carrier. */
+  /** The INVITE timed out without even a 100: the carrier is unreachable. */
   noProvisional: { cause: 'carrier_unreachable', status: 'failed' },
 } as const satisfies Record<string, Outcome>;
 
 /**
- * The status of a call that was never answered, from its cause and, when the far side itself gave one, its final SIP status.
- * A call that we refuse is always `failed`: ask `refusalOf` for that.
+ * The status of a call that was never answered, from its cause and, when the far side gave one, its final SIP status. A call that we refuse
+ * is always `failed`; see `refusalOf`.
  */
 export function unansweredStatus(cause: HangupCause, farSipStatus?: number): Outcome['status'] {
   if (farSipStatus !== undefined && farSipStatus >= 300) return outcomeOfAnswer(farSipStatus).status;
@@ -91,7 +91,7 @@ export function unansweredStatus(cause: HangupCause, farSipStatus?: number): Out
 }
 
 interface OwnWords {
-  /** The status with which we refuse an INVITE for this cause, and the text of its `Reason`. */
+  /** The status with which we refuse an INVITE for this cause, and the text of its `Reason` header. */
   sipStatus: number;
   text: string;
   /** The Q.850 number in the `Reason` of our BYE. */
@@ -130,17 +130,17 @@ const ownWords: Readonly<Record<HangupCause, OwnWords>> = {
   unspecified: { sipStatus: 500, text: 'Internal error', q850: 31 },
 };
 
-/** When a caller may try again what passes by itself. */
+/** Retry-After, for causes that pass by themselves. */
 const retryAfterSec: Partial<Record<HangupCause, number>> = { overload: 5, engine_gone: 5, system_shutdown: 60 };
 
-/** How we refuse an INVITE for a cause: the status, the text of the `Reason` header, and `Retry-After` where that may help. */
+/** How an INVITE is refused for a cause: the status, the text of the `Reason` header, and `Retry-After` where a retry may succeed. */
 export function refusalOf(cause: HangupCause): { status: number; reason: string; headers?: Record<string, string> } {
   const { sipStatus: status, text: reason } = ownWords[cause];
   const seconds = retryAfterSec[cause];
   return seconds === undefined ? { status, reason } : { status, reason, headers: { 'Retry-After': String(seconds) } };
 }
 
-/** The `Reason` header (RFC 3326) of a BYE of ours: the Q.850 number, and our own name of the cause as text. */
+/** The `Reason` header (RFC 3326) of our BYE: the Q.850 number, with the name of the cause as text. */
 export function byeReason(cause: HangupCause): string {
   return `Q.850;cause=${ownWords[cause].q850};text="${cause}"`;
 }

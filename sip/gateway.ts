@@ -1,4 +1,4 @@
-/** The SIP side as a whole: the embedded server or an external one behind one `SipGateway`. The only place that knows which. */
+/** The SIP side as a whole: the embedded server or external ones behind one `SipGateway`. Only this file knows which is in use. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Challenger } from './auth/challenger.js';
 import type { DigestAlgorithm } from './auth/digest.js';
@@ -37,7 +37,7 @@ import { SipTrace, type TraceLimits } from './trace.js';
 import { Upkeep } from './trunk/gateway-keepalive.js';
 import type { TrunkTable } from './trunk/trunk-table.js';
 
-/** Where an external drachtio-server takes applications. */
+/** The control port at which an external drachtio-server accepts applications. */
 export interface ControlPort {
   host: string;
   port: number;
@@ -47,11 +47,11 @@ export interface ControlPort {
 export interface SipGatewayOptions {
   server:
     | ({ kind: 'embedded' } & Omit<SipServerOptions, 'externalIp' | 'localNets'>)
-    /** One or several; `mediaHost`: where our own media sockets are bound, for the servers may be on other machines. */
+    /** One or several servers. `mediaHost`: the address our media sockets are bound to, since the servers may run on other machines. */
     | { kind: 'drachtio'; servers: readonly ControlPort[]; mediaHost?: string };
   trunks: TrunkTable;
   log: SipLog;
-  /** What peers outside of `localNets` are told to be our address. */
+  /** Our address as advertised to peers outside of `localNets`. */
   externalIp?: string;
   /** CIDRs. Default: the private ranges. */
   localNets?: string[];
@@ -61,19 +61,19 @@ export interface SipGatewayOptions {
   digestAlgorithms?: readonly DigestAlgorithm[];
   registrar?: RegistrarLimits;
   trace?: TraceLimits;
-  /** How long our own server, or one attempt to reach an external one, may take. Default 10,000. */
+  /** Limit for starting the embedded server, or for one connection attempt to an external one. Default 10,000. */
   connectLimitMs?: number;
   /** Default: the system's name server. */
   names?: SipNames;
   /** Default: the system's resolver. */
   resolveHost?: ResolveHost;
-  /** How long a gateway may be silent while another is left. Default 5,000. */
+  /** How long a gateway may stay silent while another is left to try. Default 5,000. */
   firstResponseMs?: number;
-  /** Between two OPTIONS to a gateway; 0: none. Default 0. */
+  /** Time between two OPTIONS to a gateway; 0: none are sent. Default 0. */
   probeEveryMs?: number;
-  /** Between two heartbeats on the control connection. Default 10,000. */
+  /** Time between two heartbeats on the control connection. Default 10,000. */
   heartbeatMs?: number;
-  /** Gives up connecting. */
+  /** Aborts connecting. */
   signal?: AbortSignal;
 }
 
@@ -82,22 +82,22 @@ const privateNets = [
   ...['::1/128', 'fc00::/7', 'fe80::/10'],
 ];
 const maxRestartDelayMs = 30_000;
-/** An external server that is there answers sooner; the start does not wait for one that is not. */
+/** Limit for the first attempt: a running external server answers sooner, and the start does not wait for one that is down. */
 const firstAttemptMs = 1500;
 const betweenAttemptsMs = 1000;
-/** After a loss that many far ends are told; more at once would be a flood of our own making. */
+/** At most this many far ends get BYE or CANCEL after a loss; more at once would flood the network. */
 const maxOrphans = 10_000;
 const orphansAtOnce = 50;
 
 /**
- * Resolves when our SIP server runs, or when each external one was tried: those that are not there are waited for. Rejects with one clear
- * sentence (port taken, wrong secret, too late).
+ * Resolves when the embedded server runs, or when each external server was tried once; attempts to reach an absent one continue. Rejects
+ * with one clear sentence (port taken, wrong secret, time limit).
  */
 export async function openSipGateway(options: SipGatewayOptions): Promise<
   SipGateway & {
     serverStats: SipServer['stats'];
     upkeep: Upkeep;
-    /** Certificates and authorities of the embedded server's connections from now on. */
+    /** Sets certificates and authorities for the embedded server's connections from now on. */
     secure(tls: TlsSettings): void;
   }
 > {
@@ -117,19 +117,19 @@ class Gateway implements SipGateway {
   readonly #trace: SipTrace;
   readonly #inbound: Inbound;
   readonly #outbound: Outbound;
-  /** Health of our carriers' gateways, and our registrations there. */
+  /** The health of our carriers' gateways, and our registrations there. */
   readonly upkeep: Upkeep;
   readonly #closing = new AbortController();
   #server: SipServer | null = null;
-  /** Of all servers by their key, also those that are lost at the moment. */
+  /** All servers by key, including those that are lost at the moment. */
   readonly #links = new Map<string, ControlLink>();
-  /** Calls that we placed, to spread them over the servers. */
+  /** Number of calls we placed, for the round robin over the servers. */
   #dialled = 0;
-  /** Why an external server is not connected, by its host and port. */
+  /** Why an external server is not connected, by host and port. */
   readonly #problems = new Map<string, string>();
-  /** Dialogs that were alive, and INVITEs of ours that rang, when their server was lost; told as soon as it is there again. */
+  /** Live dialogs and ringing INVITEs of a lost server, by server; they get BYE or CANCEL when the server is back. */
   readonly #orphans = new Map<string, LeftBehind[]>();
-  /** INVITEs without final answer when the server was lost: its successor refuses them. */
+  /** INVITEs without a final answer when the server was lost: the restarted server refuses them. */
   #unanswered: UnansweredInvite[] = [];
   #trusted: string[];
   #tls: TlsSettings | undefined;
@@ -172,7 +172,7 @@ class Gateway implements SipGateway {
     return (server.kind === 'embedded' ? server.trusted : undefined) ?? LOOPBACK_NETS;
   }
 
-  /** Where peers reach us: what the servers tell that are connected. */
+  /** The addresses at which peers reach us, as reported by the connected servers. */
   get addresses(): readonly ServerAddress[] {
     return this.#server?.addresses ?? this.#connected.flatMap((link) => link.contacts);
   }
@@ -191,7 +191,7 @@ class Gateway implements SipGateway {
     return keys.flatMap((key) => this.#links.get(key) ?? []).filter((link) => link.connected);
   }
 
-  /** The wanted server's link, or the next one in turn. */
+  /** The link of the wanted server, or of the next one in turn. */
   #linkFor(wanted?: Stack): ControlLink | null {
     const links = this.#connected;
     return links.find((link) => link.stack === wanted) ?? links[this.#dialled++ % links.length] ?? null;
@@ -206,7 +206,7 @@ class Gateway implements SipGateway {
     else await this.#startServer(server.listen, signal);
   }
 
-  /** Resolves after the first attempt; a server that is not there is waited for. A refused secret is a wrong setting, and ends the start. */
+  /** Resolves after the first attempt; retries continue in the background. A refused secret is a wrong setting and ends the start. */
   async #reach(server: ControlPort, signal: AbortSignal): Promise<void> {
     const attempt = async (limitMs: number): Promise<boolean> => {
       try {
@@ -218,7 +218,7 @@ class Gateway implements SipGateway {
         const problem = error instanceof Error ? error.message : String(error);
         const isNews = this.#problems.get(keyOf(server)) !== problem;
         this.#problems.set(keyOf(server), problem);
-        if (isNews) this.options.log.error({ err: problem }, 'sip server is waited for');
+        if (isNews) this.options.log.error({ err: problem }, 'sip server connection failed');
         if (error instanceof SipError && error.code === 'rejected') throw error;
         return false;
       }
@@ -254,9 +254,9 @@ class Gateway implements SipGateway {
     });
     this.#server = server;
     await this.#connect(server.control, signal, this.options.connectLimitMs ?? 10_000);
-    // From here on: a server that dies before has failed to start, which is the caller's affair.
+    // Only from here on: when the server dies earlier, the start has failed and the caller handles it.
     const { signal: closing } = this.#closing;
-    // The calls end with the connection, which is behind the server's last words: they may tell of an answer, or of a BYE.
+    // The calls end when the connection closes, after the server's last messages are read: those may report an answer or a BYE.
     void server.died.then((error) => {
       if (!closing.aborted) this.options.log.error({ err: error.message }, 'sip server died');
     });
@@ -285,7 +285,7 @@ class Gateway implements SipGateway {
     void this.#tellOrphans(key);
   }
 
-  /** A server, or the connection to it, is gone: every call of it ends here, and the far ends hear of it when somebody can tell them. */
+  /** A server, or the connection to it, is lost: its calls end here, and their far ends get BYE or CANCEL when a server is available. */
   #lost(link: ControlLink, key: string): void {
     const { log, server } = this.options;
     const legs = [...this.#live.legs].filter((leg) => leg.server === link.stack);
@@ -328,7 +328,7 @@ class Gateway implements SipGateway {
     await dead.close().catch(() => undefined);
     for (let delayMs = 100; !signal.aborted; delayMs = Math.min(delayMs * 2, maxRestartDelayMs)) {
       try {
-        // The ports that the first one got, also when the settings said "any".
+        // On the ports that the first server got, even when the settings let the system choose.
         await this.#startServer([...dead.addresses], signal);
         log.info({}, 'sip server restarted');
         for (const invite of this.#unanswered.splice(0)) this.#server?.refuse(invite);
@@ -352,7 +352,7 @@ class Gateway implements SipGateway {
     for (let batch = orphans.splice(0, orphansAtOnce); batch.length > 0; ) {
       const told = await Promise.allSettled(batch.map((orphan) => this.endOrphan(orphan, 'signalling_lost')));
       const failed = told.filter((result) => result.status === 'rejected').length;
-      if (failed > 0) this.options.log.warn({ failed, of: batch.length }, 'far ends of lost calls were not told');
+      if (failed > 0) this.options.log.warn({ failed, of: batch.length }, 'BYE or CANCEL for lost calls failed');
       batch = this.connected ? orphans.splice(0, orphansAtOnce) : [];
     }
   }
@@ -427,11 +427,11 @@ class Gateway implements SipGateway {
     }
     for (const cancel of [...this.#live.dialling.values()]) cancel();
     const takenBack = this.upkeep.close();
-    // Half a second for the ACKs that are on their way, then BYE, and as long again for its answer.
+    // Wait half a second for ACKs on their way, then send BYE, and wait up to a second for its answer.
     await Promise.all([...this.#live.legs].map((leg) => leg.hangupSoon('system_shutdown', 500)));
     if (this.connected) await this.#idleWithin(1000);
     await takenBack;
-    // A 200 to the far side's BYE may be the last word: without it the far side would wait for half a minute.
+    // The last message may be a 200 to the far side's BYE: without it the far side would retransmit for half a minute.
     await Promise.all([...this.#links.values()].map((link) => link.taken(1000)));
     await this.close();
   }
@@ -444,7 +444,7 @@ class Gateway implements SipGateway {
     over.abort();
   }
 
-  /** Closes everything at once; what still lives ends as lost. */
+  /** Closes everything at once; remaining calls end as lost. */
   async close(): Promise<void> {
     this.#closing.abort();
     for (const link of this.#links.values()) link.close();

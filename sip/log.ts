@@ -1,4 +1,4 @@
-/** What the SIP side needs of a logger; pino's is one. Fixed text, values in fields. */
+/** The logger that the SIP side needs; pino's fits. Fixed text, values in fields. */
 export interface SipLog {
   debug(fields: object, text: string): void;
   info(fields: object, text: string): void;
@@ -6,7 +6,7 @@ export interface SipLog {
   error(fields: object, text: string): void;
 }
 
-/** At most one line per interval; the next one says how many were left out (`suppressed`). */
+/** Writes at most one line per interval; the next line counts the lines left out (`suppressed`). */
 export function rateLimited(write: (fields: object, text: string) => void, intervalMs: number): typeof write {
   let nextMs = Number.NEGATIVE_INFINITY;
   let suppressed = 0;

@@ -1,21 +1,21 @@
 /**
- * The SIP messages of each call, for whoever asks why it went as it did. Bounded three ways: messages of a call, calls that were
- * accepted, and the few newest dialogs of which nobody knows yet whether they will be calls (a scanner fills only those).
+ * The SIP messages of each call, for debugging. Bounded three ways: messages per call, accepted calls, and the newest dialogs that are not
+ * calls yet (messages from scanners fill only those).
  */
 import type { SipTraceEntry } from './leg.js';
 
 export interface TraceLimits {
-  /** Messages kept of one call; the first ones stay, then the newest. Default 200. */
+  /** Messages kept per call: the first ones, then the newest. Default 200. */
   messagesPerCall?: number;
   /** Calls kept. Default 5,000. */
   calls?: number;
-  /** Dialogs watched that are not calls yet. Default 256. */
+  /** Dialogs kept that are not calls yet. Default 256. */
   candidates?: number;
   /** How long a trace stays after the call's end. Default 600,000. */
   lingerMs?: number;
 }
 
-/** The opening of a call explains most of it: that many messages are never pushed out by later ones. */
+/** The start of a call explains most of it: this many first messages are never dropped. */
 const openingMessages = 20;
 
 export class SipTrace {
@@ -28,7 +28,7 @@ export class SipTrace {
     this.#limits = { messagesPerCall: 200, calls: 5000, candidates: 256, lingerMs: 600_000, ...limits };
   }
 
-  /** Takes a message as it went over the wire. Only dialogs that an INVITE opens are kept. */
+  /** Records a message as it crossed the wire. Only dialogs that begin with an INVITE are kept. */
   record(entry: SipTraceEntry): void {
     const callId = /^(?:call-id|i)[ \t]*:[ \t]*(\S+)/im.exec(entry.message)?.[1];
     if (!callId) return;
@@ -45,7 +45,7 @@ export class SipTrace {
     }
   }
 
-  /** This dialog is a call: its trace stays until it ended and some time went by. */
+  /** Marks the dialog as a call: its trace stays until the linger time after its end. */
   keep(callId: string): void {
     if (this.#kept.has(callId)) return;
     this.#kept.set(callId, this.#candidates.get(callId) ?? []);
@@ -94,7 +94,7 @@ function dropOldest(map: Map<string, SipTraceEntry[]>, limit: number): string[] 
   return dropped;
 }
 
-/** The message without the values of credentials, and without the keys of SRTP in its SDP (RFC 4568). */
+/** The message without the values of credentials, and without the SRTP keys in its SDP (RFC 4568). */
 export function blanked(message: string): string {
   return message
     .replace(

@@ -1,11 +1,12 @@
 /**
- * A voice agent that says back what it hears, in both WebSocket protocols: `/raw` (binary audio) and `/twilio` (Twilio Media Streams).
+ * A voice agent that echoes the caller, in both WebSocket protocols: `/raw` (binary audio) and `/twilio` (Twilio Media Streams).
+ *
  * As a program: `node dist/examples/echo-agent/index.js --port 8090`. As a library: `startEchoAgent({ port: 0 })`.
  */
 import type { RawData, WebSocket } from 'ws';
 import { type AgentServer, parseMessage, runAsProgram, type ServeOptions, serveAgent } from '../serve.js';
 
-/** A caller's socket that stopped reading hears nothing until it reads again. */
+/** Audio is dropped while a socket has more than this unsent. */
 const MAX_UNSENT_BYTES = 64 * 1024;
 
 export type EchoAgent = AgentServer;
@@ -26,7 +27,7 @@ function echoRaw(socket: WebSocket, data: RawData, isBinary: boolean): void {
   }
 }
 
-/** The payload goes back as it came: nothing needs decoding. */
+/** The payload is sent back unchanged, without decoding. */
 function echoTwilio(socket: WebSocket, data: RawData, isBinary: boolean): void {
   const { event, streamSid, media } = parseMessage(isBinary ? '' : data.toString());
   if (event === 'stop') {

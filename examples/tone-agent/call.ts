@@ -1,4 +1,4 @@
-/** One call of the tone agent: greets, listens, answers each utterance, and falls silent when the caller interrupts. */
+/** One call of the tone agent: greets, listens, answers each utterance, and stops speaking when the caller interrupts. */
 import { WebSocket } from 'ws';
 import { type AgentProtocolName, parseMessage } from '../serve.js';
 import { Listener, type Utterance } from './listener.js';
@@ -10,9 +10,9 @@ export interface ToneBehaviour {
   greetingMs: number;
   answerHz: number;
   answerMs: number;
-  /** From the end of an utterance (after `silenceMs`) to the answer. */
+  /** Delay from the end of an utterance (after `silenceMs`) to the answer. */
   answerDelayMs: number;
-  /** Quiet of the caller that ends an utterance. */
+  /** Silence of the caller that ends an utterance. */
   silenceMs: number;
 }
 
@@ -21,14 +21,14 @@ export type ToneEvent =
   | { type: 'speech' }
   | { type: 'utterance'; utterance: Utterance }
   | { type: 'answered'; mark: string }
-  /** The caller spoke while we did: we sent `clear`. */
+  /** The caller spoke while the agent was speaking; `clear` was sent. */
   | { type: 'bargeIn' }
   | { type: 'mark'; name: string; cleared: boolean }
   | { type: 'dtmf'; digits: string }
   | { type: 'stopped'; reason: string }
   | { type: 'closed'; code: number };
 
-/** Audio is sent in pieces of this length, as fast as the socket takes them. */
+/** Length of the audio chunks, which are sent as fast as the socket takes them. */
 const PIECE_MS = 100;
 
 export class ToneCall {
@@ -36,13 +36,13 @@ export class ToneCall {
   readonly marks: string[] = [];
   digits = '';
   bargeIns = 0;
-  /** The `start` message as it came. */
+  /** The `start` message as received. */
   start: Record<string, unknown> | undefined;
   readonly #socket: WebSocket;
   readonly #protocol: AgentProtocolName;
   readonly #behaviour: ToneBehaviour;
   readonly #onEvent: (event: ToneEvent) => void;
-  /** Marks of what is still being played. */
+  /** Marks of audio that is still being played. */
   readonly #playing = new Set<string>();
   #listener: Listener | undefined;
   #encoding: 'ulaw' | 'l16' = 'ulaw';
@@ -76,7 +76,7 @@ export class ToneCall {
     this.#socket.close(1000);
   }
 
-  /** Says a tone now; its mark comes back when it was played. */
+  /** Plays a tone now; its mark comes back when it was played. */
   say(frequencyHz: number, durationMs: number, mark: string): void {
     if (this.#socket.readyState !== WebSocket.OPEN) return;
     const samples = tone(frequencyHz, durationMs, this.#sampleRateHz);

@@ -1,6 +1,7 @@
 /**
  * A voice agent for tests and first steps: greets with a tone, answers each utterance of the caller with another, stops when interrupted,
- * and says which frequency it heard. Speaks both WebSocket protocols: `/raw` and `/twilio`.
+ * and prints the frequency it heard. Speaks both WebSocket protocols: `/raw` and `/twilio`.
+ *
  * As a program: `node dist/examples/tone-agent/index.js --port 8091`. As a library: `startToneAgent({ port: 0 })`.
  */
 import { type AgentServer, runAsProgram, type ServeOptions, serveAgent } from '../serve.js';

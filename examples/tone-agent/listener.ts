@@ -1,4 +1,4 @@
-/** Cuts what the caller says into utterances, by loudness alone. Its clock is the audio itself, so tests need no wall clock. */
+/** Splits the caller's audio into utterances by loudness. Its clock is the audio itself, so tests need no wall clock. */
 import { loudness, strongestHz } from './sound.js';
 
 export interface Utterance {
@@ -10,9 +10,9 @@ export interface Utterance {
 
 export interface ListenerOptions {
   sampleRateHz: number;
-  /** Quiet this long ends an utterance. */
+  /** Silence of this length ends an utterance. */
   silenceMs: number;
-  /** The caller began to speak. */
+  /** The caller started to speak. */
   onSpeech(): void;
   onUtterance(utterance: Utterance): void;
 }
@@ -20,9 +20,9 @@ export interface ListenerOptions {
 const BLOCK_MS = 20;
 /** About -40 dB of full scale. */
 const THRESHOLD = 330;
-/** Two blocks in a row: a click is not speech. */
+/** Two blocks in a row are needed: a click is not speech. */
 const SPEECH_BLOCKS = 2;
-/** Enough to tell its frequency. */
+/** Enough samples to measure the frequency. */
 const KEPT_MS = 1000;
 
 export class Listener {

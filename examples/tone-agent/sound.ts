@@ -1,4 +1,4 @@
-/** The sounds of the tone agent: making a tone, finding one, and G.711 μ-law for the Twilio protocol. */
+/** The sounds of the tone agent: generating a tone, detecting one, and G.711 μ-law for the Twilio protocol. */
 
 /** A tone at half of full scale, faded in and out over 5 ms so that it does not click. */
 export function tone(frequencyHz: number, durationMs: number, sampleRateHz: number): Int16Array {
@@ -69,7 +69,7 @@ export function decodeUlaw(bytes: Uint8Array): Int16Array {
   });
 }
 
-/** Little-endian 16 bit, as on the wire; an odd last byte is left out. */
+/** Little-endian 16 bit, as on the wire; an odd last byte is dropped. */
 export function decodeL16(bytes: Buffer): Int16Array {
   return Int16Array.from({ length: bytes.length >> 1 }, (_, i) => bytes.readInt16LE(2 * i));
 }

@@ -1,6 +1,8 @@
 /**
- * A webhook endpoint in TwiML: the same documents that Twilio takes. As a program: `node dist/examples/twiml-menu/index.js --port 8092`.
- * An application with Express and the `twilio` package works as it is; this one needs nothing but Node.
+ * A webhook endpoint in TwiML: the same documents that Twilio accepts.
+ *
+ * As a program: `node dist/examples/twiml-menu/index.js --port 8092`. An application with Express and the `twilio` package works unchanged;
+ * this one needs only Node.
  */
 import { serveAnswers, webhookProgram } from '../webhook-server.js';
 

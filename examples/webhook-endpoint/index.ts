@@ -1,11 +1,12 @@
 /**
- * A webhook endpoint in JSON: a menu with two keys. Checks the signature of every request (Standard Webhooks) when it knows the secret.
+ * A webhook endpoint in JSON: a menu with three keys. Checks the signature of every request (Standard Webhooks) when it has the secret.
+ *
  * As a program: `WEBHOOK_SECRET=whsec_… node dist/examples/webhook-endpoint/index.js --port 8091`.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { type IncomingMessage, serveAnswers, webhookProgram } from '../webhook-server.js';
 
-/** What to do next, by path. */
+/** The next actions, by path. */
 const script: Record<string, (event: { data?: { digits?: string; recording_url?: string } }) => object[]> = {
   '/calls': () => [
     {

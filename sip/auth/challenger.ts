@@ -1,6 +1,6 @@
 /**
- * Our side of digest authentication: challenges, and the check of what comes back. A nonce carries its own time and seal, so that a
- * flood of requests without credentials costs no memory; only a nonce that proved a password is remembered, to refuse replays.
+ * The server side of digest authentication: challenges, and the check of credentials. A nonce contains its time and a seal, so that a flood
+ * of requests without credentials uses no memory; only a nonce that proved a password is remembered, against replay.
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { type DigestAlgorithm, digestResponse, knownAlgorithm, parseDigest } from './digest.js';
@@ -18,8 +18,8 @@ export interface ChallengerOptions {
   /** Nonces remembered against replay. Default 10,000. */
   maxNonces?: number;
   /**
-   * What is offered, the preferred first (RFC 8760 2.4). Default SHA-256, MD5. Some older phones give up at a challenge that they do not
-   * know instead of taking the next one: for them `['MD5']`.
+   * The algorithms offered, the preferred first (RFC 8760 2.4). Default SHA-256, MD5. Some older phones fail at an unknown challenge
+   * instead of trying the next one: set `['MD5']` for them.
    */
   algorithms?: readonly DigestAlgorithm[];
 }
@@ -27,7 +27,7 @@ export interface ChallengerOptions {
 export interface DigestRequest {
   method: string;
   uri: string;
-  /** The `Authorization` lines. */
+  /** The values of the `Authorization` headers. */
   authorization: readonly string[] | undefined;
 }
 
@@ -39,7 +39,7 @@ export class Challenger {
   readonly #sealKey = randomBytes(32);
   /** The highest nonce count seen, by nonce, oldest first. */
   readonly #counts = new Map<string, number>();
-  /** Nonces issued before are refused when they are not remembered: their count was forgotten. */
+  /** A nonce issued before this time is stale unless it is remembered: its count was dropped. */
   #forgottenBeforeMs = 0;
 
   constructor(options: ChallengerOptions) {
@@ -59,7 +59,7 @@ export class Challenger {
   }
 
   /**
-   * Checks the credentials of a request. An unknown user costs the same and looks the same as a wrong password.
+   * Checks the credentials of a request. An unknown user takes the same time and gives the same result as a wrong password.
    * @param passwordOf the password of a user name; undefined when there is no such user.
    */
   verify(request: DigestRequest, passwordOf: (username: string) => string | undefined): DigestVerdict {
@@ -70,7 +70,7 @@ export class Challenger {
     if (!algorithm || !this.#algorithms.includes(algorithm)) return { kind: 'wrong' };
     if (!username || !nonce || !uri || !response) return { kind: 'wrong' };
     const issuedMs = this.#issuedAt(nonce);
-    // A nonce that is not ours is one of an earlier life of this process: the password deserves another try.
+    // A nonce with a foreign seal comes from an earlier run of this process: the client may try again.
     if (issuedMs === null || issuedMs + this.#lifetimeMs < Date.now()) return { kind: 'stale' };
     const hasQop = ours.qop !== undefined;
     if (hasQop && (ours.qop?.toLowerCase() !== 'auth' || !/^[0-9a-f]{8}$/i.test(ours.nc ?? '') || !ours.cnonce)) {
@@ -95,7 +95,7 @@ export class Challenger {
       : { kind: 'stale' };
   }
 
-  /** Nonces remembered now. */
+  /** The number of nonces remembered now. */
   get remembered(): number {
     return this.#counts.size;
   }
@@ -118,7 +118,7 @@ export class Challenger {
     return createHmac('sha256', this.#sealKey).update(body).digest().subarray(0, 16);
   }
 
-  /** Each use of a nonce must count higher than the last (RFC 7616 3.4). */
+  /** Each use of a nonce must have a higher count than the last (RFC 7616 3.4). */
   #countUp(nonce: string, issuedMs: number, count: number): boolean {
     const last = this.#counts.get(nonce);
     if (last === undefined && issuedMs <= this.#forgottenBeforeMs) return false;
@@ -134,7 +134,7 @@ export class Challenger {
   }
 }
 
-/** The digest names the request's target; clients differ in parameters and in the default port, which carry no meaning here. */
+/** True when the digest's URI is the request's target. Clients differ in parameters and in the default port, which are ignored here. */
 function sameTarget(a: string, b: string): boolean {
   const bare = (uri: string) =>
     (uri.split(/[;?]/, 1)[0] ?? '')

@@ -1,4 +1,4 @@
-/** Digest authentication (RFC 3261 22, RFC 8760): what both sides compute, and the answer to a carrier's challenge. */
+/** Digest authentication (RFC 3261 22, RFC 8760): the computation for both sides, and the answer to a carrier's challenge. */
 import { createHash, randomBytes } from 'node:crypto';
 
 export type DigestAlgorithm = 'SHA-256' | 'MD5';
@@ -16,7 +16,7 @@ export interface DigestInput {
   method: string;
   uri: string;
   nonce: string;
-  /** Absent for a peer that knows no quality of protection (RFC 2069). */
+  /** Absent for a peer without quality of protection (RFC 2069). */
   qop?: { nc: string; cnonce: string };
 }
 
@@ -46,15 +46,15 @@ export function parseDigest(line: string): Readonly<Record<string, string>> | nu
   return found;
 }
 
-/** Our name of an `algorithm` parameter (absent means MD5); null when we do not have it. */
+/** The algorithm of an `algorithm` parameter (absent means MD5); null when it is not supported. */
 export function knownAlgorithm(written: string | undefined): DigestAlgorithm | null {
   const name = (written ?? 'MD5').toUpperCase();
   return name === 'MD5' || name === 'SHA-256' ? name : null;
 }
 
 /**
- * The header that answers a 401 or 407; null when no challenge in it can be answered. Of several challenges the strongest is taken,
- * whatever their order (RFC 8760 2.3 leaves that to the client).
+ * The header that answers a 401 or 407; null when none of its challenges can be answered. The strongest challenge is used, whatever their
+ * order (RFC 8760 2.3 leaves that to the client).
  */
 export function answerChallenge(
   response: { status: number; challenges: readonly string[] },

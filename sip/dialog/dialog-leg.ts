@@ -1,4 +1,4 @@
-/** A `CallLeg` over a dialog of drachtio-srf: the only file that touches one. What may be asked within it is in `reoffer.ts` and `transfer.ts`. */
+/** A `CallLeg` over a dialog of drachtio-srf. Offers within the dialog are in `offer-answer.ts`, REFER in `refer.ts`. */
 
 import { answerChallenge, type DigestCredentials } from '../auth/digest.js';
 import { byeReason, type HangupCause } from '../cause.js';
@@ -18,19 +18,19 @@ export interface LegContext {
   localSdp: string;
   /** See `CallLeg`. */
   answeredAtMs: number;
-  /** Empty when our SDP was the offer and the ACK brings the answer. */
+  /** Empty when our SDP was the offer and the ACK carries the answer. */
   remoteSdp: string;
   /** As in `Gateway`. */
   trust?: string;
   /** For a far side that challenges requests within the dialog. */
   credentials?: DigestCredentials;
-  /** The leg is over and nothing of it is left: its BYE was answered, or given up. */
+  /** The leg is over and fully released: its BYE was answered or given up. */
   onGone(leg: DialogLeg): void;
 }
 
-/** The transaction timer of a BYE (64·T1) and a little more. */
+/** The transaction timeout of a BYE (64·T1) and a little more. */
 const byeLimitMs = 34_000;
-/** A request within the dialog is given up then; the server's own timers fire before. */
+/** Limit for a request within the dialog; the server's own timers fire earlier. */
 const requestLimitMs = 40_000;
 
 /** The end of a call that this dialog serves. INVITE with Replaces (RFC 3891) gives it another dialog. */
@@ -41,7 +41,7 @@ export interface ReplaceablePlace extends CallLeg {
 }
 
 export class DialogLeg implements CallLeg {
-  /** Which end of a call it is. */
+  /** The call's leg that this dialog serves. */
   seat: ReplaceablePlace | null = null;
   readonly sipCallId: string;
   readonly confirmed: Promise<{ sdp?: string }>;
@@ -60,7 +60,7 @@ export class DialogLeg implements CallLeg {
   #isGone = false;
   #wakeGoodbye: () => void = () => undefined;
 
-  /** To be called in the very callback that brings the dialog: a BYE in the same chunk is handled right after it. */
+  /** Construct it in the same callback that delivers the dialog: a BYE in the same chunk is handled right after it. */
   constructor(
     private readonly dialog: StackDialog,
     private readonly context: LegContext,
@@ -95,12 +95,12 @@ export class DialogLeg implements CallLeg {
     return this.dialog.id;
   }
 
-  /** What names the dialog, as seen from here. */
+  /** The Call-ID and tags of the dialog, as seen from our side. */
   get tags(): { callId: string; localTag: string; remoteTag: string } {
     return this.dialog.sip;
   }
 
-  /** The SIP server that has the dialog. */
+  /** The SIP server that owns the dialog. */
   get server(): Stack {
     return this.context.stack;
   }
@@ -146,12 +146,12 @@ export class DialogLeg implements CallLeg {
     return this.#hangup(cause, 'local', byeLimitMs);
   }
 
-  /** As `hangup`, for a process that cannot wait long: the BYE leaves within `patienceMs`, ACK or no ACK. */
+  /** As `hangup`, for a process that cannot wait long: the BYE is sent within `patienceMs`, with or without an ACK. */
   hangupSoon(cause: HangupCause, patienceMs: number): Promise<void> {
     return this.#hangup(cause, 'local', patienceMs);
   }
 
-  /** The SIP server is gone, and the dialog with it. */
+  /** The SIP server is lost, and the dialog with it. */
   lost(): void {
     this.dialog.connected = false;
     this.#finish({ cause: 'signalling_lost', by: 'system' });
@@ -171,7 +171,7 @@ export class DialogLeg implements CallLeg {
     };
   }
 
-  /** One request within the dialog, to its final response; a challenge is answered once. */
+  /** Sends one request within the dialog and resolves with its final response; a challenge is answered once. */
   async request(
     method: string,
     options: { headers?: Record<string, string>; body?: string },
@@ -213,9 +213,9 @@ export class DialogLeg implements CallLeg {
       };
       const fail = (error: SipError) => settle(() => reject(error));
       const onAbort = () => {
-        // Only an INVITE can be cancelled; its final response still comes and settles this.
+        // Only an INVITE can be cancelled; its final response still arrives and settles this.
         if (method === 'INVITE' && sent) sent.cancel(() => undefined);
-        else fail(new SipError('cancelled', 'unspecified', `The ${method} was given up.`));
+        else fail(new SipError('cancelled', 'unspecified', `The ${method} was aborted.`));
       };
       const timer = setTimeout(
         () => fail(new SipError('timeout', 'signalling_lost', `The ${method} was not answered.`)),
@@ -262,7 +262,7 @@ export class DialogLeg implements CallLeg {
     const { dialog } = this;
     dialog.on('destroy', (bye, reason) => this.#onDestroy(bye, reason ?? ''));
     dialog.on('ack', (ack) => this.#confirm(ack.body || undefined));
-    // Not `hold`, `unhold` or `refresh`: with listeners there, drachtio-srf would answer by itself.
+    // No listeners for `hold`, `unhold` or `refresh`: with them drachtio-srf would answer by itself.
     dialog.on('modify', (req, res) => void this.#offers.incoming(req, res));
     dialog.on('update', (req, res) => void this.#offers.incoming(req, res));
     dialog.on('refer', (req, res) => void this.#referrals.incoming(req, res));
@@ -288,7 +288,7 @@ export class DialogLeg implements CallLeg {
 
   #onDestroy(bye: StackRequest, reason: string): void {
     const { dialog } = this;
-    // An ACK in the same chunk waits in a setImmediate of the library, and the library takes our listeners off right after this one.
+    // An ACK in the same chunk waits in a setImmediate of the library, and the library removes our listeners right after this one.
     queueMicrotask(() => dialog.on('ack', (ack) => this.#confirm(ack.body || undefined)));
     setImmediate(() => {
       dialog.removeAllListeners();
@@ -320,7 +320,7 @@ export class DialogLeg implements CallLeg {
     );
     const wasConfirmed = this.#isConfirmed;
     this.#finish({ cause, by, ...(detail ? { detail } : {}) }, { keepConfirming: true });
-    // RFC 3261 15: the callee must not send BYE before the ACK came or its wait for it is over.
+    // RFC 3261 15: the callee must not send BYE before the ACK arrived or its transaction timed out.
     if (!wasConfirmed) await Promise.race([acked, patience]);
     if (dialog.connected && !this.#isGone) await Promise.race([this.#bye(cause), patience]);
     clearTimeout(timer);
@@ -342,7 +342,7 @@ export class DialogLeg implements CallLeg {
     if (!options.keepConfirming) this.#rejectUnconfirmed(end);
     if (this.#end) return;
     this.#end = end;
-    this.#over.abort(callOver); // without a reason each call would pay for an error with its stack
+    this.#over.abort(callOver); // without a reason each call would create an error with its stack trace
     this.#resolveEnded(end);
   }
 
@@ -363,10 +363,10 @@ export class DialogLeg implements CallLeg {
 
 const callOver = 'The call is over.';
 
-/** The extensions we know. */
+/** The SIP extensions that we support. */
 export const supported: readonly string[] = ['100rel', 'timer', 'replaces'];
 
-/** The methods we take within a dialog. */
+/** The methods that we accept within a dialog. */
 export const dialogAllow = 'INVITE, ACK, CANCEL, BYE, OPTIONS, INFO, UPDATE, REFER, NOTIFY, PRACK';
 
 function systemEnd(reason: string): LegEnd {
@@ -388,7 +388,7 @@ function remoteEnd(bye: StackRequest): LegEnd {
   return { cause: 'normal_clearing', by: 'remote', ...(Object.keys(detail).length > 0 ? { detail } : {}) };
 }
 
-/** Both ends of a dialog and the way between them, as what opened it names them: our INVITE and its 200, or the INVITE that came. */
+/** Both ends of a dialog and the route set between them, read from our INVITE and its 200, or from the INVITE that came in. */
 export function endsOf(
   type: 'uac' | 'uas',
   invite: { raw: string },

@@ -1,4 +1,7 @@
-/** What lives now: legs, INVITEs that ring, INVITEs of ours that are not settled. Whoever ends the process asks here what is left. */
+/**
+ * The live dialogs and transactions: legs, incoming INVITEs that ring, and our INVITEs without a final response. Shutdown waits until it is
+ * empty.
+ */
 
 import type { Stack } from '../drachtio/types.js';
 import type { DialogSnapshot } from '../leg.js';
@@ -24,11 +27,11 @@ export interface RingingInvite {
 export class DialogRegistry {
   readonly legs = new Set<DialogLeg>();
   readonly ringing = new Set<RingingInvite>();
-  /** Our own INVITEs that have no final response yet, each with what cancels it. */
+  /** Our INVITEs without a final response, each with the function that cancels it. */
   readonly dialling = new Map<Promise<unknown>, () => void>();
-  /** `Call-ID;from-tag` of dialogs that we opened. An INVITE that comes back to us with one of them is a loop. */
+  /** `Call-ID;from-tag` of dialogs that we opened. An INVITE that arrives with one of them is a loop. */
   readonly #ours = new Map<string, number>();
-  /** Dialogs that are over, the last ones. */
+  /** The most recent dialogs that ended. */
   readonly #past = new Set<string>();
   #waiting: (() => void)[] = [];
 
@@ -36,7 +39,7 @@ export class DialogRegistry {
     return this.legs.size + this.ringing.size + this.dialling.size === 0;
   }
 
-  /** Resolves when nothing is left. */
+  /** Resolves when nothing is live. */
   idle(): Promise<void> {
     return this.isIdle ? Promise.resolve() : new Promise((resolve) => this.#waiting.push(resolve));
   }
@@ -49,7 +52,7 @@ export class DialogRegistry {
     for (const resolve of waiting) resolve();
   }
 
-  /** A leg is over and nothing of it is left. */
+  /** The leg is over and fully released. */
   left(leg: DialogLeg): void {
     this.legs.delete(leg);
     this.#past.add(keyOf(leg.tags));
@@ -57,14 +60,14 @@ export class DialogRegistry {
     this.settled();
   }
 
-  /** The leg that an INVITE wants to replace; `past`: it was one (RFC 3891 section 3). */
+  /** The leg that an INVITE wants to replace; `past` when that leg has ended (RFC 3891 section 3). */
   replaceable(replaces: Omit<Replaces, 'earlyOnly'>): DialogLeg | 'past' | null {
     const wanted = keyOf(replaces);
     for (const leg of this.legs) if (keyOf(leg.tags) === wanted) return leg.isOver ? 'past' : leg;
     return this.#past.has(wanted) ? 'past' : null;
   }
 
-  /** Claims a dialog id of ours; the returned function gives it back. */
+  /** Registers a dialog id of ours; the returned function releases it. */
   claim(dialogId: string): () => void {
     this.#ours.set(dialogId, (this.#ours.get(dialogId) ?? 0) + 1);
     return () => {

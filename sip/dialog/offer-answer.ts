@@ -1,6 +1,6 @@
 /**
- * Offer and answer inside a confirmed dialog (RFC 3261 14, RFC 3311): ours go out one after the other, theirs are answered one after the
- * other, and the two never overlap.
+ * Offer and answer inside a confirmed dialog (RFC 3261 14, RFC 3311). Our offers are sent one at a time, the far side's are answered one at
+ * a time, and the two never overlap.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { StackRequest, StackResponse } from '../drachtio/types.js';
@@ -9,7 +9,7 @@ import type { CallLeg, ReofferResult } from '../leg.js';
 import { SipError } from '../leg.js';
 import type { SipLog } from '../log.js';
 
-/** What the parts of a leg may ask of it. */
+/** What the leg provides to its parts. */
 export interface LegAsk {
   request(
     method: string,
@@ -24,13 +24,15 @@ export interface LegAsk {
   /** Our `Contact` value in this dialog. */
   contact: string;
   log: SipLog;
-  /** The far side no longer knows the dialog (RFC 3261 12.2.1.2). */
+  /** The far side no longer knows the dialog (RFC 3261 12.2.1.2): ends the leg. */
   giveUp(sipStatus: number): void;
 }
 
-/** An offer that nobody decides about in that time is refused with 500: the far side hears silence meanwhile. */
+/** An offer without a decision in this time is refused with 500; until then the far side hears silence. */
 const decisionLimitMs = 10_000;
-/** An offer may come on the heels of the ACK, before anybody listens to the call: it waits for him, and then is answered as we offered last. */
+/**
+ * An offer may follow the ACK so closely that no handler is set yet. It waits this long for one, and is then answered with our last SDP.
+ */
 const listenerLimitMs = 1000;
 const maxGlares = 6;
 
@@ -53,7 +55,7 @@ export class Offers {
     public remoteSdp: string,
   ) {}
 
-  /** Whoever decides about the far side's offers from now on. */
+  /** Sets the handler of the far side's offers. */
   listen(handler: (offer: string | null) => Promise<ReofferResult>): void {
     this.#handler = handler;
     this.#listened();
@@ -66,12 +68,12 @@ export class Offers {
   }
 
   async #reoffer(make: MakeOffer, signal: AbortSignal): Promise<{ ok: string } | { refused: number }> {
-    // RFC 3261 14.1: no new INVITE while another transaction of either side is open, the first one and its ACK included.
+    // RFC 3261 14.1: no new INVITE while another INVITE transaction of either side is open, including the first one and its ACK.
     await this.leg.confirmed;
     for (let glares = 0; ; glares++) {
       while (this.#theirs) await this.#theirs;
       if (signal.aborted) return { refused: glares > 0 ? 491 : 487 };
-      // From here on no offer of theirs comes in between: what the offer is made of is still true when it is answered.
+      // From here on no offer of the far side is accepted: the state that our offer is made from still holds when it is answered.
       this.#isOurs = true;
       let sdp: string;
       let res: StackResponse;
@@ -98,7 +100,7 @@ export class Offers {
     return this.leg.request('INVITE', { headers, body: sdp }, signal);
   }
 
-  /** A re-INVITE or an UPDATE of the far side. */
+  /** A re-INVITE or an UPDATE from the far side. */
   async incoming(req: StackRequest, res: StackResponse): Promise<void> {
     try {
       if (this.#isOurs) {
@@ -128,13 +130,13 @@ export class Offers {
     }
     const isUpdate = req.method === 'UPDATE';
     if (isUpdate && body.kind === 'none') {
-      res.send(200, { headers: { Contact: this.leg.contact } }); // a session refresh: nothing changes
+      res.send(200, { headers: { Contact: this.leg.contact } }); // a session refresh: the session stays as it is
       return;
     }
     const offer = body.kind === 'sdp' ? body.sdp : null;
     const result = await this.#decide(offer);
     if (this.leg.over.aborted) {
-      res.send(487, {}, () => undefined); // a BYE of theirs has answered it already, one of ours has not
+      res.send(487, {}, () => undefined); // if the far side sent BYE, the server has answered this already; if we did, it has not
       return;
     }
     if ('refuse' in result) {
@@ -156,7 +158,7 @@ export class Offers {
     const decided = new AbortController();
     const limit = sleep(decisionLimitMs, undefined, { signal: decided.signal }).then(
       () => {
-        throw new SipError('timeout', 'unspecified', 'Nobody decided about the offer.');
+        throw new SipError('timeout', 'unspecified', 'The offer was not decided in time.');
       },
       () => ({ refuse: 500 }),
     );
@@ -174,7 +176,7 @@ export class Offers {
     came.abort();
   }
 
-  /** The ACK of an answered re-INVITE; it brings the answer when the re-INVITE had no offer. */
+  /** The ACK of an answered re-INVITE; it carries the answer when the re-INVITE had no offer. */
   acknowledged(answer: string | undefined): void {
     const onAck = this.#onAck;
     this.#onAck = null;
@@ -183,7 +185,10 @@ export class Offers {
     try {
       onAck(answer);
     } catch (error) {
-      this.leg.log.error({ err: error instanceof Error ? error.message : String(error) }, 'taking an answer failed');
+      this.leg.log.error(
+        { err: error instanceof Error ? error.message : String(error) },
+        'handling the answer in an ACK failed',
+      );
     }
   }
 }

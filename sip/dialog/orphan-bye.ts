@@ -1,4 +1,7 @@
-/** What a far end is told whose process, or whose SIP server, is gone: BYE in a dialog, CANCEL where it rings. It must not wait for a voice for ever. */
+/**
+ * Ends calls whose process or SIP server is gone: BYE for a dialog, CANCEL for an INVITE that rings. Otherwise the far end would wait in
+ * silence.
+ */
 import { byeReason, type HangupCause } from '../cause.js';
 import { nameAddress } from '../drachtio/header.js';
 import type { Stack } from '../drachtio/types.js';
@@ -7,7 +10,7 @@ import type { DialogSnapshot, PendingInvite } from '../leg.js';
 import { SipError } from '../leg.js';
 import { hopTo } from '../outbound/request-targets.js';
 
-/** CANCEL by an external server, which has kept the transaction. Rejects with `SipError` when it has not. */
+/** CANCEL through an external server, which has kept the transaction. Rejects with `SipError` when it has not. */
 export function takeBack(stack: Stack, { callId, transactionId, next }: PendingInvite): Promise<void> {
   return new Promise((resolve, reject) => {
     const fail = (why: string) =>
@@ -24,11 +27,11 @@ export function takeBack(stack: Stack, { callId, transactionId, next }: PendingI
   });
 }
 
-/** The server may have refreshed the session by itself: our next CSeq must be above whatever it used. */
+/** The lost server may have refreshed the session by itself: our CSeq must be higher than any it used. */
 const cseqMargin = 1000;
 const limitMs = 34_000;
 
-/** Resolves when the far side answered, whatever it said; rejects with `SipError` when the BYE could not be sent or nobody answered. */
+/** Resolves when the far side answered with any status; rejects with `SipError` when the BYE could not be sent or was not answered. */
 export function endOrphan(stack: Stack, dialog: DialogSnapshot, cause: HangupCause): Promise<void> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => fail('timeout', 'was not answered'), limitMs);
@@ -42,7 +45,7 @@ export function endOrphan(stack: Stack, dialog: DialogSnapshot, cause: HangupCau
         {
           method: 'BYE',
           uri: dialog.remoteTarget,
-          // Without a proxy on the path, where the far side really was counts for more than what it called itself.
+          // Without a Route, the address that the far side really used is preferred over its Contact.
           proxy:
             hop ??
             hopTo(dialog.peer, {

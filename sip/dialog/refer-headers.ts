@@ -1,4 +1,4 @@
-/** The words of REFER (RFC 3515) and its NOTIFYs: pure text, both ways. */
+/** Reads and writes the header fields and bodies of REFER (RFC 3515) and its NOTIFYs. Pure functions. */
 import { nameAddress } from '../drachtio/header.js';
 import { escapeUser, parseUri } from '../inbound/identity.js';
 
@@ -9,7 +9,7 @@ export interface ReferTarget {
   replaces: string | null;
 }
 
-/** Whom a `Refer-To` value names; null when it cannot be read. */
+/** The target in a `Refer-To` value; null when it cannot be parsed. */
 export function referTarget(value: string | undefined): ReferTarget | null {
   const address = nameAddress(value);
   const uri = address && parseUri(address.uri);
@@ -22,7 +22,7 @@ export function referTarget(value: string | undefined): ReferTarget | null {
   };
 }
 
-/** The URI to refer somebody to: a URI as it is, a bare number at the far side's own host. */
+/** The URI for `Refer-To`: a URI unchanged, a bare number at the far side's own host. */
 export function referUri(to: string, remoteTarget: string): string | null {
   if (/^(sips?|tel):/i.test(to)) return /[\s<>"]/.test(to) ? null : to;
   const far = parseUri(remoteTarget);

@@ -1,4 +1,4 @@
-/** REFER both ways (RFC 3515): sending the far side elsewhere, and being sent elsewhere by it. */
+/** REFER in both directions (RFC 3515): transferring the far side, and being transferred by it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { StackRequest, StackResponse } from '../drachtio/types.js';
 import type { CallLeg, TransferResult } from '../leg.js';
@@ -8,9 +8,9 @@ import { referTarget, referUri, sipfragStatus } from './refer-headers.js';
 
 export type ReferHandler = Parameters<CallLeg['onRefer']>[0];
 
-/** A handler that does not decide in that time has refused. */
+/** A handler that does not decide in this time fails the REFER with 500. */
 const decisionLimitMs = 10_000;
-/** How long an accepted referral of the far side may take until we report its end. */
+/** How long an accepted referral may take until its end is reported. */
 const outcomeLimitMs = 180_000;
 
 export class Referrals {
@@ -55,7 +55,7 @@ export class Referrals {
     } else if (/^\s*terminated\b/i.test(req.get('subscription-state') ?? '')) this.#onResult({ status: 'accepted' });
   }
 
-  /** A REFER of the far side. Without a handler it is forbidden: whoever pays for the new call must have asked for it. */
+  /** A REFER from the far side. Without a handler it is refused with 403: only the party that pays for the new call may cause it. */
   async incoming(req: StackRequest, res: StackResponse): Promise<void> {
     try {
       const target = referTarget(req.get('refer-to'));
@@ -76,7 +76,7 @@ export class Referrals {
       if (!this.leg.over.aborted) await this.#notify(event, outcome);
     } catch (error) {
       if (!res.finalResponseSent) res.send(500);
-      this.leg.log.warn({ err: error instanceof Error ? error.message : String(error) }, 'referral was not reported');
+      this.leg.log.warn({ err: error instanceof Error ? error.message : String(error) }, 'handling a REFER failed');
     }
   }
 
@@ -97,7 +97,7 @@ export class Referrals {
   }
 }
 
-/** Far sides that hang up, or say no more, have accepted: that is all that is known then. */
+/** When the far side hangs up or sends no final NOTIFY, the transfer counts as accepted: no more is known. */
 function aborted(signal: AbortSignal): Promise<TransferResult> {
   return new Promise((resolve) => {
     const accept = () => resolve({ status: 'accepted' });
@@ -109,7 +109,7 @@ function aborted(signal: AbortSignal): Promise<TransferResult> {
 async function withLimit<T>(promise: Promise<T>, limitMs = decisionLimitMs): Promise<T> {
   const settled = new AbortController();
   const limit = sleep(limitMs, undefined, { signal: settled.signal, ref: false }).then((): never => {
-    throw new SipError('timeout', 'unspecified', 'The referral was not decided in time.');
+    throw new SipError('timeout', 'unspecified', 'The REFER was not decided in time.');
   });
   limit.catch(() => undefined);
   try {

@@ -1,4 +1,4 @@
-/** One end of a call, whichever dialog it is at: an INVITE with `Replaces` (RFC 3891) puts another phone into its place. */
+/** One end of a call, independent of the dialog behind it: an INVITE with `Replaces` (RFC 3891) moves it to another phone's dialog. */
 import type { HangupCause } from '../cause.js';
 import type { CallLeg, DialogSnapshot, LegEnd, TransferResult } from '../leg.js';
 import type { DialogLeg, ReplaceablePlace } from './dialog-leg.js';
@@ -8,7 +8,7 @@ export class Seat implements ReplaceablePlace {
   readonly answeredAtMs: number;
   readonly confirmed: Promise<{ sdp?: string }>;
   readonly ended: Promise<LegEnd>;
-  /** Somebody's INVITE for this place has no final answer yet: it is offered to nobody else. */
+  /** An INVITE that replaces this leg has no final answer yet: further ones are refused. */
   isPromised = false;
   #leg: DialogLeg;
   #resolveEnded!: (end: LegEnd) => void;
@@ -27,7 +27,7 @@ export class Seat implements ReplaceablePlace {
     this.#watch(leg);
   }
 
-  /** From now on this end is at `leg`; the dialog before gets BYE. */
+  /** Moves this end of the call to the dialog of `leg`; the former dialog gets BYE. */
   take(leg: DialogLeg): void {
     const before = this.#leg;
     this.#leg = leg;

@@ -1,16 +1,16 @@
-/** The `Replaces` field of an INVITE (RFC 3891): the dialog of ours whose place the caller wants. */
+/** The `Replaces` header of an INVITE (RFC 3891): the dialog of ours that the caller wants to replace. */
 import { parameters } from '../drachtio/header.js';
 
 export interface Replaces {
   callId: string;
-  /** As the receiver sees them: his own tag and that of the other end. */
+  /** The tags as the receiver of the INVITE sees them: its own, and that of the other end. */
   localTag: string;
   remoteTag: string;
-  /** Only a dialog that still rings is to be replaced. */
+  /** Only an early dialog may be replaced. */
   earlyOnly: boolean;
 }
 
-/** null: there is none. Two of them, or one without both tags, are `malformed`; so is one beside a `Join` (section 3). */
+/** null without the header. `malformed`: more than one, one without both tags, or one together with `Join` (section 3). */
 export function replacesOf(headers: ReadonlyMap<string, readonly string[]>): Replaces | 'malformed' | null {
   const lines = headers.get('replaces');
   if (lines === undefined || lines.length === 0) return null;

@@ -1,4 +1,4 @@
-/** The control connection to a SIP server that speaks drachtio's protocol: dialling it, watching it, and reading what crosses it. */
+/** The control connection to a SIP server that speaks drachtio's protocol: connecting, heartbeats, and reading its frames. */
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseUri } from '../inbound/identity.js';
@@ -11,16 +11,16 @@ export interface ControlLinkOptions {
   host: string;
   port: number;
   secret: string;
-  /** How long the first connection may take in all. */
+  /** Limit for the first connection in all. */
   limitMs: number;
   signal: AbortSignal;
   log: SipLog;
-  /** Between two questions whether the server still lives; a silent one is hung up on. Default 10,000. */
+  /** Time between two heartbeats; the connection to a silent server is closed. Default 10,000. */
   heartbeatMs?: number;
-  /** Called once before connecting: routes and handlers are registered here. */
+  /** Called once before connecting, to register routes and handlers. */
   wire(stack: Stack): void;
   onMessage(entry: SipTraceEntry): void;
-  /** The connection broke. drachtio-srf dials again by itself, at least every two seconds, until `close`. */
+  /** The connection broke. drachtio-srf reconnects by itself, at least every two seconds, until `close`. */
   onLost(link: ControlLink): void;
   onRestored(link: ControlLink): void;
 }
@@ -33,21 +33,24 @@ export interface ServerAddress {
 
 export interface ControlLink {
   readonly stack: Stack;
-  /** Where the server listens, by its own account. */
+  /** The addresses on which the server listens, as it reports them. */
   readonly addresses: readonly ServerAddress[];
-  /** What it tells peers to be its addresses: where phones and carriers reach it. */
+  /** The server's advertised addresses, at which phones and carriers reach it. */
   readonly contacts: readonly ServerAddress[];
   readonly connected: boolean;
-  /** Resolves when the server has taken all that was sent so far, or after the limit: what it had not read, `close` would take back. */
+  /** Resolves when the server has read everything sent so far, or after the limit: `close` would discard what it has not read. */
   taken(limitMs: number): Promise<void>;
-  /** Hangs up and never dials again. */
+  /** Closes the connection and never reconnects. */
   close(): void;
 }
 
-/** A longer pause between two attempts would outlast the outage. */
+/** A longer pause between two attempts would outlast most outages. */
 const mostReconnectMs = 2000;
 
-/** Resolves when the server took our secret. Rejects with one sentence: `SipError` `rejected` when it refused it, else `not_connected`. */
+/**
+ * Resolves when the server accepted our secret. Rejects with one sentence: `SipError` `rejected` when it refused the secret, else
+ * `not_connected`.
+ */
 export async function openControlLink(options: ControlLinkOptions): Promise<ControlLink> {
   const where = `The SIP server's control port ${options.host}:${options.port}`;
   const deadlineMs = performance.now() + options.limitMs;
@@ -116,7 +119,7 @@ export async function openControlLink(options: ControlLinkOptions): Promise<Cont
       }
       const isReturn = heartbeat !== undefined;
       connected = true;
-      // The embedded server then passes 100 Trying up, by which a slow gateway differs from a dead one; others take any word.
+      // Asks the embedded server to pass 100 Trying up, which tells a slow gateway from a dead one; other servers accept any word here.
       for (const socket of stack.app.client.mapServer.keys()) stack.app.client.wp.send(socket, 'route|trying');
       lastFrameMs = performance.now();
       heartbeat ??= setInterval(beat, options.heartbeatMs ?? 10_000);
@@ -165,8 +168,8 @@ export async function openControlLink(options: ControlLinkOptions): Promise<Cont
 }
 
 /**
- * What is said in answer to the frames of one turn of the event loop leaves in one write: under load the system calls are what costs most. Two
- * turns, since the library answers in the one after.
+ * Collects the writes of one turn of the event loop into one: under load the system calls cost most. Two turns, since the library answers
+ * in the next one.
  */
 function gather(socket: Socket): void {
   if (socket.writableCorked > 0) return;
@@ -174,10 +177,10 @@ function gather(socket: Socket): void {
   setImmediate(() => setImmediate(() => socket.uncork()));
 }
 
-/** Knocks until somebody opens: a server that starts beside us may be a few seconds late. */
+/** Tries to connect until the port opens: a server that starts together with us may take a few seconds. */
 async function reach(options: ControlLinkOptions, where: string, deadlineMs: number): Promise<void> {
   for (let waitMs = 100; ; waitMs = Math.min(waitMs * 2, 1000)) {
-    if (options.signal.aborted) throw new SipError('cancelled', 'system_shutdown', 'Connecting was given up.');
+    if (options.signal.aborted) throw new SipError('cancelled', 'system_shutdown', 'Connecting was aborted.');
     const leftMs = deadlineMs - performance.now();
     const problem = await knock(options.host, options.port, Math.max(1, leftMs), options.signal);
     if (problem === null) return;
@@ -215,7 +218,7 @@ function limited<T>(promise: Promise<T>, limitMs: number, signal: AbortSignal, w
     };
     const onAbort = () => {
       finish();
-      reject(new SipError('cancelled', 'system_shutdown', 'Connecting was given up.'));
+      reject(new SipError('cancelled', 'system_shutdown', 'Connecting was aborted.'));
     };
     const timer = setTimeout(() => {
       finish();
@@ -235,8 +238,9 @@ export function readAddresses(hostports: string): ServerAddress[] {
 }
 
 /**
- * The SIP message in a frame, if it carries one. Requests and responses from the network come in `sip` frames; what we send comes back,
- * as it went over the wire, in the `response` frame of the server, and its own BYEs come as `sip` frames of source `application`.
+ * The SIP message in a frame; null when it has none. Requests and responses from the network come in `sip` frames. Our own messages come
+ * back, as sent on the wire, in the server's `response` frame, and BYEs that the server sends by itself come as `sip` frames with source
+ * `application`.
  */
 export function readFrame(frame: string): SipTraceEntry | null {
   const end = frame.indexOf('\r\n');
@@ -251,7 +255,7 @@ export function readFrame(frame: string): SipTraceEntry | null {
   return {
     at: new Date().toISOString(),
     direction: received ? 'received' : 'sent',
-    // For a request of ours these words name our own socket; our server adds where it went, of another's the request itself tells.
+    // For our own requests these fields name our socket. Our server adds the destination; with others it is read from the request.
     peer: isNamed
       ? peerOf(fields[meta + 2], fields[meta + 3], fields[meta + 4])
       : (addressIn(fields[to]) ?? nextHopIn(message, fields[meta + 2])),
@@ -264,7 +268,7 @@ function addressIn(field = ''): Peer | null {
   return to ? peerOf(to.transport, to.host, to.port) : null;
 }
 
-/** Where a request has to go by its own words: its first Route, or its Request-URI. Null when that is a name. */
+/** The destination of a request by its first Route or its Request-URI; null when that is a host name. */
 function nextHopIn(message: string, transport: string | undefined): Peer | null {
   const [, requestUri = ''] = /^\S+ (\S+) SIP/.exec(message) ?? [];
   const route = nameAddress(listElements(readHeaders(message).get('route'))[0])?.uri;
@@ -272,7 +276,7 @@ function nextHopIn(message: string, transport: string | undefined): Peer | null 
   return uri && isIP(uri.host) ? peerOf(transport, uri.host, uri.port ?? 5060) : null;
 }
 
-/** A peer from the protocol's words; null when the server made the message itself and there was none. */
+/** A peer from the fields of a frame; null when the server generated the message itself. */
 export function peerOf(transport: string | undefined, address: string | undefined, port: unknown): Peer | null {
   if (!address) return null;
   const known = (['udp', 'tcp', 'tls', 'ws', 'wss'] as const).find((name) => name === transport?.toLowerCase());

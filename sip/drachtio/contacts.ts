@@ -1,9 +1,9 @@
-/** Asking an external SIP server where peers reach it, without serving any call there. */
+/** Reads an external SIP server's advertised addresses, without taking calls from it. */
 import { openControlLink, type ServerAddress } from './connection.js';
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
-/** Its contacts, by its own account. Rejects with one clear sentence (not reachable, wrong secret, no answer within `limitMs`). */
+/** The server's contacts as it reports them. Rejects with one clear sentence (not reachable, wrong secret, no answer within `limitMs`). */
 export async function contactsOf(
   server: { host: string; port: number; secret: string },
   limitMs: number,

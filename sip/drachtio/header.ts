@@ -1,11 +1,11 @@
 /**
- * Reading header fields from the text of a message: folded lines, compact names, repeated fields, quoted strings. Tolerant: what does not
- * parse is null, never an exception.
+ * Reads header fields from the text of a message: folded lines, compact names, repeated fields, quoted strings. Tolerant: a value that
+ * cannot be parsed gives null, never an exception.
  */
 
 import { compactNames } from '../server/message/compact-names.js';
 
-/** Header fields by lower-case name; a repeated field keeps its lines apart (digest challenges cannot be split at commas). */
+/** Header fields by lower-case name; the lines of a repeated field stay separate (digest challenges cannot be split at commas). */
 export type HeaderLines = ReadonlyMap<string, readonly string[]>;
 
 /** The header lines of a whole message. */
@@ -30,7 +30,7 @@ export function readHeaders(message: string): HeaderLines {
   return headers;
 }
 
-/** A list field's elements: split at commas that stand outside of quotes and angle brackets. */
+/** The elements of a list field, split at commas outside of quotes and angle brackets. */
 export function listElements(lines: readonly string[] | undefined): string[] {
   const elements: string[] = [];
   for (const line of lines ?? []) {
@@ -55,7 +55,7 @@ export function listElements(lines: readonly string[] | undefined): string[] {
   return elements;
 }
 
-/** True when a list of tokens (`Supported`, `Require`) has this one. */
+/** True when a list of tokens (`Supported`, `Require`) contains this one. */
 export function hasToken(lines: readonly string[] | undefined, token: string): boolean {
   return listElements(lines).some((element) => element.toLowerCase() === token);
 }
@@ -67,7 +67,7 @@ export interface NameAddress {
   params: Readonly<Record<string, string>>;
 }
 
-/** `"Display" <uri>;params` or `uri;params` (RFC 3261 20.10: without brackets every parameter is the header's). */
+/** `"Display" <uri>;params` or `uri;params` (RFC 3261 20.10: without brackets all parameters belong to the header). */
 export function nameAddress(value: string | undefined): NameAddress | null {
   if (!value) return null;
   const text = value.trim();
@@ -86,7 +86,7 @@ export function nameAddress(value: string | undefined): NameAddress | null {
   return { displayName: null, uri, params: semicolon < 0 ? {} : parameters(text.slice(semicolon)) };
 }
 
-/** `;name=value;flag` as a record; a flag's value is empty. */
+/** `;name=value;flag` as a record; a flag has an empty value. */
 export function parameters(text: string): Record<string, string> {
   const found: Record<string, string> = Object.create(null);
   for (const match of text.matchAll(/;\s*([^\s;=,]+)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^\s;,]*))?/g)) {
@@ -116,12 +116,12 @@ export function reasons(lines: readonly string[] | undefined): ReasonValue[] {
   });
 }
 
-/** Text that may stand inside a quoted string of a header field: no control characters, quotes escaped. */
+/** A quoted string for a header field: control characters removed, quotes escaped. */
 export function quotedText(text: string): string {
   return `"${lineText(text).replace(/[\\"]/g, '\\$&')}"`;
 }
 
-/** Text that cannot break out of its header line. */
+/** Text without control characters, so that it cannot break out of its header line. */
 export function lineText(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what must go
   return text.replace(/[\x00-\x1f\x7f]+/g, ' ').trim();

@@ -1,4 +1,4 @@
-/** Which of our addresses a peer should be told: in the SDP, where only we know it, and in our log. */
+/** Our address as a peer should see it: for the SDP and the log. */
 import { createSocket } from 'node:dgram';
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
@@ -6,15 +6,18 @@ import { AddressRanges } from '../server/overload/prefix-table.js';
 import type { ServerAddress } from './connection.js';
 
 export interface LocalAddressOptions {
-  /** Peers outside of `localNets` are told this one. */
+  /** Our address as advertised to peers outside of `localNets`. */
   externalIp?: string;
   /** CIDRs. */
   localNets: readonly string[];
-  /** Where our media sockets are bound, perhaps a wildcard: an external SIP server listens somewhere else. Absent: where SIP listens. */
+  /**
+   * The address of our media sockets, perhaps a wildcard, when an external SIP server listens elsewhere. Absent: the address of the SIP
+   * listener.
+   */
   mediaHost?: string;
 }
 
-/** No packet goes there (RFC 5737): only the route to it is looked up. */
+/** A documentation address (RFC 5737): used for a route look-up only, no packet is sent to it. */
 const anywhere = '192.0.2.1';
 
 const wildcards = new Set(['0.0.0.0', '::', '']);
@@ -27,19 +30,19 @@ export class AdvertisedAddresses {
     this.#localNets = new AddressRanges(options.localNets);
   }
 
-  /** What a peer is told when our end of the path to it is `own`. */
+  /** The address to advertise to a peer when our local address towards it is `own`. */
   shownTo(peerAddress: string, own: string): string {
     const { externalIp } = this.options;
     return externalIp && isIP(peerAddress) && !this.#localNets.has(peerAddress) ? externalIp : own;
   }
 
-  /** Our address towards an incoming request's peer. `listener` is where it arrived, perhaps a wildcard. */
+  /** Our address towards the peer of an incoming request. `listener`: the address it arrived on, perhaps a wildcard. */
   async facing(peerAddress: string, listener: string): Promise<string> {
     const own = this.options.mediaHost ?? listener;
     return this.shownTo(peerAddress, wildcards.has(own) ? await routedAddress(peerAddress) : own);
   }
 
-  /** Our address towards a host that we are about to call; a name that does not resolve gets the default route's. */
+  /** Our address towards a host to call; for a name that does not resolve, the address of the default route. */
   async towards(host: string, listeners: readonly ServerAddress[]): Promise<string> {
     const peer = isIP(host) ? host : await resolve(host);
     const own = listeners.find((listener) => isIP(listener.host) === isIP(peer)) ?? listeners[0];
@@ -56,7 +59,7 @@ async function resolve(host: string): Promise<string> {
   }
 }
 
-/** The address the kernel would send from. Connecting a datagram socket asks the routing table and sends nothing. */
+/** The source address that the kernel would choose. Connecting a datagram socket consults the routing table and sends nothing. */
 function routedAddress(peer: string): Promise<string> {
   return new Promise((resolve) => {
     const socket = createSocket(isIP(peer) === 6 ? 'udp6' : 'udp4');

@@ -1,6 +1,6 @@
 /**
- * The part of drachtio-srf that we use, typed as it behaves (its own types name the ports strings and miss most callbacks). Everything
- * else under `sip/` speaks of it through these words.
+ * The part of drachtio-srf that we use, typed as it behaves (its own types declare the ports as strings and miss most callbacks). The rest
+ * of `sip/` uses these types.
  */
 import type { Socket } from 'node:net';
 import Srf from 'drachtio-srf';
@@ -93,7 +93,7 @@ export interface StackRequestOptions {
   /** The next hop, when it is not the request-URI. */
   proxy?: string;
   stackDialogId?: string;
-  /** Of the INVITE that a CANCEL is for. */
+  /** Transaction of the INVITE that a CANCEL is for. */
   stackTxnId?: string;
   _socket?: Socket;
 }
@@ -104,7 +104,7 @@ export interface StackAgent {
   mapServer: Map<Socket, unknown>;
 }
 
-/** The control connection under the library: frames as text. */
+/** The control connection beneath the library: frames as text. */
 export interface StackWire {
   on(event: 'msg', listener: (socket: Socket, frame: string) => void): void;
   off(event: 'msg', listener: (socket: Socket, frame: string) => void): void;

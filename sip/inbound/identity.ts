@@ -1,10 +1,10 @@
-/** Who calls and who is called: From, P-Asserted-Identity, To and the request-URI as a `PhoneIdentity`. */
+/** The caller and the called party: From, P-Asserted-Identity, To and the request-URI as a `PhoneIdentity`. */
 import { type HeaderLines, hasToken, listElements, nameAddress, parameters } from '../drachtio/header.js';
 import type { PhoneIdentity } from '../leg.js';
 
 export interface ParsedUri {
   scheme: 'sip' | 'sips' | 'tel';
-  /** Unescaped, without password and user parameters; the number of a tel URI without visual separators. */
+  /** Unescaped, without password and user parameters; for a tel URI the number without visual separators. */
   user: string;
   /** Parameters inside the user part (RFC 3261 19.1.6: `;phone-context=…` of a telephone subscriber). */
   userParams: Readonly<Record<string, string>>;
@@ -12,7 +12,7 @@ export interface ParsedUri {
   host: string;
   port: number | null;
   params: Readonly<Record<string, string>>;
-  /** What follows `?`, still escaped. */
+  /** The headers after `?`, still escaped. */
   headers: string;
 }
 
@@ -37,7 +37,7 @@ export function parseUri(uri: string): ParsedUri | null {
   const userParams = semicolon < 0 ? {} : parameters(written.slice(semicolon));
   const params = parameters(sip[5] ?? '');
   const user = unescapeText(name.split(':', 1)[0] ?? '');
-  // `user=phone` says that the user part is a telephone number, which may carry separators for the eye (RFC 3966 5.1.1).
+  // `user=phone` marks the user part as a telephone number, which may contain visual separators (RFC 3966 5.1.1).
   const isPhone = params.user?.toLowerCase() === 'phone' || userParams['phone-context'] !== undefined;
   return {
     scheme: (sip[1] ?? '').toLowerCase() as 'sip' | 'sips',
@@ -50,7 +50,7 @@ export function parseUri(uri: string): ParsedUri | null {
   };
 }
 
-/** The identity in a URI; null when it is not one we understand. */
+/** The identity in a URI; null for a URI that `parseUri` cannot read. */
 export function identityOfUri(uri: string, displayName: string | null = null): PhoneIdentity | null {
   const parsed = parseUri(uri);
   if (!parsed) return null;
@@ -59,8 +59,8 @@ export function identityOfUri(uri: string, displayName: string | null = null): P
 }
 
 /**
- * The caller. P-Asserted-Identity (RFC 3325) is believed only from a trusted source, and not against a wish for privacy: then what
- * From shows is what may be shown. Of several asserted identities the first with a number counts, tel before sip when both stand.
+ * The caller. P-Asserted-Identity (RFC 3325) is used only from a trusted source and when the caller does not ask for privacy; otherwise
+ * From counts. Of several asserted identities a tel URI is preferred, else the first one.
  */
 export function callerIdentity(headers: HeaderLines, trusted: boolean): PhoneIdentity | null {
   const from = nameAddress(headers.get('from')?.[0]);
@@ -75,7 +75,7 @@ export function callerIdentity(headers: HeaderLines, trusted: boolean): PhoneIde
   return { ...best, displayName: best.displayName ?? asserted[0]?.displayName ?? shown?.displayName ?? null };
 }
 
-/** The called party: the request-URI routes; To only fills in when the request-URI names nobody. */
+/** The called party: the request-URI; To only when the request-URI has no user part. */
 export function calledIdentity(requestUri: string, headers: HeaderLines): PhoneIdentity | null {
   const to = nameAddress(headers.get('to')?.[0]);
   const parsed = parseUri(requestUri);
@@ -85,7 +85,7 @@ export function calledIdentity(requestUri: string, headers: HeaderLines): PhoneI
   return fallback && parseUri(fallback.uri)?.user ? fallback : identityOfUri(requestUri, to?.displayName ?? null);
 }
 
-/** A user part for a URI: what RFC 3261 25.1 does not allow there is escaped. */
+/** A user part for a URI: characters that RFC 3261 25.1 does not allow there are escaped. */
 export function escapeUser(user: string): string {
   return user.replace(/[^A-Za-z0-9\-_.!~*'()&=+$,;?/]/g, (c) =>
     Array.from(new TextEncoder().encode(c), (byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`).join(''),

@@ -1,4 +1,7 @@
-/** An INVITE that waits for its answer: exactly one of `answer`, `reject`, the caller's CANCEL and the loss of the SIP server ends it. */
+/**
+ * An incoming INVITE that waits for its answer. Exactly one of `answer`, `replace`, `reject`, the caller's CANCEL and the loss of the SIP
+ * server ends it.
+ */
 import { DialogLeg, dialogAllow, endsOf, type ReplaceablePlace, supported } from '../dialog/dialog-leg.js';
 import type { DialogRegistry } from '../dialog/dialog-registry.js';
 import { Seat } from '../dialog/replaceable-leg.js';
@@ -28,15 +31,15 @@ export interface InviteContext {
   log: SipLog;
   live: DialogRegistry;
   clock: WireClock;
-  /** Called once when the INVITE has its final answer and, if that was a 200, the leg is gone. */
+  /** Called once, when the INVITE has its final answer and, if that was a 200, the leg is gone. */
   onGone(): void;
 }
 
-/** The server confirms at once what it has sent. */
+/** The server confirms a message as soon as it is sent. */
 const sendLimitMs = 5000;
-/** 64·T1: a reliable 1xx without PRACK has failed then (RFC 3262 3). */
+/** 64·T1: by then a reliable 1xx without PRACK has failed (RFC 3262 3). */
 const prackLimitMs = 33_000;
-/** A ringing INVITE hears from us before the proxies' three minutes are over (RFC 3261 13.3.1.1). */
+/** A provisional response is repeated before a proxy's three minutes are over (RFC 3261 13.3.1.1). */
 const ringAgainMs = 60_000;
 
 export class IncomingInvite implements IncomingCall {
@@ -51,14 +54,14 @@ export class IncomingInvite implements IncomingCall {
   readonly replaces: ReplaceablePlace | null;
   readonly receivedAt: Date;
   readonly receivedAtMs: number;
-  /** Set before anybody sees the call. */
+  /** Set before the call handler runs. */
   localAddress = '';
   readonly #cancelled = new AbortController();
   #state: 'pending' | 'answering' | 'answered' | 'rejected' | 'dead' = 'pending';
   #lastRing: { sdp?: string; reliable?: boolean } | null = null;
   #ringAgain: NodeJS.Timeout | undefined;
   #leg: DialogLeg | null = null;
-  /** Our tag, as the ringing told; empty before. */
+  /** Our tag, from the provisional response; empty before. */
   #localTag = '';
 
   constructor(
@@ -89,7 +92,7 @@ export class IncomingInvite implements IncomingCall {
     return this.#cancelled.signal;
   }
 
-  /** No final answer yet. */
+  /** No final answer was sent yet. */
   get isPending(): boolean {
     return this.#state === 'pending' || this.#state === 'answering';
   }
@@ -99,7 +102,7 @@ export class IncomingInvite implements IncomingCall {
     return this.context.stack;
   }
 
-  /** The leg that `answer` made. */
+  /** The leg that `answer` or `replace` made. */
   get leg(): DialogLeg | null {
     return this.#leg;
   }
@@ -108,7 +111,7 @@ export class IncomingInvite implements IncomingCall {
     this.#mustBePending();
     this.#lastRing = options;
     this.#ringAgain ??= setInterval(() => {
-      this.#ring({ ...this.#lastRing, reliable: false }).catch(() => undefined); // the next one, or the end, will tell
+      this.#ring({ ...this.#lastRing, reliable: false }).catch(() => undefined); // the next attempt, or the end of the call, reports it
     }, ringAgainMs).unref();
     await this.#ring(options);
   }
@@ -143,7 +146,7 @@ export class IncomingInvite implements IncomingCall {
 
   async replace(sdp: string): Promise<CallLeg> {
     const seat = this.replaces;
-    if (seat === null) throw new SipError('protocol', 'unspecified', "The call asks for nobody's place.");
+    if (seat === null) throw new SipError('protocol', 'unspecified', 'The INVITE has no Replaces header.');
     const leg = await this.#answer(sdp, {});
     seat.take(leg);
     return leg;
@@ -160,19 +163,19 @@ export class IncomingInvite implements IncomingCall {
     try {
       const leg = await this.#limited<DialogLeg>(sendLimitMs, 'The answer was not confirmed.', (resolve, reject) => {
         const own = { Allow: dialogAllow, Supported: supported.join(', '), 'Content-Type': 'application/sdp' };
-        // The promise form of createUAS settles a tick later, and a BYE in the same chunk would find no listener.
+        // The callback form: the promise of createUAS settles a tick later, and a BYE in the same chunk would find no listener.
         this.context.stack.createUAS(
           this.req,
           this.res,
           { localSdp: sdp, headers: { ...own, ...clean(headers) } },
           (err, dialog) => {
             if (err || !dialog) {
-              // The server no longer knows the transaction when it has answered a CANCEL with 487 by itself.
+              // The server no longer knows the transaction when it has itself answered a CANCEL with 487.
               if (/unknown transaction/.test(words(err))) this.#die(callerLeft());
               reject(this.#cancelled.signal.reason ?? new SipError('protocol', 'unspecified', words(err)));
               return;
             }
-            // Without a dialog id the server has echoed an earlier final response: its 487 to a CANCEL that was faster.
+            // Without a dialog id the server has echoed an earlier final response: its 487 to a CANCEL that came first.
             if (!dialog.id) {
               this.context.stack.removeDialog(dialog);
               const error = callerLeft();
@@ -222,13 +225,13 @@ export class IncomingInvite implements IncomingCall {
     await sent.catch(() => undefined);
   }
 
-  /** What a server that takes the place of this one needs to refuse the INVITE; null: it was answered, as far as we know. */
+  /** The state that a restarted server needs to refuse the INVITE; null when it was answered, as far as we know. */
   get unanswered(): UnansweredInvite | null {
     if (this.#leg !== null) return null;
     return { raw: this.req.raw, localTag: this.#localTag, peer: this.peer };
   }
 
-  /** The dialog that the far side may have: our 200 is on its way, and nobody told us yet that it was sent. */
+  /** The dialog that the far side may hold: our 200 is on its way, but its sending is not confirmed yet. */
   get unconfirmed(): DialogSnapshot | null {
     if (this.#state !== 'answering' || this.#leg !== null || this.#localTag === '') return null;
     const { headers } = this.facts;
@@ -244,7 +247,7 @@ export class IncomingInvite implements IncomingCall {
     };
   }
 
-  /** The SIP server is gone, and the transaction with it. */
+  /** The SIP server is lost, and the transaction with it. */
   lost(): void {
     this.#die(new SipError('not_connected', 'signalling_lost', 'The connection to the SIP server was lost.'));
   }
@@ -269,7 +272,7 @@ export class IncomingInvite implements IncomingCall {
     if (!this.isPending) throw new SipError('protocol', 'unspecified', 'The call has its final answer already.');
   }
 
-  /** Runs a step that the server must confirm; the caller's CANCEL and the limit end the wait. */
+  /** Runs a step that the server must confirm; the caller's CANCEL or the time limit ends the wait. */
   #limited<T>(
     limitMs: number,
     late: string,
@@ -295,16 +298,16 @@ export class IncomingInvite implements IncomingCall {
   }
 }
 
-/** Said by our SIP server, with its 504. */
+/** Our SIP server reports this with its 504. */
 function noPrack(): SipError {
-  return new SipError('timeout', 'no_ack', 'The caller never acknowledged the ringing.');
+  return new SipError('timeout', 'no_ack', 'The caller sent no PRACK for the reliable provisional response.');
 }
 
 function callerLeft(): SipError {
   return new SipError('cancelled', 'originator_cancel', 'The caller hung up.');
 }
 
-/** Sends a final refusal with its `Reason`; a status that the library does not know goes out as 500. */
+/** Sends a final refusal with its `Reason` header; a status that the library does not know goes out as 500. */
 export function sendRefusal(
   res: StackResponse,
   refusal: { status: number; reason?: string; headers?: Record<string, string> },
@@ -323,7 +326,7 @@ export function sendRefusal(
   }
 }
 
-/** Header values that stay on their line; names that are none are dropped. */
+/** Headers that are safe to send: control characters are removed from values, headers with an invalid name are dropped. */
 export function clean(headers: Record<string, string>): Record<string, string> {
   const kept: Record<string, string> = {};
   for (const [name, value] of Object.entries(headers)) {

@@ -1,4 +1,6 @@
-/** Requests that come in outside of a dialog: the checks an INVITE must pass before it is a call, REGISTER, OPTIONS, and polite refusals. */
+/**
+ * Requests outside of a dialog: the checks an INVITE must pass before it becomes a call, REGISTER, OPTIONS, and refusals of other methods.
+ */
 
 import type { Challenger } from '../auth/challenger.js';
 import { type HangupCause, refusalOf } from '../cause.js';
@@ -33,11 +35,11 @@ export interface InboundContext {
   clock: WireClock;
 }
 
-/** Methods we ask the server for. The rest it refuses by itself. */
+/** Methods that we ask the server to route to us. It refuses other methods itself. */
 const routed = ['invite', 'register', 'options', 'message', 'info', 'notify', 'subscribe', 'publish', 'refer'];
 const allow = 'INVITE, ACK, CANCEL, BYE, OPTIONS, INFO, UPDATE, REFER, NOTIFY, PRACK, REGISTER';
 
-/** Why an INVITE was refused before anybody saw it: the counter's name. */
+/** Why an INVITE was refused before the call handler ran: the name of its counter. */
 type Refusal =
   | 'draining'
   | 'blocked_source'
@@ -76,7 +78,7 @@ export class Inbound {
     this.#warnBlocked = rateLimited((fields, text) => context.log.warn(fields, text), 5000);
   }
 
-  /** Registers what comes in on one control connection. */
+  /** Registers the handlers on one control connection. */
   wire(stack: Stack): void {
     const take = (req: StackRequest, res: StackResponse, next: () => void) => {
       try {
@@ -98,7 +100,7 @@ export class Inbound {
     const hasToTag = /;\s*tag\s*=/i.test(req.get('to') ?? '');
     switch (req.method) {
       case 'ACK':
-      case 'PRACK': // the library's own affair
+      case 'PRACK': // the library handles it
         next();
         return;
       case 'CANCEL':
@@ -123,7 +125,7 @@ export class Inbound {
         res.send(405, { headers: { Allow: allow } });
         return;
     }
-    res.send(481); // within a dialog that ended a moment ago, or never was
+    res.send(481); // the dialog ended a moment ago, or never existed
   }
 
   #register(stack: Stack, req: StackRequest, res: StackResponse): void {
@@ -166,7 +168,7 @@ export class Inbound {
     void this.#run(call, verdict.handler, req.receivedOn ?? '');
   }
 
-  /** The checks, cheapest first: most of what a public port hears ends at the second. */
+  /** The checks, cheapest first: most requests to a public port fail the second. */
   #examine(req: StackRequest, peer: Peer): Verdict {
     const { context } = this;
     if (this.isDraining) return refusal('draining', 503, 'system_shutdown', 'Shutting down', { 'Retry-After': '60' });
@@ -185,9 +187,9 @@ export class Inbound {
     const headers = readHeaders(req.raw);
     const fromTag = nameAddress(headers.get('from')?.[0])?.params.tag ?? '';
     if (context.live.isOurs(`${req.get('call-id')};from-tag=${fromTag}`)) {
-      return refusal('loop', 482, 'unspecified', 'The call came back to us');
+      return refusal('loop', 482, 'unspecified', 'The call looped back');
     }
-    // createUAS would send its 200 and fail afterwards.
+    // Without a Contact createUAS would send its 200 and fail afterwards.
     if (!nameAddress(listElements(headers.get('contact'))[0])) {
       return refusal('malformed', 400, 'unspecified', 'Missing Contact');
     }
@@ -204,7 +206,7 @@ export class Inbound {
       return refusal('unsupported', 415, 'incompatible_media', 'SDP expected', { Accept: 'application/sdp' });
     }
     if (!acceptsSdp(headers.get('accept'))) {
-      return refusal('unsupported', 406, 'incompatible_media', 'application/sdp is not acceptable to you', {
+      return refusal('unsupported', 406, 'incompatible_media', 'Accept excludes application/sdp', {
         Accept: 'application/sdp',
       });
     }
@@ -216,7 +218,10 @@ export class Inbound {
     return { handler, facts: { headers, from, to, trunk, otherTrunks, offer, replaces } };
   }
 
-  /** Whose place the INVITE wants (RFC 3891 section 3). A dialog that only rings is nobody's place: we did not open it, or the agent is not there yet. */
+  /**
+   * The leg that the INVITE replaces (RFC 3891 section 3). A dialog that still rings cannot be replaced: we did not open it, or the agent
+   * is not connected yet.
+   */
   #replaced(headers: HeaderLines): ReplaceablePlace | RefusedHere | null {
     const wanted = replacesOf(headers);
     if (wanted === null) return null;
@@ -224,7 +229,7 @@ export class Inbound {
     const leg = this.context.live.replaceable(wanted);
     if (leg === 'past') return refusal('replaces', 603, 'call_rejected', 'The call is over');
     if (leg === null || leg.seat === null) return refusal('replaces', 481, 'not_found', 'No such call');
-    if (leg.seat.isPromised) return refusal('replaces', 481, 'not_found', 'Somebody else is about to');
+    if (leg.seat.isPromised) return refusal('replaces', 481, 'not_found', 'Another replacement is pending');
     if (wanted.earlyOnly) return refusal('replaces', 486, 'user_busy', 'The call is answered');
     return leg.seat;
   }
@@ -237,7 +242,7 @@ export class Inbound {
       if (!call.isPending) return;
       this.context.log.error({ sipCallId: call.sipCallId }, 'call handler gave no final answer');
     } catch (error) {
-      if (call.cancelled.aborted) return; // what failed is the answer to somebody who left
+      if (call.cancelled.aborted) return; // the caller cancelled, and the handler failed to answer
       this.context.log.error({ sipCallId: call.sipCallId, err: words(error) }, 'call handler failed');
     }
     this.refused.handler_failed = (this.refused.handler_failed ?? 0) + 1;
@@ -246,10 +251,10 @@ export class Inbound {
   }
 
   /**
-   * Who vouches for the source of an INVITE: the address, for the trunks that name it, else a password. A registration says where a phone is
-   * called, not who sends from there: UDP addresses are forged, and address translation gives ports to others. So an INVITE from a
-   * registered source has to prove its user too, unless that user's own trunk names the address. Where some trunk has a password, every
-   * other source is asked for one, and hears the same whatever its user.
+   * The trunks that an INVITE belongs to: by source address, else by password. A registration says where a phone is called, not which host
+   * sends from there: UDP addresses are forged, and NAT reassigns ports. So an INVITE from a registered source must also prove its user,
+   * unless that user's own trunk lists the address. When some trunk has a password, every other source is challenged, with the same answer
+   * whatever its user.
    */
   #vouched(req: StackRequest, peer: Peer): TrunkMatch[] | 'challenge' | 'stale' {
     const { trunks, bindings, challenger } = this.context;
@@ -287,7 +292,7 @@ export class Inbound {
   }
 }
 
-/** RFC 3261 20.1: without `Accept` SDP is taken; an empty one takes nothing. */
+/** RFC 3261 20.1: without an `Accept` header SDP is acceptable; an empty one accepts nothing. */
 function acceptsSdp(accept: readonly string[] | undefined): boolean {
   if (accept === undefined) return true;
   return listElements(accept).some((range) => /^(application\/sdp|application\/\*|\*\/\*)\s*(;|$)/i.test(range.trim()));
@@ -303,7 +308,10 @@ function refusal(
   return { why, status, cause, text, headers };
 }
 
-/** Several lines of one name: the library would join them with a comma, which no client can take apart where challenges have commas. */
+/**
+ * Sends one header on several lines: the library would join the values with commas, and clients cannot split challenges, which contain
+ * commas.
+ */
 function sendAnswer(res: StackResponse, answer: RegistrarAnswer): void {
   const headers: Record<string, string> = {};
   for (const [name, value] of Object.entries(answer.headers)) {

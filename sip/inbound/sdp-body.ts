@@ -1,4 +1,4 @@
-/** The SDP in a message: alone, or one part of several (ISUP and the like ride beside it). */
+/** The SDP in a message: the whole body, or one part of a multipart body (with ISUP, for instance). */
 import type { StackRequest } from '../drachtio/types.js';
 
 export type SdpBody = { kind: 'sdp'; sdp: string } | { kind: 'none' } | { kind: 'unsupported' };

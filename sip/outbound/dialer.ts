@@ -1,4 +1,4 @@
-/** Calling out: one gateway after the other until somebody decides. */
+/** Outbound calls: tries one gateway after another until the called party decides. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { outcomeOfAnswer, unansweredOutcomes } from '../cause.js';
 import type { DialogLeg } from '../dialog/dialog-leg.js';
@@ -22,7 +22,7 @@ import { calledUser, type InviteTarget, redirectTarget, targetsOf } from './requ
 import { publicTarget, type ResolveHost } from './resolve-public-uri.js';
 
 export interface OutboundContext {
-  /** A control connection that is up: the wanted one, or another. */
+  /** A connected control link: that of the wanted server, or another. */
   link(wanted?: Stack): ControlLink | null;
   trunks: TrunkTable;
   bindings: Bindings;
@@ -35,14 +35,14 @@ export interface OutboundContext {
   names?: SipNames;
   /** Looks up the hosts of `publicOnly` calls. Default: the system's resolver. */
   resolveHost?: ResolveHost;
-  /** How long a gateway may be silent while another one is left. Default 5,000. */
+  /** How long a gateway may stay silent while another is left to try. Default 5,000. */
   firstResponseMs?: number;
 }
 
 const maxRedirects = 3;
-/** A gateway that asks for a longer rest than this is not believed. */
+/** A longer Retry-After of a gateway is cut to this. */
 const maxRestSec = 300;
-/** Set by us, or by the SIP server. */
+/** Headers set by us, or by the SIP server. */
 const reservedHeaders = new Set(
   'from to contact call-id cseq via route record-route max-forwards content-length content-type allow supported session-expires min-se'.split(
     ' ',
@@ -50,7 +50,7 @@ const reservedHeaders = new Set(
 );
 
 export class Outbound {
-  /** Gateways that asked to be left alone (503 with Retry-After), and until when. */
+  /** Gateways that answered with Retry-After, and until when they are tried last. */
   readonly #resting = new Map<string, number>();
   readonly #attempts = new Set<Attempt>();
 
@@ -75,7 +75,7 @@ export class Outbound {
     }
   }
 
-  /** A SIP server is gone: whatever rings over it has failed. Answers the INVITEs that nobody has taken back. */
+  /** A SIP server is lost: its attempts fail. Returns their INVITEs that were not cancelled yet. */
   lost(server: Stack): PendingInvite[] {
     const lost = [...this.#attempts].filter((attempt) => attempt.server === server);
     const pending = lost.flatMap((attempt) => attempt.pending ?? []);
@@ -92,7 +92,7 @@ export class Outbound {
     const left = (await Promise.all(written.map((target) => this.#named(target, request)))).flat();
     if (left.length === 0) {
       const names = request.gateways.map((gateway) => gateway.uri).join(', ');
-      const why = names === '' ? 'No gateway was named.' : `Nobody is registered as ${names}.`;
+      const why = names === '' ? 'No gateway was named.' : `No phone is registered as ${names}.`;
       throw new SipError('unreachable', 'carrier_unreachable', why);
     }
     let cseq = 1;
@@ -107,7 +107,7 @@ export class Outbound {
       const localAddress = await this.context.addresses.towards(target.host, link.addresses);
       const offer = await request.offerFor(target.gateway, localAddress);
       if (stop.why) throw stopped(stop.why, sawProvisional);
-      const { stack } = this.#link(link.stack); // it may be lost by now
+      const { stack } = this.#link(link.stack); // the link may have been lost meanwhile
       const attempt = this.#start(request, target, callId, cseq, headers, { stack, offer, localAddress });
       const limits =
         left.length > 0 || request.moreAreLeft ? [attempt.silence(this.context.firstResponseMs ?? 5000)] : [];
@@ -120,7 +120,7 @@ export class Outbound {
       }
       if (end === 'silent') {
         attempt.cancel();
-        failure = unreachable(target, 'It did not react in time');
+        failure = unreachable(target, 'No response in time');
         failed = { gateway: target.gateway, error: failure };
         continue;
       }
@@ -173,7 +173,7 @@ export class Outbound {
     return attempt;
   }
 
-  /** A target for each host that its name stands for. */
+  /** One target for each host that the target's name resolves to (RFC 3263). */
   async #named(target: InviteTarget, { publicOnly }: DialRequest): Promise<InviteTarget[]> {
     const hops =
       target.nextHop === undefined ? await nextHops(target.requestUri, this.#names, target.gateway.trust) : null;
@@ -188,7 +188,7 @@ export class Outbound {
     return link;
   }
 
-  /** Gateways that rest come last. */
+  /** Gateways that asked for a pause come last. */
   #rested(gateways: readonly Gateway[]): Gateway[] {
     const now = performance.now();
     for (const [uri, untilMs] of this.#resting) if (untilMs <= now) this.#resting.delete(uri);
@@ -210,14 +210,14 @@ function inviteHeaders(request: DialRequest): Record<string, string> {
   const name = isAnonymous ? 'Anonymous' : request.fromDisplayName;
   const extra = Object.entries(clean(request.headers ?? {})).filter(([key]) => !reservedHeaders.has(key.toLowerCase()));
   return {
-    // The SIP server puts its own address in the place of `localhost`.
+    // The SIP server replaces `localhost` by its own address.
     From: name ? `${quotedText(name)} <${uri}>` : `<${uri}>`,
     ...(isAnonymous ? { Privacy: 'id' } : {}),
     ...Object.fromEntries(extra),
   };
 }
 
-/** A registered phone reads the number that was called in To, and where it has several in P-Called-Party-ID (RFC 7315 4.2). */
+/** The called number for a registered phone, which may have several: in To and in P-Called-Party-ID (RFC 7315 4.2). */
 function calledHeaders({ requestUri, called }: InviteTarget): Record<string, string> {
   return called === undefined ? { To: `<${requestUri}>` } : { To: `<${called}>`, 'P-Called-Party-ID': `<${called}>` };
 }
@@ -241,12 +241,12 @@ function stopped(by: 'timeout' | 'aborted', sawProvisional: boolean): SipError {
   if (by === 'aborted') {
     return new SipError('cancelled', unansweredOutcomes.callerCancel.cause, 'The call was cancelled.');
   }
-  // A phone that never rang is a dead carrier, not a person who does not answer.
+  // Without any provisional response the carrier is unreachable; with one, the person did not answer.
   const outcome = sawProvisional ? unansweredOutcomes.ringTimeout : unansweredOutcomes.noProvisional;
-  return new SipError('timeout', outcome.cause, 'Nobody answered in time.');
+  return new SipError('timeout', outcome.cause, 'The call was not answered in time.');
 }
 
-/** What ends dialling from outside: the ring timeout, or whoever asked for the call. */
+/** Ends dialling from outside: the ring timeout, or the caller's abort signal. */
 class Stop {
   readonly promise: Promise<'timeout' | 'aborted'>;
   why: 'timeout' | 'aborted' | null = null;

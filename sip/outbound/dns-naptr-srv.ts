@@ -1,4 +1,7 @@
-/** Where a SIP name leads (RFC 3263): NAPTR says over what, SRV to which hosts and in which order. Their addresses are the SIP server's affair. */
+/**
+ * Resolves a SIP domain (RFC 3263): NAPTR gives the transports, SRV the hosts and their order. The SIP server resolves the hosts'
+ * addresses.
+ */
 import { promises as dns, type NaptrRecord, type SrvRecord } from 'node:dns';
 import { isIP } from 'node:net';
 import type { ParsedUri } from '../inbound/identity.js';
@@ -18,7 +21,7 @@ const system: NameServer = { naptr: (name) => dns.resolveNaptr(name), srv: (name
 const transports = { 'SIP+D2U': 'udp', 'SIP+D2T': 'tcp', 'SIPS+D2T': 'tls' } as const;
 const services = { udp: '_sip._udp', tcp: '_sip._tcp', tls: '_sips._tcp' } as const;
 const queryLimitMs = 3000;
-/** Node tells no time to live: short enough to follow a change, long enough to spare the name server. */
+/** Node does not report the records' time to live: short enough to follow a change, long enough to spare the name server. */
 const keepMs = 60_000;
 const keepNothingMs = 10_000;
 const maxNames = 1000;
@@ -33,7 +36,7 @@ export class SipNames {
     private readonly nowMs: () => number = () => performance.now(),
   ) {}
 
-  /** The hosts behind the name of a URI, in the order in which they are tried; empty when it is what it says (RFC 3263 4.2). Never rejects. */
+  /** The hosts behind a URI's domain, in the order to try; empty when the URI's host is used as it is (RFC 3263 4.2). Never rejects. */
   async hops(uri: ParsedUri): Promise<NamedHop[]> {
     if (uri.scheme === 'tel' || uri.port !== null || isIP(uri.host) || !uri.host.includes('.')) return [];
     const written = uri.params.transport?.toLowerCase();
@@ -56,7 +59,7 @@ export class SipNames {
     const found: SrvHop[] = [];
     for (const [rank, { transport, name }] of asked.entries()) {
       for (const record of await within(this.server.srv(name))) {
-        // RFC 2782: a lone root says that there is no such service.
+        // RFC 2782: a target of "." means that the service does not exist.
         if (record.name === '' || record.name === '.') continue;
         const { priority, weight, port } = record;
         found.push({ rank, priority, weight, transport, host: record.name.replace(/\.$/, ''), port });
@@ -77,7 +80,7 @@ export class SipNames {
     return (['udp', 'tcp'] as const).map((transport) => ({ transport, name: `${services[transport]}.${host}` }));
   }
 
-  /** RFC 2782: by priority, and drawn by weight among equals. */
+  /** RFC 2782: ordered by priority, and drawn by weight within one priority. */
   #inOrder(records: readonly SrvHop[]): NamedHop[] {
     const left = [...records].sort((a, b) => a.rank - b.rank || a.priority - b.priority || a.weight - b.weight);
     const ordered: NamedHop[] = [];
@@ -98,13 +101,13 @@ export class SipNames {
 }
 
 interface SrvHop extends NamedHop {
-  /** Of the service among the others of the name. */
+  /** Position of the service among the domain's services. */
   rank: number;
   priority: number;
   weight: number;
 }
 
-/** No records, no name server and no answer in time are the same: the name has no such records. */
+/** No records, no name server and no answer in time count the same: the name has no such records. */
 async function within<T>(query: Promise<T[]>): Promise<T[]> {
   let timer: NodeJS.Timeout | undefined;
   const limit = new Promise<T[]>((resolve) => {

@@ -1,4 +1,4 @@
-/** One INVITE of ours to one target, with what belongs to it: the answer to a digest challenge, early answers, CANCEL, a 200 that crosses it. */
+/** One outbound INVITE to one target, including digest challenges, early media answers, CANCEL, and a 200 that crosses the CANCEL. */
 
 import { answerChallenge, saysStale } from '../auth/digest.js';
 import { DialogLeg, dialogAllow, supported } from '../dialog/dialog-leg.js';
@@ -27,7 +27,7 @@ export interface AttemptOptions {
   clock: WireClock;
   target: InviteTarget;
   identity: InviteIdentity;
-  /** `From`, `To` and what the caller adds. */
+  /** `From`, `To` and the caller's extra headers. */
   headers: Record<string, string>;
   offer: string;
   localAddress: string;
@@ -40,23 +40,23 @@ export type AttemptEnd =
   | { kind: 'answered'; leg: DialogLeg }
   /** The far side's own final answer. */
   | { kind: 'refused'; status: number; reason: string; contact: string | null; retryAfterSec: number }
-  /** No final answer of the far side: it could not be reached, or never said a word, or fell silent. */
+  /** No final answer from the far side: unreachable, no response, or silent after a provisional one. */
   | { kind: 'unreachable'; message: string }
-  /** Answered in a way that makes no call. */
+  /** Answered, but unusable as a call. */
   | { kind: 'broken'; message: string };
 
-/** A challenge, and one more when our nonce was stale. */
+/** The challenge, and one more when our nonce was stale. */
 const maxChallenges = 2;
-/** What we ask for (RFC 4028 4: half an hour is its recommendation), and the least that we take. */
+/** The session interval that we ask for (RFC 4028 4 recommends half an hour), and the least that we accept. */
 const sessionSec = 1800;
 const leastSessionSec = 90;
-/** Each proxy on the way may want more than the one before. */
+/** Each proxy on the path may demand a longer interval than the one before. */
 const maxLengthenings = 5;
 
 export class Attempt {
   /** Settles when the transaction is over, also after `cancel`. */
   readonly end: Promise<AttemptEnd>;
-  /** A provisional response came: somebody is there. */
+  /** A provisional response arrived, so the far side is reachable. */
   sawProvisional = false;
   #settle!: (end: AttemptEnd) => void;
   #isSettled = false;
@@ -64,7 +64,7 @@ export class Attempt {
   #request: StackRequest | null = null;
   #pending: PendingInvite | null = null;
   #isCancelled = false;
-  /** A 2xx came, whatever became of it: nobody else may be called after that. */
+  /** A 2xx arrived, whatever came of it: no other target may be called after that. */
   #wasAnswered = false;
   #challenges = 0;
   #authorization: Record<string, string> = {};
@@ -91,12 +91,12 @@ export class Attempt {
     this.#send(options.target.requestUri, options.target.nextHop);
   }
 
-  /** The SIP server that has the transaction. */
+  /** The SIP server that owns the transaction. */
   get server(): Stack {
     return this.options.stack;
   }
 
-  /** The INVITE that waits for its final answer. */
+  /** The INVITE while it waits for its final answer. */
   get pending(): PendingInvite | null {
     return this.#isSettled ? null : this.#pending;
   }
@@ -106,7 +106,7 @@ export class Attempt {
     return this.#cseq;
   }
 
-  /** Ends the attempt: CANCEL, or ACK and BYE if the 200 is faster. `end` settles when that is done. */
+  /** Ends the attempt: CANCEL, or ACK and BYE when the 200 came first. `end` settles when that is done. */
   cancel(): void {
     if (this.#isCancelled) return;
     this.#isCancelled = true;
@@ -114,7 +114,7 @@ export class Attempt {
     void this.end.then((end) => (end.kind === 'answered' ? end.leg.hangup('originator_cancel') : undefined));
   }
 
-  /** Resolves when nothing at all was heard for that long. */
+  /** Resolves when no response at all arrived within the limit. */
   silence(limitMs: number): Promise<'silent'> {
     return new Promise((resolve) => {
       const timer = setTimeout(() => resolve('silent'), limitMs);
@@ -123,7 +123,7 @@ export class Attempt {
     });
   }
 
-  /** The SIP server is gone: nothing more will come. */
+  /** The SIP server is lost: no more responses will arrive. */
   lost(): void {
     this.#resolve({ kind: 'unreachable', message: 'The connection to the SIP server was lost' });
   }
@@ -155,7 +155,7 @@ export class Attempt {
         },
         {
           cbRequest: (err, req) => {
-            if (err || !req) return; // the callback below hears it too
+            if (err || !req) return; // the callback below gets the error too
             this.#request = req;
             this.#pending = pendingInvite(req, nextHop ?? uri);
             this.options.onInvite(this.#pending);
@@ -210,7 +210,7 @@ export class Attempt {
     live.legs.add(leg);
     if (remoteSdp === '' && !this.#isCancelled) {
       void leg.hangup('incompatible_media');
-      this.#resolve({ kind: 'broken', message: 'It answered without SDP' });
+      this.#resolve({ kind: 'broken', message: 'The 200 has no SDP' });
       return;
     }
     this.#resolve({ kind: 'answered', leg });
@@ -219,7 +219,7 @@ export class Attempt {
   #failed(err: StackSipError | null, uri: string, nextHop: string | undefined): void {
     const res = err?.res;
     if (this.#wasAnswered) {
-      this.#resolve({ kind: 'broken', message: `Its answer makes no call: ${err?.res ? 'no Contact' : words(err)}` });
+      this.#resolve({ kind: 'broken', message: `The 200 cannot be used: ${err?.res ? 'no Contact' : words(err)}` });
       return;
     }
     if (!res) {
@@ -232,9 +232,9 @@ export class Attempt {
       this.#send(uri, nextHop);
       return;
     }
-    // What the server makes itself (timeout, no route) comes from nobody's address.
+    // Responses that the server generates itself (timeout, no route) have no source address.
     if (!res.source_address) {
-      const what = this.sawProvisional ? 'fell silent' : 'did not react';
+      const what = this.sawProvisional ? 'fell silent' : 'did not respond';
       const why = whyUnreachable(res) ?? `It cannot be reached (${res.status})`;
       this.#resolve({ kind: 'unreachable', message: res.status === 408 ? `It ${what}` : why });
       return;
@@ -249,7 +249,7 @@ export class Attempt {
     });
   }
 
-  /** Takes the session interval that a 422 asks for (RFC 4028 7.3); false when it asks for none, or goes on asking. */
+  /** Adopts the session interval that a 422 demands (RFC 4028 7.3); false when it names none, or after too many. */
   #lengthen(res: StackResponse): boolean {
     const least = Number(/^\s*(\d{1,9})\s*(?:;|$)/.exec(res.get('min-se') ?? '')?.[1] ?? 0);
     if (this.#isCancelled || least <= this.#leastSessionSec || this.#lengthenings >= maxLengthenings) return false;
@@ -259,7 +259,7 @@ export class Attempt {
     return true;
   }
 
-  /** Takes credentials that answer a challenge; false when that makes no sense (any more). */
+  /** Sets credentials that answer a challenge; false when there are none, when they were refused, or after CANCEL. */
   #authorize(res: StackResponse, uri: string): boolean {
     const { auth } = this.options.target.gateway;
     if (!auth || this.#isCancelled || this.#challenges >= maxChallenges) return false;

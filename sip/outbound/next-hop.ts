@@ -1,18 +1,18 @@
-/** Where a request to a URI goes (RFC 3263), and who has to be there when it is TLS. */
+/** The next hops of a request to a URI (RFC 3263), with the name to verify over TLS. */
 import { parseUri } from '../inbound/identity.js';
 import type { SipNames } from './dns-naptr-srv.js';
 import { hopTo } from './request-targets.js';
 
 export interface NextHop {
-  /** Name or address: which of our addresses faces it? */
+  /** Name or address of the hop, to choose which of our addresses faces it. */
   host: string;
-  /** Its URI, where that is not the URI itself. */
+  /** The hop as a URI, when it differs from the request-URI. */
   uri?: string;
 }
 
 /**
- * One hop for each host that the URI stands for, in the order in which they are tried; never empty, never rejects. `trust`: whose
- * authorities and certificate count for TLS connections to it (`Gateway.trust`).
+ * The hosts behind the URI, in the order to try; never empty, never rejects. `trust`: name of the TLS settings (`Gateway.trust`) for
+ * connections to it.
  */
 export async function nextHops(text: string, names: SipNames, trust = ''): Promise<NextHop[]> {
   const uri = parseUri(text);
@@ -21,7 +21,7 @@ export async function nextHops(text: string, names: SipNames, trust = ''): Promi
   const found = await names.hops(uri);
   if (found.length === 0 && !isSecure) return [{ host: uri.host }];
   const hops = found.length > 0 ? found : [{ host: uri.host, port: uri.port ?? 5061, transport: 'tls' as const }];
-  // RFC 5922 section 4: the name that was asked for has to be in the certificate, not what DNS made of it
+  // RFC 5922 section 4: the certificate must contain the domain of the URI, not the name from DNS.
   const check = { name: uri.host, trust };
   return hops.map(({ host, port, transport }) => ({
     host,

@@ -1,4 +1,4 @@
-/** From a gateway of the record to the URIs an INVITE goes to. */
+/** Turns a trunk's gateway into the URIs an INVITE is sent to. */
 
 import type { Stack } from '../drachtio/types.js';
 import { escapeUser, type ParsedUri, parseUri } from '../inbound/identity.js';
@@ -9,19 +9,19 @@ import type { TrunkTable } from '../trunk/trunk-table.js';
 export interface InviteTarget {
   gateway: Gateway;
   requestUri: string;
-  /** Who was called, where the Request-URI does not say it: a registered contact is a place, and behind a PBX are many numbers. */
+  /** The called party, when the Request-URI does not name it: a registered contact is only a location, and a PBX has many numbers. */
   called?: string;
-  /** The SIP server that has to send it, if it is there: a registered phone is reached where it registered. */
+  /** The SIP server to send from, if it is connected: a registered phone is reached through the server it registered with. */
   server?: Stack;
-  /** The URI of the next hop where that is not the request-URI's host. */
+  /** The URI of the next hop, when that is not the request-URI's host. */
   nextHop?: string;
-  /** Name or address of the next hop: which of our addresses faces it? */
+  /** Name or address of the next hop, to choose which of our addresses faces it. */
   host: string;
 }
 
 /**
- * Where to send the INVITE for this gateway, in order; empty when the gateway is a registered user and he is nowhere now.
- * Throws `SipError` `protocol` when the gateway's URI or the number cannot be read.
+ * The targets of an INVITE for this gateway, in order; empty when the gateway is a user without a current registration. Throws `SipError`
+ * `protocol` when the gateway's URI or the number cannot be parsed.
  */
 export function targetsOf(gateway: Gateway, to: string, trunks: TrunkTable, bindings: Bindings): InviteTarget[] {
   const uri = parseUri(gateway.uri);
@@ -43,8 +43,8 @@ export function targetsOf(gateway: Gateway, to: string, trunks: TrunkTable, bind
 }
 
 /**
- * A registered contact stays as it was registered (RFC 3261 16.6). One without a user part is a PBX that takes any number: the number
- * becomes the user part, as of a gateway (RFC 6140 5.2).
+ * A registered contact is used unchanged (RFC 3261 16.6). One without a user part is a PBX that takes any number: the called number becomes
+ * the user part, as for a gateway (RFC 6140 5.2).
  */
 function placeOf({ contact, domain }: Binding, to: string): Pick<InviteTarget, 'requestUri' | 'called'> {
   const uri = parseUri(contact);
@@ -55,7 +55,7 @@ function placeOf({ contact, domain }: Binding, to: string): Pick<InviteTarget, '
   };
 }
 
-/** Where the user is whom a gateway's URI names (`sip:<username>`), who registers with us; null when it is a host. */
+/** The contacts of the registered user that a gateway's URI names (`sip:<username>`); null when the URI names a host. */
 export function registeredAt(gateway: string, trunks: TrunkTable, bindings: Bindings): Binding[] | null {
   const uri = parseUri(gateway);
   if (uri?.user !== '' || uri.port !== null) return null;
@@ -63,7 +63,7 @@ export function registeredAt(gateway: string, trunks: TrunkTable, bindings: Bind
   return trunks.withUsername(name) ? bindings.of(name) : null;
 }
 
-/** The user part that a number or URI to call stands for. Throws `SipError` when there is none. */
+/** The user part of a number or URI to call. Throws `SipError` when there is none. */
 export function calledUser(to: string): string {
   const user = /^(sips?|tel):/i.test(to) ? parseUri(to)?.user : to.trim();
   // biome-ignore lint/suspicious/noControlCharactersInRegex: a control character must not reach the start line
@@ -74,8 +74,8 @@ export function calledUser(to: string): string {
 }
 
 /**
- * The URI that a 3xx sends us to, when it names the same user: a carrier that shares its load. Another user is another number, and
- * whether that one may be called was never asked; null then.
+ * The target of a 3xx when its Contact has the same user: a carrier that spreads its load. Null for another user: that is another number,
+ * and whether it may be called was never checked.
  */
 export function redirectTarget(from: InviteTarget, contact: string): InviteTarget | null {
   const uri = parseUri(contact);
@@ -84,8 +84,8 @@ export function redirectTarget(from: InviteTarget, contact: string): InviteTarge
 }
 
 /**
- * The URI of a peer as it was seen, for use as a next hop. `check`: who has to be there when it is TLS, and whose authorities count; without
- * it only a connection that the peer made himself will do. The parameters are for the SIP server: nothing of a next hop is sent.
+ * The URI of a peer as seen on the wire, for use as a next hop. `check`: the name to verify over TLS, and the trust settings; without it
+ * only a connection that the peer opened is used. The parameters are for the SIP server; they are never sent.
  */
 export function hopTo(peer: Peer, check?: { name: string; trust: string }): string {
   const secured = peer.transport === 'tls' ? check : undefined;
@@ -101,7 +101,7 @@ function atHost(uri: ParsedUri, user: string): string {
   return `${uri.scheme}:${escapeUser(user)}@${bracketed(uri.host)}${port}${params.join('')}`;
 }
 
-/** User names are case-sensitive, hosts are not: the name is read from the text. */
+/** User names are case-sensitive, hosts are not: the name is read from the text as written. */
 function registeredName(uri: string): string {
   return /^sips?:([^;?]*)/i.exec(uri)?.[1] ?? '';
 }

@@ -1,4 +1,4 @@
-/** For addresses that users configure: a SIP name is looked up, and the INVITE goes to an address that was checked, or nowhere. */
+/** Checks SIP addresses that users configure: the name is resolved, and the INVITE is sent only to an address that was checked. */
 import { promises as dns } from 'node:dns';
 import { isIP } from 'node:net';
 import { isPublicAddress } from '../../net/safe-lookup.js';
@@ -12,7 +12,8 @@ const system: ResolveHost = (host) => dns.lookup(host, { all: true });
 const lookupLimitMs = 5000;
 
 /**
- * The target with a next hop that was checked; over TLS the certificate must still be for the name. Rejects with `SipError`: `destination_not_allowed` for private, loopback and link-local addresses, `unreachable` for no such name.
+ * The target with a checked next hop; over TLS the certificate must still be for the name. Rejects with `SipError`:
+ * `destination_not_allowed` for private, loopback and link-local addresses, `unreachable` for a name that does not resolve.
  */
 export async function publicTarget(target: InviteTarget, resolve: ResolveHost = system): Promise<InviteTarget> {
   const hop = parseUri(target.nextHop ?? target.requestUri);

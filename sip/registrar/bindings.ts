@@ -1,16 +1,16 @@
-/** Where registered users are. One timer, set to the next expiry, owns all of them. */
+/** The contacts of registered users. One timer, set to the next expiry, serves all of them. */
 
 import type { Stack } from '../drachtio/types.js';
 import type { Peer } from '../leg.js';
 
 export interface Binding {
-  /** The contact URI, which becomes the request-URI when the user is called. */
+  /** The contact URI, which becomes the request-URI of calls to the user. */
   contact: string;
-  /** The host of its address of record: what the phone calls our domain. */
+  /** The host of its address of record: our domain as the phone knows it. */
   domain: string;
-  /** Where the REGISTER came from: behind a NAT the only way back. */
+  /** The source of the REGISTER: behind NAT the only way back. */
   peer: Peer;
-  /** The SIP server that took the REGISTER: of several the one whose way back is open. */
+  /** The SIP server that took the REGISTER: of several, the one with an open path to the phone. */
   server?: Stack;
   callId: string;
   cseq: number;
@@ -27,10 +27,10 @@ export class Bindings {
   #timer: NodeJS.Timeout | undefined;
   #timerAtMs = Number.POSITIVE_INFINITY;
 
-  /** @param maxBindings of all users together. */
+  /** @param maxBindings limit for all users together. */
   constructor(private readonly maxBindings = 10_000) {}
 
-  /** The bindings of a user that live, the preferred and newest first. */
+  /** The unexpired bindings of a user, the preferred and newest first. */
   of(username: string): Binding[] {
     const now = performance.now();
     return (this.#byUser.get(username) ?? []).filter((binding) => binding.expiresAtMs > now);
@@ -44,7 +44,7 @@ export class Bindings {
     return lives ? username : undefined;
   }
 
-  /** Sets all bindings of a user; false (and no change) when the table is full. */
+  /** Replaces all bindings of a user; false (and no change) when the table is full. */
   replace(username: string, bindings: readonly Binding[]): boolean {
     const before = this.#byUser.get(username) ?? [];
     const count = this.#count - before.length + bindings.length;
@@ -80,12 +80,12 @@ export class Bindings {
     this.#count = 0;
   }
 
-  /** Arms the timer for this expiry unless it fires sooner already. */
+  /** Arms the timer for this expiry unless it already fires sooner. */
   #schedule(expiresAtMs: number): void {
     if (expiresAtMs >= this.#timerAtMs) return;
     clearTimeout(this.#timer);
     this.#timerAtMs = expiresAtMs;
-    // Up to a second late: expiries that lie close together share one pass.
+    // Up to a second late, so that expiries close together share one pass.
     this.#timer = setTimeout(() => this.#expire(), Math.max(0, expiresAtMs - performance.now()) + 1000);
     this.#timer.unref();
   }

@@ -1,6 +1,6 @@
 /**
- * The registrar (RFC 3261 10.3): softphones and PBXs say with REGISTER where they are, prove it with the password of their trunk, and can
- * then be called and call. `bindings.ts` keeps what they said.
+ * The registrar (RFC 3261 10.3): softphones and PBXs send REGISTER with their contacts and the password of their trunk, and can then be
+ * called. `bindings.ts` stores the contacts.
  */
 
 import type { Challenger } from '../auth/challenger.js';
@@ -12,11 +12,11 @@ import type { TrunkTable } from '../trunk/trunk-table.js';
 import type { Binding, Bindings } from './bindings.js';
 
 export interface RegistrarLimits {
-  /** Shorter wishes are answered 423. Default 30. */
+  /** A shorter expiry is answered 423. Default 30. */
   minExpiresSec?: number;
-  /** Longer wishes are cut. Default 3600. */
+  /** A longer expiry is cut to this. Default 3600. */
   maxExpiresSec?: number;
-  /** Contacts of one user. Default 10. */
+  /** Contacts per user. Default 10. */
   maxContacts?: number;
 }
 
@@ -27,7 +27,7 @@ export interface RegisterRequest {
   server?: Stack;
 }
 
-/** What to answer; a header may stand on several lines. */
+/** The answer to a REGISTER; a header may be sent on several lines. */
 export interface RegistrarAnswer {
   status: number;
   reason?: string;
@@ -50,7 +50,7 @@ export class Registrar {
     this.#maxContacts = limits.maxContacts ?? 10;
   }
 
-  /** Answers one REGISTER; all of its contacts are taken, or none (RFC 3261 10.3 step 7). */
+  /** Answers one REGISTER; either all of its contacts are stored or none (RFC 3261 10.3 step 7). */
   register(request: RegisterRequest): RegistrarAnswer {
     const { headers } = request;
     const target = parseUri(request.uri);
@@ -60,7 +60,7 @@ export class Registrar {
     const to = nameAddress(headers.get('to')?.[0]);
     const record = to && parseUri(to.uri);
     // RFC 3261 10.2: an address of record is a SIP or SIPS URI
-    if (!record || record.scheme === 'tel') return { status: 400, reason: 'To is no SIP address', headers: {} };
+    if (!record || record.scheme === 'tel') return { status: 400, reason: 'To is not a SIP URI', headers: {} };
     const verdict = this.challenger.verify(
       { method: 'REGISTER', uri: request.uri, authorization: headers.get('authorization') },
       (username) => this.trunks.withUsername(username)?.password ?? undefined,
@@ -69,7 +69,7 @@ export class Registrar {
       return { status: 401, headers: { 'WWW-Authenticate': this.challenger.challenges(verdict.kind === 'stale') } };
     }
     if (verdict.kind === 'wrong') return { status: 403, headers: {} };
-    // A phone may only speak for itself: the address of record is the user that the password proves.
+    // A phone may register only itself: the address of record must be the user of the credentials.
     if (record.user !== verdict.username) return { status: 403, headers: {} };
     return this.#bind(verdict.username, record.host, request);
   }
@@ -121,7 +121,7 @@ export class Registrar {
     return this.#listed(username);
   }
 
-  /** 200 with every binding that lives, also the answer to a query (a REGISTER without Contact). */
+  /** 200 with every unexpired binding; also the answer to a query (a REGISTER without Contact). */
   #listed(username: string): RegistrarAnswer {
     const contacts = this.bindings.of(username).map((binding) => {
       const leftSec = Math.max(1, Math.round((binding.expiresAtMs - performance.now()) / 1000));
@@ -134,14 +134,14 @@ export class Registrar {
   }
 }
 
-/** Contacts are the same when user, host, port and transport are (a short form of the comparison in RFC 3261 19.1.4). */
+/** Two contacts are equal when user, host, port and transport are (a short form of the comparison in RFC 3261 19.1.4). */
 function bindingKey(contact: string): string {
   const uri = parseUri(contact);
   if (!uri) return contact;
   return `${uri.scheme}:${uri.user}@${uri.host}:${uri.port ?? ''};${uri.params.transport?.toLowerCase() ?? ''}`;
 }
 
-/** Delta-seconds; a malformed value counts as absent (RFC 3261 20.19 lets it mean 3600, our default). */
+/** Delta-seconds; a malformed value counts as absent (RFC 3261 20.19 allows 3600, our default). */
 function seconds(text: string | undefined): number | undefined {
   return text !== undefined && /^\d{1,10}$/.test(text.trim()) ? Number(text) : undefined;
 }

@@ -1,4 +1,4 @@
-/** What the halves of the server share: user agent client, user agent server, and the parts both stand on. */
+/** The parts that the user agent client and the user agent server share. */
 import { randomUUID } from 'node:crypto';
 import type { ControlServer } from './control/control.js';
 import type { DialogTable } from './dialogs/dialogs.js';
@@ -20,23 +20,23 @@ export interface Core {
   control: ControlServer;
   sources: Sources;
   admission: InviteAdmission;
-  /** Product token of User-Agent and Server; null: none. */
+  /** Product token for User-Agent and Server; null: neither header is sent. */
   product: string | null;
   /** Aborts when the server closes. */
   closing: AbortSignal;
 }
 
-/** Methods that reach an application; the rest of RFC 3261 is handled here. */
+/** Methods that reach an application; the server handles the other methods of RFC 3261 itself. */
 export const ALLOW = 'INVITE, ACK, CANCEL, BYE, OPTIONS, PRACK, UPDATE, INFO, REFER, NOTIFY, MESSAGE, REGISTER';
 
-/** Option tags (RFC 3261 19.2) this server and the library on it can do. */
+/** Option tags (RFC 3261 19.2) that this server and the library on top of it support. */
 export const OPTION_TAGS: ReadonlySet<string> = new Set(['100rel', 'timer', 'replaces']);
 
 export function newTag(): string {
   return randomUUID().replaceAll('-', '').slice(0, 20);
 }
 
-/** Our address in a URI, and the parameter that makes a peer use the same transport. */
+/** Our address as a URI, with the parameter that makes a peer use the same transport. */
 export function contactUri(identity: LocalIdentity, transport: TransportName, scheme: 'sip' | 'sips'): string {
   return `${scheme}:${hostport(identity)}${transportParameter(transport)}`;
 }
@@ -53,8 +53,9 @@ const ADDRESS_HEADERS: ReadonlySet<string> = new Set(['from', 'to', 'contact', '
 const AT_LOCALHOST = /@localhost(?::\d+)?(?=[;>?\s,]|$)/gi;
 
 /**
- * Addresses of the application as they go out: `@localhost`, written where it cannot know our address, becomes the sending socket's,
- * and a bare URI gets its angle brackets, so that everybody agrees whose the parameters are. `scheme`: of the Contact (8.1.1.8).
+ * An address header of the application as it is sent: `@localhost`, which an application writes when it does not know our address, becomes
+ * the sending socket's address, and a bare URI gets angle brackets, so that its parameters are clearly the header's. `scheme`: of the
+ * Contact (8.1.1.8).
  */
 export function asAddress(
   header: Header,
@@ -78,13 +79,13 @@ function bracketed(address: string): string {
   return semicolon < 0 ? `<${address}>` : `<${address.slice(0, semicolon)}>${address.slice(semicolon)}`;
 }
 
-/** A body without Content-Type is SDP when it looks like it; null when nobody can know what it is. */
+/** The Content-Type to add: SDP for a body without one that looks like SDP, nothing when none is needed, null when the type is unknown. */
 export function contentType(headers: readonly Header[], body: Buffer): Header[] | null {
   if (body.length === 0 || headers.some((header) => header.name === 'content-type')) return [];
   return body.toString('latin1', 0, 3) === 'v=0' ? [{ name: 'content-type', value: 'application/sdp' }] : null;
 }
 
-/** A copy in memory of its own: a piece of what was read from a socket keeps all of that alive. */
+/** A copy in its own memory: a slice of what was read from a socket would keep the whole chunk alive. */
 export function kept(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length);
   bytes.copy(copy);

@@ -1,10 +1,13 @@
-/** The worker: opens the server, answers its parent, closes when told. */
+/** The worker's entry: opens the server, handles messages of the main thread, and closes on request. */
 import { setPriority } from 'node:os';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { FromParent, SipServerOptions } from './protocol.js';
 import { openServer } from './server.js';
 
-/** Before the main thread and behind the media threads: under a flood the socket must be drained before its buffer overflows. */
+/**
+ * A higher priority than the main thread, lower than the media threads: under a flood the socket must be drained before its buffer
+ * overflows.
+ */
 const PRIORITY = -5;
 
 const port = parentPort;
@@ -12,9 +15,9 @@ if (port) {
   try {
     setPriority(PRIORITY);
   } catch {
-    // only a user with the right may
+    // needs a privilege that this user may lack
   }
-  // an unexpected exception costs one message, never the server; the parent logs it
+  // an unexpected exception costs one message, not the server; the main thread logs it
   const failed = (error: unknown) =>
     port.postMessage({
       kind: 'failed',

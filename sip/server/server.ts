@@ -1,4 +1,4 @@
-/** The server put together: sockets, transactions, dialogs, and the control port, opened and closed as one. */
+/** Assembles the server: sockets, transactions, dialogs and the control port, opened and closed together. */
 import { randomBytes } from 'node:crypto';
 import type { Core } from './assembly.js';
 import { ControlServer } from './control/control.js';
@@ -23,26 +23,26 @@ import { Registrations } from './uas/registrations.js';
 import { Uas } from './uas/uas.js';
 
 const CONTROL_HOST = '127.0.0.1';
-/** How long a connection may take with its TLS handshake, in T1: 4 s. */
+/** Limit for an outbound connection including its TLS handshake, in T1: 4 s. */
 const CONNECT_LIMIT_T1 = 8;
-/** How long the handshake of somebody who calls us may take, in T1: 10 s. */
+/** Limit for the TLS handshake of an inbound connection, in T1: 10 s. */
 const HANDSHAKE_LIMIT_T1 = 20;
-/** How long half a message may stand on a TCP connection, in T1: 30 s. */
+/** Limit for an incomplete message on a TCP connection, in T1: 30 s. */
 const HALF_MESSAGE_T1 = 60;
 
 export interface RunningServer {
   control: { host: string; port: number; secret: string };
   addresses: Network['addresses'];
   stats(): SipServerStats;
-  /** Networks whose messages are not counted. */
+  /** Sets the networks whose messages are not counted. */
   trust(nets: readonly string[]): void;
-  /** Certificates and authorities of connections from now on. Throws, and keeps the old ones, when they cannot be read. */
+  /** Sets certificates and authorities for new connections. Throws, and keeps the old ones, when they cannot be read. */
   secure(settings: TlsSettings): void;
-  /** The main thread lives, and saw the media threads run this late. */
+  /** A report of the main thread: it is alive, and the media threads run this late. */
   reported(lagMs: number): void;
-  /** Answers an INVITE of the server before this one. */
+  /** Refuses an INVITE that the server before this one left unanswered. */
   refuse(invite: UnansweredInvite): void;
-  /** Cancels an INVITE of the server before this one. */
+  /** Cancels an INVITE that the server before this one sent. */
   takeBack(invite: InviteToTakeBack): void;
   close(): Promise<void>;
 }
@@ -194,7 +194,7 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
   };
 }
 
-/** CRLF, and the four zero bytes some phones send, keep address bindings alive and mean nothing. */
+/** CRLF, or the four zero bytes that some phones send to keep NAT bindings alive. */
 function isKeepAlive(bytes: Buffer): boolean {
   return bytes.length <= 4 && bytes.every((byte) => byte === 13 || byte === 10 || byte === 0);
 }

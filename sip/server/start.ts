@@ -4,28 +4,28 @@ import { REPORT_EVERY_MS } from './overload/admission.js';
 import type { FromParent, InviteToTakeBack, SipServerOptions, SipServerStats, UnansweredInvite } from './protocol.js';
 import type { TlsSettings } from './transport/tls.js';
 
-/** The embedded SIP server as its parent sees it: a worker that speaks drachtio's control protocol on a loopback TCP port. */
+/** The embedded SIP server as the main thread uses it: a worker that speaks drachtio's control protocol on a loopback TCP port. */
 
 export interface SipServer {
-  /** Where drachtio-srf connects, and the random secret it must know. */
+  /** The control port for drachtio-srf, with its random secret. */
   control: { host: string; port: number; secret: string };
   addresses: { transport: 'udp' | 'tcp' | 'tls'; host: string; port: number }[];
-  /** Resolves if the worker dies by itself. */
+  /** Resolves when the worker dies by itself. */
   died: Promise<Error>;
   stats(): Promise<SipServerStats>;
-  /** Takes the place of the networks whose messages are not counted. */
+  /** Replaces the networks whose messages are not counted. */
   trust(nets: readonly string[]): void;
-  /** Takes the place of `tls` for connections made from now on. */
+  /** Replaces `tls` for new connections. */
   secure(tls: TlsSettings): void;
-  /** Answers 503, for a server that is no more. Over TCP and TLS the end of the connection has told it already. */
+  /** Answers 503 to an INVITE that a dead server left unanswered. For UDP only: TCP and TLS peers saw the connection end. */
   refuse(invite: UnansweredInvite): void;
-  /** CANCEL for an INVITE of a server that is no more; a 200 that comes all the same gets ACK and BYE. */
+  /** Sends CANCEL for an INVITE of a dead server; a 200 that arrives nevertheless gets ACK and BYE. */
   takeBack(invite: InviteToTakeBack): void;
   /** Closes sockets, timers and the worker. Idempotent. */
   close(): Promise<void>;
 }
 
-/** What the worker says. */
+/** Messages from the worker. */
 type FromWorker =
   | { kind: 'ready'; control: SipServer['control']; addresses: SipServer['addresses'] }
   | { kind: 'refused'; message: string; code?: string }

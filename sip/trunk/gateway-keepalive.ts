@@ -1,4 +1,4 @@
-/** What is done for our carriers between calls: asking whether their gateways live, and staying registered. */
+/** Watches our carriers' gateways between calls with OPTIONS, and keeps our registrations with them. */
 
 import type { Stack } from '../drachtio/types.js';
 import type { GatewayState, KeptGateway } from '../leg.js';
@@ -11,12 +11,12 @@ import { Probe } from './options-probe.js';
 import { Registration } from './registration.js';
 
 export interface UpkeepOptions {
-  /** Between two questions to a gateway; 0: none are asked. */
+  /** Time between two OPTIONS to a gateway; 0: none are sent. */
   probeEveryMs: number;
-  /** The control connection while it is up. */
+  /** The control connection; null while it is down. */
   stack(): Stack | null;
   log: SipLog;
-  /** Where the user is whom a gateway's URI names; null when it is a host. */
+  /** The contacts of the registered user that a gateway's URI names; null when it names a host. */
   registered(uri: string): readonly Binding[] | null;
   /** Default: the system's name server. */
   names?: SipNames;
@@ -33,7 +33,7 @@ export class Upkeep {
     this.#names = options.names ?? new SipNames();
   }
 
-  /** Takes the place of the earlier list; what stays the same is not disturbed. */
+  /** Replaces the list of gateways; unchanged ones keep their state. */
   replace(gateways: readonly KeptGateway[]): void {
     const { probeEveryMs, stack, log } = this.options;
     const probed = new Map(probeEveryMs > 0 ? gateways.map((gateway) => [gateway.uri, gateway.trust]) : []);
@@ -61,13 +61,13 @@ export class Upkeep {
     return this.#probes.get(uri)?.state ?? 'unknown';
   }
 
-  /** How many of our registrations stand, of how many. */
+  /** How many of our registrations are in place, and how many are wanted. */
   get registrations(): { standing: number; wanted: number } {
     const all = [...this.#registrations.values()];
     return { standing: all.filter((registration) => registration.state.registered).length, wanted: all.length };
   }
 
-  /** The SIP server is back: registrars may have lost sight of us. */
+  /** The SIP server is back: registers again, since registrars may have dropped us. */
   restored(): void {
     for (const registration of this.#registrations.values()) registration.renew();
   }

@@ -1,4 +1,4 @@
-/** Asks one gateway by OPTIONS whether it lives (RFC 3261 11): any answer but 408 and 503 says so. */
+/** Probes one gateway with OPTIONS (RFC 3261 11): any answer but 408 and 503 means that it is up. */
 import { randomUUID } from 'node:crypto';
 import type { Stack, StackResponse } from '../drachtio/types.js';
 import type { GatewayState } from '../leg.js';
@@ -7,19 +7,19 @@ import { ask } from './out-of-dialog-request.js';
 
 export interface ProbeOptions {
   uri: string;
-  /** Between two questions. */
+  /** Time between two OPTIONS. */
   everyMs: number;
-  /** The control connection while it is up. */
+  /** The control connection; null while it is down. */
   stack(): Stack | null;
-  /** Where its URI leads, none: nowhere now; and the URI that is asked there. Default: where it says. */
+  /** The URI to send OPTIONS to and its next hops; no hops: it has no location now. Default: the gateway's URI. */
   where?: () => Promise<{ uri: string; hops: NextHop[] }>;
-  /** `detail`: why not, in a sentence. */
+  /** `detail`: why the gateway is down, as a sentence. */
   onChange(state: GatewayState, detail?: string): void;
 }
 
-/** One lost answer is not the end of a gateway. */
+/** One lost answer does not mean that the gateway is down. */
 const failuresUntilDown = 2;
-/** A gateway that fails is asked more often, so that it is back soon. */
+/** A failing gateway is probed more often, so that its return is noticed soon. */
 const failingFactor = 0.25;
 
 export class Probe {
@@ -55,7 +55,7 @@ export class Probe {
       this.#failures = lives ? 0 : this.#failures + 1;
       if (lives) this.#become('up');
       else if (this.#failures >= failuresUntilDown)
-        this.#become('down', place.hops?.length === 0 ? 'Nobody is registered there' : (why ?? said(response)));
+        this.#become('down', place.hops?.length === 0 ? 'No phone is registered there' : (why ?? said(response)));
     }
     this.#plan(this.#failures > 0 ? everyMs * failingFactor : everyMs);
   }

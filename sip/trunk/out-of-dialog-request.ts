@@ -1,4 +1,4 @@
-/** One request outside of any dialog (OPTIONS, REGISTER) and the far side's answer to it, with credentials when it asks for them. */
+/** Sends one request outside of a dialog (OPTIONS, REGISTER), with credentials when challenged, and returns the final response. */
 import { answerChallenge, type DigestCredentials, saysStale } from '../auth/digest.js';
 import { readHeaders } from '../drachtio/header.js';
 import type { Stack, StackResponse } from '../drachtio/types.js';
@@ -7,25 +7,25 @@ import type { NextHop } from '../outbound/next-hop.js';
 export interface OutOfDialogRequest {
   method: 'OPTIONS' | 'REGISTER';
   uri: string;
-  /** Where it goes; one after the other until somebody answers. Default: where the URI says. */
+  /** Next hops, tried in order until one answers. Default: the URI itself. */
   hops?: readonly NextHop[];
   headers: Record<string, string>;
-  /** Of the first attempt; each answer to a challenge takes the next. */
+  /** CSeq of the first attempt; each answer to a challenge uses the next. */
   cseq: number;
   credentials?: DigestCredentials;
 }
 
-/** A challenge, and one more when our nonce was stale. */
+/** The challenge, and one more when our nonce was stale. */
 const maxChallenges = 2;
-/** The server's own transaction timer ends before. */
+/** The server's own transaction timer ends earlier. */
 const limitMs = 40_000;
 
 export interface Reply {
-  /** null: nobody answered, or the request could not be sent. */
+  /** null: no answer, or the request could not be sent. */
   response: StackResponse | null;
   /** The last one used. */
   cseq: number;
-  /** Why there is no response, as far as anybody knows. */
+  /** Why there is no response, as far as known. */
   why?: string;
 }
 
@@ -36,7 +36,7 @@ export async function ask(stack: Stack, question: OutOfDialogRequest): Promise<R
   for (const hop of question.hops ?? [{ host: '' }]) {
     reply = await askAt(stack, { ...question, cseq }, hop);
     const { response } = reply;
-    // RFC 3263 4.3: silence and 503 mean that the next host is asked
+    // RFC 3263 4.3: after silence or 503 the next host is tried.
     if (response !== null && response.status !== 503) return reply;
     cseq = reply.cseq + 1;
   }
@@ -83,7 +83,7 @@ function once(
         if (err || !req) return settle(null, err?.message);
         req.on('response', (res) => {
           if (res.status < 200) return;
-          // What the server makes itself (timeout, no route) comes from nobody's address.
+          // Responses that the server generates itself (timeout, no route) have no source address.
           if (res.source_address) settle(res);
           else settle(null, whyUnreachable(res));
         });
@@ -94,7 +94,7 @@ function once(
   });
 }
 
-/** What the server says of a request that did not arrive anywhere; undefined: nothing but that nobody answered. */
+/** The server's reason for a request that could not be delivered; undefined when the request was only not answered. */
 export function whyUnreachable(res: StackResponse): string | undefined {
   return /;text="([^"]*)"/.exec(res.get('reason') ?? '')?.[1];
 }

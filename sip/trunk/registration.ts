@@ -1,4 +1,4 @@
-/** Our own registration with a carrier (RFC 3261 10.2): kept alive, tried again after a failure, taken back at the end. */
+/** Our own registration with a carrier (RFC 3261 10.2): refreshed, retried after a failure, removed at the end. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { listElements, nameAddress, readHeaders } from '../drachtio/header.js';
 import type { Stack, StackResponse } from '../drachtio/types.js';
@@ -13,22 +13,22 @@ export interface RegistrationOptions {
   password: string;
   /** The host part of our address of record; the registrar's when absent. */
   domain?: string;
-  /** How long we ask for. Default 300. */
+  /** The expiry that we ask for, in seconds. Default 300. */
   expiresSec?: number;
   /** The first wait after a failure; it doubles up to five minutes. Default 5,000. */
   retryMs?: number;
-  /** The control connection while it is up. */
+  /** The control connection; null while it is down. */
   stack(): Stack | null;
-  /** Where the registrar's URI leads. Default: where it says. */
+  /** The next hops to the registrar. Default: its URI. */
   hops?: () => Promise<NextHop[]>;
   onChange(state: RegistrationState): void;
 }
 
-/** `detail`: why not, in a sentence. */
+/** `detail`: why it is not registered, as a sentence. */
 export type RegistrationState = { registered: true } | { registered: false; detail: string };
 
 const maxRetryMs = 300_000;
-/** A registrar that wants longer times than this is not believed. */
+/** A longer expiry than this is not accepted from a registrar. */
 const maxExpiresSec = 86_400;
 
 export class Registration {
@@ -46,12 +46,12 @@ export class Registration {
     this.#plan(0);
   }
 
-  /** Registers at once: the SIP server is back, and whoever watched our connection has forgotten us. */
+  /** Registers at once: the SIP server is back, and a registrar that watched our connection has dropped us. */
   renew(): void {
     this.#plan(0);
   }
 
-  /** Takes the registration back, when there is a way to. Resolves when that is answered or a second passed. */
+  /** Removes the registration if the server is connected. Resolves when that is answered, or after a second. */
   async close(): Promise<void> {
     this.#isClosed = true;
     if (this.#timer) clearTimeout(this.#timer);
@@ -77,14 +77,14 @@ export class Registration {
       this.#failures = 0;
       this.#become({ registered: true });
       const granted = Math.min(maxExpiresSec, grantedSec(response) ?? this.#expiresSec);
-      // Early enough for one try more before it runs out.
+      // Early enough for one retry before it expires.
       return this.#plan(Math.max(1, granted * 0.8) * 1000);
     }
     const { registrar, retryMs = 5000 } = this.options;
     const said =
       response === null ? (why ?? 'It did not answer') : `It answered ${response.status} ${response.reason}`.trim();
     this.#become({ registered: false, detail: `${said} (${registrar}).` });
-    // RFC 5626 4.5: doubling, with chance, so that a thousand clients of a registrar that restarts do not come at once.
+    // RFC 5626 4.5: doubling waits with a random part, so that a registrar's clients do not all return at once after its restart.
     const waitMs = Math.min(maxRetryMs, retryMs * 2 ** this.#failures) * (0.5 + Math.random() / 2);
     this.#failures++;
     const askedMs = response === null ? 0 : retryAfterSec(response) * 1000;
@@ -109,7 +109,7 @@ export class Registration {
         'Call-ID': callId,
         From: `<${address}>;tag=${fromTag}`,
         To: `<${address}>`,
-        // The SIP server puts its own address in the place of `localhost`.
+        // The SIP server replaces `localhost` by its own address.
         Contact: `<sip:${escapeUser(username)}@localhost>;expires=${expiresSec}`,
         Expires: String(expiresSec),
       },
@@ -118,7 +118,7 @@ export class Registration {
     return reply;
   }
 
-  /** RFC 3261 10.2.8: the registrar wants longer times. False when it asks for none that make sense. */
+  /** RFC 3261 10.2.8: adopts the registrar's minimum expiry. False when it names none, or an implausible one. */
   #raise(response: StackResponse): boolean {
     const minimum = Number.parseInt(readHeaders(response.raw).get('min-expires')?.[0] ?? '', 10);
     if (!(minimum > this.#expiresSec && minimum <= maxExpiresSec)) return false;
@@ -133,7 +133,7 @@ export class Registration {
   }
 }
 
-/** What the registrar grants: the `expires` of a Contact, or the header (10.2.4). All our contacts have one address. */
+/** The granted expiry: the `expires` of a Contact, or the Expires header (10.2.4). All our contacts have one address. */
 function grantedSec(response: StackResponse): number | null {
   const headers = readHeaders(response.raw);
   const ofContacts = listElements(headers.get('contact'))

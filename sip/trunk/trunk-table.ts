@@ -1,6 +1,6 @@
 /**
- * The trunks as the SIP layer needs them: who may call in, by source address or by name and password. Compiled once per change, so
- * that a packet from nowhere costs a few map look-ups.
+ * The trunks as the SIP layer needs them: which sources may call in, by address or by user name and password. Compiled once per change, so
+ * that a packet from an unknown source costs a few map look-ups.
  */
 import type { TrunkMatch } from '../leg.js';
 import { PrefixTable } from '../server/overload/prefix-table.js';
@@ -25,8 +25,8 @@ export class TrunkTable {
   #challengesInvites = false;
 
   /**
-   * Takes the place of all earlier records; inactive ones are left out. Where two trunks say the same, the earlier in the list comes
-   * first. Returns one sentence for each address that could not be read (and was left out).
+   * Replaces all records; inactive ones are left out. When two trunks match the same source, the earlier in the list comes first. Returns
+   * one sentence for each address that could not be read (and was left out).
    */
   replace(records: readonly TrunkRecord[]): string[] {
     const problems: string[] = [];
@@ -55,7 +55,7 @@ export class TrunkTable {
     return problems;
   }
 
-  /** The trunks that trust this source for calls to us, all of the longest prefix that matches; empty when nobody does. */
+  /** The trunks that list this source for calls to us, all with the longest matching prefix; empty when none does. */
   trusting(address: string): TrunkMatch[] {
     return this.#byPrefix.longest(address).map((record) => asMatch(record, 'address'));
   }
@@ -70,13 +70,13 @@ export class TrunkTable {
     return this.#byId.get(id);
   }
 
-  /** True when an INVITE of an unknown source may prove itself by digest: some inbound trunk has a name and a password. */
+  /** True when an INVITE from an unknown source may prove itself by digest: some inbound trunk has a user name and a password. */
   get challengesInvites(): boolean {
     return this.#challengesInvites;
   }
 }
 
-/** The words about a trunk that an incoming call carries. */
+/** The trunk as an incoming call carries it. */
 export function asMatch(record: TrunkRecord, trustedBy: TrunkMatch['trustedBy']): TrunkMatch {
   return { trunkId: record.id, organizationId: record.organizationId, name: record.name, trustedBy };
 }

@@ -1,20 +1,23 @@
-/** Our side of drachtio's control protocol: a loopback TCP port, frames of `<byte length>#<payload>`, and who wants which requests. */
+/**
+ * The server side of drachtio's control protocol: a loopback TCP port, frames of `<byte length>#<payload>`, and the routing of methods to
+ * applications.
+ */
 import { randomUUID, timingSafeEqual } from 'node:crypto';
 import net from 'node:net';
 import { parseMessage, type SipMessage } from '../message/message.js';
 import { hostInUri } from '../message/uri.js';
 
-/** The library pings only servers that call themselves vX.Y.Z with at least 0.8.2. */
+/** The library pings only servers whose version is vX.Y.Z and at least 0.8.2. */
 export const SERVER_VERSION = 'v0.9.10';
 const MAX_FRAME_BYTES = 4 * 1024 * 1024;
 const MAX_LENGTH_DIGITS = 7;
 const MAX_UNREAD_BYTES = 64 * 1024 * 1024;
 
-/** Cuts the byte stream into payloads. Throws on anything but digits before `#`. */
+/** Splits the byte stream into payloads. Throws on anything but digits before `#`. */
 export class ControlFrameReader {
   private chunks: Buffer[] = [];
   private size = 0;
-  /** Bytes needed before there is anything new to take. */
+  /** Bytes needed before the next attempt to read a frame. */
   private wanted = 1;
 
   *push(chunk: Buffer): Generator<Buffer> {
@@ -26,7 +29,7 @@ export class ControlFrameReader {
       const hash = all.subarray(0, MAX_LENGTH_DIGITS + 1).indexOf(0x23);
       const digits = all.toString('latin1', 0, hash < 0 ? Math.min(all.length, MAX_LENGTH_DIGITS + 1) : hash);
       if (!/^\d*$/.test(digits) || hash === 0 || digits.length > MAX_LENGTH_DIGITS)
-        throw new Error('A frame begins with its length in digits');
+        throw new Error('A frame must begin with its length in digits');
       if (hash < 0) {
         this.wanted = this.size + 1;
         return;
@@ -58,14 +61,14 @@ export function meta(
 }
 
 /**
- * Where a request goes, as its frame's last field: `udp/192.0.2.1:5060`. An addition of ours to the protocol, whose words for a request name only our
- * own socket; drachtio-srf does not look at it.
+ * The destination of a request, as the last field of its frame: `udp/192.0.2.1:5060`. An extension of ours: the protocol's own fields for a
+ * request name only our socket. drachtio-srf ignores it.
  */
 export function towards({ transport, address, port }: { transport: string; address: string; port: number }): string {
   return `${transport}/${hostInUri(address)}:${port}`;
 }
 
-/** `HH:MM:SS.uuuuuu` UTC. The clock's seconds are written once a second. */
+/** `HH:MM:SS.uuuuuu` UTC. The text of a second is computed once. */
 function timeOfDay(): string {
   const now = Date.now();
   const second = Math.floor(now / 1000);
@@ -84,22 +87,22 @@ export interface SipFrame {
   startLine: string;
 }
 
-/** What the SIP side has to do for its applications. Both may be called any time. */
+/** The SIP side of the control port. Both `sip` and `gone` may be called at any time. */
 export interface ControlUser {
   hostports(local: boolean): string;
   sip(app: ControlConnection, frame: SipFrame): void;
   gone(app: ControlConnection): void;
 }
 
-/** One connection of an application. */
+/** The connection of one application. */
 export class ControlConnection {
   readonly routes = new Set<string>();
   private readonly reader = new ControlFrameReader();
   private authenticated = false;
-  /** Nothing it says is heard any more. */
+  /** Further frames of the application are ignored. */
   private ended = false;
   private over = false;
-  /** Its connection closes when the last answer is out. */
+  /** The connection closes after the last answer is written. */
   private dismissed = false;
   private outgoing: Buffer[] = [];
 
@@ -133,7 +136,7 @@ export class ControlConnection {
     return !this.ended;
   }
 
-  /** A `sip` frame; `line` is what follows the message id. */
+  /** Sends a `sip` frame; `line` follows the message id. */
   deliver(line: string, message: Buffer): void {
     this.write(`${randomUUID()}|${line}\r\n`, message);
   }
@@ -145,7 +148,7 @@ export class ControlConnection {
     );
   }
 
-  /** `NOK|reason`: the application's call fails with that text. */
+  /** `NOK|reason`: the application's call fails with this text. */
   refuse(messageId: string, reason: string): void {
     this.write(`${randomUUID()}|response|${messageId}|NOK|${reason}`, NOTHING);
   }
@@ -221,7 +224,7 @@ export class ControlConnection {
     this.dismissed = true;
   }
 
-  /** Frames of one turn of the event loop leave in one write: under load the system calls are what costs most. */
+  /** Collects the frames of one turn of the event loop into one write: under load the system calls cost most. */
   private write(line: string, message: Buffer): void {
     if (this.socket.destroyed) return;
     const head = Buffer.from(line, 'latin1');
@@ -271,7 +274,7 @@ export class ControlServer {
     });
   }
 
-  /** The next application in turn that asked for this method; null when none did. */
+  /** The next application, in turn, that routes this method; null when none does. */
   appFor(method: string): ControlConnection | null {
     const verb = method.toLowerCase();
     const wanting = [...this.apps].filter((app) => app.connected && app.routes.has(verb));

@@ -1,4 +1,4 @@
-/** Requests inside a dialog: how they are written and routed, and those the server sends by itself. */
+/** Writes and routes requests inside a dialog, and sends the server's own: ACK, BYE and session refreshes. */
 import { isIP } from 'node:net';
 import { type Core, isSdp, kept } from '../assembly.js';
 import { meta, towards } from '../control/control.js';
@@ -12,7 +12,7 @@ import { type Dialog, routed } from './dialogs.js';
 import { SessionTimer } from './session-timer.js';
 
 const WITH_CONTACT: ReadonlySet<string> = new Set(['INVITE', 'SUBSCRIBE', 'NOTIFY', 'REFER', 'UPDATE']);
-/** These always go to where the far side wants them, whatever Request-URI the application wrote. */
+/** These are always sent to the remote target, whatever Request-URI the application wrote. */
 const TO_TARGET: ReadonlySet<string> = new Set(['ACK', 'PRACK', 'BYE']);
 const EMPTY = Buffer.alloc(0);
 
@@ -21,9 +21,9 @@ export interface DialogRequest {
   cseq: number;
   headers?: Header[];
   body?: Buffer;
-  /** Request-URI the application gave; anything with `placeholder` in it means the remote target. */
+  /** Request-URI from the application; anything with `placeholder` in it means the remote target. */
   uri?: string;
-  /** Next hop the application gave. */
+  /** Next hop from the application. */
   routeUrl?: string;
 }
 
@@ -68,7 +68,7 @@ export class DialogSender {
     };
   }
 
-  /** The TLS connection of the dialog, as long as it stands and leads where the request goes: a new one may be impossible. */
+  /** The dialog's TLS connection while it is open and leads to the request's next hop: a new one may be impossible. */
   private standing(dialog: Dialog, next: string): Path | null {
     const { path } = dialog;
     if (path.transport !== 'tls' || !path.alive) return null;
@@ -96,7 +96,7 @@ export class DialogSender {
     );
   }
 
-  /** BYE made by the server; with a text, the application hears of it by an unsolicited frame. Ends the dialog. */
+  /** BYE made by the server; with a text, an unsolicited frame reports it to the application. Ends the dialog. */
   bye(dialog: Dialog, text?: string): void {
     if (dialog.state === 'ended') return;
     const { app, id } = dialog;
@@ -114,7 +114,7 @@ export class DialogSender {
     this.core.dialogs.remove(dialog);
   }
 
-  /** Its session timer, made when first needed. */
+  /** The dialog's session timer, made when first needed. */
   sessionTimer(dialog: Dialog): SessionTimer {
     dialog.sessionTimer ??= new SessionTimer(this.core.clock, {
       ownsCallId: dialog.role === 'uac',
@@ -124,13 +124,13 @@ export class DialogSender {
     return dialog.sessionTimer;
   }
 
-  /** A 2xx to an INVITE or UPDATE of ours: what it says of the session's length. */
+  /** A 2xx to our INVITE or UPDATE: takes over its session interval. */
   sessionAnswered(dialog: Dialog, response: SipResponse): void {
     if (!dialog.sessionTimer && response.get('session-expires') === undefined) return;
     this.sessionTimer(dialog).answered(response);
   }
 
-  /** Re-INVITE with our last description, to keep the session alive; `done` as in `SessionTimerUser`. */
+  /** Sends a re-INVITE with our last SDP, to refresh the session; `done` as in `SessionTimerUser`. */
   private refresh(dialog: Dialog, timerHeaders: Header[], done: (status: number, minSe?: string) => void): void {
     if (dialog.invite !== null || dialog.state !== 'confirmed') {
       done(0);
@@ -167,7 +167,7 @@ export class DialogSender {
   }
 }
 
-/** A name is checked as it stands; behind an address there has to be whom the dialog began with. */
+/** A host name is verified itself; for an address, the identity that the dialog began with is verified. */
 function peerAt(next: string, ofDialog: TlsPeer | null): TlsPeer | null {
   const host = bareHost(parseUri(next)?.host ?? '');
   return isIP(host) ? ofDialog : { name: host, trust: ofDialog?.trust ?? '' };

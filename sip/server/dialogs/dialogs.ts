@@ -1,4 +1,4 @@
-/** Dialogs (RFC 3261 12) of both roles, and the two ways to find one: by its tags, and by the name the application knows. */
+/** Dialogs (RFC 3261 12) of both roles, and a table that finds them by their tags and by the application's dialog id. */
 import type { ControlConnection } from '../control/control.js';
 import { uriOf } from '../message/fields.js';
 import type { SipRequest, SipResponse } from '../message/message.js';
@@ -8,9 +8,9 @@ import type { LocalIdentity } from '../transport/network.js';
 import type { Path, TlsPeer } from '../transport/path.js';
 import type { Reliable } from './reliable.js';
 import type { SessionTimer } from './session-timer.js';
-import type { Subscription } from './subscriptions.js';
+import type { Subscription } from './subscription.js';
 
-/** The application's name for a dialog: its API, both ways. */
+/** The id of a dialog in the control protocol, in both directions. */
 export function dialogId(callId: string, inviteFromTag: string): string {
   return `${callId};from-tag=${inviteFromTag}`;
 }
@@ -29,7 +29,7 @@ export interface DialogParts {
   routeSet: string[];
   localCseq: number;
   remoteCseq: number;
-  /** The way its first message took. */
+  /** The path of its first message. */
   path: Path;
   identity: LocalIdentity;
 }
@@ -49,31 +49,31 @@ export class Dialog {
   /** -1 until the far side sent a request (12.1.2). */
   remoteCseq: number;
   path: Path;
-  /** Who our TLS connections of this dialog have to lead to, where its URIs have addresses instead of names. */
+  /** The identity to verify on our TLS connections of this dialog, when its URIs have addresses instead of names. */
   readonly peer: TlsPeer | null;
   identity: LocalIdentity;
   state: 'early' | 'confirmed' | 'ended' = 'early';
-  /** Where its requests go instead of the remote target: the peer is behind address translation. */
+  /** Where our requests go instead of the remote target, because the peer is behind NAT. */
   nat: { address: string; port: number } | null = null;
   /** Our Contact, as last sent. */
   contact = '';
-  /** Our session description, as last sent in an offer or answer. */
+  /** Our SDP, as last sent in an offer or answer. */
   localSdp: Buffer | null = null;
-  /** A 2xx of ours that still waits for its ACK. */
+  /** Our 2xx while it waits for its ACK. */
   awaitingAck: AwaitedAck | null = null;
-  /** The ACK to the last 2xx we received: sent again when the 2xx is (13.2.2.4). */
+  /** The ACK to the last 2xx we received, to be retransmitted with that 2xx (13.2.2.4). */
   lastAck: { cseq: number; bytes: Buffer; path: Path } | null = null;
-  /** CSeq of the last 2xx we received; -1: none waits for an ACK of the application. */
+  /** CSeq of the last 2xx we received, while it waits for the application's ACK; else -1. */
   unackedCseq = -1;
-  /** The answer was faster than the CANCEL (9.1): BYE follows the ACK at once. */
+  /** The 2xx crossed our CANCEL (9.1): BYE follows the ACK at once. */
   unwanted = false;
-  /** An INVITE under way in either direction (14.1, 14.2). */
+  /** The direction of an open INVITE transaction (14.1, 14.2). */
   invite: 'ours' | 'theirs' | null = null;
   reliable: Reliable | null = null;
   sessionTimer: SessionTimer | null = null;
-  /** SUBSCRIBE made it, and it has no session; null: INVITE did. */
+  /** Set when SUBSCRIBE made the dialog, which then has no session; null when INVITE did. */
   subscription: Subscription | null = null;
-  /** Set when BYE was refused for want of credentials: it may come again. */
+  /** Set when BYE was challenged: the application may send it again with credentials. */
   farewell: Timer | null = null;
 
   constructor(parts: DialogParts) {
@@ -94,7 +94,10 @@ export class Dialog {
     this.identity = parts.identity;
   }
 
-  /** 12.2.1.2, 12.2.2: target refresh by a Contact of INVITE, UPDATE, or of SUBSCRIBE and NOTIFY in their dialogs (RFC 5057 5.4), and of their 2xx. */
+  /**
+   * 12.2.1.2, 12.2.2: target refresh by the Contact of INVITE, UPDATE, or of SUBSCRIBE and NOTIFY in their dialogs (RFC 5057 5.4), and of
+   * their 2xx.
+   */
   refreshTarget(message: SipRequest | SipResponse): void {
     const contact = message.contact;
     if (contact && parseUri(contact.uri)) this.remoteTarget = contact.uri;
@@ -115,7 +118,7 @@ export class Dialog {
   }
 }
 
-/** Repeats a 2xx until its ACK, on every transport (13.3.1.4). */
+/** Retransmits a 2xx until its ACK, on every transport (13.3.1.4). */
 export class AwaitedAck {
   private readonly repeater: Repeater;
   private readonly timer: Timer;
@@ -125,7 +128,7 @@ export class AwaitedAck {
     clock: TransactionClock,
     values: TimerValues,
     readonly cseq: number,
-    /** The application's name for the INVITE's transaction: the ACK carries it. */
+    /** Transaction id of the INVITE for the application; the ACK is delivered with it. */
     readonly transactionId: string,
     send: () => void,
     missing: () => void,
@@ -137,12 +140,12 @@ export class AwaitedAck {
     });
   }
 
-  /** A BYE of ours waits for the ACK (15): done when it came, or will not come any more. */
+  /** For our BYE, which must wait for the ACK (15): runs `act` when the ACK arrives or the wait for it is over. */
   afterwardsDo(act: () => void): void {
     this.afterwards.push(act);
   }
 
-  /** The ACK came, or the dialog ends without it. */
+  /** The ACK arrived, or the dialog ends without it. */
   settle(): void {
     this.repeater.stop();
     this.timer.cancel();
@@ -163,7 +166,7 @@ export class DialogTable {
     this.byId.set(dialog.id, dialog);
   }
 
-  /** The application's frames with this id mean this one (of several early dialogs of a fork). */
+  /** Makes this dialog the one that the application's frames with its id refer to (of a fork's early dialogs). */
   prefer(dialog: Dialog): void {
     this.byId.set(dialog.id, dialog);
   }
@@ -176,7 +179,7 @@ export class DialogTable {
     return this.byTags.get(tagsKey(callId, localTag, remoteTag)) ?? null;
   }
 
-  /** Ends it and forgets it. */
+  /** Ends and removes it. */
   remove(dialog: Dialog): void {
     dialog.end();
     const key = tagsKey(dialog.callId, dialog.localTag, dialog.remoteTag);
@@ -184,7 +187,7 @@ export class DialogTable {
     if (this.byId.get(dialog.id) === dialog) this.byId.delete(dialog.id);
   }
 
-  /** Whether a dialog counts on the TCP connection to that peer. */
+  /** True when a dialog needs the TCP connection to that peer. */
   uses(address: string, port: number): boolean {
     return this.where(({ path }) => path.reliable && path.address === address && path.port === port).length > 0;
   }
@@ -198,24 +201,24 @@ function tagsKey(callId: string, localTag: string, remoteTag: string): string {
   return `${callId} ${localTag} ${remoteTag}`;
 }
 
-/** 12.1.1: what an INVITE says about the dialog it makes with us. */
+/** 12.1.1: the route set of a dialog that this INVITE opens with us. */
 export function routeSetOfRequest(request: SipRequest): string[] {
   return request.list('record-route').slice();
 }
 
-/** 12.1.2: the same list the other way round. */
+/** 12.1.2: the Record-Route list in reverse order. */
 export function routeSetOfResponse(response: SipResponse): string[] {
   return response.list('record-route').slice().reverse();
 }
 
-/** Whether the far side's Contact names another place than the one its message came from. */
+/** True when the far side's Contact differs from the address its message came from. */
 export function contactDiffers(contactUri: string, address: string, port: number | null): boolean {
   const uri = parseUri(contactUri);
   if (!uri) return false;
   return bareHost(uri.host) !== address || (port !== null && (uri.port ?? 5060) !== port);
 }
 
-/** Request-URI and Route of a request in the dialog, loose or strict (12.2.1.1). */
+/** Request-URI and Route of a request in the dialog, with loose or strict routing (12.2.1.1). */
 export function routed(
   remoteTarget: string,
   routeSet: readonly string[],

@@ -1,11 +1,11 @@
-/** Reliable provisional responses (RFC 3262): ours, repeated until PRACK; and the order of those we receive. */
+/** Reliable provisional responses (RFC 3262): retransmits ours until PRACK, and checks the order of those received. */
 
 import type { SipRequest, SipResponse } from '../message/message.js';
 import { giveUpMs, Repeater, type Timer, type TimerValues, type TransactionClock } from '../transactions/timers.js';
 
 const highestReceived = new WeakMap<object, number>();
 
-/** Whether a provisional response within `dialog` is new: repeats and those out of order are dropped (RFC 3262 section 4). */
+/** True for a new provisional response; retransmissions and responses out of order are dropped (RFC 3262 4). */
 export function acceptsReliable(dialog: object, response: SipResponse): boolean {
   const rseq = response.get('rseq');
   if (rseq === undefined || !/^\d{1,10}$/.test(rseq)) return true;
@@ -20,15 +20,15 @@ interface Unacknowledged {
   rseq: number;
   cseq: number;
   transmit(again: boolean): void;
-  /** It has a session description: a 2xx must wait for its PRACK. */
+  /** It carries SDP: a 2xx must wait for its PRACK. */
   describes: boolean;
 }
 
-/** Our reliable provisional responses to one INVITE: one at a time on the wire, the others wait. */
+/** Our reliable provisional responses to one INVITE: one is in flight at a time, the others wait. */
 export class Reliable {
   private nextRseq = 1 + Math.floor(Math.random() * 2 ** 16);
   private readonly queue: Unacknowledged[] = [];
-  /** A PRACK is at the application. */
+  /** A PRACK was delivered to the application. */
   private acknowledging = false;
   private repeater: Repeater | null = null;
   private timer: Timer | null = null;
@@ -37,7 +37,7 @@ export class Reliable {
   constructor(
     private readonly clock: TransactionClock,
     private readonly values: TimerValues,
-    /** No PRACK came for 64·T1: the INVITE is refused with 5xx (RFC 3262 3). */
+    /** Called when no PRACK arrived for 64·T1: the INVITE is refused with 5xx (RFC 3262 3). */
     private readonly missing: () => void,
   ) {}
 
@@ -50,15 +50,15 @@ export class Reliable {
     if (this.queue.length === 1 && !this.acknowledging) this.transmitFirst();
   }
 
-  /** Does it now, or when the PRACK a description waits for was answered; `dropped` when that never happens. */
+  /** Runs `act` now, or after the PRACK of a response with SDP was answered; calls `dropped` when that never happens. */
   beforeSuccess(act: () => void, dropped: () => void): void {
     if (this.acknowledging || this.queue.some((response) => response.describes)) this.held = { act, dropped };
     else act();
   }
 
-  /** Whether this PRACK acknowledges what waits. */
+  /** True when this PRACK acknowledges the response in flight. */
   acknowledge(prack: SipRequest): boolean {
-    // what stands behind the method is no reason to refuse
+    // text after the method is ignored
     const match = /^(\d{1,10})\s+(\d{1,10})\s+INVITE\b/i.exec(prack.get('rack') ?? '');
     const first = this.queue[0];
     if (!match || !first || Number(match[1]) !== first.rseq || Number(match[2]) !== first.cseq) return false;
@@ -68,7 +68,7 @@ export class Reliable {
     return true;
   }
 
-  /** The PRACK was answered: the next in the queue, or the 2xx that waited. */
+  /** The PRACK was answered: sends the next response in the queue, or the waiting 2xx. */
   acknowledged(): void {
     this.acknowledging = false;
     if (this.queue.length > 0) this.transmitFirst();

@@ -1,13 +1,13 @@
-/** Session timers (RFC 4028): who refreshes, when, and the end of a session nobody refreshes. */
+/** Session timers (RFC 4028): the refresher, the time of refreshes, and the end of a session that is not refreshed. */
 import { parseParameters } from '../message/fields.js';
 import type { Header, SipRequest, SipResponse } from '../message/message.js';
 import type { Timer, TransactionClock } from '../transactions/timers.js';
 
 export const MIN_SE_SEC = 90;
-/** A refresh that met 491 is tried again after a while, which whoever chose the Call-ID makes longer (RFC 3261 14.1). */
+/** Pause before a refresh is retried after 491; longer for the owner of the Call-ID (RFC 3261 14.1). */
 const OWNER_PAUSE_MS = { least: 2100, spread: 1900 };
 const OTHER_PAUSE_MS = { least: 0, spread: 2000 };
-/** A far side that answers with less than it may is taken at its word, but not refreshed without a break. */
+/** A shorter interval than allowed is accepted from the far side, but not below this, to avoid constant refreshes. */
 const LEAST_KEPT_SEC = 2;
 
 export interface SessionInterval {
@@ -25,13 +25,13 @@ export function sessionExpires(value: string | undefined): SessionInterval | nul
   return { seconds: Number(match[1]), refresher: refresher === 'uac' || refresher === 'uas' ? refresher : null };
 }
 
-/** 422 for an interval below ours, when the far side can do something about it (RFC 4028 5). */
+/** True when the interval is below our minimum and the far side supports timers: answered with 422 (RFC 4028 5). */
 export function tooSmall(request: SipRequest): boolean {
   const offered = sessionExpires(request.get('session-expires'));
   return offered !== null && offered.seconds < MIN_SE_SEC && request.lists('supported', 'timer');
 }
 
-/** What a 2xx to INVITE or UPDATE says of the session; the application's own word first, then the offer's (RFC 4028 9). */
+/** The session interval for our 2xx to INVITE or UPDATE: from the application's answer, else from the offer (RFC 4028 9). */
 export function agree(
   request: SipRequest,
   answer: readonly Header[],
@@ -41,7 +41,7 @@ export function agree(
   const peerKnowsTimers = request.lists('supported', 'timer');
   if (!own && !offered) return { interval: null, headers: [] };
   const seconds = Math.max(own?.seconds ?? offered!.seconds, MIN_SE_SEC);
-  // a peer without timers cannot refresh; one that asked for nobody in particular refreshes itself
+  // a peer without timer support cannot refresh; one that names no refresher refreshes itself
   const refresher = peerKnowsTimers ? (offered?.refresher ?? own?.refresher ?? 'uac') : 'uas';
   const headers: Header[] = [{ name: 'session-expires', value: `${seconds};refresher=${refresher}` }];
   const required = answer.some((header) => header.name === 'require' && /\btimer\b/i.test(header.value));
@@ -58,18 +58,18 @@ function offer(seconds: number, refresher: 'uac' | 'uas'): Header[] {
 }
 
 export interface SessionTimerUser {
-  /** Whether the Call-ID is ours: we sent the INVITE that opened the dialog. */
+  /** True when the Call-ID is ours: we sent the INVITE that opened the dialog. */
   readonly ownsCallId: boolean;
-  /** Sends a refresh; `done` gets the final status, 0 when it could not be sent, and the Min-SE of the answer. */
+  /** Sends a refresh; `done` gets the final status, 0 when it could not be sent, and the Min-SE of the response. */
   refresh(headers: Header[], done: (status: number, minSe?: string) => void): void;
-  /** The session is over: BYE. */
+  /** The session has expired: BYE. */
   expired(text: string): void;
 }
 
 export class SessionTimer {
   private refreshing: Timer | null = null;
   private agreed: { seconds: number; isOurs: boolean } | null = null;
-  /** RFC 4028 10: a little before the session is over, so that the far side still knows the dialog. */
+  /** RFC 4028 10: fires a little before the session expires, while the far side still knows the dialog. */
   private end: Timer | null = null;
 
   constructor(
@@ -77,7 +77,7 @@ export class SessionTimer {
     private readonly user: SessionTimerUser,
   ) {}
 
-  /** A new agreement, in a 2xx we sent (`uas`) or received (`uac`); null: no timer any more. */
+  /** Applies the interval of a 2xx that we sent (`uas`) or received (`uac`); null: no timer. */
   set(interval: SessionInterval | null, weAre: 'uac' | 'uas'): void {
     this.stop();
     if (!interval) return;
@@ -89,12 +89,12 @@ export class SessionTimer {
     if (isOurs) this.refreshAfter(seconds * 500, seconds);
   }
 
-  /** A 2xx to a request of ours in the dialog. */
+  /** A 2xx to our request in the dialog. */
   answered(response: SipResponse): void {
     this.set(sessionExpires(response.get('session-expires')), 'uac');
   }
 
-  /** For an INVITE or UPDATE of the application: one that says nothing of the session would end its timer (RFC 4028 7.4). */
+  /** Headers for the application's INVITE or UPDATE: a request without them would end the timer (RFC 4028 7.4). */
   kept(): Header[] {
     return this.agreed === null ? [] : offer(this.agreed.seconds, this.agreed.isOurs ? 'uac' : 'uas');
   }
@@ -112,13 +112,16 @@ export class SessionTimer {
     this.user.expired(text);
   }
 
-  /** Until one is taken or the time is over. A far side that wants longer intervals is asked again at once, but only once: it could go on wanting. */
+  /**
+   * Refreshes until one succeeds or the session expires. When the far side demands a longer interval the refresh is repeated at once, but
+   * only once: it could demand again.
+   */
   private refreshAfter(delayMs: number, seconds: number, wasLengthened = false): void {
     this.refreshing?.cancel();
     this.refreshing = this.clock.after(delayMs, () => {
       this.user.refresh(offer(seconds, 'uac'), (status, minSe) => {
         if (this.end === null || (status >= 200 && status < 300)) return;
-        // nobody there, or nobody who knows of the call
+        // the far side is unreachable, or no longer knows the dialog
         if (status === 408 || status === 481) return this.over('Session timer refresh failed');
         const leastSec = status === 422 && /^\d{1,9}$/.test(minSe ?? '') ? Number(minSe) : 0;
         if (leastSec > seconds && !wasLengthened) return this.refreshAfter(0, leastSec, true);

@@ -1,7 +1,7 @@
 /**
- * Subscriptions (RFC 6665): the dialogs that SUBSCRIBE makes, in both roles. A subscription ends when a NOTIFY says `terminated`, when the far
- * side knows it no more, and when nobody refreshes it in time; its dialog ends with it. As the notifier we are the `uas` of the dialog, as the
- * subscriber its `uac`.
+ * Subscriptions (RFC 6665): the dialogs that SUBSCRIBE opens, in both roles: as the notifier we are the `uas` of the dialog, as the
+ * subscriber its `uac`. A subscription ends when a NOTIFY says `terminated`, when the far side no longer knows it, or when it is not
+ * refreshed in time; its dialog ends with it.
  */
 
 import type { Core } from '../assembly.js';
@@ -10,59 +10,28 @@ import { parseParameters } from '../message/fields.js';
 import type { Header, SipRequest, SipResponse } from '../message/message.js';
 import { writeMessage } from '../message/write.js';
 import { OurRequest } from '../transactions/our-request.js';
-import { giveUpMs, type Timer } from '../transactions/timers.js';
+import { giveUpMs } from '../transactions/timers.js';
 import type { Source } from '../transport/path.js';
 import { dialogOfAnswer } from '../uac/answered-dialog.js';
 import type { DialogSender } from './dialog-sender.js';
 import type { Dialog } from './dialogs.js';
+import { Subscription } from './subscription.js';
 
-/** What a dialog of a subscription is for. */
+/** The methods that a subscription's dialog is for. */
 export const SUBSCRIPTION_METHODS: ReadonlySet<string> = new Set(['SUBSCRIBE', 'NOTIFY']);
-/** After these to SUBSCRIBE or NOTIFY there is no subscription any more (4.1.2.2, 4.2.2). */
+/** Responses to SUBSCRIBE or NOTIFY that end the subscription (4.1.2.2, 4.2.2). */
 const UNKNOWN_THERE: ReadonlySet<number> = new Set([
   ...[404, 405, 410, 416, 480, 481, 482, 483, 484, 485, 489, 501, 604],
 ]);
-/** When neither side says how long (each event package has a value of its own, most of them an hour). */
+/** Duration when neither side names one (each event package has its own default, most often an hour). */
 const DEFAULT_SEC = 3600;
-/** A timer of Node counts no further than 24 days. */
+/** The longest timer of Node is 24 days. */
 const LONGEST_SEC = 2_000_000;
-/** NOTIFYs that may wait for the answer to one SUBSCRIBE: a proxy may have forked it. */
+/** NOTIFYs that may wait for the response to one SUBSCRIBE, which a proxy may have forked. */
 const MAX_EARLY_NOTIFIES = 8;
-/** Between the 2xx and the NOTIFY that was faster: whoever awaits the 2xx must have time to listen for NOTIFY. */
+/** Delay between the 2xx and an earlier NOTIFY: an application that awaits the 2xx needs time to listen for NOTIFY. */
 const EARLY_NOTIFY_DELAY_MS = 20;
 const EMPTY = Buffer.alloc(0);
-
-/** What a SUBSCRIBE or NOTIFY of ours says, kept until its final answer. */
-export interface SaidOfSubscription {
-  event: string;
-  /** Of SUBSCRIBE; null: not said. */
-  expiresSec: number | null;
-  /** Of NOTIFY. */
-  isTerminated: boolean;
-}
-
-/** One subscription of a dialog; counts as alive until it is stopped. */
-export class Subscription {
-  private timer: Timer | null = null;
-
-  constructor(
-    readonly event: string,
-    private readonly ended: () => void,
-  ) {}
-
-  /** From now on this timer ends it. */
-  lasts(timer: Timer): void {
-    this.timer?.cancel();
-    this.timer = timer;
-  }
-
-  /** Its dialog is over. */
-  stop(): void {
-    if (this.timer) this.ended();
-    this.timer?.cancel();
-    this.timer = null;
-  }
-}
 
 /** `Subscription-State: active;expires=60` (8.2.3). */
 export function subscriptionState(value: string | undefined): { isTerminated: boolean; expiresSec: number | null } {
@@ -78,7 +47,7 @@ export function expiresOf(value: string | undefined): number | null {
   return match ? Math.min(Number(match[1]), LONGEST_SEC) : null;
 }
 
-/** Same package, same id (4.5.1, 8.2.1). One without Event means the only subscription there is. */
+/** Same package and same id (4.5.1, 8.2.1). Without an Event header the only subscription is meant. */
 export function isSameEvent(one: string | undefined, other: string | undefined): boolean {
   return !one || !other || eventKey(one) === eventKey(other);
 }
@@ -88,15 +57,15 @@ function eventKey(value: string): string {
   return `${name.trim()} ${parseParameters(value.slice(name.length)).get('id') ?? ''}`;
 }
 
-/** A SUBSCRIBE of ours without final answer. */
+/** Our SUBSCRIBE while it has no final response. */
 interface Asking {
   request: OurRequest;
-  /** Decides about the NOTIFYs that were faster than the answer: with the dialog they belong to, or null. */
+  /** NOTIFYs that arrived before the response. `decide` gets the dialog they belong to, or null. */
   early: { tag: string; decide(dialog: Dialog | null): void }[];
 }
 
 export class Subscriptions {
-  /** How many dialogs of subscriptions are alive. */
+  /** The number of live subscription dialogs. */
   living = 0;
   /** By dialog id. */
   private readonly asking = new Map<string, Asking>();
@@ -106,7 +75,7 @@ export class Subscriptions {
     private readonly sender: DialogSender,
   ) {}
 
-  /** The Expires of our 2xx to this SUBSCRIBE: the application's, else what was asked for; never more than that (4.2.1.1). */
+  /** The Expires of our 2xx to this SUBSCRIBE: the application's, else the requested one; never more than requested (4.2.1.1). */
   grant(request: SipRequest, answer: Header[]): number {
     const asked = expiresOf(request.get('expires'));
     const own = expiresOf(answer.find((header) => header.name === 'expires')?.value);
@@ -116,7 +85,7 @@ export class Subscriptions {
     return seconds;
   }
 
-  /** We accept a SUBSCRIBE: its dialog, until `granted` says how long. */
+  /** We accept a SUBSCRIBE: begins its dialog; `granted` sets the duration. */
   begin(dialog: Dialog, event: string): void {
     dialog.state = 'confirmed';
     dialog.subscription = new Subscription(event, () => this.living--);
@@ -124,13 +93,13 @@ export class Subscriptions {
     this.lasts(dialog, 0);
   }
 
-  /** Our 2xx to a SUBSCRIBE is sent. */
+  /** Our 2xx to a SUBSCRIBE was sent. */
   granted(dialog: Dialog, request: SipRequest, seconds: number): void {
     if (dialog.role === 'uas' && isSameEvent(dialog.subscription?.event, request.get('event')))
       this.lasts(dialog, seconds);
   }
 
-  /** A NOTIFY of the far side has its final answer from us. */
+  /** We sent the final response to a NOTIFY of the far side. */
   notified(dialog: Dialog, notify: SipRequest, status: number): void {
     const { subscription } = dialog;
     if (dialog.role !== 'uac' || !subscription || !isSameEvent(subscription.event, notify.get('event'))) return;
@@ -140,7 +109,7 @@ export class Subscriptions {
     else if (expiresSec !== null) this.lasts(dialog, expiresSec);
   }
 
-  /** A SUBSCRIBE or NOTIFY of ours is about to leave. */
+  /** Our SUBSCRIBE or NOTIFY is about to be sent. */
   leaves(request: OurRequest, headers: readonly Header[]): void {
     const header = (name: string) => headers.find((one) => one.name === name)?.value;
     request.said = {
@@ -154,12 +123,12 @@ export class Subscriptions {
     }
   }
 
-  /** Whether a SUBSCRIBE of ours with that dialog id is under way. */
+  /** True while our SUBSCRIBE with that dialog id has no final response. */
   isAsking(id: string): boolean {
     return this.asking.has(id);
   }
 
-  /** The far side's final answer to a SUBSCRIBE or NOTIFY of ours. */
+  /** The far side's final response to our SUBSCRIBE or NOTIFY. */
   answered(request: OurRequest, response: SipResponse, source: Source): void {
     const { status } = response;
     const { dialog, said } = request;
@@ -172,7 +141,7 @@ export class Subscriptions {
     if (UNKNOWN_THERE.has(status)) this.core.dialogs.remove(dialog);
     else if (request.method === 'NOTIFY') {
       if (!said.isTerminated || dialog.role !== 'uas') return;
-      // the application may say it again with credentials
+      // the application may send it again with credentials
       if (status === 401 || status === 407) this.lasts(dialog, 0);
       else this.core.dialogs.remove(dialog);
     } else if (status < 300 && dialog.role === 'uac') {
@@ -181,7 +150,7 @@ export class Subscriptions {
     }
   }
 
-  /** No answer came (408), or the request could not be delivered (503). */
+  /** No response (408), or the request could not be delivered (503). */
   failed(request: OurRequest, status: number): void {
     const { dialog, said } = request;
     if (!dialog) this.settle(request, null);
@@ -189,10 +158,7 @@ export class Subscriptions {
       this.core.dialogs.remove(dialog);
   }
 
-  /**
-   * A NOTIFY may be faster than the 2xx to its SUBSCRIBE (4.1.3): then it waits for that. False when no SUBSCRIBE of ours is under way that
-   * it could belong to.
-   */
+  /** A NOTIFY may arrive before the 2xx to its SUBSCRIBE (4.1.3) and then waits for it. False when no open SUBSCRIBE of ours matches it. */
   waitsForAnswer(notify: SipRequest, id: string, decide: (dialog: Dialog | null) => void): boolean {
     const asking = this.asking.get(id);
     if (!asking || asking.early.length >= MAX_EARLY_NOTIFIES) return false;
@@ -201,7 +167,7 @@ export class Subscriptions {
     return true;
   }
 
-  /** The final answer to a SUBSCRIBE outside a dialog. */
+  /** The final response to a SUBSCRIBE outside a dialog. */
   private opened(request: OurRequest, response: SipResponse, source: Source): void {
     const isAccepted = response.status < 300 && response.contact !== null && response.toTag !== '';
     if (!isAccepted || !request.app) {
@@ -221,13 +187,13 @@ export class Subscriptions {
     if (asking?.request !== request) return;
     this.asking.delete(request.dialogId);
     for (const { tag, decide } of asking.early) {
-      // the library tells the dialogs of a fork apart by nothing: the one of the 2xx is taken
+      // the library cannot tell the dialogs of a fork apart: only the one of the 2xx is kept
       if (dialog && tag === dialog.remoteTag) this.core.clock.after(EARLY_NOTIFY_DELAY_MS, () => decide(dialog));
       else decide(null);
     }
   }
 
-  /** Ended, the notifier has 64·T1 to say so in a last NOTIFY, which the subscriber waits for (4.1.2.3, 4.4.1). */
+  /** Restarts the timer. After the end, the notifier has 64·T1 to send a last NOTIFY, which the subscriber waits for (4.1.2.3, 4.4.1). */
   private lasts(dialog: Dialog, seconds: number): void {
     if (dialog.state === 'ended') return;
     const graceMs = dialog.role === 'uac' || seconds === 0 ? giveUpMs(this.core.timers) : 0;
@@ -235,7 +201,7 @@ export class Subscriptions {
     dialog.subscription?.lasts(this.core.clock.after(ms, () => this.expired(dialog)));
   }
 
-  /** Nobody refreshed it, or nobody said the last word: the server does (4.2.2), and tells the application. */
+  /** The subscription was not refreshed, or the last NOTIFY is missing: the server ends it (4.2.2), and reports that to the application. */
   private expired(dialog: Dialog): void {
     const { app, id, subscription } = dialog;
     if (!subscription) return;
@@ -254,7 +220,7 @@ export class Subscriptions {
     this.core.dialogs.remove(dialog);
   }
 
-  /** The library ends a dialog by a BYE alone; none leaves. */
+  /** The library ends a dialog only on a BYE: one is delivered to the application, and none is sent. */
   private tell(app: ControlConnection, dialog: Dialog): void {
     if (!app.connected) return;
     const headers = [

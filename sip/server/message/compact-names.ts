@@ -1,4 +1,4 @@
-/** One-letter header names and what they stand for: RFC 3261 7.3.3, and the extensions that registered one. */
+/** Compact header names (RFC 3261 7.3.3, and extensions that registered one) and their full forms. */
 export const compactNames: Readonly<Record<string, string>> = {
   a: 'accept-contact',
   b: 'referred-by',

@@ -1,4 +1,7 @@
-/** The pieces header field values are made of: comma lists, `;name=value` parameters, addresses, Via, CSeq. All in one pass over the text. */
+/**
+ * Parsers for the parts of header field values: comma lists, `;name=value` parameters, addresses, Via, CSeq. Each takes one pass over the
+ * text.
+ */
 
 export type Parameters = ReadonlyMap<string, string>;
 
@@ -8,7 +11,7 @@ export function isToken(text: string): boolean {
   return TOKEN.test(text);
 }
 
-/** Index just after the quoted string that opens at `start`; one more than the text's length when it never closes. */
+/** Index after the quoted string that opens at `start`; the text's length plus one when it never closes. */
 function afterQuoted(text: string, start: number): number {
   for (let i = start + 1; i < text.length; i++) {
     const c = text.charCodeAt(i);
@@ -18,7 +21,7 @@ function afterQuoted(text: string, start: number): number {
   return text.length + 1;
 }
 
-/** Cuts at a separator that stands outside quotes and angle brackets; parts are trimmed, empty parts dropped. */
+/** Splits at a separator outside of quotes and angle brackets; parts are trimmed, empty parts dropped. */
 function cut(text: string, separator: number): string[] {
   const parts: string[] = [];
   let from = 0;
@@ -39,7 +42,7 @@ function cut(text: string, separator: number): string[] {
   return parts;
 }
 
-/** Whether two separators follow each other outside quotes and brackets, with nothing between them (RFC 4475 3.1.2.1). */
+/** True when two separators outside of quotes and brackets have nothing between them (RFC 4475 3.1.2.1). */
 export function hasEmptyPart(value: string): boolean {
   if (!/[;,]\s*[;,]/.test(value)) return false;
   let inAngle = false;
@@ -61,7 +64,7 @@ export function splitList(value: string): string[] {
   return value.indexOf(',') < 0 ? (value.trim() === '' ? [] : [value.trim()]) : cut(value, 0x2c);
 }
 
-/** `;a=b;c` → a: "b", c: "". Names in lower case; the first of two equal names wins. */
+/** `;a=b;c` → a: "b", c: "". Names in lower case; the first of two equal names counts. */
 export function parseParameters(text: string): Map<string, string> {
   const parameters = new Map<string, string>();
   if (text === '') return parameters;
@@ -75,13 +78,13 @@ export function parseParameters(text: string): Map<string, string> {
 
 /** From, To, Contact, Route, Record-Route, Refer-To (RFC 3261 20.10). */
 export interface NameAddr {
-  /** With its quotes, as written; empty when there is none. */
+  /** With its quotes, as written; empty when absent. */
   display: string;
   uri: string;
   parameters: Parameters;
 }
 
-/** Null when there is no URI in it, or a quote or angle bracket stays open. */
+/** Null without a URI, or when a quote or angle bracket stays open. */
 export function parseNameAddr(value: string): NameAddr | null {
   const text = value.trim();
   let i = 0;
@@ -96,7 +99,7 @@ export function parseNameAddr(value: string): NameAddr | null {
     // addr-spec without brackets: what follows the first `;` are header parameters (RFC 3261 20.10)
     const semicolon = text.indexOf(';');
     const uri = (semicolon < 0 ? text : text.slice(0, semicolon)).trim();
-    // 20: a URI with a question mark has to stand in brackets
+    // 20: a URI with a question mark must be in brackets
     if (uri === '' || /[\s"?]/.test(uri)) return null;
     return {
       display: '',
@@ -111,7 +114,7 @@ export function parseNameAddr(value: string): NameAddr | null {
   return { display: text.slice(0, i).trim(), uri, parameters: parseParameters(text.slice(close + 1)) };
 }
 
-/** The URI in a Route value or `<uri>`; a bare URI is returned as it is, its parameters being its own. */
+/** The URI in a Route value or `<uri>`; a bare URI is returned unchanged, including its parameters. */
 export function uriOf(text: string): string {
   return text.includes('<') ? (parseNameAddr(text)?.uri ?? text) : text.trim();
 }
@@ -127,7 +130,7 @@ export interface Via {
   branch: string;
 }
 
-/** The port behind a host, 1–65535; null when it is absent, NaN when it is nonsense. */
+/** The port after a host, 1–65535; null when absent, NaN when invalid. */
 function parsePort(text: string | undefined): number | null {
   if (text === undefined || text === '') return null;
   if (!/^\d{1,5}$/.test(text)) return Number.NaN;
@@ -135,7 +138,7 @@ function parsePort(text: string | undefined): number | null {
   return port >= 1 && port <= 65535 ? port : Number.NaN;
 }
 
-/** `host`, `host:port`, `[v6]:port`. The brackets of an IPv6 address stay on. */
+/** `host`, `host:port`, `[v6]:port`. An IPv6 address keeps its brackets. */
 export function parseHostPort(text: string): { host: string; port: number | null } | null {
   const trimmed = text.trim();
   let host: string;
@@ -169,7 +172,7 @@ export function parseVia(value: string): Via | null {
   return { version, transport: transport.toLowerCase(), ...sentBy, parameters, branch: parameters.get('branch') ?? '' };
 }
 
-/** Null for anything but a number below 2^31 (RFC 3261 8.1.1.5) and a method. */
+/** Null unless the value is a number below 2^31 (RFC 3261 8.1.1.5) and a method. */
 export function parseCSeq(value: string): { number: number; method: string } | null {
   const match = /^(\d{1,10})\s+([A-Za-z0-9\-.!%*_+`'~]+)$/.exec(value);
   if (!match || Number(match[1]) >= 2 ** 31) return null;

@@ -1,16 +1,16 @@
 /**
- * One SIP message (RFC 3261 7). Header text is held as latin1, one character per byte, so that what we pass on or send back has
- * the very bytes that came in, UTF-8 or not; the body is bytes.
+ * One SIP message (RFC 3261 7). Header text is held as latin1, one character per byte, so that text we pass on or send back keeps its exact
+ * bytes, UTF-8 or not; the body is bytes.
  */
 import { compactNames } from './compact-names.js';
 import { type NameAddr, parseCSeq, parseNameAddr, parseVia, splitList, type Via } from './fields.js';
 
 export interface Header {
-  /** In lower case, compact forms written out. */
+  /** In lower case, compact forms expanded. */
   name: string;
   /** Unfolded and trimmed. */
   value: string;
-  /** The name as it was spelled. */
+  /** The name as written. */
   written?: string;
 }
 
@@ -21,13 +21,13 @@ abstract class Message {
     readonly startLine: string,
     readonly headers: readonly Header[],
     readonly body: Buffer,
-    /** The bytes as they came, header section and body. */
+    /** The bytes as received, header section and body. */
     readonly raw: Buffer,
-    /** What is wrong with the header section, when something is. */
+    /** The error in the header section; null when there is none. */
     readonly problem: string | null,
   ) {}
 
-  /** The first header field of that lower-case name. */
+  /** The first header field with this lower-case name. */
   get(name: string): string | undefined {
     for (const header of this.headers) if (header.name === name) return header.value;
     return undefined;
@@ -49,7 +49,7 @@ abstract class Message {
     });
   }
 
-  /** Whether a list of option tags or methods has this one, in any case. */
+  /** True when a list of option tags or methods contains this one, ignoring case. */
   lists(name: string, item: string): boolean {
     return this.list(name).some((value) => value.toLowerCase() === item.toLowerCase());
   }
@@ -78,7 +78,7 @@ abstract class Message {
   get cseq(): { number: number; method: string } | null {
     return this.once('cseq', () => parseCSeq(this.get('cseq') ?? ''));
   }
-  /** The first Contact that is an address; null for none and for `*`. */
+  /** The first Contact with an address; null without one and for `*`. */
   get contact(): NameAddr | null {
     return this.once('contact', () => {
       const value = this.list('contact')[0];
@@ -126,7 +126,7 @@ export class SipResponse extends Message {
 export type SipMessage = SipRequest | SipResponse;
 
 const REQUEST_LINE = /^([A-Za-z0-9\-.!%*_+`'~]+) (\S+) (SIP\/\d+\.\d+)$/i;
-/** One with another protocol in the place of the version. */
+/** A start line with another protocol version. */
 const OTHER_VERSION = /^([A-Za-z0-9\-.!%*_+`'~]+) (\S+) (\S+)$/;
 const STATUS_LINE = /^SIP\/2\.0 ([1-6]\d\d)(?: ([^\r\n]*))?$/i;
 
@@ -137,7 +137,8 @@ export interface ParseOptions {
 
 /**
  * Never throws. Null when the first line is neither a request line nor a status line. From the network (not `bodyIsRest`) a broken request
- * line is a request with a `problem`: it can be refused when its Via says where to. A broken status line is nothing: nobody waits for an answer.
+ * line gives a request with a `problem`, which can be refused if its Via can be read. A broken status line gives null: a response needs no
+ * answer.
  */
 export function parseMessage(bytes: Buffer, options: ParseOptions = {}): SipMessage | null {
   let start = 0;
@@ -154,7 +155,7 @@ export function parseMessage(bytes: Buffer, options: ParseOptions = {}): SipMess
   if (!line && !status) return null;
 
   const headers: Header[] = [];
-  let problem: string | null = line?.problem ?? (blank < 0 ? 'The header section does not end' : null);
+  let problem: string | null = line?.problem ?? (blank < 0 ? 'The header section has no end' : null);
   const invalid = readHeaders(head, lineEnd < 0 ? head.length : lineEnd + 2, headers);
   problem ??= invalid;
 
@@ -189,7 +190,7 @@ function requestLine(text: string, strict: boolean): RequestLine | null {
   return { method, uri: '', version: 'SIP/2.0', problem: 'The request line is malformed' };
 }
 
-/** Reads header fields from `i`; returns what is wrong with the first bad line, which is left out. */
+/** Reads header fields from `start`; returns the error of the first bad line, which is left out. */
 function readHeaders(head: string, start: number, headers: Header[]): string | null {
   let problem: string | null = null;
   let i = start;
@@ -219,7 +220,7 @@ function readHeaders(head: string, start: number, headers: Header[]): string | n
   return problem;
 }
 
-/** Whether each NUL is the second half of a quoted pair in a quoted string, where it is legal (RFC 3261 25.1); CR and LF never are. */
+/** True when each NUL is the second half of a quoted pair in a quoted string, where it is legal (RFC 3261 25.1); CR and LF never are. */
 function isQuotedPairOnly(value: string): boolean {
   let isInQuotes = false;
   for (let i = 0; i < value.length; i++) {
@@ -236,7 +237,7 @@ function isBlank(c: number): boolean {
   return c === 0x20 || c === 0x09;
 }
 
-/** Null when absent; two that differ are invalid. */
+/** Null when absent; two different values are invalid. */
 export function contentLength(headers: readonly Header[]): number | null | 'invalid' {
   let length: number | null = null;
   for (const header of headers) {

@@ -1,4 +1,4 @@
-/** What a request has to be before anything looks at it (RFC 3261 8.2.1–8.2.2, 16.3, 18.3). Cheap: scanners send many. */
+/** Basic checks of a request before further processing (RFC 3261 8.2.1–8.2.2, 16.3, 18.3). Cheap, since scanners send many. */
 import { ALLOW, OPTION_TAGS } from '../assembly.js';
 import { hasEmptyPart, isToken, parseNameAddr } from './fields.js';
 import type { Header, SipRequest, SipResponse } from './message.js';
@@ -16,14 +16,14 @@ const KNOWN_METHODS: ReadonlySet<string> = new Set([
 ]);
 const ONCE = ['from', 'to', 'call-id', 'cseq', 'max-forwards'];
 const SEPARATED: ReadonlySet<string> = new Set(['via', 'from', 'to', 'contact']);
-/** RFC 3261 25.1 `word`, and no bar: the control protocol separates fields by it. */
+/** RFC 3261 25.1 `word` without the bar, which separates fields in the control protocol. */
 const CALL_ID = /^[A-Za-z0-9\-.!%*_+`'~()<>:\\"/[\]?{}]+(@[A-Za-z0-9\-.!%*_+`'~()<>:\\"/[\]?{}]+)?$/;
 
-/** Null when the request is sound; `silence` when it cannot even be answered. */
+/** Null when the request is sound; `silence` when it cannot be answered. */
 export function examine(request: SipRequest, isOurBranch: (branch: string) => boolean): Rejection | 'silence' | null {
   const rejection = find(request, isOurBranch);
   if (!rejection) return null;
-  // 8.1.1 and 17.1.1.3: without Via nobody knows where to; ACK is never answered
+  // 8.1.1 and 17.1.1.3: without a Via there is no address to answer to; an ACK is never answered
   const isAck = request.method === 'ACK' || request.cseq?.method === 'ACK';
   return request.topVia === null || isAck ? 'silence' : rejection;
 }
@@ -36,10 +36,10 @@ function find(request: SipRequest, isOurBranch: (branch: string) => boolean): Re
   const scheme = schemeOf(request.uri);
   if (scheme === '') return { status: 400, reason: 'Request-URI is malformed' };
   if (scheme !== 'sip' && scheme !== 'sips' && scheme !== 'tel') return { status: 416 };
-  // an ACK finds its dialog by tags; refusing one for its Request-URI would only cost a call
+  // an ACK is matched by its tags; refusing it for its Request-URI would only cost a call
   if (scheme !== 'tel' && request.method !== 'ACK' && !parseUri(request.uri))
     return { status: 400, reason: 'Request-URI is malformed' };
-  // an endpoint answers all the same (RFC 4475 3.3.11), but a call may go on from here (RFC 7332 4)
+  // an endpoint may answer nevertheless (RFC 4475 3.3.11), but a call may be forwarded from here (RFC 7332 4)
   const hops = request.get('max-forwards');
   if (request.method === 'INVITE' && hops !== undefined && Number(hops) === 0) return { status: 483 };
   if (request.list('via').some((value) => isOurBranch(/;\s*branch=([^;\s]+)/i.exec(value)?.[1] ?? '')))
@@ -60,7 +60,7 @@ function headerProblem(request: SipRequest): string | null {
     if (count === 0 && name !== 'max-forwards') return `No ${name} header`;
   }
   if (!request.from || !request.to) return 'From or To is malformed';
-  // an ACK that is understood is taken as it is: dropping it would cost a call
+  // an ACK that can be matched is accepted: dropping it would cost a call
   if (request.method !== 'ACK') {
     for (const { name, value } of request.headers)
       if (SEPARATED.has(name) && hasEmptyPart(value)) return `A separator too many in ${name}`;
@@ -70,7 +70,7 @@ function headerProblem(request: SipRequest): string | null {
   if (request.toTag !== '' && !isToken(request.toTag)) return 'The To tag is malformed';
   if (!CALL_ID.test(request.callId)) return 'Call-ID is malformed';
   if (!request.cseq) return 'CSeq is malformed';
-  // an ACK cannot be told what is wrong with it, and its meaning is plain
+  // an ACK cannot be refused, and its meaning is clear
   const named = request.cseq.method;
   if (named !== request.method && !(request.method === 'ACK' && named === 'INVITE')) return 'CSeq names another method';
   const hops = request.get('max-forwards');
@@ -78,7 +78,7 @@ function headerProblem(request: SipRequest): string | null {
   return null;
 }
 
-/** Whether a response may be looked at: else it is dropped (8.1.3.3, 18.1.2). */
+/** True when a response may be processed; others are dropped (8.1.3.3, 18.1.2). */
 export function isSound(response: SipResponse): boolean {
   return (
     response.problem === null &&

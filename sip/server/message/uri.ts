@@ -3,22 +3,22 @@ import { type Parameters, parseHostPort, parseParameters } from './fields.js';
 /** A SIP or SIPS URI (RFC 3261 19.1). */
 export interface SipUri {
   scheme: 'sip' | 'sips';
-  /** Escaped as written; empty when there is none. A password stays in it. */
+  /** Escaped as written, including a password; empty when absent. */
   user: string;
   /** In lower case, IPv6 in brackets. */
   host: string;
   port: number | null;
   parameters: Parameters;
-  /** What follows `?`. */
+  /** The headers after `?`. */
   headers: string;
 }
 
-/** Scheme of any URI, in lower case; empty when it has none. */
+/** The scheme of any URI, in lower case; empty when it has none. */
 export function schemeOf(uri: string): string {
   return /^([A-Za-z][A-Za-z0-9+.-]*):/.exec(uri)?.[1]?.toLowerCase() ?? '';
 }
 
-/** Null for another scheme or a host that is none. */
+/** Null for another scheme or an invalid host. */
 export function parseUri(text: string): SipUri | null {
   const scheme = schemeOf(text);
   if ((scheme !== 'sip' && scheme !== 'sips') || text.length > 8192) return null;
@@ -36,12 +36,12 @@ export function parseUri(text: string): SipUri | null {
   return { scheme, user, host: hostPort.host.toLowerCase(), port: hostPort.port, parameters, headers };
 }
 
-/** The host as `net` and `dgram` want it: IPv6 without brackets. */
+/** The host in the form of `net` and `dgram`: IPv6 without brackets. */
 export function bareHost(host: string): string {
   return host.startsWith('[') ? host.slice(1, -1) : host;
 }
 
-/** The address as URIs and Via want it: IPv6 in brackets. */
+/** The address in the form of URIs and Via: IPv6 in brackets. */
 export function hostInUri(address: string): string {
   return address.includes(':') ? `[${address}]` : address;
 }

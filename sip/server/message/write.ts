@@ -1,4 +1,4 @@
-/** Writes SIP messages: header names in their usual spelling, bytes latin1 as `message.ts` reads them. */
+/** Writes SIP messages: header names in their usual spelling, text as latin1 bytes, as `message.ts` reads them. */
 import type { Header, SipRequest } from './message.js';
 import { bareHost } from './uri.js';
 
@@ -27,12 +27,12 @@ export function spellHeader(name: string): string {
   return spelling;
 }
 
-/** Memory of its own: a transaction keeps it for half a minute, and would keep the whole of a shared pool with it. */
+/** Unpooled memory: a transaction keeps its bytes for half a minute, and would keep a whole pool slab alive. */
 const KEPT = Buffer.allocUnsafeSlow;
-/** A piece of the shared pool, for bytes that are sent and forgotten. */
+/** Pooled memory, for bytes that are sent once and not kept. */
 const SENT_ONCE = Buffer.allocUnsafe;
 
-/** A message's bytes; Content-Length is ours. */
+/** The bytes of a message, with our Content-Length. */
 export function writeMessage(
   startLine: string,
   headers: readonly Header[],
@@ -41,7 +41,7 @@ export function writeMessage(
 ): Buffer {
   let text = `${startLine}\r\n`;
   for (const { name, value, written } of headers) {
-    // private names go out as the application spelled them
+    // private headers keep the application's spelling
     text += `${name.startsWith('x-') && written ? written : spellHeader(name)}: ${value}\r\n`;
   }
   text += `Content-Length: ${body.length}\r\n\r\n`;
@@ -51,7 +51,7 @@ export function writeMessage(
   return bytes;
 }
 
-/** The Via values a response to this request carries, the top one with where it really came from (RFC 3261 18.2.1, RFC 3581 4). */
+/** The Via values of a response to this request, the top one with its real source (RFC 3261 18.2.1, RFC 3581 4). */
 export function viaForResponse(request: SipRequest, source: { address: string; port: number }): string[] {
   const values = request.list('via').slice();
   const via = request.topVia;
@@ -68,22 +68,22 @@ export function viaForResponse(request: SipRequest, source: { address: string; p
 }
 
 /**
- * A request as the application reads it: its top Via says where it came from, always, as drachtio writes it. In responses `rport`
- * appears only when the peer asked (RFC 3581 4); what the application is told binds nobody.
+ * A request as the application receives it: its top Via always contains its source, as drachtio writes it. Responses carry `rport` only
+ * when the peer asked for it (RFC 3581 4).
  */
 export function rawWithSource(request: SipRequest, source: { address: string; port: number }): Buffer {
   const top = request.list('via')[0];
   const via = request.topVia;
   if (top === undefined || !via) return request.raw;
   const at = request.raw.indexOf(top, request.startLine.length, 'latin1');
-  if (at < 0) return request.raw; // folded over lines: then as it came
+  if (at < 0) return request.raw; // folded over several lines: left as received
   const bare = top.replace(/;\s*(?:rport|received)\s*(?:=[^;]*)?(?=;|$)/gi, '');
   const received = bareHost(via.host) === source.address ? '' : `;received=${source.address}`;
   const marked = Buffer.from(`${bare};rport=${source.port}${received}`, 'latin1');
   return Buffer.concat([request.raw.subarray(0, at), marked, request.raw.subarray(at + top.length)]);
 }
 
-/** Reason phrases of RFC 3261 21 and extensions, for the answers the server makes itself. */
+/** Reason phrases of RFC 3261 21 and extensions, for responses that the server makes itself. */
 const REASONS: Record<number, string> = {
   100: 'Trying',
   200: 'OK',
@@ -111,7 +111,7 @@ export function reasonPhrase(status: number): string {
   return REASONS[status] ?? 'Unknown';
 }
 
-/** A response made from its request (RFC 3261 8.2.6): Via, From, To, Call-ID, CSeq; then `extra`. */
+/** A response to a request (RFC 3261 8.2.6): Via, From, To, Call-ID, CSeq; then `extra`. */
 export function writeResponse(
   request: SipRequest,
   answer: {
@@ -121,14 +121,14 @@ export function writeResponse(
     toTag: string;
     extra: Header[];
     body: Buffer;
-    /** Nothing keeps it once it is sent. */
+    /** The bytes are not kept after sending. */
     isForgotten?: boolean;
   },
 ): Buffer {
   const headers: Header[] = viaForResponse(request, answer.source).map((value) => ({ name: 'via', value }));
   const copy = (name: string, value: string | undefined) => value !== undefined && headers.push({ name, value });
   const to = request.get('to');
-  // 100 carries no tag (8.2.6.2); a request that has one keeps it
+  // 100 gets no tag (8.2.6.2), but keeps the tag of the request
   const tagged =
     answer.toTag === '' || request.toTag !== '' || answer.status === 100 ? to : to && `${to};tag=${answer.toTag}`;
   copy('from', request.get('from'));

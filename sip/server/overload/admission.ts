@@ -1,24 +1,25 @@
 /**
- * Whether a new call may come in. What counts is how long the application needs to say its first word to an INVITE: that wait grows with any
- * kind of overload behind this server, and while it is long another call would only make all of them late. It is foreseen, from how many
- * INVITEs wait and how many were served lately, since who waits for it to happen has let in far too many.
+ * Decides whether a new call is admitted. The measure is how long the application needs for its first response to an INVITE: that wait
+ * grows with any kind of overload behind this server, and while it is long another call would only delay all of them. The wait is
+ * predicted, from the number of waiting INVITEs and the recent service rate: once it can be measured, far too many calls have been
+ * admitted.
  *
- * Strangers wait in a short queue of their own, whatever they ask: a known peer's call is judged as if they were not there, and the
- * application has never more than that queue to finish before it.
+ * Strangers wait in a short queue of their own, whatever they send: a known peer's call is judged as if they were not there, and the
+ * application never has more than that queue to finish before it.
  */
 
 export interface AdmissionLimits {
-  /** New calls a second; null: as many as can be served. */
+  /** New calls per second; null: as many as can be served. */
   invitesPerSec: number | null;
-  /** INVITEs without final answer. */
+  /** INVITEs without a final response. */
   openInvites: number;
-  /** Subscriptions alive: no SUBSCRIBE outside a dialog is let in above that. */
+  /** Live subscriptions: above this number a SUBSCRIBE outside a dialog is refused. */
   subscriptions: number;
-  /** Requests of strangers that the application has said nothing to. */
+  /** Requests of strangers without any response from the application. */
   strangersWaiting: number;
-  /** The oldest INVITE that the application has said nothing to. */
+  /** Age of the oldest INVITE without any response from the application. */
   waitMs: number;
-  /** How long a new INVITE would have to wait for the first word, as far as can be foreseen. */
+  /** Predicted wait of a new INVITE for its first response. */
   foreseenWaitMs: number;
   /** How late the event loop of this thread, of the main thread or of a media thread may run. */
   lagMs: number;
@@ -34,21 +35,21 @@ export const DEFAULT_ADMISSION_LIMITS: AdmissionLimits = {
   lagMs: 1000,
 };
 
-/** How often the main thread says that it lives. */
+/** How often the main thread reports that it is alive. */
 export const REPORT_EVERY_MS = 100;
 const PROBE_EVERY_MS = 50;
-/** So many may wait however slow the application seems: fewer say nothing about its speed. */
+/** So many INVITEs may always wait: fewer say nothing about the application's speed. */
 const ALWAYS_MAY_WAIT = 16;
-/** How much of what was seen before still counts 50 ms later. */
+/** Weight of earlier measurements after 50 ms. */
 const REMEMBERED = 0.8;
-/** None served in a time says with 95 % that fewer than three are served in such a time: no less is taken for its speed. */
+/** None served in an interval means, with 95 % confidence, fewer than three per interval: the assumed rate is never lower. */
 const AT_LEAST_SERVED = 3;
 
 export class InviteAdmission {
-  /** By the name of its transaction; those unheard of in order of arrival. */
+  /** When INVITEs without any response were delivered, by transaction id, in order of arrival. */
   private readonly unheard = new Map<string, number>();
   private readonly open = new Set<string>();
-  /** Requests of strangers, by the name of their transaction: whether they are INVITEs. */
+  /** Requests of strangers, by transaction id: true for an INVITE. */
   private readonly strangers = new Map<string, boolean>();
   private readonly limits: AdmissionLimits;
   private tokens: number;
@@ -56,10 +57,13 @@ export class InviteAdmission {
   /** The last report of the main thread; null until there is one. */
   private report: { atMs: number; lagMs: number } | null = null;
   private ownLagMs = 0;
-  /** First words since the last probe, and whether so many waited for one all the time that the application had no pause. */
+  /** First responses since the last probe, and whether enough INVITEs waited all the time to keep the application busy. */
   private served = 0;
   private isPressed = false;
-  /** First words, and in how long, while it had no pause, the latest counting most; null: it had one, so its speed is not known. */
+  /**
+   * First responses while the application was busy, and in how many ms, the latest weighing most; null when it was idle, so that its speed
+   * is unknown.
+   */
   private pace: { served: number; ms: number } | null = null;
   private probe: NodeJS.Timeout | null = null;
   /** Calls refused for overload. */
@@ -74,7 +78,7 @@ export class InviteAdmission {
     this.filledMs = now();
   }
 
-  /** Begins to watch the event loop of this thread. */
+  /** Starts to measure the lag of this thread's event loop. */
   watch(): void {
     let dueMs = this.now() + PROBE_EVERY_MS;
     this.probe = setInterval(() => {
@@ -89,7 +93,7 @@ export class InviteAdmission {
     if (this.probe) clearInterval(this.probe);
   }
 
-  /** The main thread: how late it saw the media threads run. When it stays silent it is late itself. */
+  /** A report of the main thread: how late the media threads run. Without reports the main thread itself is late. */
   reported(lagMs: number): void {
     this.report = { atMs: this.now(), lagMs };
   }
@@ -100,45 +104,47 @@ export class InviteAdmission {
     return Math.max(this.ownLagMs, mainMs, report?.lagMs ?? 0);
   }
 
-  /** Whether a stranger's request, of any method, may go to the application. */
+  /** True when a stranger's request, of any method, may be passed to the application. */
   get hasRoomForStranger(): boolean {
     return this.strangers.size < this.limits.strangersWaiting;
   }
 
-  /** Null when a new call may come in; else the seconds of Retry-After. A stranger's call takes nothing of the known peers' rate. */
+  /**
+   * Null when a new call is admitted; else the seconds for Retry-After. A stranger's call does not count against the rate of known peers.
+   */
   admits(isKnown = true): number | null {
     const now = this.now();
     return this.fits(now) && (!isKnown || this.inRate(now)) ? null : this.refusal();
   }
 
-  /** As `admits`, for a new subscription beside the living ones. */
+  /** As `admits`, for a new subscription; `living`: how many there are. */
   admitsSubscription(living: number): number | null {
     return living < this.limits.subscriptions ? null : this.refusal();
   }
 
   private refusal(): number {
     this.refused++;
-    // spread, so that those refused together do not come back together
+    // random, so that refused callers do not all return at once
     return 1 + Math.floor(Math.random() * 4);
   }
 
-  /** An INVITE of a known peer went up to the application. */
+  /** An INVITE of a known peer was passed to the application. */
   delivered(id: string): void {
     this.unheard.set(id, this.now());
     this.open.add(id);
   }
 
-  /** A stranger's request went up to the application. */
+  /** A stranger's request was passed to the application. */
   deliveredOfStranger(id: string, isInvite: boolean): void {
     this.strangers.set(id, isInvite);
   }
 
-  /** The application said its first word to it. */
+  /** The application sent its first response. */
   heard(id: string): void {
     const ofStranger = this.strangers.get(id);
     if (ofStranger !== undefined) {
       this.strangers.delete(id);
-      if (ofStranger) this.open.add(id); // it rings: a call like any other
+      if (ofStranger) this.open.add(id); // from here on it counts as any other call
       return;
     }
     if (!this.unheard.delete(id)) return;
@@ -147,13 +153,13 @@ export class InviteAdmission {
     if (this.unheard.size === 0) this.pace = null;
   }
 
-  /** It has its final answer. */
+  /** The request has its final response. */
   settled(id: string): void {
     this.heard(id);
     this.open.delete(id);
   }
 
-  /** What was served in this time; an application that waited for work in it might have served more. */
+  /** Updates the service rate; an interval in which the application waited for work does not count. */
   estimate(elapsedMs: number): void {
     if (this.isPressed) {
       const { served, ms } = this.pace ?? { served: 0, ms: 0 };
@@ -174,7 +180,7 @@ export class InviteAdmission {
     return true;
   }
 
-  /** How long a new call would wait for the first word; 0 when nobody knows. */
+  /** The predicted wait of a new call for its first response; 0 when it is unknown. */
   private foreseenMs(): number {
     if (this.pace === null) return 0;
     return (this.unheard.size * this.pace.ms) / Math.max(this.pace.served, AT_LEAST_SERVED);

@@ -1,11 +1,11 @@
-/** Networks in CIDR notation, v4 and v6: which of them an address lies in, in a few map look-ups. */
+/** A table of networks in CIDR notation, IPv4 and IPv6: finds the networks of an address with a few map look-ups. */
 import { isIPv6 } from 'node:net';
 
 /** One map per prefix length in use, longest first; the keys are the leading bits (`leadingBits`). */
 export class PrefixTable<T> {
   readonly #levels: { family: 4 | 6; bits: number; records: Map<string | number, T[]> }[] = [];
 
-  /** False, and nothing is added, when the text is neither an address nor a CIDR. */
+  /** Returns false, and adds nothing, when the text is neither an address nor a CIDR. */
   add(cidr: string, record: T): boolean {
     const parsed = parseCidr(cidr.trim());
     if (!parsed) return false;
@@ -35,7 +35,7 @@ export class PrefixTable<T> {
   }
 }
 
-/** A set of CIDRs that only answers whether an address lies inside. Addresses that cannot be read lie outside. */
+/** A set of CIDRs. Text that is not an address is in none of them. */
 export class AddressRanges {
   readonly #ranges: readonly Cidr[];
 
@@ -88,7 +88,7 @@ function parseCidr(text: string): Cidr | null {
 
 const mappedPrefix = `${'0'.repeat(20)}ffff`;
 
-/** An IPv4 address mapped into IPv6 is the IPv4 address. */
+/** An IPv4-mapped IPv6 address is treated as the IPv4 address. */
 function parseAddress(text: string): Address | null {
   if (!text.includes(':')) return parseV4(text);
   const bare = text.startsWith('[') && text.endsWith(']') ? text.slice(1, -1) : text;

@@ -1,21 +1,21 @@
 /**
- * What each source address may cost. Known peers (networks of trunks, addresses that we call or accepted a call or registration from) have
- * budgets of their own; all strangers together share one, so a scan from a thousand addresses costs no more than a scan from one.
+ * Rate limits by source address. Known peers (networks of trunks, and addresses that we called or accepted a call or registration from)
+ * have budgets of their own. All strangers share one, so that a scan from a thousand addresses costs no more than a scan from one.
  * Everything here happens before a message is parsed.
  */
 import { PrefixTable } from './prefix-table.js';
 
 export interface SourceLimits {
-  /** Messages a second of one stranger's address; twice as many at once. */
+  /** Messages per second from one stranger's address; the burst is twice that. */
   strangerPerSec: number;
-  /** Messages a second of all strangers together; as many at once. */
+  /** Messages per second from all strangers together; the burst is the same. */
   strangersPerSec: number;
-  /** Messages a second of an address that we called or accepted but that no trunk names; twice as many at once. */
+  /** Messages per second from an address that we called or accepted but that no trunk lists; the burst is twice that. */
   acquaintancePerSec: number;
-  /** Refusals an address may collect; one is forgiven every `forgiveMs`. */
+  /** Refusals allowed per address; one is forgiven every `forgiveMs`. */
   offences: number;
   forgiveMs: number;
-  /** How long an offender hears nothing; what it sends meanwhile counts from the start. */
+  /** How long messages of an offender are dropped; they do not prolong the time. */
   silenceMs: number;
 }
 
@@ -27,17 +27,17 @@ export const DEFAULT_SOURCE_LIMITS: SourceLimits = {
   forgiveMs: 5000,
   silenceMs: 600_000,
 };
-/** This machine does not attack itself. */
+/** This machine counts as trusted. */
 export const LOOPBACK_NETS = ['127.0.0.0/8', '::1/128'];
 
-/** UDP senders can write any source address: no table grows beyond twice these sizes. */
+/** Source addresses of UDP can be forged: no table grows beyond twice these sizes. */
 const MAX_STRANGERS = 10_000;
 const MAX_ACQUAINTANCES = 25_000;
 const MAX_TRUSTED_SEEN = 10_000;
-/** Answers that a peer who belongs here does not get. A wrong number or a busy line are none. */
+/** Statuses that count as offences: a legitimate peer does not get them. A wrong number or a busy line is no offence. */
 const OFFENSIVE: ReadonlySet<number> = new Set([400, 401, 403, 405, 407, 416, 481, 489, 501, 505]);
 
-/** Tokens that refill with time; a message takes one. */
+/** A token bucket; each message takes one token. */
 class Bucket {
   private filledMs: number;
 
@@ -48,7 +48,7 @@ class Bucket {
     this.filledMs = now;
   }
 
-  /** Adds what time has brought. False: it is empty. */
+  /** Adds the tokens of the time passed. Returns false when the bucket is empty. */
   fill(now: number, perSec: number, most: number): boolean {
     this.tokens = Math.min(most, this.tokens + ((now - this.filledMs) * perSec) / 1000);
     this.filledMs = now;
@@ -70,16 +70,16 @@ interface Stranger {
 export class Sources {
   private readonly strangers = new Remembered<Stranger>(MAX_STRANGERS);
   private readonly acquaintances = new Remembered<Bucket>(MAX_ACQUAINTANCES);
-  /** Addresses of the trusted networks that were looked up already: the look-up in the networks costs more than a packet may. */
+  /** Trusted addresses that were looked up already: the look-up in the networks is too expensive for every packet. */
   private readonly trustedSeen = new Remembered<true>(MAX_TRUSTED_SEEN);
   private trusted = new PrefixTable<true>();
   private readonly limits: SourceLimits;
   private readonly allStrangers: Bucket;
-  /** Dropped unread: the address is silenced. */
+  /** Messages dropped unread because the address is silenced. */
   silenced = 0;
-  /** Dropped unread: the address sends too fast. */
+  /** Messages dropped unread because the address sends too fast. */
   limited = 0;
-  /** Dropped unread: all strangers together send too fast. */
+  /** Messages dropped unread because all strangers together send too fast. */
   crowded = 0;
   /** How often an address was silenced. */
   offenders = 0;
@@ -94,16 +94,19 @@ export class Sources {
     this.trust(trustedNets);
   }
 
-  /** Networks whose messages are not counted: those of trunks. A net that cannot be read is left out; the trunk table reports it. */
+  /**
+   * Sets the trusted networks (those of trunks), whose messages are not counted. A network that cannot be parsed is left out; the trunk
+   * table reports it.
+   */
   trust(nets: readonly string[]): void {
     this.trusted = new PrefixTable();
     this.trustedSeen.forget(() => true);
     for (const net of nets) this.trusted.add(net, true);
-    // an address that was silenced as a stranger is heard again at once when a trunk names it
+    // an address silenced as a stranger is accepted again as soon as a trunk lists it
     this.strangers.forget((_, address) => this.inTrusted(address));
   }
 
-  /** Whether a message of this address is read at all, request or response: our own requests made their receivers acquaintances. */
+  /** True when a message from this address may be read, request or response. The receivers of our own requests are acquaintances. */
   mayBeRead(address: string): boolean {
     if (this.trustedSeen.get(address)) return true;
     const now = this.now();
@@ -116,7 +119,7 @@ export class Sources {
       return false;
     }
     if (!stranger && this.isTrusted(address)) return true;
-    // an address of its own for each packet must not cost a table entry each once the crowd is over its budget
+    // over the common budget a new address gets no table entry: forged sources would fill the table
     if (!this.allStrangers.fill(now, strangersPerSec, strangersPerSec)) {
       this.crowded++;
       return false;
@@ -127,7 +130,7 @@ export class Sources {
     return true;
   }
 
-  /** Whether it is no stranger. */
+  /** True when the address is not a stranger's. */
   knows(address: string): boolean {
     return (
       this.trustedSeen.get(address) === true ||
@@ -136,13 +139,13 @@ export class Sources {
     );
   }
 
-  /** Its request had this final answer. */
+  /** The address's request got this final response. */
   refused(address: string, status: number): void {
     const stranger = OFFENSIVE.has(status) ? this.strangers.get(address) : undefined;
     if (!stranger) return;
     const { offences, forgiveMs, silenceMs } = this.limits;
     const now = this.now();
-    if (stranger.silentUntilMs > now) return; // answers to what it asked before
+    if (stranger.silentUntilMs > now) return; // responses to requests sent before the silence
     stranger.offences = Math.max(0, stranger.offences - (now - stranger.offendedMs) / forgiveMs) + 1;
     stranger.offendedMs = now;
     if (stranger.offences <= offences) return;
@@ -151,7 +154,7 @@ export class Sources {
     this.offenders++;
   }
 
-  /** A call or registration of this address was accepted, or a request of ours goes there. */
+  /** A call or registration from this address was accepted, or we send it a request. */
   acquainted(address: string): void {
     if (this.acquaintances.get(address) || this.trustedSeen.get(address)) return;
     this.strangers.delete(address);
@@ -185,7 +188,7 @@ export class Sources {
   }
 }
 
-/** Keeps at most twice `max`, and forgets by halves what was not asked for since: an eviction one by one would cost more than the packet. */
+/** A cache of at most twice `max` entries that drops the unused half at once: single evictions would cost more than the packet. */
 class Remembered<V> {
   private young = new Map<string, V>();
   private old = new Map<string, V>();

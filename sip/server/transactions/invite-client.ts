@@ -5,16 +5,16 @@ import { giveUpMs, Repeater, type Timer, type TimerValues, type TransactionClock
 export type InviteClientState = 'calling' | 'proceeding' | 'completed' | 'accepted' | 'terminated';
 
 export interface InviteClientUser {
-  /** `again`: the same bytes were sent before. */
+  /** `again`: a retransmission. */
   transmit(bytes: Buffer, again?: boolean): void;
   /** The ACK for a 300–699 response, to be sent on the same branch (17.1.1.3). */
   acknowledge(response: SipResponse): Buffer;
-  /** Every 1xx and every 2xx, repeats too; the first of 300–699. */
+  /** Every 1xx and every 2xx, including retransmissions; the first of 300–699. */
   received(response: SipResponse): void;
   /** Timer B fired. */
   timedOut(): void;
   transportFailed(error: Error): void;
-  /** The last word; the transaction holds nothing any more. */
+  /** The last call; the transaction holds no memory after it. */
   ended(): void;
 }
 
@@ -43,7 +43,7 @@ export class InviteClient {
     this.wait(giveUpMs(this.values), () => this.end(() => this.user.timedOut())); // timer B
   }
 
-  /** For a request that another process has sent: it counts as proceeding. */
+  /** For a request that another process sent: starts in the proceeding state. */
   resume(): void {
     this.state = 'proceeding';
   }
@@ -56,24 +56,24 @@ export class InviteClient {
   /** The transport could not deliver (17.1.4). */
   fail(error: Error): void {
     if (this.state === 'terminated') return;
-    // after a final answer nobody waits for the transport any more
+    // after a final answer a transport failure no longer matters
     const tell = this.state === 'calling' || this.state === 'proceeding';
     this.end(() => tell && this.user.transportFailed(error));
   }
 
-  /** Ends it without a word to the user but `ended`. */
+  /** Ends the transaction; of its callbacks only `ended` is called. */
   terminate(): void {
     if (this.state !== 'terminated') this.end(() => undefined);
   }
 
-  /** 17.1.1.2: the first provisional answer stops the repeats; from here on there is no limit. */
+  /** 17.1.1.2: the first provisional response stops the retransmissions; from here on there is no time limit. */
   proceed(response: SipResponse): void {
     this.state = 'proceeding';
     this.quiet();
     this.user.received(response);
   }
 
-  /** RFC 6026 7.2: forks and repeats of the 2xx still reach the user until timer M. */
+  /** RFC 6026 7.2: 2xx of forks and retransmitted 2xx still reach the user until timer M. */
   accept(response: SipResponse): void {
     this.state = 'accepted';
     this.quiet();
@@ -82,7 +82,7 @@ export class InviteClient {
     this.user.received(response);
   }
 
-  /** 17.1.1.2: a failure is acknowledged here, and again for every repeat until timer D. */
+  /** 17.1.1.2: a failure is acknowledged here, and each retransmission of it again until timer D. */
   complete(response: SipResponse): void {
     this.state = 'completed';
     this.quiet();

@@ -4,14 +4,14 @@ import { giveUpMs, quietMs, Repeater, type Timer, type TimerValues, type Transac
 export type InviteServerState = 'proceeding' | 'completed' | 'confirmed' | 'accepted' | 'terminated';
 
 export interface InviteServerUser {
-  /** `again`: the same bytes were sent before. */
+  /** `again`: a retransmission. */
   transmit(bytes: Buffer, again?: boolean): void;
-  /** Timer H fired: our refusal was never acknowledged. */
+  /** Timer H fired: no ACK arrived for our failure response. */
   unacknowledged(): void;
   ended(): void;
 }
 
-/** A provisional answer is repeated this often while a call rings (13.3.1.1), so that proxies keep their timer C running. */
+/** How often a provisional response is repeated while a call rings (13.3.1.1), so that proxies restart their timer C. */
 export const RINGING_REPEAT_MS = 60_000;
 
 export class InviteServer {
@@ -31,12 +31,12 @@ export class InviteServer {
     return this.state !== 'proceeding';
   }
 
-  /** The INVITE came again. 2xx are repeated by the dialog, not here (RFC 6026 7.1). */
+  /** The INVITE was retransmitted. A 2xx is retransmitted by the dialog, not here (RFC 6026 7.1). */
   repeated(): void {
     if (REPEATS_LAST[this.state] && this.last) this.user.transmit(this.last, true);
   }
 
-  /** Returns false when a final response was already given. */
+  /** Returns false when a final response was already sent. */
   respond(status: number, bytes: Buffer): boolean {
     if (this.state !== 'proceeding') return false;
     RESPOND[status < 200 ? 'provisional' : status < 300 ? 'success' : 'failure'].call(this, bytes, status);

@@ -5,7 +5,7 @@ import { giveUpMs, quietMs, Repeater, type Timer, type TimerValues, type Transac
 export type NonInviteClientState = 'trying' | 'proceeding' | 'completed' | 'terminated';
 
 export interface NonInviteClientUser {
-  /** `again`: the same bytes were sent before. */
+  /** `again`: a retransmission. */
   transmit(bytes: Buffer, again?: boolean): void;
   /** Every 1xx, and the first final response. */
   received(response: SipResponse): void;
@@ -52,7 +52,7 @@ export class NonInviteClient {
     if (this.state !== 'terminated') this.end(() => undefined);
   }
 
-  /** 17.1.2.2: still repeated, but only every T2, and timer F goes on. */
+  /** 17.1.2.2: retransmissions continue every T2, and timer F keeps running. */
   proceed(response: SipResponse): void {
     this.state = 'proceeding';
     this.repeater?.slowDown();

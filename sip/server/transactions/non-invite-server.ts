@@ -4,9 +4,9 @@ import { giveUpMs, type Timer, type TimerValues, type TransactionClock } from '.
 export type NonInviteServerState = 'trying' | 'proceeding' | 'completed' | 'terminated';
 
 export interface NonInviteServerUser {
-  /** `again`: the same bytes were sent before. */
+  /** `again`: a retransmission. */
   transmit(bytes: Buffer, again?: boolean): void;
-  /** The application gave no final answer for as long as a client would wait (timer F of the far side). */
+  /** The application sent no final response within twice the client's timer F. */
   unanswered(): void;
   ended(): void;
 }
@@ -22,7 +22,7 @@ export class NonInviteServer {
     private readonly reliable: boolean,
     private readonly user: NonInviteServerUser,
   ) {
-    // twice the far side's patience: later than that an answer reaches nobody
+    // twice the client's time limit: it does not wait for a later response
     this.timer = clock.after(2 * giveUpMs(values), () => {
       this.user.unanswered();
       if (this.state !== 'terminated') this.end();
@@ -33,7 +33,7 @@ export class NonInviteServer {
     return this.state === 'completed' || this.state === 'terminated';
   }
 
-  /** The request came again: absorbed in Trying, answered again afterwards. */
+  /** The request was retransmitted: absorbed in Trying, answered again afterwards. */
   repeated(): void {
     if (this.last) this.user.transmit(this.last, true);
   }
@@ -54,7 +54,7 @@ export class NonInviteServer {
     if (status < 200) this.state = 'proceeding';
     else this.complete();
     this.user.transmit(bytes);
-    // timer J is zero where nothing is repeated
+    // timer J is zero on reliable transports
     if (status >= 200 && this.reliable && this.state === 'completed') this.end();
   }
 

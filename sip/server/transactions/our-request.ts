@@ -1,9 +1,9 @@
-/** One request of ours on the wire: its transaction, and what is needed later for ACK, CANCEL and a response made here. */
+/** An outbound request: its transaction, and the data for a later ACK, CANCEL or locally made response. */
 import { randomUUID } from 'node:crypto';
 import { type Core, newTag } from '../assembly.js';
 import type { ControlConnection } from '../control/control.js';
 import type { Dialog } from '../dialogs/dialogs.js';
-import type { SaidOfSubscription } from '../dialogs/subscriptions.js';
+import type { SaidOfSubscription } from '../dialogs/subscription.js';
 import { parseNameAddr } from '../message/fields.js';
 import type { Header, SipResponse } from '../message/message.js';
 import { reasonPhrase, writeMessage } from '../message/write.js';
@@ -17,7 +17,7 @@ import type { ClientTransaction } from './transaction-table.js';
 
 export interface OurRequestUser {
   answered?(response: SipResponse, source: Source): void;
-  /** 408 or 503: nobody answered, or it could not be sent, and why. */
+  /** 408 without a response, 503 when the request could not be sent, and why. */
   failed?(status: number, why?: string): void;
   ended?(): void;
 }
@@ -25,7 +25,7 @@ export interface OurRequestUser {
 const EMPTY = Buffer.alloc(0);
 
 export class OurRequest implements ClientTransaction {
-  /** The application's name for it. */
+  /** The transaction id for the application. */
   readonly id = randomUUID();
   readonly branch: string;
   readonly path: Path;
@@ -37,10 +37,10 @@ export class OurRequest implements ClientTransaction {
   readonly to: string;
   readonly cseq: number;
   machine!: InviteClient | NonInviteClient;
-  /** Our description in an INVITE, and our Contact in an INVITE or SUBSCRIBE. */
+  /** Our SDP in an INVITE, and our Contact in an INVITE or SUBSCRIBE. */
   sdp: Buffer | null = null;
   contact = '';
-  /** Of SUBSCRIBE and NOTIFY. */
+  /** The content of a SUBSCRIBE or NOTIFY. */
   said: SaidOfSubscription | null = null;
   cancelled = false;
   /** To tag of the first 2xx. */
@@ -57,11 +57,11 @@ export class OurRequest implements ClientTransaction {
 
   constructor(
     private readonly core: Core,
-    /** Null: made by the server, or the application went away. */
+    /** Null: the server made the request, or the application has disconnected. */
     public app: ControlConnection | null,
     readonly method: string,
     outgoing: OutgoingRequest,
-    /** The dialog it is sent in; null for one outside. */
+    /** The dialog of an in-dialog request; null outside of one. */
     readonly dialog: Dialog | null,
     readonly dialogId: string,
     private readonly user: OurRequestUser,
@@ -83,11 +83,11 @@ export class OurRequest implements ClientTransaction {
   start(bytes: Buffer): void {
     this.open(bytes);
     this.machine.start();
-    // a connection that breaks before any answer may have swallowed the request
+    // a connection that breaks before any response may have lost the request
     this.stopWatching = this.path.onClosed((error) => !this.proceeding && this.machine.fail(error));
   }
 
-  /** In the place of `start`, for an INVITE that a server before this one has sent. */
+  /** Replaces `start` for an INVITE that a server before this one sent. */
   resume(): void {
     this.open(EMPTY);
     this.proceeding = true;
@@ -117,7 +117,7 @@ export class OurRequest implements ClientTransaction {
         ? new InviteClient(clock, timers, reliable, bytes, user)
         : new NonInviteClient(clock, timers, reliable, bytes, user);
     transactions.addClient(this);
-    this.core.sources.acquainted(this.path.address); // before its answer comes
+    this.core.sources.acquainted(this.path.address); // before its response arrives
   }
 
   receive(response: SipResponse, source: Source): void {
@@ -129,7 +129,7 @@ export class OurRequest implements ClientTransaction {
     this.onProceeding = null;
   }
 
-  /** Now, or when the first provisional answer came. */
+  /** Calls `act` now, or when the first provisional response arrives. */
   whenProceeding(act: () => void): void {
     if (this.proceeding) act();
     else this.onProceeding = act;
@@ -139,7 +139,7 @@ export class OurRequest implements ClientTransaction {
     return this.same('CANCEL', this.to, headers);
   }
 
-  /** A transaction of its own on the same branch; its answer says nothing we need. */
+  /** Sends CANCEL in a transaction of its own on the same branch; its response is not needed. */
   sendCancel(bytes: Buffer): void {
     const { clock, timers, transactions } = this.core;
     const machine = new NonInviteClient(clock, timers, this.path.reliable, bytes, {
@@ -158,7 +158,7 @@ export class OurRequest implements ClientTransaction {
     machine.start();
   }
 
-  /** A response as the far side would have written it; `why` goes into its Reason. */
+  /** A response as if from the far side; `why` becomes its Reason header. */
   localResponse(status: number, why?: string): Buffer {
     const tagged = parseNameAddr(this.to)?.parameters.has('tag') ? this.to : `${this.to};tag=${newTag()}`;
     return writeMessage(
@@ -194,7 +194,7 @@ export class OurRequest implements ClientTransaction {
   }
 }
 
-/** Visible ASCII without what ends a quoted string. */
+/** Visible ASCII without characters that end a quoted string. */
 function quotable(text: string): string {
   return text.replace(/[^\x20-\x7e]|["\\]/g, ' ');
 }

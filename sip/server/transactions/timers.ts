@@ -1,4 +1,4 @@
-/** RFC 3261 table 4 and RFC 6026: every interval a transaction waits, made from T1, T2 and T4; and the clock they run on. */
+/** The timer values of RFC 3261 table 4 and RFC 6026, computed from T1, T2 and T4, and the clock of the transactions. */
 
 export interface TimerValues {
   t1: number;
@@ -12,28 +12,28 @@ export interface Timer {
   cancel(): void;
 }
 
-/** Time as the transactions see it; tests move it by hand. */
+/** The clock of the transactions; tests advance it by hand. */
 export interface TransactionClock {
   now(): number;
   after(delayMs: number, fire: () => void): Timer;
 }
 
-/** How long a transaction's overall waits last: timers B, F, H, J (unreliable), L and M. */
+/** The overall limit of a transaction: timers B, F, H, J (unreliable), L and M. */
 export function giveUpMs(values: TimerValues): number {
   return 64 * values.t1;
 }
 
-/** Timer D: how long repeats of a failure are still acknowledged; at least 32 s in real life (17.1.1.2). */
+/** Timer D: how long retransmitted failures are still acknowledged; at least 32 s with the default T1 (17.1.1.2). */
 export function timerD(values: TimerValues, reliable: boolean): number {
   return reliable ? 0 : 64 * values.t1;
 }
 
-/** Timers I and K: how long repeats may still be under way. */
+/** Timers I and K: how long retransmissions may still arrive. */
 export function quietMs(values: TimerValues, reliable: boolean): number {
   return reliable ? 0 : values.t4;
 }
 
-/** Repeats `send` after t1, 2·t1, 4·t1 … (timers A, E, G), no slower than `capMs`. */
+/** Calls `send` after t1, 2·t1, 4·t1 … (timers A, E, G), with intervals of at most `capMs`. */
 export class Repeater {
   private timer: Timer | null = null;
   private delayMs: number;
@@ -67,7 +67,7 @@ export class Repeater {
   }
 }
 
-/** The real clock. Counts what is running, and keeps an exception in a callback from ending the process. */
+/** The real clock. Counts running timers, and reports an exception in a callback instead of ending the process. */
 export class SystemClock implements TransactionClock {
   live = 0;
 

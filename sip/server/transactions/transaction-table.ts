@@ -1,4 +1,4 @@
-/** Every live transaction, and how a message finds its own (RFC 3261 17.1.3, 17.2.3). */
+/** The table of live transactions, and the matching of messages to them (RFC 3261 17.1.3, 17.2.3). */
 import { randomUUID } from 'node:crypto';
 import type { ControlConnection } from '../control/control.js';
 import type { Dialog } from '../dialogs/dialogs.js';
@@ -13,19 +13,19 @@ import type { TimerValues, TransactionClock } from './timers.js';
 
 export const MAGIC_COOKIE = 'z9hG4bK';
 
-/** A request from the network, and what became of it. */
+/** The transaction of a request from the network. */
 export class ServerTransaction {
-  /** The application's name for it. */
+  /** The transaction id for the application. */
   readonly id = randomUUID();
   readonly method: string;
   readonly machine: InviteServer | NonInviteServer;
-  /** Null once it is finally answered: from then on only the answer's bytes are kept, by the machine. */
+  /** Null after the final response: from then on the machine keeps only the bytes of the response. */
   request: SipRequest | null;
   toTag = '';
-  /** Null when the server answers by itself, or the application went away. */
+  /** Null when the server answers by itself, or the application has disconnected. */
   app: ControlConnection | null = null;
   dialog: Dialog | null = null;
-  /** UPDATEs of an early dialog: the application answers them under the INVITE's name (told apart by CSeq). */
+  /** UPDATEs of an early dialog: the application answers them with the INVITE's transaction id (told apart by CSeq). */
   readonly early: ServerTransaction[] = [];
   unanswered: () => void = () => undefined;
 
@@ -35,7 +35,7 @@ export class ServerTransaction {
     request: SipRequest,
     readonly source: Source,
     readonly identity: LocalIdentity,
-    /** Where answers go (18.2.2). */
+    /** The path of the responses (18.2.2). */
     readonly reply: Path,
     clock: TransactionClock,
     values: TimerValues,
@@ -59,7 +59,7 @@ export class ServerTransaction {
         : new NonInviteServer(clock, values, reply.reliable, user);
   }
 
-  /** Finally answered: lets go of all but what a repeat needs. */
+  /** After the final response: releases everything that a retransmission does not need. */
   finished(): void {
     this.request = null;
     this.dialog = null;
@@ -71,7 +71,7 @@ export class ServerTransaction {
   }
 }
 
-/** A request of ours; `uac.ts` says what its answers mean. */
+/** The transaction of an outbound request; `uac/uac.ts` interprets its responses. */
 export interface ClientTransaction {
   readonly branch: string;
   readonly method: string;
@@ -95,7 +95,7 @@ export class TransactionTable {
     return this.servers.size + this.clients.size;
   }
 
-  /** The transaction this request repeats; for ACK and CANCEL, `method` is the one they belong to. */
+  /** The transaction that this request repeats; for ACK and CANCEL, `method` is that of the transaction they refer to. */
   findServer(request: SipRequest, method: string): ServerTransaction | null {
     return this.servers.get(serverKey(request, method)) ?? null;
   }
@@ -104,7 +104,7 @@ export class TransactionTable {
     return this.byId.get(id) ?? null;
   }
 
-  /** Another transaction with the same From tag, Call-ID and CSeq: the request came here by two ways (8.2.2.2). */
+  /** Another transaction with the same From tag, Call-ID and CSeq: the request arrived on two paths (8.2.2.2). */
   findMerged(request: SipRequest): ServerTransaction | null {
     return request.toTag === '' ? (this.byMerge.get(mergeKey(request)) ?? null) : null;
   }
@@ -137,12 +137,12 @@ export class TransactionTable {
     this.clients.delete(`${transaction.branch} ${transaction.method}`);
   }
 
-  /** 17.1.3: our branch, and the method of CSeq. */
+  /** 17.1.3: matched by our branch and the method of CSeq. */
   findClient(response: SipResponse): ClientTransaction | null {
     return this.clients.get(`${response.topVia?.branch} ${response.cseq?.method}`) ?? null;
   }
 
-  /** Whether a Via of this request is one of ours: it came back to us (16.3, 16.6 step 8). */
+  /** True when a Via of this request has a branch of ours: the request looped back (16.3, 16.6 step 8). */
   isOurBranch(branch: string): boolean {
     return (
       this.clients.has(`${branch} INVITE`) ||
@@ -168,7 +168,7 @@ export class TransactionTable {
   }
 }
 
-/** 17.2.3. Peers of RFC 2543 put no magic cookie in front: then everything that makes a request unique is the key. */
+/** 17.2.3. Peers of RFC 2543 send no magic cookie: then the key is made of all fields that make a request unique. */
 function serverKey(request: SipRequest, method: string): string {
   const via = request.topVia;
   const branch = via?.branch ?? '';
@@ -183,7 +183,7 @@ function mergeKey(request: SipRequest): string {
   return `${request.callId} ${request.fromTag} ${request.cseq?.number} ${request.method}`;
 }
 
-/** 18.2.2 with RFC 3581: back where it came from when the peer asked for that, else to the port its Via names. */
+/** 18.2.2 with RFC 3581: to the source port when the peer asked for that, else to the port in its Via. */
 export function replyPath(request: SipRequest, source: Source): Path {
   if (source.back.reliable) return source.back;
   const via = request.topVia;

@@ -1,39 +1,39 @@
-/** One TCP or TLS connection: messages in, messages out, and when it is given up. */
+/** One TCP or TLS connection: reading messages, sending messages, and idle timeouts. */
 import type net from 'node:net';
 import type { Path, Receive, TlsPeer } from './path.js';
 import { StreamFramer } from './stream-framer.js';
 import { whyNot } from './tls.js';
 
-/** A peer that reads nothing is cut off before it fills our memory. */
+/** A peer that does not read is disconnected before its unsent data fills our memory. */
 const MAX_UNSENT_BYTES = 1024 * 1024;
-/** A connection the peer made is its to close: it may be the only way back through address translation. */
+/** The peer closes a connection that it opened: it may be the only way back through NAT. */
 const ACCEPTED_IDLE_MS = 3 * 3_600_000;
 const KEEPALIVE_MS = 45_000;
 const PONG = Buffer.from('\r\n');
 
-/** When a connection nothing goes over is closed. */
+/** When an idle connection is closed. */
 export interface IdlePolicy {
-  /** For those we made ourselves: they can be made again. */
+  /** For connections that we opened: they can be opened again. */
   dialledMs: number;
-  /** Half a message, or none at all yet, may stand this long. */
+  /** Limit for an incomplete first or later message. */
   halfMessageMs: number;
-  /** Whether a call or registration still counts on the connection to that peer. */
+  /** True while a call or registration needs the connection to that peer. */
   inUse(address: string, port: number): boolean;
-  /** Whether the address is no stranger's. */
+  /** True when the address is not a stranger's. */
   knows(address: string): boolean;
   limits: ConnectionLimits;
 }
 
 export interface ConnectionLimits {
-  /** Connections of strangers, and as many of known peers. */
+  /** Limit for connections of strangers, and the same again for those of known peers. */
   connections: number;
-  /** Made by one address: behind it there may be an office full of phones, not more. */
+  /** Limit per address: enough for an office full of phones. */
   connectionsPerAddress: number;
 }
 
 export const DEFAULT_CONNECTION_LIMITS: ConnectionLimits = { connections: 10_000, connectionsPerAddress: 500 };
 
-/** What a connection needs of the listener it belongs to. */
+/** The part of the listener that its connections use. */
 export interface ConnectionHome {
   readonly transport: 'tcp' | 'tls';
   readonly idle: IdlePolicy;
@@ -54,9 +54,9 @@ export class StreamConnection {
     private readonly socket: net.Socket,
     private readonly home: ConnectionHome,
     receive: Receive,
-    /** Made by the peer: it has to say something soon. */
+    /** The peer opened it: it must send a message soon. */
     private readonly accepted: boolean,
-    /** Who it was checked to lead to; null when the peer made it, or without TLS. */
+    /** The peer that was verified; null when the peer opened the connection, or without TLS. */
     readonly tls: TlsPeer | null,
   ) {
     this.address = plainAddress(socket.remoteAddress ?? '');
@@ -133,7 +133,7 @@ export class StreamConnection {
   }
 }
 
-/** `::ffff:10.0.0.1` is 10.0.0.1. */
+/** `::ffff:10.0.0.1` becomes 10.0.0.1. */
 export function plainAddress(address: string): string {
   return address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address;
 }

@@ -1,4 +1,4 @@
-/** Which address of ours a peer can reach: bound, routed to, or the external one. */
+/** Our address as a peer can reach it: the bound address, the routed one, or the external one. */
 import dgram from 'node:dgram';
 import { BlockList, isIP, isIPv6 } from 'node:net';
 
@@ -26,12 +26,12 @@ export class LocalAddresses {
     }
   }
 
-  /** The address that routes to the peer. Null when it has to be asked for with `resolve` first. */
+  /** The address that routes to the peer; null when `resolve` has to find it first. */
   known(boundHost: string, peer: string): string | null {
     return boundHost !== '0.0.0.0' && boundHost !== '::' ? boundHost : (this.routed.get(peer) ?? null);
   }
 
-  /** Asks the kernel by a connected, silent UDP socket. Never rejects: falls back to the loopback address. */
+  /** Looks up the route with a connected UDP socket that sends nothing. Never rejects: falls back to the loopback address. */
   resolve(boundHost: string, peer: string): Promise<string> {
     const known = this.known(boundHost, peer);
     if (known !== null) return Promise.resolve(known);
@@ -48,7 +48,7 @@ export class LocalAddresses {
     return asking;
   }
 
-  /** What Via and Contact show that peer. */
+  /** Our address in Via and Contact for that peer. */
   advertised(localAddress: string, peer: string): string {
     if (this.externalIp === null) return localAddress;
     return this.local.check(peer, isIPv6(peer) ? 'ipv6' : 'ipv4') ? localAddress : this.externalIp;
@@ -70,7 +70,7 @@ function askKernel(peer: string): Promise<string> {
       try {
         address = socket.address().address;
       } catch {
-        // the socket lost its route between the two calls
+        // the route disappeared between the two calls
       }
       done(address);
     });

@@ -1,4 +1,4 @@
-/** All our SIP sockets: opened together, chosen by where a message goes, closed together. */
+/** All our SIP sockets: opens them together, chooses one by destination, closes them together. */
 import { isIPv6 } from 'node:net';
 import { hostInUri } from '../message/uri.js';
 import type { IdlePolicy } from './connection.js';
@@ -8,9 +8,9 @@ import { StreamListener } from './stream.js';
 import type { TlsContexts } from './tls.js';
 import { UdpListener } from './udp.js';
 
-/** How we are known to one peer. */
+/** Our address and port towards one peer. */
 export interface LocalIdentity {
-  /** In Via and Contact. */
+  /** The host in Via and Contact. */
   host: string;
   port: number;
   /** The address of this machine that routes to the peer. */
@@ -23,12 +23,12 @@ export interface ListenAddress {
   port: number;
 }
 
-/** Some address that is surely not ours: of the blocks kept for documentation (RFC 5737, RFC 3849). */
+/** An address that is certainly not ours, from the blocks for documentation (RFC 5737, RFC 3849). */
 function outside(host: string): string {
   return isIPv6(host) ? '2001:db8::1' : '192.0.2.1';
 }
 
-/** How often a common free port for UDP and TCP is looked for. */
+/** Attempts to find a port that is free for both UDP and TCP. */
 const PAIR_ATTEMPTS = 20;
 
 export class Network {
@@ -38,7 +38,7 @@ export class Network {
     private readonly connectLimitMs: number,
   ) {}
 
-  /** Rejects with one sentence when a port is taken or an address is not ours; nothing stays open then. */
+  /** Rejects with one sentence when a port is taken or an address is not ours; then no socket stays open. */
   static async open(
     listen: readonly ListenAddress[],
     local: LocalAddresses,
@@ -50,7 +50,7 @@ export class Network {
   ): Promise<Network> {
     for (let attempt = 1; ; attempt++) {
       const open: (UdpListener | StreamListener)[] = [];
-      /** Ports given by the kernel to the first of a host's listeners with port 0: the others take the same number. */
+      /** Ports that the kernel gave to a host's first listener with port 0: the others use the same number. */
       const chosen = new Map<string, number>();
       try {
         for (const { transport, host, port } of listen) {
@@ -65,12 +65,12 @@ export class Network {
           open.push(listener);
           if (port === 0 && wanted === 0) chosen.set(`${host} ${transport}`, listener.port);
         }
-        // carriers behind TLS can be called even where none can call us
+        // outbound TLS to carriers works even without a TLS listener
         for (const host of new Set(listen.map((each) => each.host))) {
           const has = open.some((each) => each.transport === 'tls' && each.host === host);
           if (!has) open.push(StreamListener.outgoing(host, receive, idle, contexts));
         }
-        // what `hostports` says of a wildcard address is asked for once, here
+        // resolves the address that `hostports` reports for a wildcard, once
         await Promise.all(open.map(({ host }) => local.resolve(host, outside(host))));
         return new Network(open, local, connectLimitMs);
       } catch (error) {
@@ -89,7 +89,7 @@ export class Network {
     return this.listeners.filter((listener) => listener instanceof UdpListener || listener.listens);
   }
 
-  /** The certificate of our listeners has changed. */
+  /** Applies a changed certificate to our listeners. */
   renewCertificate(): void {
     for (const listener of this.listeners) if (listener instanceof StreamListener) listener.renewCertificate();
   }
@@ -103,8 +103,8 @@ export class Network {
   }
 
   /**
-   * A way to that endpoint from one of our listeners, or null when none fits its transport and address family. `peer`: who has to be there
-   * when it is TLS; null: only a connection that he made himself will do.
+   * A path to the endpoint from one of our listeners; null when none has its transport and address family. `peer`: the identity to verify
+   * over TLS; null: only a connection that the peer opened is used.
    */
   pathTo(endpoint: TransportEndpoint, peer: TlsPeer | null = null): Path | null {
     const v6 = isIPv6(endpoint.address);
@@ -117,7 +117,7 @@ export class Network {
     return null;
   }
 
-  /** Makes sure there is a TCP connection; rejects when there is none within the limit. */
+  /** Opens a TCP connection if there is none; rejects when that fails within the limit. */
   async connect(address: string, port: number): Promise<void> {
     const v6 = isIPv6(address);
     const listener = this.listeners.find((l) => l.transport === 'tcp' && isIPv6(l.host) === v6);
@@ -125,7 +125,7 @@ export class Network {
     await listener.connect(address, port, null, this.connectLimitMs);
   }
 
-  /** Whether that endpoint is this server. */
+  /** True when the endpoint is this server. */
   isOwn(endpoint: TransportEndpoint, localAddress: string): boolean {
     return this.listeners.some(
       (l) =>
@@ -145,7 +145,7 @@ export class Network {
     return this.identityFrom(path, await this.local.resolve(path.boundHost, path.address));
   }
 
-  /** `transport/host:port` of every listener, as a peer outside or (`local`) this machine sees them. */
+  /** `transport/host:port` of every listener, as seen from outside or (`local`) from this machine. */
   hostports(local: boolean): string {
     return this.heard
       .map(({ transport, host, port }) => {

@@ -1,12 +1,12 @@
-/** The way to a peer, whatever carries it. */
+/** The path to a peer, independent of the transport. */
 
 export type TransportName = 'udp' | 'tcp' | 'tls';
 
-/** Who must be at the other end of a TLS connection of ours. */
+/** The identity to verify on an outbound TLS connection. */
 export interface TlsPeer {
-  /** The name or address its certificate has to bear (RFC 5922 section 4): the one of the URI, whatever DNS says of it. */
+  /** The name or address that its certificate must contain (RFC 5922 section 4): that of the URI, not of a DNS answer. */
   name: string;
-  /** Whose authorities and client certificate count; empty: the server's own. */
+  /** Name of the authorities and client certificate to use; empty: the server's own. */
   trust: string;
 }
 
@@ -16,33 +16,33 @@ export interface TransportEndpoint {
   port: number;
 }
 
-/** A way to one peer over one of our sockets. `failed` is called at most once per `send`, never from inside it. */
+/** A path to one peer over one of our sockets. `failed` is called at most once per `send`, and never synchronously. */
 export interface Path extends TransportEndpoint {
   readonly reliable: boolean;
-  /** Whether it can be used without connecting first. */
+  /** True when it can be used without connecting first. */
   readonly alive: boolean;
-  /** The port of the listener this way belongs to: what Via and Contact name. */
+  /** The port of its listener, for Via and Contact. */
   readonly localPort: number;
-  /** The host that listener was given, perhaps `0.0.0.0`. */
+  /** The host its listener is bound to, perhaps `0.0.0.0`. */
   readonly boundHost: string;
-  /** Who the far end proved or has to prove to be; null without TLS, and on connections that the far end made. */
+  /** The identity that the far end has proved or must prove; null without TLS, and on connections that the far end opened. */
   readonly tls: TlsPeer | null;
-  /** From the same listener to another place. */
+  /** A path from the same listener to another address. */
   toward(address: string, port: number): Path;
   send(bytes: Buffer, failed?: (error: Error) => void): void;
-  /** Calls back when the connection under it closes; never for UDP. Returns the undo. */
+  /** Calls back when the underlying connection closes; never for UDP. Returns a function that removes the callback. */
   onClosed(closed: (error: Error) => void): () => void;
 }
 
-/** Where a message came from. */
+/** The source of a message. */
 export interface Source extends TransportEndpoint {
-  /** Back over the same socket or connection, to exactly that address and port. */
+  /** The path back over the same socket or connection, to exactly that address and port. */
   readonly back: Path;
 }
 
 export type Receive = (bytes: Buffer, source: Source) => void;
 
-/** A port is taken or an address is not ours: one sentence for the operator. */
+/** The error for a port that cannot be opened, as one sentence for the operator. */
 export function listenError(transport: TransportName, host: string, port: number, error: NodeJS.ErrnoException): Error {
   const where = `${transport.toUpperCase()} ${host}:${port}`;
   const advice: Record<string, string> = {

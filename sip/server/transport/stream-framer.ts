@@ -1,13 +1,13 @@
-/** Cuts a TCP stream into SIP messages by Content-Length (RFC 3261 18.3), wherever the segments were cut. */
+/** Splits a TCP stream into SIP messages by Content-Length (RFC 3261 18.3). */
 
 export const MAX_HEAD_BYTES = 64 * 1024;
 export const MAX_MESSAGE_BYTES = 512 * 1024;
 
 export interface FramerUser {
   message(bytes: Buffer): void;
-  /** A double CRLF between messages asks for a CRLF back (RFC 5626 4.4.1). */
+  /** A double CRLF between messages is a ping, to be answered with CRLF (RFC 5626 4.4.1). */
   ping(): void;
-  /** Beyond repair: the connection has to close. `head` is what there is of the message, to be answered if possible. */
+  /** The stream cannot be read any further: the connection has to close. `head`: the start of the message, to be answered if possible. */
   broken(head: Buffer, why: string): void;
 }
 
@@ -17,15 +17,15 @@ export class StreamFramer {
   private buffer = Buffer.alloc(4096);
   private start = 0;
   private end = 0;
-  /** Up to here no blank line was found. */
+  /** No blank line was found before this index. */
   private searched = 0;
-  /** Where the present message ends, once its head is complete. */
+  /** End of the current message, once its head is complete; else -1. */
   private messageEnd = -1;
   private dead = false;
 
   constructor(private readonly user: FramerUser) {}
 
-  /** Whether half a message is waiting for the rest. */
+  /** True while an incomplete message waits for more bytes. */
   get partial(): boolean {
     return this.end > this.start;
   }
@@ -69,7 +69,7 @@ export class StreamFramer {
       if (!this.measure(blank)) return false;
     }
     if (this.end < this.messageEnd) return false;
-    // a copy: the buffer is written over by what comes next
+    // a copy: later input overwrites the buffer
     const message = Buffer.from(this.buffer.subarray(this.start, this.messageEnd));
     this.start = this.messageEnd;
     this.searched = this.start;
@@ -80,7 +80,7 @@ export class StreamFramer {
 
   private measure(blank: number): boolean {
     const match = LENGTH.exec(this.buffer.toString('latin1', this.start, blank));
-    // without it nobody knows where the next message begins (18.3)
+    // without it the start of the next message is unknown (18.3)
     if (!match) this.breakOff('Content-Length is missing');
     else if (blank + 4 - this.start + Number(match[1]) > MAX_MESSAGE_BYTES) this.breakOff('The message is too long');
     else this.messageEnd = blank + 4 + Number(match[1]);
@@ -107,7 +107,7 @@ export class StreamFramer {
     this.start = 0;
     this.end = 0;
     this.searched = 0;
-    // one large message must not hold its memory for as long as the connection lives
+    // a large message must not hold its memory for the life of the connection
     if (this.buffer.length > 64 * 1024) this.buffer = Buffer.alloc(4096);
   }
 }

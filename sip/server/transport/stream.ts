@@ -1,24 +1,24 @@
-/** SIP over TCP and TLS: a listener, the connections it accepted and those we made, one for each peer. */
+/** SIP over TCP and TLS: a listener, with the connections it accepted and those we opened, one for each peer. */
 import net from 'node:net';
 import tls from 'node:tls';
 import { type ConnectionHome, type IdlePolicy, plainAddress, StreamConnection } from './connection.js';
 import { listenError, type Path, type Receive, type TlsPeer } from './path.js';
 import { type TlsContexts, whyNot } from './tls.js';
 
-/** Of strangers at once, and as many of known peers: a handshake costs us more than them. */
+/** Concurrent TLS handshakes of strangers, and as many of known peers: a handshake costs us more than the client. */
 const MAX_HANDSHAKES = 500;
-/** A new connection for an answer whose own is gone. */
+/** Limit for a new connection to send a response whose own connection is gone. */
 const RECONNECT_MS = 30_000;
-/** What our Contact names when connections of ours go out but nothing listens: answers come back over them. */
+/** Port in our Contact when TLS is only used for outbound connections: responses come back over those. */
 const UNHEARD_TLS_PORT = 5061;
 
 export class StreamListener implements ConnectionHome {
   private readonly byPeer = new Map<string, StreamConnection>();
   private readonly dialing = new Map<string, Promise<StreamConnection>>();
   private readonly sockets = new Set<net.Socket>();
-  /** Connections made by peers. */
+  /** Number of inbound connections by address. */
   private readonly perAddress = new Map<string, number>();
-  /** Connections and TLS handshakes that peers began: a crowd of strangers leaves the room of known peers alone. */
+  /** Inbound connections and TLS handshakes, counted separately: strangers take no room from known peers. */
   private readonly ofStrangers = newCrowd();
   private readonly ofKnown = newCrowd();
   private server: net.Server | null = null;
@@ -57,7 +57,7 @@ export class StreamListener implements ConnectionHome {
     });
   }
 
-  /** TLS connections of ours only: nobody can call. */
+  /** For outbound TLS connections only, without a listening socket. */
   static outgoing(host: string, receive: Receive, idle: IdlePolicy, contexts: TlsContexts): StreamListener {
     return new StreamListener('tls', host, UNHEARD_TLS_PORT, receive, idle, contexts);
   }
@@ -70,18 +70,18 @@ export class StreamListener implements ConnectionHome {
     return this.sockets.size;
   }
 
-  /** The certificate of connections accepted from now on. */
+  /** Sets the certificate for connections accepted from now on. */
   renewCertificate(): void {
     if (this.contexts && this.server instanceof tls.Server) this.server.setSecureContext(this.contexts.server());
   }
 
-  /** The open connection to that peer, whoever made it. With TLS: one that was checked to lead to him, or (null) one that he made. */
+  /** The open connection to that peer. With TLS: one that was verified for `peer`, or (null) one that the peer opened. */
   existing(address: string, port: number, peer: TlsPeer | null): StreamConnection | null {
     const connection = this.byPeer.get(keyOf(address, port, peer));
     return connection?.open ? connection : null;
   }
 
-  /** An open connection, made now if there is none. Rejects after `limitMs`. */
+  /** The open connection to that peer, or a new one. Rejects after `limitMs`. */
   connect(address: string, port: number, peer: TlsPeer | null, limitMs: number): Promise<StreamConnection> {
     const present = this.existing(address, port, peer);
     if (present) return Promise.resolve(present);
@@ -123,12 +123,12 @@ export class StreamListener implements ConnectionHome {
     });
   }
 
-  /** To a peer's address; connects when needed. */
+  /** A path to a peer's address; connects when needed. */
   pathTo(address: string, port: number, peer: TlsPeer | null, limitMs: number): Path {
     return this.path(address, port, peer, null, limitMs);
   }
 
-  /** Back over a connection; when it is gone, by a new one to the same place (RFC 3261 18.2.2). */
+  /** A path back over a connection; when that is gone, over a new one to the same address (RFC 3261 18.2.2). */
   pathOver(connection: StreamConnection): Path {
     return this.path(connection.address, connection.port, connection.tls, connection, RECONNECT_MS);
   }
@@ -144,7 +144,7 @@ export class StreamListener implements ConnectionHome {
     const present = () => (connection?.open ? connection : this.existing(address, port, peer));
     const watching = new Set<(error: Error) => void>();
     let unhook: (() => void) | null = null;
-    // who waits for the end of a connection is told also when it is made only afterwards
+    // callbacks also cover a connection that is opened after they were registered
     const hook = () => {
       if (unhook || !connection || watching.size === 0) return;
       unhook = connection.onClosed((error) => {
@@ -203,7 +203,7 @@ export class StreamListener implements ConnectionHome {
       });
       return;
     }
-    // each comes as TCP first, and then as secure or as failed
+    // each connection is reported as TCP first, then as secure or as failed
     const handshaken = (address: string | undefined, port: number | undefined) => {
       for (const crowd of [this.ofStrangers, this.ofKnown]) crowd.handshaking.delete(`${address}|${port}`);
     };
@@ -231,7 +231,7 @@ export class StreamListener implements ConnectionHome {
     return this.idle.knows(address) ? this.ofKnown : this.ofStrangers;
   }
 
-  /** Whether there is room for one more of that address. */
+  /** True when one more connection from that address is allowed; else destroys it. */
   private admit(socket: net.Socket): boolean {
     const address = plainAddress(socket.remoteAddress ?? '');
     const crowd = this.crowdAt(address);
@@ -268,7 +268,7 @@ export class StreamListener implements ConnectionHome {
 
 interface Crowd {
   connections: number;
-  /** TLS connections that are not secure yet: `address|port`. */
+  /** TLS connections in their handshake: `address|port`. */
   readonly handshaking: Set<string>;
 }
 
@@ -276,7 +276,7 @@ function newCrowd(): Crowd {
   return { connections: 0, handshaking: new Set() };
 }
 
-/** Connections to one address that were checked for different names, or against different authorities, are different ones. */
+/** Connections to one address that were verified for different names, or by different authorities, are kept apart. */
 function keyOf(address: string, port: number, peer: TlsPeer | null): string {
   return peer ? `${address}|${port}|${peer.name}|${peer.trust}` : `${address}|${port}`;
 }

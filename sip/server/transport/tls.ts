@@ -1,38 +1,38 @@
-/** TLS under SIP (RFC 3261 26.3, RFC 5922): our certificate, whom we trust, and what went wrong in words. */
+/** TLS for SIP (RFC 3261 26.3, RFC 5922): our certificate, the trusted authorities, and readable errors. */
 import { isIP } from 'node:net';
 import tls from 'node:tls';
 import type { TlsPeer } from './path.js';
 
-/** What one carrier's connections need besides, as PEM. */
+/** TLS settings for one carrier, as PEM. */
 export interface TlsTrust {
-  /** The authorities that sign its certificate, instead of the public ones. */
+  /** Authorities for its certificate, instead of the public ones and the server's. */
   ca?: string;
-  /** Shown when it asks who we are, instead of the server's. */
+  /** Our client certificate for this carrier, instead of the server's. */
   certificate?: string;
   key?: string;
 }
 
 /** PEM throughout. */
 export interface TlsSettings {
-  /** With its chain. Without it nothing can listen; connections of ours go out all the same. */
+  /** With its chain. Without it there is no TLS listener; outbound connections still work. */
   certificate?: string;
   key?: string;
-  /** Authorities trusted beside the public ones, and those that sign the certificates of callers. */
+  /** Authorities trusted besides the public ones for carriers, and those of client certificates. */
   ca?: string;
-  /** Callers without a certificate of these authorities are turned away. Known when the listener opens, and not changed later. */
+  /** Requires a client certificate of these authorities. Applied when the listener opens; later changes have no effect. */
   requireClientCertificate?: boolean;
-  /** By the name that `TlsPeer.trust` has. */
+  /** By the name in `TlsPeer.trust`. */
   trust?: Readonly<Record<string, TlsTrust>>;
 }
 
-/** RFC 8996 buried everything older. */
+/** RFC 8996 deprecates older versions. */
 const minVersion = 'TLSv1.2';
 export class TlsContexts {
   private readonly clients = new Map<string, tls.SecureContext>();
 
   /**
-   * Throws when our certificate, key or authorities cannot be read. Who connects and does not finish the handshake within
-   * `handshakeLimitMs` is cut off.
+   * Throws when our certificate, key or authorities cannot be read. An inbound connection whose handshake takes longer than
+   * `handshakeLimitMs` is closed.
    */
   constructor(
     private settings: TlsSettings,
@@ -45,7 +45,7 @@ export class TlsContexts {
     return this.settings.certificate !== undefined && this.settings.key !== undefined;
   }
 
-  /** For connections made from now on. Throws, and changes nothing, when they cannot be read. */
+  /** Replaces the settings for new connections. Throws, and changes nothing, when they cannot be read. */
   replace(settings: TlsSettings): void {
     check(settings);
     this.settings = settings;
@@ -84,7 +84,7 @@ export class TlsContexts {
   }
 }
 
-/** What a carrier's own are worth is seen when it is called: they must not cost the others theirs. */
+/** A carrier's own settings are not checked here but when it is called: an error in them must not affect the others. */
 function check({ certificate, key, ca }: TlsSettings): void {
   tls.createSecureContext({ cert: certificate, key, ca });
 }

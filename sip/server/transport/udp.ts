@@ -2,7 +2,7 @@ import dgram from 'node:dgram';
 import { isIPv6 } from 'node:net';
 import { listenError, type Path, type Receive } from './path.js';
 
-/** Room for bursts while the thread is busy; the kernel may give less. */
+/** Room for bursts while the thread is busy; the kernel may grant less. */
 const RECEIVE_BUFFER_BYTES = 4 * 1024 * 1024;
 
 export class UdpListener {
@@ -15,11 +15,11 @@ export class UdpListener {
     private readonly lostMethods: readonly string[],
   ) {}
 
-  /** `lostMethods`: requests that are to be lost on the way. */
+  /** `lostMethods`: methods whose requests are dropped instead of sent. */
   static open(host: string, port: number, receive: Receive, lostMethods: readonly string[] = []): Promise<UdpListener> {
     const isV6 = isIPv6(host);
     const family = isV6 ? 6 : 4;
-    // addresses are numeric here, and of the socket's family: nothing is to be looked up for a datagram
+    // addresses are numeric here, and of the socket's family: no look-up per datagram
     const lookup: dgram.SocketOptions['lookup'] = (address, _options, found) => found(null, address, family);
     const socket = dgram.createSocket({ type: `udp${family}`, ipv6Only: isV6, lookup });
     return new Promise((resolve, reject) => {
@@ -30,12 +30,12 @@ export class UdpListener {
       socket.once('error', refuse);
       socket.bind(port, host, () => {
         socket.off('error', refuse);
-        // errors of single datagrams reach their senders' callbacks; nothing else may end the process
+        // errors of single datagrams reach their senders' callbacks; an unhandled one would end the process
         socket.on('error', () => undefined);
         try {
           socket.setRecvBufferSize(RECEIVE_BUFFER_BYTES);
         } catch {
-          // the kernel's own size stays
+          // the kernel's default size remains
         }
         const listener = new UdpListener(socket, host, socket.address().port, lostMethods);
         socket.on('message', (bytes, from) => {

@@ -1,4 +1,4 @@
-/** The dialog that an answer to a request of ours makes (RFC 3261 12.1.2), and where its requests go. */
+/** The dialog that a response to our request opens (RFC 3261 12.1.2), and the target of its requests. */
 import type { ControlConnection } from '../control/control.js';
 import { contactDiffers, Dialog, routeSetOfResponse } from '../dialogs/dialogs.js';
 import { uriOf } from '../message/fields.js';
@@ -7,7 +7,7 @@ import { parseUri } from '../message/uri.js';
 import type { OurRequest } from '../transactions/our-request.js';
 import type { Source } from '../transport/path.js';
 
-/** Not in the table yet. */
+/** The new dialog, not yet in the table. */
 export function dialogOfAnswer(
   request: OurRequest,
   app: ControlConnection,
@@ -37,7 +37,10 @@ export function dialogOfAnswer(
   return dialog;
 }
 
-/** A callee whose Contact is not where its answer came from is behind address translation, or its proxy stays in the way. */
+/**
+ * A callee whose Contact differs from the source of its response is behind NAT, or a proxy stays in the path: then requests go to that
+ * source.
+ */
 export function chooseTarget(dialog: Dialog, source: Source): void {
   const first = dialog.routeSet[0];
   const hop = parseUri(uriOf(first ?? dialog.remoteTarget));

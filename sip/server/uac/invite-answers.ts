@@ -1,4 +1,4 @@
-/** What the answers to an INVITE of ours do to its dialogs (RFC 3261 12.1.2, 12.2.1.2, 13.2.2): early, forked, confirmed, unwanted. */
+/** The effects of responses to our INVITE on its dialogs (RFC 3261 12.1.2, 12.2.1.2, 13.2.2): early, forked, confirmed, unwanted. */
 
 import type { Core } from '../assembly.js';
 import type { ControlConnection } from '../control/control.js';
@@ -10,7 +10,7 @@ import type { OurRequest } from '../transactions/our-request.js';
 import type { Source } from '../transport/path.js';
 import { chooseTarget, dialogOfAnswer } from './answered-dialog.js';
 
-/** Whether the application hears of an answer. */
+/** Whether a response is passed to the application. */
 export type AnswerForwarding = 'pass' | 'absorb';
 
 export class InviteAnswers {
@@ -19,7 +19,7 @@ export class InviteAnswers {
     private readonly sender: DialogSender,
   ) {}
 
-  /** An answer to an INVITE that makes a dialog. */
+  /** A response to an INVITE outside a dialog. */
   initial(request: OurRequest, response: SipResponse, source: Source): AnswerForwarding {
     const { status, toTag } = response;
     if (status >= 300) {
@@ -34,7 +34,7 @@ export class InviteAnswers {
     return acceptsReliable(dialog, response) ? 'pass' : 'absorb';
   }
 
-  /** An answer to a re-INVITE. */
+  /** A response to a re-INVITE. */
   inside(request: OurRequest, dialog: Dialog, response: SipResponse): AnswerForwarding {
     if (response.status < 200 || response.status >= 300) return 'pass';
     if (request.answeredTag !== null) {
@@ -50,7 +50,7 @@ export class InviteAnswers {
     return 'pass';
   }
 
-  /** A fork that also answered (13.2.2.4), or an answer nobody can use: ACK and BYE, once. */
+  /** A further fork that answered (13.2.2.4), or a 2xx that cannot be used: sends ACK and BYE, once. */
   release(request: OurRequest, response: SipResponse, source: Source): void {
     if (request.released.has(response.toTag)) return;
     request.released.add(response.toTag);
@@ -87,7 +87,7 @@ export class InviteAnswers {
     this.dropEarly(request, dialog);
     dialog.state = 'confirmed';
     dialog.refreshTarget(response);
-    // 13.2.2.4: the 2xx has the last word on the route set
+    // 13.2.2.4: the 2xx determines the route set
     dialog.routeSet = routeSetOfResponse(response);
     chooseTarget(dialog, source);
     dialog.unackedCseq = request.cseq;
@@ -114,5 +114,5 @@ export class InviteAnswers {
   }
 }
 
-/** Stands for an application that went away. */
+/** Placeholder for an application that has disconnected. */
 const NOBODY = { connected: false } as ControlConnection;

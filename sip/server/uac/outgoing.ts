@@ -1,4 +1,4 @@
-/** Puts a request together and onto its way: next hop, transport by size, Via, and the headers nobody gave. */
+/** Completes a request and finds its path: next hop, transport by size, Via, and missing headers. */
 import { randomUUID } from 'node:crypto';
 import { asAddress, type Core, contactUri, hostport } from '../assembly.js';
 import type { Header, SipRequest } from '../message/message.js';
@@ -9,9 +9,9 @@ import type { LocalIdentity } from '../transport/network.js';
 import type { Path, TlsPeer, TransportName } from '../transport/path.js';
 import { addressOf, hopOf, LocateError, tlsPeerOf } from './locate.js';
 
-/** RFC 3261 18.1.1: larger requests may not fit a datagram on every network in between. */
+/** RFC 3261 18.1.1: a larger request may exceed the datagram size of some network on the path. */
 const MAX_DATAGRAM_REQUEST_BYTES = 1300;
-/** How long a peer that took no TCP connection is spared another attempt. */
+/** How long no TCP connection is tried to a peer that refused one. */
 const NO_TCP_MS = 600_000;
 const MAX_NO_TCP = 1000;
 
@@ -21,13 +21,13 @@ export interface Draft {
   routes: readonly string[];
   /** URI of the next hop. */
   next: string;
-  /** When the way is known already: a connection, or an address behind translation. */
+  /** Set when the path is already known: a connection, or an address behind NAT. */
   path: Path | null;
-  /** What to use when the next hop's URI names no transport; null: UDP if we have it. */
+  /** The transport when the next hop's URI names none; null: UDP if available. */
   transport: TransportName | null;
-  /** Who has to be there when it is TLS; null: only a connection that the far end made will do. */
+  /** The identity to verify over TLS; null: only a connection that the far end opened is used. */
   peer: TlsPeer | null;
-  /** Headers in order, without Via, Max-Forwards, Route and Content-Length; made when our address is known. */
+  /** Headers in order, without Via, Max-Forwards, Route and Content-Length; made once our address is known. */
   headers(identity: LocalIdentity, path: Path): Header[];
   maxForwards: string;
   body: Buffer;
@@ -52,8 +52,8 @@ export class Outbox {
   constructor(private readonly core: Core) {}
 
   /**
-   * Calls back once, with the request or with why it cannot be sent; in the same turn when nothing has to be looked up, so that what
-   * the application sends one after the other leaves one after the other.
+   * Calls back once, with the request or with the reason why it cannot be sent. Synchronous when no look-up is needed, so that the
+   * application's requests keep their order.
    */
   prepare(draft: Draft, ready: (outgoing: OutgoingRequest) => void, refused: (reason: string) => void): void {
     try {
@@ -73,7 +73,7 @@ export class Outbox {
     this.prepareLater(draft).then(ready, (error) => refused(reasonOf(error)));
   }
 
-  /** A request that a server before this one sent, as it stands, and the way to where it went. Rejects when there is none. */
+  /** Restores a request that a server before this one sent, and its path. Rejects when there is no path. */
   async sentBefore(invite: SipRequest, next: string): Promise<OutgoingRequest> {
     const hop = hopOf(next);
     const transport = this.transportFor(hop.transport);
@@ -102,11 +102,11 @@ export class Outbox {
     } catch {
       this.rememberNoTcp(`${address} ${port}`);
     }
-    // 18.1.1: no TCP there; a datagram that may be cut is better than none
+    // 18.1.1: no TCP there; a datagram that may be fragmented is better than none
     return outgoing;
   }
 
-  /** A way without a look-up; null when a name has to be resolved. */
+  /** The path without a look-up; null when a name must be resolved. */
   private directPath(draft: Draft): Path | null {
     const hop = hopOf(draft.next);
     if (!/^[\d.]+$|:/.test(hop.host)) return null;
@@ -119,7 +119,7 @@ export class Outbox {
     return this.pathFor(await this.addressOf(hop.host), hop.port, transport, draft.peer);
   }
 
-  /** Requests that wait for the same name wait for the same answer, and so keep their order. */
+  /** Requests to the same name share one look-up, and so keep their order. */
   private addressOf(host: string): Promise<string> {
     let asking = this.lookingUp.get(host);
     if (!asking) {
@@ -180,7 +180,7 @@ function reasonOf(error: unknown): string {
   return error instanceof LocateError ? error.message : `request not sent: ${(error as Error).message}`;
 }
 
-/** The Contact a dialog-forming request or answer gets when the application gave none. */
+/** The Contact for a dialog-forming request or response when the application sets none. */
 export function ourContact(identity: LocalIdentity, path: Path, scheme: 'sip' | 'sips' = 'sip'): Header {
   return { name: 'contact', value: `<${contactUri(identity, path.transport, scheme)}>` };
 }

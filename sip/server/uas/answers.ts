@@ -1,4 +1,7 @@
-/** The answers to requests from the network: the application's and our own, with everything a response must carry (RFC 3261 8.2.6, 12.1.1, 13.3). */
+/**
+ * Responses to requests from the network, from the application and from the server, with all headers that a response must have (RFC 3261
+ * 8.2.6, 12.1.1, 13.3).
+ */
 
 import { ALLOW, asAddress, type Core, contentType, isSdp, kept, newTag } from '../assembly.js';
 import { type ControlConnection, meta, type SipFrame } from '../control/control.js';
@@ -15,7 +18,7 @@ import type { ServerTransaction } from '../transactions/transaction-table.js';
 import { ourContact } from '../uac/outgoing.js';
 import type { Registrations } from './registrations.js';
 
-/** Taken from the request, or ours to write. */
+/** Headers copied from the request, or written by the server. */
 const SERVER_HEADERS = new Set([
   ...[
     'via',
@@ -31,7 +34,7 @@ const SERVER_HEADERS = new Set([
     'timestamp',
   ],
 ]);
-/** Their 2xx must have a Contact: RFC 3261 12.1.1, RFC 3311 5.2, RFC 6665 3.1.1 and 4.5.1, RFC 3515 with RFC 6665 4. */
+/** Methods whose 2xx must have a Contact: RFC 3261 12.1.1, RFC 3311 5.2, RFC 6665 3.1.1 and 4.5.1, RFC 3515 with RFC 6665 4. */
 const CONTACT_IN_SUCCESS: ReadonlySet<string> = new Set(['INVITE', 'UPDATE', 'SUBSCRIBE', 'REFER']);
 const UNKNOWN_TRANSACTION = 'Response not sent due to unknown transaction';
 const EMPTY = Buffer.alloc(0);
@@ -46,18 +49,18 @@ export class Answers {
 
   private readonly openInvites = new Map<Dialog, ServerTransaction>();
 
-  /** An INVITE that opened or changes this dialog waits for its final answer. */
+  /** Registers an INVITE that opens or changes this dialog and waits for its final response. */
   opened(dialog: Dialog, invite: ServerTransaction): void {
     dialog.invite = 'theirs';
     this.openInvites.set(dialog, invite);
   }
 
-  /** The INVITE of that dialog which still waits for its final answer. */
+  /** The dialog's INVITE that waits for its final response. */
   inviteOf(dialog: Dialog): ServerTransaction | null {
     return this.openInvites.get(dialog) ?? null;
   }
 
-  /** A final answer of the server itself. */
+  /** Sends a final response of the server itself. */
   own(transaction: ServerTransaction, status: number, headers: Header[] = []): void {
     const { request } = transaction;
     if (!request || transaction.machine.answered) return;
@@ -77,7 +80,7 @@ export class Answers {
     if (transaction.method === 'PRACK') dialog?.reliable?.acknowledged();
   }
 
-  /** A response frame of the application. */
+  /** Handles a response frame of the application. */
   respond(app: ControlConnection, frame: SipFrame, message: SipResponse): void {
     const transaction = this.answeredBy(frame, message);
     if (!transaction || transaction.app !== app || !transaction.request || transaction.machine.answered) {
@@ -132,20 +135,20 @@ export class Answers {
       this.send(transaction, request, message, dialog, bytes, extra);
       echo();
     };
-    // RFC 3262 3: a 2xx waits for the PRACK; the application learns of it when it is really sent
+    // RFC 3262 3: a 2xx waits for the PRACK; the application gets its confirmation when the 2xx is really sent
     if (makesDialog && message.status >= 200 && dialog?.reliable) {
       dialog.reliable.beforeSuccess(send, () => app.refuse(frame.messageId, UNKNOWN_TRANSACTION));
     } else send();
   }
 
-  /** The application is gone: nobody will answer what it was asked. */
+  /** The application has disconnected: its open requests are answered 503. */
   gone(app: ControlConnection): void {
     for (const transaction of this.core.transactions.serversOf(app))
       if (!transaction.machine.answered) this.own(transaction, 503);
     for (const dialog of this.core.dialogs.where((d) => d.app === app)) this.core.dialogs.remove(dialog);
   }
 
-  /** The caller gave up in another way than by CANCEL: to the application, which knows no dialog yet, that is one. */
+  /** The caller gave up without CANCEL. The application knows no dialog yet, so it gets a CANCEL. */
   abandoned({ app, dialog, request, id, cseq, source }: ServerTransaction, reason: Header[] = []): void {
     if (!app || !request) return;
     const copies = ['via', 'from', 'to', 'call-id'].map((name) => ({ name, value: request.get(name) ?? '' }));
@@ -162,7 +165,7 @@ export class Answers {
     return transaction.early.find((update) => update.method === cseq.method && update.cseq === cseq.number) ?? null;
   }
 
-  /** 12.1.1: one tag for all answers; the application's, when its first answer has one. */
+  /** 12.1.1: one tag for all responses; the application's, when its first response has one. */
   private chooseTag(transaction: ServerTransaction, request: SipRequest, message: SipResponse): void {
     if (transaction.toTag !== '' || message.status === 100) return;
     transaction.toTag = request.toTag === '' && isToken(message.toTag) ? message.toTag : newTag();
@@ -210,7 +213,7 @@ export class Answers {
     if (interval || dialog.sessionTimer) this.sender.sessionTimer(dialog).set(interval, 'uas');
   }
 
-  /** Gives an answer with `Require: 100rel` its RSeq; null when it goes out unreliably. */
+  /** Gives a response with `Require: 100rel` its RSeq; null when it is sent unreliably. */
   private reliableFor(
     transaction: ServerTransaction,
     request: SipRequest,
@@ -220,7 +223,7 @@ export class Answers {
   ): number | null {
     if (!message.lists('require', '100rel')) return null;
     if (!request.lists('supported', '100rel') && !request.lists('require', '100rel')) {
-      // RFC 3262 3: only to a caller that knows it
+      // RFC 3262 3: only to a caller that supports it
       const kept = extra.filter((header) => header.name !== 'require');
       extra.splice(0, extra.length, ...kept);
       return null;
@@ -262,7 +265,7 @@ export class Answers {
     }
   }
 
-  /** A 2xx to INVITE: repeated until its ACK, and BYE when none comes (13.3.1.4). */
+  /** A 2xx to INVITE: retransmitted until its ACK; without an ACK the call ends with BYE (13.3.1.4). */
   private established(
     transaction: ServerTransaction,
     request: SipRequest,
@@ -291,7 +294,7 @@ export class Answers {
     );
   }
 
-  /** What every final answer ends. */
+  /** Cleans up after a final response. */
   private finish(transaction: ServerTransaction, status: number): void {
     const { dialog, method, early } = transaction;
     for (const update of early.splice(0)) this.own(update, 500);
@@ -331,7 +334,7 @@ export class Answers {
       path: source.back,
       identity,
     });
-    // a caller whose Contact is not where its INVITE came from is behind address translation
+    // a caller whose Contact differs from the source of its INVITE is behind NAT
     if (dialog.routeSet.length === 0 && contactDiffers(dialog.remoteTarget, source.address, source.port)) {
       dialog.nat = { address: source.address, port: source.port };
     }
@@ -342,12 +345,12 @@ export class Answers {
   }
 }
 
-/** Dialogs begin with an answer to INVITE from 101 on, and with a 2xx to SUBSCRIBE (12.1; RFC 6665 4.4.1). */
+/** A dialog begins with a response to INVITE from 101 on, or with a 2xx to SUBSCRIBE (12.1; RFC 6665 4.4.1). */
 function opensDialog({ method }: SipRequest, status: number): boolean {
   return status < 300 && ((method === 'INVITE' && status > 100) || (method === 'SUBSCRIBE' && status >= 200));
 }
 
-/** 12.1.1: secure when the request came for a SIPS address, or by proxies that are ones. */
+/** 12.1.1: `sips` when the Request-URI or the topmost Record-Route is `sips`. */
 function contactScheme(request: SipRequest): 'sip' | 'sips' {
   const route = request.list('record-route')[0] ?? '';
   return schemeOf(request.uri) === 'sips' || /^[^<]*<?sips:/i.test(route) ? 'sips' : 'sip';

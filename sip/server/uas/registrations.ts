@@ -1,4 +1,4 @@
-/** TCP connections on which a REGISTER was accepted: the only way back to a phone behind address translation. */
+/** TCP connections on which a REGISTER was accepted: behind NAT the only way back to the phone. */
 
 import { parseNameAddr, uriOf } from '../message/fields.js';
 import type { SipRequest, SipResponse } from '../message/message.js';
@@ -20,7 +20,7 @@ export class Registrations {
 
   constructor(private readonly clock: TransactionClock) {}
 
-  /** A REGISTER over TCP got this 2xx. */
+  /** A REGISTER over TCP was answered with this 2xx. */
   accepted(request: SipRequest, response: SipResponse, path: Path): void {
     for (const value of request.list('contact')) {
       const contact = parseNameAddr(value);
@@ -38,7 +38,7 @@ export class Registrations {
     }
   }
 
-  /** The connection behind a registered contact; null when there is none. */
+  /** The connection of a registered contact; null when there is none. */
   pathFor(uri: string): Path | null {
     if (this.entries.size === 0) return null;
     const key = keyOf(uriOf(uri));

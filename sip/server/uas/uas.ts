@@ -1,4 +1,4 @@
-/** User agent server: requests from the network (RFC 3261 8.2, 9.2, 12.2.2, 13.3, 14.2, 15.1.2). The application's answers: `answers.ts`. */
+/** User agent server: requests from the network (RFC 3261 8.2, 9.2, 12.2.2, 13.3, 14.2, 15.1.2). Responses are in `answers.ts`. */
 
 import { ALLOW, type Core } from '../assembly.js';
 import { meta } from '../control/control.js';
@@ -15,16 +15,19 @@ import type { Source } from '../transport/path.js';
 import type { Uac } from '../uac/uac.js';
 import type { Answers } from './answers.js';
 
-/** Refused with 503 when no application wants them: nobody is at home. */
+/** Refused with 503 when no application routes them: the service is temporarily unavailable. */
 const NEEDS_APPLICATION = new Set(['INVITE', 'REGISTER', 'MESSAGE', 'OPTIONS', 'INFO', 'NOTIFY']);
-/** Have no meaning outside a dialog. */
+/** Valid only inside a dialog. */
 const DIALOG_ONLY = new Set(['BYE', 'PRACK', 'UPDATE']);
-/** Have no meaning in a dialog that has no session: the usage they belong to is not there (RFC 5057 5.1). */
+/** Refused in a dialog without a session: their usage does not exist there (RFC 5057 5.1). */
 const SESSION_ONLY: ReadonlySet<string> = new Set(['INVITE', 'BYE', 'PRACK', 'UPDATE']);
 const INTERVAL_TOO_SMALL: Rejection = { status: 422, headers: [{ name: 'min-se', value: String(MIN_SE_SEC) }] };
 const EMPTY = Buffer.alloc(0);
 
-/** The same for the same request, and unlike another's by far; a secret is not needed, for no dialog comes of it. FNV-1a, twice 32 bits. */
+/**
+ * A stateless tag: equal for retransmissions of a request, different for others. It need not be secret, since it opens no dialog. FNV-1a,
+ * twice 32 bits.
+ */
 function tagOf(text: string): string {
   let a = 0x811c9dc5;
   let b = 0x01000193;
@@ -80,7 +83,7 @@ export class Uas {
     this.outsideDialog(request, source, identity);
   }
 
-  /** Answers without a transaction: repeats are simply answered again, with the same tag (8.2.7). */
+  /** Answers without a transaction: a retransmission is answered again, with the same tag (8.2.7). */
   private refuse(request: SipRequest, source: Source, status: number, headers: Header[] = [], reason?: string): void {
     const toTag = tagOf(`${request.callId} ${request.topVia?.branch}`);
     const extra = this.core.product ? [...headers, { name: 'server', value: this.core.product }] : headers;
@@ -97,9 +100,9 @@ export class Uas {
     this.core.sources.refused(source.address, status);
   }
 
-  /** An INVITE that a server before this one left without a final answer, under the tag of its ringing. */
+  /** Refuses an INVITE that a server before this one left without a final response, with the tag of its provisional responses. */
   refuseLost(request: SipRequest, source: Source, identity: LocalIdentity, localTag: string): void {
-    if (this.core.transactions.findServer(request, request.method)) return; // it was repeated, and is a call again
+    if (this.core.transactions.findServer(request, request.method)) return; // it was retransmitted, and is a call again
     const transaction = this.core.transactions.addServer(request, source, identity);
     transaction.toTag = localTag;
     this.answers.own(transaction, 503);
@@ -111,7 +114,7 @@ export class Uas {
     const app = this.core.control.appFor(method);
     const isKnown = sources.knows(source.address);
     if (!isKnown && app && !admission.hasRoomForStranger) {
-      sources.crowded++; // no answer: an answer to each of a flood is a flood too
+      sources.crowded++; // no response: answering a flood would be a flood too
       return;
     }
     const rejection = this.rejectedOutside(request, app !== null) ?? (app && this.overloaded(method, isKnown));
@@ -142,13 +145,13 @@ export class Uas {
     if (this.core.transactions.findMerged(request)) return { status: 482 };
     if (!wanted && !NEEDS_APPLICATION.has(method)) return { status: 405, headers: [{ name: 'allow', value: ALLOW }] };
     if (method !== 'INVITE' && method !== 'SUBSCRIBE') return null;
-    // a call of ours that came back to us: its dialog would have the name of the first
+    // our own INVITE looped back: its dialog would have the id of the first
     const id = dialogId(request.callId, request.fromTag);
     if (this.uac.isOpening(id) || this.core.dialogs.find(id)) return { status: 482 };
     return method === 'INVITE' && tooSmall(request) ? INTERVAL_TOO_SMALL : null;
   }
 
-  /** New calls and subscriptions only: what belongs to one that lives is never refused for want of time. */
+  /** Applies to new calls and subscriptions only: requests for existing ones are never refused for overload. */
   private overloaded(method: string, isKnown: boolean): Rejection | null {
     const { admission } = this.core;
     let retryAfterSec: number | null = null;
@@ -178,7 +181,7 @@ export class Uas {
     this.toDialog(dialog, request, source, this.core.transactions.addServer(request, source, identity));
   }
 
-  /** A NOTIFY that came before the 2xx to its SUBSCRIBE goes to the application after it (RFC 6665 4.1.3). */
+  /** A NOTIFY that arrived before the 2xx to its SUBSCRIBE is delivered to the application after the 2xx (RFC 6665 4.1.3). */
   private waits(notify: SipRequest, source: Source, identity: LocalIdentity): boolean {
     let transaction: ServerTransaction | null = null;
     const isWaiting = this.subscriptions.waitsForAnswer(notify, dialogId(notify.callId, notify.toTag), (dialog) => {
@@ -194,7 +197,7 @@ export class Uas {
     const { method } = request;
     const rejection = this.rejectedInside(request, dialog);
     if (rejection) {
-      // with a transaction: the CSeq is used up, so a repeat must find this answer
+      // with a transaction: the CSeq is used, so a retransmission must find this response
       this.answers.own(transaction, rejection.status, rejection.headers);
       return;
     }
@@ -221,7 +224,7 @@ export class Uas {
     dialog.app.deliver(`sip|${heard}|${name}|${dialog.id}|`, rawWithSource(request, source));
   }
 
-  /** Order (12.2.2), PRACK (RFC 3262 3), glare and overlap (14.2; RFC 3311 5.2), and intervals too small (RFC 4028 5). */
+  /** Checks order (12.2.2), PRACK (RFC 3262 3), glare and overlap (14.2; RFC 3311 5.2), and too small session intervals (RFC 4028 5). */
   private rejectedInside(request: SipRequest, dialog: Dialog): Rejection | null {
     const { method } = request;
     const cseq = request.cseq!.number;
@@ -238,7 +241,7 @@ export class Uas {
     return { status: 500, headers: [{ name: 'retry-after', value: String(Math.floor(Math.random() * 11)) }] };
   }
 
-  /** An UPDATE of an early dialog goes up under the name of the INVITE that is still unanswered. */
+  /** An UPDATE of an early dialog is delivered under the transaction id of the unanswered INVITE. */
   private nameFor(transaction: ServerTransaction, dialog: Dialog): string {
     if (transaction.method !== 'UPDATE' || dialog.state !== 'early' || dialog.role !== 'uas') return transaction.id;
     const invite = this.answers.inviteOf(dialog);
@@ -247,7 +250,7 @@ export class Uas {
     return invite.id;
   }
 
-  /** 15.1.2: what is still open in the dialog is over. */
+  /** 15.1.2: ends everything that is still open in the dialog. */
   private hangUp(dialog: Dialog): void {
     const awaiting = dialog.awaitingAck;
     dialog.awaitingAck = null;
@@ -257,7 +260,7 @@ export class Uas {
     if (invite) this.answers.own(invite, 487);
   }
 
-  /** BYE before our answer (15): to the application that is a CANCEL, for it knows no dialog yet. */
+  /** BYE before our answer (15): the application knows no dialog yet, so it gets a CANCEL. */
   private abandoned(transaction: ServerTransaction, dialog: Dialog): void {
     const invite = this.answers.inviteOf(dialog);
     if (invite) this.answers.abandoned(invite);
@@ -274,14 +277,14 @@ export class Uas {
     }
     const dialog = this.core.dialogs.findByTags(request.callId, request.toTag, request.fromTag);
     const awaiting = dialog?.awaitingAck;
-    if (!dialog || !awaiting || awaiting.cseq !== request.cseq?.number) return; // a repeat
+    if (!dialog || !awaiting || awaiting.cseq !== request.cseq?.number) return; // a retransmission
     dialog.awaitingAck = null;
     const heard = meta('network', request.raw.length, source.transport, source.address, source.port);
     dialog.app.deliver(`sip|${heard}|${awaiting.transactionId}|${dialog.id}|`, rawWithSource(request, source));
     awaiting.settle();
   }
 
-  /** 9.2. A CANCEL that comes after the final answer changes nothing but is still answered. */
+  /** 9.2. A CANCEL after the final response has no effect but is still answered. */
   private cancelled(request: SipRequest, source: Source, identity: LocalIdentity): void {
     const invite = this.core.transactions.findServer(request, 'INVITE');
     if (!invite) {
