@@ -1,16 +1,16 @@
-/** The codecs of phones: what SDP and RTP say of each. What becomes of their audio inside is in `audio/sample-format.ts`. */
+/** The phone codecs' facts for SDP and RTP. Their internal audio format is in `audio/sample-format.ts`. */
 import type { PhoneCodec } from './engine.js';
 
 export interface CodecFacts {
   /** Encoding name, clock and channels, as in `a=rtpmap`. */
   rtpmap: string;
-  /** Ticks of its RTP timestamps in a millisecond: G.722 says 8 although it has 16 kHz (RFC 3551 section 4.5.2), Opus 48 whatever it codes. */
+  /** RTP timestamp ticks per millisecond: 8 for G.722 although it samples at 16 kHz (RFC 3551 section 4.5.2), 48 for Opus at any rate. */
   clockKhz: 8 | 48;
-  /** What we offer; another one is told from it by `a=rtpmap`. */
+  /** The payload type we offer; the far side's `a=rtpmap` may name another. */
   payloadType: number;
-  /** Which events of RFC 4733 go beside it: their clock has to be that of the audio. */
+  /** Payload type of RFC 4733 events beside this codec: events use the clock of the audio. */
   eventPayloadType: number;
-  /** Packets we can send, in ms. */
+  /** Packet times we can send, in ms. */
   ptimesMs: readonly number[];
 }
 
@@ -25,5 +25,5 @@ export const codecFacts: Readonly<Record<PhoneCodec, CodecFacts>> = {
   OPUS: { rtpmap: 'opus/48000/2', clockKhz: 48, payloadType: 111, eventPayloadType: 110, ptimesMs: [10, 20, 40, 60] },
 };
 
-/** Codecs whose payload type says it all (RFC 3551). */
+/** Codecs with a static payload type (RFC 3551). */
 export const staticCodecs: Readonly<Record<number, PhoneCodec>> = { 0: 'PCMU', 8: 'PCMA', 9: 'G722' };

@@ -1,22 +1,22 @@
-/** `a=crypto` lines of SDP (RFC 4568): keys for SRTP, offered and chosen. */
+/** Reads and writes `a=crypto` lines of SDP (RFC 4568), the keys for SRTP. */
 import { randomBytes } from 'node:crypto';
 import { type SrtpSuite, srtpKeyBytes, srtpSuiteNames } from './rtp/srtp/srtp-suites.js';
 
-/** One line of the far side that we can follow. */
+/** One of the far side's lines that we support. */
 export interface CryptoLine {
   tag: number;
   suite: SrtpSuite;
-  /** Master key and salt that it encrypts with. */
+  /** Master key and salt with which this side encrypts. */
   key: Uint8Array;
 }
 
 const mostLines = 32;
-/** Some leave the filling of base64 out. */
+/** Some implementations leave out the base64 padding. */
 const inlineKey = /^inline:([A-Za-z0-9+/]{38,60}={0,2})(?:\|(?:2\^\d{1,2}|\d{1,15}))?$/;
-/** Session parameters that change nothing for us: all others make a line unusable (section 6.3.7). */
+/** Session parameters without effect for us; any other makes a line unusable (section 6.3.7). */
 const harmless = /^(?:-.*|WSH=\d+)$/i;
 
-/** The lines that we can follow, in their order. What has a master key index, several keys or a weakened session is passed over. */
+/** Returns the supported lines in their order. Skips lines with a master key index, several keys or weakened session parameters. */
 export function readCryptoLines(
   lines: readonly { id: number; suite: string; config: string; sessionConfig?: string }[] | undefined,
 ): CryptoLine[] {
@@ -38,7 +38,7 @@ export function writeCryptoLine({ tag, suite, key }: CryptoLine): string {
   return `a=crypto:${tag} ${suite} inline:${Buffer.from(key).toString('base64')}`;
 }
 
-/** One line for each suite, with the keys of `before` where there are some, and those first: a session that goes on keeps its keys. */
+/** One line per suite, with the keys of `before` where they exist, and those first: a continuing session keeps its keys. */
 export function cryptoOffer(before: readonly Pick<CryptoLine, 'suite' | 'key'>[]): CryptoLine[] {
   const lines = srtpSuiteNames.map((suite, i) => {
     const kept = before.find((line) => line.suite === suite);

@@ -1,4 +1,4 @@
-/** Which keys a session uses, by offer and answer (RFC 4568): a part of `SdpNegotiation`. */
+/** Negotiates SRTP keys by offer and answer (RFC 4568); used by `SdpNegotiation`. */
 import { randomBytes } from 'node:crypto';
 import type { CryptoLine } from './crypto-lines.js';
 import { cryptoOffer } from './crypto-lines.js';
@@ -12,7 +12,7 @@ export interface MediaKeys {
   receive: Uint8Array;
 }
 
-/** What a stream of the far side says of encryption. */
+/** The encryption part of the far side's stream description. */
 interface Described {
   /** `RTP/SAVP`. */
   secure: boolean;
@@ -24,7 +24,7 @@ export class CryptoNegotiation {
 
   constructor(private readonly policy: SrtpPolicy) {}
 
-  /** Throws `MediaError` when one side must have what the other has not. */
+  /** Throws `MediaError` when one side requires encryption that the other does not support. */
   check({ secure, crypto }: Described): void {
     if (secure && this.policy === 'off') throw incompatible('asks for encryption, which is switched off here');
     if (secure && crypto.length === 0) throw incompatible('asks for encryption without a key that we can use');
@@ -32,25 +32,25 @@ export class CryptoNegotiation {
       throw incompatible('offers no encryption, which is required here');
   }
 
-  /** To an offer that was checked: the first of its keys that we can use; null: nothing is encrypted. */
+  /** Answers a checked offer with the first supported key; null when nothing is encrypted. */
   answer({ crypto }: Described, before: MediaKeys | null): { line: CryptoLine; keys: MediaKeys } | null {
     const [theirs] = crypto;
     if (!theirs || this.policy === 'off') return null;
     const { suite, key: receive, tag } = theirs;
-    // Who keeps his key goes on where he was; with a new one of theirs ours is new as well, and both begin at zero.
+    // A sender that keeps its key keeps its SRTP state; a new key on their side gets a new key on ours, and both start from zero.
     const isSame = before?.suite === suite && Buffer.from(before.receive).equals(receive);
     const send = isSame ? before.send : randomBytes(srtpKeyBytes(suite));
     return { line: { tag, suite, key: send }, keys: { suite, send, receive } };
   }
 
-  /** Who may do without encryption offers keys with plain RTP: a far side that knows none of it passes over them. */
+  /** When encryption is optional, keys are offered with plain RTP: a far side without SRTP ignores them. */
   offer(now: MediaKeys | null): { secure: boolean; crypto: CryptoLine[] } {
     const before = now ? [{ suite: now.suite, key: now.send }] : this.offered;
     this.offered = this.policy === 'off' ? [] : cryptoOffer(before);
     return { secure: this.policy === 'require' || now !== null, crypto: this.offered };
   }
 
-  /** Of the answer to our offer. Throws `MediaError`. */
+  /** Applies the answer to our offer. Throws `MediaError`. */
   accept({ secure, crypto }: Described): MediaKeys | null {
     for (const { tag, suite, key } of crypto) {
       const ours = this.offered.find((line) => line.tag === tag && line.suite === suite);

@@ -1,6 +1,6 @@
 /**
- * The words of the media side that the rest of Trunkline may use. `media/thread` (embedded) implements them; a FreeSWITCH engine
- * will implement the same. Everything that crosses a thread is structured-cloneable.
+ * The media engine's API for the rest of Trunkline. `media/thread` (the embedded engine) implements it; a FreeSWITCH engine would implement
+ * the same interface. Every value that crosses a thread is structured-cloneable.
  */
 import type { MessagePort } from 'node:worker_threads';
 import type {
@@ -15,39 +15,39 @@ import type {
 
 export type PhoneCodec = 'PCMU' | 'PCMA' | 'G722' | 'OPUS';
 
-/** Whether RTP to the phone is encrypted (RFC 4568): never, where the far side can, or always. */
+/** SRTP towards the phone (RFC 4568): never, when the far side offers it, or required. */
 export type SrtpPolicy = 'off' | 'allow' | 'require';
 
-/** As SDP says it of a stream, seen from the side that writes it. */
+/** The direction attribute of an SDP stream, as seen by the side that writes the SDP. */
 export type MediaDirection = 'sendrecv' | 'sendonly' | 'recvonly' | 'inactive';
 
-/** What a session may do. Cloneable. */
+/** Settings of one session. Cloneable. */
 export interface MediaPolicy {
   /** In order of preference. */
   codecs: PhoneCodec[];
   /** Default `off`. */
   srtp?: SrtpPolicy;
-  /** No RTP at all for this long after the first `attach` or final `accept` ends the session with `rtp-timeout`; 0 = never. */
+  /** Without any RTP for this long after the first `attach` or final `accept`, the session ends with `rtp-timeout`; 0 disables the limit. */
   firstRtpTimeoutMs: number;
-  /** RTP that was there and stopped (not while held); 0 = never. */
+  /** The same limit for RTP that arrived and then stopped, except while the call is held; 0 disables it. */
   rtpTimeoutMs: number;
-  /** What the phone's packets that were lost would have said is made up for agents and other listeners; absent: they are silence. */
+  /** Conceals lost packets in the audio for agents and other listeners; when absent, lost packets are silence. */
   concealLoss?: boolean;
 }
 
 export interface OpenSession {
-  /** The call id: all sessions of a group live on one thread. */
+  /** The call id. All sessions of one group run on the same thread. */
   group: string;
   /**
-   * The far side's offer when it offers first: `localSdp` is the answer as soon as `open` resolves, and `answer` with the same offer gives
-   * the same. null when we offer (`offer()`), as on outbound calls and delayed offers.
+   * The far side's offer, when it offers first: `localSdp` is then the answer as soon as `open` resolves, and `answer` with the same offer
+   * returns the same SDP. null when we offer (`offer()`), as on outbound calls and delayed offers.
    */
   offer: string | null;
   policy: MediaPolicy;
-  /** The address that goes into our SDP (`c=`); RTP sockets bind to `bindAddress`, or to this. */
+  /** The address in our SDP (`c=`). RTP sockets bind to `bindAddress`, or to this address when it is absent. */
   localAddress: string;
   bindAddress?: string;
-  /** The host that sent the INVITE with the offer: whose RTP counts behind a NAT. */
+  /** The host that sent the INVITE with the offer; behind a NAT, RTP from this host is accepted. */
   signalledFrom?: string;
   role: 'caller' | 'callee';
 }
@@ -55,37 +55,37 @@ export interface OpenSession {
 export interface MediaEngine {
   /** Rejects with `MediaError`: `incompatible_media` (488), `no_ports` (503), `engine_gone` (503). */
   open(options: OpenSession): Promise<MediaSession>;
-  /** A conference for so many phones at most, on whichever threads. It holds nothing but memory: dropping it is enough. */
+  /** A conference for at most `seats` phones, which may be on different threads. It holds only memory and needs no close. */
   room(seats: number): MediaRoom;
   load(): EngineLoad;
   close(): Promise<void>;
 }
 
-/** Phones that all hear each other, and none itself. */
+/** A conference: each phone hears all the others, but not itself. */
 export interface MediaRoom {
   /**
-   * Takes the place of the owner of playout of this session, until `leave`, a `play`, `bridge` or `attach`, or its end. Keys do not pass on.
-   * null: all seats are taken.
+   * Replaces the session's owner of playout until `leave`, a `play`, `bridge` or `attach`, or the end of the session. DTMF is not passed on.
+   * null when all seats are taken.
    */
   join(session: MediaSession, options: { muted: boolean }): RoomSeat | null;
-  /** All hear that somebody came, or left. */
+  /** Plays a tone to all participants when one of them enters or leaves. */
   beep(kind: 'entered' | 'left'): void;
-  /** All of them in one track, from now on; one at a time. `path` and `maxMs` of the options count. */
+  /** Records all participants, mixed into one track; one recording at a time. Of the options, `path` and `maxMs` apply. */
   record(options: Pick<RecordOptions, 'path' | 'maxMs'>): Recording;
 }
 
 export interface RoomSeat {
-  /** A muted phone hears, and is not heard. */
+  /** A muted phone hears the conference, but is not heard. */
   mute(muted: boolean): void;
-  /** It says something now, or has within half a second. */
+  /** The participant is speaking, or spoke within the last half second. */
   readonly speaks: boolean;
   /** Never rejects. */
   ended: Promise<PlayEnd['by']>;
-  /** Idempotent; the same as `ended`. */
+  /** Idempotent; returns `ended`. */
   leave(): Promise<PlayEnd['by']>;
 }
 
-/** Where the engine tells what an operator should know; a pino logger fits. */
+/** Log output of the engine; a pino logger fits. */
 export interface EngineLog {
   warn(fields: Record<string, unknown>, text: string): void;
   error(fields: Record<string, unknown>, text: string): void;
@@ -94,9 +94,9 @@ export interface EngineLog {
 export interface EngineLoad {
   sessions: number;
   threads: { sessions: number; eventLoopLagMs: number; alive: boolean }[];
-  /** RTP ports in use and in quarantine, of those configured. */
+  /** RTP ports in use, in quarantine and configured. */
   ports: { used: number; quarantined: number; total: number };
-  /** Since start: exceptions caught by `guard`, threads replaced, garbage and foreign packets dropped. */
+  /** Since start: exceptions caught in session code, threads replaced, foreign and malformed packets dropped. */
   faults: number;
   threadsReplaced: number;
   foreignPackets: number;
@@ -104,140 +104,140 @@ export interface EngineLoad {
 }
 
 export interface MediaSession {
-  /** Our offer. `direction`: what we want from now on, if the far side agrees; `sendonly` and `inactive` put it on hold. */
+  /** Creates our offer. `direction` is what we want from now on; `sendonly` and `inactive` put the far side on hold. */
   offer(direction?: MediaDirection): Promise<string>;
-  /** The far side's answer to our offer. `signalledFrom`: the host that sent it. */
+  /** Applies the far side's answer to our offer. `signalledFrom`: the host that sent it. */
   accept(sdp: string, options: { provisional: boolean; signalledFrom?: string }): Promise<void>;
   /**
-   * Our answer to the far side's offer, the first one and every re-offer; `signalledFrom`: the host that sent it, if another one than before.
-   * Rejects `incompatible_media` and then changes nothing.
+   * Answers an offer or re-offer of the far side. `signalledFrom`: the host that sent it, if it changed. Rejects with
+   * `incompatible_media` and then changes nothing.
    */
   answer(offer: string, signalledFrom?: string): Promise<string>;
-  /** The SDP we last sent, for refreshes. */
+  /** The SDP we sent last, for session refreshes. */
   readonly localSdp: string;
-  /** Connected and ready for audio, but silent; what the agent sends before `attach` is kept, bounded. Rejects with `AgentFailure`. */
+  /** Connects an agent that does not speak yet; its audio before `attach` is queued up to a limit. Rejects with `AgentFailure`. */
   prepareAgent(target: AgentTarget, signal: AbortSignal): Promise<AgentLink>;
   /**
-   * Exactly one owner of playout; null is silence. The swap is atomic. The first `attach` (null too) tells the session that the call is
-   * answered: from then on RTP to the carrier runs all the time, and the limits of the policy count. A final `accept` does the same.
+   * Sets the one owner of playout; null is silence. The swap is atomic. The first `attach` (also with null) marks the call as answered: from
+   * then on RTP to the carrier never pauses, and the time limits of the policy apply. A final `accept` does the same.
    */
   attach(owner: AgentLink | null): void;
   /**
-   * Plays to the phone, in the place of the owner of playout, which has its place again when the play ends; what it says meanwhile waits.
-   * Also before the call is answered (early media). Resolves when the last of it was sent or something ended it: the signal (cancelled at
-   * once, the very next packet is silence), another `play`, `bridge` or `attach` (replaced), or the end of the session (closed). Rejects
-   * with `MediaError`: `bad_source`, `closed`, `engine_gone`.
+   * Plays audio to the phone in place of the owner of playout, which resumes when the play ends; its audio is queued meanwhile. Also works
+   * before the call is answered (early media). Resolves when the last audio was sent or the play was ended: by the signal (`cancelled`; the
+   * next packet is silence), by another `play`, `bridge` or `attach` (`replaced`), or by the end of the session (`closed`). Rejects with
+   * `MediaError`: `bad_source`, `closed`, `engine_gone`.
    */
   play(source: AudioSource, signal: AbortSignal): Promise<PlayEnd>;
-  /** Records into a WAV file from now on; four at a time at most. */
+  /** Starts recording into a WAV file; at most four recordings at a time. */
   record(options: RecordOptions): Recording;
   /**
-   * Joins the phones of two sessions, on one media thread or two (those of one group are on one), until `stop`, an `attach` or the end of one of them. Takes the place of the owners of
-   * playout; agents that were attached hear nothing meanwhile.
+   * Connects the phones of two sessions until `stop`, an `attach` or the end of one of them. The sessions may be on different media threads
+   * (those of one group share a thread). The bridge replaces the owners of playout; attached agents hear nothing meanwhile.
    */
   bridge(other: MediaSession, options: BridgeOptions): Bridge;
   /**
-   * An agent that only listens, from now on: up to four beside the one that converses. It is connected and started as any agent; what it says
-   * is dropped, what it asks for changes nothing. Where its protocol does not tell tracks apart, `both` comes to it mixed. A fork that is slow
-   * loses audio, one that breaks ends alone; the call notices neither. Ends with the session at the latest. Rejects with `AgentFailure`, and
-   * with `MediaError`: `too_many_forks`, `closed`, `engine_gone`.
+   * Starts an agent that only listens; up to four beside the one that converses. It connects and starts like any agent, but its audio is
+   * dropped and its commands have no effect. If its protocol has no separate tracks, `both` is sent mixed. A slow fork loses audio and a
+   * failing fork ends alone; the call is not affected. Ends with the session at the latest. Rejects with `AgentFailure`, and with
+   * `MediaError`: `too_many_forks`, `closed`, `engine_gone`.
    */
   fork(target: AgentTarget, tracks: AudioTracks, signal: AbortSignal): Promise<Fork>;
   /**
-   * Hands audio to whoever has the other end of the port, on any thread: it reads `TapMessage`s, and posts `'taken'` for each chunk. The port
-   * belongs to the session from now on. Throws `MediaError` `bad_options`.
+   * Sends audio to the reader at the other end of the port, on any thread. The reader receives `TapMessage`s and posts `'taken'` for each
+   * chunk. The session owns the port from now on. Throws `MediaError` `bad_options`.
    */
   tap(port: MessagePort, options: TapOptions): Tap;
   /**
-   * Whether a person or a machine has answered, by what is heard of the phone from now on; at most 30 s. `untilMessageEnd`: of a machine it is
-   * told when its greeting is over. Nothing waits for it. Never rejects: `call_ended` when `signal` or the session was faster.
+   * Answering machine detection on the phone's audio, for at most 30 s. With `untilMessageEnd`, a machine's verdict comes when its greeting
+   * is over. The call continues meanwhile. Never rejects: `call_ended` when `signal` or the end of the session came first.
    */
   detectMachine(options: { untilMessageEnd: boolean }, signal: AbortSignal): Promise<MachineVerdict>;
   /**
-   * DTMF to the phone; digits `0-9A-D*#`, `w` is a pause of 500 ms. `event`, the default: as RFC 4733 events, rejects `no_telephone_event`
-   * when the phone agreed to none. `tone`: as the tones themselves, in the place of audio. Resolves when sent.
+   * Sends DTMF to the phone: digits `0-9A-D*#`; `w` is a pause of 500 ms. `event` (default) sends RFC 4733 events and rejects with
+   * `no_telephone_event` when the phone did not agree to them. `tone` sends DTMF tones in place of the audio. Resolves when sent.
    */
   sendDtmf(digits: string, as?: KeyForm): Promise<void>;
   onEvent(listener: (event: MediaEvent) => void): () => void;
-  /** Resolves when the session cannot go on. Never rejects. */
+  /** Resolves when the session cannot continue. Never rejects. */
   lost: Promise<'rtp-timeout' | 'engine-gone'>;
   stats(): Promise<MediaStats>;
-  /** Closes sockets and agents of the session; resolves with the last statistics. Idempotent, always settles. */
+  /** Closes the session's sockets and agents; resolves with the final statistics. Idempotent, always settles. */
   close(): Promise<MediaStats>;
 }
 
-/** G.711 μ-law, 8 kHz, mono, in memory that all threads and calls share. `clipFromWav` of `media/audio/clip.ts` makes one. */
+/** G.711 μ-law, 8 kHz, mono, in memory shared by all threads and calls. Made by `clipFromWav` in `media/audio/clip.ts`. */
 export type Clip = SharedArrayBuffer;
 
-/** One part of a tone; no frequencies: silence. */
+/** One segment of a tone; no frequencies means silence. */
 export interface ToneSegment {
-  /** Up to four at once, under 4000 Hz. */
+  /** Up to four at once, each under 4000 Hz. */
   frequenciesHz: number[];
   durationMs: number;
 }
 
-/** `repeat`: how many times, 1 when absent; 0 is without end. */
+/** `repeat`: number of repetitions, default 1; 0 repeats without end. */
 export type AudioSource =
   | { kind: 'clip'; clip: Clip; repeat?: number }
-  /** At most 60 s before it repeats. `peak`: of a full 32767; 8000 when absent. */
+  /** At most 60 s before it repeats. `peak`: amplitude, at most 32767; default 8000. */
   | { kind: 'tone'; segments: ToneSegment[]; repeat?: number; peak?: number }
   /**
-   * Audio as it comes: the other end of the port posts `StreamMessage`s and reads `StreamDemand`s. The port belongs to the session from now
-   * on and is closed when the play ends. A port that is closed without `end` ends the play too, after what came.
+   * Live audio: the other end of the port posts `StreamMessage`s and reads `StreamDemand`s. The session owns the port from now on and closes
+   * it when the play ends. Closing the port without `end` also ends the play, after the audio that already arrived.
    */
   | { kind: 'stream'; port: MessagePort; format: AudioFormat };
 
-/** Audio in the format of the source, whole samples. */
+/** Audio in the source's format, in whole samples. */
 export type StreamMessage = Uint8Array | 'end';
-/** Water marks: `pause` above 2 s in the queue, `resume` below 0.5 s. More than 10 minutes is discarded. */
+/** Flow control: `pause` above 2 s in the queue, `resume` below 0.5 s. Audio beyond 10 minutes is discarded. */
 export type StreamDemand = 'pause' | 'resume';
 
 export interface PlayEnd {
   by: 'finished' | 'cancelled' | 'replaced' | 'closed';
-  /** How much of it was sent to the phone. */
+  /** Duration that was sent to the phone. */
   playedMs: number;
 }
 
 export interface RecordOptions {
-  /** Absolute path of the file; its folder is made when it is missing. The file must not exist. */
+  /** Absolute path of the file. A missing folder is created; the file must not exist. */
   path: string;
-  /** Ends by itself after so long; absent: with the session. */
+  /** The recording stops after this long; when absent, it ends with the session. */
   maxMs?: number;
-  /** `both` directions, when absent; or the phone alone. */
+  /** `both` directions (default), or only the phone. */
   tracks?: 'both' | 'phone';
   /**
-   * Ends by itself when the phone says nothing from the beginning (`beforeMs`), or no more (`afterMs`). The event `words` tells when its
-   * first words begin.
+   * Stops the recording when the phone is silent from the beginning (`beforeMs`) or after its last speech (`afterMs`). The `words` event
+   * reports when speech begins.
    */
   silence?: { beforeMs: number; afterMs: number };
-  /** Only with `silence`: what lies before the first words and behind the last is left out; without words the file is empty. */
+  /** Only with `silence`: cuts the silence before the first and after the last speech; without speech the file is empty. */
   trim?: boolean;
 }
 
 export interface Recording {
-  /** What passes while it is paused is silence in the file. */
+  /** While paused, the file gets silence. */
   pause(paused: boolean): void;
-  /** Resolves when the file is complete and closed, and with `error` when the disk refused. Never rejects. */
+  /** Resolves when the file is complete and closed, or with `error` when it could not be written. Never rejects. */
   ended: Promise<RecordingEnd>;
-  /** Idempotent; the same as `ended`. */
+  /** Idempotent; returns `ended`. */
   stop(): Promise<RecordingEnd>;
 }
 
-/** 16 bit PCM, 8 kHz, or 16 kHz when it begins with a wideband codec; stereo with the phone left and what it hears right, or mono. */
+/** 16 bit PCM at 8 kHz, or 16 kHz when the recording starts with a wideband codec; stereo (left: from the phone, right: to it) or mono. */
 export interface RecordingEnd {
   by: 'stopped' | 'silence' | 'limit' | 'closed' | 'failed';
-  /** With an `error`: what the file has. */
+  /** With an `error`: the duration in the file. */
   durationMs: number;
-  /** 0: there is no file. */
+  /** 0 when there is no file. */
   bytes: number;
-  /** One sentence when audio is missing; what was written until then is a valid file, and none is left without any audio. */
+  /** One sentence when audio is missing. What was written before the error is a valid file; a file without audio is removed. */
   error: string | null;
 }
 
 export interface Fork {
   /** Resolves once. */
   ended: Promise<AgentEnd>;
-  /** Transcripts and warnings; the rest of what it asks for is told too, and up to the listener. */
+  /** Transcripts and warnings, and also the agent's other events, which have no effect on the call. */
   onEvent(listener: (event: AgentEvent) => void): () => void;
   close(reason: string): Promise<void>;
 }
@@ -249,42 +249,42 @@ export interface TapOptions {
   sampleRateHz: 8000 | 16000;
 }
 
-/** `'end'`: nothing more comes, and the port is closed. */
+/** `'end'`: no more chunks follow, and the port is closed. */
 export type TapMessage = TapChunk | 'end';
 
-/** What was lost on the way, or not sent, is silence in it. */
+/** Audio that was lost on the network or not sent is silence. */
 export interface TapChunk {
   track: AudioTrack;
-  /** Of the first sample, from `open`. */
+  /** Time of the first sample, counted from `open`. */
   startMs: number;
-  /** Linear. The last chunk of a tap may be shorter. */
+  /** Linear PCM. The last chunk of a tap may be shorter. */
   samples: Int16Array;
-  /** Left out just before this chunk, because too much waited to be taken (10 s). */
+  /** Duration dropped just before this chunk because the reader fell behind by 10 s. */
   droppedMs: number;
 }
 
 export interface Tap {
   /** Never rejects. */
   ended: Promise<TapEnd>;
-  /** Idempotent; the same as `ended`. */
+  /** Idempotent; returns `ended`. */
   stop(): Promise<TapEnd>;
 }
 
 export interface TapEnd {
-  /** `closed`: with the session, or the reader closed its port. */
+  /** `closed`: the session ended, or the reader closed its port. */
   by: 'stopped' | 'closed';
   droppedMs: number;
 }
 
-/** All times are milliseconds from the question. */
+/** All times are milliseconds from the start of the detection. */
 export interface MachineVerdict {
   result: 'human' | 'machine' | 'fax' | 'unknown';
   reason: 'short_greeting' | 'long_greeting' | 'beep' | 'fax_tone' | 'silence' | 'timeout' | 'call_ended';
-  /** When person or machine was certain. */
+  /** When the detector was certain. */
   decidedMs: number;
-  /** How long the greeting was, as far as it was heard by then; null: nothing was said. */
+  /** Length of the greeting heard so far; null when there was none. */
   greetingMs: number | null;
-  /** Only of machines whose end was waited for, or that beeped. */
+  /** Only for machines whose end of message was awaited, or that beeped. */
   messageEnd: 'beep' | 'silence' | 'timeout' | null;
   messageEndMs: number | null;
   beepHz: number | null;
@@ -295,48 +295,48 @@ export type KeyForm = 'event' | 'tone';
 
 export interface BridgeOptions {
   /**
-   * `packets`: each packet goes on as it comes, untouched where both sides have the same codec. `frames`: through the playout queue, which
-   * takes out jitter and fills gaps, for a few milliseconds more.
+   * `packets` forwards each packet as it arrives, unchanged when both sides use the same codec. `frames` goes through the playout queue,
+   * which removes jitter and fills gaps and adds a few milliseconds of delay.
    */
   relay: 'packets' | 'frames';
   /**
-   * Keys of one phone: to the other, or told as events only. Tones of a phone without events become events for a phone that has them; the
-   * other way round they are not passed on: the listener of the event decides.
+   * `pass` forwards one phone's DTMF to the other; `block` only emits the event. Tones of a phone without telephone events become events for
+   * a phone that supports them; events are not turned into tones: the listener of the event decides.
    */
   dtmf: 'pass' | 'block';
-  /** This session's phone is the caller and the other one its agent: turns and barge-ins are told as for an agent that is attached. */
+  /** This session's phone is the caller and the other is its agent: turns and barge-ins are reported as for an attached agent. */
   turns?: boolean;
 }
 
 export interface Bridge {
   /** Never rejects. */
   ended: Promise<BridgeEnd>;
-  /** Idempotent; the same as `ended`. */
+  /** Idempotent; returns `ended`. */
   stop(): Promise<BridgeEnd>;
 }
 
 export interface BridgeEnd {
   by: 'stopped' | 'replaced' | 'closed';
-  /** Packets that went on, or frames. */
+  /** Packets or frames that were forwarded. */
   forwarded: { toThis: number; toOther: number };
 }
 
 export type MediaEvent =
-  /** First RTP packet of the far side. All `atMs` are counted from `open`. */
+  /** First RTP packet from the far side. All `atMs` are counted from `open`. */
   | { type: 'started'; atMs: number }
   /**
-   * A key of the phone, once per press; `tone` only from phones that agreed to no events. `passedOn`: a bridge has told the other phone, in
-   * a form that it takes.
+   * A DTMF key of the phone, once per press; `tone` only from phones that did not agree to events. `passedOn`: a bridge forwarded the key to
+   * the other phone in a form it supports.
    */
   | { type: 'dtmf'; digit: string; durationMs: number; form: KeyForm; passedOn: boolean }
-  /** The far side does not listen: the agent hears silence, and what it says meanwhile is not kept for later. `sends`: it plays something. */
+  /** The far side put the call on hold: the agent hears silence and its audio is not queued. `sends`: the far side plays something. */
   | { type: 'held'; sends: boolean }
   | { type: 'resumed' }
-  /** The first frame of the attached agent was sent to the phone; once per attach. */
+  /** The attached agent's first frame was sent to the phone; once per attach. */
   | { type: 'agentAudio'; atMs: number }
-  /** The phone says its first words since a recording with `silence` began. */
+  /** The phone's first speech since a recording with `silence` began. */
   | { type: 'words' }
-  /** The agent's audio was cleared: heard of what was playing, dropped of all, and both of each item (null: the agent names none). */
+  /** The agent's audio was cleared: time heard and dropped, in total and per item (null: the agent names no items). */
   | {
       type: 'cleared';
       heardMs: number;
@@ -345,64 +345,64 @@ export type MediaEvent =
     }
   | { type: 'mark'; name: string; cleared: boolean }
   /**
-   * The call is answered and for 2.5 s nothing came from the far side: at first, or later when it cannot be a pause (DTX), because the phone
-   * sent its silence as packets before, or reports that it goes on sending. Again after RTP came back and stopped.
+   * The call is answered and nothing arrived from the far side for 2.5 s: from the start, or later when it cannot be a pause (DTX) because the
+   * phone had sent its silence as packets or its reports say that it still sends. Emitted again after RTP returned and stopped.
    */
   | { type: 'oneWay'; direction: 'received' }
   /**
-   * One side said something and the other began, or the call ended. `responseMs`: from the end of the other's words to the first of these;
-   * null for the first turn, and when it began over the other's words (`talkOver`). Only while an agent is attached.
+   * One side's turn is over: the other side began, or the call ended. `responseMs`: from the end of the other side's speech to the start of
+   * this turn; null for the first turn and when it began over the other's speech (`talkOver`). Only while an agent is attached.
    */
   | {
       type: 'turn';
       speaker: 'caller' | 'agent';
       /** From `open`. */
       startedMs: number;
-      /** From its beginning until this event. */
+      /** From the start of the turn until this event. */
       agoMs: number;
       durationMs: number;
       responseMs: number | null;
       talkOver: boolean;
     }
-  /** The caller spoke over the agent. `silenceMs`: until the agent was silent; null when it talked on for 5 s. */
+  /** The caller spoke over the agent. `silenceMs`: time until the agent was silent; null when it spoke on for 5 s. */
   | { type: 'bargeIn'; atMs: number; silenceMs: number | null }
   /** Every 5 s. */
   | { type: 'quality'; sample: MediaStats };
 
-/** Statistics of one direction (RFC 3550). Absent figures are null: never a made-up zero. */
+/** Statistics of one direction (RFC 3550). A figure that was not measured is null, never 0. */
 export interface StreamStats {
   packets: number;
   bytes: number;
   /** Percent, 0–100. null when no packet was expected. */
   lossPercent: number | null;
   lost: number | null;
-  /** The last value, which forgets what was before (RFC 3550 A.8). */
+  /** The current estimate (RFC 3550 A.8). */
   jitterMs: number | null;
-  /** Of the whole call: the mean of the differences in transit time, and the largest value of `jitterMs`; of the reports, where they tell it. */
+  /** Over the whole call: mean of the transit time differences, and the largest `jitterMs`; for `sent`, from the far side's reports. */
   jitterMeanMs: number | null;
   jitterMaxMs: number | null;
-  /** E-model of `quality.ts`, 1–4.5; null under 100 packets of audio. */
+  /** E-model score of `quality.ts`, 1–4.5; null under 100 audio packets. */
   mos: number | null;
 }
 
 export interface MediaStats {
   codec: PhoneCodec | null;
   ptimeMs: number | null;
-  /** From the far side to us; measured by us. */
+  /** From the far side to us, measured by us. */
   received: StreamStats & {
     duplicates: number;
     reordered: number;
     late: number;
-    /** Lost, but heard: the next packet of Opus had a copy. */
+    /** Lost packets whose audio was recovered from the next Opus packet (in-band FEC). */
     recovered: number;
     foreign: number;
     malformed: number;
     ssrcChanges: number;
   };
-  /** From us to the far side; loss and jitter as its RTCP reports say, else null. */
+  /** From us to the far side; loss and jitter come from its RTCP reports and are null without them. */
   sent: StreamStats;
   rttMs: number | null;
-  /** Agent side. `underruns`: holes within a sentence; `skippedMs`: our own thread stood still. */
+  /** Agent side. `underruns`: gaps within an utterance; `skippedMs`: time during which our own thread stalled. */
   agent: { framesSent: number; bytesReceived: number; underruns: number; skippedMs: number; garbage: number };
 }
 

@@ -1,4 +1,4 @@
-/** `a=fmtp` of Opus (RFC 7587 section 6.1): what the side that writes it wants to receive. */
+/** The `a=fmtp` parameters of Opus (RFC 7587 section 6.1): what their writer wants to receive. */
 
 export interface OpusParameters {
   maxPlaybackRateHz: number;
@@ -10,7 +10,7 @@ export interface OpusParameters {
   dtx: boolean;
 }
 
-/** What an absent parameter means. */
+/** Values of absent parameters. */
 export const opusDefaults: OpusParameters = {
   maxPlaybackRateHz: 48_000,
   maxAverageBitrate: 510_000,
@@ -20,14 +20,14 @@ export const opusDefaults: OpusParameters = {
   dtx: false,
 };
 
-/** Ours: one channel up to 12 kHz, and a copy of each packet in the next one. What lies above would be decoded for nobody. */
+/** Our parameters: mono up to 12 kHz audio bandwidth, with in-band FEC. No listener of ours uses a wider band. */
 export const ourOpus =
   'maxplaybackrate=24000;sprop-maxcapturerate=24000;stereo=0;sprop-stereo=0;useinbandfec=1;usedtx=0';
 
 const leastBitrate = 6000;
 const leastRateHz = 8000;
 
-/** Unknown parameters and bad values are passed over. */
+/** Unknown parameters and invalid values are ignored. */
 export function readOpusParameters(text: string): OpusParameters {
   const found = { ...opusDefaults };
   for (const each of text.split(';')) {

@@ -1,6 +1,6 @@
 /**
- * RTP port pairs (RFC 3550 section 11: even for RTP, the next one for RTCP). Owned by the main thread, so that they survive a media
- * thread. Least recently used first: a port rests as long as the range allows.
+ * RTP port pairs (RFC 3550 section 11: even for RTP, the next one for RTCP). The main thread owns them, so that they survive a media
+ * thread. The least recently used pair is taken first, so that a port rests as long as the range allows.
  */
 export interface RtpPortRange {
   from: number;
@@ -10,7 +10,7 @@ export interface RtpPortRange {
 export class RtpPorts {
   private readonly free: number[] = [];
   private readonly used = new Set<number>();
-  /** Pairs that rest, and the timer that ends it; null while a media thread still listens for the old peer. */
+  /** Resting pairs with the timer that ends the rest; null while a media thread still drains the port. */
   private readonly resting = new Map<number, NodeJS.Timeout | null>();
 
   constructor(range: RtpPortRange) {
@@ -25,12 +25,12 @@ export class RtpPorts {
     return port;
   }
 
-  /** Back at once: it was never bound. */
+  /** Returns a port that was never bound; it is free at once. */
   giveBack(port: number): void {
     if (this.used.delete(port)) this.free.push(port);
   }
 
-  /** Rests for a time: somebody else has the port, or the thread that drained it died. */
+  /** Puts the port to rest for a time: another process has it, or the thread that drained it died. */
   rest(port: number, restMs: number): void {
     const timer = this.resting.get(port);
     if (timer) clearTimeout(timer);
@@ -46,7 +46,7 @@ export class RtpPorts {
     );
   }
 
-  /** Rests until `restOver`: its media thread drains what the old peer still sends. */
+  /** Puts the port to rest until `restOver`, while its media thread drains what the old peer still sends. */
   restUntilQuiet(port: number): void {
     if (this.used.delete(port)) this.resting.set(port, null);
   }

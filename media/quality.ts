@@ -1,6 +1,6 @@
 /**
- * The E-model (ITU-T G.107 in the Cole–Rosenbluth form, G.113 constants): one figure for what a listener would say of the line. Each
- * bandwidth has a scale of its own (G.107, G.107.1, G.107.2), which ends at the best that its listeners know: a wideband 4.3 is not below
+ * The E-model (ITU-T G.107 in the Cole–Rosenbluth form, G.113 constants): estimates the score that a listener would give the line. Each
+ * bandwidth has its own scale (G.107, G.107.1, G.107.2), which ends at the best quality of that bandwidth: a wideband 4.3 is not worse than
  * a narrowband 4.4.
  */
 import type { PhoneCodec } from './engine.js';
@@ -8,7 +8,7 @@ import type { PhoneCodec } from './engine.js';
 export interface LineFigures {
   /** Network loss and late discards, 0–100. */
   lossPercent: number;
-  /** Mean loss run over that of random loss; at least 1. */
+  /** Mean length of loss runs divided by that of random loss; at least 1. */
   burstRatio: number;
   /** One way, mouth to ear. */
   delayMs: number;
@@ -17,16 +17,16 @@ export interface LineFigures {
 }
 
 interface Model {
-  /** R of a line without fault, and what it is divided by to be read on the scale of 100. */
+  /** R of a line without impairments, and the divisor that maps R to the scale of 100. */
   basicFactor: number;
   scale: number;
-  /** Of the codec, and what loss can make of it at most. */
+  /** Impairment by the codec alone, and the most that loss can add up to. */
   equipmentImpairment: number;
   worstImpairment: number;
   lossRobustness: number;
 }
 
-/** G.711 with concealment; the others as robust as a codec without, which is the careful guess: G.113 has no figure for ours. */
+/** G.711 with concealment. G.113 has no loss figure for our other codecs: they get that of a codec without concealment, as a cautious estimate. */
 const g711: Model = { basicFactor: 93.2, scale: 1, equipmentImpairment: 0, worstImpairment: 95, lossRobustness: 25.1 };
 const g722: Model = {
   basicFactor: 129,
@@ -59,7 +59,7 @@ export function meanOpinionScore(figures: LineFigures): number {
   return Math.min(4.5, Math.max(1, 1 + 0.035 * r + r * (r - 60) * (100 - r) * 7e-6));
 }
 
-/** Mean loss run over what random loss of the same rate would give: `1 / (1 - p)`. */
+/** Mean length of loss runs divided by that of random loss at the same rate, `1 / (1 - p)`. */
 export function burstRatio(lost: number, lossRuns: number, expected: number): number {
   if (lossRuns === 0 || expected === 0 || lost >= expected) return 1;
   return Math.max(1, (lost / lossRuns) * (1 - lost / expected));

@@ -1,4 +1,4 @@
-/** Offer and answer (RFC 3264) for one stream of audio with telephone-event. Nothing changes when an offer or answer is refused. */
+/** Offer and answer (RFC 3264) for one audio stream with telephone-event. A refused offer or answer changes nothing. */
 import { type MediaDescription, parse, type SessionDescription } from 'sdp-transform';
 import { codecFacts, phoneCodecs, staticCodecs } from './codecs.js';
 import { type CryptoLine, readCryptoLines, writeCryptoLine } from './crypto-lines.js';
@@ -6,18 +6,18 @@ import { CryptoNegotiation, type MediaKeys } from './crypto-negotiation.js';
 import { type MediaDirection, MediaError, type PhoneCodec, type SrtpPolicy } from './engine.js';
 import { type OpusParameters, opusDefaults, ourOpus, readOpusParameters } from './opus-parameters.js';
 
-/** What both sides agreed on. */
+/** The result of a negotiation. */
 export interface AgreedMedia {
   codec: PhoneCodec;
   /** Payload type we send with. */
   payloadType: number;
-  /** What the far side may send. */
+  /** Payload types that the far side may send. */
   codecByPayloadType: ReadonlyMap<number, PhoneCodec>;
-  /** Payload types of RFC 4733 events, ours to send and theirs to receive; null when not agreed. */
+  /** Payload types of RFC 4733 events in both directions; null when not agreed. */
   telephoneEvent: { send: number; receive: number } | null;
-  /** Clock of these events: that of the audio, if the far side keeps to RFC 4733. */
+  /** Clock of these events: the audio clock, if the far side conforms to RFC 4733. */
   eventClockKhz: number;
-  /** What the far side wants of Opus, if that is the codec. */
+  /** The Opus parameters that the far side wants to receive; only used with Opus. */
   opus: OpusParameters;
   ptimeMs: number;
   address: string;
@@ -28,9 +28,9 @@ export interface AgreedMedia {
   send: boolean;
   /** The far side may send. */
   receive: boolean;
-  /** The far side does not listen by its own wish: `sendonly`, `inactive` or `c=0.0.0.0`. */
+  /** The far side put the call on hold: `sendonly`, `inactive` or `c=0.0.0.0`. */
   held: boolean;
-  /** Master keys of both directions; null: nothing is encrypted. */
+  /** Master keys of both directions; null without encryption. */
   srtp: MediaKeys | null;
 }
 
@@ -59,7 +59,7 @@ interface EventFormat {
   payloadType: number;
 }
 
-/** A stream of the far side as its SDP describes it. */
+/** A stream of the far side, as described by its SDP. */
 interface RemoteStream {
   codecs: { name: PhoneCodec; payloadType: number; opus: OpusParameters }[];
   events: EventFormat[];
@@ -74,20 +74,20 @@ interface RemoteStream {
   crypto: CryptoLine[];
 }
 
-/** The negotiation of one session. Versions of our description rise only when it changes (RFC 3264 section 8). */
+/** The negotiation of one session. The version in our `o=` line rises only when our SDP changes (RFC 3264 section 8). */
 export class SdpNegotiation {
   agreed: AgreedMedia | null = null;
-  /** What we sent last; empty before. */
+  /** The SDP we sent last; empty before. */
   localSdp = '';
   private version = 0;
   private body = '';
-  /** Media lines of the dialog: ours at `audioLine`, the others refused. They never shrink (RFC 3264 section 8). */
+  /** Media lines of the dialog: ours at `audioLine`, the others refused. The number of lines never shrinks (RFC 3264 section 8). */
   private refusedLines: string[] = [];
   private audioLine = 0;
-  /** What we want: ours to send and theirs to hear, and the other way round. Rules until an offer of ours changes it. */
+  /** The direction we want; kept until an offer of ours changes it. */
   private wanted: MediaDirection = 'sendrecv';
   private pendingOffer: MediaDirection | null = null;
-  /** Payload types of the dialog, which keep their meaning (RFC 3264 section 8.3.2); `event/8` is the events of that clock. */
+  /** Payload types of the dialog, which keep their meaning (RFC 3264 section 8.3.2); `event/8` stands for events with an 8 kHz clock. */
   private readonly numbers = new Map<string, number>();
   private readonly crypto: CryptoNegotiation;
 
@@ -98,7 +98,7 @@ export class SdpNegotiation {
     this.crypto = new CryptoNegotiation(local.srtp ?? 'off');
   }
 
-  /** Our answer. Throws `MediaError` and leaves everything as it was when the offer cannot be met. */
+  /** Creates our answer. Throws `MediaError` and leaves the state unchanged when the offer cannot be met. */
   answer(offer: string): string {
     const { stream, line, lines } = readAudio(offer, this.audioLine, (each) => this.crypto.check(each));
     const crypto = this.crypto.answer(stream, this.agreed?.srtp ?? null);
@@ -122,7 +122,7 @@ export class SdpNegotiation {
     return this.describe(audio);
   }
 
-  /** Our offer: every codec we may use, the one in use first. A direction other than the last one puts the far side on hold, or back. */
+  /** Creates our offer: every allowed codec, the current one first. Another `direction` than the last puts the far side on hold, or resumes. */
   offer(direction: MediaDirection = this.wanted): string {
     const inUse = this.agreed?.codec;
     const names = [...this.local.codecs].sort((a, b) => Number(b === inUse) - Number(a === inUse));
@@ -138,9 +138,10 @@ export class SdpNegotiation {
     return this.describe(audio);
   }
 
-  /** The far side's answer to our offer; a provisional one may be followed by another. */
+  /** Applies the far side's answer to our offer; a provisional answer may be followed by another. */
   accept(answer: string, provisional: boolean): void {
-    if (this.pendingOffer === null) throw new MediaError('bad_sdp', 'An SDP answer came without an offer of ours.');
+    if (this.pendingOffer === null)
+      throw new MediaError('bad_sdp', 'An SDP answer arrived, but no offer of ours is open.');
     const { stream } = readAudio(answer, this.audioLine, () => {}, this.audioLine);
     const keys = this.crypto.accept(stream);
     const { agreed } = agree(stream, this.local.codecs, this.pendingOffer, this.agreed?.held ?? false, keys);
@@ -156,7 +157,7 @@ export class SdpNegotiation {
     if (!provisional) this.pendingOffer = null;
   }
 
-  /** Ours for a codec, unless the far side has said another one. */
+  /** The payload type of a codec: ours, unless the far side assigned another. */
   private numberOf(codec: PhoneCodec): number {
     return this.numbered(codec, codecFacts[codec].payloadType);
   }
@@ -224,10 +225,10 @@ function agree(
   const chosen = remote.codecs.find((offered) => offered.name === name);
   if (!chosen) throw incompatible('has no codec in common with us');
   const oldHold = remote.address === '0.0.0.0';
-  // RFC 3264 section 8.4: an unspecified address is the hold of old; such a peer sends at most.
+  // RFC 3264 section 8.4: an unspecified address is the old form of hold; such a peer can only send.
   const theirs = oldHold ? (remote.direction === 'inactive' ? 'inactive' : 'sendonly') : remote.direction;
   const direction = both(mirrored[theirs], wanted);
-  // While we send nothing, what the far side says of its ear only repeats that.
+  // While we do not send, the far side's direction only mirrors ours.
   const held = sends(wanted) ? !receives(theirs) : heldBefore;
   const { clockKhz, ptimesMs } = codecFacts[chosen.name];
   const events = remote.events.find((each) => each.clockKhz === clockKhz) ?? remote.events[0];
@@ -268,7 +269,7 @@ function both(a: MediaDirection, b: MediaDirection): MediaDirection {
   return receive ? 'recvonly' : 'inactive';
 }
 
-/** The stream we take: the audio line of the dialog if there is one already, else the first that fits; and all lines as refusals. */
+/** Picks a stream: the dialog's audio line if there is one, else the first that fits; also returns all lines as refusals. */
 function readAudio(
   text: string,
   knownLine: number,
@@ -358,7 +359,7 @@ function readFormats(media: MediaDescription): Pick<RemoteStream, 'codecs' | 'ev
   return { codecs, events };
 }
 
-/** In one word what a phone hears: whoever agreed to the same may be handed its packets as they are. The two laws differ by a table. */
+/** A key of what the phone can receive: a phone with an equal key can take its packets unchanged. The two G.711 laws convert by a table. */
 export function termsOf(agreed: AgreedMedia | null): string {
   if (agreed === null) return '';
   const { codec, opus, ptimeMs, eventClockKhz } = agreed;
@@ -366,7 +367,7 @@ export function termsOf(agreed: AgreedMedia | null): string {
   return codec === 'OPUS' ? JSON.stringify({ codec, opus, ptimeMs, eventClockKhz }) : codec;
 }
 
-/** What the far side wants to receive, in whole 10 ms between 10 and 60. */
+/** Packet time that the far side wants to receive: a multiple of 10 ms from 10 to 60. */
 function readPtime(media: MediaDescription): number {
   const wanted = typeof media.ptime === 'number' ? media.ptime : 20;
   const most = typeof media.maxptime === 'number' ? media.maxptime : 60;

@@ -1,8 +1,8 @@
-/** What may be asked about protocols without speaking one: for those who store configurations. */
+/** Checks of agent configurations for the main thread, which stores them and opens no connection. */
 import { AgentConfigError, type Plain } from './agent.js';
 import { agentProtocols } from './providers/registry.js';
 
-/** What is wrong with a configuration; null: nothing, or nobody here speaks this protocol. */
+/** The problem of a configuration; null when there is none, or the protocol is unknown. */
 export function agentConfigProblem(
   protocol: string,
   config: Readonly<Record<string, unknown>>,
@@ -16,7 +16,7 @@ export function agentConfigProblem(
   }
 }
 
-/** Where a provider is, when that does not depend on the account. */
+/** The provider's address, when it does not depend on the account. */
 export function knownAgentUrl(provider: string): string | undefined {
   return agentProtocols.get(provider)?.knownUrl;
 }

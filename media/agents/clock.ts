@@ -1,4 +1,4 @@
-/** Milliseconds by a clock that is the same on all threads and is never set. */
+/** Milliseconds on a monotonic clock that all threads share. */
 export function clockMs(): number {
   return performance.timeOrigin + performance.now();
 }

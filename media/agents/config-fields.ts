@@ -1,14 +1,14 @@
-/** Reading `provider_config`: each reader returns a checked value or throws `AgentConfigError` with the field's name. */
+/** Reads `provider_config`: each function returns a checked value or throws `AgentConfigError` with the field's name. */
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import { AgentConfigError, type AudioFormat, type Plain } from './agent.js';
 
 export type ConfigObject = { readonly [key: string]: Plain };
 
-/** Set by the WebSocket handshake itself or by HTTP; another value would break the upgrade. */
+/** Set by the WebSocket handshake or by HTTP; another value would break the upgrade. */
 const RESERVED_HEADERS =
   /^(host|connection|upgrade|content-length|transfer-encoding|expect|te|trailer|sec-websocket-.*)$/i;
 
-/** null and a missing config are an empty one. */
+/** null and a missing config count as an empty object. */
 export function configObject(raw: Plain | undefined): ConfigObject {
   if (raw === null || raw === undefined) return {};
   if (typeof raw !== 'object' || Array.isArray(raw))
@@ -16,7 +16,7 @@ export function configObject(raw: Plain | undefined): ConfigObject {
   return raw;
 }
 
-/** The non-empty string of an optional field. */
+/** An optional field with a non-empty string. */
 export function optionalText(config: ConfigObject, field: string): string | undefined {
   const value = own(config, field);
   if (value === undefined) return undefined;
@@ -25,7 +25,7 @@ export function optionalText(config: ConfigObject, field: string): string | unde
   return value;
 }
 
-/** The string of an optional field, which may be empty. */
+/** An optional field with a string, which may be empty. */
 export function optionalString(config: ConfigObject, field: string): string | undefined {
   const value = own(config, field);
   if (value === undefined || typeof value === 'string') return value;
@@ -48,7 +48,7 @@ export function optionalObject(config: ConfigObject, field: string): ConfigObjec
   return value;
 }
 
-/** One of `allowed`; the first is the default. */
+/** A field with one of the `allowed` values; the first is the default. */
 export function choice<T extends string | number>(
   config: ConfigObject,
   field: string,
@@ -61,7 +61,7 @@ export function choice<T extends string | number>(
   return found;
 }
 
-/** `encoding` and `sample_rate` of PCM, the first of each is the default; G.711 exists at 8000 Hz only. */
+/** `encoding` and `sample_rate`; the first value of each is the default. G.711 only has 8000 Hz. */
 export function audioFormat<E extends AudioFormat['encoding'], R extends AudioFormat['sampleRateHz']>(
   config: ConfigObject,
   encodings: readonly [E, ...E[]],

@@ -1,14 +1,14 @@
-/** Reading JSON that somebody else wrote: never throws, never trusts a shape. */
+/** Reads JSON from untrusted sources: never throws and assumes no shape. */
 
 export type JsonObject = { readonly [key: string]: unknown };
 
-/** Below this a message cannot hold enough brackets to be slow. */
+/** A shorter message cannot contain enough brackets to be slow. */
 const NESTING_CHECK_CHARS = 16 * 1024;
 const MAX_BRACKETS = 1000;
 
 /**
- * The object in `text`, or null when it is anything else. A `__proto__` key stays an ordinary property, as `JSON.parse` makes it. Large
- * messages are base64 with a few brackets; a large one full of brackets would hold up every call of the thread while it is parsed.
+ * The object in `text`, or null for anything else. A `__proto__` key stays an ordinary property, as `JSON.parse` makes it. Large valid messages
+ * are base64 with a few brackets; parsing a large one full of brackets would hold up every call of the thread.
  */
 export function parseObject(text: string): JsonObject | null {
   if (text.length > NESTING_CHECK_CHARS && hasManyBrackets(text)) return null;
@@ -29,7 +29,7 @@ export function asText(value: unknown, maxChars: number): string | null {
   return typeof value === 'string' && value.length <= maxChars ? value : null;
 }
 
-/** The bytes of a base64 text, or null when a character in it is not base64 (Node would skip it without a word). */
+/** The bytes of a base64 text, or null when it contains another character (Node would skip it silently). */
 export function base64Bytes(text: string): Uint8Array | null {
   const bytes = Buffer.from(text, 'base64');
   if (isBase64(text, bytes)) return bytes;

@@ -1,4 +1,4 @@
-/** What some providers want to be asked over HTTP before their socket is opened. */
+/** The REST requests that some providers need before their WebSocket is opened. */
 import { createSafeHttp, HttpError } from '../../net/http.js';
 import { AgentFailure, type RestRequest } from './agent.js';
 
@@ -6,7 +6,7 @@ const maxBodyBytes = 1024 * 1024;
 const safe = createSafeHttp({ allowPrivate: false });
 const open = createSafeHttp({ allowPrivate: true });
 
-/** The body of an answer of status 2xx. Rejects with `AgentFailure`; nothing of the body or the URL gets into it, since both hold secrets. */
+/** The body of a 2xx answer. Rejects with `AgentFailure`, which contains nothing of the body or the URL, since both hold secrets. */
 export async function askProvider(
   request: RestRequest,
   allowPrivateAddress: boolean,
@@ -38,7 +38,7 @@ function failureOf({ code }: HttpError): AgentFailure {
     case 'timeout':
       return new AgentFailure('timeout', 'The provider did not answer the request for a call.', true);
     case 'aborted':
-      return new AgentFailure('aborted', 'Connecting to the agent was given up.', false);
+      return new AgentFailure('aborted', 'Connecting to the agent was aborted.', false);
     case 'connect':
     case 'broken':
       return new AgentFailure('refused', 'The provider could not be reached for a call.', true);

@@ -1,4 +1,4 @@
-/** How the stream protocols of carriers call the two tracks: as they see the call. */
+/** Names of the two tracks in the carriers' stream protocols. */
 import type { AudioTrack, AudioTracks } from './agent.js';
 
 export const providerTrack: Record<AudioTrack, string> = { caller: 'inbound', agent: 'outbound' };

@@ -1,4 +1,4 @@
-/** What the named providers have in common: the fields of their configuration, and what most conversations do not need to say. */
+/** Common parts of the named providers: configuration fields, and defaults for most of `Conversation`. */
 import {
   AgentConfigError,
   AgentFailure,
@@ -23,7 +23,7 @@ import {
 import { type JsonObject, parseObject } from './json.js';
 import { readTools, type Tool } from './tools.js';
 
-/** The most that is taken of one text of a provider. */
+/** The longest text taken from a provider's message. */
 export const TEXT_CHARS = 16 * 1024;
 
 export interface ProviderConfig {
@@ -31,19 +31,19 @@ export interface ProviderConfig {
   model?: string;
   voice?: string;
   instructions?: string;
-  /** Empty: the caller speaks first. */
+  /** Empty string: the caller speaks first. */
   greeting?: string;
   language?: string;
   temperature?: number;
   tools: Tool[];
-  /** REST; the socket's address is the target. */
+  /** Base URL of the REST API; the WebSocket's address is the target. */
   baseUrl?: string;
   headers: Record<string, string>;
   /** Merged into the first message to the provider. */
   override?: ConfigObject;
 }
 
-/** `apiKey: 'required'`: without it the provider lets nobody in, unless a header does. */
+/** `apiKey: 'required'`: the configuration needs `api_key` or a header that authorizes. */
 export function readProvider(raw: Plain, apiKey: 'required' | 'optional'): [ProviderConfig, ConfigObject] {
   const config = configObject(raw);
   const read: ProviderConfig = {
@@ -65,20 +65,20 @@ export function readProvider(raw: Plain, apiKey: 'required' | 'optional'): [Prov
   return [read, config];
 }
 
-/** What an agent without a greeting is asked to do when the call is answered. */
+/** Instruction to an agent without a greeting when the call is answered. */
 export const GREET = 'The caller is on the line. Greet them.';
 
-/** What an agent is asked to do that takes over from another one during the call. */
+/** Instruction to an agent that takes over from another one during the call. */
 export const TAKE_OVER =
   'You take over this phone call from another agent, in the middle of the conversation. Go on where it stopped.';
 
-/** Where the provider's REST service is: as configured, or beside the socket. */
+/** URL of the provider's REST API: as configured, or on the WebSocket's host. */
 export function restUrl(config: ProviderConfig, target: AgentTarget, path: string): string {
   const base = config.baseUrl ?? new URL(target.url).origin.replace(/^ws/, 'http');
   return base.replace(/\/+$/, '') + path;
 }
 
-/** The text of a field in a REST answer. Throws `AgentFailure`. */
+/** The WebSocket address in a REST answer, as found by `find`. Throws `AgentFailure`. */
 export function answered(body: string, find: (answer: JsonObject) => unknown): string {
   const answer = parseObject(body);
   const value = answer === null ? undefined : find(answer);
@@ -87,7 +87,7 @@ export function answered(body: string, find: (answer: JsonObject) => unknown): s
   return value;
 }
 
-/** `base` with everything in `over` put in its place; objects merge, everything else replaces. */
+/** `base` with the fields of `over`; objects merge, everything else is replaced. */
 export function merged(base: ConfigObject, over: ConfigObject | undefined): ConfigObject {
   if (over === undefined) return base;
   const result: Record<string, Plain> = { ...base };
@@ -98,22 +98,22 @@ export function merged(base: ConfigObject, over: ConfigObject | undefined): Conf
   return result;
 }
 
-/** Without the fields that are undefined. */
+/** Leaves out the fields that are undefined. */
 export function defined(fields: Record<string, Plain | undefined>): { [key: string]: Plain } {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
     [key: string]: Plain;
   };
 }
 
-/** How many lines of a conversation a new session is told. */
+/** The most lines of a conversation that a new session gets. */
 const REMEMBERED = 50;
 
 export abstract class ProviderConversation implements Conversation {
   abstract readonly format: AudioFormat;
   abstract readonly replyFormat: AudioFormat;
-  /** For a session that takes over: what another agent and the caller said, and then what was said here. */
+  /** For a session that takes over: the conversation with an earlier agent, then with this one. */
   protected readonly history: (Spoken & { beganMs: number })[];
-  /** When the caller began what is not written down yet, by the provider's name for it. */
+  /** Start of the caller's speech that has no transcript yet, by the provider's item id. */
   readonly #callerBegan = new Map<string, number>();
 
   constructor(protected readonly target: AgentTarget) {
@@ -151,7 +151,7 @@ export abstract class ProviderConversation implements Conversation {
     return code === 1000 || code === 1001 || code === 1005 ? 'hangup' : 'failed';
   }
 
-  /** The caller began to speak, at the latest now. */
+  /** The caller began to speak now or earlier. */
   protected callerBegan(itemId: string): void {
     if (this.#callerBegan.has(itemId)) return;
     this.#callerBegan.set(itemId, clockMs());
@@ -159,7 +159,7 @@ export abstract class ProviderConversation implements Conversation {
     if (this.#callerBegan.size > REMEMBERED) this.#callerBegan.delete(oldest);
   }
 
-  /** What the caller said. */
+  /** The transcript of the caller's speech. */
   protected heardCaller(text: string, sink: Sink, itemId = ''): void {
     const beganMs = this.#callerBegan.get(itemId);
     this.#callerBegan.delete(itemId);
@@ -173,20 +173,20 @@ export abstract class ProviderConversation implements Conversation {
     const isCut = ({ speaker, text }: Spoken) => speaker === 'agent' && whole.includes(text);
     const kept = this.history.findLastIndex((line) => !isCut(line)) + 1;
     const [first] = this.history.splice(kept);
-    if (first !== undefined) this.remember('agent', heard, first.beganMs); // it keeps its place before the interruption
+    if (first !== undefined) this.remember('agent', heard, first.beganMs); // keeps its place before the interruption
   }
 
-  /** Another agent was here before. */
+  /** Another agent had the call before. */
   protected get takesOver(): boolean {
     return (this.target.call.history?.length ?? 0) > 0;
   }
 
-  /** The caller had the last word: an answer is owed. */
+  /** The caller spoke last and waits for an answer. */
   protected get owesAnswer(): boolean {
     return this.history.at(-1)?.speaker === 'caller';
   }
 
-  /** The conversation so far in lines; empty when there is none. */
+  /** The conversation so far as text lines; empty when there is none. */
   protected get told(): string {
     return this.history.map(({ speaker, text }) => `${speaker}: ${text}`).join('\n');
   }
@@ -199,12 +199,12 @@ export abstract class ProviderConversation implements Conversation {
   }
 }
 
-/** A key press as the caller's words, for models that only know text. */
+/** A key press as text of the caller, for models without DTMF. */
 export function keysAsText(digits: string): string {
   return `The caller pressed ${digits} on the phone's keypad.`;
 }
 
-/** The object in a text message; anything else is counted. Providers add events at any time, so an unknown one is no garbage. */
+/** The object in a text message; anything else is counted. Providers add events at any time, so unknown events are not garbage. */
 export function readJson(message: string | Uint8Array, sink: Sink): JsonObject | null {
   if (typeof message !== 'string') {
     sink.garbage('not_text', 'The agent sent a binary message where text is due.');
@@ -215,12 +215,12 @@ export function readJson(message: string | Uint8Array, sink: Sink): JsonObject |
   return fields;
 }
 
-/** What a provider says is wrong, as far as it is fit for a record: its own texts may quote keys. */
+/** A provider's error code if it is safe for the record: its error texts may quote keys. */
 export function errorCode(code: unknown): string {
   return typeof code === 'string' && /^[A-Za-z0-9_.-]{1,64}$/.test(code) ? code : 'an error without a code';
 }
 
-/** Bytes of a caller's frame in base64, without a copy. */
+/** A frame of caller audio in base64, without a copy. */
 export function base64(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64');
 }

@@ -1,4 +1,4 @@
-/** What the stream protocols of carriers have in common: the bot is told of the call at its start, and hangs up by closing. */
+/** Base of the carriers' stream protocols: the bot gets the call's facts in the first message and hangs up by closing. */
 import type { AgentMessage, AudioFormat, AudioTrack, Conversation, Sink } from './agent.js';
 import { asText, base64Bytes } from './json.js';
 
@@ -42,7 +42,7 @@ export function mediaFromBot(payload: unknown, sink: Sink, code: string): void {
   else if (bytes.length > 0) sink.audio(bytes);
 }
 
-/** A mark of the bot, under its name. */
+/** A mark of the bot. */
 export function markFromBot(name: unknown, sink: Sink, code: string): void {
   const text = asText(name, MAX_MARK_CHARS);
   if (text === null) sink.garbage(code, 'The agent sent a mark without a name.');

@@ -1,9 +1,9 @@
-/** What a model may do to the call by calling a function: hang up, and transfer where the endpoint's configuration allows it. */
+/** The functions by which a model acts on the call: hang up, and transfer where the endpoint's configuration allows it. */
 import { AgentConfigError, type Plain, type Sink } from './agent.js';
 import type { ConfigObject } from './config-fields.js';
 import { asObject, asText, type JsonObject, parseObject } from './json.js';
 
-/** A function that the model may call, in JSON Schema. */
+/** A function of the model, with its parameters in JSON Schema. */
 export interface Tool {
   name: string;
   description: string;
@@ -11,11 +11,11 @@ export interface Tool {
 }
 
 const NAME = /^[A-Za-z0-9_-]{1,64}$/;
-/** A number or a SIP URI; the call judges which. */
+/** A number or a SIP URI; the call decides which. */
 const TRANSFER_TARGET = /^(\+?[0-9*#]{1,32}|sips?:[\x21-\x7e]{1,500})$/;
 const NO_PARAMETERS = { type: 'object', properties: {}, required: [] };
 
-/** Tools that Trunkline carries out. An entry of `tools` with such a name needs no description. */
+/** Functions built into Trunkline. An entry of `tools` with one of these names needs no description. */
 const OWN: Readonly<Record<string, Tool>> = {
   hang_up: {
     name: 'hang_up',
@@ -33,7 +33,7 @@ const OWN: Readonly<Record<string, Tool>> = {
   },
 };
 
-/** `tools` of the configuration. Absent: the model may hang up and nothing else; an empty list: it may do nothing. */
+/** `tools` of the configuration. When absent, the model may only hang up; with an empty list, nothing. */
 export function readTools(config: ConfigObject): Tool[] {
   const raw = config.tools;
   if (raw === undefined || raw === null) return [OWN.hang_up as Tool];
@@ -42,8 +42,8 @@ export function readTools(config: ConfigObject): Tool[] {
 }
 
 /**
- * Carries out what the model called; the answer is for the model. The call is free to be over by then, or to refuse the transfer.
- * `hangUp`: how to hang up, for providers whose last words come after the call of the function.
+ * Performs the model's function call and returns the answer for the model. The call may be over by then, or refuse the transfer. `hangUp`:
+ * how to hang up, for providers whose last words come after the function call.
  */
 export function callTool(
   tools: readonly Tool[],
@@ -55,7 +55,7 @@ export function callTool(
   if (!tools.some((tool) => tool.name === name)) return 'There is no such tool.';
   if (name === 'hang_up') {
     hangUp();
-    return 'The call ends as soon as what you said was heard.';
+    return 'The call ends as soon as your last words were played.';
   }
   if (name !== 'transfer_call') return 'This tool cannot be used on the phone.';
   const to = asText(readArguments(args)?.to, 512);
@@ -66,7 +66,7 @@ export function callTool(
 
 function readTool(raw: Plain): Tool {
   const tool = asObject(raw);
-  // Also in the form that OpenAI's older interface wraps it in.
+  // Also accepts the nested form of OpenAI's older API.
   const fields = asObject(tool?.function) ?? tool;
   const name = asText(fields?.name, 64);
   if (fields === null || name === null || !NAME.test(name))

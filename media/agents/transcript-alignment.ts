@@ -1,9 +1,10 @@
 /**
- * What an agent said becomes a transcript when it was heard, and as far as it was heard. Text and audio of an utterance come apart and
- * ahead of time: marks in the queue tell when its audio begins and ends, and an end before that cuts the text where the audio stopped.
+ * Turns an agent's speech into transcripts once it was heard, and as far as it was heard. Text and audio of an utterance arrive separately
+ * and ahead of playout: marks in the queue report when its audio begins and ends, and a clear before that cuts the text where playout
+ * stopped.
  */
 
-/** A word, or a piece of one, as the provider aligned it: milliseconds from the start of the audio that it came with. */
+/** A word, or a part of one, as aligned by the provider: milliseconds from the start of the audio in its message. */
 export interface AlignedText {
   text: string;
   endMs: number;
@@ -12,51 +13,51 @@ export interface AlignedText {
 interface Utterance {
   itemId: string | undefined;
   text: string;
-  /** On the utterance's own audio; empty when the provider aligns nothing. */
+  /** Times in the utterance's own audio; empty when the provider aligns nothing. */
   aligned: AlignedText[];
-  /** Where its audio begins in all audio of the agent; null: none came yet. */
+  /** Start of its audio within all audio of the agent; null before any arrived. */
   fromMs: number | null;
   audioMs: number;
   lastAudioAt: number;
-  /** When its first sound was played. */
+  /** When its first audio was played. */
   beganAt: number | null;
   beginMark: string;
-  /** Of the mark behind its audio; null while more may come. */
+  /** The mark after its audio; null while more may come. */
   endMark: string | null;
-  /** The agent stopped before it had sent all audio of the text. */
+  /** The agent stopped before it had sent the audio of all of the text. */
   brokenOff: boolean;
 }
 
-/** What became of an utterance that was cut. */
+/** An utterance that was cut. */
 export interface Cut {
   whole: string;
-  /** Empty: nothing of it. */
+  /** Empty when nothing was heard. */
   heard: string;
 }
 
-/** No mark of an agent begins with a NUL: it could not be told from ours. */
+/** Marks of agents never begin with a NUL, so they cannot be confused with these. */
 const BEGIN = '\0began:';
 const END = '\0said:';
-/** Text of utterances that never end. */
+/** Limit for the text of an utterance that never ends. */
 const MAX_CHARS = 64 * 1024;
-/** Less than this before its end, an utterance was heard to the end. */
+/** An utterance cut less than this before its end counts as heard in full. */
 const FRAME_MS = 20;
-/** An agent that sends nothing for so long has sent all it has: many never say so. */
+/** After this long without audio, an agent has sent all it has: many never report it. */
 const AUDIO_GAP_MS = 250;
-/** Of speech, until the agent's own pace is known: about 16 characters a second. */
+/** Pace of speech until the agent's own is known: about 16 characters a second. */
 const MS_PER_CHAR = 62;
 
 export class SpokenText {
   #utterances: Utterance[] = [];
   #count = 0;
-  /** All audio that the agent sent. */
+  /** Duration of all audio that the agent sent. */
   #sentMs = 0;
-  /** Heard without a text: some providers write down what was said only afterwards. */
+  /** Heard without a text: some providers send the text only afterwards. */
   #untold: { utterance: Utterance; heardMs: number } | null = null;
   #knownChars = 0;
   #knownMs = 0;
 
-  /** `tell`: a text, and when the caller began to hear it. `clock`: milliseconds. */
+  /** `tell` gets a text and the time at which the caller began to hear it. `clock`: milliseconds. */
   constructor(
     private readonly tell: (text: string, beganAt: number) => void,
     private readonly mark: (name: string) => void,
@@ -70,7 +71,7 @@ export class SpokenText {
     if (utterance.text.length < MAX_CHARS) utterance.text += text;
   }
 
-  /** So much audio is about to be queued. */
+  /** Called before audio of this duration is queued. */
   audio(durationMs: number, itemId?: string, aligned: readonly AlignedText[] = []): void {
     const utterance = this.#openOf(itemId) ?? this.#begin(itemId);
     if (utterance.fromMs === null) {
@@ -84,7 +85,7 @@ export class SpokenText {
     this.#sentMs += durationMs;
   }
 
-  /** No more audio of these utterances will come. `brokenOff`: though there is more text than audio. */
+  /** No more audio of the open utterances will come. `brokenOff`: there is more text than audio. */
   saidAll(brokenOff = false): void {
     const open = this.#utterances.filter((each) => each.endMark === null);
     if (open.length === 0) return;
@@ -97,7 +98,7 @@ export class SpokenText {
     this.mark(mark);
   }
 
-  /** True when the mark was one of these. */
+  /** True when the mark was one of ours. */
   reached(name: string, cleared: boolean): boolean {
     if (name.startsWith(BEGIN)) {
       const begun = this.#utterances.find(({ beginMark }) => beginMark === name);
@@ -106,12 +107,12 @@ export class SpokenText {
     }
     if (!name.startsWith(END)) return false;
     const index = cleared ? -1 : this.#utterances.findLastIndex(({ endMark }) => endMark === name);
-    // Utterances before it were played too, if their end was never told.
+    // Earlier utterances were played too, if their end was never reported.
     for (const utterance of this.#utterances.splice(0, index + 1)) this.#heard(utterance, utterance.audioMs);
     return true;
   }
 
-  /** Nothing more is played of what waits, which is so much audio. Returns what was cut, for an agent that goes on. */
+  /** The queued audio, of this duration, will not be played. Returns what was cut, for an agent that continues. */
   cut(droppedMs: number): Cut[] {
     const positionMs = this.#sentMs - droppedMs;
     const cuts: Cut[] = [];
@@ -146,7 +147,7 @@ export class SpokenText {
     return this.#utterances.findLast((each) => each.endMark === null && each.itemId === itemId);
   }
 
-  /** The text of an utterance whose audio ended without one. */
+  /** Adds the text of an utterance whose audio ended without one. */
   #saidLate(text: string, itemId: string | undefined): boolean {
     const waiting = this.#utterances.at(-1);
     if (waiting !== undefined && isSilent(waiting) && waiting.itemId === itemId) {
@@ -159,10 +160,10 @@ export class SpokenText {
     return true;
   }
 
-  /** Tells as much of the text as so much audio had. */
+  /** Emits as much of the text as was heard. */
   #heard(utterance: Utterance, heardMs: number): string {
     const { fromMs, audioMs } = utterance;
-    if (fromMs === null) return ''; // written and never spoken
+    if (fromMs === null) return ''; // text without audio
     const whole = wholeOf(utterance);
     if (whole === '') {
       this.#untold = { utterance, heardMs };
@@ -179,7 +180,7 @@ export class SpokenText {
     return heard;
   }
 
-  /** While audio is still coming, nobody knows how much there will be. */
+  /** While audio is still arriving, its total duration is unknown. */
   #isComplete({ endMark, brokenOff, lastAudioAt }: Utterance): boolean {
     return endMark === null ? this.clock() - lastAudioAt >= AUDIO_GAP_MS : !brokenOff;
   }
@@ -189,7 +190,7 @@ export class SpokenText {
     this.#knownMs += ms;
   }
 
-  /** How long it takes this agent to say so. */
+  /** How long this agent takes to speak the text. */
   #spokenMs(text: string): number {
     return text.length * (this.#knownChars > 0 ? this.#knownMs / this.#knownChars : MS_PER_CHAR);
   }
@@ -218,7 +219,7 @@ function cutText(text: string, share: number): string {
   return wholeWords(text, Math.floor(text.length * Math.min(1, share)));
 }
 
-/** So many characters, to the end of the last whole word. */
+/** The first `length` characters, up to the end of the last whole word. */
 function wholeWords(text: string, length: number): string {
   if (length >= text.length) return text.trim();
   const end = /\s/.test(text[length] ?? ' ') ? length : text.lastIndexOf(' ', length);

@@ -1,4 +1,4 @@
-/** Audio files as clips: decoded once, then in the one memory that all calls play from. */
+/** Audio files as clips: decoded once, into memory that all calls share. */
 import type { Clip } from '../engine.js';
 import { linearToUlaw } from './codec/g711.js';
 import { createResampler } from './dsp/resample.js';
@@ -9,16 +9,18 @@ const mostMs = 60 * 60_000;
 const leastRateHz = 4000;
 const mostRateHz = 192_000;
 
-/** A WAV file (16 bit PCM or G.711, mono or stereo, any usual rate) as a clip. Throws an `Error` with one sentence when it is none. */
+/** Converts a WAV file (16 bit PCM or G.711, mono or stereo, 4 to 192 kHz) to a clip. Throws an `Error` with one sentence for any other file. */
 export function clipFromWav(file: Uint8Array): Clip {
   const { sampleRateHz, channels } = readWav(file);
   if (sampleRateHz < leastRateHz || sampleRateHz > mostRateHz) {
-    throw new Error(`The WAV file has a sample rate of ${sampleRateHz} Hz.`);
+    throw new Error(
+      `The WAV file has a sample rate of ${sampleRateHz} Hz; ${leastRateHz} to ${mostRateHz} Hz are supported.`,
+    );
   }
   const mono = mixed(channels);
   if ((mono.length / sampleRateHz) * 1000 > mostMs) throw new Error('The WAV file is longer than an hour.');
   const resampler = createResampler(sampleRateHz, phoneRateHz);
-  // What the filter holds back comes out with as much silence behind.
+  // Trailing silence flushes the samples that the filter still holds.
   const tail = Math.ceil((resampler.delaySamples * sampleRateHz) / phoneRateHz);
   const padded = new Int16Array(mono.length + tail);
   padded.set(mono);

@@ -1,7 +1,7 @@
 /**
- * How the audio of a phone lies in memory between its packets and all who hear or say it. G.711 stays the bytes that came; what the
- * wideband codecs carry is linear samples of 16 bit, in the order of this machine. Times of a line are in ticks of an eighth of a
- * millisecond, whatever the codec: its timestamps, its gaps, where a packet lies in a recording.
+ * Memory format of a phone's audio between RTP packets and everything that reads or writes it. G.711 stays as received bytes; wideband
+ * codecs use linear 16 bit samples in the machine's byte order. Times on such a stream, called a line, are in ticks of an eighth of a
+ * millisecond for all codecs: timestamps, gaps, positions in a recording.
  */
 import type { PhoneCodec } from '../engine.js';
 import {
@@ -22,9 +22,9 @@ export const ticksPerMs = 8;
 export interface SampleFormat {
   sampleRateHz: number;
   bytesPerMs: number;
-  /** As agents call it. */
+  /** The name in the agents' audio formats. */
   encoding: 'ulaw' | 'alaw' | 'l16';
-  /** Of the wideband codecs. */
+  /** Linear samples: the wideband codecs. */
   linear: boolean;
   silence: number;
 }
@@ -33,7 +33,7 @@ export const lineOf: Readonly<Record<PhoneCodec, SampleFormat>> = {
   PCMU: { sampleRateHz: 8000, bytesPerMs: 8, encoding: 'ulaw', linear: false, silence: silenceByte.PCMU },
   PCMA: { sampleRateHz: 8000, bytesPerMs: 8, encoding: 'alaw', linear: false, silence: silenceByte.PCMA },
   G722: { sampleRateHz: 16_000, bytesPerMs: 32, encoding: 'l16', linear: true, silence: 0 },
-  // Opus has what lies above 12 kHz for music; its decoder and encoder know this rate themselves.
+  // Above 12 kHz Opus only carries music. Its decoder and encoder are created for this rate.
   OPUS: { sampleRateHz: 24_000, bytesPerMs: 48, encoding: 'l16', linear: true, silence: 0 },
 };
 
@@ -45,12 +45,12 @@ export function bytesOf(samples: Int16Array): Uint8Array {
   return new Uint8Array(samples.buffer, samples.byteOffset, samples.byteLength);
 }
 
-/** Of a linear line; begins at an even byte. */
+/** `bytes` is linear and begins at an even byte. */
 export function samplesOf(bytes: Uint8Array): Int16Array {
   return new Int16Array(bytes.buffer, bytes.byteOffset, bytes.length >> 1);
 }
 
-/** The bytes of a line as samples at its rate: its own memory when it is linear, else written into `into`. */
+/** A line's bytes as samples at its rate: the same memory when it is linear, else written into `into`. */
 export function readLine(bytes: Uint8Array, codec: PhoneCodec, into: Reused<Int16Array>): Int16Array {
   if (lineOf[codec].linear) return samplesOf(bytes);
   const linear = toLinear[codec as Law];
@@ -59,7 +59,7 @@ export function readLine(bytes: Uint8Array, codec: PhoneCodec, into: Reused<Int1
   return samples;
 }
 
-/** Samples at the rate of a line as its bytes: new memory. */
+/** Samples at a line's rate as its bytes, in new memory. */
 export function writeLine(samples: Int16Array, codec: PhoneCodec): Uint8Array {
   if (lineOf[codec].linear) return bytesOf(samples.slice());
   const bytes = new Uint8Array(samples.length);
@@ -68,7 +68,7 @@ export function writeLine(samples: Int16Array, codec: PhoneCodec): Uint8Array {
   return bytes;
 }
 
-/** Audio of one line for another one, as a stream. The result is new memory. */
+/** Converts a stream from one codec's line to another's. The result is new memory. */
 export function changeLine(from: PhoneCodec, to: PhoneCodec): (bytes: Uint8Array) => Uint8Array {
   if (from === to) return (bytes) => bytes.slice();
   if (lineOf[from].linear || lineOf[to].linear) {
@@ -84,13 +84,13 @@ export function changeLine(from: PhoneCodec, to: PhoneCodec): (bytes: Uint8Array
   };
 }
 
-/** Audio of 8 kHz, which comes as μ-law, on a line of any codec but A-law. */
+/** Converts 8 kHz audio in μ-law to the line of any codec but A-law. */
 export class WideCopy {
   private to: PhoneCodec = 'PCMU';
   private change: (bytes: Uint8Array) => Uint8Array = (bytes) => bytes;
   private readonly law = new Reused(Uint8Array);
 
-  /** Fills `into` from `at` on; `take` says how many bytes of μ-law it has written. Returns how many bytes of the line that makes. */
+  /** Fills `into` from `at` on; `take` fills its buffer with μ-law and returns the number of bytes. Returns the number of bytes on the line. */
   take(into: Uint8Array, at: number, length: number, codec: PhoneCodec, take: (law: Uint8Array) => number): number {
     if (codec !== this.to) {
       this.to = codec;
@@ -104,7 +104,7 @@ export class WideCopy {
   }
 }
 
-/** What is to be heard of a line by those who know G.711 only: tones of keys, of fax, of machines. */
+/** Converts a line to G.711, for the detectors of keys, fax tones and answering machines. */
 export class NarrowCopy {
   private from: PhoneCodec | null = null;
   private change: (bytes: Uint8Array) => Uint8Array = (bytes) => bytes;
@@ -118,7 +118,7 @@ export class NarrowCopy {
     return this.change(bytes);
   }
 
-  /** The law of a copy. */
+  /** The G.711 law of a copy. */
   static lawOf(codec: PhoneCodec): Law {
     return codec === 'PCMA' ? 'PCMA' : 'PCMU';
   }

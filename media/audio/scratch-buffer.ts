@@ -1,4 +1,4 @@
-/** A buffer that grows to what was asked and is handed out again and again. */
+/** A buffer that is reused for each call and grows to the longest length requested. */
 export class Reused<T extends Int16Array | Uint8Array> {
   private whole: T;
   private view: T;

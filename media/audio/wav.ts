@@ -8,7 +8,7 @@ export interface Wav {
 
 const formats = { 1: 'pcm16', 6: 'alaw', 7: 'ulaw' } as const;
 
-/** Throws an `Error` with one sentence when it is no WAV file of these formats. A length that lies is cut to what is there. */
+/** Throws an `Error` with one sentence when the file is no WAV file of these formats. A length beyond the file's end is cut to it. */
 export function readWav(file: Uint8Array): Wav {
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
   const tag = (at: number) => (at + 4 <= file.length ? String.fromCharCode(...file.subarray(at, at + 4)) : '');
@@ -45,7 +45,7 @@ export function readWav(file: Uint8Array): Wav {
   return { sampleRateHz, channels };
 }
 
-/** 16 bit PCM. Channels of unequal length are filled up with silence. */
+/** 16 bit PCM. Shorter channels are filled with silence. */
 export function writeWav({ sampleRateHz, channels }: Wav): Uint8Array {
   const frames = Math.max(0, ...channels.map((channel) => channel.length));
   const blockBytes = channels.length * 2;

@@ -1,4 +1,4 @@
-/** The disk thread: a slow or full disk is its problem alone. Each media thread has one port to it. */
+/** The disk thread: a slow or full disk affects nothing else. Each media thread has one port to it. */
 import { type MessagePort, parentPort } from 'node:worker_threads';
 import type { FromDisk, ToDisk } from './disk-words.js';
 import { WavFile } from './wav-file.js';
@@ -7,7 +7,7 @@ const parent = parentPort;
 if (!parent) throw new Error('media/recording/disk-entry.ts runs as a worker only.');
 const ports = new Set<MessagePort>();
 
-/** A port to serve, or null: close all files and end. */
+/** A message is a port to serve; null closes all files and ends the thread. */
 parent.on('message', (port: MessagePort | null) => {
   if (port) serve(port);
   else {
@@ -33,7 +33,7 @@ function serve(port: MessagePort): void {
       try {
         file?.remove();
       } catch {
-        // A file system that refuses this too keeps an empty file.
+        // If the file system refuses this too, an empty file is left.
       }
     }
     tell({ kind: 'closed', id, bytes: made?.bytes ?? 0, durationMs: made?.durationMs ?? 0, error: problem });

@@ -1,12 +1,12 @@
-/** A media thread's line to the disk thread. */
+/** A media thread's connection to the disk thread. */
 import type { MessagePort } from 'node:worker_threads';
 import type { FromDisk, SampleRange, ToDisk, WavForm } from './disk-words.js';
 
-/** Seconds on their way to the disk: above that they are dropped, and stay silence in the file. */
+/** The most blocks of one second on their way to the disk; further blocks are dropped and become silence in the file. */
 const waitingAtMost = 30;
 const closeLimitMs = 10_000;
 
-/** What is in the file; `error`: something is missing in it. */
+/** What the file contains; `error`: audio is missing. */
 type FileEnd = Omit<Extract<FromDisk, { kind: 'closed' }>, 'kind' | 'id'>;
 
 interface OpenFile {
@@ -24,7 +24,7 @@ export class DiskLine {
   constructor(private readonly port: MessagePort) {
     port.on('message', (message: FromDisk) => this.receive(message));
     port.on('close', () => this.lose('The disk thread is gone.'));
-    // The disk must not keep a media thread alive that has nothing else to do.
+    // The port must not keep an otherwise idle media thread alive.
     port.unref();
   }
 
@@ -52,11 +52,11 @@ export class DiskLine {
     const file = this.files.get(id);
     if (!file || file.timer) return;
     this.say({ kind: 'close', id, keep });
-    const late = nothing('The disk did not close the recording in time.');
+    const late = nothing('The disk thread did not close the recording in time.');
     file.timer = setTimeout(() => this.settle(id, late), closeLimitMs);
   }
 
-  /** Waits for the files that are open, which somebody closed, within the limit of closing; then hangs up. */
+  /** Closes the open files, waits for that within the time limit of closing, then closes the port. */
   async end(): Promise<void> {
     const open = [...this.files.keys()];
     await Promise.all(

@@ -1,10 +1,10 @@
-/** What media threads and the disk thread say to each other. Ids are of one port. */
+/** The messages between media threads and the disk thread. Ids are unique per port. */
 
 export type ToDisk =
   | { kind: 'open'; id: number; path: string; form: WavForm }
-  /** Second number `index`; transferred. */
+  /** The block of second `index`; its buffer is transferred. */
   | { kind: 'block'; id: number; index: number; samples: Int16Array }
-  /** `keep`: only these samples stay. */
+  /** `keep`: only this range of samples stays in the file. */
   | { kind: 'close'; id: number; keep: SampleRange | null };
 
 export interface WavForm {
@@ -19,5 +19,5 @@ export interface SampleRange {
 
 export type FromDisk =
   | { kind: 'written'; id: number }
-  /** The file is closed and valid: so long. With an `error` it lacks audio; without any audio it was removed, and both are 0. */
+  /** The file is closed and valid. With an `error` audio is missing; a file without audio was removed, and `bytes` and `durationMs` are 0. */
   | { kind: 'closed'; id: number; bytes: number; durationMs: number; error: string | null };

@@ -1,4 +1,4 @@
-/** The disk thread as the main thread sees it: started with the first recording, ended with the engine. */
+/** The disk thread as seen by the main thread: started with the first recording, ended with the engine. */
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
 import { builtModule } from '../../config/built.js';
 
@@ -25,14 +25,14 @@ export class Disk {
     });
   }
 
-  /** A media thread's end of a new line to the disk. */
+  /** Creates a port to the disk thread, for a media thread. */
   connect(): MessagePort {
     const { port1, port2 } = new MessageChannel();
     this.worker.postMessage(port1, [port1]);
     return port2;
   }
 
-  /** Files are closed; a disk that hangs is given up. */
+  /** Closes the files; a thread that hangs is terminated after a time limit. */
   async stop(): Promise<void> {
     if (!this.alive) return;
     this.alive = false;

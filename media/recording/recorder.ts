@@ -1,6 +1,6 @@
 /**
- * Both directions of a session on one line of time, in seconds of 16 bit stereo: the phone left, by its RTP timestamps; what it hears
- * right, as it is sent. With one channel the phone alone. What never came stays silence.
+ * Both directions of a session on one timeline, in blocks of one second of 16 bit stereo: left the phone's audio by its RTP timestamps, right
+ * the audio to the phone at the time it is sent. With one channel only the phone's audio. Audio that never arrived stays silence.
  */
 
 import { createResampler, type Resampler } from '../audio/dsp/resample.js';
@@ -9,13 +9,13 @@ import { lineOf, readLine, ticksPerMs } from '../audio/sample-format.js';
 import { Reused } from '../audio/scratch-buffer.js';
 import type { PhoneCodec } from '../engine.js';
 
-/** A second is handed on this long after it is over: packets that come late still find their place. */
+/** A block is handed on this long after its second, so that late packets still find their place. */
 const lateMs = 500;
 
-/** One direction: where its packets lie, and their way into the rate of the file. */
+/** One direction: the placement of its packets and their resampling to the file's rate. */
 interface Direction {
   track: RtpTimeline;
-  /** Its place in a frame of stereo. */
+  /** Channel in a stereo frame. */
   channel: 0 | 1;
   codec: PhoneCodec | null;
   resampler: Resampler | null;
@@ -29,15 +29,15 @@ export class Recorder {
   private readonly blockSamples: number;
   private readonly samplesPerMs: number;
   private readonly decoded = new Reused(Int16Array);
-  /** The first second that was not handed on. */
+  /** The first second that was not handed on yet. */
   private firstBlock = 0;
   private readonly blocks: Int16Array[] = [];
-  /** Behind the last that was written. */
+  /** End of the written audio. */
   private endSample = 0;
 
   constructor(
     private readonly startMs: number,
-    /** A full second, number `index`; the samples are the receiver's. The last one may be shorter. */
+    /** Receives second `index`, which it then owns. The last block may be shorter. */
     private readonly hand: (index: number, samples: Int16Array) => void,
     readonly channels: 1 | 2 = 2,
     private readonly sampleRateHz = 8000,
@@ -46,7 +46,7 @@ export class Recorder {
     this.samplesPerMs = sampleRateHz / 1000;
   }
 
-  /** `timestamp` in ticks of the line. */
+  /** `timestamp` in ticks. */
   fromPhone(timestamp: number, audio: Uint8Array, codec: PhoneCodec, nowMs: number): void {
     this.write(this.phone, timestamp, audio, codec, nowMs);
   }
@@ -59,7 +59,7 @@ export class Recorder {
     while (nowMs - this.startMs >= (this.firstBlock + 1) * 1000 + lateMs) this.handFirst(this.blockSamples);
   }
 
-  /** Hands on the rest, with the frame that the phone hears just now. Returns the whole length, at most `mostMs`. */
+  /** Hands on the rest, including the frame that is being sent. Returns the total duration in ms, at most `mostMs`. */
   end(nowMs: number, mostMs: number): number {
     const { blockSamples, samplesPerMs } = this;
     const samples = Math.min(
@@ -81,7 +81,7 @@ export class Recorder {
   private write(to: Direction, timestamp: number, audio: Uint8Array, codec: PhoneCodec, nowMs: number): void {
     const { blockSamples, channels } = this;
     const nowTick = Math.round((nowMs - this.startMs) * ticksPerMs);
-    // What arrives was said just before; what is sent is heard from now on.
+    // Received audio was spoken just before it arrived; sent audio is heard from now on.
     const lasted = to === this.phone ? (audio.length / lineOf[codec].bytesPerMs) * ticksPerMs : 0;
     const tick = to.track.place(timestamp, to === this.phone ? Math.max(0, nowTick - lasted) : nowTick);
     const sample = Math.round((tick * this.samplesPerMs) / ticksPerMs);

@@ -1,6 +1,6 @@
 /**
- * One WAV file that grows by seconds and is valid after each of them, so that a crash costs only the last. A write that fails leaves the
- * header as it was; `close` cuts off what the header does not count.
+ * A WAV file that grows by one second at a time and is valid after each, so that a crash loses only the last one. A failed write leaves the
+ * header unchanged; `close` cuts off what the header does not count.
  */
 import { closeSync, fdatasyncSync, ftruncateSync, mkdirSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
 import path from 'node:path';
@@ -10,11 +10,11 @@ const headerBytes = 44;
 
 export class WavFile {
   private readonly fd: number;
-  /** Of samples, as the header on the disk counts them. */
+  /** Bytes of samples, as counted by the header on the disk. */
   private dataBytes = 0;
   private readonly frameBytes: number;
 
-  /** Throws what the file system throws, and then leaves neither descriptor nor file. */
+  /** Throws file system errors, and then leaves neither descriptor nor file. */
   constructor(
     private readonly file: string,
     private readonly form: WavForm,
@@ -43,7 +43,7 @@ export class WavFile {
     return headerBytes + this.dataBytes;
   }
 
-  /** A second that was left out before stays a hole: silence. */
+  /** A second that was skipped before stays a hole, which reads as silence. */
   write(index: number, samples: Int16Array): void {
     const bytes = new Uint8Array(samples.buffer, samples.byteOffset, samples.byteLength);
     const at = index * this.form.sampleRateHz * this.frameBytes;
@@ -51,7 +51,7 @@ export class WavFile {
     this.setLength(Math.max(this.dataBytes, at + bytes.length));
   }
 
-  /** Leaves out what lies before and behind. When it fails, the file ends with what was moved. */
+  /** Removes the audio before and after the range. When that fails, the file ends with what was moved. */
   keep({ from, to }: SampleRange): void {
     const start = Math.min(from * this.frameBytes, this.dataBytes);
     const bytes = Math.max(0, Math.min(to * this.frameBytes, this.dataBytes) - start);
@@ -60,7 +60,7 @@ export class WavFile {
     this.setLength(bytes);
   }
 
-  /** The file is as long as its header says, and closed also when this throws. */
+  /** Cuts the file to the length in its header and closes it, also when this throws. */
   close(): void {
     try {
       ftruncateSync(this.fd, this.bytes);
@@ -86,7 +86,7 @@ export class WavFile {
     }
   }
 
-  /** The file is closed. */
+  /** Call after `close`. */
   remove(): void {
     rmSync(this.file, { force: true });
   }

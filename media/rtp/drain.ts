@@ -1,13 +1,13 @@
 /**
- * After a call its port still hears the old peer. It is listened to, and thrown away, until it has been quiet for a while: the next
- * call on this port must not hear it.
+ * After a call, its old peer may still send to the port. The packets are received and dropped until the port has been quiet for a while, so
+ * that the next call on the port does not hear them.
  */
 import type { Time } from '../audio/playout/playout-clock.js';
 import { readUint32 } from './packet.js';
 import type { RtpSocketPair } from './socket.js';
 import type { Ghost } from './source.js';
 
-/** Somebody who never stops must not keep the port for ever: the next call is told whom not to listen to. */
+/** Limit for a peer that never stops sending; the next call then ignores that peer. */
 const longestMs = 10 * 60_000;
 
 export class Drain {

@@ -1,9 +1,9 @@
-/** Keys of a phone as RTP events (RFC 4733): each press once when reading, three ends when sending. */
+/** DTMF keys as RTP events (RFC 4733): receiving reports each press once, sending repeats the end three times. */
 import { writeUint32 } from './packet.js';
 
 const keys = '0123456789*#ABCD';
 const ticksPerMs = 8;
-/** A press whose ends were all lost is over when nothing was heard of it for this long. */
+/** A press whose end packets were all lost is over after this long without a packet. */
 const lostEndMs = 200;
 const longestSegment = 0xffff;
 
@@ -14,17 +14,17 @@ export interface KeyPress {
 
 export class DtmfReceiver {
   private event = -1;
-  /** Of the running segment; a press longer than 8 s has several (section 2.5.1.3). */
+  /** Of the current segment; a press longer than 8 s has several (section 2.5.1.3). */
   private timestamp = 0;
   private duration = 0;
   private earlierSegments = 0;
   private lastHeardMs = 0;
   private over = true;
   private any = false;
-  /** Of the clock that its timestamps and durations count in; it is that of the audio beside it. */
+  /** Clock of the event's timestamps and durations; that of the audio beside it. */
   clockKhz = 8;
 
-  /** The press that this packet completes. */
+  /** Returns the press that this packet completes. */
   packet(payload: Uint8Array, timestamp: number, nowMs: number): KeyPress | null {
     if (payload.length < 4) return null;
     const event = payload[0]!;
@@ -33,7 +33,7 @@ export class DtmfReceiver {
     const duration = (payload[2]! << 8) | payload[3]!;
     let completed: KeyPress | null = null;
     if (!this.any || timestamp !== this.timestamp) {
-      if (this.any && ((timestamp - this.timestamp) | 0) < 0) return null; // of an earlier press, late
+      if (this.any && ((timestamp - this.timestamp) | 0) < 0) return null; // late, of an earlier press
       const continues = !this.over && event === this.event && timestamp === (this.timestamp + longestSegment) >>> 0;
       if (continues) this.earlierSegments += longestSegment;
       else {
@@ -45,13 +45,13 @@ export class DtmfReceiver {
       this.event = event;
       this.timestamp = timestamp;
       this.duration = 0;
-    } else if (this.over) return null; // an end said again
+    } else if (this.over) return null; // a repeated end
     this.duration = Math.max(this.duration, duration);
     this.lastHeardMs = nowMs;
     return completed ?? (ended ? this.finish() : null);
   }
 
-  /** The press whose ends were lost, once it is over. */
+  /** Returns a press whose end packets were lost, once it is over. */
   expire(nowMs: number): KeyPress | null {
     return !this.over && nowMs - this.lastHeardMs >= lostEndMs ? this.finish() : null;
   }
@@ -63,15 +63,15 @@ export class DtmfReceiver {
   }
 }
 
-/** What goes out instead of audio in one packet time. */
+/** What is sent instead of audio in one packet time. */
 export interface DtmfStep {
   /** First packet of a press. */
   marker: boolean;
-  /** Eighths of a millisecond since the press began: the RTP timestamp of all its packets is that of the first. */
+  /** Eighths of a millisecond since the press began: all packets of a press carry the RTP timestamp of the first. */
   ticksIntoPress: number;
-  /** null: a pause, audio may be sent. */
+  /** null in a pause, when audio may be sent. */
   payload: Uint8Array | null;
-  /** The key, for as long as its tones would sound; null: silence. */
+  /** The key while its tones sound; null is silence. */
   key: string | null;
 }
 
@@ -83,7 +83,7 @@ const volume = 10;
 
 export const dtmfDigits = /^[0-9A-Da-d*#wW]+$/;
 
-/** Plays out digits, one step per packet time. */
+/** Sends digits, one step per packet time. */
 export class DtmfSender {
   private queue = '';
   private step = 0;
@@ -108,7 +108,7 @@ export class DtmfSender {
     this.step = 0;
   }
 
-  /** The next packet time of `ptimeMs`. Only while `active`. `clockKhz`: what durations count in. */
+  /** The step for the next packet time. Only while `active`. `clockKhz`: clock of the durations. */
   next(ptimeMs: number, clockKhz = ticksPerMs): DtmfStep {
     const { result } = this;
     const digit = this.queue[0]!;

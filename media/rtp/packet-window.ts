@@ -1,14 +1,14 @@
-/** The 48 bit numbers of packets whose own have 16 (RFC 3711 section 3.3.1), and which of them were there already (3.3.2). */
+/** Extends 16 bit sequence numbers to 48 bit packet indexes (RFC 3711 section 3.3.1) and detects replays (3.3.2). */
 
-/** Packets this far behind the newest are too old to be known. A power of two, more than the 64 that are asked for. */
+/** Older packets cannot be checked and are rejected. A power of two, above the minimum of 64. */
 const windowPackets = 1024;
 
 export class PacketWindow {
-  /** Of the newest packet; -1: none yet. */
+  /** Index of the newest packet; -1 before the first. */
   private highest = -1;
   private readonly seen = new Int32Array(windowPackets / 32);
 
-  /** The number that a sequence number most probably stands for; -1 when it lies before the beginning. */
+  /** The most likely index of a sequence number; -1 when it lies before the first possible index. */
   indexOf(sequence: number): number {
     if (this.highest < 0) return sequence;
     const newest = this.highest % 65_536;
@@ -18,7 +18,7 @@ export class PacketWindow {
     return (rollovers + turn) * 65_536 + sequence;
   }
 
-  /** False for a packet that was there, or is too old to know. */
+  /** False for a replayed packet and for one too old to be checked. */
   isNew(index: number): boolean {
     if (index < 0) return false;
     if (index > this.highest) return true;
@@ -26,7 +26,7 @@ export class PacketWindow {
     return (this.seen[wordOf(index)]! & (1 << (index % 32))) === 0;
   }
 
-  /** This packet is genuine: it was there. */
+  /** Records a packet that proved to be authentic. */
   add(index: number): void {
     const { seen } = this;
     if (index > this.highest) {

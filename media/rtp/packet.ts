@@ -1,8 +1,8 @@
-/** RTP packets (RFC 3550 section 5.1), read and written in place. Nothing here throws, whatever the bytes. */
+/** RTP packets (RFC 3550 section 5.1), read and written in place. No input makes these functions throw. */
 
 export const rtpHeaderBytes = 12;
 
-/** Where things are in a packet. One object is reused for all packets of a socket. */
+/** Fields and payload bounds of a packet. One object is reused for all packets of a socket. */
 export interface RtpView {
   payloadType: number;
   marker: boolean;
@@ -22,7 +22,7 @@ export function looksLikeRtcp(packet: Uint8Array): boolean {
   return packet.length >= 2 && packet[1]! >= 192 && packet[1]! <= 223;
 }
 
-/** False when the packet is malformed: wrong version, or lists, extension or padding that do not fit. */
+/** False when the packet is malformed: wrong version, or a CSRC list, extension or padding that does not fit. */
 export function parseRtp(packet: Uint8Array, into: RtpView): boolean {
   const length = packet.length;
   if (length < rtpHeaderBytes) return false;

@@ -1,8 +1,8 @@
-/** What arrives from the far side, counted as RFC 3550 appendices A.1, A.3 and A.8 say. Times are given, never taken. */
+/** Receiver statistics by RFC 3550 appendices A.1, A.3 and A.8. The caller passes all times. */
 import { burstRatio } from '../quality.js';
 import { type RtpView, sequenceDistance } from './packet.js';
 
-/** Jumps beyond these are a restarted sender, not loss (A.1). */
+/** Larger jumps mean a restarted sender, not loss (A.1). */
 const maxDropout = 3000;
 const maxMisorder = 100;
 const windowSize = 128;
@@ -19,7 +19,7 @@ export interface ReportFigures {
 
 export class ReceiverStats {
   packets = 0;
-  /** Of these, audio: neither keys nor comfort noise, and none twice. */
+  /** Audio packets among them, without events, comfort noise and duplicates. */
   audioPackets = 0;
   bytes = 0;
   duplicates = 0;
@@ -31,13 +31,13 @@ export class ReceiverStats {
   private base = 0;
   private expectedSequence = -1;
   private receivedOfSource = 0;
-  /** Of sources before this one. */
+  /** Total of earlier sources. */
   private expectedBefore = 0;
   private lossRuns = 0;
   private jitterTimes16 = 0;
   private jitterSamples = 0;
   private differencesMs = 0;
-  /** The largest that `jitterMs` was. */
+  /** The largest value of `jitterMs`. */
   private worstJitterMs = 0;
   private lastArrivalMs = Number.NaN;
   private lastTimestamp = 0;
@@ -45,7 +45,7 @@ export class ReceiverStats {
   private receivedAtReport = 0;
   private readonly seen = new Float64Array(windowSize).fill(-1);
 
-  /** The stream goes on with a codec of another clock. */
+  /** The stream continues with a codec of another clock rate. */
   changeClock(clockKhz: number): void {
     if (clockKhz === this.clockKhz) return;
     this.jitterTimes16 = Math.round((this.jitterTimes16 * clockKhz) / this.clockKhz);
@@ -53,7 +53,7 @@ export class ReceiverStats {
     this.lastArrivalMs = Number.NaN;
   }
 
-  /** `paced`: its timestamp runs with the clock; false for telephone-event, whose timestamp stands still. */
+  /** `paced`: the timestamp advances with the clock; false for telephone-event, whose timestamp stands still. */
   arrived(packet: RtpView, nowMs: number, paced: boolean): Arrival {
     const arrival = packet.ssrc === this.ssrc ? this.place(packet.sequence) : this.startSource(packet);
     if (arrival === 'suspect') return arrival;
@@ -76,7 +76,7 @@ export class ReceiverStats {
     return this.expectedBefore + (this.ssrc === null ? 0 : this.highest - this.base + 1);
   }
 
-  /** Packets that never came; duplicates do not make up for them. */
+  /** Packets that never arrived; duplicates do not make up for them. */
   get lost(): number {
     return Math.max(0, this.expected - (this.packets - this.duplicates));
   }
@@ -85,12 +85,12 @@ export class ReceiverStats {
     return burstRatio(this.lost, this.lossRuns, this.expected);
   }
 
-  /** As RFC 3550 A.8 has it now: it forgets. null before two packets with a running timestamp. */
+  /** The current estimate of RFC 3550 A.8. null before two packets with an advancing timestamp. */
   get jitterMs(): number | null {
     return this.jitterSamples === 0 ? null : this.jitterTimes16 / 16 / this.clockKhz;
   }
 
-  /** Mean of the differences in transit time that `jitterMs` smooths, D(i-1,i) of RFC 3550 section 6.4.1, over the whole call. */
+  /** Mean over the call of the transit time differences D(i-1,i) that `jitterMs` smooths (RFC 3550 section 6.4.1). */
   get jitterMeanMs(): number | null {
     return this.jitterSamples === 0 ? null : this.differencesMs / this.jitterSamples;
   }
@@ -100,7 +100,7 @@ export class ReceiverStats {
     return this.jitterSamples === 0 ? null : this.worstJitterMs;
   }
 
-  /** The figures since the last call, for our report block. */
+  /** The figures since the last report, for our report block. */
   report(): ReportFigures {
     const expected = this.highest - this.base + 1;
     const expectedInterval = expected - this.expectedAtReport;
@@ -114,7 +114,7 @@ export class ReceiverStats {
           ? 0
           : Math.min(255, Math.floor((lostInterval * 256) / expectedInterval)),
       cumulativeLost: Math.max(-0x800000, Math.min(0x7fffff, cumulative)),
-      // The first cycle is ours alone: the far side counts from its own (A.3).
+      // Our numbers start one cycle ahead; the far side counts from its own first cycle (A.3).
       highestSequence: (this.highest - 0x10000) >>> 0,
       jitter: this.jitterTimes16 >> 4,
     };
@@ -155,7 +155,7 @@ export class ReceiverStats {
       if (this.has(extended)) return 'duplicate';
       this.seen[extended % windowSize] = extended;
       if (extended < this.base) this.base = extended;
-      // Filling a gap ends a loss run, shortens one, or makes two of it.
+      // Filling a gap ends a loss run, shortens one, or splits it in two.
       else this.lossRuns += 1 - Number(this.has(extended - 1)) - Number(this.has(extended + 1));
       return 'reordered';
     }
@@ -180,7 +180,7 @@ export class ReceiverStats {
     this.lastTimestamp = timestamp;
     if (Number.isNaN(arrivedBefore)) return;
     const difference = Math.abs(Math.round((nowMs - arrivedBefore) * this.clockKhz) - stamped);
-    // Over a second it is a jump of the sender's clock.
+    // A larger difference is a jump of the sender's clock.
     if (difference > 1000 * this.clockKhz) return;
     this.jitterSamples += 1;
     this.jitterTimes16 += difference - ((this.jitterTimes16 + 8) >> 4);

@@ -1,4 +1,4 @@
-/** Packets in their order: at once when they come so. Behind a missing one at most two wait, for 40 ms at most. No clock of its own. */
+/** Puts packets in order. A packet in order passes at once; behind a missing one at most two wait, for at most 40 ms. No clock of its own. */
 import type { PhoneCodec } from '../engine.js';
 import { sequenceDistance } from './packet.js';
 
@@ -15,7 +15,7 @@ interface Waiting {
 }
 
 export interface OrderHooks {
-  /** `lost`: so many packets before this one did not come. */
+  /** `lost`: number of missing packets before this one. */
   next(
     sequence: number,
     timestamp: number,
@@ -24,19 +24,19 @@ export interface OrderHooks {
     nowMs: number,
     lost: number,
   ): void;
-  /** The numbers say nothing about those before. */
+  /** The sequence numbers do not continue those before. */
   jumped(nowMs: number): void;
 }
 
 export class PacketOrder {
-  /** Packets that came after others that followed them. */
+  /** Packets that arrived after a later packet was passed on. */
   late = 0;
   private nextSequence = -1;
   private readonly waiting: Waiting[] = [];
 
   constructor(private readonly hooks: OrderHooks) {}
 
-  /** The next packet is the first. */
+  /** Starts anew with the next packet. */
   restart(): void {
     this.nextSequence = -1;
     this.waiting.length = 0;
@@ -65,7 +65,7 @@ export class PacketOrder {
     if (this.waiting.length > 0 && nowMs - this.waiting[0]!.sinceMs >= waitAtMostMs) this.flush(nowMs);
   }
 
-  /** What waits is not waited for. */
+  /** Passes on the waiting packets without the missing ones. */
   flush(nowMs: number): void {
     while (this.waiting.length > 0) this.takeWaiting(nowMs);
   }

@@ -1,30 +1,30 @@
 /**
- * When our RTCP reports go out, and what the far side's reports say of our stream: loss, jitter, round trip (RFC 3550 section 6.4.1). A block
- * that cannot be true of what we sent is not taken.
+ * Schedules our RTCP reports and reads the far side's reports on our stream: loss, jitter, round trip time (RFC 3550 section 6.4.1). A
+ * report block that contradicts what we sent is rejected.
  */
 import type { ReceiverStats } from './receiver-stats.js';
 import { type ReportBlock, type RtcpReading, writeRtcp } from './rtcp.js';
 
 const intervalMs = 5000;
 const secondsFrom1900To1970 = 2_208_988_800;
-/** More than this is no jitter but a field that holds something else. */
+/** A larger value is no jitter; the field must hold something else. */
 const mostJitterMs = 10_000;
 
-/** What we sent, as the sender counts it. */
+/** What we sent, as counted by the sender. */
 export interface SentFigures {
   ssrc: number;
-  /** Of its RTP timestamps. */
+  /** Clock of its RTP timestamps. */
   clockKhz: number;
   packets: number;
   bytes: number;
-  /** Sequence number of the first packet of this SSRC, and how many numbers were used since, gaps of a relayed stream included. */
+  /** Sequence number of the first packet of this SSRC, and how many numbers were used since, including gaps of a relayed stream. */
   firstSequence: number;
   sequencesUsed: number;
-  /** RTP timestamp that belongs to `nowMs`. */
+  /** The RTP timestamp for `nowMs`. */
   timestampAt(nowMs: number): number;
 }
 
-/** What the far side's report blocks say of our stream: the last one, and jitter over all of them. */
+/** The far side's report blocks on our stream: the last one, and jitter over all of them. */
 export interface HeardFigures {
   lost: number;
   /** 0–100. */
@@ -46,7 +46,7 @@ export class Reports {
 
   constructor(
     private readonly cname: string,
-    /** Wall clock of the monotonic zero, in ms since 1970. */
+    /** Wall clock at the zero of the monotonic clock, in ms since 1970. */
     private readonly wallOffsetMs: number,
     private readonly random: () => number = Math.random,
   ) {}
@@ -62,13 +62,13 @@ export class Reports {
     return this.write(nowMs, sent, received, false);
   }
 
-  /** Our last words. */
+  /** The last report, with BYE. */
   bye(nowMs: number, sent: SentFigures, received: ReceiverStats): Uint8Array {
     this.nextAtMs = Number.POSITIVE_INFINITY;
     return this.write(nowMs, sent, received, true);
   }
 
-  /** False: a block about our stream cannot be true, and nothing of it is taken. */
+  /** False when a block about our stream is implausible; that block is ignored. */
   read(reading: RtcpReading, nowMs: number, sent: SentFigures): boolean {
     if (reading.senderReport) {
       this.lastSenderReport = reading.senderReport.middleNtp;
@@ -84,12 +84,12 @@ export class Reports {
   private readBlock(block: ReportBlock, nowMs: number, sent: SentFigures): boolean {
     const highestSent = sent.firstSequence + sent.sequencesUsed - 1;
     const behind = (highestSent - block.highestSequence) & 0xffff;
-    // Up to the highest that it says it got; its cycles may be fewer than ours when it came late.
+    // Up to the highest number that the block acknowledges, which is lower than ours when the report is old.
     const expected = sent.sequencesUsed - behind;
     const jitterMs = block.jitter / sent.clockKhz;
     if (block.highestSequence > highestSent || expected < 1) return false;
     if (block.cumulativeLost >= expected || jitterMs > mostJitterMs) return false;
-    // Duplicates make the count of RFC 3550 negative: nothing is lost then.
+    // Duplicates can make the count of RFC 3550 negative: then nothing is lost.
     const lost = Math.max(0, block.cumulativeLost);
     const before = this.heard ?? { jitterMeanMs: 0, jitterMaxMs: 0 };
     this.blocksRead += 1;
@@ -102,7 +102,7 @@ export class Reports {
     };
     if (block.lastSenderReport === 0) return true;
     const round = (this.middleNtp(nowMs) - block.lastSenderReport - block.delaySinceLast) | 0;
-    // A negative or minute-long round trip is a far side that miscounts its delay.
+    // A negative or minute-long round trip means that the far side miscounts its delay.
     if (round >= 0 && round < 60 * 65536) this.rttMs = (round / 65536) * 1000;
     return true;
   }
@@ -144,7 +144,7 @@ export class Reports {
     return (((seconds & 0xffff) << 16) | Math.floor(((ntpMs % 1000) / 1000) * 65536)) >>> 0;
   }
 
-  /** Between half and one and a half of the interval (section 6.2), so that calls do not report in step. */
+  /** Between 0.5 and 1.5 intervals (section 6.2), so that calls do not report in step. */
   private interval(): number {
     return intervalMs * (0.5 + this.random());
   }

@@ -1,4 +1,4 @@
-/** RTCP compound packets (RFC 3550 section 6): what we say and what we read of them. Reading never throws. */
+/** Reads and writes RTCP compound packets (RFC 3550 section 6). Reading never throws. */
 import { readUint32, writeUint32 } from './packet.js';
 import type { ReportFigures } from './receiver-stats.js';
 
@@ -7,7 +7,7 @@ const receiverReport = 201;
 const sourceDescription = 202;
 const goodbye = 203;
 
-/** One report block about a stream of ours. Times in 1/65536 s. */
+/** One report block. Delays in 1/65536 s. */
 export interface ReportBlock extends ReportFigures {
   ssrc: number;
   lastSenderReport: number;
@@ -15,9 +15,9 @@ export interface ReportBlock extends ReportFigures {
 }
 
 export interface RtcpReading {
-  /** Who reports: the SSRC of the first report; null without one. */
+  /** SSRC of the reporter, from the first report; null without one. */
   reporter: number | null;
-  /** The far side's sender report: its SSRC and the middle 32 bits of its NTP time. */
+  /** The far side's sender report, with the middle 32 bits of its NTP time. */
   senderReport: { ssrc: number; middleNtp: number; packets: number } | null;
   blocks: ReportBlock[];
   bye: boolean;
@@ -32,7 +32,7 @@ export interface RtcpWriting {
   bye: boolean;
 }
 
-/** null when it is no well-formed compound packet (A.2). */
+/** null when the packet is not a well-formed compound packet (A.2). */
 export function readRtcp(packet: Uint8Array): RtcpReading | null {
   const reading: RtcpReading = { reporter: null, senderReport: null, blocks: [], bye: false };
   let at = 0;
@@ -72,7 +72,7 @@ function readBlock(packet: Uint8Array, at: number): ReportBlock {
   };
 }
 
-/** SR or RR, then SDES with the CNAME, then BYE when asked. */
+/** SR or RR, then SDES with the CNAME, and a BYE if requested. */
 export function writeRtcp(say: RtcpWriting): Uint8Array {
   const { sender, block } = say;
   const name = new TextEncoder().encode(say.cname).subarray(0, 255);

@@ -1,11 +1,11 @@
-/** Our RTP stream: sequence, timestamps that never break, and the packet buffers. One slot after the other, sent or not. */
+/** Our RTP stream: sequence numbers, timestamps without breaks, and the packet buffers. It advances by slots, sent or not. */
 import { rtpHeaderBytes, sequenceDistance, writeRtpHeader } from './packet.js';
 import type { SentFigures } from './reports.js';
 
 const ticksPerMs = 8;
-/** The largest packet of Opus; 60 ms of G.711 have 480. */
+/** The largest packet of Opus; 60 ms of G.711 have 480 bytes. */
 const largestPayload = 1275;
-/** A packet that the kernel does not take at once must not be overwritten by the next. */
+/** Number of buffers: a packet that the kernel does not take at once must not be overwritten by the next. */
 const buffers = 8;
 
 export class RtpSender implements SentFigures {
@@ -15,16 +15,16 @@ export class RtpSender implements SentFigures {
   firstSequence: number;
   sequencesUsed = 0;
   private sequence: number;
-  /** Of the slot that comes next, in eighths of a millisecond. */
+  /** Of the next slot, in eighths of a millisecond. */
   private timestamp: number;
-  /** Ticks of the codec's clock in one of ours: what goes out is `timestamp` times this. */
+  /** RTP clock ticks per eighth of a millisecond: the RTP timestamp is `timestamp` times this. */
   private scale = 1;
   private coded = false;
   private slotAtMs = Number.NaN;
   private buffer = 0;
-  /** Another stream that goes on in ours: how far its numbers are from ours. */
+  /** A relayed stream that continues in ours: the offsets from its numbers to ours. */
   private relayed: { sequenceAhead: number; timestampAhead: number; endTimestamp: number } | null = null;
-  /** All audio that is sent, in `[from, to)` of `bytes`, as the line of the codec has it. `timestamp` in eighths of a millisecond. */
+  /** Receives all audio that is sent, in `[from, to)` of `bytes`, in the codec's sample format. `timestamp` in eighths of a millisecond. */
   onSent: (payloadType: number, timestamp: number, bytes: Uint8Array, from: number, to: number) => void = () => {};
   private readonly ring = Array.from({ length: buffers }, () => new Uint8Array(rtpHeaderBytes + largestPayload));
 
@@ -39,17 +39,17 @@ export class RtpSender implements SentFigures {
     this.timestamp = firstTimestamp;
   }
 
-  /** The next packet; its payload starts at `rtpHeaderBytes`. */
+  /** Buffer of the next packet; its payload starts at `rtpHeaderBytes`. */
   get packet(): Uint8Array {
     return this.ring[this.buffer]!;
   }
 
-  /** Ticks of the RTP clock in a millisecond. */
+  /** Ticks of the RTP clock per millisecond. */
   get clockKhz(): number {
     return this.scale * ticksPerMs;
   }
 
-  /** Another clock is another stream (RFC 7160 section 4.1): `ssrc` is its name. Sequence numbers go on. `coded`: not the bytes of the line. */
+  /** Another clock rate needs a new SSRC (RFC 7160 section 4.1); sequence numbers continue. `coded`: the payload is not in the sample format. */
   changeCodec(clockKhz: number, coded: boolean, ssrc: () => number): void {
     this.coded = coded;
     const scale = clockKhz / ticksPerMs;
@@ -61,26 +61,26 @@ export class RtpSender implements SentFigures {
     this.sequencesUsed = 0;
   }
 
-  /** Sends `packet` with so much payload. `ticksBack`: an event's packets all carry the timestamp of its beginning. */
+  /** Sends `packet` with `payloadBytes` of payload. `ticksBack`: all packets of an event carry the timestamp of its start. */
   sendPacket(payloadType: number, payloadBytes: number, marker: boolean, ticksBack = 0): void {
     this.put(payloadType, payloadBytes, marker, this.nextSequence(), this.rtpTimestamp(ticksBack));
   }
 
-  /** The same for a packet whose audio is `heard` on the line. */
+  /** Sends a wideband packet, whose audio before encoding is `heard`. */
   sendCoded(payloadType: number, payloadBytes: number, marker: boolean, heard: Uint8Array): void {
     const packet = this.nextPacket(payloadType, payloadBytes, marker, this.nextSequence(), this.rtpTimestamp(0));
     this.send(packet, rtpHeaderBytes + payloadBytes);
     this.onSent(payloadType, this.timestamp, heard, 0, heard.length);
   }
 
-  /** Of the audio in the slot nothing is sent (DTX); those who listen hear it. */
+  /** Sends nothing for the slot (DTX), but passes its audio to `onSent`. */
   leaveOut(payloadType: number, heard: Uint8Array): void {
     this.onSent(payloadType, this.timestamp, heard, 0, heard.length);
   }
 
   /**
-   * Sends `packet` as a part of another stream: gaps, order and timestamps of that stream are kept. `restarted`: its numbers say nothing
-   * about those before. `ticks`: how long it is by the RTP clock.
+   * Sends `packet` as part of another stream, keeping that stream's gaps, order and timestamps. `restarted`: its numbers do not continue the
+   * earlier ones. `ticks`: its duration by the RTP clock.
    */
   relayPacket(
     payloadType: number,
@@ -104,7 +104,7 @@ export class RtpSender implements SentFigures {
     this.put(payloadType, payloadBytes, marker, ours, oursTimestamp);
   }
 
-  /** Our own stream goes on behind what was relayed. */
+  /** Our own stream continues after the relayed packets. */
   endRelay(): void {
     const ahead = this.relayed ? (this.relayed.endTimestamp - this.rtpTimestamp(0)) | 0 : 0;
     if (ahead > 0) this.timestamp = (this.timestamp + Math.ceil(ahead / this.scale)) >>> 0;
@@ -112,14 +112,14 @@ export class RtpSender implements SentFigures {
   }
 
   private nextSequence(): number {
-    // Packets of our own in between: what is relayed after them starts anew.
+    // Own packets in between: packets relayed later get new offsets.
     if (this.relayed) this.endRelay();
     const { sequence } = this;
     this.goOn(sequence);
     return sequence;
   }
 
-  /** `sequence` is used, and what lay before it. */
+  /** Marks `sequence` and all numbers before it as used. */
   private goOn(sequence: number): void {
     const next = (sequence + 1) & 0xffff;
     this.sequencesUsed += (next - this.sequence) & 0xffff;
@@ -130,7 +130,7 @@ export class RtpSender implements SentFigures {
     return Math.imul(this.timestamp - ticksBack, this.scale) >>> 0;
   }
 
-  /** The slot is over, whether something was sent in it or not. */
+  /** Ends the slot, whether or not a packet was sent in it. */
   endSlot(ptimeMs: number, nowMs: number): void {
     this.slotAtMs = nowMs;
     this.timestamp = (this.timestamp + ptimeMs * ticksPerMs) >>> 0;
@@ -140,7 +140,7 @@ export class RtpSender implements SentFigures {
     const packet = this.nextPacket(payloadType, payloadBytes, marker, sequence, timestamp);
     const end = rtpHeaderBytes + payloadBytes;
     this.send(packet, end);
-    // What a wideband packet says is told by who knows it.
+    // The audio of a wideband packet is reported by `sendCoded` and `relayed`.
     if (!this.coded) this.onSent(payloadType, timestamp, packet, rtpHeaderBytes, end);
   }
 

@@ -1,4 +1,4 @@
-/** A bound pair of UDP sockets. Errors never leave it as exceptions: they are counted or end the binding. */
+/** A bound pair of UDP sockets for RTP and RTCP, with SRTP. Socket errors are counted and never thrown after binding. */
 import { createSocket, type RemoteInfo, type Socket } from 'node:dgram';
 import { looksLikeRtcp } from './packet.js';
 import { Srtp } from './srtp/srtp.js';
@@ -7,7 +7,7 @@ import { type SrtpSuite, srtpOverheadBytes } from './srtp/srtp-suites.js';
 export interface RtpSocketHandlers {
   rtp(packet: Uint8Array, from: RemoteInfo): void;
   rtcp(packet: Uint8Array, from: RemoteInfo): void;
-  /** A packet that is not genuine, or was there before. */
+  /** A packet that is not authentic or was replayed. */
   refused?(): void;
 }
 
@@ -18,10 +18,10 @@ export interface SocketKeys {
   receive: Uint8Array;
 }
 
-/** Enough for a second of one stream; a flood overflows here and not in our memory. */
+/** Holds a second of one stream; a flood overflows here and not in our memory. */
 const receiveBufferBytes = 131_072;
 
-/** Node resolves even literal addresses through a callback of a later tick; ours are always literal. */
+/** Node resolves even literal addresses, with a callback in a later tick; our addresses are always literal. */
 const literalAddress = (
   address: string,
   _options: unknown,
@@ -48,7 +48,7 @@ export class RtpSocketPair {
     }
   }
 
-  /** `port` is even; its successor is for RTCP. Resolves null when one of them is taken. Rejects when the address is not ours. */
+  /** `port` is even; RTCP uses the next one. Resolves null when one of them is taken. Rejects when the address is not local. */
   static async bind(address: string, port: number): Promise<RtpSocketPair | null> {
     const rtp = await bindOne(address, port);
     if (!rtp) return null;
@@ -61,17 +61,17 @@ export class RtpSocketPair {
     return rtcp && new RtpSocketPair(rtp, rtcp, port);
   }
 
-  /** Who gets the packets from now on; null drops them. */
+  /** Sets the receiver of packets; null drops them. */
   deliverTo(handlers: RtpSocketHandlers | null): void {
     this.handlers = handlers;
   }
 
-  /** From now on everything is encrypted with these keys, both ways; null: nothing is. The same keys again change nothing. */
+  /** Encrypts both directions with these keys from now on; null turns encryption off. Equal keys keep their SRTP state. */
   secure(keys: SocketKeys | null): void {
     this.srtp = keys && (this.srtp?.renewed(keys) ?? new SrtpSockets(keys));
   }
 
-  /** The bytes may be reused afterwards: the kernel has them, or they were dropped. */
+  /** The kernel may take the bytes later: the sender rotates its buffers. */
   sendRtp(bytes: Uint8Array, length: number, port: number, address: string): void {
     if (!this.srtp) this.send(this.rtp, bytes, length, port, address);
     else {
@@ -80,7 +80,7 @@ export class RtpSocketPair {
     }
   }
 
-  /** `muxed`: over the socket of RTP (RFC 5761). */
+  /** `muxed`: over the RTP socket (RFC 5761). */
   sendRtcp(bytes: Uint8Array, port: number, address: string, muxed = false): void {
     const out = this.srtp ? this.srtp.send.protectRtcp(bytes) : bytes;
     this.send(muxed ? this.rtp : this.rtcp, out, out.length, port, address);
@@ -117,7 +117,7 @@ export class RtpSocketPair {
   }
 }
 
-/** Packets that the kernel does not take at once must not be overwritten by the next. */
+/** Number of buffers: a packet that the kernel does not take at once must not be overwritten by the next. */
 const buffers = 8;
 /** 60 ms of G.711 with its header and what protection adds. */
 const bufferBytes = 512 + srtpOverheadBytes;
@@ -134,7 +134,7 @@ class SrtpSockets {
     private readonly keys: SocketKeys,
     before?: SrtpSockets,
   ) {
-    // A key that stays keeps its count: its numbers must never be used again.
+    // A key that stays keeps its packet index: no index may be used twice with one key.
     const keeps = (way: 'send' | 'receive') => before?.keys.suite === keys.suite && same(before.keys[way], keys[way]);
     this.send = keeps('send') && before ? before.send : new Srtp(keys.suite, keys.send);
     this.receive = keeps('receive') && before ? before.receive : new Srtp(keys.suite, keys.receive);
@@ -144,7 +144,7 @@ class SrtpSockets {
     return new SrtpSockets(keys, this);
   }
 
-  /** The length of `secured`; 0: nothing may be sent. */
+  /** Returns the length of `secured`; 0 when nothing may be sent. */
   protect(packet: Uint8Array, length: number): number {
     if (length + srtpOverheadBytes > bufferBytes) return 0;
     this.secured = this.ring[this.next]!;

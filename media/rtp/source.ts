@@ -1,32 +1,32 @@
 /**
- * Whose packets count. Anybody can send to our port, and a phone behind a NAT does not send from the address that its SDP names. So a source
- * counts by the host it sends from, or because it continues the stream that is heard already. Silence proves nothing: a phone that pauses
- * (DTX) keeps its place. `docs/security.md` ("Who is heard") has the rule as a table; `test/unit/media-source.test.ts` compares the two.
+ * Decides which RTP packets are accepted. Anyone can send to our port, and a phone behind a NAT does not send from the address in its SDP.
+ * So a source is accepted by the host it sends from, or because it continues the current stream. Silence proves nothing: a phone that
+ * pauses (DTX) keeps its place. `docs/security.md` ("Who is heard") has the rule as a table; `test/unit/media-source.test.ts` compares them.
  */
 import { type RtpView, sequenceDistance } from './packet.js';
 
 /** A source that the SDP does not name exactly must send this many packets in sequence. */
 const probationPackets = 3;
 
-/** What speaks for a source, ascending. */
+/** Levels of evidence for a source, ascending. */
 const unheard = 0;
-/** Only that it sends in sequence. */
+/** It only sends in sequence. */
 const stranger = 1;
-/** It sends from the host of the SDP, or from the host that the signalling comes from. */
+/** It sends from the host in the SDP, or from the host of the signalling. */
 const knownHost = 2;
-/** It sends from the very address of the SDP. */
+/** It sends from the exact address and port in the SDP. */
 const named = 3;
 
-/** A stream that moves loses no more packets than the pause can hold: packets of 10 ms, and these besides. */
+/** A stream that moves can lose no more packets than fit in the pause: packets of 10 ms, and a few more. */
 const shortestPacketMs = 10;
 const sparePackets = 3;
-/** Its timestamps run with a clock of 48 kHz at most, this far ahead of ours. */
+/** Its timestamps run at 48 kHz at most, and this far ahead of our clock. */
 const fastestClockKhz = 48;
 const earlyMs = 200;
 
 export type SourceVerdict = 'accept' | 'foreign';
 
-/** Who still sent to a port, long after its call, when the port was handed out again. */
+/** A peer that still sent to a port, long after its call, when the port was handed out again. */
 export interface Ghost {
   address: string;
   port: number;
@@ -34,18 +34,18 @@ export interface Ghost {
 }
 
 export class RtpSource {
-  /** Where packets come from once that is known. */
+  /** The source of accepted packets, once it is known. */
   address: string | null = null;
   port = 0;
-  /** Of the stream that is heard. */
+  /** Of the current stream. */
   ssrc = 0;
-  /** A host that nothing speaks for may be learned. False on hold, when none is due. */
+  /** A host without evidence may become the source. False on hold, when no RTP is expected. */
   takesStrangers = true;
   private namedAddress = '';
   private namedPort = 0;
   private signallingAddress = '';
   private evidence = unheard;
-  /** The SDP changed and its new address was not heard yet: the source may change for another one that is as good. */
+  /** The SDP changed and nothing arrived from its new address yet: a source with equal evidence may replace the current one. */
   private moving = false;
   private lastHeardMs = 0;
   private sequence = 0;
@@ -56,11 +56,11 @@ export class RtpSource {
   private candidateSequence = 0;
   private candidateSinceMs = 0;
   private candidateRun = 0;
-  /** Every packet of the run goes on where the stream that is heard was last. */
+  /** All packets of the run continue the current stream. */
   private candidateContinues = false;
   private ghost: Ghost | null = null;
 
-  /** From an SDP. The same address again changes nothing; a new one is learned anew, and the old source counts until then. */
+  /** Applies the address of an SDP. The same address changes nothing; a new one is learned anew, and the old source is accepted until then. */
   expect(address: string, port: number): boolean {
     if (address === this.namedAddress && port === this.namedPort) return false;
     this.namedAddress = address;
@@ -71,20 +71,20 @@ export class RtpSource {
     return true;
   }
 
-  /** The host that sent the INVITE or its 200: a phone behind a NAT sends its RTP from there too. */
+  /** The host that sent the INVITE or its 200: a phone behind a NAT also sends its RTP from there. */
   signalledFrom(address: string): void {
     this.signallingAddress = address;
     if (this.address === address) this.evidence = Math.max(this.evidence, knownHost);
   }
 
-  /** Never to be taken for the phone, but where the SDP names it. */
+  /** Ignores this peer, unless the SDP names it. */
   shun(ghost: Ghost): void {
     this.ghost = ghost;
   }
 
   judge(packet: RtpView, address: string, port: number, nowMs: number): SourceVerdict {
     if (port === this.port && address === this.address) return this.hear(packet, nowMs);
-    if (this.namedAddress === '') return 'foreign'; // before any SDP nobody is expected
+    if (this.namedAddress === '') return 'foreign'; // before any SDP no source is expected
     if (port === this.namedPort && address === this.namedAddress)
       return this.learn(packet, address, port, nowMs, named);
     if (this.ghost !== null && isSame(this.ghost, packet, address, port)) return 'foreign';
@@ -92,7 +92,7 @@ export class RtpSource {
     this.follow(packet, address, port, nowMs, continues);
     const proven = this.candidateRun >= probationPackets;
     if (continues && address === this.address) return this.change(packet, address, port, nowMs);
-    // From another host only once the old one is quiet, and with the proof of a stranger.
+    // From another host only when the old one is silent, after a full probation.
     if (proven && this.candidateContinues && this.candidateSinceMs >= this.lastHeardMs)
       return this.change(packet, address, port, nowMs);
     const evidence = this.evidenceOf(address);
@@ -103,9 +103,9 @@ export class RtpSource {
   }
 
   /**
-   * RTCP has no run of packets by which it could prove itself. It counts from the host of the RTP: from the very source on the socket of RTP
-   * (`muxed`, RFC 5761), else from the port that the SDP says (`a=rtcp`, or the next one). Behind a NAT that port is not known: there it is the
-   * one next to the source, or any whose report bears the SSRC of the stream that is heard. Before any RTP the SDP's address is the source.
+   * RTCP has no packet sequence to prove itself with. It is accepted from the host of the RTP: from the RTP source itself on the RTP socket
+   * (`muxed`, RFC 5761), else from the port in the SDP (`a=rtcp`, or the next one). Behind a NAT that port is unknown: then from the port next
+   * to the source, or with the SSRC of the current stream in the report. Before any RTP the SDP's address is the source.
    */
   takesReport(
     from: { address: string; port: number },
@@ -127,7 +127,7 @@ export class RtpSource {
     return this.moving && address === this.address ? this.evidence : stranger;
   }
 
-  /** The run of packets in sequence from one place that is not the source. */
+  /** Follows the run of packets in sequence from one candidate other than the source. */
   private follow(packet: RtpView, address: string, port: number, nowMs: number, continues: boolean): void {
     const inSequence =
       this.candidateRun > 0 &&
@@ -144,7 +144,7 @@ export class RtpSource {
     this.candidateSequence = packet.sequence;
   }
 
-  /** The same stream, and its numbers have moved on by what the time since its last packet allows: a NAT gave it a new port. */
+  /** The same stream, whose numbers advanced as far as the time since its last packet allows: a NAT gave it a new port. */
   private continues(packet: RtpView, nowMs: number): boolean {
     if (this.address === null || packet.ssrc !== this.ssrc) return false;
     const silentMs = nowMs - this.lastHeardMs;
@@ -176,7 +176,7 @@ export class RtpSource {
   }
 
   private hear(packet: RtpView, nowMs: number): SourceVerdict {
-    // An overtaken packet is not where the stream is; one that jumps far is a restarted sender.
+    // A reordered packet does not move the position; a far jump back is a restarted sender.
     const distance = sequenceDistance(packet.sequence, this.sequence);
     if (packet.ssrc !== this.ssrc || distance > 0 || distance < -100) {
       this.ssrc = packet.ssrc;

@@ -1,4 +1,4 @@
-/** Everything that is said between the main thread and a media thread, and how a question finds its answer. */
+/** The messages between the main thread and a media thread, and the matching of answers to questions. */
 
 import type { MessagePort, TransferListItem } from 'node:worker_threads';
 import {
@@ -28,9 +28,9 @@ import {
 } from '../engine.js';
 import type { Ghost } from '../rtp/source.js';
 
-/** Questions to a media thread, each answered once. */
+/** Requests to a media thread, each answered once. */
 export interface Questions {
-  /** `port_taken`: somebody else has the pair; nothing was opened. */
+  /** `port_taken`: another process has the port pair; nothing was opened. */
   open: {
     in: { session: number; rtpPort: number; ghost?: Ghost; options: OpenSession };
     out: { localSdp: string } | 'port_taken';
@@ -39,11 +39,11 @@ export interface Questions {
   accept: { in: { session: number; sdp: string; provisional: boolean; signalledFrom?: string }; out: null };
   answer: { in: { session: number; offer: string; signalledFrom?: string }; out: string };
   prepareAgent: { in: { session: number; agent: number; target: AgentTarget }; out: null };
-  /** Forks and agents have their numbers in common, and their notices and orders too. */
+  /** Forks and agents share one number range, and with it their notices and orders. */
   fork: { in: { session: number; agent: number; target: AgentTarget; tracks: AudioTracks }; out: null };
   closeAgent: { in: { session: number; agent: number; reason: string }; out: null };
   sendDtmf: { in: { session: number; digits: string; form: KeyForm }; out: null };
-  /** These six are answered when they are over; `endActivity` ends them. */
+  /** An activity's question is answered when the activity is over; `endActivity` ends it. */
   play: { in: { session: number; activity: number; source: AudioSource }; out: PlayEnd };
   record: { in: { session: number; activity: number; options: RecordOptions }; out: RecordingEnd };
   detectMachine: {
@@ -51,14 +51,14 @@ export interface Questions {
     out: MachineVerdict;
   };
   bridge: { in: { session: number; activity: number; other: number; options: BridgeOptions }; out: BridgeEnd };
-  /** One side; the other one is behind the port. */
+  /** One side of a bridge; the other side is behind the port. */
   bridgeAcross: {
     in: { session: number; activity: number; port: MessagePort; options: BridgeOptions };
     out: BridgeEnd;
   };
-  /** A seat in the memory of a conference. */
+  /** Connects a session to a seat of a conference, whose memory is shared. */
   confer: { in: { session: number; activity: number; room: SharedArrayBuffer; seat: number }; out: PlayEnd['by'] };
-  /** Of no session: ends when the room says so. */
+  /** Belongs to no session; the room's memory tells the recording when to end. */
   recordRoom: { in: { room: SharedArrayBuffer; options: RecordOptions }; out: RecordingEnd };
   tap: { in: { session: number; activity: number; port: MessagePort; options: TapOptions }; out: TapEnd };
   stats: { in: { session: number }; out: MediaStats };
@@ -66,7 +66,7 @@ export interface Questions {
 }
 export type QuestionName = keyof Questions;
 
-/** To a media thread, without an answer. */
+/** A message to a media thread that needs no answer. */
 export type Order =
   | { kind: 'attach'; session: number; agent: number | null }
   | { kind: 'startAgent'; session: number; agent: number }
@@ -74,11 +74,11 @@ export type Order =
   | { kind: 'commandAgent'; session: number; agent: number; command: AgentCommand }
   | { kind: 'endActivity'; session: number; activity: number }
   | { kind: 'pauseRecording'; session: number; activity: number; paused: boolean }
-  /** The line to the disk thread; a later one takes the place of the first. */
+  /** The port to the disk thread; a later one replaces the first. */
   | { kind: 'disk'; port: MessagePort }
   | { kind: 'shutdown' };
 
-/** From a media thread, unasked. */
+/** A message from a media thread that answers no question. */
 export type Notice =
   | { kind: 'ready' }
   | { kind: 'event'; session: number; event: MediaEvent }
@@ -86,9 +86,9 @@ export type Notice =
   | { kind: 'agentEvent'; session: number; agent: number; event: AgentEvent }
   | { kind: 'agentEnded'; session: number; agent: number; end: AgentEnd }
   | { kind: 'portFree'; rtpPort: number; ghost: Ghost | null }
-  /** An exception of our own code, for the log. */
+  /** An exception in our own code, for the log. */
   | { kind: 'fault'; session: number; place: string; text: string }
-  /** Every second; also the sign of life. Counts are since the thread began. */
+  /** Sent every second; also the sign of life. Counts are since the start of the thread. */
   | { kind: 'load'; load: ThreadLoad };
 
 export interface ThreadLoad {
@@ -103,7 +103,7 @@ export type ToThread = { kind: 'question'; id: number; name: QuestionName; in: u
 export type FromThread = Answer | Notice;
 type Answer = { kind: 'answer'; id: number; out: unknown } | { kind: 'refusal'; id: number; error: WireError };
 
-/** Errors lose their class between threads. */
+/** Errors lose their class when they cross threads. */
 type WireError =
   | { type: 'media'; code: MediaError['code']; message: string }
   | { type: 'agent'; reason: AgentFailure['reason']; message: string; retryable: boolean }
@@ -123,7 +123,7 @@ function fromWire(error: WireError): Error {
   return new MediaError('engine_gone', `The media thread failed: ${error.message}`);
 }
 
-/** The asking side: every question ends, by answer, by limit, or with the thread. */
+/** The asking side: every question settles, by its answer, its time limit or the end of the thread. */
 export class Asker {
   private nextId = 1;
   private readonly open = new Map<number, { resolve(out: unknown): void; reject(error: Error): void }>();
@@ -131,7 +131,7 @@ export class Asker {
 
   constructor(private readonly post: (message: ToThread, transfer: readonly TransferListItem[]) => void) {}
 
-  /** `limitMs` null: what lasts as long as it lasts, at most as long as the thread. */
+  /** `limitMs` null: no time limit, for activities; the question still settles when the thread ends. */
   ask<N extends QuestionName>(
     name: N,
     question: Questions[N]['in'],
@@ -170,7 +170,7 @@ export class Asker {
     else waiting?.reject(fromWire(answer.error));
   }
 
-  /** The thread is gone: all open and all later questions are refused. */
+  /** The thread is gone: rejects all open and all later questions. */
   fail(error: Error): void {
     this.gone = error;
     for (const waiting of [...this.open.values()]) waiting.reject(error);

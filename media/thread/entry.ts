@@ -1,4 +1,4 @@
-/** What a media thread starts with: the second composition root. */
+/** Entry point of a media thread: the second composition root. */
 import { setPriority } from 'node:os';
 import { parentPort, workerData } from 'node:worker_threads';
 import { openAgentSocket } from '../agents/connection/socket.js';
@@ -10,10 +10,10 @@ import { sleepThread } from './wakeup-batching.js';
 const port = parentPort;
 if (!port) throw new Error('media/thread/entry.ts runs as a worker only.');
 try {
-  // On Linux this is the calling thread alone. Audio that waits for other work is heard; other work that waits for audio is not.
+  // On Linux this sets the priority of the calling thread alone. Late audio is audible; other work that waits for audio is not.
   setPriority(-10);
 } catch {
-  // Only with CAP_SYS_NICE; without it the thread shares the processor like any other.
+  // Needs CAP_SYS_NICE; without it the thread keeps the normal priority.
 }
 const sessions = new ThreadSessions({
   post: (message) => port.postMessage(message),

@@ -1,9 +1,9 @@
-/** No exception of one session may reach another: every callback of a socket or a timer runs inside a guard. */
+/** Isolates sessions from each other's exceptions: every callback of a socket or a timer runs inside `guarded`. */
 
-/** In whose path an exception came up: it ends the session, or only the agent. */
+/** Where an exception occurred: `media` ends the session, `agent` only the agent. */
 export type FaultPlace = 'media' | 'agent';
 
-/** The function, but what it throws goes to `onFault`. */
+/** Wraps `fn` so that its exceptions go to `onFault`. */
 export function guarded<A extends unknown[]>(
   onFault: (error: unknown) => void,
   fn: (...args: A) => void,

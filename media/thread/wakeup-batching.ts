@@ -1,13 +1,13 @@
 /**
- * With many calls a packet arrives every few hundred microseconds, and waking up for each costs more than what is done with it. So after
- * some work the thread sleeps for a part of a millisecond, and finds the packets of several calls when it wakes. With few calls it never
- * does: each packet is passed on at once.
+ * With many calls a packet arrives every few hundred microseconds, and each wakeup costs more than the work it does. So after some work the
+ * thread sleeps for a part of a millisecond and then handles the packets of several calls at once. With few calls it never sleeps: each
+ * packet is forwarded immediately.
  */
 
-/** Sessions that are worth it. */
+/** Number of sessions from which batching pays off. */
 const fromSessions = 16;
 const restMs = 0.5;
-/** Not worth falling asleep for. */
+/** A shorter sleep is not worth its cost. */
 const leastMs = 0.1;
 
 export interface RestParts {
@@ -25,7 +25,7 @@ export class Rest {
 
   constructor(private readonly parts: RestParts) {}
 
-  /** A packet came. What else is there already is handled first. */
+  /** A packet arrived. Packets that already wait in the sockets are handled before the thread sleeps. */
   packetCame(): void {
     if (this.planned || this.parts.sessions() < fromSessions) return;
     this.planned = true;
@@ -42,7 +42,7 @@ export class Rest {
 
 const nothing = new Int32Array(new SharedArrayBuffer(4));
 
-/** Blocks the thread, exact to some 60 µs where a timer has whole milliseconds. Not for the main thread. */
+/** Blocks the thread with a precision of about 60 µs; timers only have whole milliseconds. Not for the main thread. */
 export function sleepThread(ms: number): void {
   Atomics.wait(nothing, 0, 0, ms);
 }

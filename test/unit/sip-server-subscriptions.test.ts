@@ -2,6 +2,7 @@ import type { EventEmitter } from 'node:events';
 import type Srf from 'drachtio-srf';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { Subscription } from '../../sip/server/dialogs/subscription.js';
+import { expiresOf, isSameEvent, subscriptionState } from '../../sip/server/dialogs/subscriptions.js';
 import { SipRequest, SipResponse } from '../../sip/server/message/message.js';
 import { FakeClock } from '../support/fake-sip-clock.js';
 import { SipPeer } from '../support/sip-peer.js';

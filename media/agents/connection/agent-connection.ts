@@ -21,7 +21,7 @@ import { durationMs } from './send-queue.js';
 import { Renewal } from './session-renewal.js';
 import { AgentWebSocket, broken } from './websocket-transport.js';
 
-/** Behind the last words of an agent that hangs up; no mark of an agent begins with a NUL. */
+/** Mark after the last words of an agent that hangs up; marks of agents never begin with a NUL. */
 const GOODBYE = '\0goodbye';
 
 export class AgentConnection implements AgentSocket {
@@ -41,24 +41,24 @@ export class AgentConnection implements AgentSocket {
   #settleEnded!: (end: AgentEnd) => void;
   #phase: 'connecting' | 'ready' | 'started' | 'ending' = 'connecting';
   #line: AgentWebSocket | null = null;
-  /** The line is open and its handshake done. */
+  /** The socket is open and its handshake is complete. */
   #lineReady = false;
   #isReady = false;
   #agentStarted = false;
   readonly #renewal: Renewal;
-  /** Until ready: connecting and handshake. After `start`: the agent's first sign of life. */
+  /** Until ready: connecting and handshake. After `start`: the agent's first reaction. */
   #limitTimer: NodeJS.Timeout | undefined;
   #goodbyeTimer: NodeJS.Timeout | undefined;
   #digitTimer: NodeJS.Timeout | undefined;
   #digits = '';
-  /** Decided here before the socket is closed; undefined when the far side decides. */
+  /** Set when we end the connection; undefined when the far side does. */
   #failure: AgentFailure | undefined;
   #end: AgentEnd | undefined;
   #held = false;
   #agentReacted = false;
   #audioStarted = false;
   #silenced = false;
-  /** As we heard it; null: what he said since is written down. */
+  /** Start of the caller's speech, by our own detection; null when its transcript has arrived. */
   #callerBeganMs: number | null = null;
   #oddByte: Uint8Array | undefined;
   #pendingMarks = 0;
@@ -192,7 +192,7 @@ export class AgentConnection implements AgentSocket {
 
   readonly #onAbort = () => this.#hooks.guard(() => this.#closeBecause('aborted'));
 
-  /** The REST request of protocols that have one, then the socket. Throws when the first socket cannot be dialled at all. */
+  /** Sends the REST request of protocols that have one, then opens the socket. Throws when the first socket cannot be dialled at all. */
   #connect(timeoutMs: number): void {
     const { allowPrivateAddress } = this.#target;
     const request = this.#conversation.prepare?.() ?? null;
@@ -261,7 +261,7 @@ export class AgentConnection implements AgentSocket {
     this.#line?.send(this.#conversation.start());
   }
 
-  /** Caller audio; what the agent hears on hold is silence. */
+  /** Sends caller audio; on hold the agent hears silence. */
   #frame(line: AgentWebSocket, bytes: Uint8Array, atMs: number, track: AudioTrack): void {
     if (!line.takesFrame()) return;
     const { format } = this.#conversation;
@@ -269,7 +269,7 @@ export class AgentConnection implements AgentSocket {
     line.frame(this.#conversation.audio(heard, atMs, track), bytes.length, format);
   }
 
-  /** A new session in place of one that ended or will end soon. False when that was tried too often. */
+  /** Opens a new session in place of one that ended or will end soon. False when that was tried too often. */
   #renew(failure: AgentFailure | null): boolean {
     if (!this.#isReady || this.#phase === 'ending') return false;
     if (!this.#renewal.begin()) {
@@ -341,7 +341,7 @@ export class AgentConnection implements AgentSocket {
     this.#hooks.audio(whole, itemId);
   }
 
-  /** An agent may cut its stream anywhere: half a sample waits for its other half. */
+  /** An agent may split its stream anywhere: half a sample waits for its other half. */
   #wholeSamples(bytes: Uint8Array): Uint8Array {
     const joined = this.#oddByte === undefined ? bytes : Buffer.concat([this.#oddByte, bytes]);
     const even = joined.length & ~1;
@@ -357,7 +357,7 @@ export class AgentConnection implements AgentSocket {
     this.#line?.send(this.#conversation.interrupted(heard));
   }
 
-  /** Nothing more of this agent is played, and its words end where it fell silent. */
+  /** Stops playout of this agent; its last transcript ends where playout stopped. */
   #silence(): void {
     if (this.#silenced) return;
     this.#silenced = true;
@@ -383,7 +383,7 @@ export class AgentConnection implements AgentSocket {
     );
   }
 
-  /** Of a line that the provider gives no time: the caller's may come long after he spoke. */
+  /** Start time of a transcript without one: the caller's may arrive long after the speech. */
   #beganOf({ speaker }: { speaker: Spoken['speaker'] }): number {
     const beganMs = speaker === 'caller' ? this.#callerBeganMs : null;
     if (speaker === 'caller') this.#callerBeganMs = null;
@@ -425,7 +425,7 @@ export class AgentConnection implements AgentSocket {
   }
 
   #closeBecause(reason: string): void {
-    // In CLOSING the agent was first, and its close code says how it ended.
+    // In CLOSING the agent closed first, and its close code tells how the connection ended.
     if (this.#phase === 'ending' || this.#line?.closing) return;
     const lastWords = this.#phase === 'started' && this.#lineReady ? this.#conversation.closing(reason) : [];
     this.#end = { by: 'local', detail: reason };
@@ -435,7 +435,7 @@ export class AgentConnection implements AgentSocket {
     this.#shut(givenUp(), 1000);
   }
 
-  /** Without a close code the socket is destroyed: nobody would answer. */
+  /** Without a close code the socket is destroyed, since a close frame would stay unanswered. */
   #fail(failure: AgentFailure, closeCode?: number): void {
     if (this.#phase === 'ending') return;
     this.#end = { by: 'failed', detail: failure.message };
@@ -493,7 +493,7 @@ export class AgentConnection implements AgentSocket {
     this.#signal.removeEventListener('abort', this.#onAbort);
   }
 
-  /** The last socket is gone. 1006 stands for no close frame at all. */
+  /** The last socket is closed. 1006 means that there was no close frame. */
   #conclude(code: number, reason: string): void {
     this.#stopTimers();
     this.#phase = 'ending';
@@ -509,7 +509,7 @@ export class AgentConnection implements AgentSocket {
     }
     const by = this.#end === undefined && this.#verdict(code, reason) === 'hangup' ? 'hangup' : 'failed';
     const end = this.#end ?? { by, detail: `The agent closed the connection ${how}.` };
-    // Who hangs up is heard to the end; who breaks off is not.
+    // Audio of an agent that hung up is played to the end; after a failure it is not.
     if (end.by !== 'hangup') this.#silence();
     else
       this.#hooks.guard(() => {
@@ -524,7 +524,7 @@ export class AgentConnection implements AgentSocket {
   }
 }
 
-/** The agent's own words, without characters that would break a log line. */
+/** The agent's close reason, without characters that would break a log line. */
 function quoted(reason: string): string {
   const printable = reason.replace(/[^\x20-\x7e]/g, '');
   return printable === '' ? '' : `: ${printable}`;

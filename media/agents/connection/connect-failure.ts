@@ -1,8 +1,8 @@
-/** Why an agent could not be reached, in one table: what `ws`, TCP, TLS and DNS say on one side, `AgentFailure` on the other. */
+/** Maps errors of `ws`, TCP, TLS and DNS to `AgentFailure`. */
 import { BlockedAddressError } from '../../../net/safe-lookup.js';
 import { AgentConfigError, AgentFailure } from '../agent.js';
 
-/** The upgrade request was answered with another status than 101. Redirects are not followed. */
+/** The answer to the upgrade request had a status other than 101. Redirects are not followed. */
 export function refusedUpgrade(status: number): AgentFailure {
   const unauthorized = status === 401 || status === 403;
   const message = `The agent answered the WebSocket upgrade with status ${status}.`;
@@ -47,7 +47,7 @@ export function brokenSocket(error: Error): string {
   return code === '' ? "The agent's socket broke." : `The agent broke the WebSocket protocol (${code}).`;
 }
 
-/** What kept a socket from being dialled at all. */
+/** An error that prevented dialling the socket at all. */
 export function unusable(error: unknown): AgentFailure {
   if (error instanceof AgentFailure) return error;
   if (error instanceof BlockedAddressError) return connectFailure(error);
@@ -56,14 +56,14 @@ export function unusable(error: unknown): AgentFailure {
 }
 
 export function givenUp(): AgentFailure {
-  return new AgentFailure('aborted', 'Connecting to the agent was given up.', false);
+  return new AgentFailure('aborted', 'Connecting to the agent was aborted.', false);
 }
 
 function errorCode(error: Error): string {
   return 'code' in error && typeof error.code === 'string' ? error.code : '';
 }
 
-/** Node names certificate faults after OpenSSL's verify results, and handshake faults `EPROTO` or `ERR_SSL_*`. */
+/** Node names certificate errors after OpenSSL's verify results, and handshake errors `EPROTO` or `ERR_SSL_*`. */
 function isTlsCode(code: string): boolean {
   return /^(ERR_TLS_|ERR_SSL_|EPROTO$|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATCH$|INVALID_CA$)/.test(
     code,

@@ -1,4 +1,4 @@
-/** The upgrade request: where to, with which headers, and which addresses are out of bounds; and how the socket is read. */
+/** Opens the WebSocket: target address, headers, refused addresses, and the reading of frames. */
 import net from 'node:net';
 import tls from 'node:tls';
 import { type ClientOptions, WebSocket } from 'ws';
@@ -10,19 +10,19 @@ export interface DialOptions {
   allowPrivateAddress: boolean;
   /** A longer message closes with 1009. */
   maxMessageBytes: number;
-  /** From our close frame until the socket is destroyed. */
+  /** Time limit from our close frame until the socket is destroyed. */
   closeLimitMs: number;
 }
 
 /**
- * All sockets of the thread are read into this, one after the other: what a read brings is handled before the next one, and nothing is
- * allocated for it. Some 2000 of the smallest frames, 10 ms: what is more waits for the next turn of the event loop, and other calls go first.
+ * Read buffer of all sockets of the thread: each read is handled before the next one, without an allocation. It holds some 2000 of the
+ * smallest frames, 10 ms of work; further data waits for the next turn of the event loop, so that other calls are served first.
  */
 const readInto = Buffer.allocUnsafeSlow(8192);
 
 type Connect = NonNullable<ClientOptions['createConnection']>;
 
-/** Throws `AgentConfigError` (not a ws or wss URL), `BlockedAddressError` (a literal address), or what `URL` and HTTP throw on bad text. */
+/** Throws `AgentConfigError` (not a ws or wss URL), `BlockedAddressError` (a literal address), or the errors of `URL` and HTTP for bad text. */
 export function dial(upgrade: { url: string; headers: Record<string, string> }, o: DialOptions): WebSocket {
   const url = new URL(upgrade.url);
   const secure = url.protocol === 'wss:';
@@ -31,7 +31,7 @@ export function dial(upgrade: { url: string; headers: Record<string, string> }, 
   }
   if (!o.allowPrivateAddress) refuseInternalLiteral(url);
   let socket: net.Socket;
-  /** How the bytes of a read are taken: by HTTP first, later as frames. */
+  /** Handles the bytes of a read: HTTP at first, later frames. */
   let take = (bytes: Buffer): void => {
     socket.push(Buffer.from(bytes));
   };
@@ -50,7 +50,7 @@ export function dial(upgrade: { url: string; headers: Record<string, string> }, 
   const connect = (options: net.TcpNetConnectOpts & tls.ConnectionOptions): net.Socket => {
     const { host = '', port, lookup } = options;
     if (!secure) return net.connect({ host, port, ...(lookup && { lookup }), onread });
-    // A name is told to the server, an address is not (RFC 6066 section 3).
+    // SNI carries names but no addresses (RFC 6066 section 3).
     const servername = net.isIP(host) ? '' : host;
     return tls.connect({ host, port, ...(lookup && { lookup }), servername, onread } as tls.ConnectionOptions);
   };
@@ -61,7 +61,7 @@ export function dial(upgrade: { url: string; headers: Record<string, string> }, 
     followRedirects: false,
     maxPayload: o.maxMessageBytes,
     closeTimeout: o.closeLimitMs,
-    // Text that is not UTF-8 is garbage like any other: counted, and not the end of a call.
+    // Invalid UTF-8 is garbage like any other: it is counted, and does not end the call.
     skipUTF8Validation: true,
     createConnection: ((options: net.TcpNetConnectOpts) => {
       socket = connect(options);
@@ -79,7 +79,7 @@ export function dial(upgrade: { url: string; headers: Record<string, string> }, 
       },
       o.maxMessageBytes,
     );
-    // What came with the upgrade is still in the stream, and goes first.
+    // Data that arrived with the upgrade is still in the stream and goes first.
     socket.on('data', (chunk: Buffer) => frames.take(chunk));
     socket.off('data', read);
     take = (bytes) => {

@@ -1,34 +1,34 @@
 /**
- * Reads what an agent sends where it lies. An ordinary message (RFC 6455 section 5.2: final, unmasked, whole in one read) is handed over
- * at once; everything else, from fragments to a close frame to what no server may send, goes to `ws` as it came, and is judged there.
+ * Reads an agent's frames in place. An ordinary message (RFC 6455 section 5.2: final, unmasked, whole in one read) is handed over at once;
+ * everything else (fragments, control frames, invalid frames) goes unchanged to `ws`, which handles it.
  */
 const finalText = 0x81;
 const finalBinary = 0x82;
-/** First bytes of frames that a server may send: text, binary and their parts, ping and pong. None of them is masked. */
+/** First bytes of the other frames that a server may send, all unmasked: fragments, ping and pong. */
 const others: ReadonlySet<number> = new Set([0x00, 0x01, 0x02, 0x80, 0x89, 0x8a]);
 
 export interface FrameHooks {
-  /** A whole message. Text is valid during the call only; what is binary may be kept. */
+  /** A whole message. Text is valid during the call only; binary data may be kept. */
   message(data: Buffer, isBinary: boolean): void;
   /** Bytes that `ws` reads itself, in order; they may be kept. */
   pass(bytes: Buffer): void;
 }
 
 export class WebSocketFrameReader {
-  /** The beginning of a header whose end has not come yet. */
+  /** An incomplete header at the end of the last read. */
   private held: Buffer | null = null;
-  /** Bytes of a frame that is being passed on. */
+  /** Remaining bytes of a frame that is being passed on. */
   private passing = 0;
-  /** A message in several frames has begun. */
+  /** A fragmented message has begun. */
   private inFragments = false;
 
   constructor(
     private readonly hooks: FrameHooks,
-    /** What is longer is for `ws` to refuse. */
+    /** Longer messages are left to `ws`, which refuses them. */
     private readonly mostBytes: number,
   ) {}
 
-  /** `read` is used again afterwards. Must not be called from within a hook. */
+  /** `read` is reused afterwards. Must not be called from within a hook. */
   take(read: Buffer): void {
     const bytes = this.held ? Buffer.concat([this.held, read]) : read;
     this.held = null;
@@ -50,7 +50,7 @@ export class WebSocketFrameReader {
     }
   }
 
-  /** Where the next frame begins; or the same place, with `passing` set; or -1, when more of the header is needed. */
+  /** Returns the start of the next frame; or `at`, with `passing` set; or -1, when the header is incomplete. */
   private frame(bytes: Buffer, at: number): number {
     const left = bytes.length - at;
     if (left < 2) return -1;
@@ -58,7 +58,7 @@ export class WebSocketFrameReader {
     let length = bytes[at + 1]!;
     const message = first === finalBinary || first === finalText;
     if (length > 127 || !(message || others.has(first))) {
-      // A close frame, behind which nothing follows, or the end of it as an error.
+      // A close frame, after which nothing follows, or an invalid frame, which `ws` ends with an error.
       this.passing = Number.POSITIVE_INFINITY;
       return at;
     }

@@ -1,7 +1,7 @@
 /**
- * Pings, and learns two things from the answers. An agent that was not heard for too long, in any way, is `lost`: a half-open socket. An
- * agent whose pong is overdue has not read what was sent before the ping: the network's own buffers take minutes of G.711 before our side
- * of the socket would notice.
+ * Sends pings and draws two conclusions. An agent that sent nothing at all for too long is `lost`: the socket is half-open. An agent with an
+ * overdue pong has not read what was sent before the ping: the network's buffers hold minutes of G.711 before our side of the socket would
+ * notice.
  */
 export class Heartbeat {
   readonly #ping: () => void;
@@ -13,7 +13,7 @@ export class Heartbeat {
   #pingedAt: number | undefined;
   #answers = false;
 
-  /** `limitMs`: silence after which the far side counts as gone; a multiple of `intervalMs`. */
+  /** `limitMs`: silence after which the agent counts as lost; a multiple of `intervalMs`. */
   constructor(o: { ping: () => void; lost: () => void; intervalMs: number; limitMs: number }) {
     this.#ping = o.ping;
     this.#lost = o.lost;
@@ -38,7 +38,7 @@ export class Heartbeat {
     this.#pingedAt = undefined;
   }
 
-  /** How long the agent has left a ping unanswered; 0 for one that never answers pings, of which nothing is known. */
+  /** How long the last ping is unanswered; 0 for an agent that never answers pings, since then nothing is known. */
   unansweredMs(): number {
     return this.#answers && this.#pingedAt !== undefined ? performance.now() - this.#pingedAt : 0;
   }
@@ -53,7 +53,7 @@ export class Heartbeat {
   }
 
   #tick(lateMs: number): void {
-    // Our own thread was held up: what arrived meanwhile is still unread, so the silence proves nothing yet.
+    // Our own thread was late: messages that arrived meanwhile are still unread, so the silence proves nothing yet.
     if (lateMs > this.#intervalMs) this.#heardAt = performance.now();
     const silentMs = performance.now() - this.#heardAt;
     if (silentMs >= this.#limitMs) {

@@ -1,6 +1,6 @@
 /**
- * How much one agent may make this thread read. Over the budget of a window the socket is paused until the window ends, and TCP slows the
- * agent down: a burst of minutes of audio is fine, a flood costs the other calls nothing. Garbage beyond its own rate ends the agent.
+ * Limits what one agent can make this thread read. Over the budget of a window, the socket is paused until the window ends, and TCP slows the
+ * agent down: a burst of minutes of audio passes, and a flood does not affect other calls. Garbage above its own rate ends the agent.
  */
 export interface InflowLimits {
   windowMs: number;
@@ -37,7 +37,7 @@ export class Inflow {
     if (over && this.#timer === undefined) this.#pause(this.#windowEndsAt - now);
   }
 
-  /** False when there was more garbage within a second than an honest agent sends. */
+  /** False when there was more garbage within a second than a working agent sends. */
   garbage(): boolean {
     const now = performance.now();
     if (now >= this.#garbageSecondEndsAt) {

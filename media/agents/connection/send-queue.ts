@@ -1,16 +1,16 @@
 /**
- * Sends to one agent without ever buffering without bound. Caller audio waits a little and is then dropped, newest first: what is already
- * queued cannot be taken back, and late audio is worth less than none. Anything else is always sent, until the agent counts as stuck.
+ * Sends to one agent with bounded buffers. Caller audio is queued briefly and then dropped, newest first: queued data cannot be taken back,
+ * and late audio is worse than none. Other messages are always sent, until the agent counts as stuck.
  */
 import { WebSocket } from 'ws';
 import type { AgentMessage, AudioFormat } from '../agent.js';
 
 export interface OutflowLimits {
-  /** Caller audio that may wait on our side of the socket. */
+  /** The most caller audio that may be queued on our side of the socket. */
   sendQueueMs: number;
-  /** How long the agent may leave a ping unanswered, and with it the audio sent before, until further audio is dropped. */
+  /** How long a ping may stay unanswered, and the audio before it unread, until further audio is dropped. */
   unreadLimitMs: number;
-  /** Everything waiting for a slow agent; beyond it the agent counts as gone. */
+  /** The most data of any kind that may be queued; beyond it the agent counts as gone. */
   sendQueueBytes: number;
 }
 
@@ -28,21 +28,21 @@ export class Outflow {
   #queueBytes = Number.POSITIVE_INFINITY;
   #silence = new Uint8Array(0);
 
-  /** `stuck` is called at each message that no longer fits. */
+  /** `stuck` is called for each message that no longer fits. */
   constructor(ws: WebSocket, limits: OutflowLimits, stuck: () => void) {
     this.#ws = ws;
     this.#limits = limits;
     this.#stuck = stuck;
   }
 
-  /** Asked before a frame is put into words, so that a dropped frame leaves no gap in the agent's numbering. */
+  /** Checked before a frame is encoded, so that a dropped frame leaves no gap in the agent's sequence numbers. */
   takesFrame(unansweredMs: number): boolean {
     if (this.#ws.bufferedAmount <= this.#queueBytes && unansweredMs <= this.#limits.unreadLimitMs) return true;
     this.framesDropped += 1;
     return false;
   }
 
-  /** One frame of caller audio: `bytes` of `format`, as `message` on the wire. */
+  /** Sends one frame of caller audio: `bytes` of `format`, encoded as `message`. */
   frame(message: AgentMessage, bytes: number, format: AudioFormat): void {
     if (message === null) return;
     this.#queueBytes = (message.length * this.#limits.sendQueueMs) / durationMs(bytes, format);
@@ -58,7 +58,7 @@ export class Outflow {
     else this.#ws.send(message, BINARY);
   }
 
-  /** As many bytes of silence; not to be written to. */
+  /** That many bytes of silence; read-only. */
   silence(bytes: number, { encoding }: AudioFormat): Uint8Array {
     if (this.#silence.length !== bytes) this.#silence = new Uint8Array(bytes).fill(SILENCE[encoding]);
     return this.#silence;
@@ -70,8 +70,8 @@ const scratch = Buffer.allocUnsafeSlow(64 * 1024);
 const mostBytesOfChar = 3;
 
 /**
- * The text as bytes, which are copied before `send` returns: the mask is applied in the same go, and the message leaves in one write. A
- * string would leave in two pieces, at twice the cost.
+ * The text as bytes, which are copied before `send` returns: masking and copying are one step, and the message leaves in one write. A string
+ * would leave in two pieces, at twice the cost.
  */
 function inBytes(text: string): Buffer {
   if (text.length * mostBytesOfChar > scratch.length) return Buffer.from(text);

@@ -1,21 +1,21 @@
 /**
- * Sessions of some providers live only so long. The next one takes over in a pause before that, at the latest when time is up; what the
- * caller says while there is none is kept for it.
+ * Replaces provider sessions that have a time limit. The next session takes over in a pause before the limit, or at the limit; the caller's
+ * audio is kept while there is no session.
  */
 import type { AudioTrack } from '../agent.js';
 
 export interface RenewalLimits {
-  /** So long before the end of a session a pause is waited for. */
+  /** How long before the end of a session the wait for a pause begins. */
   renewBeforeMs: number;
   /** Without a pause the next session takes over this long before the end. */
   renewLatestMs: number;
-  /** Sessions within `renewWindowMs`; more of them mean that something is broken. */
+  /** The most renewals within `renewWindowMs`; more mean that something is broken. */
   renewAtMost: number;
   renewWindowMs: number;
-  /** From a session's end until the next one must be ready, and from one attempt to the next. */
+  /** Time limit from a session's end until the next one is ready, and the pause between attempts. */
   renewTimeoutMs: number;
   renewPauseMs: number;
-  /** Of what the caller says meanwhile, the newest is kept. */
+  /** The most caller audio that is kept meanwhile, the newest. */
   backlogMs: number;
 }
 
@@ -25,7 +25,7 @@ interface KeptFrame {
   track: AudioTrack;
 }
 
-/** Reached when all that the agent said was heard; no mark of an agent begins with a NUL. */
+/** Mark that is reached when all of the agent's audio was played; marks of agents never begin with a NUL. */
 const PAUSE = '\0pause';
 const FRAME_MS = 20;
 
@@ -63,12 +63,12 @@ export class Renewal {
     this.#session = this.#after(limitMs - renewBeforeMs, () => this.soon(renewBeforeMs - renewLatestMs));
   }
 
-  /** In the pause behind what the agent says, at the latest in so many milliseconds. */
+  /** Renews in the pause after the agent's current speech, within this time at the latest. */
   soon(withinMs: number): void {
     if (this.#due !== undefined) return;
     this.#due = this.#after(Math.max(0, withinMs), this.#renew);
     if (this.#agentSpeaks) return;
-    // What was said before may still be heard. If it is not, it may be the caller who speaks.
+    // Earlier audio may still be playing. If not, the caller may be speaking, and this is no pause.
     this.#asking = true;
     this.#mark(PAUSE);
     this.#asking = false;
@@ -78,27 +78,27 @@ export class Renewal {
     this.#agentSpeaks = true;
   }
 
-  /** All audio of what the agent said is there. */
+  /** All audio of the agent's current speech has arrived. */
   agentSaidAll(): void {
     if (this.#due !== undefined && this.#agentSpeaks) this.#mark(PAUSE);
     this.#agentSpeaks = false;
   }
 
-  /** True when the mark was ours. An agent that was interrupted leaves no pause: the caller is speaking. */
+  /** True when the mark was ours. An interruption leaves no pause, since the caller is speaking. */
   reached(name: string, cleared: boolean): boolean {
     if (name !== PAUSE) return false;
     if (this.#due !== undefined && !cleared && !this.#asking) this.#renew();
     return true;
   }
 
-  /** A session that ended now ended by its limit, whatever it says. */
+  /** A session that ends now was ended by its time limit, whatever the close code. */
   timeIsUp(): boolean {
     return (
       this.#sessionLimitMs !== undefined && performance.now() - this.#sessionBeganAt >= this.#sessionLimitMs * 0.99
     );
   }
 
-  /** Counts: false when there were too many of late. */
+  /** Counts a renewal: false when there were too many recently. */
   begin(): boolean {
     this.stop();
     const now = performance.now();
@@ -108,7 +108,7 @@ export class Renewal {
     return true;
   }
 
-  /** The caller, while there is no session. */
+  /** Keeps caller audio while there is no session. */
   keep(bytes: Uint8Array, atMs: number, track: AudioTrack): void {
     this.#backlog.push({ bytes: bytes.slice(), atMs, track });
     if (this.#backlog.length > this.#limits.backlogMs / FRAME_MS) this.#backlog.shift();

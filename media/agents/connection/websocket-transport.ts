@@ -1,4 +1,4 @@
-/** One WebSocket of an agent: sends within limits, notices when the far side is gone, and says once how it ended. */
+/** One WebSocket to an agent: sends within limits, detects a lost peer, and reports its end once. */
 import type { WebSocket } from 'ws';
 import { AgentFailure, type AgentMessage, type AudioFormat } from '../agent.js';
 import { brokenSocket, connectFailure, refusedUpgrade } from './connect-failure.js';
@@ -11,18 +11,18 @@ export interface LineLimits extends InflowLimits, OutflowLimits {
   maxMessageBytes: number;
   closeLimitMs: number;
   pingIntervalMs: number;
-  /** Nothing heard, not even a pong. */
+  /** Time without any data, pongs included, after which the agent counts as lost. */
   silenceLimitMs: number;
 }
 
 export interface AgentWebSocketHooks {
   opened(): void;
   message(message: string | Uint8Array): void;
-  /** From time to time while it is open. */
+  /** Called periodically while the socket is open. */
   beat(): void;
-  /** Once. 1006 stands for no close frame at all; `failure`: what broke it, when that is known. */
+  /** Called once. 1006 means that there was no close frame; `failure`: the cause, if it is known. */
   closed(code: number, reason: string, failure: AgentFailure | null): void;
-  /** Wraps each callback but `closed`. */
+  /** Wraps each callback except `closed`. */
   guard(fn: () => void): void;
 }
 
@@ -41,7 +41,7 @@ export class AgentWebSocket {
   #message: Buffer = EMPTY;
   #messageIsBinary = false;
 
-  /** Throws what `dial` throws. */
+  /** Throws the errors of `dial`. */
   constructor(
     upgrade: { url: string; headers: Record<string, string> },
     allowPrivateAddress: boolean,
@@ -75,7 +75,7 @@ export class AgentWebSocket {
     });
     ws.on('pong', () => this.#heartbeat.pong());
     ws.on('message', (data, isBinary) => {
-      this.#message = data as Buffer; // ws gives a Buffer as long as nobody sets binaryType.
+      this.#message = data as Buffer; // ws gives a Buffer unless binaryType is set.
       this.#messageIsBinary = isBinary;
       hooks.guard(this.#received);
     });
@@ -85,7 +85,7 @@ export class AgentWebSocket {
     });
   }
 
-  /** The far side has already begun to close: its close code will say how it ended. */
+  /** The agent has already begun to close: its close code will tell how it ended. */
   get closing(): boolean {
     return this.#ws.readyState >= this.#ws.CLOSING;
   }
@@ -102,21 +102,21 @@ export class AgentWebSocket {
     this.outflow.frame(message, bytes, format);
   }
 
-  /** Destroys it: nobody would answer a close frame. */
+  /** Destroys the socket without a close frame, which would stay unanswered. */
   break(failure: AgentFailure): void {
     this.#failure ??= failure;
     this.#stop();
     this.#ws.terminate();
   }
 
-  /** With a close frame when it is open, and destroyed after a limit. */
+  /** Sends a close frame if the socket is open; the socket is destroyed after a time limit. */
   close(code: number): void {
     this.#stop();
     if (this.#ws.readyState === this.#ws.OPEN) this.#ws.close(code);
     else this.#ws.terminate();
   }
 
-  /** Once per message, without a closure of its own. */
+  /** Called per message, without a closure of its own. */
   readonly #received = () => {
     this.#heartbeat.heard();
     if (this.#over) return;

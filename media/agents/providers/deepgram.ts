@@ -1,4 +1,4 @@
-/** Deepgram Voice Agent v1: JSON text for what happens, bare audio in binary messages both ways. */
+/** Deepgram Voice Agent v1: JSON text for events, raw audio in binary messages both ways. */
 import {
   AgentConfigError,
   AgentFailure,
@@ -26,7 +26,7 @@ import {
 import { callTool } from '../tools.js';
 
 interface DeepgramConfig extends ProviderConfig {
-  /** A stored agent instead of all the rest. */
+  /** A stored agent, in place of the other settings. */
   agentId?: string;
   encoding?: 'ulaw' | 'alaw' | 'l16';
   sampleRateHz: AudioFormat['sampleRateHz'];
@@ -65,13 +65,13 @@ export const deepgram: AgentProtocol<DeepgramConfig> = {
 class DeepgramConversation extends ProviderConversation {
   readonly format: AudioFormat;
   readonly replyFormat: AudioFormat;
-  /** It closes sessions that hear nothing for ten seconds or so. */
+  /** Deepgram closes sessions without input for about ten seconds. */
   readonly keepAlive = { afterMs: 5000, message: '{"type":"KeepAlive"}' };
   #started = false;
-  /** What still comes of an interrupted utterance is not wanted. */
+  /** Discards the rest of an interrupted utterance. */
   #flushed = false;
   #speaking = false;
-  /** Sent in the caller's place last, and what of that was refused: somebody was speaking. */
+  /** The last text injected for the caller, and its text if it was refused because someone was speaking. */
   #injected: string | null = null;
   #refused: string | null = null;
   #hangUpWhenSaid = false;
@@ -83,7 +83,7 @@ class DeepgramConversation extends ProviderConversation {
   ) {
     super(target);
     const encoding = config.encoding ?? target.phoneEncoding ?? 'ulaw';
-    // Of a wideband phone, when nothing else is said.
+    // The default for a wideband phone.
     const wide = encoding === 'l16' && config.encoding === undefined;
     this.format = { encoding, sampleRateHz: wide ? 16_000 : config.sampleRateHz };
     this.replyFormat = this.format;
@@ -149,7 +149,7 @@ class DeepgramConversation extends ProviderConversation {
       case 'InjectionRefused':
         this.#refused = this.#injected;
         this.#injected = null;
-        sink.garbage('injection_refused', 'The provider took no text while somebody was speaking.');
+        sink.garbage('injection_refused', 'The provider refused injected text because someone was speaking.');
         return;
       case 'Error':
         this.#error(errorCode(fields.code), sink);
@@ -163,7 +163,7 @@ class DeepgramConversation extends ProviderConversation {
     return [this.#inject(keysAsText(digits))];
   }
 
-  /** A session lives two hours; the next one is told what was said. */
+  /** A session lasts two hours; the next one gets the conversation so far. */
   override closed(code: number, reason: string) {
     if (this.#expired || /session.*(limit|duration|expired)/i.test(reason)) return 'renew';
     return code === 1000 || code === 1005 ? 'hangup' : 'failed';
@@ -182,7 +182,7 @@ class DeepgramConversation extends ProviderConversation {
 
   #agent(): Plain {
     const { language, instructions, greeting, voice, model, temperature, tools } = this.config;
-    // What is injected when the session stands is not told twice.
+    // The last line is injected once the session is ready, and must not be sent twice.
     const earlier = this.#started && this.owesAnswer ? this.history.slice(0, -1) : this.history;
     const messages = earlier.map(({ speaker, text }) => ({
       type: 'History',
@@ -218,7 +218,7 @@ class DeepgramConversation extends ProviderConversation {
     this.#speaking = false;
     sink.saidAll();
     if (this.#hangUpWhenSaid) sink.hangUp();
-    else if (this.#refused !== null) sink.send(inject(this.#refused)); // once more, and not for ever
+    else if (this.#refused !== null) sink.send(inject(this.#refused)); // retried once only
     this.#refused = null;
   }
 
@@ -227,7 +227,7 @@ class DeepgramConversation extends ProviderConversation {
     return inject(content);
   }
 
-  /** Functions with an address of their own are called by Deepgram itself. */
+  /** Deepgram itself calls functions that have their own address. */
   #functions(functions: unknown, sink: Sink): void {
     if (!Array.isArray(functions)) return;
     for (const each of functions.map(asObject)) {
@@ -241,7 +241,7 @@ class DeepgramConversation extends ProviderConversation {
     }
   }
 
-  /** Always fatal. */
+  /** Errors are always fatal. */
   #error(code: string, sink: Sink): void {
     if (/SESSION_(EXPIRED|LIMIT|TIMEOUT)/i.test(code)) {
       this.#expired = true;
@@ -250,7 +250,7 @@ class DeepgramConversation extends ProviderConversation {
   }
 }
 
-/** A turn of the caller in text, which the agent answers. */
+/** A text turn of the caller, which the agent answers. */
 function inject(content: string): string {
   return JSON.stringify({ type: 'InjectUserMessage', content });
 }

@@ -1,6 +1,6 @@
 /**
- * ElevenLabs Agents. With a key the address of the socket is asked for first (`signed_url`); a public agent needs none. The audio formats
- * are set on the agent and told in the handshake.
+ * ElevenLabs Agents. With an API key, a REST request first gets the WebSocket's address (`signed_url`); a public agent needs none. The audio
+ * formats are set in the agent and announced in the handshake.
  */
 import {
   AgentConfigError,
@@ -53,12 +53,12 @@ export const elevenlabs: AgentProtocol<ElevenlabsConfig> = {
 class ElevenlabsConversation extends ProviderConversation {
   format: AudioFormat = { encoding: 'ulaw', sampleRateHz: 8000 };
   replyFormat: AudioFormat = this.format;
-  /** It closes conversations that hear nothing for a minute. */
+  /** ElevenLabs closes conversations without input for a minute. */
   readonly keepAlive = { afterMs: 15_000, message: '{"type":"user_activity"}' };
   #signedUrl: string | null = null;
-  /** Audio up to this event was interrupted. */
+  /** Audio up to this event id was interrupted. */
   #flushedUpTo = Number.NEGATIVE_INFINITY;
-  /** The turn has its text. */
+  /** The current turn has its text. */
   #written = false;
 
   constructor(
@@ -132,7 +132,7 @@ class ElevenlabsConversation extends ProviderConversation {
         this.heardCaller(asText(asObject(fields.user_transcription_event)?.user_transcript, TEXT_CHARS) ?? '', sink);
         return;
       case 'agent_response': {
-        if (this.#written) sink.saidAll(); // of the turn before; the audio of this one may be here already
+        if (this.#written) sink.saidAll(); // of the previous turn; this turn's audio may be here already
         this.#written = true;
         const text = asText(asObject(fields.agent_response_event)?.agent_response, TEXT_CHARS) ?? '';
         this.remember('agent', text);
@@ -179,7 +179,7 @@ class ElevenlabsConversation extends ProviderConversation {
     sink.ready();
   }
 
-  /** After an interruption: what it really said, for whoever takes over. The record has what was heard. */
+  /** The agent's text after an interruption, for an agent that takes over. The record has the text that was heard. */
   #corrected(text: string | null): void {
     const last = this.history.findLast(({ speaker }) => speaker === 'agent');
     if (last !== undefined && text !== null) last.text = text;
@@ -193,7 +193,7 @@ class ElevenlabsConversation extends ProviderConversation {
   }
 }
 
-/** Where in the audio its characters end. */
+/** The times at which the characters end in the audio. */
 function alignment(event: JsonObject | null): AlignedText[] | undefined {
   const aligned = asObject(event?.alignment);
   const { chars, char_start_times_ms: starts, char_durations_ms: durations } = aligned ?? {};
@@ -204,7 +204,7 @@ function alignment(event: JsonObject | null): AlignedText[] | undefined {
   });
 }
 
-/** Ids count up; an event without one is newer than any. */
+/** Ids count up; an event without an id counts as the newest. */
 function eventId(event: JsonObject | null): number {
   return typeof event?.event_id === 'number' ? event.event_id : Number.MAX_SAFE_INTEGER;
 }

@@ -1,6 +1,6 @@
 /**
- * Google Gemini Live: JSON in text or binary messages, PCM at 16 kHz in and 24 kHz out. A connection lives some minutes; before it ends
- * the server says so, and the conversation goes on over a new one by its handle.
+ * Google Gemini Live: JSON in text or binary messages, PCM at 16 kHz in and 24 kHz out. A connection lasts some minutes; the server announces
+ * its end (`goAway`), and the session is resumed on a new connection by its handle.
  */
 import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, Sink } from '../agent.js';
 import { asObject, asText, base64Bytes, type JsonObject, parseObject } from '../json.js';
@@ -19,7 +19,7 @@ import {
 import { callTool, type Tool } from '../tools.js';
 
 const MODEL = 'gemini-3.8-live';
-/** Before the time that `goAway` leaves is over. */
+/** Renewal begins this long before the time in `goAway` is over. */
 const LEAVE_EARLY_MS = 2000;
 
 export const gemini: AgentProtocol<ProviderConfig> = {
@@ -36,7 +36,7 @@ export const gemini: AgentProtocol<ProviderConfig> = {
 class GeminiConversation extends ProviderConversation {
   readonly format: AudioFormat = { encoding: 'l16', sampleRateHz: 16000 };
   readonly replyFormat: AudioFormat = { encoding: 'l16', sampleRateHz: 24000 };
-  /** Resumes the session over another connection. */
+  /** Resumes the session on another connection. */
   #handle: string | undefined;
   #ready = false;
   #started = false;
@@ -112,13 +112,13 @@ class GeminiConversation extends ProviderConversation {
 
   override closed(code: number) {
     const known = this.#handle !== undefined;
-    if (!this.#ready) this.#handle = undefined; // it may be the handle that is refused: begin anew, with what was said
+    if (!this.#ready) this.#handle = undefined; // the handle may have been refused: start a new session with the conversation so far
     if (code === 1000) return 'hangup';
-    // 1007 and 1008 say that the session itself is refused: the same again would be too.
+    // 1007 and 1008 reject the session itself: another attempt would be rejected too.
     return known && code !== 1007 && code !== 1008 ? 'renew' : 'failed';
   }
 
-  /** Its transcriptions come in pieces without an end. */
+  /** Gemini's transcripts come in pieces without an end. */
   callerSpeaks(sink: Sink): void {
     this.#callerDone(sink);
   }
@@ -127,7 +127,7 @@ class GeminiConversation extends ProviderConversation {
     this.#callerDone(sink);
   }
 
-  /** A session that does not resume another one is told what was said. */
+  /** A session that does not resume another one gets the conversation so far. */
   #setUp(sink: Sink): void {
     this.#ready = true;
     sink.ready();
@@ -171,7 +171,7 @@ class GeminiConversation extends ProviderConversation {
     if (bytes.length > 0) sink.audio(bytes);
   }
 
-  /** The model answers: what the caller said before is complete. */
+  /** The model answers: the caller's earlier speech is complete. */
   #callerDone(sink: Sink): void {
     const text = this.#callerText;
     this.#callerText = '';
@@ -205,12 +205,12 @@ class GeminiConversation extends ProviderConversation {
   }
 }
 
-/** `parameters` would be a dialect of the service's own; this is JSON Schema as it comes. */
+/** `parameters` takes a dialect of the service; this field takes plain JSON Schema. */
 function declared({ name, description, parameters }: Tool) {
   return { name, description, parametersJsonSchema: parameters };
 }
 
-/** A duration as in `50s` or `1.5s`. */
+/** A duration such as `50s` or `1.5s`. */
 function leftMs(timeLeft: unknown): number {
   const seconds = Number(/^(\d+(?:\.\d+)?)s$/.exec(String(timeLeft))?.[1]);
   return Number.isFinite(seconds) ? seconds * 1000 : 0;

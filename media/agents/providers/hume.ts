@@ -1,4 +1,4 @@
-/** Hume EVI: PCM in, a WAV file per piece out. A chat lives half an hour; the next one resumes its group. */
+/** Hume EVI: PCM in, a WAV file per piece of audio out. A chat lasts half an hour; the next one resumes its chat group. */
 import { readWav } from '../../audio/wav.js';
 import {
   AgentFailure,
@@ -51,7 +51,7 @@ class HumeConversation extends ProviderConversation {
   readonly replyFormat: AudioFormat = { encoding: 'l16', sampleRateHz: REPLY_RATE };
   #chatGroup: string | null = null;
   #speaking = false;
-  /** What still comes of these is not wanted. */
+  /** The current item, and the interrupted one, whose further audio is discarded. */
   #current = '';
   #flushed: string | null = null;
   #hangUpWhenSaid = false;
@@ -176,7 +176,7 @@ class HumeConversation extends ProviderConversation {
     sink.send(JSON.stringify({ type: 'tool_response', tool_call_id: fields.tool_call_id, content }));
   }
 
-  /** The half hour is over, or something that nobody can mend. */
+  /** The half hour is over, or the error is permanent. */
   #error(code: string, sink: Sink): void {
     if (/max_?duration|session_?timeout/i.test(code)) sink.renew();
     else if (this.#chatGroup === null)

@@ -1,6 +1,6 @@
 /**
- * OpenAI Realtime over WebSocket, and services that speak it. The session is configured before the caller hears anything; turns are the
- * server's, and an interruption tells the model how much of its words was heard.
+ * OpenAI Realtime over WebSocket, and services with the same protocol. The session is configured before the caller hears anything; the server
+ * detects turns, and after an interruption the model is told how much of its audio was heard.
  */
 import {
   AgentFailure,
@@ -34,7 +34,7 @@ interface OpenaiConfig extends ProviderConfig {
 
 const MODEL = 'gpt-realtime-2.1';
 const TRANSCRIPTION = 'gpt-4o-mini-transcribe';
-/** The only PCM that OpenAI takes. */
+/** The only PCM rate that OpenAI supports. */
 const PCM_RATE = 24000;
 const WIRE = {
   ulaw: { type: 'audio/pcmu' },
@@ -42,7 +42,7 @@ const WIRE = {
   l16: { type: 'audio/pcm', rate: PCM_RATE },
 };
 
-/** Besides those that add an item: what is said about an item of the caller before it is written down. */
+/** Events that name the caller's next item before its transcript, besides events that add an item. */
 const PLACES = new Set(['input_audio_buffer.speech_started', 'input_audio_buffer.committed']);
 
 export const openai: AgentProtocol<OpenaiConfig> = {
@@ -65,13 +65,13 @@ export const openai: AgentProtocol<OpenaiConfig> = {
 class OpenaiConversation extends ProviderConversation {
   readonly format: AudioFormat;
   readonly replyFormat: AudioFormat;
-  /** The item whose audio came last, and the one whose audio is not wanted any more. */
+  /** The item of the last audio, and the interrupted item, whose further audio is discarded. */
   #item = '';
   #flushed: string | undefined;
   #configured = false;
   #started = false;
   #expired = false;
-  /** What the caller is saying, as far as it is written down. */
+  /** Partial transcripts of the caller, by item. */
   readonly #unfinished = new Map<string, string>();
   #calls: { callId: string; name: unknown; args: unknown }[] = [];
 
@@ -167,7 +167,7 @@ class OpenaiConversation extends ProviderConversation {
     }
   }
 
-  /** Beyond what was really sent the model answers with an error, so nothing is rounded up. */
+  /** The model rejects a time beyond the audio it sent, so the time is rounded down. */
   override interrupted(heard: { itemId?: string; heardMs: number; droppedMs: number }): AgentMessage[] {
     if (heard.itemId === undefined || heard.droppedMs === 0) return [];
     const audio_end_ms = Math.floor(heard.heardMs);
@@ -179,7 +179,7 @@ class OpenaiConversation extends ProviderConversation {
     return [item('caller', keysAsText(digits)), '{"type":"response.create"}'];
   }
 
-  /** A session lives an hour; the next one is told what was said. */
+  /** A session lasts an hour; the next one gets the conversation so far. */
   override closed(code: number, reason: string) {
     if (this.#expired || /maximum duration/i.test(reason)) return 'renew';
     return code === 1000 || code === 1005 ? 'hangup' : 'failed';
@@ -195,7 +195,7 @@ class OpenaiConversation extends ProviderConversation {
     this.heardCaller(written, sink, itemId);
   }
 
-  /** Transcriptions come when they are done; the items themselves come in the order in which they were said, each with the one before it. */
+  /** Transcripts come when they are done; items come in the order of speech, each with the id of the previous one. */
   #place(fields: JsonObject): void {
     const item = asObject(fields.item);
     if (item !== null) {
@@ -242,7 +242,7 @@ class OpenaiConversation extends ProviderConversation {
     sink.audio(bytes, itemId);
   }
 
-  /** After the whole response: what the model says before it hangs up is queued by then. */
+  /** Called after the whole response: the model's last words before a hang-up are queued by then. */
   #answerCalls(sink: Sink): void {
     const calls = this.#calls;
     this.#calls = [];
@@ -254,7 +254,7 @@ class OpenaiConversation extends ProviderConversation {
     if (calls.some(({ name }) => name !== 'hang_up')) sink.send('{"type":"response.create"}');
   }
 
-  /** Most errors are about one message; before the session is configured, they are about the configuration. */
+  /** Most errors concern one message; before the session is configured, they concern the configuration. */
   #error(error: JsonObject | null, sink: Sink): void {
     const code = errorCode(error?.code ?? error?.type);
     if (code === 'session_expired') {

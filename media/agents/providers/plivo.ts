@@ -1,4 +1,4 @@
-/** Plivo audio streaming, bidirectional. The agent asks for checkpoints instead of marks, and may send keys to the caller. */
+/** Plivo audio streaming, bidirectional. The agent uses checkpoints instead of marks, and may send DTMF to the caller. */
 import { createHmac, randomUUID } from 'node:crypto';
 import { agentToAgent, type Transcode } from '../../audio/codec/transcode.js';
 import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, AudioTrack, Sink } from '../agent.js';
@@ -32,14 +32,14 @@ export const plivo: AgentProtocol<PlivoConfig> = {
 
 class PlivoConversation extends StreamConversation {
   readonly #streamId = randomUUID();
-  /** What was agreed by the caller's side goes with each message of it, as text. */
+  /** Custom parameters, sent with each message as text. */
   readonly #extraHeaders: string;
   #sequence = 0;
-  /** The newest caller audio, on the stream's clock. */
+  /** Time of the newest caller audio, on the stream's clock. */
   #atMs = 0;
-  /** From what the agent sends to what it was asked for, when that is not the same. */
+  /** Converts the agent's audio when its format differs from the stream's. */
   #convert: { from: string; transcode: Transcode } | null = null;
-  /** Counted on each track. */
+  /** Counted per track. */
   readonly #chunks = { caller: 0, agent: 0 };
 
   constructor(
@@ -106,7 +106,7 @@ class PlivoConversation extends StreamConversation {
     }
   }
 
-  /** Only what was played is told; a cleared checkpoint was not. */
+  /** Only played checkpoints are reported, not cleared ones. */
   mark(name: string, cleared: boolean): AgentMessage[] {
     return cleared ? [] : [this.#numbered('playedStream', { streamId: this.#streamId, name })];
   }
@@ -116,7 +116,7 @@ class PlivoConversation extends StreamConversation {
     return [this.#numbered('dtmf', { streamId: this.#streamId, dtmf, extra_headers: this.#extraHeaders })];
   }
 
-  /** Each message names its own audio; without a name it is that of the stream. */
+  /** Each message names its audio format; without one it is the stream's. */
   #play(media: JsonObject | null, sink: Sink): void {
     const bytes = typeof media?.payload === 'string' ? base64Bytes(media.payload) : null;
     const format = media === null ? null : formatOf(media, this.replyFormat);
@@ -148,7 +148,7 @@ class PlivoConversation extends StreamConversation {
 
 const CONTENT_TYPE = /^audio\/x-(l16|mulaw)(?:;\s*rate=(\d+))?$/i;
 
-/** Of `playAudio`; null: audio that is not spoken here. */
+/** Format of `playAudio`; null when it is not supported. */
 function formatOf({ contentType, sampleRate }: JsonObject, stream: AudioFormat): AudioFormat | null {
   const [, name, rateInType] = CONTENT_TYPE.exec(String(contentType)) ?? [];
   if (contentType !== undefined && name === undefined) return null;
@@ -158,7 +158,7 @@ function formatOf({ contentType, sampleRate }: JsonObject, stream: AudioFormat):
   return { encoding, sampleRateHz: rate };
 }
 
-/** Plivo signs the address as it is in HTTP: its parameters in order, then a number that is used once. */
+/** Plivo signs the URL with an http scheme, its parameters in order, then a nonce. */
 export function signUpgrade(authToken: string, target: string, nonce: string = randomUUID()): Record<string, string> {
   const url = new URL(target.replace(/^ws/i, 'http'));
   const parameters = [...url.searchParams].map(([name, value]) => `${name}=${value}`).sort();

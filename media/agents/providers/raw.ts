@@ -1,6 +1,6 @@
 /**
- * Our own framing: JSON text for what happens, binary for audio. `start` goes out when the caller answered; then each frame of the caller
- * is one binary message, and every binary message of the agent is audio to be played in order.
+ * Trunkline's own protocol: JSON text for events, binary for audio. `start` is sent when the caller answered; then each frame of the caller is
+ * one binary message, and every binary message of the agent is audio to be played in order.
  */
 import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, Sink } from '../agent.js';
 import { audioFormat, configObject, upgradeHeaders } from '../config-fields.js';
@@ -15,7 +15,7 @@ export interface RawConfig {
 const MAX_TRANSCRIPT_CHARS = 16 * 1024;
 /** Digits, and `w` for a pause of half a second. */
 const DIGITS = /^[0-9A-Dw*#]{1,64}$/;
-/** A number or a SIP URI; the call judges which. No control characters, which could become another header. */
+/** A number or a SIP URI; the call decides which. Control characters are excluded, since they could inject a header. */
 const TRANSFER_TARGET = /^[\x20-\x7e]{1,512}$/;
 
 export const raw: AgentProtocol<RawConfig> = {
@@ -45,7 +45,7 @@ class RawConversation extends StreamConversation {
   start(): AgentMessage[] {
     const { callId, from, to, direction, custom, history } = this.#target.call;
     const format = { encoding: this.format.encoding, sample_rate: this.format.sampleRateHz, channels: 1 };
-    // JSON leaves out `history` when there is none, and `tracks` of an agent that converses.
+    // JSON omits `history` when there is none, and `tracks` for an agent that converses.
     return [
       JSON.stringify({
         event: 'start',
@@ -124,7 +124,10 @@ class RawConversation extends StreamConversation {
         return;
       }
       default:
-        sink.garbage('unknown_event', 'The agent sent an event that raw agents do not have.');
+        sink.garbage(
+          'unknown_event',
+          'The agent sent an event other than clear, mark, dtmf, transfer, hangup and transcript.',
+        );
     }
   }
 }

@@ -1,4 +1,4 @@
-/** Every protocol an agent may speak. A new provider is one file and one line here. */
+/** All agent protocols. A new provider is one file and one line here. */
 import type { AgentProtocol } from '../agent.js';
 import { deepgram } from './deepgram.js';
 import { elevenlabs } from './elevenlabs.js';

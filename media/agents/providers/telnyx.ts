@@ -1,4 +1,4 @@
-/** Telnyx media streaming, bidirectional in `rtp` mode: like Twilio's, in snake case, and in more codecs. */
+/** Telnyx media streaming, bidirectional in `rtp` mode: like Twilio's protocol in snake case, with more codecs. */
 import { randomUUID } from 'node:crypto';
 import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, AudioTrack, Sink } from '../agent.js';
 import { audioFormat, configObject, optionalText, upgradeHeaders } from '../config-fields.js';
@@ -14,7 +14,7 @@ interface TelnyxConfig {
   format: AudioFormat;
 }
 
-/** More marks than that wait for nobody. */
+/** Limit for the marks below that may wait. */
 const MAX_NUMBERS = 1000;
 const WIRE = { ulaw: 'PCMU', alaw: 'PCMA', l16: 'L16' };
 
@@ -36,9 +36,9 @@ export const telnyx: AgentProtocol<TelnyxConfig> = {
 class TelnyxConversation extends StreamConversation {
   readonly #streamId = randomUUID();
   #sequence = 0;
-  /** Names of marks that came as numbers, and go back as such. */
+  /** Names of marks that came as numbers and are returned as numbers. */
   readonly #numbers = new Set<string>();
-  /** Counted on each track. */
+  /** Counted per track. */
   readonly #chunks = { caller: 0, agent: 0 };
 
   constructor(

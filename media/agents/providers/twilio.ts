@@ -1,6 +1,6 @@
 /**
- * Twilio Media Streams, bidirectional: we are the WebSocket client that a Twilio bot expects. `connected` and `start` go out when the
- * caller answered, since bots greet on `start`. Bad input is ignored and counted under the codes Twilio itself warns with.
+ * Twilio Media Streams, bidirectional: we are the WebSocket client that a Twilio bot expects. `connected` and `start` are sent when the
+ * caller answered, since bots greet on `start`. Bad input is ignored and counted under Twilio's own warning codes.
  */
 import { createHmac, randomUUID } from 'node:crypto';
 import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, AudioTrack, Sink } from '../agent.js';
@@ -12,7 +12,7 @@ import { markFromBot, mediaFromBot, StreamConversation } from '../stream-convers
 export interface TwilioConfig {
   /** Signs the upgrade request; without it there is no signature header. */
   authToken?: string;
-  /** The name of the stream, when somebody else has to know it too; one is made when absent. */
+  /** Id of the stream, when a TwiML script must know it too; generated when absent. */
   streamSid?: string;
   headers: Record<string, string>;
 }
@@ -45,10 +45,10 @@ class TwilioConversation extends StreamConversation {
   readonly #streamSid: string;
   readonly #callSid: string;
   readonly #accountSid: string;
-  /** The parts of a media message that never change, so that a frame is one concatenation. */
+  /** The constant end of a media message, so that a frame is one concatenation. */
   readonly #mediaTail: string;
   #sequence = 0;
-  /** Counted on each track. */
+  /** Counted per track. */
   readonly #chunks = { caller: 0, agent: 0 };
 
   constructor(config: TwilioConfig, target: AgentTarget) {
@@ -128,7 +128,7 @@ class TwilioConversation extends StreamConversation {
     }
   }
 
-  /** Twilio echoes a mark in the same words whether it was played or cleared. */
+  /** Twilio sends the same message for a played and a cleared mark. */
   mark(name: string): AgentMessage[] {
     return [this.#numbered('mark', { mark: { name } })];
   }
@@ -141,7 +141,7 @@ class TwilioConversation extends StreamConversation {
     return [this.#numbered('stop', { stop: { accountSid: this.#accountSid, callSid: this.#callSid } })];
   }
 
-  /** Twilio's numbers are strings, counted over all messages from `start` on. */
+  /** Sequence numbers are strings, counted over all messages from `start` on. */
   #numbered(event: string, body: Record<string, unknown>): string {
     this.#sequence += 1;
     return JSON.stringify({ event, sequenceNumber: String(this.#sequence), ...body, streamSid: this.#streamSid });
@@ -149,8 +149,8 @@ class TwilioConversation extends StreamConversation {
 }
 
 /**
- * X-Twilio-Signature of an upgrade request: base64 of the HMAC-SHA1 of the URL as it was configured. Validators rebuild the URL
- * without the scheme's own port, so a port of 443 (or 80 for ws) that was written out is left out.
+ * X-Twilio-Signature of an upgrade request: base64 of the HMAC-SHA1 of the configured URL. Validators rebuild the URL without the scheme's
+ * default port, so an explicit port of 443 (or 80 for ws) is left out.
  */
 export function signUpgrade(authToken: string, url: string): string {
   const signed = url.replace(/^(wss:\/\/[^/?#]*?):443(?=[/?#]|$)|^(ws:\/\/[^/?#]*?):80(?=[/?#]|$)/i, '$1$2');

@@ -1,4 +1,4 @@
-/** Ultravox: a call is created over REST, and its join URL carries PCM in binary messages and JSON text. */
+/** Ultravox: a REST request creates a call, whose join URL carries PCM in binary messages and JSON text. */
 import {
   AgentFailure,
   type AgentMessage,
@@ -29,7 +29,7 @@ interface UltravoxConfig extends ProviderConfig {
   sampleRateHz: AudioFormat['sampleRateHz'];
 }
 
-/** How far ahead of the caller's ears it may send; an interruption is told by `playback_clear_buffer`. */
+/** How far ahead of playout it may send; an interruption is announced by `playback_clear_buffer`. */
 const BUFFER_MS = 30_000;
 
 export const ultravox: AgentProtocol<UltravoxConfig> = {
@@ -50,7 +50,7 @@ class UltravoxConversation extends ProviderConversation {
   readonly format: AudioFormat;
   readonly replyFormat: AudioFormat;
   #joinUrl: string | null = null;
-  /** Of each agent transcript, how much of its text was passed on. */
+  /** The current agent transcript, and how much of its text was passed on. */
   #ordinal: unknown;
   #passedOn = 0;
 
@@ -148,7 +148,7 @@ class UltravoxConversation extends ProviderConversation {
     return [JSON.stringify({ type: 'hang_up', message: reason })];
   }
 
-  /** `text` is all of it so far, `delta` what is new. */
+  /** `text` is the whole transcript so far, `delta` its new part. */
   #said(fields: JsonObject, sink: Sink): void {
     if (fields.ordinal !== this.#ordinal) {
       this.#ordinal = fields.ordinal;
@@ -162,7 +162,7 @@ class UltravoxConversation extends ProviderConversation {
     this.remember('agent', text ?? '');
   }
 
-  /** Its own tool for hanging up; a transfer is asked of us. */
+  /** Ultravox's own tool hangs up; a transfer is a client tool. */
   #tools(): Plain {
     return this.config.tools.map(({ name, description, parameters }): Plain => {
       if (name === 'hang_up') return { toolName: 'hangUp' };

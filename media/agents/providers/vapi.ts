@@ -1,4 +1,4 @@
-/** Vapi over its WebSocket transport: a call is created over REST, and its URL carries bare audio and JSON control. */
+/** Vapi's WebSocket transport: a REST request creates a call, whose URL carries raw audio and JSON messages. */
 import {
   AgentConfigError,
   AgentFailure,

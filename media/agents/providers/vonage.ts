@@ -1,4 +1,4 @@
-/** Vonage's WebSocket endpoint: one text message says what the call is, then PCM in binary messages of 20 ms both ways. */
+/** Vonage's WebSocket endpoint: one text message describes the call, then PCM in binary messages of 20 ms both ways. */
 import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, Sink } from '../agent.js';
 import { audioFormat, configObject, upgradeHeaders } from '../config-fields.js';
 import { parseObject } from '../json.js';
@@ -9,7 +9,7 @@ interface VonageConfig {
   format: AudioFormat;
 }
 
-/** A mark of ours in Vonage's words: its name is the payload that comes back. */
+/** A notify stands for a mark: its name is the payload that is returned. */
 const MAX_PAYLOAD_CHARS = 4096;
 
 export const vonage: AgentProtocol<VonageConfig> = {
@@ -34,7 +34,7 @@ class VonageConversation extends StreamConversation {
     return { url: this.target.url, headers: this.config.headers };
   }
 
-  /** What an NCCO has as `headers` lies beside the event. */
+  /** The `headers` of an NCCO are fields beside the event. */
   start(): AgentMessage[] {
     const { callId, from, to, custom } = this.target.call;
     const contentType = `audio/l16;rate=${this.format.sampleRateHz}`;
@@ -81,7 +81,7 @@ class VonageConversation extends StreamConversation {
   }
 }
 
-/** The payload as it came; a name that never was one becomes a string. */
+/** The payload as it arrived; a mark's name that is not JSON becomes a string. */
 function payloadOf(name: string): string {
   return parseObject(name) === null ? JSON.stringify(name) : name;
 }

@@ -1,6 +1,6 @@
-/** G.711: both laws and linear PCM, by tables built once from the segment formulas of the recommendation. */
+/** G.711: conversion between both laws and linear PCM, with tables built once from the recommendation's segment formulas. */
 
-/** A silent sample on the wire. */
+/** The code of a silent sample. */
 export const silenceByte = { PCMU: 0xff, PCMA: 0xd5 } as const;
 
 function decodeUlaw(code: number): number {
@@ -45,7 +45,7 @@ for (let sample = -32768; sample < 32768; sample++) {
   linearToAlaw[sample & 0xffff] = encodeAlaw(sample);
 }
 
-/** From one law to the other without leaving the byte. */
+/** Direct conversion between the laws. */
 export const ulawToAlaw = Uint8Array.from(codes, (code) => encodeAlaw(decodeUlaw(code)));
 export const alawToUlaw = Uint8Array.from(codes, (code) => encodeUlaw(decodeAlaw(code)));
 

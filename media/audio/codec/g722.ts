@@ -1,10 +1,10 @@
 /**
- * G.722 at 64 kbit/s (ITU-T G.722): 16 kHz audio as two bands of 8 kHz, each coded as the difference from what a predictor expects, six bits
- * for the lower band and two for the upper. Names are those of the recommendation where it has them. Everything is whole numbers, so every
+ * G.722 at 64 kbit/s (ITU-T G.722): 16 kHz audio as two sub-bands at 8 kHz, each coded as the difference from a prediction, with six bits for
+ * the lower band and two for the upper. Names follow the recommendation where it has them. All arithmetic is in integers, so that every
  * implementation gives the same bits.
  */
 
-/** The filter that parts and joins the bands: its taps for every other sample; those in between are the same, from the end. */
+/** The QMF that splits and joins the bands: its taps for every other sample; those in between are the same in reverse order. */
 const taps = Int32Array.of(3, -11, 12, 32, -210, 951, 3876, -805, 362, -156, 53, -11);
 const halfTaps = taps.length;
 /** Decision levels of the lower band. */
@@ -12,7 +12,7 @@ const levels = Int32Array.of(
   ...[0, 35, 72, 110, 150, 190, 233, 276, 323, 370, 422, 473, 530, 587, 650, 714, 786, 858, 940, 1023, 1121, 1219],
   ...[1339, 1458, 1612, 1765, 1980, 2195, 2557, 2919],
 );
-/** What a code of the lower band stands for, in six bits and in the four that the predictors follow. */
+/** Values of the lower band's codes, with six bits and with the four bits that the predictor uses. */
 const lower6 = Int32Array.of(
   ...[-136, -136, -136, -136, -24808, -21904, -19008, -16704, -14984, -13512, -12280, -11192, -10232, -9360, -8576],
   ...[-7856, -7192, -6576, -6000, -5456, -4944, -4464, -4008, -3576, -3168, -2776, -2400, -2032, -1688, -1360, -1040],
@@ -23,7 +23,7 @@ const lower4 = Int32Array.of(
   ...[0, -20456, -12896, -8968, -6288, -4240, -2584, -1200, 20456, 12896, 8968, 6288, 4240, 2584, 1200, 0],
 );
 const upper2 = Int32Array.of(-7408, -1616, 7408, 1616);
-/** How the step size follows the codes: logarithms, and back from them. */
+/** Adaptation of the step size: logarithms, and the table back from them. */
 const lowerSteps = Int32Array.of(-60, 3042, 1198, 538, 334, 172, 58, -30, 3042, 1198, 538, 334, 172, 58, -30, -60);
 const upperSteps = Int32Array.of(798, -214, 798, -214);
 const antilog = Int32Array.of(
@@ -35,12 +35,12 @@ function limited(value: number): number {
   return value > 32767 ? 32767 : value < -32768 ? -32768 : value;
 }
 
-/** What differs between the bands. */
+/** The differences between the bands. */
 interface BandKind {
   firstStep: number;
   mostLog: number;
   shift: number;
-  /** What a code stands for to those who hear it, and to the predictors, which look at as many bits less. */
+  /** Values of a code for the output and for the predictor, which ignores `bitsLess` low bits. */
   heard: Int32Array;
   followed: Int32Array;
   bitsLess: number;
@@ -68,7 +68,7 @@ class Band {
     const { state } = this;
     const { mostLog, shift, heard, followed, bitsLess, steps } = this.kind;
     const isLower = bitsLess > 0;
-    // Local variables all through a packet: what is read from memory each time costs more than the arithmetic.
+    // Local variables for the whole packet: reading them from memory for each sample costs more than the arithmetic.
     let [s, sz, det, nb, r1, a1, a2] = [state[0]!, state[1]!, state[2]!, state[3]!, state[4]!, state[5]!, state[6]!];
     let [p1, p2, d1, d2, d3, d4, d5] = [
       state[7]!,
@@ -101,7 +101,7 @@ class Band {
       }
       const place = code >> bitsLess;
       const d = (det * followed[place]!) >> 15;
-      // The step.
+      // The step size.
       nb = ((nb * 127) >> 7) + steps[place]!;
       if (nb < 0) nb = 0;
       else if (nb > mostLog) nb = mostLog;
@@ -139,7 +139,7 @@ class Band {
       d3 = d2;
       d2 = d1;
       d1 = d;
-      // What comes next, by both.
+      // The next prediction, by zeros and poles.
       sz = limited(
         ((b1 * limited(d1 + d1)) >> 15) +
           ((b2 * limited(d2 + d2)) >> 15) +
@@ -157,7 +157,7 @@ class Band {
   }
 }
 
-/** Of six bits; the levels rise, so the right one lies between two halves. */
+/** The six bit code, by binary search in the rising decision levels. */
 function lowerCode(e: number, size: number, det: number): number {
   let below = 1;
   let above = 30;
@@ -174,7 +174,7 @@ function upperCode(e: number, size: number, det: number): number {
   return e >= 0 ? (far ? 2 : 3) : far ? 0 : 1;
 }
 
-/** Sample pairs that the filters look back upon, and room behind them for a packet. */
+/** Sample pairs of history that the filters need, and the most pairs of one block. */
 const pairsBack = 11;
 const pairsAtOnce = 480;
 
@@ -185,7 +185,7 @@ export class G722Encoder {
   private readonly low = new Int32Array(pairsAtOnce);
   private readonly high = new Int32Array(pairsAtOnce);
 
-  /** Even number of samples at 16 kHz; writes half as many bytes at `at` and returns how many. */
+  /** `samples`: an even number at 16 kHz; writes half as many bytes at `at` and returns their number. */
   encode(samples: Int16Array, into: Uint8Array, at: number): number {
     for (let from = 0; from + 2 <= samples.length; from += 2 * pairsAtOnce)
       this.block(samples, from, Math.min(pairsAtOnce, (samples.length - from) >> 1), into, at + (from >> 1));
@@ -220,7 +220,7 @@ export class G722Decoder {
   private readonly low = new Int32Array(pairsAtOnce);
   private readonly high = new Int32Array(pairsAtOnce);
 
-  /** Writes two samples at 16 kHz for each byte; returns how many. */
+  /** Writes two samples at 16 kHz for each byte; returns the number of samples. */
   decode(bytes: Uint8Array, into: Int16Array): number {
     const whole = Math.min(bytes.length, into.length >> 1);
     for (let from = 0; from < whole; from += pairsAtOnce)

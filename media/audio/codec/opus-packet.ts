@@ -1,9 +1,9 @@
-/** What the first bytes of an Opus packet say of it (RFC 6716), without decoding it. */
+/** Reads facts from the first bytes of an Opus packet (RFC 6716), without decoding it. */
 
-/** All that a packet may hold (section 3.4). */
+/** The longest duration of a packet (section 3.4). */
 export const longestPacketMs = 120;
 
-/** How long a packet plays (RFC 6716 section 3.1); 0 when it is none. */
+/** Duration of a packet (RFC 6716 section 3.1); 0 when it is invalid. */
 export function opusPacketMs(payload: Uint8Array): number {
   const first = payload[0];
   if (first === undefined) return 0;
@@ -15,11 +15,11 @@ export function opusPacketMs(payload: Uint8Array): number {
   return ms <= longestPacketMs ? ms : 0;
 }
 
-/** Whether a packet carries a coarse copy of the one before it: the flag behind those of voice activity (RFC 6716 section 4.2.3). */
+/** True when a packet carries in-band FEC data of the one before it: the LBRR flag after the VAD flags (RFC 6716 section 4.2.3). */
 export function holdsCopy(payload: Uint8Array): boolean {
   const [first = 0xff, second = 0] = payload;
   const config = first >> 3;
-  // What has no part of SILK, or several frames, is not looked into.
+  // Packets without SILK, or with several frames, are not examined.
   if (config >= 16 || (first & 3) !== 0) return false;
   const voiceFlags = config >= 12 ? 1 : [1, 1, 2, 3][config & 3]!;
   return (second & (0x80 >> voiceFlags)) !== 0;

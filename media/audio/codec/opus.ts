@@ -10,14 +10,14 @@ import type { WideDecoder, WideEncoder } from './wide-codec.js';
 
 const sampleRate = lineOf.OPUS.sampleRateHz as 24_000;
 const samplesPerMs = sampleRate / 1000;
-/** Of ten. From two on it takes twice the time, for what a fifth more of the rate gives as well. */
+/** Of 0 to 10. From 2 on, encoding takes twice the time, for a gain that a fifth more bit rate gives as well. */
 const complexity = 1;
-/** Speech of one channel up to 12 kHz with a copy of each packet in the next (RFC 7587 section 3.1.1 says 24 to 40 kbit/s). */
+/** Mono speech up to 12 kHz with in-band FEC (RFC 7587 section 3.1.1 recommends 24 to 40 kbit/s). */
 const mostBitrate = 40_000;
-/** Without a report of the far side; with less the encoder makes no copies. */
+/** Assumed until the far side reports its loss; below this the encoder makes no FEC data. */
 const leastLossPercent = 5;
 const mostLossPercent = 30;
-/** Where the highest band begins to be too much for a phone that plays at this rate. */
+/** The widest band of each playback rate (constants of libopus). */
 const bandwidths = [
   { rateHz: 8000, bandwidth: 1101 },
   { rateHz: 12_000, bandwidth: 1102 },
@@ -52,7 +52,7 @@ export class OpusCoder implements WideDecoder, WideEncoder {
     }
   }
 
-  /** What the far side wants to hear (RFC 7587 section 6.1). */
+  /** Applies the far side's parameters (RFC 7587 section 6.1). */
   tune({ maxPlaybackRateHz, maxAverageBitrate, cbr, inbandFec, dtx }: OpusParameters): void {
     const { encoder } = this;
     const { bandwidth } = bandwidths.find(({ rateHz }) => rateHz >= maxPlaybackRateHz) ?? bandwidths[3];
@@ -65,7 +65,7 @@ export class OpusCoder implements WideDecoder, WideEncoder {
     this.protects = inbandFec;
   }
 
-  /** So much of what we send is lost, says the far side: the more, the more is sent twice. */
+  /** Packet loss reported by the far side: the more loss, the more FEC data is sent. */
   lossHeard(percent: number): void {
     if (this.protects && !this.freed)
       this.encoder.setPacketLossPercent(Math.round(Math.min(mostLossPercent, Math.max(leastLossPercent, percent))));
@@ -75,7 +75,7 @@ export class OpusCoder implements WideDecoder, WideEncoder {
     this.packet.frameSize = samples.length;
     const packet = this.encoder.encode(samples, this.packet);
     into.set(packet, at);
-    // One byte or two say that there is nothing to say (RFC 6716 section 3.1, DTX of libopus): that need not be sent.
+    // A packet of one or two bytes carries no audio in DTX (RFC 6716 section 3.1) and need not be sent.
     return packet.length <= 2 && this.encoder.getInDtx() ? 0 : packet.length;
   }
 

@@ -1,4 +1,4 @@
-/** Between the line of a phone and what an agent's wire carries. Where both are the same, bytes pass untouched. */
+/** Conversion between a phone's line and an agent's audio format. Where both are the same, bytes pass unchanged. */
 import { endianness } from 'node:os';
 import type { AudioFormat } from '../../agents/agent.js';
 import type { PhoneCodec } from '../../engine.js';
@@ -12,7 +12,7 @@ export type Transcode = (bytes: Uint8Array) => Uint8Array;
 const toLinear = { ulaw: ulawToLinear, alaw: alawToLinear };
 const fromLinear = { ulaw: linearToUlaw, alaw: linearToAlaw };
 
-/** The phone's bytes in the agent's format. The result is reused by the next call. */
+/** Converts the phone's audio to the agent's format. The result is reused by the next call. */
 export function phoneToAgent(codec: PhoneCodec, format: AudioFormat): Transcode {
   const { sampleRateHz, encoding: law } = lineOf[codec];
   if (law !== 'l16' && format.sampleRateHz === sampleRateHz && format.encoding !== 'l16')
@@ -28,7 +28,7 @@ export function phoneToAgent(codec: PhoneCodec, format: AudioFormat): Transcode 
   };
 }
 
-/** The agent's bytes in the phone's codec. Whole samples; the result may be kept. */
+/** Converts the agent's audio to the phone's codec. Whole samples; the result may be kept. */
 export function agentToPhone(format: AudioFormat, codec: PhoneCodec): Transcode {
   const { sampleRateHz, encoding: law } = lineOf[codec];
   if (law !== 'l16' && format.sampleRateHz === sampleRateHz && format.encoding !== 'l16')
@@ -42,7 +42,7 @@ export function agentToPhone(format: AudioFormat, codec: PhoneCodec): Transcode 
   };
 }
 
-/** What an agent sends in another format than it was asked for, as if it had not. Whole samples; the result may be kept. */
+/** Converts audio that an agent sends in another format than agreed. Whole samples; the result may be kept. */
 export function agentToAgent(from: AudioFormat, to: AudioFormat): Transcode {
   const decode = toSamples(from);
   const resampler = from.sampleRateHz === to.sampleRateHz ? null : createResampler(from.sampleRateHz, to.sampleRateHz);
@@ -82,7 +82,7 @@ function encode(samples: Int16Array, law: 'ulaw' | 'alaw', into: Uint8Array): Ui
   return into;
 }
 
-/** Samples lie in memory as they do on the wire, but for the few machines that begin with the other end. */
+/** L16 is little-endian: samples in memory have that order too, except on big-endian machines. */
 const swapped = endianness() === 'BE';
 
 function writeL16(samples: Int16Array, into: Uint8Array): Uint8Array {

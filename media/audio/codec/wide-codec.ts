@@ -1,18 +1,18 @@
-/** What the wideband codecs do: packets to the samples of their line, and back. Results are valid until the next call. */
+/** The interface of the wideband codecs: packets to the samples of their line, and back. Results are valid until the next call. */
 import { Concealment } from '../dsp/concealment.js';
 import { G722Decoder, G722Encoder } from './g722.js';
 
 export interface WideEncoder {
-  /** One packet's worth of samples; writes at `at` and returns how many bytes. 0: nothing needs to be sent. */
+  /** Encodes one packet; writes it at `at` and returns its length in bytes. 0 when nothing needs to be sent. */
   encode(samples: Int16Array, into: Uint8Array, at: number): number;
 }
 
 export interface WideDecoder {
-  /** null: this is no packet. */
+  /** null when the packet is invalid. */
   decode(payload: Uint8Array): Int16Array | null;
-  /** What the packet before this one said, so many samples; null: it does not know. */
+  /** The audio of the packet before `next`, of this many samples, from FEC data in `next`; null when there is none. */
   recover(next: Uint8Array, samples: number): Int16Array | null;
-  /** What may have been said in place of a packet that did not come. */
+  /** Concealment in place of a lost packet. */
   conceal(samples: number): Int16Array;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Who has answered a call that we placed: a person says little and waits, a machine talks on and ends with a beep. Decided by what is heard
- * of the callee alone, so that nobody has to wait for it.
+ * Answering machine detection on calls that we placed: a person greets briefly and waits, a machine speaks on and ends with a beep. It only
+ * listens to the callee's audio, so that the call never waits for it.
  */
 import type { MachineVerdict, PhoneCodec } from '../../engine.js';
 import { RtpTimeline } from '../receive/rtp-timeline.js';
@@ -8,19 +8,19 @@ import { NarrowCopy } from '../sample-format.js';
 import { SpeechDetector } from './speech-detector.js';
 import { type SteadyTone, ToneListener } from './steady-tone.js';
 
-/** Nobody greets a caller for longer than this without listening. */
+/** The longest greeting that counts as a person's. */
 const longestHumanGreetingMs = 2400;
-/** A person who has greeted waits for so long. */
+/** A person waits this long after the greeting. */
 const waitAfterGreetingMs = 1000;
-/** Nothing at all was said for so long: nobody knows. */
+/** Without any speech for this long, the result is unknown. */
 const silenceLimitMs = 5000;
-/** After the greeting of a machine that gives no beep. */
+/** Silence that ends the greeting of a machine without a beep. */
 const messageEndSilenceMs = 2500;
 const limitMs = 30_000;
 const shortestBeepMs = 160;
 const longestBeepMs = 2500;
 const lowestBeepHz = 400;
-/** What follows a beep is silence; tones in a row are announcements of the network. */
+/** A beep is followed by silence; a series of tones is a network announcement. */
 const afterBeepMs = 100;
 /** CNG (1100 Hz) and CED (2100 Hz) of ITU-T T.30. */
 const faxTonesHz = [1100, 2100];
@@ -56,7 +56,7 @@ export class AnswerListener {
     });
   }
 
-  /** A packet of the callee that arrived now. */
+  /** A packet from the callee that arrived now. */
   hear(timestamp: number, audio: Uint8Array, of: PhoneCodec, nowMs: number): void {
     if (this.over) return;
     const bytes = this.narrow.of(audio, of);
@@ -67,16 +67,16 @@ export class AnswerListener {
     if (tone) this.toneEnded(tone);
     const sounding = this.tones.current;
     if (sounding && isFaxTone(sounding)) this.end({ result: 'fax', reason: 'fax_tone' }, atMs);
-    // A tone is no word.
+    // A tone is not speech.
     else if (sounding && sounding.durationMs >= 60) this.speech.quiet(atMs);
     else this.speech.hear(bytes, 0, bytes.length, codec, atMs);
   }
 
-  /** Every packet time. */
+  /** Called every packet time. */
   tick(nowMs: number): void {
     if (this.over) return;
     const atMs = nowMs - this.startMs;
-    // What is on its way may still be speech.
+    // Packets still on their way may contain speech.
     this.speech.quiet(atMs - 100);
     const tone = this.tones.quiet(atMs);
     if (tone) this.toneEnded(tone);
@@ -85,7 +85,7 @@ export class AnswerListener {
     else this.decide(atMs);
   }
 
-  /** The call, or the session, is over. */
+  /** The call or the session is over. */
   close(nowMs: number): void {
     if (this.verdict) this.end({ messageEnd: null }, nowMs - this.startMs);
     else this.end({ result: 'unknown', reason: 'call_ended' }, nowMs - this.startMs);

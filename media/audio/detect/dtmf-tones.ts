@@ -1,4 +1,4 @@
-/** Keys as the pairs of tones of ITU-T Q.23, in the audio itself: for phones that know no RTP events. */
+/** DTMF as the tone pairs of ITU-T Q.23 in the audio, for phones without telephone events. */
 import type { PhoneCodec } from '../../engine.js';
 import { alawToLinear, linearToAlaw, linearToUlaw, ulawToLinear } from '../codec/g711.js';
 import { lineOf, samplesOf, ticksPerMs } from '../sample-format.js';
@@ -7,17 +7,17 @@ const rowsHz = [697, 770, 852, 941];
 const columnsHz = [1209, 1336, 1477, 1633];
 const keys = ['123A', '456B', '789C', '*0#D'];
 const sampleRateHz = 8000;
-/** 12.75 ms: of the shortest valid key (40 ms, Q.24) two blocks lie wholly within it. */
+/** 12.75 ms: the shortest valid key (40 ms, Q.24) contains at least two whole blocks. */
 const blockSamples = 102;
 const blockMs = (blockSamples * 1000) / sampleRateHz;
 
-/** Each tone at about -36 dBm0 or louder. */
+/** Each tone has about -36 dBm0 or more. */
 const leastPower = ((360 * blockSamples) / 2) ** 2;
-/** One of the two tones may be 8 dB louder than the other, whichever: lines and telephones differ. */
+/** Twist: either tone may be 8 dB louder than the other, since lines and telephones differ. */
 const mostTwist = 10 ** 0.8;
-/** Over the other tones of its group: 8 dB. */
+/** A tone is 8 dB above the other tones of its group. */
 const overOthers = 10 ** 0.8;
-/** Of all the power in the block; speech that happens to hold both tones holds much more besides. */
+/** Share of both tones in the block's power; speech that contains both tones has much more power besides. */
 const leastShare = 0.8;
 
 const coefficients = Float64Array.from(
@@ -31,9 +31,9 @@ export interface ToneKey {
   durationMs: number;
 }
 
-/** Hears keys in G.711 (Goertzel, block by block). One per direction; no clock of its own. */
+/** Detects keys in G.711 (Goertzel, block by block). One per direction; no clock of its own. */
 export class DtmfListener {
-  /** Blocks of the press that goes on, so far; 0: none. */
+  /** Blocks of the current press so far; 0 without a press. */
   private blocks = 0;
   private digit = '';
   private misses = 0;
@@ -41,12 +41,12 @@ export class DtmfListener {
   private energy = 0;
   private readonly state = new Float64Array(16);
 
-  /** A key is heard at this moment. */
+  /** A key sounds at this moment. */
   get pressed(): boolean {
     return this.blocks >= 2;
   }
 
-  /** The press that ends within these bytes. */
+  /** Returns the press that ends within these bytes. */
   hear(bytes: Uint8Array, codec: 'PCMU' | 'PCMA'): ToneKey | null {
     const linear = linears[codec];
     const { state } = this;
@@ -65,7 +65,7 @@ export class DtmfListener {
     return ended;
   }
 
-  /** Nothing more is heard: the press that goes on is over. */
+  /** The audio stopped: ends the current press and returns it. */
   quiet(): ToneKey | null {
     this.filled = 0;
     this.energy = 0;
@@ -83,7 +83,7 @@ export class DtmfListener {
       this.misses = 0;
       return null;
     }
-    // One bad block within a press is a lost packet or noise.
+    // A single bad block within a press is a lost packet or noise.
     if (this.pressed && digit === '' && this.misses === 0) {
       this.misses = 1;
       return null;
@@ -103,7 +103,7 @@ export class DtmfListener {
     return ended;
   }
 
-  /** The key of this block; empty when it is none. */
+  /** The key of this block; empty when there is none. */
   private judge(): string {
     if (this.energy < leastPower / blockSamples) return '';
     const row = this.loudest(0);
@@ -116,7 +116,7 @@ export class DtmfListener {
     return keys[row]![column - 4]!;
   }
 
-  /** The tone of the group (four, from `first` on) that stands out; -1 when none does. */
+  /** The dominant tone of a group (four tones from `first` on); -1 when there is none. */
   private loudest(first: number): number {
     let best = first;
     for (let tone = first + 1; tone < first + 4; tone++) if (this.power(tone) > this.power(best)) best = tone;
@@ -135,11 +135,11 @@ export class DtmfListener {
   }
 }
 
-/** Peaks of the two tones, about -9 and -7 dBm0: lines dampen the higher one more. */
+/** Peaks of the two tones, about -9 and -7 dBm0: lines attenuate the higher one more. */
 const rowPeak = 8000;
 const columnPeak = 10_000;
 
-/** Writes `[from, to)` of `into`, a line of `codec`, as the tones of a key that began `ticks` eighths of a millisecond ago. */
+/** Fills `[from, to)` of `into`, a line of `codec`, with the tones of a key that began `ticks` eighths of a millisecond ago. */
 export function writeKeyTone(
   digit: string,
   codec: PhoneCodec,

@@ -1,4 +1,4 @@
-/** Loudness of frames straight from the bytes of the line: with G.711 one table look-up per sample. */
+/** Loudness of frames, computed from the line's bytes: with G.711 one table look-up per sample. */
 import type { PhoneCodec } from '../../engine.js';
 import { alawToLinear, ulawToLinear } from '../codec/g711.js';
 import { lineOf, samplesOf } from '../sample-format.js';

@@ -1,28 +1,28 @@
-/** When one side speaks: loudness in steps of 10 ms against a floor that follows the noise of the line. No clock of its own. */
+/** Detects speech by loudness in steps of 10 ms above a floor that follows the line's noise. No clock of its own. */
 import type { PhoneCodec } from '../../engine.js';
 import { lineOf } from '../sample-format.js';
 import { meanSquare } from './frame-level.js';
 
 const stepMs = 10;
-/** About -45 dBm0: quieter is never speech. */
+/** About -45 dBm0: quieter audio is never speech. */
 const leastMeanSquare = 180 * 180;
-/** Speech is so much above the floor (8 dB). */
+/** Speech exceeds the floor by this factor in power (8 dB). */
 const overFloor = 6;
 const floorFalls = 0.2;
 const floorRises = 1.002;
 const leastFloor = 100;
-/** A click is no word: so much loudness, without a longer gap. */
+/** Speech needs this much loudness without a longer gap; less is a click. */
 const leastSpeechMs = 40;
 const clickGapMs = 30;
-/** A gap between sounds of one word is shorter. */
+/** Gaps between sounds of one word are shorter. */
 const wordGapMs = 100;
-/** A pause within a sentence is shorter. */
+/** Pauses within a sentence are shorter. */
 export const pauseMs = 300;
 
 export interface SpeechHooks {
-  /** Told up to some 10 ms later: the words began at `atMs`. */
+  /** Called after `leastSpeechMs` of speech, which began at `atMs`. */
   started(atMs: number): void;
-  /** Told after `pauseMs`: the words ended at `atMs`. */
+  /** Called after `pauseMs` of silence: speech ended at `atMs`. */
   ended(atMs: number): void;
 }
 
@@ -30,7 +30,7 @@ export class SpeechDetector {
   speaking = false;
   /** End of the last loud step. */
   loudUntilMs = Number.NEGATIVE_INFINITY;
-  /** The longest stretch without a gap between words, of the words that go on or were the last. */
+  /** The longest stretch without a gap between words, in the current or last speech. */
   wordsMs = 0;
   private stretchFromMs = 0;
   private sinceMs = 0;
@@ -39,7 +39,7 @@ export class SpeechDetector {
 
   constructor(private readonly hooks: SpeechHooks) {}
 
-  /** Audio in `[from, to)` of `bytes` that was said from `atMs` on. */
+  /** Audio in `[from, to)` of `bytes`, spoken from `atMs` on. */
   hear(bytes: Uint8Array, from: number, to: number, codec: PhoneCodec, atMs: number): void {
     const { bytesPerMs } = lineOf[codec];
     const stepBytes = stepMs * bytesPerMs;
@@ -57,7 +57,7 @@ export class SpeechDetector {
     }
   }
 
-  /** Time passes; what is not heard is silence. */
+  /** Advances the time; without audio it was silent. */
   quiet(nowMs: number): void {
     const silentMs = nowMs - this.loudUntilMs;
     if (!this.speaking) {
@@ -78,7 +78,7 @@ export class SpeechDetector {
     if (this.loudMs === 0 || fromMs - this.loudUntilMs > wordGapMs) this.stretchFromMs = fromMs;
     this.wordsMs = Math.max(this.wordsMs, toMs - this.stretchFromMs);
     this.loudMs += toMs - fromMs;
-    // A packet that was overtaken does not take back what came after it.
+    // A reordered packet does not move the end back.
     this.loudUntilMs = Math.max(this.loudUntilMs, toMs);
     if (this.speaking || this.loudMs < leastSpeechMs) return;
     this.speaking = true;

@@ -1,36 +1,36 @@
-/** One steady tone of any pitch: the beep of an answering machine, the tone of a fax. Blocks of 20 ms; no clock of its own. */
+/** Detects one steady tone of any frequency: an answering machine's beep, a fax tone. Blocks of 20 ms; no clock of its own. */
 import { alawToLinear, ulawToLinear } from '../codec/g711.js';
 
 const sampleRateHz = 8000;
 const blockSamples = 160;
 /** About -36 dBm0. */
 const leastPeak = 360;
-/** Of all the power in the block; the rest is noise. A voice has its harmonics besides. */
+/** Share of the tone in the block's power; the rest is noise. A voice also has harmonics. */
 const leastShare = 0.88;
-/** From block to block. */
+/** Tolerances between successive blocks. */
 const pitchTolerance = 0.015;
 const peakTolerance = 1.35;
-/** A tone of which nothing comes for longer has ended; jitter and short losses are shorter. */
+/** Without audio for longer than this, a tone has ended; jitter and short losses last less. */
 const longestHoleMs = 200;
 
 export interface SteadyTone {
   frequencyHz: number;
   durationMs: number;
-  /** Of its last block. */
+  /** End of its last block. */
   endedMs: number;
 }
 
 const linears = { PCMU: ulawToLinear, PCMA: alawToLinear };
 
 export class ToneListener {
-  /** The tone that sounds now, with how long so far. */
+  /** The tone that sounds now, with its duration so far. */
   current: SteadyTone | null = null;
   private peak = 0;
   private filled = 0;
   private blockFromMs = 0;
   private readonly block = new Float64Array(blockSamples);
 
-  /** Audio in `[from, to)` that was said from `atMs` on; the tone that ended within it. */
+  /** Audio in `[from, to)`, spoken from `atMs` on; returns the tone that ended within it. */
   hear(bytes: Uint8Array, from: number, to: number, codec: 'PCMU' | 'PCMA', atMs: number): SteadyTone | null {
     const linear = linears[codec];
     let ended: SteadyTone | null = null;
@@ -44,7 +44,7 @@ export class ToneListener {
     return ended;
   }
 
-  /** Time passes without audio; the tone that ended because its packets stopped. */
+  /** Advances the time without audio; returns a tone that ended because its packets stopped. */
   quiet(nowMs: number): SteadyTone | null {
     const { current } = this;
     if (current === null || nowMs - current.endedMs <= longestHoleMs) return null;
@@ -74,7 +74,7 @@ export class ToneListener {
     return current;
   }
 
-  /** From the first zero crossing upwards to the last; null for silence and for what is no tone. */
+  /** Frequency from the first to the last upward zero crossing; null for silence and low frequencies. */
   private pitch(): number | null {
     const { block } = this;
     let first = -1;
@@ -91,7 +91,7 @@ export class ToneListener {
     return periods < 4 ? null : (periods * sampleRateHz) / (last - first);
   }
 
-  /** The peak of the tone when it is nearly all that sounds, else 0 (Goertzel). */
+  /** The tone's peak when the block contains almost nothing else, else 0 (Goertzel). */
   private peakOf(frequencyHz: number): number {
     const { block } = this;
     const coefficient = 2 * Math.cos((2 * Math.PI * frequencyHz) / sampleRateHz);

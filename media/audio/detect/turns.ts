@@ -1,17 +1,17 @@
 /**
- * The turns of a dialogue, measured on the wire, so that every agent is measured alike. A turn is what one side says until the other
- * begins. The caller's words are placed by their RTP timestamps, the agent's by the time they are sent.
+ * The turns of a dialogue, measured on the wire, so that all agents are measured alike. A turn is what one side says until the other side
+ * begins. The caller's speech is placed by its RTP timestamps, the agent's by the time it is sent.
  *
- * Short words over the other side's words are a nod (a back-channel: "mhm") when the other side talks on: no turn and no barge-in.
+ * Short speech over the other side's speech is a back-channel ("mhm") when the other side speaks on: neither a turn nor a barge-in.
  */
 import type { MediaEvent, PhoneCodec } from '../../engine.js';
 import { RtpTimeline } from '../receive/rtp-timeline.js';
 import { lineOf, ticksPerMs } from '../sample-format.js';
 import { pauseMs, SpeechDetector } from './speech-detector.js';
 
-/** Shorter words over the other side's are a nod. */
+/** Shorter speech over the other side's is a back-channel. */
 const longestNodMs = 200;
-/** An agent that talks on for so long did not give way. */
+/** An agent that speaks on for this long did not give way. */
 const giveWayMs = 5000;
 
 type BargeIn = Extract<MediaEvent, { type: 'bargeIn' }>;
@@ -19,21 +19,21 @@ type Turn = Omit<Extract<MediaEvent, { type: 'turn' }>, 'agoMs'>;
 
 interface OpenTurn {
   startedMs: number;
-  /** End of its last words, once a pause followed. */
+  /** End of its last speech, once a pause followed. */
   endedMs: number;
   responseMs: number | null;
-  /** The other side spoke when this one began. */
+  /** The other side was speaking when this turn began. */
   over: boolean;
 }
 
-/** Words that began while the other side spoke: a turn, a nod, or an answer to words that had just ended. Undecided as long as it exists. */
+/** Speech that began while the other side spoke: a turn, a back-channel, or an answer to speech that had just ended. Exists while undecided. */
 interface Overlap {
   startedMs: number;
-  /** Too long for a nod. */
+  /** Too long for a back-channel. */
   long: boolean;
-  /** null: the words go on, or the pause after them is not long enough yet. */
+  /** null while the speech continues, or the pause after it is too short. */
   endedMs: number | null;
-  /** The same of the other side's words. */
+  /** The same for the other side's speech. */
   otherEndedMs: number | null;
 }
 
@@ -42,7 +42,7 @@ class Side {
   readonly speech: SpeechDetector;
   turn: OpenTurn | null = null;
   overlap: Overlap | null = null;
-  /** End of the last words that belong to a turn. */
+  /** End of the last speech that belongs to a turn. */
   private saidUntilMs = Number.NEGATIVE_INFINITY;
 
   constructor(
@@ -55,17 +55,17 @@ class Side {
     });
   }
 
-  /** The words of its turn go on. */
+  /** Its turn is open and it is speaking. */
   get talking(): boolean {
     return this.turn !== null && this.overlap === null && this.speech.speaking;
   }
 
-  /** End of its last words but nods; they may go on. */
+  /** End of its last speech without back-channels; the speech may continue. */
   get wordsUntilMs(): number {
     return this.talking ? this.speech.loudUntilMs : this.saidUntilMs;
   }
 
-  /** Its words ended; its turn may go on. */
+  /** Its speech ended; its turn may continue. */
   pause(atMs: number): void {
     if (this.turn === null) return;
     this.turn.endedMs = atMs;
@@ -76,7 +76,7 @@ class Side {
 export class Turns {
   private readonly caller: Side;
   private readonly agent: Side;
-  /** When the caller began to speak over the agent, until the agent is silent. */
+  /** When the caller began to speak over the agent; null once the agent is silent. */
   private interruptedAtMs: number | null = null;
 
   constructor(
@@ -96,7 +96,7 @@ export class Turns {
 
   /** Audio in `[from, to)` that arrived now. */
   fromCaller(timestamp: number, bytes: Uint8Array, from: number, to: number, codec: PhoneCodec, nowMs: number): void {
-    // What arrives was said just before.
+    // Received audio was spoken just before it arrived.
     this.hear(this.caller, timestamp, bytes, from, to, codec, nowMs - (to - from) / lineOf[codec].bytesPerMs);
   }
 
@@ -105,10 +105,10 @@ export class Turns {
     this.hear(this.agent, timestamp, bytes, from, to, codec, nowMs);
   }
 
-  /** Every packet time: a side that sends nothing is silent. */
+  /** Called every packet time: a side that sends nothing is silent. */
   tick(nowMs: number): void {
     const atMs = nowMs - this.startMs;
-    // What is on its way may still be speech.
+    // Packets still on their way may contain speech.
     this.caller.speech.quiet(atMs - 100);
     this.agent.speech.quiet(atMs - 100);
     this.judge(this.caller);
@@ -116,7 +116,7 @@ export class Turns {
     if (this.interruptedAtMs !== null && atMs - this.interruptedAtMs > giveWayMs) this.tellBargeIn(null);
   }
 
-  /** The call is over: what is open ends with what was heard of it. */
+  /** The call is over: completes open turns with what was heard. */
   end(): void {
     for (const side of [this.caller, this.agent]) this.decide(side);
     const open = [this.caller, this.agent].filter((side) => side.turn !== null);
@@ -147,7 +147,7 @@ export class Turns {
 
   private started(side: Side, atMs: number): void {
     this.decide(side);
-    // A pause of the other side that is still short may be one within its sentence: then this is not decided either.
+    // A short pause of the other side may lie within its sentence: that is not decided yet either.
     if (this.other(side).speech.speaking)
       side.overlap = { startedMs: atMs, long: false, endedMs: null, otherEndedMs: null };
     else this.answer(side, atMs);
@@ -169,7 +169,7 @@ export class Turns {
     this.passFloor(side);
   }
 
-  /** Decides what overlapping words are as soon as it can be known. */
+  /** Decides overlapping speech as soon as possible. */
   private judge(side: Side): void {
     const { overlap } = side;
     if (overlap === null) return;
@@ -177,7 +177,7 @@ export class Turns {
     if (endedMs === null) overlap.long ||= side.speech.wordsMs >= longestNodMs;
     const { long } = overlap;
     const otherUntilMs = otherEndedMs ?? this.other(side).speech.loudUntilMs;
-    /** What the other side says after this decides. */
+    /** Speech of the other side after this time decides. */
     const sinceMs = long ? startedMs : endedMs;
     if (sinceMs === null || (otherEndedMs === null && otherUntilMs <= sinceMs)) return;
     side.overlap = null;
@@ -189,7 +189,7 @@ export class Turns {
     if (otherEndedMs !== null) this.passFloor(this.other(side));
   }
 
-  /** Judges by what was heard so far: nothing more comes of these words. */
+  /** Decides by what was heard so far: this speech is over. */
   private decide(side: Side): void {
     const { overlap } = side;
     if (overlap === null) return;
@@ -199,7 +199,7 @@ export class Turns {
     this.judge(side);
   }
 
-  /** A side begins, and the other one has ended. */
+  /** A side begins after the other one has ended. */
   private answer(side: Side, atMs: number): void {
     this.complete(this.other(side));
     this.open(side, atMs, false);
@@ -215,7 +215,7 @@ export class Turns {
 
   private open(side: Side, atMs: number, over: boolean): void {
     const untilMs = this.other(side).wordsUntilMs;
-    // The other side talked on after the words before: these are another turn.
+    // The other side spoke on after the earlier speech, so this is another turn.
     if (side.turn !== null && untilMs - side.turn.endedMs >= pauseMs) this.complete(side);
     if (side === this.caller && side.turn === null) this.callerBegan(atMs);
     side.turn ??= {
@@ -226,7 +226,7 @@ export class Turns {
     };
   }
 
-  /** The words of `side` ended while a turn of the other one was open: the one that gave way has ended its turn. */
+  /** `side` stopped speaking while the other side's turn was open: completes the turn of the side that gave way. */
   private passFloor(side: Side): void {
     const other = this.other(side);
     if (side.turn === null || other.turn === null) return;

@@ -1,21 +1,21 @@
-/** When the phone says something while it is recorded: the first and the last words, and the silence that ends it. No clock of its own. */
+/** Finds the first and the last speech of a recording, and the silence that ends it. No clock of its own. */
 import type { PhoneCodec } from '../../engine.js';
 import { RtpTimeline } from '../receive/rtp-timeline.js';
 import { lineOf, ticksPerMs } from '../sample-format.js';
 import { SpeechDetector } from './speech-detector.js';
 
-/** What is on its way may still be speech. */
+/** Packets still on their way may contain speech. */
 const lateMs = 100;
 
 export interface SilenceRules {
-  /** Nothing is said from the beginning. */
+  /** Limit of silence from the beginning. */
   beforeMs: number;
-  /** After the last words. */
+  /** Limit of silence after the last speech. */
   afterMs: number;
 }
 
 export class Words {
-  /** All times are counted from `startMs`; null: nothing was said. */
+  /** Start of the first speech. All times are counted from `startMs`; null without speech. */
   firstMs: number | null = null;
   private endedMs = 0;
   private readonly track = new RtpTimeline();
@@ -24,7 +24,7 @@ export class Words {
   constructor(
     private readonly startMs: number,
     private readonly rules: SilenceRules,
-    /** Told once, some 40 ms after the first words began. */
+    /** Called once, some 40 ms after the first speech began. */
     begun: () => void,
   ) {
     this.speech = new SpeechDetector({
@@ -39,20 +39,20 @@ export class Words {
     });
   }
 
-  /** End of the last words. */
+  /** End of the last speech. */
   get lastMs(): number | null {
     if (this.firstMs === null) return null;
     return this.speech.speaking ? this.speech.loudUntilMs : this.endedMs;
   }
 
-  /** What arrives was said just before. */
+  /** Received audio was spoken just before it arrived. */
   hear(timestamp: number, payload: Uint8Array, codec: PhoneCodec, nowMs: number): void {
     const begunMs = nowMs - this.startMs - payload.length / lineOf[codec].bytesPerMs;
     const atMs = this.track.place(timestamp, Math.round(begunMs * ticksPerMs)) / ticksPerMs;
     this.speech.hear(payload, 0, payload.length, codec, atMs);
   }
 
-  /** Every packet time. True when it has been silent for long enough. */
+  /** Called every packet time. True when the silence reached its limit. */
   tick(nowMs: number): boolean {
     const atMs = nowMs - this.startMs;
     this.speech.quiet(atMs - lateMs);

@@ -1,39 +1,39 @@
-/** The noise of a line on which nobody sends (RFC 3389, and Opus): at the level the far side told last, of no colour. */
+/** Comfort noise for a line on which nothing is sent (RFC 3389, and Opus DTX): white noise at the far side's last known level. */
 import type { PhoneCodec } from '../../engine.js';
 import { linearToAlaw, linearToUlaw } from '../codec/g711.js';
 import { lineOf, samplesOf } from '../sample-format.js';
 
-/** Below this there is nothing to be heard; what a phone claims above it is not believed to be noise. */
+/** Range of levels below overload: quieter noise is inaudible, louder noise is not plausible. */
 const quietestDb = 90;
 const loudestDb = 40;
-/** What was louder before a pause was no noise, and the pause no DTX. */
+/** Audio louder than this before a pause was no noise, and the pause no DTX. */
 const noiseDb = 48;
-/** Mean square of an even distribution is a third of its square. */
+/** The mean square of a uniform distribution is a third of its peak's square. */
 const peakOverLevel = Math.sqrt(3);
 
 export class ComfortNoise {
   private peak = 0;
   private state = 0x2545f491;
 
-  /** The payload of a comfort noise packet: the level below overload comes first, a colour we leave out may follow. */
+  /** The payload of a comfort noise packet: the level below overload, then optional spectral information, which is ignored. */
   told(payload: Uint8Array): void {
     const [level = quietestDb] = payload;
     this.setLevel(level & 0x7f);
   }
 
-  /** What sounded before the far side fell silent, as mean square of its samples. */
+  /** The audio before the far side fell silent, as the mean square of its samples. */
   sounded(meanSquare: number): void {
     const level = meanSquare > 0 ? -10 * Math.log10(meanSquare / 32_767 ** 2) : quietestDb;
     if (level >= noiseDb) this.setLevel(level);
     else this.reset();
   }
 
-  /** Nothing is known of the far side's noise. */
+  /** Forgets the far side's noise level. */
   reset(): void {
     this.peak = 0;
   }
 
-  /** False, and nothing done, when no noise was told. */
+  /** Fills `into` with noise. False, and nothing is written, when no level is known. */
   fill(into: Uint8Array, from: number, to: number, codec: PhoneCodec): boolean {
     const { peak } = this;
     if (peak === 0) return false;

@@ -1,44 +1,44 @@
 /**
- * What is said in place of a lost packet: the last period of the voice again and again, fading, and silence after 60 ms (the idea of G.711
- * Appendix I, but without its delay: seams are smoothed by what comes after them).
+ * Packet loss concealment: repeats the last pitch period, fading to silence after 60 ms (the idea of G.711 Appendix I without its delay: the
+ * seam is smoothed with the audio that follows).
  */
 import type { PhoneCodec } from '../../engine.js';
 import { alawToLinear, linearToAlaw, linearToUlaw, ulawToLinear } from '../codec/g711.js';
 import { lineOf } from '../sample-format.js';
 
-/** Linear samples need none. */
+/** null: linear samples need no table. */
 const toLinear = { PCMU: ulawToLinear, PCMA: alawToLinear, G722: null, OPUS: null };
 const fromLinear = { PCMU: linearToUlaw, PCMA: linearToAlaw, G722: null, OPUS: null };
-/** 66 to 200 Hz at 8 kHz; higher voices fit in with several periods. */
+/** 66 to 200 Hz at 8 kHz; a higher voice is repeated by several of its periods. */
 const shortestPeriod = 40;
 const longestPeriod = 120;
-/** As much of the past is compared with what lies a period before it. */
+/** Length of history that is compared with the audio one lag earlier. */
 const compared = 160;
-/** Full loudness for 10 ms, then down to nothing at 60 ms. */
+/** Full loudness for 10 ms, then fading to silence at 60 ms. */
 const fullUntil = 80;
 const silentFrom = 480;
-/** Seams are spread over so many samples. */
+/** Seams are smoothed over this many samples. */
 const seam = 32;
 const longestPacket = 1500;
 
-/** Bytes of G.711, or the samples of a linear line. */
+/** Bytes of G.711, or linear samples. */
 type Audio = Uint8Array | Int16Array;
 
 export class Concealment<T extends Audio = Uint8Array> {
-  /** The lengths above are of 8 kHz. */
+  /** Multiple of 8 kHz; the lengths above are for 8 kHz. */
   private readonly rate: number;
   private readonly historyLength: number;
-  /** The end of what was heard, as the line has it. */
+  /** The last audio that was received. */
   private readonly history: T;
   private heardSamples = 0;
   private readonly period: Float64Array;
   private periodLength = 0;
-  /** How far the first sample is from where the voice was. */
+  /** Distance between the last received sample and the start of the repeated period. */
   private step = 0;
   private made = 0;
   private readonly joined: T;
 
-  /** `codec` may change to another law, not to another rate. */
+  /** `codec` may change to the other law, but not to another sample rate. */
   constructor(
     private codec: PhoneCodec,
     Type: new (length: number) => T,
@@ -50,14 +50,14 @@ export class Concealment<T extends Audio = Uint8Array> {
     this.joined = new Type(longestPacket);
   }
 
-  /** Nothing that was heard goes on. */
+  /** Forgets the history: the next audio does not continue it. */
   reset(codec: PhoneCodec): void {
     this.codec = codec;
     this.heardSamples = 0;
     this.made = 0;
   }
 
-  /** What was received; returns what is to be played of it: after a loss its beginning is blended in. Valid until the next call. */
+  /** Takes received audio and returns what to play: after a loss its beginning is blended with the concealment. Valid until the next call. */
   heard(audio: T): T {
     const { historyLength } = this;
     const played = this.made > 0 ? this.join(audio) : audio;
@@ -69,7 +69,7 @@ export class Concealment<T extends Audio = Uint8Array> {
     return played;
   }
 
-  /** Makes up the next `count` samples. */
+  /** Writes the next `count` concealed samples. */
   fill(into: T, at: number, count: number): void {
     if (this.made === 0) this.learn();
     const encode = fromLinear[this.codec];
@@ -103,7 +103,7 @@ export class Concealment<T extends Audio = Uint8Array> {
     return joined;
   }
 
-  /** The last period of what was heard, made to flow into itself. */
+  /** Learns the last pitch period, blended so that its end continues in its start. */
   private learn(): void {
     this.periodLength = 0;
     if (this.heardSamples < this.historyLength) return;
@@ -122,7 +122,7 @@ export class Concealment<T extends Audio = Uint8Array> {
   }
 }
 
-/** The lag at which the end of the past is most like what lies before it. */
+/** The lag at which the end of the history is most similar to the audio before it. */
 function likeliestPeriod(past: Float64Array, rate: number): number {
   let best = longestPeriod * rate;
   let bestLikeness = Number.NEGATIVE_INFINITY;

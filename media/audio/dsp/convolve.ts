@@ -1,9 +1,9 @@
 /**
- * The inner loop of the resampler with eight multiplications at a time, which JavaScript cannot say: a WebAssembly function of some hundred
- * bytes, written down here as its instructions. Each thread has its own. One multiplication after the other took five times as long.
+ * The resampler's inner loop with eight multiplications at once (SIMD), which JavaScript lacks: a WebAssembly function of some hundred bytes,
+ * written here as its instructions. Each thread has its own instance. One multiplication at a time took five times as long.
  */
 
-/** What we use of it; the types of the language leave it to the browser's. */
+/** The part of the API that is used; TypeScript declares it in the browser's types. */
 declare const WebAssembly: {
   Module: new (program: Uint8Array) => object;
   Instance: new (
@@ -13,10 +13,10 @@ declare const WebAssembly: {
 
 const pages = 2;
 const pageBytes = 65_536;
-/** Taps are whole numbers of this many bits behind the point: sums of 32 bits hold every sample times a gain of 3. */
+/** Taps are fixed-point numbers with this many fraction bits: 32 bit sums hold every sample times a gain of 3. */
 const tapBits = 14;
 const tapsAtOnce = 8;
-/** Longer input is filtered in pieces. */
+/** Longer input is filtered in blocks. */
 export const blockSamples = 4096;
 const mostUp = 6;
 const mostHistory = 512;
@@ -41,7 +41,7 @@ const againIf = (depth: number) => [0x0d, depth];
 /** Addresses and lengths in bytes. */
 const [from, end, taps, tapBytes, phase, downBytes, upBytes, to, into, sum, sums] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 
-/** For each output sample: `phase` says which taps, and how far `from` moves on. Returns behind the last output. */
+/** For each output sample, `phase` selects the taps and how far `from` advances. Returns the end of the output. */
 const filter = loop(
   ...[...local(from), ...local(end), lessThan],
   ...when(
@@ -93,9 +93,9 @@ const outputAt = input.byteLength;
 const output = new Int16Array(buffer, outputAt, (blockSamples + 1) * mostUp);
 let freeAt = outputAt + output.byteLength;
 
-/** The taps of a polyphase filter where the loop finds them. */
+/** The taps of a polyphase filter, in the memory of the loop. */
 export class Taps {
-  /** Taps of a phase; the caller's history is one less. */
+  /** Taps per phase; the caller's history is one shorter. */
   readonly length: number;
   private readonly at = freeAt;
   private readonly phases: number;
@@ -111,7 +111,7 @@ export class Taps {
     for (const [index, phase] of phases.entries()) {
       const whole = new Int16Array(buffer, this.at + 2 * this.length * index, this.length);
       for (const [i, tap] of phase.entries()) whole[this.length - own + i] = Math.round(tap * (1 << tapBits));
-      // What rounding took is given back where it is the smallest part: a constant passes unchanged.
+      // The rounding error is added to the largest tap, where it matters least: a constant passes unchanged.
       const rest = (1 << tapBits) - whole.reduce((total, tap) => total + tap, 0);
       const largest = whole.indexOf(Math.max(...whole));
       whole[largest] = whole[largest]! + rest;
@@ -119,8 +119,8 @@ export class Taps {
   }
 
   /**
-   * Filters `samples` (at most `blockSamples`) that follow `history` (`length` - 1). From position `index`, `phase`; every `down`-th of the
-   * phases. The result is overwritten by the next call of anybody.
+   * Filters `samples` (at most `blockSamples`), which follow `history` (`length` - 1 samples), from position `index` and `phase` on, using
+   * every `down`-th phase. The next call on this thread, by any filter, overwrites the result.
    */
   filter(history: Int16Array, samples: Int16Array, index: number, phase: number, down: number): Int16Array {
     input.set(history);

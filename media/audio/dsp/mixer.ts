@@ -1,17 +1,17 @@
-/** Two tracks of 20 ms frames as one. Each waits for the other a little; one that is missing is silence. */
+/** Mixes two tracks of 20 ms frames into one. Each track waits a little for the other; a missing track is silence. */
 import type { AudioTrack } from '../../agents/agent.js';
 import type { PhoneCodec } from '../../engine.js';
 import { readLine, writeLine } from '../sample-format.js';
 import { Reused } from '../scratch-buffer.js';
 
-/** Frames that one track may be ahead: the jitter of a phone, and a network that stood still. */
+/** The most frames that one track may be ahead: covers a phone's jitter and short network stalls. */
 const aheadAtMost = 10;
 
 export class Mixer {
   private readonly waiting: Record<AudioTrack, Int16Array[]> = { caller: [], agent: [] };
   private readonly decoded = new Reused(Int16Array);
 
-  /** The mixed frame is valid during the call. */
+  /** `frame` is valid during the call. */
   constructor(private readonly deliver: (frame: Uint8Array, atMs: number) => void) {}
 
   push(track: AudioTrack, frame: Uint8Array, codec: PhoneCodec, atMs: number): void {

@@ -1,22 +1,22 @@
 /**
- * Sample rate conversion between the phone's 8 kHz and what agents speak, as a stream: a polyphase FIR filter (windowed sinc) that keeps its
- * state between chunks, so that chunk borders cannot be heard. Flat up to 0.425 of the lower rate (3400 Hz of 8 kHz), at least 60 dB down
- * from 0.54 of it on; the speech band of the phone passes and nothing folds back into it.
+ * Sample rate conversion between the phone's 8 kHz and the agents' rates, as a stream: a polyphase FIR filter (windowed sinc) that keeps its
+ * state between chunks, so that chunk borders are inaudible. Flat up to 0.425 of the lower rate (3400 Hz of 8 kHz), at least 60 dB down
+ * from 0.54 of it: the phone's speech band passes and nothing aliases into it.
  */
 import { blockSamples, Taps } from './convolve.js';
 
 export interface Resampler {
-  /** How much later a sample comes out, in output samples. */
+  /** Delay of the output, in output samples. */
   readonly delaySamples: number;
-  /** Any length, an empty one too. The result is overwritten by the next call. */
+  /** Any length, including 0. The result is overwritten by the next call. */
   process(input: Int16Array): Int16Array;
-  /** As new: for audio that does not continue what came before. */
+  /** Clears the state, for audio that does not continue the earlier audio. */
   reset(): void;
 }
 
-/** Filter length in samples of the lower rate; the transition band gets narrower with it, the cost higher. */
+/** Filter length in samples of the lower rate; a longer filter has a narrower transition band and costs more. */
 const LENGTH = 32;
-/** Middle of the transition band, as a part of the lower rate. */
+/** Middle of the transition band, as a fraction of the lower rate. */
 const CUTOFF = 0.4815;
 /** Kaiser window for 60 dB. */
 const KAISER_BETA = 5.65;
@@ -28,13 +28,13 @@ export function createResampler(fromHz: number, toHz: number): Resampler {
   return new PolyphaseResampler(toHz / common, fromHz / common);
 }
 
-/** Conceptually: `up` - 1 zeros between the samples, the filter, and of the result every `down`-th sample. */
+/** Conceptually: inserts `up` - 1 zeros between samples, filters, and keeps every `down`-th sample. */
 class PolyphaseResampler implements Resampler {
   readonly delaySamples: number;
   readonly #up: number;
   readonly #down: number;
   readonly #taps: Taps;
-  /** The last samples of the chunk before. */
+  /** The last samples of the previous chunk. */
   readonly #history: Int16Array;
   #output = new Int16Array(0);
   /** Position of the next output sample, relative to the next chunk: sample and phase. */
@@ -86,7 +86,7 @@ function tapsFor(up: number, down: number): Taps {
   return taps;
 }
 
-/** A low-pass filter of 2 × `halfLength` + 1 taps; `cutoff` as a part of the sample rate. */
+/** A low-pass filter of 2 × `halfLength` + 1 taps; `cutoff` as a fraction of the sample rate. */
 function lowPass(halfLength: number, cutoff: number): Float64Array {
   const taps = new Float64Array(2 * halfLength + 1);
   for (let i = 0; i < taps.length; i++) {
@@ -97,7 +97,7 @@ function lowPass(halfLength: number, cutoff: number): Float64Array {
   return taps;
 }
 
-/** The taps of each phase that meet a sample and not a zero, in the order of the samples they meet. Each phase passes a constant unchanged. */
+/** The taps that meet samples rather than zeros, per phase and in the order of the samples. Each phase passes a constant unchanged. */
 function polyphase(taps: Float64Array, up: number): Float64Array[] {
   const perPhase = Math.ceil(taps.length / up);
   return Array.from({ length: up }, (_, phase) => {

@@ -1,10 +1,10 @@
-/** How long an utterance waits after its first frame: as much as the agent's frames are late at worst (p99), within 3 and 15 ms. */
+/** How long playout of an utterance waits after its first frame: the agent's jitter at p99, within 3 and 15 ms. */
 
 export const leastMarginMs = 3;
 const mostMs = 15;
 /** A longer gap is a pause of the agent, not jitter. */
 const pauseMs = 200;
-/** Old arrivals fade: all counts are halved here. */
+/** At this total all counts are halved, so that old arrivals fade. */
 const fadeAt = 256;
 
 export class ArrivalMargin {
@@ -14,8 +14,8 @@ export class ArrivalMargin {
   private lastDurationMs = 0;
 
   /**
-   * A chunk of audio of `durationMs` came; it may have waited for us for `waitedMs`. Chunks that come faster than they play count as
-   * punctual, and so do those that were if they waited.
+   * A chunk of `durationMs` arrived; it may have waited `waitedMs` for our thread. Chunks that arrive faster than they play count as punctual,
+   * and so do chunks that may have been punctual before they waited.
    */
   arrived(nowMs: number, durationMs: number, waitedMs = 0): void {
     const punctualMs = this.nextMs;
@@ -36,7 +36,7 @@ export class ArrivalMargin {
     }
   }
 
-  /** When the next chunk is there at the pace of the clock; NaN before the first. */
+  /** When the next chunk arrives from an agent that sends in real time; NaN before the first. */
   get nextMs(): number {
     return this.lastMs + this.lastDurationMs;
   }

@@ -1,6 +1,6 @@
 /**
- * The memory of a conference. Each seat has a ring of 20 ms frames that its own session writes, and that the sessions of all other seats
- * read when their phones are due, at 8 kHz: nothing is copied between threads, no thread is the mixer's, and one that dies takes only its own phones along.
+ * The shared memory of a conference. Each seat has a ring of 20 ms frames at 8 kHz: its own session writes it, and the sessions of all other
+ * seats read it when their phones are due. Nothing is copied between threads, and a thread that dies takes only its own phones along.
  */
 import type { PhoneCodec } from '../../engine.js';
 import { alawToLinear, linearToAlaw, linearToUlaw, silenceByte, ulawToLinear } from '../codec/g711.js';
@@ -9,21 +9,21 @@ import type { PhoneAudio } from './phone-audio.js';
 
 export const roomFrame = 160;
 const frameBytes = roomFrame * 2;
-/** What a reader may fall behind, at most; the writer must not come round to it. */
+/** Length of a seat's ring: more than a reader may fall behind. */
 const ringFrames = 32;
-/** A frame without a sample above this (-60 dBFS) is silence, and is not mixed. */
+/** A frame without a sample above this (-60 dBFS) is silence and is not mixed. */
 const silentBelow = 32;
-/** A frame with one above this (-36 dBFS) is speech. */
+/** A frame with a sample above this (-36 dBFS) is speech. */
 const speechAbove = 500;
-/** Speech goes on across pauses of 500 ms. */
+/** Speech continues across pauses of 500 ms. */
 const speechHoldFrames = 25;
-/** Frames that wait before a voice is begun: what its network may be late by. More after a hole, and less again after ten seconds without. */
+/** Jitter buffer, in frames: how many wait before a voice begins. One more after each gap, one less after ten seconds without a gap. */
 const fewestWaiting = 2;
 const mostWaiting = 8;
 const calmFrames = 500;
-/** Later than this, frames are left out, also within words. */
+/** Above this delay frames are skipped, even within speech. */
 const latest = 12;
-/** Where the sum of voices begins to be pressed together, so that it never clips. */
+/** Sums above this are compressed, so that they never clip. */
 const kneeAt = 24_000;
 const aboveKnee = 32_767 - kneeAt;
 
@@ -33,11 +33,11 @@ type Law = 'PCMU' | 'PCMA';
 const linearOf = { PCMU: ulawToLinear, PCMA: alawToLinear };
 const codeOf = { PCMU: linearToUlaw, PCMA: linearToAlaw };
 
-/** What a recording of the room is to do. */
+/** State of the room's recording. */
 export type RoomRecordingOrder = 'go' | 'pause' | 'stop';
 const orders: readonly RoomRecordingOrder[] = ['go', 'pause', 'stop'];
 
-/** One view of the memory, made on each thread. */
+/** A view of the shared memory, created on each thread. */
 export class Room {
   private readonly words: Int32Array;
   private readonly loud: Uint8Array;
@@ -56,7 +56,7 @@ export class Room {
     this.loud = new Uint8Array(memory, this.words.byteLength + this.samples.byteLength, seats * ringFrames);
   }
 
-  /** Seats that anybody ever had. */
+  /** Number of seats that were ever taken. */
   get seats(): number {
     return Atomics.load(this.words, word.seats);
   }
@@ -65,7 +65,7 @@ export class Room {
     Atomics.store(this.words, word.seats, count);
   }
 
-  /** How often the beep of somebody who came, or left, was asked for. */
+  /** How often each beep was requested. */
   beeps(kind: 'entered' | 'left'): number {
     return Atomics.load(this.words, word[kind]);
   }
@@ -86,7 +86,7 @@ export class Room {
     Atomics.store(this.words, this.at(seat) + seatWord.muted, muted ? 1 : 0);
   }
 
-  /** Frames that this seat has written; never less. */
+  /** Number of frames this seat has written. */
   written(seat: number): number {
     return Atomics.load(this.words, this.at(seat) + seatWord.written);
   }
@@ -100,7 +100,7 @@ export class Room {
     return this.loud[seat * ringFrames + (frame % ringFrames)] === 1;
   }
 
-  /** `bytes`: 20 ms of the phone at 8 kHz; null: it is to be silent. */
+  /** `bytes`: 20 ms of the phone at 8 kHz; null writes silence. */
   write(seat: number, bytes: Uint8Array | null, codec: Law): void {
     const at = this.at(seat);
     const written = Atomics.load(this.words, at + seatWord.written);
@@ -132,7 +132,7 @@ export class Room {
   }
 }
 
-/** What one seat hears: all the others, without an end. `seat` -1 hears everybody. */
+/** The audio for one seat: all the others, without end. `seat` -1 gets everybody. */
 export class RoomEar implements PhoneAudio {
   readonly queuedMs = Number.POSITIVE_INFINITY;
   readonly trimmedMs = 0;
@@ -202,7 +202,7 @@ export class RoomEar implements PhoneAudio {
   }
 }
 
-/** How one seat is heard at another: a little late, so that what its network delays is still in time. Time is made up for in silence. */
+/** One seat's audio as read by another seat, with a small delay as jitter buffer. Excess delay is removed in silence. */
 class Voice {
   private next: number;
   private waiting = fewestWaiting;
@@ -217,7 +217,7 @@ class Voice {
     this.next = room.written(seat);
   }
 
-  /** False when it says nothing now. */
+  /** False when the seat is silent now. */
   addTo(sum: Int32Array): boolean {
     const { room, seat } = this;
     const written = room.written(seat);
@@ -241,7 +241,7 @@ class Voice {
   }
 }
 
-/** Each ear makes the beep by itself. */
+/** Each seat generates the beeps for itself. */
 class Beep {
   private heard: number;
   private readonly samples: Int16Array;
@@ -269,7 +269,7 @@ class Beep {
   }
 }
 
-/** Up for one who comes, down for one who leaves. */
+/** Rising when a participant enters, falling when one leaves. */
 const beepSamples = { entered: twoTones(620, 830), left: twoTones(830, 620) };
 
 function twoTones(firstHz: number, secondHz: number): Int16Array {
@@ -280,7 +280,7 @@ function twoTones(firstHz: number, secondHz: number): Int16Array {
   });
 }
 
-/** Untouched up to the knee, above it bent so that no sum reaches the end of the scale. */
+/** Soft limiter: linear up to the knee, compressed above it so that no sum reaches the end of the scale. */
 function pressed(sum: number): number {
   if (sum <= kneeAt && sum >= -kneeAt) return sum;
   const over = Math.abs(sum) - kneeAt;

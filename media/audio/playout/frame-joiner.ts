@@ -1,16 +1,16 @@
-/** Two frames of 20 ms as one of 40: half as many messages to an agent, for 20 ms more of delay. */
+/** Joins two frames of 20 ms into one of 40: half as many messages to an agent, for 20 ms more delay. */
 import type { PhoneCodec } from '../../engine.js';
 import { lineOf } from '../sample-format.js';
 
 const frameMs = 20;
 
 export class FrameJoiner {
-  /** Of the frame that `join` gave last. */
+  /** Time of the frame that `join` returned last. */
   atMs = 0;
   private whole = new Uint8Array(0);
   private codec: PhoneCodec | null = null;
 
-  /** null: the second half is still to come. A half whose other half never came is dropped. The result is reused by the next call. */
+  /** null when the second half is still missing. A half whose other half never came is dropped. The result is reused by the next call. */
   join(frame: Uint8Array, atMs: number, codec: PhoneCodec): Uint8Array | null {
     const frameBytes = frameMs * lineOf[codec].bytesPerMs;
     if (this.whole.length !== 2 * frameBytes) this.whole = new Uint8Array(2 * frameBytes);

@@ -1,17 +1,17 @@
-/** What the phone hears next: the queue of an agent, a clip, a tone, a stream. */
+/** A source of audio for the phone: the queue of an agent, a clip, a tone, a stream, a conference. */
 import type { PhoneCodec } from '../../engine.js';
 
 export interface PhoneAudio {
   readonly queuedMs: number;
-  /** Taken out of the queue on purpose, so far. */
+  /** Duration removed from the queue on purpose, so far. */
   readonly trimmedMs: number;
-  /** Fills `into` from `at` on; returns how many bytes of audio there were. */
+  /** Fills `into` from `at` on; returns the number of bytes of audio. */
   take(into: Uint8Array, at: number, length: number): number;
-  /** What came last came so much earlier than it had to. */
+  /** The last audio arrived this much earlier than needed. */
   spare(ms: number): void;
-  /** The slots could be so much earlier than they are, for good; told once. */
+  /** By how much the slots could move earlier permanently; returned once. */
   takeNearerMs(): number;
-  /** We stood still for so long: what waits now is late by as much. */
+  /** Our thread stalled for this long: queued audio is that much late. */
   missed(ms: number): void;
   changeCodec(codec: PhoneCodec): void;
 }

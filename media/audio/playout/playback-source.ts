@@ -1,4 +1,4 @@
-/** What `play` plays: audio that is there as a whole, as often as asked, or a stream that fills a queue. */
+/** The sources of `play`: clips and tones with repetition, or a stream that fills a queue. */
 import type { MessagePort } from 'node:worker_threads';
 import {
   type AudioSource,
@@ -28,13 +28,15 @@ export interface Played extends PhoneAudio {
   close(): void;
 }
 
-/** Throws `MediaError` (`bad_source`). `onQueued`: so much came in, from a stream. */
+/** Throws `MediaError` (`bad_source`). `onQueued`: a stream queued this much audio. */
 export function openSource(source: AudioSource, codec: PhoneCodec, onQueued: (durationMs: number) => void): Played {
   if (source.kind === 'stream') return new PlayedStream(source, codec, onQueued);
   const repeat = source.repeat ?? 1;
-  if (!Number.isInteger(repeat) || repeat < 0) throw badSource('A repeat is a whole number, 0 for without end.');
+  if (!Number.isInteger(repeat) || repeat < 0)
+    throw badSource('`repeat` must be a whole number; 0 repeats without end.');
   if (source.kind === 'clip') {
-    if (!(source.clip instanceof SharedArrayBuffer)) throw badSource('A clip is a SharedArrayBuffer of G.711 μ-law.');
+    if (!(source.clip instanceof SharedArrayBuffer))
+      throw badSource('`clip` must be a SharedArrayBuffer of G.711 μ-law.');
     return new PlayedClip(source.clip, repeat, codec);
   }
   return new PlayedClip(renderTone(source.segments, source.peak ?? tonePeak), repeat, codec);
@@ -44,7 +46,7 @@ function badSource(message: string): MediaError {
   return new MediaError('bad_source', message);
 }
 
-/** The bytes are read where they lie: a clip costs a call no memory. */
+/** Reads the shared bytes directly: a clip takes no memory per call. */
 class PlayedClip implements Played {
   readonly trimmedMs = 0;
   private readonly bytes: Uint8Array;
@@ -189,7 +191,7 @@ class PlayedStream implements Played {
       if (message === 'end') this.end();
       return;
     }
-    // What is posted is a copy of ours already, so that the queue may keep it.
+    // The posted message is already our own copy, so the queue may keep it.
     const audio = this.decode(message);
     const discarded = this.queue.push(audio);
     if (!this.paused && this.queue.queuedMs > highWaterMs) this.demand('pause');
@@ -209,15 +211,16 @@ class PlayedStream implements Played {
 }
 
 function renderTone(segments: ToneSegment[], peak: number): Uint8Array {
-  if (!(peak >= 0 && peak <= 32_767)) throw badSource('The peak of a tone lies between 0 and 32767.');
+  if (!(peak >= 0 && peak <= 32_767)) throw badSource('The peak of a tone must be between 0 and 32767.');
   const totalMs = segments.reduce((sum, segment) => sum + segment.durationMs, 0);
-  if (!(totalMs > 0 && totalMs <= mostToneMs)) throw badSource('A tone lasts up to 60 s before it repeats.');
+  if (!(totalMs > 0 && totalMs <= mostToneMs))
+    throw badSource('A tone must last between 0 and 60 s before it repeats.');
   const bytes = new Uint8Array(Math.round(totalMs * ticksPerMs));
   let at = 0;
   for (const { frequenciesHz, durationMs } of segments) {
     const valid = durationMs >= 0 && frequenciesHz.length <= mostFrequencies;
     if (!valid || !frequenciesHz.every((hz) => hz > 0 && hz < 4000)) {
-      throw badSource('A part of a tone has up to four frequencies under 4000 Hz and a duration.');
+      throw badSource('A tone segment needs a duration and at most four frequencies between 0 and 4000 Hz.');
     }
     const end = Math.min(bytes.length, at + Math.round(durationMs * ticksPerMs));
     for (let i = at; i < end; i++) {

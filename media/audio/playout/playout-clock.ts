@@ -8,7 +8,7 @@ export interface Time {
   now(): number;
   setTimer(fn: () => void, delayMs: number): unknown;
   clearTimer(timer: unknown): void;
-  /** Once, when what waits in the sockets now has been read. */
+  /** Calls `fn` once, after the packets that wait in the sockets now were read. */
   afterReading(fn: () => void): void;
 }
 
@@ -19,10 +19,10 @@ export const realTime: Time = {
   afterReading: (fn) => void setImmediate(fn),
 };
 
-/** A session's turn. Returns when its next one is due, also when it has put this one off; null: again, at once, when the sockets have been read. Must not throw. */
+/** A session's turn. Returns the next due time, also when it postpones this turn; null: again once the sockets have been read. Must not throw. */
 export type ClockTurn = (nowMs: number) => number | null;
 
-/** How much before its time a turn may come: timers have whole milliseconds. */
+/** How early a turn may come: timers only have whole milliseconds. */
 export const earlyMs = 0.5;
 
 export interface ClockEntry {
@@ -32,7 +32,7 @@ export interface ClockEntry {
 class Entry implements ClockEntry {
   next: Entry = this;
   previous: Entry = this;
-  /** Out of the ring until the sockets have been read. */
+  /** Not in the ring until the sockets have been read. */
   waits = false;
   constructor(
     readonly turn: ClockTurn | null,
@@ -58,13 +58,13 @@ export class PlayoutClock {
     return entry;
   }
 
-  /** A new due time, earlier or later. Nothing for an entry that was removed. */
+  /** Sets a new due time, earlier or later. Does nothing for a removed entry. */
   move(entry: ClockEntry, dueMs: number): void {
     if (!(entry instanceof Entry) || entry.next === entry) return;
     unlink(entry);
     entry.dueMs = dueMs;
     this.insert(entry);
-    // Timers have whole milliseconds: a turn that is due now would wait for one.
+    // Timers have whole milliseconds: without this, a turn that is due now would wait for one.
     if (dueMs <= this.time.now()) this.look();
     this.arm();
   }
@@ -77,24 +77,24 @@ export class PlayoutClock {
     this.arm();
   }
 
-  /** When the next turn is. */
+  /** The next due time. */
   get dueMs(): number {
     return this.ring.next.turn ? this.ring.next.dueMs : Number.POSITIVE_INFINITY;
   }
 
-  /** How late the thread is: as long what is handled now may have waited for it. */
+  /** How late the thread is: an event handled now may have waited that long. */
   lateMs(nowMs: number): number {
     return Math.max(0, nowMs - Math.min(this.dueMs, this.waiting[0]?.dueMs ?? nowMs));
   }
 
-  /** The latest that a turn came, since the last time. */
+  /** The greatest lateness of a turn since the last call. */
   takeWorstMs(): number {
     const { worstMs } = this;
     this.worstMs = 0;
     return worstMs;
   }
 
-  /** Takes the turns that are due, for a thread that is awake anyway. */
+  /** Runs the turns that are due, when the thread is awake for another reason. */
   look(): void {
     if (!this.turning && this.dueMs <= this.time.now() + earlyMs) this.takeTurns();
   }
@@ -162,7 +162,7 @@ export class PlayoutClock {
       this.timerDueMs = Number.POSITIVE_INFINITY;
       return;
     }
-    // A timer that fires too early just looks again; one that fires too late must be replaced.
+    // A timer that fires too early only checks again; one that fires too late must be replaced.
     if (this.timer !== null && this.timerDueMs <= first.dueMs) return;
     if (this.timer !== null) this.time.clearTimer(this.timer);
     this.timerDueMs = first.dueMs;

@@ -1,12 +1,12 @@
 /**
- * When the packets of one stream are due. RTP timestamps stay contiguous while an utterance may begin between two slots of the
- * running silence, or come nearer when audio waits for its slots: the stream then leads the wall clock by up to one slot and gives it back
- * in silence, a millisecond per packet.
+ * Schedule of one stream's packets. RTP timestamps stay contiguous, but an utterance may begin between two slots of the running silence, and
+ * slots may move earlier when audio waits for them: the stream then leads the wall clock by up to one slot and returns the lead in silence,
+ * a millisecond per packet.
  */
 
-/** The media clock leads the wall by no more than this. */
+/** The most that the media clock may lead the wall clock. */
 const maxLeadMs = 20;
-/** A thread that stood still longer than this drops the slots it missed instead of sending them in a burst. */
+/** After a longer stall of the thread, missed slots are dropped instead of sent in a burst. */
 const maxStallMs = 60;
 const repayMs = 1;
 
@@ -24,24 +24,24 @@ export class PlayoutLine {
     this.dueMs = nowMs + ptimeMs;
   }
 
-  /** Audio may be played in the slot that is due. */
+  /** The slot that is due may play audio. */
   get speaks(): boolean {
     return this.playing;
   }
 
-  /** An utterance is to begin at `startMs`, never later than was said before. Moves the next slot as near to it as the lead allows. */
+  /** Begins an utterance at `startMs`, or earlier if an earlier start was set. Moves the next slot as near to it as the lead allows. */
   start(startMs: number): void {
     this.startMs = Math.min(startMs, this.startMs ?? startMs);
     this.approach();
   }
 
-  /** The utterance is over: the next one finds its own phase. */
+  /** The utterance is over: the next one gets its own phase. */
   stop(): void {
     this.playing = false;
     this.startMs = null;
   }
 
-  /** The slots come nearer by so much, as audio is there before them. False when the lead does not allow it. */
+  /** Moves the slots earlier, since audio is ready before them. False when the lead does not allow it. */
   comeNearer(ms: number): boolean {
     if (this.leadMs + ms > maxLeadMs) return false;
     this.leadMs += ms;
@@ -49,14 +49,14 @@ export class PlayoutLine {
     return true;
   }
 
-  /** The slots move away, and give back of the lead. */
+  /** Moves the slots later, which reduces the lead. */
   giveBack(ms: number): void {
     const byMs = Math.min(ms, this.leadMs);
     this.leadMs -= byMs;
     this.dueMs += byMs;
   }
 
-  /** Slots that a stall made worthless; the line goes on after them. */
+  /** Number of slots to drop after a stall; the schedule continues after them. */
   skip(nowMs: number): number {
     const lateMs = nowMs - this.dueMs;
     if (lateMs <= maxStallMs) return 0;
@@ -65,7 +65,7 @@ export class PlayoutLine {
     return slots;
   }
 
-  /** The slot that is due begins: decides whether it speaks. */
+  /** Begins the slot that is due and decides whether it plays audio. */
   enter(nowMs: number): void {
     if (this.startMs !== null && this.startMs <= Math.max(nowMs, this.dueMs) + 0.5) {
       this.startMs = null;
@@ -73,7 +73,7 @@ export class PlayoutLine {
     }
   }
 
-  /** The slot is over: `dueMs` is that of the next one. */
+  /** Ends the slot: `dueMs` becomes that of the next one. */
   leave(): void {
     const repay = !this.playing && this.startMs === null && this.leadMs > 0 ? Math.min(repayMs, this.leadMs) : 0;
     this.leadMs -= repay;

@@ -1,27 +1,27 @@
-/** What an agent has said and the phone has not heard yet: the bytes of its line in order, with marks between them. No timer, no clock. */
+/** The playout queue of an agent: audio that the phone has not heard yet, in order, with marks between. No timer and no clock. */
 import type { PhoneCodec } from '../../engine.js';
 import { isQuiet } from '../detect/frame-level.js';
 import { changeLine, lineOf } from '../sample-format.js';
 import type { PhoneAudio } from './phone-audio.js';
 
-/** What one agent may queue; what comes above is discarded. */
+/** The most audio that an agent may queue; the rest is discarded. */
 export const playoutLimitMs = 10 * 60_000;
-/** An agent so far ahead is told of, and again when it is below the low water. */
+/** Water marks of the `high` level. */
 const highWaterMs = 0.9 * playoutLimitMs;
 const lowWaterMs = 0.8 * playoutLimitMs;
-/** What stands in the queue is looked at over this much playing time. */
+/** Window of playing time over which the standing queue is measured. */
 const windowMs = 1000;
-/** A standing queue finds a pause within this, or is cut in speech. */
+/** Excess audio is removed in a pause; after this long without one, it is cut from speech. */
 const patienceMs = 3000;
-/** After so many slots without audio nothing of the past is late any more. */
+/** After this many slots without audio, the excess is forgotten. */
 const forgetSlots = 25;
-/** No more than this is cut in speech. */
+/** The most that is cut from speech at once. */
 const cutAtMostMs = 1000;
-/** An agent at the pace of the clock is known after so many windows. */
+/** Number of windows after which an agent counts as real-time. */
 const pacedWindows = 2;
-/** Slots do not move for less. */
+/** Slots move by no less than this. */
 const leastNearerMs = 1.5;
-/** Of a pause so many frames are dropped for each that is kept. */
+/** In a pause, up to this many frames are dropped for each one kept. */
 const dropsPerFrame = 4;
 
 interface Chunk {
@@ -32,29 +32,29 @@ interface Chunk {
 }
 
 export interface HeardSoFar {
-  /** What was playing. */
+  /** The item that was playing. */
   itemId?: string;
   heardMs: number;
-  /** Of all that was queued. */
+  /** Of the whole queue. */
   droppedMs: number;
-  /** What was playing, and what waited behind it, in order. */
+  /** The item that was playing and those queued after it, in order. */
   items: HeardItem[];
 }
 
 export interface HeardItem {
-  /** null: the agent named none. */
+  /** null when the agent names no items. */
   itemId: string | null;
   heardMs: number;
   droppedMs: number;
 }
 
-/** How full a queue is: `high` until it is `normal` again; `full`: something was discarded. */
+/** Fill level of a queue: `high` until it is `normal` again; `full`: audio was discarded. */
 export type QueueLevel = 'normal' | 'high' | 'full';
 
 export class Playout implements PhoneAudio {
   /** A mark was reached: by playing, or (`cleared`) by `clear`. */
   onMark: (name: string, cleared: boolean) => void = () => {};
-  /** The queue came to another level. */
+  /** The level of the queue changed. */
   onLevel: (level: QueueLevel) => void = () => {};
   trimmedMs = 0;
   private level: QueueLevel = 'normal';
@@ -66,13 +66,13 @@ export class Playout implements PhoneAudio {
   private leastSpareMs = Number.POSITIVE_INFINITY;
   private windowPlayed = 0;
   private windowArrived = 0;
-  /** Of all windows, each half as much as the next. */
+  /** Decaying sums over all windows, halved at each window. */
   private played = 0;
   private arrived = 0;
-  /** Bytes to be taken out again, and for how long they were not. */
+  /** Excess bytes to be removed, and the playing time since that was noticed. */
   private owed = 0;
   private owedSinceMs = 0;
-  /** Windows in a row in which as much came as was played. */
+  /** Successive windows in which as much audio arrived as was played. */
   private paced = 0;
   private drySlots = 0;
   private nearerMs = 0;
@@ -87,12 +87,12 @@ export class Playout implements PhoneAudio {
     return this.queuedBytes / this.bytesPerMs;
   }
 
-  /** Takes ownership of the bytes, in the phone's codec. Returns how many did not fit. */
+  /** Takes ownership of the bytes, which are in the phone's codec. Returns the number of bytes that did not fit. */
   push(bytes: Uint8Array, itemId?: string): number {
     const room = playoutLimitMs * this.bytesPerMs - this.queuedBytes;
     const fitting = bytes.length <= room ? bytes : bytes.subarray(0, Math.max(0, room));
     if (fitting.length > 0) {
-      // Without an item id, what is heard counts from the start of the utterance.
+      // Without item ids, the heard time counts from the start of the utterance.
       if (this.queuedBytes === 0 && itemId === undefined) this.itemHeardBytes = 0;
       this.entries.push({ bytes: fitting, from: 0, itemId });
       this.queuedBytes += fitting.length;
@@ -106,7 +106,7 @@ export class Playout implements PhoneAudio {
     return bytes.length - fitting.length;
   }
 
-  /** What was pushed came so much earlier than it had to. */
+  /** The last pushed audio arrived this much earlier than needed. */
   spare(ms: number): void {
     this.leastSpareMs = Math.min(this.leastSpareMs, ms);
   }
@@ -122,7 +122,7 @@ export class Playout implements PhoneAudio {
     else this.entries.push(name);
   }
 
-  /** Fills `into` from `at` on; returns how many bytes of audio there were. Marks that are passed are reached. */
+  /** Fills `into` from `at` on; returns the number of bytes of audio. Marks that are passed are reached. */
   take(into: Uint8Array, at: number, length: number): number {
     if (this.owed > 0) this.trim(length);
     let filled = 0;
@@ -145,7 +145,7 @@ export class Playout implements PhoneAudio {
     return filled;
   }
 
-  /** Empties the queue at once. What was heard is of the item that was playing. */
+  /** Empties the queue at once. The result's `heardMs` is that of the item that was playing. */
   clear(): HeardSoFar {
     const head = this.entries[this.head];
     if (this.itemId === undefined && typeof head === 'object') this.itemId = head.itemId;
@@ -186,13 +186,13 @@ export class Playout implements PhoneAudio {
     this.onLevel(next);
   }
 
-  /** We stood still for so long: what waits now is late by as much. */
+  /** Our thread stalled for this long: queued audio is that much late. */
   missed(ms: number): void {
     this.owed += ms * this.bytesPerMs;
     this.restartWindow();
   }
 
-  /** The phone's codec changed: what waits is turned into it. */
+  /** The phone's codec changed: converts the queued audio. */
   changeCodec(codec: PhoneCodec): void {
     if (codec === this.codec) return;
     const change = changeLine(this.codec, codec);
@@ -245,8 +245,8 @@ export class Playout implements PhoneAudio {
   }
 
   /**
-   * An agent that speaks at the pace of the clock and is never short of time makes the call later by as much for good: one late frame
-   * is enough. That much is taken out again, in a pause if there is one.
+   * With an agent that speaks in real time and never falls behind, queued audio delays the call permanently: one late frame is enough. The
+   * excess is removed again, in a pause if there is one.
    */
   private watchStanding(played: number, frame: number): void {
     this.drySlots = played === 0 ? this.drySlots + 1 : 0;
@@ -257,7 +257,7 @@ export class Playout implements PhoneAudio {
     }
     this.windowPlayed += played;
     if (this.windowPlayed < windowMs * this.bytesPerMs) return;
-    // The windows before count too: what a stall held back comes in the next one.
+    // Earlier windows count too: audio held back by a stall arrives in the next window.
     this.played = this.played / 2 + this.windowPlayed;
     this.arrived = this.arrived / 2 + this.windowArrived;
     const even = this.arrived > this.played * 0.9 && this.arrived < this.played * 1.1;
@@ -265,7 +265,7 @@ export class Playout implements PhoneAudio {
     if (this.paced >= pacedWindows && Number.isFinite(this.leastSpareMs)) {
       const spare = Math.max(0, this.leastSpareMs * this.bytesPerMs);
       if (this.owed === 0) this.owedSinceMs = 0;
-      // Whole frames are taken out: a part of one would only move the hole to the next slot. For the rest the slots themselves move.
+      // Whole frames are removed: a part of a frame would only move the gap to the next slot. For the rest the slots themselves move.
       this.owed = Math.floor(spare / frame) * frame;
       const restMs = (spare - this.owed) / this.bytesPerMs;
       this.nearerMs = restMs >= leastNearerMs ? restMs : 0;
@@ -292,7 +292,7 @@ export class Playout implements PhoneAudio {
     if (cuttable && this.paced >= pacedWindows && this.owedSinceMs >= patienceMs) this.cut();
   }
 
-  /** One hole of all that is owed rather than many small ones. */
+  /** Removes the whole excess at once: one gap instead of many small ones. */
   private cut(): void {
     while (this.owed > 0 && this.queuedBytes > 0) {
       const chunk = this.entries[this.head]!;

@@ -1,11 +1,11 @@
-/** RTP timestamps in the ticks of a line (an eighth of a millisecond), also when a stream changes to a codec with another clock. */
+/** Converts RTP timestamps to ticks of an eighth of a millisecond, also across changes to a codec with another clock. */
 
 export class LineClock {
   private scale = 1;
   private rtp = 0;
   private line = 0;
 
-  /** `scale`: ticks of the clock in one of the line. `expected`: where the packet lies when it is the first by its clock. */
+  /** `scale`: RTP clock ticks per tick. `expected`: the position of the packet if it is the first with this clock. */
   place(timestamp: number, scale: number, expected: number): number {
     if (scale !== this.scale) {
       this.scale = scale;

@@ -1,6 +1,6 @@
 /**
- * The packets of a wideband codec as samples, in their order: its decoder has a memory and must hear each packet once. In place of what was
- * lost comes what the next packet says of it, or what the decoder makes up, for 60 ms at most.
+ * Decodes the packets of a wideband codec, in order: its decoder has a state and must get each packet once. Lost audio is recovered from the
+ * next packet or concealed by the decoder, for 60 ms at most.
  */
 import type { PhoneCodec } from '../../engine.js';
 import { PacketOrder } from '../../rtp/reorder-buffer.js';
@@ -8,18 +8,18 @@ import type { WideDecoder } from '../codec/wide-codec.js';
 import { bytesOf, lineOf, ticksPerMs } from '../sample-format.js';
 
 const madeUpAtMostTicks = 60 * ticksPerMs;
-/** A loss that is longer is a silence whose end alone may be known. */
+/** Of a longer loss, at most the last packet is recovered. */
 const longestLossTicks = 1000 * ticksPerMs;
 
 export interface DecodedHooks {
-  /** Samples of the line; null: a packet without audio. Valid during the call. Timestamps are in ticks. */
+  /** Decoded samples; null for a packet without audio. Valid during the call. Timestamps are in ticks. */
   audio(sequence: number, timestamp: number, bytes: Uint8Array | null, nowMs: number): void;
-  /** A packet that is none. */
+  /** The packet could not be decoded. */
   malformed(): void;
 }
 
 export class DecodedLine {
-  /** Lost packets whose audio came with the next one. */
+  /** Lost packets whose audio was recovered from the next one. */
   recovered = 0;
   private nextTimestamp = 0;
   private lastTicks = 0;
@@ -30,7 +30,7 @@ export class DecodedLine {
   constructor(
     readonly codec: PhoneCodec,
     private readonly decoder: WideDecoder,
-    /** What is lost is made up. */
+    /** Conceals losses. */
     private readonly conceal: boolean,
     private readonly hooks: DecodedHooks,
   ) {
@@ -57,7 +57,7 @@ export class DecodedLine {
     this.order.tick(nowMs);
   }
 
-  /** What waits is told; what comes next is a new line. */
+  /** Passes on the waiting packets; the next packet begins a new stream. */
   restart(nowMs: number): void {
     this.order.flush(nowMs);
     this.order.restart();
@@ -78,7 +78,7 @@ export class DecodedLine {
     this.tell(sequence, timestamp, samples, nowMs);
   }
 
-  /** In place of the packets between the last one and this. */
+  /** Fills the gap between the last packet and this one. */
   private makeUp(sequence: number, timestamp: number, next: Uint8Array, nowMs: number): void {
     const missing = (timestamp - this.nextTimestamp) | 0;
     const each = this.lastTicks;
@@ -91,7 +91,7 @@ export class DecodedLine {
     if (packets === 0) return;
     const known = this.decoder.recover(next, this.samples(each));
     if (known) this.recovered += 1;
-    // Behind a silence, what was made up would be a word out of nothing.
+    // After a silence there is nothing to continue, so nothing is concealed.
     const made = known ?? (this.conceal && madeUp === packets - 1 ? this.decoder.conceal(this.samples(each)) : null);
     if (made) this.tell((sequence - 1) & 0xffff, timestamp - each, made, nowMs);
   }

@@ -1,6 +1,6 @@
 /**
- * HMAC-SHA1 (RFC 2104, RFC 3174) of one key over many short messages, without an allocation: node:crypto makes new objects for each, which
- * costs a media thread more than the arithmetic. SHA-1 looks nothing up in tables, so its time tells nothing of the key.
+ * HMAC-SHA1 (RFC 2104, RFC 3174) with one key over many short messages, without allocation: node:crypto creates objects for each message,
+ * which costs a media thread more than the arithmetic. SHA-1 uses no lookup tables, so its timing does not depend on the key.
  */
 
 const blockBytes = 64;
@@ -27,7 +27,7 @@ export class HmacSha1 {
     compress(this.outer, pad, 0);
   }
 
-  /** Of the first `length` bytes; `digest` has the result until the next call. */
+  /** Signs the first `length` bytes; `digest` holds the result until the next call. */
   sign(bytes: Uint8Array, length: number): void {
     const { state, digest } = this;
     state.set(this.inner);
@@ -52,7 +52,7 @@ function begin(state: Int32Array): void {
   state[4] = 0xc3d2e1f0;
 }
 
-/** The last bytes, which lie in `tail`, with their padding; `total`: all bytes of the message. */
+/** Processes the last bytes, which lie in `tail`, with their padding; `total`: length of the whole message. */
 function finish(state: Int32Array, left: number, total: number): void {
   const end = left + 9 > blockBytes ? 2 * blockBytes : blockBytes;
   tail[left] = 0x80;

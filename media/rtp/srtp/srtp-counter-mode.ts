@@ -1,10 +1,10 @@
-/** SRTP with AES-CM and HMAC-SHA1 (RFC 3711). The keystream comes from one lasting AES object that encrypts counters. */
+/** SRTP with AES-CM and HMAC-SHA1 (RFC 3711). One AES-ECB object per session key encrypts the counters into the keystream. */
 import { type Cipher, timingSafeEqual } from 'node:crypto';
 import { writeUint32 } from '../packet.js';
 import { HmacSha1 } from './hmac-sha1.js';
 import { aesEcb, derived, isEncrypted, rtcpHeaderBytes, type SrtpTransform, xorUint32 } from './srtp-suites.js';
 
-/** RFC 4568 section 6.2: RTCP is signed with 80 bits in both suites. */
+/** RFC 4568 section 6.2: RTCP has an 80 bit tag in both suites. */
 const rtcpTagBytes = 10;
 
 export class CounterMode implements SrtpTransform {
@@ -38,7 +38,7 @@ export class CounterMode implements SrtpTransform {
   open(packet: Uint8Array, header: number, length: number, ssrc: number, index: number): boolean {
     const tag = this.tag.subarray(0, this.tagBytes);
     for (let i = 0; i < this.tagBytes; i++) tag[i] = packet[length + i]!;
-    // The rollover counter is signed behind the packet: in the place of the tag there is room for it.
+    // The authentication covers the rollover counter after the packet, which is written over the tag.
     writeUint32(packet, length, Math.floor(index / 65_536));
     this.mac.sign(packet, length + 4);
     if (!timingSafeEqual(this.mac.digest.subarray(0, this.tagBytes), tag)) return false;

@@ -1,6 +1,6 @@
 /**
- * SRTP with AES-GCM (RFC 7714). Each packet costs a cipher of node:crypto: the arithmetic of GCM without tables, whose times tell nothing of
- * the key, is no cheaper in JavaScript.
+ * SRTP with AES-GCM (RFC 7714). Each packet uses a new cipher object of node:crypto: constant-time GCM in JavaScript, without lookup
+ * tables, is no cheaper.
  */
 import {
   type CipherGCMTypes,
@@ -76,7 +76,7 @@ export class GaloisMode implements SrtpTransform {
     return createDecipheriv(this.cipher, this.key, this.iv, options).setAAD(signed).setAuthTag(tag);
   }
 
-  /** Section 8.1: nothing, SSRC, rollover counter, sequence number; salted. */
+  /** IV by section 8.1: zeros, SSRC, rollover counter, sequence number; XORed with the salt. */
   private begin(ssrc: number, rollovers: number, sequence: number): void {
     this.iv.set(this.salt);
     xorUint32(this.iv, 2, ssrc);
@@ -85,7 +85,7 @@ export class GaloisMode implements SrtpTransform {
     this.iv[11] = this.iv[11]! ^ (sequence & 0xff);
   }
 
-  /** Section 9.1: nothing, SSRC, nothing, index; salted. */
+  /** IV by section 9.1: zeros, SSRC, zeros, index; XORed with the salt. */
   private beginRtcp(ssrc: number, word: number): void {
     this.iv.set(this.salt);
     xorUint32(this.iv, 2, ssrc);
@@ -93,7 +93,7 @@ export class GaloisMode implements SrtpTransform {
   }
 }
 
-/** Decrypts in place, once it is known to be genuine. */
+/** Decrypts in place, after the tag was verified. */
 function genuine(decipher: DecipherGCM, bytes: Uint8Array): boolean {
   try {
     const plain = decipher.update(bytes);

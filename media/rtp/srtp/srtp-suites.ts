@@ -1,4 +1,4 @@
-/** The suites of SRTP that we know, and how the keys of a session come from the master key (RFC 3711 section 4.3, RFC 7714 section 11). */
+/** The supported SRTP suites, and the derivation of session keys from the master key (RFC 3711 section 4.3, RFC 7714 section 11). */
 import { type Cipher, createCipheriv } from 'node:crypto';
 
 export type SrtpSuite = 'AES_CM_128_HMAC_SHA1_80' | 'AES_CM_128_HMAC_SHA1_32' | 'AEAD_AES_128_GCM' | 'AEAD_AES_256_GCM';
@@ -6,11 +6,11 @@ export type SrtpSuite = 'AES_CM_128_HMAC_SHA1_80' | 'AES_CM_128_HMAC_SHA1_32' | 
 interface SuiteFacts {
   keyBytes: 16 | 32;
   saltBytes: 14 | 12;
-  /** What signs a packet of RTP. */
+  /** Authentication tag of an RTP packet. */
   tagBytes: number;
 }
 
-/** Offered in this order: the one that everybody knows first, which is also the cheapest. */
+/** Offered in this order: first the suite that is supported most widely, which is also the cheapest. */
 export const srtpSuites: Readonly<Record<SrtpSuite, SuiteFacts>> = {
   AES_CM_128_HMAC_SHA1_80: { keyBytes: 16, saltBytes: 14, tagBytes: 10 },
   AES_CM_128_HMAC_SHA1_32: { keyBytes: 16, saltBytes: 14, tagBytes: 4 },
@@ -20,31 +20,31 @@ export const srtpSuites: Readonly<Record<SrtpSuite, SuiteFacts>> = {
 
 export const srtpSuiteNames = Object.keys(srtpSuites) as SrtpSuite[];
 
-/** Master key and salt, as they stand in SDP. */
+/** Length of master key and salt, as in SDP. */
 export function srtpKeyBytes(suite: SrtpSuite): number {
   return srtpSuites[suite].keyBytes + srtpSuites[suite].saltBytes;
 }
 
-/** What protection adds at most: tag and SRTCP index. */
+/** The most that protection adds: tag and SRTCP index. */
 export const srtpOverheadBytes = 20;
 
-/** One direction of RTP or of RTCP under one suite. Nothing throws, whatever the bytes. */
+/** One direction of RTP or RTCP with one suite. No packet content makes these methods throw. */
 export interface SrtpTransform {
-  /** What it adds to a packet of RTCP, and where the word with the index stands, counted from its end. */
+  /** Bytes added to an RTCP packet, and the position of the index word, counted from the packet's end. */
   readonly rtcpBytes: number;
   readonly indexFromEnd: number;
-  /** Writes `packet`, whose first `header` bytes stay readable, into `into`; its new length. */
+  /** Writes the protected packet into `into`, leaving the first `header` bytes readable; returns its length. */
   seal(packet: Uint8Array, header: number, length: number, into: Uint8Array, ssrc: number, index: number): number;
-  /** Decrypts in place what is `length` long when it is open; false: it is not genuine, and nothing has changed but its tag. */
+  /** Decrypts a packet of `length` bytes plus tag in place; false when it is not authentic, and then only the tag may have changed. */
   open(packet: Uint8Array, header: number, length: number, ssrc: number, index: number): boolean;
-  /** `into` is `rtcpBytes` longer than `packet`; `word` is the flag and the index. */
+  /** `into` is `rtcpBytes` longer than `packet`; `word` is the E flag and the index. */
   sealRtcp(packet: Uint8Array, into: Uint8Array, ssrc: number, word: number): void;
   openRtcp(packet: Uint8Array, length: number, ssrc: number, word: number): boolean;
 }
 
 export const rtcpHeaderBytes = 8;
 
-/** The flag that says whether a packet of RTCP is encrypted, in the word with its index. */
+/** The E flag in the index word: the RTCP packet is encrypted. */
 export function isEncrypted(word: number): boolean {
   return word >>> 31 === 1;
 }
@@ -54,8 +54,8 @@ export function aesEcb(key: Uint8Array): Cipher {
 }
 
 /**
- * With a key derivation rate of zero: the keystream of the master key from the salt and the label. Shorter salts (GCM) are filled up with
- * zeros at their end.
+ * Derives a session key with a key derivation rate of zero: the master key's keystream over salt and label. Shorter salts (GCM) are padded
+ * with zeros at the end.
  */
 export function derived(master: Uint8Array, label: number, length: number, keyBytes: 16 | 32 = 16): Uint8Array {
   const counters = Buffer.alloc(Math.ceil(length / 16) * 16);

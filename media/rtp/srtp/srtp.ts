@@ -1,11 +1,11 @@
-/** SRTP and SRTCP (RFC 3711), one direction of one session. Nothing here throws, whatever the bytes, and keys are never written anywhere. */
+/** SRTP and SRTCP (RFC 3711), one direction of one session. No packet content makes it throw, and keys are never logged. */
 import { readUint32, rtpHeaderBytes } from '../packet.js';
 import { PacketWindow } from '../packet-window.js';
 import { CounterMode } from './srtp-counter-mode.js';
 import { GaloisMode } from './srtp-galois.js';
 import { rtcpHeaderBytes, type SrtpSuite, type SrtpTransform, srtpSuites } from './srtp-suites.js';
 
-/** A far side that changes its stream more often is not followed. */
+/** Number of SSRCs whose state is kept; the oldest is dropped first. */
 const mostStreams = 8;
 
 export class Srtp {
@@ -16,28 +16,28 @@ export class Srtp {
   private readonly rtcpWindow = new PacketWindow();
   private rtcpIndex = 0;
 
-  /** `master`: key and salt as they stand in SDP, `srtpKeyBytes(suite)` long. */
+  /** `master`: key and salt as in SDP, `srtpKeyBytes(suite)` long. */
   constructor(suite: SrtpSuite, master: Uint8Array) {
     this.rtp = transform(suite, master, 0);
     this.rtcp = transform(suite, master, 3);
     this.tagBytes = srtpSuites[suite].tagBytes;
   }
 
-  /** Writes the protected packet into `into`; its length, or 0 for one that must not go out: its number was used before. */
+  /** Writes the protected packet into `into`; returns its length, or 0 when it must not be sent because its index was used before. */
   protect(packet: Uint8Array, length: number, into: Uint8Array): number {
     const header = headerBytes(packet, length);
     if (header < 0) return 0;
     const ssrc = readUint32(packet, 8);
     const window = this.windowOf(ssrc);
     const index = window.indexOf((packet[2]! << 8) | packet[3]!);
-    // One number with two contents would give both away (section 9.1).
+    // Two packets encrypted with one index would reveal both (section 9.1).
     if (!window.isNew(index)) return 0;
     window.add(index);
     this.keep(ssrc, window);
     return this.rtp.seal(packet, header, length, into, ssrc, index);
   }
 
-  /** Decrypts in place; the length of what it was, or -1 when it is not genuine, or was there before. */
+  /** Decrypts in place; returns the length of the plain packet, or -1 when it is not authentic or was replayed. */
   unprotect(packet: Uint8Array): number {
     const length = packet.length - this.tagBytes;
     const header = headerBytes(packet, length);
@@ -59,7 +59,7 @@ export class Srtp {
     return into;
   }
 
-  /** As `unprotect`. */
+  /** Like `unprotect`. */
   unprotectRtcp(packet: Uint8Array): number {
     const length = packet.length - this.rtcp.rtcpBytes;
     if (length < rtcpHeaderBytes) return -1;
@@ -88,7 +88,7 @@ function transform(suite: SrtpSuite, master: Uint8Array, firstLabel: 0 | 3): Srt
     : new CounterMode(master, firstLabel, tagBytes);
 }
 
-/** Header, CSRC list and extension: what stays readable. -1 when they do not fit. */
+/** Length of header, CSRC list and extension, which stay readable; -1 when they do not fit. */
 function headerBytes(packet: Uint8Array, length: number): number {
   if (length < rtpHeaderBytes || packet[0]! >> 6 !== 2) return -1;
   let end = rtpHeaderBytes + (packet[0]! & 0x0f) * 4;

@@ -1,4 +1,4 @@
-/** The other side of a bridge on another media thread: packets and frames as bytes over a port, keys as text, and at last how it ended. */
+/** The other side of a bridge on another media thread: a port carries packets and frames as bytes, keys as text, and the end of the bridge. */
 import type { MessagePort } from 'node:worker_threads';
 import type { PhoneCodec } from '../../engine.js';
 import {
@@ -13,27 +13,27 @@ import {
 import type { ForegroundEnd } from '../session/playout-override.js';
 import type { OtherSide } from './bridge.js';
 
-/** The first byte of a message says what the rest is. */
+/** The first byte of a message holds the codec and the kind of message. */
 const codecs = ['PCMU', 'PCMA', 'G722', 'OPUS', 'event'] as const;
 const codecMask = 0x07;
 const heardFlag = 0x20;
 const restartedFlag = 0x40;
 const frameFlag = 0x80;
-/** Samples lie at even bytes; those of a packet have their timestamp before them. */
+/** Samples start at even bytes; a packet's samples have their timestamp before them. */
 const frameAt = 2;
 const heardAt = 6;
 
 type Message = Uint8Array | string | { end: ForegroundEnd } | { terms: string };
 
 export class BridgePort implements OtherSide {
-  /** The other thread knows better; a phone there without events misses the keys of this one. */
+  /** Not known on this thread; if the other phone has no telephone events, it misses the keys of this one. */
   readonly takesEvents = true;
   private readonly view = emptyRtpView();
   private over = false;
 
   constructor(
     private readonly port: MessagePort,
-    /** The side of this thread. */
+    /** The bridge side on this thread. */
     private readonly near: () => OtherSide,
   ) {
     port.on('message', (message: Message) => this.receive(message));
@@ -72,7 +72,7 @@ export class BridgePort implements OtherSide {
     this.post(digit);
   }
 
-  /** The side of this thread is over. */
+  /** The side on this thread has ended. */
   endCame(by: ForegroundEnd): void {
     this.post({ end: by });
     this.over = true;

@@ -1,7 +1,7 @@
 /**
- * Two phones that hear each other. Each side of a bridge has the ear of its phone, and gives up its place when the other side does; the other
- * side is an object of this thread, or behind a port of another one (`bridge-port.ts`). Phones that agreed to the same hear each other's
- * packets as they are; between others goes audio, frame by frame, which each side codes for its own.
+ * A bridge of two phones. Each side controls the playout of its phone and ends when the other side ends; the other side is an object on this
+ * thread, or behind a port on another one (`bridge-port.ts`). Phones that agreed to the same terms get each other's packets unchanged;
+ * between others, audio goes frame by frame and each side encodes it for its own phone.
  */
 
 import { Playout } from '../../audio/playout/playout.js';
@@ -10,36 +10,36 @@ import type { BridgeEnd, BridgeOptions, KeyForm, PhoneCodec } from '../../engine
 import type { RtpView } from '../../rtp/packet.js';
 import type { Foreground, ForegroundEnd } from '../session/playout-override.js';
 
-/** What a bridge needs of a session. */
+/** The part of a session that a bridge uses. */
 export interface BridgedSession {
   readonly codec: PhoneCodec;
-  /** What its phone agreed to, as one word. */
+  /** What the phone agreed to, as one key (`termsOf` in `sdp.ts`). */
   readonly terms: string;
-  /** Its phone agreed to events (RFC 4733). */
+  /** The phone agreed to telephone events (RFC 4733). */
   readonly takesEvents: boolean;
-  /** Its phone sounds the tones of a key at this moment. */
+  /** The phone is sending the tones of a key at this moment. */
   readonly pressing: boolean;
   takeForeground(foreground: Foreground): void;
   leaveForeground(foreground: Foreground, by: ForegroundEnd): void;
-  /** Audio came into the queue of the foreground. */
+  /** Audio was added to the foreground's queue. */
   foregroundQueued(foreground: Foreground, durationMs: number): void;
-  /** Packets go out, and not the queue. */
+  /** Sends relayed packets in place of the queue. */
   relayInstead(on: boolean): void;
-  /** Sends what another phone sent. False when this phone takes no such packet now. */
+  /** Sends a packet of the other phone. False when this phone cannot take it now. */
   relay(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean): boolean;
-  /** What a packet said that was relayed, when its bytes do not. */
+  /** Decoded audio of a relayed wideband packet. */
   relayed(timestamp: number, bytes: Uint8Array): void;
   pressKey(digit: string): void;
 }
 
-/** What comes from the phone of one side to the other side. Bytes are valid during the call. */
+/** Receives what the phone of the opposite side sends. Bytes are valid during the call. */
 export interface OtherSide {
-  /** Its phone agreed to events (RFC 4733). */
+  /** The phone of this side agreed to telephone events (RFC 4733). */
   readonly takesEvents: boolean;
-  /** What our phone agreed to. */
+  /** The terms that the opposite phone agreed to. */
   termsCame(terms: string): void;
   packetCame(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean): void;
-  /** What a packet says that came in a wideband codec. `timestamp` in ticks of the line. */
+  /** Decoded audio of a wideband packet. `timestamp` in ticks (`ticksPerMs`). */
   heardCame(timestamp: number, bytes: Uint8Array): void;
   frameCame(bytes: Uint8Array, codec: PhoneCodec): void;
   keyCame(digit: string): void;
@@ -49,7 +49,7 @@ export interface OtherSide {
 export class BridgeSide implements Foreground, OtherSide {
   readonly audio: Playout;
   readonly done = false;
-  /** Packets or frames that the phone of this side got. */
+  /** Packets or frames that were sent to the phone of this side. */
   forwarded = 0;
   private begun = false;
   private over = false;
@@ -82,39 +82,39 @@ export class BridgeSide implements Foreground, OtherSide {
     this.session.leaveForeground(this, 'cancelled');
   }
 
-  /** Our phone may have agreed to something else. */
+  /** Our phone may have agreed to other terms. */
   agreed(): void {
     if (this.over) return;
     this.other().termsCame(this.session.terms);
     this.decide();
   }
 
-  /** The caller, 20 ms: for the other phone when that does not get our packets. */
+  /** The caller's audio, 20 ms: for the other phone when packets are not relayed. */
   readonly hear = (bytes: Uint8Array): void => {
     if (!this.relaying) this.other().frameCame(bytes, this.session.codec);
   };
 
-  /** A packet of our phone. */
+  /** A packet from our phone. */
   packet(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean): void {
     if (this.over || !this.relaying) return;
     if (codec === 'event' && this.options.dtmf === 'block') return;
     const other = this.other();
     let heard = payload;
-    // The key itself goes on as an event: who hears both would count two.
+    // The key itself is forwarded as an event: a receiver of both would count two keys.
     if (codec !== 'event' && this.session.pressing && other.takesEvents && this.options.dtmf === 'pass') {
-      // A wideband codec has no silence of so many bytes: what is left out is lost, and told as a key.
+      // A wideband codec has no silence of the same length in bytes. The packet is dropped; the key arrives as an event.
       if (lineOf[codec].linear) return;
       heard = this.silence.subarray(0, payload.length).fill(lineOf[codec].silence);
     }
     other.packetCame(packet, heard, codec, restarted);
   }
 
-  /** What a packet of our phone says. */
+  /** Decoded audio of a packet from our phone. */
   heard(timestamp: number, bytes: Uint8Array, codec: PhoneCodec): void {
     if (!this.over && this.relaying && lineOf[codec].linear) this.other().heardCame(timestamp, bytes);
   }
 
-  /** A key that our phone pressed; true when the other one learns of it. As packets, events are on their way already. */
+  /** Our phone pressed a key; true when the key is passed on to the other phone. When packets are relayed, events are already on their way. */
   key(digit: string, form: KeyForm): boolean {
     if (this.over || this.options.dtmf === 'block') return false;
     const other = this.other();

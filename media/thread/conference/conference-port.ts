@@ -1,4 +1,4 @@
-/** A phone's seat in a conference: what it says goes into the room, and what it hears comes from there. */
+/** Connects a phone to a seat of a conference: its audio goes into the room, and the room's audio goes to the phone. */
 
 import { type Room, RoomEar } from '../../audio/playout/conference-mixer.js';
 import { NarrowCopy } from '../../audio/sample-format.js';
@@ -7,7 +7,7 @@ import type { Foreground, ForegroundEnd } from '../session/playout-override.js';
 
 export interface SeatParts {
   codec(): PhoneCodec;
-  /** The phone sounds the tones of a key at this moment: nobody is to hear them. */
+  /** The phone is sending the tones of a key, which the others must not hear. */
   pressing(): boolean;
 }
 
@@ -27,7 +27,7 @@ export class ConferenceSeat implements Foreground {
 
   readonly hear = (bytes: Uint8Array): void => {
     const codec = this.parts.codec();
-    // Also while a key sounds: what is narrowed goes on without a seam.
+    // Also converted while a key sounds, so that the resampler's stream has no gap.
     const narrow = this.narrow.of(bytes, codec);
     this.room.write(this.seat, this.parts.pressing() ? null : narrow, NarrowCopy.lawOf(codec));
   };

@@ -1,4 +1,4 @@
-/** A recording of a whole conference, on the clock of a media thread: it belongs to no session, and ends when the room says so. */
+/** Records a whole conference on a media thread's clock. It belongs to no session and ends when the room's memory says so. */
 
 import { Room, RoomEar, roomFrame } from '../../audio/playout/conference-mixer.js';
 import type { PlayoutClock } from '../../audio/playout/playout-clock.js';
@@ -7,12 +7,12 @@ import type { DiskLine } from '../../recording/disk-line.js';
 import { SessionRecordings } from '../session/session-recordings.js';
 
 const frameMs = 20;
-/** Frames that a thread that stood still makes up for at once. */
+/** After a stall of the thread, at most this many missed frames are made up at once. */
 const mostLate = 10;
 
 export class RoomRecording {
   readonly ended: Promise<RecordingEnd>;
-  /** Ends it with what there is. */
+  /** Ends the recording; the file keeps what was recorded. */
   readonly close: () => void;
 
   constructor(

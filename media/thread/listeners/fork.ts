@@ -1,4 +1,4 @@
-/** An agent that only listens: its socket, and the way of each track into its audio format. */
+/** An agent that only listens: its socket, and the conversion of each track to its audio format. */
 import type { AgentEnd, AgentEvent, AgentTarget, AudioTrack, AudioTracks } from '../../agents/agent.js';
 import type { AgentSocket } from '../../agents/connection/agent-socket.js';
 import { phoneToAgent, type Transcode } from '../../audio/codec/transcode.js';
@@ -9,10 +9,10 @@ import type { OpenAgent } from '../session/session-agent.js';
 import type { Listener } from './listening-lines.js';
 
 export interface ForkHooks {
-  /** An exception of our own code; the fork is ended. */
+  /** An exception in our own code; the fork is ended. */
   fault(error: unknown): void;
   event(event: AgentEvent): void;
-  /** Once. */
+  /** Called once. */
   ended(end: AgentEnd): void;
 }
 
@@ -27,7 +27,7 @@ export class AgentFork implements Listener {
   private startedMs: number | null = null;
   private endTold = false;
 
-  /** Starts connecting. Throws `AgentFailure` when nothing could be opened. */
+  /** Starts connecting. Throws `AgentFailure` when no socket could be opened. */
   constructor(
     target: AgentTarget,
     readonly tracks: AudioTracks,
@@ -42,7 +42,7 @@ export class AgentFork implements Listener {
         audio: () => {},
         clear: () => nothingHeard,
         silence: () => nothingHeard,
-        // Nothing is played to anybody: what it waits for is over at once.
+        // A fork's audio is never played, so its marks are reached at once.
         mark: (name) => this.socket.markReached(name, true),
         event: (event) => hooks.event(event),
         guard: (fn) => this.guard(fn),
@@ -59,7 +59,7 @@ export class AgentFork implements Listener {
     return this.socket.ready;
   }
 
-  /** Of the session's time. */
+  /** `atMs` on the session's clock. */
   start(atMs: number): void {
     this.startedMs = atMs;
     this.guard(() => this.socket.start());

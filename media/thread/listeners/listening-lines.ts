@@ -1,6 +1,6 @@
 /**
- * What the phone says and what it hears, as two lines of 20 ms frames for those who only listen. They are lines of their own, so that the
- * line of the agent that converses is the same with and without listeners.
+ * Provides both directions of a phone's audio to listeners, as streams of 20 ms frames. The streams are separate from that of the conversing
+ * agent, which is the same with and without listeners.
  */
 import type { AudioTrack, AudioTracks } from '../../agents/agent.js';
 import { Uplink } from '../../audio/receive/agent-uplink.js';
@@ -11,7 +11,7 @@ const frameMs = 20;
 
 export interface Listener {
   readonly tracks: AudioTracks;
-  /** 20 ms in `codec`, valid during the call. `atMs` is of the session's time. Must not throw. */
+  /** 20 ms in `codec`, valid during the call. `atMs` on the session's clock. Must not throw. */
   hear(track: AudioTrack, frame: Uint8Array, codec: PhoneCodec, atMs: number): void;
 }
 
@@ -19,7 +19,7 @@ export interface LinesParts {
   inward: FromPhone;
   codec(): PhoneCodec;
   now(): number;
-  /** Of the session's time. */
+  /** Start of the session's clock. */
   openedMs: number;
 }
 
@@ -46,15 +46,15 @@ export class ListeningLines {
     this.agent = null;
   }
 
-  /** Audio that is sent to the phone. */
+  /** Audio that was sent to the phone. */
   toPhone(timestamp: number, bytes: Uint8Array, from: number, to: number, codec: PhoneCodec, nowMs: number): void {
     if (!this.agent) return;
-    // Numbers of our own: keys that are sent in between are no loss, and what the packet lies in is used again.
+    // Own consecutive sequence numbers: keys sent in between are no loss, and no packet waits for another while its buffer is reused.
     this.sent = (this.sent + 1) & 0xffff;
     this.agent.packet(this.sent, timestamp, bytes.subarray(from, to), codec, nowMs);
   }
 
-  /** Every packet time; the caller's line has its ticks from `FromPhone`. */
+  /** Called every packet time; the caller's stream gets its ticks from `FromPhone`. */
   tick(nowMs: number): void {
     this.agent?.tick(nowMs);
   }
@@ -67,7 +67,7 @@ export class ListeningLines {
     const { parts, listeners } = this;
     let beginsMs: number | null = null;
     return (frame, atMs) => {
-      // What arrives was said just before; what is sent is heard from now on.
+      // Received audio was spoken just before it arrived; sent audio is heard from now on.
       beginsMs ??= parts.now() - parts.openedMs - (track === 'caller' ? frameMs : 0);
       for (const listener of listeners) {
         if (listener.tracks === track || listener.tracks === 'both')

@@ -1,4 +1,4 @@
-/** Those who only listen to a session: forks to agents, and taps. Each ends alone, at the latest with the session. */
+/** The listeners of a session: forks to agents, and taps. Each ends alone, and with the session at the latest. */
 import type { MessagePort } from 'node:worker_threads';
 import type { AgentEnd, AgentEvent, AgentTarget, AudioTracks } from '../../agents/agent.js';
 import { MediaError, type PhoneCodec, type TapEnd, type TapOptions } from '../../engine.js';
@@ -26,7 +26,7 @@ export class SessionListeners {
     this.lines = new ListeningLines(parts);
   }
 
-  /** Resolves when the agent is ready and listens. Rejects with `AgentFailure` or `MediaError`. */
+  /** Resolves when the agent is ready and gets audio. Rejects with `AgentFailure` or `MediaError`. */
   async fork(id: number, target: AgentTarget, tracks: AudioTracks, codec: PhoneCodec): Promise<void> {
     if (this.forks.size >= forksAtMost)
       throw new MediaError('too_many_forks', `A session has at most ${forksAtMost} forks.`);
@@ -81,7 +81,7 @@ export class SessionListeners {
     this.taps.get(activity)?.end('stopped');
   }
 
-  /** Ends all; the promises are those of the forks, settled within their own limit. */
+  /** Ends all listeners; returns the closing forks, each settled within its own limit. */
   stop(): Promise<void>[] {
     for (const tap of [...this.taps.values()]) tap.end('closed');
     return [...this.forks.values()].map((fork) => fork.close('the call ended'));

@@ -1,4 +1,4 @@
-/** Audio for a reader on another thread, in chunks of linear samples. What the reader does not take is dropped, never piled up. */
+/** Sends audio to a reader on another thread, in chunks of linear samples. Chunks beyond the reader's backlog limit are dropped. */
 import type { MessagePort } from 'node:worker_threads';
 import type { AudioTrack, AudioTracks } from '../../agents/agent.js';
 import { createResampler, type Resampler } from '../../audio/dsp/resample.js';

@@ -1,4 +1,4 @@
-/** The embedded engine on the main thread: media threads, who is on which, and the RTP ports of all. */
+/** The embedded engine on the main thread: the media threads, the placement of sessions and groups, and the RTP ports. */
 import {
   type EngineLoad,
   type EngineLog,
@@ -17,9 +17,9 @@ import { RemoteSession } from './remote-session.js';
 import { MediaWorker } from './worker.js';
 
 const openLimitMs = 5000;
-/** A port that somebody else has is tried again after this. */
+/** A port that another process has is tried again after this time. */
 const takenRestMs = 30_000;
-/** A thread that dies again and again is not restarted in a loop. */
+/** Delays the restart, so that a thread that keeps dying is not restarted in a tight loop. */
 const restartDelayMs = 250;
 
 export interface EmbeddedEngineOptions {
@@ -35,29 +35,29 @@ interface Placed {
   rtpPort: number;
 }
 
-/** One place for a thread; the thread in it may be replaced. */
+/** A place for a thread; the thread in it may be replaced. */
 interface Slot {
   worker: MediaWorker;
   sessions: Map<number, Placed>;
-  /** Asked to close: their last words still count. */
+  /** Sessions that are closing; their last notices are still delivered. */
   closing: Map<number, RemoteSession>;
-  /** Ports whose sockets this thread has, also those that it drains. */
+  /** Ports whose sockets are on this thread, including those that it drains. */
   ports: Set<number>;
 }
 
 export class EmbeddedEngine implements MediaEngine {
   private readonly ports: RtpPorts;
-  /** By RTP port. */
+  /** Old peers that still send, by RTP port. */
   private readonly ghosts = new Map<number, Ghost>();
   private readonly slots: Slot[] = [];
   private readonly groups = new Map<string, { slot: Slot; worker: MediaWorker; sessions: number }>();
   private readonly restarts = new Set<NodeJS.Timeout>();
   private nextSession = 1;
   private threadsReplaced = 0;
-  /** Counts of threads that are gone. */
+  /** Counts of threads that have ended. */
   private readonly past = { faults: 0, foreignPackets: 0, malformedPackets: 0 };
   private disk: Disk | null = null;
-  /** Threads with a line to the disk of now. */
+  /** Threads with a port to the current disk thread. */
   private readonly onDisk = new Set<MediaWorker>();
   private closing: Promise<void> | null = null;
 
@@ -113,7 +113,7 @@ export class EmbeddedEngine implements MediaEngine {
     });
   }
 
-  /** Ends a thread as a crash would; for tests and drills. */
+  /** Ends a thread as a crash would; for tests and failure drills. */
   async crash(thread: number): Promise<void> {
     await this.slots[thread]?.worker.crash();
   }
@@ -166,7 +166,7 @@ export class EmbeddedEngine implements MediaEngine {
       }
       return opened;
     } catch (error) {
-      // Refused by a living thread, the port was given up at once; else nobody knows.
+      // A living thread that refuses has released the port; otherwise the state of the port is unknown.
       if (worker.alive && error instanceof MediaError && error.code !== 'engine_gone') {
         this.ports.giveBack(rtpPort);
         slot.ports.delete(rtpPort);
@@ -175,7 +175,7 @@ export class EmbeddedEngine implements MediaEngine {
     }
   }
 
-  /** The thread of the group, or the one with the fewest sessions. */
+  /** The group's thread, or the thread with the fewest sessions. */
   private slotFor(group: string): Slot {
     const joined = this.groups.get(group);
     return joined?.worker.alive ? joined.slot : this.emptiestSlot();
@@ -202,13 +202,13 @@ export class EmbeddedEngine implements MediaEngine {
     };
   }
 
-  /** The session begins to close; the function that comes back is for when it has. */
+  /** Marks the session as closing; the returned function is called when it is closed. */
   private closed(slot: Slot, id: number, leave: () => void): () => void {
     const placed = slot.sessions.get(id);
     if (!placed) return () => {};
     slot.sessions.delete(id);
     leave();
-    // The port of a dead thread rests already.
+    // The ports of a dead thread are already at rest.
     if (placed.session.worker.alive) this.ports.restUntilQuiet(placed.rtpPort);
     slot.closing.set(id, placed.session);
     return () => slot.closing.delete(id);

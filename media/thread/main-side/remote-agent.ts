@@ -1,10 +1,10 @@
-/** An agent or a fork as the main thread holds it. */
+/** An agent or fork as seen by the main thread. */
 import type { AgentCommand, AgentEnd, AgentEvent } from '../../agents/agent.js';
 import type { AgentLink } from '../../engine.js';
 import type { Order } from '../channel.js';
 import { guarded } from '../fault-isolation.js';
 
-/** An exception of one listener reaches neither the others nor the thread's channel: it goes to `fault`. */
+/** Event listeners. An exception of one goes to `fault` and reaches neither the others nor the thread's channel. */
 export class Listeners<E> {
   private readonly listeners = new Set<(event: E) => void>();
 
@@ -32,7 +32,7 @@ export class RemoteAgent implements AgentLink {
 
   constructor(
     readonly id: number,
-    /** Of the session. */
+    /** The session that the agent belongs to. */
     readonly session: {
       id: number;
       worker: { post(order: Order): void };

@@ -1,4 +1,4 @@
-/** A conference as the main thread holds it: its memory, who sits where, and its recording. */
+/** A conference as seen by the main thread: its memory, its free seats and its recording. */
 import { Room } from '../../audio/playout/conference-mixer.js';
 import {
   MediaError,
@@ -19,7 +19,7 @@ export class RemoteRoom implements MediaRoom {
 
   constructor(
     private readonly seats: number,
-    /** A thread with a line to the disk. Throws `MediaError`. */
+    /** Returns a thread that is connected to the disk thread. Throws `MediaError`. */
     private readonly recordingWorker: () => MediaWorker,
   ) {
     this.memory = Room.memory(seats);

@@ -1,4 +1,4 @@
-/** A session as the main thread holds it: questions and orders to its thread, and promises that settle even if the thread dies. */
+/** A session as seen by the main thread: sends questions and orders to its thread; its promises settle even if the thread dies. */
 import { MessageChannel, type MessagePort, type TransferListItem } from 'node:worker_threads';
 import { AgentFailure, type AgentTarget, type AudioTracks } from '../../agents/agent.js';
 import {
@@ -28,11 +28,11 @@ import { Listeners, RemoteAgent } from './remote-agent.js';
 import type { MediaWorker } from './worker.js';
 
 const answerLimitMs = 5000;
-/** Longer than the agents' own limit for closing. */
+/** Longer than the agents' own time limit for closing. */
 const closeLimitMs = 10_000;
 const perDigitLimitMs = 1000;
 
-/** The thread, or the session, was gone before anything was heard. */
+/** The thread or the session ended before there was a verdict. */
 const unknownVerdict: MachineVerdict = {
   ...{ result: 'unknown', reason: 'call_ended', decidedMs: 0, greetingMs: null },
   ...{ messageEnd: null, messageEndMs: null, beepHz: null },
@@ -52,11 +52,11 @@ export class RemoteSession implements MediaSession {
   constructor(
     readonly id: number,
     readonly worker: MediaWorker,
-    /** Before the thread is asked to close: `alive` says whether it can drain the port. What comes back is called after it. */
+    /** Called before the thread is asked to close, while `alive` tells whether it can drain the port; the result is called afterwards. */
     private readonly onClose: () => () => void,
-    /** The thread has a line to the disk. */
+    /** Makes sure that the thread has a port to the disk thread. */
     private readonly connectDisk: () => void,
-    /** What a listener threw. */
+    /** Receives exceptions of listeners. */
     readonly fault: (error: unknown) => void,
   ) {
     this.events = new Listeners(fault);
@@ -186,17 +186,17 @@ export class RemoteSession implements MediaSession {
 
   async closeAgent(agent: RemoteAgent, reason: string): Promise<void> {
     try {
-      // A session that closes closes its agents too, and tells their last words meanwhile.
+      // A closing session also closes its agents, and still delivers their last events.
       if (this.closing) await this.closing;
       else await this.ask('closeAgent', { session: this.id, agent: agent.id, reason }, closeLimitMs);
     } catch {
-      // The thread is gone or stuck: so is the agent's socket.
+      // The thread is gone or stuck, and the agent's socket with it.
     }
     agent.end({ by: 'local', detail: reason });
     this.agents.delete(agent.id);
   }
 
-  /** What the thread says about this session. */
+  /** A notice from the thread about this session. */
   notice(notice: Notice & { session: number }): void {
     if (notice.kind === 'event') {
       if (notice.event.type === 'quality') this.lastStats = notice.event.sample;
@@ -206,13 +206,13 @@ export class RemoteSession implements MediaSession {
     else if (notice.kind === 'agentEnded') this.agents.get(notice.agent)?.end(notice.end);
   }
 
-  /** The thread died: everything that waits for it settles. */
+  /** The thread died: settles everything that waits for it. */
   threadDied(): void {
     this.tellLost('engine-gone');
     for (const agent of this.agents.values()) agent.end({ by: 'failed', detail: 'The media thread is gone.' });
   }
 
-  /** Each thread has one side, and a port to the other; what ends one of them ends both. */
+  /** Each thread has one side of the bridge and a port to the other; the end of one side ends both. */
   private async bridgeAcross(activity: number, other: RemoteSession, options: BridgeOptions): Promise<BridgeEnd> {
     const { port1, port2 } = new MessageChannel();
     const side = (session: RemoteSession, number: number, port: MessagePort) =>
@@ -229,7 +229,7 @@ export class RemoteSession implements MediaSession {
     wanted: Omit<Questions[N]['in'], 'session' | 'agent'>,
     signal: AbortSignal,
   ): Promise<RemoteAgent> {
-    if (signal.aborted) throw new AgentFailure('aborted', 'Connecting to the agent was given up.', false);
+    if (signal.aborted) throw new AgentFailure('aborted', 'Connecting to the agent was aborted.', false);
     const agent = new RemoteAgent(this.nextAgent++, this);
     this.agents.set(agent.id, agent);
     const abort = () => this.worker.post({ kind: 'abortAgent', session: this.id, agent: agent.id });
@@ -244,9 +244,9 @@ export class RemoteSession implements MediaSession {
       signal.removeEventListener('abort', abort);
     }
     if (!signal.aborted) return agent;
-    // Ready and given up crossed each other.
+    // The agent became ready while the abort was on its way.
     await agent.close('aborted');
-    throw new AgentFailure('aborted', 'Connecting to the agent was given up.', false);
+    throw new AgentFailure('aborted', 'Connecting to the agent was aborted.', false);
   }
 
   private async closeNow(): Promise<MediaStats> {
@@ -254,7 +254,7 @@ export class RemoteSession implements MediaSession {
     try {
       this.lastStats = await this.worker.asker.ask('close', { session: this.id }, closeLimitMs);
     } catch {
-      // What was last known has to do.
+      // The last known statistics must do.
     }
     closed();
     for (const agent of this.agents.values()) agent.end({ by: 'local', detail: 'The session was closed.' });

@@ -1,4 +1,4 @@
-/** One media thread as the main thread sees it: started, watched, and dead exactly once. */
+/** One media thread as seen by the main thread: starts it, watches it, and reports its end exactly once. */
 import { type TransferListItem, Worker } from 'node:worker_threads';
 import { builtModule } from '../../../config/built.js';
 import { MediaError } from '../../engine.js';
@@ -6,13 +6,13 @@ import { Asker, type FromThread, type Notice, type Order, type ThreadLoad } from
 
 const startLimitMs = 15_000;
 const stopLimitMs = 5000;
-/** A thread that has said nothing for so many looks is stuck, and replaced like a dead one. */
+/** A thread without a message in this many checks is stuck, and is replaced like a dead one. */
 const watchEveryMs = 5000;
 const silentLooks = 2;
 
 export interface WorkerHooks {
   notice(notice: Notice): void;
-  /** Died by itself, or was ended because it hung. Not called after `stop`. */
+  /** The thread died, or was terminated because it hung. Not called after `stop`. */
   died(detail: string): void;
 }
 
@@ -40,7 +40,7 @@ export class MediaWorker {
     this.ready = new Promise((resolve, reject) => {
       settleReady = { resolve, reject };
     });
-    this.ready.catch(() => {}); // an engine that is closed meanwhile does not wait for it
+    this.ready.catch(() => {}); // an engine that closes early does not await it
     const startTimer = setTimeout(() => void this.worker.terminate(), startLimitMs);
     this.worker.on('message', (message: FromThread) => {
       this.heard = true;
@@ -70,7 +70,7 @@ export class MediaWorker {
     if (this.alive) this.worker.postMessage(order, transfer);
   }
 
-  /** Sessions end in order; a thread that does not end is terminated. */
+  /** Closes the thread's sessions; a thread that does not end in time is terminated. */
   async stop(): Promise<void> {
     this.stopping = true;
     if (!this.alive) return;
@@ -80,7 +80,7 @@ export class MediaWorker {
     clearTimeout(limit);
   }
 
-  /** Ends the thread as an error of its own would. */
+  /** Ends the thread as a fatal error in it would. */
   async crash(): Promise<void> {
     await this.worker.terminate();
   }

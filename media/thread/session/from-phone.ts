@@ -1,4 +1,4 @@
-/** From the phone: whose packets count, what they say, and when they stop. Audio goes on to the uplink. */
+/** Receives RTP from the phone: accepts or rejects its source, reads audio and keys, and detects silence. Audio goes on to the uplink. */
 import type { RemoteInfo } from 'node:dgram';
 import type { WideDecoder } from '../../audio/codec/wide-codec.js';
 import { DtmfListener } from '../../audio/detect/dtmf-tones.js';
@@ -16,15 +16,15 @@ import { ReceiverStats } from '../../rtp/receiver-stats.js';
 import { RtpSource } from '../../rtp/source.js';
 import type { AgreedMedia } from '../../sdp.js';
 
-/** An operator hears of it within 3 s of the answer. */
+/** So that the operator learns of it within 3 s of the answer. */
 const oneWayAfterMs = 2500;
-/** A phone that sends this much silence in one piece does not leave silence out (DTX); those that do hold on for less. */
+/** A phone that sends this much silence without a break does not use DTX; phones that do stop sending earlier. */
 const sentSilenceMs = 2000;
-/** A pause in sending, not jitter. */
+/** A longer gap is a pause in sending, not jitter. */
 const pauseMs = 500;
-/** What a phone that pauses sends all the same (comfort noise, keep-alives) is less than this between two of its reports. */
+/** Fewer packets between two reports may be comfort noise or keep-alives of a pausing phone. */
 const leastMissing = 25;
-/** Tones that stop coming have ended. */
+/** A key's tones end when no packet arrived for this long. */
 const toneGapMs = 100;
 const comfortNoise = 13;
 
@@ -32,17 +32,17 @@ export interface FromPhoneHooks {
   event(event: MediaEvent): void;
   /** A key was pressed. */
   key(press: KeyPress, form: KeyForm): void;
-  /** The first packet of the far side. */
+  /** The first packet from the far side. */
   started(nowMs: number): void;
-  /** The address that packets really come from. */
+  /** The address from which accepted packets come. */
   sourceFound(address: string, port: number): void;
-  /** 20 ms of the caller in the phone's codec. */
+  /** 20 ms of the caller's audio in the phone's codec. */
   audio(bytes: Uint8Array, atMs: number): void;
-  /** A packet that counts, as it came: audio of a codec, or an event; `restarted`: of a new sender. Valid during the call. */
+  /** An accepted packet as it arrived: audio or an event; `restarted`: from a new sender. Valid during the call. */
   packet(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean): void;
-  /** What a packet says, as the line of the codec has it; `timestamp` in ticks. Valid during the call. */
+  /** Audio of a packet in the sample format of its codec; `timestamp` in ticks. Valid during the call. */
   heard(timestamp: number, bytes: Uint8Array, codec: PhoneCodec, nowMs: number): void;
-  /** null: the codec is not there. */
+  /** null when the codec is not available. */
   decoder(codec: PhoneCodec): WideDecoder | null;
 }
 
@@ -58,13 +58,13 @@ export class FromPhone {
   private liveSinceMs = Number.POSITIVE_INFINITY;
   private lastPacketMs = Number.POSITIVE_INFINITY;
   private oneWayTold = false;
-  /** Of the silence that the phone sends now. */
+  /** Duration of the silence that the phone is sending. */
   private quietMs = 0;
-  /** The phone sends its silence too: when it stops, something is broken. */
+  /** The phone sends its silence as packets, so that a stop means a fault. */
   private sendsSilence = false;
-  /** The phone goes on sending, and nothing arrives. */
+  /** The phone's reports show that it sends, but nothing arrives. */
   private missing = false;
-  /** What the phone's last report says that it sent. */
+  /** Packet count in the phone's last report. */
   private reportedPackets = 0;
   private reportedAtMs = Number.NEGATIVE_INFINITY;
   private readonly view = emptyRtpView();
@@ -75,9 +75,9 @@ export class FromPhone {
   private readonly noise = new ComfortNoise();
   private decoded: DecodedLine | null = null;
   private before = { late: 0, recovered: 0 };
-  /** Of the clock of the audio. */
+  /** RTP clock ticks of the audio per tick of ours. */
   private scale = 1;
-  /** The packet that came last, and how long it was. */
+  /** The last packet's numbers and duration. */
   private lastSequence = 0;
   private lastTimestamp = 0;
   private lastTicks = 0;
@@ -89,22 +89,22 @@ export class FromPhone {
     this.uplink = this.lineTo((bytes, atMs) => hooks.audio(bytes, atMs));
   }
 
-  /** The phone, which has no events, sounds the tones of a key at this moment. */
+  /** The phone has no telephone events and is sending the tones of a key at this moment. */
   get pressing(): boolean {
     return this.tones.pressed;
   }
 
-  /** Packets that came too late to be heard. */
+  /** Packets that arrived too late for playout. */
   get late(): number {
     return this.uplink.late + this.before.late + (this.decoded?.late ?? 0);
   }
 
-  /** Lost packets that were heard all the same: their audio came with the next one. */
+  /** Lost packets whose audio was recovered from the next packet. */
   get recovered(): number {
     return this.before.recovered + (this.decoded?.recovered ?? 0);
   }
 
-  /** True when packets are now expected from another address than before. */
+  /** True when packets are now expected from another address. */
   agree(media: AgreedMedia, nowMs: number): boolean {
     const resumed = this.media !== null && !this.media.receive && media.receive;
     this.media = media;
@@ -118,7 +118,7 @@ export class FromPhone {
     return media.address !== '0.0.0.0' && this.source.expect(media.address, media.port);
   }
 
-  /** The same line once more, for those who only listen. */
+  /** A second uplink with the same audio, for the listeners. */
   listenAside(deliver: ((bytes: Uint8Array, atMs: number) => void) | null, nowMs: number): void {
     this.sideline = deliver && this.lineTo(deliver);
     this.sideline?.mute(this.media?.held ?? false);
@@ -164,13 +164,13 @@ export class FromPhone {
     const arrival = this.stats.arrived(view, nowMs, codec !== null);
     if (arrival === 'duplicate' || arrival === 'suspect') return;
     if (arrival === 'restart') this.restart(nowMs);
-    // It paused and no packet is missing, or it sends the noise of a pause (RFC 3389): it leaves silence out, or may do so from now on.
+    // A pause without a missing packet, or comfort noise (RFC 3389): the phone uses DTX, or may do so from now on.
     if (noise || arrival === 'restart' || (arrival === 'next' && pausedMs > pauseMs)) this.pauses();
     const payload = bytes.subarray(view.payloadStart, view.payloadEnd);
     if (event) this.tell(this.dtmf.packet(payload, view.timestamp, nowMs), 'event');
     if (noise) this.noise.told(payload);
     const audio = codec && payload.length > 0 ? payload : null;
-    // A phone on hold may play music: nothing for an agent, but another phone is to hear it.
+    // A phone on hold may play music: an agent does not hear it, another phone does.
     if ((event || audio) && (!media?.held || media.receive))
       this.hooks.packet(view, payload, codec ?? 'event', arrival === 'restart');
     const timestamp = this.place(view, event ? payload : null, codec);
@@ -183,7 +183,7 @@ export class FromPhone {
     }
   }
 
-  /** One packet of the line, in order or not. */
+  /** One packet of audio for the uplinks; for wideband codecs in order. */
   private audible(
     sequence: number,
     timestamp: number,
@@ -202,7 +202,7 @@ export class FromPhone {
     this.sideline?.packet(sequence, timestamp, audio, codec, nowMs);
   }
 
-  /** Where a packet lies on the line. Those of an event all carry the timestamp of its beginning, and say how long it has lasted. */
+  /** Places a packet on the stream. All packets of an event carry the timestamp of its start, and the duration so far. */
   private place(view: RtpView, event: Uint8Array | null, codec: PhoneCodec | null): number {
     if (codec) this.scale = codecFacts[codec].clockKhz / ticksPerMs;
     const scale = event ? this.dtmf.clockKhz / ticksPerMs : this.scale;
@@ -234,7 +234,7 @@ export class FromPhone {
         audio: (number, at, bytes, atMs) => {
           if (bytes) {
             this.lastTicks = bytes.length / (lineOf[codec].bytesPerMs / ticksPerMs);
-            // What is not sent after this is the noise of the line.
+            // The level before a pause is that of the background noise.
             if (codec === 'OPUS') this.noise.sounded(meanSquare(bytes, codec));
           }
           this.audible(number, at, bytes, codec, atMs);
@@ -264,7 +264,7 @@ export class FromPhone {
     this.sideline?.restart();
   }
 
-  /** Every packet time. True when the far side has been silent for too long. */
+  /** Called every packet time. True when the far side was silent beyond its time limit. */
   tick(nowMs: number): boolean {
     this.decoded?.tick(nowMs);
     this.uplink.tick(nowMs);
@@ -291,7 +291,7 @@ export class FromPhone {
     return new Uplink(codec, deliver, this.policy.concealLoss, this.noise);
   }
 
-  /** What the phone's report says of the stream that is heard. */
+  /** A sender report of the phone about the stream that we receive. */
   reported({ ssrc, packets }: { ssrc: number; packets: number }, nowMs: number): void {
     if (ssrc !== this.stats.ssrc) return;
     const goesOn = ((packets - this.reportedPackets) | 0) >= leastMissing;
@@ -319,7 +319,7 @@ export class FromPhone {
   }
 }
 
-/** Static payload types count even when the answer left them out: gateways do switch between the two laws. */
+/** Static payload types are accepted even when the answer left them out: some gateways switch between the two G.711 laws. */
 function codecOf(media: AgreedMedia, payloadType: number): PhoneCodec | null {
   return media.codecByPayloadType.get(payloadType) ?? staticCodecs[payloadType] ?? null;
 }

@@ -1,4 +1,4 @@
-/** What has the phone's ear for a while in the place of the agent: a play, or the other side of a bridge. */
+/** Replaces the agent's playout for a while: a play, a conference, or the other side of a bridge. */
 import type { PhoneAudio } from '../../audio/playout/phone-audio.js';
 import type { Played } from '../../audio/playout/playback-source.js';
 import type { PlayEnd } from '../../engine.js';
@@ -6,13 +6,13 @@ import type { PlayEnd } from '../../engine.js';
 export type ForegroundEnd = 'finished' | 'cancelled' | 'replaced' | 'closed';
 
 export interface Foreground {
-  /** null: nothing comes through the queue. */
+  /** null when nothing passes through the queue. */
   readonly audio: PhoneAudio | null;
-  /** Nothing more will come. */
+  /** No more audio will come. */
   readonly done: boolean;
-  /** The caller, 20 ms in the phone's codec; null when the agent goes on hearing it. */
+  /** Takes the caller's audio, 20 ms in the phone's codec; null when the agent continues to get it. */
   readonly hear: ((bytes: Uint8Array) => void) | null;
-  /** Called once, when it has lost its place. */
+  /** Called once, when it is no longer in the foreground. */
   ended(by: ForegroundEnd): void;
 }
 

@@ -1,4 +1,4 @@
-/** RTCP of one session: our reports to where the phone wants them, and its reports from where they are due. */
+/** RTCP of one session: sends our reports to the phone and checks the source of its reports. */
 import type { RemoteInfo } from 'node:dgram';
 import { Reports } from '../../rtp/reports.js';
 import { readRtcp } from '../../rtp/rtcp.js';
@@ -20,7 +20,7 @@ export class RtcpExchange {
     private readonly pair: RtpSocketPair,
     private readonly sender: RtpSender,
     private readonly inward: FromPhone,
-    /** null while nothing is agreed. */
+    /** null before anything is agreed. */
     private readonly far: () => { agreed: AgreedMedia; destination: RtpDestination } | null,
   ) {
     this.reports = new Reports(cname, performance.timeOrigin);
@@ -35,7 +35,7 @@ export class RtcpExchange {
     this.send(this.reports.bye(nowMs, this.sender, this.inward.stats));
   }
 
-  /** `muxed`: it came to the socket of RTP. */
+  /** `muxed`: the packet arrived on the RTP socket. */
   packet(bytes: Uint8Array, from: RemoteInfo, muxed: boolean, nowMs: number): void {
     const { inward } = this;
     const reading = readRtcp(bytes);
@@ -54,7 +54,7 @@ export class RtcpExchange {
     const { agreed, destination } = far;
     if (agreed.rtcpMux) this.pair.sendRtcp(packet, destination.port, destination.address, true);
     else if (agreed.address === destination.address) this.pair.sendRtcp(packet, agreed.rtcpPort, destination.address);
-    // Behind a NAT only the convention is left.
+    // Behind a NAT only the convention is left: RTCP on the port after RTP.
     else if (destination.port < 65535) this.pair.sendRtcp(packet, destination.port + 1, destination.address);
   }
 }

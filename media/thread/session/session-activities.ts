@@ -1,4 +1,4 @@
-/** What a session does beside talking to its agent: plays, a bridge, a recording. Each ends exactly once, at the latest with the session. */
+/** The activities of a session beside its agent: plays, bridges, conferences, recordings. Each ends exactly once, with the session at the latest. */
 import type { MessagePort } from 'node:worker_threads';
 import { AnswerListener } from '../../audio/detect/answering-machine.js';
 import { Room } from '../../audio/playout/conference-mixer.js';
@@ -28,19 +28,19 @@ export interface ActivityParts {
   outward: ToPhone;
   now(): number;
   codec(): PhoneCodec;
-  /** The phone sounds the tones of a key at this moment, and has no other way. */
+  /** The phone has no telephone events and is sending the tones of a key at this moment. */
   pressing(): boolean;
-  /** What the phone agreed to: two that agreed to the same can hear each other's packets as they are. */
+  /** What the phone agreed to (`termsOf`): phones with equal terms can get each other's packets unchanged. */
   terms(): string;
-  /** Another phone's packet went out whose audio is this. */
+  /** Audio of a relayed packet that was sent to the phone. */
   relayed(timestamp: number, bytes: Uint8Array): void;
-  /** RTP to the phone begins, if it has not. */
+  /** Starts RTP to the phone, if it has not started. */
   startSending(): void;
-  /** The owner of playout hears and is heard again, from `startMs` on. */
+  /** Returns playout and the caller's audio to the owner, from `startMs` on. */
   toOwner(startMs: number): void;
-  /** The caller's audio is wanted as a new line of frames. */
+  /** Starts a new stream of frames with the caller's audio. */
   listen(): void;
-  /** The phone says something, the first since a recording that waits for it began. */
+  /** The phone's first speech since a recording with `silence` began. */
   words(): void;
 }
 
@@ -65,7 +65,7 @@ export class SessionActivities implements BridgedSession {
     return this.parts.pressing();
   }
 
-  /** The other phone of a bridge is the agent of this one. */
+  /** The other phone of a bridge is this phone's agent. */
   get carriesAgent(): boolean {
     return this.bridged?.options.turns === true;
   }
@@ -74,7 +74,7 @@ export class SessionActivities implements BridgedSession {
     return this.parts.outward.takesEvents;
   }
 
-  /** The owner of playout has to wait. */
+  /** An activity is in the foreground, and the owner of playout waits. */
   get active(): boolean {
     return this.foreground !== null;
   }
@@ -107,7 +107,7 @@ export class SessionActivities implements BridgedSession {
     });
   }
 
-  /** The other phone is on another thread, and so is its figure of what went on to it. */
+  /** The other phone is on another thread, which counts `toOther`. */
   bridgeAcross(activity: number, port: MessagePort, options: BridgeOptions): Promise<BridgeEnd> {
     return this.lasting(activity, (settle: (end: BridgeEnd) => void) => {
       const near: BridgeSide = this.sideOf(
@@ -155,12 +155,12 @@ export class SessionActivities implements BridgedSession {
     this.stops.get(activity)?.();
   }
 
-  /** A new owner of playout was named: whoever stands in its place goes. */
+  /** A new owner of playout was attached: the foreground ends. */
   replaced(): void {
     if (this.foreground) this.leaveForeground(this.foreground, 'replaced');
   }
 
-  /** The caller, 20 ms. True when it is for nobody else. */
+  /** The caller's audio, 20 ms. True when the foreground consumed it. */
   hear(bytes: Uint8Array): boolean {
     const hear = this.foreground?.hear;
     if (!hear) return false;
@@ -168,24 +168,24 @@ export class SessionActivities implements BridgedSession {
     return true;
   }
 
-  /** A packet of the phone as it came. */
+  /** A packet from the phone as it arrived. */
   packet(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean): void {
     this.bridged?.packet(packet, payload, codec, restarted);
   }
 
-  /** What a packet of the phone says. */
+  /** Audio of a packet from the phone. */
   heard(timestamp: number, bytes: Uint8Array, codec: PhoneCodec, nowMs: number, held: boolean): void {
     if (!held) this.recordings.fromPhone(timestamp, bytes, codec, nowMs);
     this.answerListener?.hear(timestamp, bytes, codec, nowMs);
     this.bridged?.heard(timestamp, bytes, codec);
   }
 
-  /** Audio that is sent. */
+  /** Audio that was sent. */
   sent(timestamp: number, bytes: Uint8Array, from: number, to: number, codec: PhoneCodec, nowMs: number): void {
     if (this.recordings.any) this.recordings.toPhone(timestamp, bytes.subarray(from, to), codec, nowMs);
   }
 
-  /** A key was pressed; true when the other phone of a bridge learns of it. */
+  /** A key was pressed; true when a bridge passes it on to the other phone. */
   key(digit: string, form: KeyForm): boolean {
     return this.bridged?.key(digit, form) ?? false;
   }
@@ -195,7 +195,7 @@ export class SessionActivities implements BridgedSession {
     this.bridged?.agreed();
   }
 
-  /** After each slot. */
+  /** Called after each slot. */
   tick(nowMs: number): void {
     const { foreground } = this;
     if (foreground?.done) this.leaveForeground(foreground, 'finished');
@@ -213,7 +213,7 @@ export class SessionActivities implements BridgedSession {
     const before = this.foreground;
     this.foreground = foreground;
     if (before) this.lost(before, 'replaced');
-    // What ended gave way to a third at once.
+    // While it ended, the previous foreground may have caused another one to take over.
     if (this.foreground !== foreground) return;
     this.parts.startSending();
     const { outward } = this.parts;
@@ -221,7 +221,7 @@ export class SessionActivities implements BridgedSession {
     if (foreground.hear) this.parts.listen();
   }
 
-  /** Packets of another phone go out in the place of what is queued. */
+  /** Sends packets of another phone in place of the queue. */
   relayInstead(on: boolean): void {
     this.parts.outward.relayInstead(on);
   }
@@ -246,7 +246,7 @@ export class SessionActivities implements BridgedSession {
   }
 
   pressKey(digit: string): void {
-    // A phone without telephone events hears nothing of it; the event is told all the same.
+    // A phone without telephone events does not get the key; the event is emitted all the same.
     this.parts.outward.sendDtmf(digit, 'event').catch(() => {});
   }
 
@@ -264,7 +264,7 @@ export class SessionActivities implements BridgedSession {
     foreground.ended(by);
   }
 
-  /** `begin` starts an activity and returns how to stop it; `settle` ends it. */
+  /** `begin` starts an activity and returns its stop function; `settle` ends it. */
   private lasting<E>(activity: number, begin: (settle: (end: E) => void) => () => void): Promise<E> {
     return new Promise<E>((resolve, reject) => {
       let over = false;

@@ -1,4 +1,4 @@
-/** One agent of a session: its socket, what it said so far, and the way from its audio format to the phone's and back. */
+/** One agent of a session: its socket, its playout queue, and the conversion between its audio format and the phone's. */
 import {
   type AgentCommand,
   type AgentEnd,
@@ -16,19 +16,19 @@ import type { PhoneCodec } from '../../engine.js';
 export type OpenAgent = (target: AgentTarget, hooks: AgentSocketHooks, signal: AbortSignal) => AgentSocket;
 
 export interface SessionAgentHooks {
-  /** An exception of our own code in this agent's path; the agent is ended. */
+  /** An exception in our own code for this agent; the agent is ended. */
   fault(error: unknown): void;
   event(event: AgentEvent): void;
   ended(end: AgentEnd): void;
-  /** So much audio came into the queue. */
+  /** Audio was added to the queue. */
   queued(durationMs: number): void;
   cleared(heard: HeardSoFar): void;
   mark(name: string, cleared: boolean): void;
 }
 
-/** Behind the audio of an agent that is gone; marks of agents never begin with a NUL. */
+/** Mark after the audio of an agent that hung up; marks of agents never begin with a NUL. */
 const LAST_WORDS = '\0last-words';
-/** Audio of an agent that is gone is played no longer than this. */
+/** Audio of an agent that hung up is played for at most this long. */
 const lastWordsLimitMs = 15_000;
 
 export class SessionAgent {
@@ -39,12 +39,12 @@ export class SessionAgent {
   private encode: Transcode | null = null;
   private decode: Transcode | null = null;
   private readonly joiner: FrameJoiner | null;
-  /** Told once, by the socket's end or by a fault of ours. */
+  /** The end was reported, by the socket or after a fault. */
   private endTold = false;
   private overflowBytes = 0;
   private lastWordsHeard: () => void = () => {};
 
-  /** Starts connecting. Throws `AgentFailure` when nothing could be opened. */
+  /** Starts connecting. Throws `AgentFailure` when no socket could be opened. */
   constructor(
     target: AgentTarget,
     private codec: PhoneCodec,
@@ -101,7 +101,7 @@ export class SessionAgent {
     this.guard(() => this.socket.command(command));
   }
 
-  /** The caller, 20 ms in the phone's codec. */
+  /** The caller's audio, 20 ms in the phone's codec. */
   listen(bytes: Uint8Array, atMs: number): void {
     try {
       const whole = this.joiner ? this.joiner.join(bytes, atMs, this.codec) : bytes;
@@ -127,7 +127,7 @@ export class SessionAgent {
   }
 
   async close(reason: string): Promise<void> {
-    const closed = this.socket.close(reason); // First: it tells what of the agent's words was heard.
+    const closed = this.socket.close(reason); // First: it reports how much of the agent's speech was heard.
     this.lastWordsHeard();
     try {
       await closed;
@@ -166,7 +166,7 @@ export class SessionAgent {
     void closed;
   }
 
-  /** An agent that hangs up has often sent its goodbye ahead of time: the call ends when it was heard. */
+  /** An agent that hangs up has often sent its goodbye ahead of time: the end is reported when that was played. */
   private left(end: AgentEnd): void {
     if (end.by !== 'hangup' || !this.started || this.playout.queuedMs === 0) {
       this.tellEnd(end);
@@ -187,7 +187,7 @@ export class SessionAgent {
   }
 }
 
-/** What a session answers when asked for an agent after it was closed. */
+/** The failure of `prepare` on a closed session. */
 export function sessionClosed(): AgentFailure {
   return new AgentFailure('aborted', 'The session was closed.', false);
 }

@@ -1,4 +1,4 @@
-/** The agents of a session: the one that converses, others that are made ready beside it, and the counts of those that are gone. */
+/** The agents of a session: the one that converses, those prepared beside it, and the totals of those that left. */
 import type { AgentCommand, AgentEnd, AgentEvent, AgentTarget } from '../../agents/agent.js';
 import type { HeardSoFar } from '../../audio/playout/playout.js';
 import type { PhoneCodec } from '../../engine.js';
@@ -11,7 +11,7 @@ export interface AgentsParts {
   fault(place: FaultPlace, error: unknown): void;
   agentEvent(agent: number, event: AgentEvent): void;
   agentEnded(agent: number, end: AgentEnd): void;
-  /** So much audio came into its queue. */
+  /** Audio was added to the agent's queue. */
   queued(agent: SessionAgent, durationMs: number): void;
   cleared(agent: SessionAgent, heard: HeardSoFar): void;
   mark(name: string, cleared: boolean): void;
@@ -54,7 +54,7 @@ export class SessionAgents {
     }
   }
 
-  /** The agent, when it was started just now. */
+  /** Returns the agent if this call started it. */
   start(id: number): SessionAgent | null {
     const agent = this.agents.get(id);
     if (!agent || agent.started) return null;
@@ -83,7 +83,7 @@ export class SessionAgents {
     return sum;
   }
 
-  /** Ends all; settled within their own limit. */
+  /** Closes all agents; each promise settles within the agent's own limit. */
   stop(): Promise<void>[] {
     this.over = true;
     return [...this.agents.values()].map((agent) => agent.close('the call ended'));

@@ -1,4 +1,4 @@
-/** The wideband coders of one session: made when its SDP asks for them, freed with it. G.711 needs none. */
+/** The wideband coders of one session: created when its SDP asks for them and freed with the session. G.711 needs none. */
 import type { OpusCoder } from '../../audio/codec/opus.js';
 import { G722Coder, type WideDecoder, type WideEncoder } from '../../audio/codec/wide-codec.js';
 import type { PhoneCodec } from '../../engine.js';
@@ -10,19 +10,19 @@ export class SessionCoders {
   private freed = false;
 
   /**
-   * To be called before an SDP is taken that may choose Opus: the library is loaded by the first call of a thread that does. Rejects when it
-   * cannot be.
+   * Called before an SDP is applied that may choose Opus: the first such call on a thread loads the library. Rejects when the library cannot
+   * be loaded.
    */
   async prepare(sdp: string, codecs: readonly PhoneCodec[]): Promise<void> {
     if (this.opus !== null || !codecs.includes('OPUS') || !/^a=rtpmap:\d+ opus\//im.test(sdp)) return;
     const { OpusCoder } = await import('../../audio/codec/opus.js');
     const opened = await OpusCoder.open();
-    // Two SDPs at a time, or the call was over meanwhile.
+    // Another SDP opened one meanwhile, or the call is over.
     if (this.freed || this.opus !== null) opened.free();
     else this.opus = opened;
   }
 
-  /** null: the codec is not there, or none is needed. */
+  /** null when the codec is not available or needs no coder. */
   of(codec: PhoneCodec): (WideDecoder & WideEncoder) | null {
     if (codec === 'OPUS') return this.opus;
     if (codec !== 'G722') return null;
@@ -30,13 +30,13 @@ export class SessionCoders {
     return this.g722;
   }
 
-  /** The encoder for what was agreed. */
+  /** The encoder for the agreed codec. */
   agree({ codec, opus }: AgreedMedia): WideEncoder | null {
     if (codec === 'OPUS') this.opus?.tune(opus);
     return this.of(codec);
   }
 
-  /** The far side loses so much of what we send. */
+  /** Packet loss of our stream, as reported by the far side. */
   lossHeard(percent: number): void {
     this.opus?.lossHeard(percent);
   }

@@ -1,4 +1,4 @@
-/** The recordings of a session: what it hears and says, handed to the disk in seconds. Each ends exactly once. */
+/** The recordings of a session: both directions of its audio, sent to the disk thread in blocks of one second. Each ends exactly once. */
 
 import { Words } from '../../audio/detect/utterance-endpoint.js';
 import { lineOf } from '../../audio/sample-format.js';
@@ -8,10 +8,10 @@ import type { SampleRange } from '../../recording/disk-words.js';
 import { Recorder } from '../../recording/recorder.js';
 
 const atOnce = 4;
-/** The file of a call that begins with a wideband codec has what an agent that hears it has; others keep the rate of G.711. */
+/** Sample rate of a recording that starts with a wideband codec; with G.711 the file keeps 8 kHz. */
 const wideRateHz = 16_000;
 const narrowRateHz = 8000;
-/** A trimmed recording begins and ends so much around its words. */
+/** Margin that a trimmed recording keeps around the speech. */
 const marginMs = 100;
 
 interface Running {
@@ -30,7 +30,7 @@ export class SessionRecordings {
     return this.running.length > 0;
   }
 
-  /** The result stops it. Throws `MediaError` `busy`. */
+  /** Returns a function that stops the recording. Throws `MediaError` `busy`. */
   begin(
     activity: number,
     options: RecordOptions,
@@ -75,7 +75,7 @@ export class SessionRecordings {
     return () => finish('stopped');
   }
 
-  /** What passes while it is paused is silence in the file. */
+  /** While paused, the file gets silence. */
   pause(activity: number, paused: boolean): void {
     for (const recording of this.running) if (recording.activity === activity) recording.paused = paused;
   }
@@ -91,9 +91,9 @@ export class SessionRecordings {
     for (const { recorder, paused } of this.running) if (!paused) recorder.toPhone(timestamp, payload, codec, nowMs);
   }
 
-  /** After each slot. */
+  /** Called after each slot. */
   tick(nowMs: number): void {
-    // From the end: one that finishes leaves the list.
+    // Backwards, since a recording that finishes leaves the list.
     for (let i = this.running.length - 1; i >= 0; i--) {
       const recording = this.running[i]!;
       if (nowMs >= recording.endsAtMs) recording.finish('limit');

@@ -1,4 +1,4 @@
-/** The figures of one session, honestly: what was not measured is null. */
+/** The statistics of one session. A figure that was not measured is null. */
 import type { MediaStats } from '../../engine.js';
 import { meanOpinionScore } from '../../quality.js';
 import type { Reports } from '../../rtp/reports.js';
@@ -6,7 +6,7 @@ import type { RtpSender } from '../../rtp/sender.js';
 import type { AgreedMedia } from '../../sdp.js';
 import type { FromPhone } from './from-phone.js';
 
-/** Under so many packets of audio a score says nothing. */
+/** With fewer audio packets a score is not meaningful. */
 const leastPackets = 100;
 
 export type AgentFigures = MediaStats['agent'];
@@ -22,7 +22,7 @@ export function mediaStats(
   const { expected } = stats;
   const ptimeMs = media?.ptimeMs ?? null;
   const delayMs = (reports.rttMs ?? 0) / 2 + (ptimeMs ?? 20);
-  // What the agent heard: packets that came too late are lost for it, those whose copy came with the next one are not.
+  // Losses as the agent heard them: late packets count, recovered packets do not.
   const missed = Math.max(0, stats.lost + inward.late - inward.recovered);
   const missedPercent = expected > 0 ? Math.min(100, (missed / expected) * 100) : 0;
   const codec = media?.codec ?? 'PCMU';
@@ -68,7 +68,7 @@ export function mediaStats(
   };
 }
 
-/** Of a session about which nothing is known. */
+/** Statistics of a session that has not reported any. */
 export function unknownStats(): MediaStats {
   const jitter = { jitterMs: null, jitterMeanMs: null, jitterMaxMs: null };
   const stream = { packets: 0, bytes: 0, lossPercent: null, lost: null, ...jitter, mos: null };

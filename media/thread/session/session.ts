@@ -42,13 +42,13 @@ import { ToPhone } from './to-phone.js';
 
 const qualityEveryMs = 5000;
 
-/** What a session stands on, and what it tells of itself. */
+/** Dependencies of a session, and callbacks for its events. */
 export interface SessionParts {
   clock: PlayoutClock;
-  /** Of the wideband codecs; the session frees them. */
+  /** Wideband coders; the session frees them. */
   coders: SessionCoders;
   now(): number;
-  /** A packet of the phone arrived, whoever it was. */
+  /** A packet arrived on the RTP socket, from any source. */
   packetCame(): void;
   openAgent: OpenAgent;
   event(event: MediaEvent): void;
@@ -71,7 +71,7 @@ export class PhoneSession {
   private readonly openedMs: number;
   private owner: SessionAgent | null = null;
   private ownerHeard = false;
-  /** From the first agent on. */
+  /** null before the first agent. */
   private turns: Turns | null = null;
   private readonly entry: ClockEntry;
   private readonly codecs: readonly PhoneCodec[];
@@ -82,7 +82,7 @@ export class PhoneSession {
   private nextQualityMs: number;
   private destination: RtpDestination | null = null;
 
-  /** Answers the offer, if there is one: throws `MediaError` when it cannot be met, and then holds nothing. */
+  /** Answers the offer, if there is one. Throws `MediaError` when it cannot be met, and then holds no resources. */
   constructor(
     options: OpenSession,
     readonly pair: RtpSocketPair,
@@ -152,7 +152,7 @@ export class PhoneSession {
       packet: (packet, payload, codec, restarted) => this.activities.packet(packet, payload, codec, restarted),
       heard: (timestamp, bytes, codec, atMs) => {
         this.activities.heard(timestamp, bytes, codec, atMs, this.held);
-        if (this.held) return; // music is no turn
+        if (this.held) return; // music on hold is no turn
         this.turns?.fromCaller(timestamp, bytes, 0, bytes.length, codec, atMs);
       },
       decoder: (codec) => this.coders.of(codec),
@@ -196,7 +196,7 @@ export class PhoneSession {
     return this.sdp.offer(direction);
   }
 
-  /** What the SDP may choose is there when `accept` or `answer` takes it. */
+  /** Loads what the SDP may choose, before `accept` or `answer`. */
   prepare(sdp: string): Promise<void> {
     return this.coders.prepare(sdp, this.codecs);
   }
@@ -230,7 +230,7 @@ export class PhoneSession {
     this.listeners.abortFork(id);
   }
 
-  /** Resolves when the fork listens. Rejects with `AgentFailure` or `MediaError`. */
+  /** Resolves when the fork gets audio. Rejects with `AgentFailure` or `MediaError`. */
   async fork(id: number, target: AgentTarget, tracks: AudioTracks): Promise<void> {
     this.alive();
     await this.listeners.fork(id, target, tracks, this.codec);
@@ -241,7 +241,7 @@ export class PhoneSession {
     return this.listeners.tap(activity, port, options);
   }
 
-  /** Exactly one owner of playout; null and unknown agents are silence. */
+  /** Sets the one owner of playout; null and unknown agents are silence. */
   attach(id: number | null): void {
     if (this.over) return;
     const agent = id === null ? null : this.agents.get(id);
@@ -251,7 +251,7 @@ export class PhoneSession {
     if (changed) this.ownerHeard = false;
     if (agent) this.followTurns();
     else this.turns?.end();
-    // Who gives way puts the owner in its place.
+    // The foreground activity returns playout to the new owner when it ends.
     if (this.activities.active) this.activities.replaced();
     else if (changed) {
       this.outward.attach(agent?.playout ?? null, this.parts.now());
@@ -315,7 +315,7 @@ export class PhoneSession {
     return mediaStats(this.sdp.agreed, this.inward, this.sender, this.rtcp.reports, figures);
   }
 
-  /** Ends RTP at once, leaving the sockets to the caller; resolves when the agents closed, within their own limit. */
+  /** Stops RTP at once and leaves the sockets to the caller; resolves when the agents closed, within their own limits. */
   stop(): Promise<unknown> {
     this.turns?.end();
     this.over = true;
@@ -390,17 +390,17 @@ export class PhoneSession {
     this.emit(this.held ? { type: 'held', sends: agreed.receive } : { type: 'resumed' });
   }
 
-  /** What the phone is sent, as audio of its line. */
+  /** Audio that was sent to the phone, in its sample format. */
   private said(timestamp: number, bytes: Uint8Array, from: number, to: number): void {
     const sentMs = this.parts.now();
     this.activities.sent(timestamp, bytes, from, to, this.codec, sentMs);
     this.listeners.lines.toPhone(timestamp, bytes, from, to, this.codec, sentMs);
-    // What is played in the agent's place is nobody's turn.
+    // Audio that is played in the agent's place belongs to no turn.
     if (this.activities.carriesAgent || (this.owner !== null && !this.activities.active))
       this.turns?.fromAgent(timestamp, bytes, from, to, this.codec, sentMs);
   }
 
-  /** The call is answered, or as good as: from now on a phone that is not heard is a fault. */
+  /** The call is answered: from now on silence of the phone is a fault. */
   private goLive(): void {
     this.startSending();
     this.inward.goLive(this.parts.now());

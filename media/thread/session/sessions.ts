@@ -1,4 +1,4 @@
-/** All sessions of one media thread, and what the main thread may ask of them. */
+/** All sessions of one media thread; handles the questions and orders of the main thread. */
 import type { MessagePort } from 'node:worker_threads';
 import type { Time } from '../../audio/playout/playout-clock.js';
 import { PlayoutClock } from '../../audio/playout/playout-clock.js';
@@ -29,11 +29,11 @@ export interface ThreadParts {
   time: Time;
   /** Blocks the thread. */
   sleep(ms: number): void;
-  /** How long a port must have been quiet before it is free again. */
+  /** How long a port must be quiet before it is free again. */
   quietMs: number;
 }
 
-/** Runs a media thread; the returned function takes the main thread's messages. */
+/** Runs a media thread; `receive` takes the main thread's messages. */
 export class ThreadSessions {
   private readonly sessions = new Map<number, PhoneSession>();
   private readonly clock: PlayoutClock;
@@ -43,7 +43,7 @@ export class ThreadSessions {
   private loadDueMs: number;
   private readonly answer: ReturnType<typeof answerQuestions>;
   private faults = 0;
-  /** Of sessions that are closed. */
+  /** Totals of closed sessions. */
   private foreignBefore = 0;
   private malformedBefore = 0;
   private disk: DiskLine | null = null;
@@ -91,7 +91,7 @@ export class ThreadSessions {
     else session?.agents.command(order.agent, order.command);
   }
 
-  /** Everything of this thread ends; nothing is left that keeps it alive. Idempotent. */
+  /** Ends everything on this thread; nothing is left that keeps it alive. Idempotent. */
   close(): Promise<void> {
     this.closing ??= (async () => {
       clearInterval(this.loadTimer);
@@ -136,7 +136,7 @@ export class ThreadSessions {
       },
       play: async ({ session, activity, source }) => this.find(session).play(activity, source),
       record: async ({ session, activity, options }) => {
-        if (!this.disk) throw new MediaError('engine_gone', 'There is no line to the disk.');
+        if (!this.disk) throw new MediaError('engine_gone', 'The media thread is not connected to the disk thread.');
         return this.find(session).record(activity, options, this.disk);
       },
       detectMachine: async ({ session, activity, untilMessageEnd }) =>
@@ -209,7 +209,8 @@ export class ThreadSessions {
   }
 
   private async recordRoom(room: SharedArrayBuffer, options: RecordOptions): Promise<RecordingEnd> {
-    if (!this.disk || this.closing) throw new MediaError('engine_gone', 'There is no line to the disk.');
+    if (!this.disk || this.closing)
+      throw new MediaError('engine_gone', 'The media thread is not connected to the disk thread.');
     const recording = new RoomRecording(room, options, this.disk, this.clock, this.parts.time.now);
     this.roomRecordings.add(recording);
     return recording.ended.finally(() => this.roomRecordings.delete(recording));
@@ -234,7 +235,7 @@ export class ThreadSessions {
       foreignPackets += inward.foreign;
       malformedPackets += inward.malformed;
     }
-    // How late turns of sessions were; without sessions there is this timer.
+    // How late the sessions' turns were; without sessions, how late this timer is.
     const nowMs = this.parts.time.now();
     const lagMs = Math.max(this.clock.takeWorstMs(), nowMs - this.loadDueMs, 0);
     this.loadDueMs = nowMs + loadEveryMs;
@@ -251,7 +252,7 @@ export class ThreadSessions {
   }
 }
 
-/** Whoever has the other end of a port learns from it that nobody took this one. */
+/** Closes the port when the request fails, so that its other end learns of it. */
 async function closingOnRefusal<T>(port: MessagePort, take: () => Promise<T>): Promise<T> {
   try {
     return await take();

@@ -1,4 +1,4 @@
-/** From the agent's queue to the phone: one packet per slot, audio, silence or a key, for as long as the session is live. */
+/** Sends to the phone: one packet per slot with the agent's audio, silence or a key, for as long as the session is live. */
 
 import { alawToUlaw, mapBytes, ulawToAlaw } from '../../audio/codec/g711.js';
 import { opusPacketMs } from '../../audio/codec/opus-packet.js';
@@ -16,25 +16,25 @@ import { type RtpView, rtpHeaderBytes } from '../../rtp/packet.js';
 import type { RtpSender } from '../../rtp/sender.js';
 import type { AgreedMedia } from '../../sdp.js';
 
-/** Audio that comes this soon after the queue ran dry belongs to the same sentence: the phone heard a hole. */
+/** Audio that arrives this soon after the queue ran dry belongs to the same utterance: the phone heard a gap. */
 const underrunWithinMs = 100;
-/** A chunk smaller than a frame waits this much longer than a frame for the rest. */
+/** After a chunk shorter than a frame, playout waits a frame and this much longer for the rest. */
 const incompleteWaitMs = 20;
 const mostDigits = 128;
-/** A frame that is taken out must be there with its successor, whatever the jitter. */
+/** A frame is only removed when its successor is there, whatever the jitter: slack for that. */
 const frameSlackMs = 2;
-/** Timers alone are never late by this. */
+/** Timers alone are never this late. */
 const lateSlotMs = 1.5;
 /**
- * A frame of an agent at the pace of the clock that is late by no more than this goes out when it comes. The phone's own buffer bears that
- * better than a hole and a call that is later by a packet from then on.
+ * A frame of a real-time agent that is late by no more than this is sent when it arrives. The phone's jitter buffer copes with that better
+ * than with a gap, after which the call would stay a packet later.
  */
 const graceMs = 18;
 
 export class ToPhone {
   underruns = 0;
   skippedMs = 0;
-  /** The first frame of the owner's audio goes out. */
+  /** The first frame of the owner's audio is sent. */
   onFirstAudio: (nowMs: number) => void = () => {};
   private media: AgreedMedia | null = null;
   private live = false;
@@ -51,9 +51,9 @@ export class ToPhone {
   private readonly line: PlayoutLine;
   private readonly dtmf = new DtmfSender();
   private keyForm: KeyForm = 'event';
-  /** Packets of another phone go out in the place of ours. */
+  /** Packets of another phone are sent in place of ours. */
   private relaying = false;
-  /** Of a wideband codec: what goes out in the slot, before it is coded. */
+  /** Wideband codecs: the encoder, and the samples of a slot before encoding. */
   private encoder: WideEncoder | null = null;
   private wide = new Uint8Array(0);
   private keysSent: { resolve(): void; reject(error: Error): void }[] = [];
@@ -61,7 +61,7 @@ export class ToPhone {
   constructor(
     private readonly sender: RtpSender,
     nowMs: number,
-    /** The next slot came nearer, or its turn is now. */
+    /** The next slot was moved forward, or is due now. */
     private readonly onDue: (dueMs: number) => void,
   ) {
     this.line = new PlayoutLine(nowMs, 20);
@@ -71,7 +71,7 @@ export class ToPhone {
     return this.line.dueMs;
   }
 
-  /** `encoder`: of the codec, when it is a wideband one. */
+  /** `encoder`: the codec's encoder, for wideband codecs. */
   agree(media: AgreedMedia, encoder: WideEncoder | null = null): void {
     this.encoder = encoder;
     const bytes = encoder ? media.ptimeMs * lineOf[media.codec].bytesPerMs : 0;
@@ -85,7 +85,7 @@ export class ToPhone {
     this.live = true;
   }
 
-  /** What the phone hears from now on. What was queued before starts at `startMs`. */
+  /** Sets what the phone hears from now on. Audio already queued starts at `startMs`. */
   attach(playout: PhoneAudio | null, startMs: number): void {
     this.stopUtterance();
     this.playout = playout;
@@ -94,14 +94,14 @@ export class ToPhone {
     if (playout && playout.queuedMs > 0) this.begin(startMs);
   }
 
-  /** From now on what `relay` passes on is all that is sent, until keys are pressed or it is switched off. */
+  /** While on, only relayed packets are sent, except for keys. */
   relayInstead(on: boolean): void {
     this.relaying = on;
     this.markNext = true;
     if (!on) this.sender.endRelay();
   }
 
-  /** Sends a packet of another phone at once; false when the phone takes none such now. */
+  /** Sends a packet of another phone at once; false when the phone cannot take it now. */
   relay(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean): boolean {
     const { media, sender } = this;
     if (!this.relaying || !this.live || !media?.send || this.dtmf.active) return false;
@@ -116,13 +116,13 @@ export class ToPhone {
     return true;
   }
 
-  /** The owner queued audio; it may have waited for us for `waitedMs`. */
+  /** The owner queued audio, which may have waited `waitedMs` for our thread. */
   audioQueued(durationMs: number, nowMs: number, waitedMs = 0): void {
     this.margin.arrived(nowMs, durationMs, waitedMs);
     if (!this.playout || this.playout.queuedMs === 0) return;
     if (this.playing) {
       const waitMs = this.playout.queuedMs - durationMs + this.line.dueMs - (nowMs - waitedMs);
-      // Of many that came, the latest one keeps but the least margin: their jitter is in its lateness already.
+      // Of a burst, the latest chunk keeps only the least margin: its lateness already contains the jitter.
       this.playout.spare(waitMs - leastMarginMs);
       if (this.held && this.playout.queuedMs >= this.line.ptimeMs) this.onDue(nowMs);
       return;
@@ -131,18 +131,18 @@ export class ToPhone {
     if (this.waiting && !complete) return;
     const late = !this.waiting && nowMs - this.ranDryMs < underrunWithinMs;
     if (late) this.underruns += 1;
-    // What came too late has its jitter behind it: the margin on top would stand in the call twice.
+    // A late chunk already contains its jitter: a full margin would add the delay twice.
     const marginMs = late ? leastMarginMs : this.margin.marginMs;
     this.begin(nowMs + (complete ? marginMs : this.line.ptimeMs + incompleteWaitMs));
   }
 
-  /** The queue was emptied: the very next slot is silence. */
+  /** The queue was cleared: the very next slot is silence. */
   cleared(): void {
     this.stopUtterance();
     this.ranDryMs = Number.NEGATIVE_INFINITY;
   }
 
-  /** The phone agreed to events (RFC 4733). */
+  /** The phone agreed to telephone events (RFC 4733). */
   get takesEvents(): boolean {
     return this.media?.telephoneEvent != null;
   }
@@ -162,8 +162,8 @@ export class ToPhone {
   }
 
   /**
-   * When the slot that is due may be taken: `nowMs`, or later, as the frame that it lacks may still come, or (null, once for each slot) when
-   * the sockets have been read: the slot is late by our own fault, and the frame may wait there.
+   * When the slot that is due may be sent: `nowMs`; later, because its missing frame may still arrive; or null (once per slot), when the
+   * sockets must be read first: our own thread is late, and the frame may wait there.
    */
   readyAtMs(nowMs: number): number | null {
     const { line, playout } = this;
@@ -173,13 +173,13 @@ export class ToPhone {
       this.hasRead = true;
       return null;
     }
-    // An agent that is ahead of the clock, or came to the end of what it says, is not waited for.
+    // An agent that is ahead of the clock, or whose utterance ended, is not waited for.
     const untilMs = Math.min(line.dueMs, this.margin.nextMs) + graceMs;
     this.held = untilMs - nowMs > earlyMs;
     return this.held ? untilMs : nowMs;
   }
 
-  /** The slot that is due at `dueMs`. */
+  /** Sends the slot that is due at `dueMs`. */
   slot(nowMs: number): void {
     const { line } = this;
     this.hasRead = false;
@@ -204,7 +204,7 @@ export class ToPhone {
     line.leave();
     const nearerMs = this.playing ? (this.playout?.takeNearerMs() ?? 0) : 0;
     if (nearerMs === 0 || line.comeNearer(nearerMs)) return;
-    // Then the other way: what is missing to a whole frame is waited for, and the frame is taken out.
+    // Too far ahead for that: wait for the rest of a whole frame instead, and then remove the frame.
     line.giveBack(line.ptimeMs - nearerMs + frameSlackMs);
     this.playout?.missed(line.ptimeMs);
   }
@@ -241,7 +241,7 @@ export class ToPhone {
       filled = playout.take(into, from, length);
       if (filled < length && this.playing) {
         this.stopUtterance();
-        // What was taken out on purpose is no hole: the next frame finds a better phase.
+        // Audio that was removed on purpose leaves no gap: the next frame gets a better phase.
         this.ranDryMs = playout.trimmedMs > trimmedMs ? Number.NEGATIVE_INFINITY : nowMs;
       }
     }
@@ -267,7 +267,7 @@ export class ToPhone {
     this.markNext = bytes === 0;
   }
 
-  /** Keys take the place of audio; what the agent says meanwhile waits. */
+  /** Keys replace audio; the agent's audio waits meanwhile. */
   private sendKey(): void {
     const { media, sender, line, dtmf } = this;
     const step = dtmf.next(line.ptimeMs, media?.eventClockKhz ?? ticksPerMs);
