@@ -1,6 +1,6 @@
 import type { FirstStart } from './store/tenants/bootstrap.js';
 
-/** What the start prints: where things listen, and, the first time, the key and how to dial the demo number. */
+/** The text printed at the start: listening addresses and, at the first start, the API key and how to dial the demo number. */
 export function startBanner(
   httpUrl: string,
   {

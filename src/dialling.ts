@@ -1,4 +1,4 @@
-/** The rules for calls that a call makes: those of outbound calls. */
+/** Applies the rules of outbound calls to calls dialled by another call. */
 import { microcentsPerCent } from './billing/rate.js';
 import { admit } from './call/routing/admission.js';
 import type { DialledWish } from './call/script/dial.js';
@@ -6,7 +6,7 @@ import type { Store } from './store/store.js';
 import type { Mode } from './store/tenants/scope.js';
 import { e164 } from './webhook/actions.js';
 
-/** Why an organization may not call this number or SIP URI out of a call of its own; null: it may. */
+/** The reason why an organization may not dial this number or SIP URI from a call; null if it may. */
 export function dialRefusal(
   store: Store,
   organizationId: string,
@@ -34,7 +34,7 @@ export function dialRefusal(
   return left < plan.requiredMicrocents || left <= 0 ? 'The organization has spent what it may today.' : null;
 }
 
-/** Writes the record of a call that another one makes, and holds its money. */
+/** Creates the record of a call dialled by another one, and reserves its balance. */
 export function beginDialled(store: Store, { parentCallId, organizationId, mode, endpointId, from, to }: DialledWish) {
   const createdAt = new Date();
   const startedAtMs = performance.now();

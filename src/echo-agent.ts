@@ -3,7 +3,7 @@ import { isMainThread, parentPort, Worker } from 'node:worker_threads';
 import { builtModule } from '../config/built.js';
 import { startEchoAgent } from '../examples/echo-agent/index.js';
 
-/** The host name in the demo endpoint's target: stands for wherever the built-in echo agent listens in this run. */
+/** The placeholder host name in the demo endpoint's target for the current address of the built-in echo agent. */
 export const echoAgentHost = 'echo.trunkline.internal';
 
 export interface BuiltInEchoAgent {
@@ -11,7 +11,7 @@ export interface BuiltInEchoAgent {
   close(): Promise<void>;
 }
 
-/** The echo agent of the demo number, on a loopback port and a thread of its own: it carries audio, so it may not share the API's. */
+/** Starts the echo agent of the demo number on a loopback port, in a separate thread, because it carries audio. */
 export async function startBuiltInEchoAgent(): Promise<BuiltInEchoAgent> {
   const worker = new Worker(builtModule(import.meta.url, './echo-agent.js'), { name: 'echo-agent' });
   const [port] = (await once(worker, 'message')) as [number];

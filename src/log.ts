@@ -3,8 +3,8 @@ import { type Logger, pino } from 'pino';
 export type { Logger };
 
 /**
- * The process's log: JSON lines on standard error, fixed text, values in fields. Secrets are cut by key wherever they stand;
- * digits and transcripts are never logged at all.
+ * The log of the process: JSON lines on standard error, with fixed text and values in fields. Secrets are redacted by key at any depth; digits
+ * and transcripts are never logged.
  */
 export function createLog(level: string): Logger {
   return pino(

@@ -1,4 +1,4 @@
-/** Builds everything. The only file that knows all folders; it decides nothing but the order. */
+/** Creates and connects all components, in order. The only file that depends on all folders. */
 import ipaddr from 'ipaddr.js';
 import type { Settings } from '../config/settings.js';
 import { agentConfigProblem, knownAgentUrl } from '../media/agents/check.js';
@@ -59,36 +59,36 @@ export interface App {
   store: Store;
   live: LiveCallTable;
   outbound: OutboundCalls;
-  /** What a person needs to know at the start: addresses, the first key, the line to dial the demo number with. */
+  /** The text to print at the start: addresses, the first key, and how to dial the demo number. */
   banner: string;
-  /** What the first start on an empty database made; null on every later one. */
+  /** The records created by the first start on an empty database; null on later starts. */
   first: FirstStart | null;
   /** Resolves when everything is closed. */
   stopped: Promise<void>;
-  /** New calls are refused; live ones run on for at most `graceMs`, then they are hung up and everything is closed. A later call with less shortens it. */
+  /** Rejects new calls, waits at most `graceMs` for live ones, hangs up the rest and closes everything. A later call with less shortens the wait. */
   stop(graceMs: number): Promise<void>;
 }
 
-/** For tests: what no setting should offer. */
+/** Options for tests that are not settings. */
 export interface StartOptions {
   rtpQuarantineMs?: number;
-  /** In the place of the engine of the settings. */
+  /** Replaces the media engine of the settings. */
   media?: MediaEngine;
   log?: Logger;
   sipTimersMs?: { t1?: number; t2?: number; t4?: number };
   trunkProbeMs?: number;
-  /** When new calls are refused for overload, and what strangers may send. */
+  /** The limits for overload and for untrusted sources. */
   sipLimits?: SipServerOptions['limits'];
-  /** Networks that are no strangers though no trunk names them. Default: loopback. */
+  /** Networks that are trusted without a trunk. Default: loopback. */
   sipTrusted?: readonly string[];
   /** How long the carrier simulator rings before it answers. Default 1,000. */
   simulatedRingMs?: number;
 }
 
-/** Status callbacks and events of the last calls may still go out. */
+/** The time for sending status callbacks and events of the last calls. */
 const lastWordsMs = 3000;
 
-/** Health is a note for people: a database that is locked at the moment must not cost a call. */
+/** Health is informational, so a locked database must not fail a call. */
 function saveHealth(store: Store, id: string, health: Endpoint['health'], log: Logger): void {
   try {
     store.endpoints.setHealth(id, health);
@@ -101,7 +101,7 @@ function isLoopback(address: string): boolean {
   return ipaddr.isValid(address) && ipaddr.process(address).range() === 'loopback';
 }
 
-/** A database that is busy learns of it with the next change. */
+/** If the database is busy, the next change writes the health. */
 function saveTrunkHealth(store: Store, stateOf: (uri: string) => GatewayState, log: Logger): void {
   try {
     for (const trunk of store.trunks.allForSip()) store.trunks.observe(trunk.id, healthOf(trunk, stateOf));
@@ -110,7 +110,7 @@ function saveTrunkHealth(store: Store, stateOf: (uri: string) => GatewayState, l
   }
 }
 
-/** Our own SIP server, or the external one of the settings. */
+/** The embedded SIP server, or the external one of the settings. */
 function sipServer(
   settings: Settings,
   options: StartOptions,
@@ -136,12 +136,12 @@ function sipServer(
   };
 }
 
-/** The three settings of tokens go together. */
+/** The three token settings are required together. */
 function tokenSettings({ jwtIssuer, jwtAudience, jwksUrl }: Settings): TokenSettings | null {
   if (jwtIssuer === null && jwtAudience === null && jwksUrl === null) return null;
   if (jwtIssuer === null || jwtAudience === null || jwksUrl === null)
     throw new Error(
-      'TRUNKLINE_JWT_ISSUER, TRUNKLINE_JWT_AUDIENCE and TRUNKLINE_JWKS_URL are set together or not at all.',
+      'TRUNKLINE_JWT_ISSUER, TRUNKLINE_JWT_AUDIENCE and TRUNKLINE_JWKS_URL must be set together or not at all.',
     );
   return { issuers: jwtIssuer, audience: jwtAudience, jwksUrl };
 }

@@ -4,10 +4,10 @@ import type { SipGateway } from '../sip/leg.js';
 import type { LiveCallTable } from './call/core/live-calls.js';
 import type { RejectedInvites } from './call/routing/rejected-invites.js';
 
-/** What `GET /metrics` shows of the process, SIP, media and calls; all figures are read when asked. */
+/** The metrics of `GET /metrics` about the process, SIP, media and calls; all values are read on request. */
 export function createMetrics(parts: {
   sip: SipGateway;
-  /** What the SIP server refused or dropped before the call logic; rejects while there is none. */
+  /** The requests that the SIP server rejected or dropped before the call logic, by reason; rejects while there is no server. */
   shed: () => Promise<Record<string, number>>;
   media: MediaEngine;
   live: LiveCallTable;
@@ -18,7 +18,7 @@ export function createMetrics(parts: {
 }): Registry {
   const { sip, media, live, rejected, redis } = parts;
   const registry = new Registry();
-  // Its own 10 ms would wake an idle process a hundred times a second.
+  // The default of 10 ms would wake an idle process a hundred times a second.
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 100 });
   const gauge = (name: string, help: string, read: () => number): void => {
     new Gauge({

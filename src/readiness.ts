@@ -1,4 +1,4 @@
-/** What `GET /readyz` answers: whether new calls should be sent here. */
+/** The state for `GET /readyz`: whether this process can accept new calls. */
 import type { Readiness } from './api/routes/operations.js';
 
 export function readiness(parts: {

@@ -1,4 +1,4 @@
-/** Calls of the carrier simulator that the API asks for: from a phone of its own to our SIP address, over the wire. */
+/** Calls of the carrier simulator requested by the API: from a simulated phone to the SIP address of this server, over the network. */
 import type { SimulateCall } from './api/routes/routing/simulator.js';
 import type { CallTarget } from './simulator/phone/phone.js';
 

@@ -1,4 +1,4 @@
-/** The carrier of calls with a test key: the built-in simulator, opened by the first of them. */
+/** The carrier for calls of test keys: the built-in simulator, opened by the first such call. */
 import type { Carrier } from './call/routing/trunk-selection.js';
 import { openSimulatedCarrier, type SimulatedCarrier } from './simulator/carrier.js';
 
@@ -13,7 +13,7 @@ export function simulatedCarrier(ringMs: number, timersMs?: { t1?: number }): Te
     async carrier() {
       opened ??= openSimulatedCarrier({ ringMs, ...(timersMs === undefined ? {} : { timersMs }) });
       const simulator = opened;
-      // One that could not be opened is tried again by the next call.
+      // If it could not be opened, the next call tries again.
       simulator.catch(() => {
         if (opened === simulator) opened = null;
       });

@@ -1,4 +1,4 @@
-/** The certificate, key and authorities of the settings: read at the start, and again when a file changes. */
+/** The TLS certificate, key and authorities of the settings: read at the start and reloaded when a file changes. */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import type { Settings } from '../config/settings.js';
@@ -17,7 +17,7 @@ type TlsFileSettings = Pick<
   'sipTlsPort' | 'sipTlsCertificate' | 'sipTlsKey' | 'sipTlsCa' | 'sipTlsClientCertificates'
 >;
 
-/** A renewed certificate is in use after this at the latest. */
+/** The interval at which files are checked for changes. */
 const lookEveryMs = 30_000;
 const dayMs = 86_400_000;
 const warnDays = 14;
@@ -45,7 +45,7 @@ export class TlsFiles {
     return this.#current;
   }
 
-  /** Reads the files again if one of them changed. What cannot be used is logged, and the old ones stay. */
+  /** Reloads the files if one of them changed. If they are unusable, this is logged and the old ones stay in use. */
   look(): void {
     this.#warn();
     const stamp = this.#stampNow();

@@ -1,4 +1,4 @@
-/** What the description says besides the operations: typed configurations and actions, the headers of answers, and the requests we send. */
+/** The parts of the OpenAPI description beside the operations: provider configurations, actions, response headers, and webhook requests. */
 import { configSchemas } from './rules/provider-config.js';
 import { actionSchema } from './schemas/actions.js';
 
@@ -22,15 +22,17 @@ const integer = (description: string) => ({ description, schema: { type: 'intege
 const string = (description: string) => ({ description, schema: { type: 'string' } });
 
 const headers = {
-  'X-Request-Id': string('The id of the request, as the log of the server has it.'),
-  'X-RateLimit-Limit': integer('Requests that are allowed in a second; in a day when the day refuses.'),
-  'X-RateLimit-Remaining': integer('How many of them are left.'),
-  'X-RateLimit-Reset': integer('When more may come: Unix seconds.'),
-  RateLimit: string('What is left of both limits: `"second";r=…;t=…, "day";r=…;t=…`.'),
+  'X-Request-Id': string('The id of the request, as in the log of the server.'),
+  'X-RateLimit-Limit': integer(
+    'The number of requests allowed per second, or per day if the daily limit rejected the request.',
+  ),
+  'X-RateLimit-Remaining': integer('The number of requests remaining in that limit.'),
+  'X-RateLimit-Reset': integer('When the next request is allowed, in Unix seconds.'),
+  RateLimit: string('The remaining requests of both limits: `"second";r=…;t=…, "day";r=…;t=…`.'),
   'RateLimit-Policy': string('Both limits: `"second";q=…;w=1, "day";q=…;w=86400`.'),
-  'Retry-After': integer('Seconds until the request may succeed. Not with every 503.'),
+  'Retry-After': integer('Seconds until the request may be retried. Not present with every 503.'),
   'Idempotent-Replayed': string(
-    '`true`: this is the answer of the first request with this `Idempotency-Key`, without its secrets. Absent otherwise.',
+    '`true` if this is the response of the first request with this `Idempotency-Key`, without its secrets; absent otherwise.',
   ),
   Location: string('The path of the call.'),
   'WWW-Authenticate': string('`Bearer`'),
@@ -84,7 +86,7 @@ function bodyOf(document: DetailedDocument, path: string, method: string): Recor
   return document.paths[path]?.[method]?.requestBody?.content['application/json']?.schema.properties;
 }
 
-/** As JSON has it, without what TypeBox keeps beside. */
+/** The schema as plain JSON, without the symbols of TypeBox. */
 function plain(schema: object): object {
   return JSON.parse(JSON.stringify(schema)) as object;
 }
@@ -96,11 +98,11 @@ const envelope = (type: string[], data: object, more: object = {}) => ({
     id: {
       type: 'string',
       format: 'uuid',
-      description: 'Of the request; the same in `webhook-id` and at each attempt.',
+      description: 'The id of the request; the same as `webhook-id` and in each attempt.',
     },
-    type: { type: 'string', ...(type.length > 0 && { enum: type }), description: 'What happened.' },
-    created_at: { type: 'string', format: 'date-time', description: 'When it happened.' },
-    organization_id: { type: 'string', format: 'uuid', description: 'Whose call it is.' },
+    type: { type: 'string', ...(type.length > 0 && { enum: type }), description: 'The type of the request.' },
+    created_at: { type: 'string', format: 'date-time', description: 'When the event happened.' },
+    organization_id: { type: 'string', format: 'uuid', description: 'The organization that owns the call.' },
     call_id: { type: 'string', format: 'uuid', description: 'The call.' },
     ...more,
     data,
@@ -108,11 +110,11 @@ const envelope = (type: string[], data: object, more: object = {}) => ({
 });
 const free = (description: string) => ({ type: 'object', additionalProperties: true, description });
 
-/** What is asked afterwards, and what its `data` holds; `docs/webhooks.md` has the rest. */
+/** The request after each action and the fields of its `data`; `docs/webhooks.md` has the details. */
 const results: Record<string, string> = {
   'call.gathered': 'After `gather`: `digits`, `speech?`, `reason`.',
   'call.recorded': 'After `record`: `recording_id`, `recording_url`, `duration`, `digits`, `reason`.',
-  'call.dialed': 'After `dial`: `status`, `to`, `duration`, `dialed_call_id`, and of a recording `recording_*`.',
+  'call.dialed': 'After `dial`: `status`, `to`, `duration`, `dialed_call_id`, and `recording_*` if recorded.',
   'call.referred': 'To `refer_url`: `refer_to`.',
   'call.conferenced': 'After `conference`: `status`, `conference_id`, `name`, `duration`.',
   'call.disconnected': 'After `connect`: `status`, `detail`, `duration`.',
@@ -123,13 +125,13 @@ function webhooks(): Record<string, object> {
   const start = {
     type: 'object',
     properties: {
-      from_number: { type: 'string', description: 'Who calls.' },
-      to_number: { type: 'string', description: 'Who is called.' },
-      direction: { type: 'string', enum: ['inbound', 'outbound'], description: 'Which way.' },
+      from_number: { type: 'string', description: 'The calling number.' },
+      to_number: { type: 'string', description: 'The called number.' },
+      direction: { type: 'string', enum: ['inbound', 'outbound'], description: 'The direction of the call.' },
       headers: {
         type: 'object',
         additionalProperties: { type: 'string' },
-        description: '`X-` header fields of the INVITE.',
+        description: 'The `X-` header fields of the INVITE.',
       },
     },
   };
@@ -138,19 +140,21 @@ function webhooks(): Record<string, object> {
       operationId,
       tags: ['Webhooks'],
       summary,
-      description: `${description}\n\nSigned as Standard Webhooks says: \`webhook-id\`, \`webhook-timestamp\`, \`webhook-signature\`.`,
+      description: `${description}\n\nSigned according to Standard Webhooks: \`webhook-id\`, \`webhook-timestamp\`, \`webhook-signature\`.`,
       security: [],
       requestBody: { required: true, content: { 'application/json': { schema } } },
       responses: {
         200: {
-          description: 'What the call does next. TwiML (`application/xml`) is read too.',
+          description: 'The next actions of the call. TwiML (`application/xml`) is also accepted.',
           content: {
             'application/json': {
               schema: {
                 type: 'object',
                 required: ['actions'],
                 additionalProperties: false,
-                properties: { actions: { type: 'array', items: schemaRef('Action'), description: 'In order.' } },
+                properties: {
+                  actions: { type: 'array', items: schemaRef('Action'), description: 'The actions, in order.' },
+                },
               },
             },
           },
@@ -161,26 +165,28 @@ function webhooks(): Record<string, object> {
   const event = asked(
     'receiveEvent',
     'An event of a call',
-    'To `provider_config.events_url`, at least once and in order within a call, until it is answered 2xx; "Events" lists the types.',
-    envelope([], free('`event_data` of the event.'), {
+    'Sent to `provider_config.events_url`, at least once and in order within a call, until it is answered with 2xx; "Events" lists the types.',
+    envelope([], free('The `event_data` of the event.'), {
       sequence: { type: 'integer', description: 'The number of the event within its call.' },
     }),
   );
   return {
     callStart: asked(
       'receiveCall',
-      'What does this call do?',
-      'To `target` of a webhook endpoint when a call comes in (`call.incoming`) or an outbound call is answered (`call.outgoing`), to be answered within 10 s.',
+      'A call needs its first actions',
+      'Sent to the `target` of a webhook endpoint when a call is received (`call.incoming`) or an outbound call is answered (`call.outgoing`). It must be answered within 10 s.',
       envelope(['call.incoming', 'call.outgoing'], start),
     ),
     actionResult: asked(
       'receiveResult',
-      'An action is over: what next?',
-      `To the \`url\` of the action.\n\n${Object.entries(results)
+      'An action has ended',
+      `Sent to the \`url\` of the action, for the next actions.\n\n${Object.entries(results)
         .map(([type, text]) => `\`${type}\`: ${text}`)
         .join('\n\n')}`,
-      envelope(Object.keys(results), free('The result.')),
+      envelope(Object.keys(results), free('The result of the action.')),
     ),
-    callEvent: { post: { ...event.post, responses: { '2XX': { description: 'Received. The body is not read.' } } } },
+    callEvent: {
+      post: { ...event.post, responses: { '2XX': { description: 'The event was received. The body is ignored.' } } },
+    },
   };
 }

@@ -1,4 +1,4 @@
-/** One request and one answer of every operation, for the description: taken to be of one small installation. A test checks them against the schemas. */
+/** An example request and response of every operation, consistent with each other. A test validates them against the schemas. */
 
 const id = (n: number) => `0198c0de-0000-7000-8000-${String(n).padStart(12, '0')}`;
 const organizationId = id(1);
@@ -180,7 +180,7 @@ const sample = { at: at('12:00:05.480'), mos: 4.4, jitter_ms: 1, packet_loss: 0 
 
 export interface Example {
   request?: unknown;
-  /** Of the success. Absent: it has no body. */
+  /** The success response; absent if it has no body. */
   answer?: unknown;
 }
 
@@ -326,7 +326,12 @@ export const examples: Readonly<Record<string, Example>> = {
   },
   getHealth: { answer: { status: 'ok' } },
   getReadiness: {
-    answer: { ready: true, checks: { sip: true, media: true, database: true, accepting: true }, problems: [], degraded: [] },
+    answer: {
+      ready: true,
+      checks: { sip: true, media: true, database: true, accepting: true },
+      problems: [],
+      degraded: [],
+    },
   },
   getMetrics: {
     answer: '# HELP trunkline_calls Calls that run now\n# TYPE trunkline_calls gauge\ntrunkline_calls 3\n',

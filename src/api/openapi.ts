@@ -21,13 +21,15 @@ import { webhookDeliverySchemas } from './schemas/webhook-deliveries.js';
 
 const errorSchema = Type.Object(
   {
-    error: Type.String({ description: 'What is wrong, for people.' }),
+    error: Type.String({ description: 'The error as a sentence.' }),
     code: Type.Unsafe<string>({
       type: 'string',
       enum: Object.keys(errorCatalogue),
-      description: 'What is wrong, for programs.',
+      description: 'The error code.',
     }),
-    details: Type.Optional(Type.Object({}, { additionalProperties: true, description: 'What belongs to this code.' })),
+    details: Type.Optional(
+      Type.Object({}, { additionalProperties: true, description: 'Details that depend on the code.' }),
+    ),
   },
   { $id: 'Error' },
 );
@@ -48,7 +50,7 @@ const schemas = [
   ...webhookDeliverySchemas,
 ];
 
-/** Prepares the description; the operations registered afterwards are in it. */
+/** Prepares the OpenAPI description, which contains the operations registered afterwards. */
 export async function describeApi(app: FastifyInstance): Promise<void> {
   for (const schema of schemas) app.addSchema(schema);
   await app.register(swagger, {
@@ -57,22 +59,22 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
       info: { title: 'Trunkline', version: '1.3.0', description, license: { name: 'MIT', identifier: 'MIT' } },
       servers: [{ url: '/', description: 'This server.' }],
       tags: [
-        { name: 'Calls', description: 'Call records, and what may be asked of a running call.' },
-        { name: 'Endpoints', description: 'Where calls go: voice agents and your own servers.' },
-        { name: 'Phone numbers', description: 'Which numbers are ours, and where their calls go.' },
-        { name: 'Trunks', description: 'The carriers that bring calls and take them.' },
-        { name: 'Organizations', description: 'Tenants, who belongs to them, what they may do and what they pay.' },
-        { name: 'Webhooks', description: 'What became of the events sent to your servers.' },
-        { name: 'Transcription', description: 'Audio files to text.' },
+        { name: 'Calls', description: 'Call records, and commands for running calls.' },
+        { name: 'Endpoints', description: 'The destinations of calls: voice agents and your own servers.' },
+        { name: 'Phone numbers', description: 'The phone numbers and the routing of their calls.' },
+        { name: 'Trunks', description: 'The SIP trunks of carriers, for inbound and outbound calls.' },
+        { name: 'Organizations', description: 'Tenants with their members, limits, prices and balance.' },
+        { name: 'Webhooks', description: 'Deliveries of events to your servers, and recordings of webhook actions.' },
+        { name: 'Transcription', description: 'Transcription of audio files.' },
         { name: 'Account', description: 'The caller and the API keys.' },
-        { name: 'Operation', description: 'For those who run the server.' },
+        { name: 'Operation', description: 'Health, metrics and documentation of the server.' },
       ],
       components: {
         securitySchemes: {
           bearer: {
             type: 'http',
             scheme: 'bearer',
-            description: 'An API key, or a token of the identity provider. Wins when both headers are given.',
+            description: 'An API key, or a token of the identity provider. Takes precedence over `x-api-key`.',
           },
           apiKey: { type: 'apiKey', in: 'header', name: 'x-api-key', description: 'An API key.' },
         },
@@ -89,17 +91,21 @@ export function openapiRoute(app: FastifyInstance) {
     path: '/openapi.json',
     operationId: 'getOpenapi',
     tag: 'Operation',
-    summary: 'This description',
+    summary: 'Get the OpenAPI description',
     description: 'The OpenAPI 3.1 description of the API.',
     access: 'public',
-    answer: { status: 200, description: 'The description.', schema: Type.Object({}, { additionalProperties: true }) },
+    answer: {
+      status: 200,
+      description: 'The OpenAPI description.',
+      schema: Type.Object({}, { additionalProperties: true }),
+    },
     handle: () => describedApi(app),
   });
 }
 
 const described = new WeakMap<FastifyInstance, object>();
 
-/** The description as it is served: made from the operations once, with their examples. */
+/** The OpenAPI description as served: generated once from the operations, with their examples. */
 export function describedApi(app: FastifyInstance): object {
   let document = described.get(app);
   if (!document) {
@@ -127,7 +133,7 @@ interface BodySchema {
   properties?: Record<string, { default?: unknown }>;
 }
 
-/** What has a default need not be sent; to us it is always there. */
+/** Removes fields with a default from `required`: clients may omit them, handlers always get them. */
 function leaveOutDefaults(schema: BodySchema): void {
   const required = schema.required?.filter((name) => schema.properties?.[name]?.default === undefined);
   if (required && required.length > 0) schema.required = required;
@@ -149,28 +155,28 @@ function withExamples(document: DescribedPaths): DescribedPaths {
       }
     }
   }
-  // Beside the version, not under it.
+  // This path is not below `/v1`.
   const transcribe = document.paths['/api/v1/transcribe']?.post;
-  if (transcribe) transcribe.servers = [{ url: '/', description: 'The host itself, without `/v1`.' }];
+  if (transcribe) transcribe.servers = [{ url: '/', description: 'The server without `/v1`.' }];
   return document;
 }
 
 const description = `Trunkline connects phone calls to voice agents and keeps records of the calls.
 
 ## Authentication
-Send an API key as \`Authorization: Bearer trunkline_live_…\` or as \`x-api-key\`. A \`trunkline_test_…\` key sees and makes test records only. \`x-organization-id\` chooses the organization; without it the caller's first organization is used.
+Send an API key as \`Authorization: Bearer trunkline_live_…\` or as \`x-api-key\`. A \`trunkline_test_…\` key reads and creates test records only. \`x-organization-id\` selects the organization; by default it is the one the key is limited to, else the caller's first organization.
 
 ## Conventions
 Bodies are JSON in snake_case; fields and parameters that are not known are refused, so that a typo is not lost. Times are RFC 3339 in UTC with milliseconds, ids are UUIDs, money is cents. Every answer carries \`X-Request-Id\`.
 
 ## Limits
-Requests are limited per organization, by second and by day (UTC): free 10 and 1,000, pro 50 and 50,000, business 200 and 500,000, enterprise as agreed (1,000 and 10,000,000 unless set). The second slides: in no second-long interval are more let through; what is refused is not counted. Requests without a valid key: 20 a second per address. \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\` and \`X-RateLimit-Reset\` (Unix seconds) speak of the second, and of the day (UTC) when the day refuses.
+Requests are limited per organization, by second and by day (UTC): free 10 and 1,000, pro 50 and 50,000, business 200 and 500,000, enterprise by agreement (default 1,000 and 10,000,000). The limit per second applies to every interval of one second; rejected requests do not count. Requests without a valid key are limited to 20 per second and address. \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\` and \`X-RateLimit-Reset\` (Unix seconds) describe the limit per second, or the limit per day (UTC) if that rejected the request.
 
 ## Repeating a request
-A POST that creates takes \`Idempotency-Key\`: for 24 hours the same key and body from the same caller, to the same path, are carried out once and answered the same, with \`Idempotent-Replayed: true\`; another body is 409. A secret that is shown once is in the first answer only.
+A POST that creates a record accepts \`Idempotency-Key\`: for 24 hours, requests of the same caller to the same path with the same key and body are executed once and get the same response, with \`Idempotent-Replayed: true\`; a different body gets 409. A secret that is shown once is in the first response only.
 
 ## Events
-Each call has its events: in its detail, as they happen in \`GET /v1/events\`, and sent to the \`events_url\` of its endpoint.
+The events of a call are in its detail, in the stream of \`GET /v1/events\`, and are sent to the \`events_url\` of its endpoint.
 
 ${eventTable}
 

@@ -7,10 +7,10 @@ import { askedBy, createOnce, idempotencyKey, KeysInFlight } from './request/ide
 import { Type } from './schemas/types.js';
 import { validatorCompiler } from './validation.js';
 
-/** One operation: what it is called, what it takes and answers, and what it does. The OpenAPI description is made from the same words. */
+/** One operation: its name, parameters, responses and handler. The OpenAPI description is generated from it. */
 export interface Operation<P extends TSchema, Q extends TSchema, B extends TSchema> {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** With `:id` for parameters. */
+  /** The path, with parameters as `:id`. */
   path: string;
   operationId: string;
   tag: string;
@@ -22,11 +22,11 @@ export interface Operation<P extends TSchema, Q extends TSchema, B extends TSche
   query?: Q;
   /** An absent body is `{}`. */
   body?: B;
-  /** Instead of `body`: a form (multipart/form-data) that the operation reads itself. */
+  /** Instead of `body`: a form (multipart/form-data) that the operation parses itself. */
   form?: TSchema;
   /**
-   * The success. `schema` null: no body. `alsoAs`: content types it can have besides, each as text or bytes. `shownOnce`: its fields that hold a
-   * secret which no later answer has.
+   * The success response. `schema` null: no body. `alsoAs`: further content types, each as text or bytes. `shownOnce`: fields that hold a secret
+   * that later responses do not contain.
    */
   answer: {
     status: number;
@@ -36,13 +36,13 @@ export interface Operation<P extends TSchema, Q extends TSchema, B extends TSche
     alsoAs?: readonly string[];
     shownOnce?: readonly string[];
   };
-  /** Other answers that are no errors, in a sentence each, with the content of `answer`. */
+  /** Descriptions of other responses that are not errors, with the content of `answer`. */
   alsoAnswers?: Record<number, string>;
-  /** A `signature` in the query of a request without a key stands for one: the operation checks it. */
+  /** A `signature` in the query authorizes a request without a key; the operation verifies it. */
   signedLink?: boolean;
-  /** Besides those every operation has. */
+  /** The errors in addition to those of every operation. */
   errors?: ErrorCode[];
-  /** Where it creates (201), it must not wait: with an `Idempotency-Key` it runs within a transaction. */
+  /** Must be synchronous where it creates (201): with an `Idempotency-Key` it runs in a transaction. */
   handle(input: Input<P, Q, B>): unknown;
 }
 
@@ -50,15 +50,15 @@ export interface Input<P extends TSchema, Q extends TSchema, B extends TSchema> 
   params: Static<P>;
   query: Static<Q>;
   body: Static<B>;
-  /** Throws on public operations, which have none. */
+  /** Throws on public operations, which have no caller. */
   caller: Caller;
   request: FastifyRequest;
   reply: FastifyReply;
-  /** Done once all is on disk, before the answer. */
+  /** Registers work to run after the transaction is committed, before the response. */
   afterwards(work: () => void): void;
 }
 
-/** An operation whose types have done their work. */
+/** An operation with its type parameters erased. */
 export type Route = Operation<TSchema, TSchema, TSchema>;
 
 export function route<
@@ -69,10 +69,10 @@ export function route<
   return operation as unknown as Route;
 }
 
-/** What a form with the largest file may weigh. */
+/** The limit of a form: the largest file plus its other fields. */
 const formLimitBytes = 26_000_000;
 
-/** A form is read by its operation; everything else is checked as always. */
+/** Skips validation of a form's body, which the operation parses; validates the other parts. */
 const formValidator: typeof validatorCompiler = (route) =>
   route.httpPart === 'body' ? () => true : validatorCompiler(route);
 
@@ -109,14 +109,14 @@ export function register(app: FastifyInstance, operation: Route, store: Store): 
       },
     },
     ...(operation.form && { validatorCompiler: formValidator, bodyLimit: formLimitBytes }),
-    // After the hook of all routes, which knows the caller.
+    // Runs after the hook of all routes, which sets the caller.
     ...(creates && {
       onRequest: (request: FastifyRequest, reply: FastifyReply, done: () => void) => {
         inFlight.note(request, reply);
         done();
       },
     }),
-    // An absent body is an empty one; this runs before validation.
+    // An absent body is treated as an empty object, before validation.
     ...(takesBody && {
       preValidation: (request: FastifyRequest, _reply: FastifyReply, done: () => void) => {
         if (request.body === undefined) request.body = {};
@@ -145,7 +145,7 @@ export function register(app: FastifyInstance, operation: Route, store: Store): 
         else reply.send(result);
       };
       const result = carryOut();
-      // Only what waits answers a promise of the reply: Fastify would listen for its end.
+      // Return a promise for asynchronous handlers only: Fastify would otherwise listen for the end of every reply.
       if (!(result instanceof Promise)) return answered(result);
       return result.then((value) => {
         answered(value);
@@ -155,7 +155,7 @@ export function register(app: FastifyInstance, operation: Route, store: Store): 
   });
 }
 
-/** A class, since an object with a getter of its own is dear to make. */
+/** A class, because creating an object with its own getter per request is slow. */
 class RequestInput implements Input<TSchema, TSchema, TSchema> {
   readonly params: unknown;
   readonly query: unknown;
@@ -186,7 +186,7 @@ const organizationHeader = Type.Optional(
   Type.String({
     format: 'uuid',
     description:
-      "The organization to act in. Absent: the caller's first organization, or the one the key is limited to.",
+      "The organization to act in. Default: the organization the key is limited to, else the caller's first organization.",
   }),
 );
 const commonHeaders = Type.Object({ 'x-organization-id': organizationHeader });
@@ -197,14 +197,14 @@ const creatingHeaders = Type.Object({
       minLength: 1,
       maxLength: 255,
       description:
-        'Any text of your own, such as a UUID: for 24 hours the same request with the same key is carried out once, and answered the same (`Idempotent-Replayed: true`). It belongs to the API key that sent it (to the user, with a token): no other caller is given the answer. A secret that is shown once is in the first answer only.',
+        'A unique text, such as a UUID. For 24 hours, a request repeated with the same key is executed once and gets the same response (`Idempotent-Replayed: true`). The key is scoped to the API key that sent it (with a token, to the user). A secret that is shown once is in the first response only.',
     }),
   ),
 });
 
 function roleSentence(access: Access): string {
-  if (access === 'admin') return '\n\nNeeds the role `admin` or `owner`.';
-  return access === 'owner' ? '\n\nNeeds the role `owner`.' : '';
+  if (access === 'admin') return '\n\nRequires the role `admin` or `owner`.';
+  return access === 'owner' ? '\n\nRequires the role `owner`.' : '';
 }
 
 function answerSchema(answer: Route['answer']) {
@@ -214,7 +214,7 @@ function answerSchema(answer: Route['answer']) {
   return { description, content: { [contentType]: { schema }, ...Object.fromEntries(others) } };
 }
 
-/** One answer per status: the codes behind it, from the catalogue. */
+/** One response per status, with its error codes from the catalogue. */
 function errorAnswers({ access, answer, params, method, errors = [] }: Route) {
   const codes = new Set<ErrorCode>(['VALIDATION_ERROR', 'RATE_LIMIT_EXCEEDED', 'INTERNAL_ERROR', ...errors]);
   if (access !== 'public') {
@@ -241,7 +241,7 @@ function errorAnswers({ access, answer, params, method, errors = [] }: Route) {
   );
 }
 
-/** One for each code that has this status, by its name. */
+/** One example for each code of this status, by its name. */
 function errorExamples(codes: ReadonlySet<ErrorCode>, status: number): Record<string, { value: object }> {
   const ofStatus = [...codes].filter((code) => errorCatalogue[code].status === status);
   return Object.fromEntries(ofStatus.map((code) => [code, { value: exampleOf(code) }]));

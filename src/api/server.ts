@@ -55,31 +55,31 @@ export interface ApiOptions
   extends Omit<CallRoutesOptions, 'now' | 'recordingUrls' | 'recordingFiles'>,
     OperationRoutesOptions {
   store: Store;
-  /** Those that run now. */
+  /** The running conferences. */
   conferences?: Pick<Conferences, 'list' | 'find'>;
-  /** Targets may be private, loopback and link-local addresses. */
+  /** Whether targets may be private, loopback and link-local addresses. */
   allowPrivateTargets: boolean;
-  /** What the protocols of agents say about configurations. */
+  /** The configuration rules of the agent protocols. */
   agents: Omit<EndpointRules, 'allowPrivate'>;
-  /** The SIP side reads its trunks again. */
+  /** Makes the SIP server reload its trunks. */
   onTrunksChanged: () => void;
-  /** Turns speech into text; absent: nothing does. */
+  /** Transcribes speech; absent if not configured. */
   transcription?: TranscriptionEngine;
-  /** Counts requests of several processes together; absent: each for itself. */
+  /** Shares request counts among several processes; if absent, each process counts alone. */
   redis?: RedisCounts;
-  /** Whose tokens are taken besides our keys; absent: nobody's. */
+  /** The identity provider whose tokens are accepted beside API keys; absent if there is none. */
   tokens?: TokenSettings;
-  /** How often an idle stream of events gives a sign of life. */
+  /** The interval of heartbeat comments on an idle event stream. */
   heartbeatMs?: number;
-  /** Where recordings lie. */
+  /** The folder of the recordings. */
   recordingsFolder: string;
-  /** Where others reach this server, without a slash at the end; absent: where it listens. */
+  /** The public URL of this server, without a trailing slash. Default: the address it listens on. */
   publicUrl?: string;
-  /** Calls our own numbers; absent: nobody does. */
+  /** Places simulated calls to numbers of this server; absent if there is no simulator. */
   simulateCall?: SimulateCall;
-  /** Places calls; absent: none can be placed. */
+  /** Places outbound calls; if absent, none can be placed. */
   outboundCalls?: OutboundCalls;
-  /** A delivery of an event was asked for again. */
+  /** Called when a retry of an event delivery was requested. */
   onWebhookRetry?: () => void;
   metrics: Registry;
   log?: FastifyBaseLogger;
@@ -90,18 +90,18 @@ export interface ApiOptions
 export interface ApiServer {
   host: string;
   port: number;
-  /** Lets running requests end, for 5 s at most, then closes. */
+  /** Waits at most 5 s for running requests, then closes. */
   close(): Promise<void>;
 }
 
-/** No browser is to guess what an answer is, show it in a frame, or keep it for others. No CORS header ever: pages of other hosts read nothing. */
+/** Prevents browsers from content sniffing, framing and caching. There are no CORS headers, so that pages of other hosts cannot read responses. */
 const safeHeaders = { 'x-content-type-options': 'nosniff', 'x-frame-options': 'DENY', 'cache-control': 'no-store' };
 
 const bodyLimitBytes = 1_048_576;
 const closeLimitMs = 5_000;
 const lingerMs = 1_000;
 
-/** Starts listening. Rejects with one clear sentence when the address cannot be had. */
+/** Starts listening. Rejects with one clear sentence if the address is not available. */
 export async function startApi(options: ApiOptions & { host: string; port: number }): Promise<ApiServer> {
   const { host, port } = options;
   const app = await buildApi(options);
@@ -117,7 +117,7 @@ export async function startApi(options: ApiOptions & { host: string; port: numbe
   return { host: address.address, port: address.port, close: () => closeWithin(app, closeLimitMs) };
 }
 
-/** Lets running requests end, but not for ever. */
+/** Waits for running requests, for at most `ms`. */
 async function closeWithin(app: FastifyInstance, ms: number): Promise<void> {
   const limit = setTimeout(() => app.server.closeAllConnections(), ms);
   try {
@@ -134,7 +134,7 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
     trustProxy: options.trustedProxies?.length ? options.trustedProxies : false,
     bodyLimit: bodyLimitBytes,
-    // Who sends a byte a minute is cut off: headers within 10 s, a request within 30.
+    // Against slow clients: headers must arrive within 10 s, a request within 30 s.
     requestTimeout: 30_000,
     connectionTimeout: 60_000,
     keepAliveTimeout: 65_000,
@@ -148,7 +148,7 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
   app.server.maxConnections = 2_000;
   app.decorateRequest('caller', null);
   app.setValidatorCompiler(validatorCompiler);
-  // `present.ts` makes exactly what the schemas say; compiling them once more for output would only hide a difference.
+  // `present.ts` produces exactly what the schemas describe; a compiled serializer would only hide differences.
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   readJsonOnly(app);
   observe(app, options);
@@ -189,7 +189,7 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
   ];
   for (const route of routes) register(app, route, options.store);
   const transcribe = transcribeRoute(options);
-  // Forms are read on this path alone.
+  // Forms are accepted on this path only.
   await app.register(async (forms) => {
     await forms.register(multipart, { limits: uploadLimits });
     register(forms, transcribe, options.store);
@@ -200,14 +200,14 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
   return app;
 }
 
-/** Of a server on all addresses, the one that this machine has for itself. */
+/** The URL of the server; the loopback address if it listens on all addresses. */
 function listeningUrl(address: AddressInfo | null): string {
   if (address === null) return 'http://127.0.0.1';
   const host = { '0.0.0.0': '127.0.0.1', '::': '[::1]' }[address.address] ?? address.address;
   return `http://${host.includes(':') && !host.startsWith('[') ? `[${host}]` : host}:${address.port}`;
 }
 
-/** What is not HTTP, too large, or too slow: answered in our words before the socket is closed. */
+/** Answers input that is not HTTP, too large, or too slow with an API error, then closes the socket. */
 function answerUnreadable(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
@@ -228,12 +228,12 @@ function answerUnreadable(error: Error & { code?: string }, socket: Socket): voi
     'Connection: close',
   ];
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
-  // Who does not read the answer, nor close, keeps no connection for that.
+  // Destroy the connection if the client neither reads the response nor closes it.
   const linger = setTimeout(() => socket.destroy(), lingerMs);
   socket.once('close', () => clearTimeout(linger));
 }
 
-/** Only JSON is read; an absent body is an empty one. `__proto__` and the like are refused. */
+/** Accepts JSON only; an absent body is an empty object. Names such as `__proto__` are rejected. */
 function readJsonOnly(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser('error', 'error');
   app.removeAllContentTypeParsers();
@@ -254,7 +254,7 @@ function readJsonOnly(app: FastifyInstance): void {
           done(
             invalid({
               path: half,
-              message: 'has half of a surrogate pair (\\ud800 to \\udfff), which is no character',
+              message: 'has half of a surrogate pair (\\ud800 to \\udfff), which is not a character',
             }),
           );
       });
@@ -262,7 +262,7 @@ function readJsonOnly(app: FastifyInstance): void {
   );
 }
 
-/** Who asks, may they, and not too often: in the order in which requests are refused. */
+/** Authenticates, limits and authorizes requests, in the order in which they are rejected. */
 async function guard(app: FastifyInstance, options: ApiOptions, identifySender: IdentifySender): Promise<void> {
   const limits = await createLimits(app, { days: options.store.requestDays, redis: options.redis ?? null });
   app.addHook('onRequest', async (request, reply) => {
@@ -271,7 +271,7 @@ async function guard(app: FastifyInstance, options: ApiOptions, identifySender: 
     if (unlimited) return;
     if (access === 'public') return limits.countAddress(request);
     if (signedLink && isSigned(request)) return limits.countAddress(request);
-    // A path that does not exist says nothing of how it is to be asked.
+    // An unknown path requires no role.
     const isUnknownPath = access === undefined;
     const isBasic = basic ?? (isUnknownPath && /^basic /i.test(request.headers.authorization ?? ''));
     let identified: Identified;
@@ -283,7 +283,7 @@ async function guard(app: FastifyInstance, options: ApiOptions, identifySender: 
       throw error;
     }
     const { caller, refusal } = identified;
-    // A refused organization counts against the caller's own, and is told before a spent limit.
+    // A request for a forbidden organization counts against the caller's own; its error precedes that of the limit.
     const forbidden = refusal?.code === 'FORBIDDEN' ? refusal : null;
     try {
       await limits.countOrganization(reply, caller.organization);
@@ -292,12 +292,12 @@ async function guard(app: FastifyInstance, options: ApiOptions, identifySender: 
     }
     if (refusal) throw refusal;
     if (isUnknownPath) return;
-    if (!mayDo(caller.role, access)) throw new ApiError('FORBIDDEN', `This needs the role ${access}`);
+    if (!mayDo(caller.role, access)) throw new ApiError('FORBIDDEN', `This operation requires the role ${access}`);
     request.caller = caller;
   });
 }
 
-/** Shows no key, but a signature instead. */
+/** Whether the request has a signature instead of a key. */
 function isSigned({ headers, query }: FastifyRequest): boolean {
   const hasKey = headers.authorization !== undefined || headers['x-api-key'] !== undefined;
   return !hasKey && Object.hasOwn(query as object, 'signature');
@@ -305,12 +305,12 @@ function isSigned({ headers, query }: FastifyRequest): boolean {
 
 function sendError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
   const refusal = refusalOf(error, request);
-  // The request id again: what fails before routing has not met the hook that sets it.
+  // Set the request id again: errors before routing skip the hook that sets it.
   reply.code(refusal.status).headers({ ...refusal.headers, 'x-request-id': request.id, ...safeHeaders });
   reply.type('application/json; charset=utf-8').send(JSON.stringify(refusal.body()));
 }
 
-/** What the client is told about an error of any origin. */
+/** Converts any error to the API error for the client. */
 function refusalOf(error: Error & { code?: string; statusCode?: number }, request: FastifyRequest): ApiError {
   if (error instanceof ApiError) return error;
   if (error instanceof StoreError) return storeRefusal(error, request);
@@ -349,7 +349,7 @@ function storeRefusal(error: StoreError, request: FastifyRequest): ApiError {
   }
 }
 
-/** 405 where the path exists with another method, else 404. */
+/** Answers 405 if the path exists with another method, else 404. */
 function answerUnknownPaths(app: FastifyInstance, routes: readonly Route[]): void {
   const known = routes.map(({ method, path }) => ({
     method,
@@ -358,7 +358,7 @@ function answerUnknownPaths(app: FastifyInstance, routes: readonly Route[]): voi
   app.setNotFoundHandler((request) => {
     const path = request.url.split('?')[0] ?? '';
     const methods = known.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method as string);
-    if (methods.length === 0) throw new ApiError('NOT_FOUND', 'There is no such path');
+    if (methods.length === 0) throw new ApiError('NOT_FOUND', 'The path does not exist');
     if (methods.includes('GET')) methods.push('HEAD');
     throw new ApiError('METHOD_NOT_ALLOWED', undefined, undefined, { allow: methods.join(', ') });
   });
@@ -367,16 +367,16 @@ function answerUnknownPaths(app: FastifyInstance, routes: readonly Route[]): voi
 function observe(app: FastifyInstance, { metrics, log }: ApiOptions): void {
   const durations = new Histogram({
     name: 'trunkline_http_request_duration_seconds',
-    help: 'Time from request to answer, by route and status',
+    help: 'Time from request to response, by route and status',
     labelNames: ['method', 'route', 'status'],
     buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10],
     registers: [metrics],
   });
   type Duration = Histogram.Internal<'method' | 'route' | 'status'>;
-  // Finding the one that has these labels takes longer than counting: of each route, by status.
+  // Cached by route and status, because the lookup by labels takes longer than counting.
   const known = new Map<unknown, Record<number, Duration>>();
   const durationOf = (method: string, { url, config }: FastifyRequest['routeOptions'], status: number): Duration => {
-    // all unknown paths are one route to Fastify, whatever the method
+    // to Fastify, all unknown paths are one route with any method
     if (url === undefined) return durations.labels({ method, route: 'unknown', status: String(status) });
     const ofRoute = known.get(config) ?? {};
     if (!known.has(config)) known.set(config, ofRoute);
@@ -385,7 +385,7 @@ function observe(app: FastifyInstance, { metrics, log }: ApiOptions): void {
   };
   app.addHook('onResponse', (request, reply, done) => {
     const { elapsedTime, statusCode } = reply;
-    const { method, routeOptions } = request; // made anew at every look
+    const { method, routeOptions } = request; // a getter that creates a new object
     durationOf(method, routeOptions, statusCode).observe(elapsedTime / 1000);
     if (log)
       request.log.info(

@@ -3,7 +3,7 @@ import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { FieldError } from './errors.js';
 
-/** Nothing we take is nested deeper; what is could overflow the stack of whoever walks it later. */
+/** No valid request is nested deeper; deeper nesting could overflow the stack of code that traverses it. */
 const maxDepth = 32;
 
 interface ObjectSchema {
@@ -11,8 +11,8 @@ interface ObjectSchema {
 }
 
 /**
- * Checks requests with TypeBox. Query and path parameters are text: whole numbers and booleans are read strictly (`1.5`, `1e3` and `yes`
- * are refused, not bent). Bodies are never converted. Absent fields get their defaults.
+ * Validates requests with TypeBox. Query and path parameters are text: integers and booleans are parsed strictly (`1.5`, `1e3` and `yes`
+ * are rejected). Bodies are never converted. Absent fields get their defaults.
  */
 export const validatorCompiler: FastifySchemaCompiler<unknown> = ({ schema, httpPart }) => {
   const check = Compile(schema as TSchema);
@@ -33,7 +33,7 @@ export const validatorCompiler: FastifySchemaCompiler<unknown> = ({ schema, http
   };
 };
 
-/** The errors of a validator as the API tells them: of each field the first. */
+/** Converts validator errors to API errors: the first of each field. */
 export function fieldErrors(errors: readonly FastifySchemaValidationError[]): FieldError[] {
   const all = errors.flatMap((error): FieldError[] => {
     const at = error.instancePath.split('/').slice(1).map(unescapePointer);
@@ -44,7 +44,7 @@ export function fieldErrors(errors: readonly FastifySchemaValidationError[]): Fi
     if (error.keyword === 'additionalProperties' && additionalProperties) {
       return inside(additionalProperties, 'is not known here');
     }
-    // A field that no schema allows. Of many wrong fields the validator tells the first few in this form alone.
+    // A field that no schema allows. Of many unknown fields the validator reports only the first few, in this form.
     if (error.keyword === 'boolean') return [{ path: at.join('.'), message: 'is not known here' }];
     return [{ path: at.join('.'), message: sentenceOf(error) }];
   });
@@ -66,7 +66,7 @@ const types: Record<string, string> = {
   null: 'null',
 };
 
-/** What is allowed, in words; JSON Schema's own message where that says it already. */
+/** A sentence that says what is allowed; JSON Schema's message where it suffices. */
 function sentenceOf({ keyword, params, message = 'is not valid' }: FastifySchemaValidationError): string {
   const { allowedValues, format, type, limit } = params as {
     allowedValues?: readonly unknown[];
@@ -112,7 +112,7 @@ function fromText(value: unknown, type: string | undefined): unknown {
   return value;
 }
 
-/** Level by level and not by recursion: the point is not to overflow. */
+/** Iterates level by level, because recursion could overflow the stack. */
 function depthOver(value: unknown, limit: number): boolean {
   let level = [value];
   for (let depth = 0; level.length > 0; depth += 1) {

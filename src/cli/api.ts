@@ -1,13 +1,13 @@
-/** The public API as the command line asks it. */
+/** The API client of the command line. */
 import { DeadlineError, withDeadline } from '../../net/deadline.js';
 import { CliFailure } from './failure.js';
 
 type Query = Record<string, string | number | undefined>;
 
-/** Every function rejects with `CliFailure`: `CODE: message`, or what kept us from the server. */
+/** Every function rejects with `CliFailure`: `CODE: message`, or why the server cannot be reached. */
 export interface Api {
   get<T>(path: string, query?: Query): Promise<T>;
-  /** A body that is not JSON, as text. */
+  /** Returns a response that is not JSON, as text. */
   text(path: string, query?: Query): Promise<string>;
   post<T>(path: string, body: unknown): Promise<T>;
   patch<T>(path: string, body: unknown): Promise<T>;
@@ -25,7 +25,7 @@ const answerTimeoutMs = 15_000;
 
 /** `baseUrl` without `/v1`, `http://127.0.0.1:3000`. */
 export function openApi(baseUrl: string, key: string): Api {
-  /** The text of the answer. */
+  /** Returns the text of the response. */
   async function ask(method: string, path: string, query: Query = {}, body?: unknown): Promise<string> {
     const url = new URL(`${baseUrl}/v1${path}`);
     for (const [name, value] of Object.entries(query))
@@ -54,7 +54,7 @@ export function openApi(baseUrl: string, key: string): Api {
     try {
       return JSON.parse(text) as T;
     } catch {
-      throw new CliFailure(`${baseUrl} did not answer with JSON; is it a Trunkline server?`).as('NOT_A_TRUNKLINE');
+      throw new CliFailure(`${baseUrl} did not respond with JSON; is it a Trunkline server?`).as('NOT_A_TRUNKLINE');
     }
   }
   return {
@@ -69,11 +69,11 @@ export function openApi(baseUrl: string, key: string): Api {
 }
 
 function whyUnreachable(error: unknown): string {
-  if (error instanceof DeadlineError) return `no answer within ${answerTimeoutMs / 1000} s`;
+  if (error instanceof DeadlineError) return `no response within ${answerTimeoutMs / 1000} s`;
   const cause = error instanceof Error ? error.cause : undefined;
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : undefined;
   if (code === 'ECONNREFUSED')
-    return 'nothing listens there. Is the server running (trunkline start)? Else give --url.';
+    return 'connection refused. Start the server (trunkline start), or give its address with --url.';
   return code ?? (cause instanceof Error ? cause.message : String(error));
 }
 

@@ -1,4 +1,4 @@
-/** What commands get from the outside, so that tests can stand in for it, and from the options all commands share. */
+/** The context of commands: the environment, which tests can replace, and the options shared by all commands. */
 import type { Command } from 'commander';
 import { loadSettings } from '../../config/load.js';
 import type { Settings } from '../../config/settings.js';
@@ -10,11 +10,11 @@ export interface CliContext {
   env: Readonly<Record<string, string | undefined>>;
   out(line: string): void;
   err(line: string): void;
-  /** For `doctor`; default: this machine. */
+  /** The machine that `doctor` examines. Default: this machine. */
   machine?: Machine;
 }
 
-/** Options of every command. */
+/** The options of every command. */
 interface SharedOptions {
   json?: boolean;
   config?: string;
@@ -22,16 +22,16 @@ interface SharedOptions {
   key?: string;
 }
 
-/** What a command's action works with. */
+/** The context of a command's action. */
 export interface CommandContext {
   readonly json: boolean;
   settings(): Settings;
-  /** Needs a key. */
+  /** The API client. Throws without an API key. */
   api(): Api;
-  /** `http://HOST:PORT` of the server in question. */
+  /** The base URL of the server, `http://HOST:PORT`. */
   baseUrl(): string;
   lines(lines: readonly string[]): void;
-  /** The machine's form of an answer: one JSON document. */
+  /** Prints the output as one JSON document. */
   value(value: unknown): void;
 }
 
@@ -52,7 +52,7 @@ export function openSession(context: CliContext, command: Command): CommandConte
           'NO_API_KEY',
         );
       if (!/^[\x21-\x7e]+$/.test(key))
-        throw new CliFailure('The API key has characters that no key has.').as('NO_API_KEY');
+        throw new CliFailure('The API key contains invalid characters.').as('NO_API_KEY');
       return openApi(session.baseUrl(), key);
     },
     lines: (lines) => {
@@ -69,7 +69,7 @@ function givenUrl(text: string): string {
   return text.replace(/\/+$/, '').replace(/\/v1$/, '');
 }
 
-/** Where the local server listens; an address for "all" is reached on loopback. */
+/** The URL of the local server; loopback if it listens on all addresses. */
 function listenerUrl(settings: Settings): string {
   const host = { '0.0.0.0': '127.0.0.1', '::': '::1' }[settings.httpHost] ?? settings.httpHost;
   return `http://${host.includes(':') ? `[${host}]` : host}:${settings.httpPort}`;

@@ -1,9 +1,9 @@
-/** A command that failed: its lines go to standard error (with `--json` it is one document on standard output), and the exit code is 1. */
+/** A failed command: its lines are printed to standard error (with `--json`, one document to standard output), and the exit code is 1. */
 export class CliFailure extends Error {
   readonly lines: readonly string[];
-  /** Of the API's catalogue, or one of the command line's own. */
+  /** An error code of the API or of the command line. */
   code = 'COMMAND_FAILED';
-  /** Of the API's answer. */
+  /** The `details` of the API's error response. */
   details: unknown;
 
   constructor(...lines: string[]) {

@@ -2,11 +2,11 @@
 import { runCli } from './program.js';
 
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code === 'EPIPE') process.exit(0); // the reader (`| head`) had enough
+  if (error.code === 'EPIPE') process.exit(0); // the reader (`| head`) closed the pipe
   throw error;
 });
 
-// The SIP library asks for a variable at every header of every message: of a plain object that costs a twelfth. The process is ours here.
+// The SIP library reads a variable for every header of every message; a plain object takes a twelfth of the time of the real environment.
 process.env = { ...process.env };
 
 process.exitCode = await runCli(process.argv.slice(2), {

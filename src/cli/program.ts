@@ -1,4 +1,4 @@
-/** The command line: all commands, and how each kind of failure is said. */
+/** The command line: all commands, and the output of failures. */
 import { Command, CommanderError } from 'commander';
 import { SettingsError } from '../../config/load.js';
 import { addCall } from './commands/call.js';
@@ -20,9 +20,9 @@ export async function runCli(argv: readonly string[], context: CliContext): Prom
   let exitCode = 0;
   const program = new Command('trunkline')
     .description('Connects phone calls (SIP, RTP) to voice agents (WebSocket) and webhooks.')
-    .option('--json', 'answer with one JSON document, failures too: {error, code, details?}')
+    .option('--json', 'print one JSON document, also for failures: {error, code, details?}')
     .option('--config <file>', 'settings file (default: $TRUNKLINE_CONFIG or ./trunkline.yaml)')
-    .option('--url <url>', 'server to ask (default: the HTTP address of the settings)')
+    .option('--url <url>', 'server URL (default: the HTTP address of the settings)')
     .option('--key <key>', 'API key (default: $TRUNKLINE_API_KEY, which other users of this host cannot see)')
     .addHelpText(
       'after',
@@ -83,7 +83,7 @@ function failureOf(error: unknown): { error: string; code: string; details?: unk
   return { error: message, code: 'INTERNAL_ERROR' };
 }
 
-/** One line for what went wrong; a defect of ours keeps its stack. */
+/** Describes the failure in one line; internal errors include the stack. */
 function explain(error: unknown): readonly string[] {
   if (error instanceof CliFailure || error instanceof SettingsError) return error.lines;
   return [`trunkline: ${error instanceof Error ? error.message : String(error)}`];

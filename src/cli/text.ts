@@ -1,4 +1,4 @@
-/** Text for people: aligned tables and facts, numbers with their units, times, and nothing that could steer a terminal. */
+/** Formats text for terminals: aligned tables and facts, numbers with units, times; without control characters. */
 
 export type Cell = string | number | boolean | null | undefined;
 
@@ -9,7 +9,7 @@ export interface Column {
 
 const gap = '  ';
 
-/** A heading and one line a row. The last column is not padded. */
+/** A heading and one line per row. The last column is not padded. */
 export function table(columns: readonly Column[], rows: readonly (readonly Cell[])[]): string[] {
   const cells = [columns.map((column) => column.title), ...rows.map((row) => columns.map((_, i) => plain(row[i])))];
   const widths = columns.map((_, i) => Math.max(...cells.map((row) => (row[i] ?? '').length)));
@@ -27,7 +27,7 @@ export function facts(pairs: readonly (readonly [string, Cell])[]): string[] {
   return pairs.map(([name, value]) => `${name.padEnd(width)}${gap}${plain(value)}`.trimEnd());
 }
 
-/** A number with its unit, `-` when there is none. */
+/** A number with its unit, `-` if there is none. */
 export function quantity(value: number | null | undefined, unit: string, digits = 0): string {
   return value === null || value === undefined ? '-' : `${value.toFixed(digits)} ${unit}`;
 }
@@ -42,7 +42,7 @@ export function time(iso: string | null): string {
   return iso === null ? '-' : iso.replace(/\.\d+Z$/, 'Z');
 }
 
-/** Values come from callers and carriers: control characters would reach the terminal, so they are shown as `?`. */
+/** Replaces control characters by `?`, because values from callers and carriers could control the terminal. */
 export function plain(value: Cell): string {
   if (value === null || value === undefined || value === '') return '-';
   return String(value).replace(/\p{Cc}|\p{Cf}|\p{Zl}|\p{Zp}/gu, '?');

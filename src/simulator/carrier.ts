@@ -17,13 +17,13 @@ export interface SimulatedCarrier {
   close(): Promise<void>;
 }
 
-/** What a callee heard. */
+/** The audio that a callee received. */
 export interface CalleeHeard {
   samples: Int16Array;
   digits: string;
 }
 
-/** What a called number does. */
+/** The behaviour of a called number. */
 export type CalleeHabit =
   | { kind: 'answer'; hangUpAfterMs: number | null; earlyMedia: boolean; speech: CallerSound }
   | { kind: 'refuse'; status: number }
@@ -32,7 +32,7 @@ export type CalleeHabit =
 const address = '127.0.0.1';
 const toneHz = 440;
 const keepAudioSec = 60;
-/** A call that nobody ends. */
+/** The maximum length of a call. */
 const longestCallMs = 4 * 3_600_000;
 const codecs = phoneCodecs;
 
@@ -54,7 +54,7 @@ export function habitOf(number: string): CalleeHabit {
 export interface SimulatedCarrierOptions {
   ringMs: number;
   timersMs?: { t1?: number };
-  /** Told at the end of each answered call; without it nothing is kept. */
+  /** Called at the end of each answered call; without it no audio is kept. */
   onHeard?: (heard: CalleeHeard) => void;
 }
 

@@ -1,4 +1,4 @@
-/** What a simulated call does wrong on purpose, beside what its network does to packets (`impairments.ts`). */
+/** The deliberate faults of a simulated call, beside packet impairments (`impairments.ts`). */
 import type { PhoneCodec } from '../../media/engine.js';
 
 export interface CallFaults {

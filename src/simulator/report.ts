@@ -1,4 +1,4 @@
-/** What a simulated call was like: figures of our own sockets, and a verdict. */
+/** The report of a simulated call: measurements of its own sockets, and a verdict. */
 import { meanOpinionScore } from '../../media/quality.js';
 import type { HangupCause } from '../../sip/cause.js';
 import type { CallFaults } from './faults.js';
@@ -41,7 +41,7 @@ interface RoundTrip {
   eachMs: number[];
 }
 
-/** Absent figures are null: nothing is made up. */
+/** Figures that were not measured are null. */
 export interface CallReport {
   to: string;
   from: string;
@@ -208,7 +208,7 @@ function roundTrip({ markersSentMs, heard }: RtpLine): RoundTrip | null {
   };
 }
 
-/** What was done on purpose is none. */
+/** Deliberate faults are not problems. */
 function problemsOf(report: CallReport, faults: CallFaults = {}): string[] {
   if (!report.answered) return [`not answered: ${report.failure ?? report.cause}`];
   const problems: string[] = [];

@@ -1,7 +1,7 @@
 import { linearToUlaw, ulawToLinear } from '../../media/audio/codec/g711.js';
 import { createResampler } from '../../media/audio/dsp/resample.js';
 
-/** What a decoder gives: one array per channel, samples from -1 to 1. */
+/** The output of a decoder: one array per channel, samples from -1 to 1. */
 export interface DecodedAudio {
   channelData: Float32Array[];
   sampleRate: number;
@@ -16,9 +16,9 @@ const pieceSamples = 65_536;
 /** G.711 μ-law at 8 kHz in memory that all threads and calls share. All channels are mixed. Throws for audio that is empty or odd. */
 export function clipOf({ channelData, sampleRate }: DecodedAudio, maxSeconds: number): SharedArrayBuffer {
   const length = channelData[0]?.length ?? 0;
-  if (length === 0) throw new Error('There is no audio in it.');
+  if (length === 0) throw new Error('The file contains no audio.');
   if (!Number.isInteger(sampleRate) || sampleRate < leastHz || sampleRate > mostHz)
-    throw new Error(`Its sample rate of ${sampleRate} Hz is not supported.`);
+    throw new Error(`The sample rate of ${sampleRate} Hz is not supported.`);
   const used = Math.min(length, maxSeconds * sampleRate);
   const resampler = createResampler(sampleRate, phoneHz);
   const parts: Uint8Array[] = [];

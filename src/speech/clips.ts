@@ -7,19 +7,19 @@ import { SpeechServer, SpeechServerError, type SpeechServerSettings } from './sp
 import type { MadeClip } from './speech-thread.js';
 
 export interface ClipsOptions {
-  /** Makes what is spoken. */
+  /** Synthesizes speech. */
   speech: SpeechPool;
-  /** Decodes what customers play: a long file holds up no speech. */
+  /** Decodes audio files of customers; separate, so that a long file does not delay speech. */
   files: SpeechPool;
-  /** For addresses that customers name. */
+  /** For URLs given by customers. */
   http: SafeHttp;
-  /** For the speech server, which the operator names: it may be a private one. */
+  /** For the speech server, which the operator configures and which may have a private address. */
   operatorHttp: SafeHttp;
   speechServer: SpeechServerSettings | null;
   now?: () => number;
 }
 
-/** Why there is no audio; one sentence. */
+/** The reason why there is no audio, as one sentence. */
 export class ClipError extends Error {}
 
 export interface SpeechRequest {
@@ -28,14 +28,14 @@ export interface SpeechRequest {
   voice: string | null;
   /** BCP 47, such as `de-AT`. */
   language: string | null;
-  /** When somebody begins to wait for it, of `performance.now()`. */
+  /** When a caller starts to wait for it, by `performance.now()`. */
   dueAtMs: number;
 }
 
 export interface SpokenClip {
-  /** null: there is nothing to play, as a warning says. */
+  /** null if there is nothing to play; a warning says why. */
   clip: SharedArrayBuffer | null;
-  /** What is not as it was asked for. */
+  /** The differences from the request. */
   warnings: SpeechWarning[];
   /** The voice for what else belongs to the text. */
   voice: string | null;
@@ -43,7 +43,7 @@ export interface SpokenClip {
 
 const keptBytes = 64 * 1024 * 1024;
 const maxFileBytes = 16 * 1024 * 1024;
-/** Of an audio file: somebody on the phone waits for it. */
+/** The limit for fetching an audio file, while a caller waits for it. */
 const timeoutMs = 6000;
 const maxRedirects = 3;
 const defaultMaxAgeSec = 60;
@@ -51,9 +51,9 @@ const defaultVoice: FliteVoice = 'slt';
 
 interface Kept {
   made: Promise<MadeClip>;
-  /** 0 while it is made. */
+  /** 0 while the clip is being made. */
   bytes: number;
-  /** When it is asked for anew. */
+  /** When the clip must be made again. */
   staleAtMs: number;
 }
 
@@ -71,7 +71,7 @@ export class Clips {
     this.server = speechServer && new SpeechServer(speechServer, operatorHttp, this.now);
   }
 
-  /** Something may be asked for soon. */
+  /** Starts the threads ahead of the first request. */
   warm(): void {
     this.options.speech.start();
   }
@@ -131,7 +131,7 @@ export class Clips {
     return clip as SharedArrayBuffer; // files fail, or are one
   }
 
-  /** Those who ask at the same time wait for the same; what failed is not kept. */
+  /** Concurrent requests for the same clip share one promise; failures are not cached. */
   private async keep(key: string, make: () => Promise<{ made: MadeClip; maxAgeSec: number }>): Promise<MadeClip> {
     const found = this.kept.get(key);
     if (found !== undefined && found.staleAtMs > this.now()) {
@@ -146,7 +146,7 @@ export class Clips {
         : new ClipError(`The audio cannot be used: ${(error as Error).message}`);
     });
     const made = making.then((all) => all.made);
-    made.catch(() => {}); // told to those who wait, of whom there may be none
+    made.catch(() => {}); // prevents an unhandled rejection if there is no waiter
     const kept: Kept = { made, bytes: 0, staleAtMs: Number.POSITIVE_INFINITY };
     this.kept.set(key, kept);
     const { maxAgeSec } = await making;
@@ -160,7 +160,7 @@ export class Clips {
     let bytes = [...this.kept.values()].reduce((sum, kept) => sum + kept.bytes, 0);
     for (const [key, kept] of this.kept) {
       if (bytes <= keptBytes) return;
-      if (kept.bytes === 0) continue; // somebody waits for it
+      if (kept.bytes === 0) continue; // a caller waits for it
       bytes -= kept.bytes;
       this.kept.delete(key);
     }
@@ -173,7 +173,7 @@ function keyOf(kind: string, { text, voice, language }: SpeechRequest): string {
     .digest('base64')}`;
 }
 
-/** Names of other services end in a voice of ours, so that a script speaks all the same. */
+/** Maps voice names of other services to an offline voice, so that their scripts work. */
 function offlineVoice(name: string | null): FliteVoice {
   const known = fliteVoices.find((voice) => voice === name?.toLowerCase());
   if (known !== undefined) return known;

@@ -17,7 +17,7 @@ const folderDescriptor = 3;
 const fileDescriptor = 4;
 /** Five minutes of speech at 16 kHz. */
 const maxFileBytes = 16_000 * 2 * 300;
-/** More than this is not written back, but given up. */
+/** Larger memory is discarded instead of being restored. */
 const maxMemoryBytes = 64 * 1024 * 1024;
 
 class Exit extends Error {}
@@ -53,7 +53,7 @@ export async function speakWithFlite(text: string, voice: FliteVoice): Promise<U
     if (!(error instanceof Exit)) throw error;
   }
   if (system.memory.buffer.byteLength > maxMemoryBytes) program = null;
-  if (system.size <= wavHeaderBytes) throw new Error('The voice had nothing to say.');
+  if (system.size <= wavHeaderBytes) throw new Error('The voice produced no speech.');
   return system.file();
 }
 
@@ -170,7 +170,7 @@ class OneFileSystem {
     },
   };
 
-  /** Into the file; what the program prints is nobody's business. */
+  /** Writes to the file; output to other descriptors is discarded. */
   private write(descriptor: number, vectors: number, count: number, written: number): number {
     let total = 0;
     for (let vector = 0; vector < count; vector += 1) {

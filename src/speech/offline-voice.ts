@@ -1,7 +1,7 @@
 import { espeakLanguage, speakWithEspeak } from './espeak.js';
 import { type FliteVoice, speakWithFlite } from './flite.js';
 
-/** What a text did not get as it was asked for. `message` is a sentence for the record of the call. */
+/** A difference between the request and the spoken text. `message` is a sentence for the record of the call. */
 export interface SpeechWarning {
   code: 'language_not_available' | 'text_not_spoken' | 'speech_hurried' | 'speech_failed' | 'speech_server_failed';
   message: string;
@@ -10,9 +10,9 @@ export interface SpeechWarning {
 export interface OfflineText {
   text: string;
   voice: FliteVoice;
-  /** BCP 47, such as `de-AT`; null: as the letters of the text say. */
+  /** BCP 47, such as `de-AT`; null to detect the language from the script of the text. */
   language: string | null;
-  /** Too many wait: it is spoken by the voice that takes least time. */
+  /** Whether the queue is so long that the fastest voice is used. */
   hurried: boolean;
 }
 
@@ -36,7 +36,7 @@ const scripts: readonly [name: string, letters: RegExp, language: string][] = [
   ['Georgian', /\p{Script=Georgian}/u, 'ka'],
   ['Armenian', /\p{Script=Armenian}/u, 'hy'],
 ];
-/** What the English voice reads. */
+/** The characters that the English voice can read. */
 const readable = /[\p{Script=Latin}\p{N}]/u;
 const unreadable = /(?!\p{Script=Latin})\p{L}/u;
 const remedy = 'Set tts_url to a speech server, or install espeak-ng.';

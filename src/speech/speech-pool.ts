@@ -5,15 +5,15 @@ export interface SpeechPoolOptions {
   threads: number;
   /** From when a clip is due until its job fails, while it waits for a thread. */
   waitLimitMs: number;
-  /** Of one job on its thread. */
+  /** The time limit of one job on its thread. */
   runLimitMs: number;
   /** What the threads run; ours unless a test says otherwise. */
   module?: URL;
 }
 
-/** A text that has waited this long is spoken by the voice that takes least time. */
+/** A text that has waited this long is spoken by the fastest voice. */
 const patienceMs = 800;
-/** More than any caller would hear in time. */
+/** The maximum queue length; more jobs could not finish in time. */
 const mostWaiting = 1000;
 
 /** One clip in the making. */
@@ -27,14 +27,14 @@ export class SpeechJob {
 
   constructor(
     readonly work: SpeechWork,
-    /** When the caller begins to wait for it, of `performance.now()`. */
+    /** When the caller starts to wait for it, by `performance.now()`. */
     public dueAtMs: number,
   ) {
     this.made = new Promise((resolve, reject) => {
       this.settle = resolve;
       this.fail = reject;
     });
-    this.made.catch(() => {}); // told to those who wait, of whom there may be none
+    this.made.catch(() => {}); // prevents an unhandled rejection if there is no waiter
   }
 
   get waitsSinceMs(): number {
@@ -43,8 +43,8 @@ export class SpeechJob {
 }
 
 /**
- * Threads that make clips, the one that is due first before all others. A job ends alone: what waits too long leaves the queue, what hangs
- * loses its thread, and neither touches another job.
+ * Threads that make clips in order of their due time. Jobs fail independently: one that waits too long leaves the queue, and one that hangs
+ * loses its thread, without effect on other jobs.
  */
 export class SpeechPool {
   readonly #threads: SpeechThread[];
@@ -56,12 +56,12 @@ export class SpeechPool {
     this.#threads = Array.from({ length: threads }, () => new SpeechThread(runLimitMs, module));
   }
 
-  /** Ahead of the first job: the threads start and load their voices. */
+  /** Starts the threads, which load their voices, ahead of the first job. */
   start(): void {
     if (!this.#closed) for (const thread of this.#threads) thread.start();
   }
 
-  /** `dueAtMs`: when somebody begins to wait for it, of `performance.now()`. `made` rejects with one sentence. */
+  /** `dueAtMs`: when a caller starts to wait for it, by `performance.now()`. `made` rejects with one sentence. */
   make(work: SpeechWork, dueAtMs: number): SpeechJob {
     const job = new SpeechJob(work, dueAtMs);
     if (this.#closed) job.fail(new Error('The server is stopping.'));
@@ -74,7 +74,7 @@ export class SpeechPool {
     return job;
   }
 
-  /** Somebody waits for it sooner. */
+  /** Moves a job forward when a caller needs it sooner. */
   hurry(job: SpeechJob, dueAtMs: number): void {
     if (dueAtMs >= job.dueAtMs) return;
     job.dueAtMs = dueAtMs;
@@ -117,10 +117,10 @@ export class SpeechPool {
   }
 }
 
-/** One core stays for calls, and more than these need many callers who all hear something new. */
+/** One core is left for calls; more threads help only if many callers need new clips at once. */
 const mostThreads = 4;
 
-/** `speech`: what callers wait for. `files`: what customers play; a long file holds up no speech. Threads start with the first job. */
+/** `speech` for synthesized speech, `files` for audio files, so that a long file does not delay speech. Threads start with the first job. */
 export function openSpeechPools(cores = availableParallelism()): { speech: SpeechPool; files: SpeechPool } {
   const threads = Math.min(mostThreads, Math.max(1, cores - 1));
   return {

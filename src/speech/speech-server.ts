@@ -7,19 +7,19 @@ export interface SpeechServerSettings {
   model: string;
 }
 
-/** Why it did not speak; one sentence. */
+/** The reason why the speech server failed, as one sentence. */
 export class SpeechServerError extends Error {}
 
-/** Somebody on the phone waits for it. */
+/** Short, because a caller waits for the speech. */
 const timeoutMs = 4000;
 const maxFileBytes = 16 * 1024 * 1024;
-/** Failures in a row until it rests. */
+/** The number of consecutive failures that opens the circuit. */
 const mostFailures = 3;
 const restMs = 15_000;
 
 /**
- * A speech server, and whether to ask it. After some failures in a row it rests: nobody waits for it, those who do already are let go, and
- * then one text that is spoken otherwise tries whether it answers again.
+ * A speech server with a circuit breaker. After some consecutive failures requests fail at once, pending ones are released, and later one
+ * text that is spoken by the offline voice probes whether the server responds again.
  */
 export class SpeechServer {
   #failures = 0;

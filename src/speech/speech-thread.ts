@@ -2,14 +2,14 @@ import { Worker } from 'node:worker_threads';
 import { builtModule } from '../../config/built.js';
 import type { OfflineText, SpeechWarning } from './offline-voice.js';
 
-/** `say`: a text for the offline voice. `speech`: what a speech server spoke. `file`: any other audio, whose loudness stays. */
+/** `say`: a text for the offline voice. `speech`: audio of a speech server. `file`: any other audio, whose loudness is kept. */
 export type SpeechWork =
   | ({ kind: 'say' } & OfflineText)
   | { kind: 'speech'; bytes: Uint8Array }
   | { kind: 'file'; bytes: Uint8Array };
 
 export interface MadeClip {
-  /** G.711 μ-law at 8 kHz; null: there is nothing to play, as the warning says. */
+  /** G.711 μ-law at 8 kHz; null if there is nothing to play; the warning says why. */
   clip: SharedArrayBuffer | null;
   warning: SpeechWarning | null;
 }
@@ -41,7 +41,7 @@ export class SpeechThread {
     return this.#running !== null;
   }
 
-  /** Ahead of the first work: the thread starts and loads its voice. */
+  /** Starts the thread, which loads its voice, ahead of the first work. */
   start(): Worker {
     if (this.#worker !== null) return this.#worker;
     const worker = new Worker(this.module, { resourceLimits: { maxOldGenerationSizeMb: 512 } });
@@ -55,7 +55,7 @@ export class SpeechThread {
     return worker;
   }
 
-  /** Only while it is not busy. Rejects with one sentence. */
+  /** Must not be called while the thread is busy. Rejects with one sentence. */
   run(work: SpeechWork): Promise<MadeClip> {
     return new Promise((resolve, reject) => {
       const worker = this.start();

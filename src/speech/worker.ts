@@ -1,4 +1,4 @@
-/** Runs in a thread of its own: decoding and speaking take longer than a call may wait. */
+/** Runs in a separate thread, because decoding and synthesis would block calls. */
 import { setPriority } from 'node:os';
 import { parentPort } from 'node:worker_threads';
 import decode from 'audio-decode';
@@ -14,7 +14,7 @@ if (process.platform === 'linux') {
   try {
     setPriority(0, 2);
   } catch {
-    // Not allowed here: it competes as an equal.
+    // Not permitted: the thread keeps the normal priority.
   }
 }
 
@@ -26,7 +26,7 @@ async function run(work: SpeechWork): Promise<MadeClip> {
 }
 
 const tell = (message: WorkerMessage) => parentPort?.postMessage(message);
-// Once for nobody: what follows finds its code compiled.
+// A warm-up run, so that later runs find compiled code.
 const ready = speakWithFlite('a', 'slt').then(
   () => tell({ kind: 'ready' }),
   () => tell({ kind: 'ready' }),

@@ -25,52 +25,52 @@ import { Organizations } from './tenants/organizations.js';
 import { RequestDays } from './tenants/request-days.js';
 import { Vault } from './tenants/vault.js';
 
-/** Who asks often whether the database writes does not make it write more often than this. */
+/** The minimum time between test writes, however often `writable` is called. */
 const freshBeatMs = 1_000;
 
 export interface StoreOptions {
-  /** Path of the SQLite file, made with its folder when absent. */
+  /** The path of the SQLite file; the file and its folder are created if absent. */
   file: string;
-  /** A UUIDv7 of this process; made here when absent. */
+  /** A UUIDv7 of this process; generated if absent. */
   instanceId?: string;
-  /** Encrypts secrets in the file; absent or null: they are in clear. */
+  /** The key that encrypts secrets in the file; if absent or null, they are stored in clear. */
   secretsKey?: string | null;
   clock?: Clock;
   log?: StoreLog;
-  /** Told when calls of a dead process were closed, at the start and while we run. */
+  /** Called when calls of a dead process were closed, at the start and later. */
   onOrphans?: (calls: OrphanedCall[]) => void;
-  /** How this process is known to others on the same machine; tests play several. */
+  /** The identity of this process on the machine; tests simulate several. */
   process?: { pid?: number; host?: string; isAlive?: (pid: number) => boolean };
 }
 
-/** Everything Trunkline keeps. One per process; several processes may share one file. */
+/** All persistent data of Trunkline. One instance per process; several processes may share one file. */
 export class Store {
   readonly organizations: Organizations;
-  /** How organizations gain members. */
+  /** Invitations to organizations. */
   readonly invitations: Invitations;
   readonly apiKeys: ApiKeys;
-  /** Whom keys stand for. */
+  /** The users of API keys. */
   readonly identities: Identities;
   readonly endpoints: Endpoints;
   readonly phoneNumbers: PhoneNumbers;
   readonly trunks: Trunks;
-  /** Writes what happens to calls. */
+  /** Writes call records and events. */
   readonly calls: Calls;
   /** Reads call records. */
   readonly records: CallReads;
-  /** Answers what may take long, in a thread of its own; of what is on disk: `calls.flush()` goes before. */
+  /** Runs long queries in a separate thread. They see data on disk only: call `calls.flush()` first. */
   readonly longReads: LongReadThread;
   readonly recordingLinks: RecordingLinks;
   /** Rate cards, balances and the ledger. */
   readonly accounts: Accounts;
-  /** Holds money for calls and settles them. */
+  /** Reserves balance for calls and settles them. */
   readonly funds: Funds;
-  /** What POSTs with an `Idempotency-Key` were answered. */
+  /** The stored responses of POSTs with an `Idempotency-Key`. */
   readonly idempotency: Idempotency;
   readonly requestDays: RequestDays;
   readonly rejectedInvites: RejectedInviteRecords;
   readonly webhookDeliveries: WebhookDeliveries;
-  /** Recordings that calls make by the way. */
+  /** Recordings of webhook actions. */
   readonly recordings: RecordingRecords;
   readonly instances: Instances;
   private closed = false;
@@ -131,23 +131,23 @@ export class Store {
     return store;
   }
 
-  /** For a process that will write much: the thread of checkpoints is there from now on. */
+  /** Starts the checkpoint thread now, for a process that will write much. */
   startCheckpoints(): void {
     this.database.startCheckpoints();
   }
 
-  /** Several writes as one. */
+  /** Runs several writes in one transaction. */
   transaction<T>(work: () => T): T {
     return this.database.transaction(work);
   }
 
-  /** Can this process write now, and to the file of its path? Known from the last heartbeat if that is fresh, else tried. */
+  /** Whether this process can write to the file at its path. Known from a recent heartbeat, else tested by a write. */
   writable(): boolean {
-    if (!this.database.isInPlace()) return false; // what is written would be gone with the process
+    if (!this.database.isInPlace()) return false; // writes to an unlinked file are lost with the process
     return this.instances.beatWithin(freshBeatMs) || this.instances.beat();
   }
 
-  /** Closes what dead processes left `in_progress`; runs by itself at the start and after every heartbeat. */
+  /** Closes calls that dead processes left `in_progress`; runs automatically at the start and after every heartbeat. */
   closeOrphans(): OrphanedCall[] {
     try {
       const closed = closeOrphans(this.database, this.instances, (callId, durationSec) =>
@@ -164,8 +164,8 @@ export class Store {
     }
   }
 
-  /** Writes what waits, stops the heartbeat, closes the file. Idempotent. */
-  /** Nothing is read or written any more when it returns; the thread of checkpoints is gone when it resolves. */
+  /** Writes the queued data, stops the heartbeat, closes the file. Idempotent. */
+  /** The file is closed when this returns; the checkpoint thread has ended when it resolves. */
   async close(): Promise<void> {
     if (this.closed) return;
     this.closed = true;

@@ -1,14 +1,14 @@
 import { openAsBlob } from 'node:fs';
 import { DeadlineError, withDeadline } from '../../net/deadline.js';
 
-/** Audio in a file, its form known from its first bytes. */
+/** An audio file whose format was detected from its first bytes. */
 export interface AudioFile {
   path: string;
   /** `wav`, `mp3`, `ogg`, `flac`, `m4a` or `webm`. */
   format: string;
 }
 
-/** What is known of the speech before. */
+/** Prior knowledge about the speech. */
 export interface ExpectedSpeech {
   /** A code such as `de` or `pt-BR`. */
   language?: string;
@@ -18,7 +18,7 @@ export interface ExpectedSpeech {
 
 export interface TranscribedAudio {
   text: string;
-  /** The model that made it. */
+  /** The model that produced the text. */
   model: string;
 }
 
@@ -32,7 +32,7 @@ export interface TranscriptionEngine {
 export class TranscriptionError extends Error {
   constructor(
     message: string,
-    /** What the engine answered; undefined when it did not. */
+    /** The HTTP status of the engine's response; undefined without a response. */
     readonly upstreamStatus?: number,
   ) {
     super(message);
@@ -48,11 +48,11 @@ export interface EngineSettings {
   translationModel: string;
 }
 
-/** Of a batch. A live call that waits for words sets a shorter limit of its own by `signal`. */
+/** The limit for batch requests. Live calls set a shorter limit by `signal`. */
 const limitMs = 120_000;
 const maxAnswerBytes = 4_194_304;
 
-/** Any server with the interface of OpenAI: `/audio/transcriptions`, and `/chat/completions` for translations. */
+/** A client for servers with OpenAI's interface: `/audio/transcriptions`, and `/chat/completions` for translations. */
 export function openAiEngine(settings: EngineSettings): TranscriptionEngine {
   const post = async (path: string, body: FormData | string, signal: AbortSignal): Promise<unknown> => {
     const headers = new Headers();
@@ -78,7 +78,7 @@ export function openAiEngine(settings: EngineSettings): TranscriptionEngine {
       const form = new FormData();
       form.set('model', settings.model);
       form.set('response_format', 'json');
-      // The interface wants the language alone, without its country.
+      // The interface expects the language without its region.
       if (expected.language !== undefined) form.set('language', expected.language.split('-')[0] as string);
       if (expected.hints !== undefined) form.set('prompt', expected.hints);
       form.set('file', await openAsBlob(path), `audio.${format}`);

@@ -1,15 +1,15 @@
-/** What a webhook may tell a call to do: one list of actions, whether it came as JSON or as TwiML. */
+/** The actions of a webhook response, whether it is JSON or TwiML. */
 
-/** Where the result of an action goes; the answer is what happens next. Absolute. */
+/** The absolute URL that receives the result of an action; its response has the next actions. */
 export interface FollowUp {
   url: string;
   method: 'GET' | 'POST';
 }
 
-/** Who is told of the steps of something that takes time, in Twilio's form. */
+/** The URL that receives the progress of a long operation, in Twilio's form. */
 export interface StatusCallback {
   to: FollowUp;
-  /** Their names are Twilio's. */
+  /** Twilio's names of the events. */
   events: string[];
 }
 
@@ -41,7 +41,7 @@ export interface Gather {
   language: string | null;
   /** Words that are likely to be said. */
   hints: string | null;
-  /** null: as many as come. */
+  /** null for no limit. */
   numDigits: number | null;
   /** Keys that end the input and are not part of it; empty: none. */
   finishOnKey: string;
@@ -49,7 +49,7 @@ export interface Gather {
   timeoutSec: number;
   prompts: Prompt[];
   next: FollowUp | null;
-  /** The follow-up is asked for an empty result too; else the next action runs. */
+  /** Whether the follow-up is requested for an empty result too; else the next action runs. */
   nextWhenEmpty: boolean;
 }
 
@@ -60,10 +60,10 @@ export interface Record {
   silenceSec: number;
   finishOnKey: string;
   beep: boolean;
-  /** Without the silence before and after the words. */
+  /** Whether leading and trailing silence is removed. */
   trim: boolean;
   next: FollowUp | null;
-  /** The follow-up is asked for an empty recording too; else the next action runs. */
+  /** Whether the follow-up is requested for an empty recording too; else the next action runs. */
   nextWhenEmpty: boolean;
   status: StatusCallback | null;
 }
@@ -81,7 +81,7 @@ export interface StreamTarget {
   status: StatusCallback | null;
 }
 
-/** Sends what is heard and said to a WebSocket, beside whatever else the call does. */
+/** Streams the audio of the call to a WebSocket in the background. */
 export interface StartStream {
   action: 'start_stream';
   stream: StreamTarget;
@@ -92,12 +92,12 @@ export interface Dial {
   action: 'dial';
   /** They ring together; the first to answer wins. */
   to: DialTarget[];
-  /** Who is shown to call; null: the caller. In TwiML as people write numbers. */
+  /** The caller id; null for the caller's. TwiML allows national formats. */
   from: string | null;
   timeoutSec: number;
   timeLimitSec: number;
   answerOnBridge: boolean;
-  /** From when on both sides are recorded. */
+  /** When the recording of both sides starts. */
   record: 'answer' | 'ringing' | null;
   recordingStatus: StatusCallback | null;
   /** The star key of the caller ends it. */
@@ -106,20 +106,20 @@ export interface Dial {
   sequential: boolean;
   /** What the caller hears while it rings: the tone of this country. */
   ringTone: string;
-  /** Asked what the caller does next when the other side sends him elsewhere (REFER); null: it may not. */
+  /** Requested for the next actions of the caller when the callee sends REFER; null if REFER is not allowed. */
   refer: FollowUp | null;
   next: FollowUp | null;
 }
 
-/** Brings the caller into a room with all others who name it: `<Dial><Conference>`. */
+/** Adds the caller to the conference of this name: `<Dial><Conference>`. */
 export interface ConferenceJoin {
   action: 'conference';
   name: string;
-  /** What the room is to be called when it is made for this caller. */
+  /** The id of the conference if it is created for this caller. */
   id?: string;
-  /** What the caller is called in the room, beside its call id. */
+  /** The label of the caller in the conference, beside its call id. */
   label: string | null;
-  /** A room begins when two are there and one of them brought this along; until then each hears music. */
+  /** The conference starts when it has two participants and one of them has this set; until then each hears music. */
   startOnEnter: boolean;
   /** The room ends when this caller leaves. */
   endOnExit: boolean;
@@ -138,11 +138,11 @@ export interface ConferenceJoin {
   next: FollowUp | null;
 }
 
-/** What is heard while nobody else is: an address of audio or of instructions, a quiet tone of ours, or nothing. */
+/** The audio for a waiting participant: a URL of audio or instructions, a quiet tone, or silence. */
 export type WaitMusic = FollowUp | 'tone' | 'silence';
 
 export interface DialTarget {
-  /** A number, in TwiML as people write them; a SIP URI; or `client:` and the user of a phone that is registered with us. */
+  /** A number (national formats in TwiML), a SIP URI, or `client:` and the user of a registered phone. */
   to: string;
   /** Keys pressed when it answers. */
   sendDigits: string | null;
@@ -165,7 +165,7 @@ export type Action =
   | { action: 'redirect'; next: FollowUp }
   | { action: 'reject'; status: number }
   | { action: 'hangup' }
-  /** Something of the document has no effect; it is in the record, and the call goes on. */
+  /** A part of the document has no effect; the warning is recorded and the call continues. */
   | { action: 'warn'; message: string };
 
 /** Instructions that cannot be followed: `where` is a field (`actions[2].digits`) or a line (`line 3: <Play>`). */
@@ -179,7 +179,7 @@ export class InstructionError extends Error {
   }
 }
 
-/** More than any sensible script; a list without end would keep a call busy for ever. */
+/** The maximum length of a list of actions; an unlimited list would keep a call busy forever. */
 export const maxActions = 100;
 export const maxTextLength = 10_000;
 

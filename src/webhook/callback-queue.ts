@@ -4,8 +4,8 @@ import type { Logger } from '../log.js';
 const waitingAtMost = 200;
 
 /**
- * Requests whose answers change nothing: status callbacks, and results of calls that have ended. Those of one call go one after the
- * other, those of different calls beside each other. Sent once, and once more when the connection failed.
+ * Requests whose responses are ignored: status callbacks, and results of calls that have ended. Requests of one call are sent in order, those
+ * of different calls in parallel; each once, and again after a connection failure.
  */
 export class Notices {
   private readonly lines = new Map<string, { last: Promise<void>; waiting: number }>();
@@ -31,7 +31,7 @@ export class Notices {
     });
   }
 
-  /** Lets what is under way end, for so long. */
+  /** Waits up to `graceMs` for requests in progress. */
   async close(graceMs: number): Promise<void> {
     const limit = setTimeout(() => this.stopping.abort(), graceMs);
     await Promise.all([...this.lines.values()].map((line) => line.last));

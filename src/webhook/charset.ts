@@ -6,7 +6,7 @@ const declaredEncoding = /^<\?xml[^>]{0,200}?\sencoding\s*=\s*["']([A-Za-z][\w.-
 
 /**
  * The text of a body. Its encoding is said, in this order (RFC 7303 section 3), by its byte order mark, by `charset` of the content type, by
- * its XML declaration; else it is UTF-8. Throws `InstructionError` for an encoding that nobody knows.
+ * its XML declaration; else it is UTF-8. Throws `InstructionError` for an unknown encoding.
  */
 export function documentText(body: Buffer, contentType: string): string {
   const label = byteOrder(body) ?? charsetOf(contentType) ?? declared(body) ?? 'utf-8';
@@ -38,6 +38,6 @@ function decoderOf(label: string) {
   try {
     return new TextDecoder(label);
   } catch {
-    throw new InstructionError('charset', `"${label.slice(0, 40)}" is no known encoding; UTF-8 is read everywhere`);
+    throw new InstructionError('charset', `"${label.slice(0, 40)}" is not a known encoding; use UTF-8`);
   }
 }

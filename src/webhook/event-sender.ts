@@ -12,13 +12,13 @@ export interface EventSenderOptions {
   http: SafeHttp;
   clock: Clock;
   log: Logger;
-  /** A delivery is given up: it goes into the record of its call. */
+  /** Called when a delivery has failed for good, to record it in its call. */
   onDead(delivery: ClaimedDelivery, result: AttemptResult): void;
 }
 
 const lookEveryMs = 1000;
 const timeoutMs = 10_000;
-/** Longer than an attempt can take: only a process that died leaves its deliveries this long. */
+/** Longer than any attempt: an older claim belongs to a dead process. */
 const leaseMs = 12_000;
 const maxAttempts = 6;
 const firstRetryMs = 5000;
@@ -28,8 +28,8 @@ const inAll = 64;
 const maxBodyBytes = 262_144;
 
 /**
- * Sends what the outbox holds: each endpoint has slots of its own, so that a slow receiver delays nobody else, and each call's events go
- * one after the other. At least once: what a dying process had in flight is sent again, under the same id.
+ * Sends the deliveries of the outbox. Each endpoint has its own slots, so that a slow receiver does not delay others, and the events of a call
+ * are sent in order. Delivery is at least once: requests in flight of a dying process are sent again with the same id.
  */
 export class EventSender {
   private readonly running = new Map<string, Set<Promise<void>>>();
@@ -43,7 +43,7 @@ export class EventSender {
     this.look();
   }
 
-  /** Something may be due. */
+  /** Checks for due deliveries. */
   wake(): void {
     if (this.woken || this.stopping.signal.aborted) return;
     this.woken = true;
@@ -109,7 +109,7 @@ export class EventSender {
     }
   }
 
-  /** null: given up because we stop. */
+  /** null if aborted by `stop`. */
   private async attempt(delivery: ClaimedDelivery): Promise<Attempt | null> {
     const endpoint = this.options.endpoints.getForCall(delivery.endpointId);
     const url = endpoint?.providerConfig.events_url;

@@ -93,7 +93,7 @@ function read(fields: Fields): Action {
     case 'reject':
       return { action: 'reject', status: fields.whole('status', 400, 699) ?? 603 };
     default:
-      return fields.fail('action', `"${name.slice(0, 50)}" is no action`);
+      return fields.fail('action', `"${name.slice(0, 50)}" is not an action`);
   }
 }
 
@@ -200,7 +200,7 @@ class Fields {
     throw new InstructionError(this.at(name), problem);
   }
 
-  /** Throws when there is a field that nobody asked for. */
+  /** Throws if a field was not read. */
   end(): void {
     for (const name of Object.keys(this.object)) {
       if (!this.known.has(name)) this.fail(name.slice(0, 50), 'is not a field of this action');
@@ -287,7 +287,7 @@ class Fields {
       : this.fail(name, 'must be an E.164 number or a SIP address');
   }
 
-  /** As `destination`, or one of our users. */
+  /** As `destination`, or a registered user. */
   callee(name: string): string {
     const value = this.object[name];
     if (typeof value !== 'string' || !clientAddress.test(value)) return this.destination(name);

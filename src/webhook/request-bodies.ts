@@ -1,4 +1,4 @@
-/** What webhooks are told, in both dialects. */
+/** The requests to webhooks, as JSON and in Twilio's form. */
 
 import { answeredByFields, type CallState, callSid, conferenceSid, recordingSid } from './twilio-parameters.js';
 import type { WebhookRequest } from './webhook-client.js';
@@ -24,7 +24,7 @@ export function startQuestion(
   };
 }
 
-/** What was put in: keys, or words. */
+/** The gathered input: keys or speech. */
 export interface Gathered {
   digits: string;
   /** null: no speech was asked for, or none was heard. */
@@ -44,7 +44,7 @@ export function gatheredQuestion({ digits, speech, reason }: Gathered): WebhookR
 /** A recording that is complete. */
 export interface MadeRecording {
   id: string;
-  /** Where the file can be read, without a key. */
+  /** The URL of the file, which needs no API key. */
   url: string;
   durationMs: number;
   startedAt: Date;
@@ -79,7 +79,7 @@ export function recordingFields(recording: MadeRecording): { [name: string]: str
   };
 }
 
-/** What a `recordingStatusCallback` is told. */
+/** The fields of a `recordingStatusCallback`. */
 export function recordingStatusFields(
   status: 'in-progress' | 'completed' | 'absent',
   recording: MadeRecording,
@@ -97,12 +97,12 @@ export function recordingStatusFields(
   };
 }
 
-/** Anything that was said lasts a second. */
+/** Rounds to seconds, at least one for non-empty audio. */
 function seconds(ms: number): number {
   return ms === 0 ? 0 : Math.max(1, Math.round(ms / 1000));
 }
 
-/** What became of a `dial`. */
+/** The result of a `dial`. */
 export interface Dialled {
   status: 'completed' | 'busy' | 'no-answer' | 'failed' | 'canceled';
   to: string[];
@@ -139,13 +139,13 @@ export function dialledQuestion({ status, to, callId, durationSec, recording }: 
   };
 }
 
-/** A room, for who waits in it or has left it. */
+/** The conference in requests about its participants. */
 export interface ConferenceFacts {
   id: string;
   name: string;
 }
 
-/** The music of a room is asked for. */
+/** Requests the hold music of a conference. */
 export function waitingQuestion({ id, name }: ConferenceFacts): WebhookRequest {
   return {
     type: 'conference.waiting',
@@ -154,7 +154,7 @@ export function waitingQuestion({ id, name }: ConferenceFacts): WebhookRequest {
   };
 }
 
-/** A caller is out of a room again, or found it full. */
+/** Reports that the caller left the conference, or that it was full. */
 export function conferencedQuestion(
   { id, name }: ConferenceFacts,
   status: 'answered' | 'failed',
@@ -167,12 +167,12 @@ export function conferencedQuestion(
   };
 }
 
-/** The other side of a `dial` sends the caller elsewhere. */
+/** Reports that the callee of a `dial` sent REFER. */
 export function referredQuestion(to: string): WebhookRequest {
   return { type: 'call.referred', data: { refer_to: to }, fields: { ReferTransferTarget: to } };
 }
 
-/** The stream or agent of a `connect` is over. */
+/** Reports the end of the stream or agent of a `connect`. */
 export function connectedQuestion(status: 'hangup' | 'failed', detail: string, durationSec: number): WebhookRequest {
   return {
     type: 'call.disconnected',
@@ -181,7 +181,7 @@ export function connectedQuestion(status: 'hangup' | 'failed', detail: string, d
   };
 }
 
-/** What the `statusCallback` of a stream is told. */
+/** The fields of the `statusCallback` of a stream. */
 export function streamStatusFields(
   sid: string,
   name: string | null,

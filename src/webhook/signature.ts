@@ -19,7 +19,7 @@ export function standardHeaders(
 }
 
 /**
- * The value of `X-Twilio-Signature`: HMAC-SHA-1 over the URL as the receiver was told it and the form's fields sorted by name. No fields
+ * The value of `X-Twilio-Signature`: HMAC-SHA-1 over the URL as sent to the receiver and the form's fields sorted by name. No fields
  * for a JSON body (its digest is in the URL: `withBodyDigest`), a GET or a WebSocket.
  */
 export function twilioSignature(authToken: string, url: string, fields: Readonly<Record<string, string>> = {}): string {

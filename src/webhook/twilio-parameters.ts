@@ -1,7 +1,7 @@
-/** A call in the words of Twilio's requests. */
+/** Converts a call to the parameters of Twilio's requests. */
 import { randomUUID } from 'node:crypto';
 
-/** Who answered, in Twilio's words, and how long it took to know. */
+/** The `AnsweredBy` value of Twilio, and the duration of the detection. */
 export interface AnsweredBy {
   by: 'human' | 'machine_start' | 'machine_end_beep' | 'machine_end_silence' | 'machine_end_other' | 'fax' | 'unknown';
   afterMs: number;

@@ -9,7 +9,7 @@ import { standardHeaders, twilioSignature } from './signature.js';
 import { type CallState, callFields } from './twilio-parameters.js';
 import { parseTwiml } from './twiml.js';
 
-/** What a webhook is told when it is asked. */
+/** The content of a request to a webhook. */
 export interface WebhookRequest {
   type:
     | 'call.incoming'
@@ -28,7 +28,7 @@ export interface WebhookRequest {
   fields: { [name: string]: string };
 }
 
-/** Why there are no instructions; a sentence for the event. */
+/** The reason why there are no instructions, as a sentence for the event. */
 export class WebhookFailure extends Error {
   constructor(
     message: string,
@@ -45,7 +45,7 @@ const maxBodyBytes = 262_144;
 const maxRedirects = 5;
 const audioFile = /\.(mp3|wav|ogg|opus|flac|aiff?|au|ulaw)$/i;
 
-/** Asks a webhook endpoint what to do with a call. */
+/** Requests the actions of a call from a webhook endpoint. */
 export class Webhook {
   constructor(
     readonly endpoint: EndpointForCall,
@@ -94,7 +94,7 @@ export class Webhook {
     return actionsOf(answer, documentUrl(request, answer, to));
   }
 
-  /** The question as a request, for answers that change nothing any more. */
+  /** The request without its execution, for responses that are ignored. */
   request(to: FollowUp, call: CallState, question: WebhookRequest): HttpRequest {
     return this.speaksTwiml ? this.form(to, call, question.fields) : this.json(to, call, question);
   }

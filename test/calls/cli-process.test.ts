@@ -76,7 +76,7 @@ it('starts with nothing set up, says how to use it, answers and drains on SIGTER
 
   first.child.kill('SIGTERM');
   expect(await first.exited).toBe(0);
-  expect(first.text.err).toBe('SIGTERM: takes no new calls, lets live calls run on for up to 600 s\n');
+  expect(first.text.err).toBe('SIGTERM: accepting no new calls, waiting up to 600 s for live calls\n');
 
   const again = trunkline(['start']);
   await again.says(/Trunkline is ready/);

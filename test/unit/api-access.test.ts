@@ -175,7 +175,7 @@ describe('every operation', () => {
     for (const operation of guarded()) {
       const where = `${operation.method} ${operation.path}`;
       if (/^.v1.(organizations|rejected-invites|events)/.test(operation.path)) continue; // these have a test of their own
-      const forAdmins = operation.description.includes('Needs the role `admin`');
+      const forAdmins = operation.description.includes('Requires the role `admin`');
       const reads = operation.method === 'GET' && operation.path !== '/v1/api-keys';
       const callsOnly = /\/(hangup|dtmf|transfer|redirect|pause|resume|outbound-calls|transcribe|simulate)$/.test(
         operation.path,

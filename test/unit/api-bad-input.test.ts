@@ -64,7 +64,7 @@ describe('half of a surrogate pair', () => {
     const answer = await api.request('POST', '/v1/trunks', { payload });
     expect([answer.status, answer.body.details.fields]).toEqual([
       400,
-      [{ path, message: 'has half of a surrogate pair (\\ud800 to \\udfff), which is no character' }],
+      [{ path, message: 'has half of a surrogate pair (\\ud800 to \\udfff), which is not a character' }],
     ]);
     expect(api.rows("select count(*) as n from trunks where name like 'x%'")).toEqual([{ n: 0 }]);
   });
@@ -78,7 +78,7 @@ describe('half of a surrogate pair', () => {
 describe('an address with a user and password', () => {
   const agent = { name: 'A', type: 'agent', provider_config: {} };
   const webhook = { name: 'W', type: 'webhook', target: 'https://example.com' };
-  const start = 'must not carry a user and password: everybody who reads the record would see them; ';
+  const start = 'must not contain a user and password, which every reader of the record would see; ';
 
   it.each([
     ['/v1/endpoints', { ...webhook, target: 'https://u:pw@example.com' }, 'target', 'requests are signed'],

@@ -138,9 +138,9 @@ describe('every operation', () => {
     await ask('GET', `/v1/organizations/${organization}/rates`);
     await create(`/v1/organizations/${organization}/credits`, { amount_cents: 12.5, note: 'x' });
     await ask('GET', `/v1/organizations/${organization}/ledger`);
-    const { user_id } = await create(`/v1/organizations/${organization}/members`, { subject: 'ada', role: 'member' });
+    const { id } = await create(`/v1/organizations/${organization}/members`, { subject: 'ada', role: 'member' });
     await ask('GET', `/v1/organizations/${organization}/members`);
-    await ask('DELETE', `/v1/organizations/${organization}/members/${user_id}`);
+    await ask('DELETE', `/v1/organizations/${organization}/members/${id}`);
     api.store.rejectedInvites.add({
       ...{ sip_call_id: 'x', from_number: 'x', to_number: 'y', transport: 'udp', address: '192.0.2.9', port: 5060 },
       ...{ sip_status: 404, cause: 'not_found' },

@@ -129,7 +129,7 @@ describe('every operation with a good key for another organization', () => {
         const { status, text, headers: answered } = await ask(operation, headers);
         expect([status, text], where(operation)).toEqual([
           403,
-          '{"error":"The key may not act in this organization","code":"FORBIDDEN"}',
+          '{"error":"The caller is not a member of this organization","code":"FORBIDDEN"}',
         ]);
         expect(answered['x-ratelimit-limit']).toBe('1000');
       }

@@ -32,7 +32,7 @@ describe('the certificate', () => {
     ['none', look(null, null), 'failure', 'without a certificate'],
     ['not there', look('gone.pem', 'server.key'), 'failure', 'gone.pem cannot be read'],
     ['not PEM', look('junk', 'server.key'), 'failure', 'not PEM'],
-    ['of another key', look('server.pem', 'foreign.key'), 'failure', 'not that of the certificate'],
+    ['of another key', look('server.pem', 'foreign.key'), 'failure', 'does not match the certificate'],
     ['expired', look('expired.pem', 'expired.key'), 'failure', 'expired'],
     ['about to expire', look('server.pem', 'server.key', validTo - 5 * dayMs), 'warning', 'valid for'],
     ['fine', look('server.pem', 'server.key'), 'ok', 'for 127.0.0.1, localhost is valid for'],
@@ -48,9 +48,9 @@ it.each<[string, Partial<SeenTrunk>, string, string]>([
   ['is down behind TLS', { health: 'down', transport: 'tls' }, 'failure', 'does not answer OPTIONS'],
   ['is a phone that is away', { health: 'down', username: 'gw' }, 'warning', 'registered as gw'],
   ['lives in part', { health: 'degraded' }, 'warning', 'not all'],
-  ['was not asked', { health: 'unknown' }, 'warning', 'not asked yet'],
-  ['shows its keys', { srtp: 'require' }, 'warning', 'readable'],
-  ['is called by nobody', { gateways: [], health: 'unknown' }, 'ok', 'come in only'],
+  ['was not asked', { health: 'unknown' }, 'warning', 'not been probed yet'],
+  ['shows its keys', { srtp: 'require' }, 'warning', 'unencrypted'],
+  ['is called by nobody', { gateways: [], health: 'unknown' }, 'ok', 'inbound calls only'],
 ])('a trunk that %s', (_what, change, level, says) => {
   const trunk = {
     name: 'T',

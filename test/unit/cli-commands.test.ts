@@ -267,7 +267,7 @@ describe('records', () => {
       { number: '+15550100', endpoint_id: id },
       `added number +15550100 ${id}`,
     ],
-    [['numbers', 'attach', id], { endpoint_id: null }, 'number +15550100 now rings at no endpoint'],
+    [['numbers', 'attach', id], { endpoint_id: null }, 'number +15550100 is now routed to no endpoint'],
     [
       [
         'trunks',
@@ -340,7 +340,7 @@ describe('failures are one line each, exit code 1', () => {
     answers['GET /v1/calls'] = [502, '<html>Bad Gateway</html>'];
     expect((await run('calls')).err).toEqual(['HTTP 502: Bad Gateway']);
     answers['GET /v1/calls'] = [200, '<html>'];
-    expect((await run('calls')).err[0]).toContain('did not answer with JSON');
+    expect((await run('calls')).err[0]).toContain('did not respond with JSON');
   });
 
   it('of the way there', async () => {
@@ -353,14 +353,14 @@ describe('failures are one line each, exit code 1', () => {
       code: 1,
       out: [],
       err: [
-        `Cannot reach http://127.0.0.1:${port}: nothing listens there. Is the server running (trunkline start)? Else give --url.`,
+        `Cannot reach http://127.0.0.1:${port}: connection refused. Start the server (trunkline start), or give its address with --url.`,
       ],
     });
   });
 
   it.each([
     [{}, ['calls'], /^No API key: set TRUNKLINE_API_KEY/],
-    [{ TRUNKLINE_API_KEY: 'a\nb' }, ['calls'], /characters that no key has/],
+    [{ TRUNKLINE_API_KEY: 'a\nb' }, ['calls'], /contains invalid characters/],
     [{ TRUNKLINE_HTTP_PROT: '1', TRUNKLINE_API_KEY: 'k' }, ['calls'], /did you mean TRUNKLINE_HTTP_PORT\?/],
     [{}, ['settings', '--config', '/nowhere.yaml'], /cannot be read \(it does not exist\)/],
     [{ TRUNKLINE_SIP_PORT: 'x' }, ['start'], /^TRUNKLINE_SIP_PORT: "x" is not allowed/],
@@ -371,8 +371,8 @@ describe('failures are one line each, exit code 1', () => {
       /must be a JSON object/,
     ],
     [{}, ['call', '+1', '--loss', '200%'], /0% to 100%/],
-    [{}, ['call', '+1', '--jitter', 'much'], /Give a time/],
-    [{}, ['call', '+1', '--digits', '12x'], /--digits: 0-9/],
+    [{}, ['call', '+1', '--jitter', 'much'], /Give a duration/],
+    [{}, ['call', '+1', '--digits', '12x'], /--digits: only 0-9/],
     [{}, ['call', '+1', '--wav', '/nowhere.wav'], /\/nowhere\.wav: no such file/],
     [{}, ['call', '+1', '--ptime', '25'], /in steps of 10/],
     [{}, ['call', '+1', '--to-host', 'a:b:c'], /HOST:PORT/],
@@ -456,7 +456,7 @@ describe('start', () => {
     expect(exits).toEqual([]);
     signals.emit('SIGINT', 'SIGINT');
     expect(exits).toEqual([1]);
-    expect(lines[0]).toBe('SIGTERM: takes no new calls, lets live calls run on for up to 600 s');
+    expect(lines[0]).toBe('SIGTERM: accepting no new calls, waiting up to 600 s for live calls');
     finish();
     await done;
     expect(signals.listenerCount('SIGTERM') + signals.listenerCount('SIGINT')).toBe(0);

@@ -60,7 +60,7 @@ describe('the thread of long questions', () => {
     const thread = threadWith({ limitMs: 1 }); // it cannot even start in that time
     const asked = [ledger(thread), ledger(thread, 'b')];
     for (const each of await Promise.allSettled(asked))
-      expect(each).toMatchObject({ reason: { code: 'too_slow', message: 'This takes longer than 0.001 s' } });
+      expect(each).toMatchObject({ reason: { code: 'too_slow', message: 'The query takes longer than 0.001 s' } });
   });
 
   it('answers what waits when it is closed, and is asked no more', async () => {

@@ -59,7 +59,7 @@ describe('actions in JSON', () => {
     [{ actions: [], more: 1 }, 'more: is not a field'],
     [{ actions: ['answer'] }, 'actions[0]: must be an object'],
     [{ actions: [{}] }, 'actions[0].action: is required'],
-    [{ actions: [{ action: 'dance' }] }, 'actions[0].action: "dance" is no action'],
+    [{ actions: [{ action: 'dance' }] }, 'actions[0].action: "dance" is not an action'],
     [{ actions: [{ action: '__proto__' }] }, 'actions[0].action'],
     [{ actions: [{ action: 'answer' }, { action: 'answer', now: true }] }, 'actions[1].now: is not a field'],
     [{ actions: [{ action: 'say' }] }, 'actions[0].text: is required'],
@@ -392,7 +392,9 @@ describe('the text of a document', () => {
       Buffer.from(`<?xml version='1.0' encoding='${encoding}'?><Response><Say>Grüße</Say></Response>`, 'latin1');
     expect(documentText(latin('ISO-8859-1'), 'application/xml')).toContain('Grüße');
     expect(documentText(latin('utf-8'), 'text/xml; charset=iso-8859-1')).toContain('Grüße');
-    expect(problemOf(() => documentText(latin('klingon-1'), 'text/xml'))).toContain('"klingon-1" is no known encoding');
+    expect(problemOf(() => documentText(latin('klingon-1'), 'text/xml'))).toContain(
+      '"klingon-1" is not a known encoding',
+    );
   });
 });
 

@@ -10,20 +10,20 @@ import { Tokens } from './tokens.js';
 const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /**
- * The caller, and what is wrong with the organization asked for: that is told only after the request was counted, against the caller's
- * own organization.
+ * The caller, and the error about the requested organization if there is one: it is thrown only after the request was counted against the
+ * caller's own organization.
  */
 export interface Identified {
   caller: Caller;
   refusal: ApiError | null;
 }
 
-/** Who sends a request, asked anew at each call. Throws as `identify` does. */
+/** Identifies the sender of a request anew at each call. Throws as `identify` does. */
 export type IdentifySender = (headers: IncomingHttpHeaders) => Promise<Identified>;
 
 /**
- * Whether a request with these headers would still act for the caller's user in the caller's organization: false once the key is revoked, the
- * token has expired or the user is no member any more. What has no answer at the moment (a locked database) changes nothing.
+ * Whether these headers still authorize the caller's user in the caller's organization: false once the key is revoked, the token has expired
+ * or the user is no longer a member. A temporary failure of the check (a locked database) counts as true.
  */
 export async function stillActs(identifySender: IdentifySender, headers: IncomingHttpHeaders, caller: Caller) {
   try {
@@ -34,18 +34,18 @@ export async function stillActs(identifySender: IdentifySender, headers: Incomin
   }
 }
 
-/** What a request shows of who sends it: a key, or the user of a token. */
+/** The identity of a request: a key, or the user of a token. */
 interface Identity {
   key: ApiKey | null;
   user: User;
-  /** null: a key says nothing of a person. */
+  /** null for a key, which identifies no person. */
   person: Person | null;
   memberships: readonly Membership[];
 }
 
 /**
- * Who sends this request. Throws 401, always in the same words: what was wrong with a key helps nobody who has a right to know; and 403
- * when a good token speaks of somebody we do not know.
+ * Identifies the sender of this request. Throws 401, always with the same text, so that it reveals nothing about keys; and 403 when a valid
+ * token names an unknown user.
  */
 export async function identify(store: Store, tokens: Tokens | null, headers: IncomingHttpHeaders): Promise<Identified> {
   const text = credentials(headers);
@@ -57,7 +57,7 @@ export async function identify(store: Store, tokens: Tokens | null, headers: Inc
     ({ organization }) => !key?.organizationId || organization.id === key.organizationId,
   );
   const own = memberships[0];
-  // Without any organization left one can do nothing, and there is no one to count it against.
+  // A user without an organization can do nothing, and there is no organization to count the request against.
   if (!own) throw key === null ? unknownUser() : unauthorized();
 
   const { chosen, refusal } = choose(memberships, own, asked);
@@ -93,8 +93,8 @@ async function userOfToken(
 }
 
 /**
- * The invitation that a person accepts by signing in as they do: that of the organization they name, or, when they belong to none yet and name
- * none, the oldest. Who belongs somewhere joins no further organization without naming it.
+ * The invitation that a person accepts by this request: that of the organization the request names or, for a user without an organization
+ * who names none, the oldest. A user with an organization joins another one only by naming it.
  */
 function acceptedBy(
   store: Store,
@@ -113,10 +113,10 @@ function unauthorized(): ApiError {
 }
 
 function unknownUser(): ApiError {
-  return new ApiError('FORBIDDEN', 'The user of this token is not a member of any organization here');
+  return new ApiError('FORBIDDEN', 'The user of this token is not a member of any organization');
 }
 
-/** `Authorization` wins over `x-api-key`, even when it is no good. */
+/** `Authorization` takes precedence over `x-api-key`, even if it is invalid. */
 function credentials(headers: IncomingHttpHeaders): string | undefined {
   if (headers.authorization !== undefined) return /^Bearer +([^\s]+) *$/i.exec(headers.authorization)?.[1];
   const key = headers['x-api-key'];
@@ -130,9 +130,9 @@ function choose(
 ): { chosen: Membership; refusal: ApiError | null } {
   if (header === undefined) return { chosen: own, refusal: null };
   if (typeof header !== 'string' || !uuidPattern.test(header)) {
-    return { chosen: own, refusal: invalid({ path: 'x-organization-id', message: 'must be a uuid' }) };
+    return { chosen: own, refusal: invalid({ path: 'x-organization-id', message: 'must be a UUID' }) };
   }
   const chosen = memberships.find(({ organization }) => organization.id === header.toLowerCase());
   if (chosen) return { chosen, refusal: null };
-  return { chosen: own, refusal: new ApiError('FORBIDDEN', 'The key may not act in this organization') };
+  return { chosen: own, refusal: new ApiError('FORBIDDEN', 'The caller is not a member of this organization') };
 }

@@ -4,24 +4,24 @@ import type { Person } from '../../store/tenants/invitations.js';
 import type { Membership, Organization, User } from '../../store/tenants/organizations.js';
 import type { Mode, Scope } from '../../store/tenants/scope.js';
 
-/** Who asks, and for which organization. */
+/** The sender of a request, and the organization the request acts in. */
 export interface Caller {
-  /** null: by the token of an identity provider. */
+  /** null if authorized by a token of the identity provider. */
   key: ApiKey | null;
-  /** Of the key; a token is live. */
+  /** The mode of the key; `live` for a token. */
   mode: Mode;
   user: User;
-  /** Who signed in with a token; null: by a key, which says nothing of a person. */
+  /** The person of a token; null for a key, which identifies no person. */
   person: Person | null;
   /** The organization the request acts in, and the caller's role there. */
   organization: Organization;
   role: Role;
   scope: Scope;
-  /** All the caller may act in, in order of joining. */
+  /** All organizations the caller may act in, in order of joining. */
   memberships: Membership[];
 }
 
-/** What an operation asks of the caller. `public`: nothing. */
+/** The role an operation requires; `public` requires no credentials. */
 export type Access = 'public' | Role;
 
 const rank: Record<Role, number> = { member: 0, admin: 1, owner: 2 };
@@ -37,11 +37,11 @@ declare module 'fastify' {
   }
   interface FastifyContextConfig {
     access?: Access;
-    /** Not counted against the address: probes and scrapes must get through. */
+    /** Exempt from the limit per address: probes and scrapes must always pass. */
     unlimited?: boolean;
-    /** A signature in the query stands for a key. */
+    /** A signature in the query can replace the key. */
     signedLink?: boolean;
-    /** Shows its key as basic authentication, as Twilio's clients do. */
+    /** Accepts the key as basic authentication, as Twilio's clients send it. */
     basic?: boolean;
   }
 }

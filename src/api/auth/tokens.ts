@@ -2,27 +2,27 @@ import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTVerifyGetKey, jw
 import { withDeadline } from '../../../net/deadline.js';
 import type { Person } from '../../store/tenants/invitations.js';
 
-/** Whose tokens are believed. */
+/** The identity provider whose tokens are accepted. */
 export interface TokenSettings {
   issuers: readonly string[];
   audience: string;
-  /** Where the identity provider publishes its public keys. */
+  /** The URL of the identity provider's public keys. */
   jwksUrl: string;
 }
 
-/** Public-key signatures only: with a shared secret whoever can check a token could make one. */
+/** Public-key signatures only: with a shared secret, every verifier could also sign. */
 const algorithms = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'];
 const maxTokenBytes = 8_192;
-/** How far the clock of the identity provider may be off, for `exp`, `nbf` and `iat`. */
+/** The tolerated clock difference to the identity provider, for `exp`, `nbf` and `iat`. */
 const clockToleranceSec = 60;
 
 const freshMs = 600_000;
-/** At most one request to the identity provider in this time, however many tokens name keys we do not know. */
+/** The minimum time between requests to the identity provider, however many tokens name unknown keys. */
 const cooldownMs = 30_000;
 const fetchLimitMs = 5_000;
 const maxKeysBytes = 262_144;
 
-/** Checks the tokens of an identity provider (RFC 8725: fixed algorithms, issuer, audience and expiry always looked at). */
+/** Verifies the tokens of an identity provider (RFC 8725: fixed algorithms; issuer, audience and expiry always checked). */
 export class Tokens {
   private readonly keys: KeySet;
 
@@ -33,12 +33,12 @@ export class Tokens {
     this.keys = new KeySet(settings.jwksUrl, now);
   }
 
-  /** Whether this is a token at all, and not an API key. */
+  /** Whether the text has the form of a token, not of an API key. */
   static looksLike(text: string): boolean {
     return /^[\w-]+\.[\w-]+\.[\w-]*$/.test(text);
   }
 
-  /** Whom the token names, by `sub`, and by `email` where `email_verified` says so; undefined when it is no good. */
+  /** The person of the token: `sub`, and `email` if `email_verified` is true; undefined if the token is invalid. */
   async person(token: string): Promise<Person | undefined> {
     if (token.length > maxTokenBytes) return undefined;
     const check = async (keys: JWTVerifyGetKey | undefined): Promise<Person | undefined> => {
@@ -69,7 +69,7 @@ export class Tokens {
   }
 }
 
-/** The provider's keys, kept: while it does not answer, the ones it gave last go on serving. */
+/** Caches the provider's keys; while the provider does not respond, the last ones remain in use. */
 class KeySet {
   private keys: JWTVerifyGetKey | undefined;
   private fetchedMs = Number.NEGATIVE_INFINITY;
@@ -81,7 +81,7 @@ class KeySet {
     private readonly now: () => number,
   ) {}
 
-  /** Waits for the provider only when there are no keys at all. */
+  /** Waits for the provider only if no keys are cached. */
   async current(): Promise<JWTVerifyGetKey | undefined> {
     if (this.now() - this.fetchedMs > freshMs) {
       const asked = this.ask();
@@ -90,7 +90,7 @@ class KeySet {
     return this.keys;
   }
 
-  /** The keys after asking once more, if that has not just been done. */
+  /** The keys after another request to the provider, unless one was made within the cooldown. */
   async newer(): Promise<JWTVerifyGetKey | undefined> {
     await this.ask();
     return this.keys;
@@ -118,7 +118,7 @@ class KeySet {
       this.keys = createLocalJWKSet(JSON.parse(text) as JSONWebKeySet);
       this.fetchedMs = this.now();
     } catch {
-      // Unreachable, too slow, or not a key set: what we have serves on.
+      // Unreachable, too slow, or not a key set: keep the cached keys.
     }
   }
 }

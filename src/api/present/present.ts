@@ -1,4 +1,4 @@
-/** Records as the API shows them: exactly these fields. */
+/** Converts records to API objects with exactly these fields. */
 import { microcentsPerCent } from '../../billing/rate.js';
 import type { CallEvent, CallSummary, CallText } from '../../store/calls/call-records.js';
 import type { RejectedInvite } from '../../store/calls/rejected-invites.js';
@@ -37,7 +37,7 @@ export function presentCall(call: CallSummary, recordingUrls: RecordingUrls) {
   };
 }
 
-/** A call in detail, as the text of its JSON. */
+/** Returns the call detail as JSON text. */
 export function presentCallDetail(call: CallText, recordingUrls: RecordingUrls): string {
   const listed = JSON.stringify(presentCall(call, recordingUrls));
   return `${listed.slice(0, -1)},"quality_metrics":${call.quality},"transcript":${JSON.stringify(call.transcript)},"sip_call_id":${JSON.stringify(call.sipCallId)},"hangup_source":${JSON.stringify(call.hangupSource)},"ring_seconds":${call.ringSeconds},"timings":${inOurWords(call.timings)},"turns":${inOurWords(call.turns)},"metadata":${call.metadata},"events":${call.events}}`;
@@ -52,7 +52,7 @@ const ourWords: Record<string, string> = {
   responseMs: 'response_ms',
 };
 
-/** Timings and turns, as they are kept: their values are times, numbers and the two speakers, so what stands before a colon is a name. */
+/** Converts the field names of stored timings and turns. Their values are times, numbers and the two speakers, so a string before a colon is a name. */
 function inOurWords(json: string): string {
   return json.replace(/"(\w+)":/g, (_, name: string) => `"${ourWords[name] ?? name}":`);
 }
@@ -86,7 +86,7 @@ export function presentEndpoint(endpoint: Endpoint) {
   };
 }
 
-/** Its secrets are masked by the store. */
+/** The provider configuration; the store has masked its secrets. */
 function shownConfig(config: StoredProviderConfig): StoredProviderConfig {
   const urls = (['base_url', 'events_url'] as const).flatMap((name) => {
     const url = config[name];
@@ -187,7 +187,7 @@ export function presentMe(
   };
 }
 
-/** An organization with its limits and money. */
+/** An organization with its limits and balance. */
 export function presentAccount(organization: Organization, balance: Balance) {
   return {
     ...presentOrganization(organization),

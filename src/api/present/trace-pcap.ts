@@ -3,15 +3,15 @@ import type { TraceEntry } from '../../store/calls/call-records.js';
 
 const rawIp = 101; // LINKTYPE_RAW: packets begin with the IP header
 const udp = 17;
-/** Beyond this a UDP datagram cannot be; a message that came over TCP may be. */
+/** A UDP datagram cannot be larger; a message received over TCP can. */
 const maxPayloadBytes = 65_000;
 const hopLimit = 64;
-/** The trace knows the far side only; ours is shown as this. */
+/** The address shown for this server: the trace contains the remote address only. */
 const ours = { address: '127.0.0.1', port: 5060 };
 const oursIpv6 = { address: '::1', port: 5060 };
 const unknownPeer = { address: '0.0.0.0', port: 5060 };
 
-/** The SIP messages of a call as a capture file that Wireshark opens: each as one UDP datagram, whatever carried it. */
+/** The SIP messages of a call as a capture file for Wireshark: each as one UDP datagram, regardless of its transport. */
 export function tracePcap(messages: readonly TraceEntry[]): Buffer {
   const head = Buffer.alloc(24);
   head.writeUInt32LE(0xa1b2c3d4, 0);

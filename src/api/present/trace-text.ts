@@ -1,8 +1,8 @@
 import type { TraceEntry } from '../../store/calls/call-records.js';
 
-/** The SIP messages of a call as a page to read. */
+/** The SIP messages of a call as plain text. */
 export function traceText(messages: readonly TraceEntry[]): string {
-  if (messages.length === 0) return 'No SIP messages are kept for this call.\n';
+  if (messages.length === 0) return 'No SIP messages are stored for this call.\n';
   return messages.map(entryText).join('\n');
 }
 

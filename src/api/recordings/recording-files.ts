@@ -3,18 +3,18 @@ import { type FileHandle, open, realpath, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** A recording that may be read; whoever has it closes the handle. */
+/** An open recording; its owner closes the handle. */
 export interface RecordingFile {
   handle: FileHandle;
   bytes: number;
   modifiedMs: number;
 }
 
-/** Recordings on disk, by what their records say. Nothing outside the folder is touched, whatever a record says. */
+/** Recordings on disk, by the location in their records. Files outside the folder are never accessed, whatever a record contains. */
 export class RecordingFiles {
   constructor(private readonly folder: string) {}
 
-  /** null: it is not there. */
+  /** null if the file does not exist. */
   async open(recordingUrl: string): Promise<RecordingFile | null> {
     const file = await this.inside(recordingUrl);
     if (file === null) return null;
@@ -31,7 +31,7 @@ export class RecordingFiles {
     return null;
   }
 
-  /** One that is not there is no error. */
+  /** Removes the file if it exists. */
   async remove(recordingUrl: string): Promise<void> {
     const file = await this.inside(recordingUrl);
     if (file === null) return;
@@ -42,7 +42,7 @@ export class RecordingFiles {
     }
   }
 
-  /** The path without links on the way to it; null when it leads out of the folder, or nowhere. */
+  /** The real path, with links resolved; null if it is outside the folder or does not exist. */
   private async inside(recordingUrl: string): Promise<string | null> {
     try {
       const file = fileURLToPath(recordingUrl);
@@ -57,7 +57,7 @@ export class RecordingFiles {
   }
 }
 
-/** Not there, or a name that no file can have. */
+/** Whether the file does not exist or its name is invalid. */
 function isAbsent(error: unknown): boolean {
   const { code = '' } = error as NodeJS.ErrnoException;
   return absences.has(code) || code.startsWith('ERR_INVALID');

@@ -5,12 +5,12 @@ const hourSec = 3_600;
 
 export interface RecordingUrlOptions {
   links: RecordingLinks;
-  /** Where others reach this server, without a slash at the end. */
+  /** The public URL of this server, without a trailing slash. */
   publicUrl: () => string;
   now: () => number;
 }
 
-/** `recording_url`s as the API shows them: made anew at every read, good for one to two hours, the same within an hour so that they cache. */
+/** Creates the `recording_url`s of API responses: valid for one to two hours, and constant within an hour so that they can be cached. */
 export class RecordingUrls {
   constructor(private readonly options: RecordingUrlOptions) {}
 

@@ -4,10 +4,10 @@ import { ApiError } from '../errors.js';
 import { byteRange } from '../request/byte-range.js';
 import type { RecordingFile } from './recording-files.js';
 
-/** 206, for the description. */
-export const partAnswer = 'The part that `Range` asked for; `Content-Range` says where it lies.';
+/** The description of 206 responses. */
+export const partAnswer = 'The part that `Range` requested; `Content-Range` gives its position.';
 
-/** Answers the file, or the part of it that was asked for; takes the handle over. Throws 416. */
+/** Sends the file or the requested part of it and takes over the handle. Throws 416. */
 export async function sendRecording(
   id: string,
   file: RecordingFile,

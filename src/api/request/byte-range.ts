@@ -1,12 +1,12 @@
-/** A part of a file; both ends are in it. */
+/** A part of a file, with inclusive bounds. */
 export interface ByteRange {
   from: number;
   to: number;
 }
 
 /**
- * The part that a `Range` header asks for (RFC 9110 §14.2). null: the whole file, also for headers that may be ignored: another unit, several
- * ranges, nonsense. 'unsatisfiable': nothing of it is in the file.
+ * The part that a `Range` header requests (RFC 9110 §14.2). null is the whole file, also for headers that may be ignored: another unit, several
+ * ranges, invalid syntax. 'unsatisfiable' is a range outside the file.
  */
 export function byteRange(header: string | undefined, bytes: number): ByteRange | null | 'unsatisfiable' {
   const [, first, last] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(header?.trim() ?? '') ?? [];

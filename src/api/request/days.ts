@@ -1,7 +1,7 @@
 import { dayMs } from '../../store/calls/call-counts.js';
 import { invalid } from '../errors.js';
 
-/** How far one bound alone reaches, and trends without any. */
+/** The length of a period with one bound, and of trends without bounds. */
 const spanDays = 30;
 const maxTrendDays = 366;
 
@@ -11,8 +11,8 @@ export interface Days {
 }
 
 /**
- * The UTC days a question is about, inclusive, counted from 1970-01-01; null: all. One bound alone makes 30 days from it or up to it;
- * trends without any are the last 30 days. Throws 400.
+ * The requested UTC days, inclusive, as days since 1970-01-01; null for all. A single bound begins or ends a period of 30 days; trends
+ * without bounds cover the last 30 days. Throws 400.
  */
 export function askedDays(asked: { start_date?: string; end_date?: string }): Days | null {
   const { start_date: start, end_date: end } = asked;
@@ -23,17 +23,17 @@ export function askedDays(asked: { start_date?: string; end_date?: string }): Da
   return { firstDay, lastDay };
 }
 
-/** The days of trends. Throws 400 when there are too many. */
+/** The days of trends. Throws 400 if the period is too long. */
 export function trendDays(asked: Days | null, nowMs: number): Days {
   const today = Math.floor(nowMs / dayMs);
   const days = asked ?? { firstDay: today - spanDays + 1, lastDay: today };
   if (days.lastDay - days.firstDay >= maxTrendDays) {
-    throw invalid({ path: 'start_date', message: `at most ${maxTrendDays} days may be asked for` });
+    throw invalid({ path: 'start_date', message: `the period must be at most ${maxTrendDays} days` });
   }
   return days;
 }
 
-/** Beyond these a date has no four digits for its year. */
+/** The range of dates with a four-digit year. */
 const earliestDay = dayOf('0000-01-01');
 const latestDay = dayOf('9999-12-31');
 

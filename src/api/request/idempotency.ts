@@ -4,18 +4,18 @@ import type { AskedBy } from '../../store/tenants/idempotency.js';
 import type { Caller } from '../auth/caller.js';
 import { ApiError, invalid } from '../errors.js';
 
-/** The header's value; undefined when it is absent. Throws 400 when it is no good. */
+/** The value of the header; undefined if absent. Throws 400 if invalid. */
 export function idempotencyKey(request: FastifyRequest): string | undefined {
   const key = request.headers['idempotency-key'];
   if (key === undefined || (typeof key === 'string' && /^[\x21-\x7e]{1,255}$/.test(key))) return key;
   throw invalid({ path: 'idempotency-key', message: 'must be 1 to 255 visible ASCII characters' });
 }
 
-/** Requests with a key that have begun to arrive and are not answered yet: of each caller's key the first alone is carried out. */
+/** Requests with a key that are not answered yet; of those with the same caller and key, only the first is executed. */
 export class KeysInFlight {
   private readonly first = new Map<string, FastifyRequest>();
 
-  /** Of a request whose head has come; until its connection or its answer ends. */
+  /** Registers a request whose headers were received, until its connection or response ends. */
   note(request: FastifyRequest, reply: FastifyReply): void {
     const name = nameOf(request);
     if (name === null || this.first.has(name)) return;
@@ -26,7 +26,7 @@ export class KeysInFlight {
     reply.raw.once('finish', over).once('close', over);
   }
 
-  /** Throws 409 while the first request with the same key is under way. */
+  /** Throws 409 while the first request with the same key is in progress. */
   requireFirst(request: FastifyRequest): void {
     const name = nameOf(request);
     const first = name === null ? undefined : this.first.get(name);
@@ -43,8 +43,8 @@ function nameOf({ caller, headers, params, routeOptions }: FastifyRequest): stri
 }
 
 /**
- * Whose request this is and for what: two callers never share a kept answer, whatever organization, path and key they have in common. The path is
- * the route's own with its ids, so that neither a query, nor the case of an id, nor percent-encoding makes it another.
+ * The scope of a key: different callers never share a stored response, even with the same organization, path and key. The path is that of the
+ * route with its ids, so that the query, the case of an id and percent-encoding make no difference.
  */
 export function askedBy({ key, user, organization }: Caller, path: string, params: unknown): AskedBy {
   const ids = params as Record<string, string>;
@@ -60,17 +60,17 @@ export interface CreatingRequest {
   by: AskedBy;
   key: string;
   body: unknown;
-  /** Of the answer. */
+  /** The status of the response. */
   status: number;
-  /** Fields of the answer that are shown once: they are never kept. */
+  /** Fields of the response that are shown once and never stored. */
   shownOnce: readonly string[];
   reply: FastifyReply;
 }
 
 /**
- * Carries out a creating request once per key, whatever number of times it is sent: the record and the kept answer are one transaction, so
- * neither exists without the other. What is refused is not kept: it has changed nothing, and may be sent again. A secret in the answer goes to
- * the first request alone; the answers after it have the same record without that field.
+ * Executes a creating request once per key, however often it is sent: the record and the stored response are written in one transaction.
+ * Errors are not stored: they changed nothing, and the request may be retried. A secret is in the response to the first request only; later
+ * responses contain the same record without that field.
  */
 export function createOnce(store: Store, request: CreatingRequest, carryOut: () => unknown): string {
   const { by, key, reply, status, shownOnce } = request;
@@ -83,7 +83,7 @@ export function createOnce(store: Store, request: CreatingRequest, carryOut: () 
       return kept.body;
     }
     const result = carryOut();
-    if (result instanceof Promise) throw new Error('a creating operation must not wait within its transaction');
+    if (result instanceof Promise) throw new Error('a creating operation must be synchronous within its transaction');
     const location = reply.getHeader('location');
     const headers: Record<string, string> = typeof location === 'string' ? { location } : {};
     const body = JSON.stringify(result, (name, value: unknown) => (shownOnce.includes(name) ? undefined : value));
@@ -92,7 +92,7 @@ export function createOnce(store: Store, request: CreatingRequest, carryOut: () 
   });
 }
 
-/** The same text for the same JSON, in whatever order its fields come. */
+/** A canonical text of the JSON value, independent of the order of its fields. */
 function canonical(value: unknown): string {
   return JSON.stringify(value, (_name, part: unknown) =>
     typeof part === 'object' && part !== null && !Array.isArray(part)

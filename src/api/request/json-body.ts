@@ -1,17 +1,17 @@
 import { isUtf8 } from 'node:buffer';
 
-/** What JSON parsers pass over in silence, in a text that one of them has taken; null: nothing. */
+/** Finds a problem in valid JSON text that JSON parsers ignore silently; null if there is none. */
 export function silentProblem(text: string): string | null {
   const name = doubledName(text);
   return name === null ? null : `has the field ${JSON.stringify(name.slice(0, 100))} twice`;
 }
 
-/** In a pattern for whole characters, what is left of surrogates is one alone. */
+/** With the `u` flag, pairs match as one character; this matches lone surrogates only. */
 const halfPair = /\p{Surrogate}/u;
 
 /**
- * Where a value parsed from this text has half of a surrogate pair (`\\ud83d` alone), as in `metadata.note`; null: nowhere. It is no character, and no
- * UTF-8 can hold it. The bytes of a body are UTF-8, so only an escape can bring one.
+ * The path, such as `metadata.note`, of a lone surrogate (`\\ud83d`) in the value parsed from this text; null if there is none. It is not a
+ * character and has no UTF-8 encoding. Bodies are UTF-8, so only an escape sequence can contain one.
  */
 export function loneSurrogate(text: string, value: unknown): string | null {
   if (!/\\u[dD][89a-fA-F]/.test(text)) return null;
@@ -28,14 +28,14 @@ export function loneSurrogate(text: string, value: unknown): string | null {
   return null;
 }
 
-/** The text of a body; null: its bytes are not UTF-8. A parser would put other characters in their place. */
+/** The text of a body; null if it is not UTF-8, where a parser would substitute other characters. */
 export function textOf(bytes: Buffer): string | null {
   return isUtf8(bytes) ? bytes.toString('utf8') : null;
 }
 
-/** A name that an object of this valid JSON has more than once: of two values one would be lost. Goes through the text once, without recursion. */
+/** A name that occurs twice in an object of this valid JSON, so that one value would be lost. Scans the text once, without recursion. */
 function doubledName(text: string): string | null {
-  /** Names of the objects we are in; null: an array. */
+  /** The names in each enclosing object; null for an array. */
   const open: (Set<string> | null)[] = [];
   let isName = false;
   for (let i = 0; i < text.length; i += 1) {
@@ -74,7 +74,7 @@ function doubledName(text: string): string | null {
   return null;
 }
 
-/** Where the quote is that ends the string which begins here. */
+/** The index of the closing quote of the string that begins here. */
 function endOfString(text: string, start: number): number {
   let end = start + 1;
   while (text[end] !== '"') end += text[end] === '\\' ? 2 : 1;

@@ -1,6 +1,6 @@
 import { ApiError } from '../errors.js';
 
-/** E.164 of what a person typed, with ` -.()` stripped. Throws 400 `INVALID_PHONE_NUMBER` that names the field. */
+/** Converts a typed number to E.164: strips ` -.()`. Throws 400 `INVALID_PHONE_NUMBER` that names the field. */
 export function phoneNumberOf(text: string, field: string): string {
   const number = text.replace(/[ \-.()]/g, '');
   if (/^\+[1-9]\d{6,14}$/.test(number)) return number;

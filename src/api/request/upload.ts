@@ -9,7 +9,7 @@ import { ApiError, invalid } from '../errors.js';
 
 export const maxAudioBytes = 25_000_000;
 
-/** Few and small parts: a form of thousands of parts costs more to read than it is worth. */
+/** Limits the number and size of parts, so that a form of thousands of parts costs little. */
 export const uploadLimits = {
   fileSize: maxAudioBytes,
   files: 1,
@@ -27,8 +27,8 @@ export interface Upload {
 }
 
 /**
- * Reads a form with one audio file into a folder of its own, hands it to `use`, and removes it, whatever happens. The name the client gave
- * is not used for anything, and what kind of audio it is is read from the audio. Throws 400, 413, 415.
+ * Reads a form with one audio file into a temporary folder, passes it to `use`, and always removes it. The client's file name is ignored; the
+ * audio format is detected from the content. Throws 400, 413, 415.
  */
 export async function withUpload<T>(request: FastifyRequest, use: (upload: Upload) => Promise<T>): Promise<T> {
   if (!request.isMultipart())
@@ -75,11 +75,11 @@ function formRefusal(error: unknown): unknown {
   if (code === 'FST_FILES_LIMIT') return invalid({ path: 'file', message: 'is there twice' });
   if (code?.endsWith('_LIMIT')) return invalid({ path: '', message: 'the form has too many parts' });
   if (code === 'ENOSPC') return new ApiError('SERVICE_UNAVAILABLE', undefined, undefined, { 'retry-after': '30' });
-  if (code?.startsWith('E') && code !== 'ECONNRESET') return error; // of the file system: ours
+  if (code?.startsWith('E') && code !== 'ECONNRESET') return error; // an error of the file system: internal
   return invalid({ path: '', message: `the form cannot be read (${(message ?? 'broken').toLowerCase()})` });
 }
 
-/** By its first bytes; undefined: none that we know. */
+/** The audio format by the first bytes; undefined if unknown. */
 async function formatOf(file: string): Promise<string | undefined> {
   const handle = await open(file);
   const head = Buffer.alloc(12);

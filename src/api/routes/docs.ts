@@ -46,7 +46,7 @@ table { border-collapse: collapse; width: 100%; } td, th { border-bottom: 1px so
 `;
 const styleHash = createHash('sha256').update(style).digest('base64');
 
-/** The description as a page to read: one file, no scripts, nothing from other hosts. */
+/** The API reference as an HTML page: one file, without scripts or resources of other hosts. */
 export function docsRoute(app: FastifyInstance): Route {
   let page: string | null = null;
   return route({
@@ -54,8 +54,8 @@ export function docsRoute(app: FastifyInstance): Route {
     path: '/docs',
     operationId: 'getDocs',
     tag: 'Operation',
-    summary: 'The reference',
-    description: 'This description as a page to read.',
+    summary: 'Get the API reference',
+    description: 'The API reference as an HTML page.',
     access: 'public',
     answer: {
       status: 200,
@@ -119,7 +119,7 @@ function operationHtml({
   );
   const bodies = Object.entries(operation.requestBody?.content ?? {}).map(
     ([type, { schema, example }]) =>
-      `<h4>Body <code>${escaped(type)}</code></h4>${fields(schema, 'required')}${sample('Example of a body', example)}`,
+      `<h4>Body <code>${escaped(type)}</code></h4>${fields(schema, 'required')}${sample('Example request body', example)}`,
   );
   const answers = Object.entries(operation.responses).map(([status, { description, content }]) => {
     const schema = Object.values(content ?? {})[0]?.schema;
@@ -128,11 +128,11 @@ function operationHtml({
   });
   const successes = Object.values(operation.responses)
     .flatMap(({ content }) => Object.values(content ?? {}))
-    .map(({ example }) => sample('Example of an answer', example));
+    .map(({ example }) => sample('Example response', example));
   return `<article id="${operation.operationId}"><h3>${escaped(operation.summary)}</h3>
 <p class="path"><span class="method">${method.toUpperCase()}</span> ${escaped(path)}</p><p>${text(operation.description)}</p>
 ${parameters.length > 0 ? `<h4>Parameters</h4><table>${parameters.join('')}</table>` : ''}${bodies.join('')}
-<details><summary>Answers</summary><table>${answers.join('')}</table></details>${successes.join('')}</article>`;
+<details><summary>Responses</summary><table>${answers.join('')}</table></details>${successes.join('')}</article>`;
 }
 
 function sample(title: string, example: unknown): string {
@@ -184,7 +184,7 @@ function tableOf(lines: string): string {
   return `<table><tr>${head.map((cell) => `<th>${cell}</th>`).join('')}</tr>${body.join('')}</table>`;
 }
 
-/** A sentence of ours: \`code\` and blank lines are all the markup there is. */
+/** Renders the markup of descriptions: \`code\` and blank lines. */
 function text(markdown: string): string {
   return escaped(markdown)
     .replace(/`([^`]+)`/g, '<code>$1</code>')

@@ -9,20 +9,20 @@ import { Type } from '../schemas/types.js';
 /** Whether the process can take new calls. */
 export interface Readiness {
   ready: boolean;
-  /** Each part by name, such as `sip`, `media`, `database`; `accepting` is false while the process drains. */
+  /** The state of each component, such as `sip`, `media`, `database`; `accepting` is false while the process drains. */
   checks: Record<string, boolean>;
-  /** What is wrong, a sentence each. */
+  /** The problems, one sentence each. */
   problems: readonly string[];
-  /** What works less well without stopping the service, a sentence each. */
+  /** Problems that impair the service without stopping it, one sentence each. */
   degraded: string[];
 }
 
 export interface OperationRoutesOptions {
   ready: () => Readiness | Promise<Readiness>;
   metrics: Registry;
-  /** Lets others than loopback peers read the metrics, as a bearer token. */
+  /** The bearer token that lets peers other than loopback read the metrics. */
   metricsToken?: string;
-  /** Whose `X-Forwarded-For` counts: addresses and networks. */
+  /** The addresses and networks of proxies whose `X-Forwarded-For` is trusted. */
   trustedProxies?: string[];
 }
 
@@ -36,11 +36,15 @@ export function operationRoutes({ ready, metrics, metricsToken, trustedProxies }
       path: '/healthz',
       operationId: 'getHealth',
       tag,
-      summary: 'Does the process live',
-      description: '200 while the process answers at all.',
+      summary: 'Check liveness',
+      description: 'Answers 200 while the process is running.',
       access: 'public',
       unlimited: true,
-      answer: { status: 200, description: 'It lives.', schema: Type.Object({ status: Type.Literal('ok') }) },
+      answer: {
+        status: 200,
+        description: 'The process is running.',
+        schema: Type.Object({ status: Type.Literal('ok') }),
+      },
       handle: () => ({ status: 'ok' }),
     }),
     route({
@@ -48,29 +52,29 @@ export function operationRoutes({ ready, metrics, metricsToken, trustedProxies }
       path: '/readyz',
       operationId: 'getReadiness',
       tag,
-      summary: 'Does the service work',
+      summary: 'Check readiness',
       description:
-        '200 while SIP answers, media threads are up, the database file is in its place and writes, and the process is not draining; 503 otherwise, with the same body. The loss of Redis is told in `degraded` and is no 503.',
+        'Answers 200 while SIP responds, the media threads run, the database file is in place and writable, and the process is not draining; otherwise 503 with the same body. The loss of Redis is reported in `degraded` and does not cause 503.',
       access: 'public',
       unlimited: true,
       answer: {
         status: 200,
-        description: 'Everything works.',
+        description: 'The service is ready.',
         schema: Type.Object({
-          ready: Type.Boolean({ description: 'Whether everything works.' }),
+          ready: Type.Boolean({ description: 'Whether the service is ready.' }),
           checks: Type.Record(Type.String(), Type.Boolean(), {
             description:
-              'Each part by name: `sip`, `media`, `database`, and `accepting`, which is false while it drains.',
+              'The state of each component: `sip`, `media`, `database`, and `accepting`, which is false while the process drains.',
           }),
           problems: Type.Array(Type.String(), {
-            description: 'What is wrong, one sentence each: an external SIP server that is waited for.',
+            description: 'The problems, one sentence each, such as an external SIP server that is not connected.',
           }),
           degraded: Type.Array(Type.String(), {
-            description: 'What works less well without stopping the service, a sentence each.',
+            description: 'Problems that impair the service without stopping it, one sentence each.',
           }),
         }),
       },
-      alsoAnswers: { 503: 'Something does not work: the body says what.' },
+      alsoAnswers: { 503: 'The service is not ready; the body states the problems.' },
       handle: async ({ reply }) => {
         const readiness = await ready();
         if (readiness.ready) return readiness;
@@ -82,13 +86,14 @@ export function operationRoutes({ ready, metrics, metricsToken, trustedProxies }
       path: '/metrics',
       operationId: 'getMetrics',
       tag,
-      summary: 'Figures for Prometheus',
-      description: 'Prometheus text. For loopback peers, and for others with the metrics token as bearer token.',
+      summary: 'Get metrics for Prometheus',
+      description:
+        'Metrics in the Prometheus text format, for loopback peers and for requests with the metrics token as bearer token.',
       access: 'public',
       unlimited: true,
       answer: {
         status: 200,
-        description: 'The figures.',
+        description: 'The metrics.',
         schema: Type.String(),
         contentType: 'text/plain',
       },
@@ -105,14 +110,14 @@ export function operationRoutes({ ready, metrics, metricsToken, trustedProxies }
   ];
 }
 
-/** From this machine. Behind a proxy that is not declared everybody seems to be: then what it forwards is not taken for local. */
+/** Whether the request is from this machine. A forwarded request is not local unless its proxy is declared: behind an undeclared one every peer seems local. */
 function isLocal({ ip, headers }: FastifyRequest, trustsProxies: boolean): boolean {
   const forwarded = headers['x-forwarded-for'] ?? headers.forwarded;
   if (forwarded !== undefined && !trustsProxies) return false;
   return ipaddr.isValid(ip) && ipaddr.process(ip).range() === 'loopback';
 }
 
-/** In constant time, whatever the lengths. */
+/** Compares in constant time, for texts of any length. */
 function same(a: string, b: string): boolean {
   const hash = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(hash(a), hash(b));

@@ -6,7 +6,7 @@ import type { Provider } from '../schemas/endpoints.js';
 import { configProblems, type EndpointRules } from './provider-config.js';
 import { targetProblem } from './targets.js';
 
-/** What the schemas cannot say about an endpoint: which target and configuration go with which type and provider. */
+/** Rules that schemas cannot express: the target and configuration that fit the type and provider of an endpoint. */
 export interface EndpointInput {
   name: string;
   type: 'agent' | 'webhook';
@@ -27,7 +27,7 @@ export function newEndpoint(input: EndpointInput, rules: EndpointRules): NewEndp
   const config = input.provider_config;
   const problems: FieldError[] = [];
   if (input.type === 'webhook' && input.provider !== undefined) {
-    problems.push({ path: 'provider', message: 'is for agents only' });
+    problems.push({ path: 'provider', message: 'is allowed for agents only' });
   }
   if (target === undefined) problems.push({ path: 'target', message: 'is required' });
   else problems.push(...targetProblems(input.type, provider, target, rules.allowPrivate));
@@ -52,7 +52,7 @@ export function newEndpoint(input: EndpointInput, rules: EndpointRules): NewEndp
   };
 }
 
-/** The change a PATCH asks of this endpoint. Throws 400 with every problem found; what is not touched is not judged again. */
+/** The change of a PATCH. Throws 400 with every problem found; unchanged fields are not validated again. */
 export function endpointChange(
   endpoint: Endpoint,
   input: Partial<Omit<EndpointInput, 'type' | 'provider'>>,
@@ -66,7 +66,7 @@ export function endpointChange(
   }
   let providerConfig: StoredProviderConfig | undefined;
   if (input.provider_config) {
-    // Secrets are masked on both sides; the store puts the real ones back.
+    // Secrets are masked on both sides; the store restores the stored ones.
     providerConfig = mergePatch(endpoint.providerConfig, input.provider_config) as StoredProviderConfig;
     problems.push(
       ...configProblems(

@@ -7,18 +7,18 @@ import type { Scope } from '../../store/tenants/scope.js';
 import { ApiError, notFound } from '../errors.js';
 import { LastSecond } from '../limits/last-second.js';
 
-/** A caller id that every test key may use, and the id that stands for it in records. */
+/** The caller id that every test key may use, and its phone number id in records. */
 export const testNumber = '+15005550006';
 export const testNumberId = '00000000-0000-7000-8000-015005550006';
 
-/** Who wants to call whom. */
+/** A requested call. */
 export interface AskedCall {
   toNumber: string;
   fromNumber: string;
   endpointId: string;
 }
 
-/** Whether an organization may start a call now; the refusals in their order. */
+/** Decides whether an organization may start a call now; checks apply in order. */
 export class OutboundRules {
   constructor(
     private readonly store: Store,
@@ -26,7 +26,7 @@ export class OutboundRules {
     private readonly pace: CallPace,
   ) {}
 
-  /** Throws the refusal. Within the transaction that begins the call, so that what it finds still holds then. */
+  /** Throws the error of the first failed check. Runs in the transaction that creates the call, so that its result still holds. */
   allow(scope: Scope, organization: Organization, asked: AskedCall): { endpoint: Endpoint; phoneNumberId: string } {
     const endpoint = this.store.endpoints.get(scope, asked.endpointId);
     if (!endpoint) throw notFound('Endpoint');
@@ -84,7 +84,7 @@ export class OutboundRules {
   }
 }
 
-/** Calls that organizations have started in the last second. */
+/** Counts the calls that organizations started in the last second. */
 export class CallPace {
   private readonly started = new Map<string, LastSecond>();
 

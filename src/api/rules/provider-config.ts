@@ -16,17 +16,17 @@ const headers = Type.Record(
   { additionalProperties: false },
 );
 
-/** What the API must be told to judge an endpoint. */
+/** What the API needs to validate an endpoint. */
 export interface EndpointRules {
-  /** Literal private, loopback and link-local hosts may be named. */
+  /** Whether literal private, loopback and link-local hosts are allowed. */
   allowPrivate: boolean;
-  /** What the agent's protocol finds wrong with a configuration whose names and types are right. */
+  /** The problem that the agent's protocol finds in a configuration with valid names and types. */
   agentConfigProblem(protocol: string, config: StoredProviderConfig): { field: string; message: string } | null;
-  /** Where a named provider is, when that does not depend on the account. */
+  /** The URL of a named provider, if it does not depend on the account. */
   knownAgentUrl(provider: string): string | undefined;
 }
 
-/** What all providers may take. */
+/** The fields that all providers accept. */
 const common = {
   api_key: text(4096),
   model: text(256),
@@ -40,7 +40,7 @@ const common = {
   headers,
   sample_rate: Type.Unsafe<number>({ type: 'integer', enum: [8000, 16000, 24000, 48000] }),
   encoding: oneOf(['l16', 'ulaw', 'alaw']),
-  /** Of caller audio in one message. */
+  /** The milliseconds of caller audio in one message. */
   frame_ms: Type.Unsafe<number>({ type: 'integer', enum: [20, 40] }),
   first_audio_timeout_s: Type.Number({ minimum: 0, maximum: 600 }),
   override: free,
@@ -49,12 +49,12 @@ const common = {
   sip_password: text(256),
   /** Encryption of audio towards a SIP target. */
   srtp: oneOf(['off', 'allow', 'require']),
-  /** REFER of a SIP target hands the call on. */
+  /** Whether a REFER of the SIP target transfers the call. */
   allow_refer: Type.Boolean(),
 };
 
 const protocols = ['twilio', 'telnyx', 'plivo', 'vonage', 'raw'] as const;
-/** What one provider knows besides. */
+/** The additional fields of each provider. */
 const special: Record<Provider | 'webhook', Record<string, TSchema>> = {
   openai: { project_id: text(256) },
   elevenlabs: { agent_id: text(256) },
@@ -73,7 +73,7 @@ const special: Record<Provider | 'webhook', Record<string, TSchema>> = {
   },
 };
 
-/** `provider_config` of each provider, and of webhooks: what requests are checked with, and what the API's description shows. */
+/** `provider_config` of each provider and of webhooks, for validation and for the OpenAPI description. */
 export const configSchemas = Object.fromEntries(
   Object.entries(special).map(([provider, own]) => [provider, configSchema(provider, own)]),
 ) as Record<Provider | 'webhook', TSchema>;
@@ -82,7 +82,7 @@ const validators = Object.fromEntries(
   Object.entries(configSchemas).map(([provider, schema]) => [provider, Compile(schema)]),
 ) as Record<Provider | 'webhook', Validator>;
 
-/** What is wrong with a whole `provider_config`, field by field. */
+/** The problems of a complete `provider_config`, by field. */
 export function configProblems(
   provider: Provider | 'webhook',
   config: StoredProviderConfig,
@@ -98,7 +98,7 @@ export function configProblems(
   return problems.map(inConfig);
 }
 
-/** The schema here knows names and types; what a protocol must be given and can do, it says itself. */
+/** The schema checks names and types; the protocol itself checks what it requires and supports. */
 function protocolProblems(
   provider: string,
   config: StoredProviderConfig,

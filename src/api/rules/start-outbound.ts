@@ -5,13 +5,13 @@ import type { AskedCall, OutboundRules } from './outbound-rules.js';
 
 export type AskedOutboundCall = AskedCall &
   Omit<OutboundCall, 'begun' | 'organizationId' | 'mode' | 'toNumber' | 'fromNumber' | 'endpointId' | 'record'> & {
-    /** Absent: as the endpoint says. */
+    /** Default: the setting of the endpoint. */
     record?: boolean;
   };
 
 /**
- * Writes the record of a call and holds its money, if it is allowed; else throws the refusal. The call itself begins with `start`, once
- * all is on disk.
+ * Creates the record of a call and reserves its balance if the call is allowed, else throws the error. The call itself begins with `start`,
+ * after the transaction is committed.
  */
 export function startOutbound(
   { store, outboundCalls, now }: { store: Store; outboundCalls?: OutboundCalls; now: () => number },
@@ -22,14 +22,14 @@ export function startOutbound(
   const { toNumber, fromNumber, metadata } = asked;
   const startedAtMs = performance.now();
   const createdAt = new Date(now());
-  // Nothing may come between the questions and the record: of calls that are asked for at once none passes a limit.
+  // One transaction for checks and record, so that concurrent requests cannot exceed a limit.
   const started = store.transaction(() => {
     const { endpoint, phoneNumberId } = rules.allow(scope, organization, asked);
     const direction = 'outbound' as const;
     const about = { ...scope, direction, fromNumber, toNumber, phoneNumberId, endpointId: endpoint.id };
     const callId = store.calls.begin({ ...about, metadata, createdAt });
     const reserved = store.funds.reserve({ callId, ...scope, direction, toNumber });
-    if (!reserved.ok) throw new Error('a hold that was possible is no longer so');
+    if (!reserved.ok) throw new Error('the balance could not be reserved although the checks passed');
     return { endpoint, begun: { id: callId, createdAt, startedAtMs, funds: reserved.funds } };
   });
   const { endpoint, begun } = started;

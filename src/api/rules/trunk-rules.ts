@@ -17,7 +17,7 @@ export type TrunkInput = Partial<
 > & {
   max_calls?: number | null;
   calls_per_second?: number | null;
-  /** What is left out stays as it is. */
+  /** Omitted fields keep their value. */
   outbound?: Partial<OutboundIdentity>;
   tls?: Partial<TrunkTls>;
   gateways?: { uri: string; priority?: number; weight?: number }[];
@@ -49,7 +49,7 @@ export function newTrunk(input: TrunkInput & { name: string }): TrunkSettings {
   return judged(settings, settings, problems);
 }
 
-/** What a PATCH changes; the trunk must make sense with it. Throws 400 with every problem found. */
+/** The changes of a PATCH; the resulting trunk must be valid. Throws 400 with every problem found. */
 export function trunkChange(trunk: Trunk, input: TrunkInput): Partial<TrunkSettings> {
   const problems: FieldError[] = [];
   const change = read(input, trunk, problems);
@@ -77,13 +77,16 @@ function read(
     settings.addresses = addresses.map((address, index) => {
       const network = normalNetwork(address);
       if (!network)
-        problems.push({ path: `addresses.${index}`, message: 'must be an IP address or a network like 192.0.2.0/24' });
+        problems.push({
+          path: `addresses.${index}`,
+          message: 'must be an IP address or a network such as 192.0.2.0/24',
+        });
       return network ?? address;
     });
   }
   if (gateways) {
     settings.gateways = gateways.map(({ uri, priority = 0, weight = 1 }, index) => {
-      // A carrier may well be a machine next door: only agents and webhooks are kept from private addresses.
+      // Carriers may have private addresses; only agents and webhooks may not.
       const message = targetProblem(uri, {
         schemes: ['sip', 'sips'],
         allowPrivate: true,
@@ -102,26 +105,32 @@ function judged<T>(result: T, whole: Omit<TrunkSettings, 'name'>, problems: Fiel
     problems.push({ path: 'gateways', message: 'must name at least one gateway for outbound calls' });
   }
   if (direction === 'inbound' && addresses.length === 0 && username === null) {
-    problems.push({ path: 'addresses', message: 'must name a network, or username a user: else nothing is trusted' });
+    problems.push({ path: 'addresses', message: 'must not be empty without a username: no source would be trusted' });
   }
   if ((username === null) !== (password === null)) {
-    problems.push({ path: username === null ? 'username' : 'password', message: 'username and password go together' });
+    problems.push({
+      path: username === null ? 'username' : 'password',
+      message: 'username and password are required together',
+    });
   }
   if (register && (username === null || gateways.length === 0)) {
-    problems.push({ path: 'register', message: 'needs a gateway, username and password' });
+    problems.push({ path: 'register', message: 'requires a gateway, username and password' });
   }
   if (addresses.some((network) => network.endsWith('/0'))) {
-    problems.push({ path: 'addresses', message: 'must not trust every address there is' });
+    problems.push({ path: 'addresses', message: 'must not cover all addresses' });
   }
   if (problems.length > 0) throw invalid(...problems);
   return result;
 }
 
-/** What cannot be read, or does not go together, of what is given now. */
+/** Problems of the given PEM texts: unreadable ones, or a key that does not match its certificate. */
 function tlsProblems({ certificate, key }: TrunkTls, given: Partial<TrunkTls>): FieldError[] {
   const problems: FieldError[] = [];
   if ((certificate === null) !== (key === null))
-    problems.push({ path: key === null ? 'tls.key' : 'tls.certificate', message: 'certificate and key go together' });
+    problems.push({
+      path: key === null ? 'tls.key' : 'tls.certificate',
+      message: 'certificate and key are required together',
+    });
   for (const name of ['ca', 'certificate'] as const) {
     const pem = given[name];
     if (pem && !canRead(() => new X509Certificate(pem)))

@@ -7,32 +7,35 @@ const directions = ['inbound', 'outbound'] as const;
 const callFields = {
   id: uuid('The id of the call.'),
   from_number: Type.String({
-    description: 'Who called, as it came: usually E.164, but `anonymous` and short numbers occur.',
+    description: 'The calling number as received: usually E.164, but `anonymous` and short numbers occur.',
   }),
-  to_number: Type.String({ description: 'Who was called.' }),
-  direction: oneOf(directions, { description: 'Seen from the organization.' }),
+  to_number: Type.String({ description: 'The called number.' }),
+  direction: oneOf(directions, { description: 'The direction, as seen from the organization.' }),
   status: oneOf(statuses, {
-    description: '`in_progress` from creation; one of the others once, at the end, for good.',
+    description: '`in_progress` from creation. One of the other values is set once, when the call ends, and is final.',
   }),
-  duration: Type.Integer({ description: 'Whole seconds from answer to end; 0 if never answered.' }),
-  cost: Type.Number({ description: 'Cents.' }),
+  duration: Type.Integer({ description: 'Whole seconds from answer to end; 0 if the call was never answered.' }),
+  cost: Type.Number({ description: 'The cost of the call in cents.' }),
   latency_ms: Type.Integer({
     description:
-      'Milliseconds from the INVITE until the call was answered and its media path open; 0 if never answered.',
+      'Milliseconds from the INVITE until the call was answered and its media path was open; 0 if the call was never answered.',
   }),
   phone_number_id: uuid("The organization's number in this call."),
-  endpoint_id: nullable<string>(uuid('The endpoint that handled it.')),
+  endpoint_id: nullable<string>(uuid('The endpoint that handled the call.')),
   recording_url: nullable<string>(
     Type.String({
       format: 'uri',
-      description: 'Where the recording can be had without a key, for an hour or two; null while there is none.',
+      description:
+        'A URL that serves the recording without an API key for one to two hours; null while there is no recording.',
     }),
   ),
-  hangup_cause: nullable<string>(oneOf(hangupCauses, { description: 'Why it ended; null while it runs.' })),
-  organization_id: uuid('Whose call it is.'),
-  created_at: time('When the INVITE came, or the call was asked for.'),
-  answered_at: nullable<string>(time('When it was answered.')),
-  completed_at: nullable<string>(time('When it ended.')),
+  hangup_cause: nullable<string>(
+    oneOf(hangupCauses, { description: 'Why the call ended; null while it is in progress.' }),
+  ),
+  organization_id: uuid('The organization that owns the call.'),
+  created_at: time('When the INVITE was received, or when the outbound call was requested.'),
+  answered_at: nullable<string>(time('When the call was answered.')),
+  completed_at: nullable<string>(time('When the call ended.')),
 };
 
 const callSchema = Type.Object(callFields, { $id: 'Call', additionalProperties: false });
@@ -41,11 +44,15 @@ const callEvent = Type.Object(
   {
     id: uuid('The id of the event.'),
     event_type: Type.String({
-      description: 'Such as `call.answered`; dotted, lower case, past tense. "Events" lists all; more may be added.',
+      description:
+        'The type, such as `call.answered`; dotted, lower case, past tense. "Events" lists all types; more may be added.',
     }),
-    event_data: Type.Object({}, { additionalProperties: true, description: 'What belongs to this kind of event.' }),
-    created_at: time('When it happened. Never runs backwards within a call.'),
-    sequence: Type.Integer({ minimum: 1, description: 'Counts the events of a call, without gaps.' }),
+    event_data: Type.Object(
+      {},
+      { additionalProperties: true, description: 'The data of the event; its fields depend on the type.' },
+    ),
+    created_at: time('When the event happened. Never decreases within a call.'),
+    sequence: Type.Integer({ minimum: 1, description: 'The number of the event within its call, without gaps.' }),
   },
   { $id: 'CallEvent', additionalProperties: false },
 );
@@ -56,14 +63,14 @@ const qualityMetrics = Type.Object(
     jitter_ms: Type.Optional(
       Type.Integer({
         description:
-          'Mean of the call, in milliseconds; in a sample: until then. `received.jitter_ms` is the last value of RFC 3550, `received.jitter_max_ms` its maximum.',
+          'Mean jitter of the call in milliseconds; in a sample, the mean up to that time. `received.jitter_ms` is the last interarrival jitter (RFC 3550), `received.jitter_max_ms` its maximum.',
       }),
     ),
-    packet_loss: Type.Optional(Type.Number({ minimum: 0, maximum: 100, description: 'Percent.' })),
+    packet_loss: Type.Optional(Type.Number({ minimum: 0, maximum: 100, description: 'Packet loss in percent.' })),
   },
   {
     additionalProperties: true,
-    description: 'A figure that could not be measured is absent; more figures may be there.',
+    description: 'A metric that could not be measured is absent; additional metrics may be present.',
   },
 );
 
@@ -71,36 +78,45 @@ const callDetail = Type.Object(
   {
     ...callFields,
     quality_metrics: qualityMetrics,
-    events: Type.Array(ref('CallEvent'), { description: 'In their order.' }),
-    transcript: nullable<string>(Type.String({ description: 'What was said, if it was written down.' })),
+    events: Type.Array(ref('CallEvent'), { description: 'The events of the call, in order.' }),
+    transcript: nullable<string>(Type.String({ description: 'The transcript; null if the call was not transcribed.' })),
     sip_call_id: nullable<string>(Type.String({ description: 'The Call-ID of the SIP dialog.' })),
     hangup_source: nullable<string>(
-      oneOf(['caller', 'callee', 'agent', 'api', 'system'], { description: 'Who ended it; null while it runs.' }),
+      oneOf(['caller', 'callee', 'agent', 'api', 'system'], {
+        description: 'The party that ended the call; null while it is in progress.',
+      }),
     ),
-    ring_seconds: nullable<number>(Type.Integer({ description: 'How long it rang.' })),
+    ring_seconds: nullable<number>(Type.Integer({ description: 'How many seconds the call rang.' })),
     timings: Type.Object(
       {
-        setup_ms: Type.Optional(Type.Integer({ description: 'INVITE to final answer.' })),
-        post_dial_delay_ms: Type.Optional(Type.Integer({ description: 'INVITE to the first ringing.' })),
+        setup_ms: Type.Optional(Type.Integer({ description: 'Milliseconds from the INVITE to the final response.' })),
+        post_dial_delay_ms: Type.Optional(
+          Type.Integer({ description: 'Milliseconds from the INVITE to the first ringing.' }),
+        ),
         answer_to_first_audio_ms: Type.Optional(
-          Type.Integer({ description: 'Answer to the first sound of the agent.' }),
+          Type.Integer({ description: 'Milliseconds from the answer to the first audio of the agent.' }),
         ),
       },
-      { description: 'A time that was not measured is absent.' },
+      { description: 'The timings of the call; a time that was not measured is absent.' },
     ),
     turns: Type.Array(
       Type.Object({
-        started_at: time('When the speaker began.'),
+        started_at: time('When the speaker began to speak.'),
         speaker: oneOf(['caller', 'agent']),
-        duration_ms: Type.Integer({ description: 'How long they spoke.' }),
-        response_ms: nullable<number>(Type.Integer({ description: "From the end of the other's words." })),
+        duration_ms: Type.Integer({ description: 'The duration of the turn in milliseconds.' }),
+        response_ms: nullable<number>(
+          Type.Integer({
+            description:
+              'Milliseconds from the end of speech of the other party to the start of this turn; null if not measured.',
+          }),
+        ),
       }),
-      { description: 'Who spoke when.' },
+      { description: 'The turns of the conversation, by speaker.' },
     ),
     metadata: Type.Unsafe<unknown>({
       type: ['object', 'null'],
       additionalProperties: true,
-      description: 'As given at the start of the call.',
+      description: 'The metadata given at the start of the call.',
     }),
   },
   { $id: 'CallDetail', additionalProperties: false },
@@ -117,16 +133,16 @@ const callTrends = Type.Array(
     { date: Type.String({ format: 'date', description: 'A UTC day.' }), ...counts },
     { additionalProperties: false },
   ),
-  { $id: 'CallTrends', description: 'One item per day, ascending, also for days without calls.' },
+  { $id: 'CallTrends', description: 'One item per day, in ascending order, including days without calls.' },
 );
 
 const callList = Type.Object(
   {
     data: Type.Array(ref('Call'), { description: 'Newest first.' }),
-    total: Type.Integer({ description: 'How many calls fit the filters.' }),
-    page: Type.Integer({ description: 'As asked.' }),
-    limit: Type.Integer({ description: 'As asked.' }),
-    total_pages: Type.Integer({ description: '0 when there are no calls.' }),
+    total: Type.Integer({ description: 'The number of calls that match the filters.' }),
+    page: Type.Integer({ description: 'The requested page.' }),
+    limit: Type.Integer({ description: 'The requested page size.' }),
+    total_pages: Type.Integer({ description: 'The number of pages; 0 if there are no calls.' }),
   },
   { $id: 'CallList', additionalProperties: false },
 );
@@ -134,17 +150,17 @@ const callList = Type.Object(
 const callTrace = Type.Object(
   {
     call_id: uuid('The call.'),
-    sip_call_id: nullable<string>(Type.String({ description: 'The Call-ID of its SIP dialog.' })),
+    sip_call_id: nullable<string>(Type.String({ description: 'The Call-ID of the SIP dialog of the call.' })),
     messages: Type.Array(
       Type.Object({
-        at: time('When it passed.'),
-        direction: oneOf(['received', 'sent'], { description: 'Seen from this server.' }),
+        at: time('When the message was sent or received.'),
+        direction: oneOf(['received', 'sent'], { description: 'The direction, as seen from this server.' }),
         peer: Type.Unsafe<unknown>({
           type: ['object', 'null'],
           properties: { transport: { type: 'string' }, address: { type: 'string' }, port: { type: 'integer' } },
-          description: 'The other side.',
+          description: 'The remote peer.',
         }),
-        message: Type.String({ description: 'The message as on the wire; credentials are blanked.' }),
+        message: Type.String({ description: 'The message as on the wire; credentials are masked.' }),
       }),
       { description: 'Oldest first.' },
     ),
@@ -157,10 +173,13 @@ const callQuality = Type.Object(
     call_id: uuid('The call.'),
     samples: Type.Array(
       Type.Object(
-        { at: time('When the figures were read.') },
-        { additionalProperties: true, description: 'Figures as in `quality_metrics`, from the start of the call.' },
+        { at: time('When the sample was taken.') },
+        {
+          additionalProperties: true,
+          description: 'The metrics of `quality_metrics`, cumulative from the start of the call.',
+        },
       ),
-      { description: 'Every 5 seconds, oldest first; empty while the call runs.' },
+      { description: 'One sample every 5 seconds, oldest first; empty while the call is in progress.' },
     ),
   },
   { $id: 'CallQuality', additionalProperties: false },
@@ -169,26 +188,34 @@ const callQuality = Type.Object(
 export const callSchemas = [callQuality, callSchema, callEvent, callDetail, callStats, callTrends, callList, callTrace];
 
 export const callsQuery = body({
-  page: Type.Integer({ minimum: 1, default: 1, description: 'Which page, from 1. A page past the end is empty.' }),
-  limit: Type.Integer({ minimum: 1, maximum: 100, default: 20, description: 'How many calls on a page.' }),
+  page: Type.Integer({ minimum: 1, default: 1, description: 'The page number, from 1. A page past the end is empty.' }),
+  limit: Type.Integer({ minimum: 1, maximum: 100, default: 20, description: 'The number of calls per page.' }),
   action: Type.Optional(
-    oneOf(['stats', 'trends'], { description: 'Counts by status, or counts by day and status, instead of the list.' }),
+    oneOf(['stats', 'trends'], {
+      description: 'Returns counts by status (`stats`), or by day and status (`trends`), instead of the list.',
+    }),
   ),
-  status: Type.Optional(oneOf(statuses, { description: 'Only calls of this status.' })),
-  direction: Type.Optional(oneOf(directions, { description: 'Only calls of this direction.' })),
+  status: Type.Optional(oneOf(statuses, { description: 'Only calls with this status.' })),
+  direction: Type.Optional(oneOf(directions, { description: 'Only calls in this direction.' })),
   phone_number_id: Type.Optional(uuid('Only calls of this number.')),
   start_date: Type.Optional(
-    Type.String({ format: 'date', description: 'First UTC day of `created_at`. Alone, it begins a span of 30 days.' }),
+    Type.String({
+      format: 'date',
+      description: 'The first UTC day of `created_at`. Without `end_date`, it begins a period of 30 days.',
+    }),
   ),
   end_date: Type.Optional(
-    Type.String({ format: 'date', description: 'Last UTC day of `created_at`. Alone, it ends a span of 30 days.' }),
+    Type.String({
+      format: 'date',
+      description: 'The last UTC day of `created_at`. Without `start_date`, it ends a period of 30 days.',
+    }),
   ),
 });
 
 export const dtmfBody = body({
   digits: Type.String({
     pattern: '^[0-9A-Da-d*#w]{1,64}$',
-    description: 'Keys `0-9 A-D * #`; `w` is a pause of half a second.',
+    description: 'The keys to send: `0-9 A-D * #`; `w` is a pause of half a second.',
   }),
 });
 
@@ -196,18 +223,21 @@ export const transferBody = body({
   to: Type.String({
     minLength: 1,
     maxLength: 256,
-    description: 'A phone number in E.164, or a `sip:`, `sips:` or `tel:` URI.',
+    description: 'The transfer target: a phone number in E.164, or a `sip:`, `sips:` or `tel:` URI.',
   }),
 });
 
 export const redirectBody = body({
   url: Type.Optional(
-    Type.String({ maxLength: 2048, description: 'An http(s) URL that is asked what to do next, as the webhook is.' }),
+    Type.String({
+      maxLength: 2048,
+      description: 'An http(s) URL that is requested for the next actions, in the same way as the webhook.',
+    }),
   ),
   actions: Type.Optional(
-    Type.Array(freeObject('An action, as in the answer of a webhook; URLs absolute.'), {
+    Type.Array(freeObject('An action, as in a webhook response; its URLs must be absolute.'), {
       maxItems: 100,
-      description: 'What to do instead, in order.',
+      description: 'The new actions, in order.',
     }),
   ),
 });
@@ -215,6 +245,6 @@ export const redirectBody = body({
 export const traceQuery = body({
   format: oneOf(['json', 'text', 'pcap'], {
     default: 'json',
-    description: 'A list of messages, a page to read, or a capture file for Wireshark.',
+    description: 'The format: a JSON list of messages, plain text, or a capture file for Wireshark.',
   }),
 });

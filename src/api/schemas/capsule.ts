@@ -8,15 +8,22 @@ const capsule = Type.Object(
     format: Type.Unsafe<string>({
       type: 'string',
       const: 'trunkline.capsule.1',
-      description: 'What this document is.',
+      description: 'The format of this document and its version.',
     }),
-    made_at: time('When it was read.'),
+    made_at: time('When the document was created.'),
     call: ref('CallDetail'),
-    quality_samples: Type.Array(Type.Object({}, { additionalProperties: true }), { description: 'As in `/quality`.' }),
-    sip_messages: Type.Array(Type.Object({}, { additionalProperties: true }), { description: 'As in `/trace`.' }),
-    webhook_deliveries: Type.Array(ref('WebhookDelivery'), { description: 'The newest 100, newest first.' }),
-    endpoint: record('Endpoint', 'As it is now, secrets masked; null: it is gone, or there was none.'),
-    phone_number: record('PhoneNumber', 'As it is now; null: it is gone.'),
+    quality_samples: Type.Array(Type.Object({}, { additionalProperties: true }), {
+      description: 'The samples, as in `/quality`.',
+    }),
+    sip_messages: Type.Array(Type.Object({}, { additionalProperties: true }), {
+      description: 'The SIP messages, as in `/trace`.',
+    }),
+    webhook_deliveries: Type.Array(ref('WebhookDelivery'), { description: 'The newest 100 deliveries, newest first.' }),
+    endpoint: record(
+      'Endpoint',
+      'The endpoint in its current state, with secrets masked; null if it was deleted or the call had none.',
+    ),
+    phone_number: record('PhoneNumber', 'The phone number in its current state; null if it was deleted.'),
   },
   { $id: 'CallCapsule', additionalProperties: false },
 );

@@ -28,29 +28,35 @@ export const providers = [
 export type Provider = (typeof providers)[number];
 
 const targetText =
-  'For an agent a `ws:`/`wss:` URL or a `sip:`/`sips:` URI; for a webhook an `http:`/`https:` URL. A named provider whose address is known may leave it out.';
+  'For an agent, a `ws:`/`wss:` URL or a `sip:`/`sips:` URI; for a webhook, an `http:`/`https:` URL. May be omitted for a provider whose address is known.';
 const configText =
-  'What the provider needs; secrets (`api_key`, `api_secret`, `auth_token` and the values of `headers`) are write-only: they are shown as `********`, and `********` sent back keeps the stored secret.';
+  'The settings of the provider. Secrets (`api_key`, `api_secret`, `auth_token` and the values of `headers`) are write-only: they are shown as `********`; sending `********` keeps the stored secret.';
 
 const fields = {
   id: uuid('The id of the endpoint.'),
-  organization_id: uuid('Whose it is.'),
+  organization_id: uuid('The organization that owns the endpoint.'),
   name,
-  type: oneOf(endpointTypes, { description: 'A voice agent, or your own HTTP server. Fixed after creation.' }),
+  type: oneOf(endpointTypes, {
+    description: 'The type: a voice agent, or your own HTTP server. It cannot be changed after creation.',
+  }),
   target: Type.String({ description: targetText }),
   provider: nullable<string>(
-    oneOf(providers, { description: 'Who provides the agent; null for webhooks. Fixed after creation.' }),
+    oneOf(providers, {
+      description: 'The provider of the agent; null for webhooks. It cannot be changed after creation.',
+    }),
   ),
   provider_config: freeObject(configText),
   record: Type.Boolean({ description: 'Whether calls of this endpoint are recorded.' }),
   status: activeStatus,
-  health: oneOf(['unknown', 'healthy', 'degraded', 'down'], { description: 'As observed in calls; read-only.' }),
-  fallback_endpoint_id: nullable<string>(uuid('Where calls go when this endpoint fails.')),
+  health: oneOf(['unknown', 'healthy', 'degraded', 'down'], {
+    description: 'The health observed in calls; read-only.',
+  }),
+  fallback_endpoint_id: nullable<string>(uuid('The endpoint that takes the calls when this one fails.')),
   events_disabled_at: nullable<string>(
-    time('When `events_url` answered 410 Gone: no events are sent until the endpoint is changed by a PATCH.'),
+    time('When `events_url` answered 410 Gone; no events are sent until a PATCH changes the endpoint.'),
   ),
-  created_at: time('When it was made.'),
-  updated_at: time('When it last changed.'),
+  created_at: time('When the endpoint was created.'),
+  updated_at: time('When the endpoint was last changed.'),
 };
 
 const endpoint = Type.Object(fields, { $id: 'Endpoint', additionalProperties: false });
@@ -60,7 +66,7 @@ const newEndpoint = Type.Object(
     webhook_secret: Type.Optional(
       Type.String({
         description:
-          'Webhook endpoints only: signs what we send you. Shown once: an answer with `Idempotent-Replayed: true` lacks it. If the first answer was lost, rotate the secret.',
+          'Webhook endpoints only: the secret that signs the requests sent to you. It is shown once: a response with `Idempotent-Replayed: true` does not contain it. If the first response was lost, rotate the secret.',
       }),
     ),
   },
@@ -72,27 +78,29 @@ export const endpointSchemas = [endpoint, newEndpoint, endpointList];
 
 const changeable = {
   target: Type.Optional(Type.String({ minLength: 1, maxLength: 2048, description: targetText })),
-  record: Type.Optional(Type.Boolean({ description: 'Whether its calls are recorded.' })),
+  record: Type.Optional(Type.Boolean({ description: 'Whether calls of the endpoint are recorded.' })),
   status: Type.Optional(activeStatus),
-  fallback_endpoint_id: Type.Optional(nullable<string>(uuid('Where calls go when this endpoint fails.'))),
+  fallback_endpoint_id: Type.Optional(nullable<string>(uuid('The endpoint that takes the calls when this one fails.'))),
 };
 
 export const endpointsQuery = body({
   type: Type.Optional(oneOf(endpointTypes, { description: 'Only endpoints of this type.' })),
-  status: Type.Optional(oneOf(['active', 'inactive'], { description: 'Only endpoints of this status.' })),
+  status: Type.Optional(oneOf(['active', 'inactive'], { description: 'Only endpoints with this status.' })),
   ...sliceQuery,
 });
 
 export const createEndpointBody = body({
   name,
-  type: oneOf(endpointTypes, { description: 'A voice agent, or your own HTTP server.' }),
-  provider: Type.Optional(oneOf(providers, { description: 'Agents only; `custom` when absent.' })),
+  type: oneOf(endpointTypes, { description: 'The type: a voice agent, or your own HTTP server.' }),
+  provider: Type.Optional(
+    oneOf(providers, { description: 'The provider of the agent; not for webhooks. Default `custom`.' }),
+  ),
   provider_config: Type.Optional(freeObject(`Required for agents. ${configText}`)),
   ...changeable,
 });
 
 export const updateEndpointBody = body({
   name: Type.Optional(name),
-  provider_config: Type.Optional(freeObject(`A JSON Merge Patch (RFC 7396): null removes a field. ${configText}`)),
+  provider_config: Type.Optional(freeObject(`A JSON Merge Patch (RFC 7396); null removes a field. ${configText}`)),
   ...changeable,
 });

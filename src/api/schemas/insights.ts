@@ -4,25 +4,25 @@ const spread = (description: string, unit: string) =>
   nullable<object>(
     Type.Object(
       {
-        count: Type.Integer({ description: 'How often it was measured.' }),
-        p5: Type.Number({ description: `One in twenty is no more than this, ${unit}.` }),
-        p50: Type.Number({ description: `Half are no more than this, ${unit}.` }),
-        p95: Type.Number({ description: `19 of 20 are no more than this, ${unit}.` }),
-        p99: Type.Number({ description: `99 of 100 are no more than this, ${unit}.` }),
+        count: Type.Integer({ description: 'The number of measurements.' }),
+        p5: Type.Number({ description: `The 5th percentile, ${unit}.` }),
+        p50: Type.Number({ description: `The median, ${unit}.` }),
+        p95: Type.Number({ description: `The 95th percentile, ${unit}.` }),
+        p99: Type.Number({ description: `The 99th percentile, ${unit}.` }),
       },
-      { additionalProperties: false, description: `${description} null: never measured.` },
+      { additionalProperties: false, description: `${description} null if never measured.` },
     ),
   );
 
 const figures = {
-  calls: Type.Integer({ description: 'Calls that have ended.' }),
-  answered: Type.Integer({ description: 'Of these, how many were answered.' }),
+  calls: Type.Integer({ description: 'The number of calls that have ended.' }),
+  answered: Type.Integer({ description: 'The number of these calls that were answered.' }),
   answer_rate: nullable<number>(
-    Type.Number({ minimum: 0, maximum: 1, description: '`answered` of `calls`; null without calls.' }),
+    Type.Number({ minimum: 0, maximum: 1, description: '`answered` divided by `calls`; null without calls.' }),
   ),
-  mos: spread('Mean opinion score of calls.', 'from 1 to 5'),
+  mos: spread('Distribution of the mean opinion score of calls.', 'from 1 to 5'),
   turn_latency_ms: spread(
-    "From the caller's last word to the agent's first, of every turn, within 2.5 % or 5 ms.",
+    "Distribution of the time from the caller's last word to the agent's first, over all turns, accurate to 2.5 % or 5 ms.",
     'in milliseconds',
   ),
 };
@@ -30,17 +30,20 @@ const insight = (of: object) => Type.Object({ ...of, ...figures }, { additionalP
 
 const callInsights = Type.Object(
   {
-    start_date: Type.String({ format: 'date', description: 'First UTC day of `created_at`.' }),
-    end_date: Type.String({ format: 'date', description: 'Last UTC day.' }),
-    total: Type.Object(figures, { additionalProperties: false, description: 'All calls of these days.' }),
+    start_date: Type.String({ format: 'date', description: 'The first UTC day of `created_at`.' }),
+    end_date: Type.String({ format: 'date', description: 'The last UTC day of `created_at`.' }),
+    total: Type.Object(figures, {
+      additionalProperties: false,
+      description: 'The figures of all calls of the period.',
+    }),
     by_day: Type.Array(insight({ date: Type.String({ format: 'date', description: 'A UTC day.' }) }), {
-      description: 'One item per day, ascending, also for days without calls.',
+      description: 'One item per day, in ascending order, including days without calls.',
     }),
     by_endpoint: Type.Array(insight({ endpoint_id: uuid('The endpoint that handled the calls.') }), {
-      description: 'Most calls first; calls that reached no endpoint are in `total` alone.',
+      description: 'Endpoints with the most calls first; calls that reached no endpoint count in `total` only.',
     }),
     by_trunk: Type.Array(insight({ trunk_id: uuid('The trunk that carried the calls.') }), {
-      description: 'Most calls first; calls without a trunk are in `total` alone.',
+      description: 'Trunks with the most calls first; calls without a trunk count in `total` only.',
     }),
   },
   { $id: 'CallInsights', additionalProperties: false },
@@ -50,9 +53,15 @@ export const insightSchemas = [callInsights];
 
 export const insightsQuery = body({
   start_date: Type.Optional(
-    Type.String({ format: 'date', description: 'First UTC day of `created_at`. Alone, it begins a span of 30 days.' }),
+    Type.String({
+      format: 'date',
+      description: 'The first UTC day of `created_at`. Without `end_date`, it begins a period of 30 days.',
+    }),
   ),
   end_date: Type.Optional(
-    Type.String({ format: 'date', description: 'Last UTC day of `created_at`. Alone, it ends a span of 30 days.' }),
+    Type.String({
+      format: 'date',
+      description: 'The last UTC day of `created_at`. Without `start_date`, it ends a period of 30 days.',
+    }),
   ),
 });

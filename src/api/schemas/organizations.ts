@@ -1,101 +1,121 @@
 import { maxCentsPerMinute } from '../../billing/rate.js';
 import { body, listOf, name, nullable, oneOf, sliceQuery, Type, time, uuid } from './types.js';
 
-const tier = oneOf(['free', 'pro', 'business', 'enterprise'], { description: 'Decides the request limits.' });
+const tier = oneOf(['free', 'pro', 'business', 'enterprise'], {
+  description: 'The tier, which sets the request limits.',
+});
 const role = oneOf(['owner', 'admin', 'member'], {
   description:
-    '`member` reads, starts and ends calls; `admin` also changes endpoints, numbers, trunks and keys; `owner` also members.',
+    'The role: `member` reads, starts and ends calls; `admin` also manages endpoints, numbers, trunks and keys; `owner` also manages members.',
 });
 const cents = (description: string) => Type.Number({ description });
 const limit = (description: string, maximum: number) =>
   nullable<number>(
-    Type.Integer({ minimum: 1, maximum, description: `${description} null: as the tier says, or none.` }),
+    Type.Integer({ minimum: 1, maximum, description: `${description} null for the limit of the tier, if it has one.` }),
   );
 
 const limits = {
-  requests_per_second: limit('API requests in a second.', 1_000_000),
-  requests_per_day: limit('API requests in a UTC day.', 1_000_000_000),
-  concurrent_calls: limit('Calls at once.', 1_000_000),
-  calls_per_second: limit('Outbound calls started in a second.', 100_000),
-  daily_spend_cents: limit('What outbound calls may cost in a UTC day.', 1_000_000_000),
+  requests_per_second: limit('Maximum API requests per second.', 1_000_000),
+  requests_per_day: limit('Maximum API requests per UTC day.', 1_000_000_000),
+  concurrent_calls: limit('Maximum concurrent calls.', 1_000_000),
+  calls_per_second: limit('Maximum outbound calls started per second.', 100_000),
+  daily_spend_cents: limit('Maximum cost in cents of outbound calls per UTC day.', 1_000_000_000),
   allowed_prefixes: Type.Unsafe<string[] | null>({
     type: ['array', 'null'],
     items: { type: 'string', pattern: '^\\+\\d{1,15}$' },
     maxItems: 500,
-    description: 'Outbound calls may go to numbers that begin so, like `+49`; null: anywhere.',
+    description: 'Number prefixes that outbound calls may go to, such as `+49`; null for all numbers.',
   }),
 };
 
 const organization = Type.Object(
   {
     id: uuid('The id of the organization.'),
-    name: Type.String({ description: 'Its name.' }),
+    name: Type.String({ description: 'The name of the organization.' }),
     tier,
-    limits: body(limits, { description: 'Its own limits; null: as the tier says, or none.' }),
-    balance_cents: nullable<number>(cents('What it has; null: it is not metered.')),
-    held_cents: cents('How much of it is held for running calls.'),
-    created_at: time('When it was made.'),
+    limits: body(limits, {
+      description: 'The limits set for the organization; null for the limit of the tier, if it has one.',
+    }),
+    balance_cents: nullable<number>(cents('The balance in cents; null if the organization is not metered.')),
+    held_cents: cents('The part of the balance in cents that is reserved for running calls.'),
+    created_at: time('When the organization was created.'),
   },
   { $id: 'Organization', additionalProperties: false },
 );
 const member = Type.Object(
   {
-    id: uuid('Of the user, or of the invitation while it is open.'),
-    status: oneOf(['active', 'invited'], { description: '`invited`: they have not accepted yet.' }),
-    user_id: nullable<string>(uuid('The user; null while they are invited, whether there is such a user or not.')),
-    name: Type.String({ description: 'Their name; while they are invited, as the invitation says.' }),
-    subject: nullable<string>(
-      Type.String({ description: 'The `sub` of their tokens; null: they have keys only, or are invited by email.' }),
+    id: uuid('The id of the user, or of the invitation while it is open.'),
+    status: oneOf(['active', 'invited'], { description: '`invited` until the invitation is accepted.' }),
+    user_id: nullable<string>(
+      uuid('The id of the user; null while the invitation is open, whether or not such a user exists.'),
     ),
-    email: nullable<string>(Type.String({ description: 'Of an invitation by email.' })),
+    name: Type.String({ description: 'The name of the member; that of the invitation while it is open.' }),
+    subject: nullable<string>(
+      Type.String({
+        description:
+          'The `sub` of the tokens of the member; null if the member has API keys only or is invited by email.',
+      }),
+    ),
+    email: nullable<string>(Type.String({ description: 'The email address of an invitation by email.' })),
     role,
-    joined_at: nullable<string>(time('When they joined: decides which organization is their first.')),
-    expires_at: nullable<string>(time('Until when the invitation can be accepted.')),
+    joined_at: nullable<string>(
+      time('When the member joined. The organization joined first is the default of the member.'),
+    ),
+    expires_at: nullable<string>(time('When the invitation expires.')),
   },
   { $id: 'Member', additionalProperties: false },
 );
 const rateFields = {
-  direction: oneOf(['inbound', 'outbound'], { description: 'Of the call.' }),
+  direction: oneOf(['inbound', 'outbound'], { description: 'The direction of the call.' }),
   prefix: Type.String({
     pattern: '^\\d{0,15}$',
-    description: 'How the called number begins, without `+`; empty for all. The longest that fits decides.',
+    description:
+      'The prefix of the called number, without `+`; empty for all numbers. The longest matching prefix applies.',
   }),
   rate_cents_per_minute: Type.Number({
     minimum: 0,
     maximum: maxCentsPerMinute,
-    description: 'Cents, with six decimals at most.',
+    description: 'The rate in cents per minute, with at most six decimals.',
   }),
-  initial_increment_s: Type.Integer({ minimum: 1, maximum: 3_600, description: 'Seconds charged at least.' }),
-  increment_s: Type.Integer({ minimum: 1, maximum: 3_600, description: 'Steps of seconds after that.' }),
+  initial_increment_s: Type.Integer({
+    minimum: 1,
+    maximum: 3_600,
+    description: 'The minimum number of seconds charged.',
+  }),
+  increment_s: Type.Integer({
+    minimum: 1,
+    maximum: 3_600,
+    description: 'The billing increment in seconds after that.',
+  }),
 };
 const rateCard = Type.Object(
-  { rates: Type.Array(body(rateFields), { description: 'Empty: calls cost nothing.' }) },
+  { rates: Type.Array(body(rateFields), { description: 'The rates; if empty, calls are free.' }) },
   { $id: 'RateCard', additionalProperties: false },
 );
 const ledgerEntry = Type.Object(
   {
     id: uuid('The id of the entry.'),
     kind: oneOf(['credit', 'call'], { description: 'Why the balance changed.' }),
-    amount_cents: cents('What it added; negative for calls.'),
-    balance_cents: cents('The balance after it.'),
-    call_id: nullable<string>(uuid('The call it paid for.')),
-    note: Type.String({ description: 'As given with the credit.' }),
-    created_at: time('When it happened.'),
+    amount_cents: cents('The change of the balance in cents; negative for calls.'),
+    balance_cents: cents('The balance in cents after the change.'),
+    call_id: nullable<string>(uuid('The call that was charged; null for a credit.')),
+    note: Type.String({ description: 'The note given with the credit.' }),
+    created_at: time('When the balance changed.'),
   },
   { $id: 'LedgerEntry', additionalProperties: false },
 );
 const rejectedInvite = Type.Object(
   {
     id: uuid('The id of the record.'),
-    sip_call_id: Type.String({ description: 'Its Call-ID.' }),
-    from_number: Type.String({ description: 'Who called, as they said.' }),
-    to_number: Type.String({ description: 'What was dialled.' }),
-    transport: Type.String({ description: 'How it came.' }),
-    address: Type.String({ description: 'From where.' }),
-    port: Type.Integer({ description: 'From which port.' }),
-    sip_status: Type.Integer({ description: 'Our answer.' }),
-    cause: Type.String({ description: 'Why it was refused.' }),
-    created_at: time('When it came.'),
+    sip_call_id: Type.String({ description: 'The Call-ID of the INVITE.' }),
+    from_number: Type.String({ description: 'The calling number as received.' }),
+    to_number: Type.String({ description: 'The dialled number.' }),
+    transport: Type.String({ description: 'The transport of the INVITE.' }),
+    address: Type.String({ description: 'The source address.' }),
+    port: Type.Integer({ description: 'The source port.' }),
+    sip_status: Type.Integer({ description: 'The status of the SIP response.' }),
+    cause: Type.String({ description: 'Why the INVITE was rejected.' }),
+    created_at: time('When the INVITE was received.'),
   },
   { $id: 'RejectedInvite', additionalProperties: false },
 );
@@ -114,7 +134,7 @@ const optionalLimits = body(
   Object.fromEntries(Object.entries(limits).map(([field, schema]) => [field, Type.Optional(schema)])) as {
     [K in keyof typeof limits]: ReturnType<typeof Type.Optional<(typeof limits)[K]>>;
   },
-  { description: 'Limits that are left out stay as they are.' },
+  { description: 'The limits to change; omitted limits keep their value.' },
 );
 
 export const sliceOnlyQuery = body(sliceQuery);
@@ -129,25 +149,33 @@ export const updateOrganizationBody = body({
   limits: Type.Optional(optionalLimits),
 });
 export const rateCardBody = body({
-  rates: Type.Array(body(rateFields), { maxItems: 2_000, description: 'The whole card; it replaces the one before.' }),
+  rates: Type.Array(body(rateFields), {
+    maxItems: 2_000,
+    description: 'The complete rate card; it replaces the previous one.',
+  }),
 });
 export const creditBody = body({
   amount_cents: Type.Number({
     minimum: -1_000_000_000,
     maximum: 1_000_000_000,
-    description: 'Cents to add, with six decimals at most; negative takes away.',
+    description: 'The amount in cents to add, with at most six decimals; a negative amount is deducted.',
   }),
-  note: Type.String({ maxLength: 500, description: 'Why; for the ledger.' }),
+  note: Type.String({ maxLength: 500, description: 'The reason, for the ledger.' }),
 });
 export const addMemberBody = body({
   subject: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 255, description: 'The `sub` of their tokens. Either this or `email`.' }),
+    Type.String({
+      minLength: 1,
+      maxLength: 255,
+      description: 'The `sub` of the tokens of the user. Give either `subject` or `email`.',
+    }),
   ),
   email: Type.Optional(
     Type.String({
       maxLength: 254,
       pattern: '^[^@\\s]+@[^@\\s]+$',
-      description: 'Their address, which their token must carry as `email` with `email_verified: true`.',
+      description:
+        'The email address of the user, which the token must contain as `email` with `email_verified: true`.',
     }),
   ),
   role,

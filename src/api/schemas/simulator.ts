@@ -9,34 +9,40 @@ export const simulatedCallBody = body({
     minimum: 100,
     maximum: 60_000,
     default: 5_000,
-    description: 'The caller hangs up this long after the answer.',
+    description: 'The caller hangs up this many milliseconds after the answer.',
   }),
   ring_timeout_ms: Type.Integer({
     minimum: 1_000,
     maximum: 60_000,
     default: 30_000,
-    description: 'The caller gives up when nobody answers for this long.',
+    description: 'The caller cancels the call if it is not answered within this many milliseconds.',
   }),
   codec: Type.Optional(
-    oneOf(['PCMU', 'PCMA', 'G722', 'OPUS'], { description: 'The only one offered. Absent: PCMU and PCMA.' }),
+    oneOf(['PCMU', 'PCMA', 'G722', 'OPUS'], {
+      description: 'The only codec offered. Default: PCMU and PCMA are offered.',
+    }),
   ),
   digits: Type.Optional(
     Type.String({
       pattern: '^[0-9A-Da-d*#w]{1,64}$',
-      description: 'Keys pressed one second after the answer; `w` is a pause of half a second.',
+      description: 'The keys pressed one second after the answer; `w` is a pause of half a second.',
     }),
   ),
-  loss_percent: share("How many of the caller's packets are lost, at random."),
+  loss_percent: share("The percentage of the caller's packets that are lost, at random."),
   jitter_ms: Type.Optional(
-    Type.Integer({ minimum: 0, maximum: 1_000, description: 'Each packet is held back by a random time up to this.' }),
+    Type.Integer({
+      minimum: 0,
+      maximum: 1_000,
+      description: 'Each packet is delayed by a random time of at most this many milliseconds.',
+    }),
   ),
-  reorder_percent: share('How many packets are overtaken by the next.'),
-  duplicate_percent: share('How many packets are sent twice.'),
+  reorder_percent: share('The percentage of packets that arrive after their successor.'),
+  duplicate_percent: share('The percentage of packets that are sent twice.'),
   seed: Type.Optional(
     Type.Integer({
       minimum: 0,
       maximum: 2 ** 31,
-      description: 'Of the random choices: the same seed, the same faults.',
+      description: 'The seed of the random generator; the same seed reproduces the same faults.',
     }),
   ),
 });
@@ -45,24 +51,26 @@ const figure = (description: string) => nullable<number>(Type.Number({ descripti
 
 const report = Type.Object(
   {
-    ok: Type.Boolean({ description: 'Answered, and heard well.' }),
-    problems: Type.Array(Type.String(), { description: 'Why not, in sentences.' }),
+    ok: Type.Boolean({ description: 'Whether the call was answered and its audio was received well.' }),
+    problems: Type.Array(Type.String(), { description: 'The reasons why `ok` is false, one sentence each.' }),
     answered: Type.Boolean({ description: 'Whether the call was answered.' }),
-    sip_status: nullable<number>(Type.Integer({ description: 'The final status of a call that was not answered.' })),
-    sip_call_id: nullable<string>(Type.String({ description: 'The Call-ID; the record of the call has the same.' })),
-    cause: Type.String({ description: 'Why it ended, as the caller saw it.' }),
-    setup_ms: figure('INVITE to answer.'),
-    duration_ms: Type.Number({ description: 'Answer to end.' }),
-    codec: nullable<string>(Type.String({ description: 'Of the audio.' })),
+    sip_status: nullable<number>(
+      Type.Integer({ description: 'The final SIP status of a call that was not answered.' }),
+    ),
+    sip_call_id: nullable<string>(Type.String({ description: 'The Call-ID, which the record of the call has too.' })),
+    cause: Type.String({ description: 'Why the call ended, as seen by the caller.' }),
+    setup_ms: figure('Milliseconds from the INVITE to the answer.'),
+    duration_ms: Type.Number({ description: 'Milliseconds from the answer to the end.' }),
+    codec: nullable<string>(Type.String({ description: 'The codec of the audio.' })),
     sent: Type.Object(
       {},
-      { additionalProperties: true, description: 'What the caller sent, and which faults it made.' },
+      { additionalProperties: true, description: 'What the caller sent, and the faults it applied.' },
     ),
-    received: Type.Object({}, { additionalProperties: true, description: 'What arrived at the caller.' }),
+    received: Type.Object({}, { additionalProperties: true, description: 'What the caller received.' }),
     round_trip: Type.Unsafe<unknown>({
       type: ['object', 'null'],
       additionalProperties: true,
-      description: 'Of the audio itself, from mouth to ear and back; null when no echo came.',
+      description: 'The mouth-to-ear round trip of the audio; null if no echo was received.',
     }),
   },
   { $id: 'SimulatedCall', additionalProperties: true },

@@ -3,13 +3,18 @@ import { activeStatus, body, listOf, name, nullable, oneOf, sliceQuery, Type, ti
 const directions = ['inbound', 'outbound', 'both'] as const;
 
 const gateway = body({
-  uri: Type.String({ minLength: 1, maxLength: 256, description: 'A `sip:` or `sips:` URI: where calls are sent.' }),
-  priority: Type.Integer({ minimum: 0, maximum: 65535, default: 0, description: 'Lower is tried first.' }),
+  uri: Type.String({ minLength: 1, maxLength: 256, description: 'The `sip:` or `sips:` URI that calls are sent to.' }),
+  priority: Type.Integer({
+    minimum: 0,
+    maximum: 65535,
+    default: 0,
+    description: 'The priority; lower values are tried first.',
+  }),
   weight: Type.Integer({
     minimum: 0,
     maximum: 65535,
     default: 1,
-    description: 'Share among gateways of one priority.',
+    description: 'The share among gateways of the same priority.',
   }),
 });
 
@@ -23,90 +28,107 @@ const template = (description: string) =>
   Type.String({ minLength: 1, maxLength: 256, pattern: '^[\\x21-\\x7e]+$', description });
 
 const outbound = {
-  to_format: template('The called number as the carrier wants it: `{e164}`, `{digits}`, `00{digits}`, `99#{digits}`.'),
-  from_format: template("The caller's number in From, in the same words."),
+  to_format: template(
+    'The format of the called number that the carrier expects: `{e164}`, `{digits}`, `00{digits}`, `99#{digits}`.',
+  ),
+  from_format: template("The format of the caller's number in From, with the same placeholders."),
   from_domain: nullable<string>(
     Type.String({
       maxLength: 253,
       pattern: '^[A-Za-z0-9.:\\[\\]-]+$',
-      description: 'The host part of From; null: our address.',
+      description: 'The host part of From; null for the address of this server.',
     }),
   ),
   asserted_identity: nullable<string>(
-    template('P-Asserted-Identity, like `sip:{e164}@carrier.example` or `tel:{e164}`; null: none.'),
+    template(
+      'The P-Asserted-Identity header field, such as `sip:{e164}@carrier.example` or `tel:{e164}`; null for none.',
+    ),
   ),
-  diversion: nullable<string>(template('Diversion, like `sip:{e164}@carrier.example`; null: none.')),
-  privacy: oneOf(['none', 'id'], { description: '`id`: the callee does not learn who calls.' }),
+  diversion: nullable<string>(
+    template('The Diversion header field, such as `sip:{e164}@carrier.example`; null for none.'),
+  ),
+  privacy: oneOf(['none', 'id'], { description: 'With `id`, the identity of the caller is withheld from the callee.' }),
   headers: Type.Record(Type.String({ pattern: '^X-[A-Za-z0-9-]{1,64}$' }), Type.String({ maxLength: 256 }), {
     maxProperties: 20,
-    description: 'More header fields of each INVITE.',
+    description: 'Additional header fields of each INVITE.',
   }),
 };
 
 const pem = (description: string) => nullable<string>(Type.String({ maxLength: 65_536, description }));
 
 const tls = {
-  ca: pem('The authorities that sign the certificates of its gateways, as PEM; null: the public ones.'),
-  certificate: pem('The certificate with its chain that is shown when a gateway asks for one, as PEM.'),
-  key: pem('Its private key, as PEM. Write-only: shown as `********`, and `********` sent back keeps it.'),
+  ca: pem('The certification authorities of the gateways, as PEM; null for the public authorities.'),
+  certificate: pem('The client certificate with its chain, sent when a gateway requests one, as PEM.'),
+  key: pem(
+    'The private key of the certificate, as PEM. Write-only: it is shown as `********`; sending `********` keeps it.',
+  ),
 };
 
 const cap = (description: string) => nullable<number>(Type.Integer({ minimum: 1, maximum: 100_000, description }));
 
 const settings = {
-  direction: oneOf(directions, { description: 'Which way calls pass.' }),
+  direction: oneOf(directions, { description: 'The direction of calls over the trunk.' }),
   addresses: Type.Array(Type.String({ maxLength: 64 }), {
     maxItems: 100,
-    description: 'Source addresses that are trusted, in CIDR notation; a single address is taken as a network of one.',
+    description: 'The trusted source addresses, in CIDR notation; a single address is treated as a network of one.',
   }),
   username: nullable<string>(
     Type.String({
       minLength: 1,
       maxLength: 128,
       pattern: '^[\\x21-\\x7e]+$',
-      description: 'For digest authentication, both ways.',
+      description: 'The user name for digest authentication, in both directions.',
     }),
   ),
   password: nullable<string>(
     Type.String({
       minLength: 1,
       maxLength: 256,
-      description: 'Write-only: shown as `********`, and `********` sent back keeps it.',
+      description:
+        'The password for digest authentication. Write-only: it is shown as `********`; sending `********` keeps it.',
     }),
   ),
   transport: oneOf(['udp', 'tcp', 'tls'], {
     description:
-      'How SIP reaches its gateways, where their URIs do not say. With `tls` their certificate must bear the host of the URI.',
+      'The SIP transport to gateways whose URI does not name one. With `tls`, the certificate of the gateway must contain the host of the URI.',
   }),
   srtp: oneOf(['off', 'allow', 'require'], {
     description:
-      'Whether audio is encrypted (SRTP with keys in SDP, RFC 4568): `off` never, `allow` where the other side does, `require` always: other calls are refused with 488. Without TLS the keys can be read on the way.',
+      'Whether audio is encrypted (SRTP with keys in SDP, RFC 4568): `off` never, `allow` if the peer supports it, `require` always; other calls are rejected with 488. Without TLS the keys can be read in transit.',
   }),
-  register: Type.Boolean({ description: 'Whether we register with its gateways.' }),
+  register: Type.Boolean({ description: 'Whether this server registers with the gateways.' }),
   codecs: Type.Array(oneOf(['PCMU', 'PCMA', 'G722', 'OPUS']), {
     minItems: 1,
     maxItems: 8,
     uniqueItems: true,
     description:
-      'In order of preference. G.722 and Opus are wideband: the agent hears what lies above 3.4 kHz too. Those that the setting `codecs` leaves out are not used.',
+      'The codecs in order of preference. G.722 and Opus are wideband: they carry audio above 3.4 kHz. Codecs that the setting `codecs` omits are not used.',
   }),
-  max_calls: cap('Calls at once; null: no cap.'),
-  calls_per_second: cap('New outbound calls per second; null: no cap.'),
+  max_calls: cap('Maximum concurrent calls; null for no limit.'),
+  calls_per_second: cap('Maximum new outbound calls per second; null for no limit.'),
   status: activeStatus,
 };
 
 const trunk = Type.Object(
   {
     id: uuid('The id of the trunk.'),
-    organization_id: nullable<string>(uuid('Whose it is; null: shared by all organizations.')),
+    organization_id: nullable<string>(
+      uuid('The organization that owns the trunk; null if all organizations share it.'),
+    ),
     name,
     ...settings,
-    gateways: Type.Array(gateway, { description: 'Where its calls are sent.' }),
-    tls: Type.Object(tls, { description: 'TLS connections to its gateways.', additionalProperties: false }),
-    outbound: Type.Object(outbound, { description: 'How its calls write numbers.', additionalProperties: false }),
-    health: oneOf(['unknown', 'healthy', 'degraded', 'down'], { description: 'As observed; read-only.' }),
-    created_at: time('When it was made.'),
-    updated_at: time('When it last changed.'),
+    gateways: Type.Array(gateway, { description: 'The gateways that calls are sent to.' }),
+    tls: Type.Object(tls, {
+      description: 'The TLS settings of connections to the gateways.',
+      additionalProperties: false,
+    }),
+    outbound: Type.Object(outbound, {
+      description: 'The number formats and identity of outbound calls.',
+      additionalProperties: false,
+    }),
+    health: oneOf(['unknown', 'healthy', 'degraded', 'down'], { description: 'The observed health; read-only.' }),
+    created_at: time('When the trunk was created.'),
+    updated_at: time('When the trunk was last changed.'),
   },
   { $id: 'Trunk', additionalProperties: false },
 );
@@ -119,13 +141,15 @@ const changeable = {
   addresses: Type.Optional(settings.addresses),
   username: Type.Optional(settings.username),
   password: Type.Optional(settings.password),
-  gateways: Type.Optional(Type.Array(gatewayInput, { maxItems: 20, description: 'Where its calls are sent.' })),
+  gateways: Type.Optional(
+    Type.Array(gatewayInput, { maxItems: 20, description: 'The gateways that calls are sent to.' }),
+  ),
   transport: Type.Optional(settings.transport),
   srtp: Type.Optional(settings.srtp),
   tls: Type.Optional(
     Type.Partial(Type.Object(tls), {
       additionalProperties: false,
-      description: 'TLS connections to its gateways; what is left out stays as it is.',
+      description: 'The TLS settings of connections to the gateways; omitted fields keep their value.',
     }),
   ),
   register: Type.Optional(settings.register),
@@ -135,22 +159,22 @@ const changeable = {
   outbound: Type.Optional(
     Type.Partial(Type.Object(outbound), {
       additionalProperties: false,
-      description: 'How its calls write numbers; what is left out stays as it is.',
+      description: 'The number formats and identity of outbound calls; omitted fields keep their value.',
     }),
   ),
   status: Type.Optional(settings.status),
 };
 
 export const trunksQuery = body({
-  direction: Type.Optional(oneOf(directions, { description: 'Only trunks of this direction.' })),
-  status: Type.Optional(oneOf(['active', 'inactive'], { description: 'Only trunks of this status.' })),
+  direction: Type.Optional(oneOf(directions, { description: 'Only trunks with this direction.' })),
+  status: Type.Optional(oneOf(['active', 'inactive'], { description: 'Only trunks with this status.' })),
   ...sliceQuery,
 });
 
 export const createTrunkBody = body({
   name,
   organization_id: Type.Optional(
-    Type.Null({ description: 'Give null for a trunk that all organizations share; the platform owner only.' }),
+    Type.Null({ description: 'null creates a trunk that all organizations share; only the platform owner may do so.' }),
   ),
   ...changeable,
 });

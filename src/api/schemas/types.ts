@@ -2,13 +2,13 @@ import { type TSchema, Type } from 'typebox';
 
 export { Type };
 
-/** The value or null. */
+/** A schema of the value or null. */
 export function nullable<T>(schema: TSchema & { type?: string; enum?: unknown[] }) {
   const { type, ...rest } = schema;
   return Type.Unsafe<T | null>({ ...rest, type: [type, 'null'], ...(rest.enum && { enum: [...rest.enum, null] }) });
 }
 
-/** One of these words. */
+/** A string enumeration. */
 export function oneOf<const T extends string>(values: readonly T[], options: object = {}) {
   return Type.Unsafe<T>({ type: 'string', enum: [...values], ...options });
 }
@@ -21,12 +21,12 @@ export function time(description: string) {
   return Type.String({ format: 'date-time', description });
 }
 
-/** A schema of the list in `components.schemas`. */
+/** A reference to a schema in `components.schemas`. */
 export function ref(name: string) {
   return Type.Unsafe<unknown>({ $ref: `${name}#` });
 }
 
-/** A body: fields that are not listed are refused. */
+/** An object that rejects fields that are not listed. */
 export function body<P extends Record<string, TSchema>>(properties: P, options: object = {}) {
   return Type.Object(properties, { additionalProperties: false, ...options });
 }
@@ -38,33 +38,38 @@ export function freeObject(description: string) {
 
 export const idParams = body({ id: uuid('The id of the record.') });
 
-/** A name people give to a record. */
+/** A name given to a record by its users. */
 export const name = Type.String({
   minLength: 1,
   maxLength: 200,
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is refused
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern excludes them
   pattern: /^[^\u0000-\u001f\u007f]+$/.source,
-  description: 'A name for people.',
+  description: 'A name for display.',
 });
 
-export const activeStatus = oneOf(['active', 'inactive'], { description: 'Whether it is in use.' });
+export const activeStatus = oneOf(['active', 'inactive'], { description: 'Whether the record is in use.' });
 
 export const sliceQuery = {
-  limit: Type.Integer({ minimum: 1, maximum: 100, default: 50, description: 'How many records to answer.' }),
-  offset: Type.Integer({ minimum: 0, default: 0, description: 'How many of the newest records to leave out.' }),
+  limit: Type.Integer({
+    minimum: 1,
+    maximum: 100,
+    default: 50,
+    description: 'The maximum number of records to return.',
+  }),
+  offset: Type.Integer({ minimum: 0, default: 0, description: 'The number of newest records to skip.' }),
 };
 
 /** `{data, total, limit, offset}` */
 export function listOf(record: string) {
   return Type.Object({
     data: Type.Array(ref(record), { description: 'Newest first.' }),
-    total: Type.Integer({ description: 'How many there are in all.' }),
-    limit: Type.Integer({ description: 'As asked.' }),
-    offset: Type.Integer({ description: 'As asked.' }),
+    total: Type.Integer({ description: 'The total number of records.' }),
+    limit: Type.Integer({ description: 'The requested limit.' }),
+    offset: Type.Integer({ description: 'The requested offset.' }),
   });
 }
 
-/** A uuid as it is stored: people write them in both cases. null and undefined mean different things in a PATCH and stay what they are. */
+/** A UUID in lower case, as it is stored. null and undefined differ in a PATCH and are returned unchanged. */
 export function lowerCase<T extends string | null | undefined>(id: T): T {
   return (typeof id === 'string' ? id.toLowerCase() : id) as T;
 }

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { organizationIdOf } from './resources.js';
 
-/** Twilio's clients send account and key as basic authentication: the account names the organization, the password is the key. */
+/** Converts the basic authentication of Twilio's clients: the account is the organization, the password is the API key. */
 export function basicAsKey(headers: IncomingHttpHeaders): IncomingHttpHeaders {
   const { authorization: given, 'x-api-key': _unused, ...rest } = headers;
   const encoded = /^Basic +([A-Za-z0-9+/=_-]{1,1000}) *$/i.exec(given ?? '')?.[1];

@@ -1,4 +1,4 @@
-/** Conferences that run, as applications look at them and change them: who is in, muted or on hold, who leaves, who is called in. */
+/** The API of running conferences: lists and changes participants (mute, hold, remove) and adds them by a call. */
 import { randomUUID } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import type { Conference } from '../../call/conference/conference.js';
@@ -97,7 +97,7 @@ async function updateParticipant(...asked: Asked): TwilioAnswer {
   return { status: 200, body: presentParticipant(participant) };
 }
 
-/** Calls somebody into a conference, which begins with him if there is none of this name. */
+/** Calls a participant into a conference, which is created if there is none of this name. */
 async function createParticipant(...[request, caller, options]: Asked): TwilioAnswer {
   const form = new Form(request);
   const { conference: idOrName } = request.params as { conference: string };
@@ -159,7 +159,7 @@ function conferenceOf(request: FastifyRequest, { scope }: Caller, { conferences 
   return conference;
 }
 
-/** By the sid of its call, or by its label. */
+/** Finds a participant by the sid of its call or by its label. */
 function participantOf(...asked: Asked): Participant {
   const { participant: asName } = asked[0].params as { participant: string };
   const name = asName.replace(/\.json$/, '');

@@ -3,10 +3,10 @@ import type { FollowUp, StatusCallback } from '../../webhook/actions.js';
 import { invalid } from '../errors.js';
 import { targetProblem } from '../rules/targets.js';
 
-/** Of one request. */
+/** The maximum number of warnings of one request. */
 const mostWarnings = 20;
 
-/** A form in Twilio's words; throws `ApiError` with the field that is wrong. */
+/** A form with Twilio's parameters; throws `ApiError` with the invalid field. */
 export class Form {
   private readonly fields: URLSearchParams;
   private readonly read = new Set<string>();
@@ -21,7 +21,7 @@ export class Form {
     return value === '' ? null : value;
   }
 
-  /** null: not given. What is not `true` is false, as Twilio reads it. */
+  /** null if absent. Values other than `true` are false, as for Twilio. */
   flag(name: string): boolean | null {
     const value = this.get(name);
     return value === null ? null : value.toLowerCase() === 'true';
@@ -32,14 +32,14 @@ export class Form {
     return this.fields.getAll(name).flatMap((each) => each.split(/[\s,]+/).filter((word) => word !== ''));
   }
 
-  /** One of these, whatever their case; null: not given. */
+  /** One of these words, ignoring case; null if absent. */
   word<const T extends string>(name: string, words: readonly T[]): T | null {
     const value = this.get(name)?.toLowerCase();
     if (value === undefined) return null;
     return words.find((word) => word.toLowerCase() === value) ?? refuse(name, `must be ${words.join(' or ')}`);
   }
 
-  /** What is given, and was not asked for: a sentence each for the record of the call. */
+  /** A warning for each parameter that was given but never read, for the record of the call. */
   get warnings(): string[] {
     const unread = [...new Set(this.fields.keys())].filter((name) => !this.read.has(name));
     return unread.slice(0, mostWarnings).map((name) => `${name.slice(0, 100)} of the request has no effect`);
@@ -49,7 +49,7 @@ export class Form {
     return this.get(name) ?? refuse(name, 'is required');
   }
 
-  /** An address that is to be asked; null: not given. */
+  /** A URL to request; null if absent. */
   followUp(name: string, methodName: string, allowPrivate: boolean): FollowUp | null {
     const url = this.get(name);
     if (url === null) return null;
@@ -58,7 +58,7 @@ export class Form {
     return { url: new URL(url).href, method: this.method(methodName) };
   }
 
-  /** Who is told of these events; without any named, of `usual`. */
+  /** The status callback and its events; `usual` if none are named. */
   statusCallback(name: string, usual: string[], allowPrivate: boolean): StatusCallback | null {
     const to = this.followUp(name, `${name}Method`, allowPrivate);
     const events = this.all(`${name}Event`);

@@ -1,4 +1,4 @@
-/** Our records in the words of Twilio's REST API. */
+/** Converts records to the resources of Twilio's REST API. */
 
 import type { Conference } from '../../call/conference/conference.js';
 import type { Participant } from '../../call/conference/participant.js';
@@ -8,7 +8,7 @@ import type { ApiError } from '../errors.js';
 
 export const version = '2010-04-01';
 
-/** `CA…` without its two letters is a uuid without its dashes; null: it is none. */
+/** The call id of a sid: `CA` and the UUID without dashes; null if it is not a sid. */
 export function callIdOf(sid: string): string | null {
   return uuidOf('CA', sid);
 }
@@ -98,7 +98,7 @@ export function presentParticipant(participant: Participant) {
   };
 }
 
-/** What every participant has, also one that is only called. */
+/** The fields of every participant, including one that is still being called. */
 export function participantIn(organizationId: string, conferenceId: string, callId: string) {
   const account = accountSid(organizationId);
   const [conference, call] = [conferenceSid(conferenceId), callSid(callId)];
@@ -114,7 +114,7 @@ export function participantIn(organizationId: string, conferenceId: string, call
   };
 }
 
-/** A list as Twilio's clients read it: all of it on one page. */
+/** A list in Twilio's format, with all items on one page. */
 export function onePage(name: string, uri: string, all: object[]) {
   const page = { page: 0, page_size: Math.max(50, all.length), start: 0, end: Math.max(0, all.length - 1) };
   return { [name]: all, ...page, uri, first_page_uri: uri, next_page_uri: null, previous_page_uri: null };
@@ -127,7 +127,7 @@ function statusOf(call: CallSummary): string {
   return finalStatus[call.status];
 }
 
-/** Twilio's numbers for what is wrong. */
+/** Twilio's error codes. */
 const codes: { [code: string]: number } = {
   UNAUTHORIZED: 20003,
   FORBIDDEN: 20003,
@@ -141,7 +141,7 @@ const codes: { [code: string]: number } = {
   CALL_COMMAND_FAILED: 21220,
 };
 
-/** An error as Twilio's clients read it. */
+/** An error in Twilio's format. */
 export function twilioError(error: ApiError) {
   const { details } = error;
   const [first] = (details?.fields as { path: string; message: string }[] | undefined) ?? [];
@@ -150,7 +150,7 @@ export function twilioError(error: ApiError) {
     code,
     message: first === undefined ? error.message : `${first.path} ${first.message}`,
     more_info: `https://www.twilio.com/docs/errors/${code}`,
-    // It knows no 409.
+    // Twilio's API has no 409.
     status: error.status === 409 ? 400 : error.status,
   };
 }

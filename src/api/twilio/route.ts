@@ -1,4 +1,4 @@
-/** What the operations of Twilio's REST API are made of. */
+/** The parts shared by the operations of Twilio's REST API. */
 import type { FastifyRequest } from 'fastify';
 import type { Conferences } from '../../call/conference/conferences.js';
 import type { CallCommands } from '../../call/core/command.js';
@@ -30,10 +30,10 @@ export interface TwilioRoute {
   handle(request: FastifyRequest, caller: Caller, options: TwilioOptions): TwilioAnswer;
 }
 
-/** `body` null: there is none. */
+/** `body` is null if the response has none. */
 export type TwilioAnswer = Promise<{ status: number; body: object | null }>;
 
-/** Whose secret signs what is asked: the webhook endpoint of the caller id, or else the organization's only one. */
+/** The endpoint whose secret signs the requests: the webhook endpoint of the caller id, else the organization's only one. */
 export function callingEndpoint(fromNumber: string, { scope }: Caller, store: Store): Endpoint {
   const number = store.phoneNumbers.findDialled(fromNumber, scope.mode);
   const isOwn = number?.organizationId === scope.organizationId;
@@ -50,7 +50,7 @@ export function callingEndpoint(fromNumber: string, { scope }: Caller, store: St
   return only;
 }
 
-/** A call as the form of `Calls` and `Participants` asks for it: limits in seconds, 60 and 14,400 unless told. */
+/** The call requested by a form of `Calls` or `Participants`; time limits default to 60 and 14,400 seconds. */
 export function askedByForm(
   form: Form,
   call: { toNumber: string; fromNumber: string; endpointId: string },
@@ -67,7 +67,7 @@ export function askedByForm(
   };
 }
 
-/** Unless `AsyncAmd` is true, what the call is to do is asked when it is known who answered. */
+/** Unless `AsyncAmd` is true, instructions are requested after the detection result. */
 function machineDetectionOf(form: Form, allowPrivateTargets: boolean) {
   const mode = form.word('MachineDetection', ['Enable', 'DetectMessageEnd']);
   const isAsync = form.flag('AsyncAmd') ?? false;
@@ -82,7 +82,7 @@ function machineDetectionOf(form: Form, allowPrivateTargets: boolean) {
   };
 }
 
-/** `To` of a form: E.164, or as people write numbers in the country of `From`. */
+/** `To` of a form: E.164, or a national number of the country of `From`. */
 export function calleeOf(form: Form, fromNumber: string): string {
   const written = form.required('To');
   return dialledNumber(written, fromNumber) ?? phoneNumberOf(written, 'To');

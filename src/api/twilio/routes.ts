@@ -1,4 +1,4 @@
-/** The part of Twilio's REST API that applications call back while a call runs: make a call, read one, end it, send it elsewhere. */
+/** The part of Twilio's REST API that applications use during calls: create, read, end and redirect a call. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { CallCommand } from '../../call/core/command.js';
 import type { CallDetail } from '../../store/calls/call-records.js';
@@ -23,7 +23,7 @@ import {
 
 const maxBodyBytes = 262_144;
 
-/** A scope of its own: forms are read here, and errors are in Twilio's words. */
+/** A separate Fastify scope, which parses forms and answers errors in Twilio's format. */
 export async function registerTwilio(app: FastifyInstance, options: TwilioOptions): Promise<void> {
   await app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
@@ -53,14 +53,14 @@ export async function registerTwilio(app: FastifyInstance, options: TwilioOption
           return body === null ? reply.send() : reply.type('application/json; charset=utf-8').send(body);
         },
       });
-    // Whatever else of Twilio's paths is asked for: its clients read its errors only.
+    // Other Twilio paths get Twilio's error format too, which is all its clients understand.
     scope.all(
       `/${version}/*`,
       { config: { access: 'member', basic: true }, schema: { hide: true } },
       async (request) => {
         throw new ApiError(
           'NOT_FOUND',
-          `The requested resource ${request.url.split('?')[0]} was not found: of Twilio's API there are Calls, Conferences and Participants (docs/webhooks.md)`,
+          `The requested resource ${request.url.split('?')[0]} was not found; the supported resources of Twilio's API are Calls, Conferences and Participants (docs/webhooks.md)`,
         );
       },
     );
@@ -95,7 +95,7 @@ async function createCall(form: Form, caller: Caller, options: TwilioOptions): T
     warnings: form.warnings,
   });
   const call = options.store.records.detail(caller.scope, callId);
-  if (!call) throw new Error('a call that has begun has no record');
+  if (!call) throw new Error('the started call has no record');
   start();
   return { status: 201, body: { ...shown(call), status: 'queued' } };
 }
@@ -110,9 +110,9 @@ async function updateCall(request: FastifyRequest, caller: Caller, options: Twil
   const to = status === null ? instructionsOf(form, endpoint, options) : null;
   if (status === null && to === null) throw invalid({ path: 'Status', message: ', Url or Twiml is required' });
   const command: CallCommand = to === null ? { kind: 'hangup' } : { kind: 'redirect', to };
-  // Only a call that nobody answered can be cancelled.
+  // Only an unanswered call can be cancelled.
   if (status === 'canceled' && call.answeredAt !== null)
-    throw new ApiError('CALL_COMMAND_FAILED', 'The call is answered: end it with Status=completed');
+    throw new ApiError('CALL_COMMAND_FAILED', 'The call has been answered; end it with Status=completed');
   if (call.completedAt !== null) {
     if (to === null) throw notFound('Call');
     throw new ApiError('CALL_ALREADY_ENDED', 'Call is not in-progress. Cannot redirect.');
@@ -141,7 +141,7 @@ function shown(call: CallDetail) {
   );
 }
 
-/** null: the form has neither. `Twiml` wins. */
+/** null if the form has neither. `Twiml` takes precedence. */
 function instructionsOf(
   form: Form,
   endpoint: Endpoint | undefined,

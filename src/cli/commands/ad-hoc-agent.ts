@@ -1,4 +1,4 @@
-/** An agent for one call: an endpoint and a number that exist while it lasts. */
+/** An agent for one call: an endpoint and a number that exist for the duration of the call. */
 import type { Api } from '../api.js';
 
 export interface AdHocAgent {
@@ -9,7 +9,7 @@ export interface AdHocAgent {
   protocol?: string;
 }
 
-/** Runs `whileAttached` with the number ringing at the agent, then removes both, whatever happened. */
+/** Runs `whileAttached` while the number is routed to the agent, then always removes both. */
 export async function withAgent<T>(api: Api, agent: AdHocAgent, whileAttached: () => Promise<T>): Promise<T> {
   const endpoint = await api.post<{ id: string }>('/endpoints', {
     name: `trunkline call ${agent.number}`,

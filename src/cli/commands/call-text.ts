@@ -1,4 +1,4 @@
-/** The report of a simulated call as lines: one per fact, the verdict last. */
+/** Formats the report of a simulated call: one line per fact, then the verdict. */
 import type { CallReport } from '../../simulator/report.js';
 import type { MedianSpread, Summary } from '../../simulator/several.js';
 import { type Cell, count, facts, quantity, table } from '../text.js';
@@ -25,7 +25,7 @@ function answered(report: CallReport): [string, Cell][] {
     ['codec', `${report.codec} ${report.ptimeMs} ms`],
     [
       'sent',
-      `${count(sent.packets, 'packet')}, lost on purpose ${sent.dropped}, reordered ${sent.reordered}, duplicated ${sent.duplicated}, own pace late by at most ${sent.worstLateMs.toFixed(1)} ms${sent.leftOut > 0 ? `, ${sent.leftOut} left out` : ''}`,
+      `${count(sent.packets, 'packet')}, lost on purpose ${sent.dropped}, reordered ${sent.reordered}, duplicated ${sent.duplicated}, own sending late by at most ${sent.worstLateMs.toFixed(1)} ms${sent.leftOut > 0 ? `, ${sent.leftOut} left out` : ''}`,
     ],
     ['sent, by RTCP', `loss ${quantity(sent.farLossPercent, '%', 1)}, jitter ${quantity(sent.farJitterMs, 'ms', 1)}`],
     [
@@ -40,15 +40,15 @@ function answered(report: CallReport): [string, Cell][] {
       : []),
     [
       'jitter',
-      `${quantity(received.jitterMs, 'ms', 1)}, clock of the far side off by ${quantity(received.clockSkewPpm, 'ppm')}`,
+      `${quantity(received.jitterMs, 'ms', 1)}, clock of the far end off by ${quantity(received.clockSkewPpm, 'ppm')}`,
     ],
     ['MOS', received.mos?.toFixed(2) ?? '- (under 100 packets)'],
     ['network RTT', quantity(report.rttMs, 'ms', 1)],
     [
       'audio RTT',
       roundTrip
-        ? `${roundTrip.medianMs.toFixed(1)} ms (${roundTrip.leastMs.toFixed(1)} to ${roundTrip.worstMs.toFixed(1)}, ${roundTrip.found} of ${roundTrip.sent} markers came back)`
-        : 'no marker came back',
+        ? `${roundTrip.medianMs.toFixed(1)} ms (${roundTrip.leastMs.toFixed(1)} to ${roundTrip.worstMs.toFixed(1)}, ${roundTrip.found} of ${roundTrip.sent} markers returned)`
+        : 'no marker returned',
     ],
     [
       'heard',

@@ -1,4 +1,4 @@
-/** `call`: places real SIP and RTP calls from a phone of its own and judges them. */
+/** `call`: places real SIP and RTP calls from a simulated phone and evaluates them. */
 import { writeFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import type { CallPlan, CallTarget, Phone } from '../../simulator/phone/phone.js';
@@ -50,44 +50,44 @@ interface CallOptions {
 export function addCall(program: Command, context: CliContext, fail: () => void): void {
   program
     .command('call')
-    .argument('<number>', 'whom to call, such as +15550100')
-    .description('place a real call (SIP, RTP) to this or another server, one line per fact and a verdict')
+    .argument('<number>', 'number to call, such as +15550100')
+    .description('place a real call (SIP, RTP) to this or another server and print the measurements and a verdict')
     .option('--from <number>', 'caller id (default: +15005550001)')
     .option('--to-host <host:port>', 'server to call (default: the SIP address of the settings)', hostAndPort)
-    .option('--agent <url>', 'a ws: or wss: agent that answers this number while the call lasts (needs an API key)')
-    .option('--agent-protocol <protocol>', 'how it is spoken to: twilio, raw, ... (default: twilio)')
+    .option('--agent <url>', 'a ws: or wss: agent that answers this number during the call (requires an API key)')
+    .option('--agent-protocol <protocol>', 'protocol of the agent: twilio, raw, ... (default: twilio)')
     .option('--transport <transport>', 'udp or tcp', word('udp', 'tcp'), 'udp')
     .option('--codec <codec>', 'offer only PCMU, PCMA, G722 or OPUS (default: PCMU and PCMA)', codec)
-    .option('--ptime <ms>', 'audio per packet, 10 to 60 in tens', whole(10, 60, 10), 20)
-    .option('--duration <time>', 'talk this long, then hang up: 10s, 500ms', duration, 10_000)
-    .option('--ring-timeout <time>', 'give up when nobody answers: 60s', duration, 60_000)
-    .option('--wav <file>', 'say what is in this WAV file, then silence')
-    .option('--tone <hz>', 'say a tone (default: 440Hz)', hertz)
-    .option('--silence', 'say nothing')
-    .option('--markers', 'chirps in between, to measure the round trip of audio (default, except with --wav)')
-    .option('--no-markers', 'no chirps')
-    .option('--digits <digits>', 'press keys 1 s after the answer (RFC 4733); w is a pause of 500 ms')
-    .option('--record <file>', 'write what comes back to a WAV file')
-    .option('--username <name>', 'for a digest challenge')
-    .option('--password <password>', 'for a digest challenge')
-    .option('--loss <percent>', 'lose packets we send, at random: 2%', percent)
-    .option('--loss-burst <n>', 'lose them in runs of so many on average', whole(1, 100))
-    .option('--jitter <time>', 'hold packets we send back, at random up to: 30ms', duration)
-    .option('--reorder <percent>', 'let packets overtake: 1%', percent)
-    .option('--duplicate <percent>', 'send packets twice: 1%', percent)
-    .option('--seed <n>', 'of the random choices (default: 1)', whole(0, 2 ** 31))
+    .option('--ptime <ms>', 'audio per packet, 10 to 60 in steps of 10', whole(10, 60, 10), 20)
+    .option('--duration <time>', 'time from answer to hang-up: 10s, 500ms', duration, 10_000)
+    .option('--ring-timeout <time>', 'cancel the call if it is not answered within: 60s', duration, 60_000)
+    .option('--wav <file>', 'send the audio of this WAV file, then silence')
+    .option('--tone <hz>', 'send a tone (default: 440Hz)', hertz)
+    .option('--silence', 'send silence')
+    .option('--markers', 'insert chirps to measure the round trip of audio (default, except with --wav)')
+    .option('--no-markers', 'insert no chirps')
+    .option('--digits <digits>', 'send keys 1 s after the answer (RFC 4733); w is a pause of 500 ms')
+    .option('--record <file>', 'write the received audio to a WAV file')
+    .option('--username <name>', 'user name for digest authentication')
+    .option('--password <password>', 'password for digest authentication')
+    .option('--loss <percent>', 'drop sent packets at random: 2%', percent)
+    .option('--loss-burst <n>', 'average length of loss bursts, in packets', whole(1, 100))
+    .option('--jitter <time>', 'delay sent packets by a random time up to: 30ms', duration)
+    .option('--reorder <percent>', 'reorder sent packets: 1%', percent)
+    .option('--duplicate <percent>', 'duplicate sent packets: 1%', percent)
+    .option('--seed <n>', 'seed of the random generator (default: 1)', whole(0, 2 ** 31))
+    .option('--one-way <direction>', 'one-way audio: in (none is sent) or out (none is received)', word('in', 'out'))
+    .option('--clock-skew <ppm>', 'clock skew of the sent audio in parts per million, negative for slow: 200', skew)
+    .option('--early', 'send audio before the answer, as soon as the far end has sent an SDP')
+    .option('--reoffer <codec>', 'change to this codec by re-INVITE', codec)
+    .option('--reoffer-after <time>', 'time from answer to the re-INVITE', duration, 2000)
     .option(
-      '--one-way <direction>',
-      'audio has one way only: in (we send none) or out (none arrives)',
-      word('in', 'out'),
+      '--bye <time|lost>',
+      'stop the audio and send BYE this much later, or never (lost): the far end must detect it',
+      goodbye,
     )
-    .option('--clock-skew <ppm>', 'our audio runs fast, or slow when negative, by so many millionths: 200', skew)
-    .option('--early', 'speak before the answer, as soon as the far side says where to')
-    .option('--reoffer <codec>', 'change to this codec by a re-INVITE', codec)
-    .option('--reoffer-after <time>', 'so long after the answer', duration, 2000)
-    .option('--bye <time|lost>', 'fall silent and say BYE so much later, or never: the far side has to notice', goodbye)
-    .option('--no-ack', 'no ACK ever arrives (UDP): the far side repeats its answer until it gives up')
-    .option('--calls <n>', 'how many calls', whole(1, 1000), 1)
+    .option('--no-ack', 'send no ACK (UDP): the far end retransmits its response until it gives up')
+    .option('--calls <n>', 'number of calls', whole(1, 1000), 1)
     .option('--rate <n>', 'calls started per second', whole(1, 100), 1)
     .addHelpText(
       'after',
@@ -114,8 +114,8 @@ Examples:
         import('../../simulator/phone/voice.js'),
       ]);
       if ((options.codec === 'OPUS' || options.reoffer === 'OPUS') && options.ptime % 20 !== 0 && options.ptime !== 10)
-        throw new CliFailure('--ptime: Opus has packets of 10, 20, 40 or 60 ms');
-      if (options.record && options.calls > 1) throw new CliFailure('--record: only with one call');
+        throw new CliFailure('--ptime: Opus packets have 10, 20, 40 or 60 ms');
+      if (options.record && options.calls > 1) throw new CliFailure('--record: allowed with one call only');
       const plan: SeveralPlan = {
         ...planDefaults,
         to: number,
@@ -152,12 +152,12 @@ Examples:
         callsPerSecond: options.rate,
       };
       if (options.digits && !/^[0-9A-Da-d*#wW]+$/.test(options.digits))
-        throw new CliFailure('--digits: 0-9, A-D, *, # and w');
+        throw new CliFailure('--digits: only 0-9, A-D, *, # and w are allowed');
       const target = {
         ...(options.toHost ?? (await localTarget(session, options.transport))),
         transport: options.transport,
       };
-      if (!options.ack && target.transport !== 'udp') throw new CliFailure('--no-ack: over udp only');
+      if (!options.ack && target.transport !== 'udp') throw new CliFailure('--no-ack: allowed over udp only');
       const phone = await openPhone(target, { losesAcks: !options.ack });
       try {
         const place = () => placeAndReport(phone, plan, session, options.record, fail);
@@ -169,7 +169,7 @@ Examples:
     });
 }
 
-/** SIGINT hangs up, and what was measured is still told. */
+/** SIGINT hangs up; the measurements are still printed. */
 async function placeAndReport(
   phone: Phone,
   plan: SeveralPlan,
@@ -205,7 +205,7 @@ async function writeRecording(file: string, samples: Int16Array): Promise<void> 
   }
 }
 
-/** Our own SIP server, or the first external one that says where it is reached. */
+/** The address of the embedded SIP server, or of the first external one that reports a contact. */
 async function localTarget(session: CommandContext, transport: string): Promise<{ host: string; port: number }> {
   const { sipHost, sipPort, sipServer } = session.settings();
   if (sipServer === 'embedded') return { host: sipHost === '0.0.0.0' ? '127.0.0.1' : sipHost, port: sipPort };
@@ -213,6 +213,6 @@ async function localTarget(session: CommandContext, transport: string): Promise<
   const told = await askExternalServers(sipServer);
   const contact = told.flatMap(({ contacts }) => contacts).find((each) => each.transport === transport);
   if (contact !== undefined) return contact;
-  const why = told.map(({ server, problem }) => problem ?? `${server} listens on no ${transport.toUpperCase()} port.`);
-  throw new CliFailure(`No external SIP server can be called: ${why.join(' ')} --to-host names an address by hand.`);
+  const why = told.map(({ server, problem }) => problem ?? `${server} has no ${transport.toUpperCase()} listener.`);
+  throw new CliFailure(`No external SIP server can be called: ${why.join(' ')} Give an address with --to-host.`);
 }

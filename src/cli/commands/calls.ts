@@ -1,4 +1,4 @@
-/** `calls` and `trace`: what happened on the phone. */
+/** `calls` and `trace`: call records and their SIP messages. */
 import type { Command } from 'commander';
 import { type CliContext, type CommandContext, openSession } from '../context.js';
 import { type Cell, facts, plain, quantity, table, time } from '../text.js';
@@ -47,10 +47,10 @@ interface ListOptions {
 export function addCalls(program: Command, context: CliContext): void {
   program
     .command('calls')
-    .argument('[id]', 'show this call with its events')
-    .description('list calls, newest first, or show one')
-    .option('--limit <n>', 'calls on a page, 1 to 100', '20')
-    .option('--page <n>', 'page', '1')
+    .argument('[id]', 'id of a call to show with its events')
+    .description('list calls, newest first, or show one call')
+    .option('--limit <n>', 'calls per page, 1 to 100', '20')
+    .option('--page <n>', 'page number', '1')
     .option('--status <status>', 'completed, failed, in_progress, no_answer or busy')
     .option('--direction <direction>', 'inbound or outbound')
     .option('--since <date>', 'first day, YYYY-MM-DD in UTC')
@@ -65,14 +65,14 @@ export function addCalls(program: Command, context: CliContext): void {
     });
   program
     .command('trace')
-    .argument('<id>', 'the call')
+    .argument('<id>', 'id of the call')
     .description('print the SIP messages of a call')
     .addHelpText('after', '\nExample:\n  $ trunkline trace 0193a6f2-…')
     .action(async (id: string, _options: object, command: Command) => {
       const session = openSession(context, command);
       const path = `/calls/${encodeURIComponent(id)}/trace`;
       if (session.json) return session.value(await session.api().get(path, { format: 'json' }));
-      // Lines of a SIP message are the far side's words: shown without what could steer the terminal.
+      // SIP messages contain text of the peer: print it without control characters.
       const text = await session.api().text(path, { format: 'text' });
       session.lines(
         text

@@ -1,4 +1,4 @@
-/** `endpoints`: where calls go. */
+/** `endpoints`: the destinations of calls. */
 import type { Command } from 'commander';
 import { type CliContext, openSession } from '../context.js';
 import { CliFailure } from '../failure.js';
@@ -26,7 +26,9 @@ interface AddOptions {
 }
 
 export function addEndpoints(program: Command, context: CliContext): void {
-  const endpoints = program.command('endpoints').description('list, show, add and remove endpoints: where calls go');
+  const endpoints = program
+    .command('endpoints')
+    .description('list, show, add and remove endpoints, the destinations of calls');
   addList<EndpointRecord>(endpoints, context, {
     path: '/endpoints',
     what: ['endpoint', 'endpoints'],
@@ -41,13 +43,13 @@ export function addEndpoints(program: Command, context: CliContext): void {
   endpoints
     .command('add')
     .description('add an endpoint')
-    .requiredOption('--name <name>', 'a name for people')
+    .requiredOption('--name <name>', 'display name')
     .option('--type <type>', 'agent (a voice agent) or webhook (your HTTP server)', 'agent')
-    .option('--target <url>', 'ws:, wss: or sip: for an agent; http: or https: for a webhook')
-    .option('--provider <provider>', 'of an agent: custom, openai, elevenlabs, ...')
-    .option('--protocol <protocol>', 'of a custom agent: twilio, raw, ...')
-    .option('--provider-config <json>', 'what the provider needs, as JSON')
-    .option('--fallback <id>', 'endpoint for calls that this one fails')
+    .option('--target <url>', 'a ws:, wss: or sip: URL for an agent; http: or https: for a webhook')
+    .option('--provider <provider>', 'provider of an agent: custom, openai, elevenlabs, ...')
+    .option('--protocol <protocol>', 'protocol of a custom agent: twilio, raw, ...')
+    .option('--provider-config <json>', 'settings of the provider, as JSON')
+    .option('--fallback <id>', 'id of the endpoint that takes the calls when this one fails')
     .addHelpText(
       'after',
       `
@@ -79,7 +81,7 @@ function parseObject(text: string): Record<string, unknown> {
     const value: unknown = JSON.parse(text);
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
   } catch {
-    // said below, without the text: it may hold a provider's key
+    // reported below without the text, which may contain a provider's key
   }
   throw new CliFailure('--provider-config: must be a JSON object, such as {"api_key":"..."}');
 }

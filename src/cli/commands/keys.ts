@@ -26,10 +26,10 @@ export function addKeys(program: Command, context: CliContext): void {
   });
   keys
     .command('create')
-    .description('create a key; it is shown once')
-    .requiredOption('--name <name>', 'a name for people')
+    .description('create a key, which is shown once')
+    .requiredOption('--name <name>', 'display name')
     .option('--mode <mode>', 'live or test', 'live')
-    .option('--organization <id>', 'limit it to this organization')
+    .option('--organization <id>', 'id of the organization to limit the key to')
     .addHelpText(
       'after',
       '\nExample:\n  $ export TRUNKLINE_API_KEY=$(trunkline keys create --name laptop --json | jq -r .key)',

@@ -1,4 +1,4 @@
-/** `numbers`: phone numbers and the endpoints they ring at. */
+/** `numbers`: phone numbers and the endpoints that take their calls. */
 import type { Command } from 'commander';
 import { type CliContext, openSession } from '../context.js';
 import { addList, addRemove, addShow } from './records.js';
@@ -26,10 +26,10 @@ export function addNumbers(program: Command, context: CliContext): void {
   addShow(numbers, context, '/phone-numbers');
   numbers
     .command('add')
-    .argument('<number>', 'E.164, such as +15551234567')
+    .argument('<number>', 'number in E.164, such as +15551234567')
     .description('add a number')
-    .option('--name <name>', 'a name for people (default: the number)')
-    .option('--endpoint <id>', 'where its calls go')
+    .option('--name <name>', 'display name (default: the number)')
+    .option('--endpoint <id>', 'id of the endpoint that takes the calls')
     .addHelpText('after', '\nExample:\n  $ trunkline numbers add +15551234567 --endpoint 0193a6f2-…')
     .action(async (number: string, options: { name?: string; endpoint?: string }, command: Command) => {
       const session = openSession(context, command);
@@ -41,15 +41,15 @@ export function addNumbers(program: Command, context: CliContext): void {
     });
   numbers
     .command('attach')
-    .argument('<id>', 'the number, by its id')
-    .argument('[endpoint]', 'the endpoint, by its id; left out: none')
-    .description('let a number ring at another endpoint')
+    .argument('<id>', 'id of the number')
+    .argument('[endpoint]', 'id of the endpoint; if omitted, the number is detached')
+    .description('route the calls of a number to another endpoint')
     .action(async (id: string, endpoint: string | undefined, _options: object, command: Command) => {
       const session = openSession(context, command);
       const path = `/phone-numbers/${encodeURIComponent(id)}`;
       const record = await session.api().patch<NumberRecord>(path, { endpoint_id: endpoint ?? null });
       if (session.json) return session.value(record);
-      session.lines([`number ${record.number} now rings at ${record.endpoint_id ?? 'no endpoint'}`]);
+      session.lines([`number ${record.number} is now routed to ${record.endpoint_id ?? 'no endpoint'}`]);
     });
   addRemove(numbers, context, '/phone-numbers', 'number');
 }

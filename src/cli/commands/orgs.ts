@@ -1,4 +1,4 @@
-/** `orgs`: organizations and who belongs to them. */
+/** `orgs`: organizations and their members. */
 import type { Command } from 'commander';
 import type { ListAnswer } from '../api.js';
 import { type CliContext, openSession } from '../context.js';
@@ -34,8 +34,8 @@ export function addOrgs(program: Command, context: CliContext): void {
   addShow(orgs, context, '/organizations');
   orgs
     .command('create')
-    .argument('<name>', 'a name for people')
-    .description('create an organization; for the platform owner')
+    .argument('<name>', 'display name')
+    .description('create an organization (platform owner only)')
     .option('--tier <tier>', 'free, pro, business or enterprise', 'free')
     .action(async (name: string, options: { tier: string }, command: Command) => {
       const session = openSession(context, command);
@@ -47,8 +47,8 @@ export function addOrgs(program: Command, context: CliContext): void {
     .command('members')
     .argument('<id>', 'the organization, by its id')
     .description('list members and open invitations')
-    .option('--limit <n>', 'at most this many, 1 to 100', '50')
-    .option('--offset <n>', 'leave out this many', '0')
+    .option('--limit <n>', 'maximum number of records, 1 to 100', '50')
+    .option('--offset <n>', 'number of records to skip', '0')
     .action(async (id: string, options: { limit: string; offset: string }, command: Command) => {
       const session = openSession(context, command);
       const answer = await session.api().get<ListAnswer<MemberRecord>>(membersOf(id), { ...options });
@@ -60,11 +60,11 @@ export function addOrgs(program: Command, context: CliContext): void {
   orgs
     .command('invite')
     .argument('<id>', 'the organization, by its id')
-    .description('invite somebody, who accepts by signing in')
-    .option('--subject <sub>', 'the `sub` of their tokens')
-    .option('--email <address>', 'their address, verified by the identity provider')
+    .description('invite a user, who accepts by signing in')
+    .option('--subject <sub>', 'the `sub` of the tokens of the user')
+    .option('--email <address>', 'email address of the user, verified by the identity provider')
     .option('--role <role>', 'owner, admin or member', 'member')
-    .option('--name <name>', 'a name for people')
+    .option('--name <name>', 'display name')
     .addHelpText('after', '\nExample:\n  $ trunkline orgs invite 0193a6f2-… --email ben@example.com --role admin')
     .action(async (id: string, options: Record<string, string>, command: Command) => {
       const session = openSession(context, command);
@@ -75,7 +75,7 @@ export function addOrgs(program: Command, context: CliContext): void {
   orgs
     .command('remove-member')
     .argument('<id>', 'the organization, by its id')
-    .argument('<member>', 'the member or the invitation, by its id')
+    .argument('<member>', 'id of the member or of the invitation')
     .description('remove a member, or withdraw an invitation')
     .action(async (id: string, member: string, _options: object, command: Command) => {
       const session = openSession(context, command);

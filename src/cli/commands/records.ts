@@ -1,4 +1,4 @@
-/** The commands that are alike for every kind of record: list, show, remove. */
+/** The commands shared by all kinds of records: list, show, remove. */
 import type { Command } from 'commander';
 import type { ListAnswer } from '../api.js';
 import { type CliContext, openSession } from '../context.js';
@@ -6,9 +6,9 @@ import { type Cell, facts, table } from '../text.js';
 
 export interface Listing<T> {
   path: string;
-  /** For the last line: `endpoint`, `endpoints`. */
+  /** The singular and plural nouns of the last line: `endpoint`, `endpoints`. */
   what: [string, string];
-  /** Flags that become query parameters of the same name. */
+  /** Options that become query parameters of the same name. */
   filters: [string, string][];
   columns: string[];
   row(record: T): Cell[];
@@ -19,8 +19,8 @@ export function addList<T>(parent: Command, context: CliContext, listing: Listin
   const list = parent
     .command('list', { isDefault: true })
     .description(`list ${listing.what[1]}, newest first`)
-    .option('--limit <n>', 'at most this many, 1 to 100', '50')
-    .option('--offset <n>', 'leave out this many', '0');
+    .option('--limit <n>', 'maximum number of records, 1 to 100', '50')
+    .option('--offset <n>', 'number of records to skip', '0');
   for (const [flags, text] of listing.filters) list.option(flags, text);
   list.action(async (options: Record<string, string>, command: Command) => {
     const session = openSession(context, command);
@@ -41,7 +41,7 @@ export function addShow(parent: Command, context: CliContext, path: string): voi
   parent
     .command('show')
     .argument('<id>')
-    .description('show all fields of one')
+    .description('show all fields of one record')
     .action(async (id: string, _options: object, command: Command) => {
       const session = openSession(context, command);
       const record = await session.api().get<Record<string, unknown>>(`${path}/${encodeURIComponent(id)}`);
@@ -55,7 +55,7 @@ export function addRemove(parent: Command, context: CliContext, path: string, wh
   parent
     .command(verb)
     .argument('<id>')
-    .description(`${verb} one, by its id`)
+    .description(`${verb} one record by its id`)
     .action(async (id: string, _options: object, command: Command) => {
       const session = openSession(context, command);
       await session.api().remove(`${path}/${encodeURIComponent(id)}`);

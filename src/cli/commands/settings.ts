@@ -7,7 +7,7 @@ import { count, table } from '../text.js';
 export function addSettings(program: Command, context: CliContext): void {
   program
     .command('settings')
-    .description('list every setting, its default and what it is now')
+    .description('list every setting with its default and current value')
     .option('--example', 'print an example trunkline.yaml')
     .addHelpText('after', '\nExamples:\n  $ trunkline settings\n  $ trunkline settings --example > trunkline.yaml')
     .action((options: { example?: boolean }, command: Command) => {

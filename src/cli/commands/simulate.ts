@@ -1,4 +1,4 @@
-/** `simulate`: a provider on this machine, for trying an endpoint without an account. */
+/** `simulate`: a local voice-agent provider, to try an endpoint without an account. */
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { dialects } from '../../simulator/providers/registry.js';
@@ -25,19 +25,19 @@ export function addSimulate(program: Command, context: CliContext): void {
   program
     .command('simulate')
     .description(
-      'Play a voice-agent provider: greets with a tone, answers with another, hangs up on key 9, transfers on key 8',
+      'Simulate a voice-agent provider that greets and answers with tones, hangs up on key 9 and transfers on key 8',
     )
     .argument('<provider>', names.join(', '), word(...names))
-    .option('--port <port>', 'TCP port; 0 takes a free one', whole(0, 65_535), 0)
+    .option('--port <port>', 'TCP port; 0 for any free port', whole(0, 65_535), 0)
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .option('--greeting <time>', 'length of the greeting; 0 for none', duration)
-    .option('--greeting-hz <hertz>', 'tone of the greeting', hertz)
+    .option('--greeting-hz <hertz>', 'frequency of the greeting', hertz)
     .option('--answer <time>', 'length of an answer', duration)
-    .option('--answer-hz <hertz>', 'tone of an answer', hertz)
-    .option('--session <time>', 'longest session, ended as the provider ends it; 0 for no end', duration)
-    .option('--tls-key <file>', 'PEM; with --tls-cert, wss: instead of ws:')
-    .option('--tls-cert <file>', 'PEM')
-    .option('--mute', 'connects and never says anything')
+    .option('--answer-hz <hertz>', 'frequency of an answer', hertz)
+    .option('--session <time>', 'maximum session length, ended in the way of the provider; 0 for no limit', duration)
+    .option('--tls-key <file>', 'PEM file of the key; with --tls-cert, wss: instead of ws:')
+    .option('--tls-cert <file>', 'PEM file of the certificate')
+    .option('--mute', 'accept connections but send no audio')
     .action(async (provider: string, options: SimulateOptions) => {
       const dialect = dialects.get(provider);
       if (dialect === undefined) return;

@@ -1,19 +1,19 @@
-/** `trunkline start`: the server in this process, and what signals do to it. */
+/** `trunkline start`: runs the server in this process and handles signals. */
 import type { Command } from 'commander';
 import type { Settings } from '../../../config/settings.js';
 import { type CliContext, openSession } from '../context.js';
 
-/** What `src/main.ts` gives back. */
+/** The running server that `src/main.ts` returns. */
 export interface Running {
-  /** For the person who started it. */
+  /** The text to print after the start. */
   banner: string;
-  /** Everything is closed. Rejects when the server cannot go on. */
+  /** Resolves when everything is closed. Rejects if the server cannot continue. */
   stopped: Promise<void>;
-  /** Takes no new calls and lets live ones run on for `graceMs`; a later call with less shortens it. */
+  /** Stops accepting calls and waits up to `graceMs` for live calls; a later call with less shortens the time. */
   stop(graceMs: number): Promise<void>;
 }
 
-/** After a clean stop the process ends by itself; this long after, it is ended. */
+/** The time after a clean stop for the process to exit by itself, before it is forced to. */
 const lingerMs = 3000;
 
 export function addStart(program: Command, context: CliContext, fail: () => void): void {
@@ -32,11 +32,11 @@ Examples:
     )
     .action(async (_options: object, command: Command) => {
       const settings = openSession(context, command).settings();
-      const { start } = await import('../../main.js'); // the other commands need none of it
+      const { start } = await import('../../main.js'); // loaded here because other commands do not need it
       const running = await start(settings);
-      const stopped = runUntilStopped(running, settings, context); // signals count from here on, so before anybody is told
+      const stopped = runUntilStopped(running, settings, context); // handle signals before the start is announced
       context.out(running.banner);
-      if (settings.publicUrl !== null) context.out(`  others reach the API at ${settings.publicUrl}/v1`);
+      if (settings.publicUrl !== null) context.out(`  public API URL: ${settings.publicUrl}/v1`);
       await stopped.catch((error: unknown) => {
         context.err(`trunkline: ${error instanceof Error ? error.message : String(error)}`);
         fail();
@@ -45,7 +45,7 @@ Examples:
     });
 }
 
-/** Resolves when the server has stopped, for whatever reason. */
+/** Resolves when the server has stopped for any reason. */
 export async function runUntilStopped(
   running: Omit<Running, 'banner'>,
   settings: Pick<Settings, 'shutdownGraceSec'>,
@@ -57,9 +57,9 @@ export async function runUntilStopped(
     received += 1;
     if (received > 2) signals.exit(1);
     const drain = signal === 'SIGTERM' && received === 1;
-    const what = drain ? `lets live calls run on for up to ${settings.shutdownGraceSec} s` : 'hangs up and leaves';
-    context.err(`${signal}: takes no new calls, ${what}`);
-    running.stop(drain ? settings.shutdownGraceSec * 1000 : 0).catch(() => undefined); // `stopped` tells it too
+    const what = drain ? `waiting up to ${settings.shutdownGraceSec} s for live calls` : 'hanging up all calls';
+    context.err(`${signal}: accepting no new calls, ${what}`);
+    running.stop(drain ? settings.shutdownGraceSec * 1000 : 0).catch(() => undefined); // `stopped` rejects as well
   };
   signals.on('SIGTERM', onSignal);
   signals.on('SIGINT', onSignal);

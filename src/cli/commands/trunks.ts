@@ -1,4 +1,4 @@
-/** `trunks`: carriers, who may call us and whom we call. */
+/** `trunks`: the SIP trunks of carriers. */
 import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import { type CliContext, openSession } from '../context.js';
@@ -30,7 +30,7 @@ interface AddOptions {
 }
 
 export function addTrunks(program: Command, context: CliContext): void {
-  const trunks = program.command('trunks').description('list, show, add and remove trunks: the carriers');
+  const trunks = program.command('trunks').description('list, show, add and remove SIP trunks of carriers');
   addList<TrunkRecord>(trunks, context, {
     path: '/trunks',
     what: ['trunk', 'trunks'],
@@ -54,17 +54,17 @@ export function addTrunks(program: Command, context: CliContext): void {
   trunks
     .command('add')
     .description('add a trunk')
-    .requiredOption('--name <name>', 'a name for people')
+    .requiredOption('--name <name>', 'display name')
     .option('--direction <direction>', 'inbound, outbound or both')
-    .option('--address <cidr...>', 'source addresses that are trusted')
-    .option('--gateway <uri...>', 'where calls are sent, in order: sip:sip.carrier.example')
-    .option('--username <name>', 'for digest authentication')
-    .option('--password <password>', 'for digest authentication')
+    .option('--address <cidr...>', 'trusted source addresses')
+    .option('--gateway <uri...>', 'gateways that calls are sent to, in order: sip:sip.carrier.example')
+    .option('--username <name>', 'user name for digest authentication')
+    .option('--password <password>', 'password for digest authentication')
     .option('--transport <transport>', 'udp, tcp or tls')
     .option('--srtp <srtp>', 'off, allow or require')
-    .option('--tls-ca <file>', 'PEM file with the authorities of its gateways, when they are not public')
-    .option('--register', 'register with its gateways')
-    .option('--codec <codec...>', 'PCMU, PCMA, G722, OPUS, in order of preference')
+    .option('--tls-ca <file>', 'PEM file of the certification authorities of the gateways, if they are not public')
+    .option('--register', 'register with the gateways')
+    .option('--codec <codec...>', 'codecs in order of preference: PCMU, PCMA, G722, OPUS')
     .addHelpText(
       'after',
       `

@@ -1,4 +1,4 @@
-/** What `doctor` says of SIP over TLS and of the trunks of a running server. */
+/** The checks of `doctor` for SIP over TLS and for the trunks of a running server. */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import ipaddr from 'ipaddr.js';
 import type { Settings } from '../../../config/settings.js';
@@ -10,20 +10,20 @@ const warnDays = 14;
 
 type TlsFiles = Pick<Settings, 'sipTlsPort' | 'sipTlsCertificate' | 'sipTlsKey'>;
 
-/** The certificate of SIP over TLS: there, ours, and for how long. */
+/** Checks the certificate of SIP over TLS: presence, matching key, and validity. */
 export function examineCertificate(machine: Pick<Machine, 'read' | 'wallMs'>, settings: TlsFiles): Finding {
   const check = 'tls';
   const { sipTlsPort, sipTlsCertificate: file, sipTlsKey } = settings;
   if (file === null || sipTlsKey === null) {
-    const fix = 'TRUNKLINE_SIP_TLS_CERTIFICATE and TRUNKLINE_SIP_TLS_KEY: PEM files';
+    const fix = 'set TRUNKLINE_SIP_TLS_CERTIFICATE and TRUNKLINE_SIP_TLS_KEY to PEM files';
     if (sipTlsPort !== null) return { check, level: 'failure', says: 'sip_tls_port without a certificate', fix };
-    return { check, level: 'ok', says: 'no listener; calls of ours go over TLS where a trunk says so' };
+    return { check, level: 'ok', says: 'no listener; outbound calls use TLS on trunks with transport tls' };
   }
   const pem = machine.read(file);
   const key = machine.read(sipTlsKey);
   if (pem === null || key === null) {
     const says = `${pem === null ? file : sipTlsKey} cannot be read`;
-    return { check, level: 'failure', says, fix: 'let the user of the server read it' };
+    return { check, level: 'failure', says, fix: 'make the file readable for the user of the server' };
   }
   let certificate: X509Certificate;
   try {
@@ -32,18 +32,23 @@ export function examineCertificate(machine: Pick<Machine, 'read' | 'wallMs'>, se
       return {
         check,
         level: 'failure',
-        says: 'the key is not that of the certificate',
-        fix: 'name the two that belong together',
+        says: 'the key does not match the certificate',
+        fix: 'configure a matching certificate and key',
       };
   } catch {
-    return { check, level: 'failure', says: `${file} or its key is not PEM`, fix: 'fullchain.pem and privkey.pem' };
+    return {
+      check,
+      level: 'failure',
+      says: `${file} or its key is not PEM`,
+      fix: 'use PEM files such as fullchain.pem and privkey.pem',
+    };
   }
-  const names = certificate.subjectAltName?.replaceAll('DNS:', '').replaceAll('IP Address:', '') ?? 'no name at all';
-  const fix = 'renew it; the server takes the new file within 30 s';
+  const names = certificate.subjectAltName?.replaceAll('DNS:', '').replaceAll('IP Address:', '') ?? 'no name';
+  const fix = 'renew it; the server loads the new file within 30 s';
   return byDays(check, `for ${names}`, daysLeft(certificate, machine.wallMs()), fix);
 }
 
-/** What its days say of a certificate. */
+/** The finding for the remaining days of a certificate. */
 function byDays(check: string, of: string, days: number, fix: string): Finding {
   if (days < 0) return { check, level: 'failure', says: `the certificate ${of} expired ${-days} days ago`, fix };
   const says = `the certificate ${of} is valid for ${days} days`;
@@ -52,7 +57,7 @@ function byDays(check: string, of: string, days: number, fix: string): Finding {
 
 const daysLeft = ({ validTo }: X509Certificate, nowMs: number) => Math.floor((Date.parse(validTo) - nowMs) / dayMs);
 
-/** One finding for each gateway behind TLS: for how long its certificate is good. Whether it is trusted shows in OPTIONS. */
+/** One finding for each TLS gateway: the validity of its certificate. Whether it is trusted shows in the OPTIONS check. */
 export async function examineCarrierCertificates(
   machine: Pick<Machine, 'certificateAt' | 'secureHost' | 'wallMs'>,
   trunks: readonly SeenTrunk[],
@@ -69,7 +74,7 @@ export async function examineCarrierCertificates(
         written === undefined ? await machine.secureHost(bare) : { host: bare, port: Number(written) };
       const found = await machine.certificateAt(host, port);
       if (typeof found === 'string')
-        return { check, level: 'failure', says: `${host}:${port}: ${found}`, fix: 'its host, port and firewall' };
+        return { check, level: 'failure', says: `${host}:${port}: ${found}`, fix: 'check its host, port and firewall' };
       return byDays(check, `of ${host}:${port}`, daysLeft(found, machine.wallMs()), 'ask the carrier to renew it');
     }),
   );
@@ -80,7 +85,7 @@ function isSecure(uri: string, transport: string): boolean {
   return /^sips:/i.test(uri) || (written ?? transport) === 'tls';
 }
 
-/** A trunk as the API shows it. */
+/** A trunk as returned by the API. */
 export interface SeenTrunk {
   name: string;
   direction: string;
@@ -96,8 +101,8 @@ export interface SeenTrunk {
 }
 
 /**
- * One finding for each active trunk: whether its gateways answer OPTIONS, and what would go wrong in a call. One more for a trunk that trusts
- * this host although `sipHost` is open to others.
+ * One finding for each active trunk: whether its gateways answer OPTIONS, and problems to expect in calls. One more for a trunk that trusts
+ * this host although `sipHost` is reachable from other hosts.
  */
 export function examineTrunks(trunks: readonly SeenTrunk[], sipHost: string): Finding[] {
   const active = trunks.filter((trunk) => trunk.status === 'active');
@@ -108,10 +113,8 @@ export function examineTrunks(trunks: readonly SeenTrunk[], sipHost: string): Fi
 function trustOfThisHost({ name, direction, addresses }: SeenTrunk, sipHost: string): Finding[] {
   const own = direction === 'outbound' ? [] : addresses.filter((net) => isLoopback(net.split('/')[0] ?? ''));
   if (own.length === 0) return [];
-  const says = `trusts ${own.join(', ')} while sip_host is ${sipHost}: every program on this host may call, and a proxy on it may forward calls of strangers`;
-  return [
-    { check: `trunk ${name}`, level: 'warning', says, fix: 'keep it if that is meant; else take the address out' },
-  ];
+  const says = `trusts ${own.join(', ')} while sip_host is ${sipHost}: every program on this host can place calls, and a proxy on it can forward calls of others`;
+  return [{ check: `trunk ${name}`, level: 'warning', says, fix: 'keep it if intended; otherwise remove the address' }];
 }
 
 function isLoopback(address: string): boolean {
@@ -123,16 +126,16 @@ function examineTrunk({ name, username, gateways, transport, srtp, codecs, healt
   const where = gateways.map(({ uri }) => uri).join(', ');
   const how = `${transport}, srtp ${srtp}, ${codecs.join(' ')}`;
   if (gateways.length === 0)
-    return { check, level: 'ok', says: `calls come in only; srtp ${srtp}, ${codecs.join(' ')}` };
+    return { check, level: 'ok', says: `inbound calls only; srtp ${srtp}, ${codecs.join(' ')}` };
   if (health === 'down' && gateways.every(({ uri }) => uri === `sip:${username}`)) {
-    const fix = 'its server and port are ours; its user and password are those of the trunk';
-    return { check, level: 'warning', says: `nobody who answers is registered as ${username} (${how})`, fix };
+    const fix = 'register a phone with the address of this server and the user and password of the trunk';
+    return { check, level: 'warning', says: `no responding phone is registered as ${username} (${how})`, fix };
   }
   if (health === 'down') {
     const fix =
       transport === 'tls'
-        ? 'its host, port and firewall, and its certificate: the log line "gateway does not answer" says which'
-        : 'its host, port and firewall; whether it knows our address; the log line "gateway does not answer" says more';
+        ? 'check its host, port, firewall and certificate; see the log line "gateway does not answer"'
+        : 'check its host, port and firewall, and whether it accepts the address of this server; see the log line "gateway does not answer"';
     return { check, level: 'failure', says: `${where} does not answer OPTIONS (${how})`, fix };
   }
   if (health === 'degraded') {
@@ -144,13 +147,18 @@ function examineTrunk({ name, username, gateways, transport, srtp, codecs, healt
     };
   }
   if (srtp !== 'off' && transport !== 'tls') {
-    return { check, level: 'warning', says: `the keys of SRTP go over ${transport}, readable`, fix: 'transport: tls' };
+    return {
+      check,
+      level: 'warning',
+      says: `SRTP keys are sent unencrypted over ${transport}`,
+      fix: 'set transport to tls',
+    };
   }
   if (health === 'unknown') {
     return {
       check,
       level: 'warning',
-      says: `${where} was not asked yet (${how})`,
+      says: `${where} has not been probed yet (${how})`,
       fix: 'wait, or set TRUNKLINE_TRUNK_PROBE_SEC',
     };
   }

@@ -1,4 +1,4 @@
-/** What `doctor` checks: each a question to the machine, its finding and, when it is not fine, the fix. */
+/** The checks of `doctor`: each examines the machine and returns a finding and, for a problem, the fix. */
 import ipaddr from 'ipaddr.js';
 import type { Settings } from '../../../config/settings.js';
 import type { ServerContacts } from '../../simulator/external-server.js';
@@ -8,15 +8,15 @@ import type { BindResult, Machine } from './machine.js';
 
 type Check = (machine: Machine, settings: Settings, serverRuns: boolean) => Finding | Promise<Finding>;
 
-/** Sockets and files of one call: two RTP sockets, an agent's connection, a TCP connection of SIP. */
+/** The sockets and files of one call: two RTP sockets, the agent connection, a TCP connection for SIP. */
 const filesPerCall = 4;
 const filesBeside = 256;
-/** What the SIP socket asks the kernel for. */
+/** The receive buffer that the SIP socket requests from the kernel. */
 const wantedReceiveBytes = 4 * 1024 * 1024;
 const lowDiskBytes = 1024 ** 3;
 const noDiskBytes = 100 * 1024 ** 2;
 
-/** Runs all checks in order. `serverRuns`: ours answers on the HTTP address, so its ports are rightly in use. */
+/** Runs all checks in order. `serverRuns`: the server responds on the HTTP address, so its ports are expected to be in use. */
 export async function examine(machine: Machine, settings: Settings, serverRuns: boolean): Promise<Finding[]> {
   const findings: Finding[] = [];
   for (const check of checks) findings.push(await check(machine, settings, serverRuns));
@@ -35,15 +35,15 @@ const database: Check = (machine) => {
   const problem = machine.database();
   return problem === null
     ? ok('database', 'the SQLite driver loads')
-    : failure('database', problem, 'npm ci again, without --omit=optional');
+    : failure('database', problem, 'run npm ci again, without --omit=optional');
 };
 
 const dataFolder: Check = (machine, { dataDir }) => {
   const { existing, writable, freeBytes } = machine.disk(dataDir);
   if (!writable) {
-    return failure('data', `${existing} is not writable for this user`, `chown it, or set TRUNKLINE_DATA_DIR`);
+    return failure('data', `${existing} is not writable for this user`, `change its owner, or set TRUNKLINE_DATA_DIR`);
   }
-  if (freeBytes === null) return warning('data', `${dataDir}: free space unknown`, 'look with df');
+  if (freeBytes === null) return warning('data', `${dataDir}: free space unknown`, 'check with df');
   const says = `${dataDir} writable, ${(freeBytes / 1024 ** 3).toFixed(1)} GiB free`;
   if (freeBytes < noDiskBytes) return failure('data', says, 'free some space, or set TRUNKLINE_DATA_DIR');
   return freeBytes < lowDiskBytes ? warning('data', says, 'a minute of recording takes about 2 MB') : ok('data', says);
@@ -70,7 +70,7 @@ const sipPorts: Check = async (machine, { sipHost, sipPort: port, sipServer }, s
   return ports('sip port', 'TRUNKLINE_SIP_PORT', sipHost, port, both, serverRuns);
 };
 
-/** Calls go on as long as one of them is there. */
+/** A failure only if no external server is reachable: one is enough for calls. */
 function externalServers(told: readonly ServerContacts[]): Finding {
   const check = 'sip port';
   const says = told
@@ -81,12 +81,12 @@ function externalServers(told: readonly ServerContacts[]): Finding {
     .join('; ');
   const usable = told.filter(({ contacts }) => contacts.length > 0).length;
   if (usable === told.length) return ok(check, says);
-  const fix = 'start that drachtio-server, or TRUNKLINE_SIP_SERVER: its address and secret';
+  const fix = 'start that drachtio-server, or set TRUNKLINE_SIP_SERVER to its address and secret';
   return usable > 0 ? warning(check, says, fix) : failure(check, says, fix);
 }
 
 const tlsPort: Check = async (machine, { sipHost, sipTlsPort: port, sipServer }, serverRuns) => {
-  if (sipServer !== 'embedded') return ok('tls port', 'left to the external SIP server');
+  if (sipServer !== 'embedded') return ok('tls port', 'provided by the external SIP server');
   if (port === null) return ok('tls port', 'off');
   const result = await machine.bind('tcp', sipHost, port);
   return ports('tls port', 'TRUNKLINE_SIP_TLS_PORT', sipHost, port, [['tcp', result]], serverRuns);
@@ -98,15 +98,15 @@ const addresses: Check = (machine, { sipHost, externalIp }) => {
   if (sipHost !== '0.0.0.0' && !own.includes(sipHost) && rangeOf(sipHost) !== 'loopback') {
     return failure(
       'addresses',
-      `${sipHost} is no address of this host`,
-      `TRUNKLINE_SIP_HOST: one of ${own.join(', ')}`,
+      `${sipHost} is not an address of this host`,
+      `set TRUNKLINE_SIP_HOST to one of ${own.join(', ')}`,
     );
   }
   if (externalIp !== null && rangeOf(externalIp) !== 'unicast') {
     return warning(
       'addresses',
       `external_ip ${externalIp} is not public`,
-      'TRUNKLINE_EXTERNAL_IP: the address carriers see',
+      'set TRUNKLINE_EXTERNAL_IP to the address that carriers see',
     );
   }
   if (rangeOf(sipHost) === 'loopback') return ok('addresses', `${sipHost}: calls from this host only`);
@@ -114,7 +114,7 @@ const addresses: Check = (machine, { sipHost, externalIp }) => {
     return warning(
       'addresses',
       'only private addresses: carriers cannot send audio back',
-      'TRUNKLINE_EXTERNAL_IP: the public address',
+      'set TRUNKLINE_EXTERNAL_IP to the public address',
     );
   }
   return ok('addresses', `sip on ${sipHost}, advertised outside: ${externalIp ?? outside.join(', ')}`);
@@ -127,12 +127,12 @@ const rtpPorts: Check = (machine, { rtpPorts: { from, to }, maxCalls }) => {
     return failure(
       'rtp ports',
       `${says}, but max_calls is ${maxCalls}`,
-      `TRUNKLINE_RTP_PORTS: at least ${maxCalls * 2} ports`,
+      `set TRUNKLINE_RTP_PORTS to at least ${maxCalls * 2} ports`,
     );
   }
   const ephemeral = machine.read('/proc/sys/net/ipv4/ip_local_port_range')?.trim().split(/\s+/).map(Number);
   if (ephemeral?.length !== 2 || ephemeral.some(Number.isNaN)) {
-    return warning('rtp ports', `${says}; the ephemeral range is unknown`, 'keep the two apart');
+    return warning('rtp ports', `${says}; the ephemeral range is unknown`, 'keep the two ranges apart');
   }
   const [low = 0, high = 0] = ephemeral;
   const reserved = portList(machine.read('/proc/sys/net/ipv4/ip_local_reserved_ports') ?? '');
@@ -142,7 +142,7 @@ const rtpPorts: Check = (machine, { rtpPorts: { from, to }, maxCalls }) => {
     if (reserved.some((range) => port >= range.from && port <= range.to)) continue;
     return warning(
       'rtp ports',
-      `${says}, overlaps the ephemeral range ${low}-${high}: others may hold a port`,
+      `${says}, overlaps the ephemeral range ${low}-${high}: other programs may use a port`,
       `sysctl -w net.ipv4.ip_local_reserved_ports=${first}-${last}`,
     );
   }
@@ -178,12 +178,12 @@ const clock: Check = async (machine) => {
   const now = `${new Date(machine.wallMs()).toISOString().replace(/\.\d+/, '')}, timezone ${machine.timezone}`;
   if (machine.wallMs() < Date.UTC(2025, 0))
     return failure('clock', `${now}: in the past`, 'set the clock: chronyd or timesyncd');
-  // Date.now() has whole milliseconds, and either reading may be interrupted.
+  // Date.now() has millisecond resolution, and either reading may be interrupted.
   if (offMs > 20) {
     return warning(
       'clock',
       `${now}; jumped ${offMs.toFixed(0)} ms within ${sampleMs} ms`,
-      'let the clock be slewed, not stepped',
+      'configure the time service to slew the clock, not step it',
     );
   }
   return ok('clock', `${now}; whether it is right cannot be known offline`);
@@ -219,11 +219,11 @@ function ports(
   if (code === 'EADDRINUSE' && serverRuns) return ok(check, `${where} in use by the running server`);
   const at = `${host}:${port} ${transport}`;
   if (code === 'EADDRINUSE')
-    return failure(check, `${at} is in use`, `ss -lnptu 'sport = :${port}' shows by whom; or ${setting}`);
+    return failure(check, `${at} is in use`, `ss -lnptu 'sport = :${port}' shows the process; or set ${setting}`);
   if (code === 'EACCES')
-    return failure(check, `${at}: not allowed`, `${setting}: a port over 1023, or CAP_NET_BIND_SERVICE`);
+    return failure(check, `${at}: not allowed`, `set ${setting} to a port above 1023, or grant CAP_NET_BIND_SERVICE`);
   if (code === 'EADDRNOTAVAIL')
-    return failure(check, `${at}: no address of this host`, setting.replace(/PORT$/, 'HOST'));
+    return failure(check, `${at}: not an address of this host`, `set ${setting.replace(/PORT$/, 'HOST')}`);
   return failure(check, `${at}: ${code}`, setting);
 }
 

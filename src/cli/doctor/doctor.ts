@@ -1,4 +1,4 @@
-/** `doctor`: is this machine fit, and if not, what to do. */
+/** `doctor`: checks whether this machine can run the server, with a fix for each problem. */
 import type { Command } from 'commander';
 import { duration } from '../commands/call-options.js';
 import { type CliContext, openSession } from '../context.js';
@@ -10,13 +10,13 @@ import type { Machine } from './machine.js';
 
 const signs = { ok: 'ok', warning: 'WARN', failure: 'FAIL' } as const;
 
-/** Of the running server, as far as it lets us look. */
+/** Examines the trunks of the running server, if its API allows it. */
 async function trunksOf(session: ReturnType<typeof openSession>, machine: Machine): Promise<Finding[]> {
   try {
     const { data } = await session.api().get<{ data: SeenTrunk[] }>('/trunks?limit=100');
     return [...examineTrunks(data, session.settings().sipHost), ...(await examineCarrierCertificates(machine, data))];
   } catch (error) {
-    const says = `not looked at: ${error instanceof Error ? error.message : String(error)}`;
+    const says = `not checked: ${error instanceof Error ? error.message : String(error)}`;
     return [{ check: 'trunks', level: 'warning', says, fix: 'TRUNKLINE_API_KEY: a key of the running server' }];
   }
 }
@@ -28,7 +28,7 @@ async function trial(
   { from, talk: talkMs }: { from?: string; talk: number },
 ): Promise<Finding[]> {
   if (!serverRuns)
-    return [{ check: 'call', level: 'failure', says: 'the server does not run', fix: 'trunkline start, or --url' }];
+    return [{ check: 'call', level: 'failure', says: 'the server is not running', fix: 'trunkline start, or --url' }];
   const { tryCall } = await import('./trial-call.js');
   return tryCall(session.api(), { to, talkMs, ...(from === undefined ? {} : { from }) });
 }
@@ -37,9 +37,9 @@ export function addDoctor(program: Command, context: CliContext, fail: () => voi
   program
     .command('doctor')
     .description('check this machine and the settings, with the fix for each finding')
-    .option('--call <number>', 'call this number over the trunks of the running server, and listen for an echo')
+    .option('--call <number>', 'call this number over the trunks of the running server and listen for an echo')
     .option('--from <number>', 'caller id of that call (default: the first number)')
-    .option('--talk <time>', 'how long, once somebody answered: 6s', duration, 6000)
+    .option('--talk <time>', 'duration of the call after the answer: 6s', duration, 6000)
     .addHelpText(
       'after',
       `

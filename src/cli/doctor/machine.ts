@@ -1,4 +1,4 @@
-/** What `doctor` can see of this machine; tests stand in for it. Nothing here throws. */
+/** The facts of this machine that `doctor` examines; replaced in tests. No function throws. */
 import { X509Certificate } from 'node:crypto';
 import { createSocket } from 'node:dgram';
 import { resolveSrv } from 'node:dns/promises';
@@ -17,20 +17,20 @@ export type BindResult = 'free' | string;
 export interface Machine {
   nodeVersion: string;
   timezone: string;
-  /** null when the file cannot be read, as on other systems than Linux. */
+  /** null if the file cannot be read, for example on systems other than Linux. */
   read(file: string): string | null;
   bind(transport: 'udp' | 'tcp', host: string, port: number): Promise<BindResult>;
-  /** Addresses of this host's interfaces. */
+  /** The addresses of this host's interfaces. */
   addresses(): string[];
-  /** Of the folder, or of its nearest parent that exists: that folder, whether we may write, and what is free. */
+  /** The folder or its nearest existing parent, whether it is writable, and its free space. */
   disk(folder: string): { existing: string; writable: boolean; freeBytes: number | null };
-  /** null when the driver loads, else why it does not. */
+  /** null if the driver loads, else the reason why it does not. */
   database(): string | null;
-  /** The certificate that a TLS server shows, trusted or not; a sentence when there is none. */
+  /** The certificate of a TLS server, trusted or not; a sentence if there is none. */
   certificateAt(host: string, port: number): Promise<X509Certificate | string>;
-  /** Host and port of SIP over TLS behind a name (SRV), itself and 5061 without. */
+  /** The host and port of SIP over TLS for a name by SRV; the name and 5061 without an SRV record. */
   secureHost(name: string): Promise<{ host: string; port: number }>;
-  /** Where the external SIP servers of the settings are reached, as each of them says. */
+  /** The contact addresses that the external SIP servers of the settings report. */
   sipContacts(servers: readonly { host: string; port: number; secret: string }[]): Promise<ServerContacts[]>;
   /** Whether a Trunkline server answers `GET /healthz` there. */
   answers(baseUrl: string): Promise<boolean>;
@@ -85,11 +85,11 @@ export const thisMachine: Machine = {
         socket.destroy();
         resolve(found);
       };
-      socket.setTimeout(answerTimeoutMs, () => done('it does not answer'));
+      socket.setTimeout(answerTimeoutMs, () => done('the server does not respond'));
       socket.once('error', (error: NodeJS.ErrnoException) => done(error.code ?? error.message));
       socket.once('secureConnect', () => {
         const { raw } = socket.getPeerCertificate();
-        done(raw === undefined ? 'it shows no certificate' : new X509Certificate(raw));
+        done(raw === undefined ? 'the server sends no certificate' : new X509Certificate(raw));
       });
     }),
   async secureHost(name) {

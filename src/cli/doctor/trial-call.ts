@@ -1,4 +1,4 @@
-/** `doctor --call`: one real call over the trunks of the running server, with an agent of our own that listens for its echo. */
+/** `doctor --call`: one real call over the trunks of the running server, with an own agent that listens for its echo. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { type EchoHeard, EchoProbe } from '../../simulator/providers/echo-probe.js';
 import type { Api } from '../api.js';
@@ -6,9 +6,9 @@ import type { Finding } from './finding.js';
 
 export interface TrialCall {
   to: string;
-  /** The first number of the organization when absent. */
+  /** The caller id. Default: the first number of the organization. */
   from?: string;
-  /** How long it is talked once somebody answered. */
+  /** The duration of the call after the answer. */
   talkMs: number;
 }
 
@@ -24,31 +24,34 @@ interface SeenCall {
 
 const ringSec = 30;
 const lookEveryMs = 250;
-/** Ringing, talking, and all that closes a call. */
+/** The limit of the whole call, including ringing and teardown. */
 const limitMs = 90_000;
 const slowEchoMs = 500;
 
-/** What to do about a call that nobody answered, by its cause. */
+/** The fix for an unanswered call, by its cause. */
 const fixes: Readonly<Record<string, string>> = {
   user_busy: 'try again, or another number: the trunk itself works',
   no_answer: 'try again, or another number: the trunk itself works',
-  call_rejected: 'what the carrier says: caller id, credentials, credit, and whether it knows our address',
-  not_found: 'the number, or how the carrier wants it written: outbound.to_format of the trunk',
-  incompatible_media: 'codecs and srtp of the trunk: ask the carrier what it takes',
-  carrier_unreachable: 'host, port and transport of the gateway, firewall, and its certificate where it is TLS',
+  call_rejected: 'ask the carrier: caller id, credentials, credit, and whether it accepts the address of this server',
+  not_found: 'check the number and its format for the carrier: outbound.to_format of the trunk',
+  incompatible_media: 'check codecs and srtp of the trunk; ask the carrier what it supports',
+  carrier_unreachable: 'check host, port and transport of the gateway, the firewall, and with TLS its certificate',
 };
 
-/** What to do about a call that was not even placed, by what is said of it. */
+/** The fix for a call that was not placed, by its error message. */
 const refusals: readonly [RegExp, string][] = [
-  [/private|loopback/i, 'TRUNKLINE_ALLOW_PRIVATE_TARGETS=true while you test: the listening agent is on this machine'],
-  [/^NO_TRUNK_AVAILABLE/, 'trunkline trunks add --name NAME --gateway sip:HOST, or a gateway for one that is there'],
+  [
+    /private|loopback/i,
+    'set TRUNKLINE_ALLOW_PRIVATE_TARGETS=true for the test: the listening agent is on this machine',
+  ],
+  [/^NO_TRUNK_AVAILABLE/, 'trunkline trunks add --name NAME --gateway sip:HOST, or add a gateway to an existing trunk'],
 ];
 
-/** One finding for the INVITE, and two for the audio if somebody answered. What was set up for it is removed. */
+/** Returns one finding for the INVITE and, if answered, two for the audio. Removes the records it created. */
 export async function tryCall(api: Api, { to, from, talkMs }: TrialCall): Promise<Finding[]> {
   const caller = from ?? (await api.get<{ data: { number: string }[] }>('/phone-numbers?limit=1')).data[0]?.number;
   if (caller === undefined)
-    return [failure('call', 'there is no number to call from', 'trunkline numbers add, or --from')];
+    return [failure('call', 'no number is available as caller id', 'trunkline numbers add, or --from')];
   const probe = await EchoProbe.open();
   try {
     const endpoint = await api.post<{ id: string }>('/endpoints', {
@@ -64,14 +67,14 @@ export async function tryCall(api: Api, { to, from, talkMs }: TrialCall): Promis
     }
   } catch (error) {
     const says = error instanceof Error ? error.message : String(error);
-    const fix = refusals.find(([what]) => what.test(says))?.[1] ?? 'as it says';
+    const fix = refusals.find(([what]) => what.test(says))?.[1] ?? 'see the error message';
     return [failure('call', says, fix)];
   } finally {
     await probe.close();
   }
 }
 
-/** The call as it is when it is over; it is hung up when it was talked long enough. */
+/** Returns the call after its end; hangs up after the duration of the call. */
 async function followed(api: Api, id: string, talkMs: number): Promise<SeenCall> {
   const startedMs = performance.now();
   let talkedSinceMs: number | null = null;
@@ -98,7 +101,7 @@ function findings(call: SeenCall, heard: EchoHeard): Finding[] {
   const why = [...trunks, ...(typeof detail === 'string' ? [detail] : [])];
   if (call.answered_at === null) {
     const cause = call.hangup_cause ?? call.status;
-    const says = `nobody answered: ${[cause, ...new Set(why)].join('; ')}`;
+    const says = `not answered: ${[cause, ...new Set(why)].join('; ')}`;
     return [failure('call', says, fixes[cause] ?? 'trunkline trace <call id> shows the SIP messages')];
   }
   const { codec = 'no codec', mos, received } = call.quality_metrics;
@@ -112,27 +115,27 @@ function findings(call: SeenCall, heard: EchoHeard): Finding[] {
       invite,
       failure(
         'call audio',
-        'no audio came from the far side',
+        'no audio was received from the far end',
         'let UDP to TRUNKLINE_RTP_PORTS through the firewall; behind NAT set TRUNKLINE_EXTERNAL_IP',
       ),
     ];
-  return [invite, { check: 'call audio', level: 'ok', says: `${received?.packets} packets came` }, echo(heard)];
+  return [invite, { check: 'call audio', level: 'ok', says: `${received?.packets} packets received` }, echo(heard)];
 }
 
 function echo({ roundTripMs }: EchoHeard): Finding {
   const check = 'call echo';
   if (roundTripMs === null)
     return {
-      ...{ check, level: 'warning', says: 'nothing of what we said came back' },
-      fix: 'call a number that echoes; if it does, our audio does not reach the carrier: its firewall, or srtp and codecs of the trunk',
+      ...{ check, level: 'warning', says: 'no echo of the sent audio was received' },
+      fix: 'call a number that echoes; without an echo there, the audio does not reach the carrier: check its firewall, and srtp and codecs of the trunk',
     };
-  const says = `what we say is back after ${roundTripMs} ms`;
+  const says = `echo received after ${roundTripMs} ms`;
   if (roundTripMs <= slowEchoMs) return { check, level: 'ok', says };
   return {
     check,
     level: 'warning',
     says,
-    fix: 'a gateway that is nearer; above half a second people talk over each other',
+    fix: 'use a nearer gateway; above half a second people talk over each other',
   };
 }
 

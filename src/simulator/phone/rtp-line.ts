@@ -148,7 +148,7 @@ export class RtpLine {
     return true;
   }
 
-  /** Nothing more is sent, and nobody is told. */
+  /** Stops sending without any signal to the far end. */
   fallSilent(): void {
     this.metronome.stop();
     this.path.close();

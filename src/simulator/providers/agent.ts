@@ -47,7 +47,7 @@ export type SimulatedAgentEvent =
 
 /** Audio is sent in pieces of this length, as fast as the socket takes them. */
 const pieceMs = 100;
-/** What comes late of an interrupted turn: nobody may hear it. */
+/** The frequency of late audio of an interrupted turn, which must not be audible to the caller. */
 export const lateHz = 1900;
 const lateMs = 200;
 
@@ -119,7 +119,7 @@ export class SimulatedAgent implements Ears {
     this.#mouth?.expire();
   }
 
-  /** Nobody is on the other side any more. */
+  /** Whether the connection has ended. */
   get ended(): boolean {
     return this.#mouth === null;
   }

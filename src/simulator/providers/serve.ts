@@ -19,7 +19,7 @@ export interface SimulatorOptions extends Partial<AgentBehaviour> {
 export interface SimulatedCall {
   /** Messages of the client, parsed; the first ones of a long call. */
   received: Record<string, unknown>[];
-  /** What the client was told. */
+  /** The messages sent to the client. */
   sent: Record<string, unknown>[];
   events: SimulatedAgentEvent[];
   agent: SimulatedAgent;

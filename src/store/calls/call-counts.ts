@@ -20,7 +20,7 @@ export const dayMs = 86_400_000;
 export const hourMs = 3_600_000;
 const hoursPerDay = 24;
 
-/** How many calls fit a filter, without looking at the calls: from the counts that triggers keep. */
+/** Counts the calls that match a filter from counters that triggers maintain, without reading the calls. */
 export class CallCounts {
   constructor(private readonly database: Database) {}
 
@@ -29,7 +29,7 @@ export class CallCounts {
     return only(this.database.row<StatusCounts>(sql, ...daysOf(scope, filter)) ?? noCalls(), filter.status);
   }
 
-  /** One entry for each day from the first to the last, ascending, also for days without calls. */
+  /** One entry for each day from the first to the last, in ascending order, including days without calls. */
   byDay(scope: Scope, filter: CallFilter & { firstDay: number; lastDay: number }): DayCounts[] {
     const sql = `select day, ${byStatus} ${from('call_days', 'day', filter.direction)} group by day`;
     const counted = this.database.tuples<[day: number, ...number[]]>(sql, ...daysOf(scope, filter));
@@ -46,12 +46,12 @@ export class CallCounts {
     return days;
   }
 
-  /** How many calls each day has, newest first: pairs, because a list walks through all of them. */
+  /** The number of calls of each day, newest first; as pairs, because a list iterates over all of them. */
   days(scope: Scope, filter: CallFilter): [day: number, calls: number][] {
     return this.pairs('call_days', 'day', filter, daysOf(scope, filter));
   }
 
-  /** How many calls each hour of a day has, newest first. */
+  /** The number of calls of each hour of a day, newest first. */
   hours(scope: Scope, filter: CallFilter, day: number): [hour: number, calls: number][] {
     const hours = [day * hoursPerDay, (day + 1) * hoursPerDay - 1];
     return this.pairs('call_hours', 'hour', filter, [...key(scope, filter), ...hours]);
@@ -70,7 +70,7 @@ export class CallCounts {
 }
 
 const statuses = ['completed', 'failed', 'in_progress', 'no_answer', 'busy'] as const satisfies CallStatus[];
-/** `total`: of no rows the sum is 0 and not null. */
+/** `total` instead of `sum`, because it is 0 and not null without rows. */
 const byStatus = statuses.map((status) => `cast(total(${status}) as integer) as ${status}`).join(', ');
 
 export function noCalls(): StatusCounts {
@@ -81,7 +81,7 @@ function only(counts: StatusCounts, status: CallStatus | undefined): StatusCount
   return status === undefined ? counts : { ...noCalls(), [status]: counts[status] };
 }
 
-/** The index takes a direction as a part of its key. */
+/** Includes the direction in the key of the index. */
 function from(table: 'call_days' | 'call_hours', bucket: 'day' | 'hour', direction: Direction | undefined): string {
   return `from ${table} where organization_id = ? and mode = ? and phone_number_id = ?
     and ${direction === undefined ? '? is null' : 'direction = ?'} and ${bucket} >= ? and ${bucket} <= ?`;

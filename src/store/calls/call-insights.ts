@@ -2,7 +2,7 @@ import type { Database } from '../database/database.js';
 import type { CallInsightRow } from '../database/tables.js';
 import type { Scope } from '../tenants/scope.js';
 
-/** How a figure was spread, at these shares of its measurements from the least to the most. */
+/** The percentiles of a metric. */
 export interface Spread {
   count: number;
   p5: number;
@@ -11,14 +11,14 @@ export interface Spread {
   p99: number;
 }
 
-/** What ended calls say together. */
+/** Aggregated metrics of ended calls. */
 export interface Insight {
-  /** That have ended. */
+  /** The number of ended calls. */
   calls: number;
   answered: number;
-  /** null: not measured in any call. */
+  /** null if not measured in any call. */
   mos: Spread | null;
-  /** From the caller's last word to the agent's first, of every turn. */
+  /** The time from the caller's last word to the agent's first, over all turns. */
   responseMs: Spread | null;
 }
 
@@ -30,7 +30,7 @@ export interface Insights {
   byTrunk: ReadonlyMap<string, Insight>;
 }
 
-/** Figures over many calls, from counts that triggers keep: no call is looked at. */
+/** Aggregates over many calls, from counters that triggers maintain, without reading the calls. */
 export class CallInsights {
   constructor(private readonly database: Database) {}
 
@@ -61,7 +61,7 @@ export class CallInsights {
     );
   }
 
-  /** Summed up where the counts are: of a year there are very many. */
+  /** Sums in SQL, because a year has very many counters. */
   private ofGroups(scope: Scope, ...days: [first: number, last: number]) {
     return this.database.rows<Counted & Pick<CallInsightRow, 'grouped_by' | 'group_id'>>(
       `select grouped_by, group_id, figure, bucket, sum(n) as n from call_insights
@@ -114,7 +114,7 @@ function insights(tallies: ReadonlyMap<string, Tally>): Map<string, Insight> {
   return new Map(all.sort(([, a], [, b]) => b.calls - a.calls));
 }
 
-/** By nearest rank: the least value that so many measurements do not pass. */
+/** Percentiles by nearest rank. */
 function spread(counts: ReadonlyMap<number, number>, value: (bucket: number) => number): Spread | null {
   const sorted = [...counts].sort(([a], [b]) => a - b);
   const count = sorted.reduce((sum, [, n]) => sum + n, 0);

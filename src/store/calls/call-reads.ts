@@ -18,10 +18,10 @@ import {
   toCallText,
 } from './call-records.js';
 
-/** How many events may lie between a stream that broke off and its next connection. */
+/** The maximum number of events that a reconnected stream replays. */
 const replayedAtMost = 10_000;
 
-/** Reading call records, always within a scope. `flush` brings what is still in memory to disk first. */
+/** Reads call records within a scope. `flush` writes data that is still in memory to disk first. */
 export class CallReads {
   private readonly counts: CallCounts;
 
@@ -33,8 +33,7 @@ export class CallReads {
   }
 
   /**
-   * Newest first. The counts say how many calls there are and in which hour a page begins, so that a page far from the newest costs no
-   * more than the first.
+   * Newest first. Counters give the number of calls and the hour in which a page begins, so that a late page costs no more than the first.
    */
   list(scope: Scope, filter: CallFilter, slice: Slice): Page<CallSummary> {
     this.flush();
@@ -57,8 +56,8 @@ export class CallReads {
           }
           const wanted = { limit: slice.limit - rows.length, offset: skip };
           skip = 0;
-          // With one filter an index has the calls in their order: all the rest at once. With several, hour by hour, so that
-          // calls that fit are not looked for where there are none.
+          // With one filter an index has the calls in order, so one query reads the rest. With several, read hour by hour and skip
+          // hours without matching calls.
           if (filterCount(filter) <= 1)
             return { data: this.rows(scope, filter, hour, null, wanted).map(toCall), total };
           rows.push(...this.rows(scope, filter, hour, hour, wanted));
@@ -68,7 +67,7 @@ export class CallReads {
     });
   }
 
-  /** Calls of these hours, newest first. `fromHour` null: as far back as the filter goes. An index finds the ids, then their rows are read. */
+  /** Calls of these hours, newest first; `fromHour` null for no bound beyond the filter. An index finds the ids, then their rows are read. */
   private rows(scope: Scope, filter: CallFilter, toHour: number, fromHour: number | null, slice: Slice): CallRow[] {
     const conditions = ['organization_id = ?', 'mode = ?', 'created_at < ?'];
     const values: unknown[] = [scope.organizationId, scope.mode, (toHour + 1) * hourMs];
@@ -128,7 +127,7 @@ export class CallReads {
     return Object.assign(toCallRecord(row), { events: events.map(toCallEvent) });
   }
 
-  /** `detail` in one statement, with what is JSON in the database as its text: who only passes it on need not look into it. */
+  /** `detail` in one statement, with JSON columns as text, for callers that only pass them on. */
   record(scope: Scope, callId: string): CallText | undefined {
     this.flush();
     const [row] = this.database.tuples<CallTextTuple>(recordWithEvents, ...[callId, scope.organizationId, scope.mode]);
@@ -136,8 +135,8 @@ export class CallReads {
   }
 
   /**
-   * Events of the organization's calls that came after one of them, in their order, `limit` at most; undefined: there is no such event, or
-   * too much has happened since.
+   * Up to `limit` events of the organization's calls after the given one, in order; undefined if there is no such event, or too many events
+   * have followed.
    */
   eventsAfter(scope: Scope, eventId: string, limit: number): CallEvent[] | undefined {
     this.flush();
@@ -153,7 +152,7 @@ export class CallReads {
           .where('calls.mode', '=', scope.mode),
       );
       if (!known) return undefined;
-      // Events of all tenants lie together: so many are looked through, and no more.
+      // Events of all tenants are stored together; limit the number that is scanned.
       const later = sql
         .selectFrom('call_events')
         .selectAll()
@@ -178,7 +177,7 @@ export class CallReads {
     });
   }
 
-  /** The SIP messages kept at the end of the call, oldest first; empty while it runs. undefined: no such call. */
+  /** The SIP messages stored at the end of the call, oldest first; empty while it is in progress; undefined if there is no such call. */
   trace(scope: Scope, callId: string): TraceEntry[] | undefined {
     this.flush();
     if (!this.database.get(this.one(scope, callId).select('id'))) return undefined;
@@ -188,7 +187,7 @@ export class CallReads {
     return row ? (JSON.parse(row.trace) as TraceEntry[]) : [];
   }
 
-  /** The figures of every 5 seconds, kept at the end of the call; undefined: no such call. */
+  /** The samples of every 5 seconds, stored at the end of the call; undefined if there is no such call. */
   qualitySamples(scope: Scope, callId: string): QualitySample[] | undefined {
     this.flush();
     if (!this.database.get(this.one(scope, callId).select('id'))) return undefined;
@@ -198,7 +197,7 @@ export class CallReads {
     return row ? (JSON.parse(row.samples) as QualitySample[]) : [];
   }
 
-  /** Removes the record with its events and trace. A running call stays. */
+  /** Removes the record with its events and trace, unless the call is in progress. */
   delete(scope: Scope, callId: string): 'deleted' | 'in_progress' | 'not_found' {
     this.flush();
     return this.database.transaction(() => {
@@ -226,7 +225,7 @@ export class CallReads {
   }
 }
 
-/** What a call in a list shows; transcripts and turns can be long. */
+/** The columns of a call in a list, without transcripts and turns, which can be long. */
 const listed = [
   ...[
     'id',

@@ -1,4 +1,4 @@
-/** What is kept about a call, in the words of the rest of the program: parsed, with times as dates. */
+/** Call records in the types of the program: parsed, with times as dates. */
 import type { CallStatus, HangupCause } from '../../../sip/cause.js';
 import type { CallEventRow, CallRow, Direction, HangupSource } from '../database/tables.js';
 import { writtenTime } from '../database/written-time.js';
@@ -17,11 +17,11 @@ export interface Turn {
   startedAt: string;
   speaker: 'caller' | 'agent';
   durationMs: number;
-  /** From the end of the other's words; null for the first turn. */
+  /** The time from the end of speech of the other party; null for the first turn. */
   responseMs: number | null;
 }
 
-/** One SIP message of a call, credentials blanked. */
+/** One SIP message of a call, with credentials masked. */
 export interface TraceEntry {
   /** RFC 3339. */
   at: string;
@@ -67,7 +67,7 @@ export interface CallEvent {
   createdAt: Date;
 }
 
-/** All that is kept in the row of a call. */
+/** All data in the row of a call. */
 export interface CallRecord extends CallSummary {
   hangupSource: HangupSource | null;
   ringSeconds: number | null;
@@ -82,7 +82,7 @@ export interface CallDetail extends CallRecord {
   events: CallEvent[];
 }
 
-/** A call in detail as text: what is JSON in the database is not parsed. */
+/** The call detail with unparsed JSON columns. */
 export interface CallText extends CallSummary {
   hangupSource: HangupSource | null;
   ringSeconds: number | null;

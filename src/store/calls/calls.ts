@@ -14,7 +14,7 @@ import { EventFeed } from './event-feed.js';
 import { type EventType, type FinalStatus, mayFollowTheEnd, terminalEvents } from './event-types.js';
 
 export interface NewCall {
-  /** A UUIDv7; made here when absent. */
+  /** A UUIDv7; generated if absent. */
   id?: string;
   organizationId: string;
   mode: Mode;
@@ -26,9 +26,9 @@ export interface NewCall {
   trunkId?: string | null;
   sipCallId?: string | null;
   metadata?: Record<string, unknown>;
-  /** When the INVITE came or was asked for; now when absent. */
+  /** When the INVITE was received or the call was requested. Default: now. */
   createdAt?: Date;
-  /** Goes into `call.initiated`. */
+  /** Additional data of `call.initiated`. */
   eventData?: Record<string, unknown>;
 }
 
@@ -36,45 +36,45 @@ export interface CallEnd {
   status: FinalStatus;
   hangupCause: HangupCause;
   hangupSource: HangupSource;
-  /** Now when absent. */
+  /** Default: now. */
   completedAt?: Date;
   /** Whole seconds from answer to end on the monotonic clock; 0 if never answered. */
   durationSec: number;
   costMicrocents?: number;
   ringSeconds?: number | null;
   quality?: QualityMetrics;
-  /** Of every 5 seconds, oldest first. */
+  /** The samples of every 5 seconds, oldest first. */
   qualitySamples?: readonly QualitySample[];
   timings?: CallTimings;
   turns?: Turn[];
   transcript?: string | null;
   trace?: TraceEntry[];
-  /** Goes into the terminal event beside cause, source and duration. */
+  /** Additional data of the terminal event beside cause, source and duration. */
   eventData?: Record<string, unknown>;
 }
 
-/** What is known about a call between its event numbers and the disk. */
+/** The in-memory state of a call whose events are numbered but not yet on disk. */
 interface Progress {
   lastSequence: number;
   lastEventMs: number;
   ended: boolean;
-  /** Its cost is settled at its end. */
+  /** Whether the cost is settled at the end of the call. */
   rated: boolean;
   scope: Scope;
-  /** Writes in the journal. */
+  /** The number of writes in the journal. */
   waiting: number;
 }
 
 /**
- * Writes the life of calls: `begin`, `event`s, `answered`, `finish`. All methods are synchronous and none of them throws because the
- * database is busy, except `begin`, when there is no more room in memory either.
+ * Writes the life of calls: `begin`, `event`s, `answered`, `finish`. All methods are synchronous and do not throw when the database is busy,
+ * except `begin` when the memory queue is also full.
  */
 export class Calls {
   private readonly journal: Journal;
   private readonly progress = new Map<string, Progress>();
-  /** Events within the transaction that runs, to be told of once it is on disk. */
+  /** Events of the current transaction, to be published after its commit. */
   private readonly applied = new Map<string, () => void>();
-  /** Tells of every event of this process, once it is on disk. */
+  /** Publishes every event of this process after it is on disk. */
   readonly feed = new EventFeed();
 
   constructor(
@@ -82,7 +82,7 @@ export class Calls {
     private readonly clock: Clock,
     private readonly instanceId: string,
     private readonly log: StoreLog,
-    /** What a call has cost, in micro-cents; null: it has no rate. Runs in the transaction of the call's end. */
+    /** Returns the cost of a call in micro-cents, null if it has no rate. Runs in the transaction of the call's end. */
     private readonly settle: (callId: string, durationSec: number) => number | null = () => null,
   ) {
     this.journal = new Journal({
@@ -97,18 +97,18 @@ export class Calls {
     });
   }
 
-  /** Told when events came to disk: what is sent from there may go out. */
+  /** Called when events are on disk, so that their deliveries can be sent. */
   onWritten: () => void = () => {};
 
-  /** Writes that wait for the database; 0 when all is on disk. */
+  /** The number of queued writes; 0 when everything is on disk. */
   get unwritten(): number {
     return this.journal.size;
   }
 
   /**
-   * The row, `in_progress`, and `call.initiated`, in one transaction: now, or within 20 ms together with others when calls come fast. Answers
-   * the call's id.
-   * Throws `StoreError` `unavailable` when the database has been locked or full for so long that memory is full too: refuse the call.
+   * Writes the row, `in_progress`, and `call.initiated` in one transaction: now, or within 20 ms together with other calls under load. Returns
+   * the id of the call. Throws `StoreError` `unavailable` when the database has been locked or full for so long that the memory queue is full;
+   * the call must then be rejected.
    */
   begin(call: NewCall): string {
     const id = call.id ?? newId();
@@ -129,7 +129,7 @@ export class Calls {
       ...call.eventData,
     });
     if (this.journal.full)
-      throw new StoreError('unavailable', 'The database has been unavailable for too long: no new calls');
+      throw new StoreError('unavailable', 'The database has been unavailable for too long; new calls are rejected');
     const write: Write = {
       callId: id,
       apply: () => {
@@ -143,9 +143,9 @@ export class Calls {
     return id;
   }
 
-  /** Not through the journal, so that a row the database refuses for good is told to the caller. */
+  /** Bypasses the journal, so that the caller gets an error for a row that the database rejects. */
   private beginNow(write: Write, progress: Progress): void {
-    this.journal.flush({ wait: false }); // what happened before is told before
+    this.journal.flush({ wait: false }); // keep the order of events
     try {
       this.database.transaction(write.apply, { wait: this.journal.size === 0 });
       this.tellApplied();
@@ -155,7 +155,7 @@ export class Calls {
     }
   }
 
-  /** Facts that are known only after the start. */
+  /** Sets facts that are known only after the start. */
   assign(callId: string, facts: { endpointId?: string | null; trunkId?: string | null; sipCallId?: string }): void {
     const progress = this.progress.get(callId);
     if (!progress || progress.ended) return;
@@ -167,8 +167,8 @@ export class Calls {
   }
 
   /**
-   * Numbers the event at once and writes it soon. Answers its sequence, or null when it is not accepted: the call has ended (only
-   * settlement, recording, transcript and webhook events may follow its end), is unknown, or there is no room.
+   * Numbers the event at once and writes it soon. Returns its sequence, or null if it is not accepted: the call has ended (only settlement,
+   * recording, transcript and webhook events may follow), is unknown, or the queue is full.
    */
   event(callId: string, type: EventType, data: Record<string, unknown> = {}): number | null {
     if (this.journal.full) {
@@ -184,7 +184,7 @@ export class Calls {
     return progress.lastSequence;
   }
 
-  /** A dialog of the call, or an INVITE that may become one, for whoever finds the call after this process died; the latest word of each SIP Call-ID counts. */
+  /** Stores a dialog of the call, or a pending INVITE, so that another process can end it after this one died. The latest snapshot of each SIP Call-ID applies. */
   dialog(callId: string, snapshot: LeftBehind): void {
     const progress = this.progress.get(callId);
     if (!progress || progress.ended) return;
@@ -196,13 +196,13 @@ export class Calls {
     this.push(progress, { callId, apply: () => this.database.prepare(sql).run(...row) });
   }
 
-  /** The 2xx was sent, or received: on disk before the media path is open, so that a call whose process dies meanwhile is billed. */
+  /** Writes that the 2xx was sent or received, before the media path is open, so that the call is billed if the process dies meanwhile. */
   pickedUp(callId: string, answeredAt: Date): void {
     const progress = this.progress.get(callId);
     if (progress && !progress.ended) this.update(callId, progress, { answered_at: answeredAt.getTime() });
   }
 
-  /** Answered, and the media path is open. `latencyMs`: from the INVITE until both. Also writes `call.answered`. */
+  /** Writes that the call is answered and its media path open, `latencyMs` after the INVITE, and `call.answered`. */
   answered(
     callId: string,
     answer: { answeredAt?: Date; latencyMs: number; eventData?: Record<string, unknown> },
@@ -216,7 +216,7 @@ export class Calls {
     this.event(callId, 'call.answered', { latency_ms: latencyMs, ...answer.eventData });
   }
 
-  /** Where the recording of a call is; also after its end. */
+  /** Sets the location of the recording, also after the end of the call. */
   recorded(callId: string, recordingUrl: string): void {
     const progress = this.progress.get(callId) ?? this.recall(callId);
     if (!progress) return;
@@ -224,15 +224,15 @@ export class Calls {
     this.push(progress, { callId, apply: () => this.database.run(query) });
   }
 
-  /** The call's cost is settled at its end: `call.cost_settled` follows. */
+  /** Marks the call to be settled at its end; `call.cost_settled` follows. */
   rated(callId: string): void {
     const progress = this.progress.get(callId);
     if (progress) progress.rated = true;
   }
 
   /**
-   * The end: row, terminal event and trace at once, on disk now or within 20 ms. Exactly the first one counts; answers false for any other, and changes
-   * nothing. (When another instance had closed the call, that is known only after the write; the log says so.)
+   * Writes the end of the call: row, terminal event and trace, on disk now or within 20 ms. Only the first end applies; later ones return false
+   * and change nothing. (A call closed by another instance is detected only by the write, which logs it.)
    */
   finish(callId: string, end: CallEnd): boolean {
     const progress = this.progress.get(callId);
@@ -276,7 +276,7 @@ export class Calls {
     return closedByUs;
   }
 
-  /** Brings everything said so far to disk, for whoever reads next; false when the database would not take it now. */
+  /** Writes everything queued to disk, for a following read; false if the database is not writable now. */
   flush(): boolean {
     return this.journal.flush();
   }
@@ -334,7 +334,7 @@ export class Calls {
     };
   }
 
-  /** Takes the next number now; the result writes it. Event times never run backwards within a call, whatever the wall clock does. */
+  /** Takes the next number now and returns the write. Event times never decrease within a call, whatever the wall clock does. */
   private eventWrite(
     callId: string,
     progress: Progress,
@@ -367,7 +367,7 @@ export class Calls {
     };
   }
 
-  /** Where the numbering of an ended call stands that has left memory. A running call that is not in memory is another process's. */
+  /** Restores the numbering of an ended call that has left memory. A running call that is not in memory belongs to another process. */
   private recall(callId: string): Progress | undefined {
     const query = this.database.sql
       .selectFrom('calls')
@@ -400,7 +400,7 @@ export class Calls {
     }
   }
 
-  /** An ended call leaves memory when nothing of it waits any more; late events look its numbering up again. */
+  /** Removes ended calls without queued writes from memory; late events restore their numbering. */
   private forgetEnded(writes: readonly Write[]): void {
     for (const { callId } of writes) {
       const progress = this.progress.get(callId);

@@ -3,11 +3,11 @@ import type { CallEvent } from './call-records.js';
 
 export type EventListener = (event: CallEvent) => void;
 
-/** Who wants to hear of the events of an organization's calls, as they come to disk. */
+/** Publishes the events of an organization's calls to subscribers after they are on disk. */
 export class EventFeed {
   private readonly listeners = new Map<string, Set<EventListener>>();
 
-  /** Answers how to stop. A listener must not throw. */
+  /** Returns a function that unsubscribes. A listener must not throw. */
   subscribe(scope: Scope, listener: EventListener): () => void {
     const key = keyOf(scope);
     const all = this.listeners.get(key) ?? new Set();
@@ -18,7 +18,7 @@ export class EventFeed {
     };
   }
 
-  /** How many listen. */
+  /** The number of subscribers. */
   count(scope: Scope): number {
     return this.listeners.get(keyOf(scope))?.size ?? 0;
   }

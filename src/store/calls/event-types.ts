@@ -1,4 +1,4 @@
-/** What can happen to a call. `running`: only before the call's terminal event; `any`: settlement and the like may follow it. */
+/** The event types of a call. `running`: only before the terminal event; `any`: may also follow it, such as settlement. */
 const phases = {
   'call.initiated': 'running',
   'call.routed': 'running',
@@ -49,7 +49,7 @@ const phases = {
   'call.cost_settled': 'any',
 } as const;
 
-/** Events of a call, but for the four that end it: those come from `finish`. */
+/** The events of a call, except the four terminal events, which `finish` writes. */
 export type EventType = keyof typeof phases;
 
 export const terminalEvents = {

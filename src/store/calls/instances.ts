@@ -6,7 +6,7 @@ import { StoreError } from '../database/errors.js';
 import type { InstanceRow } from '../database/tables.js';
 
 const beatEveryMs = 5_000;
-/** An instance that has not been heard of for this long is dead. */
+/** An instance without a heartbeat for this long is dead. */
 export const deadAfterMs = 15_000;
 
 export interface InstancesOptions {
@@ -21,7 +21,7 @@ export interface InstancesOptions {
   onBeat(): void;
 }
 
-/** Which processes use this database, and which of them are alive. */
+/** The processes that use this database, and whether they are alive. */
 export class Instances {
   private readonly pid: number;
   private readonly host: string;
@@ -39,13 +39,13 @@ export class Instances {
     return this.options.id;
   }
 
-  /** Registers us and beats every 5 s until `stop`. */
+  /** Registers this process and writes a heartbeat every 5 s until `stop`. */
   start(): void {
     this.beat();
     this.cancelBeat = this.options.clock.after(beatEveryMs, () => this.tick());
   }
 
-  /** One heartbeat. False when the database would not take it. */
+  /** Writes one heartbeat. False if the database is not writable. */
   beat(): boolean {
     const { database, clock, id } = this.options;
     const now = clock.now();
@@ -69,19 +69,19 @@ export class Instances {
     return true;
   }
 
-  /** Was a heartbeat of ours written in this time? */
+  /** Whether a heartbeat of this process was written within this time. */
   beatWithin(ms: number): boolean {
     return this.lastBeatMs !== null && Math.abs(this.options.clock.now() - this.lastBeatMs) < ms;
   }
 
-  /** Is the process behind this row gone, or silent for so long that it must be taken for gone? Never true for ourselves. */
+  /** Whether the process of this row is dead, or silent for so long that it counts as dead. Never true for this process. */
   isDead(row: InstanceRow): boolean {
     if (row.id === this.options.id) return false;
     if (row.heartbeat_at < this.options.clock.now() - deadAfterMs) return true;
     return row.host === this.host && row.pid !== this.pid && !this.isAlive(row.pid);
   }
 
-  /** Stops beating and leaves, unless calls of ours are still open: then another instance, or the next start, closes them. */
+  /** Stops the heartbeat and removes the row, unless this process has open calls, which another instance or the next start closes. */
   stop(): void {
     this.cancelBeat?.();
     this.cancelBeat = null;
@@ -111,7 +111,7 @@ export class Instances {
   }
 }
 
-/** A process id means something within one boot of one machine and one PID namespace: containers may share a host name. */
+/** Identifies the boot, machine and PID namespace in which a process id is unique; containers may share a host name. */
 function hostIdentity(): string {
   try {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();

@@ -7,7 +7,7 @@ import type { CallRow, InstanceRow } from '../database/tables.js';
 import { terminalEvents } from './event-types.js';
 import type { Instances } from './instances.js';
 
-/** What a call of this length has cost, in micro-cents; null: it has no rate. */
+/** Returns the cost of a call of this length in micro-cents; null if it has no rate. */
 type Settle = (callId: string, durationSec: number) => number | null;
 
 /** A call whose process died, now closed. */
@@ -15,19 +15,19 @@ export interface OrphanedCall {
   id: string;
   sipCallId: string | null;
   organizationId: string;
-  /** Its recording has ended, complete or not. */
+  /** Whether its recording has ended, complete or not. */
   recordingEnded: boolean;
-  /** Its far ends, who still believe in the call. */
+  /** The dialogs with remote parties for which the call is still active. */
   dialogs: LeftBehind[];
 }
 
 /**
- * Closes the records of dead processes: `failed`, `system_restart`, ended when the process was last heard of. Calls of living processes
- * are not touched. The question and the change are one transaction, so two sweepers never close a call twice.
+ * Closes the records of dead processes: `failed`, `system_restart`, ended at the last heartbeat of the process. Calls of living processes are
+ * not changed. Check and change are one transaction, so that two processes never close a call twice.
  */
 export function closeOrphans(database: Database, instances: Instances, settle: Settle): OrphanedCall[] {
   const { sql } = database;
-  // Most of the time there is nothing to do, and nobody should be locked out for it.
+  // Usually there is nothing to do; check without a write lock first.
   if (!anythingToClose(database, instances)) return [];
   return database.transaction(() => {
     const known = new Map(database.all(sql.selectFrom('instances').selectAll()).map((row) => [row.id, row]));
@@ -71,7 +71,7 @@ function closeOrphan(database: Database, call: CallRow, owner: InstanceRow | und
       .where('call_id', '=', call.id),
   );
   const lastEventMs = last?.at ?? call.created_at;
-  // An owner without a row: its last event is the last we heard of it.
+  // Without a row of the owner, use the time of its last event.
   const completedMs = Math.max(owner?.heartbeat_at ?? lastEventMs, call.answered_at ?? call.created_at);
   const durationSec = call.answered_at === null ? 0 : talkedSec(completedMs - call.answered_at);
   const end = { hangup_cause: 'system_restart', hangup_source: 'system' } as const;
@@ -113,7 +113,7 @@ function closeOrphan(database: Database, call: CallRow, owner: InstanceRow | und
   };
 }
 
-/** Recordings that the call made by the way have an id. */
+/** Ignores recordings of webhook actions, which have an id. */
 function recordingEnded(database: Database, callId: string): boolean {
   const ends = database.sql
     .selectFrom('call_events')
@@ -123,7 +123,7 @@ function recordingEnded(database: Database, callId: string): boolean {
   return database.all(ends).some((end) => !('recording_id' in JSON.parse(end.event_data)));
 }
 
-/** Whoever takes them tells the far ends: nobody else will. */
+/** Removes and returns the dialogs; the caller must end them with the remote parties. */
 function takeDialogs(database: Database, callId: string): LeftBehind[] {
   const { sql } = database;
   const rows = database.all(sql.selectFrom('call_dialogs').select('dialog').where('call_id', '=', callId));

@@ -3,7 +3,7 @@ import type { Database } from '../database/database.js';
 
 const secretName = 'recording links';
 
-/** Links that open the recording of one call, until a time, without a key: whoever may read the call is given one. */
+/** Signed links that open the recording of one call until a given time without an API key; given to readers of the call. */
 export class RecordingLinks {
   private secret: Buffer | null = null;
 
@@ -14,7 +14,7 @@ export class RecordingLinks {
     return this.signature(callId, expires).toString('base64url');
   }
 
-  /** Where the recording is whose link this is; undefined: the link is not ours or too old, or there is no recording any more. */
+  /** The location of the recording of a link; undefined if the link is invalid or expired, or the recording no longer exists. */
   open(callId: string, link: { expires: number; signature: string }, nowMs: number): string | undefined {
     const given = Buffer.from(link.signature, 'base64url');
     const right = this.signature(callId, link.expires);
@@ -31,7 +31,7 @@ export class RecordingLinks {
     return createHmac('sha256', this.secret).update(`${callId} ${expires}`).digest();
   }
 
-  /** The same for all processes on this database, and after a restart. */
+  /** The secret is the same for all processes of this database, and after a restart. */
   private known(): Buffer {
     const { sql } = this.database;
     const find = sql.selectFrom('installation_secrets').select('secret').where('name', '=', secretName);

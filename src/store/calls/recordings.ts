@@ -3,7 +3,7 @@ import type { Database } from '../database/database.js';
 import type { RecordingRow } from '../database/tables.js';
 import type { Scope } from '../tenants/scope.js';
 
-/** A recording that a call made by the way. */
+/** A recording of a webhook action. */
 export interface StoredRecording {
   id: string;
   callId: string;
@@ -14,11 +14,11 @@ export interface StoredRecording {
   createdAt: Date;
 }
 
-/** The files are others' business. */
+/** Records of recordings of webhook actions, without their files. */
 export class RecordingRecords {
   constructor(private readonly database: Database) {}
 
-  /** `token`: who knows it may read the recording. */
+  /** `token` grants access to the recording. */
   add(recording: StoredRecording & { token: string }): void {
     const row: RecordingRow = {
       id: recording.id,
@@ -32,7 +32,7 @@ export class RecordingRecords {
     this.database.run(this.database.sql.insertInto('recordings').values(row));
   }
 
-  /** The token stands for the organization: only who was told the address knows it. */
+  /** The token replaces the scope: only the receiver of the URL knows it. */
   find(id: string, token: string): StoredRecording | undefined {
     const row = this.database.get(this.database.sql.selectFrom('recordings').selectAll().where('id', '=', id));
     if (!row || !same(row.token, token)) return undefined;

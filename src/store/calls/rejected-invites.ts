@@ -8,10 +8,10 @@ import type { Page, Slice } from '../tenants/scope.js';
 /** An INVITE that became no call of any organization. */
 export type RejectedInvite = Omit<RejectedInviteRow, 'created_at'> & { createdAt: Date };
 
-/** Older ones make room. */
+/** The number of records kept; older ones are deleted. */
 const kept = 10_000;
 
-/** What strangers dialled; for the platform owner alone. */
+/** INVITEs that were rejected; only for the platform owner. */
 export class RejectedInviteRecords {
   private sinceSweep = 0;
 
@@ -20,7 +20,7 @@ export class RejectedInviteRecords {
     private readonly clock: Clock,
   ) {}
 
-  /** Never throws because the database is busy: then this one is not kept. */
+  /** Does not throw when the database is busy; the record is then dropped. */
   add(invite: Omit<RejectedInviteRow, 'id' | 'created_at'>): void {
     const row: RejectedInviteRow = { id: uuidv7(), ...invite, created_at: this.clock.now() };
     try {

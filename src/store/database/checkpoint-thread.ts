@@ -15,7 +15,7 @@ export class CheckpointThread {
 
   constructor(private readonly file: string) {}
 
-  /** Else it starts with the first checkpoint. */
+  /** Starts the thread now instead of with the first checkpoint. */
   start(): void {
     this.worker ??= this.newWorker();
   }
@@ -29,7 +29,7 @@ export class CheckpointThread {
     this.worker?.postMessage(null);
   }
 
-  /** Resolves when the thread is gone, and its connection with it. */
+  /** Resolves when the thread has ended and its connection is closed. */
   async close(): Promise<void> {
     const { worker } = this;
     this.isRunning = true; // no further one

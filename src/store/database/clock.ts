@@ -1,4 +1,4 @@
-/** Time as the store sees it; tests bring their own. */
+/** The clock of the store; replaced in tests. */
 export interface Clock {
   /** Wall clock, milliseconds since 1970. */
   now(): number;

@@ -14,7 +14,7 @@ const lockWaitMs = 100;
 const migrationWaitMs = 10_000;
 const maxCachedStatements = 300;
 const settingsTables = ['endpoints', 'organizations', 'phone_numbers', 'rates'];
-/** Numbers that nobody has are remembered too. */
+/** The limit of cached rows; lookups of unknown numbers are cached too. */
 const mostRemembered = 10_000;
 
 /**
@@ -95,7 +95,7 @@ export class Database {
     return attempt(() => this.prepare(sql).get(...parameters)) as R | undefined;
   }
 
-  /** Runs a write; answers how many rows it changed. */
+  /** Runs a write and returns the number of changed rows. */
   run(query: Compilable<unknown>): number {
     const { sql, parameters } = query.compile();
     return attempt(() => this.prepare(sql).run(...parameters).changes);
@@ -111,7 +111,7 @@ export class Database {
    * changed any of them. The row is shared, and frozen.
    */
   settingsRow<R>(sql: string, ...parameters: unknown[]): R | undefined {
-    if (this.sqlite.inTransaction) return this.row(sql, ...parameters); // it may still be undone
+    if (this.sqlite.inTransaction) return this.row(sql, ...parameters); // the transaction may be rolled back
     const version = attempt(() => this.versionOfOthers.get());
     if (version !== this.rememberedOfVersion || this.remembered.size >= mostRemembered) this.remembered.clear();
     this.rememberedOfVersion = version;
@@ -171,7 +171,7 @@ export class Database {
     }
   }
 
-  /** Whether the path still names the file that was opened: an unlinked one goes on taking writes that nobody will ever read. */
+  /** Whether the path still names the opened file; an unlinked file accepts writes that are lost. */
   isInPlace(): boolean {
     return this.file === null || identityOf(this.file.path) === this.file.identity;
   }
@@ -180,7 +180,7 @@ export class Database {
     return this.sqlite.inTransaction;
   }
 
-  /** Several reads of one state of the database, whatever other processes write meanwhile. */
+  /** Runs several reads on one snapshot of the database. */
   read<T>(work: () => T): T {
     if (this.sqlite.inTransaction) return work();
     return attempt(() => {
@@ -197,7 +197,7 @@ export class Database {
     this.checkpoints?.start();
   }
 
-  /** Closed when it returns, and its thread when it resolves. */
+  /** The database is closed when this returns, and its thread has ended when it resolves. */
   close(): Promise<void> {
     const threadGone = this.checkpoints?.close() ?? Promise.resolve();
     this.statements.clear();
@@ -205,7 +205,7 @@ export class Database {
     return threadGone;
   }
 
-  /** Of this connection itself SQLite does not tell, so triggers do, that only it has. */
+  /** SQLite does not report changes of the own connection, so temporary triggers of this connection do. */
   private forgetWhatChanges(): void {
     this.sqlite.function('settings_changed', () => {
       this.remembered.clear();
@@ -247,13 +247,13 @@ export class CheckpointConnection {
   }
 }
 
-/** Device and inode; empty: there is no such file. */
+/** Device and inode; empty if there is no such file. */
 function identityOf(file: string): string {
   const found = statSync(file, { throwIfNoEntry: false, bigint: true });
   return found ? `${found.dev} ${found.ino}` : '';
 }
 
-/** Turns "not now" of SQLite into the store's word for it; everything else passes. */
+/** Converts transient SQLite errors to `StoreError` `unavailable`; other errors pass. */
 function attempt<T>(work: () => T): T {
   try {
     return work();

@@ -1,4 +1,4 @@
-/** What the store can refuse. Anything else that leaves it is a defect. */
+/** The expected errors of the store. Any other error is a defect. */
 export class StoreError extends Error {
   constructor(
     /**

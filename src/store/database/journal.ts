@@ -2,7 +2,7 @@ import type { Clock } from './clock.js';
 import type { Database } from './database.js';
 import { StoreError } from './errors.js';
 
-/** One thing to be written about a call. `apply` runs inside a transaction, in the order of `push`. */
+/** One write about a call. `apply` runs in a transaction, in the order of `push`. */
 export interface Write {
   callId: string;
   apply(): void;
@@ -11,9 +11,9 @@ export interface Write {
 export interface JournalOptions {
   database: Database;
   clock: Clock;
-  /** These writes will not be asked about again: on disk, or dropped for good. */
+  /** Called when writes are final: on disk, or dropped. */
   onSettled(writes: readonly Write[]): void;
-  /** A write the database refuses whatever the moment; it is dropped so that it does not hold up the rest. */
+  /** Called for a write that the database rejects permanently; it is dropped so that it does not block the others. */
   onDropped(write: Write, error: unknown): void;
 }
 
@@ -31,16 +31,16 @@ const maxPending = 20_000;
 const closingTries = 20;
 
 /**
- * What calls have to say, in order, on its way to disk. Writes are grouped into transactions; while the database is locked or full they
- * stay here, in memory and bounded, and calls go on.
+ * The queue of writes about calls, in order. Writes are grouped into transactions; while the database is locked or full they stay in a
+ * bounded memory queue, and calls continue.
  */
 export class Journal {
   private pending: Write[] = [];
   private cancelTimer: (() => void) | null = null;
   private held = false;
-  /** How many wanted to commit since the window began; null: it has not. */
+  /** The number of requested commits since the window began; null outside a window. */
   private wishes: number | null = null;
-  /** Of them so many did. */
+  /** The number of commits allowed in the window. */
   private allowed = commitsPerWindow;
   private isUrgent = false;
   private cancelWindow: (() => void) | null = null;
@@ -52,7 +52,7 @@ export class Journal {
     return this.pending.length;
   }
 
-  /** No room: nothing new may begin. What has begun may still end. */
+  /** Whether the queue is full: no call may begin, but running calls may still end. */
   get full(): boolean {
     return this.pending.length >= maxPending;
   }
@@ -90,7 +90,7 @@ export class Journal {
     this.flush({ wait: false });
   }
 
-  /** Writes all there is; false when the database would not take it now (it is tried again later). `wait`: a moment for a lock. */
+  /** Writes the whole queue; false if the database is not writable now (it is retried later). `wait`: waits briefly for a lock. */
   flush(options: { wait: boolean } = { wait: true }): boolean {
     const { database, onSettled } = this.options;
     while (this.pending.length > 0) {
@@ -116,7 +116,7 @@ export class Journal {
     return true;
   }
 
-  /** Writes what is left, waiting up to 2 s for a lock: there is no later. Answers how many writes are lost. */
+  /** Writes the rest of the queue, waiting up to 2 s for a lock. Returns the number of lost writes. */
   close(): number {
     for (let tries = 0; tries < closingTries && !this.flush(); tries += 1) this.held = false;
     this.cancelTimer?.();
@@ -130,7 +130,7 @@ export class Journal {
     for (const write of batch) write.apply();
   }
 
-  /** Finds the write that the database refuses for good, and goes on without it. */
+  /** Applies writes one by one and drops those that the database rejects permanently. */
   private applyOneByOne(batch: readonly Write[]): void {
     const { database, onSettled, onDropped } = this.options;
     for (const write of batch) {

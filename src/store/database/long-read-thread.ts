@@ -14,10 +14,10 @@ export type LongAnswer =
   | { id: number; problem: { message: string; isPassing: boolean } };
 
 export interface LongReadLimits {
-  /** From the question to its answer. */
+  /** The time limit from the request to its result. */
   limitMs: number;
   mostWaiting: number;
-  /** Of one organization, so that nobody fills the queue alone. */
+  /** The limit of one organization, so that no organization fills the queue alone. */
   mostOfOne: number;
 }
 
@@ -31,8 +31,8 @@ interface Job extends LongQuestion {
 const usualLimits: LongReadLimits = { limitMs: 10_000, mostWaiting: 100, mostOfOne: 10 };
 
 /**
- * The thread that long questions are read in, one after the other. It starts with the first question. A question that takes too long loses its
- * thread; the others go on in a new one.
+ * The thread that runs long queries one after the other. It starts with the first query. The thread of a query that takes too long is
+ * replaced; the other queries continue in a new one.
  */
 export class LongReadThread {
   private worker: Worker | null = null;
@@ -55,7 +55,7 @@ export class LongReadThread {
     const all = this.running ? [this.running, ...this.waiting] : this.waiting;
     const own = all.filter((job) => job.organizationId === organizationId);
     if (all.length >= mostWaiting || own.length >= mostOfOne)
-      return Promise.reject(new StoreError('too_many', 'Too many long questions are being asked at once'));
+      return Promise.reject(new StoreError('too_many', 'Too many long queries are running at once'));
     return new Promise((resolve, reject) => {
       const id = this.nextId++;
       const timer = setTimeout(() => this.giveUp(id), limitMs);
@@ -94,7 +94,7 @@ export class LongReadThread {
     const died = (error: Error | number) => {
       if (this.worker !== worker) return;
       const why = error instanceof Error ? error.message : 'it ended';
-      this.replace(new Error(`The thread that reads died: ${why}`));
+      this.replace(new Error(`The read thread died: ${why}`));
     };
     worker.on('error', died);
     worker.on('exit', died);
@@ -114,7 +114,7 @@ export class LongReadThread {
   }
 
   private giveUp(id: number): void {
-    const error = new StoreError('too_slow', `This takes longer than ${this.limits.limitMs / 1000} s`);
+    const error = new StoreError('too_slow', `The query takes longer than ${this.limits.limitMs / 1000} s`);
     if (this.running?.id === id) {
       this.replace(error);
       return;
@@ -124,7 +124,7 @@ export class LongReadThread {
     if (job) this.end(job, () => job.reject(error));
   }
 
-  /** SQLite cannot be stopped within a statement: the thread ends when the statement does, and nobody waits for it. */
+  /** SQLite cannot be interrupted within a statement: the thread ends with the statement, without being awaited. */
   private replace(error: Error): void {
     const { worker, running } = this;
     this.worker = null;

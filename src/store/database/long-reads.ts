@@ -12,7 +12,7 @@ import type { Database } from './database.js';
 export function longReads(database: Database) {
   const insights = new CallInsights(database);
   const accounts = new Accounts(database, systemClock);
-  const calls = new CallReads(database, () => {}); // who asks brings what is in memory to disk first
+  const calls = new CallReads(database, () => {}); // the caller flushes queued writes first
   const deliveries = new WebhookDeliveries(database, systemClock);
   return {
     insights: insights.read.bind(insights),

@@ -1,4 +1,4 @@
-/** Rows as they lie in the database. Times are milliseconds since 1970, money is micro-cents, booleans are 0 and 1, `json` is text. */
+/** The rows of the database. Times are milliseconds since 1970, money is micro-cents, booleans are 0 and 1, `json` is text. */
 import type { CallStatus, HangupCause } from '../../../sip/cause.js';
 import type { Mode } from '../tenants/scope.js';
 
@@ -6,7 +6,7 @@ export type Flag = 0 | 1;
 export type Role = 'owner' | 'admin' | 'member';
 export type Tier = 'free' | 'pro' | 'business' | 'enterprise';
 export type Direction = 'inbound' | 'outbound';
-/** Who ended a call. */
+/** The party that ended a call. */
 export type HangupSource = 'caller' | 'callee' | 'agent' | 'api' | 'system';
 
 export interface InstanceRow {
@@ -200,7 +200,7 @@ export interface WebhookDeliveryRow {
   /** 1: pending behind another one of the same call and endpoint. Kept by triggers. */
   waits: 0 | 1;
   attempts: number;
-  /** While an attempt runs: when another process may take it for dead. */
+  /** During an attempt: when another process may treat it as failed. */
   next_attempt_at: number;
   created_at: number;
   delivered_at: number | null;
@@ -362,11 +362,11 @@ export interface CallDialogRow {
   dialog: string;
 }
 
-/** A recording that a call made by the way; gone with the call. */
+/** A recording of a webhook action; deleted with the call. */
 export interface RecordingRow {
   id: string;
   call_id: string;
-  /** Part of its address: who knows it may read. */
+  /** The part of its URL that grants access. */
   token: string;
   /** A `file:` URL. */
   file: string;

@@ -23,7 +23,7 @@ export interface Endpoint {
   status: 'active' | 'inactive';
   health: 'unknown' | 'healthy' | 'degraded' | 'down';
   fallbackEndpointId: string | null;
-  /** Its receiver answered an event with 410: none are sent until the endpoint is changed. */
+  /** When its receiver answered an event with 410; no events are sent until the endpoint is changed. */
   eventsDisabledAt: Date | null;
   createdAt: Date;
   updatedAt: Date;
@@ -32,7 +32,7 @@ export interface Endpoint {
 /** With secrets in clear, for the call itself. */
 export interface EndpointForCall extends Endpoint {
   webhookSecret: string | null;
-  /** What signs: the secret, and for a day after a rotation the one before it. Empty for agents. */
+  /** The signing secrets: the current one, and for a day after a rotation the previous one. Empty for agents. */
   signingSecrets: string[];
 }
 
@@ -50,14 +50,14 @@ export interface NewEndpoint {
 export interface EndpointChange {
   name?: string;
   target?: string;
-  /** The whole new configuration; a mask keeps the stored secret. */
+  /** The complete new configuration; a mask keeps the stored secret. */
   providerConfig?: StoredProviderConfig;
   record?: boolean;
   status?: 'active' | 'inactive';
   fallbackEndpointId?: string | null;
 }
 
-/** How long the old secret of a webhook signs beside the new one. */
+/** How long requests are also signed with the previous secret. */
 const rotationMs = 86_400_000;
 
 export class Endpoints {
@@ -83,7 +83,7 @@ export class Endpoints {
     return row && toEndpoint(row);
   }
 
-  /** By id alone: the number or the call that names it has been checked. Secrets in clear. */
+  /** Finds by id without a scope, for a number or call whose scope was checked. Secrets are in clear. */
   getForCall(id: string): EndpointForCall | undefined {
     const found = this.database.settingsRow<EndpointRow>('select * from endpoints where id = ?', id);
     if (found === undefined) return undefined;
@@ -94,7 +94,7 @@ export class Endpoints {
     return { ...toEndpoint(row), providerConfig: parseConfig(row), webhookSecret: secret, signingSecrets };
   }
 
-  /** Whether any organization has one that is a webhook. */
+  /** Whether any organization has a webhook endpoint. */
   hasWebhooks(): boolean {
     const one = this.database.sql.selectFrom('endpoints').select('id').where('type', '=', 'webhook').limit(1);
     return this.database.get(one) !== undefined;
@@ -174,18 +174,18 @@ export class Endpoints {
     });
   }
 
-  /** The receiver of its events is gone for good: none are sent until the endpoint is changed. */
+  /** Stops events to a receiver that is permanently gone, until the endpoint is changed. */
   disableEvents(id: string): void {
     const set = { events_disabled_at: this.clock.now() };
     this.database.run(this.database.sql.updateTable('endpoints').set(set).where('id', '=', id));
   }
 
-  /** As observed in calls; `updated_at` tells of changes by people and stays. */
+  /** Sets the health observed in calls; `updated_at` is not changed. */
   setHealth(id: string, health: EndpointRow['health']): void {
     this.database.run(this.database.sql.updateTable('endpoints').set({ health }).where('id', '=', id));
   }
 
-  /** Numbers and other endpoints let go of it in the same transaction; past calls keep its id. False: no such endpoint. */
+  /** Detaches numbers and other endpoints in the same transaction; past calls keep the id. False if there is no such endpoint. */
   delete(scope: Scope, id: string): boolean {
     const { sql } = this.database;
     return this.database.transaction(() => {
@@ -211,7 +211,7 @@ export class Endpoints {
   /** Throws `StoreError` `unknown_endpoint` unless `id` is absent, null, or an endpoint of this scope. */
   requireOwn(scope: Scope, id: string | null | undefined, field: string): void {
     if (id === null || id === undefined || this.row(scope, id)) return;
-    throw new StoreError('unknown_endpoint', `There is no endpoint ${id}`, { field });
+    throw new StoreError('unknown_endpoint', `The endpoint ${id} does not exist`, { field });
   }
 
   private clearRoutes(scope: Scope, id: string, now: number): void {

@@ -37,7 +37,7 @@ export class PhoneNumbers {
     private readonly endpoints: Endpoints,
   ) {}
 
-  /** The number a caller dialled, with or without `+`, whosever it is: this is where an organization is found out. */
+  /** Finds a dialled number, with or without `+`, in all organizations; it determines the organization of a call. */
   findDialled(dialled: string, mode: Mode): PhoneNumber | undefined {
     const digits = dialled.replace(/^\+/, '');
     if (!/^\d{1,32}$/.test(digits)) return undefined;

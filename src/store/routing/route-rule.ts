@@ -1,10 +1,10 @@
-/** One rule of a number, in the API's words; the first that fits a call decides. */
+/** One routing rule of a number, in the form of the API; the first matching rule applies. */
 export interface RouteRule {
   endpoint_id: string;
-  /** Share among neighbouring rules that fit as well. */
+  /** The share of this rule among adjacent rules that also match. */
   weight?: number;
-  /** Only at these times, in an IANA time zone. Days are 1 (Monday) to 7, times `HH:MM`, `end` exclusive. */
+  /** The times at which the rule applies, in an IANA time zone. Days are 1 (Monday) to 7, times `HH:MM`, `end` exclusive. */
   schedule?: { timezone: string; days?: number[]; start?: string; end?: string };
-  /** Only for callers whose number begins so. */
+  /** The rule applies only to callers whose number has this prefix. */
   from_prefix?: string;
 }

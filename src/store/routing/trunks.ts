@@ -20,13 +20,13 @@ export interface OutboundIdentity {
   to_format: string;
   /** The caller's number in From. */
   from_format: string;
-  /** The host part of From; null: our address. */
+  /** The host part of From; null for the address of this server. */
   from_domain: string | null;
   /** A whole URI for P-Asserted-Identity (RFC 3325); null: none. */
   asserted_identity: string | null;
   /** A whole URI for Diversion (RFC 5806); null: none. */
   diversion: string | null;
-  /** `id`: the callee does not learn who calls. */
+  /** With `id`, the identity of the caller is withheld from the callee. */
   privacy: 'none' | 'id';
   /** More header fields of each INVITE; their names begin with `X-`. */
   headers: Record<string, string>;
@@ -46,7 +46,7 @@ export const plainIdentity: OutboundIdentity = {
 export interface TrunkTls {
   /** The authorities that sign their certificates; null: the public ones. */
   ca: string | null;
-  /** Shown when they ask who we are; null: that of the server. */
+  /** The client certificate; null for that of the server. */
   certificate: string | null;
   key: string | null;
 }
@@ -69,7 +69,7 @@ export interface Trunk {
   tls: TrunkTls;
   register: boolean;
   codecs: string[];
-  /** Calls at once, and new calls per second; null: no cap. */
+  /** Maximum concurrent calls, and maximum new calls per second; null for no limit. */
   maxCalls: number | null;
   callsPerSecond: number | null;
   outbound: OutboundIdentity;
@@ -99,7 +99,7 @@ export type TrunkSettings = Pick<
 >;
 
 type Extras = 'maxCalls' | 'callsPerSecond' | 'outbound' | 'tls';
-/** Without extras: no caps, numbers in E.164, TLS as everybody has it. */
+/** Defaults: no limits, numbers in E.164, TLS with the public authorities. */
 export type NewTrunk = Omit<TrunkSettings, Extras> & Partial<Pick<TrunkSettings, Extras>> & { shared?: boolean };
 
 /** Shared trunks belong to the platform: only its owner sees and changes them, with a live key. */
@@ -117,7 +117,7 @@ export class Trunks {
     private readonly vault: Vault,
   ) {}
 
-  /** Every active trunk with its password in clear: what the SIP side trusts, registers and dials. Oldest first, shared ones last. */
+  /** Every active trunk with its password in clear, for the SIP server. Oldest first, shared ones last. */
   allForSip(): Trunk[] {
     const rows = this.database.all(
       this.database.sql
@@ -216,15 +216,14 @@ export class Trunks {
     });
   }
 
-  /** What was observed; not a change of the trunk. */
+  /** Sets the observed health; not a change of the trunk. */
   observe(id: string, health: TrunkRow['health']): void {
     const query = this.database.sql.updateTable('trunks').set({ health }).where('id', '=', id);
     this.database.run(query.where('health', '!=', health));
   }
 
   /**
-   * Sets the trunk of the first start inactive, unless somebody changed it since: then it is an operator's own, and stays. False: there is
-   * none that is active.
+   * Sets the trunk of the first start inactive, unless an operator has changed it since. False if it is changed or not active.
    */
   retireLoopback(): boolean {
     const query = this.database.sql

@@ -18,7 +18,7 @@ export const dueOfEndpoint = `select d.id, d.organization_id, d.endpoint_id, d.c
   from (select * from webhook_deliveries where ${first} and endpoint_id = ? and next_attempt_at <= ? order by next_attempt_at, id limit ?) d
   join call_events e on e.id = d.id order by d.next_attempt_at, d.id`;
 
-/** One event for one webhook endpoint, and what became of it. */
+/** One event for one webhook endpoint, and the status of its delivery. */
 export interface WebhookDelivery {
   id: string;
   endpointId: string;
@@ -33,7 +33,7 @@ export interface WebhookDelivery {
   deliveredAt: Date | null;
 }
 
-/** A delivery that is ours to send now. */
+/** A delivery that this process has claimed for sending. */
 export interface ClaimedDelivery {
   id: string;
   organizationId: string;
@@ -94,7 +94,7 @@ export class WebhookDeliveries {
     });
   }
 
-  /** Keeps an attempt, and what follows from it: delivered, dead (`failed`), or again in `retryInMs`. */
+  /** Records an attempt and its outcome: delivered, `failed`, or a retry in `retryInMs`. */
   record(id: string, result: AttemptResult, next: 'delivered' | 'failed' | { retryInMs: number }): void {
     const { sql } = this.database;
     this.database.transaction(() => {
@@ -129,7 +129,7 @@ export class WebhookDeliveries {
     });
   }
 
-  /** What waits for an endpoint will not be sent; it can be retried one by one. */
+  /** Marks the pending deliveries of an endpoint as failed; they can be retried individually. */
   failPending(endpointId: string): void {
     this.database
       .prepare(

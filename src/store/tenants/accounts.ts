@@ -31,7 +31,7 @@ export interface Balance {
 
 const dayMs = 86_400_000;
 
-/** The money of organizations: what they have, what calls cost them, and every change, one by one. */
+/** The balances of organizations, the rates of their calls, and the ledger of changes. */
 export class Accounts {
   constructor(
     private readonly database: Database,
@@ -78,7 +78,7 @@ export class Accounts {
 
   /** The rate of a call; undefined: it costs nothing. */
   rateFor(organizationId: string, direction: Direction, calledNumber: string): CardRate | undefined {
-    // one row says that there is none, which is what most calls hear
+    // one query detects the usual case, no rates
     const sql = 'select 1 from rates where organization_id = ? and direction = ? limit 1';
     if (this.database.settingsRow(sql, organizationId, direction) === undefined) return undefined;
     const digits = calledNumber.replace(/^\+/, '');
@@ -105,7 +105,7 @@ export class Accounts {
     return { microcents: row?.balance_microcents ?? null, heldMicrocents: held?.held ?? 0 };
   }
 
-  /** Adds to the balance; from the first credit on the organization is metered. A negative amount takes away. */
+  /** Adds to the balance, or deducts a negative amount; the organization is metered from its first credit on. */
   credit(organizationId: string, cents: number, note: string): LedgerEntry {
     return this.database.transaction(() => {
       const amount = Math.round(cents * microcentsPerCent);

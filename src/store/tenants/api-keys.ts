@@ -18,7 +18,7 @@ export interface ApiKey {
   lastUsedAt: Date | null;
 }
 
-/** Whose keys: those limited to the organization, and the user's own that are limited to none. */
+/** The visible keys: those limited to the organization, and the user's own unlimited keys. */
 export interface KeyScope {
   organizationId: string;
   userId: string;
@@ -52,7 +52,7 @@ export class ApiKeys {
     private readonly clock: Clock,
   ) {}
 
-  /** Makes a key, or installs `key`. The key itself is in the answer and nowhere else. */
+  /** Creates a key, or installs `key`. Only the return value contains the key itself. */
   create(of: { userId: string; organizationId: string | null; mode: Mode; name: string; key?: string }): {
     record: ApiKey;
     key: string;
@@ -74,10 +74,10 @@ export class ApiKeys {
     return { record: toApiKey(row), key };
   }
 
-  /** Told when a key is gone. */
+  /** Called when a key was revoked. */
   onChanged: () => void = () => {};
 
-  /** The key's record, or undefined when it is malformed, unknown or revoked. Notes its use. */
+  /** The record of the key; undefined if it is malformed, unknown or revoked. Updates its last use. */
   authenticate(key: string): ApiKey | undefined {
     const mode = apiKeyPattern.exec(key)?.[1];
     const hash = hashOf(key);
@@ -101,7 +101,7 @@ export class ApiKeys {
     return { data: rows.map(toApiKey), total: counted?.total ?? 0 };
   }
 
-  /** From now on the key is unknown. False: no such key in this scope. */
+  /** Revokes the key. False if there is no such key in this scope. */
   revoke(scope: KeyScope, id: string): boolean {
     return this.database.transaction(() => {
       if (!this.database.get(this.visible(scope).select('id').where('id', '=', id))) return false;

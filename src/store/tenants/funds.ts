@@ -5,10 +5,10 @@ import type { CallFundsRow, Direction } from '../database/tables.js';
 import type { Accounts } from './accounts.js';
 import type { Mode } from './scope.js';
 
-/** What is held at once: the first minute, and a minute more whenever it runs out. */
+/** The time reserved at once: the first minute, and another minute whenever it runs out. */
 const holdSec = 60;
 
-/** Whose call is to be paid for. */
+/** The call to be paid for. */
 export interface FundedCall {
   callId: string;
   organizationId: string;
@@ -27,12 +27,12 @@ export interface HeldFunds {
 }
 
 export type Reservation =
-  /** `funds` null: nobody has to pay, so nothing runs out. */
+  /** `funds` is null if the call is free or the organization is not metered. */
   { ok: true; funds: HeldFunds | null } | { ok: false; balanceMicrocents: number; requiredMicrocents: number };
 
 /**
- * Holds money for calls. What a hold takes is no longer free for the next one, and both are decided within one transaction, so that calls
- * that start together never spend more than there is; the charge at the end is never more than what was held.
+ * Reserves balance for calls. A reservation reduces the available balance in the same transaction, so that concurrent calls never spend more
+ * than the balance; the charge at the end never exceeds the reservation.
  */
 export class Funds {
   constructor(
@@ -92,7 +92,7 @@ export class Funds {
     return charged;
   }
 
-  /** null: no rate. `fundedSec` null: a rate, but nobody is metered. */
+  /** null without a rate. `fundedSec` is null with a rate if the organization is not metered. */
   private plan(
     call: Omit<FundedCall, 'callId'>,
   ): { ok: true; rate: Rate; fundedSec: number | null } | Extract<Reservation, { ok: false }> | null {

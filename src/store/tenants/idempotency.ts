@@ -2,7 +2,7 @@ import { createHash, createHmac } from 'node:crypto';
 import type { Clock } from '../database/clock.js';
 import type { Database } from '../database/database.js';
 
-/** What a request was answered, to be answered again. Never with a secret. */
+/** A stored response, to be sent again. It never contains a secret. */
 export interface KeptAnswer {
   status: number;
   /** JSON. */
@@ -10,7 +10,7 @@ export interface KeptAnswer {
   headers: Record<string, string>;
 }
 
-/** Who asked, and for what: a kept answer is for exactly this. */
+/** The scope of a stored response: the caller and the operation. */
 export interface AskedBy {
   /** An API key, or the user of a token. */
   caller: string;

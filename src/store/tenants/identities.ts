@@ -2,18 +2,18 @@ import type { Clock } from '../database/clock.js';
 import { type ApiKey, type ApiKeys, hashOf } from './api-keys.js';
 import type { Membership, Organizations, User } from './organizations.js';
 
-/** Whose key it is, and where that user may act. */
+/** The user of a key, and the organizations of that user. */
 export interface Identity {
   key: ApiKey;
   user: User;
   memberships: Membership[];
 }
 
-/** What other processes change is known this much later; what this one changes, at once. Open streams add their own look-out to it. */
+/** The delay after which changes of other processes apply; changes of this process apply at once. Open streams add their check interval. */
 const keptMs = 400;
 const keptAtOnce = 10_000;
 
-/** Whom keys stand for: asked at every request, so answers are kept for a moment, under the hash of the key. */
+/** Looks up the users of keys. Every request does so; results are cached briefly under the hash of the key. */
 export class Identities {
   private readonly kept = new Map<string, { untilMs: number; identity: Identity }>();
 

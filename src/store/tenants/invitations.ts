@@ -4,7 +4,7 @@ import type { Database } from '../database/database.js';
 import type { InvitationRow, Role } from '../database/tables.js';
 import type { Organizations, User } from './organizations.js';
 
-/** Who signs in, by a token that was checked. */
+/** The person of a verified token. */
 export interface Person {
   /** `sub`. */
   subject: string;
@@ -12,7 +12,7 @@ export interface Person {
   email: string | null;
 }
 
-/** An organization asks somebody to join. Either `subject` or `email` is set. */
+/** An invitation to join an organization. Either `subject` or `email` is set. */
 export interface Invitation {
   id: string;
   organizationId: string;
@@ -27,8 +27,8 @@ export interface Invitation {
 const openMs = 14 * 86_400_000;
 
 /**
- * Nobody becomes a member but by accepting an invitation, and only whom it names can accept it. Making one asks nothing about users, so it tells
- * nothing about them either.
+ * Accepting an invitation is the only way to become a member, and only the invited person can accept it. Creating one does not query users, so
+ * it reveals nothing about them.
  */
 export class Invitations {
   constructor(
@@ -37,7 +37,7 @@ export class Invitations {
     private readonly organizations: Organizations,
   ) {}
 
-  /** Takes the place of an earlier one for the same person. */
+  /** Replaces an earlier invitation of the same person. */
   create(invited: {
     organizationId: string;
     subject: string | null;
@@ -80,7 +80,7 @@ export class Invitations {
       .map(toInvitation);
   }
 
-  /** The person becomes a member; the user is made if there is none. Who is a member already keeps their role. */
+  /** Makes the person a member and creates the user if needed. An existing member keeps the role. */
   accept(invitation: Invitation, { subject }: Person): User {
     return this.database.transaction(() => {
       const { organizationId, role, name } = invitation;

@@ -29,11 +29,11 @@ export interface User {
   platformOwner: boolean;
 }
 
-/** A user in an organization, or somebody who is invited into it. */
+/** A member of an organization, or an open invitation to it. */
 export interface Member {
   /** Of the user, or of the invitation. */
   id: string;
-  /** null: invited, and not said whether there is such a user. */
+  /** null for an invitation, whether or not such a user exists. */
   userId: string | null;
   name: string;
   subject: string | null;
@@ -59,14 +59,14 @@ const noLimits: OrganizationLimits = {
   allowed_prefixes: null,
 };
 
-/** Organizations, users, and who is a member of what. */
+/** Organizations, users and memberships. */
 export class Organizations {
   constructor(
     private readonly database: Database,
     private readonly clock: Clock,
   ) {}
 
-  /** Told when an organization or a membership is another. */
+  /** Called when an organization or a membership changed. */
   onChanged: () => void = () => {};
 
   get(id: string): Organization | undefined {
@@ -176,7 +176,7 @@ export class Organizations {
     return row && toMember(row);
   }
 
-  /** The last owner stays. */
+  /** The last owner cannot be removed. */
   removeMember(organizationId: string, userId: string): 'removed' | 'last_owner' | 'not_found' {
     return this.database.transaction(() => {
       const member = this.member(organizationId, userId);

@@ -1,6 +1,6 @@
 export type Mode = 'live' | 'test';
 
-/** Whose records a query may see. Every query on tenant records takes one: without it there is nothing to call. */
+/** The records a query may see. Every query on tenant records requires a scope. */
 export interface Scope {
   organizationId: string;
   mode: Mode;

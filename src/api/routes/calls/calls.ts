@@ -24,9 +24,9 @@ export interface CallRoutesOptions {
   recordingUrls: RecordingUrls;
   recordingFiles: RecordingFiles;
   liveCalls: CallCommands;
-  /** Private, loopback and link-local hosts may be named. */
+  /** Whether targets may be private, loopback and link-local hosts. */
   allowPrivateTargets: boolean;
-  /** The SIP messages of a call that still runs, by its SIP Call-ID. */
+  /** Returns the SIP messages of a running call by its SIP Call-ID. */
   liveTrace?: (sipCallId: string) => TraceEntry[];
   now: () => number;
 }
@@ -42,9 +42,9 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
       path: '/v1/calls',
       operationId: 'listCalls',
       tag,
-      summary: 'List calls, or count them',
+      summary: 'List or count calls',
       description:
-        'Without `action`: a page of calls, newest first. With `action=stats`: how many there are of each status. With `action=trends`: the same for each UTC day, of the last 30 days unless dates are given, 366 days at most. All filters work for all three.',
+        'Without `action`: a page of calls, newest first. With `action=stats`: the number of calls by status. With `action=trends`: the number of calls by status for each UTC day; the last 30 days by default, at most 366 days. All filters apply to all three.',
       access: 'member',
       query: callsQuery,
       answer: {
@@ -78,15 +78,15 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
       path: '/v1/calls/:id',
       operationId: 'getCall',
       tag,
-      summary: 'Get a call in detail',
-      description: 'The call with its events, quality figures, turns and transcript.',
+      summary: 'Get a call',
+      description: 'The call with its events, quality metrics, turns and transcript.',
       access: 'member',
       params: idParams,
-      answer: { status: 200, description: 'The call in detail.', schema: ref('CallDetail') },
+      answer: { status: 200, description: 'The call detail.', schema: ref('CallDetail') },
       handle: ({ params, caller, reply }) => {
         const call = store.records.record(caller.scope, params.id.toLowerCase());
         if (!call) throw notFound('Call');
-        reply.type('application/json; charset=utf-8').serializer(String); // it is text already
+        reply.type('application/json; charset=utf-8').serializer(String); // already serialized
         return presentCallDetail(call, recordingUrls);
       },
     }),
@@ -100,14 +100,14 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
         'Removes the record with its events, transcript, trace and recording. A running call must be hung up first.',
       access: 'admin',
       params: idParams,
-      answer: { status: 204, description: 'The record is gone.', schema: null },
+      answer: { status: 204, description: 'The record was deleted.', schema: null },
       errors: ['CALL_IN_PROGRESS'],
       handle: async ({ params, caller }) => {
         const id = params.id.toLowerCase();
         const call = store.records.get(caller.scope, id);
         if (call && call.status !== 'in_progress') {
           const files = store.recordings.ofCall(caller.scope, id).map(({ file }) => file);
-          // Files go first: were one to stay, there would be no record that tells of it.
+          // Delete the files first: a file left behind would have no record that refers to it.
           for (const file of [...files, ...(call.recordingUrl === null ? [] : [call.recordingUrl])])
             await options.recordingFiles.remove(file);
         }
@@ -121,9 +121,9 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
       path: '/v1/calls/:id/hangup',
       operationId: 'hangupCall',
       tag,
-      summary: 'Hang up',
+      summary: 'Hang up a call',
       description:
-        'Ends a running call and answers it in its final state: the answer comes when the call has ended, after 2 s at the latest (then still `in_progress`: the far side has not confirmed its end). A call that has ended already is answered unchanged.',
+        'Ends a running call and returns it in its final state. The response is sent when the call has ended, or after 2 s (then with `in_progress`: the far end has not confirmed the end). A call that has already ended is returned unchanged.',
       access: 'member',
       params: idParams,
       answer: callAnswer,
@@ -135,8 +135,8 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
       path: '/v1/calls/:id/dtmf',
       operationId: 'sendDtmf',
       tag,
-      summary: 'Press keys',
-      description: 'Sends keys to the phone of an answered call; the answer comes when they are sent.',
+      summary: 'Send DTMF',
+      description: 'Sends keys to the phone of an answered call. The response is sent when all keys have been sent.',
       access: 'member',
       params: idParams,
       body: dtmfBody,
@@ -155,7 +155,7 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
       tag,
       summary: 'Transfer',
       description:
-        'Hands an answered call to another number or SIP address: by REFER to its phone, or, where that is refused, by a call of ours that is joined with it (a record of its own, as for `dial`). The answer comes when somebody took it or nobody did; the rules for destinations of outbound calls hold. The events `transfer.*` say what happened.',
+        'Transfers an answered call to another number or SIP address: by REFER to its phone or, if REFER is refused, by a second call that is bridged with it (with its own record, as for `dial`). The response is sent when the transfer has succeeded or failed. The destination rules of outbound calls apply. The events `transfer.*` report the progress.',
       access: 'member',
       params: idParams,
       body: transferBody,
@@ -171,7 +171,7 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
       tag,
       summary: 'Redirect',
       description:
-        'An answered call of a webhook endpoint leaves what it does and follows these `actions`, or what the server at `url` answers; exactly one of the two.',
+        'Makes an answered call of a webhook endpoint stop its current actions and run these `actions`, or those that the server at `url` returns. Give exactly one of the two.',
       access: 'member',
       params: idParams,
       body: redirectBody,
@@ -188,8 +188,8 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
       path: '/v1/calls/:id/quality',
       operationId: 'getCallQuality',
       tag,
-      summary: 'Get how a call sounded over time',
-      description: 'The quality figures read every 5 seconds while the call ran.',
+      summary: 'Get the quality samples of a call',
+      description: 'The quality metrics of the call, sampled every 5 seconds.',
       access: 'member',
       params: idParams,
       answer: { status: 200, description: 'The samples.', schema: ref('CallQuality') },
@@ -207,7 +207,7 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
       tag,
       summary: 'Get the SIP messages of a call',
       description:
-        'Every SIP message of the call, oldest first, with credentials blanked; as JSON, as text to read, or as a capture file.',
+        'Every SIP message of the call, oldest first, with credentials masked; as JSON, as plain text, or as a capture file.',
       access: 'member',
       params: idParams,
       query: traceQuery,
@@ -236,13 +236,13 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
   ];
 }
 
-/** Of a running call as the SIP side has them now, else as they were kept. */
+/** Returns the current messages of a running call, or the stored ones of a call that has ended. */
 export function sipMessages({ store, liveTrace }: CallRoutesOptions, scope: Scope, call: CallSummary): TraceEntry[] {
   if (call.status === 'in_progress' && call.sipCallId !== null) return liveTrace?.(call.sipCallId) ?? [];
   return store.records.trace(scope, call.id) ?? [];
 }
 
-/** Passes a command to the running call and answers the record as it then is. */
+/** Passes a command to the running call and returns the record afterwards. */
 export async function command(
   { store, liveCalls, recordingUrls }: CallRoutesOptions,
   caller: Caller,
@@ -265,16 +265,16 @@ export async function command(
   if (result.code === 'not_answered') throw new ApiError('CALL_NOT_ANSWERED', undefined, { call_id: before.id });
   if (result.code === 'failed') throw new ApiError('CALL_COMMAND_FAILED', result.message, { call_id: before.id });
   const after = read();
-  if (after.status !== 'in_progress') return ended(after); // it ended in between
+  if (after.status !== 'in_progress') return ended(after); // the call ended meanwhile
   throw new ApiError(
     'SERVICE_UNAVAILABLE',
-    'The call is run by another process',
+    'Another process of this installation runs the call',
     { call_id: before.id },
     { 'retry-after': '1' },
   );
 }
 
-/** Throws 400 with the field that is wrong. */
+/** Throws 400 with the invalid field. */
 function redirectTarget(
   { url, actions }: { url?: string; actions?: unknown[] },
   allowPrivate: boolean,

@@ -11,7 +11,7 @@ import { type CallRoutesOptions, sipMessages } from './calls.js';
 
 const mostDeliveries = 100;
 
-/** Everything that is known about one call, in one document to keep or to send to whoever looks for a fault. */
+/** All records of one call in one document, to archive or to attach to a fault report. */
 export function capsuleRoutes(options: CallRoutesOptions): Route[] {
   const { store, recordingUrls, now } = options;
   return [
@@ -20,12 +20,12 @@ export function capsuleRoutes(options: CallRoutesOptions): Route[] {
       path: '/v1/calls/:id/capsule',
       operationId: 'getCallCapsule',
       tag: 'Calls',
-      summary: 'Get everything about a call in one document',
+      summary: 'Get all records of a call in one document',
       description:
-        'The call in detail, its quality over time, its SIP messages, what became of its webhooks, and its endpoint and number as they are now; without secrets and without the audio, whose address is `call.recording_url`.',
+        'The call detail, its quality samples, SIP messages and webhook deliveries, and its endpoint and number in their current state; without secrets and without the audio, whose URL is `call.recording_url`.',
       access: 'member',
       params: idParams,
-      answer: { status: 200, description: 'The document, to be saved as a file.', schema: ref('CallCapsule') },
+      answer: { status: 200, description: 'The document, as a file to save.', schema: ref('CallCapsule') },
       handle: ({ params, caller, reply }) => {
         const { scope } = caller;
         const call = store.records.record(scope, params.id.toLowerCase());

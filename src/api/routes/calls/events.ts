@@ -12,16 +12,16 @@ import { type Route, route } from '../../route.js';
 import { Type } from '../../schemas/types.js';
 
 const heartbeatEveryMs = 15_000;
-/** How often each open stream's credentials are looked at again: a stream ends within a second of what takes them away. */
+/** The interval at which the credentials of each open stream are checked: a stream ends within a second of their revocation. */
 const recheckEveryMs = 500;
-/** For what was written before a stream is ended. */
+/** The time for data written before the end of a stream to be sent. */
 const lastBytesMs = 1_000;
 const streamsPerOrganization = 100;
-/** A reader that lets more than this lie is cut off; it can go on from its last event. */
+/** A reader with more unread bytes is disconnected; it can resume from its last event. */
 const maxUnreadBytes = 1_048_576;
-/** While the past is read, so many new events wait for it. */
+/** The maximum number of new events that are queued during the replay. */
 const mostMeanwhile = 10_000;
-/** Few enough not to hold up calls. */
+/** The number of events replayed at once; small enough not to delay calls. */
 const replayedAtOnce = 200;
 const drainLimitMs = 30_000;
 
@@ -43,9 +43,9 @@ export function eventRoutes(
       path: '/v1/events',
       operationId: 'streamEvents',
       tag: 'Calls',
-      summary: 'Follow events as they happen',
+      summary: 'Stream events',
       description:
-        "The events of all calls of the organization, as Server-Sent Events: `id` is the event's id, `event` its `event_type`, `data` the event with `call_id`. A comment comes every 15 seconds. With `Last-Event-ID` the stream goes on after that event; when it is unknown or more than 10,000 events ago, one `reset` event comes first. A reader that is too slow is cut off. The stream ends within a second when the key is revoked, the token expires or the user leaves the organization. Events of other processes of this installation are not in the stream.",
+        'The events of all calls of the organization as they occur, as Server-Sent Events: `id` is the id of the event, `event` its `event_type`, `data` the event with `call_id`. A comment is sent every 15 seconds. With `Last-Event-ID` the stream resumes after that event; if that event is unknown or more than 10,000 events old, a `reset` event is sent first. A reader that is too slow is disconnected. The stream ends within a second after the key is revoked, the token expires or the user leaves the organization. The stream does not contain events of other processes of this installation.',
       access: 'member',
       answer: {
         status: 200,
@@ -77,7 +77,7 @@ export function eventRoutes(
         heartbeat.unref();
         const recheck = setInterval(async () => {
           if (!isOpen(stream) || (await stillActs(identifySender, request.headers, caller))) return;
-          stop(); // nothing that happens from now on is written
+          stop(); // write no further events
           stream.end();
           setTimeout(() => stream.destroy(), lastBytesMs).unref();
         }, recheckEveryMs);
@@ -95,7 +95,7 @@ export function eventRoutes(
   ];
 }
 
-/** Writes what came after the last event the reader knows, then what comes. Answers how to stop. */
+/** Writes the events after the reader's last event, then new events. Returns a function that stops. */
 function follow(store: Store, scope: Scope, stream: ServerResponse, lastId: string | null): () => void {
   const send = (event: CallEvent): void => {
     if (!isOpen(stream)) return;
@@ -103,7 +103,7 @@ function follow(store: Store, scope: Scope, stream: ServerResponse, lastId: stri
     else stream.write(textOf(event));
   };
   stream.write(': events\n\n');
-  store.calls.flush(); // what has happened before does not come
+  store.calls.flush(); // events before the subscription are not streamed
   if (lastId === null) return store.calls.feed.subscribe(scope, send);
   let meanwhile: CallEvent[] | null = [];
   const stop = store.calls.feed.subscribe(scope, (event) => {
@@ -115,12 +115,12 @@ function follow(store: Store, scope: Scope, stream: ServerResponse, lastId: stri
       for (const event of meanwhile ?? []) if (!told.has(event.id)) send(event);
       meanwhile = null;
     },
-    () => stream.destroy(), // the reader comes again
+    () => stream.destroy(), // the reader reconnects
   );
   return stop;
 }
 
-/** Answers the ids of the events it has written. */
+/** Returns the ids of the events it has written. */
 async function replay(store: Store, scope: Scope, stream: ServerResponse, lastId: string): Promise<Set<string>> {
   const told = new Set<string>();
   let from = lastId;

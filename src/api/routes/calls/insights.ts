@@ -13,9 +13,9 @@ export function insightRoutes({ store, now }: { store: Store; now: () => number 
       path: '/v1/calls/insights',
       operationId: 'getCallInsights',
       tag: 'Calls',
-      summary: 'Get how calls went',
+      summary: 'Get call insights',
       description:
-        'Answer rate, and how MOS and the latency of agents were spread: of all calls, by day, by endpoint and by trunk; of the last 30 days unless dates are given, 366 days at most.',
+        'The answer rate and the distributions of MOS and agent latency, in total, by day, by endpoint and by trunk; for the last 30 days by default, at most 366 days.',
       access: 'member',
       query: insightsQuery,
       answer: { status: 200, description: 'The figures.', schema: ref('CallInsights') },

@@ -13,7 +13,7 @@ import { ref } from '../../schemas/types.js';
 export interface OutboundCallRoutesOptions {
   store: Store;
   recordingUrls: RecordingUrls;
-  /** Absent: no call can be placed. */
+  /** If absent, no call can be placed. */
   outboundCalls?: OutboundCalls;
   rules: OutboundRules;
   now: () => number;
@@ -36,10 +36,10 @@ export function outboundCallRoutes({
       tag: 'Calls',
       summary: 'Start an outbound call',
       description:
-        "Calls a number and connects whoever answers with an endpoint. The answer is the call's record, `in_progress`; what becomes of it is in its events. A start that is refused makes no record.",
+        'Calls a number and, once it answers, connects it with an endpoint. The response is the call record, `in_progress`; the events of the call report its progress. A rejected request creates no record.',
       access: 'member',
       body: outboundCallBody,
-      answer: { status: 201, description: 'The call, `in_progress`. `Location` is its address.', schema: ref('Call') },
+      answer: { status: 201, description: 'The call, `in_progress`. `Location` is its URL.', schema: ref('Call') },
       errors: [
         'INVALID_PHONE_NUMBER',
         'NOT_FOUND',
@@ -60,7 +60,7 @@ export function outboundCallRoutes({
         if (Buffer.byteLength(JSON.stringify(metadata)) > maxMetadataBytes)
           throw invalid({ path: 'metadata', message: 'must be at most 8 KiB of JSON' });
         if (body.on_machine === 'hang_up' && body.machine_detection === 'off')
-          throw invalid({ path: 'on_machine', message: 'needs machine_detection' });
+          throw invalid({ path: 'on_machine', message: 'requires machine_detection' });
         const { callId, start } = startOutbound(
           { store, now, ...(outboundCalls && { outboundCalls }) },
           rules,
@@ -79,7 +79,7 @@ export function outboundCallRoutes({
         );
         afterwards(start);
         const call = store.records.get(caller.scope, callId);
-        if (!call) throw new Error('a call that has begun has no record');
+        if (!call) throw new Error('the started call has no record');
         reply.header('location', `/v1/calls/${call.id}`);
         return presentCall(call, recordingUrls);
       },

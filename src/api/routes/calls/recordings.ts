@@ -18,7 +18,7 @@ export function recordingRoutes(options: CallRoutesOptions): Route[] {
       tag,
       summary: 'Get the recording of a call',
       description:
-        "A stereo WAV file: the phone left, what it hears right; paused parts are silence. With a key, or by the call's `recording_url`, which needs none and is good for an hour or two. `Range` gets a part (206). There is none while the call runs.",
+        'A stereo WAV file: left, the audio from the phone; right, the audio to the phone; paused parts are silent. Use an API key, or the `recording_url` of the call, which needs no key and is valid for one to two hours. `Range` requests a part (206). There is no file while the call is in progress.',
       access: 'member',
       signedLink: true,
       params: idParams,
@@ -43,8 +43,8 @@ export function recordingRoutes(options: CallRoutesOptions): Route[] {
         summary: what === 'pause' ? 'Pause the recording' : 'Resume the recording',
         description:
           what === 'pause'
-            ? 'What is said from now on is not recorded, until the recording is resumed or the call ends; the file has silence for it. A paused recording stays paused.'
-            : 'What is said from now on is recorded again. A recording that runs goes on.',
+            ? 'Stops recording until the recording is resumed or the call ends; the file has silence for that time. Pausing a paused recording has no effect.'
+            : 'Continues a paused recording. Resuming a running recording has no effect.',
         access: 'member',
         params: idParams,
         answer: callAnswer,
@@ -56,7 +56,7 @@ export function recordingRoutes(options: CallRoutesOptions): Route[] {
   ];
 }
 
-/** Where the file is, for somebody who may have it. Throws 401. */
+/** Returns the location of the file if the request is authorized. Throws 401. */
 function recordingOf(
   store: Store,
   caller: Caller | null,
@@ -66,6 +66,6 @@ function recordingOf(
 ): string | undefined {
   if (caller) return store.records.get(caller.scope, id)?.recordingUrl ?? undefined;
   const url = store.recordingLinks.open(id, { expires: expires ?? 0, signature: signature ?? '' }, nowMs);
-  if (url === undefined) throw new ApiError('UNAUTHORIZED', 'The link is not valid, or no longer');
+  if (url === undefined) throw new ApiError('UNAUTHORIZED', 'The link is invalid or has expired');
   return url;
 }

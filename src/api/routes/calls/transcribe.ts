@@ -5,7 +5,7 @@ import { withUpload } from '../../request/upload.js';
 import { type Route, route } from '../../route.js';
 import { ref, Type } from '../../schemas/types.js';
 
-/** More at once would fill the disk with uploads. */
+/** The maximum number of concurrent uploads, which limits the disk space they use. */
 const atOnce = 16;
 
 const form = Type.Object({
@@ -16,28 +16,28 @@ const form = Type.Object({
     Type.String({
       default: 'en',
       description:
-        'Code of the language of the answer, like `de`. Other than English: the transcription is translated.',
+        'The language code of the returned text, such as `de`. For languages other than English the transcription is translated.',
     }),
   ),
 });
 
 const transcription = Type.Object(
   {
-    choices: Type.Array(Type.Object({ text: Type.String({ description: 'What was said.' }) }), {
-      description: 'One.',
+    choices: Type.Array(Type.Object({ text: Type.String({ description: 'The transcribed or translated text.' }) }), {
+      description: 'Exactly one choice.',
     }),
-    model: Type.String({ description: 'The model that made the text.' }),
+    model: Type.String({ description: 'The model that produced the text.' }),
     object: Type.Unsafe<string>({
       type: 'string',
       enum: ['transcription', 'translation'],
-      description: 'What the text is.',
+      description: 'Whether the text is a transcription or a translation.',
     }),
   },
   { $id: 'Transcription', additionalProperties: false },
 );
 export const transcriptionSchemas = [transcription];
 
-/** `engine` absent: every request with a file is told how to set one up. */
+/** Without `engine`, every request with a file gets an error that says how to configure one. */
 export function transcribeRoute({ transcription: engine }: { transcription?: TranscriptionEngine }): Route {
   let running = 0;
   return route({
@@ -47,7 +47,7 @@ export function transcribeRoute({ transcription: engine }: { transcription?: Tra
     tag: 'Transcription',
     summary: 'Transcribe audio',
     description:
-      'Turns an audio file into text, and into another language if asked. The form is read to its end before anything else: a missing file is told before a missing engine.',
+      'Transcribes an audio file and optionally translates the text. The whole form is read first: a missing file is reported before a missing engine.',
     access: 'member',
     form,
     answer: { status: 200, description: 'The text.', schema: ref('Transcription') },
@@ -86,14 +86,14 @@ export function transcribeRoute({ transcription: engine }: { transcription?: Tra
 
 function languageOf(fields: ReadonlyMap<string, string>): string {
   for (const name of fields.keys())
-    if (name !== 'target_language') throw invalid({ path: name, message: 'is not known here' });
+    if (name !== 'target_language') throw invalid({ path: name, message: 'is not a known field' });
   const language = fields.get('target_language') ?? 'en';
   if (!/^[a-z]{2,3}(-[a-z0-9]{2,8}){0,3}$/i.test(language))
-    throw invalid({ path: 'target_language', message: 'must be a language code like de or pt-BR' });
+    throw invalid({ path: 'target_language', message: 'must be a language code such as de or pt-BR' });
   return language;
 }
 
-/** Aborts when the client hangs up before it has its answer. */
+/** Aborts when the client disconnects before the response is complete. */
 function whenGone(reply: FastifyReply): AbortSignal {
   const controller = new AbortController();
   reply.raw.once('close', () => {

@@ -18,21 +18,21 @@ export function webhookRecordingRoutes({
       path: '/recordings/:id/:token',
       operationId: 'getRecording',
       tag: 'Webhooks',
-      summary: 'Read a recording',
+      summary: 'Get a webhook recording',
       description:
-        'The recording of an action `record` or `dial`, under the address that the webhook was told as `recording_url`: whoever knows the address may read it, until the call is deleted. A `.wav` behind it is left aside.',
+        'The recording of a `record` or `dial` action, at the URL that the webhook received as `recording_url`. The URL grants access without a key until the call is deleted. A `.wav` suffix is ignored.',
       access: 'public',
       params: body({
         id: uuid('The id of the recording.'),
         token: Type.String({
           pattern: /^[A-Za-z0-9_-]{22}(\.wav)?$/.source,
-          description: 'The secret part of the address.',
+          description: 'The secret part of the URL.',
         }),
       }),
       answer: {
         status: 200,
         description:
-          '16 bit PCM at 8 kHz, or at 16 kHz of a call that began with a wideband codec: mono, or the caller left and the callee right.',
+          '16-bit PCM at 8 kHz, or at 16 kHz if the call began with a wideband codec: mono, or stereo with the caller left and the callee right.',
         schema: Type.String({ format: 'binary' }),
         contentType: 'audio/wav',
       },

@@ -30,7 +30,7 @@ export function endpointRoutes({
       description: 'The routing targets of the organization, newest first.',
       access: 'member',
       query: endpointsQuery,
-      answer: { status: 200, description: 'A part of the list.', schema: ref('EndpointList') },
+      answer: { status: 200, description: 'One page of the list.', schema: ref('EndpointList') },
       handle: ({ query, caller }) =>
         presentList(store.endpoints.list(caller.scope, query, query), query, presentEndpoint),
     }),
@@ -41,12 +41,12 @@ export function endpointRoutes({
       tag,
       summary: 'Create an endpoint',
       description:
-        'A voice agent, reached over a WebSocket or SIP, or your own HTTP server. `type` and `provider` cannot be changed later.',
+        'Creates a voice agent that is reached over WebSocket or SIP, or a webhook on your own HTTP server. `type` and `provider` cannot be changed later.',
       access: 'admin',
       body: createEndpointBody,
       answer: {
         status: 201,
-        description: 'The endpoint; of a webhook also its secret, once.',
+        description: 'The endpoint. For a webhook it contains the secret, which is shown once.',
         schema: ref('NewEndpoint'),
         shownOnce: ['webhook_secret'],
       },
@@ -63,7 +63,7 @@ export function endpointRoutes({
       operationId: 'getEndpoint',
       tag,
       summary: 'Get an endpoint',
-      description: 'One endpoint, its secrets masked.',
+      description: 'One endpoint, with its secrets masked.',
       access: 'member',
       params: idParams,
       answer: { status: 200, description: 'The endpoint.', schema: ref('Endpoint') },
@@ -80,11 +80,11 @@ export function endpointRoutes({
       tag,
       summary: 'Update an endpoint',
       description:
-        'Fields that are left out stay as they are. `provider_config` is a JSON Merge Patch (RFC 7396). Calls that run are not disturbed.',
+        'Changes the given fields; omitted fields keep their value. `provider_config` is a JSON Merge Patch (RFC 7396). Running calls are not affected.',
       access: 'admin',
       params: idParams,
       body: updateEndpointBody,
-      answer: { status: 200, description: 'The whole endpoint.', schema: ref('Endpoint') },
+      answer: { status: 200, description: 'The complete endpoint.', schema: ref('Endpoint') },
       handle: ({ params, body, caller }) =>
         store.transaction(() => {
           const id = params.id.toLowerCase();
@@ -101,9 +101,9 @@ export function endpointRoutes({
       path: '/v1/endpoints/:id/rotate-secret',
       operationId: 'rotateEndpointSecret',
       tag,
-      summary: 'Change the secret of a webhook',
+      summary: 'Rotate the secret of a webhook',
       description:
-        'Makes a new secret for a webhook endpoint and shows it once. For 24 hours the old one signs beside it (`webhook-signature` carries both); `X-Twilio-Signature` is made with the new one at once.',
+        'Creates a new secret for a webhook endpoint and returns it once. For 24 hours requests are signed with both secrets (`webhook-signature` carries both signatures); `X-Twilio-Signature` uses the new secret at once.',
       access: 'admin',
       params: idParams,
       answer: { status: 200, description: 'The endpoint with its new secret.', schema: ref('NewEndpoint') },
@@ -122,10 +122,10 @@ export function endpointRoutes({
       tag,
       summary: 'Delete an endpoint',
       description:
-        'Phone numbers attached to it stop receiving calls until they get another one. Calls that run go on; past calls keep its id.',
+        'Phone numbers of the endpoint receive no calls until they get another endpoint. Running calls continue; past calls keep the id of the endpoint.',
       access: 'admin',
       params: idParams,
-      answer: { status: 204, description: 'The endpoint is gone.', schema: null },
+      answer: { status: 204, description: 'The endpoint was deleted.', schema: null },
       handle: async ({ params, caller }) => {
         const id = params.id.toLowerCase();
         while (store.webhookDeliveries.forgetSome(caller.scope, id)) await turnOfTheLoop();

@@ -21,7 +21,7 @@ export function phoneNumberRoutes({ store }: { store: Store }): Route[] {
       description: 'The phone numbers of the organization, newest first.',
       access: 'member',
       query: phoneNumbersQuery,
-      answer: { status: 200, description: 'A part of the list.', schema: ref('PhoneNumberList') },
+      answer: { status: 200, description: 'One page of the list.', schema: ref('PhoneNumberList') },
       handle: ({ query, caller }) => {
         const filter = { endpointId: query.endpoint_id?.toLowerCase(), status: query.status };
         return presentList(store.phoneNumbers.list(caller.scope, filter, query), query, presentPhoneNumber);
@@ -34,7 +34,7 @@ export function phoneNumberRoutes({ store }: { store: Store }): Route[] {
       tag,
       summary: 'Add a phone number',
       description:
-        'A number that a carrier sends here. A number exists once among all organizations, for live and for test keys each.',
+        'Adds a number that a carrier routes to this server. A number is unique among all organizations, separately for live and test keys.',
       access: 'admin',
       body: createPhoneNumberBody,
       answer: { status: 201, description: 'The phone number.', schema: ref('PhoneNumber') },
@@ -68,11 +68,11 @@ export function phoneNumberRoutes({ store }: { store: Store }): Route[] {
       tag,
       summary: 'Update a phone number',
       description:
-        'Fields that are left out stay as they are; `routes` is replaced as a whole. The number itself is fixed.',
+        'Changes the given fields; omitted fields keep their value. `routes` is replaced as a whole. The number itself cannot be changed.',
       access: 'admin',
       params: idParams,
       body: updatePhoneNumberBody,
-      answer: { status: 200, description: 'The whole record.', schema: ref('PhoneNumber') },
+      answer: { status: 200, description: 'The complete record.', schema: ref('PhoneNumber') },
       handle: ({ params, body, caller }) => {
         const number = store.phoneNumbers.update(caller.scope, params.id.toLowerCase(), changeOf(body));
         if (!number) throw notFound('Phone number');
@@ -85,10 +85,11 @@ export function phoneNumberRoutes({ store }: { store: Store }): Route[] {
       operationId: 'deletePhoneNumber',
       tag,
       summary: 'Remove a phone number',
-      description: 'New calls to it are refused; calls that run go on, and past calls keep its id.',
+      description:
+        'New calls to the number are rejected; running calls continue, and past calls keep the id of the number.',
       access: 'admin',
       params: idParams,
-      answer: { status: 204, description: 'The number is gone.', schema: null },
+      answer: { status: 204, description: 'The number was removed.', schema: null },
       handle: ({ params, caller }) => {
         if (!store.phoneNumbers.delete(caller.scope, params.id.toLowerCase())) throw notFound('Phone number');
       },

@@ -7,30 +7,32 @@ import { type Route, route } from '../../route.js';
 import { body, nullable, oneOf, ref, Type, uuid } from '../../schemas/types.js';
 
 const simulateBody = body({
-  from: Type.String({ minLength: 1, maxLength: 64, description: 'Who calls: a number, or `anonymous`.' }),
-  to: Type.String({ maxLength: 64, description: 'The number that is dialled.' }),
+  from: Type.String({ minLength: 1, maxLength: 64, description: 'The calling number, or `anonymous`.' }),
+  to: Type.String({ maxLength: 64, description: 'The dialled number.' }),
   source_ip: Type.Optional(
     Type.String({
       maxLength: 45,
-      description: 'The address the call comes from; absent: from a trunk that is trusted.',
+      description: 'The source address of the call. Default: the address of a trusted trunk.',
     }),
   ),
-  at: Type.Optional(Type.String({ format: 'date-time', description: 'When; now when absent.' })),
+  at: Type.Optional(Type.String({ format: 'date-time', description: 'The time of the call. Default: now.' })),
 });
 
 const simulation = Type.Object(
   {
-    decision: oneOf(['connect', 'refuse', 'unknown'], { description: 'What would become of the call.' }),
-    phone_number_id: nullable<string>(uuid('The number, if it is one of the organization.')),
-    endpoint_ids: Type.Array(uuid('An endpoint.'), { description: 'In the order in which they are tried.' }),
-    hangup_cause: nullable<string>(Type.String({ description: 'Why the call would be refused.' })),
+    decision: oneOf(['connect', 'refuse', 'unknown'], { description: 'The routing decision.' }),
+    phone_number_id: nullable<string>(uuid('The called number, if it belongs to the organization.')),
+    endpoint_ids: Type.Array(uuid('An endpoint.'), {
+      description: 'The endpoints in the order in which they are tried.',
+    }),
+    hangup_cause: nullable<string>(Type.String({ description: 'Why the call would be rejected.' })),
     rules: Type.Array(
       Type.Object({
-        rule: Type.String({ description: 'Such as `routes[0]`.' }),
+        rule: Type.String({ description: 'The rule, such as `routes[0]`.' }),
         verdict: oneOf(['matched', 'skipped', 'refused']),
         detail: Type.String({ description: 'Why.' }),
       }),
-      { description: 'Every rule that was looked at, in order.' },
+      { description: 'Every rule that was evaluated, in order.' },
     ),
   },
   { $id: 'RouteSimulation', additionalProperties: false },
@@ -44,9 +46,9 @@ export function simulateRoutes({ store, now }: { store: Store; now: () => number
       path: '/v1/routes/simulate',
       operationId: 'simulateRoute',
       tag: 'Phone numbers',
-      summary: 'Ask where a call would go',
+      summary: 'Simulate the routing of a call',
       description:
-        'Decides as for a real call, with the same rules, and says what it thought of each. Where rules share calls by weight, the draw is made anew each time. Nothing is called and nothing is recorded.',
+        'Evaluates the routing rules as for a real call and returns the result of each. Where rules share calls by weight, each request draws anew. No call is placed and no record is created.',
       access: 'member',
       body: simulateBody,
       answer: { status: 200, description: 'The decision.', schema: ref('RouteSimulation') },
@@ -61,7 +63,7 @@ export function simulateRoutes({ store, now }: { store: Store; now: () => number
         const question = {
           dialled: phoneNumberOf(asked.to, 'to'),
           from: asked.from,
-          // As from a trunk of the organization: numbers of others are unknown there.
+          // As from a trunk of the organization, which does not reach numbers of other organizations.
           trunkOrganizations: [organizationId],
           mode,
           at: asked.at === undefined ? new Date(now()) : new Date(asked.at),
@@ -84,7 +86,7 @@ export function simulateRoutes({ store, now }: { store: Store; now: () => number
   ];
 }
 
-/** Whether a trunk of the organization, or one that all share, trusts the address. Throws 400. */
+/** Whether a trunk of the organization, or a shared one, trusts the address. Throws 400. */
 function sourceRule(store: Store, organizationId: string, address: string) {
   if (!ipaddr.isValid(address)) throw invalid({ path: 'source_ip', message: 'must be an IP address' });
   const ip = ipaddr.process(address);

@@ -5,7 +5,7 @@ import { type Route, route } from '../../route.js';
 import { simulatedCallBody } from '../../schemas/simulator.js';
 import { ref } from '../../schemas/types.js';
 
-/** A call from a phone of the carrier simulator. */
+/** The parameters of a call from a phone of the carrier simulator. */
 export interface SimulatedCallPlan {
   to: string;
   from: string;
@@ -22,16 +22,16 @@ export interface SimulatedCallPlan {
   };
 }
 
-/** Places the call and answers, once it is over, what the caller measured; `signal` hangs up. */
+/** Places the call and resolves after its end to the caller's measurements; `signal` hangs up. */
 export type SimulateCall = (plan: SimulatedCallPlan, signal: AbortSignal) => Promise<object>;
 
 export interface SimulatorRoutesOptions {
   store: Store;
-  /** Absent: there is no simulator. */
+  /** Absent if there is no simulator. */
   simulateCall?: SimulateCall;
 }
 
-/** Each has a SIP stack and a pace of its own, on this machine. */
+/** The maximum number of concurrent calls; each has its own SIP stack and send clock on this machine. */
 const callsAtOnce = 4;
 
 export function simulatorRoutes({ store, simulateCall }: SimulatorRoutesOptions): Route[] {
@@ -42,24 +42,24 @@ export function simulatorRoutes({ store, simulateCall }: SimulatorRoutesOptions)
       path: '/v1/simulator/calls',
       operationId: 'simulateCall',
       tag: 'Calls',
-      summary: 'Be called by the carrier simulator',
+      summary: 'Place a call from the carrier simulator',
       description:
-        "A phone of the simulator calls one of the organization's numbers over SIP and RTP, with the faults asked for, talks, hangs up, and tells what it measured; the answer comes then. The call has a record like any other. Four at once; live keys only. Who closes the connection hangs up.",
+        "A simulated phone calls one of the organization's numbers over SIP and RTP, with the requested faults, talks, hangs up, and then returns its measurements. The call has a record like any other. At most four run at once; live keys only. Closing the connection hangs up.",
       access: 'admin',
       body: simulatedCallBody,
-      answer: { status: 200, description: 'What the caller measured.', schema: ref('SimulatedCall') },
+      answer: { status: 200, description: 'The measurements of the caller.', schema: ref('SimulatedCall') },
       errors: ['INVALID_PHONE_NUMBER', 'NOT_FOUND', 'CONCURRENCY_LIMIT_EXCEEDED'],
       handle: async ({ body, caller, reply }) => {
         const to = phoneNumberOf(body.to, 'to');
         const from = phoneNumberOf(body.from, 'from');
-        if (caller.mode !== 'live') throw new ApiError('FORBIDDEN', 'The simulator calls numbers of live keys only');
+        if (caller.mode !== 'live') throw new ApiError('FORBIDDEN', 'The simulator requires a live key');
         if (store.phoneNumbers.findDialled(to, 'live')?.organizationId !== caller.scope.organizationId)
           throw notFound('Phone number');
-        if (!simulateCall) throw new ApiError('SERVICE_UNAVAILABLE', 'There is no simulator here');
+        if (!simulateCall) throw new ApiError('SERVICE_UNAVAILABLE', 'No simulator is available');
         if (running >= callsAtOnce)
           throw new ApiError(
             'CONCURRENCY_LIMIT_EXCEEDED',
-            'The simulator has as many calls as it can make at once',
+            'The simulator has reached its limit of concurrent calls',
             undefined,
             {
               'retry-after': '5',
@@ -96,7 +96,7 @@ export function simulatorRoutes({ store, simulateCall }: SimulatorRoutesOptions)
   ];
 }
 
-/** Names of fields as the API writes them, at every depth. */
+/** Converts field names to the snake case of the API, at every depth. */
 function snakeCase(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(snakeCase);
   if (typeof value !== 'object' || value === null) return value;

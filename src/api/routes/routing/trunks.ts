@@ -10,7 +10,7 @@ import { idParams, ref } from '../../schemas/types.js';
 
 const tag = 'Trunks';
 
-/** `onTrunksChanged`: the SIP side reads its trunks again. */
+/** `onTrunksChanged` makes the SIP server reload its trunks. */
 export function trunkRoutes({ store, onTrunksChanged }: { store: Store; onTrunksChanged: () => void }): Route[] {
   return [
     route({
@@ -19,10 +19,10 @@ export function trunkRoutes({ store, onTrunksChanged }: { store: Store; onTrunks
       operationId: 'listTrunks',
       tag,
       summary: 'List trunks',
-      description: 'The carriers of the organization, newest first; for the platform owner also those that all share.',
+      description: 'The trunks of the organization, newest first; for the platform owner, shared trunks as well.',
       access: 'member',
       query: trunksQuery,
-      answer: { status: 200, description: 'A part of the list.', schema: ref('TrunkList') },
+      answer: { status: 200, description: 'One page of the list.', schema: ref('TrunkList') },
       handle: ({ query, caller }) => presentList(store.trunks.list(scopeOf(caller), query, query), query, presentTrunk),
     }),
     route({
@@ -32,7 +32,7 @@ export function trunkRoutes({ store, onTrunksChanged }: { store: Store; onTrunks
       tag,
       summary: 'Add a trunk',
       description:
-        'A carrier: which addresses or user are trusted to send calls, and which gateways calls are sent to.',
+        'Adds the trunk of a carrier: the source addresses or user that are trusted to send calls, and the gateways that calls are sent to.',
       access: 'admin',
       body: createTrunkBody,
       answer: { status: 201, description: 'The trunk.', schema: ref('Trunk') },
@@ -42,7 +42,7 @@ export function trunkRoutes({ store, onTrunksChanged }: { store: Store; onTrunks
         const settings = newTrunk(input);
         const scope = scopeOf(caller);
         if (shared && !(scope.shared && scope.mode === 'live')) {
-          throw new ApiError('FORBIDDEN', 'Only the platform owner, with a live key, makes trunks that all share');
+          throw new ApiError('FORBIDDEN', 'Only the platform owner, with a live key, may create a shared trunk');
         }
         const trunk = store.trunks.create(scope, { ...settings, shared });
         onTrunksChanged();
@@ -55,7 +55,7 @@ export function trunkRoutes({ store, onTrunksChanged }: { store: Store; onTrunks
       operationId: 'getTrunk',
       tag,
       summary: 'Get a trunk',
-      description: 'One trunk, its password masked.',
+      description: 'One trunk, with its password masked.',
       access: 'member',
       params: idParams,
       answer: { status: 200, description: 'The trunk.', schema: ref('Trunk') },
@@ -72,11 +72,11 @@ export function trunkRoutes({ store, onTrunksChanged }: { store: Store; onTrunks
       tag,
       summary: 'Update a trunk',
       description:
-        'Fields that are left out stay as they are; lists are replaced as a whole. Calls that run are not disturbed.',
+        'Changes the given fields; omitted fields keep their value, and lists are replaced as a whole. Running calls are not affected.',
       access: 'admin',
       params: idParams,
       body: updateTrunkBody,
-      answer: { status: 200, description: 'The whole trunk.', schema: ref('Trunk') },
+      answer: { status: 200, description: 'The complete trunk.', schema: ref('Trunk') },
       handle: ({ params, body, caller }) => {
         const id = params.id.toLowerCase();
         const scope = scopeOf(caller);
@@ -95,10 +95,10 @@ export function trunkRoutes({ store, onTrunksChanged }: { store: Store; onTrunks
       operationId: 'deleteTrunk',
       tag,
       summary: 'Remove a trunk',
-      description: 'It is no longer trusted and no longer dialled; calls that run go on.',
+      description: 'The trunk is no longer trusted and no longer used for outbound calls; running calls continue.',
       access: 'admin',
       params: idParams,
-      answer: { status: 204, description: 'The trunk is gone.', schema: null },
+      answer: { status: 204, description: 'The trunk was removed.', schema: null },
       handle: ({ params, caller }) => {
         if (!store.trunks.delete(scopeOf(caller), params.id.toLowerCase())) throw notFound('Trunk');
         onTrunksChanged();

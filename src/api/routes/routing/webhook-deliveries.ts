@@ -7,7 +7,7 @@ import { webhookDeliveriesQuery } from '../../schemas/webhook-deliveries.js';
 
 export interface WebhookDeliveryRoutesOptions {
   store: Store;
-  /** Something is due at once. */
+  /** Called when a delivery is due at once. */
   onRetry: () => void;
 }
 
@@ -20,16 +20,16 @@ export function webhookDeliveryRoutes({ store, onRetry }: WebhookDeliveryRoutesO
       path: '/v1/webhook-deliveries',
       operationId: 'listWebhookDeliveries',
       tag,
-      summary: 'List deliveries of events',
+      summary: 'List event deliveries',
       description:
-        'Every event that went, or is to go, to the `events_url` of a webhook endpoint, newest first, with its attempts.',
+        'Every event that was or will be sent to the `events_url` of a webhook endpoint, newest first, with its attempts.',
       access: 'member',
       query: webhookDeliveriesQuery,
-      answer: { status: 200, description: 'A part of the list.', schema: ref('WebhookDeliveryList') },
+      answer: { status: 200, description: 'One page of the list.', schema: ref('WebhookDeliveryList') },
       handle: async ({ query, caller }) => {
         const { status, endpoint_id: endpointId, call_id: callId } = query;
         const filter = { status, endpointId: lowerCase(endpointId), callId: lowerCase(callId) };
-        store.calls.flush(); // what has happened is in the list
+        store.calls.flush(); // so that the list contains all past events
         const page = await store.longReads.ask('deliveries', caller.scope, filter, query);
         return presentList(page, query, presentWebhookDelivery);
       },
@@ -39,12 +39,12 @@ export function webhookDeliveryRoutes({ store, onRetry }: WebhookDeliveryRoutesO
       path: '/v1/webhook-deliveries/:id/retry',
       operationId: 'retryWebhookDelivery',
       tag,
-      summary: 'Send an event again',
+      summary: 'Retry an event delivery',
       description:
-        'The delivery is due at once, with the same `webhook-id` and a full set of attempts, whatever became of it before.',
+        'Makes the delivery due at once, with the same `webhook-id` and a full set of attempts, regardless of its current status.',
       access: 'admin',
       params: idParams,
-      answer: { status: 200, description: 'The delivery, pending.', schema: ref('WebhookDelivery') },
+      answer: { status: 200, description: 'The delivery, now `pending`.', schema: ref('WebhookDelivery') },
       handle: ({ params, caller }) => {
         const delivery = store.webhookDeliveries.retry(caller.scope, params.id.toLowerCase());
         if (!delivery) throw notFound('Webhook delivery');

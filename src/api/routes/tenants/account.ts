@@ -16,9 +16,9 @@ export function accountRoutes({ store }: { store: Store }): Route[] {
       path: '/v1/me',
       operationId: 'getMe',
       tag,
-      summary: 'Who am I',
+      summary: 'Get the caller',
       description:
-        'The user of the key, the organization this request acts in, and all the key may act in; for the user of a token also the invitations that wait for them.',
+        'The user of the key or token, the organization this request acts in, and all organizations the caller may act in; for the user of a token, also the open invitations.',
       access: 'member',
       answer: { status: 200, description: 'The caller.', schema: ref('Me') },
       handle: ({ caller }) => {
@@ -39,10 +39,10 @@ export function accountRoutes({ store }: { store: Store }): Route[] {
       tag,
       summary: 'List API keys',
       description:
-        "The keys limited to this organization and the caller's own that are limited to none, newest first. A test key sees test keys only. The keys themselves are never shown again.",
+        "The keys that are limited to this organization and the caller's own keys that are not limited to one, newest first. A test key sees test keys only. The secret keys are not shown again.",
       access: 'admin',
       query: apiKeysQuery,
-      answer: { status: 200, description: 'A part of the list.', schema: ref('ApiKeyList') },
+      answer: { status: 200, description: 'One page of the list.', schema: ref('ApiKeyList') },
       handle: ({ query, caller }) => presentList(store.apiKeys.list(scopeOf(caller), query), query, presentApiKey),
     }),
     route({
@@ -50,21 +50,21 @@ export function accountRoutes({ store }: { store: Store }): Route[] {
       path: '/v1/api-keys',
       operationId: 'createApiKey',
       tag,
-      summary: 'Make an API key',
+      summary: 'Create an API key',
       description:
-        "A key of the caller's own user. To rotate: make the new key, use it everywhere, then delete the old one. A key never reaches further than the one that made it; a test key makes test keys only.",
+        'Creates a key of the calling user. To rotate a key, create a new one, deploy it, then delete the old one. A key has at most the reach of the key that created it; a test key creates test keys only.',
       access: 'admin',
       body: createApiKeyBody,
       answer: {
         status: 201,
-        description: 'The key, shown this once.',
+        description: 'The key; the secret is shown only in this response.',
         schema: ref('NewApiKey'),
         shownOnce: ['key'],
       },
       errors: ['NOT_FOUND'],
       handle: ({ body, caller }) => {
         if (body.mode === 'live' && caller.mode === 'test') {
-          throw new ApiError('FORBIDDEN', 'A test key makes test keys only');
+          throw new ApiError('FORBIDDEN', 'A test key can create test keys only');
         }
         const { record, key } = store.apiKeys.create({
           userId: caller.user.id,
@@ -81,10 +81,10 @@ export function accountRoutes({ store }: { store: Store }): Route[] {
       operationId: 'deleteApiKey',
       tag,
       summary: 'Revoke an API key',
-      description: 'The key is refused from the next request on; also the one that asks for it.',
+      description: 'The key is rejected from the next request on. A key may revoke itself.',
       access: 'admin',
       params: idParams,
-      answer: { status: 204, description: 'The key is revoked.', schema: null },
+      answer: { status: 204, description: 'The key was revoked.', schema: null },
       handle: ({ params, caller }) => {
         if (!store.apiKeys.revoke(scopeOf(caller), params.id.toLowerCase())) throw notFound('API key');
       },
@@ -92,7 +92,7 @@ export function accountRoutes({ store }: { store: Store }): Route[] {
   ];
 }
 
-/** The organization a new key is limited to. */
+/** Returns the organization that a new key is limited to. */
 function reach(caller: Caller, asked: string | null): string | null {
   if (asked === null) return caller.key?.organizationId ?? null;
   const membership = caller.memberships.find(({ organization }) => organization.id === asked);

@@ -17,11 +17,11 @@ export function memberRoutes({ store }: { store: Store }): Route[] {
       operationId: 'listMembers',
       tag,
       summary: 'List members',
-      description: 'Who belongs to the organization, and who is invited; the latest first.',
+      description: 'The members of the organization and its open invitations, newest first.',
       access: 'member',
       params: idParams,
       query: sliceOnlyQuery,
-      answer: { status: 200, description: 'A part of the list.', schema: ref('MemberList') },
+      answer: { status: 200, description: 'One page of the list.', schema: ref('MemberList') },
       handle: ({ params, query, caller }) => {
         const { organization } = membershipIn(caller, params.id);
         return presentList(store.organizations.members(organization.id, query), query, presentMember);
@@ -34,7 +34,7 @@ export function memberRoutes({ store }: { store: Store }): Route[] {
       tag,
       summary: 'Invite a member',
       description:
-        'An invitation, by the `sub` of their tokens or by their email address, good for 14 days; a later one for the same person takes its place. They accept it by signing in: with the first request of their token if they belong to no organization yet, else with a request that names this one in `x-organization-id` (`GET /v1/me` shows them what waits). The answer is the same whether there is such a user or not. A user who has keys only, and no token, cannot be invited.',
+        'Creates an invitation by the `sub` of the tokens of a user or by email address. It is valid for 14 days; a later invitation of the same user replaces it. The user accepts it by signing in: with the first request of the token if the user has no organization yet, otherwise with a request that names this organization in `x-organization-id` (`GET /v1/me` lists open invitations). The response is the same whether or not such a user exists. A user who has API keys only, without tokens, cannot be invited.',
       access: 'owner',
       params: idParams,
       body: addMemberBody,
@@ -45,10 +45,10 @@ export function memberRoutes({ store }: { store: Store }): Route[] {
         liveKey(caller);
         const { subject = null, email = null, role, name = null } = body;
         if ((subject === null) === (email === null))
-          throw invalid({ path: 'subject', message: 'or email must be given, and not both' });
+          throw invalid({ path: 'subject', message: 'or email is required, but not both' });
         return store.transaction(() => {
           const user = subject === null ? undefined : store.organizations.userBySubject(subject);
-          // Of their own members an organization may know; of others it learns nothing.
+          // An organization may learn about its own members, but not about other users.
           if (user && store.organizations.member(organization.id, user.id))
             throw new ApiError('MEMBER_EXISTS', undefined, { user_id: user.id });
           const invitation = store.invitations.create({ organizationId: organization.id, subject, email, role, name });
@@ -68,10 +68,10 @@ export function memberRoutes({ store }: { store: Store }): Route[] {
       tag,
       summary: 'Remove a member, or withdraw an invitation',
       description:
-        'Their keys and tokens no longer act in the organization, and their open streams end. The last owner stays.',
+        'The keys and tokens of the member no longer give access to the organization, and open streams end. The last owner cannot be removed.',
       access: 'owner',
       params: memberParams,
-      answer: { status: 204, description: 'They are no longer a member, or no longer invited.', schema: null },
+      answer: { status: 204, description: 'The member was removed, or the invitation was withdrawn.', schema: null },
       errors: ['LAST_OWNER'],
       handle: ({ params, caller }) => {
         const { organization } = membershipIn(caller, params.id, 'owner');
@@ -87,5 +87,5 @@ export function memberRoutes({ store }: { store: Store }): Route[] {
 }
 
 function liveKey({ mode }: Caller): void {
-  if (mode !== 'live') throw new ApiError('FORBIDDEN', 'This needs a live key');
+  if (mode !== 'live') throw new ApiError('FORBIDDEN', 'This operation requires a live key');
 }

@@ -34,10 +34,10 @@ export function organizationRoutes({ store }: { store: Store }): Route[] {
       operationId: 'listOrganizations',
       tag,
       summary: 'List organizations',
-      description: 'Those the key may act in, the one joined last first.',
+      description: 'The organizations the caller may act in, most recently joined first.',
       access: 'member',
       query: sliceOnlyQuery,
-      answer: { status: 200, description: 'A part of the list.', schema: ref('OrganizationList') },
+      answer: { status: 200, description: 'One page of the list.', schema: ref('OrganizationList') },
       handle: ({ query, caller }) => {
         const all = caller.memberships.toReversed();
         const data = all.slice(query.offset, query.offset + query.limit);
@@ -49,9 +49,9 @@ export function organizationRoutes({ store }: { store: Store }): Route[] {
       path: '/v1/organizations',
       operationId: 'createOrganization',
       tag,
-      summary: 'Make an organization',
+      summary: 'Create an organization',
       description:
-        'A new tenant, `free` unless said otherwise, with a balance of 0. For the platform owner, who becomes its owner.',
+        'Creates a tenant with a balance of 0 and, by default, the tier `free`. Only for the platform owner, who becomes the owner of the organization.',
       access: 'member',
       body: createOrganizationBody,
       answer: { status: 201, description: 'The organization.', schema: ref('Organization') },
@@ -71,7 +71,7 @@ export function organizationRoutes({ store }: { store: Store }): Route[] {
       operationId: 'getOrganization',
       tag,
       summary: 'Get an organization',
-      description: 'Its limits and its balance.',
+      description: 'The organization with its limits and balance.',
       access: 'member',
       params: idParams,
       answer: { status: 200, description: 'The organization.', schema: ref('Organization') },
@@ -83,7 +83,7 @@ export function organizationRoutes({ store }: { store: Store }): Route[] {
       operationId: 'updateOrganization',
       tag,
       summary: 'Update an organization',
-      description: 'Its name, tier and limits; limits that are left out stay. For the platform owner.',
+      description: 'Changes name, tier and limits; omitted limits keep their value. Only for the platform owner.',
       access: 'member',
       params: idParams,
       body: updateOrganizationBody,
@@ -102,7 +102,7 @@ export function organizationRoutes({ store }: { store: Store }): Route[] {
       operationId: 'getRates',
       tag,
       summary: 'Get the rate card',
-      description: 'What calls of the organization cost. Without a rate that fits, a call costs nothing.',
+      description: 'The prices of calls of the organization. A call without a matching rate is free.',
       access: 'member',
       params: idParams,
       answer: { status: 200, description: 'The rate card.', schema: ref('RateCard') },
@@ -117,7 +117,7 @@ export function organizationRoutes({ store }: { store: Store }): Route[] {
       tag,
       summary: 'Replace the rate card',
       description:
-        'Running calls keep the rate they began with. For the platform owner: nobody sets the price they pay themselves.',
+        'Replaces the prices of calls; running calls keep the rate they began with. Only for the platform owner, so that no customer sets its own price.',
       access: 'owner',
       params: idParams,
       body: rateCardBody,
@@ -134,15 +134,15 @@ export function organizationRoutes({ store }: { store: Store }): Route[] {
       path: '/v1/organizations/:id/ledger',
       operationId: 'listLedger',
       tag,
-      summary: 'List what changed the balance',
-      description: 'Credits and the cost of calls, newest first.',
+      summary: 'List the ledger',
+      description: 'The changes of the balance: credits and costs of calls, newest first.',
       access: 'member',
       params: idParams,
       query: sliceOnlyQuery,
-      answer: { status: 200, description: 'A part of the list.', schema: ref('LedgerEntryList') },
+      answer: { status: 200, description: 'One page of the list.', schema: ref('LedgerEntryList') },
       handle: async ({ params, query, caller }) => {
         const { organization } = membershipIn(caller, params.id);
-        store.calls.flush(); // the costs of calls that have ended are in the list
+        store.calls.flush(); // so that the list contains the cost of every ended call
         return presentList(await store.longReads.ask('ledger', organization.id, query), query, presentLedgerEntry);
       },
     }),
@@ -151,13 +151,13 @@ export function organizationRoutes({ store }: { store: Store }): Route[] {
       path: '/v1/organizations/:id/credits',
       operationId: 'addCredits',
       tag,
-      summary: 'Add credits',
+      summary: 'Add credit',
       description:
-        'Adds to the balance, or takes away. An organization that was not metered is metered from its first credit on. For the platform owner.',
+        'Adds an amount to the balance or, if negative, deducts it. An organization is metered from its first credit on. Only for the platform owner.',
       access: 'owner',
       params: idParams,
       body: creditBody,
-      answer: { status: 201, description: 'The entry of the ledger.', schema: ref('LedgerEntry') },
+      answer: { status: 201, description: 'The ledger entry.', schema: ref('LedgerEntry') },
       handle: ({ params, body, caller }) => {
         const { organization } = membershipIn(caller, params.id);
         requirePlatformOwner(caller);
@@ -171,12 +171,12 @@ export function organizationRoutes({ store }: { store: Store }): Route[] {
       path: '/v1/rejected-invites',
       operationId: 'listRejectedInvites',
       tag,
-      summary: 'List refused INVITEs',
+      summary: 'List rejected INVITEs',
       description:
-        'INVITEs that became no call of any organization: from unknown sources, or for unknown numbers. One per address and ten seconds is kept, 10,000 in all, newest first. For the platform owner.',
+        'INVITEs that belong to no organization: from unknown sources or to unknown numbers, newest first. One per address and 10 seconds is stored, at most 10,000 in total. Only for the platform owner.',
       access: 'member',
       query: sliceOnlyQuery,
-      answer: { status: 200, description: 'A part of the list.', schema: ref('RejectedInviteList') },
+      answer: { status: 200, description: 'One page of the list.', schema: ref('RejectedInviteList') },
       handle: ({ query, caller }) => {
         requirePlatformOwner(caller);
         return presentList(store.rejectedInvites.list(query), query, presentRejectedInvite);
@@ -198,7 +198,7 @@ function cardOf(
   const seen = new Set<string>();
   return rates.map((rate, index) => {
     const key = `${rate.direction} ${rate.prefix}`;
-    if (seen.has(key)) throw invalid({ path: `rates.${index}.prefix`, message: 'is there twice' });
+    if (seen.has(key)) throw invalid({ path: `rates.${index}.prefix`, message: 'is a duplicate' });
     seen.add(key);
     if (!wholeMicrocents(rate.rate_cents_per_minute))
       throw invalid({ path: `rates.${index}.rate_cents_per_minute`, message: 'must have at most six decimals' });
@@ -212,7 +212,7 @@ function cardOf(
   });
 }
 
-/** Whether so many cents are whole micro-cents: what a person writes with six decimals is off by rounding only. */
+/** Whether the amount has at most six decimals, apart from floating-point rounding. */
 function wholeMicrocents(cents: number): boolean {
   const micro = cents * microcentsPerCent;
   return Number.isSafeInteger(Math.round(micro)) && Math.round(micro) / microcentsPerCent === cents;
