@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 
@@ -194,5 +194,63 @@ describe('architecture', () => {
     );
     const hints = new RegExp(`(^|[^\\w.])/${'work'}/|\\.\\./${'shared'}`);
     expect(tracked.filter((file) => hints.test(readFileSync(file, 'utf8')))).toEqual([]);
+  });
+});
+
+describe('ARCHITECTURE.md', () => {
+  const text = readFileSync(path.join(root, 'ARCHITECTURE.md'), 'utf8');
+  const walks = [...text.matchAll(/\n## Walk: (.+)\n([\s\S]*?)(?=\n## )/g)].map(([, title = '', body = '']) => ({
+    title,
+    files: [...body.matchAll(/^\d+\. `([^`]+)`/gm)].map((match) => match[1]!),
+  }));
+
+  it('names files and folders that exist', () => {
+    const named = [
+      ...text.matchAll(/`((?:bench|config|docs|examples|media|net|sip|src|test)\/[\w./-]*)`|\]\(([\w./-]+\.md)/g),
+    ];
+    const paths = named.map((match) => match[1] ?? match[2] ?? '');
+    expect(paths.length).toBeGreaterThan(100);
+    expect(paths.filter((each) => !existsSync(path.join(root, each)))).toEqual([]);
+  });
+
+  it('has a row for every folder that holds sources of SIP, media or calls', () => {
+    const rows = text.split('\n').filter((line) => line.startsWith('| `'));
+    const listed = new Set(
+      rows.flatMap((row) => [...row.split('|')[1]!.matchAll(/`([^`]+)`/g)].map((match) => match[1])),
+    );
+    const rooms = new Set(
+      files.map((file) => `${path.posix.dirname(file)}/`).filter((room) => /^(sip|media|src\/call)\//.test(room)),
+    );
+    expect([...rooms].filter((room) => !listed.has(room) && room !== 'media/audio/')).toEqual([]);
+  });
+
+  it('walks an INVITE in 25 files and a frame each way in 12, each once', () => {
+    expect(walks.map((walk) => walk.files.length)).toEqual([25, 12, 12]);
+    for (const walk of walks) expect(new Set(walk.files).size, walk.title).toBe(walk.files.length);
+  });
+
+  it('walks along imports: every file of a walk imports another one of it, or is imported by one', () => {
+    for (const walk of walks) {
+      const names = new Set(walk.files.map((file) => file.replace(/\.ts$/, '')));
+      const linked = new Set(
+        imports.flatMap(({ from, target }) => {
+          const name = from.replace(/\.ts$/, '');
+          return target !== null && names.has(name) && names.has(target) ? [name, target] : [];
+        }),
+      );
+      expect(
+        [...names].filter((name) => !linked.has(name)),
+        walk.title,
+      ).toEqual([]);
+    }
+  });
+
+  it('names the file of every thread', () => {
+    const starting = files.filter((file) => /= new Worker\(/.test(readFileSync(path.join(root, file), 'utf8')));
+    const threads = /\n## Threads\n([\s\S]*?)\n## /.exec(text)?.[1] ?? '';
+    const named = [...threads.matchAll(/`((?:media|sip|src)\/[^`]+)`/g)].map((match) => match[1]!);
+    expect(starting.length).toBeGreaterThan(5);
+    // The pool starts its threads by speech-thread.ts.
+    expect(starting.filter((file) => !named.includes(file.replace('speech-thread', 'speech-pool')))).toEqual([]);
   });
 });

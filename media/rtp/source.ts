@@ -1,7 +1,7 @@
 /**
  * Decides which RTP packets are accepted. Anyone can send to our port, and a phone behind a NAT does not send from the address in its SDP.
  * So a source is accepted by the host it sends from, or because it continues the current stream. Silence proves nothing: a phone that
- * pauses (DTX) keeps its place. `docs/security.md` ("Who is heard") has the rule as a table; `test/unit/media-source.test.ts` compares them.
+ * pauses (DTX) keeps its place. `docs/security.md` ("Accepted media sources") has the rule as a table; `test/unit/media-source.test.ts` compares them.
  */
 import { type RtpView, sequenceDistance } from './packet.js';
 

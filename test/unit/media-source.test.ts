@@ -189,7 +189,7 @@ const rows: Record<string, [Cell, Cell, Cell]> = {
 /** The table of docs/security.md: what stands in bold. */
 function documented(): Record<string, string[][]> {
   const text = readFileSync(path.resolve(import.meta.dirname, '../../docs/security.md'), 'utf8');
-  const section = text.split('\n## ').find((each) => each.startsWith('Who is heard\n')) ?? '';
+  const section = text.split('\n## ').find((each) => each.startsWith('Accepted media sources\n')) ?? '';
   const table = section.split('\n').filter((line) => line.startsWith('|'));
   return Object.fromEntries(
     table.slice(2).map((line) => {
@@ -199,7 +199,7 @@ function documented(): Record<string, string[][]> {
   );
 }
 
-describe('who is heard, as docs/security.md says', () => {
+describe('accepted media sources, as in docs/security.md', () => {
   const table = documented();
   const columns = ['a stranger from another host', 'a NAT that changed', 'another stream of its host'];
 
