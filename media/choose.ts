@@ -11,6 +11,8 @@ export interface MediaEngineOptions {
   bindAddress?: string;
   /** A port is reused after a call only when its old peer has been silent for this long. Default 30 s. */
   quarantineMs?: number;
+  /** A port that another program holds is tried again after this. Default 30 s. */
+  takenPortRetryMs?: number;
   log?: EngineLog;
 }
 
@@ -18,8 +20,9 @@ const silent: EngineLog = { warn: () => {}, error: () => {} };
 
 /** Resolves when all media threads run. Rejects with `MediaError` `engine_gone` when a thread does not start. */
 export async function startMediaEngine(options: MediaEngineOptions): Promise<MediaEngine> {
-  const { threads, rtpPorts, bindAddress, quarantineMs = 30_000, log = silent } = options;
-  const engine = new EmbeddedEngine({ threads: Math.max(1, threads), rtpPorts, bindAddress, quarantineMs, log });
+  const { rtpPorts, bindAddress, quarantineMs = 30_000, takenPortRetryMs = 30_000, log = silent } = options;
+  const threads = Math.max(1, options.threads);
+  const engine = new EmbeddedEngine({ threads, rtpPorts, bindAddress, quarantineMs, takenPortRetryMs, log });
   try {
     await engine.ready;
   } catch (error) {

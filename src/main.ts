@@ -72,10 +72,11 @@ export interface App {
 /** Options for tests that are not settings. */
 export interface StartOptions {
   rtpQuarantineMs?: number;
+  rtpTakenPortRetryMs?: number;
   /** Replaces the media engine of the settings. */
   media?: MediaEngine;
   log?: Logger;
-  sipTimersMs?: { t1?: number; t2?: number; t4?: number };
+  sipTimersMs?: SipServerOptions['timersMs'];
   trunkProbeMs?: number;
   /** The limits for overload and for untrusted sources. */
   sipLimits?: SipServerOptions['limits'];
@@ -196,6 +197,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         bindAddress: settings.sipHost,
         log,
         ...(options.rtpQuarantineMs === undefined ? {} : { quarantineMs: options.rtpQuarantineMs }),
+        ...(options.rtpTakenPortRetryMs === undefined ? {} : { takenPortRetryMs: options.rtpTakenPortRetryMs }),
       }));
     opened.push(() => media.close());
     const recordings = new Recordings(settings.recordingsUrl.folder, store.calls);

@@ -1,6 +1,7 @@
 /** What the SIP server's thread and its parent say to each other. Everything here can be cloned (`mediaLagMs` and `onFailure` stay with the parent). */
 import type { AdmissionLimits } from './overload/admission.js';
 import type { SourceLimits } from './overload/sources.js';
+import type { TimerValues } from './transactions/timers.js';
 import type { ConnectionLimits } from './transport/connection.js';
 import type { TlsSettings } from './transport/tls.js';
 
@@ -14,7 +15,7 @@ export interface SipServerOptions {
   /** CIDRs. */
   localNets?: string[];
   /** RFC 3261 17.1.1.1 and table 4; tests make them short. Defaults 500, 4000, 5000. */
-  timersMs?: { t1?: number; t2?: number; t4?: number };
+  timersMs?: Partial<TimerValues>;
   /** Product token of `User-Agent` and `Server`, when the application gave none. */
   product?: string;
   /** What a stranger may cost, and when new calls are refused; see `sources.ts`, `admission.ts` and `transport/connection.ts` for the defaults. */

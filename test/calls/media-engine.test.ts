@@ -81,7 +81,13 @@ describe('threads', () => {
   it('that dies ends its sessions and no others, and is replaced', async () => {
     const logged: string[] = [];
     const log = { warn: () => {}, error: (_fields: object, text: string) => logged.push(text) };
-    const engine = new EmbeddedEngine({ threads: 2, rtpPorts: portPairs(20), quarantineMs: 50, log });
+    const engine = new EmbeddedEngine({
+      threads: 2,
+      rtpPorts: portPairs(20),
+      quarantineMs: 50,
+      takenPortRetryMs: 30_000,
+      log,
+    });
     toClose.push(() => engine.close());
     await engine.ready;
     const echo = await echoAgent();

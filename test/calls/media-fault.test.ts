@@ -132,7 +132,7 @@ it('closing ends everything: agents, sockets and timers', async () => {
   await thread.close();
   expect(agents.every((agent) => agent.closes > 0)).toBe(true);
   const heard = phones.map((phone) => phone.heard.length);
-  await new Promise((resolve) => setTimeout(resolve, 100));
+  await new Promise((resolve) => setTimeout(resolve, 100)); // real time: five packets' worth, and none may come
   expect(phones.map((phone) => phone.heard.length)).toEqual(heard);
   expect(notices.filter((notice) => notice.kind === 'portFree')).toHaveLength(2);
 });

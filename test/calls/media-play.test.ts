@@ -178,7 +178,7 @@ describe('record', () => {
     await phone.talk(20, () => frame(0x10));
     phone.sequence += 10;
     phone.timestamp += 1600;
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    await new Promise((resolve) => setTimeout(resolve, 200)); // real time: the pause of 1,600 samples that the recording must show
     await phone.talk(20, () => frame(0x20));
     await session.play({ kind: 'clip', clip: clipOf(0x30), repeat: 10 }, signal());
     const end = await recording.stop();

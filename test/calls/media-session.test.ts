@@ -50,7 +50,7 @@ const bytesOf = (packets: { payload: Uint8Array }[]) => packets.flatMap((packet)
 describe('to the phone', () => {
   it('nothing before the session is live, then RTP without a gap: contiguous numbers and timestamps', async () => {
     await open();
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await new Promise((resolve) => setTimeout(resolve, 100)); // real time: five packets' worth, and none may come
     expect(phone.heard).toHaveLength(0);
     session.attach(null);
     await phone.until(() => phone.heard.length >= 25, '25 packets of silence');
@@ -80,7 +80,7 @@ describe('to the phone', () => {
     await open();
     link = await session.prepareAgent(agentTarget(agent.url), new AbortController().signal);
     agent.say(frame(9, 5));
-    await new Promise((resolve) => setTimeout(resolve, 60));
+    await new Promise((resolve) => setTimeout(resolve, 60)); // real time: the agent speaks before it is attached
     session.attach(null);
     await phone.until(() => phone.heard.length > 5, 'silence');
     expect(spoken()).toHaveLength(0);
@@ -314,7 +314,7 @@ describe('offers and answers while the call runs', () => {
     await phone.talk(5, () => frame(1));
     expect(await session.answer(phone.sdp({ direction: 'sendonly' }))).toContain('a=recvonly');
     await eventually(() => events.some((event) => event.type === 'held'), 'held');
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await new Promise((resolve) => setTimeout(resolve, 50)); // real time: packets under way arrive
     const sent = phone.heard.length;
     agent.heard.length = 0;
     await phone.talk(20, () => frame(99));
@@ -369,7 +369,7 @@ describe('offers and answers while the call runs', () => {
     session = await engine.open(sessionOptions());
     phone.dial(await session.offer());
     await session.accept(phone.sdp(), { provisional: true });
-    await new Promise((resolve) => setTimeout(resolve, 60));
+    await new Promise((resolve) => setTimeout(resolve, 60)); // real time: three packets' worth, and none may come
     expect(phone.heard).toHaveLength(0);
     await session.accept(phone.sdp(), { provisional: false });
     await phone.until(() => phone.heard.length > 3, 'RTP');
@@ -397,7 +397,7 @@ describe('the end', () => {
     session.lost.then(() => {
       lost = true;
     });
-    await new Promise((resolve) => setTimeout(resolve, 400));
+    await new Promise((resolve) => setTimeout(resolve, 400)); // real time: four times the limit
     expect(lost).toBe(false);
     await session.answer(phone.sdp());
     expect(await session.lost).toBe('rtp-timeout');

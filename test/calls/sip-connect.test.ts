@@ -206,8 +206,7 @@ describe('the embedded server', () => {
     await us.nextCall();
     const dialled = us.dial('+1555', `sip:127.0.0.1:${peer.port}`).catch((error: unknown) => error);
     const outgoing = await peer.next('INVITE');
-    peer.respond(outgoing, 180);
-    await new Promise((resolve) => setTimeout(resolve, 30));
+    await us.afterReading(() => peer.respond(outgoing, 180));
 
     const stopped = us.gateway.stop(50);
     expect(us.gateway.stop(50)).toBe(stopped);

@@ -141,8 +141,7 @@ describe('within a call, against a bare peer', () => {
     const giveUp = new AbortController();
     const offered = leg.reoffer(held, giveUp.signal);
     const request = await peer.next('INVITE');
-    peer.respond(request, 100);
-    await new Promise((resolve) => setTimeout(resolve, 30));
+    await us.afterReading(() => peer.respond(request, 100));
     giveUp.abort();
     const cancel = await peer.next('CANCEL');
     peer.respond(cancel, 200);
@@ -225,8 +224,8 @@ describe('within a call, against a bare peer', () => {
     const giveUp = new AbortController();
     const silent = leg.transfer('sip:bob@host', giveUp.signal);
     await expect(leg.transfer('sip:bob@host', never)).rejects.toThrow('under way already');
-    peer.respond(await peer.next('REFER'), 202);
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    const last = await peer.next('REFER');
+    await us.afterReading(() => peer.respond(last, 202));
     giveUp.abort();
     expect(await within(silent)).toEqual({ status: 'accepted' });
     notify(5, 200, 'terminated');

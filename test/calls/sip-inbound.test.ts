@@ -133,7 +133,7 @@ describe('an incoming call', () => {
   it('CANCEL after the 200 changes nothing', async () => {
     const { invite, leg, ok } = await answered();
     peer.request('CANCEL', invite);
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await peer.next([200, 481]);
     expect(us.gateway.counters().activeLegs).toBe(1);
     peer.request('BYE', invite, [], '', ok, 2);
     expect(await within(leg.ended)).toMatchObject({ by: 'remote' });
@@ -168,7 +168,7 @@ describe('an incoming call', () => {
     const ok = await peer.next(200);
     const hungUp = leg.hangup();
     expect(await within(leg.ended)).toMatchObject({ by: 'local' });
-    await new Promise((resolve) => setTimeout(resolve, 60));
+    await new Promise((resolve) => setTimeout(resolve, 60)); // real time: no BYE may come meanwhile
     expect(peer.received.some((message) => message.method === 'BYE')).toBe(false);
     peer.request('ACK', invite, [], '', ok);
     peer.respond(await peer.next('BYE'), 200);

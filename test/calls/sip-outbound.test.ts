@@ -220,8 +220,7 @@ describe('dialling', () => {
     const giveUp = new AbortController();
     const dialled = failure(us.dial('+1555222', carrier, { signal: giveUp.signal }));
     const invite = await peer.next('INVITE');
-    peer.respond(invite, 180);
-    await new Promise((resolve) => setTimeout(resolve, 30));
+    await us.afterReading(() => peer.respond(invite, 180));
     giveUp.abort();
     expect(await dialled).toEqual({ code: 'cancelled', cause: 'originator_cancel', status: undefined });
     peer.respond(await peer.next('CANCEL'), 200);
@@ -235,8 +234,7 @@ describe('dialling', () => {
     const giveUp = new AbortController();
     const dialled = failure(us.dial('+1555222', carrier, { signal: giveUp.signal }));
     const invite = await peer.next('INVITE');
-    peer.respond(invite, 180);
-    await new Promise((resolve) => setTimeout(resolve, 30));
+    await us.afterReading(() => peer.respond(invite, 180));
     giveUp.abort();
     peer.respond(invite, 200, contact(), someSdp);
     expect((await dialled).code).toBe('cancelled');

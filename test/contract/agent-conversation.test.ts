@@ -157,7 +157,7 @@ describe.each(Object.entries(TABLE))('%s', (provider, row) => {
     const realNow = performance.now.bind(performance);
     performance.now = () => realNow() + 16_000;
     try {
-      await new Promise((resolve) => setTimeout(resolve, 60)); // a few pings
+      await new Promise((resolve) => setTimeout(resolve, 60)); // real time: a few pings
     } finally {
       performance.now = realNow;
     }

@@ -301,7 +301,7 @@ describe('before the answer', () => {
     const number = await agentBehindSip();
     callees(async (call, invite) => {
       scene.ends.respond(invite, 180, call.localTag);
-      await sleep(300);
+      await sleep(300); // real time: it rings so long, and the UPDATE comes meanwhile
       scene.ends.respond(invite, 200, call.localTag, farSdp);
     });
     await sweep(5, async () => {

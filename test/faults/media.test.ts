@@ -118,7 +118,7 @@ describe('strangers', () => {
         caller.talk(() => frame(3));
         await expect.poll(() => heard.length).toBeGreaterThan(10);
         spray(port);
-        await sleep(300);
+        await sleep(300); // real time: the caller is heard before, during and after the spray
         const count = heard.length;
         await expect.poll(() => heard.length).toBeGreaterThan(count + 5);
         await caller.bye();
@@ -146,7 +146,7 @@ describe('M3: a phone behind a NAT', () => {
       await expect.poll(() => bytesHeard().size).toBeGreaterThan(5);
       await phone.until(() => phone.heard.length > 5, 'RTP to where it is');
       caller.hush();
-      await sleep(3200);
+      await sleep(3200); // real time: longer than the pause after which another source is believed
       const moved = await RtpPhone.open();
       try {
         const { to, ssrc, sequence, timestamp } = phone;
@@ -155,7 +155,7 @@ describe('M3: a phone behind a NAT', () => {
         await expect.poll(bytesHeard).toContain(150);
         await moved.until(() => moved.heard.length > 5, 'RTP to where it is now');
         const { length } = phone.heard;
-        await sleep(100);
+        await sleep(100); // real time: five packets' worth, and none may come
         expect(phone.heard.length).toBe(length); // and nowhere else
       } finally {
         moved.close();
@@ -259,7 +259,7 @@ describe('M6: a phone', () => {
       for (let n = 0; n < 5; n++) await say(inOrder, 2);
       phone.timestamp += 8000 * 60; // the clock of the phone was set
       for (let n = 0; n < 5; n++) await say(inOrder, 2);
-      await sleep(200);
+      await sleep(200); // real time: what is buffered is played
       await caller.bye();
       const words: number[] = [];
       for (const byte of heard.flatMap((bytes) => [...bytes]))
@@ -347,7 +347,7 @@ describe('M10: a main thread that stands still', { retry: 3 }, () => {
       for (let round = 0; round < 5; round++) {
         const endMs = performance.now() + 200;
         while (performance.now() < endMs);
-        await sleep(30);
+        await sleep(30); // real time: our thread runs between two stalls
       }
       const { packets, missing, worstGapMs, worstLatenessMs } = await phone.figures();
       expect(packets).toBeGreaterThan(40);

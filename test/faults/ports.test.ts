@@ -11,6 +11,8 @@ import { TalkingCaller } from '../support/talking-caller.js';
 const pairs = 4;
 const range = portPairs(pairs);
 const quietMs = 1000;
+/** 30 s outside tests; long enough that a pair stays shut out while the test looks. */
+const retryMs = 5000;
 const number = '+19995562000';
 
 /** Hears everybody, one after the other. */
@@ -20,7 +22,7 @@ let heard: number[] = [];
 const scene = faultScene({
   environment: { TRUNKLINE_LOG_LEVEL: 'silent', TRUNKLINE_RTP_PORTS: asSetting(range) },
   timersMs: { t1: 50, t2: 400, t4: 500 },
-  start: { rtpQuarantineMs: quietMs },
+  start: { rtpQuarantineMs: quietMs, rtpTakenPortRetryMs: retryMs },
   prepare: async (app) => {
     agent = await startScriptedAgent({ onBinary: (bytes) => void heard.push(...bytes) });
     await app.connectNumber(number, agent.url, { protocol: 'raw', encoding: 'ulaw' });
@@ -101,7 +103,7 @@ describe('M4: a phone that goes on sending after its call', () => {
       expect(others.map(({ phone }) => phone.to!.port)).toContain(old.phone.to!.port);
       await expect.poll(() => heard.length).toBeGreaterThan(3000);
       old.talk(() => new Uint8Array(160).fill(166));
-      await sleep(500);
+      await sleep(500); // real time: 25 packets of the old phone, and none may be heard
       expect(heard).not.toContain(166);
       for (const other of others) await other.bye();
       old.close();
@@ -149,7 +151,7 @@ describe('M9: somebody else has ports of the range', () => {
       expect(ports()).toEqual({ used: 2, quarantined: 2, total: pairs });
       await caller.bye();
       for (const socket of squatters.splice(0)) socket.close();
-      await free(pairs - 1); // a pair that somebody had is tried again after half a minute
+      await free(pairs - 1); // a pair that another program held is tried again after `retryMs`
     });
   }, 120_000);
 });

@@ -66,7 +66,7 @@ describe('an exception', () => {
       const trace = scene.app.store.records.trace(scene.scope, scene.recordOf(refused)!.id);
       expect(trace?.map(({ message }) => message.slice(0, 9))).toContain(`SIP/2.0 ${String(refused.finalStatus)[0]}`);
       const [fine] = await answered(scene.ends, 1);
-      await sleep(200);
+      await sleep(200); // real time: so long the call has sound
       await fine!.bye();
     });
   });
@@ -179,7 +179,7 @@ describe('time', () => {
     for (const jumpMs of [3_600_000, -3_600_000]) {
       const calls = await answered(scene.ends, 3);
       vi.spyOn(Date, 'now').mockImplementation(() => real() + jumpMs);
-      await sleep(1200);
+      await sleep(1200); // real time: the duration that the record must have
       for (const call of calls) await call.bye();
       await expect.poll(() => scene.app.live.count).toBe(0);
       vi.restoreAllMocks();

@@ -257,7 +257,7 @@ describe('many', () => {
   it('200 parallel calls, none fails', async () => {
     // The agent only listens, and so does sipp: what is carried is ours.
     const { number } = await numberFor({}, { protocol: 'raw', frame_ms: 40 });
-    await dial(number, { scenario: 'uac-call', calls: 200, rate: 20, pauseMs: 11_000, limitMs: 60_000 });
+    await dial(number, { scenario: 'uac-call', calls: 200, rate: 50, pauseMs: 5000, limitMs: 60_000 });
     await expect.poll(() => app.live.count, { timeout: 5000 }).toBe(0);
     const { total } = await app.api<{ total: number }>('GET', '/v1/calls?status=completed&limit=1');
     expect(total).toBeGreaterThanOrEqual(200);

@@ -5,6 +5,7 @@ import { loadSettings } from '../../config/load.js';
 import { type App, type StartOptions, start } from '../../src/main.js';
 import { expectNothingLeft } from './leftovers.js';
 import { asSetting, gatewayPorts } from './port-ranges.js';
+import { lingerMs } from './sip-server.js';
 
 /** A whole Trunkline in this process, on ephemeral ports and a database of its own. */
 export interface TestApp extends App {
@@ -42,8 +43,8 @@ export interface CallRecord {
 
 export async function startTestApp(
   environment: Record<string, string> = {},
-  sipTimersMs?: { t1?: number; t2?: number; t4?: number },
-  more: Pick<StartOptions, 'sipLimits' | 'sipTrusted' | 'log' | 'rtpQuarantineMs'> = {},
+  sipTimersMs?: StartOptions['sipTimersMs'],
+  more: Pick<StartOptions, 'sipLimits' | 'sipTrusted' | 'log' | 'rtpQuarantineMs' | 'rtpTakenPortRetryMs'> = {},
 ): Promise<TestApp> {
   const folder = await mkdtemp(path.join(tmpdir(), 'trunkline-'));
   const key = `trunkline_live_${'k'.repeat(32)}`;
@@ -66,7 +67,7 @@ export async function startTestApp(
     // a machine that runs other tests too is not overload
     ...more,
     sipLimits: { waitMs: 30_000, foreseenWaitMs: 30_000, lagMs: 30_000, ...more.sipLimits },
-    ...(sipTimersMs === undefined ? {} : { sipTimersMs }),
+    ...(sipTimersMs === undefined ? {} : { sipTimersMs: { lingerMs, ...sipTimersMs } }),
   });
   const api = async <T>(method: string, route: string, body?: unknown, status?: number): Promise<T> => {
     const response = await fetch(`${app.httpUrl}${route}`, {

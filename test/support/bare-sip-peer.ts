@@ -31,6 +31,8 @@ export const someSdp = [
 
 export class SipPeer {
   readonly received: PeerMessage[] = [];
+  /** Settles when the last datagram is out. The system gets it a tick after `send`, and a socket closed before that drops it. */
+  #sent: Promise<unknown> = Promise.resolve();
   readonly #waiting: { matches(message: PeerMessage): boolean; resolve(message: PeerMessage): void }[] = [];
 
   private constructor(
@@ -67,7 +69,7 @@ export class SipPeer {
   }
 
   send(text: string): void {
-    this.socket.send(text, this.serverPort, '127.0.0.1');
+    this.#sent = new Promise((resolve) => this.socket.send(text, this.serverPort, '127.0.0.1', resolve));
   }
 
   /** The next message of one of these kinds (a method or a status), also one that came before and was not taken. */
@@ -187,8 +189,9 @@ export class SipPeer {
     );
   }
 
-  close(): Promise<void> {
-    return new Promise((resolve) => this.socket.close(() => resolve()));
+  async close(): Promise<void> {
+    await this.#sent;
+    await new Promise<void>((resolve) => this.socket.close(() => resolve()));
   }
 }
 

@@ -233,6 +233,8 @@ export class FarEnds {
   lagMs = 0;
   readonly user = '+15550001111';
   private readonly seen = new Set<string>();
+  /** Settles when the last datagram is out. The system gets it a tick after `send`, and a socket closed before that drops it. */
+  private sent: Promise<unknown> = Promise.resolve();
 
   private constructor(
     private readonly socket: Socket,
@@ -275,7 +277,8 @@ export class FarEnds {
   }
 
   send(message: string): void {
-    this.socket.send(Buffer.from(message, 'latin1'), this.serverPort, '127.0.0.1');
+    const bytes = Buffer.from(message, 'latin1');
+    this.sent = new Promise((resolve) => this.socket.send(bytes, this.serverPort, '127.0.0.1', resolve));
   }
 
   respond(request: SipRequest, status: number, tag: string, body = '', lines: readonly string[] = []): void {
@@ -301,8 +304,9 @@ export class FarEnds {
     );
   }
 
-  close(): Promise<void> {
-    return new Promise((resolve) => this.socket.close(() => resolve()));
+  async close(): Promise<void> {
+    await this.sent;
+    await new Promise<void>((resolve) => this.socket.close(() => resolve()));
   }
 
   private take(bytes: Buffer): void {

@@ -35,7 +35,7 @@ export interface FaultScene {
 export interface FaultSetting {
   environment?: Record<string, string>;
   timersMs: { t1: number; t2: number; t4: number };
-  start?: Pick<StartOptions, 'sipLimits' | 'sipTrusted' | 'log' | 'rtpQuarantineMs'>;
+  start?: Pick<StartOptions, 'sipLimits' | 'sipTrusted' | 'log' | 'rtpQuarantineMs' | 'rtpTakenPortRetryMs'>;
   /** For the promises to come true. */
   limitMs?: number;
   /** Once, with the gateway just started. */

@@ -21,8 +21,8 @@ export interface LeftoverLimits {
   /** For everything but transactions. */
   limitMs?: number;
   /**
-   * Answered transactions live on for 64 times T1 (RFC 3261 17.2.2: 32 s over UDP), to absorb retransmissions. They, their timers and
-   * TCP connections are asserted only when this says how long that is here: with short timers.
+   * Answered transactions live on for 64 times T1 (RFC 3261 17.2.2: 32 s over UDP), to absorb retransmissions; tests shorten that by
+   * `lingerMs`. They, their timers and TCP connections are asserted only when this says how long that is here.
    */
   transactionsLimitMs?: number;
 }

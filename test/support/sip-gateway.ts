@@ -6,6 +6,7 @@ import type { SipLog } from '../../sip/log.js';
 import { type TrunkRecord, TrunkTable } from '../../sip/trunk/trunk-table.js';
 import { someSdp } from './bare-sip-peer.js';
 import { freePort } from './port-ranges.js';
+import { lingerMs } from './sip-server.js';
 
 export type TestGateway = Awaited<ReturnType<typeof openTestGateway>>;
 
@@ -36,7 +37,7 @@ export async function openTestGateway(
           { transport: 'udp', host: '127.0.0.1', port },
           { transport: 'tcp', host: '127.0.0.1', port },
         ],
-        timersMs: { t1: 50, t2: 200, t4: 100 },
+        timersMs: { t1: 50, t2: 200, t4: 100, lingerMs },
       },
       trunks,
       log,
@@ -86,6 +87,12 @@ export async function openTestGateway(
         },
         options.signal ?? new AbortController().signal,
       );
+    },
+    /** Runs `send`, and resolves when the SIP server has read one more message. */
+    async afterReading(send: () => void): Promise<void> {
+      const before = (await gateway.serverStats()).messagesReceived;
+      send();
+      await expect.poll(async () => (await gateway.serverStats()).messagesReceived).toBeGreaterThan(before);
     },
     errors: () =>
       lines.filter((line) => line.level === 'error').map((line) => `${line.text} ${JSON.stringify(line.fields)}`),

@@ -9,6 +9,9 @@ export class SipPeer {
   /** Hears every message at once. */
   onMessage: (message: SipMessage) => void = () => undefined;
 
+  /** Settles when the last datagram is out. The system gets it a tick after `send`, and a socket closed before that drops it. */
+  private sent: Promise<unknown> = Promise.resolve();
+
   private constructor(
     private readonly socket: dgram.Socket,
     readonly port: number,
@@ -32,11 +35,8 @@ export class SipPeer {
   }
 
   send(text: string | Buffer): void {
-    this.socket.send(
-      typeof text === 'string' ? Buffer.from(text.replace(/\r?\n/g, '\r\n')) : text,
-      this.serverPort,
-      '127.0.0.1',
-    );
+    const bytes = typeof text === 'string' ? Buffer.from(text.replace(/\r?\n/g, '\r\n')) : text;
+    this.sent = new Promise((resolve) => this.socket.send(bytes, this.serverPort, '127.0.0.1', resolve));
   }
 
   newBranch(): string {
@@ -118,7 +118,8 @@ export class SipPeer {
     this.send(`SIP/2.0 ${status} Reason\r\n${head.join('\r\n')}\r\n\r\n${body}`);
   }
 
-  close(): Promise<void> {
-    return new Promise((resolve) => this.socket.close(() => resolve()));
+  async close(): Promise<void> {
+    await this.sent;
+    await new Promise<void>((resolve) => this.socket.close(() => resolve()));
   }
 }

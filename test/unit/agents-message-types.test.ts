@@ -61,7 +61,7 @@ describe.each([
   ['hume', hume, (name: string) => `case '${name}':`],
   ['gemini', gemini, (name: string) => `fields.${name}`],
 ] as const)('%s', (provider, types, words) => {
-  const source = readFileSync(`media/agents/${provider}.ts`, 'utf8');
+  const source = readFileSync(`media/agents/providers/${provider}.ts`, 'utf8');
   test.each(Object.entries(types))('%s is %s', (name, how) => {
     expect(source.includes(words(name))).toBe(how === 'read');
   });

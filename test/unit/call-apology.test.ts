@@ -5,9 +5,10 @@ import { Call } from '../../src/call/core/call.js';
 import type { Calls } from '../../src/store/calls/calls.js';
 
 function answeredCall() {
-  const records = { event() {}, answered() {} } as unknown as Calls;
+  const records = { event() {}, pickedUp() {}, answered() {} } as unknown as Calls;
   const begun = { id: 'c', createdAt: new Date(), startedAtMs: performance.now(), funds: null };
   const call = new Call(records, begun, 'inbound');
+  call.pickedUp(performance.now());
   call.answer();
   return call;
 }

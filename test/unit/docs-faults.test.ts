@@ -22,7 +22,9 @@ describe('docs/contributing/fault-tests.md', () => {
   });
 
   it('names tests for each fault, and each of them exists', () => {
-    const folders = ['unit', 'contract', 'calls', 'scenarios'].map((each) => path.join(root, 'test', each));
+    const folders = ['unit', 'integration', 'contract', 'calls', 'scenarios'].map((each) =>
+      path.join(root, 'test', each),
+    );
     const faults = readdirSync(path.join(root, 'test/faults')).map((file) => `faults/${file}`);
     const tests = new Set([...folders.flatMap((folder) => readdirSync(folder)), ...faults]);
     for (const row of rows) {

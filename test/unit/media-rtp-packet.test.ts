@@ -88,6 +88,7 @@ describe('RTCP', () => {
     expect(looksLikeRtcp(bytes)).toBe(true);
     expect(bytes.length % 4).toBe(0);
     expect(readRtcp(bytes)).toEqual({
+      reporter: 9,
       senderReport: { ssrc: 9, middleNtp: 0x456789ab, packets: 100 },
       blocks: [block],
       bye: true,
@@ -98,7 +99,7 @@ describe('RTCP', () => {
   it('writes a receiver report when it sent nothing', () => {
     const bytes = writeRtcp({ ssrc: 9, cname: 'a', sender: null, block: null, bye: false });
     expect(bytes[1]).toBe(201);
-    expect(readRtcp(bytes)).toEqual({ senderReport: null, blocks: [], bye: false });
+    expect(readRtcp(bytes)).toEqual({ reporter: 9, senderReport: null, blocks: [], bye: false });
   });
 
   it.each<[string, number[]]>([

@@ -17,8 +17,6 @@ import { RemoteSession } from './remote-session.js';
 import { MediaWorker } from './worker.js';
 
 const openLimitMs = 5000;
-/** A port that another process has is tried again after this time. */
-const takenRestMs = 30_000;
 /** Delays the restart, so that a thread that keeps dying is not restarted in a tight loop. */
 const restartDelayMs = 250;
 
@@ -27,6 +25,8 @@ export interface EmbeddedEngineOptions {
   rtpPorts: RtpPortRange;
   bindAddress?: string;
   quarantineMs: number;
+  /** A port that another program holds is tried again after this. */
+  takenPortRetryMs: number;
   log: EngineLog;
 }
 
@@ -161,7 +161,7 @@ export class EmbeddedEngine implements MediaEngine {
       const question = { session: id, rtpPort, options: bound, ...(ghost && { ghost }) };
       const opened = await worker.asker.ask('open', question, openLimitMs);
       if (opened === 'port_taken') {
-        this.ports.rest(rtpPort, takenRestMs);
+        this.ports.rest(rtpPort, this.options.takenPortRetryMs);
         slot.ports.delete(rtpPort);
       }
       return opened;

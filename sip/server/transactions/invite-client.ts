@@ -1,6 +1,6 @@
 /** INVITE client transaction: RFC 3261 17.1.1, with the Accepted state of RFC 6026 7.2. */
 import type { SipResponse } from '../message/message.js';
-import { giveUpMs, Repeater, type Timer, type TimerValues, type TransactionClock, timerD } from './timers.js';
+import { absorbMs, giveUpMs, Repeater, type Timer, type TimerValues, type TransactionClock, timerD } from './timers.js';
 
 export type InviteClientState = 'calling' | 'proceeding' | 'completed' | 'accepted' | 'terminated';
 
@@ -78,7 +78,7 @@ export class InviteClient {
     this.state = 'accepted';
     this.quiet();
     this.request = EMPTY;
-    this.wait(giveUpMs(this.values), () => this.end(() => undefined)); // timer M
+    this.wait(absorbMs(this.values), () => this.end(() => undefined)); // timer M
     this.user.received(response);
   }
 

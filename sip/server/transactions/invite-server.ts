@@ -1,5 +1,13 @@
 /** INVITE server transaction: RFC 3261 17.2.1, with the Accepted state of RFC 6026 7.1. */
-import { giveUpMs, quietMs, Repeater, type Timer, type TimerValues, type TransactionClock } from './timers.js';
+import {
+  absorbMs,
+  giveUpMs,
+  quietMs,
+  Repeater,
+  type Timer,
+  type TimerValues,
+  type TransactionClock,
+} from './timers.js';
 
 export type InviteServerState = 'proceeding' | 'completed' | 'confirmed' | 'accepted' | 'terminated';
 
@@ -75,7 +83,7 @@ export class InviteServer {
     this.state = 'accepted';
     this.last = null;
     this.user.transmit(bytes);
-    this.timer = this.clock.after(giveUpMs(this.values), () => this.end()); // timer L
+    this.timer = this.clock.after(absorbMs(this.values), () => this.end()); // timer L
   }
 
   failure(bytes: Buffer): void {

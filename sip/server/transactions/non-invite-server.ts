@@ -1,5 +1,5 @@
 /** Non-INVITE server transaction: RFC 3261 17.2.2. */
-import { giveUpMs, type Timer, type TimerValues, type TransactionClock } from './timers.js';
+import { absorbMs, giveUpMs, type Timer, type TimerValues, type TransactionClock } from './timers.js';
 
 export type NonInviteServerState = 'trying' | 'proceeding' | 'completed' | 'terminated';
 
@@ -61,7 +61,7 @@ export class NonInviteServer {
   private complete(): void {
     this.timer.cancel();
     this.state = 'completed';
-    if (!this.reliable) this.timer = this.clock.after(giveUpMs(this.values), () => this.end()); // timer J
+    if (!this.reliable) this.timer = this.clock.after(absorbMs(this.values), () => this.end()); // timer J
   }
 
   private end(): void {

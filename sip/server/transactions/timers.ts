@@ -4,6 +4,8 @@ export interface TimerValues {
   t1: number;
   t2: number;
   t4: number;
+  /** Replaces 64·T1 in timers D, J, L and M, and T4 in I and K. Only tests set it: on loopback a repeat arrives within this time. */
+  lingerMs?: number;
 }
 
 export const DEFAULT_TIMERS: TimerValues = { t1: 500, t2: 4000, t4: 5000 };
@@ -18,19 +20,24 @@ export interface TransactionClock {
   after(delayMs: number, fire: () => void): Timer;
 }
 
-/** The overall limit of a transaction: timers B, F, H, J (unreliable), L and M. */
+/** How long an unanswered message is waited for: timers B, F and H. */
 export function giveUpMs(values: TimerValues): number {
   return 64 * values.t1;
 }
 
+/** Timers J (unreliable transports), L and M: how long an answered transaction absorbs retransmissions. */
+export function absorbMs(values: TimerValues): number {
+  return values.lingerMs ?? 64 * values.t1;
+}
+
 /** Timer D: how long retransmitted failures are still acknowledged; at least 32 s with the default T1 (17.1.1.2). */
 export function timerD(values: TimerValues, reliable: boolean): number {
-  return reliable ? 0 : 64 * values.t1;
+  return reliable ? 0 : absorbMs(values);
 }
 
 /** Timers I and K: how long retransmissions may still arrive. */
 export function quietMs(values: TimerValues, reliable: boolean): number {
-  return reliable ? 0 : values.t4;
+  return reliable ? 0 : (values.lingerMs ?? values.t4);
 }
 
 /** Calls `send` after t1, 2·t1, 4·t1 … (timers A, E, G), with intervals of at most `capMs`. */

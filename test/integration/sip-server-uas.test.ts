@@ -136,7 +136,7 @@ describe('a call in', () => {
     await dialog;
     await hangUp(answer);
     const sent = peer.count(is200ToInvite);
-    await new Promise((resolve) => setTimeout(resolve, 500));
+    await new Promise((resolve) => setTimeout(resolve, 500)); // real time: longer than T2, and no 200 may come
     expect(peer.count(is200ToInvite)).toBe(sent);
   });
 

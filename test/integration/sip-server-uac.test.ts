@@ -98,7 +98,7 @@ describe('a call out', () => {
     const invite = await peer.requestOf('INVITE');
     peer.respond(invite, 180);
     const before = count('INVITE');
-    await new Promise((resolve) => setTimeout(resolve, 400));
+    await new Promise((resolve) => setTimeout(resolve, 400)); // real time: eight times T1 in which no INVITE may come
     expect(count('INVITE')).toBeLessThanOrEqual(before + 1);
     peer.respond(invite, 603);
     await expect(dialling).rejects.toMatchObject({ status: 603 });
@@ -330,8 +330,9 @@ describe('a call out', () => {
   it('is ended here when its application vanishes while it rings', async () => {
     dial().catch(() => undefined);
     const invite = await peer.requestOf('INVITE');
+    const before = (await t.server.stats()).messagesReceived;
     peer.respond(invite, 180);
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await expect.poll(async () => (await t.server.stats()).messagesReceived).toBeGreaterThan(before);
     t.srf.disconnect();
     t.srf = await connect(t.server);
     const cancel = await peer.requestOf('CANCEL');

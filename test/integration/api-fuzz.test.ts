@@ -283,7 +283,7 @@ describe('requests made from the description', () => {
         operations += 1;
         const parameters = Object.fromEntries(query.map(({ name, schema }) => [name, fitting(schema)]));
         const ids: Record<string, string> = { calls: callId, endpoints: endpointId, trunks: trunkId };
-        const url = path.replace('{id}', ids[path.split('/')[2] ?? ''] ?? numberId).replace('{user_id}', numberId);
+        const url = path.replace('{id}', ids[path.split('/')[2] ?? ''] ?? numberId).replace('{member_id}', numberId);
         const asked = fc.tuple(fitting(body ?? {}), fc.record(parameters, { requiredKeys: [] }));
         await fc.assert(
           fc.asyncProperty(asked, async ([sent, search]) => {
