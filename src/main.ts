@@ -28,10 +28,10 @@ import { Takes } from './call/recording/recordings.js';
 import { closeLostRecordings } from './call/recovery/lost-recordings.js';
 import { OrphanedDialogs } from './call/recovery/orphaned-dialogs.js';
 import { admit } from './call/routing/admission.js';
+import { beginChildCall, dialRefusal } from './call/routing/child-call-policy.js';
 import { EndpointHealth } from './call/routing/endpoint-health.js';
 import { RejectedInvites } from './call/routing/rejected-invites.js';
 import { Carriers, healthOf, keptGateways, tlsTrust } from './call/routing/trunk-selection.js';
-import { beginDialled, dialRefusal } from './dialling.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
@@ -354,7 +354,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
           policy,
           records: store.calls,
           closing,
-          begin: (wish) => beginDialled(store, wish),
+          begin: (wish) => beginChildCall(store, wish),
           allowPrivateTargets: settings.allowPrivateTargets,
           hasUser: (organizationId, name) => trunks.withUsername(name)?.organizationId === organizationId,
           dial: (request, signal) => sip.dial(request, signal),

@@ -1,15 +1,16 @@
 import type { EndpointForCall as Endpoint } from '../store/routing/endpoints.js';
 import type { Action } from '../webhook/actions.js';
 import { WebhookFailure } from '../webhook/webhook-client.js';
-import { type CallAgent, connectAgent } from './agent/connect.js';
+import { connectAgent, type FailoverAgent } from './agent/failover-agent.js';
 import { BridgedAgent, isSipTarget } from './agent/sip-agent.js';
 import { CallEnded } from './core/outcome.js';
 import type { CallParty } from './core/party.js';
-import { firstInstructions, type SteerRules } from './script/runner.js';
+import type { ScriptDeps } from './script/context.js';
+import { firstInstructions } from './script/runner.js';
 
 /** Who takes the call: an agent that is ready, one at the end of a SIP leg that answered, or a webhook that has said what to do. */
 export type TakenUp =
-  | { kind: 'agent'; agent: CallAgent }
+  | { kind: 'agent'; agent: FailoverAgent }
   | { kind: 'bridged'; far: BridgedAgent }
   | { kind: 'steered'; endpoint: Endpoint; actions: Action[] };
 
@@ -17,7 +18,7 @@ export type TakenUp =
  * The first endpoint that can take the call, agents and webhooks alike; one after the other in their order. An agent takes the agents
  * right behind it along, to fail over to them later. Rejects with `CallEnded`, for the reason of the last one.
  */
-export async function takeUp(line: CallParty, endpoints: readonly Endpoint[], rules: SteerRules): Promise<TakenUp> {
+export async function takeUp(line: CallParty, endpoints: readonly Endpoint[], rules: ScriptDeps): Promise<TakenUp> {
   const { call } = line;
   let failed: { endpoint: Endpoint; ending: CallEnded } | null = null;
   for (let at = 0; at < endpoints.length; ) {
@@ -33,7 +34,7 @@ export async function takeUp(line: CallParty, endpoints: readonly Endpoint[], ru
           kind: 'bridged',
           far: await BridgedAgent.dial(line, endpoint, { ...rules.bridging, http: rules.http }, rules.agents),
         };
-      const { agent } = await connectAgent(call, line.facts, endpoints.slice(at, upTo), line.session, rules.agents);
+      const agent = await connectAgent(call, line.facts, endpoints.slice(at, upTo), line.session, rules.agents);
       return { kind: 'agent', agent };
     } catch (error) {
       call.check();

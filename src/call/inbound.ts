@@ -6,16 +6,18 @@ import type { FundedCall } from '../store/tenants/funds.js';
 import type { Mode } from '../store/tenants/scope.js';
 import { converse } from './agent/conversation.js';
 import { takeUp } from './connect-endpoint.js';
-import { Elsewhere } from './control/bridged-transfer.js';
+import { BridgedTransfer } from './control/bridged-transfer.js';
 import { takePlace } from './control/replace-leg.js';
 import { Call } from './core/call.js';
+import { endingOf } from './core/error-to-ending.js';
 import { CallEnded } from './core/outcome.js';
 import type { CallParty } from './core/party.js';
-import { type CallClosing, type CallParts, closeCall, endingOf, watchLeg, watchSession } from './core/teardown.js';
+import { type CallClosing, type CallParts, closeCall, watchLeg, watchSession } from './core/teardown.js';
 import type { CallAdmission } from './routing/admission.js';
 import { type Decision, type RouteLookup, route } from './routing/router.js';
 import type { TrunkMedia } from './routing/trunk-selection.js';
-import { type SteerRules, steer } from './script/runner.js';
+import type { ScriptDeps } from './script/context.js';
+import { steer } from './script/runner.js';
 
 /** What an inbound call needs of the process. */
 export interface InboundCalls extends CallClosing {
@@ -29,7 +31,7 @@ export interface InboundCalls extends CallClosing {
   policy: MediaPolicy;
   /** What a trunk decides about the audio of calls that come in over it. */
   mediaOf(trunkId: string): TrunkMedia;
-  steering: SteerRules;
+  steering: ScriptDeps;
   /** An INVITE for a number of nobody: not a call, but the operator wants to see it. */
   unknownNumber(incoming: IncomingCall): void;
 }
@@ -72,7 +74,7 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundCalls
     });
     watchSession(session, call);
     line = callerLine(call, incoming, session, factsOf(call, incoming, decision), decision.number.mode);
-    call.elsewhere = new Elsewhere({
+    call.transferFallback = new BridgedTransfer({
       dialling: deps.steering.dialling,
       line: () => line,
       endpointId: decision.endpoints[0].id,

@@ -40,6 +40,18 @@ const verified = (request: ReceivedRequest | undefined, secret: string) =>
     data: Record<string, unknown>;
   } & Record<string, unknown>;
 
+async function answeredCallTo(number: string): Promise<string> {
+  return vi.waitFor(async () => {
+    const { data } = await app.api<{ data: { id: string; to_number: string; answered_at: string | null }[] }>(
+      'GET',
+      '/v1/calls',
+    );
+    const found = data.find((call) => call.to_number === number && call.answered_at !== null);
+    if (!found) throw new Error('not answered yet');
+    return found.id;
+  }, 5000);
+}
+
 describe('a webhook that answers JSON', () => {
   test('answers, waits, hangs up; the request is signed and tells of the call', async () => {
     const { number, server, secret, endpointId } = await webhookNumber({
@@ -134,21 +146,37 @@ describe('a webhook that answers JSON', () => {
       '/elsewhere': [{ action: 'hangup' }],
     });
     const calling = phoneCalls(app, number);
-    const id = await vi.waitFor(async () => {
-      const { data } = await app.api<{ data: { id: string; to_number: string; answered_at: string | null }[] }>(
-        'GET',
-        '/v1/calls',
-      );
-      const found = data.find((call) => call.to_number === number && call.answered_at !== null);
-      if (!found) throw new Error('not answered yet');
-      return found.id;
-    }, 5000);
+    const id = await answeredCallTo(number);
     await app.api('POST', `/v1/calls/${id}/redirect`, { actions: [{ action: 'dance' }] }, 400);
     await app.api('POST', `/v1/calls/${id}/redirect`, {}, 400);
     await app.api('POST', `/v1/calls/${id}/redirect`, { url: `${server.url}/elsewhere` });
     expect((await calling).report()).toMatchObject({ endedBy: 'far side' });
     expect(bodies(server)[1]).toMatchObject({ type: 'call.redirected' });
     await app.api('POST', `/v1/calls/${id}/redirect`, { actions: [] }, 409);
+  });
+
+  test('takes commands of the API while it thinks about what follows a connect', async () => {
+    const agent = await startScriptedAgent({
+      onText: (message, socket) => {
+        if (message.event === 'start') socket.close(1000);
+      },
+    });
+    closing.push(agent);
+    const { number, server } = await webhookNumber({
+      '/start': [{ action: 'connect', url: agent.url, protocol: 'raw', result_url: '/after' }],
+      '/after': null,
+      '/elsewhere': [{ action: 'hangup' }],
+    });
+    const calling = phoneCalls(app, number);
+    const id = await answeredCallTo(number);
+    await vi.waitFor(() => expect(server.requests.map(({ path }) => path)).toContain('/after'), 5000);
+    await app.api('POST', `/v1/calls/${id}/dtmf`, { digits: '5' });
+    await app.api('POST', `/v1/calls/${id}/redirect`, { url: `${server.url}/elsewhere` });
+    await calling;
+    const call = await app.finishedCall(number);
+    expect(call).toMatchObject({ status: 'completed', hangup_cause: 'normal_clearing' });
+    expect(call.events.find(({ event_type }) => event_type === 'dtmf.sent')?.event_data).toMatchObject({ digits: '5' });
+    expect(bodies(server).at(-1)).toMatchObject({ type: 'call.redirected' });
   });
 });
 

@@ -1,13 +1,13 @@
 import type { AgentEnd, AgentEvent } from '../../../media/agents/agent.js';
-import { MediaError, type MediaSession } from '../../../media/engine.js';
+import type { MediaSession } from '../../../media/engine.js';
 import type { CallLeg } from '../../../sip/leg.js';
-import type { HangupSource } from '../../store/database/tables.js';
-import { transfer } from '../control/transfer.js';
+import { carryOut } from '../control/call-commands.js';
 import type { Call } from '../core/call.js';
 import type { CallCommand, CommandResult } from '../core/command.js';
+import { answerReoffers, keyOfInfo } from '../core/leg-requests.js';
 import { heardKey, observe } from '../core/party-events.js';
 import type { Apology } from './apology.js';
-import type { CallAgent } from './connect.js';
+import type { FailoverAgent } from './failover-agent.js';
 
 export interface ConverseLimits {
   maxCallMs: number;
@@ -27,7 +27,7 @@ export async function converse(
   call: Call,
   leg: CallLeg,
   session: MediaSession,
-  agent: CallAgent,
+  agent: FailoverAgent,
   limits: ConverseLimits,
   visit: Visit | null = null,
 ): Promise<AgentEnd | null> {
@@ -36,7 +36,7 @@ export async function converse(
   call.commands = async (command) =>
     command.kind === 'redirect' && visit !== null
       ? visit.redirect(command)
-      : carryOut(command, 'api', call, leg, session, limits);
+      : carryOut(command, 'api', call, leg, session, limits.transferTimeoutMs);
   listenToWords(call, agent);
   void agent.ended.then(
     call.guarded((end) => {
@@ -74,29 +74,8 @@ function left(leave: AbortSignal): Promise<null> {
   });
 }
 
-/** The far side may change codec, address and direction at any time. */
-export function answerReoffers(leg: CallLeg, session: MediaSession): void {
-  leg.onReoffer(async (offer) => {
-    try {
-      if (offer !== null) return { sdp: await session.answer(offer) };
-      return {
-        sdp: await session.offer(),
-        acked: (answer) => void session.accept(answer, { provisional: false }).catch(() => {}),
-      };
-    } catch {
-      return { refuse: 488 };
-    }
-  });
-}
-
-/** The key in a SIP INFO (`application/dtmf-relay`); null when it carries none. */
-export function keyOfInfo(info: { contentType: string; body: string }): string | null {
-  if (!info.contentType.startsWith('application/dtmf-relay')) return null;
-  return /^\s*signal\s*=\s*([0-9A-D*#])/im.exec(info.body)?.[1] ?? null;
-}
-
 /** What the agent learns of the phone; the record has it already. */
-function listenToMedia(call: Call, session: MediaSession, agent: CallAgent): () => void {
+function listenToMedia(call: Call, session: MediaSession, agent: FailoverAgent): () => void {
   return observe(session, call, (event) => {
     if (event.type === 'dtmf') agent.command({ kind: 'dtmf', digits: event.digit });
     else if (event.type === 'held') agent.command({ kind: 'hold', on: true });
@@ -105,7 +84,7 @@ function listenToMedia(call: Call, session: MediaSession, agent: CallAgent): () 
 }
 
 /** To the end of the agent, which comes after the end of the conversation: only then it is known how much of its last words was heard. */
-function listenToWords(call: Call, agent: CallAgent): void {
+function listenToWords(call: Call, agent: FailoverAgent): void {
   agent.onEvent(
     call.guarded((event) => {
       if (event.type !== 'transcript') return;
@@ -119,7 +98,7 @@ function listenToAgent(
   call: Call,
   leg: CallLeg,
   session: MediaSession,
-  agent: CallAgent,
+  agent: FailoverAgent,
   limits: ConverseLimits,
 ): () => void {
   return agent.onEvent(
@@ -137,7 +116,7 @@ function listenToAgent(
         case 'dtmf': {
           const command: CallCommand =
             event.type === 'dtmf' ? { kind: 'dtmf', digits: event.digits } : { kind: 'transfer', to: event.to };
-          void carryOut(command, 'agent', call, leg, session, limits);
+          void carryOut(command, 'agent', call, leg, session, limits.transferTimeoutMs);
           return;
         }
         case 'queue':
@@ -147,52 +126,6 @@ function listenToAgent(
       }
     }),
   );
-}
-
-/** What the API or the agent asks of an answered call. */
-export async function carryOut(
-  command: CallCommand,
-  source: Extract<HangupSource, 'api' | 'agent'>,
-  call: Call,
-  leg: CallLeg,
-  session: MediaSession,
-  limits: ConverseLimits,
-): Promise<CommandResult> {
-  switch (command.kind) {
-    case 'hangup':
-      call.end({ cause: source === 'agent' ? 'agent_hangup' : 'normal_clearing', source });
-      return { ok: true };
-    case 'dtmf':
-      try {
-        await sendKeys(session, command.digits);
-        call.event('dtmf.sent', { digits: command.digits, source });
-        return { ok: true };
-      } catch (error) {
-        return {
-          ok: false,
-          code: 'failed',
-          message: error instanceof Error ? error.message : 'The digits were not sent.',
-        };
-      }
-    case 'recording':
-      if (call.recording === null) return { ok: false, code: 'failed', message: 'The call is not being recorded.' };
-      call.recording.pause(command.paused);
-      return { ok: true };
-    case 'redirect':
-      return { ok: false, code: 'failed', message: 'Only calls of webhook endpoints can be redirected.' };
-    case 'transfer':
-      return transfer(command, source, call, leg, limits.transferTimeoutMs);
-  }
-}
-
-/** As events, and as tones to a phone that agreed to none. */
-async function sendKeys(session: MediaSession, digits: string): Promise<void> {
-  try {
-    await session.sendDtmf(digits);
-  } catch (error) {
-    if (!(error instanceof MediaError) || error.code !== 'no_telephone_event') throw error;
-    await session.sendDtmf(digits, 'tone');
-  }
 }
 
 const queueSays = {

@@ -4,13 +4,15 @@ import type { MediaSession, SrtpPolicy } from '../../../media/engine.js';
 import type { SafeHttp } from '../../../net/http.js';
 import { type CallLeg, SipError } from '../../../sip/leg.js';
 import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
+import { carryOut } from '../control/call-commands.js';
+import { answerReoffers, keyOfInfo } from '../core/leg-requests.js';
 import { CallEnded } from '../core/outcome.js';
 import type { CallParty } from '../core/party.js';
 import { heardKey, observe } from '../core/party-events.js';
 import { type BridgeRules, callSip, type SecondLeg } from '../dial/dial-sip.js';
 import { JoinedLegs } from '../dial/leg-bridge.js';
-import type { AgentRules } from './connect.js';
-import { answerReoffers, type ConverseLimits, carryOut, keyOfInfo } from './conversation.js';
+import type { ConverseLimits } from './conversation.js';
+import type { AgentRules } from './failover-agent.js';
 import { sipInvite } from './sip-agent-invite.js';
 
 export function isSipTarget(endpoint: Pick<Endpoint, 'type' | 'target'>): boolean {
@@ -101,11 +103,11 @@ export class BridgedAgent {
         void limits.apology.end(call, callerSession, { cause, source: 'system' });
       }),
     );
-    call.commands = (command) => carryOut(command, 'api', call, callerLeg, callerSession, limits);
+    call.commands = (command) => carryOut(command, 'api', call, callerLeg, callerSession, limits.transferTimeoutMs);
     // An agent behind SIP asks for a transfer by REFER: of the caller, who alone is left then. Whoever pays for it must have allowed it.
     leg.onRefer(async ({ to, replaces }) => {
       const refusal =
-        this.endpoint.providerConfig.allow_refer === true ? call.elsewhere?.refusal(to) : 'It is not allowed.';
+        this.endpoint.providerConfig.allow_refer === true ? call.transferFallback?.refusal(to) : 'It is not allowed.';
       if (typeof refusal === 'string') {
         call.event('transfer.failed', { to, source: 'agent', reason: 'destination_not_allowed', detail: refusal });
         return { refuse: 403 };
@@ -113,7 +115,7 @@ export class BridgedAgent {
       // Only a SIP address can give up a dialog.
       if (replaces !== null && !/^sips?:/i.test(to)) return { refuse: 400 };
       const command = { kind: 'transfer' as const, to, ...(replaces === null ? {} : { replaces }) };
-      const outcome = carryOut(command, 'agent', call, callerLeg, callerSession, limits);
+      const outcome = carryOut(command, 'agent', call, callerLeg, callerSession, limits.transferTimeoutMs);
       return { accept: true, outcome: outcome.then((result) => (result.ok ? 200 : 503)) };
     });
     if (this.endpoint.record) this.agents.recordings.begin(call, callerSession);

@@ -5,7 +5,7 @@ import type { ConferenceJoin as ConferenceAction, StatusCallback } from '../../w
 import { recordingStatusFields } from '../../webhook/request-bodies.js';
 import { accountSid, callSid, conferenceSid } from '../../webhook/twilio-parameters.js';
 import type { Take } from '../recording/recordings.js';
-import type { Stage } from '../script/context.js';
+import type { ConferenceHost } from './conference-host.js';
 import type { Participant } from './participant.js';
 
 /** As Twilio calls them. */
@@ -55,7 +55,7 @@ export class Conference {
     /** Of the first who comes. */
     action: ConferenceAction,
     readonly scope: Scope,
-    private readonly first: Stage,
+    private readonly first: ConferenceHost,
     readonly room: MediaRoom,
     /** Nobody may come any more. */
     private readonly onEnd: () => void,
@@ -127,8 +127,7 @@ export class Conference {
   }
 
   private send({ to }: StatusCallback, fields: { [name: string]: string }): void {
-    const { rules, asked } = this.first;
-    rules.notices.send(this.id, asked.signedForm(to, fields));
+    this.first.send(this.id, to, fields);
   }
 
   private start(by: Participant): void {
@@ -143,9 +142,9 @@ export class Conference {
   }
 
   /** The first who wants a recording has it in his call's record. */
-  private record({ action, call, stage }: Participant): void {
+  private record({ action, call, host }: Participant): void {
     if (!action.record || this.take !== null) return;
-    const take = stage.rules.takes.begin(call, this.room, 'conference', { tracks: 'phone' });
+    const take = host.takes.begin(call, this.room, 'conference', { tracks: 'phone' });
     this.take = take;
     const tell = (status: 'in-progress' | 'completed' | 'absent', recording: Take['begun']) => {
       if (!action.recordingStatus?.events.includes(status)) return;

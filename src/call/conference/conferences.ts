@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto';
 import type { MediaRoom } from '../../../media/engine.js';
 import type { Scope } from '../../store/tenants/scope.js';
 import type { ConferenceJoin as ConferenceAction } from '../../webhook/actions.js';
-import type { Stage } from '../script/context.js';
 import { Conference } from './conference.js';
+import type { ConferenceHost } from './conference-host.js';
 import { Participant } from './participant.js';
 
 export class Conferences {
@@ -14,8 +14,8 @@ export class Conferences {
   constructor(private readonly room: (seats: number) => MediaRoom) {}
 
   /** The first who names a room makes it. Without a participant it is full. */
-  enter(stage: Stage, action: ConferenceAction): { conference: Conference; participant: Participant | null } {
-    const { facts, mode } = stage.line;
+  enter(host: ConferenceHost, action: ConferenceAction): { conference: Conference; participant: Participant | null } {
+    const { facts, mode } = host.line;
     const scope = { organizationId: facts.organizationId, mode };
     const key = keyOf(scope, action.name);
     let conference = this.open.get(key);
@@ -24,7 +24,7 @@ export class Conferences {
         action.id ?? randomUUID(),
         action,
         scope,
-        stage,
+        host,
         this.room(action.maxParticipants),
         () => {
           if (this.open.get(key) === made) this.open.delete(key);
@@ -35,7 +35,7 @@ export class Conferences {
     }
     if (conference.participants.length >= Math.min(conference.seats, action.maxParticipants))
       return { conference, participant: null };
-    const participant = new Participant(conference, stage, action);
+    const participant = new Participant(conference, host, action);
     conference.enter(participant);
     return { conference, participant };
   }

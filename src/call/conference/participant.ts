@@ -1,11 +1,11 @@
 /** A call in a conference: what it may do there, and where it is at the moment. */
 import type { RoomSeat } from '../../../media/engine.js';
 import type { EventType } from '../../store/calls/event-types.js';
+import type { Scope } from '../../store/tenants/scope.js';
 import type { ConferenceJoin as ConferenceAction, WaitMusic } from '../../webhook/actions.js';
 import { callSid } from '../../webhook/twilio-parameters.js';
 import type { Call } from '../core/call.js';
-import type { Stage } from '../script/context.js';
-import type { Conference } from './conference.js';
+import type { ConferenceHost } from './conference-host.js';
 
 /** What may be asked of a participant while it is there. */
 export interface ParticipantChange {
@@ -14,6 +14,16 @@ export interface ParticipantChange {
   /** What it hears while it is held. */
   holdMusic?: WaitMusic;
   endsRoom?: boolean;
+}
+
+/** What a participant knows of its conference. */
+export interface JoinedConference {
+  readonly id: string;
+  readonly name: string;
+  readonly scope: Scope;
+  readonly status: 'init' | 'in-progress' | 'completed';
+  /** Sends a status callback about the participant to the application that asked for it. */
+  tell(event: 'modify' | 'mute' | 'unmute' | 'hold' | 'unhold', about: Participant): void;
 }
 
 export class Participant {
@@ -33,11 +43,11 @@ export class Participant {
   private tellChange: () => void = () => {};
 
   constructor(
-    readonly conference: Conference,
-    readonly stage: Stage,
+    readonly conference: JoinedConference,
+    readonly host: ConferenceHost,
     readonly action: ConferenceAction,
   ) {
-    this.call = stage.line.call;
+    this.call = host.line.call;
     this.label = action.label;
     this.startsRoom = action.startOnEnter;
     this.endsRoom = action.endOnExit;

@@ -25,7 +25,7 @@ export async function transfer(
   leg: CallLeg,
   timeoutMs: number,
 ): Promise<CommandResult> {
-  const { elsewhere } = call;
+  const { transferFallback } = call;
   const failed = (message: string, facts: Record<string, unknown>): CommandResult => {
     if (call.ending !== null) return { ok: false, code: 'failed', message: 'The call ended during the transfer.' };
     call.event('transfer.failed', { to, detail: message, ...facts });
@@ -37,8 +37,8 @@ export async function transfer(
       facts.dialled_call_id = id;
     };
     try {
-      if (elsewhere === null || call.handedOver) throw new Error('The call is with somebody else already.');
-      await elsewhere.join(to, replaces, onCall);
+      if (transferFallback === null || call.handedOver) throw new Error('The call is with somebody else already.');
+      await transferFallback.join(to, replaces, onCall);
       call.event('transfer.completed', { to, method: 'bridge', ...facts });
       return { ok: true };
     } catch (error) {
@@ -48,7 +48,7 @@ export async function transfer(
   };
 
   call.event('transfer.started', { to, source });
-  const refusal = elsewhere?.refusal(to) ?? null;
+  const refusal = transferFallback?.refusal(to) ?? null;
   if (refusal !== null) return failed(refusal, { reason: 'destination_not_allowed' });
   if (replaces !== undefined) return join({});
   let result: TransferResult;

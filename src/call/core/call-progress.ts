@@ -1,5 +1,6 @@
-import { type CallState, callFields } from '../../webhook/twilio-parameters.js';
+import { callFields } from '../../webhook/twilio-parameters.js';
 import type { Call } from './call.js';
+import type { PartyFacts } from './party-facts.js';
 
 type Step = 'initiated' | 'ringing' | 'answered' | 'completed';
 
@@ -19,7 +20,7 @@ export class CallSteps {
 
   constructor(
     private readonly call: Call,
-    private readonly facts: Omit<CallState, 'answered' | 'ended'>,
+    private readonly facts: PartyFacts,
     private readonly send: (step: Step, fields: { [name: string]: string }) => void,
   ) {}
 

@@ -3,22 +3,16 @@ import type { MediaEvent, MediaSession, MediaStats } from '../../../media/engine
 import { Cookies } from '../../../net/cookies.js';
 import type { CallLeg, DialogSnapshot, LeftBehind } from '../../../sip/leg.js';
 import { talkedSec } from '../../billing/duration.js';
-import type { QualitySample, TraceEntry, Turn } from '../../store/calls/call-records.js';
+import type { TraceEntry } from '../../store/calls/call-records.js';
 import type { Calls } from '../../store/calls/calls.js';
 import type { EventType } from '../../store/calls/event-types.js';
 import type { Direction, HangupSource } from '../../store/database/tables.js';
-import type { Elsewhere } from '../control/bridged-transfer.js';
+import { TerminalSummary } from './call-summary.js';
 import type { CallCommand, CommandResult } from './command.js';
+import { type CallFunds, watchFunds } from './funding.js';
 import { CallEnded, callStatus, type Ending } from './outcome.js';
-import { qualityMetrics } from './quality-metrics.js';
 import { Transcript } from './transcript.js';
-
-/** Four hours of them. */
-const maxSamples = 2_880;
-/** A hold is extended this long before it runs out. */
-const extendAheadMs = 5_000;
-/** So many turns are kept in the record; the events have all. */
-const mostTurns = 2000;
+import type { TransferFallback } from './transfer-fallback.js';
 
 /** The recording of a call while it runs. */
 export interface CallRecording {
@@ -43,14 +37,6 @@ export interface BegunCall {
   funds: CallFunds | null;
 }
 
-/** Money held for a call, extended while it runs. */
-export interface CallFunds {
-  /** Seconds of conversation that are paid for so far. */
-  readonly fundedSec: number;
-  /** Holds money for more time. Answers the new `fundedSec`: the same as before when nothing is left. */
-  extend(): number;
-}
-
 /**
  * One running call: its record, its clock and its ending. Everything that may end a call calls `end`; the first reason wins, and
  * `signal` aborts whatever waits. Durations are monotonic, so a jumping wall clock cannot make them negative.
@@ -64,8 +50,8 @@ export class Call {
   commands: ((command: CallCommand) => Promise<CommandResult>) | null = null;
   /** null: nothing is recorded at the moment. */
   recording: CallRecording | null = null;
-  /** Who the far side may be handed to; null before there is anybody to hand over. */
-  elsewhere: Elsewhere | null = null;
+  /** null until the far side has media. */
+  transferFallback: TransferFallback | null = null;
   /** What a callback threw and the call ended with; null: nothing. */
   fault: unknown = null;
   /** The far side talks to somebody else now; its agent is gone, or going. */
@@ -81,7 +67,6 @@ export class Call {
   /** Of the webhooks that steer it. */
   readonly cookies = new Cookies();
   readonly transcript = new Transcript();
-  readonly #turns: Turn[] = [];
 
   readonly #records: Calls;
   readonly #direction: Direction;
@@ -89,9 +74,9 @@ export class Call {
   readonly #startedAt: Date;
   readonly #abort = new AbortController();
   #resolveEnded!: (ending: Ending) => void;
-  readonly #samples: QualitySample[] = [];
+  readonly #summary = new TerminalSummary();
   readonly #funds: CallFunds | null;
-  #fundsTimer: NodeJS.Timeout | null = null;
+  #stopFunding: (() => void) | null = null;
   #ending: Ending | null = null;
   /** What it will end as. */
   #settled: Ending | null = null;
@@ -101,7 +86,6 @@ export class Call {
   #ringingAtMs: number | null = null;
   #hasEarlyMedia = false;
   #firstAudioMs: number | null = null;
-  #agentLeg: MediaStats | null = null;
 
   constructor(records: Calls, begun: BegunCall, direction: Direction) {
     this.#direction = direction;
@@ -174,7 +158,18 @@ export class Call {
     if (this.#answeredAtMs !== null) return;
     this.#answeredAtMs = atMs;
     this.#records.pickedUp(this.id, this.#at(atMs));
-    this.#watchFunds();
+    if (this.#funds === null || this.#ending !== null) return;
+    this.#stopFunding = watchFunds(this.#funds, {
+      answeredAtMs: atMs,
+      onExhausted: (fundedSec) => {
+        this.event('balance.exhausted', { funded_seconds: fundedSec });
+        this.end({ cause: 'insufficient_balance', source: 'system', detail: 'The balance is used up.' });
+      },
+      guarded: (handle) => {
+        const run = this.guarded(handle);
+        return () => run(undefined);
+      },
+    });
   }
 
   /** Answered, and both sides can hear each other: `call.answered`, once. */
@@ -209,13 +204,12 @@ export class Call {
 
   /** Figures of the media session so far; comes every 5 seconds, and at the end. */
   heardQuality(stats: MediaStats): void {
-    if (this.#samples.length < maxSamples)
-      this.#samples.push({ at: this.#at(performance.now()).toISOString(), ...qualityMetrics(stats) });
+    this.#summary.addSample(this.#at(performance.now()), stats);
   }
 
   /** Last figures of the media of an agent behind SIP. */
   agentLegEnded(stats: MediaStats): void {
-    this.#agentLeg = stats;
+    this.#summary.agentLegEnded(stats);
   }
 
   /** First frame of the agent's audio went to the phone. */
@@ -228,7 +222,7 @@ export class Call {
   turn(turn: Extract<MediaEvent, { type: 'turn' }>): void {
     const startedAt = this.#at(performance.now() - turn.agoMs).toISOString();
     const { speaker, durationMs, responseMs } = turn;
-    if (this.#turns.length < mostTurns) this.#turns.push({ startedAt, speaker, durationMs, responseMs });
+    this.#summary.addTurn({ startedAt, speaker, durationMs, responseMs });
     this.event('turn.completed', {
       speaker,
       started_at: startedAt,
@@ -250,7 +244,7 @@ export class Call {
     const ending = this.#settled ?? reason;
     this.#ending = ending;
     this.#endedAtMs = performance.now();
-    if (this.#fundsTimer !== null) clearTimeout(this.#fundsTimer);
+    this.#stopFunding?.();
     this.#resolveEnded(ending);
     this.#abort.abort(new CallEnded(ending)); // one error for all that wait: each would cost a stack trace
   }
@@ -297,44 +291,19 @@ export class Call {
       durationSec: this.durationSec,
       ringSeconds:
         this.#ringingAtMs === null ? null : Math.round(((answeredAtMs ?? endedAtMs) - this.#ringingAtMs) / 1000),
-      quality: {
-        ...qualityMetrics(stats),
-        ...(this.#agentLeg === null ? {} : { agent_leg: qualityMetrics(this.#agentLeg) }),
-      },
-      qualitySamples: this.#samples,
       timings: {
         ...(this.#ringingAtMs === null ? {} : { postDialDelayMs: Math.round(this.#ringingAtMs - this.#startedAtMs) }),
         ...(answeredAtMs === null ? {} : { setupMs: Math.round(answeredAtMs - this.#startedAtMs) }),
         ...(this.#firstAudioMs === null ? {} : { answerToFirstAudioMs: this.#firstAudioMs }),
       },
       transcript: this.transcript.text,
-      turns: this.#turns,
+      ...this.#summary.fields(stats),
       trace,
       eventData: {
         ...(ending.detail === undefined ? {} : { detail: ending.detail }),
         ...(ending.sipStatus === undefined ? {} : { sip_status: ending.sipStatus }),
       },
     });
-  }
-
-  /** Extends the hold before it runs out; when nothing is left, the call ends where its money does. */
-  #watchFunds(): void {
-    const funds = this.#funds;
-    if (funds === null || this.#answeredAtMs === null || this.#ending !== null) return;
-    const endsInMs = (fundedSec: number): number => (this.#answeredAtMs ?? 0) + fundedSec * 1000 - performance.now();
-    const extendAhead = (): void => {
-      const before = funds.fundedSec;
-      if (funds.extend() > before) this.#watchFunds();
-      else
-        this.#fundsTimer = setTimeout(
-          this.guarded(() => {
-            this.event('balance.exhausted', { funded_seconds: before });
-            this.end({ cause: 'insufficient_balance', source: 'system', detail: 'The balance is used up.' });
-          }),
-          Math.max(0, endsInMs(before)),
-        );
-    };
-    this.#fundsTimer = setTimeout(this.guarded(extendAhead), Math.max(0, endsInMs(funds.fundedSec) - extendAheadMs));
   }
 
   #since(fromMs: number): number {

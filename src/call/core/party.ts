@@ -1,16 +1,14 @@
 import type { MediaSession } from '../../../media/engine.js';
 import type { CallLeg } from '../../../sip/leg.js';
 import type { Mode } from '../../store/tenants/scope.js';
-import type { CallState } from '../../webhook/twilio-parameters.js';
-import type { AgentFacts } from '../agent/connect.js';
 import type { Call } from './call.js';
+import type { PartyFacts } from './party-facts.js';
 
 /** The far side of a call that is steered: answered already, or answered when something is to be heard. */
 export interface CallParty {
   call: Call;
   session: MediaSession;
-  /** Who calls whom. */
-  facts: Omit<CallState, 'answered' | 'ended'> & Pick<AgentFacts, 'custom'>;
+  facts: PartyFacts;
   mode: Mode;
   /** Header fields of the INVITE that a webhook may see, names in lower case. */
   headers: Readonly<Record<string, string>>;

@@ -1,12 +1,11 @@
-/** How every call ends, whoever began it: what becomes its ending, and how its parts are closed. */
-import { AgentFailure } from '../../../media/agents/agent.js';
-import { type AgentLink, MediaError, type MediaSession } from '../../../media/engine.js';
-import { type CallLeg, SipError } from '../../../sip/leg.js';
+/** How every call ends: what ends it, and how its parts are closed. */
+import type { AgentLink, MediaSession } from '../../../media/engine.js';
+import type { CallLeg } from '../../../sip/leg.js';
 import type { Logger } from '../../log.js';
 import type { TraceEntry } from '../../store/calls/call-records.js';
 import type { Call } from './call.js';
 import type { LiveCallTable } from './live-calls.js';
-import { CallEnded, type Ending, type FarSide } from './outcome.js';
+import type { FarSide } from './outcome.js';
 import { type PartyRole, recordParty } from './party-events.js';
 
 /** What closing a call needs of the process. */
@@ -57,29 +56,6 @@ export function watchSession(
       if (counts()) call.end({ cause: how === 'rtp-timeout' ? 'media_timeout' : 'engine_gone', source: 'system' });
     }),
   );
-}
-
-/** A foreign error becomes an ending here and nowhere else. */
-export function endingOf(error: unknown, call: Call, farSide: FarSide, log: Logger): Ending {
-  if (error instanceof CallEnded) return error.ending;
-  if (error instanceof SipError)
-    return {
-      cause: error.hangupCause,
-      // An answer is the callee's word; a CANCEL is the caller's.
-      source: error.code === (farSide === 'caller' ? 'cancelled' : 'rejected') ? farSide : 'system',
-      detail: error.message,
-      ...(error.sipStatus === undefined ? {} : { sipStatus: error.sipStatus }),
-    };
-  if (error instanceof AgentFailure) return { cause: 'agent_unreachable', source: 'system', detail: error.message };
-  if (error instanceof MediaError)
-    return {
-      cause:
-        error.code === 'no_ports' ? 'overload' : error.code === 'engine_gone' ? 'engine_gone' : 'incompatible_media',
-      source: 'system',
-      detail: error.message,
-    };
-  log.error({ err: error, call_id: call.id }, 'call failed with an unexpected error');
-  return { cause: 'unspecified', source: 'system' };
 }
 
 /** Closes what is left of a call that has its ending, writes the record, and frees its place. Once per call. */

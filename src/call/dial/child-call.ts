@@ -1,18 +1,49 @@
 /** One destination of a `dial`: a call of its own, with its record, its money and its end. */
 import { randomUUID } from 'node:crypto';
-import type { MediaSession } from '../../../media/engine.js';
-import { type CallLeg, SipError } from '../../../sip/leg.js';
-import { clientAddress, type Dial, type DialTarget, e164 } from '../../webhook/actions.js';
-import { answerReoffers } from '../agent/conversation.js';
-import { Call } from '../core/call.js';
+import type { MediaEngine, MediaPolicy, MediaSession } from '../../../media/engine.js';
+import { type CallLeg, SipError, type SipGateway } from '../../../sip/leg.js';
+import type { Calls } from '../../store/calls/calls.js';
+import type { Mode } from '../../store/tenants/scope.js';
+import { clientAddress, type Dial, type DialTarget, e164, type StatusCallback } from '../../webhook/actions.js';
+import { type BegunCall, Call } from '../core/call.js';
 import { CallSteps, type EndedAs, endedAs } from '../core/call-progress.js';
-import { CallEnded } from '../core/outcome.js';
-import { closeCall, endingOf, watchLeg, watchSession } from '../core/teardown.js';
-import type { TrunkMedia } from '../routing/trunk-selection.js';
-import type { Stage } from '../script/context.js';
-import type { DialRules } from '../script/dial.js';
-import { asTheFirstLeg, type SecondLeg, srtpTowards } from './dial-sip.js';
+import { endingOf } from '../core/error-to-ending.js';
+import { answerReoffers } from '../core/leg-requests.js';
+import { CallEnded, type Ending } from '../core/outcome.js';
+import type { CallParty } from '../core/party.js';
+import { type CallClosing, closeCall, watchLeg, watchSession } from '../core/teardown.js';
+import type { ChildCallRecord } from '../routing/child-call-policy.js';
+import type { Carrier, TrunkMedia } from '../routing/trunk-selection.js';
+import type { SecondLeg } from './dial-sip.js';
 import { dialCarriers } from './dial-trunks.js';
+import { asTheFirstLeg, srtpTowards } from './leg-media.js';
+
+/** What a child call needs of the process. */
+export interface ChildCallDeps {
+  media: MediaEngine;
+  policy: MediaPolicy;
+  dial: SipGateway['dial'];
+  records: Calls;
+  closing: CallClosing;
+  carriers(organizationId: string, mode: Mode): Carrier[] | Promise<Carrier[]>;
+  /** Why the organization may not call `to`; null when it may. */
+  refusal(organizationId: string, mode: Mode, call: { to: string; from: string | null }): string | null;
+  /** SIP addresses inside our network may be called. */
+  allowPrivateTargets: boolean;
+  /** Whether the organization has a trunk with this user name, which registers with us. */
+  hasUser(organizationId: string, name: string): boolean;
+  /** Writes the record of a call that another one makes, and holds its money. */
+  begin(wish: ChildCallRecord): { begun: BegunCall; refusal: Ending | null };
+}
+
+/** The call that dials. */
+export interface ParentCall {
+  readonly line: CallParty;
+  /** The endpoint in whose name it dials. */
+  readonly endpointId: string;
+  /** Reports a step of the child call to `callback`, if it asked for that step. */
+  status(callback: StatusCallback | null, event: string, fields: { [name: string]: string }): void;
+}
 
 export class DialledCall {
   readonly call: Call;
@@ -28,10 +59,10 @@ export class DialledCall {
 
   /** `signal`: who dials does not want it any more. */
   constructor(
-    private readonly stage: Pick<Stage, 'line' | 'endpointId' | 'status'>,
+    private readonly stage: ParentCall,
     private readonly action: Pick<Dial, 'from' | 'timeoutSec'>,
     private readonly target: DialTarget & { replaces?: string | undefined },
-    private readonly rules: DialRules,
+    private readonly rules: ChildCallDeps,
     signal: AbortSignal,
   ) {
     const { facts, mode } = stage.line;

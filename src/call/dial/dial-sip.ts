@@ -1,11 +1,12 @@
 /** Another phone or agent at a SIP address: a leg of ours with media of its own, called for a call that runs. */
 import { randomUUID } from 'node:crypto';
-import type { MediaEngine, MediaPolicy, MediaSession, PhoneCodec, SrtpPolicy } from '../../../media/engine.js';
+import type { MediaEngine, MediaPolicy, MediaSession, SrtpPolicy } from '../../../media/engine.js';
 import type { HangupCause } from '../../../sip/cause.js';
 import type { CallLeg, SipGateway } from '../../../sip/leg.js';
 import { CallEnded } from '../core/outcome.js';
 import type { CallParty } from '../core/party.js';
 import { EarlyMedia } from './early-media.js';
+import { asTheFirstLeg, srtpTowards } from './leg-media.js';
 
 /** What a second leg needs of the process. */
 export interface BridgeRules {
@@ -104,24 +105,6 @@ export async function hangUpSecondLeg({ leg, session }: SecondLeg, cause: Hangup
   await Promise.allSettled([leg.hangup(cause), session.close()]);
 }
 
-/** Keys go where nobody reads them on the way (`sips:`, or TLS by name); elsewhere only where somebody asks for it. */
-export function srtpTowards(uri: string): SrtpPolicy {
-  return /^sips:/i.test(uri) || /;transport=tls(?:[;?]|$)/i.test(uri) ? 'allow' : 'off';
-}
-
 function nothingOpened(): never {
   throw new CallEnded({ cause: 'unspecified', source: 'system' });
-}
-
-const narrowband: readonly PhoneCodec[] = ['PCMU', 'PCMA'];
-
-/**
- * The codec of the first leg first: where the second one has it too, audio passes untouched. Beside G.711 a wideband codec has nothing to
- * carry, and is not offered.
- */
-export async function asTheFirstLeg(session: MediaSession, codecs: readonly PhoneCodec[]): Promise<PhoneCodec[]> {
-  const { codec } = await session.stats();
-  if (codec === null || !codecs.includes(codec)) return [...codecs];
-  const others = narrowband.includes(codec) ? codecs.filter((other) => narrowband.includes(other)) : codecs;
-  return [codec, ...others.filter((other) => other !== codec)];
 }

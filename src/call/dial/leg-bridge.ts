@@ -1,7 +1,7 @@
 /** Two legs of one call that hear each other: their audio, their keys, and the holds of either side. */
 import type { Bridge, BridgeEnd, MediaDirection, MediaEvent, MediaSession } from '../../../media/engine.js';
 import type { CallLeg } from '../../../sip/leg.js';
-import { answerReoffers, keyOfInfo } from '../agent/conversation.js';
+import { answerReoffers, keyOfInfo } from '../core/leg-requests.js';
 import type { CallParty } from '../core/party.js';
 import { observe } from '../core/party-events.js';
 import type { SecondLeg } from './dial-sip.js';

@@ -1,7 +1,7 @@
 import { StoreError } from '../../store/database/errors.js';
 import type { Store } from '../../store/store.js';
 import type { FundedCall } from '../../store/tenants/funds.js';
-import type { CallFunds } from '../core/call.js';
+import type { CallFunds } from '../core/funding.js';
 import type { Ending } from '../core/outcome.js';
 
 export type CallAdmission = { funds: CallFunds | null; refusal: null } | { funds: null; refusal: Ending };

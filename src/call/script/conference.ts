@@ -1,5 +1,7 @@
 import type { Action, ConferenceJoin as ConferenceAction } from '../../webhook/actions.js';
 import { conferencedQuestion } from '../../webhook/request-bodies.js';
+import type { Conference } from '../conference/conference.js';
+import type { ConferenceHost } from '../conference/conference-host.js';
 import type { Participant } from '../conference/participant.js';
 import type { Stage } from './context.js';
 import { holdMusic } from './hold-music.js';
@@ -9,7 +11,7 @@ export async function confer(stage: Stage, action: ConferenceAction, signal: Abo
   const { line, rules, keypad } = stage;
   await stage.answer();
   signal.throwIfAborted();
-  const { conference, participant } = rules.conferences.enter(stage, action);
+  const { conference, participant } = rules.conferences.enter(hostOf(stage), action);
   if (participant === null) {
     stage.warn(`The conference "${action.name}" is full.`);
     return action.next === null ? null : stage.ask(action.next, conferencedQuestion(conference, 'failed', 0), signal);
@@ -29,7 +31,7 @@ export async function confer(stage: Stage, action: ConferenceAction, signal: Abo
     leave.abort();
   });
   try {
-    while (!until.aborted) await stay(stage, participant, until);
+    while (!until.aborted) await stay(stage, conference, participant, until);
   } finally {
     clearTimeout(timer);
     leave.abort();
@@ -42,10 +44,17 @@ export async function confer(stage: Stage, action: ConferenceAction, signal: Abo
   return action.next === null ? null : stage.ask(action.next, result, signal);
 }
 
+function hostOf(stage: Stage): ConferenceHost {
+  const { line, rules } = stage;
+  const send: ConferenceHost['send'] = (conferenceId, to, fields) =>
+    rules.notices.send(conferenceId, stage.asked.signedForm(to, fields));
+  return { line, takes: rules.takes, send };
+}
+
 /** In the room, or with its music, until something changes. Resolves when the caller is free. */
-async function stay(stage: Stage, participant: Participant, until: AbortSignal): Promise<void> {
+async function stay(stage: Stage, conference: Conference, participant: Participant, until: AbortSignal): Promise<void> {
   const change = participant.nextChange();
-  const { music, conference } = participant;
+  const { music } = participant;
   const over = new AbortController();
   const here = AbortSignal.any([until, over.signal]);
   const left = new Promise<void>((resolve) => here.addEventListener('abort', () => resolve(), { once: true }));

@@ -1,10 +1,11 @@
+import type { AgentEnd } from '../../../media/agents/agent.js';
 import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
 import type { Action, Connect } from '../../webhook/actions.js';
 import { connectedQuestion, streamStatusFields } from '../../webhook/request-bodies.js';
 import { newStreamSid } from '../../webhook/twilio-parameters.js';
 import { WebhookFailure } from '../../webhook/webhook-client.js';
-import { connectAgent } from '../agent/connect.js';
 import { converse } from '../agent/conversation.js';
+import { connectAgent, type FailoverAgent } from '../agent/failover-agent.js';
 import type { CallCommand, CommandResult } from '../core/command.js';
 import { CallEnded } from '../core/outcome.js';
 import type { Stage } from './context.js';
@@ -53,36 +54,39 @@ export async function connectStep(
   const tell = (event: 'stream-started' | 'stream-stopped' | 'stream-error', error = '') =>
     stage.status(stream?.status ?? null, event, streamStatusFields(sid, stream?.name ?? null, event, error));
   const facts = { ...line.facts, custom: stream?.custom ?? {} };
-  let agent: Awaited<ReturnType<typeof connectAgent>>['agent'];
+  let agent: FailoverAgent;
   try {
-    ({ agent } = await connectAgent(call, facts, [endpoint], line.session, rules.agents));
+    agent = await connectAgent(call, facts, [endpoint], line.session, rules.agents);
   } catch (error) {
     if (error instanceof CallEnded && call.ending === null) tell('stream-error', error.message);
     if (!(error instanceof CallEnded) || call.ending !== null || (last && action.next === null)) throw error;
     if (action.next === null) return null;
     return stage.ask(action.next, connectedQuestion('failed', error.message, 0), signal);
   }
+  let end: AgentEnd | null;
+  let durationSec: number;
   try {
     const leg = await line.answer();
     stage.handOver();
     tell('stream-started');
     const visit = { leave: signal, redirect: stage.redirect };
-    const end = await converse(call, leg, line.session, agent, rules.limits, visit);
-    const by = end?.by === 'failed' ? 'failed' : 'hangup';
-    tell(by === 'failed' ? 'stream-error' : 'stream-stopped', by === 'failed' ? (end?.detail ?? '') : '');
-    const durationSec = Math.round((performance.now() - startedMs) / 1000);
-    const result = connectedQuestion(by, end?.detail ?? '', durationSec);
-    if (call.ending !== null) stage.tell(action.next, result);
-    signal.throwIfAborted();
-    if (last && action.next === null)
-      throw new CallEnded({
-        cause: by === 'failed' ? 'agent_error' : 'agent_hangup',
-        source: 'agent',
-        ...(end === null ? {} : { detail: end.detail }),
-      });
-    return action.next === null ? null : await stage.ask(action.next, result, signal);
+    end = await converse(call, leg, line.session, agent, rules.limits, visit);
+    durationSec = Math.round((performance.now() - startedMs) / 1000);
   } finally {
     await agent.close('the stream is over');
+    // Before the webhook is asked what comes next: until it answers, keys and commands belong to the script.
     if (call.ending === null) stage.takeBack();
   }
+  const by = end?.by === 'failed' ? 'failed' : 'hangup';
+  tell(by === 'failed' ? 'stream-error' : 'stream-stopped', by === 'failed' ? (end?.detail ?? '') : '');
+  const result = connectedQuestion(by, end?.detail ?? '', durationSec);
+  if (call.ending !== null) stage.tell(action.next, result);
+  signal.throwIfAborted();
+  if (last && action.next === null)
+    throw new CallEnded({
+      cause: by === 'failed' ? 'agent_error' : 'agent_hangup',
+      source: 'agent',
+      ...(end === null ? {} : { detail: end.detail }),
+    });
+  return action.next === null ? null : stage.ask(action.next, result, signal);
 }

@@ -1,14 +1,40 @@
+import type { SafeHttp } from '../../../net/http.js';
+import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
+import type { TranscriptionEngine } from '../../transcription/engine.js';
 import type { Action, FollowUp, Prompt, StatusCallback } from '../../webhook/actions.js';
+import type { Notices } from '../../webhook/callback-queue.js';
 import type { Webhook, WebhookRequest } from '../../webhook/webhook-client.js';
+import type { ConverseLimits } from '../agent/conversation.js';
+import type { AgentRules } from '../agent/failover-agent.js';
+import type { Conferences } from '../conference/conferences.js';
 import type { CallParty } from '../core/party.js';
+import type { ChildCallDeps } from '../dial/child-call.js';
+import type { BridgeRules } from '../dial/dial-sip.js';
+import type { PromptPlayer } from '../prompts/prompt-player.js';
+import type { Takes } from '../recording/recordings.js';
 import type { Keypad } from './keypad.js';
-import type { SteerRules } from './runner.js';
+
+/** What the script of a webhook needs of the process. */
+export interface ScriptDeps {
+  bridging: BridgeRules;
+  http: SafeHttp;
+  agents: AgentRules;
+  limits: ConverseLimits;
+  getEndpoint(id: string): Endpoint | undefined;
+  voice: PromptPlayer;
+  dialling: ChildCallDeps;
+  takes: Takes;
+  conferences: Conferences;
+  notices: Notices;
+  /** null when no transcription engine is configured. */
+  transcription: TranscriptionEngine | null;
+}
 
 /** What the actions of a webhook work with. `signal` everywhere: the list of actions is left, or the call has ended. */
 export interface Stage {
   readonly line: CallParty;
   readonly keypad: Keypad;
-  readonly rules: SteerRules;
+  readonly rules: ScriptDeps;
   /** Who is asked, and signs. */
   readonly asked: Webhook;
   /** The webhook endpoint that steers. */

@@ -1,7 +1,3 @@
-import type { MediaEngine, MediaPolicy } from '../../../media/engine.js';
-import type { SipGateway } from '../../../sip/leg.js';
-import type { Calls } from '../../store/calls/calls.js';
-import type { Mode } from '../../store/tenants/scope.js';
 import { type Action, clientAddress, type Dial, type DialTarget, sipAddress } from '../../webhook/actions.js';
 import {
   type Dialled,
@@ -9,46 +5,15 @@ import {
   recordingStatusFields,
   referredQuestion,
 } from '../../webhook/request-bodies.js';
-import type { BegunCall, Call } from '../core/call.js';
-import type { Ending } from '../core/outcome.js';
+import type { Call } from '../core/call.js';
 import { heardKey } from '../core/party-events.js';
-import type { CallClosing } from '../core/teardown.js';
 import { DialledCall, statusOf } from '../dial/child-call.js';
 import type { SecondLeg } from '../dial/dial-sip.js';
 import { JoinedLegs } from '../dial/leg-bridge.js';
 import { ringTone } from '../prompts/ringback-tones.js';
 import type { Take } from '../recording/recordings.js';
 import { dialledNumber } from '../routing/dialled-number.js';
-import type { Carrier } from '../routing/trunk-selection.js';
 import type { Stage } from './context.js';
-
-/** What a call needs to call somebody else. */
-export interface DialRules {
-  media: MediaEngine;
-  policy: MediaPolicy;
-  dial: SipGateway['dial'];
-  records: Calls;
-  closing: CallClosing;
-  carriers(organizationId: string, mode: Mode): Carrier[] | Promise<Carrier[]>;
-  /** Why this organization may not; null: it may. */
-  refusal(organizationId: string, mode: Mode, call: { to: string; from: string | null }): string | null;
-  /** SIP addresses inside our network may be called. */
-  allowPrivateTargets: boolean;
-  /** Whether the organization has a trunk with this user name, which registers with us. */
-  hasUser(organizationId: string, name: string): boolean;
-  /** Writes the record of a call that another one makes, and holds its money. */
-  begin(wish: DialledWish): { begun: BegunCall; refusal: Ending | null };
-}
-
-export interface DialledWish {
-  parentCallId: string;
-  organizationId: string;
-  mode: Mode;
-  /** The webhook endpoint that asked for it. */
-  endpointId: string;
-  from: string;
-  to: string;
-}
 
 /**
  * Calls everybody whom `action` names, all at once or one after the other; the first to answer is joined with the caller until one of them leaves, or the time is

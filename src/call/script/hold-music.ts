@@ -2,20 +2,9 @@ import { HttpError } from '../../../net/http.js';
 import type { Action, FollowUp, WaitMusic } from '../../webhook/actions.js';
 import { type ConferenceFacts, waitingQuestion } from '../../webhook/request-bodies.js';
 import { WebhookFailure } from '../../webhook/webhook-client.js';
+import { holdTone } from '../prompts/tones.js';
 import type { Stage } from './context.js';
 
-/** Ours: two quiet notes now and then, so that the line does not seem dead. */
-const quietTone = {
-  kind: 'tone' as const,
-  segments: [
-    { frequenciesHz: [], durationMs: 600 },
-    { frequenciesHz: [440], durationMs: 250 },
-    { frequenciesHz: [554], durationMs: 250 },
-    { frequenciesHz: [], durationMs: 2900 },
-  ],
-  repeat: 0,
-  peak: 1200,
-};
 /** A document that is over at once is not asked for more often than this. */
 const shortestRoundMs = 1000;
 
@@ -38,7 +27,7 @@ export async function holdMusic(
 }
 
 async function playTone({ line }: Stage, signal: AbortSignal): Promise<void> {
-  await line.session.play(quietTone, signal);
+  await line.session.play(holdTone, signal);
   await aborted(signal);
 }
 

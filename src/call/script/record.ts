@@ -1,8 +1,7 @@
 import type { Action, Record as RecordAction } from '../../webhook/actions.js';
 import { recordedQuestion, recordingStatusFields } from '../../webhook/request-bodies.js';
+import { beep } from '../prompts/tones.js';
 import type { Stage } from './context.js';
-
-const beep = { kind: 'tone' as const, segments: [{ frequenciesHz: [1000], durationMs: 400 }] };
 
 /**
  * Records what the phone says until it is silent, a finish key comes, the time is up or the call ends. A caller who hangs up has left a

@@ -1,45 +1,25 @@
-import { HttpError, type SafeHttp } from '../../../net/http.js';
+import { HttpError } from '../../../net/http.js';
 import type { SpeechWarning } from '../../speech/offline-voice.js';
 import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
-import type { TranscriptionEngine } from '../../transcription/engine.js';
 import type { Action, FollowUp, PlayAction, Prompt, Say, StatusCallback } from '../../webhook/actions.js';
-import type { Notices } from '../../webhook/callback-queue.js';
 import { connectedQuestion, startQuestion } from '../../webhook/request-bodies.js';
 import type { CallState } from '../../webhook/twilio-parameters.js';
 import { Webhook, WebhookFailure, type WebhookRequest } from '../../webhook/webhook-client.js';
-import type { AgentRules } from '../agent/connect.js';
-import { answerReoffers, type ConverseLimits, carryOut, keyOfInfo } from '../agent/conversation.js';
-import type { Conferences } from '../conference/conferences.js';
+import { carryOut } from '../control/call-commands.js';
 import type { Call } from '../core/call.js';
 import type { CallCommand, CommandResult } from '../core/command.js';
+import { answerReoffers, keyOfInfo } from '../core/leg-requests.js';
 import { CallEnded } from '../core/outcome.js';
 import type { CallParty } from '../core/party.js';
 import { heardKey, observe } from '../core/party-events.js';
-import type { BridgeRules } from '../dial/dial-sip.js';
-import type { PromptPlayer } from '../prompts/prompt-player.js';
-import type { Takes } from '../recording/recordings.js';
 import { confer } from './conference.js';
 import { type ConnectStage, connectStep, connectTarget } from './connect.js';
-import { type DialRules, dialOut } from './dial.js';
+import type { ScriptDeps } from './context.js';
+import { dialOut } from './dial.js';
 import { gather } from './gather.js';
 import { Keypad } from './keypad.js';
 import { SideStreams } from './media-forks.js';
 import { recordPhone } from './record.js';
-
-export interface SteerRules {
-  bridging: BridgeRules;
-  http: SafeHttp;
-  agents: AgentRules;
-  limits: ConverseLimits;
-  getEndpoint(id: string): Endpoint | undefined;
-  voice: PromptPlayer;
-  dialling: DialRules;
-  takes: Takes;
-  conferences: Conferences;
-  notices: Notices;
-  /** null: no speech is understood. */
-  transcription: TranscriptionEngine | null;
-}
 
 /** Follow-ups in a row between which the caller got nothing: a loop of redirects, or of things that fail. */
 const maxIdleRequests = 20;
@@ -53,7 +33,7 @@ const maxWarnings = 200;
 export async function firstInstructions(
   line: CallParty,
   endpoint: Endpoint,
-  rules: SteerRules,
+  rules: ScriptDeps,
   to: FollowUp | null = null,
 ): Promise<Action[]> {
   rules.voice.warm();
@@ -67,7 +47,7 @@ export async function firstInstructions(
 }
 
 /** Does what a webhook says, action after action and list after list, until the call ends. */
-export async function steer(line: CallParty, endpoint: Endpoint, actions: Action[], rules: SteerRules): Promise<void> {
+export async function steer(line: CallParty, endpoint: Endpoint, actions: Action[], rules: ScriptDeps): Promise<void> {
   const steering = new Steering(line, new Webhook(endpoint, rules.http, line.call.cookies), rules);
   try {
     await steering.run(actions);
@@ -131,7 +111,7 @@ class Steering implements ConnectStage {
     readonly line: CallParty,
     /** Who steers; a `connect` to another webhook changes it. */
     public asked: Webhook,
-    readonly rules: SteerRules,
+    readonly rules: ScriptDeps,
   ) {
     this.call = line.call;
     if (line.leg !== null) this.listen();
@@ -275,7 +255,9 @@ class Steering implements ConnectStage {
       }),
     );
     call.commands = async (command) =>
-      command.kind === 'redirect' ? this.redirect(command) : carryOut(command, 'api', call, leg, session, rules.limits);
+      command.kind === 'redirect'
+        ? this.redirect(command)
+        : carryOut(command, 'api', call, leg, session, rules.limits.transferTimeoutMs);
     this.stopListening = () => {
       this.stopListening = null;
       stop();
@@ -302,7 +284,9 @@ class Steering implements ConnectStage {
     const { leg, session } = this.line;
     if (leg === null) return;
     const { signal } = this.interrupt;
-    const done = this.call.orEnd(carryOut(command, 'agent', this.call, leg, session, this.rules.limits));
+    const done = this.call.orEnd(
+      carryOut(command, 'agent', this.call, leg, session, this.rules.limits.transferTimeoutMs),
+    );
     const interrupted = new Promise<never>((_, reject) => {
       signal.addEventListener('abort', () => reject(signal.reason), { once: true });
     });

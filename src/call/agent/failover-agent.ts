@@ -3,6 +3,8 @@ import type { AgentLink, MediaSession } from '../../../media/engine.js';
 import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
 import type { Call } from '../core/call.js';
 import { CallEnded } from '../core/outcome.js';
+import type { PartyFacts } from '../core/party-facts.js';
+import { comfortTone } from '../prompts/tones.js';
 import type { Recordings } from '../recording/call-recording.js';
 import type { EndpointHealth } from '../routing/endpoint-health.js';
 import { type AgentTargetRules, agentTarget } from './agent-target.js';
@@ -13,29 +15,6 @@ export interface AgentRules extends AgentTargetRules {
   health: EndpointHealth;
   recordings: Recordings;
 }
-
-/** What an agent is told of the call, but for what was said in it. */
-export interface AgentFacts {
-  callId: string;
-  organizationId: string;
-  from: string;
-  to: string;
-  direction: 'inbound' | 'outbound';
-  /** For the agent's start message; none when absent. */
-  custom?: Record<string, string>;
-}
-
-/** What the caller hears between two agents: quiet, and soon enough that the line does not seem dead. */
-const comfortTone = {
-  kind: 'tone' as const,
-  segments: [
-    { frequenciesHz: [], durationMs: 200 },
-    { frequenciesHz: [425], durationMs: 200 },
-    { frequenciesHz: [], durationMs: 1600 },
-  ],
-  repeat: 0,
-  peak: 800,
-};
 
 /** With less time left an agent is not asked again: the first attempt may end a moment before the budget does. */
 const leastAttemptMs = 20;
@@ -50,17 +29,18 @@ const keptEvents = 100;
  */
 export async function connectAgent(
   call: Call,
-  facts: AgentFacts,
+  facts: PartyFacts,
   endpoints: readonly Endpoint[],
   session: MediaSession,
   rules: AgentRules,
-): Promise<{ agent: CallAgent; endpoint: Endpoint }> {
-  const agent = new CallAgent(call, facts, endpoints, session, rules);
-  return { agent, endpoint: await agent.connect() };
+): Promise<FailoverAgent> {
+  const agent = new FailoverAgent(call, facts, endpoints, session, rules);
+  await agent.connect();
+  return agent;
 }
 
 /** The agent of a call, whoever it is at the moment: when one fails, the caller stays and the next one is told of the call so far. */
-export class CallAgent implements AgentLink {
+export class FailoverAgent implements AgentLink {
   /** The call has no agent any more: hung up, failed without another one, or closed by us. */
   readonly ended: Promise<AgentEnd>;
   #end!: (end: AgentEnd) => void;
@@ -80,7 +60,7 @@ export class CallAgent implements AgentLink {
 
   constructor(
     private readonly call: Call,
-    private readonly facts: AgentFacts,
+    private readonly facts: PartyFacts,
     endpoints: readonly Endpoint[],
     private readonly session: MediaSession,
     private readonly rules: AgentRules,
@@ -116,7 +96,7 @@ export class CallAgent implements AgentLink {
   }
 
   /** Endpoint after endpoint until one is ready. Rejects with `CallEnded`. */
-  async connect(): Promise<Endpoint> {
+  async connect(): Promise<void> {
     let failed: string | null = null;
     for (let endpoint = this.#next.shift(); endpoint !== undefined; endpoint = this.#next.shift()) {
       if (this.#endpoint !== null)
@@ -128,7 +108,7 @@ export class CallAgent implements AgentLink {
         continue;
       }
       const connected = await this.#tryEndpoint(endpoint);
-      if (connected === null) return endpoint;
+      if (connected === null) return;
       failed = connected;
       this.rules.health.failed(endpoint.id);
     }

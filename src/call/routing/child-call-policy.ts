@@ -1,12 +1,22 @@
 /** Applies the rules of outbound calls to calls dialled by another call. */
-import { microcentsPerCent } from './billing/rate.js';
-import { admit } from './call/routing/admission.js';
-import type { DialledWish } from './call/script/dial.js';
-import type { Store } from './store/store.js';
-import type { Mode } from './store/tenants/scope.js';
-import { e164 } from './webhook/actions.js';
+import { microcentsPerCent } from '../../billing/rate.js';
+import type { Store } from '../../store/store.js';
+import type { Mode } from '../../store/tenants/scope.js';
+import { e164 } from '../../webhook/actions.js';
+import { admit } from './admission.js';
 
-/** The reason why an organization may not dial this number or SIP URI from a call; null if it may. */
+/** Of the record that a child call begins with. */
+export interface ChildCallRecord {
+  parentCallId: string;
+  organizationId: string;
+  mode: Mode;
+  /** The webhook endpoint that asked for it. */
+  endpointId: string;
+  from: string;
+  to: string;
+}
+
+/** Why an organization may not call this number or SIP URI out of a call of its own; null when it may. */
 export function dialRefusal(
   store: Store,
   organizationId: string,
@@ -34,8 +44,11 @@ export function dialRefusal(
   return left < plan.requiredMicrocents || left <= 0 ? 'The organization has spent what it may today.' : null;
 }
 
-/** Creates the record of a call dialled by another one, and reserves its balance. */
-export function beginDialled(store: Store, { parentCallId, organizationId, mode, endpointId, from, to }: DialledWish) {
+/** Writes the record of a child call and holds its money. */
+export function beginChildCall(
+  store: Store,
+  { parentCallId, organizationId, mode, endpointId, from, to }: ChildCallRecord,
+) {
   const createdAt = new Date();
   const startedAtMs = performance.now();
   const parent = store.records.get({ organizationId, mode }, parentCallId);

@@ -1,0 +1,52 @@
+import { MediaError, type MediaSession } from '../../../media/engine.js';
+import type { CallLeg } from '../../../sip/leg.js';
+import type { HangupSource } from '../../store/database/tables.js';
+import type { Call } from '../core/call.js';
+import type { CallCommand, CommandResult } from '../core/command.js';
+import { transfer } from './transfer.js';
+
+/** Carries out a command of the API, of an agent or of a webhook on an answered call. */
+export async function carryOut(
+  command: CallCommand,
+  source: Extract<HangupSource, 'api' | 'agent'>,
+  call: Call,
+  leg: CallLeg,
+  session: MediaSession,
+  transferTimeoutMs: number,
+): Promise<CommandResult> {
+  switch (command.kind) {
+    case 'hangup':
+      call.end({ cause: source === 'agent' ? 'agent_hangup' : 'normal_clearing', source });
+      return { ok: true };
+    case 'dtmf':
+      try {
+        await sendKeys(session, command.digits);
+        call.event('dtmf.sent', { digits: command.digits, source });
+        return { ok: true };
+      } catch (error) {
+        return {
+          ok: false,
+          code: 'failed',
+          message: error instanceof Error ? error.message : 'The digits were not sent.',
+        };
+      }
+    case 'recording':
+      if (call.recording === null) return { ok: false, code: 'failed', message: 'The call is not being recorded.' };
+      call.recording.pause(command.paused);
+      return { ok: true };
+    case 'redirect':
+      return { ok: false, code: 'failed', message: 'Only calls of webhook endpoints can be redirected.' };
+    case 'transfer':
+      return transfer(command, source, call, leg, transferTimeoutMs);
+  }
+}
+
+/** Sends RTP events (RFC 4733), or tones to a phone that did not negotiate them. */
+async function sendKeys(session: MediaSession, digits: string): Promise<void> {
+  try {
+    await session.sendDtmf(digits);
+  } catch (error) {
+    if (!(error instanceof MediaError) || error.code !== 'no_telephone_event') throw error;
+    await session.sendDtmf(digits, 'tone');
+  }
+}

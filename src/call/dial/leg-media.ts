@@ -1,0 +1,20 @@
+/** What the media of a second leg should be, given the first leg and the address. */
+import type { MediaSession, PhoneCodec, SrtpPolicy } from '../../../media/engine.js';
+
+/** SDES keys are offered only where the signalling is encrypted (`sips:`, or TLS by name), unless the endpoint asks for them. */
+export function srtpTowards(uri: string): SrtpPolicy {
+  return /^sips:/i.test(uri) || /;transport=tls(?:[;?]|$)/i.test(uri) ? 'allow' : 'off';
+}
+
+const narrowband: readonly PhoneCodec[] = ['PCMU', 'PCMA'];
+
+/**
+ * Codecs to offer to a second leg: that of the first leg comes first, because audio passes untouched where both use it. Beside G.711 a
+ * wideband codec has nothing to carry and is not offered.
+ */
+export async function asTheFirstLeg(session: MediaSession, codecs: readonly PhoneCodec[]): Promise<PhoneCodec[]> {
+  const { codec } = await session.stats();
+  if (codec === null || !codecs.includes(codec)) return [...codecs];
+  const others = narrowband.includes(codec) ? codecs.filter((other) => narrowband.includes(other)) : codecs;
+  return [codec, ...others.filter((other) => other !== codec)];
+}
