@@ -165,7 +165,7 @@ describe('the database', () => {
       expect(detail).toMatchObject({ status: 'in_progress', recording_url: expect.stringContaining('http') });
       expect(await recorded!.bye()).toBe(200);
       for (const each of full) closeSync(each);
-      await expect.poll(() => scene.app.live.count).toBe(0);
+      await expect.poll(() => scene.recordOf(recorded!)?.status).toBe('completed');
       const ends = scene.recordOf(recorded!)?.events.map((event) => event.type);
       expect(ends?.filter((type) => type === 'recording.failed' || type === 'recording.completed')).toHaveLength(1);
     });
