@@ -45,7 +45,7 @@ it('a number that echoes: the call, its audio, and the way there and back', asyn
   expect(of('call')).toMatchObject({ level: 'ok', says: expect.stringMatching(/^answered after \d+ ms, PCMU/) });
   expect(of('call audio')).toMatchObject({ level: 'ok' });
   const said = of('call echo');
-  expect(said?.says).toMatch(/^what we say is back after \d+ ms$/);
+  expect(said?.says).toMatch(/^echo received after \d+ ms$/);
   expect(Number(/(\d+) ms/.exec(said?.says ?? '')?.[1])).toBeGreaterThan(80);
   await app.api('DELETE', `/v1/trunks/${trunk}`);
   const { data } = await app.api<{ data: { name: string }[] }>('GET', '/v1/endpoints');
