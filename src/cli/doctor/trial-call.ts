@@ -2,6 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { type EchoHeard, EchoProbe } from '../../simulator/providers/echo-probe.js';
 import type { Api } from '../api.js';
+import { CliFailure } from '../failure.js';
 import type { Finding } from './finding.js';
 
 export interface TrialCall {
@@ -66,7 +67,9 @@ export async function tryCall(api: Api, { to, from, talkMs }: TrialCall): Promis
       await api.remove(`/endpoints/${endpoint.id}`);
     }
   } catch (error) {
-    const says = error instanceof Error ? error.message : String(error);
+    // the first line of a refusal has its code, by which the fix is found
+    const told = error instanceof CliFailure ? error.lines[0] : undefined;
+    const says = told ?? (error instanceof Error ? error.message : String(error));
     const fix = refusals.find(([what]) => what.test(says))?.[1] ?? 'see the error message';
     return [failure('call', says, fix)];
   } finally {
