@@ -287,3 +287,16 @@ describe('rooms of src/call', () => {
     expect(wrong.map((i) => `${i.from} imports ${i.specifier}`)).toEqual([]);
   });
 });
+
+describe('programs that a test starts as processes', () => {
+  it('load files that exist', () => {
+    const missing: string[] = [];
+    for (const file of readdirSync(path.join(root, 'test'), { recursive: true, encoding: 'utf8' })) {
+      if (!file.endsWith('.test.ts')) continue;
+      const text = readFileSync(path.join(root, 'test', file), 'utf8');
+      for (const [, built] of text.matchAll(/load\('(\/[^']+)\.js'\)/g))
+        if (!existsSync(path.join(root, `${built}.ts`))) missing.push(`${file}: ${built}.js`);
+    }
+    expect(missing).toEqual([]);
+  });
+});

@@ -11,7 +11,7 @@ const program = `
 const [file, url, queue] = process.argv.slice(1);
 const load = (name) => import(${JSON.stringify(`${root}/dist`)} + name);
 const { Store } = await load('/src/store/store.js');
-const { systemClock } = await load('/src/store/clock.js');
+const { systemClock } = await load('/src/store/database/clock.js');
 const { EventSender } = await load('/src/webhook/event-sender.js');
 const { createSafeHttp } = await load('/net/http.js');
 const store = Store.open({ file });

@@ -18,8 +18,8 @@ const old = 3;
 const program = `
 const [file] = process.argv.slice(1);
 const load = (name) => import(${JSON.stringify(`file://${root}/dist`)} + name);
-const { Database } = await load('/src/store/database.js');
-const { migrations } = await load('/src/store/migrations/index.js');
+const { Database } = await load('/src/store/database/database.js');
+const { migrations } = await load('/src/store/database/migrations/index.js');
 const first = Database.open(file, Date.now, Object.fromEntries(Object.entries(migrations).slice(0, ${old})));
 first.prepare("insert into users (id, name, subject, platform_owner, created_at) values ('kept', 'Kept', null, 0, 0)").run();
 first.close();
