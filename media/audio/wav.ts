@@ -35,13 +35,11 @@ export function readWav(file: Uint8Array): Wav {
   const bytesPerSample = kind === 'pcm16' ? 2 : 1;
   const frames = Math.floor(data.length / bytesPerSample / channelCount);
   const samples = new DataView(data.buffer, data.byteOffset, data.byteLength);
-  const channels = Array.from({ length: channelCount }, (_, channel) =>
-    Int16Array.from({ length: frames }, (_unused, frame) => {
-      const at = (frame * channelCount + channel) * bytesPerSample;
-      if (kind === 'pcm16') return samples.getInt16(at, true);
-      return (kind === 'ulaw' ? ulawToLinear : alawToLinear)[samples.getUint8(at)]!;
-    }),
-  );
+  const channels = Array.from({ length: channelCount }, () => new Int16Array(frames));
+  const toLinear = kind === 'ulaw' ? ulawToLinear : alawToLinear;
+  for (const [channel, linear] of channels.entries())
+    for (let frame = 0, at = channel * bytesPerSample; frame < frames; frame += 1, at += channelCount * bytesPerSample)
+      linear[frame] = kind === 'pcm16' ? samples.getInt16(at, true) : toLinear[samples.getUint8(at)]!;
   return { sampleRateHz, channels };
 }
 

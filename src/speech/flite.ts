@@ -57,15 +57,19 @@ export async function speakWithFlite(text: string, voice: FliteVoice): Promise<U
   return system.file();
 }
 
+/** What the program changes lies in the last 128 KB of the memory that it starts with; before them are 17 MB of constants, mostly voices. */
+const changeableBytes = 1024 * 1024;
+
 /**
- * The program in its memory. It is written to run once, and 17 MB of its memory are voices: to write their first state back takes 4 ms, a
- * new memory 20 ms.
+ * The program in its memory. It is written to run once, so its variables get their first values before each run. A new memory takes 20 ms, all of
+ * it written back 4 to 10 ms, the variables alone 0.05 ms. The heap behind them needs no clearing: `calloc` clears what it hands out.
  */
 class Program {
   private constructor(
     readonly system: OneFileSystem,
     private readonly start: () => void,
-    private readonly firstState: Uint8Array,
+    private readonly firstValues: Uint8Array,
+    private readonly valuesFrom: number,
   ) {}
 
   static async load(): Promise<Program> {
@@ -73,14 +77,13 @@ class Program {
     const instance = await WebAssembly.instantiate(await compileFlite(), { wasi_snapshot_preview1: system.functions });
     const { memory, _start } = instance.exports;
     system.memory = memory;
-    return new Program(system, _start, new Uint8Array(memory.buffer.slice(0)));
+    const valuesFrom = memory.buffer.byteLength - changeableBytes;
+    return new Program(system, _start, new Uint8Array(memory.buffer.slice(valuesFrom)), valuesFrom);
   }
 
   run(args: readonly string[]): void {
     this.system.begin(args);
-    const state = new Uint8Array(this.system.memory.buffer);
-    state.set(this.firstState);
-    state.fill(0, this.firstState.length);
+    new Uint8Array(this.system.memory.buffer).set(this.firstValues, this.valuesFrom);
     this.start();
   }
 }

@@ -11,8 +11,10 @@ export interface SpeechPoolOptions {
   module?: URL;
 }
 
-/** A text that has waited this long is spoken by the fastest voice. */
+/** A text that has waited this long, or makes others wait this long, is spoken by the fastest voice. */
 const patienceMs = 800;
+/** One sentence by the default voice on a slow core, until measured. */
+const firstEstimateMs = 100;
 /** The maximum queue length; more jobs could not finish in time. */
 const mostWaiting = 1000;
 
@@ -50,6 +52,8 @@ export class SpeechPool {
   readonly #threads: SpeechThread[];
   readonly #queue = new Set<SpeechJob>();
   #closed = false;
+  /** The running mean of a job that is not hurried. */
+  #jobMs = firstEstimateMs;
 
   constructor(private readonly options: SpeechPoolOptions) {
     const { threads, runLimitMs, module } = options;
@@ -95,6 +99,17 @@ export class SpeechPool {
     job.timer = setTimeout(expire, job.waitsSinceMs + waitLimitMs - performance.now());
   }
 
+  /** How long the callers who wait already would wait for the last of them, if nothing were hurried. */
+  #backlogMs(nowMs: number): number {
+    let due = 0;
+    for (const job of this.#queue) if (job.dueAtMs <= nowMs) due += 1;
+    return (due * this.#jobMs) / this.#threads.length;
+  }
+
+  #took(jobMs: number): void {
+    this.#jobMs += (jobMs - this.#jobMs) / 8;
+  }
+
   #leave(job: SpeechJob): SpeechJob {
     this.#queue.delete(job);
     if (job.timer !== null) clearTimeout(job.timer);
@@ -108,9 +123,11 @@ export class SpeechPool {
       if (thread.busy) continue;
       const first = [...this.#queue].reduce((soonest, job) => (job.dueAtMs < soonest.dueAtMs ? job : soonest));
       const { work, waitsSinceMs } = this.#leave(first);
-      const hurried = performance.now() - waitsSinceMs > patienceMs;
+      const startedAtMs = performance.now();
+      const hurried = startedAtMs - waitsSinceMs > patienceMs || this.#backlogMs(startedAtMs) > patienceMs;
       const made = thread.run(work.kind === 'say' ? { ...work, hurried } : work);
       first.settle(made);
+      if (!hurried) made.then(() => this.#took(performance.now() - startedAtMs)).catch(() => {});
       const free = () => this.#next();
       made.then(free, free);
     }

@@ -2,7 +2,8 @@
 import { setPriority } from 'node:os';
 import { parentPort } from 'node:worker_threads';
 import decode from 'audio-decode';
-import { clipOf, withoutSilence } from './clip.js';
+import { readWav } from '../../media/audio/wav.js';
+import { clipOf, type DecodedAudio, phoneHz, phoneSamples, withoutSilence } from './clip.js';
 import { speakWithFlite } from './flite.js';
 import { levelSpeech } from './loudness.js';
 import { speakOffline } from './offline-voice.js';
@@ -19,10 +20,21 @@ if (process.platform === 'linux') {
 }
 
 async function run(work: SpeechWork): Promise<MadeClip> {
-  if (work.kind === 'file') return { clip: clipOf(await decode(work.bytes), maxSeconds), warning: null };
-  const { file, warning } = work.kind === 'say' ? await speakOffline(work) : { file: work.bytes, warning: null };
-  if (file === null) return { clip: null, warning };
-  return { clip: withoutSilence(clipOf(levelSpeech(await decode(file)), maxSeconds)), warning };
+  if (work.kind === 'file') return { clip: clipOf(phoneSamples(await decoded(work.bytes), maxSeconds)), warning: null };
+  if (work.kind === 'say') {
+    const { file, warning } = await speakOffline(work);
+    return { clip: file && speechClip(readWav(file)), warning };
+  }
+  return { clip: speechClip(await decoded(work.bytes)), warning: null };
+}
+
+async function decoded(file: Uint8Array): Promise<DecodedAudio> {
+  const { channelData, sampleRate } = await decode(file);
+  return { channels: channelData, sampleRateHz: sampleRate };
+}
+
+function speechClip(audio: DecodedAudio): SharedArrayBuffer {
+  return clipOf(withoutSilence(levelSpeech(phoneSamples(audio, maxSeconds), phoneHz)));
 }
 
 const tell = (message: WorkerMessage) => parentPort?.postMessage(message);

@@ -25,12 +25,11 @@ async function heardOf(start: Answer) {
   const made = await webhookApp(app, { '/start': start, '/next': '<Response><Hangup/></Response>' });
   closing.push(made);
   const recording = await phoneCalls(app, made.number, { durationMs: 30_000, speech: { kind: 'silence' } });
-  const channel = Float32Array.from(recording.samples(), (sample) => sample / 32_768);
   const { events, hangup_cause: cause } = await app.finishedCall(made.number);
   const warnings = events
     .filter(({ event_type }) => event_type === 'webhook.warning')
     .map(({ event_data }) => event_data);
-  return { levelDb: activeLevelDb({ channelData: [channel], sampleRate: 8000 }), warnings, cause, paths: made.paths() };
+  return { levelDb: activeLevelDb(Int16Array.from(recording.samples()), 8000), warnings, cause, paths: made.paths() };
 }
 
 const thanks = '<Say>Thank you for calling, we are glad that you are here.</Say>';
