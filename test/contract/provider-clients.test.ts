@@ -187,3 +187,18 @@ test('hume', async () => {
   }
   socket.close();
 });
+
+test('hume: the session that its client sets up in the address', async () => {
+  const { port } = await simulate('hume');
+  const evi = `ws://127.0.0.1:${port}/v0/evi`;
+  const client = new HumeClient({ apiKey: 'hu-test', environment: { base: evi, evi, tts: evi, stream: evi } });
+  const sessionSettings = { audio: { encoding: 'linear16' as const, sampleRate: 24000, channels: 1 } };
+  const socket = client.empathicVoice.chat.connect({ reconnectAttempts: 0, sessionSettings });
+  const types: string[] = [];
+  socket.on('message', (message) => types.push(message.type));
+  await socket.tillSocketOpen();
+  socket.sendAudioInput({ data: encodeAudio(new Int16Array(480), 'l16').toString('base64') });
+  await until(() => types.includes('assistant_end') || types.includes('error'), 'it greeted');
+  expect(types).not.toContain('error');
+  socket.close();
+});

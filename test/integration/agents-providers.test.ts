@@ -194,6 +194,30 @@ test('deepgram: settings after the welcome; a hang-up waits for the last word', 
   expect(does(c, { type: 'Error', code: 'INVALID_SETTINGS' })).toEqual([['fail', 'refused']]);
 });
 
+test('deepgram: keys that were refused while someone spoke are sent once more, after the utterance', () => {
+  const c = conversation('deepgram', { api_key: 'k' });
+  does(c, { type: 'Welcome' }, { type: 'SettingsApplied' });
+  const [keys] = c.dtmf('42') as string[];
+  const refused = { type: 'InjectionRefused' };
+  const done = { type: 'AgentAudioDone' };
+  expect(does(c, refused, done)).toEqual([['garbage', 'injection_refused'], ['saidAll'], ['send', JSON.parse(keys!)]]);
+  expect(does(c, refused, done)).toEqual([['garbage', 'injection_refused'], ['saidAll']]);
+});
+
+test('deepgram: a hang-up that is cancelled while the agent speaks does not happen', () => {
+  const c = conversation('deepgram', { api_key: 'k' });
+  const functions = [{ id: 'f', name: 'hang_up', arguments: '{}' }];
+  const kinds = (...messages: object[]) => does(c, ...messages).map((each) => (each as string[])[0]);
+  const text = { type: 'ConversationText', role: 'assistant', content: 'Bye.' };
+  const done = { type: 'AgentAudioDone' };
+  does(c, text, { type: 'FunctionCallRequest', functions });
+  expect(kinds({ type: 'FunctionCallCancelled', functions: [{ id: 'g', name: 'weather' }] })).toEqual([]);
+  does(c, { type: 'FunctionCallCancelled', functions });
+  expect(kinds(done)).toEqual(['saidAll']);
+  does(c, text, { type: 'FunctionCallRequest', functions });
+  expect(kinds(done)).toEqual(['saidAll', 'hangUp']);
+});
+
 test.each(['openai', 'deepgram', 'gemini'])('%s takes over: it is asked to go on', (provider) => {
   const call = { ...agentTarget().call, history: [{ speaker: 'caller' as const, text: 'Hi' }] };
   const c = conversation(provider, { api_key: 'k', greeting: 'Hello.' }, { call });
