@@ -329,6 +329,14 @@ export const settingsList = [
     readBy: 'src/main.ts',
   }),
   setting({
+    name: 'oidc_client_id',
+    kind: kinds.text,
+    default: null,
+    explain:
+      'Client id of the dashboard at the first jwt_issuer (public client, PKCE). Unset: people sign in with an API key only.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
     name: 'redis_url',
     kind: kinds.redisUrl,
     default: null,

@@ -11,6 +11,8 @@ export function startBanner(
     problems: readonly string[];
   },
   first: FirstStart | null,
+  /** Signs in to the dashboard once; null on later starts. */
+  signInUrl: string | null = null,
 ): string {
   const [sip] = addresses;
   const lines = [
@@ -18,6 +20,7 @@ export function startBanner(
     `  SIP    ${sip === undefined ? 'no SIP server is connected yet' : places(addresses).join(', ')}`,
     ...problems.map((problem) => `         ${problem} It is waited for.`),
     `  API    ${httpUrl}/v1   description: ${httpUrl}/openapi.json`,
+    `  page   ${signInUrl === null ? `${httpUrl}/` : `${signInUrl}  (signs in once, within an hour)`}`,
   ];
   if (first !== null) {
     if (first.apiKey !== null) lines.push(`  key    ${first.apiKey}  (shown once)`);

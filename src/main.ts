@@ -1,5 +1,7 @@
 /** Creates and connects all components, in order. The only file that depends on all folders. */
+import { fileURLToPath } from 'node:url';
 import ipaddr from 'ipaddr.js';
+import { builtModule } from '../config/built.js';
 import type { Settings } from '../config/settings.js';
 import { agentConfigProblem, knownAgentUrl } from '../media/agents/check.js';
 import { agentProtocols } from '../media/agents/providers/registry.js';
@@ -12,6 +14,7 @@ import type { SipServerOptions, SipServerStats } from '../sip/server/protocol.js
 import type { TlsSettings } from '../sip/server/transport/tls.js';
 import { TrunkTable } from '../sip/trunk/trunk-table.js';
 import type { TokenSettings } from './api/auth/tokens.js';
+import { SignInLink } from './api/dashboard/sign-in-link.js';
 import { RedisCounts } from './api/limits/redis-counter.js';
 import { startApi } from './api/server.js';
 import { startBanner } from './banner.js';
@@ -32,6 +35,7 @@ import { beginChildCall, dialRefusal } from './call/routing/child-call-policy.js
 import { EndpointHealth } from './call/routing/endpoint-health.js';
 import { RejectedInvites } from './call/routing/rejected-invites.js';
 import { Carriers, healthOf, keptGateways, tlsTrust } from './call/routing/trunk-selection.js';
+import { connectionTests, examineInstallation } from './connection-tests.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
@@ -88,6 +92,11 @@ export interface StartOptions {
 
 /** The time for sending status callbacks and events of the last calls. */
 const lastWordsMs = 3000;
+
+/** The folder of the built dashboard, beside the built server. */
+function builtDashboard(): string {
+  return fileURLToPath(new URL('.', builtModule(import.meta.url, '../dashboard/index.html')));
+}
 
 /** Health is informational, so a locked database must not fail a call. */
 function saveHealth(store: Store, id: string, health: Endpoint['health'], log: Logger): void {
@@ -387,7 +396,11 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     const redis = settings.redisUrl === null ? null : await RedisCounts.connect(settings.redisUrl, log);
     opened.push(() => redis?.close());
     const tokens = tokenSettings(settings);
+    const signInLink = first?.apiKey ? new SignInLink(first.apiKey) : null;
     const api = await startApi({
+      dashboardFolder: builtDashboard(),
+      ...(signInLink === null ? {} : { signInLink }),
+      ...(settings.oidcClientId === null ? {} : { loginClientId: settings.oidcClientId }),
       ...(redis === null ? {} : { redis }),
       ...(tokens === null ? {} : { tokens }),
       agents: { agentConfigProblem, knownAgentUrl },
@@ -403,6 +416,12 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       recordingsFolder: settings.recordingsUrl.folder,
       ...(settings.publicUrl === null ? {} : { publicUrl: settings.publicUrl.replace(/\/$/, '') }),
       simulateCall: simulatedCaller(() => localTarget(sip.addresses)),
+      connectionTests: connectionTests({
+        http,
+        agents: calls.steering.agents,
+        options: (uri, trust) => sip.upkeep.probe(uri, trust),
+      }),
+      doctor: () => examineInstallation(settings, store.trunks.allForSip()),
       onTrunksChanged: loadTrunks,
       onWebhookRetry: () => events.wake(),
       metrics: createMetrics({
@@ -456,7 +475,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       live,
       outbound,
       first,
-      banner: startBanner(httpUrl, sip, first),
+      banner: startBanner(httpUrl, sip, first, signInLink && `${publicUrl}/#/sign-in/${signInLink.code}`),
       stopped,
       stop,
     };

@@ -7,7 +7,7 @@ import { SipNames } from '../outbound/dns-naptr-srv.js';
 import { nextHops } from '../outbound/next-hop.js';
 import { hopTo } from '../outbound/request-targets.js';
 import type { Binding } from '../registrar/bindings.js';
-import { Probe } from './options-probe.js';
+import { askOptions, Probe } from './options-probe.js';
 import { Registration } from './registration.js';
 
 export interface UpkeepOptions {
@@ -59,6 +59,13 @@ export class Upkeep {
 
   stateOf(uri: string): GatewayState {
     return this.#probes.get(uri)?.state ?? 'unknown';
+  }
+
+  /** Sends one OPTIONS now. Resolves to null when the gateway is up, else to the reason; `trust` as in `KeptGateway`. */
+  async probe(uri: string, trust?: string): Promise<string | null> {
+    const stack = this.options.stack();
+    if (!stack) return 'The SIP server is not connected.';
+    return askOptions(stack, uri, await this.#whereIs(uri, trust)());
   }
 
   /** How many of our registrations are in place, and how many are wanted. */

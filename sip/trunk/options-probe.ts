@@ -47,15 +47,11 @@ export class Probe {
     const { uri, everyMs } = this.options;
     const stack = this.options.stack();
     if (stack) {
-      const headers = { 'Call-ID': randomUUID(), To: `<${uri}>`, Accept: 'application/sdp' };
-      const place: { uri: string; hops?: NextHop[] } = (await this.options.where?.()) ?? { uri };
-      const { response, why } = await ask(stack, { method: 'OPTIONS', ...place, headers, cseq: 1 });
+      const why = await askOptions(stack, uri, (await this.options.where?.()) ?? { uri });
       if (this.#isClosed) return;
-      const lives = response !== null && response.status !== 408 && response.status !== 503;
-      this.#failures = lives ? 0 : this.#failures + 1;
-      if (lives) this.#become('up');
-      else if (this.#failures >= failuresUntilDown)
-        this.#become('down', place.hops?.length === 0 ? 'No phone is registered there' : (why ?? said(response)));
+      this.#failures = why === null ? 0 : this.#failures + 1;
+      if (why === null) this.#become('up');
+      else if (this.#failures >= failuresUntilDown) this.#become('down', why);
     }
     this.#plan(this.#failures > 0 ? everyMs * failingFactor : everyMs);
   }
@@ -65,6 +61,18 @@ export class Probe {
     this.state = state;
     this.options.onChange(state, detail);
   }
+}
+
+/** Sends one OPTIONS. Resolves to null when the peer is up, else to the reason. */
+export async function askOptions(
+  stack: Stack,
+  uri: string,
+  place: { uri: string; hops?: NextHop[] },
+): Promise<string | null> {
+  const headers = { 'Call-ID': randomUUID(), To: `<${uri}>`, Accept: 'application/sdp' };
+  const { response, why } = await ask(stack, { method: 'OPTIONS', ...place, headers, cseq: 1 });
+  if (response !== null && response.status !== 408 && response.status !== 503) return null;
+  return place.hops?.length === 0 ? 'No phone is registered there' : (why ?? said(response));
 }
 
 function said(response: StackResponse | null): string {

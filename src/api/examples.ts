@@ -184,6 +184,20 @@ export interface Example {
   answer?: unknown;
 }
 
+const insights = {
+  start_date: '2026-01-15',
+  end_date: '2026-01-15',
+  total: insight,
+  by_day: [{ date: '2026-01-15', ...insight }],
+  by_endpoint: [{ endpoint_id: id(10), ...insight }],
+  by_trunk: [{ trunk_id: id(30), ...insight }],
+};
+const explanation = {
+  summary:
+    'The call came in and was never answered: the agent could not be reached (The agent refused the connection).',
+  hop: 'agent',
+  advice: 'Test the endpoint; check its target, its key and that the server runs.',
+};
 export const examples: Readonly<Record<string, Example>> = {
   listCalls: { answer: { data: [call], total: 1, page: 1, limit: 20, total_pages: 1 } },
   getCall: { answer: detail },
@@ -194,16 +208,7 @@ export const examples: Readonly<Record<string, Example>> = {
   redirectCall: { request: { actions: [{ action: 'say', text: 'One moment.' }] }, answer: running },
   getCallQuality: { answer: { call_id: call.id, samples: [sample] } },
   getCallTrace: { answer: { call_id: call.id, sip_call_id: detail.sip_call_id, messages: [message] } },
-  getCallInsights: {
-    answer: {
-      start_date: '2026-01-15',
-      end_date: '2026-01-15',
-      total: insight,
-      by_day: [{ date: '2026-01-15', ...insight }],
-      by_endpoint: [{ endpoint_id: id(10), ...insight }],
-      by_trunk: [{ trunk_id: id(30), ...insight }],
-    },
-  },
+  getCallInsights: { answer: insights },
   getCallRecording: { answer: 'RIFF…' },
   pauseCallRecording: { request: {}, answer: running },
   resumeCallRecording: { request: {}, answer: running },
@@ -275,6 +280,57 @@ export const examples: Readonly<Record<string, Example>> = {
       rules: [{ rule: 'routes[0]', verdict: 'skipped', detail: 'outside its schedule' }],
     },
   },
+  testEndpoint: {
+    request: {},
+    answer: {
+      ...{ ok: true, duration_ms: 184 },
+      addresses: [{ address: 'wss://agent.example.com/calls', ok: true, message: 'It is ready for a call.' }],
+    },
+  },
+  testTrunk: {
+    request: {},
+    answer: {
+      ...{ ok: false, duration_ms: 4_012 },
+      addresses: [{ address: 'sip:sip.carrier.example', ok: false, message: 'It did not answer' }],
+    },
+  },
+  getDoctorFindings: {
+    answer: {
+      findings: [
+        {
+          check: 'clock',
+          level: 'warning',
+          says: 'the clock is not synchronized',
+          fix: 'install chrony or systemd-timesyncd',
+        },
+      ],
+    },
+  },
+  createEventToken: {
+    request: {},
+    answer: { token: '0a2n1eXc5rTgYhUjIkOlPzXcVbNm4AZk', expires_at: at('12:01:00.000') },
+  },
+  getOverview: {
+    answer: {
+      live: [
+        {
+          call: running,
+          explanation: { summary: 'The call came in and is answered and running.', hop: null, advice: null },
+        },
+      ],
+      live_total: 1,
+      days: [{ date: '2026-01-15', completed: 41, failed: 2, in_progress: 1, no_answer: 3, busy: 1 }],
+      insights,
+      audio_delay_ms: { count: 120, p50: 62, p95: 81 },
+      failures: [{ call: { ...call, status: 'failed', hangup_cause: 'agent_unreachable' }, explanation }],
+      endpoints: [{ id: id(10), name: 'Support agent', type: 'agent', status: 'active', health: 'healthy' }],
+      trunks: [{ id: id(30), name: 'My carrier', status: 'active', health: 'healthy' }],
+      organization,
+    },
+  },
+  getCallExplanation: { answer: explanation },
+  searchCalls: { answer: { data: [call], next_cursor: 'MTc2ODQ3ODQwMDAwMCAwMTk4YzBkZS0wMDAw' } },
+  exportCalls: { answer: 'id,created_at,answered_at,completed_at,direction,from_number,to_number,status\r\n' },
   streamEvents: {
     answer: `id: ${id(51)}\nevent: call.completed\ndata: ${JSON.stringify({ call_id: call.id, ...detail.events[1] })}\n\n`,
   },
@@ -282,6 +338,18 @@ export const examples: Readonly<Record<string, Example>> = {
   retryWebhookDelivery: {
     request: {},
     answer: { ...delivery, status: 'pending', next_attempt_at: at('12:10:00.000'), delivered_at: null },
+  },
+  getSignIn: {
+    answer: { identity_provider: { authorization_url: 'https://idp.example.com/authorize?response_type=code' } },
+  },
+  signInByLink: { request: { code: 'Zk3vJ7w0bq8yq0a2n1eXc5rTgYhUjIkO' }, answer: { token: 'trunkline_live_4f9K…' } },
+  signInByCode: {
+    request: {
+      code: 'SplxlOBeZQQYbYS6WxSbIA',
+      code_verifier: 'dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk',
+      redirect_uri: 'https://calls.example.com/',
+    },
+    answer: { token: 'eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhZGEifQ.…' },
   },
   getMe: {
     answer: {

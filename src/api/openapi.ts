@@ -4,8 +4,12 @@ import { type DetailedDocument, describeDetails } from './describe-details.js';
 import { errorCatalogue } from './errors.js';
 import { examples } from './examples.js';
 import { route } from './route.js';
+import { overviewSchemas } from './routes/calls/overview.js';
+import { searchSchemas } from './routes/calls/search.js';
 import { transcriptionSchemas } from './routes/calls/transcribe.js';
+import { connectionTestSchemas } from './routes/routing/connection-tests.js';
 import { routeSchemas } from './routes/routing/route-simulation.js';
+import { signInSchemas } from './routes/tenants/sign-in.js';
 import { accountSchemas } from './schemas/account.js';
 import { callSchemas } from './schemas/calls.js';
 import { capsuleSchemas } from './schemas/capsule.js';
@@ -38,15 +42,19 @@ const schemas = [
   errorSchema,
   ...callSchemas,
   ...insightSchemas,
+  ...overviewSchemas,
+  ...searchSchemas,
   ...capsuleSchemas,
   ...simulatorSchemas,
   ...endpointSchemas,
   ...phoneNumberSchemas,
   ...trunkSchemas,
   ...accountSchemas,
+  ...signInSchemas,
   ...organizationSchemas,
   ...transcriptionSchemas,
   ...routeSchemas,
+  ...connectionTestSchemas,
   ...webhookDeliverySchemas,
 ];
 

@@ -40,6 +40,8 @@ export interface Operation<P extends TSchema, Q extends TSchema, B extends TSche
   alsoAnswers?: Record<number, string>;
   /** A `signature` in the query authorizes a request without a key; the operation verifies it. */
   signedLink?: boolean;
+  /** A short-lived `token` in the query, of `POST /v1/events/token`, can replace the key. */
+  eventToken?: boolean;
   /** The errors in addition to those of every operation. */
   errors?: ErrorCode[];
   /** Must be synchronous where it creates (201): with an `Idempotency-Key` it runs in a transaction. */
@@ -86,7 +88,7 @@ export function register(app: FastifyInstance, operation: Route, store: Store): 
   app.route({
     method,
     url: path,
-    config: { access, unlimited, signedLink: operation.signedLink },
+    config: { access, unlimited, signedLink: operation.signedLink, eventToken: operation.eventToken },
     schema: {
       operationId: operation.operationId,
       tags: [operation.tag],

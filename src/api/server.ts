@@ -17,7 +17,11 @@ import type { Store } from '../store/store.js';
 import type { TranscriptionEngine } from '../transcription/engine.js';
 import { type Identified, type IdentifySender, identify } from './auth/auth.js';
 import { mayDo } from './auth/caller.js';
+import { EventTokens } from './auth/event-tokens.js';
 import { type TokenSettings, Tokens } from './auth/tokens.js';
+import { IdentityLogin } from './dashboard/identity-login.js';
+import { registerDashboard } from './dashboard/pages.js';
+import type { SignInLink } from './dashboard/sign-in-link.js';
 import { ApiError, invalid } from './errors.js';
 import { createLimits } from './limits/limits.js';
 import type { RedisCounts } from './limits/redis-counter.js';
@@ -32,11 +36,14 @@ import { capsuleRoutes } from './routes/calls/capsule.js';
 import { eventRoutes } from './routes/calls/events.js';
 import { insightRoutes } from './routes/calls/insights.js';
 import { outboundCallRoutes } from './routes/calls/outbound-calls.js';
+import { overviewRoutes } from './routes/calls/overview.js';
 import { recordingRoutes } from './routes/calls/recordings.js';
+import { searchRoutes } from './routes/calls/search.js';
 import { transcribeRoute } from './routes/calls/transcribe.js';
 import { webhookRecordingRoutes } from './routes/calls/webhook-recordings.js';
 import { docsRoute } from './routes/docs.js';
 import { type OperationRoutesOptions, operationRoutes } from './routes/operations.js';
+import { type ConnectionTestOptions, connectionTestRoutes } from './routes/routing/connection-tests.js';
 import { endpointRoutes } from './routes/routing/endpoints.js';
 import { phoneNumberRoutes } from './routes/routing/phone-numbers.js';
 import { simulateRoutes } from './routes/routing/route-simulation.js';
@@ -45,6 +52,7 @@ import { trunkRoutes } from './routes/routing/trunks.js';
 import { webhookDeliveryRoutes } from './routes/routing/webhook-deliveries.js';
 import { accountRoutes } from './routes/tenants/account.js';
 import { organizationRoutes } from './routes/tenants/organizations.js';
+import { signInRoutes } from './routes/tenants/sign-in.js';
 import { CallPace, OutboundRules } from './rules/outbound-rules.js';
 import type { EndpointRules } from './rules/provider-config.js';
 import { basicAsKey } from './twilio/basic.js';
@@ -53,7 +61,8 @@ import { fieldErrors, validatorCompiler } from './validation.js';
 
 export interface ApiOptions
   extends Omit<CallRoutesOptions, 'now' | 'recordingUrls' | 'recordingFiles'>,
-    OperationRoutesOptions {
+    OperationRoutesOptions,
+    ConnectionTestOptions {
   store: Store;
   /** The running conferences. */
   conferences?: Pick<Conferences, 'list' | 'find'>;
@@ -69,6 +78,12 @@ export interface ApiOptions
   redis?: RedisCounts;
   /** The identity provider whose tokens are accepted beside API keys; absent if there is none. */
   tokens?: TokenSettings;
+  /** The id under which the identity provider knows the dashboard; absent if people do not sign in there. */
+  loginClientId?: string;
+  /** The link that signs in to a fresh server once. */
+  signInLink?: SignInLink;
+  /** The folder of the built dashboard; absent if it is not served. */
+  dashboardFolder?: string;
   /** The interval of heartbeat comments on an idle event stream. */
   heartbeatMs?: number;
   /** The folder of the recordings. */
@@ -155,7 +170,8 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
   app.setErrorHandler(sendError);
   const tokens = options.tokens ? new Tokens(options.tokens, options.now) : null;
   const identifySender: IdentifySender = (headers) => identify(options.store, tokens, headers);
-  await guard(app, options, identifySender);
+  const eventTokens = new EventTokens(options.now);
+  await guard(app, options, identifySender, eventTokens);
   await describeApi(app);
 
   const now = options.now ?? Date.now;
@@ -170,6 +186,8 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
   const routes: Route[] = [
     ...callRoutes(calls),
     ...insightRoutes(calls),
+    ...overviewRoutes(calls),
+    ...searchRoutes(calls),
     ...recordingRoutes(calls),
     ...capsuleRoutes(calls),
     ...simulatorRoutes(calls),
@@ -177,12 +195,14 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
     ...phoneNumberRoutes(options),
     ...trunkRoutes(options),
     ...simulateRoutes(calls),
-    ...eventRoutes(app, { ...options, identifySender }),
+    ...connectionTestRoutes(options),
+    ...eventRoutes(app, { ...options, identifySender, eventTokens }),
     ...outboundCallRoutes({ ...calls, rules }),
     ...webhookDeliveryRoutes({ store: options.store, onRetry: options.onWebhookRetry ?? (() => {}) }),
     ...webhookRecordingRoutes(calls),
     ...accountRoutes(options),
     ...organizationRoutes(options),
+    ...signInRoutes({ link: options.signInLink, login: identityLogin(options, tokens) }),
     ...operationRoutes(options),
     openapiRoute(app),
     docsRoute(app),
@@ -194,10 +214,19 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
     await forms.register(multipart, { limits: uploadLimits });
     register(forms, transcribe, options.store);
   });
+  if (options.dashboardFolder !== undefined) await registerDashboard(app, options.dashboardFolder);
   await registerTwilio(app, { ...options, rules, now, refusalOf });
   answerUnknownPaths(app, [...routes, transcribe]);
   await app.ready();
   return app;
+}
+
+/** Sign-in at the identity provider, if both its tokens are accepted and it knows the dashboard. */
+function identityLogin({ tokens: settings, loginClientId }: ApiOptions, tokens: Tokens | null) {
+  const issuer = settings?.issuers[0];
+  if (!settings || !tokens || loginClientId === undefined || issuer === undefined) return undefined;
+  const accepts = async (token: string) => Tokens.looksLike(token) && (await tokens.person(token)) !== undefined;
+  return new IdentityLogin({ issuer, clientId: loginClientId, audience: settings.audience }, accepts);
 }
 
 /** The URL of the server; the loopback address if it listens on all addresses. */
@@ -263,17 +292,27 @@ function readJsonOnly(app: FastifyInstance): void {
 }
 
 /** Authenticates, limits and authorizes requests, in the order in which they are rejected. */
-async function guard(app: FastifyInstance, options: ApiOptions, identifySender: IdentifySender): Promise<void> {
+async function guard(
+  app: FastifyInstance,
+  options: ApiOptions,
+  identifySender: IdentifySender,
+  eventTokens: EventTokens,
+): Promise<void> {
   const limits = await createLimits(app, { days: options.store.requestDays, redis: options.redis ?? null });
   app.addHook('onRequest', async (request, reply) => {
     reply.headers(safeHeaders).header('x-request-id', request.id);
-    const { access, unlimited, signedLink, basic } = request.routeOptions.config;
+    const { access, unlimited, signedLink, basic, eventToken } = request.routeOptions.config;
     if (unlimited) return;
     if (access === 'public') return limits.countAddress(request);
     if (signedLink && isSigned(request)) return limits.countAddress(request);
     // An unknown path requires no role.
     const isUnknownPath = access === undefined;
     const isBasic = basic ?? (isUnknownPath && /^basic /i.test(request.headers.authorization ?? ''));
+    if (eventToken) {
+      const { token } = request.query as { token?: unknown };
+      const known = typeof token === 'string' ? eventTokens.redeem(token) : undefined;
+      if (known) Object.assign(request.raw.headers, known); // the stream checks these credentials again and again
+    }
     let identified: Identified;
     try {
       identified = await identifySender(isBasic ? basicAsKey(request.headers) : request.headers);

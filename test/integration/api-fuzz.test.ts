@@ -14,6 +14,8 @@ let callId: string;
 beforeAll(async () => {
   api = await testApi({
     outboundCalls: { refusal: () => null, start: () => {} },
+    connectionTests: { endpoint: async () => [], trunk: async () => [] },
+    doctor: async () => [],
     simulateCall: async () => ({
       ...{ ok: true, problems: [], answered: true, sipStatus: null, sipCallId: null, cause: 'normal_clearing' },
       ...{ setupMs: null, durationMs: 0, codec: null, sent: {}, received: {}, roundTrip: null },
@@ -259,6 +261,12 @@ function fitting(schema: Schema): fc.Arbitrary<unknown> {
   return right(fc.oneof(word, fc.constantFrom('+15551234567', '+15550001111', 'name')));
 }
 
+let addresses = 0;
+const anotherAddress = () => {
+  addresses += 1;
+  return `10.7.${addresses >> 8}.${addresses & 255}`;
+};
+
 describe('requests made from the description', () => {
   it('never make a 500, whatever the operation', async () => {
     const { paths } = (await api.request('GET', '/openapi.json', { key })).body as {
@@ -293,7 +301,12 @@ describe('requests made from the description', () => {
             ]);
             const where = `${url}?${new URLSearchParams(text)}`;
             const payload = body && JSON.stringify(sent);
-            const answer = await api.request(method.toUpperCase(), where, { key, ...(payload && { payload }) });
+            const remoteAddress = anotherAddress(); // public operations are limited by address
+            const answer = await api.request(method.toUpperCase(), where, {
+              key,
+              remoteAddress,
+              ...(payload && { payload }),
+            });
             if (answer.status === 503) expect(answer.body.code).toBe('NO_TRUNK_AVAILABLE');
             else expectSound(answer, `${method} ${where} ${payload}`);
           }),
@@ -328,7 +341,14 @@ describe('requests made from the description', () => {
           '{"name":"a',
         ]) {
           const headers = { 'x-api-key': key, 'content-type': 'application/json' };
-          const answer = await api.app.inject({ method: method.toUpperCase() as 'POST', url, payload, headers });
+          const remoteAddress = anotherAddress();
+          const answer = await api.app.inject({
+            method: method.toUpperCase() as 'POST',
+            url,
+            payload,
+            headers,
+            remoteAddress,
+          });
           expect([answer.statusCode, JSON.parse(answer.body).code], `${method} ${url} ${payload}`).toEqual([
             400,
             'VALIDATION_ERROR',

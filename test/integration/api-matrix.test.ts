@@ -150,6 +150,8 @@ const withTestKey: Record<string, string> = {
   ...{ createEndpoint: '201', createPhoneNumber: '201', createTrunk: '201', createApiKey: '201' },
   ...{ createOrganization: forbidden, updateOrganization: forbidden, replaceRates: forbidden, addCredits: forbidden },
   ...{ addMember: forbidden, removeMember: forbidden, listRejectedInvites: forbidden, simulateCall: forbidden },
+  ...{ getOverview: '200', searchCalls: '200', exportCalls: '200', createEventToken: '200' },
+  getDoctorFindings: forbidden,
   transcribe: '415 UNSUPPORTED_MEDIA_TYPE', // without a form
 };
 

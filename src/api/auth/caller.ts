@@ -41,6 +41,8 @@ declare module 'fastify' {
     unlimited?: boolean;
     /** A signature in the query can replace the key. */
     signedLink?: boolean;
+    /** A short-lived token in the query can replace the key. */
+    eventToken?: boolean;
     /** Accepts the key as basic authentication, as Twilio's clients send it. */
     basic?: boolean;
   }

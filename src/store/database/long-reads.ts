@@ -1,5 +1,7 @@
 import { CallInsights } from '../calls/call-insights.js';
+import { CallOverviews } from '../calls/call-overview.js';
 import { CallReads } from '../calls/call-reads.js';
+import { CallSearch } from '../calls/call-search.js';
 import { WebhookDeliveries } from '../routing/webhook-deliveries.js';
 import { Accounts } from '../tenants/accounts.js';
 import { systemClock } from './clock.js';
@@ -14,7 +16,11 @@ export function longReads(database: Database) {
   const accounts = new Accounts(database, systemClock);
   const calls = new CallReads(database, () => {}); // the caller flushes queued writes first
   const deliveries = new WebhookDeliveries(database, systemClock);
+  const overviews = new CallOverviews(database);
+  const search = new CallSearch(database);
   return {
+    overview: overviews.read.bind(overviews),
+    search: search.find.bind(search),
     insights: insights.read.bind(insights),
     ledger: accounts.ledger.bind(accounts),
     eventsAfter: calls.eventsAfter.bind(calls),

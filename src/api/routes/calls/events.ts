@@ -6,10 +6,11 @@ import type { CallEvent } from '../../../store/calls/call-records.js';
 import type { Store } from '../../../store/store.js';
 import type { Scope } from '../../../store/tenants/scope.js';
 import { type IdentifySender, stillActs } from '../../auth/auth.js';
+import type { EventTokens } from '../../auth/event-tokens.js';
 import { ApiError } from '../../errors.js';
 import { presentCallEvent } from '../../present/present.js';
 import { type Route, route } from '../../route.js';
-import { Type } from '../../schemas/types.js';
+import { body, Type, time } from '../../schemas/types.js';
 
 const heartbeatEveryMs = 15_000;
 /** The interval at which the credentials of each open stream are checked: a stream ends within a second of their revocation. */
@@ -30,14 +31,39 @@ export function eventRoutes(
   {
     store,
     identifySender,
+    eventTokens,
     heartbeatMs = heartbeatEveryMs,
-  }: { store: Store; identifySender: IdentifySender; heartbeatMs?: number },
+  }: { store: Store; identifySender: IdentifySender; eventTokens: EventTokens; heartbeatMs?: number },
 ): Route[] {
   const open = new Set<ServerResponse>();
   app.addHook('preClose', async () => {
     for (const stream of open) stream.end();
   });
   return [
+    route({
+      method: 'POST',
+      path: '/v1/events/token',
+      operationId: 'createEventToken',
+      tag: 'Calls',
+      summary: 'Create a token for the event stream',
+      description:
+        "A token for `GET /v1/events?token=…`, for a browser's `EventSource`, which cannot send a key. It opens one stream, within a minute, with the rights of the key that asked for it.",
+      access: 'member',
+      answer: {
+        status: 200,
+        description: 'The token.',
+        schema: Type.Object(
+          { token: Type.String({ description: 'The token.' }), expires_at: time('When it can no longer be used.') },
+          { $id: 'EventToken', additionalProperties: false },
+        ),
+      },
+      handle: ({ request }) => {
+        const issued = eventTokens.issue(request.headers);
+        if (!issued)
+          throw new ApiError('RATE_LIMIT_EXCEEDED', 'Too many unused event tokens', { limited_by: 'streams' });
+        return { token: issued.token, expires_at: new Date(issued.untilMs).toISOString() };
+      },
+    }),
     route({
       method: 'GET',
       path: '/v1/events',
@@ -47,6 +73,12 @@ export function eventRoutes(
       description:
         'The events of all calls of the organization as they occur, as Server-Sent Events: `id` is the id of the event, `event` its `event_type`, `data` the event with `call_id`. A comment is sent every 15 seconds. With `Last-Event-ID` the stream resumes after that event; if that event is unknown or more than 10,000 events old, a `reset` event is sent first. A reader that is too slow is disconnected. The stream ends within a second after the key is revoked, the token expires or the user leaves the organization. The stream does not contain events of other processes of this installation.',
       access: 'member',
+      eventToken: true,
+      query: body({
+        token: Type.Optional(
+          Type.String({ maxLength: 128, description: 'Instead of a key: a token of `POST /v1/events/token`.' }),
+        ),
+      }),
       answer: {
         status: 200,
         description: 'The stream.',

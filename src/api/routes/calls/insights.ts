@@ -1,7 +1,7 @@
 import { dayMs } from '../../../store/calls/call-counts.js';
-import type { Insight } from '../../../store/calls/call-insights.js';
+import type { Insight, Insights } from '../../../store/calls/call-insights.js';
 import type { Store } from '../../../store/store.js';
-import { askedDays, trendDays } from '../../request/days.js';
+import { askedDays, type Days, trendDays } from '../../request/days.js';
 import { type Route, route } from '../../route.js';
 import { insightsQuery } from '../../schemas/insights.js';
 import { ref } from '../../schemas/types.js';
@@ -22,21 +22,25 @@ export function insightRoutes({ store, now }: { store: Store; now: () => number 
       handle: async ({ query, caller }) => {
         const days = trendDays(askedDays(query), now());
         store.calls.flush();
-        const { total, byDay, byEndpoint, byTrunk } = await store.longReads.ask('insights', caller.scope, days);
-        const by_day = [];
-        for (let day = days.firstDay; day <= days.lastDay; day += 1)
-          by_day.push({ date: dateOf(day), ...presentInsight(byDay.get(day) ?? noCalls) });
-        return {
-          start_date: dateOf(days.firstDay),
-          end_date: dateOf(days.lastDay),
-          total: presentInsight(total),
-          by_day,
-          by_endpoint: [...byEndpoint].map(([endpoint_id, insight]) => ({ endpoint_id, ...presentInsight(insight) })),
-          by_trunk: [...byTrunk].map(([trunk_id, insight]) => ({ trunk_id, ...presentInsight(insight) })),
-        };
+        return presentInsights(days, await store.longReads.ask('insights', caller.scope, days));
       },
     }),
   ];
+}
+
+/** `CallInsights` of the API for these days. */
+export function presentInsights(days: Days, { total, byDay, byEndpoint, byTrunk }: Insights) {
+  const by_day = [];
+  for (let day = days.firstDay; day <= days.lastDay; day += 1)
+    by_day.push({ date: dateOf(day), ...presentInsight(byDay.get(day) ?? noCalls) });
+  return {
+    start_date: dateOf(days.firstDay),
+    end_date: dateOf(days.lastDay),
+    total: presentInsight(total),
+    by_day,
+    by_endpoint: [...byEndpoint].map(([endpoint_id, insight]) => ({ endpoint_id, ...presentInsight(insight) })),
+    by_trunk: [...byTrunk].map(([trunk_id, insight]) => ({ trunk_id, ...presentInsight(insight) })),
+  };
 }
 
 const noCalls: Insight = { calls: 0, answered: 0, mos: null, responseMs: null };

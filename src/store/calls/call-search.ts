@@ -1,0 +1,89 @@
+import { sql } from 'kysely';
+import type { CallStatus, HangupCause } from '../../../sip/cause.js';
+import type { Database } from '../database/database.js';
+import type { CallRow, Direction } from '../database/tables.js';
+import type { Scope } from '../tenants/scope.js';
+import { type CallSummary, toCall } from './call-records.js';
+
+/** What a search asks of calls; an absent condition lets every call through. */
+export interface CallSearchFilter {
+  status?: CallStatus;
+  direction?: Direction;
+  phoneNumberId?: string;
+  endpointId?: string;
+  hangupCause?: HangupCause;
+  /** The beginning of the calling or the called number. */
+  number?: string;
+  /** A part of the transcript, in any case. */
+  text?: string;
+  minDurationSec?: number;
+  maxDurationSec?: number;
+  /** Of `created_at`, milliseconds since 1970: from the first, before the second. */
+  fromMs?: number;
+  beforeMs?: number;
+  /** Minutes of the UTC day, the second exclusive; a period may pass midnight. */
+  fromMinute?: number;
+  untilMinute?: number;
+}
+
+/** The last call of the page before. */
+export interface CallPlace {
+  createdMs: number;
+  id: string;
+}
+
+const minuteMs = 60_000;
+const minutesPerDay = 1_440;
+
+/** Finds calls, newest first, by conditions for which there are no counters; so it pages by place and tells no total. */
+export class CallSearch {
+  constructor(private readonly database: Database) {}
+
+  find(scope: Scope, filter: CallSearchFilter, after: CallPlace | null, limit: number): CallSummary[] {
+    const { status, direction, phoneNumberId, endpointId, hangupCause, number, text } = filter;
+    const { minDurationSec, maxDurationSec, fromMs, beforeMs, fromMinute, untilMinute } = filter;
+    let query = this.database.sql
+      .selectFrom('calls')
+      .selectAll()
+      .where('organization_id', '=', scope.organizationId)
+      .where('mode', '=', scope.mode);
+    if (status !== undefined) query = query.where('status', '=', status);
+    if (direction !== undefined) query = query.where('direction', '=', direction);
+    if (phoneNumberId !== undefined) query = query.where('phone_number_id', '=', phoneNumberId);
+    if (endpointId !== undefined) query = query.where('endpoint_id', '=', endpointId);
+    if (hangupCause !== undefined) query = query.where('hangup_cause', '=', hangupCause);
+    if (minDurationSec !== undefined) query = query.where('duration_sec', '>=', minDurationSec);
+    if (maxDurationSec !== undefined) query = query.where('duration_sec', '<=', maxDurationSec);
+    if (fromMs !== undefined) query = query.where('created_at', '>=', fromMs);
+    if (beforeMs !== undefined) query = query.where('created_at', '<', beforeMs);
+    if (number !== undefined) {
+      const pattern = `${literal(number)}%`;
+      query = query.where(
+        sql<boolean>`(from_number like ${pattern} escape '\\' or to_number like ${pattern} escape '\\')`,
+      );
+    }
+    if (text !== undefined)
+      query = query.where(sql<boolean>`lower(transcript) like ${`%${literal(text.toLowerCase())}%`} escape '\\'`);
+    if (fromMinute !== undefined || untilMinute !== undefined) {
+      const minute = sql<number>`(created_at / ${sql.lit(minuteMs)}) % ${sql.lit(minutesPerDay)}`;
+      const [from, until] = [fromMinute ?? 0, untilMinute ?? minutesPerDay];
+      query = query.where(
+        from < until
+          ? sql<boolean>`${minute} >= ${from} and ${minute} < ${until}`
+          : sql<boolean>`(${minute} >= ${from} or ${minute} < ${until})`,
+      );
+    }
+    if (after !== null) {
+      const { createdMs, id } = after;
+      query = query.where(sql<boolean>`(created_at < ${createdMs} or (created_at = ${createdMs} and id < ${id}))`);
+      query = query.where('created_at', '<=', createdMs); // the index knows this one
+    }
+    const rows = this.database.all(query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit));
+    return rows.map((row) => toCall(row as CallRow));
+  }
+}
+
+/** The text without a meaning for `like`. */
+function literal(text: string): string {
+  return text.replace(/[\\%_]/g, (character) => `\\${character}`);
+}
