@@ -37,6 +37,13 @@ function later(load: () => Promise<Page>): Page {
 }
 
 const CallDetail = later(() => import('./pages/call').then((file) => file.CallPage));
+const Endpoints = later(() => import('./pages/endpoints').then((file) => file.Endpoints));
+const Numbers = later(() => import('./pages/numbers').then((file) => file.Numbers));
+const Trunks = later(() => import('./pages/trunks').then((file) => file.Trunks));
+const Keys = later(() => import('./pages/access').then((file) => file.Keys));
+const Members = later(() => import('./pages/access').then((file) => file.Members));
+const Deliveries = later(() => import('./pages/deliveries').then((file) => file.Deliveries));
+const Organization = later(() => import('./pages/organization').then((file) => file.OrganizationPage));
 
 const groups: { title: string; pages: { path: string; title: string; page: Page }[] }[] = [
   {
@@ -44,6 +51,23 @@ const groups: { title: string; pages: { path: string; title: string; page: Page 
     pages: [
       { path: '', title: 'Overview', page: Overview },
       { path: 'calls', title: 'Calls', page: Calls },
+    ],
+  },
+  {
+    title: 'Routing',
+    pages: [
+      { path: 'endpoints', title: 'Endpoints', page: Endpoints },
+      { path: 'numbers', title: 'Phone numbers', page: Numbers },
+      { path: 'trunks', title: 'Trunks', page: Trunks },
+      { path: 'deliveries', title: 'Webhook deliveries', page: Deliveries },
+    ],
+  },
+  {
+    title: 'Organization',
+    pages: [
+      { path: 'organization', title: 'Limits and balance', page: Organization },
+      { path: 'members', title: 'Members', page: Members },
+      { path: 'keys', title: 'API keys', page: Keys },
     ],
   },
 ];
@@ -98,7 +122,7 @@ export function Frame() {
                     </a>
                   </li>
                 ))}
-                {title === 'Help' && (
+                {title === 'Organization' && (
                   <li>
                     <a href="/docs">API reference</a>
                   </li>

@@ -179,7 +179,7 @@ function Figures({ call }: { call: CallDetail }) {
         <div key={name}>
           <dt>{name}</dt>
           <dd>{value}</dd>
-          {more && <small>{more}</small>}
+          {more && <dd class="more">{more}</dd>}
         </div>
       ))}
     </dl>

@@ -126,27 +126,27 @@ function FigureRow({ data, total }: { data: OverviewData; total: Figures }) {
       <div>
         <dt>Answer rate</dt>
         <dd>{percent(total.answer_rate)}</dd>
-        <small>{total.calls.toLocaleString()} calls ended</small>
+        <dd class="more">{total.calls.toLocaleString()} calls ended</dd>
       </div>
       <div>
         <dt>Turn response</dt>
         <dd>{turn ? <Ms p50={turn.p50} p95={turn.p95} /> : '–'}</dd>
-        <small>{turn ? `median and p95 of ${turn.count.toLocaleString()} turns` : 'no turn measured yet'}</small>
+        <dd class="more">{turn ? `median and p95 of ${turn.count.toLocaleString()} turns` : 'no turn measured yet'}</dd>
       </div>
       <div>
         <dt>Audio delay</dt>
         <dd>{delay ? <Ms p50={delay.p50} p95={delay.p95} /> : '–'}</dd>
-        <small>{delay ? 'median and p95, last 200 calls' : 'not measured yet'}</small>
+        <dd class="more">{delay ? 'median and p95, last 200 calls' : 'not measured yet'}</dd>
       </div>
       <div>
         <dt>Heard quality (MOS)</dt>
         <dd>{mos ? mos.p50.toFixed(2) : '–'}</dd>
-        <small>{mos ? `worst twentieth below ${mos.p5.toFixed(2)}` : 'no call measured yet'}</small>
+        <dd class="more">{mos ? `worst twentieth below ${mos.p5.toFixed(2)}` : 'no call measured yet'}</dd>
       </div>
       <div>
         <dt>Balance</dt>
         <dd>{balance === null ? 'Not metered' : money(balance)}</dd>
-        <small>{balance === null ? 'no credit was ever added' : `${money(held)} held by live calls`}</small>
+        <dd class="more">{balance === null ? 'no credit was ever added' : `${money(held)} held by live calls`}</dd>
       </div>
     </dl>
   );

@@ -1,0 +1,75 @@
+/** A form that creates or changes a record, made from the schema of the operation. */
+import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
+import { ApiProblem } from '../api/client';
+import { Problem } from '../ui/parts';
+import { Fields } from './field';
+import { isNullable, type Schema } from './schemas';
+
+export type RecordValue = Record<string, unknown>;
+
+/** What differs from before; for a new record everything that was filled in. Empty fields of a record that can be null become null. */
+export function changesOf(before: RecordValue, after: RecordValue, schema: Schema): RecordValue {
+  const changes: RecordValue = {};
+  for (const [name, field] of Object.entries(schema.properties ?? {})) {
+    const [was, is] = [before[name], after[name]];
+    if (JSON.stringify(was ?? null) === JSON.stringify(is ?? null)) continue;
+    if (is !== undefined && is !== null) changes[name] = is;
+    else if (isNullable(field) && name in before) changes[name] = null;
+  }
+  return changes;
+}
+
+export function RecordForm({
+  schema,
+  initial,
+  only,
+  choices,
+  button,
+  children,
+  onSave,
+}: {
+  schema: Schema;
+  initial: RecordValue;
+  only?: string[];
+  choices?: [string, string][];
+  button: string;
+  /** Further fields, which see and change the value. */
+  children?: (value: RecordValue, set: (value: RecordValue) => void) => ComponentChildren;
+  /** Gets the whole value; throws what the API refuses. */
+  onSave: (value: RecordValue) => Promise<void>;
+}) {
+  const [value, setValue] = useState<RecordValue>(initial);
+  const [error, setError] = useState<Error | null>(null);
+  const [isBusy, setBusy] = useState(false);
+  const wrong = Object.fromEntries(
+    error instanceof ApiProblem ? error.fields.map(({ path, message }) => [path.split(/[.[]/)[0] ?? '', message]) : [],
+  );
+  return (
+    <form
+      class="form"
+      noValidate
+      onSubmit={async (event) => {
+        event.preventDefault();
+        setBusy(true);
+        setError(null);
+        try {
+          await onSave(value);
+        } catch (problem) {
+          setError(problem as Error);
+        } finally {
+          setBusy(false);
+        }
+      }}
+    >
+      <Fields schema={schema} value={value} onChange={setValue} wrong={wrong} choices={choices} only={only} />
+      {children?.(value, setValue)}
+      {error && <Problem error={error} />}
+      <div class="row">
+        <button type="submit" class="first" disabled={isBusy}>
+          {button}
+        </button>
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,164 @@
+/** The organization: its limits and balance, and what ails the installation. */
+import { useState } from 'preact/hooks';
+import { answerOf, api } from '../api/client';
+import { useQuery } from '../api/query';
+import { changesOf, RecordForm, type RecordValue } from '../forms/record-form';
+import { bodySchema } from '../forms/schemas';
+import type { PageProps } from '../page';
+import { Action, Card, Empty, Head, Loading, Problem } from '../ui/parts';
+import { State } from '../ui/state';
+import { Brief } from '../ui/text';
+import { money, Time } from '../ui/time';
+
+export function OrganizationPage({ me }: PageProps) {
+  const path = { id: me.organization.id };
+  const organization = useQuery('organization', (signal) =>
+    answerOf(api.GET('/v1/organizations/{id}', { params: { path }, signal })),
+  );
+  const ledger = useQuery('ledger', (signal) =>
+    answerOf(api.GET('/v1/organizations/{id}/ledger', { params: { path, query: { limit: 12 } }, signal })),
+  );
+  const schema = useQuery('schema organization', () => bodySchema('patch', '/v1/organizations/{id}'));
+  const overview = useQuery('live total', (signal) => answerOf(api.GET('/v1/overview', { signal })));
+  const [isSaved, setSaved] = useState(false);
+  if (organization.error) return <Problem error={organization.error} onRetry={organization.reload} />;
+  if (!organization.data) return <Loading />;
+  const { data } = organization;
+  const isOwner = me.user.platform_owner && me.mode === 'live';
+  const most = data.limits.concurrent_calls;
+  return (
+    <>
+      <Head
+        title={<Brief text={data.name} limit={80} />}
+        under={`Tier ${data.tier}, since ${data.created_at.slice(0, 10)}`}
+      />
+      <dl class="figures">
+        <div>
+          <dt>Balance</dt>
+          <dd>{data.balance_cents === null ? 'Not metered' : money(data.balance_cents)}</dd>
+          <dd class="more">{money(data.held_cents)} held by live calls</dd>
+        </div>
+        <div>
+          <dt>Live calls</dt>
+          <dd>
+            {overview.data?.live_total ?? '–'} <small>{most == null ? 'without a limit' : `of ${most}`}</small>
+          </dd>
+        </div>
+        {(['requests_per_second', 'requests_per_day', 'calls_per_second', 'daily_spend_cents'] as const).map((name) => (
+          <div key={name}>
+            <dt>{name.replaceAll('_', ' ')}</dt>
+            <dd>{data.limits[name] ?? <small>as the tier</small>}</dd>
+          </div>
+        ))}
+      </dl>
+      {isOwner && <Doctor />}
+      <div class="columns">
+        <Card title="Name, tier and limits">
+          {!isOwner && <p class="soft">Only the owner of the platform, with a live key, changes these.</p>}
+          {isSaved && (
+            <div class="notice" data-tone="good" role="status">
+              Saved.
+            </div>
+          )}
+          {isOwner && schema.data && (
+            <RecordForm
+              key={JSON.stringify(data)}
+              schema={schema.data}
+              initial={data as unknown as RecordValue}
+              button="Save"
+              onSave={async (value) => {
+                await answerOf(
+                  api.PATCH('/v1/organizations/{id}', {
+                    params: { path },
+                    body: changesOf(data as unknown as RecordValue, value, schema.data ?? {}),
+                  }),
+                );
+                setSaved(true);
+                organization.reload();
+              }}
+            />
+          )}
+        </Card>
+        <Card title="Ledger">
+          {(ledger.data?.data.length ?? 0) === 0 ? (
+            <Empty title="No movements">
+              <p>Credits and the cost of calls stand here. The organization is metered from its first credit on.</p>
+            </Empty>
+          ) : (
+            <table>
+              <tbody>
+                {ledger.data?.data.map((entry) => (
+                  <tr key={entry.id}>
+                    <td>
+                      <Time at={entry.created_at} />
+                    </td>
+                    <td>
+                      {entry.call_id ? <a href={`#/calls/${entry.call_id}`}>{entry.kind}</a> : entry.kind}
+                      <br />
+                      <small>
+                        <Brief text={entry.note} />
+                      </small>
+                    </td>
+                    <td class="right">{money(entry.amount_cents)}</td>
+                    <td class="right soft">{money(entry.balance_cents)}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          )}
+        </Card>
+      </div>
+    </>
+  );
+}
+
+/** The findings of `trunkline doctor`, those that need something first. */
+function Doctor() {
+  const [found, setFound] = useState<{ check: string; level: string; says: string; fix: string | null }[] | null>(null);
+  const order = ['failure', 'warning', 'ok'];
+  return (
+    <Card
+      title="Is this installation well?"
+      aside={
+        <Action
+          label={found ? 'Examine again' : 'Examine it'}
+          action={async () => setFound((await answerOf(api.GET('/v1/doctor'))).findings)}
+        />
+      }
+    >
+      {found ? (
+        <table>
+          <tbody>
+            {[...found]
+              .sort((a, b) => order.indexOf(a.level) - order.indexOf(b.level))
+              .map(({ check, level, says, fix }) => (
+                <tr key={`${check} ${says}`}>
+                  <td>
+                    <State of={level} />
+                  </td>
+                  <td>
+                    <Brief text={check} />
+                  </td>
+                  <td>
+                    <Brief text={says} limit={240} />
+                    {fix && (
+                      <>
+                        <br />
+                        <strong>
+                          <Brief text={fix} limit={240} />
+                        </strong>
+                      </>
+                    )}
+                  </td>
+                </tr>
+              ))}
+          </tbody>
+        </table>
+      ) : (
+        <p class="soft">
+          Checks ports, buffers, disk, clock, certificates and trunks, and says how to mend what it finds.
+        </p>
+      )}
+    </Card>
+  );
+}
