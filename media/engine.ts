@@ -115,6 +115,8 @@ export interface MediaSession {
   answer(offer: string, signalledFrom?: string): Promise<string>;
   /** The SDP we sent last, for session refreshes. */
   readonly localSdp: string;
+  /** The far side holds the call (`a=sendonly`, `a=inactive`), perhaps since its first offer; `sends`: it plays something. null when it does not. */
+  readonly held: { sends: boolean } | null;
   /** Connects an agent that does not speak yet; its audio before `attach` is queued up to a limit. Rejects with `AgentFailure`. */
   prepareAgent(target: AgentTarget, signal: AbortSignal): Promise<AgentLink>;
   /**

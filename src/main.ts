@@ -22,9 +22,9 @@ import { Apology } from './call/agent/apology.js';
 import { Conferences } from './call/conference/conferences.js';
 import { LiveCallTable } from './call/core/live-calls.js';
 import type { OutboundCalls } from './call/core/outbound-request.js';
-import type { CallClosing } from './call/core/teardown.js';
-import { type InboundCalls, takeInboundCall } from './call/inbound.js';
+import { type InboundDeps, takeInboundCall } from './call/inbound.js';
 import { OutboundDialler } from './call/outbound.js';
+import type { CallClosing } from './call/party/teardown.js';
 import { PromptPlayer } from './call/prompts/prompt-player.js';
 import { Recordings } from './call/recording/call-recording.js';
 import { Takes } from './call/recording/recordings.js';
@@ -52,7 +52,7 @@ import { bootstrap, type FirstStart } from './store/tenants/bootstrap.js';
 import type { Mode } from './store/tenants/scope.js';
 import { TlsFiles } from './tls-files.js';
 import { openAiEngine } from './transcription/engine.js';
-import { Notices } from './webhook/callback-queue.js';
+import { CallbackQueue } from './webhook/callback-queue.js';
 import { EventSender } from './webhook/event-sender.js';
 
 /** A running Trunkline. */
@@ -279,8 +279,8 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     });
     events.start();
 
-    const notices = new Notices(http, log);
-    opened.push(() => notices.close(lastWordsMs));
+    const callbacks = new CallbackQueue(http, log);
+    opened.push(() => callbacks.close(lastWordsMs));
 
     const { speech, files } = openSpeechPools();
     opened.push(() => Promise.all([speech.close(), files.close()]));
@@ -327,7 +327,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
             model: settings.transcriptionModel,
             translationModel: settings.translationModel,
           });
-    const calls: InboundCalls = {
+    const calls: InboundDeps = {
       records: store.calls,
       admit: (call) => admit(store, call),
       lookup: {
@@ -338,15 +338,8 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       maxCalls: settings.maxCalls,
       policy,
       mediaOf: (trunkId) => carriers.mediaOf(trunkId),
-      steering: {
+      script: {
         http,
-        bridging: {
-          dial: (request, signal) => sip.dial(request, signal),
-          open: (wish) => media.open(wish),
-          policy,
-          ringTimeoutMs: 30_000,
-          allowPrivateTargets: settings.allowPrivateTargets,
-        },
         getEndpoint: (id) => store.endpoints.getForCall(id),
         limits: {
           maxCallMs: settings.maxCallSec * 1000,
@@ -356,7 +349,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         voice,
         takes,
         conferences,
-        notices,
+        callbacks,
         transcription,
         dialling: {
           media,

@@ -1,25 +1,36 @@
 import type { EndpointForCall as Endpoint } from '../store/routing/endpoints.js';
-import type { Action } from '../webhook/actions.js';
+import type { Action, FollowUp } from '../webhook/actions.js';
 import { WebhookFailure } from '../webhook/webhook-client.js';
-import { connectAgent, type FailoverAgent } from './agent/failover-agent.js';
-import { BridgedAgent, isSipTarget } from './agent/sip-agent.js';
+import { Conversation } from './agent/conversation.js';
+import { connectAgent } from './agent/failover-agent.js';
+import { isSipTarget, SipAgent } from './agent/sip-agent.js';
 import { CallEnded } from './core/outcome.js';
-import type { CallParty } from './core/party.js';
+import type { CallParty } from './party/party.js';
 import type { ScriptDeps } from './script/context.js';
-import { firstInstructions } from './script/runner.js';
+import { Script } from './script/runner.js';
 
-/** Who takes the call: an agent that is ready, one at the end of a SIP leg that answered, or a webhook that has said what to do. */
-export type TakenUp =
-  | { kind: 'agent'; agent: FailoverAgent }
-  | { kind: 'bridged'; far: BridgedAgent }
-  | { kind: 'steered'; endpoint: Endpoint; actions: Action[] };
+/** An endpoint that is ready for the call. */
+export interface ReadyEndpoint {
+  /** Answers the call, unless a script does that later, and serves it until it ends. */
+  run(): Promise<void>;
+}
+
+/** What a webhook endpoint is to do first; absent: its own address is asked. */
+export type FirstActions = { actions: Action[] } | { next: FollowUp };
 
 /**
- * The first endpoint that can take the call, agents and webhooks alike; one after the other in their order. An agent takes the agents
- * right behind it along, to fail over to them later. Rejects with `CallEnded`, for the reason of the last one.
+ * The first endpoint that can take the call, in their order: an agent that is ready, an agent behind SIP that answered, or a webhook that
+ * answered with actions. An agent takes the agents right behind it along, to fail over to them later. Rejects with `CallEnded`, for the
+ * reason of the last endpoint. `first`: only the first endpoint counts, and it is a webhook.
  */
-export async function takeUp(line: CallParty, endpoints: readonly Endpoint[], rules: ScriptDeps): Promise<TakenUp> {
-  const { call } = line;
+export async function connectEndpoint(
+  party: CallParty,
+  endpoints: readonly Endpoint[],
+  deps: ScriptDeps,
+  first?: FirstActions,
+): Promise<ReadyEndpoint> {
+  const { call, session } = party;
+  if (first !== undefined) endpoints = endpoints.slice(0, 1);
   let failed: { endpoint: Endpoint; ending: CallEnded } | null = null;
   for (let at = 0; at < endpoints.length; ) {
     const endpoint = endpoints[at] as Endpoint;
@@ -27,18 +38,16 @@ export async function takeUp(line: CallParty, endpoints: readonly Endpoint[], ru
       call.event('agent.failover', { from_endpoint_id: failed.endpoint.id, to_endpoint_id: endpoint.id });
     const upTo = !isSocketAgent(endpoint) ? at + 1 : agentsUntil(endpoints, at);
     try {
-      if (endpoint.type === 'webhook')
-        return { kind: 'steered', endpoint, actions: await firstInstructions(line, endpoint, rules) };
-      if (isSipTarget(endpoint))
-        return {
-          kind: 'bridged',
-          far: await BridgedAgent.dial(line, endpoint, { ...rules.bridging, http: rules.http }, rules.agents),
-        };
-      const agent = await connectAgent(call, line.facts, endpoints.slice(at, upTo), line.session, rules.agents);
-      return { kind: 'agent', agent };
+      if (endpoint.type === 'webhook' || first !== undefined) return await Script.ask(party, endpoint, deps, first);
+      if (isSipTarget(endpoint)) return await SipAgent.dial(party, endpoint, deps);
+      const agent = await connectAgent(party, party.facts, endpoints.slice(at, upTo), deps.agents);
+      if (party.session !== session) throw new CallEnded({ cause: 'unspecified', source: 'system' }); // another gateway
+      const conversation = new Conversation(party, agent, deps.limits);
+      await party.control.connect(conversation);
+      return conversation;
     } catch (error) {
       call.check();
-      failed = { endpoint: endpoints[upTo - 1] ?? endpoint, ending: failedTakeUp(error) };
+      failed = { endpoint: endpoints[upTo - 1] ?? endpoint, ending: failedToConnect(error) };
     }
     at = upTo;
   }
@@ -54,8 +63,8 @@ function agentsUntil(endpoints: readonly Endpoint[], from: number): number {
   return next < 0 ? endpoints.length : next;
 }
 
-/** Why somebody could not take a call, as its ending; other errors are thrown on. */
-export function failedTakeUp(error: unknown): CallEnded {
+/** The ending of a call whose endpoint cannot take it; other errors are thrown on. */
+function failedToConnect(error: unknown): CallEnded {
   if (error instanceof WebhookFailure)
     return new CallEnded({ cause: 'webhook_error', source: 'system', detail: error.message });
   if (error instanceof CallEnded) return error;

@@ -7,7 +7,7 @@ const waitingAtMost = 200;
  * Requests whose responses are ignored: status callbacks, and results of calls that have ended. Requests of one call are sent in order, those
  * of different calls in parallel; each once, and again after a connection failure.
  */
-export class Notices {
+export class CallbackQueue {
   private readonly lines = new Map<string, { last: Promise<void>; waiting: number }>();
   private readonly stopping = new AbortController();
 

@@ -2,7 +2,23 @@ import { expect, it } from 'vitest';
 import type { MediaSession } from '../../media/engine.js';
 import { Apology } from '../../src/call/agent/apology.js';
 import { Call } from '../../src/call/core/call.js';
+import { CallParty } from '../../src/call/party/party.js';
 import type { Calls } from '../../src/store/calls/calls.js';
+
+/** A party whose agent talks with it. */
+class AnsweredParty extends CallParty {
+  constructor(call: Call) {
+    super({ call, role: 'caller', facts: {} as never, mode: 'live' });
+    const never = new Promise<never>(() => {});
+    this.useSession({ attach() {}, onEvent: () => () => {}, lost: never, held: null } as unknown as MediaSession);
+    void this.control.connect({ kind: 'agent', attach() {}, async detach() {}, onKey() {}, onHold() {} });
+    this.open();
+  }
+
+  override async answer(): Promise<never> {
+    throw new Error('It is answered.');
+  }
+}
 
 function answeredCall() {
   const records = { event() {}, pickedUp() {}, answered() {} } as unknown as Calls;
@@ -19,9 +35,9 @@ it('is said once, whatever else breaks meanwhile, and the first reason stays', a
     new Promise<void>((resolve) => said.push({ done: resolve, signal }));
   const apology = new Apology({ speak }, 'Sorry.', null as never);
   const call = answeredCall();
-  const session = { attach() {} } as unknown as MediaSession;
-  const first = apology.end(call, session, { cause: 'agent_error', source: 'agent', detail: 'first' });
-  await apology.end(call, session, { cause: 'agent_error', source: 'system', detail: 'second' });
+  const party = new AnsweredParty(call);
+  const first = apology.end(party, { cause: 'agent_error', source: 'agent', detail: 'first' });
+  await apology.end(party, { cause: 'agent_error', source: 'system', detail: 'second' });
   expect([said.length, call.ending]).toEqual([1, null]);
   said[0]!.done();
   await first;
@@ -33,7 +49,7 @@ it('ends at once when the far side hangs up, and the record keeps what broke the
     new Promise<void>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
   const apology = new Apology({ speak }, 'Sorry.', null as never);
   const call = answeredCall();
-  const lost = apology.end(call, { attach() {} } as unknown as MediaSession, {
+  const lost = apology.end(new AnsweredParty(call), {
     cause: 'webhook_error',
     source: 'system',
   });

@@ -40,6 +40,7 @@ const unknownVerdict: MachineVerdict = {
 
 export class RemoteSession implements MediaSession {
   localSdp = '';
+  held: MediaSession['held'] = null;
   readonly lost: Promise<'rtp-timeout' | 'engine-gone'>;
   private tellLost!: (why: 'rtp-timeout' | 'engine-gone') => void;
   private readonly events: Listeners<MediaEvent>;
@@ -199,8 +200,11 @@ export class RemoteSession implements MediaSession {
   /** A notice from the thread about this session. */
   notice(notice: Notice & { session: number }): void {
     if (notice.kind === 'event') {
-      if (notice.event.type === 'quality') this.lastStats = notice.event.sample;
-      this.events.tell(notice.event);
+      const { event } = notice;
+      if (event.type === 'quality') this.lastStats = event.sample;
+      else if (event.type === 'held') this.held = { sends: event.sends };
+      else if (event.type === 'resumed') this.held = null;
+      this.events.tell(event);
     } else if (notice.kind === 'lost') this.tellLost(notice.why);
     else if (notice.kind === 'agentEvent') this.agents.get(notice.agent)?.events.tell(notice.event);
     else if (notice.kind === 'agentEnded') this.agents.get(notice.agent)?.end(notice.end);

@@ -2,8 +2,9 @@ import { type AgentCommand, type AgentEnd, type AgentEvent, AgentFailure } from 
 import type { AgentLink, MediaSession } from '../../../media/engine.js';
 import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
 import type { Call } from '../core/call.js';
+import type { CallFacts } from '../core/call-facts.js';
 import { CallEnded } from '../core/outcome.js';
-import type { PartyFacts } from '../core/party-facts.js';
+import type { CallParty } from '../party/party.js';
 import { comfortTone } from '../prompts/tones.js';
 import type { Recordings } from '../recording/call-recording.js';
 import type { EndpointHealth } from '../routing/endpoint-health.js';
@@ -28,19 +29,18 @@ const keptEvents = 100;
  * the next endpoint takes over by the same rules. Rejects `agent_unreachable`.
  */
 export async function connectAgent(
-  call: Call,
-  facts: PartyFacts,
+  party: CallParty,
+  facts: CallFacts,
   endpoints: readonly Endpoint[],
-  session: MediaSession,
   rules: AgentRules,
 ): Promise<FailoverAgent> {
-  const agent = new FailoverAgent(call, facts, endpoints, session, rules);
+  const agent = new FailoverAgent(party.call, facts, endpoints, party.session, rules);
   await agent.connect();
   return agent;
 }
 
 /** The agent of a call, whoever it is at the moment: when one fails, the caller stays and the next one is told of the call so far. */
-export class FailoverAgent implements AgentLink {
+export class FailoverAgent {
   /** The call has no agent any more: hung up, failed without another one, or closed by us. */
   readonly ended: Promise<AgentEnd>;
   #end!: (end: AgentEnd) => void;
@@ -52,7 +52,8 @@ export class FailoverAgent implements AgentLink {
   readonly #missedDigits: string[] = [];
   /** Told before anybody listened: some agents speak, or break, while it still rings. */
   readonly #early: AgentEvent[] = [];
-  #started = false;
+  /** Sets the owner of playout; null until the caller answered. */
+  #attach: ((owner: AgentLink | null) => void) | null = null;
   #held = false;
   #closed = false;
   /** Ends the tone between two agents; null: there is none. */
@@ -60,7 +61,7 @@ export class FailoverAgent implements AgentLink {
 
   constructor(
     private readonly call: Call,
-    private readonly facts: PartyFacts,
+    private readonly facts: CallFacts,
     endpoints: readonly Endpoint[],
     private readonly session: MediaSession,
     private readonly rules: AgentRules,
@@ -71,9 +72,9 @@ export class FailoverAgent implements AgentLink {
     });
   }
 
-  /** The caller answered: the agent may speak and is heard. */
-  start(): void {
-    this.#started = true;
+  /** The caller answered: the agent may speak and is heard. `attach` sets the owner of playout. */
+  start(attach: (owner: AgentLink | null) => void): void {
+    this.#attach = attach;
     this.#begin();
   }
 
@@ -179,7 +180,7 @@ export class FailoverAgent implements AgentLink {
       }),
     );
     void link.ended.then(this.call.guarded((end) => this.#left(link, endpoint, end)));
-    if (this.#started) this.#begin();
+    if (this.#attach !== null) this.#begin();
   }
 
   #begin(): void {
@@ -188,7 +189,7 @@ export class FailoverAgent implements AgentLink {
     if (this.#endpoint?.record) this.rules.recordings.begin(this.call, this.session);
     link.start();
     this.#comfort?.abort();
-    this.session.attach(link);
+    this.#attach?.(link);
     if (this.#held) link.command({ kind: 'hold', on: true });
     for (const digits of this.#missedDigits.splice(0)) link.command({ kind: 'dtmf', digits });
   }
@@ -208,7 +209,7 @@ export class FailoverAgent implements AgentLink {
   }
 
   #takeOver(end: AgentEnd): void {
-    if (this.#started) this.#comfortCaller();
+    if (this.#attach !== null) this.#comfortCaller();
     // The first failure is the call's reason; each of the others has its event.
     this.connect().catch(() => {
       this.#comfort?.abort();
@@ -219,7 +220,7 @@ export class FailoverAgent implements AgentLink {
   #comfortCaller(): void {
     this.#comfort?.abort();
     this.#comfort = new AbortController();
-    this.session.attach(null);
+    this.#attach?.(null);
     const until = AbortSignal.any([this.#comfort.signal, this.call.signal]);
     this.session.play(comfortTone, until).catch(() => {}); // a session that is gone comforts nobody
   }

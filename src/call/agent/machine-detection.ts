@@ -1,15 +1,15 @@
-import type { MachineVerdict, MediaSession } from '../../../media/engine.js';
+import type { MachineVerdict } from '../../../media/engine.js';
 import type { AnsweredBy } from '../../webhook/twilio-parameters.js';
 import type { Call } from '../core/call.js';
 import type { OutboundCall } from '../core/outbound-request.js';
+import type { CallParty } from '../party/party.js';
 
 /**
  * Listens to whoever has answered, and tells the call who it is: beside the conversation, which waits for nothing. Resolves with what was
  * found, at the end of the call at the latest; null: nothing is to be found out.
  */
 export async function detectMachine(
-  call: Call,
-  session: MediaSession,
+  { call, session }: CallParty,
   wish: Pick<OutboundCall, 'machineDetection' | 'machineDetectionLimitMs' | 'onMachine'>,
 ): Promise<AnsweredBy | null> {
   const { machineDetection: mode, machineDetectionLimitMs: limitMs, onMachine } = wish;

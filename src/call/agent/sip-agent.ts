@@ -1,172 +1,210 @@
-/** An agent at the end of a SIP leg of ours, with our media in the middle: both phones, and what joins them. */
+/** An agent at the end of a SIP leg of ours: a second party of the same call, bridged with the caller. */
+import { randomUUID } from 'node:crypto';
 import { AgentFailure } from '../../../media/agents/agent.js';
 import type { MediaSession, SrtpPolicy } from '../../../media/engine.js';
 import type { SafeHttp } from '../../../net/http.js';
 import { type CallLeg, SipError } from '../../../sip/leg.js';
 import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
 import { carryOut } from '../control/call-commands.js';
-import { answerReoffers, keyOfInfo } from '../core/leg-requests.js';
 import { CallEnded } from '../core/outcome.js';
-import type { CallParty } from '../core/party.js';
-import { heardKey, observe } from '../core/party-events.js';
-import { type BridgeRules, callSip, type SecondLeg } from '../dial/dial-sip.js';
-import { JoinedLegs } from '../dial/leg-bridge.js';
-import type { ConverseLimits } from './conversation.js';
+import { dialSip, type SipDialDeps } from '../dial/dial-sip.js';
+import { LegBridge } from '../dial/leg-bridge.js';
+import type { Application, DetachReason, Hold, Key } from '../party/application.js';
+import { CalledParty } from '../party/called.js';
+import type { CallParty } from '../party/party.js';
+import type { CallLimits } from './conversation.js';
 import type { AgentRules } from './failover-agent.js';
 import { sipInvite } from './sip-agent-invite.js';
+
+const ringTimeoutMs = 30_000;
 
 export function isSipTarget(endpoint: Pick<Endpoint, 'type' | 'target'>): boolean {
   return endpoint.type === 'agent' && /^sips?:/i.test(endpoint.target);
 }
 
-/** What of the rules for agents holds for those behind SIP too. */
-export type BridgedAgentRules = Pick<AgentRules, 'health' | 'recordings'>;
+/** What an agent behind SIP needs of the process. */
+export interface SipAgentDeps {
+  dialling: SipDialDeps & { allowPrivateTargets: boolean };
+  http: SafeHttp;
+  agents: Pick<AgentRules, 'health' | 'recordings'>;
+  limits: CallLimits;
+}
 
-export class BridgedAgent {
-  /** From the agent's answer on: its first word may come before the caller's leg is confirmed. */
-  readonly #joined: JoinedLegs;
-  readonly #unwatchAgent: () => void;
+/**
+ * The bridge exists from the agent's answer on, because its first word may come before the caller's leg is confirmed. Before that the
+ * caller may hear the agent's early media, over a bridge that passes no keys.
+ */
+export class SipAgent implements Application {
+  readonly kind = 'bridge';
+  readonly #agent: CalledParty;
+  readonly #bridge: LegBridge;
+  /** The party's media when the dialling began: an outbound call may drop them for another gateway. */
+  readonly #session: MediaSession;
+  #isAnswered = false;
+  #detached: Promise<void> | null = null;
 
   private constructor(
-    private readonly line: CallParty,
+    private readonly party: CallParty,
     private readonly endpoint: Endpoint,
-    private readonly far: SecondLeg,
-    private readonly agents: BridgedAgentRules,
+    private readonly deps: SipAgentDeps,
   ) {
-    const { call } = line;
-    this.#joined = new JoinedLegs(line, far, {
+    const { call, facts, mode, headers, session } = party;
+    this.#session = session;
+    this.#agent = new CalledParty({ call, role: 'agent', facts, mode, headers });
+    this.#bridge = new LegBridge(party, this.#agent, {
       turns: true,
-      signal: call.signal,
-      onInfoKey: (digit) => call.event('dtmf.sent', { digits: digit, source: 'agent' }),
+      owner: this,
+      onRefer: (refer) => this.#referred(refer),
     });
-    this.#unwatchAgent = this.#watchAgent();
   }
 
   /** Calls the endpoint; resolves when it answered. Rejects with `CallEnded` when it did not, and then holds nothing. */
-  static async dial(
-    line: CallParty,
-    endpoint: Endpoint,
-    rules: BridgeRules & { http: SafeHttp },
-    agents: BridgedAgentRules,
-  ): Promise<BridgedAgent> {
-    const { call } = line;
+  static async dial(party: CallParty, endpoint: Endpoint, deps: SipAgentDeps): Promise<SipAgent> {
+    const agent = new SipAgent(party, endpoint, deps);
+    await agent.#dial();
+    return agent;
+  }
+
+  /** Answers the call; caller and agent hear each other until it ends. */
+  async run(): Promise<void> {
+    await this.party.answer();
+    await this.party.call.ended;
+  }
+
+  /** The caller answered. */
+  attach(): void {
+    const { party, endpoint, deps } = this;
+    this.#watchAgent();
+    if (endpoint.record) deps.agents.recordings.begin(party.call, party.session);
+    this.#bridge.attach();
+  }
+
+  detach(why: DetachReason): Promise<void> {
+    this.#detached ??= this.#close(why);
+    return this.#detached;
+  }
+
+  onKey(key: Key): void {
+    this.#bridge.onKey(key);
+  }
+
+  onHold(hold: Hold | null): void {
+    this.#bridge.onHold(hold);
+  }
+
+  async #dial(): Promise<void> {
+    const { party, endpoint, deps } = this;
+    const { call, facts } = party;
+    const { agents, http, dialling } = deps;
     const about = { endpoint_id: endpoint.id, provider: endpoint.provider ?? endpoint.type, attempt: 1 };
     const config = endpoint.providerConfig;
     call.event('agent.connecting', about);
     try {
-      const invite = await sipInvite(endpoint, line.facts, rules.http, call.signal);
-      const far = await callSip(
-        line,
+      const invite = await sipInvite(endpoint, facts, http, call.signal);
+      const leg = await dialSip(
+        this.#agent,
+        party,
         {
+          sipCallId: randomUUID(),
           uri: invite.uri,
-          headers: { ...invite.headers, ...headersOf(line, config) },
+          from: facts.from,
+          fromDisplayName: facts.fromName,
+          headers: { ...invite.headers, ...headersOf(party, config) },
           ...credentialsOf(config),
           ...encryptionOf(config),
-          onEarlyMedia: (session) => hearEarly(line, session),
+          ringTimeoutMs,
+          publicOnly: !dialling.allowPrivateTargets,
+          onEarlyMedia: (session) => void this.#hearEarly(session).catch(() => {}), // it rings without; its answer decides
         },
-        rules,
-        call.signal,
+        dialling,
       );
+      await this.#agent.answeredWith(leg);
+      call.check();
       agents.health.succeeded(endpoint.id);
       call.event('agent.connected', about);
-      return new BridgedAgent(line, endpoint, far, agents);
+      this.#isAnswered = true;
+      await this.#agent.answer();
+      await this.#connect();
+      this.#bridge.attach();
     } catch (error) {
+      await (party.control.current === this ? party.control.release('failed') : this.detach('failed'));
       call.check();
       const { reason, message, sipStatus } = failureOf(error);
-      // Somebody who is busy, or does not answer, is there.
+      // An agent that is busy, or does not answer, is reachable.
       if (reason !== 'busy' && reason !== 'no_answer') agents.health.failed(endpoint.id);
       call.event('agent.failed', { ...about, reason, message, ...(sipStatus && { sip_status: sipStatus }) });
       throw new CallEnded({ cause: 'agent_unreachable', source: 'system', detail: message });
     }
   }
 
-  /** Caller and agent hear each other until the call ends. */
-  async talk(callerLeg: CallLeg, limits: ConverseLimits): Promise<void> {
-    const { call, session: callerSession } = this.line;
-    const { leg, session } = this.far;
-    const timeLimit = setTimeout(() => call.end({ cause: 'time_limit', source: 'system' }), limits.maxCallMs);
-    void leg.ended.then(
-      call.guarded((end) => {
-        if (call.handedOver) return;
-        void limits.apology.end(call, callerSession, {
-          cause: end.by === 'remote' ? 'agent_hangup' : 'agent_error',
-          source: 'agent',
-          ...(end.detail?.text === undefined ? {} : { detail: end.detail.text }),
-        });
+  async #connect(): Promise<void> {
+    const { control, session } = this.party;
+    if (session !== this.#session) throw new CallEnded({ cause: 'unspecified', source: 'system' });
+    if (control.current !== this) await control.connect(this);
+  }
+
+  /** What the agent's side plays before it answers, to a caller who has not been answered either. */
+  async #hearEarly(session: MediaSession): Promise<void> {
+    const { party } = this;
+    const isRinging = await party.ringWithMedia();
+    if (!isRinging || this.#isAnswered || this.#detached !== null || this.#agent.session !== session) return;
+    await this.#connect();
+    party.control.bridge(this, session, { relay: 'packets', dtmf: 'block' });
+  }
+
+  /** An agent that hangs up, or is lost, ends the call while it has the caller. */
+  #watchAgent(): void {
+    const { party, deps } = this;
+    const { call, control } = party;
+    const { leg, session } = this.#agent;
+    void leg?.ended.then(
+      call.guarded(({ by, detail }) => {
+        if (control.current !== this) return;
+        const cause = by === 'remote' ? 'agent_hangup' : 'agent_error';
+        const text = detail?.text === undefined ? {} : { detail: detail.text };
+        void deps.limits.apology.end(party, { cause, source: 'agent', ...text });
       }),
     );
-    call.onHandOver(() => this.close('transferred'));
     void session.lost.then(
       call.guarded((how) => {
-        if (call.handedOver) return;
+        if (control.current !== this) return;
         const cause = how === 'rtp-timeout' ? 'agent_error' : 'engine_gone';
-        void limits.apology.end(call, callerSession, { cause, source: 'system' });
+        void deps.limits.apology.end(party, { cause, source: 'system' });
       }),
     );
-    call.commands = (command) => carryOut(command, 'api', call, callerLeg, callerSession, limits.transferTimeoutMs);
-    // An agent behind SIP asks for a transfer by REFER: of the caller, who alone is left then. Whoever pays for it must have allowed it.
-    leg.onRefer(async ({ to, replaces }) => {
-      const refusal =
-        this.endpoint.providerConfig.allow_refer === true ? call.transferFallback?.refusal(to) : 'It is not allowed.';
-      if (typeof refusal === 'string') {
-        call.event('transfer.failed', { to, source: 'agent', reason: 'destination_not_allowed', detail: refusal });
-        return { refuse: 403 };
-      }
-      // Only a SIP address can give up a dialog.
-      if (replaces !== null && !/^sips?:/i.test(to)) return { refuse: 400 };
-      const command = { kind: 'transfer' as const, to, ...(replaces === null ? {} : { replaces }) };
-      const outcome = carryOut(command, 'agent', call, callerLeg, callerSession, limits.transferTimeoutMs);
-      return { accept: true, outcome: outcome.then((result) => (result.ok ? 200 : 503)) };
-    });
-    if (this.endpoint.record) this.agents.recordings.begin(call, callerSession);
-    this.#watchCaller(callerLeg);
-    try {
-      await call.ended;
-    } finally {
-      clearTimeout(timeLimit);
-      call.commands = null;
+  }
+
+  /** The agent asks for a transfer of the caller. The organization pays for it, so its settings must allow it. */
+  async #referred({
+    to,
+    replaces,
+  }: {
+    to: string;
+    replaces: string | null;
+  }): ReturnType<Parameters<CallLeg['onRefer']>[0]> {
+    const { party, endpoint, deps } = this;
+    const { call, control } = party;
+    if (!control.isOpen) return { refuse: 403 };
+    const refusal =
+      endpoint.providerConfig.allow_refer === true ? call.transferFallback?.refusal(to) : 'It is not allowed.';
+    if (typeof refusal === 'string') {
+      call.event('transfer.failed', { to, source: 'agent', reason: 'destination_not_allowed', detail: refusal });
+      return { refuse: 403 };
     }
+    // Only a SIP address can give up a dialog.
+    if (replaces !== null && !/^sips?:/i.test(to)) return { refuse: 400 };
+    const command = { kind: 'transfer' as const, to, ...(replaces === null ? {} : { replaces }) };
+    const outcome = carryOut(command, 'agent', party, deps.limits.transferTimeoutMs);
+    return { accept: true, outcome: outcome.then((result) => (result.ok ? 200 : 503)) };
   }
 
-  async close(_reason: string): Promise<void> {
-    const { call } = this.line;
-    this.#unwatchAgent();
-    await this.#joined.stop();
-    const cause = call.ending?.cause ?? 'normal_clearing';
-    const [stats] = await Promise.allSettled([this.far.session.close(), this.far.leg.hangup(cause)]);
-    if (stats.status === 'fulfilled') call.agentLegEnded(stats.value);
+  async #close(why: DetachReason): Promise<void> {
+    const { call } = this.party;
+    await this.#bridge.detach();
+    const cause = call.ending?.cause ?? (why === 'failed' ? 'incompatible_media' : 'normal_clearing');
+    const [stats] = await Promise.allSettled([this.#agent.closeMedia(), this.#agent.leg?.hangup(cause)]);
+    if (this.#isAnswered && stats.status === 'fulfilled' && stats.value !== null) call.agentLegEnded(stats.value);
   }
-
-  #watchCaller(leg: CallLeg): void {
-    const { call, session } = this.line;
-    answerReoffers(leg, session);
-    leg.onInfo(
-      call.guarded((info) => {
-        const digit = keyOfInfo(info);
-        if (digit === null) return;
-        heardKey(call, digit, 'info');
-        this.#joined.pressed(digit);
-      }),
-    );
-  }
-
-  #watchAgent(): () => void {
-    const { call } = this.line;
-    return observe(this.far.session, call, (event) => {
-      if (event.type === 'started') call.heardAgent();
-      else if (event.type === 'held') call.event('call.held', { by: 'agent' });
-      else if (event.type === 'resumed') call.event('call.resumed', { by: 'agent' });
-      else if (event.type === 'dtmf') call.event('dtmf.sent', { digits: event.digit, source: 'agent' });
-    });
-  }
-}
-
-/** What the agent's side plays before it answers, to a caller who has not been answered either. */
-function hearEarly(line: CallParty, session: MediaSession): void {
-  line
-    .ringWithMedia?.()
-    .then(() => line.session.bridge(session, { relay: 'packets', dtmf: 'block' }))
-    .catch(() => {}); // it rings without; the answer tells
 }
 
 function failureOf(error: unknown): { reason: string; message: string; sipStatus?: number } {
@@ -196,13 +234,13 @@ function encryptionOf({ srtp }: Endpoint['providerConfig']): { srtp?: SrtpPolicy
   return srtp === 'off' || srtp === 'allow' || srtp === 'require' ? { srtp } : {};
 }
 
-/** `X-` headers of the settings and of the call's INVITE; ours name the call. */
-function headersOf(line: CallParty, config: Endpoint['providerConfig']): Record<string, string> {
-  const ofCall = Object.entries(line.headers).filter(([name]) => /^x-/i.test(name));
+/** `X-` headers of the settings and of the call's INVITE, and ours, which name the call. */
+function headersOf(party: CallParty, config: Endpoint['providerConfig']): Record<string, string> {
+  const ofCall = Object.entries(party.headers).filter(([name]) => /^x-/i.test(name));
   const ofSettings = Object.entries((config.headers ?? {}) as Record<string, string>);
   return {
     ...Object.fromEntries([...ofCall, ...ofSettings].filter(([name]) => /^x-/i.test(name))),
-    'X-Trunkline-Call-Id': line.facts.callId,
-    'X-Trunkline-To': line.facts.to,
+    'X-Trunkline-Call-Id': party.facts.callId,
+    'X-Trunkline-To': party.facts.to,
   };
 }

@@ -1,10 +1,10 @@
 import type { StatusCallback } from '../../webhook/actions.js';
-import type { CallParty } from '../core/party.js';
+import type { CallParty } from '../party/party.js';
 import type { Takes } from '../recording/recordings.js';
 
 /** A call that enters a conference. */
 export interface ConferenceHost {
-  readonly line: CallParty;
+  readonly party: CallParty;
   readonly takes: Takes;
   /** Sends a status callback, signed as the webhook of this call signs. */
   send(conferenceId: string, to: StatusCallback['to'], fields: { [name: string]: string }): void;

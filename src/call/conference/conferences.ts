@@ -15,7 +15,7 @@ export class Conferences {
 
   /** The first who names a room makes it. Without a participant it is full. */
   enter(host: ConferenceHost, action: ConferenceAction): { conference: Conference; participant: Participant | null } {
-    const { facts, mode } = host.line;
+    const { facts, mode } = host.party;
     const scope = { organizationId: facts.organizationId, mode };
     const key = keyOf(scope, action.name);
     let conference = this.open.get(key);

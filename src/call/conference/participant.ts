@@ -47,7 +47,7 @@ export class Participant {
     readonly host: ConferenceHost,
     readonly action: ConferenceAction,
   ) {
-    this.call = host.line.call;
+    this.call = host.party.call;
     this.label = action.label;
     this.startsRoom = action.startOnEnter;
     this.endsRoom = action.endOnExit;

@@ -1,19 +1,27 @@
 import { MediaError, type MediaSession } from '../../../media/engine.js';
-import type { CallLeg } from '../../../sip/leg.js';
 import type { HangupSource } from '../../store/database/tables.js';
-import type { Call } from '../core/call.js';
 import type { CallCommand, CommandResult } from '../core/command.js';
+import type { CallParty } from '../party/party.js';
 import { transfer } from './transfer.js';
+
+/** Carries out a command of the API: the applications of the party are asked first. */
+export async function commandByApi(
+  command: CallCommand,
+  party: CallParty,
+  transferTimeoutMs: number,
+): Promise<CommandResult> {
+  if (!party.control.isOpen) return { ok: false, code: 'not_answered', message: 'The call is not answered yet.' };
+  return party.control.command(command) ?? carryOut(command, 'api', party, transferTimeoutMs);
+}
 
 /** Carries out a command of the API, of an agent or of a webhook on an answered call. */
 export async function carryOut(
   command: CallCommand,
   source: Extract<HangupSource, 'api' | 'agent'>,
-  call: Call,
-  leg: CallLeg,
-  session: MediaSession,
+  party: CallParty,
   transferTimeoutMs: number,
 ): Promise<CommandResult> {
+  const { call, session } = party;
   switch (command.kind) {
     case 'hangup':
       call.end({ cause: source === 'agent' ? 'agent_hangup' : 'normal_clearing', source });
@@ -37,7 +45,7 @@ export async function carryOut(
     case 'redirect':
       return { ok: false, code: 'failed', message: 'Only calls of webhook endpoints can be redirected.' };
     case 'transfer':
-      return transfer(command, source, call, leg, transferTimeoutMs);
+      return transfer(command, source, party, transferTimeoutMs);
   }
 }
 

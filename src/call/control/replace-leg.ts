@@ -6,7 +6,7 @@ import type { Call, CallPhone } from '../core/call.js';
 import type { LiveCallTable } from '../core/live-calls.js';
 
 /** Answers the INVITE: the agent, or whoever is at the other end, goes on with the new phone, and the old one gets BYE. Nothing of it throws. */
-export async function takePlace(incoming: IncomingCall, replaced: CallLeg, live: LiveCallTable): Promise<void> {
+export async function replaceLeg(incoming: IncomingCall, replaced: CallLeg, live: LiveCallTable): Promise<void> {
   const found = live.phoneOf(replaced);
   if (found === null) return incoming.reject({ status: 481, reason: 'No such call' });
   const { call, phone } = found;
@@ -31,7 +31,7 @@ export async function takePlace(incoming: IncomingCall, replaced: CallLeg, live:
 }
 
 /** Whoever may call this organization may take over a call of it; over a trunk that all share, only a call of that trunk. */
-function isTrusted(incoming: IncomingCall, call: Call, { organizationId }: CallPhone): boolean {
+function isTrusted(incoming: IncomingCall, call: Call, { facts: { organizationId } }: CallPhone): boolean {
   return [incoming.trunk, ...incoming.otherTrunks].some((trunk) =>
     trunk.organizationId === null ? trunk.trunkId === call.trunkId : trunk.organizationId === organizationId,
   );

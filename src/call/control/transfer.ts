@@ -1,31 +1,33 @@
 import { withDeadline } from '../../../net/deadline.js';
-import type { CallLeg, TransferResult } from '../../../sip/leg.js';
+import type { TransferResult } from '../../../sip/leg.js';
 import type { HangupSource } from '../../store/database/tables.js';
-import type { Call } from '../core/call.js';
 import type { CommandResult } from '../core/command.js';
+import type { CallParty } from '../party/party.js';
 
-/** `replaces`: a dialog of whoever is called that he gives up for this call (RFC 3891). */
+/** `replaces`: a dialog of the target that it gives up for this call (RFC 3891). */
 export interface TransferWish {
   to: string;
   replaces?: string;
 }
 
-/** Final answers of a callee who was reached and will not talk: nobody is called twice after them. */
+/** Final responses of a callee that was reached and declined: it is not called a second time. */
 const declined: ReadonlySet<number> = new Set([486, 600, 603]);
 
 /**
- * Transfer of the far side: by REFER, and where that is refused, or the far side fails to reach the target, by calling it ourselves and joining
- * the two. A target that was busy or declined is not called again. After a REFER the call ends; a joined one goes on until one of them leaves. An attended transfer is joined at once: the dialog that is given up is none of the
- * far side's. Every outcome is an event.
+ * Transfers the party: by REFER, and when the party refuses that or fails to reach the target, by calling the target ourselves and
+ * bridging the two. A target that was busy or declined is not called again. After an accepted REFER the call ends; a bridged one goes on
+ * until one side leaves. An attended transfer is bridged at once, because the dialog to replace is none of the party's. Every outcome is
+ * an event.
  */
 export async function transfer(
   { to, replaces }: TransferWish,
   source: Extract<HangupSource, 'api' | 'agent'>,
-  call: Call,
-  leg: CallLeg,
+  party: CallParty,
   timeoutMs: number,
 ): Promise<CommandResult> {
+  const { call, control, leg } = party;
   const { transferFallback } = call;
+  if (leg === null) return { ok: false, code: 'not_answered', message: 'The call is not answered yet.' };
   const failed = (message: string, facts: Record<string, unknown>): CommandResult => {
     if (call.ending !== null) return { ok: false, code: 'failed', message: 'The call ended during the transfer.' };
     call.event('transfer.failed', { to, detail: message, ...facts });
@@ -37,12 +39,12 @@ export async function transfer(
       facts.dialled_call_id = id;
     };
     try {
-      if (transferFallback === null || call.handedOver) throw new Error('The call is with somebody else already.');
+      if (transferFallback === null || control.isTransferred) throw new Error('The call was transferred already.');
       await transferFallback.join(to, replaces, onCall);
       call.event('transfer.completed', { to, method: 'bridge', ...facts });
       return { ok: true };
     } catch (error) {
-      const detail = error instanceof Error ? error.message : 'Nobody answered.';
+      const detail = error instanceof Error ? error.message : 'The target did not answer.';
       return failed(detail, { reason: 'target_failed', method: 'bridge', ...facts });
     }
   };
@@ -57,7 +59,7 @@ export async function transfer(
       leg.transfer(to, signal),
     );
   } catch (error) {
-    const detail = error instanceof Error ? error.message : 'The far side did not say how the transfer went.';
+    const detail = error instanceof Error ? error.message : 'The phone did not report the outcome of the transfer.';
     return failed(detail, { reason: 'no_outcome', method: 'refer' });
   }
   if (result.status !== 'failed') {

@@ -7,6 +7,7 @@ import type { TraceEntry } from '../../store/calls/call-records.js';
 import type { Calls } from '../../store/calls/calls.js';
 import type { EventType } from '../../store/calls/event-types.js';
 import type { Direction, HangupSource } from '../../store/database/tables.js';
+import type { CallFacts } from './call-facts.js';
 import { TerminalSummary } from './call-summary.js';
 import type { CallCommand, CommandResult } from './command.js';
 import { type CallFunds, watchFunds } from './funding.js';
@@ -20,10 +21,10 @@ export interface CallRecording {
   pause(paused: boolean): void;
 }
 
-/** One phone of a call. */
+/** One phone of a call, as an INVITE with Replaces (RFC 3891) finds it. */
 export interface CallPhone {
-  session: MediaSession;
-  organizationId: string;
+  readonly session: MediaSession;
+  readonly facts: CallFacts;
 }
 
 /** A call whose record is written. */
@@ -54,9 +55,6 @@ export class Call {
   transferFallback: TransferFallback | null = null;
   /** What a callback threw and the call ended with; null: nothing. */
   fault: unknown = null;
-  /** The far side talks to somebody else now; its agent is gone, or going. */
-  handedOver = false;
-  readonly #onHandOver: (() => Promise<unknown>)[] = [];
   readonly #beside: (() => Promise<unknown>)[] = [];
   /** Whoever talks in this call: another phone may take the place of one. */
   readonly phones = new Map<CallLeg, CallPhone>();
@@ -180,17 +178,6 @@ export class Call {
       answeredAt: this.#at(this.#answeredAtMs),
       latencyMs: (this.#endedAtMs ?? performance.now()) - this.#startedAtMs,
     });
-  }
-
-  /** Whoever has the far side's ear says how he leaves it. */
-  onHandOver(leave: () => Promise<unknown>): void {
-    this.#onHandOver.push(leave);
-  }
-
-  /** Resolves when the far side is free for somebody else. */
-  async handOver(): Promise<void> {
-    this.handedOver = true;
-    await Promise.allSettled(this.#onHandOver.map((leave) => leave()));
   }
 
   /** Something else that must be closed before the record is. */

@@ -2,6 +2,7 @@ import { withDeadline } from '../../../net/deadline.js';
 import type { CallLeg } from '../../../sip/leg.js';
 import type { Call, CallPhone } from './call.js';
 import type { CallCommand, CallCommands, CommandResult } from './command.js';
+import { CallEnded } from './outcome.js';
 
 /** A call's own end is bounded by the limits of BYE and of the agent's close; this is above their sum. */
 const endingLimitMs = 10_000;
@@ -29,7 +30,13 @@ export class LiveCallTable implements CallCommands {
     if (this.#calls.size === 0) this.#onEmpty?.();
   }
 
-  /** Whose phone is at this leg; null: nobody's. Looks through all, as seldom as phones replace each other. */
+  /** Throws `CallEnded` when there are more calls than `maxCalls`; null: no limit. */
+  checkCapacity(maxCalls: number | null): void {
+    if (maxCalls !== null && this.count > maxCalls)
+      throw new CallEnded({ cause: 'overload', source: 'system', detail: 'The server carries all the calls it may.' });
+  }
+
+  /** The phone of this leg; null when no call has it. Searches all calls: it is needed only when phones replace each other. */
   phoneOf(leg: CallLeg): { call: Call; phone: CallPhone } | null {
     for (const call of this.#calls.values()) {
       const phone = call.phones.get(leg);

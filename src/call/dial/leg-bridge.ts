@@ -1,120 +1,138 @@
-/** Two legs of one call that hear each other: their audio, their keys, and the holds of either side. */
-import type { Bridge, BridgeEnd, MediaDirection, MediaEvent, MediaSession } from '../../../media/engine.js';
+/** Two parties that hear each other: their audio, their keys, and the holds of either side. */
+import type { Bridge, BridgeEnd, MediaDirection } from '../../../media/engine.js';
 import type { CallLeg } from '../../../sip/leg.js';
-import { answerReoffers, keyOfInfo } from '../core/leg-requests.js';
-import type { CallParty } from '../core/party.js';
-import { observe } from '../core/party-events.js';
-import type { SecondLeg } from './dial-sip.js';
+import type { Application, Hold, Key } from '../party/application.js';
+import type { CallParty } from '../party/party.js';
 
-export interface JoinOptions {
-  /** The second leg is the agent of the call: turns are told of. */
+export interface LegBridgeOptions {
+  /** The second party is the agent of the call: turns are reported. */
   turns?: boolean;
-  /** A key of the second leg that came as INFO, for its record; it is passed on. */
-  onInfoKey(digit: string): void;
-  /** Gives up what is asked of either side; the call's or shorter. */
-  signal: AbortSignal;
+  /** A key of the first party, which is also sent to the second one. */
+  onKey?(key: Key): void;
+  /** A REFER of the second party. */
+  onRefer?: Parameters<CallLeg['onRefer']>[0];
+  /** The application of the first party that bridges it; default: the bridge itself. */
+  owner?: Application;
 }
 
 /**
- * Joins the phone of `line` and a second leg until `stop`, or until something else takes the place of the bridge. Whoever listens to the
- * first leg answers its re-offers, and tells `pressed` of keys that come as INFO.
+ * Bridges the first party with a second one that is answered. It is the application of the second party, and of the first one unless
+ * another application owns it.
  */
-export class JoinedLegs {
-  readonly ended: Promise<BridgeEnd>;
-  readonly #bridge: Bridge;
-  readonly #first: JoinedSide;
-  readonly #second: JoinedSide;
-  readonly #unsubscribe: (() => void)[];
-
-  constructor(line: Pick<CallParty, 'call' | 'leg' | 'session'>, second: SecondLeg, options: JoinOptions) {
-    const { signal, onInfoKey, turns = false } = options;
-    const { call } = line;
-    this.#bridge = line.session.bridge(second.session, { relay: 'packets', dtmf: 'pass', turns });
-    this.ended = this.#bridge.ended;
-    this.#first = new JoinedSide(() => line.leg, line.session, signal);
-    this.#second = new JoinedSide(() => second.leg, second.session, signal);
-    answerReoffers(second.leg, second.session);
-    second.leg.onInfo(
-      call.guarded((info) => {
-        const digit = keyOfInfo(info);
-        if (digit === null) return;
-        onInfoKey(digit);
-        this.#first.press(digit);
-      }),
-    );
-    this.#unsubscribe = [
-      observe(line.session, call, (event) => passOn(event, this.#second)),
-      observe(second.session, call, (event) => passOn(event, this.#first)),
-    ];
-  }
-
-  /** A key of the first leg that came as INFO. */
-  pressed(digit: string): void {
-    this.#second.press(digit);
-  }
-
-  /** Idempotent. Both legs live on. */
-  stop(): Promise<BridgeEnd> {
-    for (const unsubscribe of this.#unsubscribe) unsubscribe();
-    return this.#bridge.stop();
-  }
-}
-
-/** What one side does is asked of the other one. */
-function passOn(event: MediaEvent, other: JoinedSide): void {
-  if (event.type === 'dtmf' && !event.passedOn) other.press(event.digit);
-  else if (event.type === 'held') other.direct(event.sends ? 'sendonly' : 'inactive');
-  else if (event.type === 'resumed') other.direct('sendrecv');
-}
-
-class JoinedSide {
-  #wanted: MediaDirection = 'sendrecv';
-  #applied: MediaDirection = 'sendrecv';
-  #directing = false;
-  #keys: Promise<unknown> = Promise.resolve();
+export class LegBridge implements Application {
+  readonly kind = 'bridge';
+  /** Resolves when the media are not bridged any more. */
+  readonly ended: Promise<BridgeEnd['by']>;
+  #resolveEnded!: (by: BridgeEnd['by']) => void;
+  #bridge: Bridge | null = null;
+  #isDetached = false;
+  readonly #first: BridgedSide;
+  readonly #second: BridgedSide;
+  readonly #ofSecond: Application;
 
   constructor(
-    private readonly leg: () => CallLeg | null,
-    private readonly session: MediaSession,
-    private readonly signal: AbortSignal,
-  ) {}
+    private readonly first: CallParty,
+    private readonly second: CallParty,
+    private readonly options: LegBridgeOptions,
+  ) {
+    this.ended = new Promise((resolve) => {
+      this.#resolveEnded = resolve;
+    });
+    this.#first = new BridgedSide(first);
+    this.#second = new BridgedSide(second);
+    this.#ofSecond = {
+      kind: 'bridge',
+      attach: () => {},
+      detach: async () => {},
+      onKey: (key) => this.#first.press(key),
+      onHold: (hold) => this.#first.hold(hold),
+      ...(options.onRefer === undefined ? {} : { onRefer: options.onRefer }),
+    };
+  }
 
-  /** Events of RTP, else INFO, else tones: the first that this side takes. One key after the other. */
-  press(digit: string): void {
-    this.#keys = this.#keys.then(() => this.#press(digit)).catch(() => {}); // a side that takes none hears none
+  /** Bridges the media, and passes on a hold that began before. */
+  attach(): void {
+    const { first, second, options } = this;
+    if (this.#isDetached) return;
+    if (this.#bridge === null) {
+      const terms = { relay: 'packets', dtmf: 'pass', turns: options.turns ?? false } as const;
+      this.#bridge = first.control.bridge(options.owner ?? this, second.session, terms);
+      if (this.#bridge === null) {
+        this.#resolveEnded('replaced');
+        return;
+      }
+      void this.#bridge.ended.then(({ by }) => this.#resolveEnded(by));
+      second.control.connect(this.#ofSecond).catch(() => {}); // its call has just ended, and the bridge with it
+    }
+    if (first.held !== null) this.#second.hold(first.held);
+    if (second.held !== null) this.#first.hold(second.held);
+  }
+
+  /** Both legs live on; the first party is not left on hold. */
+  async detach(): Promise<void> {
+    if (this.#bridge !== null && !this.#isDetached) {
+      void this.second.control.release('finished');
+      this.#first.hold(null);
+    }
+    this.#isDetached = true;
+    await this.#bridge?.stop();
+    this.#resolveEnded('stopped');
+  }
+
+  onKey(key: Key): void {
+    this.options.onKey?.(key);
+    this.#second.press(key);
+  }
+
+  onHold(hold: Hold | null): void {
+    this.#second.hold(hold);
+  }
+}
+
+/** One phone of a bridge, as the receiver of what the other phone does. */
+class BridgedSide {
+  #wanted: MediaDirection = 'sendrecv';
+  #applied: MediaDirection = 'sendrecv';
+  #isDirecting = false;
+  #keys: Promise<unknown> = Promise.resolve();
+
+  constructor(private readonly party: CallParty) {}
+
+  /** Sends a key, unless the media bridge did: as RTP event, else INFO, else tones, whichever the phone takes. One key after the other. */
+  press({ digit, passedOn }: Key): void {
+    if (!passedOn) this.#keys = this.#keys.then(() => this.#press(digit)).catch(() => {}); // a phone that takes none of them
   }
 
   async #press(digit: string): Promise<void> {
+    const { session, leg, call } = this.party;
     try {
-      await this.session.sendDtmf(digit);
+      await session.sendDtmf(digit);
     } catch {
       const info = { contentType: 'application/dtmf-relay', body: `Signal=${digit}\r\nDuration=160\r\n` };
-      const status =
-        (await this.leg()
-          ?.sendInfo(info, this.signal)
-          .catch(() => null)) ?? 500;
-      if (status >= 300) await this.session.sendDtmf(digit, 'tone');
+      const status = (await leg?.sendInfo(info, call.signal).catch(() => null)) ?? 500;
+      if (status >= 300) await session.sendDtmf(digit, 'tone');
     }
   }
 
-  /** Holds this side, or takes it back, by re-INVITE. Only the last wish counts. */
-  direct(direction: MediaDirection): void {
-    this.#wanted = direction;
-    if (!this.#directing) void this.#direct();
+  /** Holds this phone, or takes it back (null), by re-INVITE. Only the last wish counts. A phone without a leg is held after its answer. */
+  hold(hold: Hold | null): void {
+    this.#wanted = hold === null ? 'sendrecv' : hold.sends ? 'sendonly' : 'inactive';
+    if (!this.#isDirecting) void this.#direct();
   }
 
   async #direct(): Promise<void> {
-    this.#directing = true;
-    while (this.#applied !== this.#wanted && !this.signal.aborted) {
+    const { party } = this;
+    this.#isDirecting = true;
+    while (this.#applied !== this.#wanted && party.call.ending === null && party.leg !== null) {
       const direction = this.#wanted;
       try {
-        const result = await this.leg()?.reoffer(() => this.session.offer(direction), this.signal);
-        if (result && 'ok' in result) await this.session.accept(result.ok, { provisional: false });
+        const result = await party.leg.reoffer(() => party.session.offer(direction), party.call.signal);
+        if ('ok' in result) await party.session.accept(result.ok, { provisional: false });
       } catch {
-        // It is over, or has not begun: nothing to hold.
+        // The leg has ended.
       }
-      this.#applied = direction; // refused too: it hears silence, or speaks into it
+      this.#applied = direction; // if refused as well: the phone hears silence, or speaks into it
     }
-    this.#directing = false;
+    this.#isDirecting = false;
   }
 }

@@ -12,7 +12,7 @@ const narrowband: readonly PhoneCodec[] = ['PCMU', 'PCMA'];
  * Codecs to offer to a second leg: that of the first leg comes first, because audio passes untouched where both use it. Beside G.711 a
  * wideband codec has nothing to carry and is not offered.
  */
-export async function asTheFirstLeg(session: MediaSession, codecs: readonly PhoneCodec[]): Promise<PhoneCodec[]> {
+export async function codecsLike(session: MediaSession, codecs: readonly PhoneCodec[]): Promise<PhoneCodec[]> {
   const { codec } = await session.stats();
   if (codec === null || !codecs.includes(codec)) return [...codecs];
   const others = narrowband.includes(codec) ? codecs.filter((other) => narrowband.includes(other)) : codecs;

@@ -3,18 +3,25 @@ import { conferencedQuestion } from '../../webhook/request-bodies.js';
 import type { Conference } from '../conference/conference.js';
 import type { ConferenceHost } from '../conference/conference-host.js';
 import type { Participant } from '../conference/participant.js';
-import type { Stage } from './context.js';
+import type { Application, Key } from '../party/application.js';
+import type { ScriptContext } from './context.js';
 import { holdMusic } from './hold-music.js';
 
 /** A caller's time in a conference: music until it starts, the others, music on hold, until it leaves or has to. */
-export async function confer(stage: Stage, action: ConferenceAction, signal: AbortSignal): Promise<Action[] | null> {
-  const { line, rules, keypad } = stage;
-  await stage.answer();
+export async function confer(
+  script: ScriptContext,
+  action: ConferenceAction,
+  signal: AbortSignal,
+): Promise<Action[] | null> {
+  const { party, deps, keypad } = script;
+  await script.answer();
   signal.throwIfAborted();
-  const { conference, participant } = rules.conferences.enter(hostOf(stage), action);
+  const { conference, participant } = deps.conferences.enter(hostOf(script), action);
   if (participant === null) {
-    stage.warn(`The conference "${action.name}" is full.`);
-    return action.next === null ? null : stage.ask(action.next, conferencedQuestion(conference, 'failed', 0), signal);
+    script.webhook.warn(`The conference "${action.name}" is full.`);
+    return action.next === null
+      ? null
+      : script.webhook.ask(action.next, conferencedQuestion(conference, 'failed', 0), signal);
   }
   const startedMs = performance.now();
   const leave = new AbortController();
@@ -31,7 +38,7 @@ export async function confer(stage: Stage, action: ConferenceAction, signal: Abo
     leave.abort();
   });
   try {
-    while (!until.aborted) await stay(stage, conference, participant, until);
+    await party.control.lend(new ConferenceStay(script, conference, participant), until);
   } finally {
     clearTimeout(timer);
     leave.abort();
@@ -39,44 +46,89 @@ export async function confer(stage: Stage, action: ConferenceAction, signal: Abo
   }
   const durationSec = Math.round((performance.now() - startedMs) / 1000);
   const result = conferencedQuestion(conference, 'answered', durationSec);
-  if (line.call.ending !== null) stage.tell(action.next, result);
+  if (party.call.ending !== null) script.webhook.tell(action.next, result);
   signal.throwIfAborted();
-  return action.next === null ? null : stage.ask(action.next, result, signal);
+  return action.next === null ? null : script.webhook.ask(action.next, result, signal);
 }
 
-function hostOf(stage: Stage): ConferenceHost {
-  const { line, rules } = stage;
+function hostOf({ party, deps, webhook }: ScriptContext): ConferenceHost {
   const send: ConferenceHost['send'] = (conferenceId, to, fields) =>
-    rules.notices.send(conferenceId, stage.asked.signedForm(to, fields));
-  return { line, takes: rules.takes, send };
+    deps.callbacks.send(conferenceId, webhook.client.signedForm(to, fields));
+  return { party, takes: deps.takes, send };
 }
 
-/** In the room, or with its music, until something changes. Resolves when the caller is free. */
-async function stay(stage: Stage, conference: Conference, participant: Participant, until: AbortSignal): Promise<void> {
-  const change = participant.nextChange();
-  const { music } = participant;
-  const over = new AbortController();
-  const here = AbortSignal.any([until, over.signal]);
-  const left = new Promise<void>((resolve) => here.addEventListener('abort', () => resolve(), { once: true }));
-  if (until.aborted) return;
-  if (music !== null) {
-    const played = holdMusic(stage, conference, music, here);
-    await Promise.race([change, left]);
-    over.abort();
-    return played;
+/** In the room, or with its music until the conference starts and while the participant is held. */
+class ConferenceStay implements Application {
+  readonly kind = 'conference';
+  readonly #over = new AbortController();
+  #stays: Promise<void> = Promise.resolve();
+
+  constructor(
+    private readonly script: ScriptContext,
+    private readonly conference: Conference,
+    private readonly participant: Participant,
+  ) {}
+
+  attach(): void {
+    const { call } = this.script.party;
+    this.#stays = this.#stay().catch(
+      call.guarded((error) => {
+        throw error;
+      }),
+    );
   }
-  const seat = conference.room.join(stage.line.session, { muted: participant.muted });
-  if (seat === null) return participant.remove('left');
-  participant.sitsOn(seat);
-  try {
-    // Something else that takes the caller's ear ends its stay.
-    const elsewhere = seat.ended.then(() => {
-      if (!over.signal.aborted) participant.remove('left');
-    });
-    await Promise.race([change, left, elsewhere]);
-  } finally {
-    participant.sitsOn(null);
-    over.abort();
-    await seat.leave();
+
+  async detach(): Promise<void> {
+    this.#over.abort();
+    await this.#stays;
+  }
+
+  onKey({ digit }: Key): void {
+    this.script.keypad.press(digit);
+  }
+
+  onHold(): void {}
+
+  async #stay(): Promise<void> {
+    const { script, conference, participant } = this;
+    while (!this.#over.signal.aborted) {
+      const change = participant.nextChange();
+      const { music } = participant;
+      const moved = new AbortController();
+      const here = AbortSignal.any([this.#over.signal, moved.signal]);
+      const left = new Promise<void>((resolve) => here.addEventListener('abort', () => resolve(), { once: true }));
+      if (music === null) {
+        await this.#sit(Promise.race([change, left]));
+        moved.abort();
+        continue;
+      }
+      const played = holdMusic(script, conference, music, here);
+      await Promise.race([change, left]);
+      moved.abort();
+      await played;
+    }
+  }
+
+  /** Hears the others, and is heard, until `moved` resolves. */
+  async #sit(moved: Promise<void>): Promise<void> {
+    const { script, conference, participant } = this;
+    const seat = script.party.control.join(this, conference.room, { muted: participant.muted });
+    if (seat === null) {
+      participant.remove('left');
+      return moved;
+    }
+    participant.sitsOn(seat);
+    let isLeaving = false;
+    try {
+      // Anything else that takes the party's media ends its stay.
+      const replaced = seat.ended.then(() => {
+        if (!isLeaving) participant.remove('left');
+      });
+      await Promise.race([moved, replaced]);
+    } finally {
+      participant.sitsOn(null);
+      isLeaving = true;
+      await seat.leave();
+    }
   }
 }

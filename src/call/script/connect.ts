@@ -4,21 +4,11 @@ import type { Action, Connect } from '../../webhook/actions.js';
 import { connectedQuestion, streamStatusFields } from '../../webhook/request-bodies.js';
 import { newStreamSid } from '../../webhook/twilio-parameters.js';
 import { WebhookFailure } from '../../webhook/webhook-client.js';
-import { converse } from '../agent/conversation.js';
+import { Conversation } from '../agent/conversation.js';
 import { connectAgent, type FailoverAgent } from '../agent/failover-agent.js';
-import type { CallCommand, CommandResult } from '../core/command.js';
 import { CallEnded } from '../core/outcome.js';
-import type { Stage } from './context.js';
+import type { ScriptContext } from './context.js';
 import { streamEndpoint } from './stream-endpoint.js';
-
-export interface ConnectStage extends Stage {
-  /** The endpoint that asked for it. */
-  readonly webhook: Endpoint;
-  /** The call is the agent's now, and comes back. */
-  handOver(): void;
-  takeBack(): void;
-  redirect(command: CallCommand & { kind: 'redirect' }): CommandResult;
-}
 
 /** Whom a `connect` means. Throws `WebhookFailure`. */
 export function connectTarget(
@@ -36,57 +26,58 @@ export function connectTarget(
 }
 
 /**
- * An agent of an endpoint, or a stream; the call is answered only when it is ready. `last`: nothing comes after it, so that the call ends
- * with it.
+ * Lends the party to an agent of an endpoint, or to a stream; the call is answered only when the agent is ready. `last`: no action follows,
+ * so the call ends with the agent.
  */
 export async function connectStep(
-  stage: ConnectStage,
+  { party, webhook, deps }: ScriptContext,
   action: Connect,
   endpoint: Endpoint,
   last: boolean,
   signal: AbortSignal,
 ): Promise<Action[] | null> {
-  const { line, rules } = stage;
-  const { call } = line;
+  const { call } = party;
   const startedMs = performance.now();
   const stream = action.to.kind === 'stream' ? action.to : null;
   const sid = String(endpoint.providerConfig.stream_sid ?? '');
   const tell = (event: 'stream-started' | 'stream-stopped' | 'stream-error', error = '') =>
-    stage.status(stream?.status ?? null, event, streamStatusFields(sid, stream?.name ?? null, event, error));
-  const facts = { ...line.facts, custom: stream?.custom ?? {} };
+    webhook.status(stream?.status ?? null, event, streamStatusFields(sid, stream?.name ?? null, event, error));
+  const facts = { ...party.facts, custom: stream?.custom ?? {} };
   let agent: FailoverAgent;
   try {
-    agent = await connectAgent(call, facts, [endpoint], line.session, rules.agents);
+    agent = await connectAgent(party, facts, [endpoint], deps.agents);
   } catch (error) {
     if (error instanceof CallEnded && call.ending === null) tell('stream-error', error.message);
     if (!(error instanceof CallEnded) || call.ending !== null || (last && action.next === null)) throw error;
     if (action.next === null) return null;
-    return stage.ask(action.next, connectedQuestion('failed', error.message, 0), signal);
+    return webhook.ask(action.next, connectedQuestion('failed', error.message, 0), signal);
   }
-  let end: AgentEnd | null;
-  let durationSec: number;
-  try {
-    const leg = await line.answer();
-    stage.handOver();
-    tell('stream-started');
-    const visit = { leave: signal, redirect: stage.redirect };
-    end = await converse(call, leg, line.session, agent, rules.limits, visit);
+  const conversation = new Conversation(party, agent, deps.limits);
+  const left = new AbortController();
+  const until = AbortSignal.any([signal, left.signal]);
+  let end: AgentEnd | null = null;
+  let durationSec = 0;
+  until.addEventListener('abort', () => {
     durationSec = Math.round((performance.now() - startedMs) / 1000);
+  });
+  try {
+    await party.answer();
+    void conversation.ended.then((ended) => {
+      if (!until.aborted) end = ended;
+      left.abort();
+    });
+    tell('stream-started');
+    await party.control.lend(conversation, until);
   } finally {
-    await agent.close('the stream is over');
-    // Before the webhook is asked what comes next: until it answers, keys and commands belong to the script.
-    if (call.ending === null) stage.takeBack();
+    await conversation.detach('finished');
   }
-  const by = end?.by === 'failed' ? 'failed' : 'hangup';
-  tell(by === 'failed' ? 'stream-error' : 'stream-stopped', by === 'failed' ? (end?.detail ?? '') : '');
-  const result = connectedQuestion(by, end?.detail ?? '', durationSec);
-  if (call.ending !== null) stage.tell(action.next, result);
+  const { by: endedBy, detail } = (end as AgentEnd | null) ?? { by: 'closed', detail: '' };
+  const by = endedBy === 'failed' ? 'failed' : 'hangup';
+  tell(by === 'failed' ? 'stream-error' : 'stream-stopped', by === 'failed' ? detail : '');
+  const result = connectedQuestion(by, detail, durationSec);
+  if (call.ending !== null) webhook.tell(action.next, result);
   signal.throwIfAborted();
   if (last && action.next === null)
-    throw new CallEnded({
-      cause: by === 'failed' ? 'agent_error' : 'agent_hangup',
-      source: 'agent',
-      ...(end === null ? {} : { detail: end.detail }),
-    });
-  return action.next === null ? null : stage.ask(action.next, result, signal);
+    throw new CallEnded({ cause: by === 'failed' ? 'agent_error' : 'agent_hangup', source: 'agent', detail });
+  return action.next === null ? null : webhook.ask(action.next, result, signal);
 }

@@ -1,3 +1,4 @@
+import type { CallLeg } from '../../../sip/leg.js';
 import { type Action, clientAddress, type Dial, type DialTarget, sipAddress } from '../../webhook/actions.js';
 import {
   type Dialled,
@@ -6,32 +7,32 @@ import {
   referredQuestion,
 } from '../../webhook/request-bodies.js';
 import type { Call } from '../core/call.js';
-import { heardKey } from '../core/party-events.js';
-import { DialledCall, statusOf } from '../dial/child-call.js';
-import type { SecondLeg } from '../dial/dial-sip.js';
-import { JoinedLegs } from '../dial/leg-bridge.js';
+import { ChildCall, type ParentCall, statusOf } from '../dial/child-call.js';
+import { LegBridge } from '../dial/leg-bridge.js';
 import { ringTone } from '../prompts/ringback-tones.js';
 import type { Take } from '../recording/recordings.js';
 import { dialledNumber } from '../routing/dialled-number.js';
-import type { Stage } from './context.js';
+import type { ScriptContext } from './context.js';
 
 /**
- * Calls everybody whom `action` names, all at once or one after the other; the first to answer is joined with the caller until one of them leaves, or the time is
- * up. What is left of other attempts is hung up.
+ * Calls the targets of `action`, all at once or one after the other. The first to answer is bridged with the caller until one of them
+ * leaves, or the time is up; the other attempts are hung up.
  */
-export async function dialOut(stage: Stage, action: Dial, signal: AbortSignal): Promise<Action[] | null> {
-  const { line, rules } = stage;
-  const { from, targets } = allowed(stage, action);
-  if (!action.answerOnBridge) await stage.answer();
-  const recording = action.record === null ? null : new DialRecording(stage, action);
+export async function dialOut(script: ScriptContext, action: Dial, signal: AbortSignal): Promise<Action[] | null> {
+  const { party, deps } = script;
+  const { from, targets } = allowed(script, action);
+  if (!action.answerOnBridge) await script.answer();
+  const recording = action.record === null ? null : new DialRecording(script, action);
   const stop = new AbortController();
-  const calls: DialledCall[] = [];
+  const calls: ChildCall[] = [];
+  const { endpoint } = script.webhook;
+  const status: ParentCall['status'] = (...step) => script.webhook.status(...step);
   const place = (target: DialTarget) => {
-    const made = new DialledCall(
-      stage,
+    const made = new ChildCall(
+      { party, endpointId: endpoint.id, status },
       { ...action, from },
       target,
-      rules.dialling,
+      deps.dialling,
       AbortSignal.any([signal, stop.signal]),
     );
     calls.push(made);
@@ -47,16 +48,16 @@ export async function dialOut(stage: Stage, action: Dial, signal: AbortSignal): 
   let referredTo: string | null = null;
   let answered: Call | null = null;
   try {
-    if (action.record === 'ringing' && line.leg !== null) recording?.begin();
-    const winner = await firstToAnswer(stage, action, targets, place, signal);
+    if (action.record === 'ringing' && party.leg !== null) recording?.begin();
+    const winner = await firstToAnswer(script, action, targets, place, signal);
     if (winner === null) dialled.status = targets.length === 0 ? 'failed' : statusOf(calls);
     else {
-      for (const other of calls) if (other !== winner.callee) other.call.hangup('system');
-      Object.assign(dialled, { status: 'completed', callId: winner.callee.call.id });
-      answered = winner.callee.call;
-      await stage.answer();
+      for (const other of calls) if (other !== winner) other.call.hangup('system');
+      Object.assign(dialled, { status: 'completed', callId: winner.call.id });
+      answered = winner.call;
+      await script.answer();
       recording?.begin();
-      referredTo = await talk(stage, winner, action, signal);
+      referredTo = await talk(script, winner, action, signal);
     }
   } finally {
     stop.abort();
@@ -65,18 +66,18 @@ export async function dialOut(stage: Stage, action: Dial, signal: AbortSignal): 
     dialled.recording = (await recording?.end()) ?? null;
     await Promise.all(calls.map((each) => each.closed));
     dialled.durationSec = (answered as Call | null)?.durationSec ?? 0;
-    if (line.call.ending !== null) stage.tell(action.next, dialledQuestion(dialled));
+    if (party.call.ending !== null) script.webhook.tell(action.next, dialledQuestion(dialled));
   }
   signal.throwIfAborted();
   if (action.refer !== null && referredTo !== null)
-    return stage.ask(action.refer, referredQuestion(referredTo), signal);
-  return action.next === null ? null : stage.ask(action.next, dialledQuestion(dialled), signal);
+    return script.webhook.ask(action.refer, referredQuestion(referredTo), signal);
+  return action.next === null ? null : script.webhook.ask(action.next, dialledQuestion(dialled), signal);
 }
 
 /** Whom it may call, numbers in E.164, and as whom. Whatever is refused is in the record, and the others are called. */
-function allowed(stage: Stage, action: Dial): { from: string | null; targets: DialTarget[] } {
-  const { line, rules } = stage;
-  const { facts, mode } = line;
+function allowed(script: ScriptContext, action: Dial): { from: string | null; targets: DialTarget[] } {
+  const { party, deps } = script;
+  const { facts, mode } = party;
   const home = facts.direction === 'inbound' ? facts.to : facts.from;
   const from = action.from === null ? null : (dialledNumber(action.from, home) ?? action.from);
   // The caller's own number may always be shown: it is what is shown without any.
@@ -88,8 +89,8 @@ function allowed(stage: Stage, action: Dial): { from: string | null; targets: Di
         ? `it is no telephone number; E.164 such as +14155550100 is always understood, a national number as one of the country of ${home}`
         : shown !== null && !userOfSip.test(shown)
           ? 'its caller id must be a telephone number, or for SIP a name of letters, digits and "_ + . -"'
-          : rules.dialling.refusal(facts.organizationId, mode, { to, from: shown });
-    if (refusal !== null) stage.warn(`${target.to.slice(0, 100)} is not dialled: ${refusal}`);
+          : deps.dialling.refusal(facts.organizationId, mode, { to, from: shown });
+    if (refusal !== null) script.webhook.warn(`${target.to.slice(0, 100)} is not dialled: ${refusal}`);
     return refusal !== null || to === null ? [] : [{ ...target, to }];
   });
   return { from: shown, targets };
@@ -102,22 +103,21 @@ function isAddress(to: string): boolean {
   return sipAddress.test(to) || clientAddress.test(to);
 }
 
-interface Winner {
-  callee: DialledCall;
-  second: SecondLeg;
-}
-
-/** null: nobody answered. Meanwhile the caller hears that it rings, if he is on the line already. */
+/** null: nobody answered. Meanwhile the caller hears that it rings, if he is on the party already. */
 async function firstToAnswer(
-  { line }: Stage,
+  { party }: ScriptContext,
   { sequential, ringTone: country }: Dial,
   to: readonly DialTarget[],
-  place: (target: DialTarget) => DialledCall,
+  place: (target: DialTarget) => ChildCall,
   signal: AbortSignal,
-): Promise<Winner | null> {
-  const answered = async (callee: DialledCall) => ({ callee, second: await callee.answered });
+): Promise<ChildCall | null> {
+  const answered = async (callee: ChildCall) => {
+    await callee.answered;
+    return callee;
+  };
   const quiet = new AbortController();
-  if (line.leg !== null) line.session.play(ringTone(country), AbortSignal.any([signal, quiet.signal])).catch(() => {}); // silence does as well
+  if (party.leg !== null)
+    party.session.play(ringTone(country), AbortSignal.any([signal, quiet.signal])).catch(() => {}); // silence does as well
   try {
     if (!sequential) return await Promise.any(to.map((target) => answered(place(target))));
     for (const target of to) {
@@ -134,51 +134,37 @@ async function firstToAnswer(
   }
 }
 
-/** Resolves when the two are not joined any more; with the address to which the callee sends the caller, if it does. */
+/** Resolves when the two are not bridged any more; with the address to which the callee transfers the caller, if it does. */
 async function talk(
-  { line, keypad }: Stage,
-  { callee, second }: Winner,
+  { party, keypad }: ScriptContext,
+  callee: ChildCall,
   action: Dial,
   signal: AbortSignal,
 ): Promise<string | null> {
   const over = new AbortController();
-  const either = AbortSignal.any([signal, over.signal]);
-  const joined = new JoinedLegs(line, second, {
-    signal: either,
-    onInfoKey: (digit) => heardKey(callee.call, digit, 'info'),
-  });
-  keypad.passOn = (digit) => joined.pressed(digit);
-  let timer: NodeJS.Timeout | undefined;
+  const end = () => over.abort();
+  const until = AbortSignal.any([signal, over.signal]);
   let referredTo: string | null = null;
+  const onRefer: Parameters<CallLeg['onRefer']>[0] = async ({ to }) => {
+    referredTo = to;
+    end(); // the callee's part is over
+    return { accept: true };
+  };
+  const bridge = new LegBridge(party, callee.party, {
+    onKey: ({ digit }) => keypad.press(digit),
+    ...(action.refer === null ? {} : { onRefer }),
+  });
+  void callee.call.ended.then(end);
+  void bridge.ended.then(end);
+  if (action.hangupOnStar) keypad.oneOf('*', until).then(end, () => {});
+  const timer = setTimeout(end, action.timeLimitSec * 1000);
   try {
-    await Promise.race([
-      ...(action.refer === null ? [] : [referral(second).then((to) => (referredTo = to))]),
-      callee.call.ended,
-      joined.ended,
-      ...(action.hangupOnStar ? [keypad.oneOf('*', either).catch(() => {})] : []),
-      new Promise<void>((resolve) => {
-        timer = setTimeout(resolve, action.timeLimitSec * 1000);
-        signal.addEventListener('abort', () => resolve(), { once: true });
-        if (signal.aborted) resolve();
-      }),
-    ]);
+    await party.control.lend(bridge, until);
   } finally {
     clearTimeout(timer);
-    keypad.passOn = null;
-    over.abort();
-    await joined.stop();
+    end();
   }
   return referredTo;
-}
-
-/** Where the callee sends the caller, once it does. The callee's part is over then. */
-function referral({ leg }: SecondLeg): Promise<string> {
-  return new Promise((resolve) => {
-    leg.onRefer(async ({ to }) => {
-      resolve(to);
-      return { accept: true };
-    });
-  });
 }
 
 /** Both sides in one file, the caller left. */
@@ -186,14 +172,14 @@ class DialRecording {
   private take: Take | null = null;
 
   constructor(
-    private readonly stage: Stage,
+    private readonly script: ScriptContext,
     private readonly action: Dial,
   ) {}
 
   begin(): void {
     if (this.take !== null) return;
-    const { line, rules } = this.stage;
-    this.take = rules.takes.begin(line.call, line.session, 'dial', { maxMs: this.action.timeLimitSec * 1000 });
+    const { party, deps } = this.script;
+    this.take = deps.takes.begin(party.call, party.session, 'dial', { maxMs: this.action.timeLimitSec * 1000 });
     this.tell('in-progress', this.take.begun);
   }
 
@@ -207,6 +193,6 @@ class DialRecording {
 
   private tell(status: 'in-progress' | 'completed' | 'absent', recording: Take['begun']): void {
     const fields = recordingStatusFields(status, recording, 'DialVerb');
-    this.stage.status(this.action.recordingStatus, status, fields);
+    this.script.webhook.status(this.action.recordingStatus, status, fields);
   }
 }

@@ -1,39 +1,43 @@
 import type { Action, Gather } from '../../webhook/actions.js';
 import { type Gathered, gatheredQuestion } from '../../webhook/request-bodies.js';
-import type { Stage } from './context.js';
-import { Hearing } from './speech-input.js';
+import type { ScriptContext } from './context.js';
+import { SpeechInput } from './speech-input.js';
 
 /** Keys or words, whichever come first; both interrupt the prompts. */
-export async function gather(stage: Stage, action: Gather, signal: AbortSignal): Promise<Action[] | null> {
-  const { transcription } = stage.rules;
+export async function gather(script: ScriptContext, action: Gather, signal: AbortSignal): Promise<Action[] | null> {
+  const { transcription } = script.deps;
   if (action.speech && transcription === null)
-    stage.warn(
+    script.webhook.warn(
       `Speech is not heard here: no transcription engine is configured (setting transcription_url). ${action.digits ? 'Keys are taken all the same.' : 'The gather ends with its timeout.'}`,
     );
-  await stage.answer();
-  const { call, session } = stage.line;
+  await script.answer();
   const hearing =
     action.speech && transcription !== null
-      ? new Hearing(call, session, transcription, {
+      ? new SpeechInput(script.party, transcription, {
           speechTimeoutSec: action.speechTimeoutSec,
           ...(action.language === null ? {} : { language: action.language }),
           ...(action.hints === null ? {} : { hints: action.hints }),
         })
       : null;
-  const input = await inputOf(stage, action, hearing, signal);
+  const input = await inputOf(script, action, hearing, signal);
   const isEmpty = input.digits === '' && input.speech === null;
   if (action.next === null || (isEmpty && !action.nextWhenEmpty)) return null;
-  return stage.ask(action.next, gatheredQuestion(input), signal);
+  return script.webhook.ask(action.next, gatheredQuestion(input), signal);
 }
 
-async function inputOf(stage: Stage, action: Gather, hearing: Hearing | null, signal: AbortSignal): Promise<Gathered> {
+async function inputOf(
+  script: ScriptContext,
+  action: Gather,
+  hearing: SpeechInput | null,
+  signal: AbortSignal,
+): Promise<Gathered> {
   const over = new AbortController();
   const { digits, numDigits, finishOnKey, timeoutSec, prompts } = action;
   let pressed = false;
-  const keys = stage.keypad.collect(
+  const keys = script.keypad.collect(
     { digits, numDigits, finishOnKey, timeoutMs: timeoutSec * 1000 },
     async (stop) => {
-      for (const prompt of prompts) await stage.prompt(prompt, stop);
+      for (const prompt of prompts) await script.prompt(prompt, stop);
     },
     AbortSignal.any([signal, over.signal]),
     hearing && {

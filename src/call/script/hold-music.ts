@@ -3,37 +3,37 @@ import type { Action, FollowUp, WaitMusic } from '../../webhook/actions.js';
 import { type ConferenceFacts, waitingQuestion } from '../../webhook/request-bodies.js';
 import { WebhookFailure } from '../../webhook/webhook-client.js';
 import { holdTone } from '../prompts/tones.js';
-import type { Stage } from './context.js';
+import type { ScriptContext } from './context.js';
 
 /** A document that is over at once is not asked for more often than this. */
 const shortestRoundMs = 1000;
 
 /** What who waits hears, until `signal`. What goes wrong is told in the record, and our tone takes its place. Never rejects. */
 export async function holdMusic(
-  stage: Stage,
+  script: ScriptContext,
   conference: ConferenceFacts,
   music: WaitMusic,
   signal: AbortSignal,
 ): Promise<void> {
   try {
-    if (typeof music === 'object') await playDocuments(stage, conference, music, signal);
-    else if (music === 'tone') await playTone(stage, signal);
+    if (typeof music === 'object') await playDocuments(script, conference, music, signal);
+    else if (music === 'tone') await playTone(script, signal);
     else await aborted(signal);
   } catch (error) {
     if (signal.aborted) return;
-    stage.warn(`The music of the conference cannot be played: ${(error as Error).message}`);
-    await playTone(stage, signal).catch(() => {});
+    script.webhook.warn(`The music of the conference cannot be played: ${(error as Error).message}`);
+    await playTone(script, signal).catch(() => {});
   }
 }
 
-async function playTone({ line }: Stage, signal: AbortSignal): Promise<void> {
-  await line.session.play(holdTone, signal);
+async function playTone({ party }: ScriptContext, signal: AbortSignal): Promise<void> {
+  await party.session.play(holdTone, signal);
   await aborted(signal);
 }
 
 /** Plays what the address says, again and again; only what is heard counts, and redirects. */
 async function playDocuments(
-  stage: Stage,
+  script: ScriptContext,
   conference: ConferenceFacts,
   first: FollowUp,
   signal: AbortSignal,
@@ -41,12 +41,12 @@ async function playDocuments(
   // It is asked for again and again; what is wrong with it is said once.
   const warned = new Set<string>();
   const warnOnce = (message: string) => {
-    if (!warned.has(message)) stage.warn(message);
+    if (!warned.has(message)) script.webhook.warn(message);
     warned.add(message);
   };
   for (let to = first; !signal.aborted; ) {
     const startedMs = performance.now();
-    const actions = await fetchMusic(stage, conference, to, signal);
+    const actions = await fetchMusic(script, conference, to, signal);
     let redirect: FollowUp | null = null;
     for (const action of actions) {
       if (action.action === 'redirect') {
@@ -59,25 +59,25 @@ async function playDocuments(
       }
       if (action.action !== 'say' && action.action !== 'play' && action.action !== 'pause')
         throw new WebhookFailure(`"${action.action}" cannot stand in it.`);
-      if (action.action === 'pause') await stage.prompt(action, signal);
-      else await stage.rules.voice.speak(stage.line.session, action, signal, ({ message }) => warnOnce(message));
+      if (action.action === 'pause') await script.prompt(action, signal);
+      else await script.deps.voice.speak(script.party.session, action, signal, ({ message }) => warnOnce(message));
     }
     to = redirect ?? first;
     const restMs = shortestRoundMs - (performance.now() - startedMs);
-    if (restMs > 0) await stage.prompt({ action: 'pause', seconds: restMs / 1000 }, signal);
+    if (restMs > 0) await script.prompt({ action: 'pause', seconds: restMs / 1000 }, signal);
   }
 }
 
 async function fetchMusic(
-  stage: Stage,
+  script: ScriptContext,
   conference: ConferenceFacts,
   to: FollowUp,
   signal: AbortSignal,
 ): Promise<Action[]> {
-  const { facts, leg, call } = stage.line;
+  const { facts, leg, call } = script.party;
   const state = { ...facts, answered: leg !== null, ended: call.ending !== null };
   try {
-    return await stage.asked.askMusic(to, state, waitingQuestion(conference), signal);
+    return await script.webhook.client.askMusic(to, state, waitingQuestion(conference), signal);
   } catch (error) {
     throw error instanceof HttpError ? new WebhookFailure(error.message) : error;
   }

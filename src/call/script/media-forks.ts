@@ -4,12 +4,12 @@ import type { StartStream } from '../../webhook/actions.js';
 import { streamStatusFields } from '../../webhook/request-bodies.js';
 import { newStreamSid } from '../../webhook/twilio-parameters.js';
 import { agentTarget } from '../agent/agent-target.js';
-import type { Stage } from './context.js';
+import type { ScriptContext } from './context.js';
 import { streamEndpoint } from './stream-endpoint.js';
 
 const tracks = { inbound: 'caller', outbound: 'agent', both: 'both' } as const;
 
-interface SideStream {
+interface RunningFork {
   name: string;
   /** Gives it up, connected or not. */
   stop(): void;
@@ -18,16 +18,16 @@ interface SideStream {
 }
 
 /** Streams that listen beside whatever the call does. What goes wrong with them is told, and the call goes on. */
-export class SideStreams {
-  private readonly running = new Set<SideStream>();
+export class MediaForks {
+  private readonly running = new Set<RunningFork>();
 
-  constructor(private readonly stage: Stage) {}
+  constructor(private readonly script: ScriptContext) {}
 
   /** Does not wait until it is connected. */
   start(action: StartStream, webhook: Endpoint): void {
     const sid = newStreamSid();
     const leave = new AbortController();
-    const stream: SideStream = {
+    const stream: RunningFork = {
       name: action.stream.name ?? sid,
       stop: () => leave.abort(),
       over: this.run(action, webhook, sid, leave.signal).finally(() => this.running.delete(stream)),
@@ -48,17 +48,17 @@ export class SideStreams {
   }
 
   private async run({ stream, track }: StartStream, webhook: Endpoint, sid: string, leave: AbortSignal): Promise<void> {
-    const { line, rules } = this.stage;
-    const { call, session, facts } = line;
+    const { party, deps } = this.script;
+    const { call, session, facts } = party;
     const tell = (event: 'stream-started' | 'stream-stopped' | 'stream-error', error = '') => {
-      this.stage.status(stream.status, event, streamStatusFields(sid, stream.name, event, error));
+      this.script.webhook.status(stream.status, event, streamStatusFields(sid, stream.name, event, error));
       if (event === 'stream-error') call.event('agent.warning', { code: 'stream_failed', message: error });
     };
     let fork: Fork;
     try {
       const endpoint = streamEndpoint(webhook, { url: stream.url, protocol: 'twilio', sid });
       const about = { ...facts, custom: stream.custom };
-      const target = agentTarget(endpoint, about, rules.agents, rules.agents.connectTimeoutMs);
+      const target = agentTarget(endpoint, about, deps.agents, deps.agents.connectTimeoutMs);
       fork = await session.fork(target, tracks[track], AbortSignal.any([leave, call.signal]));
     } catch (error) {
       const gaveUp = leave.aborted || call.ending !== null;

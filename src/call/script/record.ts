@@ -1,27 +1,31 @@
 import type { Action, Record as RecordAction } from '../../webhook/actions.js';
 import { recordedQuestion, recordingStatusFields } from '../../webhook/request-bodies.js';
 import { beep } from '../prompts/tones.js';
-import type { Stage } from './context.js';
+import type { ScriptContext } from './context.js';
 
 /**
  * Records what the phone says until it is silent, a finish key comes, the time is up or the call ends. A caller who hangs up has left a
  * message too: the webhook is told of it.
  */
-export async function recordPhone(stage: Stage, action: RecordAction, signal: AbortSignal): Promise<Action[] | null> {
-  const { line, keypad, rules } = stage;
-  const { call, session } = line;
-  await stage.answer();
+export async function recordPhone(
+  script: ScriptContext,
+  action: RecordAction,
+  signal: AbortSignal,
+): Promise<Action[] | null> {
+  const { party, keypad, deps } = script;
+  const { call, session } = party;
+  await script.answer();
   if (action.beep) await session.play(beep, signal);
   signal.throwIfAborted();
   const silenceMs = action.silenceSec * 1000;
-  const take = rules.takes.begin(call, session, 'record', {
+  const take = deps.takes.begin(call, session, 'record', {
     tracks: 'phone',
     maxMs: action.maxSec * 1000,
     // No limit of silence is one that no recording reaches.
     silence: { beforeMs: silenceMs || action.maxSec * 2000, afterMs: silenceMs || action.maxSec * 2000 },
     trim: action.trim,
   });
-  stage.status(action.status, 'in-progress', recordingStatusFields('in-progress', take.begun, 'RecordVerb'));
+  script.webhook.status(action.status, 'in-progress', recordingStatusFields('in-progress', take.begun, 'RecordVerb'));
   const over = new AbortController();
   let key = '';
   keypad.oneOf(action.finishOnKey, AbortSignal.any([signal, over.signal])).then(
@@ -43,10 +47,10 @@ export async function recordPhone(stage: Stage, action: RecordAction, signal: Ab
           : ('silence' as const);
   const isEmpty = made.durationMs === 0;
   const status = isEmpty ? 'absent' : 'completed';
-  stage.status(action.status, status, recordingStatusFields(status, made, 'RecordVerb'));
+  script.webhook.status(action.status, status, recordingStatusFields(status, made, 'RecordVerb'));
   const question = recordedQuestion(made, reason, key);
-  if (call.ending !== null && !isEmpty) stage.tell(action.next, question);
+  if (call.ending !== null && !isEmpty) script.webhook.tell(action.next, question);
   signal.throwIfAborted();
   if (action.next === null || (isEmpty && !action.nextWhenEmpty)) return null;
-  return stage.ask(action.next, question, signal);
+  return script.webhook.ask(action.next, question, signal);
 }

@@ -2,11 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import type { MediaSession, Recording } from '../../../media/engine.js';
+import type { Recording } from '../../../media/engine.js';
 import { DeadlineError, withDeadline } from '../../../net/deadline.js';
 import { type ExpectedSpeech, type TranscriptionEngine, TranscriptionError } from '../../transcription/engine.js';
-import type { Call } from '../core/call.js';
-import { observe } from '../core/party-events.js';
+import type { CallParty } from '../party/party.js';
 
 /** One answer, the prompts before it included. */
 const maxMs = 300_000;
@@ -14,7 +13,7 @@ const maxMs = 300_000;
 const recognitionLimitMs = 5000;
 
 /** Listens to the phone: when it begins to speak, and what it said when it is silent again. */
-export class Hearing {
+export class SpeechInput {
   /** Resolves when the first words begin; perhaps never. */
   readonly begun: Promise<void>;
   /** What was said; null when nothing was understood, or it was given up. Resolves when it was silent after words; never rejects. */
@@ -24,19 +23,18 @@ export class Hearing {
   private readonly over = new AbortController();
 
   constructor(
-    private readonly call: Call,
-    session: MediaSession,
+    private readonly party: CallParty,
     engine: TranscriptionEngine,
     { speechTimeoutSec, ...expected }: { speechTimeoutSec: number } & ExpectedSpeech,
   ) {
     this.file = path.join(tmpdir(), `trunkline-speech-${process.getuid?.() ?? 0}`, `${randomUUID()}.wav`);
     let stopListening = () => {};
     this.begun = new Promise((resolve) => {
-      stopListening = observe(session, call, (event) => {
+      stopListening = party.observe((event) => {
         if (event.type === 'words') resolve();
       });
     });
-    this.recording = session.record({
+    this.recording = party.session.record({
       path: this.file,
       maxMs,
       tracks: 'phone',
@@ -53,7 +51,8 @@ export class Hearing {
   }
 
   private async understand(engine: TranscriptionEngine, expected: ExpectedSpeech): Promise<string | null> {
-    const { call, file, over } = this;
+    const { file, over } = this;
+    const { call } = this.party;
     try {
       const { durationMs, error } = await this.recording.ended;
       if (over.signal.aborted) return null;
@@ -82,6 +81,6 @@ export class Hearing {
   }
 
   private failed(message: string): void {
-    this.call.event('agent.warning', { code: 'transcription_failed', message });
+    this.party.call.event('agent.warning', { code: 'transcription_failed', message });
   }
 }
