@@ -264,17 +264,29 @@ describe('ARCHITECTURE.md', () => {
 /** Rooms of `src/call` and the rooms that each may import, types included. `root`: the files that tell a call from its start to its end. */
 const callRooms: Record<string, string[]> = {
   core: [],
+  party: ['core'],
   prompts: ['core'],
   routing: ['core'],
   recording: ['core'],
-  dial: ['core', 'prompts', 'routing', 'recording'],
-  control: ['core', 'prompts', 'routing', 'recording', 'dial'],
-  agent: ['core', 'prompts', 'routing', 'recording', 'dial', 'control'],
-  conference: ['core', 'prompts', 'routing', 'recording', 'dial', 'control', 'agent'],
-  script: ['core', 'prompts', 'routing', 'recording', 'dial', 'control', 'agent', 'conference'],
-  root: ['core', 'prompts', 'routing', 'recording', 'dial', 'control', 'agent', 'conference', 'script'],
+  dial: ['core', 'party', 'prompts', 'routing', 'recording'],
+  control: ['core', 'party', 'prompts', 'routing', 'recording', 'dial'],
+  agent: ['core', 'party', 'prompts', 'routing', 'recording', 'dial', 'control'],
+  conference: ['core', 'party', 'prompts', 'routing', 'recording', 'dial', 'control', 'agent'],
+  script: ['core', 'party', 'prompts', 'routing', 'recording', 'dial', 'control', 'agent', 'conference'],
+  root: ['core', 'party', 'prompts', 'routing', 'recording', 'dial', 'control', 'agent', 'conference', 'script'],
   recovery: ['core'],
 };
+
+describe('media of a call', () => {
+  it('are attached, bridged and joined by MediaControl alone; only the end of a party silences them itself', () => {
+    const callers = files.filter(
+      (file) =>
+        file.startsWith('src/call/') &&
+        /(?:session(?:\(\))?\??|room)\.(?:attach|bridge|join)\(/.test(readFileSync(path.join(root, file), 'utf8')),
+    );
+    expect(callers).toEqual(['src/call/party/media-control.ts', 'src/call/party/party.ts']);
+  });
+});
 
 describe('rooms of src/call', () => {
   const roomOf = (file: string): string => /^src\/call\/([^/]+)\//.exec(file)?.[1] ?? 'root';

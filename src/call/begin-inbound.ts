@@ -4,8 +4,8 @@ import type { Calls } from '../store/calls/calls.js';
 import type { PhoneNumber } from '../store/routing/phone-numbers.js';
 import type { FundedCall } from '../store/tenants/funds.js';
 import { Call } from './core/call.js';
-import type { CallFacts } from './core/call-facts.js';
 import { endingOf } from './core/error-to-ending.js';
+import type { PartyFacts } from './core/party-facts.js';
 import type { CallClosing } from './party/teardown.js';
 import type { CallAdmission } from './routing/admission.js';
 import { type Decision, type RouteLookup, route } from './routing/router.js';
@@ -76,7 +76,7 @@ export function beginInbound(
   return call;
 }
 
-export function inboundFacts(call: Call, incoming: IncomingCall, number: PhoneNumber): CallFacts {
+export function inboundFacts(call: Call, incoming: IncomingCall, number: PhoneNumber): PartyFacts {
   return {
     callId: call.id,
     organizationId: number.organizationId,

@@ -1,7 +1,7 @@
 import type { EndpointForCall as Endpoint } from '../store/routing/endpoints.js';
 import type { Action, FollowUp } from '../webhook/actions.js';
 import { WebhookFailure } from '../webhook/webhook-client.js';
-import { Conversation } from './agent/conversation.js';
+import { AgentConversation } from './agent/conversation.js';
 import { connectAgent } from './agent/failover-agent.js';
 import { isSipTarget, SipAgent } from './agent/sip-agent.js';
 import { CallEnded } from './core/outcome.js';
@@ -42,7 +42,7 @@ export async function connectEndpoint(
       if (isSipTarget(endpoint)) return await SipAgent.dial(party, endpoint, deps);
       const agent = await connectAgent(party, party.facts, endpoints.slice(at, upTo), deps.agents);
       if (party.session !== session) throw new CallEnded({ cause: 'unspecified', source: 'system' }); // another gateway
-      const conversation = new Conversation(party, agent, deps.limits);
+      const conversation = new AgentConversation(party, agent, deps.limits);
       await party.control.connect(conversation);
       return conversation;
     } catch (error) {

@@ -3,9 +3,9 @@ import type { AnsweredBy } from '../webhook/twilio-parameters.js';
 import { answeredByFields } from '../webhook/twilio-parameters.js';
 import { Webhook } from '../webhook/webhook-client.js';
 import type { Call } from './core/call.js';
-import type { CallFacts } from './core/call-facts.js';
 import { CallSteps } from './core/call-progress.js';
 import type { OutboundCall } from './core/outbound-request.js';
+import type { PartyFacts } from './core/party-facts.js';
 import type { RouteLookup } from './routing/router.js';
 import type { ScriptDeps } from './script/context.js';
 
@@ -19,7 +19,7 @@ export class OutboundProgress {
   constructor(
     private readonly call: Call,
     private readonly request: OutboundCall,
-    private readonly facts: CallFacts,
+    private readonly facts: PartyFacts,
     lookup: Pick<RouteLookup, 'getForCall'>,
     private readonly deps: Pick<ScriptDeps, 'http' | 'callbacks'>,
   ) {

@@ -13,7 +13,7 @@ export interface CallLimits {
 }
 
 /** A party talks with an agent that is connected. */
-export class Conversation implements Application {
+export class AgentConversation implements Application {
   readonly kind = 'agent';
   #isStarted = false;
   #stopListening: () => void = () => {};

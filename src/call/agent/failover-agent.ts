@@ -2,8 +2,8 @@ import { type AgentCommand, type AgentEnd, type AgentEvent, AgentFailure } from 
 import type { AgentLink, MediaSession } from '../../../media/engine.js';
 import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
 import type { Call } from '../core/call.js';
-import type { CallFacts } from '../core/call-facts.js';
 import { CallEnded } from '../core/outcome.js';
+import type { PartyFacts } from '../core/party-facts.js';
 import type { CallParty } from '../party/party.js';
 import { comfortTone } from '../prompts/tones.js';
 import type { Recordings } from '../recording/call-recording.js';
@@ -30,7 +30,7 @@ const keptEvents = 100;
  */
 export async function connectAgent(
   party: CallParty,
-  facts: CallFacts,
+  facts: PartyFacts,
   endpoints: readonly Endpoint[],
   rules: AgentRules,
 ): Promise<FailoverAgent> {
@@ -61,7 +61,7 @@ export class FailoverAgent {
 
   constructor(
     private readonly call: Call,
-    private readonly facts: CallFacts,
+    private readonly facts: PartyFacts,
     endpoints: readonly Endpoint[],
     private readonly session: MediaSession,
     private readonly rules: AgentRules,

@@ -2,7 +2,7 @@
 import { AgentFailure } from '../../../media/agents/agent.js';
 import { HttpError, type SafeHttp } from '../../../net/http.js';
 import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
-import type { CallFacts } from '../core/call-facts.js';
+import type { PartyFacts } from '../core/party-facts.js';
 
 type Config = Readonly<Record<string, unknown>>;
 
@@ -17,9 +17,9 @@ interface SipProvider {
   /** The user part that the settings stand for. */
   user?(config: Config): string;
   /** Asked for over HTTP before each INVITE: answers the user part. */
-  register?(config: Config, call: CallFacts): { url: string; headers: Record<string, string>; body: string };
+  register?(config: Config, call: PartyFacts): { url: string; headers: Record<string, string>; body: string };
   registered?(answer: unknown): unknown;
-  headers?(call: CallFacts): Record<string, string>;
+  headers?(call: PartyFacts): Record<string, string>;
 }
 
 const providers: ReadonlyMap<string, SipProvider> = new Map<string, SipProvider>([
@@ -88,7 +88,7 @@ export interface SipInvite {
  */
 export async function sipInvite(
   { target, provider, providerConfig: config }: SipEndpoint,
-  call: CallFacts,
+  call: PartyFacts,
   http: SafeHttp,
   signal: AbortSignal,
 ): Promise<SipInvite> {
@@ -103,7 +103,7 @@ export async function sipInvite(
 async function register(
   known: SipProvider | undefined,
   config: Config,
-  call: CallFacts,
+  call: PartyFacts,
   http: SafeHttp,
   signal: AbortSignal,
 ): Promise<string | null> {

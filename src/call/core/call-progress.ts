@@ -1,6 +1,6 @@
 import { callFields } from '../../webhook/twilio-parameters.js';
 import type { Call } from './call.js';
-import type { CallFacts } from './call-facts.js';
+import type { PartyFacts } from './party-facts.js';
 
 type Step = 'initiated' | 'ringing' | 'answered' | 'completed';
 
@@ -20,7 +20,7 @@ export class CallSteps {
 
   constructor(
     private readonly call: Call,
-    private readonly facts: CallFacts,
+    private readonly facts: PartyFacts,
     private readonly send: (step: Step, fields: { [name: string]: string }) => void,
   ) {}
 

@@ -7,11 +7,11 @@ import type { TraceEntry } from '../../store/calls/call-records.js';
 import type { Calls } from '../../store/calls/calls.js';
 import type { EventType } from '../../store/calls/event-types.js';
 import type { Direction, HangupSource } from '../../store/database/tables.js';
-import type { CallFacts } from './call-facts.js';
 import { TerminalSummary } from './call-summary.js';
 import type { CallCommand, CommandResult } from './command.js';
 import { type CallFunds, watchFunds } from './funding.js';
 import { CallEnded, callStatus, type Ending } from './outcome.js';
+import type { PartyFacts } from './party-facts.js';
 import { Transcript } from './transcript.js';
 import type { TransferFallback } from './transfer-fallback.js';
 
@@ -24,7 +24,7 @@ export interface CallRecording {
 /** One phone of a call, as an INVITE with Replaces (RFC 3891) finds it. */
 export interface CallPhone {
   readonly session: MediaSession;
-  readonly facts: CallFacts;
+  readonly facts: PartyFacts;
 }
 
 /** A call whose record is written. */

@@ -6,10 +6,10 @@ import type { Calls } from '../../store/calls/calls.js';
 import type { Mode } from '../../store/tenants/scope.js';
 import { clientAddress, type Dial, type DialTarget, e164, type StatusCallback } from '../../webhook/actions.js';
 import { type BegunCall, Call } from '../core/call.js';
-import type { CallFacts } from '../core/call-facts.js';
 import { CallSteps, type EndedAs, endedAs } from '../core/call-progress.js';
 import { endingOf } from '../core/error-to-ending.js';
 import { CallEnded, type Ending } from '../core/outcome.js';
+import type { PartyFacts } from '../core/party-facts.js';
 import { CalledParty } from '../party/called.js';
 import type { CallParty } from '../party/party.js';
 import { type CallClosing, closeCall } from '../party/teardown.js';
@@ -78,7 +78,7 @@ export class ChildCall {
     const call = new Call(deps.records, begun, 'outbound');
     this.call = call;
     deps.closing.live.add(call);
-    const own: CallFacts = {
+    const own: PartyFacts = {
       callId: call.id,
       organizationId: facts.organizationId,
       from: this.from,

@@ -2,8 +2,8 @@ import type { MediaEvent, MediaSession, MediaStats } from '../../../media/engine
 import type { CallLeg } from '../../../sip/leg.js';
 import type { Mode } from '../../store/tenants/scope.js';
 import type { Call } from '../core/call.js';
-import type { CallFacts } from '../core/call-facts.js';
 import { CallEnded } from '../core/outcome.js';
+import type { PartyFacts } from '../core/party-facts.js';
 import type { Hold, Key } from './application.js';
 import { keyOfInfo } from './info-key.js';
 import { MediaControl } from './media-control.js';
@@ -13,7 +13,7 @@ export interface PartyOptions {
   /** The call whose record it writes. */
   call: Call;
   role: PartyRole;
-  facts: CallFacts;
+  facts: PartyFacts;
   mode: Mode;
   /** Header fields of the INVITE that a webhook may see, names in lower case. */
   headers?: Readonly<Record<string, string>>;
@@ -28,7 +28,7 @@ export interface PartyOptions {
 export abstract class CallParty {
   readonly call: Call;
   readonly role: PartyRole;
-  readonly facts: CallFacts;
+  readonly facts: PartyFacts;
   readonly mode: Mode;
   readonly headers: Readonly<Record<string, string>>;
   /** What the party talks with. */

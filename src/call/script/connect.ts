@@ -4,7 +4,7 @@ import type { Action, Connect } from '../../webhook/actions.js';
 import { connectedQuestion, streamStatusFields } from '../../webhook/request-bodies.js';
 import { newStreamSid } from '../../webhook/twilio-parameters.js';
 import { WebhookFailure } from '../../webhook/webhook-client.js';
-import { Conversation } from '../agent/conversation.js';
+import { AgentConversation } from '../agent/conversation.js';
 import { connectAgent, type FailoverAgent } from '../agent/failover-agent.js';
 import { CallEnded } from '../core/outcome.js';
 import type { ScriptContext } from './context.js';
@@ -52,7 +52,7 @@ export async function connectStep(
     if (action.next === null) return null;
     return webhook.ask(action.next, connectedQuestion('failed', error.message, 0), signal);
   }
-  const conversation = new Conversation(party, agent, deps.limits);
+  const conversation = new AgentConversation(party, agent, deps.limits);
   const left = new AbortController();
   const until = AbortSignal.any([signal, left.signal]);
   let end: AgentEnd | null = null;

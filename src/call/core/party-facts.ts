@@ -1,7 +1,7 @@
 import type { CallState } from '../../webhook/twilio-parameters.js';
 
 /** Who calls whom: what webhooks, agents and status callbacks say of a call. */
-export interface CallFacts extends Omit<CallState, 'answered' | 'ended'> {
+export interface PartyFacts extends Omit<CallState, 'answered' | 'ended'> {
   /** Custom parameters for the start message of an agent; none when absent. */
   custom?: Record<string, string>;
 }
