@@ -1,6 +1,7 @@
 /** The transition table of `MediaControl`, every cell, and what each operation does to the applications. */
 import { describe, expect, it } from 'vitest';
 import type { AgentLink, MediaSession } from '../../media/engine.js';
+import type { CallCommand } from '../../src/call/core/command.js';
 import type { Application } from '../../src/call/party/application.js';
 import { MediaControl, TransitionRefused } from '../../src/call/party/media-control.js';
 
@@ -248,7 +249,7 @@ describe('a command', () => {
   it('goes to the top first, and to the next one when that has no answer', async () => {
     const { control, application } = party();
     control.open();
-    const redirect = { kind: 'redirect', to: { actions: [] } } as const;
+    const redirect: CallCommand = { kind: 'redirect', to: { actions: [] } };
     expect(control.command(redirect)).toBeNull();
     await control.connect(
       application('script', { onCommand: ({ kind }) => (kind === 'redirect' ? Promise.resolve({ ok: true }) : null) }),
