@@ -411,7 +411,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       simulateCall: simulatedCaller(() => localTarget(sip.addresses)),
       connectionTests: connectionTests({
         http,
-        agents: calls.steering.agents,
+        agents: calls.script.agents,
         options: (uri, trust) => sip.upkeep.probe(uri, trust),
       }),
       doctor: () => examineInstallation(settings, store.trunks.allForSip()),
