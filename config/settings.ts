@@ -83,7 +83,7 @@ export const settingsList = [
     kind: kinds.port,
     default: '5060',
     explain: 'SIP port, UDP and TCP.',
-    readBy: 'src/main.ts',
+    readBy: 'sip/choose.ts',
   }),
   setting({
     name: 'sip_tls_port',
@@ -91,7 +91,7 @@ export const settingsList = [
     default: null,
     explain:
       'Port for SIP over TLS; needs sip_tls_certificate and sip_tls_key. Unset: no listener; outbound calls can still use TLS.',
-    readBy: 'src/main.ts',
+    readBy: 'sip/choose.ts',
   }),
   setting({
     name: 'sip_tls_certificate',
@@ -142,7 +142,7 @@ export const settingsList = [
     default: 'embedded',
     explain:
       'The embedded SIP server, or external drachtio-servers: all of them receive calls, and outbound calls use each in turn.',
-    readBy: 'src/main.ts',
+    readBy: 'sip/choose.ts',
     secret: true,
   }),
   setting({
@@ -304,7 +304,7 @@ export const settingsList = [
     kind: kinds.secret(/^trunkline_live_[0-9A-Za-z]{32}$/, 'trunkline_live_ followed by 32 letters and digits'),
     default: null,
     explain: 'The first API key of an empty database. Unset: one is generated and printed once.',
-    readBy: 'src/main.ts',
+    readBy: 'src/first-start.ts',
     secret: true,
   }),
   setting({
@@ -312,21 +312,21 @@ export const settingsList = [
     kind: kinds.texts,
     default: null,
     explain: 'Issuers whose JWTs are accepted besides API keys; requires jwt_audience and jwks_url.',
-    readBy: 'src/main.ts',
+    readBy: 'src/api/auth/token-settings.ts',
   }),
   setting({
     name: 'jwt_audience',
     kind: kinds.text,
     default: null,
     explain: 'The audience that a JWT must name.',
-    readBy: 'src/main.ts',
+    readBy: 'src/api/auth/token-settings.ts',
   }),
   setting({
     name: 'jwks_url',
     kind: kinds.httpUrl,
     default: null,
     explain: "URL of the identity provider's public keys (JWKS).",
-    readBy: 'src/main.ts',
+    readBy: 'src/api/auth/token-settings.ts',
   }),
   setting({
     name: 'oidc_client_id',

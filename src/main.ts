@@ -1,19 +1,17 @@
 /** Creates and connects all components, in order. The only file that depends on all folders. */
-import { fileURLToPath } from 'node:url';
-import ipaddr from 'ipaddr.js';
-import { builtModule } from '../config/built.js';
 import type { Settings } from '../config/settings.js';
 import { agentConfigProblem, knownAgentUrl } from '../media/agents/check.js';
 import { agentProtocols } from '../media/agents/providers/registry.js';
 import { startMediaEngine } from '../media/choose.js';
 import type { MediaEngine, MediaPolicy } from '../media/engine.js';
 import { createSafeHttp } from '../net/http.js';
-import { openSipGateway, type SipGatewayOptions } from '../sip/gateway.js';
-import type { GatewayState, SipGateway } from '../sip/leg.js';
+import { chooseSipServer } from '../sip/choose.js';
+import { openSipGateway } from '../sip/gateway.js';
+import type { SipGateway } from '../sip/leg.js';
 import type { SipServerOptions, SipServerStats } from '../sip/server/protocol.js';
 import type { TlsSettings } from '../sip/server/transport/tls.js';
 import { TrunkTable } from '../sip/trunk/trunk-table.js';
-import type { TokenSettings } from './api/auth/tokens.js';
+import { tokenSettings } from './api/auth/token-settings.js';
 import { SignInLink } from './api/dashboard/sign-in-link.js';
 import { RedisCounts } from './api/limits/redis-counter.js';
 import { startApi } from './api/server.js';
@@ -34,21 +32,24 @@ import { admit } from './call/routing/admission.js';
 import { beginChildCall, dialRefusal } from './call/routing/child-call-policy.js';
 import { EndpointHealth } from './call/routing/endpoint-health.js';
 import { RejectedInvites } from './call/routing/rejected-invites.js';
-import { Carriers, healthOf, keptGateways, tlsTrust } from './call/routing/trunk-selection.js';
+import { saveTrunkHealth } from './call/routing/trunk-health.js';
+import { TrunkReload } from './call/routing/trunk-reload.js';
+import { Carriers } from './call/routing/trunk-selection.js';
 import { connectionTests, examineInstallation } from './connection-tests.js';
+import { builtDashboard } from './dashboard-folder.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
+import { firstStart } from './first-start.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
 import { readiness } from './readiness.js';
+import { Shutdown } from './shutdown.js';
 import { localTarget, simulatedCaller } from './simulated-caller.js';
 import { simulatedCarrier } from './simulated-carrier.js';
 import { Clips } from './speech/clips.js';
 import { openSpeechPools } from './speech/speech-pool.js';
 import { systemClock } from './store/database/clock.js';
-import type { Endpoint } from './store/routing/endpoints.js';
-import type { Trunk } from './store/routing/trunks.js';
 import { Store } from './store/store.js';
-import { bootstrap, type FirstStart } from './store/tenants/bootstrap.js';
+import type { FirstStart } from './store/tenants/bootstrap.js';
 import type { Mode } from './store/tenants/scope.js';
 import { TlsFiles } from './tls-files.js';
 import { openAiEngine } from './transcription/engine.js';
@@ -93,69 +94,6 @@ export interface StartOptions {
 /** The time for sending status callbacks and events of the last calls. */
 const lastWordsMs = 3000;
 
-/** The folder of the built dashboard, beside the built server. */
-function builtDashboard(): string {
-  return fileURLToPath(new URL('.', builtModule(import.meta.url, '../dashboard/index.html')));
-}
-
-/** Health is informational, so a locked database must not fail a call. */
-function saveHealth(store: Store, id: string, health: Endpoint['health'], log: Logger): void {
-  try {
-    store.endpoints.setHealth(id, health);
-  } catch (error) {
-    log.warn({ err: error, endpoint_id: id, health }, 'the health of an endpoint was not written');
-  }
-}
-
-function isLoopback(address: string): boolean {
-  return ipaddr.isValid(address) && ipaddr.process(address).range() === 'loopback';
-}
-
-/** If the database is busy, the next change writes the health. */
-function saveTrunkHealth(store: Store, stateOf: (uri: string) => GatewayState, log: Logger): void {
-  try {
-    for (const trunk of store.trunks.allForSip()) store.trunks.observe(trunk.id, healthOf(trunk, stateOf));
-  } catch (error) {
-    log.warn({ err: error }, 'the health of a trunk could not be written');
-  }
-}
-
-/** The embedded SIP server, or the external one of the settings. */
-function sipServer(
-  settings: Settings,
-  options: StartOptions,
-  tls: TlsSettings,
-  mediaLagMs: () => number,
-): SipGatewayOptions['server'] {
-  if (settings.sipServer !== 'embedded') {
-    return { kind: 'drachtio', servers: settings.sipServer, mediaHost: settings.sipHost };
-  }
-  const { sipHost: host, sipPort: port, sipTlsPort } = settings;
-  return {
-    kind: 'embedded',
-    listen: [
-      { transport: 'udp', host, port },
-      { transport: 'tcp', host, port },
-      ...(sipTlsPort === null ? [] : [{ transport: 'tls' as const, host, port: sipTlsPort }]),
-    ],
-    tls,
-    mediaLagMs,
-    limits: options.sipLimits ?? {},
-    ...(options.sipTrusted === undefined ? {} : { trusted: options.sipTrusted }),
-    ...(options.sipTimersMs === undefined ? {} : { timersMs: options.sipTimersMs }),
-  };
-}
-
-/** The three token settings are required together. */
-function tokenSettings({ jwtIssuer, jwtAudience, jwksUrl }: Settings): TokenSettings | null {
-  if (jwtIssuer === null && jwtAudience === null && jwksUrl === null) return null;
-  if (jwtIssuer === null || jwtAudience === null || jwksUrl === null)
-    throw new Error(
-      'TRUNKLINE_JWT_ISSUER, TRUNKLINE_JWT_AUDIENCE and TRUNKLINE_JWKS_URL must be set together or not at all.',
-    );
-  return { issuers: jwtIssuer, audience: jwtAudience, jwksUrl };
-}
-
 /** Starts everything or nothing: on any failure what was already open is closed, and one clear sentence is thrown. */
 export async function start(settings: Settings, options: StartOptions = {}): Promise<App> {
   const log = options.log ?? createLog(settings.logLevel);
@@ -186,17 +124,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     });
     opened.push(() => store.close());
     store.startCheckpoints();
-    const first = bootstrap(store, {
-      ...(settings.bootstrapKey === null ? {} : { key: settings.bootstrapKey }),
-      echoAgent: { target: `ws://${echoAgentHost}/twilio`, providerConfig: { protocol: 'twilio' } },
-      loopbackTrunk: isLoopback(settings.sipHost),
-    });
-    if (!isLoopback(settings.sipHost) && store.trunks.retireLoopback()) {
-      log.warn(
-        { sip_host: settings.sipHost },
-        'the trunk "Loopback" of the first start was set inactive: sip_host is no loopback address, and a program on this host may forward calls of strangers. Set it active to trust them all the same.',
-      );
-    }
+    const first = firstStart(store, settings, log);
 
     const media =
       options.media ??
@@ -223,18 +151,24 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     opened.push(() => echo.close());
 
     const trunks = new TrunkTable();
-    const trustTrunks = (): Trunk[] => {
-      const records = store.trunks.allForSip();
-      for (const problem of trunks.replace(records)) log.warn({ problem }, 'a trunk address was left out');
-      return records;
-    };
-    trustTrunks();
-    const tlsFiles = new TlsFiles(settings, log, () => loadTrunks());
+    const carriers = new Carriers({ codecs: settings.codecs, isDown: (uri) => stateOf(uri) === 'down' });
+    const trunkReload = new TrunkReload<TlsSettings>({
+      records: () => store.trunks.allForSip(),
+      table: trunks,
+      selection: carriers,
+      tls: () => tlsFiles.current,
+      log,
+    });
+    const tlsFiles = new TlsFiles(settings, log, trunkReload.run);
     opened.push(() => tlsFiles.close());
     const sip = await openSipGateway({
-      server: sipServer(settings, options, tlsFiles.current, () =>
-        Math.max(0, ...media.load().threads.map((thread) => thread.eventLoopLagMs)),
-      ),
+      server: chooseSipServer(settings, {
+        tls: tlsFiles.current,
+        mediaLagMs: () => Math.max(0, ...media.load().threads.map((thread) => thread.eventLoopLagMs)),
+        limits: options.sipLimits,
+        trusted: options.sipTrusted,
+        timersMs: options.sipTimersMs,
+      }),
       trunks,
       log,
       localNets: [...settings.localNets],
@@ -243,20 +177,11 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       ...(settings.externalIp === null ? {} : { externalIp: settings.externalIp }),
     });
     opened.push(() => sip.stop(0));
-    const stateOf = (uri: string) => sip.upkeep.stateOf(uri);
-    sip.upkeep.onChange = () => saveTrunkHealth(store, stateOf, log);
-    const carriers = new Carriers({ codecs: settings.codecs, isDown: (uri) => stateOf(uri) === 'down' });
-    const loadTrunks = (): void => {
-      const records = trustTrunks();
-      carriers.replace(records);
-      sip.trust(records.flatMap((trunk) => (trunk.status === 'active' ? trunk.addresses : [])));
-      sip.secure({ ...tlsFiles.current, trust: tlsTrust(records) });
-      sip.upkeep.replace(keptGateways(records));
-    };
-    loadTrunks();
+    const stateOf = (uri: string) => sip.keepalive.stateOf(uri);
+    sip.keepalive.onChange = () => saveTrunkHealth(store.trunks, stateOf, log);
+    trunkReload.follow(sip);
     orphans.begin(sip);
 
-    let isDraining = false;
     const http = createSafeHttp({ allowPrivate: settings.allowPrivateTargets });
     const events = new EventSender({
       deliveries: store.webhookDeliveries,
@@ -298,6 +223,11 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
 
     const conferences = new Conferences((seats) => media.room(seats));
     const live = new LiveCallTable();
+    const shutdown = new Shutdown({
+      refuseCalls: () => sip.drain(),
+      drain: (hangUp) => live.drain(hangUp),
+      closeAll,
+    });
     const rejected = new RejectedInvites(log, store.rejectedInvites);
     const simulated = simulatedCarrier(options.simulatedRingMs ?? 1000, options.sipTimersMs);
     opened.push(() => simulated.close());
@@ -366,7 +296,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         agents: {
           connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
           frameMs: settings.agentFrameMs === '40' ? 40 : 20,
-          health: new EndpointHealth((id, health) => saveHealth(store, id, health, log)),
+          health: new EndpointHealth((id, health) => store.endpoints.setHealth(id, health), log),
           recordings,
           allowPrivateTargets: settings.allowPrivateTargets,
           protocols: new Set(agentProtocols.keys()),
@@ -381,7 +311,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       dial: (request, signal) => sip.dial(request, signal),
       carriers: carriersOf,
       hasCarrier: (organizationId, mode) => mode === 'test' || carriers.of(organizationId).length > 0,
-      isDraining: () => isDraining,
+      isDraining: () => shutdown.isDraining,
     });
     sip.onRefusedInvite((refused) => rejected.refused(refused));
     sip.onIncomingCall((incoming) => takeInboundCall(incoming, calls));
@@ -415,7 +345,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         options: (uri, trust) => sip.upkeep.probe(uri, trust),
       }),
       doctor: () => examineInstallation(settings, store.trunks.allForSip()),
-      onTrunksChanged: loadTrunks,
+      onTrunksChanged: trunkReload.run,
       onWebhookRetry: () => events.wake(),
       metrics: createMetrics({
         shed: async () => (await sip.serverStats()).shed,
@@ -429,34 +359,10 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       ...(settings.metricsToken === null ? {} : { metricsToken: settings.metricsToken }),
       ...(settings.trustedProxies === null ? {} : { trustedProxies: [...settings.trustedProxies] }),
       log: log.child({ part: 'api' }, { level: settings.logLevel === 'info' ? 'warn' : settings.logLevel }), // `trunkline is ready` says where
-      ready: () => readiness({ sip, media, store, isDraining, redis }),
+      ready: () => readiness({ sip, media, store, isDraining: shutdown.isDraining, redis }),
     });
     opened.push(() => api.close());
 
-    const hangUp = new AbortController();
-    let hangUpTimer: NodeJS.Timeout | null = null;
-    let hangUpAtMs = Number.POSITIVE_INFINITY;
-    let beginStop!: () => void;
-    const stopAsked = new Promise<void>((resolve) => {
-      beginStop = resolve;
-    });
-    const stopped = stopAsked.then(async () => {
-      isDraining = true;
-      sip.drain();
-      await live.drain(hangUp.signal);
-      if (hangUpTimer !== null) clearTimeout(hangUpTimer);
-      await closeAll();
-    });
-    const stop = (graceMs: number): Promise<void> => {
-      beginStop();
-      const atMs = performance.now() + graceMs;
-      if (atMs < hangUpAtMs) {
-        hangUpAtMs = atMs;
-        if (hangUpTimer !== null) clearTimeout(hangUpTimer);
-        hangUpTimer = setTimeout(() => hangUp.abort(), graceMs);
-      }
-      return stopped;
-    };
     const httpUrl = `http://${api.host.includes(':') ? `[${api.host}]` : api.host}:${api.port}`;
     publicUrl = settings.publicUrl ?? httpUrl;
     log.info({ http: httpUrl, sip: sip.addresses }, 'trunkline is ready');
@@ -468,9 +374,9 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       live,
       outbound,
       first,
-      banner: startBanner(httpUrl, sip, first, signInLink && `${publicUrl}/#/sign-in/${signInLink.code}`),
-      stopped,
-      stop,
+      banner: startBanner(httpUrl, sip, first),
+      stopped: shutdown.stopped,
+      stop: shutdown.stop,
     };
   }
 }

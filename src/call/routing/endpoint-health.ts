@@ -1,3 +1,4 @@
+import type { Logger } from '../../log.js';
 import type { Endpoint } from '../../store/routing/endpoints.js';
 
 type Health = Endpoint['health'];
@@ -15,19 +16,20 @@ interface Course {
 }
 
 /**
- * What calls found out about each endpoint. Nothing is probed: health comes from real outcomes alone. An endpoint that failed several
- * times in a row is `down`, and calls with another way go round it until one of them, every half minute, finds it well again.
+ * The health of endpoints, from the outcome of real calls; nothing is probed. After several failures in a row an endpoint is `down`, and calls
+ * that have a fallback use it instead, except for one call every half minute that tries the endpoint again.
  */
 export class EndpointHealth {
   readonly #courses = new Map<string, Course>();
 
-  /** `save` is told of each change. */
+  /** `save` writes each change. What it throws is logged only: health is informational, and a locked database must not fail a call. */
   constructor(
     private readonly save: (endpointId: string, health: Health) => void,
+    private readonly log: Logger,
     private readonly nowMs: () => number = () => performance.now(),
   ) {}
 
-  /** May a call with another way try this one? Of an endpoint that is down, the one who is told yes is the probe. */
+  /** Whether a call that has a fallback may try this endpoint. For an endpoint that is down, the call that gets `true` is the probe. */
   admits(endpointId: string): boolean {
     const course = this.#courses.get(endpointId);
     if (course?.health !== 'down') return true;
@@ -36,7 +38,7 @@ export class EndpointHealth {
     return true;
   }
 
-  /** Its agent was heard, or ended a call in good order. */
+  /** Its agent sent audio, or ended a call normally. */
   succeeded(endpointId: string): void {
     const course = this.#course(endpointId);
     course.failuresInRow = 0;
@@ -62,6 +64,10 @@ export class EndpointHealth {
   #change(endpointId: string, course: Course, health: Health): void {
     if (course.health === health) return;
     course.health = health;
-    this.save(endpointId, health);
+    try {
+      this.save(endpointId, health);
+    } catch (error) {
+      this.log.warn({ err: error, endpoint_id: endpointId, health }, 'the health of an endpoint was not written');
+    }
   }
 }

@@ -1,8 +1,9 @@
-/** The ways out: which trunks, and which of their gateways, carry an outbound call, and in which order. */
+/** Which trunks, and which of their gateways, carry an outbound call, and in which order. */
 import type { MediaPolicy, PhoneCodec } from '../../../media/engine.js';
-import type { Gateway, GatewayState, KeptGateway } from '../../../sip/leg.js';
+import type { Gateway } from '../../../sip/leg.js';
 import type { Trunk, TrunkGateway } from '../../store/routing/trunks.js';
 import { type Presentation, presentationOf } from './outbound-identity.js';
+import { withTransport } from './trunk-gateways.js';
 import { TrunkLoad } from './trunk-load.js';
 
 /** What a trunk decides about the audio of its calls. */
@@ -98,47 +99,4 @@ export function inOrder(gateways: readonly TrunkGateway[], draw: () => number): 
     }
   }
   return ordered;
-}
-
-/** The transport of the trunk, unless the gateway's URI has its own. */
-export function withTransport(uri: string, trunk: Pick<Trunk, 'transport'>): string {
-  if (trunk.transport === 'udp' || /;transport=/i.test(uri) || /^sips:/i.test(uri)) return uri;
-  return `${uri};transport=${trunk.transport}`;
-}
-
-/** What is done for the gateways of these trunks between calls. */
-export function keptGateways(trunks: readonly Trunk[]): KeptGateway[] {
-  return trunks.flatMap((trunk) => {
-    const { username, password, outbound } = trunk;
-    const domain = outbound.from_domain === null ? {} : { domain: outbound.from_domain };
-    const isRegistered = trunk.register && username !== null && password !== null;
-    const register = isRegistered ? { username, password, ...domain } : null;
-    const isUsed = trunk.direction !== 'inbound' || isRegistered;
-    const { id: trust } = trunk;
-    return isUsed ? trunk.gateways.map(({ uri }) => ({ uri: withTransport(uri, trunk), register, trust })) : [];
-  });
-}
-
-/** The authorities and client certificates of the trunks that have their own, by the name that their gateways carry in `trust`. */
-export function tlsTrust(
-  trunks: readonly Trunk[],
-): Record<string, { ca?: string; certificate?: string; key?: string }> {
-  const own = trunks.filter(({ tls }) => tls.ca !== null || tls.certificate !== null);
-  return Object.fromEntries(
-    own.map(({ id, tls: { ca, certificate, key } }) => [
-      id,
-      {
-        ...(ca === null ? {} : { ca }),
-        ...(certificate === null || key === null ? {} : { certificate, key }),
-      },
-    ]),
-  );
-}
-
-/** A trunk as its gateways are: `degraded` when some of them do not answer. */
-export function healthOf(trunk: Trunk, stateOf: (uri: string) => GatewayState): Trunk['health'] {
-  const states = trunk.gateways.map(({ uri }) => stateOf(withTransport(uri, trunk)));
-  if (states.length === 0 || states.every((state) => state === 'unknown')) return 'unknown';
-  if (!states.includes('down')) return 'healthy';
-  return states.every((state) => state === 'down') ? 'down' : 'degraded';
 }

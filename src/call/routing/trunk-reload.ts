@@ -1,0 +1,51 @@
+/** Puts the trunks of the database into force: trusted sources, gateways for outbound calls, keepalive, registrations, certificates. */
+import type { KeptGateway } from '../../../sip/leg.js';
+import type { Logger } from '../../log.js';
+import type { Trunk } from '../../store/routing/trunks.js';
+import { keptGateways, tlsTrust } from './trunk-gateways.js';
+
+/** The parts of the SIP side that depend on trunks. */
+export interface TrunkUsers<Tls extends object> {
+  /** Networks whose packets are exempt from the limits for strangers. */
+  trust(nets: readonly string[]): void;
+  secure(tls: Tls & { trust: ReturnType<typeof tlsTrust> }): void;
+  keepalive: { replace(gateways: readonly KeptGateway[]): void };
+}
+
+export interface TrunkReloadParts<Tls extends object> {
+  /** Reads all trunks, oldest first. */
+  records(): Trunk[];
+  /** Sources and users that may call in; returns one sentence for each address that it could not read. */
+  table: { replace(trunks: readonly Trunk[]): string[] };
+  /** The choice of trunks for outbound calls. */
+  selection: { replace(trunks: readonly Trunk[]): void };
+  /** The server's own certificates. */
+  tls(): Tls;
+  log: Logger;
+}
+
+export class TrunkReload<Tls extends object> {
+  #sip: TrunkUsers<Tls> | null = null;
+
+  /** Fills the table of sources at once: the SIP side needs it before its first INVITE. */
+  constructor(private readonly parts: TrunkReloadParts<Tls>) {
+    this.run();
+  }
+
+  /** From now on `sip` follows the trunks as well. */
+  follow(sip: TrunkUsers<Tls>): void {
+    this.#sip = sip;
+    this.run();
+  }
+
+  /** Reads the trunks again. Calls in progress keep the gateways that they have. */
+  readonly run = (): void => {
+    const { records, table, selection, tls, log } = this.parts;
+    const trunks = records();
+    for (const problem of table.replace(trunks)) log.warn({ problem }, 'a trunk address was left out');
+    selection.replace(trunks);
+    this.#sip?.trust(trunks.flatMap((trunk) => (trunk.status === 'active' ? trunk.addresses : [])));
+    this.#sip?.secure({ ...tls(), trust: tlsTrust(trunks) });
+    this.#sip?.keepalive.replace(keptGateways(trunks));
+  };
+}

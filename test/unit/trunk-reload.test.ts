@@ -1,0 +1,172 @@
+import { describe, expect, it } from 'vitest';
+import type { KeptGateway } from '../../sip/leg.js';
+import { EndpointHealth } from '../../src/call/routing/endpoint-health.js';
+import { healthOf, saveTrunkHealth } from '../../src/call/routing/trunk-health.js';
+import { TrunkReload } from '../../src/call/routing/trunk-reload.js';
+import type { Logger } from '../../src/log.js';
+import { plainIdentity, plainTls, type Trunk } from '../../src/store/routing/trunks.js';
+
+const trunk = (change: Partial<Trunk>): Trunk => ({
+  ...{ id: 't', organizationId: 'o', name: 't', direction: 'both', addresses: [], username: null, password: null },
+  ...{ gateways: [], transport: 'udp', srtp: 'off', tls: plainTls, register: false, codecs: ['PCMU'] },
+  ...{ maxCalls: null, callsPerSecond: null, outbound: plainIdentity },
+  ...{ status: 'active', health: 'unknown', createdAt: new Date(0), updatedAt: new Date(0) },
+  ...change,
+});
+const gateway = (uri: string) => ({ uri, priority: 0, weight: 1 });
+
+/** Collects warnings: their fields and their text. */
+function warnings(): { log: Logger; warned: [object, string][] } {
+  const warned: [object, string][] = [];
+  return { log: { warn: (fields: object, text: string) => warned.push([fields, text]) } as unknown as Logger, warned };
+}
+
+describe('the trunks in force', () => {
+  function rig(records: Trunk[], problems: string[] = []) {
+    const seen = {
+      table: [] as string[][],
+      selection: [] as string[][],
+      trusted: [] as (readonly string[])[],
+      tls: [] as object[],
+      kept: [] as (readonly KeptGateway[])[],
+    };
+    const ids = (trunks: readonly Trunk[]) => trunks.map(({ id }) => id);
+    const { log, warned } = warnings();
+    const reload = new TrunkReload({
+      records: () => records,
+      table: {
+        replace: (trunks) => {
+          seen.table.push(ids(trunks));
+          return problems;
+        },
+      },
+      selection: { replace: (trunks) => void seen.selection.push(ids(trunks)) },
+      tls: () => ({ certificate: 'own' }),
+      log,
+    });
+    const sip = {
+      trust: (nets: readonly string[]) => void seen.trusted.push(nets),
+      secure: (tls: object) => void seen.tls.push(tls),
+      keepalive: { replace: (gateways: readonly KeptGateway[]) => void seen.kept.push(gateways) },
+    };
+    return { reload, sip, seen, warned };
+  }
+
+  it('are in the table of sources before the SIP side is open', () => {
+    const { seen } = rig([trunk({ id: 'a' })]);
+    expect(seen).toMatchObject({ table: [['a']], selection: [['a']], trusted: [], kept: [] });
+  });
+
+  it('reach the SIP side when it is open, and again after each change', () => {
+    const records = [trunk({ id: 'a', addresses: ['192.0.2.0/24'], gateways: [gateway('sip:gw')] })];
+    const { reload, sip, seen } = rig(records);
+    reload.follow(sip);
+    expect(seen.trusted).toEqual([['192.0.2.0/24']]);
+    expect(seen.kept).toEqual([[{ uri: 'sip:gw', register: null, trust: 'a' }]]);
+    expect(seen.tls).toEqual([{ certificate: 'own', trust: {} }]);
+    records.splice(0);
+    reload.run();
+    expect(seen.table.at(-1)).toEqual([]);
+    expect(seen.trusted.at(-1)).toEqual([]);
+    expect(seen.kept.at(-1)).toEqual([]);
+  });
+
+  it('trust no address of an inactive trunk', () => {
+    const { reload, sip, seen } = rig([
+      trunk({ id: 'a', status: 'inactive', addresses: ['192.0.2.1'] }),
+      trunk({ id: 'b', addresses: ['198.51.100.1'] }),
+    ]);
+    reload.follow(sip);
+    expect(seen.trusted).toEqual([['198.51.100.1']]);
+  });
+
+  it('bring their own certificate authorities', () => {
+    const { reload, sip, seen } = rig([trunk({ id: 'a', tls: { ...plainTls, ca: 'PEM' } })]);
+    reload.follow(sip);
+    expect(seen.tls).toEqual([{ certificate: 'own', trust: { a: { ca: 'PEM' } } }]);
+  });
+
+  it('log each address that cannot be read', () => {
+    const { warned } = rig([trunk({})], ['The address "x" is wrong.']);
+    expect(warned).toEqual([[{ problem: 'The address "x" is wrong.' }, 'a trunk address was left out']]);
+  });
+});
+
+describe('the health of a trunk', () => {
+  const two = trunk({ id: 'two', gateways: [gateway('sip:a'), gateway('sip:b')] });
+  it.each([
+    [['unknown', 'unknown'], 'unknown'],
+    [['up', 'unknown'], 'healthy'],
+    [['up', 'down'], 'degraded'],
+    [['down', 'down'], 'down'],
+  ] as const)('with gateways %s is %s', (states, health) => {
+    expect(healthOf(two, (uri) => (uri === 'sip:a' ? states[0] : states[1]))).toBe(health);
+  });
+
+  it('is written for every trunk', () => {
+    const written: [string, string][] = [];
+    const records = {
+      allForSip: () => [two],
+      observe: (id: string, health: string) => void written.push([id, health]),
+    };
+    saveTrunkHealth(records, () => 'down', warnings().log);
+    expect(written).toEqual([['two', 'down']]);
+  });
+
+  it('is logged, and fails nothing, while the database is busy', () => {
+    const { log, warned } = warnings();
+    const busy = new Error('database is locked');
+    const records = {
+      allForSip: () => [two],
+      observe: () => {
+        throw busy;
+      },
+    };
+    saveTrunkHealth(records, () => 'down', log);
+    expect(warned).toEqual([[{ err: busy }, 'the health of a trunk could not be written']]);
+  });
+});
+
+describe('the health of an endpoint', () => {
+  it('changes with the outcome of calls, and is written once per change', () => {
+    const written: string[] = [];
+    const health = new EndpointHealth(
+      (_id, state) => void written.push(state),
+      warnings().log,
+      () => 0,
+    );
+    for (let i = 0; i < 4; i++) health.failed('e');
+    health.succeeded('e');
+    expect(written).toEqual(['degraded', 'down', 'healthy']);
+  });
+
+  it('lets one call in half a minute try an endpoint that is down', () => {
+    let nowMs = 0;
+    const health = new EndpointHealth(
+      () => undefined,
+      warnings().log,
+      () => nowMs,
+    );
+    for (let i = 0; i < 3; i++) health.failed('e');
+    expect(health.admits('e')).toBe(false);
+    nowMs = 30_000;
+    expect([health.admits('e'), health.admits('e')]).toEqual([true, false]);
+  });
+
+  it('is logged, and the call goes on, while the database is busy', () => {
+    const { log, warned } = warnings();
+    const busy = new Error('database is locked');
+    const health = new EndpointHealth(
+      () => {
+        throw busy;
+      },
+      log,
+      () => 0,
+    );
+    health.failed('e');
+    expect(warned).toEqual([
+      [{ err: busy, endpoint_id: 'e', health: 'degraded' }, 'the health of an endpoint was not written'],
+    ]);
+    expect(health.admits('e')).toBe(true);
+  });
+});
