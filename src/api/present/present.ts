@@ -15,6 +15,7 @@ import type { StoredProviderConfig } from '../../store/tenants/secrets.js';
 import type { Caller } from '../auth/caller.js';
 import type { RecordingUrls } from '../recordings/recording-urls.js';
 import { withoutPassword } from '../rules/targets.js';
+import { inSnakeCase } from './stored-names.js';
 
 export function presentCall(call: CallSummary, recordingUrls: RecordingUrls) {
   return {
@@ -40,21 +41,7 @@ export function presentCall(call: CallSummary, recordingUrls: RecordingUrls) {
 /** Returns the call detail as JSON text. */
 export function presentCallDetail(call: CallText, recordingUrls: RecordingUrls): string {
   const listed = JSON.stringify(presentCall(call, recordingUrls));
-  return `${listed.slice(0, -1)},"quality_metrics":${call.quality},"transcript":${JSON.stringify(call.transcript)},"sip_call_id":${JSON.stringify(call.sipCallId)},"hangup_source":${JSON.stringify(call.hangupSource)},"ring_seconds":${call.ringSeconds},"timings":${inOurWords(call.timings)},"turns":${inOurWords(call.turns)},"metadata":${call.metadata},"events":${call.events}}`;
-}
-
-const ourWords: Record<string, string> = {
-  setupMs: 'setup_ms',
-  postDialDelayMs: 'post_dial_delay_ms',
-  answerToFirstAudioMs: 'answer_to_first_audio_ms',
-  startedAt: 'started_at',
-  durationMs: 'duration_ms',
-  responseMs: 'response_ms',
-};
-
-/** Converts the field names of stored timings and turns. Their values are times, numbers and the two speakers, so a string before a colon is a name. */
-function inOurWords(json: string): string {
-  return json.replace(/"(\w+)":/g, (_, name: string) => `"${ourWords[name] ?? name}":`);
+  return `${listed.slice(0, -1)},"quality_metrics":${call.quality},"transcript":${JSON.stringify(call.transcript)},"sip_call_id":${JSON.stringify(call.sipCallId)},"hangup_source":${JSON.stringify(call.hangupSource)},"ring_seconds":${call.ringSeconds},"timings":${inSnakeCase(call.timings)},"turns":${inSnakeCase(call.turns)},"metadata":${call.metadata},"events":${call.events}}`;
 }
 
 export function presentCallEvent(event: CallEvent) {
