@@ -2,6 +2,7 @@ import type { FastifySchemaCompiler, FastifySchemaValidationError } from 'fastif
 import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { FieldError } from './errors.js';
+import { patternRule } from './schemas/patterns.js';
 
 /** No valid request is nested deeper; deeper nesting could overflow the stack of code that traverses it. */
 const maxDepth = 32;
@@ -42,10 +43,10 @@ export function fieldErrors(errors: readonly FastifySchemaValidationError[]): Fi
       names.map((name) => ({ path: [...at, name].join('.'), message }));
     if (error.keyword === 'required' && requiredProperties) return inside(requiredProperties, 'is required');
     if (error.keyword === 'additionalProperties' && additionalProperties) {
-      return inside(additionalProperties, 'is not known here');
+      return inside(additionalProperties, 'is not a known field');
     }
     // A field that no schema allows. Of many unknown fields the validator reports only the first few, in this form.
-    if (error.keyword === 'boolean') return [{ path: at.join('.'), message: 'is not known here' }];
+    if (error.keyword === 'boolean') return [{ path: at.join('.'), message: 'is not a known field' }];
     return [{ path: at.join('.'), message: sentenceOf(error) }];
   });
   return all.filter(({ path }, index) => all.findIndex((other) => other.path === path) === index);
@@ -68,9 +69,10 @@ const types: Record<string, string> = {
 
 /** A sentence that says what is allowed; JSON Schema's message where it suffices. */
 function sentenceOf({ keyword, params, message = 'is not valid' }: FastifySchemaValidationError): string {
-  const { allowedValues, format, type, limit } = params as {
+  const { allowedValues, format, pattern, type, limit } = params as {
     allowedValues?: readonly unknown[];
     format?: string;
+    pattern?: string | RegExp;
     type?: string | string[];
     limit?: number;
   };
@@ -79,6 +81,8 @@ function sentenceOf({ keyword, params, message = 'is not valid' }: FastifySchema
       return `must be one of ${(allowedValues ?? []).map((value) => String(value)).join(', ')}`;
     case 'format':
       return formats[format ?? ''] ?? message;
+    case 'pattern':
+      return patternRule(typeof pattern === 'object' ? pattern.source : (pattern ?? '')) ?? message;
     case 'type':
       return `must be ${[type ?? []]
         .flat()

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { patternRule } from '../../src/api/schemas/patterns.js';
 import { type TestApi, testApi } from '../support/api.js';
 
 /** What a bad request is told: what was wrong, what is allowed, and where. */
@@ -47,11 +48,35 @@ describe('a bad field', () => {
   });
 });
 
+describe('a value that does not match its pattern', () => {
+  it.each<[string, string, object, string, string]>([
+    ['POST', '/v1/endpoints', { name: 'a\tb' }, 'name', 'must be text without control characters'],
+    [
+      'POST',
+      '/v1/trunks',
+      { name: 'T', username: 'a b' },
+      'username',
+      'must be printable ASCII characters without spaces',
+    ],
+  ])('%s %s %o: the rule in words', async (method, url, body, path, rule) => {
+    expect((await problems(method, url, body))[path]).toBe(rule);
+  });
+
+  it('has a rule in words, whichever pattern of the description it is', async () => {
+    const { body } = await api.request('GET', '/openapi.json', { key: null });
+    const found = [...JSON.stringify(body).matchAll(/"pattern":("(?:[^"\\]|\\.)*")/g)].map(([, text]) =>
+      JSON.parse(text!),
+    );
+    expect(found.length).toBeGreaterThan(10);
+    expect(found.filter((source) => patternRule(source) === undefined)).toEqual([]);
+  });
+});
+
 it('many unknown fields of a configuration are refused like one', async () => {
   const many = Object.fromEntries(Array.from({ length: 12 }, (_, n) => [`field_${n}`, {}]));
   const webhook = { name: 'W', type: 'webhook', target: 'https://example.com' };
   const told = await problems('POST', '/v1/endpoints', { ...webhook, provider_config: many });
-  expect(told['provider_config.field_0']).toBe('is not known here');
+  expect(told['provider_config.field_0']).toBe('is not a known field');
 });
 
 describe('half of a surrogate pair', () => {

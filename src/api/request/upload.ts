@@ -47,7 +47,7 @@ async function receive(request: FastifyRequest, file: string): Promise<Upload> {
   try {
     for await (const part of request.parts({ limits: uploadLimits })) {
       if (part.type === 'field') {
-        if (fields.has(part.fieldname)) throw invalid({ path: part.fieldname, message: 'is there twice' });
+        if (fields.has(part.fieldname)) throw invalid({ path: part.fieldname, message: 'must be given once' });
         if (part.valueTruncated) throw invalid({ path: part.fieldname, message: 'is too long' });
         fields.set(part.fieldname, String(part.value));
       } else if (part.fieldname === 'file') {
@@ -56,7 +56,7 @@ async function receive(request: FastifyRequest, file: string): Promise<Upload> {
         received = part.file.bytesRead > 0;
       } else {
         part.file.resume();
-        throw invalid({ path: part.fieldname, message: 'is not known here' });
+        throw invalid({ path: part.fieldname, message: 'is not a known field' });
       }
     }
   } catch (error) {
@@ -72,7 +72,7 @@ function formRefusal(error: unknown): unknown {
   if (error instanceof ApiError) return error;
   const { code, message } = error as { code?: string; message?: string };
   if (code === 'FST_REQ_FILE_TOO_LARGE') return new ApiError('FILE_TOO_LARGE');
-  if (code === 'FST_FILES_LIMIT') return invalid({ path: 'file', message: 'is there twice' });
+  if (code === 'FST_FILES_LIMIT') return invalid({ path: 'file', message: 'must be given once' });
   if (code?.endsWith('_LIMIT')) return invalid({ path: '', message: 'the form has too many parts' });
   if (code === 'ENOSPC') return new ApiError('SERVICE_UNAVAILABLE', undefined, undefined, { 'retry-after': '30' });
   if (code?.startsWith('E') && code !== 'ECONNRESET') return error; // an error of the file system: internal

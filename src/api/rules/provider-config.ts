@@ -4,6 +4,7 @@ import { sipConfigProblem } from '../../call/agent/sip-agent-invite.js';
 import type { StoredProviderConfig } from '../../store/tenants/secrets.js';
 import type { FieldError } from '../errors.js';
 import type { Provider } from '../schemas/endpoints.js';
+import { patterns } from '../schemas/patterns.js';
 import { body, oneOf, Type } from '../schemas/types.js';
 import { fieldErrors } from '../validation.js';
 import { type TargetRules, targetProblem } from './targets.js';
@@ -11,8 +12,8 @@ import { type TargetRules, targetProblem } from './targets.js';
 const text = (maxLength: number) => Type.String({ minLength: 1, maxLength });
 const free = Type.Object({}, { additionalProperties: true });
 const headers = Type.Record(
-  Type.String({ pattern: "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$" }),
-  Type.String({ maxLength: 4096, pattern: '^[\\x20-\\x7e]*$' }),
+  Type.String({ pattern: patterns.httpHeader }),
+  Type.String({ maxLength: 4096, pattern: patterns.asciiText }),
   { additionalProperties: false },
 );
 
@@ -45,7 +46,7 @@ const common = {
   first_audio_timeout_s: Type.Number({ minimum: 0, maximum: 600 }),
   override: free,
   /** For the digest challenge of a SIP target. */
-  sip_username: Type.String({ minLength: 1, maxLength: 128, pattern: '^[\\x21-\\x7e]+$' }),
+  sip_username: Type.String({ minLength: 1, maxLength: 128, pattern: patterns.token }),
   sip_password: text(256),
   /** Encryption of audio towards a SIP target. */
   srtp: oneOf(['off', 'allow', 'require']),

@@ -1,4 +1,5 @@
 import { hangupCauses } from '../../../sip/cause.js';
+import { patterns } from './patterns.js';
 import { body, freeObject, nullable, oneOf, ref, Type, time, uuid } from './types.js';
 
 export const statuses = ['completed', 'failed', 'in_progress', 'no_answer', 'busy'] as const;
@@ -214,7 +215,7 @@ export const callsQuery = body({
 
 export const dtmfBody = body({
   digits: Type.String({
-    pattern: '^[0-9A-Da-d*#w]{1,64}$',
+    pattern: patterns.keys,
     description: 'The keys to send: `0-9 A-D * #`; `w` is a pause of half a second.',
   }),
 });

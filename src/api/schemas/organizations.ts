@@ -1,4 +1,5 @@
 import { maxCentsPerMinute } from '../../billing/rate.js';
+import { patterns } from './patterns.js';
 import { body, listOf, name, nullable, oneOf, sliceQuery, Type, time, uuid } from './types.js';
 
 const tier = oneOf(['free', 'pro', 'business', 'enterprise'], {
@@ -22,7 +23,7 @@ const limits = {
   daily_spend_cents: limit('Maximum cost in cents of outbound calls per UTC day.', 1_000_000_000),
   allowed_prefixes: Type.Unsafe<string[] | null>({
     type: ['array', 'null'],
-    items: { type: 'string', pattern: '^\\+\\d{1,15}$' },
+    items: { type: 'string', pattern: patterns.dialPrefix },
     maxItems: 500,
     description: 'Number prefixes that outbound calls may go to, such as `+49`; null for all numbers.',
   }),
@@ -68,7 +69,7 @@ const member = Type.Object(
 const rateFields = {
   direction: oneOf(['inbound', 'outbound'], { description: 'The direction of the call.' }),
   prefix: Type.String({
-    pattern: '^\\d{0,15}$',
+    pattern: patterns.digits,
     description:
       'The prefix of the called number, without `+`; empty for all numbers. The longest matching prefix applies.',
   }),
@@ -173,7 +174,7 @@ export const addMemberBody = body({
   email: Type.Optional(
     Type.String({
       maxLength: 254,
-      pattern: '^[^@\\s]+@[^@\\s]+$',
+      pattern: patterns.email,
       description:
         'The email address of the user, which the token must contain as `email` with `email_verified: true`.',
     }),

@@ -1,6 +1,7 @@
+import { patterns } from './patterns.js';
 import { activeStatus, body, listOf, name, nullable, oneOf, sliceQuery, Type, time, uuid } from './types.js';
 
-const clock = Type.String({ pattern: '^([01]\\d|2[0-3]):[0-5]\\d$', description: 'A time of day, `HH:MM`.' });
+const clock = Type.String({ pattern: patterns.clock, description: 'A time of day, `HH:MM`.' });
 
 const routeRule = body({
   endpoint_id: uuid('The endpoint that takes matching calls.'),
@@ -29,7 +30,7 @@ const routeRule = body({
   ),
   from_prefix: Type.Optional(
     Type.String({
-      pattern: '^\\+?\\d{1,15}$',
+      pattern: patterns.numberPrefix,
       description: 'The rule applies only to callers whose number has this prefix.',
     }),
   ),

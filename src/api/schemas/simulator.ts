@@ -1,3 +1,4 @@
+import { patterns } from './patterns.js';
 import { body, nullable, oneOf, Type } from './types.js';
 
 const share = (description: string) => Type.Optional(Type.Number({ minimum: 0, maximum: 100, description }));
@@ -24,7 +25,7 @@ export const simulatedCallBody = body({
   ),
   digits: Type.Optional(
     Type.String({
-      pattern: '^[0-9A-Da-d*#w]{1,64}$',
+      pattern: patterns.keys,
       description: 'The keys pressed one second after the answer; `w` is a pause of half a second.',
     }),
   ),

@@ -1,3 +1,4 @@
+import { patterns } from './patterns.js';
 import { activeStatus, body, listOf, name, nullable, oneOf, sliceQuery, Type, time, uuid } from './types.js';
 
 const directions = ['inbound', 'outbound', 'both'] as const;
@@ -25,7 +26,7 @@ const gatewayInput = body({
 });
 
 const template = (description: string) =>
-  Type.String({ minLength: 1, maxLength: 256, pattern: '^[\\x21-\\x7e]+$', description });
+  Type.String({ minLength: 1, maxLength: 256, pattern: patterns.token, description });
 
 const outbound = {
   to_format: template(
@@ -35,7 +36,7 @@ const outbound = {
   from_domain: nullable<string>(
     Type.String({
       maxLength: 253,
-      pattern: '^[A-Za-z0-9.:\\[\\]-]+$',
+      pattern: patterns.host,
       description: 'The host part of From; null for the address of this server.',
     }),
   ),
@@ -48,7 +49,7 @@ const outbound = {
     template('The Diversion header field, such as `sip:{e164}@carrier.example`; null for none.'),
   ),
   privacy: oneOf(['none', 'id'], { description: 'With `id`, the identity of the caller is withheld from the callee.' }),
-  headers: Type.Record(Type.String({ pattern: '^X-[A-Za-z0-9-]{1,64}$' }), Type.String({ maxLength: 256 }), {
+  headers: Type.Record(Type.String({ pattern: patterns.sipHeader }), Type.String({ maxLength: 256 }), {
     maxProperties: 20,
     description: 'Additional header fields of each INVITE.',
   }),
@@ -76,7 +77,7 @@ const settings = {
     Type.String({
       minLength: 1,
       maxLength: 128,
-      pattern: '^[\\x21-\\x7e]+$',
+      pattern: patterns.token,
       description: 'The user name for digest authentication, in both directions.',
     }),
   ),

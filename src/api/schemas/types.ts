@@ -1,4 +1,5 @@
 import { type TSchema, Type } from 'typebox';
+import { patterns } from './patterns.js';
 
 export { Type };
 
@@ -42,8 +43,7 @@ export const idParams = body({ id: uuid('The id of the record.') });
 export const name = Type.String({
   minLength: 1,
   maxLength: 200,
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern excludes them
-  pattern: /^[^\u0000-\u001f\u007f]+$/.source,
+  pattern: patterns.text,
   description: 'A name for display.',
 });
 

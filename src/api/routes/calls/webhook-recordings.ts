@@ -3,6 +3,7 @@ import { notFound } from '../../errors.js';
 import type { RecordingFiles } from '../../recordings/recording-files.js';
 import { partAnswer, sendRecording } from '../../recordings/send-recording.js';
 import { type Route, route } from '../../route.js';
+import { patterns } from '../../schemas/patterns.js';
 import { body, Type, uuid } from '../../schemas/types.js';
 
 export function webhookRecordingRoutes({
@@ -25,7 +26,7 @@ export function webhookRecordingRoutes({
       params: body({
         id: uuid('The id of the recording.'),
         token: Type.String({
-          pattern: /^[A-Za-z0-9_-]{22}(\.wav)?$/.source,
+          pattern: patterns.recordingToken,
           description: 'The secret part of the URL.',
         }),
       }),
