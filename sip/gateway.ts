@@ -4,7 +4,7 @@ import { Challenger } from './auth/challenger.js';
 import type { DigestAlgorithm } from './auth/digest.js';
 import type { HangupCause } from './cause.js';
 import { DialogRegistry } from './dialog/dialog-registry.js';
-import { endOrphan, takeBack } from './dialog/orphan-bye.js';
+import { byeOrphan, cancelOrphan } from './dialog/orphan-bye.js';
 import { Seat } from './dialog/replaceable-leg.js';
 import { type ControlLink, openControlLink, type ServerAddress } from './drachtio/connection.js';
 import { AdvertisedAddresses } from './drachtio/local-address.js';
@@ -34,7 +34,7 @@ import type { SipServerOptions, UnansweredInvite } from './server/protocol.js';
 import { type SipServer, startSipServer } from './server/start.js';
 import type { TlsSettings } from './server/transport/tls.js';
 import { SipTrace, type TraceLimits } from './trace.js';
-import { Upkeep } from './trunk/gateway-keepalive.js';
+import { GatewayKeepalive } from './trunk/gateway-keepalive.js';
 import type { TrunkTable } from './trunk/trunk-table.js';
 
 /** The control port at which an external drachtio-server accepts applications. */
@@ -96,7 +96,7 @@ const orphansAtOnce = 50;
 export async function openSipGateway(options: SipGatewayOptions): Promise<
   SipGateway & {
     serverStats: SipServer['stats'];
-    upkeep: Upkeep;
+    keepalive: GatewayKeepalive;
     /** Sets certificates and authorities for the embedded server's connections from now on. */
     secure(tls: TlsSettings): void;
   }
@@ -118,7 +118,7 @@ class Gateway implements SipGateway {
   readonly #inbound: Inbound;
   readonly #outbound: Outbound;
   /** The health of our carriers' gateways, and our registrations there. */
-  readonly upkeep: Upkeep;
+  readonly keepalive: GatewayKeepalive;
   readonly #closing = new AbortController();
   #server: SipServer | null = null;
   /** All servers by key, including those that are lost at the moment. */
@@ -151,7 +151,7 @@ class Gateway implements SipGateway {
     const stack = () => this.#connected[0]?.stack ?? null;
     const { names } = options;
     const registered = (uri: string) => registeredAt(uri, trunks, this.#bindings);
-    this.upkeep = new Upkeep({ probeEveryMs: options.probeEveryMs ?? 0, stack, log, registered, names });
+    this.keepalive = new GatewayKeepalive({ probeEveryMs: options.probeEveryMs ?? 0, stack, log, registered, names });
     const registrar = new Registrar(trunks, challenger, this.#bindings, options.registrar);
     this.#inbound = new Inbound({ ...shared, challenger, registrar });
     this.#outbound = new Outbound({
@@ -230,7 +230,7 @@ class Gateway implements SipGateway {
         await sleep(betweenAttemptsMs, undefined, { signal: this.#closing.signal });
         if (!(await attempt(limitMs).catch(() => false))) continue;
         this.options.log.info({ host: server.host, port: server.port }, 'sip server connected');
-        this.upkeep.restored();
+        this.keepalive.restored();
         return;
       }
     };
@@ -277,12 +277,12 @@ class Gateway implements SipGateway {
       onRestored: () => {
         log.info({ host: to.host, port: to.port }, 'sip server connected again');
         this.#problems.delete(key);
-        this.upkeep.restored();
-        void this.#tellOrphans(key);
+        this.keepalive.restored();
+        void this.#endOrphans(key);
       },
     });
     this.#links.set(key, link);
-    void this.#tellOrphans(key);
+    void this.#endOrphans(key);
   }
 
   /** A server, or the connection to it, is lost: its calls end here, and their far ends get BYE or CANCEL when a server is available. */
@@ -305,7 +305,7 @@ class Gateway implements SipGateway {
     if (this.#closing.signal.aborted) return;
     if (server.kind === 'drachtio') {
       this.#problems.set(key, `The connection to the SIP server's control port ${key} was lost.`);
-      this.upkeep.restored(); // at another server, if there is one
+      this.keepalive.restored(); // at another server, if there is one
       return;
     }
     const dead = this.#server;
@@ -332,7 +332,7 @@ class Gateway implements SipGateway {
         await this.#startServer([...dead.addresses], signal);
         log.info({}, 'sip server restarted');
         for (const invite of this.#unanswered.splice(0)) this.#server?.refuse(invite);
-        this.upkeep.restored();
+        this.keepalive.restored();
         return;
       } catch (error) {
         log.error(
@@ -347,11 +347,11 @@ class Gateway implements SipGateway {
     }
   }
 
-  async #tellOrphans(key: string): Promise<void> {
+  async #endOrphans(key: string): Promise<void> {
     const orphans = this.#orphans.get(key) ?? [];
     for (let batch = orphans.splice(0, orphansAtOnce); batch.length > 0; ) {
-      const told = await Promise.allSettled(batch.map((orphan) => this.endOrphan(orphan, 'signalling_lost')));
-      const failed = told.filter((result) => result.status === 'rejected').length;
+      const ended = await Promise.allSettled(batch.map((orphan) => this.endOrphan(orphan, 'signalling_lost')));
+      const failed = ended.filter((result) => result.status === 'rejected').length;
       if (failed > 0) this.options.log.warn({ failed, of: batch.length }, 'BYE or CANCEL for lost calls failed');
       batch = this.connected ? orphans.splice(0, orphansAtOnce) : [];
     }
@@ -373,9 +373,9 @@ class Gateway implements SipGateway {
   async endOrphan(left: LeftBehind, cause: HangupCause): Promise<void> {
     const link = this.#linkFor();
     if (!link) throw new SipError('not_connected', 'signalling_lost', 'The SIP server is not connected.');
-    if (!('head' in left)) await endOrphan(link.stack, left, cause);
-    else if (this.#server) this.#server.takeBack(left);
-    else await takeBack(link.stack, left);
+    if (!('head' in left)) await byeOrphan(link.stack, left, cause);
+    else if (this.#server) this.#server.cancelInvite(left);
+    else await cancelOrphan(link.stack, left);
   }
 
   trust(nets: readonly string[]): void {
@@ -426,11 +426,11 @@ class Gateway implements SipGateway {
       void call.reject({ status: 503, reason: 'Shutting down', headers: { 'Retry-After': '60' } });
     }
     for (const cancel of [...this.#live.dialling.values()]) cancel();
-    const takenBack = this.upkeep.close();
+    const unregistered = this.keepalive.close();
     // Wait half a second for ACKs on their way, then send BYE, and wait up to a second for its answer.
     await Promise.all([...this.#live.legs].map((leg) => leg.hangupSoon('system_shutdown', 500)));
     if (this.connected) await this.#idleWithin(1000);
-    await takenBack;
+    await unregistered;
     // The last message may be a 200 to the far side's BYE: without it the far side would retransmit for half a minute.
     await Promise.all([...this.#links.values()].map((link) => link.taken(1000)));
     await this.close();
@@ -448,7 +448,7 @@ class Gateway implements SipGateway {
   async close(): Promise<void> {
     this.#closing.abort();
     for (const link of this.#links.values()) link.close();
-    await this.upkeep.close();
+    await this.keepalive.close();
     for (const call of [...this.#live.ringing]) call.lost();
     for (const link of this.#links.values()) this.#outbound.lost(link.stack);
     for (const leg of [...this.#live.legs]) leg.lost();

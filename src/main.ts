@@ -342,7 +342,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       connectionTests: connectionTests({
         http,
         agents: calls.script.agents,
-        options: (uri, trust) => sip.upkeep.probe(uri, trust),
+        options: (uri, trust) => sip.keepalive.probe(uri, trust),
       }),
       doctor: () => examineInstallation(settings, store.trunks.allForSip()),
       onTrunksChanged: trunkReload.run,
@@ -374,7 +374,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       live,
       outbound,
       first,
-      banner: startBanner(httpUrl, sip, first),
+      banner: startBanner(httpUrl, sip, first, signInLink && `${publicUrl}/#/sign-in/${signInLink.code}`),
       stopped: shutdown.stopped,
       stop: shutdown.stop,
     };

@@ -92,7 +92,7 @@ export function answerChallenge(
 }
 
 /** True when the far side refused our nonce, not our password. */
-export function saysStale(challenges: readonly string[]): boolean {
+export function isStale(challenges: readonly string[]): boolean {
   return challenges.some((line) => /\bstale\s*=\s*"?true/i.test(line));
 }
 

@@ -75,7 +75,7 @@ export class DialogLeg implements CallLeg {
     this.ended = new Promise((resolve) => {
       this.#resolveEnded = resolve;
     });
-    const ask = {
+    const access = {
       request: this.request.bind(this),
       over: this.#over.signal,
       confirmed: this.confirmed,
@@ -84,8 +84,8 @@ export class DialogLeg implements CallLeg {
       log: context.log,
       giveUp: (sipStatus: number) => void this.#hangup('signalling_lost', 'system', byeLimitMs, { sipStatus }),
     };
-    this.#offers = new Offers(ask, context.localSdp, context.remoteSdp);
-    this.#referrals = new Referrals(ask, () => this.dialog.remote.uri, localUri(dialog));
+    this.#offers = new Offers(access, context.localSdp, context.remoteSdp);
+    this.#referrals = new Referrals(access, () => this.dialog.remote.uri, localUri(dialog));
     this.#listen();
     if (dialog.type === 'uac') this.#confirm(undefined);
   }

@@ -10,7 +10,7 @@ import { SipError } from '../leg.js';
 import type { SipLog } from '../log.js';
 
 /** What the leg provides to its parts. */
-export interface LegAsk {
+export interface DialogAccess {
   request(
     method: string,
     options: { headers?: Record<string, string>; body?: string },
@@ -50,7 +50,7 @@ export class Offers {
   #onAck: ((answer: string) => void) | null = null;
 
   constructor(
-    private readonly leg: LegAsk,
+    private readonly leg: DialogAccess,
     private localSdp: string,
     public remoteSdp: string,
   ) {}

@@ -11,7 +11,7 @@ import { SipError } from '../leg.js';
 import { hopTo } from '../outbound/request-targets.js';
 
 /** CANCEL through an external server, which has kept the transaction. Rejects with `SipError` when it has not. */
-export function takeBack(stack: Stack, { callId, transactionId, next }: PendingInvite): Promise<void> {
+export function cancelOrphan(stack: Stack, { callId, transactionId, next }: PendingInvite): Promise<void> {
   return new Promise((resolve, reject) => {
     const fail = (why: string) =>
       reject(
@@ -32,7 +32,7 @@ const cseqMargin = 1000;
 const limitMs = 34_000;
 
 /** Resolves when the far side answered with any status; rejects with `SipError` when the BYE could not be sent or was not answered. */
-export function endOrphan(stack: Stack, dialog: DialogSnapshot, cause: HangupCause): Promise<void> {
+export function byeOrphan(stack: Stack, dialog: DialogSnapshot, cause: HangupCause): Promise<void> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => fail('timeout', 'was not answered'), limitMs);
     const fail = (code: SipError['code'], what: string) => {

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { StackRequest, StackResponse } from '../drachtio/types.js';
 import type { CallLeg, TransferResult } from '../leg.js';
 import { SipError } from '../leg.js';
-import type { LegAsk } from './offer-answer.js';
+import type { DialogAccess } from './offer-answer.js';
 import { referTarget, referUri, sipfragStatus } from './refer-headers.js';
 
 export type ReferHandler = Parameters<CallLeg['onRefer']>[0];
@@ -18,7 +18,7 @@ export class Referrals {
   #onResult: ((result: TransferResult) => void) | null = null;
 
   constructor(
-    private readonly leg: LegAsk,
+    private readonly leg: DialogAccess,
     private readonly remoteTarget: () => string,
     private readonly localUri: string,
   ) {}

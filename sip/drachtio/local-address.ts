@@ -43,7 +43,7 @@ export class AdvertisedAddresses {
   }
 
   /** Our address towards a host to call; for a name that does not resolve, the address of the default route. */
-  async towards(host: string, listeners: readonly ServerAddress[]): Promise<string> {
+  async destinationField(host: string, listeners: readonly ServerAddress[]): Promise<string> {
     const peer = isIP(host) ? host : await resolve(host);
     const own = listeners.find((listener) => isIP(listener.host) === isIP(peer)) ?? listeners[0];
     return this.facing(peer, own?.host ?? '');

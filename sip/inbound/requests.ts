@@ -172,7 +172,7 @@ export class Inbound {
   #examine(req: StackRequest, peer: Peer): Verdict {
     const { context } = this;
     if (this.isDraining) return refusal('draining', 503, 'system_shutdown', 'Shutting down', { 'Retry-After': '60' });
-    const vouched = this.#vouched(req, peer);
+    const vouched = this.#trunksOf(req, peer);
     if (vouched === 'challenge' || vouched === 'stale') {
       return { challenge: context.challenger.challenges(vouched === 'stale') };
     }
@@ -256,7 +256,7 @@ export class Inbound {
    * unless that user's own trunk lists the address. When some trunk has a password, every other source is challenged, with the same answer
    * whatever its user.
    */
-  #vouched(req: StackRequest, peer: Peer): TrunkMatch[] | 'challenge' | 'stale' {
+  #trunksOf(req: StackRequest, peer: Peer): TrunkMatch[] | 'challenge' | 'stale' {
     const { trunks, bindings, challenger } = this.context;
     const byAddress = trunks.trusting(peer.address);
     const username = bindings.userAt(peer);

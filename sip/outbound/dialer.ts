@@ -104,7 +104,7 @@ export class Outbound {
       if (failed) request.onFailover?.(failed);
       failed = null;
       const link = this.#link(target.server);
-      const localAddress = await this.context.addresses.towards(target.host, link.addresses);
+      const localAddress = await this.context.addresses.destinationField(target.host, link.addresses);
       const offer = await request.offerFor(target.gateway, localAddress);
       if (stop.why) throw stopped(stop.why, sawProvisional);
       const { stack } = this.#link(link.stack); // the link may have been lost meanwhile

@@ -1,6 +1,6 @@
 /** One outbound INVITE to one target, including digest challenges, early media answers, CANCEL, and a 200 that crosses the CANCEL. */
 
-import { answerChallenge, saysStale } from '../auth/digest.js';
+import { answerChallenge, isStale } from '../auth/digest.js';
 import { DialogLeg, dialogAllow, supported } from '../dialog/dialog-leg.js';
 import type { DialogRegistry } from '../dialog/dialog-registry.js';
 import { peerOf } from '../drachtio/connection.js';
@@ -10,7 +10,7 @@ import type { WireClock } from '../drachtio/wire-clock.js';
 import { sdpOf } from '../inbound/sdp-body.js';
 import type { PendingInvite } from '../leg.js';
 import type { SipLog } from '../log.js';
-import { whyUnreachable } from '../trunk/out-of-dialog-request.js';
+import { unreachableReason } from '../trunk/out-of-dialog-request.js';
 import { pendingInvite } from './pending-invite.js';
 import type { InviteTarget } from './request-targets.js';
 
@@ -235,7 +235,7 @@ export class Attempt {
     // Responses that the server generates itself (timeout, no route) have no source address.
     if (!res.source_address) {
       const what = this.sawProvisional ? 'fell silent' : 'did not respond';
-      const why = whyUnreachable(res) ?? `It cannot be reached (${res.status})`;
+      const why = unreachableReason(res) ?? `It cannot be reached (${res.status})`;
       this.#resolve({ kind: 'unreachable', message: res.status === 408 ? `It ${what}` : why });
       return;
     }
@@ -264,7 +264,7 @@ export class Attempt {
     const { auth } = this.options.target.gateway;
     if (!auth || this.#isCancelled || this.#challenges >= maxChallenges) return false;
     const challenges = readHeaders(res.raw).get(res.status === 401 ? 'www-authenticate' : 'proxy-authenticate') ?? [];
-    if (this.#challenges > 0 && !saysStale(challenges)) return false;
+    if (this.#challenges > 0 && !isStale(challenges)) return false;
     const answer = answerChallenge({ status: res.status, challenges }, { method: 'INVITE', uri }, auth);
     if (!answer) return false;
     this.#challenges++;

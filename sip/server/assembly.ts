@@ -86,7 +86,7 @@ export function contentType(headers: readonly Header[], body: Buffer): Header[] 
 }
 
 /** A copy in its own memory: a slice of what was read from a socket would keep the whole chunk alive. */
-export function kept(bytes: Buffer): Buffer {
+export function copyOf(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length);
   bytes.copy(copy);
   return copy;

@@ -32,7 +32,7 @@ if (port) {
         else if (message.kind === 'load') server.reported(message.lagMs);
         else if (message.kind === 'trust') server.trust(message.nets);
         else if (message.kind === 'refuse') server.refuse(message.invite);
-        else if (message.kind === 'takeBack') server.takeBack(message.invite);
+        else if (message.kind === 'cancelInvite') server.cancelInvite(message.invite);
         else if (message.kind === 'secure') {
           try {
             server.secure(message.tls);

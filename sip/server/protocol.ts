@@ -54,7 +54,7 @@ export interface UnansweredInvite {
 }
 
 /** An INVITE of ours whose server died before its final answer. */
-export interface InviteToTakeBack {
+export interface InviteToCancel {
   /** Its start line and the headers of its transaction. */
   head: string;
   /** Where it was sent: a SIP URI. */
@@ -68,5 +68,5 @@ export type FromParent =
   | { kind: 'trust'; nets: readonly string[] }
   | { kind: 'secure'; tls: TlsSettings }
   | { kind: 'refuse'; invite: UnansweredInvite }
-  | { kind: 'takeBack'; invite: InviteToTakeBack }
+  | { kind: 'cancelInvite'; invite: InviteToCancel }
   | { kind: 'close' };

@@ -6,10 +6,10 @@ import { DialogSender } from './dialogs/dialog-sender.js';
 import { DialogTable } from './dialogs/dialogs.js';
 import { Subscriptions } from './dialogs/subscriptions.js';
 import { parseMessage, SipRequest, SipResponse } from './message/message.js';
-import { isSound } from './message/sanity.js';
+import { isSaneResponse } from './message/sanity.js';
 import { InviteAdmission } from './overload/admission.js';
 import { LOOPBACK_NETS, Sources } from './overload/sources.js';
-import type { InviteToTakeBack, SipServerOptions, SipServerStats, UnansweredInvite } from './protocol.js';
+import type { InviteToCancel, SipServerOptions, SipServerStats, UnansweredInvite } from './protocol.js';
 import { DEFAULT_TIMERS, giveUpMs, SystemClock } from './transactions/timers.js';
 import { TransactionTable } from './transactions/transaction-table.js';
 import { DEFAULT_CONNECTION_LIMITS } from './transport/connection.js';
@@ -43,7 +43,7 @@ export interface RunningServer {
   /** Refuses an INVITE that the server before this one left unanswered. */
   refuse(invite: UnansweredInvite): void;
   /** Cancels an INVITE that the server before this one sent. */
-  takeBack(invite: InviteToTakeBack): void;
+  cancelInvite(invite: InviteToCancel): void;
   close(): Promise<void>;
 }
 
@@ -79,7 +79,7 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
         .identity(source.back)
         .then((found) => uas?.receive(message, source, found))
         .catch(failed);
-    } else if (message instanceof SipResponse && isSound(message)) uac.receive(message, source);
+    } else if (message instanceof SipResponse && isSaneResponse(message)) uac.receive(message, source);
     else {
       malformed++;
       sources.refused(source.address, 400);
@@ -178,9 +178,9 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
         .then((identity) => server.refuseLost(request, source, identity, localTag))
         .catch(failed);
     },
-    takeBack: ({ head, next }) => {
+    cancelInvite: ({ head, next }) => {
       const invite = parseMessage(Buffer.from(head));
-      if (invite instanceof SipRequest) uac?.takeBack(invite, next).catch(failed);
+      if (invite instanceof SipRequest) uac?.cancelInvite(invite, next).catch(failed);
     },
     close: async () => {
       closing.abort();

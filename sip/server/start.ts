@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import { builtModule } from '../../config/built.js';
 import { REPORT_EVERY_MS } from './overload/admission.js';
-import type { FromParent, InviteToTakeBack, SipServerOptions, SipServerStats, UnansweredInvite } from './protocol.js';
+import type { FromParent, InviteToCancel, SipServerOptions, SipServerStats, UnansweredInvite } from './protocol.js';
 import type { TlsSettings } from './transport/tls.js';
 
 /** The embedded SIP server as the main thread uses it: a worker that speaks drachtio's control protocol on a loopback TCP port. */
@@ -20,7 +20,7 @@ export interface SipServer {
   /** Answers 503 to an INVITE that a dead server left unanswered. For UDP only: TCP and TLS peers saw the connection end. */
   refuse(invite: UnansweredInvite): void;
   /** Sends CANCEL for an INVITE of a dead server; a 200 that arrives nevertheless gets ACK and BYE. */
-  takeBack(invite: InviteToTakeBack): void;
+  cancelInvite(invite: InviteToCancel): void;
   /** Closes sockets, timers and the worker. Idempotent. */
   close(): Promise<void>;
 }
@@ -63,8 +63,8 @@ export function startSipServer(options: SipServerOptions): Promise<SipServer> {
 
   const secure = (tls: TlsSettings) => worker.postMessage({ kind: 'secure', tls } satisfies FromParent);
 
-  const takeBack = (invite: InviteToTakeBack) =>
-    worker.postMessage({ kind: 'takeBack', invite: { head: invite.head, next: invite.next } } satisfies FromParent);
+  const cancelInvite = (invite: InviteToCancel) =>
+    worker.postMessage({ kind: 'cancelInvite', invite: { head: invite.head, next: invite.next } } satisfies FromParent);
   const refuse = (invite: UnansweredInvite) => worker.postMessage({ kind: 'refuse', invite } satisfies FromParent);
 
   const stats = (): Promise<SipServerStats> =>
@@ -98,7 +98,7 @@ export function startSipServer(options: SipServerOptions): Promise<SipServer> {
     worker.on('message', (message: FromWorker) => {
       if (message.kind === 'ready') {
         const { control, addresses } = message;
-        resolve({ control, addresses, died, stats, trust, secure, refuse, takeBack, close });
+        resolve({ control, addresses, died, stats, trust, secure, refuse, cancelInvite, close });
       } else if (message.kind === 'stats') waiting.get(message.id)?.(message.stats);
       else if (message.kind === 'failed') onFailure?.(message.message);
       else {

@@ -7,10 +7,10 @@ import { SipNames } from '../outbound/dns-naptr-srv.js';
 import { nextHops } from '../outbound/next-hop.js';
 import { hopTo } from '../outbound/request-targets.js';
 import type { Binding } from '../registrar/bindings.js';
-import { askOptions, Probe } from './options-probe.js';
+import { Probe, sendOptions } from './options-probe.js';
 import { Registration } from './registration.js';
 
-export interface UpkeepOptions {
+export interface GatewayKeepaliveOptions {
   /** Time between two OPTIONS to a gateway; 0: none are sent. */
   probeEveryMs: number;
   /** The control connection; null while it is down. */
@@ -22,14 +22,14 @@ export interface UpkeepOptions {
   names?: SipNames;
 }
 
-export class Upkeep {
+export class GatewayKeepalive {
   onChange: (uri: string, state: GatewayState) => void = () => undefined;
   readonly #probes = new Map<string, Probe>();
   readonly #registrations = new Map<string, Registration>();
 
   readonly #names: SipNames;
 
-  constructor(private readonly options: UpkeepOptions) {
+  constructor(private readonly options: GatewayKeepaliveOptions) {
     this.#names = options.names ?? new SipNames();
   }
 
@@ -65,7 +65,7 @@ export class Upkeep {
   async probe(uri: string, trust?: string): Promise<string | null> {
     const stack = this.options.stack();
     if (!stack) return 'The SIP server is not connected.';
-    return askOptions(stack, uri, await this.#whereIs(uri, trust)());
+    return sendOptions(stack, uri, await this.#whereIs(uri, trust)());
   }
 
   /** How many of our registrations are in place, and how many are wanted. */

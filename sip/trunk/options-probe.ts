@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { Stack, StackResponse } from '../drachtio/types.js';
 import type { GatewayState } from '../leg.js';
 import type { NextHop } from '../outbound/next-hop.js';
-import { ask } from './out-of-dialog-request.js';
+import { sendRequest } from './out-of-dialog-request.js';
 
 export interface ProbeOptions {
   uri: string;
@@ -39,15 +39,15 @@ export class Probe {
 
   #plan(delayMs: number): void {
     if (this.#isClosed) return;
-    this.#timer = setTimeout(() => void this.#ask(), delayMs);
+    this.#timer = setTimeout(() => void this.#sendOptions(), delayMs);
     this.#timer.unref();
   }
 
-  async #ask(): Promise<void> {
+  async #sendOptions(): Promise<void> {
     const { uri, everyMs } = this.options;
     const stack = this.options.stack();
     if (stack) {
-      const why = await askOptions(stack, uri, (await this.options.where?.()) ?? { uri });
+      const why = await sendOptions(stack, uri, (await this.options.where?.()) ?? { uri });
       if (this.#isClosed) return;
       this.#failures = why === null ? 0 : this.#failures + 1;
       if (why === null) this.#become('up');
@@ -64,13 +64,13 @@ export class Probe {
 }
 
 /** Sends one OPTIONS. Resolves to null when the peer is up, else to the reason. */
-export async function askOptions(
+export async function sendOptions(
   stack: Stack,
   uri: string,
   place: { uri: string; hops?: NextHop[] },
 ): Promise<string | null> {
   const headers = { 'Call-ID': randomUUID(), To: `<${uri}>`, Accept: 'application/sdp' };
-  const { response, why } = await ask(stack, { method: 'OPTIONS', ...place, headers, cseq: 1 });
+  const { response, why } = await sendRequest(stack, { method: 'OPTIONS', ...place, headers, cseq: 1 });
   if (response !== null && response.status !== 408 && response.status !== 503) return null;
   return place.hops?.length === 0 ? 'No phone is registered there' : (why ?? said(response));
 }

@@ -1,5 +1,5 @@
 /** Sends one request outside of a dialog (OPTIONS, REGISTER), with credentials when challenged, and returns the final response. */
-import { answerChallenge, type DigestCredentials, saysStale } from '../auth/digest.js';
+import { answerChallenge, type DigestCredentials, isStale } from '../auth/digest.js';
 import { readHeaders } from '../drachtio/header.js';
 import type { Stack, StackResponse } from '../drachtio/types.js';
 import type { NextHop } from '../outbound/next-hop.js';
@@ -20,7 +20,7 @@ const maxChallenges = 2;
 /** The server's own transaction timer ends earlier. */
 const limitMs = 40_000;
 
-export interface Reply {
+export interface OutOfDialogReply {
   /** null: no answer, or the request could not be sent. */
   response: StackResponse | null;
   /** The last one used. */
@@ -30,11 +30,11 @@ export interface Reply {
 }
 
 /** Never rejects. */
-export async function ask(stack: Stack, question: OutOfDialogRequest): Promise<Reply> {
-  let reply: Reply = { response: null, cseq: question.cseq };
-  let { cseq } = question;
-  for (const hop of question.hops ?? [{ host: '' }]) {
-    reply = await askAt(stack, { ...question, cseq }, hop);
+export async function sendRequest(stack: Stack, request: OutOfDialogRequest): Promise<OutOfDialogReply> {
+  let reply: OutOfDialogReply = { response: null, cseq: request.cseq };
+  let { cseq } = request;
+  for (const hop of request.hops ?? [{ host: '' }]) {
+    reply = await sendTo(stack, { ...request, cseq }, hop);
     const { response } = reply;
     // RFC 3263 4.3: after silence or 503 the next host is tried.
     if (response !== null && response.status !== 503) return reply;
@@ -43,20 +43,20 @@ export async function ask(stack: Stack, question: OutOfDialogRequest): Promise<R
   return reply;
 }
 
-async function askAt(stack: Stack, question: OutOfDialogRequest, hop: NextHop): Promise<Reply> {
-  let { cseq } = question;
+async function sendTo(stack: Stack, request: OutOfDialogRequest, hop: NextHop): Promise<OutOfDialogReply> {
+  let { cseq } = request;
   let authorization: Record<string, string> = {};
   for (let challenges = 0; ; challenges++) {
-    const { response, why } = await once(stack, question, hop, cseq, authorization);
-    const { credentials } = question;
+    const { response, why } = await once(stack, request, hop, cseq, authorization);
+    const { credentials } = request;
     const isChallenge = response !== null && (response.status === 401 || response.status === 407);
-    const told = { response, cseq, ...(why === undefined ? {} : { why }) };
-    if (!isChallenge || !credentials || challenges >= maxChallenges) return told;
+    const result = { response, cseq, ...(why === undefined ? {} : { why }) };
+    if (!isChallenge || !credentials || challenges >= maxChallenges) return result;
     const lines = readHeaders(response.raw).get(response.status === 401 ? 'www-authenticate' : 'proxy-authenticate');
-    if (challenges > 0 && !saysStale(lines ?? [])) return told;
+    if (challenges > 0 && !isStale(lines ?? [])) return result;
     const challenge = { status: response.status, challenges: lines ?? [] };
-    const answer = answerChallenge(challenge, { method: question.method, uri: question.uri }, credentials);
-    if (!answer) return told;
+    const answer = answerChallenge(challenge, { method: request.method, uri: request.uri }, credentials);
+    if (!answer) return result;
     authorization = { [answer.name]: answer.value };
     cseq++;
   }
@@ -68,7 +68,7 @@ function once(
   hop: NextHop,
   cseq: number,
   authorization: Record<string, string>,
-): Promise<Pick<Reply, 'response' | 'why'>> {
+): Promise<Pick<OutOfDialogReply, 'response' | 'why'>> {
   return new Promise((resolve) => {
     const limit = setTimeout(() => settle(null), limitMs);
     limit.unref();
@@ -85,7 +85,7 @@ function once(
           if (res.status < 200) return;
           // Responses that the server generates itself (timeout, no route) have no source address.
           if (res.source_address) settle(res);
-          else settle(null, whyUnreachable(res));
+          else settle(null, unreachableReason(res));
         });
       });
     } catch (error) {
@@ -95,6 +95,6 @@ function once(
 }
 
 /** The server's reason for a request that could not be delivered; undefined when the request was only not answered. */
-export function whyUnreachable(res: StackResponse): string | undefined {
+export function unreachableReason(res: StackResponse): string | undefined {
   return /;text="([^"]*)"/.exec(res.get('reason') ?? '')?.[1];
 }

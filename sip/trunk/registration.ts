@@ -4,7 +4,7 @@ import { listElements, nameAddress, readHeaders } from '../drachtio/header.js';
 import type { Stack, StackResponse } from '../drachtio/types.js';
 import { escapeUser, parseUri } from '../inbound/identity.js';
 import type { NextHop } from '../outbound/next-hop.js';
-import { ask, type Reply } from './out-of-dialog-request.js';
+import { type OutOfDialogReply, sendRequest } from './out-of-dialog-request.js';
 
 export interface RegistrationOptions {
   /** `sip:host[:port][;transport=…]` of the registrar. */
@@ -91,7 +91,7 @@ export class Registration {
     this.#plan(Math.max(waitMs, Math.min(askedMs, maxRetryMs)));
   }
 
-  async #send(expiresSec: number): Promise<Pick<Reply, 'response' | 'why'>> {
+  async #send(expiresSec: number): Promise<Pick<OutOfDialogReply, 'response' | 'why'>> {
     const stack = this.options.stack();
     if (stack === null) return { response: null, why: 'The SIP server is not connected' };
     const { registrar, username, password } = this.options;
@@ -99,7 +99,7 @@ export class Registration {
     const address = `sip:${escapeUser(username)}@${this.options.domain ?? bracketed(uri?.host ?? '')}`;
     const { callId, fromTag } = this.#identity;
     const hops = await this.options.hops?.();
-    const reply = await ask(stack, {
+    const reply = await sendRequest(stack, {
       method: 'REGISTER',
       uri: registrar,
       ...(hops ? { hops } : {}),

@@ -98,17 +98,17 @@ describe('phones that register', () => {
 
   it('are asked by OPTIONS at their source, and are down while they are not registered', async () => {
     const uri = 'sip:desk1';
-    const { upkeep } = us.gateway;
-    onTestFinished(() => upkeep.replace([]));
-    upkeep.replace([{ uri, register: null }]);
-    await expect.poll(() => upkeep.stateOf(uri)).toBe('down');
+    const { keepalive } = us.gateway;
+    onTestFinished(() => keepalive.replace([]));
+    keepalive.replace([{ uri, register: null }]);
+    await expect.poll(() => keepalive.stateOf(uri)).toBe('down');
     await register(['Contact: <sip:desk1@10.9.9.9:5060>', 'Expires: 60']);
     const options = await peer.next('OPTIONS');
     expect(options.startLine).toBe('OPTIONS sip:desk1@10.9.9.9:5060 SIP/2.0');
     peer.respond(options, 200);
-    await expect.poll(() => upkeep.stateOf(uri)).toBe('up');
+    await expect.poll(() => keepalive.stateOf(uri)).toBe('up');
     await register(['Contact: *', 'Expires: 0']);
-    await expect.poll(() => upkeep.stateOf(uri)).toBe('down');
+    await expect.poll(() => keepalive.stateOf(uri)).toBe('down');
   });
 
   it('are forgotten when their time is over', async () => {

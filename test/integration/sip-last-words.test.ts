@@ -3,7 +3,7 @@ import { EventEmitter, once } from 'node:events';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { openSipGateway } from '../../sip/gateway.js';
 import type { CallLeg } from '../../sip/leg.js';
-import { type ControlConnection, ControlServer, meta, type SipFrame } from '../../sip/server/control/control.js';
+import { type ControlConnection, ControlServer, metaFields, type SipFrame } from '../../sip/server/control/control.js';
 import { parseMessage, SipRequest, type SipResponse } from '../../sip/server/message/message.js';
 import { writeResponse } from '../../sip/server/message/write.js';
 import type { UnansweredInvite } from '../../sip/server/protocol.js';
@@ -50,7 +50,7 @@ class ScriptedServer extends EventEmitter<{ frame: [ControlConnection, SipFrame]
         stats,
         trust: () => undefined,
         secure: () => undefined,
-        takeBack: () => undefined,
+        cancelInvite: () => undefined,
         close: () => this.hangUp(),
       },
       refuse: (each) => void this.refused.push(each),
@@ -71,7 +71,7 @@ class ScriptedServer extends EventEmitter<{ frame: [ControlConnection, SipFrame]
 
   async hear(): Promise<void> {
     await expect.poll(() => this.control?.appFor('INVITE')).toBeTruthy();
-    const heard = meta('network', invite.raw.length, 'udp', source.address, source.port);
+    const heard = metaFields('network', invite.raw.length, 'udp', source.address, source.port);
     this.control?.appFor('INVITE')?.deliver(`sip|${heard}|t1||127.0.0.1|5060|`, invite.raw);
   }
 
@@ -79,7 +79,7 @@ class ScriptedServer extends EventEmitter<{ frame: [ControlConnection, SipFrame]
   confirm({ app, frame }: { app: ControlConnection; frame: SipFrame }): void {
     const { status, reason, body } = frame.message as SipResponse;
     const bytes = writeResponse(invite, { status, reason, source, toTag: 'ours', extra: [contact], body });
-    const sent = meta('application', bytes.length, 'udp', source.address, source.port);
+    const sent = metaFields('application', bytes.length, 'udp', source.address, source.port);
     app.ok(frame.messageId, `${sent}|t1|c1;from-tag=theirs||Msg sent:|`, bytes);
   }
 

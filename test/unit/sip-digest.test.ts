@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Challenger } from '../../sip/auth/challenger.js';
-import { answerChallenge, digestResponse, parseDigest, saysStale } from '../../sip/auth/digest.js';
+import { answerChallenge, digestResponse, isStale, parseDigest } from '../../sip/auth/digest.js';
 
 const alice = { username: 'alice', password: 'secret' };
 const uri = 'sip:us.example';
@@ -70,8 +70,8 @@ describe('digest', () => {
     expect(answerChallenge({ status: 407, challenges: [md5] }, { method: 'INVITE', uri }, alice)?.name).toBe(
       'Proxy-Authorization',
     );
-    expect(saysStale(['Digest realm="r", stale=true'])).toBe(true);
-    expect(saysStale(['Digest realm="r", stale=false'])).toBe(false);
+    expect(isStale(['Digest realm="r", stale=true'])).toBe(true);
+    expect(isStale(['Digest realm="r", stale=false'])).toBe(false);
   });
 });
 

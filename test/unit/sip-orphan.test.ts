@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { endOrphan } from '../../sip/dialog/orphan-bye.js';
+import { byeOrphan } from '../../sip/dialog/orphan-bye.js';
 import type { Stack, StackRequestOptions } from '../../sip/drachtio/types.js';
 import type { DialogSnapshot } from '../../sip/leg.js';
 
@@ -33,7 +33,7 @@ function stackThat(sends: boolean) {
   return { stack: { app: { client } } as unknown as Stack, sent, respond: (status: number) => respond(status) };
 }
 
-describe('endOrphan', () => {
+describe('the BYE of a dialog whose process died', () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => {
     expect(vi.getTimerCount()).toBe(0);
@@ -42,7 +42,7 @@ describe('endOrphan', () => {
 
   it('sends a BYE that the far end takes for ours, to where it really was', async () => {
     const { stack, sent, respond } = stackThat(true);
-    const ended = endOrphan(stack, dialog, 'system_restart');
+    const ended = byeOrphan(stack, dialog, 'system_restart');
     respond(100);
     respond(481);
     await ended;
@@ -65,7 +65,7 @@ describe('endOrphan', () => {
   it('finds a carrier behind TLS by its name, and by the authority of its trunk', async () => {
     const { stack, sent, respond } = stackThat(true);
     const peer = { transport: 'tls' as const, address: '203.0.113.9', port: 5061 };
-    const ended = endOrphan(stack, { ...dialog, peer, trust: 'trunk-7' }, 'system_restart');
+    const ended = byeOrphan(stack, { ...dialog, peer, trust: 'trunk-7' }, 'system_restart');
     respond(200);
     await ended;
     expect(sent[0]?.proxy).toBe('sip:203.0.113.9:5061;transport=tls;tls-name=far;tls-trust=trunk-7');
@@ -74,7 +74,7 @@ describe('endOrphan', () => {
   it('goes through the proxies of the dialog', async () => {
     const { stack, sent, respond } = stackThat(true);
     const routeSet = ['<sip:p1@10.0.0.1;lr>', '<sip:10.0.0.2;lr>'];
-    const ended = endOrphan(stack, { ...dialog, routeSet }, 'normal_clearing');
+    const ended = byeOrphan(stack, { ...dialog, routeSet }, 'normal_clearing');
     respond(200);
     await ended;
     expect(sent[0]?.proxy).toBe('sip:p1@10.0.0.1;lr');
@@ -82,11 +82,11 @@ describe('endOrphan', () => {
   });
 
   it('says when it could not, or nobody answered', async () => {
-    await expect(endOrphan(stackThat(false).stack, dialog, 'normal_clearing')).rejects.toMatchObject({
+    await expect(byeOrphan(stackThat(false).stack, dialog, 'normal_clearing')).rejects.toMatchObject({
       code: 'protocol',
       message: 'The BYE of call c1 could not be sent: no way.',
     });
-    const silent = expect(endOrphan(stackThat(true).stack, dialog, 'normal_clearing')).rejects.toMatchObject({
+    const silent = expect(byeOrphan(stackThat(true).stack, dialog, 'normal_clearing')).rejects.toMatchObject({
       code: 'timeout',
     });
     await vi.advanceTimersByTimeAsync(34_000);

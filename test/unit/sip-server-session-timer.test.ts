@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { agree, SessionTimer, sessionExpires, tooSmall } from '../../sip/server/dialogs/session-timer.js';
+import { agree, isIntervalTooSmall, SessionTimer, sessionExpires } from '../../sip/server/dialogs/session-timer.js';
 import { parseMessage, type SipRequest, type SipResponse } from '../../sip/server/message/message.js';
 import { FakeClock } from '../support/fake-sip-clock.js';
 
@@ -39,9 +39,9 @@ describe('what both sides agree on (RFC 4028 9)', () => {
   });
 
   it('refuses less than 90 s of a caller that can do something about it', () => {
-    expect(tooSmall(invite('Supported: timer', 'Session-Expires: 89'))).toBe(true);
-    expect(tooSmall(invite('Supported: timer', 'Session-Expires: 90'))).toBe(false);
-    expect(tooSmall(invite('Session-Expires: 89'))).toBe(false);
+    expect(isIntervalTooSmall(invite('Supported: timer', 'Session-Expires: 89'))).toBe(true);
+    expect(isIntervalTooSmall(invite('Supported: timer', 'Session-Expires: 90'))).toBe(false);
+    expect(isIntervalTooSmall(invite('Session-Expires: 89'))).toBe(false);
   });
 
   it('reads the header in any dress', () => {

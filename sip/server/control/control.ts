@@ -50,7 +50,7 @@ export class ControlFrameReader {
 }
 
 /** `source|bytes|protocol|address|port|time`. */
-export function meta(
+export function metaFields(
   source: 'network' | 'application',
   bytes: number,
   protocol: string,
@@ -64,7 +64,15 @@ export function meta(
  * The destination of a request, as the last field of its frame: `udp/192.0.2.1:5060`. An extension of ours: the protocol's own fields for a
  * request name only our socket. drachtio-srf ignores it.
  */
-export function towards({ transport, address, port }: { transport: string; address: string; port: number }): string {
+export function destinationField({
+  transport,
+  address,
+  port,
+}: {
+  transport: string;
+  address: string;
+  port: number;
+}): string {
   return `${transport}/${hostInUri(address)}:${port}`;
 }
 

@@ -1,14 +1,14 @@
 /** Writes and routes requests inside a dialog, and sends the server's own: ACK, BYE and session refreshes. */
 import { isIP } from 'node:net';
-import { type Core, isSdp, kept } from '../assembly.js';
-import { meta, towards } from '../control/control.js';
+import { type Core, copyOf, isSdp } from '../assembly.js';
+import { destinationField, metaFields } from '../control/control.js';
 import type { Header, SipResponse } from '../message/message.js';
 import { bareHost, parseUri } from '../message/uri.js';
 import { OurRequest } from '../transactions/our-request.js';
 import type { Path, TlsPeer } from '../transport/path.js';
 import { type Draft, Outbox, type OutgoingRequest, ourContact } from '../uac/outgoing.js';
 import type { Registrations } from '../uas/registrations.js';
-import { type Dialog, routed } from './dialogs.js';
+import { type Dialog, requestRoute } from './dialogs.js';
 import { SessionTimer } from './session-timer.js';
 
 const WITH_CONTACT: ReadonlySet<string> = new Set(['INVITE', 'SUBSCRIBE', 'NOTIFY', 'REFER', 'UPDATE']);
@@ -40,7 +40,7 @@ export class DialogSender {
   draft(dialog: Dialog, request: DialogRequest): Draft {
     const { method, cseq, headers = [], body = EMPTY, uri: given = '', routeUrl = '' } = request;
     const byTarget = given === '' || given.includes('placeholder') || TO_TARGET.has(method);
-    const { uri, routes, next } = routed(byTarget ? dialog.remoteTarget : given, dialog.routeSet);
+    const { uri, routes, next } = requestRoute(byTarget ? dialog.remoteTarget : given, dialog.routeSet);
     const needsContact = WITH_CONTACT.has(method) && !headers.some((header) => header.name === 'contact');
     const behindNat = dialog.nat ? dialog.path.toward(dialog.nat.address, dialog.nat.port) : null;
     const known = behindNat?.alive ? behindNat : (this.standing(dialog, next) ?? this.registrations.pathFor(next));
@@ -84,7 +84,7 @@ export class DialogSender {
     body: Buffer = EMPTY,
     sent?: (outgoing: OutgoingRequest) => void,
   ): void {
-    if (isSdp(body)) dialog.localSdp = kept(body);
+    if (isSdp(body)) dialog.localSdp = copyOf(body);
     this.outbox.prepare(
       this.draft(dialog, { method: 'ACK', cseq, headers, body }),
       (outgoing) => {
@@ -106,8 +106,9 @@ export class DialogSender {
       (outgoing) => {
         new OurRequest(this.core, null, 'BYE', outgoing, dialog, id, {}).start(outgoing.bytes);
         const { path, identity, bytes } = outgoing;
-        const sent = meta('application', bytes.length, path.transport, identity.localAddress, path.localPort);
-        if (text !== undefined && app.connected) app.deliver(`sip|${sent}|unsolicited|${id}|${towards(path)}`, bytes);
+        const sent = metaFields('application', bytes.length, path.transport, identity.localAddress, path.localPort);
+        if (text !== undefined && app.connected)
+          app.deliver(`sip|${sent}|unsolicited|${id}|${destinationField(path)}`, bytes);
       },
       () => undefined,
     );

@@ -219,7 +219,7 @@ export function contactDiffers(contactUri: string, address: string, port: number
 }
 
 /** Request-URI and Route of a request in the dialog, with loose or strict routing (12.2.1.1). */
-export function routed(
+export function requestRoute(
   remoteTarget: string,
   routeSet: readonly string[],
 ): { uri: string; routes: string[]; next: string } {

@@ -26,7 +26,7 @@ export function sessionExpires(value: string | undefined): SessionInterval | nul
 }
 
 /** True when the interval is below our minimum and the far side supports timers: answered with 422 (RFC 4028 5). */
-export function tooSmall(request: SipRequest): boolean {
+export function isIntervalTooSmall(request: SipRequest): boolean {
   const offered = sessionExpires(request.get('session-expires'));
   return offered !== null && offered.seconds < MIN_SE_SEC && request.lists('supported', 'timer');
 }
@@ -95,7 +95,7 @@ export class SessionTimer {
   }
 
   /** Headers for the application's INVITE or UPDATE: a request without them would end the timer (RFC 4028 7.4). */
-  kept(): Header[] {
+  currentHeaders(): Header[] {
     return this.agreed === null ? [] : offer(this.agreed.seconds, this.agreed.isOurs ? 'uac' : 'uas');
   }
 

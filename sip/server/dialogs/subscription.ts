@@ -1,7 +1,7 @@
 import type { Timer } from '../transactions/timers.js';
 
 /** The content of our SUBSCRIBE or NOTIFY, kept until its final response. */
-export interface SaidOfSubscription {
+export interface SubscriptionFields {
   event: string;
   /** Of SUBSCRIBE; null when absent. */
   expiresSec: number | null;

@@ -5,7 +5,7 @@
  */
 
 import type { Core } from '../assembly.js';
-import { type ControlConnection, meta } from '../control/control.js';
+import { type ControlConnection, metaFields } from '../control/control.js';
 import { parseParameters } from '../message/fields.js';
 import type { Header, SipRequest, SipResponse } from '../message/message.js';
 import { writeMessage } from '../message/write.js';
@@ -232,7 +232,7 @@ export class Subscriptions {
     ];
     const bytes = writeMessage(`BYE ${dialog.remoteTarget} SIP/2.0`, headers, EMPTY);
     const { path, identity } = dialog;
-    const sent = meta('application', bytes.length, path.transport, identity.localAddress, path.localPort);
+    const sent = metaFields('application', bytes.length, path.transport, identity.localAddress, path.localPort);
     app.deliver(`sip|${sent}|unsolicited|${dialog.id}|`, bytes);
   }
 }

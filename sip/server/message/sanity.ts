@@ -20,7 +20,10 @@ const SEPARATED: ReadonlySet<string> = new Set(['via', 'from', 'to', 'contact'])
 const CALL_ID = /^[A-Za-z0-9\-.!%*_+`'~()<>:\\"/[\]?{}]+(@[A-Za-z0-9\-.!%*_+`'~()<>:\\"/[\]?{}]+)?$/;
 
 /** Null when the request is sound; `silence` when it cannot be answered. */
-export function examine(request: SipRequest, isOurBranch: (branch: string) => boolean): Rejection | 'silence' | null {
+export function checkRequest(
+  request: SipRequest,
+  isOurBranch: (branch: string) => boolean,
+): Rejection | 'silence' | null {
   const rejection = find(request, isOurBranch);
   if (!rejection) return null;
   // 8.1.1 and 17.1.1.3: without a Via there is no address to answer to; an ACK is never answered
@@ -79,7 +82,7 @@ function headerProblem(request: SipRequest): string | null {
 }
 
 /** True when a response may be processed; others are dropped (8.1.3.3, 18.1.2). */
-export function isSound(response: SipResponse): boolean {
+export function isSaneResponse(response: SipResponse): boolean {
   return (
     response.problem === null &&
     response.list('via').length === 1 &&

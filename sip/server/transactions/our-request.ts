@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { type Core, newTag } from '../assembly.js';
 import type { ControlConnection } from '../control/control.js';
 import type { Dialog } from '../dialogs/dialogs.js';
-import type { SaidOfSubscription } from '../dialogs/subscription.js';
+import type { SubscriptionFields } from '../dialogs/subscription.js';
 import { parseNameAddr } from '../message/fields.js';
 import type { Header, SipResponse } from '../message/message.js';
 import { reasonPhrase, writeMessage } from '../message/write.js';
@@ -41,7 +41,7 @@ export class OurRequest implements ClientTransaction {
   sdp: Buffer | null = null;
   contact = '';
   /** The content of a SUBSCRIBE or NOTIFY. */
-  said: SaidOfSubscription | null = null;
+  said: SubscriptionFields | null = null;
   cancelled = false;
   /** To tag of the first 2xx. */
   answeredTag: string | null = null;

@@ -2,7 +2,7 @@
 import type net from 'node:net';
 import type { Path, Receive, TlsPeer } from './path.js';
 import { StreamFramer } from './stream-framer.js';
-import { whyNot } from './tls.js';
+import { connectionFailure } from './tls.js';
 
 /** A peer that does not read is disconnected before its unsent data fills our memory. */
 const MAX_UNSENT_BYTES = 1024 * 1024;
@@ -125,7 +125,7 @@ export class StreamConnection {
   private closed(): void {
     if (this.halfMessage) clearTimeout(this.halfMessage);
     this.home.forget(this);
-    const why = this.failure === null ? '' : `: ${whyNot(this.failure)}`;
+    const why = this.failure === null ? '' : `: ${connectionFailure(this.failure)}`;
     const where = `${this.home.transport.toUpperCase()} connection to ${this.address}:${this.port}`;
     const error = new Error(`The ${where} closed${why}`);
     for (const listener of [...this.closedListeners]) listener(error);

@@ -3,7 +3,7 @@ import net from 'node:net';
 import tls from 'node:tls';
 import { type ConnectionHome, type IdlePolicy, plainAddress, StreamConnection } from './connection.js';
 import { listenError, type Path, type Receive, type TlsPeer } from './path.js';
-import { type TlsContexts, whyNot } from './tls.js';
+import { connectionFailure, type TlsContexts } from './tls.js';
 
 /** Concurrent TLS handshakes of strangers, and as many of known peers: a handshake costs us more than the client. */
 const MAX_HANDSHAKES = 500;
@@ -111,7 +111,7 @@ export class StreamListener implements ConnectionHome {
         if (!settled) reject(failed(reason));
         settled = true;
       };
-      socket.on('error', (error) => refuse(whyNot(error)));
+      socket.on('error', (error) => refuse(connectionFailure(error)));
       socket.on('close', () => refuse('it closed'));
       socket.once(contexts ? 'secureConnect' : 'connect', () => {
         clearTimeout(limit);

@@ -126,7 +126,7 @@ const sentences: Readonly<Record<string, string>> = {
 };
 
 /** Why a connection failed, as the end of a sentence. */
-export function whyNot(error: Error): string {
+export function connectionFailure(error: Error): string {
   const { code } = error as NodeJS.ErrnoException;
   return sentences[code ?? ''] ?? error.message.split('\n', 1)[0] ?? 'for an unknown reason';
 }

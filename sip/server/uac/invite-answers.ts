@@ -54,7 +54,7 @@ export class InviteAnswers {
   release(request: OurRequest, response: SipResponse, source: Source): void {
     if (request.released.has(response.toTag)) return;
     request.released.add(response.toTag);
-    const dialog = dialogOfAnswer(request, request.app ?? NOBODY, response, source);
+    const dialog = dialogOfAnswer(request, request.app ?? NO_APPLICATION, response, source);
     dialog.state = 'confirmed';
     this.sender.ack(dialog, request.cseq);
     this.sender.bye(dialog);
@@ -107,7 +107,7 @@ export class InviteAnswers {
   private dialogOf(request: OurRequest, response: SipResponse, source: Source): Dialog {
     const known = this.core.dialogs.findByTags(request.callId, request.fromTag, response.toTag);
     if (known) return known;
-    const dialog = dialogOfAnswer(request, request.app ?? NOBODY, response, source);
+    const dialog = dialogOfAnswer(request, request.app ?? NO_APPLICATION, response, source);
     this.core.dialogs.add(dialog);
     request.early.add(dialog);
     return dialog;
@@ -115,4 +115,4 @@ export class InviteAnswers {
 }
 
 /** Placeholder for an application that has disconnected. */
-const NOBODY = { connected: false } as ControlConnection;
+const NO_APPLICATION = { connected: false } as ControlConnection;

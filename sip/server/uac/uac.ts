@@ -1,7 +1,7 @@
 /** User agent client: request frames of the applications, and each request up to its final response (RFC 3261 8.1, 9.1, 15.1.1). */
 
-import { type Core, contentType, isSdp, kept, newTag } from '../assembly.js';
-import { type ControlConnection, meta, type SipFrame, towards } from '../control/control.js';
+import { type Core, contentType, copyOf, isSdp, newTag } from '../assembly.js';
+import { type ControlConnection, destinationField, metaFields, type SipFrame } from '../control/control.js';
 import type { DialogSender } from '../dialogs/dialog-sender.js';
 import { type Dialog, dialogId } from '../dialogs/dialogs.js';
 import { SUBSCRIPTION_METHODS, type Subscriptions } from '../dialogs/subscriptions.js';
@@ -142,7 +142,7 @@ export class Uac {
         return;
       }
       const cseq = ++dialog.localCseq;
-      const timed = method === 'INVITE' || method === 'UPDATE' ? (dialog.sessionTimer?.kept() ?? []) : [];
+      const timed = method === 'INVITE' || method === 'UPDATE' ? (dialog.sessionTimer?.currentHeaders() ?? []) : [];
       const all = message.get('session-expires') === undefined ? [...headers, ...timed] : headers;
       const draft = this.sender.draft(dialog, { method, cseq, headers: all, body, uri, routeUrl: frame.routeUrl });
       draft.maxForwards = message.get('max-forwards') ?? '70';
@@ -173,7 +173,11 @@ export class Uac {
       failed: (status, why) => this.failed(request, status, why),
       ended: () => this.pending.delete(request.id),
     });
-    app.ok(messageId, `${sentMeta(outgoing)}|${request.id}|Msg sent:|${towards(outgoing.path)}`, outgoing.bytes);
+    app.ok(
+      messageId,
+      `${sentMeta(outgoing)}|${request.id}|Msg sent:|${destinationField(outgoing.path)}`,
+      outgoing.bytes,
+    );
     if (method === 'INVITE') {
       // 14.1: another INVITE of this dialog is open; nothing is sent, and the application retries later
       if (dialog?.state === 'confirmed' && dialog.invite !== null) {
@@ -182,7 +186,7 @@ export class Uac {
       }
       if (dialog) dialog.invite = 'ours';
       else this.inviting.add(id);
-      if (isSdp(body)) request.sdp = kept(body);
+      if (isSdp(body)) request.sdp = copyOf(body);
       request.contact = outgoing.headers.find((header) => header.name === 'contact')?.value ?? '';
     } else if (SUBSCRIPTION_METHODS.has(method)) this.subscriptions.leaves(request, outgoing.headers);
     this.pending.set(request.id, request);
@@ -204,7 +208,7 @@ export class Uac {
       if (SUBSCRIPTION_METHODS.has(method)) this.subscriptions.answered(request, response, source);
       this.settled(request);
     }
-    const received = meta('network', response.raw.length, source.transport, source.address, source.port);
+    const received = metaFields('network', response.raw.length, source.transport, source.address, source.port);
     const named = method === 'INVITE' || method === 'SUBSCRIBE' || dialog ? request.dialogId : '';
     request.app?.deliver(`sip|${received}|${request.id}|${named}|`, response.raw);
     // a 2xx without Contact has no target (13.3.1.4 requires one): the call is released here
@@ -217,7 +221,7 @@ export class Uac {
    * Sends CANCEL for an INVITE of a server before this one, on the same branch. If it was answered meanwhile, or the CANCEL is lost, a 200
    * may arrive for as long as a phone rings: it gets ACK and BYE.
    */
-  async takeBack(invite: SipRequest, next: string): Promise<void> {
+  async cancelInvite(invite: SipRequest, next: string): Promise<void> {
     const outgoing = await this.sender.outbox.sentBefore(invite, next);
     const id = dialogId(invite.callId, invite.fromTag);
     const request: OurRequest = new OurRequest(this.core, null, 'INVITE', outgoing, null, id, {
@@ -264,7 +268,7 @@ export class Uac {
 
   /** Delayed after the confirmation that the request was sent: the application that awaits it needs time to listen for the response. */
   private deliverLocal(request: OurRequest, status: number, why?: string): void {
-    const line = `sip|${meta('network', 0, request.path.transport, '', 0)}|${request.id}|${request.dialogId}|`;
+    const line = `sip|${metaFields('network', 0, request.path.transport, '', 0)}|${request.id}|${request.dialogId}|`;
     const response = request.localResponse(status, why);
     this.core.clock.after(LOCAL_ANSWER_DELAY_MS, () => request.app?.deliver(line, response));
   }
@@ -280,7 +284,7 @@ export class Uac {
     const cseq = dialog.unackedCseq;
     dialog.unackedCseq = -1;
     this.sender.ack(dialog, cseq, headers, message.body, (outgoing) => {
-      const sent = `${sentMeta(outgoing)}|${newTag()}|Msg sent:|${towards(outgoing.path)}`;
+      const sent = `${sentMeta(outgoing)}|${newTag()}|Msg sent:|${destinationField(outgoing.path)}`;
       app.ok(frame.messageId, sent, outgoing.bytes);
       if (dialog.unwanted) this.sender.bye(dialog, 'ACK-BYE due to cancel race condition');
     });
@@ -294,7 +298,7 @@ export class Uac {
     }
     const own = message.headers.filter((header) => !SERVER_HEADERS.has(header.name) && header.name !== 'contact');
     const bytes = this.sendCancel(request, own);
-    const sent = `${sentMeta({ ...request, bytes })}|${newTag()}|Msg sent:|${towards(request.path)}`;
+    const sent = `${sentMeta({ ...request, bytes })}|${newTag()}|Msg sent:|${destinationField(request.path)}`;
     app.ok(frame.messageId, sent, bytes);
     return null;
   }
@@ -316,7 +320,7 @@ export class Uac {
 }
 
 function sentMeta({ bytes, path, identity }: Pick<OutgoingRequest, 'bytes' | 'path' | 'identity'>): string {
-  return meta('application', bytes.length, path.transport, identity.localAddress, path.localPort);
+  return metaFields('application', bytes.length, path.transport, identity.localAddress, path.localPort);
 }
 
 /** A next hop without `lr` is only an address to send to; it gets no Route header. */

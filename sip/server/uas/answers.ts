@@ -3,8 +3,8 @@
  * 8.2.6, 12.1.1, 13.3).
  */
 
-import { ALLOW, asAddress, type Core, contentType, isSdp, kept, newTag } from '../assembly.js';
-import { type ControlConnection, meta, type SipFrame } from '../control/control.js';
+import { ALLOW, asAddress, type Core, contentType, copyOf, isSdp, newTag } from '../assembly.js';
+import { type ControlConnection, metaFields, type SipFrame } from '../control/control.js';
 import type { DialogSender } from '../dialogs/dialog-sender.js';
 import { AwaitedAck, contactDiffers, Dialog, dialogId, routeSetOfRequest } from '../dialogs/dialogs.js';
 import { Reliable } from '../dialogs/reliable.js';
@@ -116,7 +116,7 @@ export class Answers {
     const named = isNamed ? (dialog?.id ?? dialogId(request.callId, request.fromTag)) : '';
     const { transport, address, port } = transaction.reply;
     const echo = () => {
-      const sent = meta('application', bytes.length, transport, address, port);
+      const sent = metaFields('application', bytes.length, transport, address, port);
       app.ok(frame.messageId, `${sent}|${transaction.id}|${named}||Msg sent:|`, bytes);
     };
     if (reliable !== null && dialog?.reliable) {
@@ -154,7 +154,7 @@ export class Answers {
     const copies = ['via', 'from', 'to', 'call-id'].map((name) => ({ name, value: request.get(name) ?? '' }));
     const headers = [...copies, { name: 'cseq', value: `${cseq} CANCEL` }, ...reason];
     const cancel = writeMessage(`CANCEL ${request.uri} SIP/2.0`, headers, EMPTY);
-    const heard = meta('network', cancel.length, source.transport, source.address, source.port);
+    const heard = metaFields('network', cancel.length, source.transport, source.address, source.port);
     app.deliver(`sip|${heard}|${id}|${dialog?.id ?? ''}|`, cancel);
   }
 
@@ -258,7 +258,7 @@ export class Answers {
       this.subscriptions.granted(dialog, request, expiresOf(extra.find(({ name }) => name === 'expires')?.value) ?? 0);
     }
     if (request.method === 'UPDATE' && status < 300 && dialog && isSdp(message.body))
-      dialog.localSdp = kept(message.body);
+      dialog.localSdp = copyOf(message.body);
     if (request.method === 'REGISTER' && status < 300 && transaction.source.back.reliable) {
       const sent = parseMessage(bytes);
       if (sent instanceof SipResponse) this.registrations.accepted(request, sent, transaction.source.back);
@@ -277,7 +277,7 @@ export class Answers {
     if (dialog.state === 'ended') return;
     dialog.state = 'confirmed';
     dialog.contact = extra.find((header) => header.name === 'contact')?.value ?? dialog.contact;
-    if (isSdp(message.body)) dialog.localSdp = kept(message.body);
+    if (isSdp(message.body)) dialog.localSdp = copyOf(message.body);
     const { reply } = transaction;
     const { transactions } = this.core;
     dialog.awaitingAck?.settle();

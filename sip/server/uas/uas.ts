@@ -1,12 +1,12 @@
 /** User agent server: requests from the network (RFC 3261 8.2, 9.2, 12.2.2, 13.3, 14.2, 15.1.2). Responses are in `answers.ts`. */
 
 import { ALLOW, type Core } from '../assembly.js';
-import { meta } from '../control/control.js';
+import { metaFields } from '../control/control.js';
 import { type Dialog, dialogId } from '../dialogs/dialogs.js';
-import { MIN_SE_SEC, tooSmall } from '../dialogs/session-timer.js';
+import { isIntervalTooSmall, MIN_SE_SEC } from '../dialogs/session-timer.js';
 import { SUBSCRIPTION_METHODS, type Subscriptions } from '../dialogs/subscriptions.js';
 import type { Header, SipRequest } from '../message/message.js';
-import { examine, type Rejection } from '../message/sanity.js';
+import { checkRequest, type Rejection } from '../message/sanity.js';
 import { rawWithSource, reasonPhrase, writeResponse } from '../message/write.js';
 import { InviteServer } from '../transactions/invite-server.js';
 import { replyPath, type ServerTransaction } from '../transactions/transaction-table.js';
@@ -55,7 +55,7 @@ export class Uas {
   ) {}
 
   receive(request: SipRequest, source: Source, identity: LocalIdentity): void {
-    const rejection = examine(request, (branch) => this.core.transactions.isOurBranch(branch));
+    const rejection = checkRequest(request, (branch) => this.core.transactions.isOurBranch(branch));
     if (rejection) {
       if (rejection === 'silence') this.core.sources.refused(source.address, 400);
       if (rejection === 'silence' || rejection.status === 400) this.malformed++;
@@ -132,7 +132,7 @@ export class Uas {
     if (!isKnown) admission.deliveredOfStranger(transaction.id, method === 'INVITE');
     else if (method === 'INVITE') admission.delivered(transaction.id);
     transaction.unanswered = () => this.answers.own(transaction, 500);
-    const heard = meta('network', request.raw.length, source.transport, source.address, source.port);
+    const heard = metaFields('network', request.raw.length, source.transport, source.address, source.port);
     app.deliver(
       `sip|${heard}|${transaction.id}||${identity.localAddress}|${identity.port}|`,
       rawWithSource(request, source),
@@ -148,7 +148,7 @@ export class Uas {
     // our own INVITE looped back: its dialog would have the id of the first
     const id = dialogId(request.callId, request.fromTag);
     if (this.uac.isOpening(id) || this.core.dialogs.find(id)) return { status: 482 };
-    return method === 'INVITE' && tooSmall(request) ? INTERVAL_TOO_SMALL : null;
+    return method === 'INVITE' && isIntervalTooSmall(request) ? INTERVAL_TOO_SMALL : null;
   }
 
   /** Applies to new calls and subscriptions only: requests for existing ones are never refused for overload. */
@@ -220,7 +220,7 @@ export class Uas {
     }
     if (method === 'BYE') this.hangUp(dialog);
     const name = this.nameFor(transaction, dialog);
-    const heard = meta('network', request.raw.length, source.transport, source.address, source.port);
+    const heard = metaFields('network', request.raw.length, source.transport, source.address, source.port);
     dialog.app.deliver(`sip|${heard}|${name}|${dialog.id}|`, rawWithSource(request, source));
   }
 
@@ -233,7 +233,7 @@ export class Uas {
     if (dialog.subscription && SESSION_ONLY.has(method)) return { status: 481 };
     if (method === 'PRACK') return dialog.reliable?.acknowledge(request) ? null : { status: 481 };
     if (method !== 'INVITE' && method !== 'UPDATE') return null;
-    if (tooSmall(request)) return INTERVAL_TOO_SMALL;
+    if (isIntervalTooSmall(request)) return INTERVAL_TOO_SMALL;
     const offers = method === 'INVITE' || request.body.length > 0;
     if (dialog.state !== 'confirmed' || !offers) return null;
     if (dialog.invite === 'ours') return { status: 491 };
@@ -279,7 +279,7 @@ export class Uas {
     const awaiting = dialog?.awaitingAck;
     if (!dialog || !awaiting || awaiting.cseq !== request.cseq?.number) return; // a retransmission
     dialog.awaitingAck = null;
-    const heard = meta('network', request.raw.length, source.transport, source.address, source.port);
+    const heard = metaFields('network', request.raw.length, source.transport, source.address, source.port);
     dialog.app.deliver(`sip|${heard}|${awaiting.transactionId}|${dialog.id}|`, rawWithSource(request, source));
     awaiting.settle();
   }
@@ -297,7 +297,7 @@ export class Uas {
     if (invite.machine.answered) return;
     const { app, dialog, id } = invite;
     this.answers.own(invite, 487);
-    const heard = meta('network', request.raw.length, source.transport, source.address, source.port);
+    const heard = metaFields('network', request.raw.length, source.transport, source.address, source.port);
     app?.deliver(`sip|${heard}|${id}|${dialog?.id ?? ''}|`, rawWithSource(request, source));
   }
 }

@@ -19,10 +19,10 @@ describe('carriers between calls', () => {
   beforeEach(async () => {
     peer = await SipPeer.open(us.port);
     states = [];
-    us.gateway.upkeep.onChange = (_uri, state) => states.push(state);
+    us.gateway.keepalive.onChange = (_uri, state) => states.push(state);
   });
   afterEach(async () => {
-    us.gateway.upkeep.replace([]);
+    us.gateway.keepalive.replace([]);
     await peer.close();
   });
   afterAll(async () => {
@@ -32,7 +32,7 @@ describe('carriers between calls', () => {
 
   const keep = (change: Partial<KeptGateway> = {}) => {
     const uri = `sip:127.0.0.1:${peer.port}`;
-    us.gateway.upkeep.replace([{ uri, register: null, ...change }]);
+    us.gateway.keepalive.replace([{ uri, register: null, ...change }]);
     return uri;
   };
   const register = async (answer: (request: PeerMessage) => [number, string[]]) => {
@@ -64,15 +64,15 @@ describe('carriers between calls', () => {
 
   it('a gateway that answers is up, one that falls silent is down, and comes back', async () => {
     const uri = keep();
-    expect(us.gateway.upkeep.stateOf(uri)).toBe('unknown');
+    expect(us.gateway.keepalive.stateOf(uri)).toBe('unknown');
     const first = await peer.next('OPTIONS');
     expect(first.header('call-id')).not.toBe('');
     peer.respond(first, 405);
-    await expect.poll(() => us.gateway.upkeep.stateOf(uri)).toBe('up');
-    await expect.poll(() => us.gateway.upkeep.stateOf(uri), { timeout: 15_000 }).toBe('down');
+    await expect.poll(() => us.gateway.keepalive.stateOf(uri)).toBe('up');
+    await expect.poll(() => us.gateway.keepalive.stateOf(uri), { timeout: 15_000 }).toBe('down');
     peer.received.length = 0;
     const stop = answerOptions();
-    await expect.poll(() => us.gateway.upkeep.stateOf(uri), { timeout: 8000 }).toBe('up');
+    await expect.poll(() => us.gateway.keepalive.stateOf(uri), { timeout: 8000 }).toBe('up');
     expect(states).toEqual(['up', 'down', 'up']);
     stop();
   }, 30_000);
@@ -80,7 +80,7 @@ describe('carriers between calls', () => {
   it('a gateway that says 503 is down', async () => {
     const uri = keep();
     for (let i = 0; i < 2; i++) peer.respond(await peer.next('OPTIONS'), 503);
-    await expect.poll(() => us.gateway.upkeep.stateOf(uri)).toBe('down');
+    await expect.poll(() => us.gateway.keepalive.stateOf(uri)).toBe('down');
   });
 
   it('registers with credentials, for as long as the carrier wants, refreshes in time, and takes it back', async () => {
@@ -100,12 +100,12 @@ describe('carriers between calls', () => {
     );
     const third = await register(ok(1));
     expect(third.header('expires')).toBe('600');
-    await expect.poll(() => us.gateway.upkeep.registrations).toEqual({ standing: 1, wanted: 1 });
+    await expect.poll(() => us.gateway.keepalive.registrations).toEqual({ standing: 1, wanted: 1 });
     const refresh = await register(ok(60)); // after 0.8 s
     expect(refresh.header('call-id')).toBe(first.header('call-id'));
     const cseqs = [first, second, third, refresh].map((request) => Number.parseInt(request.header('cseq'), 10));
     expect(cseqs).toEqual([1, 2, 3, 4]);
-    us.gateway.upkeep.replace([]);
+    us.gateway.keepalive.replace([]);
     const last = await register(ok(0));
     expect(last.header('expires')).toBe('0');
   });
@@ -115,7 +115,7 @@ describe('carriers between calls', () => {
     answerOptions();
     await register(() => [403, []]);
     await expect.poll(() => us.lines.some((line) => line.text === 'not registered with a carrier')).toBe(true);
-    expect(us.gateway.upkeep.registrations).toEqual({ standing: 0, wanted: 1 });
+    expect(us.gateway.keepalive.registrations).toEqual({ standing: 0, wanted: 1 });
   });
 });
 
@@ -139,7 +139,7 @@ describe('a carrier that has a name', () => {
     });
     const us = await openTestGateway(undefined, { probeEveryMs: 60_000, names });
     for (const peer of [silent, serving]) peer.serverPort = us.port;
-    us.gateway.upkeep.replace([kept('sip:carrier.example')]);
+    us.gateway.keepalive.replace([kept('sip:carrier.example')]);
     return { us, silent, serving, asked };
   }
 
@@ -149,7 +149,7 @@ describe('a carrier that has a name', () => {
     expect(first.startLine).toBe('OPTIONS sip:carrier.example SIP/2.0');
     silent.respond(first, 503);
     serving.respond(await serving.next('OPTIONS'), 200);
-    await expect.poll(() => us.gateway.upkeep.stateOf('sip:carrier.example')).toBe('up');
+    await expect.poll(() => us.gateway.keepalive.stateOf('sip:carrier.example')).toBe('up');
     expect(asked).toEqual(['NAPTR carrier.example', 'SRV _sip._udp.edge.example']);
     await us.expectNothingLeft();
     await Promise.all([us.close(), silent.close(), serving.close()]);
@@ -162,8 +162,8 @@ describe('a carrier that has a name', () => {
     expect(request.startLine).toBe('REGISTER sip:carrier.example SIP/2.0');
     const contact = request.header('contact').replace(/expires=\d+/, 'expires=600');
     serving.respond(request, 200, [`Contact: ${contact}`]);
-    await expect.poll(() => us.gateway.upkeep.registrations).toEqual({ standing: 1, wanted: 1 });
-    const stopping = us.gateway.upkeep.close();
+    await expect.poll(() => us.gateway.keepalive.registrations).toEqual({ standing: 1, wanted: 1 });
+    const stopping = us.gateway.keepalive.close();
     const last = await Promise.race([serving.next('REGISTER'), silent.next('REGISTER')]);
     for (const peer of [silent, serving]) peer.respond(last, 200);
     await stopping;
