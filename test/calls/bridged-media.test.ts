@@ -123,6 +123,38 @@ describe('before the answer', () => {
 });
 
 describe('hold', () => {
+  it('of the first offer is passed on, and taken back', async () => {
+    const agent = await HandPhone.open(app.sip.addresses[0]?.port ?? 0);
+    const caller = await HandPhone.open(app.sip.addresses[0]?.port ?? 0);
+    const number = await numberOfAgent(app, agent);
+    const invited = caller.invite(number, { direction: 'sendonly' });
+    agent.answer(await agent.sip.next('INVITE'));
+    const answer = await caller.sip.next(200);
+    caller.confirm(invited, answer);
+    expect(directionOf(answer)).toBe('recvonly');
+    await agent.sip.next('ACK');
+    expect(directionOf(await agent.takeReoffer({ direction: 'recvonly' }))).toBe('sendonly');
+    const resumed = agent.takeReoffer({});
+    await caller.reoffer({});
+    expect(directionOf(await resumed)).toBe('sendrecv');
+    const record = await endJoined(app, { number, caller, agent });
+    expect(eventsOf(record, 'call.held')).toEqual([{ by: 'caller' }]);
+    expect(eventsOf(record, 'call.resumed')).toEqual([{ by: 'caller' }]);
+  });
+
+  it("of the agent's first answer is passed on to the caller", async () => {
+    const agent = await HandPhone.open(app.sip.addresses[0]?.port ?? 0);
+    const caller = await HandPhone.open(app.sip.addresses[0]?.port ?? 0);
+    const number = await numberOfAgent(app, agent);
+    const invited = caller.invite(number);
+    agent.answer(await agent.sip.next('INVITE'), { direction: 'sendonly' });
+    const answer = await caller.sip.next(200);
+    caller.confirm(invited, answer);
+    expect(directionOf(await caller.takeReoffer({ direction: 'recvonly' }))).toBe('sendonly');
+    await agent.sip.next('ACK');
+    expect(eventsOf(await endJoined(app, { number, caller, agent }), 'call.held')).toEqual([{ by: 'agent' }]);
+  });
+
   it('of the caller is passed on with its music, and taken back', async () => {
     const joined = await joinTwo(app);
     const { caller, agent } = joined;

@@ -265,6 +265,32 @@ describe('REFER of an agent behind SIP', () => {
     await Promise.all([caller.close(), agent.close()]);
   });
 
+  it('takes a caller back whom the agent held, and its keys by INFO are in the record', async () => {
+    const joined = await joinTwo(app, { config: { allow_refer: true } });
+    const { caller, agent, number } = joined;
+    const held = caller.takeReoffer({ direction: 'recvonly' });
+    await agent.reoffer({ direction: 'sendonly' });
+    expect((await held).body).toContain('a=sendonly');
+    refer(agent, 'tel:+15005550299');
+    await agent.sip.next(202);
+    agent.sip.respond(await agent.sip.next('NOTIFY'), 200);
+    caller.sip.respond(await caller.sip.next('REFER'), 405);
+    const resumed = await caller.takeReoffer({});
+    expect(resumed.body).not.toMatch(/a=(sendonly|recvonly|inactive)/);
+    for (let told = await agent.sip.next(['NOTIFY', 'BYE']); ; told = await agent.sip.next(['NOTIFY', 'BYE'])) {
+      agent.sip.respond(told, 200);
+      if (told.method === 'BYE') break;
+    }
+    await hearsCarrier(caller);
+    caller.ask('INFO', [], 'Signal=7\r\nDuration=160\r\n', 'application/dtmf-relay');
+    await caller.sip.next(200);
+    await caller.hangUp();
+    const record = await app.finishedCall(number);
+    expect(eventsOf(record, 'dtmf.received')).toEqual([{ digit: '7', method: 'info' }]);
+    expect(eventsOf(record, 'call.held')).toEqual([{ by: 'agent' }]);
+    await Promise.all([caller.close(), agent.close()]);
+  });
+
   it('with Replaces: whom the agent has spoken to gives up that call for the caller', async () => {
     const joined = await joinTwo(app, { config: { allow_refer: true } });
     const { caller, agent, number } = joined;

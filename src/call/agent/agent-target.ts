@@ -3,7 +3,7 @@ import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.
 
 export interface AgentTargetRules {
   allowPrivateTargets: boolean;
-  /** Of caller audio, for endpoints that do not say; default 20. */
+  /** Frames of caller audio for endpoints that do not set it; default 20. */
   frameMs?: 20 | 40;
   /** Protocols this build can speak. */
   protocols: ReadonlySet<string>;
@@ -11,7 +11,7 @@ export interface AgentTargetRules {
   builtInAgents: ReadonlyMap<string, URL>;
 }
 
-/** A named provider says or does something within this; stream protocols may be silent as long as they like. */
+/** A named provider sends something within this time; stream protocols may be silent without limit. */
 const firstAudioTimeoutSec = 10;
 
 /** Where and how the media side reaches the agent of an endpoint. Throws `AgentFailure` for one that this version cannot reach. */
@@ -41,7 +41,7 @@ export function agentTarget(
   return {
     protocol,
     url: url.href,
-    config: config as Plain, // it came out of JSON
+    config: config as Plain, // it was JSON
     call,
     connectTimeoutMs,
     firstAudioTimeoutMs: limitSec * 1000,

@@ -17,16 +17,16 @@ export interface AgentRules extends AgentTargetRules {
   recordings: Recordings;
 }
 
-/** With less time left an agent is not asked again: the first attempt may end a moment before the budget does. */
+/** With less time left there is no second attempt. */
 const leastAttemptMs = 20;
 
-/** Keys pressed while no agent listens are kept for the next one, up to so many. */
+/** Keys pressed while no agent listens are kept for the next one, up to this many. */
 const keptDigits = 64;
 const keptEvents = 100;
 
 /**
- * The agent of the first endpoint that is ready within its budget; a refusal that may pass is tried once more. When an agent fails later,
- * the next endpoint takes over by the same rules. Rejects `agent_unreachable`.
+ * The agent of the first endpoint that is ready within its budget; after a temporary failure an endpoint is tried once more. When an agent
+ * fails later, the next endpoint takes over by the same rules. Rejects with `CallEnded` (`agent_unreachable`).
  */
 export async function connectAgent(
   party: CallParty,
@@ -39,9 +39,9 @@ export async function connectAgent(
   return agent;
 }
 
-/** The agent of a call, whoever it is at the moment: when one fails, the caller stays and the next one is told of the call so far. */
+/** The agent of a call. When it fails, the caller stays on the line, and the next endpoint's agent gets the transcript so far. */
 export class FailoverAgent {
-  /** The call has no agent any more: hung up, failed without another one, or closed by us. */
+  /** The call has no agent any more: it hung up, failed without a fallback, or was closed by us. */
   readonly ended: Promise<AgentEnd>;
   #end!: (end: AgentEnd) => void;
   #link: AgentLink | null = null;
@@ -50,13 +50,13 @@ export class FailoverAgent {
   readonly #next: Endpoint[];
   readonly #listeners = new Set<(event: AgentEvent) => void>();
   readonly #missedDigits: string[] = [];
-  /** Told before anybody listened: some agents speak, or break, while it still rings. */
+  /** Events before there was a listener: some agents speak, or fail, while the phone still rings. */
   readonly #early: AgentEvent[] = [];
   /** Sets the owner of playout; null until the caller answered. */
   #attach: ((owner: AgentLink | null) => void) | null = null;
   #held = false;
   #closed = false;
-  /** Ends the tone between two agents; null: there is none. */
+  /** Ends the comfort tone between two agents; null when there is none. */
   #comfort: AbortController | null = null;
 
   constructor(
@@ -96,7 +96,7 @@ export class FailoverAgent {
     await this.#link?.close(reason);
   }
 
-  /** Endpoint after endpoint until one is ready. Rejects with `CallEnded`. */
+  /** Tries endpoint after endpoint until one is ready. Rejects with `CallEnded`. */
   async connect(): Promise<void> {
     let failed: string | null = null;
     for (let endpoint = this.#next.shift(); endpoint !== undefined; endpoint = this.#next.shift()) {
@@ -120,10 +120,10 @@ export class FailoverAgent {
     });
   }
 
-  /** null when its agent is ready, else why not. */
+  /** null when the agent is ready, else the reason why not. */
   async #tryEndpoint(endpoint: Endpoint): Promise<string | null> {
     const { call, rules } = this;
-    // cheaper than signals that depend on one another: every call comes by here
+    // cheaper than `AbortSignal.any`: every call runs this
     const budget = new AbortController();
     const overtime = setTimeout(
       () => budget.abort(new DOMException('The time is up.', 'TimeoutError')),
@@ -163,7 +163,7 @@ export class FailoverAgent {
     }
   }
 
-  /** What was said so far, for an agent that comes later. */
+  /** The transcript so far, for an agent that takes over. */
   #context() {
     const { lines } = this.call.transcript;
     return { custom: this.facts.custom ?? {}, ...(lines.length > 0 && { history: lines }) };
@@ -194,7 +194,7 @@ export class FailoverAgent {
     for (const digits of this.#missedDigits.splice(0)) link.command({ kind: 'dtmf', digits });
   }
 
-  /** A clean close is a hang-up; anything else makes room for the next endpoint. */
+  /** A clean close is a hangup; after anything else the next endpoint takes over. */
   #left(link: AgentLink, endpoint: Endpoint, end: AgentEnd): void {
     if (this.#link !== link) return;
     this.#link = null;
@@ -210,7 +210,7 @@ export class FailoverAgent {
 
   #takeOver(end: AgentEnd): void {
     if (this.#attach !== null) this.#comfortCaller();
-    // The first failure is the call's reason; each of the others has its event.
+    // The first failure is the reason of the call's end; each of the others has its event.
     this.connect().catch(() => {
       this.#comfort?.abort();
       this.#end(end);
@@ -222,6 +222,6 @@ export class FailoverAgent {
     this.#comfort = new AbortController();
     this.#attach?.(null);
     const until = AbortSignal.any([this.#comfort.signal, this.call.signal]);
-    this.session.play(comfortTone, until).catch(() => {}); // a session that is gone comforts nobody
+    this.session.play(comfortTone, until).catch(() => {}); // the session is closed
   }
 }

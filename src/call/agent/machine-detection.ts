@@ -5,8 +5,8 @@ import type { OutboundCall } from '../core/outbound-request.js';
 import type { CallParty } from '../party/party.js';
 
 /**
- * Listens to whoever has answered, and tells the call who it is: beside the conversation, which waits for nothing. Resolves with what was
- * found, at the end of the call at the latest; null: nothing is to be found out.
+ * Answering machine detection on the callee's audio, while the conversation goes on. Resolves with the result, at the end of the call at
+ * the latest; null when detection is off.
  */
 export async function detectMachine(
   { call, session }: CallParty,
@@ -35,12 +35,12 @@ export async function detectMachine(
   }
 }
 
-/** Whoever is cut off while the call goes on was cut off by the limit. */
+/** A detection that was stopped while the call goes on was stopped by its time limit. */
 function inTime(verdict: MachineVerdict, { ending }: Call): MachineVerdict {
   return verdict.reason === 'call_ended' && ending === null ? { ...verdict, reason: 'timeout' } : verdict;
 }
 
-/** Twilio's word (https://www.twilio.com/docs/voice/answering-machine-detection). */
+/** Twilio's `AnsweredBy` (https://www.twilio.com/docs/voice/answering-machine-detection). */
 function wordOf({ result, messageEnd }: MachineVerdict, untilMessageEnd: boolean): AnsweredBy['by'] {
   if (result !== 'machine') return result;
   if (!untilMessageEnd) return 'machine_start';

@@ -1,4 +1,4 @@
-/** How the INVITE to a provider's SIP address is made: whom it calls there, what is asked for before it, and which headers say who calls. */
+/** The INVITE to a provider's SIP address: its user part, the request before it, and the headers that identify the call. */
 import { AgentFailure } from '../../../media/agents/agent.js';
 import { HttpError, type SafeHttp } from '../../../net/http.js';
 import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
@@ -12,11 +12,11 @@ type SipEndpoint = Pick<Endpoint, 'target' | 'provider' | 'providerConfig'>;
 interface SipProvider {
   /** Its address, when that does not depend on the account. */
   knownTarget?: string;
-  /** What a target without a user part needs. */
+  /** Settings that a target without a user part needs. */
   needs?: readonly string[];
-  /** The user part that the settings stand for. */
+  /** The user part from the settings. */
   user?(config: Config): string;
-  /** Asked for over HTTP before each INVITE: answers the user part. */
+  /** The HTTP request before each INVITE; its response contains the user part. */
   register?(config: Config, call: PartyFacts): { url: string; headers: Record<string, string>; body: string };
   registered?(answer: unknown): unknown;
   headers?(call: PartyFacts): Record<string, string>;
@@ -50,10 +50,10 @@ const providers: ReadonlyMap<string, SipProvider> = new Map<string, SipProvider>
 
 const requestLimitMs = 10_000;
 const maxAnswerBytes = 256 * 1024;
-/** What may be a user part as it stands; a provider's call ids and agent ids are. */
+/** A user part that needs no escaping, such as call ids and agent ids. */
 const plainUser = /^[\w.+-]{1,256}$/;
 
-/** It has no WebSocket for audio: calls reach it at its SIP address and at no other. */
+/** Whether calls reach the provider only at its SIP address, because it has no WebSocket for audio. */
 export function reachedBySipOnly(provider: string): boolean {
   return providers.get(provider)?.knownTarget !== undefined;
 }
@@ -63,7 +63,7 @@ export function knownSipTarget(provider: string): string | undefined {
   return providers.get(provider)?.knownTarget;
 }
 
-/** What a `sip:` target needs of the settings and lacks; null: nothing. */
+/** The setting that a `sip:` target needs and lacks; null: none. */
 export function sipConfigProblem(
   provider: string,
   target: string,
@@ -96,7 +96,7 @@ export async function sipInvite(
   const headers = known?.headers?.(call) ?? {};
   if (userOf(target) !== '') return { uri: target, headers };
   const user = known?.user?.(config) ?? (await register(known, config, call, http, signal)) ?? call.to;
-  if (!plainUser.test(user)) throw new AgentFailure('protocol', 'The provider named nobody who can be called.', false);
+  if (!plainUser.test(user)) throw new AgentFailure('protocol', 'The provider named no user who can be called.', false);
   return { uri: target.replace(/^(sips?:)/i, `$1${user}@`), headers };
 }
 
@@ -120,7 +120,7 @@ async function register(
   return typeof user === 'string' ? user : '';
 }
 
-/** Neither URL nor body gets into the message: both may hold secrets. */
+/** The message contains neither URL nor body, because both may hold secrets. */
 function unreachable(error: unknown): never {
   if (!(error instanceof HttpError)) throw error;
   if (error.code === 'blocked_address')

@@ -1,4 +1,4 @@
-/** One conference, from the first who comes to the last who leaves. */
+/** One conference, from the first participant to the last one. */
 import type { MediaRoom } from '../../../media/engine.js';
 import type { Scope } from '../../store/tenants/scope.js';
 import type { ConferenceJoin as ConferenceAction, StatusCallback } from '../../webhook/actions.js';
@@ -8,7 +8,7 @@ import type { Take } from '../recording/recordings.js';
 import type { ConferenceHost } from './conference-host.js';
 import type { Participant } from './participant.js';
 
-/** As Twilio calls them. */
+/** Twilio's `ReasonConferenceEnded`. */
 export type ConferenceEndReason =
   | 'last-participant-left'
   | 'last-participant-kicked'
@@ -16,9 +16,9 @@ export type ConferenceEndReason =
   | 'participant-with-end-conference-on-exit-kicked'
   | 'conference-ended-via-api';
 
-/** How often it is looked who speaks, when somebody wants to know. */
+/** How often speakers are determined, when a callback asked for them. */
 const lookEveryMs = 100;
-/** What Twilio calls what happens. */
+/** Twilio's names of the events. */
 const eventNames = {
   start: 'conference-start',
   end: 'conference-end',
@@ -32,7 +32,7 @@ const eventNames = {
   'speech-stop': 'participant-speech-stop',
   modify: 'participant-modify',
 } as const;
-/** What one asks for to be told of it. */
+/** The value of `statusCallbackEvent` that asks for each event. */
 const askedAs: { [event in keyof typeof eventNames]: string } = {
   ...{ start: 'start', end: 'end', join: 'join', leave: 'leave', mute: 'mute', unmute: 'mute', hold: 'hold' },
   ...{ unhold: 'hold', 'speech-start': 'speaker', 'speech-stop': 'speaker', modify: 'modify' },
@@ -52,12 +52,12 @@ export class Conference {
 
   constructor(
     readonly id: string,
-    /** Of the first who comes. */
+    /** The action of the first participant. */
     action: ConferenceAction,
     readonly scope: Scope,
     private readonly first: ConferenceHost,
     readonly room: MediaRoom,
-    /** Nobody may come any more. */
+    /** No participant can enter any more. */
     private readonly onEnd: () => void,
   ) {
     this.name = action.name;
@@ -65,7 +65,7 @@ export class Conference {
     this.callback = action.status;
   }
 
-  /** The participant hears that it is in, or waits for a second one. */
+  /** The participant hears the others, or music until a second one enters. */
   enter(participant: Participant): void {
     this.participants.push(participant);
     const { muted, label, action } = participant;
@@ -77,7 +77,7 @@ export class Conference {
     if (this.status === 'in-progress') this.record(participant);
   }
 
-  /** It has left, for whatever reason. */
+  /** The participant left. */
   leave(participant: Participant, reason: 'left' | 'kicked'): void {
     this.participants = this.participants.filter((each) => each !== participant);
     participant.event('conference.left', { reason: this.endedBy === null ? reason : 'conference_ended' });
@@ -97,7 +97,7 @@ export class Conference {
     });
   }
 
-  /** Everybody leaves; those who name it from now on are in another one. Idempotent. */
+  /** All participants leave; the same name means a new conference from now on. Idempotent. */
   end(reason: ConferenceEndReason, by: Participant | null = null): void {
     if (this.endedBy !== null) return;
     this.endedBy = { reason, callId: by?.call.id ?? null };
@@ -108,7 +108,7 @@ export class Conference {
     for (const participant of this.participants) participant.remove('left');
   }
 
-  /** For whoever asked for it in Twilio's form. */
+  /** Sends a status callback in Twilio's form, if it was asked for. */
   tell(event: keyof typeof eventNames, about: Participant | null, more: { [name: string]: string } = {}): void {
     if (!this.callback?.events.includes(askedAs[event])) return;
     this.send(this.callback, {
@@ -141,7 +141,7 @@ export class Conference {
     if (this.callback?.events.includes('speaker')) this.looking = setInterval(() => this.look(), lookEveryMs);
   }
 
-  /** The first who wants a recording has it in his call's record. */
+  /** The recording belongs to the first participant that requested it. */
   private record({ action, call, host }: Participant): void {
     if (!action.record || this.take !== null) return;
     const take = host.takes.begin(call, this.room, 'conference', { tracks: 'phone' });

@@ -1,4 +1,4 @@
-/** The conferences of this process: rooms by the name that their callers give, each organization's its own. */
+/** The conferences of this process, by organization and name. */
 import { randomUUID } from 'node:crypto';
 import type { MediaRoom } from '../../../media/engine.js';
 import type { Scope } from '../../store/tenants/scope.js';
@@ -8,12 +8,12 @@ import type { ConferenceHost } from './conference-host.js';
 import { Participant } from './participant.js';
 
 export class Conferences {
-  /** Those that anybody may still come to. */
+  /** Conferences that can still be entered. */
   private readonly open = new Map<string, Conference>();
 
   constructor(private readonly room: (seats: number) => MediaRoom) {}
 
-  /** The first who names a room makes it. Without a participant it is full. */
+  /** Enters the conference of this name, or creates it. `participant` is null when it is full. */
   enter(host: ConferenceHost, action: ConferenceAction): { conference: Conference; participant: Participant | null } {
     const { facts, mode } = host.party;
     const scope = { organizationId: facts.organizationId, mode };

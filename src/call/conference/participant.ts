@@ -1,4 +1,4 @@
-/** A call in a conference: what it may do there, and where it is at the moment. */
+/** A call in a conference: its rights, and whether it is in the room. */
 import type { RoomSeat } from '../../../media/engine.js';
 import type { EventType } from '../../store/calls/event-types.js';
 import type { Scope } from '../../store/tenants/scope.js';
@@ -7,16 +7,16 @@ import { callSid } from '../../webhook/twilio-parameters.js';
 import type { Call } from '../core/call.js';
 import type { ConferenceHost } from './conference-host.js';
 
-/** What may be asked of a participant while it is there. */
+/** Changes that can be requested during the conference. */
 export interface ParticipantChange {
   muted?: boolean;
   held?: boolean;
-  /** What it hears while it is held. */
+  /** What the participant hears while held. */
   holdMusic?: WaitMusic;
   endsRoom?: boolean;
 }
 
-/** What a participant knows of its conference. */
+/** The conference as a participant sees it. */
 export interface JoinedConference {
   readonly id: string;
   readonly name: string;
@@ -35,7 +35,7 @@ export class Participant {
   muted: boolean;
   held = false;
   speaks = false;
-  /** Somebody wants it to leave. */
+  /** Resolves when the participant has to leave. */
   readonly removed: Promise<'left' | 'kicked'>;
   remove!: (reason: 'left' | 'kicked') => void;
   private holdMusic: WaitMusic;
@@ -58,13 +58,13 @@ export class Participant {
     });
   }
 
-  /** null: it hears the others; else what it hears instead. */
+  /** What the participant hears instead of the others; null: it hears them. */
   get music(): WaitMusic | null {
     if (this.held) return this.holdMusic;
     return this.conference.status === 'in-progress' ? null : this.action.wait;
   }
 
-  /** Resolves when it may have to be somewhere else. */
+  /** Resolves when it may have to enter or leave the room. */
   nextChange(): Promise<void> {
     return new Promise((resolve) => {
       this.tellChange = resolve;
@@ -75,7 +75,7 @@ export class Participant {
     this.tellChange();
   }
 
-  /** It sits in the room, or not any more. */
+  /** Its seat in the room; null when it left. */
   sitsOn(seat: RoomSeat | null): void {
     this.seat = seat;
     seat?.mute(this.muted);
@@ -102,7 +102,7 @@ export class Participant {
     }
   }
 
-  /** Whether it has begun to speak, or ceased, since this was asked last. */
+  /** Whether it began or ceased to speak since the last call. */
   lookIfSpeaks(): boolean {
     const before = this.speaks;
     this.speaks = this.seat !== null && !this.muted && this.seat.speaks;

@@ -1,11 +1,11 @@
-/** A phone that takes the place of another one in a call that runs (INVITE with `Replaces`, RFC 3891): the end of an attended transfer. */
+/** A phone replaces another one in a running call (INVITE with `Replaces`, RFC 3891): the end of an attended transfer. */
 import { MediaError, type MediaSession } from '../../../media/engine.js';
 import { refusalOf } from '../../../sip/cause.js';
 import type { CallLeg, IncomingCall } from '../../../sip/leg.js';
 import type { Call, CallPhone } from '../core/call.js';
 import type { LiveCallTable } from '../core/live-calls.js';
 
-/** Answers the INVITE: the agent, or whoever is at the other end, goes on with the new phone, and the old one gets BYE. Nothing of it throws. */
+/** Answers the INVITE: the call continues with the new phone, and the old one gets BYE. Never throws. */
 export async function replaceLeg(incoming: IncomingCall, replaced: CallLeg, live: LiveCallTable): Promise<void> {
   const found = live.phoneOf(replaced);
   if (found === null) return incoming.reject({ status: 481, reason: 'No such call' });
@@ -17,7 +17,7 @@ export async function replaceLeg(incoming: IncomingCall, replaced: CallLeg, live
   };
   call.event('transfer.started', { ...about, source: incoming.from.number });
   if (!isTrusted(incoming, call, phone))
-    return refuse('not_allowed', { status: 403, reason: 'Not allowed' }, 'The call belongs to somebody else.');
+    return refuse('not_allowed', { status: 403, reason: 'Not allowed' }, 'The call belongs to another organization.');
   try {
     await change(incoming, replaced, call, phone.session);
   } catch (error) {
@@ -30,7 +30,7 @@ export async function replaceLeg(incoming: IncomingCall, replaced: CallLeg, live
   call.event('transfer.completed', about);
 }
 
-/** Whoever may call this organization may take over a call of it; over a trunk that all share, only a call of that trunk. */
+/** A source that may call the organization may replace phones of its calls; over a shared trunk, only of calls of that trunk. */
 function isTrusted(incoming: IncomingCall, call: Call, { facts: { organizationId } }: CallPhone): boolean {
   return [incoming.trunk, ...incoming.otherTrunks].some((trunk) =>
     trunk.organizationId === null ? trunk.trunkId === call.trunkId : trunk.organizationId === organizationId,
@@ -45,7 +45,7 @@ async function change(incoming: IncomingCall, replaced: CallLeg, call: Call, ses
     const { sdp: answer } = await call.orEnd(incoming.replace(sdp).then((leg) => leg.confirmed));
     if (offer === null) await call.orEnd(session.accept(answer ?? '', { provisional: false, signalledFrom }));
   } catch (error) {
-    // He left before he was there: the media go back to the phone that they were taken from.
+    // The new phone left before it was connected: the media go back to the old one.
     if (call.ending === null) await giveBack(replaced, call, session);
     throw error;
   }

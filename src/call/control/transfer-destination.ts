@@ -1,6 +1,6 @@
 import { e164 } from '../../webhook/actions.js';
 
-/** The number that a number, `tel:` or SIP URI asks for, in E.164; null: a name, or a short number. */
+/** The number in a number, `tel:` or SIP URI, in E.164; null for a name or a short number. */
 export function numberIn(to: string): string | null {
   const user = /^(?:sips?|tel):([^@;?]*)/i.exec(to)?.[1] ?? to;
   const digits = decoded(user).replace(/[\s().-]/g, '');

@@ -4,7 +4,7 @@ import type { PartyFacts } from './party-facts.js';
 
 type Step = 'initiated' | 'ringing' | 'answered' | 'completed';
 
-/** How a call that did not come about, or did, is called by Twilio (`CallStatus`, `DialCallStatus`). */
+/** Twilio's word for how a call ended (`CallStatus`, `DialCallStatus`). */
 export type EndedAs = 'completed' | 'busy' | 'no-answer' | 'failed' | 'canceled';
 
 export function endedAs({ answered, ending }: Pick<Call, 'answered' | 'ending'>): EndedAs {
@@ -14,7 +14,7 @@ export function endedAs({ answered, ending }: Pick<Call, 'answered' | 'ending'>)
   return ending?.cause === 'no_answer' || ending?.cause === 'timeout' ? 'no-answer' : 'failed';
 }
 
-/** What a call that we make goes through, for the status callback of those who asked for it. */
+/** The steps of an outbound call, for a status callback. */
 export class CallSteps {
   private sequence = 0;
 

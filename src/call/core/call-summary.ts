@@ -4,7 +4,7 @@ import { qualityMetrics } from './quality-metrics.js';
 
 /** Four hours of samples. */
 const maxSamples = 2_880;
-/** Turns kept in the record; the events have all. */
+/** Turns in the terminal record. The events have all turns. */
 const maxTurns = 2000;
 
 /** Figures of a call that its terminal record shows. */
@@ -21,12 +21,12 @@ export class TerminalSummary {
     if (this.#turns.length < maxTurns) this.#turns.push(turn);
   }
 
-  /** Last figures of the media of an agent behind SIP. */
+  /** Final figures of the media of an agent behind SIP. */
   agentLegEnded(stats: MediaStats): void {
     this.#agentLeg = stats;
   }
 
-  /** `stats`: last figures of the far side's media; null when there was none. */
+  /** `stats`: the final figures of the party's media; null without media. */
   fields(stats: MediaStats | null) {
     const agentLeg = this.#agentLeg === null ? {} : { agent_leg: qualityMetrics(this.#agentLeg) };
     return {

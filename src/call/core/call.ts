@@ -30,39 +30,39 @@ export interface CallPhone {
 /** A call whose record is written. */
 export interface BegunCall {
   id: string;
-  /** When the INVITE came or was asked for. */
+  /** When the INVITE arrived, or was requested. */
   createdAt: Date;
   /** The same moment on the monotonic clock. */
   startedAtMs: number;
-  /** What pays for it; null: it costs nothing, or its organization is not metered. */
+  /** The money reserved for it; null: the call costs nothing, or its organization is not metered. */
   funds: CallFunds | null;
 }
 
 /**
  * One running call: its record, its clock and its ending. Everything that may end a call calls `end`; the first reason wins, and
- * `signal` aborts whatever waits. Durations are monotonic, so a jumping wall clock cannot make them negative.
+ * `signal` aborts everything that waits. Durations come from the monotonic clock, so they are never negative.
  */
 export class Call {
   readonly id: string;
   readonly signal: AbortSignal;
   /** Resolves once, with the first reason. */
   readonly ended: Promise<Ending>;
-  /** What a command does once the call is answered; null before. */
+  /** Carries out a command; null before the call has a party. */
   commands: ((command: CallCommand) => Promise<CommandResult>) | null = null;
   /** null: nothing is recorded at the moment. */
   recording: CallRecording | null = null;
-  /** null until the far side has media. */
+  /** null until the party has media. */
   transferFallback: TransferFallback | null = null;
-  /** What a callback threw and the call ended with; null: nothing. */
+  /** The exception of a callback that ended the call; null: none. */
   fault: unknown = null;
   readonly #beside: (() => Promise<unknown>)[] = [];
-  /** Whoever talks in this call: another phone may take the place of one. */
+  /** The phones of this call by their legs; another phone may replace one (RFC 3891). */
   readonly phones = new Map<CallLeg, CallPhone>();
-  /** Null: it came, or goes, by none. */
+  /** null when no trunk is involved. */
   trunkId: string | null = null;
-  /** Other dialogs that it went on in: each has a trace of its own. */
+  /** Call-IDs of dialogs that replaced the first one; each has its own SIP trace. */
   readonly laterSipCallIds: string[] = [];
-  /** Of the webhooks that steer it. */
+  /** Cookies of its webhooks. */
   readonly cookies = new Cookies();
   readonly transcript = new Transcript();
 
@@ -76,7 +76,7 @@ export class Call {
   readonly #funds: CallFunds | null;
   #stopFunding: (() => void) | null = null;
   #ending: Ending | null = null;
-  /** What it will end as. */
+  /** The ending that is already decided while the call goes on for a moment. */
   #settled: Ending | null = null;
   #answeredAtMs: number | null = null;
   #isAnswerWritten = false;
@@ -115,12 +115,12 @@ export class Call {
     this.#records.event(this.id, type, data);
   }
 
-  /** There is a dialog now, or an INVITE that may become one: whoever finds this call after our death can tell its far end. */
+  /** Saves the state of a dialog or of a pending INVITE, so that the next process can end it if this one dies. */
   dialog(snapshot: LeftBehind): void {
     this.#records.dialog(this.id, snapshot);
   }
 
-  /** Another phone has taken the place of one of its own. */
+  /** Another phone replaced one of this call. */
   continuesAs(sipCallId: string, snapshot: DialogSnapshot): void {
     this.laterSipCallIds.push(sipCallId);
     this.dialog(snapshot);
@@ -132,26 +132,26 @@ export class Call {
     this.event('call.ringing');
   }
 
-  /** The far side may be heard before it answers: a ringing tone, or a voice that says why it does not. */
+  /** The callee can be heard before it answers: a ringing tone or an announcement. */
   earlyMedia(): void {
     if (this.#hasEarlyMedia) return;
     this.#hasEarlyMedia = true;
     this.event('call.early_media');
   }
 
-  /** What only the dialling shows: the trunk that carries the call, its SIP Call-ID. */
+  /** Facts that are known only when the call is dialled: its trunk and its SIP Call-ID. */
   assign(facts: { trunkId?: string | null; sipCallId?: string }): void {
     if (facts.trunkId !== undefined) this.trunkId = facts.trunkId;
     this.#records.assign(this.id, facts);
   }
 
-  /** Somebody asks for the end. */
+  /** Ends the call on request of `source`. */
   hangup(source: HangupSource): void {
     const isGivenUp = this.#direction === 'outbound' && !this.answered;
     this.end({ cause: isGivenUp ? 'originator_cancel' : 'normal_clearing', source });
   }
 
-  /** The 200 was sent, or received, at `atMs`: billing starts. `answer` follows when the media path is open as well. */
+  /** The 200 was sent or received at `atMs`: billing starts. `answer` follows when the media path is open. */
   pickedUp(atMs: number): void {
     if (this.#answeredAtMs !== null) return;
     this.#answeredAtMs = atMs;
@@ -170,7 +170,7 @@ export class Call {
     });
   }
 
-  /** Answered, and both sides can hear each other: `call.answered`, once. */
+  /** Both sides can hear each other: writes `call.answered`, once. */
   answer(): void {
     if (this.#answeredAtMs === null || this.#isAnswerWritten) return;
     this.#isAnswerWritten = true;
@@ -180,7 +180,7 @@ export class Call {
     });
   }
 
-  /** Something else that must be closed before the record is. */
+  /** Registers something that must be closed before the record is written. */
   beside(close: () => Promise<unknown>): void {
     this.#beside.push(close);
   }
@@ -189,7 +189,7 @@ export class Call {
     await Promise.allSettled(this.#beside.map((close) => close()));
   }
 
-  /** Figures of the media session so far; comes every 5 seconds, and at the end. */
+  /** A quality sample of the media session: every 5 seconds, and at the end. */
   heardQuality(stats: MediaStats): void {
     this.#summary.addSample(this.#at(performance.now()), stats);
   }
@@ -199,13 +199,13 @@ export class Call {
     this.#summary.agentLegEnded(stats);
   }
 
-  /** First frame of the agent's audio went to the phone. */
+  /** The first frame of the agent's audio was sent to the phone. */
   heardAgent(): void {
     if (this.#firstAudioMs === null && this.#answeredAtMs !== null)
       this.#firstAudioMs = this.#since(this.#answeredAtMs);
   }
 
-  /** One side has spoken and the other began. */
+  /** A turn is over: one side spoke, and the other began. */
   turn(turn: Extract<MediaEvent, { type: 'turn' }>): void {
     const startedAt = this.#at(performance.now() - turn.agoMs).toISOString();
     const { speaker, durationMs, responseMs } = turn;
@@ -219,7 +219,7 @@ export class Call {
     });
   }
 
-  /** The call has its reason to end and goes on for a moment, whatever ends it then. False when it had one before. */
+  /** Decides the ending of a call that goes on for a moment; later reasons only end it sooner. False when it is already decided. */
   settle(ending: Ending): boolean {
     if (this.#settled !== null) return false;
     this.#settled = ending;
@@ -233,10 +233,10 @@ export class Call {
     this.#endedAtMs = performance.now();
     this.#stopFunding?.();
     this.#resolveEnded(ending);
-    this.#abort.abort(new CallEnded(ending)); // one error for all that wait: each would cost a stack trace
+    this.#abort.abort(new CallEnded(ending)); // one shared error, because every error costs a stack trace
   }
 
-  /** What media and agent tell is handled within their callbacks: an exception there ends this call, and not the process with all others. */
+  /** Wraps a callback of media, SIP or agent: an exception in it ends this call, not the process. */
   guarded<E>(handle: (event: E) => void): (event: E) => void {
     return (event) => {
       try {
@@ -263,13 +263,13 @@ export class Call {
 
   /** Writes the terminal record. Call it once everything of the call is closed. */
   finish(stats: MediaStats | null, trace: TraceEntry[]): void {
-    // A call of less than 5 seconds has figures too.
+    // Calls of less than 5 seconds need a sample too.
     if (stats !== null && this.answered && stats.received.packets + stats.sent.packets > 0) this.heardQuality(stats);
     const ending = this.#ending ?? { cause: 'unspecified', source: 'system' };
     const endedAtMs = this.#endedAtMs ?? performance.now();
     this.#endedAtMs = endedAtMs;
     const answeredAtMs = this.#answeredAtMs;
-    this.answer(); // it may have ended before its media path was open
+    this.answer(); // the call may have ended before its media path was open
     this.#records.finish(this.id, {
       status: callStatus(this.#direction, ending, this.answered),
       hangupCause: ending.cause,

@@ -1,14 +1,14 @@
 import type { Action, FollowUp } from '../../webhook/actions.js';
 
-/** What may be asked of a running call: one path for the API, agents and webhooks. JSON. */
+/** Commands for a running call, from the API, agents and webhooks. JSON. */
 export type CallCommand =
   | { kind: 'hangup' }
   | { kind: 'dtmf'; digits: string }
-  /** `replaces`: a dialog of whoever is called that he gives up for this call (RFC 3891). */
+  /** `replaces`: a dialog of the target that it gives up for this call (RFC 3891). */
   | { kind: 'transfer'; to: string; replaces?: string }
-  /** What is said while it is paused is not in the recording. */
+  /** While paused, the recording gets silence. */
   | { kind: 'recording'; paused: boolean }
-  /** The call leaves what it does and follows these, or what this address answers. */
+  /** The call leaves its current action and follows these actions, or those that this address answers. */
   | { kind: 'redirect'; to: { next: FollowUp } | { actions: Action[] } };
 
 export type CommandResult =

@@ -5,13 +5,13 @@ import type { Logger } from '../../log.js';
 import type { Call } from './call.js';
 import { CallEnded, type Ending, type FarSide } from './outcome.js';
 
-/** Why a call ends whose step threw `error`. The only place that turns errors into endings. */
+/** The ending of a call whose step threw `error`. The only place that turns errors into endings. */
 export function endingOf(error: unknown, call: Call, farSide: FarSide, log: Logger): Ending {
   if (error instanceof CallEnded) return error.ending;
   if (error instanceof SipError)
     return {
       cause: error.hangupCause,
-      // An answer is the callee's word; a CANCEL is the caller's.
+      // A rejection comes from the callee; a CANCEL comes from the caller.
       source: error.code === (farSide === 'caller' ? 'cancelled' : 'rejected') ? farSide : 'system',
       detail: error.message,
       ...(error.sipStatus === undefined ? {} : { sipStatus: error.sipStatus }),

@@ -7,19 +7,19 @@ const extendAheadMs = 5_000;
 export interface CallFunds {
   /** Seconds of conversation that are paid for so far. */
   readonly fundedSec: number;
-  /** Holds money for more time. Answers the new `fundedSec`: the same as before when nothing is left. */
+  /** Holds money for more time. Returns the new `fundedSec`, which is unchanged when no money is left. */
   extend(): number;
 }
 
 export interface FundedConversation {
   answeredAtMs: number;
-  /** Nothing is left, and the time that is paid for is over. */
+  /** No money is left, and the paid time is over. */
   onExhausted(fundedSec: number): void;
   /** For callbacks of timers. */
   guarded(handle: () => void): () => void;
 }
 
-/** Extends the hold again and again before it runs out. Answers how to stop. */
+/** Extends the hold each time before it runs out. The returned function stops that. */
 export function watchFunds(funds: CallFunds, { answeredAtMs, onExhausted, guarded }: FundedConversation): () => void {
   let timer: NodeJS.Timeout;
   const at = (fundedSec: number, aheadMs: number, handle: () => void): void => {

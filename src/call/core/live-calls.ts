@@ -4,12 +4,12 @@ import type { Call, CallPhone } from './call.js';
 import type { CallCommand, CallCommands, CommandResult } from './command.js';
 import { CallEnded } from './outcome.js';
 
-/** A call's own end is bounded by the limits of BYE and of the agent's close; this is above their sum. */
+/** Longer than the limits of BYE and of closing the agent together, which bound the end of a call. */
 const endingLimitMs = 10_000;
-/** Who asks for a hangup by the API waits so long for the final record: longer than a BYE and its answer take, shorter than a client's patience. */
+/** How long a hangup by the API waits for the final record: longer than BYE and its response take, shorter than an HTTP client waits. */
 const hangupLimitMs = 2_000;
 
-/** The calls of this process that have not ended. One owner: `inbound.ts` adds and removes. */
+/** The calls of this process that have not ended. */
 export class LiveCallTable implements CallCommands {
   readonly #calls = new Map<string, Call>();
   readonly #endings = new Map<Call, (() => void)[]>();
@@ -58,7 +58,7 @@ export class LiveCallTable implements CallCommands {
     return call.commands(command);
   }
 
-  /** Resolves when no call is left, or when `hangUp` aborted and every call had its time to end with `system_shutdown`. */
+  /** Resolves when no call is left. When `hangUp` aborts, the remaining calls end with `system_shutdown`, within a limit. */
   async drain(hangUp: AbortSignal): Promise<void> {
     await this.#empty(hangUp);
     if (this.#calls.size === 0) return;
@@ -66,7 +66,7 @@ export class LiveCallTable implements CallCommands {
     await withDeadline(endingLimitMs, 'the end of every call', null, (limit) => this.#empty(limit)).catch(() => {});
   }
 
-  /** Resolves when the call has ended and its record is final, or after this time. */
+  /** Resolves when the record of the call is final, or after `limitMs`. */
   #ended(call: Call, limitMs: number): Promise<void> {
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, limitMs);

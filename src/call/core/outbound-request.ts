@@ -2,7 +2,7 @@ import type { Mode } from '../../store/tenants/scope.js';
 import type { Action, FollowUp, StatusCallback } from '../../webhook/actions.js';
 import type { BegunCall } from './call.js';
 
-/** A call that was asked for and allowed: its record is written, `in_progress`, and its money is held. */
+/** A call that was requested and allowed: its record is written, `in_progress`, and its money is held. */
 export interface OutboundCall {
   begun: BegunCall;
   organizationId: string;
@@ -11,35 +11,35 @@ export interface OutboundCall {
   toNumber: string;
   /** E.164, a number of the organization. */
   fromNumber: string;
-  /** Active when the call was asked for. */
+  /** Active when the call was requested. */
   endpointId: string;
-  /** How long the far side may ring. */
+  /** How long the callee may ring. */
   ringTimeoutMs: number;
   /** From the answer. */
   maxDurationMs: number;
   machineDetection: 'off' | 'detect' | 'detect_message_end';
-  /** From the answer; after it nobody knows who answered. Absent: as long as it takes, 30 s at most. */
+  /** Counted from the answer; then the result is `unknown`. Default: 30 s. */
   machineDetectionLimitMs?: number;
-  /** The webhook is asked only when it is known who answered, and is told. */
+  /** The webhook is requested only after the detection, with its result. */
   waitsForMachine?: boolean;
-  /** Who is told, in Twilio's form, once it is known. */
+  /** Gets the result of the detection, in Twilio's form. */
   machineStatus?: FollowUp | null;
-  /** What of the request has no effect: sentences for the record. */
+  /** Parts of the request that have no effect, as sentences for the record. */
   warnings?: readonly string[];
-  /** Once it is known that a machine answered. */
+  /** What happens when a machine answered. */
   onMachine: 'talk' | 'hang_up';
   metadata: Record<string, unknown>;
   record: boolean;
-  /** What a webhook endpoint would say when somebody answers, or where else it is asked. */
+  /** The first actions after the answer, or the address that answers with them; default: the endpoint's own address. */
   instructions?: { actions: Action[] } | { next: FollowUp };
-  /** Who is told of its steps; signed as the endpoint signs. */
+  /** Status callback of the call; signed as the endpoint signs. */
   status?: StatusCallback | null;
 }
 
-/** Places the calls that the API was asked for. */
+/** Places the calls that the API requests. */
 export interface OutboundCalls {
-  /** Why no call of this organization can be placed now; null: one can. Asked before there is a record. */
+  /** Why no call of this organization can be placed now; null when one can. Checked before the record is written. */
   refusal(organizationId: string, mode: Mode): 'no_trunk' | 'shutting_down' | 'full' | null;
-  /** From here on the call and its record are this side's: whatever goes wrong ends the record. Answers at once, never throws. */
+  /** Takes over the call and its record: every failure ends the record. Returns at once and never throws. */
   start(call: OutboundCall): void;
 }

@@ -1,7 +1,7 @@
 import { type CallStatus, type HangupCause, unansweredStatus } from '../../../sip/cause.js';
 import type { HangupSource } from '../../store/database/tables.js';
 
-/** Who is at the other end of the telephone line. */
+/** The role of the phone at the other end of the line. */
 export type FarSide = 'caller' | 'callee';
 
 /** Why a call ends: the first reason wins. */
@@ -10,11 +10,11 @@ export interface Ending {
   source: HangupSource;
   /** One sentence for the terminal event. */
   detail?: string;
-  /** The far side's final answer to our INVITE. */
+  /** The final response to our INVITE. */
   sipStatus?: number;
 }
 
-/** Thrown by a step of a call that cannot go on; carries the ending. Each call makes one, and nobody reads its stack: it has none. */
+/** Thrown by a step of a call that cannot go on; carries the ending. It has no stack trace, since every call makes one and none is read. */
 export class CallEnded extends Error {
   constructor(readonly ending: Ending) {
     const { stackTraceLimit } = Error;
@@ -25,7 +25,7 @@ export class CallEnded extends Error {
   }
 }
 
-/** Causes that make an answered call a failure: something of ours, of the agent or of the signalling broke it. All others completed it. */
+/** Causes that make an answered call `failed`: Trunkline, the agent or the signalling broke it. All others make it `completed`. */
 const brokeAnsweredCall: ReadonlySet<HangupCause> = new Set<HangupCause>([
   'agent_unreachable',
   'agent_error',
@@ -39,7 +39,7 @@ const brokeAnsweredCall: ReadonlySet<HangupCause> = new Set<HangupCause>([
   'system_restart',
 ]);
 
-/** Causes by which the caller gave up before an answer. */
+/** Causes of a caller that gave up before the answer. */
 const callerGaveUp: ReadonlySet<HangupCause> = new Set<HangupCause>([
   'originator_cancel',
   'no_answer',
@@ -58,7 +58,7 @@ export function callStatus(
 }
 
 /**
- * The final status of an inbound call. Before the answer only the caller's own giving up is `no_answer`; a call that we refuse is always
+ * The final status of an inbound call. Before the answer it is `no_answer` only when the caller gave up; a refused call is always
  * `failed`. An answered call is `completed` unless something broke it.
  */
 export function inboundStatus(ending: Ending, answered: boolean): Exclude<CallStatus, 'in_progress'> {

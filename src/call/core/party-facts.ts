@@ -1,6 +1,6 @@
 import type { CallState } from '../../webhook/twilio-parameters.js';
 
-/** Who calls whom: what webhooks, agents and status callbacks say of a call. */
+/** Caller, callee and identifiers of a call, as webhooks, agents and status callbacks get them. */
 export interface PartyFacts extends Omit<CallState, 'answered' | 'ended'> {
   /** Custom parameters for the start message of an agent; none when absent. */
   custom?: Record<string, string>;

@@ -61,7 +61,7 @@ function round1(value: number | null): number | null {
   return value === null ? null : Math.round(value * 10) / 10;
 }
 
-/** MOS and percentages are told to two decimals: more would claim what nobody can measure. */
+/** MOS and percentages have two decimals: the measurement is not more precise. */
 function round2(value: number | null): number | null {
   return value === null ? null : Math.round(value * 100) / 100;
 }

@@ -30,7 +30,7 @@ export interface ChildCallDeps extends SipDialDeps {
   allowPrivateTargets: boolean;
   /** Whether the organization has a trunk with this user name, which registers with us. */
   hasUser(organizationId: string, name: string): boolean;
-  /** Writes the record of a call that another one makes, and holds its money. */
+  /** Writes the record of the child call, and holds its money. */
   begin(wish: ChildCallRecord): { begun: BegunCall; refusal: Ending | null };
 }
 

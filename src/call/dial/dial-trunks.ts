@@ -13,8 +13,8 @@ export interface DialWish {
 }
 
 /**
- * One carrier after the other until somebody decides. The answered call keeps its place in the trunk until its leg ends. Rejects with
- * `SipError` when nobody answered, with `CallEnded` when every carrier is full.
+ * Tries one trunk after the other until the callee answers or declines. The answered call keeps its place in the trunk until its leg ends.
+ * Rejects with `SipError` when the callee did not answer, and with `CallEnded` when every trunk is full.
  */
 export async function dialCarriers(
   call: Call,
@@ -58,7 +58,8 @@ export async function dialCarriers(
     }
   }
   if (failure !== null) throw failure;
-  const detail = carriers.length === 0 ? 'There is no trunk for outbound calls.' : 'Every trunk carries all it may.';
+  const detail =
+    carriers.length === 0 ? 'There is no trunk for outbound calls.' : 'Every trunk carries all it may.';
   throw new CallEnded({ cause: 'carrier_unreachable', source: 'system', detail });
 }
 

@@ -1,4 +1,4 @@
-/** What the media of a second leg should be, given the first leg and the address. */
+/** Media settings of a second leg, from the first leg and the address. */
 import type { MediaSession, PhoneCodec, SrtpPolicy } from '../../../media/engine.js';
 
 /** SDES keys are offered only where the signalling is encrypted (`sips:`, or TLS by name), unless the endpoint asks for them. */
@@ -9,8 +9,8 @@ export function srtpTowards(uri: string): SrtpPolicy {
 const narrowband: readonly PhoneCodec[] = ['PCMU', 'PCMA'];
 
 /**
- * Codecs to offer to a second leg: that of the first leg comes first, because audio passes untouched where both use it. Beside G.711 a
- * wideband codec has nothing to carry and is not offered.
+ * Codecs to offer to a second leg. That of the first leg comes first, because audio passes unchanged when both use it. Next to G.711 a
+ * wideband codec has no use and is not offered.
  */
 export async function codecsLike(session: MediaSession, codecs: readonly PhoneCodec[]): Promise<PhoneCodec[]> {
   const { codec } = await session.stats();

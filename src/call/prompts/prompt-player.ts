@@ -5,27 +5,27 @@ import { sentencesOf } from '../../speech/sentences.js';
 import type { PlayAction, Say } from '../../webhook/actions.js';
 import { WebhookFailure } from '../../webhook/webhook-client.js';
 
-/** What comes after something else that is heard: callers who wait go before. */
+/** Prompts that are due later are made after those that a caller already waits for. */
 const laterMs = 2000;
 
 /** Texts and files that a call plays to its phone. */
 export class PromptPlayer {
   constructor(private readonly clips: Clips) {}
 
-  /** A call begins that may say something. */
+  /** Prepares speech synthesis, because a call that may need it begins. */
   warm(): void {
     this.clips.warm();
   }
 
-  /** Ahead of its turn, so that its beginning is there in time; what goes wrong is told then. `soon`: it is the next thing to be heard. */
+  /** Makes the beginning of a prompt ahead of time; errors are reported when it is played. `soon`: it is played next. */
   prepare(prompt: Say | PlayAction, soon: boolean): void {
     const [first] = partsOf(prompt);
     if (first !== undefined) this.made(first, performance.now() + (soon ? 0 : laterMs)).catch(() => {});
   }
 
   /**
-   * Resolves when it was heard. Rejects with the reason of `signal`, or with `WebhookFailure` when there is no file to play. A text never
-   * fails: what of it cannot be spoken, or is spoken otherwise than asked for, goes to `warn`, each kind once.
+   * Resolves when it was played. Rejects with the reason of `signal`, or with `WebhookFailure` when there is no file to play. A text never
+   * fails: parts that cannot be spoken, or are spoken differently, are reported to `warn`, each kind once.
    */
   async speak(
     session: MediaSession,
@@ -57,7 +57,7 @@ export class PromptPlayer {
     }
   }
 
-  /** null: there is nothing to hear of it. */
+  /** null when there is no audio. */
   private async ready(part: Say | PlayAction, warn: (warning: SpeechWarning) => void): Promise<Made | null> {
     try {
       const { clip, warnings, voice } = await this.made(part, performance.now());
@@ -104,12 +104,12 @@ function inVoice(part: Say | PlayAction, voice: string | null): Say | PlayAction
   return part.action === 'say' ? { ...part, voice } : part;
 }
 
-/** How long a clip of 8,000 samples a second is heard. */
+/** Duration of a clip at 8,000 samples per second. */
 function msOf(clip: SharedArrayBuffer): number {
   return clip.byteLength / 8;
 }
 
-/** The promise goes on for others who wait for it; this waiter leaves. */
+/** Stops waiting for the promise, which other callers may still await. */
 function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const leave = () => reject(signal.reason);

@@ -1,7 +1,7 @@
-/** What a caller hears while it rings elsewhere, by country (ITU-T E.180 and its supplement). */
+/** Ringback tones by country (ITU-T E.180 and its supplement). */
 import type { AudioSource, ToneSegment } from '../../../media/engine.js';
 
-/** Frequencies, and how long they are on and off in turn. */
+/** Frequencies, and the durations for which they are on and off in turn. */
 type Rhythm = [frequenciesHz: number[], ...milliseconds: number[]];
 
 const double = [400, 200, 400, 2000];
@@ -31,7 +31,7 @@ const rhythms: { [country: string]: Rhythm } = {
   th: [[400], 1000, 4000],
   tw: [[440, 480], 1000, 2000],
 };
-/** Most of the others: 425 Hz, a second in five. */
+/** Most other countries: 425 Hz, one second on, four off. */
 const usual: Rhythm = [[425], 1000, 4000];
 
 /** The tone of a country; North America's is `us`. */

@@ -1,6 +1,6 @@
-/** Tones that a call plays for itself. */
+/** Tones that calls play. */
 
-/** Between two agents: quiet, and soon enough that the line does not seem dead. */
+/** Comfort tone between two agents: quiet, and frequent enough that the line does not seem dead. */
 export const comfortTone = {
   kind: 'tone' as const,
   segments: [
@@ -12,7 +12,7 @@ export const comfortTone = {
   peak: 800,
 };
 
-/** Hold music where none is configured: two quiet notes now and then, so that the line does not seem dead. */
+/** Default hold music: two quiet notes now and then, so that the line does not seem dead. */
 export const holdTone = {
   kind: 'tone' as const,
   segments: [
@@ -25,5 +25,5 @@ export const holdTone = {
   peak: 1200,
 };
 
-/** Before a recording of the phone. */
+/** The beep before a recording. */
 export const beep = { kind: 'tone' as const, segments: [{ frequenciesHz: [1000], durationMs: 400 }] };

@@ -5,7 +5,7 @@ import type { MediaSession } from '../../../media/engine.js';
 import type { Calls } from '../../store/calls/calls.js';
 import type { Call } from '../core/call.js';
 
-/** Recordings of calls: one file per call, by day, and what their records say of them. */
+/** Recordings of whole calls: one file per call, in a folder per day. */
 export class Recordings {
   readonly #folder: string;
   readonly #records: Calls;
@@ -18,7 +18,7 @@ export class Recordings {
   }
 
   /**
-   * Records the call from now to its end, once: another agent that takes over is in the same file. A recording that failed is not begun
+   * Records the call from now to its end, once; an agent that takes over is in the same file. A failed recording is not started
    * again, so a call has one `recording.completed` or one `recording.failed`.
    */
   begin(call: Call, session: MediaSession): void {
@@ -39,7 +39,7 @@ export class Recordings {
     };
     const done = recording.ended.then(async ({ durationMs, bytes, error }) => {
       call.recording = null;
-      // What was written before the disk refused is a recording too.
+      // What was written before a disk error is a recording as well.
       if (bytes > 0) this.#records.recorded(call.id, pathToFileURL(file).href);
       else await discard(file);
       const about = { duration_ms: Math.round(durationMs), bytes };
@@ -56,7 +56,7 @@ export class Recordings {
   }
 }
 
-/** A failed recording of which there is no record leaves no file. */
+/** Removes the file of a failed recording that has no record. */
 export async function discard(file: string): Promise<void> {
-  await rm(file, { force: true }).catch(() => {}); // the disk has refused already
+  await rm(file, { force: true }).catch(() => {}); // the disk error is already reported
 }

@@ -9,9 +9,9 @@ import type { MadeRecording } from '../../webhook/request-bodies.js';
 import type { Call } from '../core/call.js';
 import { discard } from './call-recording.js';
 
-/** A recording that runs. */
+/** A running recording. */
 export interface Take {
-  /** What is known of it already. */
+  /** The facts that are known from the start. */
   readonly begun: MadeRecording;
   /** Resolves when the file is complete and in the records. Never rejects. */
   readonly made: Promise<MadeRecording & { by: RecordingEnd['by'] }>;
@@ -22,17 +22,17 @@ export interface TakesOptions {
   folder: string;
   records: RecordingRecords;
   log: Logger;
-  /** Where others reach our HTTP listener. */
+  /** The public base URL of our HTTP listener. */
   publicUrl(): string;
 }
 
-/** Recordings that a call makes by the way, each with a file, a record and an address of its own. */
+/** Recordings of parts of a call (`record`, `dial`, conferences), each with a file, a record and a URL of its own. */
 export class Takes {
   private readonly running = new Set<Promise<unknown>>();
 
   constructor(private readonly options: TakesOptions) {}
 
-  /** `session`: or whatever else can be recorded. */
+  /** `session`: a media session, or a conference. */
   begin(
     call: Call,
     session: Pick<MediaSession, 'record'>,
@@ -55,7 +55,7 @@ export class Takes {
     call.event('recording.started', { recording_id: id, source });
     const recording = session.record({ ...rules, path: file });
     const made = recording.ended.then(async (end) => {
-      // What was written before the disk refused can be read too.
+      // What was written before a disk error can be read as well.
       const unknown = end.bytes === 0 ? null : this.keep({ id, token, call, file, startedAt }, end);
       const isKept = end.bytes > 0 && unknown === null;
       if (!isKept) await discard(file);
@@ -79,7 +79,7 @@ export class Takes {
     await Promise.all(this.running);
   }
 
-  /** null, or why there is no record of it. */
+  /** Writes the record. Returns null, or why it could not be written. */
   private keep(
     take: { id: string; token: string; call: Call; file: string; startedAt: Date },
     { durationMs, bytes }: RecordingEnd,

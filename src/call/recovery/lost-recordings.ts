@@ -1,4 +1,4 @@
-/** Recordings of calls whose process died: the files are there, closed by the kernel; their calls shall know of them. */
+/** Recordings of calls whose process died: adds the files that it left to the records of the calls. */
 import { open, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -7,10 +7,10 @@ import type { Calls } from '../../store/calls/calls.js';
 import type { OrphanedCall } from '../../store/calls/orphans.js';
 
 const headerBytes = 44;
-/** Where the header says how many bytes a second has. */
+/** Offset of the byte rate in the WAV header. */
 const byteRateAt = 28;
 
-/** Repairs the header of each file, and writes its place and length into the call's record. A recording that had ended is left as it is. */
+/** Repairs the header of each file, and writes its location and length into the record of its call. Complete recordings are left as they are. */
 export async function closeLostRecordings(
   folder: string,
   calls: readonly OrphanedCall[],
@@ -41,7 +41,7 @@ export async function closeLostRecordings(
   }
 }
 
-/** The header is written after the samples: what lies behind its length was said too. Answers how many bytes of samples there are. */
+/** The header is updated after the samples, so samples beyond its length count as well. Returns the number of bytes of samples. */
 async function repair(file: string): Promise<{ dataBytes: number; bytesPerSec: number }> {
   const handle = await open(file, 'r+');
   try {

@@ -1,10 +1,10 @@
-/** The far ends of calls whose process died: each gets its BYE, or its CANCEL where it rang, as soon as there is a SIP server again to send it. */
+/** Dialogs of calls whose process died: each gets BYE, or CANCEL while it rings, as soon as a SIP server is connected. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LeftBehind, SipGateway } from '../../../sip/leg.js';
 import type { Logger } from '../../log.js';
 import type { OrphanedCall } from '../../store/calls/orphans.js';
 
-/** 200 a second: thousands at once would be a flood of our own making. */
+/** 200 per second: thousands at once would be a flood. */
 const betweenMs = 5;
 
 export class OrphanedDialogs {
@@ -21,7 +21,7 @@ export class OrphanedDialogs {
     void this.#tell();
   }
 
-  /** From now on they can be told. */
+  /** A SIP server is connected: sends from now on. */
   begin(sip: Pick<SipGateway, 'endOrphan'>): void {
     this.#sip = sip;
     void this.#tell();
@@ -37,7 +37,7 @@ export class OrphanedDialogs {
     const { signal } = this.#closing;
     for (let next = this.#waiting.shift(); next && !signal.aborted; next = this.#waiting.shift()) {
       const sipCallId = next.callId;
-      // not awaited: a far end that is gone too answers after half a minute, or never
+      // not awaited: a peer that is gone as well answers after half a minute, or never
       this.#sip.endOrphan(next, 'system_restart').catch((error: Error) => {
         if (!signal.aborted)
           this.log.warn({ sip_call_id: sipCallId, err: error.message }, 'the far end of a lost call was not told');

@@ -6,7 +6,7 @@ import type { Ending } from '../core/outcome.js';
 
 export type CallAdmission = { funds: CallFunds | null; refusal: null } | { funds: null; refusal: Ending };
 
-/** Whether the organization may have this call, whose record is written: its cap on calls, and its money. */
+/** Whether the organization may have this call, whose record is already written: checks its limit of calls and its balance. */
 export function admit(
   store: Pick<Store, 'organizations' | 'records' | 'accounts' | 'funds' | 'calls'>,
   call: FundedCall,
@@ -17,13 +17,13 @@ export function admit(
   });
   try {
     const atOnce = store.organizations.get(call.organizationId)?.limits.concurrent_calls ?? null;
-    // The call itself is among those that run.
+    // The count includes this call.
     if (atOnce !== null && store.records.running(call) > atOnce)
       return refuse('concurrency_limit', `The organization may have ${atOnce} calls at once.`);
     if (store.accounts.rateFor(call.organizationId, call.direction, call.toNumber) === undefined)
       return { funds: null, refusal: null };
   } catch (error) {
-    if (error instanceof StoreError) return { funds: null, refusal: null }; // unreadable for now: calls go on
+    if (error instanceof StoreError) return { funds: null, refusal: null }; // the store cannot be read at the moment: calls are admitted
     throw error;
   }
   try {

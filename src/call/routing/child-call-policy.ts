@@ -5,18 +5,18 @@ import type { Mode } from '../../store/tenants/scope.js';
 import { e164 } from '../../webhook/actions.js';
 import { admit } from './admission.js';
 
-/** Of the record that a child call begins with. */
+/** Data of the record of a child call. */
 export interface ChildCallRecord {
   parentCallId: string;
   organizationId: string;
   mode: Mode;
-  /** The webhook endpoint that asked for it. */
+  /** The webhook endpoint that requested it. */
   endpointId: string;
   from: string;
   to: string;
 }
 
-/** Why an organization may not call this number or SIP URI out of a call of its own; null when it may. */
+/** Why an organization may not call this number or SIP URI from within a call; null when it may. */
 export function dialRefusal(
   store: Store,
   organizationId: string,

@@ -5,13 +5,13 @@ type Health = Endpoint['health'];
 
 /** Failures in a row that open the circuit. */
 const failuresUntilDown = 3;
-/** An endpoint that is down gets one call after this, and then one more each time. */
+/** An endpoint that is down gets one call per interval. */
 const retryAfterMs = 30_000;
 
 interface Course {
   health: Health;
   failuresInRow: number;
-  /** While down: the next call that may try it. */
+  /** While down: when the next call may try it. */
   retryAtMs: number;
 }
 

@@ -1,7 +1,7 @@
-/** How an outbound INVITE of a trunk writes the two numbers, and who it says is calling. */
+/** How an outbound INVITE of a trunk writes the two numbers and identifies the caller. */
 import type { OutboundIdentity } from '../../store/routing/trunks.js';
 
-/** What of an INVITE the trunk decides. */
+/** The parts of an INVITE that the trunk decides. */
 export interface Presentation {
   to: string;
   from: string;
@@ -20,7 +20,7 @@ export function presentationOf(call: { from: string; to: string }, identity: Out
     ...(identity.from_domain === null ? {} : { fromDomain: identity.from_domain }),
     headers: {
       ...identity.headers,
-      // RFC 3325: with `Privacy: id` the trusted carrier still learns who calls, and keeps it from the callee.
+      // RFC 3325: with `Privacy: id` the trusted carrier still gets the caller's identity, but does not pass it on.
       ...(asserted === null ? {} : { 'P-Asserted-Identity': `<${asserted}>` }),
       // RFC 5806.
       ...(diversion === null ? {} : { Diversion: `<${diversion}>;reason=unconditional` }),

@@ -2,15 +2,15 @@ import type { IncomingCall, RefusedInvite } from '../../../sip/leg.js';
 import type { Logger } from '../../log.js';
 import type { RejectedInviteRecords } from '../../store/calls/rejected-invites.js';
 
-/** A line of the log stands for all refusals of one address within this time. */
+/** One log line covers all refusals of one address within this time. */
 const quietMs = 10_000;
 const maxAddresses = 1000;
-/** Source addresses can be made up: this many lines and records in that time, whatever comes. */
+/** Source addresses can be forged: at most this many lines and records in that time. */
 const maxNotes = 50;
 
 /**
- * INVITEs that became no call: from unknown sources, or for numbers of nobody. Counted for the metrics by cause; kept and logged at most once per
- * address and interval, because scanners come by the thousand.
+ * INVITEs that became no call: from unknown sources, or for unknown numbers. Counted for the metrics by cause; kept and logged at most once per
+ * address and interval, because scanners send thousands.
  */
 export class RejectedInvites {
   readonly counts = new Map<string, number>();

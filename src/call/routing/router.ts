@@ -19,24 +19,24 @@ export interface RouteVerdict {
 }
 
 export type Decision =
-  /** The number belongs to nobody here: not a call of any organization. */
+  /** No organization has the number. */
   | { kind: 'unknown'; trace: RouteVerdict[] }
   | { kind: 'refuse'; number: PhoneNumber; endpointId: string | null; ending: Ending; trace: RouteVerdict[] }
   /** Endpoints in the order in which their agents are tried. */
   | { kind: 'connect'; number: PhoneNumber; endpoints: [Endpoint, ...Endpoint[]]; trace: RouteVerdict[] };
 
-/** A call that asks for its way. */
+/** A call to be routed. */
 export interface RouteQuestion {
   dialled: string;
   from: string;
-  /** The trunks that vouch for the caller; null stands for one shared by all organizations. */
+  /** The organizations of the trunks that match the source; null: a trunk shared by all organizations. */
   trunkOrganizations: readonly (string | null)[];
   mode: Mode;
   at: Date;
 }
 
 /**
- * Dialled number → endpoint and its fallbacks, or a refusal. Pure but for the look-ups and `draw` (weights); every verdict is in the trace.
+ * Dialled number → endpoint and its fallbacks, or a refusal. Pure except for the look-ups and `draw` (weights); every verdict is in the trace.
  * The number's `routes` come first, in their order; then its endpoint.
  */
 export function route(question: RouteQuestion, lookup: RouteLookup, draw: () => number = Math.random): Decision {

@@ -1,6 +1,6 @@
 import type { RouteRule } from '../../store/routing/route-rule.js';
 
-/** What a rule looks at. */
+/** The facts that rules check. */
 export interface RuleFacts {
   from: string;
   at: Date;
@@ -8,7 +8,7 @@ export interface RuleFacts {
 
 const weekdays = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'];
 
-/** Why the rule does not fit these facts, in words; null when it fits. */
+/** Why the rule does not match these facts, as text; null when it matches. */
 export function ruleMisfit(rule: RouteRule, facts: RuleFacts): string | null {
   if (rule.from_prefix !== undefined && !facts.from.startsWith(rule.from_prefix))
     return 'The caller has another prefix.';
@@ -16,7 +16,7 @@ export function ruleMisfit(rule: RouteRule, facts: RuleFacts): string | null {
   return null;
 }
 
-/** A schedule whose start is after its end runs over midnight and belongs to the day on which it starts. */
+/** A schedule whose start is after its end continues past midnight and belongs to the day on which it starts. */
 function inSchedule(schedule: NonNullable<RouteRule['schedule']>, at: Date): boolean {
   const parts = new Intl.DateTimeFormat('en-US', {
     timeZone: schedule.timezone,
@@ -37,7 +37,7 @@ function inSchedule(schedule: NonNullable<RouteRule['schedule']>, at: Date): boo
 }
 
 /**
- * Among rules that fit and stand next to each other, all with a weight, one is drawn by weight; a rule without a weight decides alone.
+ * Among adjacent matching rules with weights, one is drawn by weight; a rule without a weight decides alone.
  * `draw` is in [0, 1).
  */
 export function drawRule(fitting: readonly RouteRule[], draw: number): RouteRule | undefined {

@@ -1,9 +1,9 @@
-/** How many calls each trunk carries now, and how many it was given in the last second. */
+/** Counts the calls of each trunk, and the calls that it got in the last second. */
 
 export interface TrunkCaps {
-  /** Calls at once; null: no cap. */
+  /** Simultaneous calls; null: no limit. */
   maxCalls: number | null;
-  /** New calls per second; null: no cap. */
+  /** New calls per second; null: no limit. */
   callsPerSecond: number | null;
 }
 
@@ -18,7 +18,7 @@ export class TrunkLoad {
 
   constructor(private readonly nowMs: () => number) {}
 
-  /** Takes a place of the trunk; the result gives it back, once. null: it carries all it may. */
+  /** Takes a place in the trunk; the returned function gives it back, once. null when the trunk is full. */
   enter(trunkId: string, caps: TrunkCaps): (() => void) | null {
     const load = this.#loads.get(trunkId) ?? { calls: 0, starts: [] };
     this.#loads.set(trunkId, load);
@@ -37,7 +37,7 @@ export class TrunkLoad {
     };
   }
 
-  /** Forgets trunks that are gone and idle. */
+  /** Removes trunks that were deleted and are idle. */
   keepOnly(trunkIds: ReadonlySet<string>): void {
     for (const [id, load] of this.#loads) if (load.calls === 0 && !trunkIds.has(id)) this.#loads.delete(id);
   }

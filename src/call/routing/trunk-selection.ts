@@ -17,16 +17,16 @@ export interface Carrier {
   media: TrunkMedia;
   /** In the order in which they are tried. */
   gateways: Gateway[];
-  /** Who calls whom, as this carrier wants it written. */
+  /** Caller and callee in the format of this carrier. */
   present(call: { from: string; to: string }): Presentation;
-  /** Takes a place; the result gives it back. null: the trunk carries all it may. */
+  /** Takes a place in the trunk; the returned function gives it back. null when the trunk is full. */
   enter(): (() => void) | null;
 }
 
 export interface CarrierRules {
-  /** Of what the engine can do, preferred first. */
+  /** The codecs of the engine, preferred first. */
   codecs: readonly PhoneCodec[];
-  /** A gateway that does not answer any more is tried last. */
+  /** A gateway that does not answer is tried last. */
   isDown(uri: string): boolean;
   /** 0 ≤ draw < 1; decides among equal gateways by weight. */
   draw?(): number;
@@ -42,14 +42,14 @@ export class Carriers {
     this.#load = new TrunkLoad(rules.nowMs ?? (() => performance.now()));
   }
 
-  /** Active trunks, oldest first. Calls that run keep what they have. */
+  /** Active trunks, oldest first. Running calls are not affected. */
   replace(trunks: readonly Trunk[]): void {
     this.#media = new Map(trunks.map((trunk) => [trunk.id, this.#mediaOf(trunk)]));
     this.#trunks = trunks.filter((trunk) => trunk.direction !== 'inbound' && trunk.gateways.length > 0);
     this.#load.keepOnly(new Set(trunks.map((trunk) => trunk.id)));
   }
 
-  /** Of calls that come in over this trunk. */
+  /** Media settings of inbound calls over this trunk. */
   mediaOf(trunkId: string): TrunkMedia {
     return this.#media.get(trunkId) ?? { codecs: [...this.rules.codecs] };
   }
@@ -59,7 +59,7 @@ export class Carriers {
     return { codecs: usable.length > 0 ? usable : [...this.rules.codecs], srtp };
   }
 
-  /** The organization's own trunks first, then those that all share; each by age. */
+  /** The organization's own trunks first, then shared ones; each group by age. */
   of(organizationId: string): Carrier[] {
     const own = this.#trunks.filter((trunk) => trunk.organizationId === organizationId);
     const shared = this.#trunks.filter((trunk) => trunk.organizationId === null);
@@ -84,7 +84,7 @@ export class Carriers {
   }
 }
 
-/** By priority, lowest first; among equals each place is drawn by weight, zero only when nothing else is left (as RFC 2782 has it). */
+/** By priority, lowest first; gateways of equal priority are ordered by weighted random selection, weight 0 last (RFC 2782). */
 export function inOrder(gateways: readonly TrunkGateway[], draw: () => number): TrunkGateway[] {
   const ordered: TrunkGateway[] = [];
   for (const priority of [...new Set(gateways.map((gateway) => gateway.priority))].sort((a, b) => a - b)) {

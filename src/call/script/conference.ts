@@ -7,7 +7,7 @@ import type { Application, Key } from '../party/application.js';
 import type { ScriptContext } from './context.js';
 import { holdMusic } from './hold-music.js';
 
-/** A caller's time in a conference: music until it starts, the others, music on hold, until it leaves or has to. */
+/** The caller is in a conference until it leaves, is removed, or the time is up; it hears music until the conference starts and while it is held. */
 export async function confer(
   script: ScriptContext,
   action: ConferenceAction,

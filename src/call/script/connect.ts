@@ -10,7 +10,7 @@ import { CallEnded } from '../core/outcome.js';
 import type { ScriptContext } from './context.js';
 import { streamEndpoint } from './stream-endpoint.js';
 
-/** Whom a `connect` means. Throws `WebhookFailure`. */
+/** The endpoint of a `connect`. Throws `WebhookFailure`. */
 export function connectTarget(
   action: Connect,
   webhook: Endpoint,

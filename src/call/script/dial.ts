@@ -74,13 +74,13 @@ export async function dialOut(script: ScriptContext, action: Dial, signal: Abort
   return action.next === null ? null : script.webhook.ask(action.next, dialledQuestion(dialled), signal);
 }
 
-/** Whom it may call, numbers in E.164, and as whom. Whatever is refused is in the record, and the others are called. */
+/** The targets that may be called, with numbers in E.164, and the caller id. Refused targets are noted in the record. */
 function allowed(script: ScriptContext, action: Dial): { from: string | null; targets: DialTarget[] } {
   const { party, deps } = script;
   const { facts, mode } = party;
   const home = facts.direction === 'inbound' ? facts.to : facts.from;
   const from = action.from === null ? null : (dialledNumber(action.from, home) ?? action.from);
-  // The caller's own number may always be shown: it is what is shown without any.
+  // The caller's own number is always allowed: it is the default.
   const shown = from === facts.from ? null : from;
   const targets = action.to.flatMap((target) => {
     const to = isAddress(target.to) ? target.to : dialledNumber(target.to, home);
@@ -96,14 +96,14 @@ function allowed(script: ScriptContext, action: Dial): { from: string | null; ta
   return { from: shown, targets };
 }
 
-/** What may stand in front of the "@" of our From without being escaped. */
+/** A user part of our From that needs no escaping. */
 const userOfSip = /^[\w+.-]{1,64}$/;
 
 function isAddress(to: string): boolean {
   return sipAddress.test(to) || clientAddress.test(to);
 }
 
-/** null: nobody answered. Meanwhile the caller hears that it rings, if he is on the party already. */
+/** The call that was answered first; null: none was. Meanwhile an answered caller hears ringback. */
 async function firstToAnswer(
   { party }: ScriptContext,
   { sequential, ringTone: country }: Dial,
@@ -117,7 +117,7 @@ async function firstToAnswer(
   };
   const quiet = new AbortController();
   if (party.leg !== null)
-    party.session.play(ringTone(country), AbortSignal.any([signal, quiet.signal])).catch(() => {}); // silence does as well
+    party.session.play(ringTone(country), AbortSignal.any([signal, quiet.signal])).catch(() => {}); // without ringback the caller hears silence
   try {
     if (!sequential) return await Promise.any(to.map((target) => answered(place(target))));
     for (const target of to) {
@@ -167,7 +167,7 @@ async function talk(
   return referredTo;
 }
 
-/** Both sides in one file, the caller left. */
+/** Records both sides into one file, the caller on the left channel. */
 class DialRecording {
   private take: Take | null = null;
 

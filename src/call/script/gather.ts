@@ -3,7 +3,7 @@ import { type Gathered, gatheredQuestion } from '../../webhook/request-bodies.js
 import type { ScriptContext } from './context.js';
 import { SpeechInput } from './speech-input.js';
 
-/** Keys or words, whichever come first; both interrupt the prompts. */
+/** Collects keys or speech, whichever comes first; both interrupt the prompts. */
 export async function gather(script: ScriptContext, action: Gather, signal: AbortSignal): Promise<Action[] | null> {
   const { transcription } = script.deps;
   if (action.speech && transcription === null)

@@ -5,10 +5,10 @@ import { WebhookFailure } from '../../webhook/webhook-client.js';
 import { holdTone } from '../prompts/tones.js';
 import type { ScriptContext } from './context.js';
 
-/** A document that is over at once is not asked for more often than this. */
+/** A document that ends at once is requested at most this often. */
 const shortestRoundMs = 1000;
 
-/** What who waits hears, until `signal`. What goes wrong is told in the record, and our tone takes its place. Never rejects. */
+/** Plays hold music until `signal` aborts; after an error, which is noted in the record, it plays a tone. Never rejects. */
 export async function holdMusic(
   script: ScriptContext,
   conference: ConferenceFacts,
@@ -31,14 +31,14 @@ async function playTone({ party }: ScriptContext, signal: AbortSignal): Promise<
   await aborted(signal);
 }
 
-/** Plays what the address says, again and again; only what is heard counts, and redirects. */
+/** Plays the document at the address, again and again; only prompts, pauses and redirects are allowed in it. */
 async function playDocuments(
   script: ScriptContext,
   conference: ConferenceFacts,
   first: FollowUp,
   signal: AbortSignal,
 ): Promise<void> {
-  // It is asked for again and again; what is wrong with it is said once.
+  // The document is requested many times; each problem is noted once.
   const warned = new Set<string>();
   const warnOnce = (message: string) => {
     if (!warned.has(message)) script.webhook.warn(message);

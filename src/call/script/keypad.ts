@@ -1,19 +1,19 @@
-/** How an input of keys ended. */
+/** The keys that were pressed, and why the input ended. */
 export interface KeyedInput {
   digits: string;
   reason: 'finish_key' | 'num_digits' | 'timeout';
 }
 
 export interface KeyRules {
-  /** False: only time and words count, keys do not. */
+  /** False: keys are ignored; only the timeout and speech end the input. */
   digits: boolean;
-  /** null: as many as come. */
+  /** null: no limit. */
   numDigits: number | null;
   finishOnKey: string;
   timeoutMs: number;
 }
 
-/** The keys of one phone: whoever waits for them gets them; without one they are not kept. */
+/** The keys of one phone, for the action that waits for them; otherwise they are dropped. */
 export class Keypad {
   /** Keys that came as INFO, which nobody else hears of; null: nobody is to be told. */
   passOn: ((digit: string) => void) | null = null;
@@ -24,8 +24,8 @@ export class Keypad {
   }
 
   /**
-   * Collects keys until the rules are met. `prompts` plays meanwhile and is stopped by the first key or word; the time counts from its
-   * end, and anew from every key, and is unlimited once words begin. Rejects with the reason of `signal`, or what `prompts` rejects with.
+   * Collects keys until the rules are met. `prompts` plays meanwhile, and the first key or word stops it. The timeout counts from its end
+   * and again from every key; it stops when speech begins. Rejects with the reason of `signal`, or what `prompts` rejects with.
    */
   async collect(
     rules: KeyRules,
@@ -51,7 +51,7 @@ export class Keypad {
         });
         this.taker = (digit) => {
           if (!rules.digits) return;
-          // Who presses keys does not mean what is heard beside them.
+          // Speech during DTMF entry is ignored.
           speech?.giveUp();
           speaking = false;
           bargeIn.abort();

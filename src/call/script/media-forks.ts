@@ -11,13 +11,13 @@ const tracks = { inbound: 'caller', outbound: 'agent', both: 'both' } as const;
 
 interface RunningFork {
   name: string;
-  /** Gives it up, connected or not. */
+  /** Stops it, connected or not. */
   stop(): void;
-  /** Resolves when it is over. Never rejects. */
+  /** Resolves when it has ended. Never rejects. */
   over: Promise<void>;
 }
 
-/** Streams that listen beside whatever the call does. What goes wrong with them is told, and the call goes on. */
+/** Streams that listen to the call, whatever it does. Their failures are reported, and the call goes on. */
 export class MediaForks {
   private readonly running = new Set<RunningFork>();
 
@@ -35,7 +35,7 @@ export class MediaForks {
     this.running.add(stream);
   }
 
-  /** null: the one that was started last. */
+  /** `name` null: the stream that was started last. */
   stop(name: string | null): void {
     const named = [...this.running].filter((stream) => name === null || stream.name === name);
     named.at(-1)?.stop();

@@ -4,8 +4,8 @@ import { beep } from '../prompts/tones.js';
 import type { ScriptContext } from './context.js';
 
 /**
- * Records what the phone says until it is silent, a finish key comes, the time is up or the call ends. A caller who hangs up has left a
- * message too: the webhook is told of it.
+ * Records the phone until it is silent, a finish key is pressed, the time is up or the call ends. The webhook also gets the message of a
+ * caller who hung up.
  */
 export async function recordPhone(
   script: ScriptContext,
@@ -21,7 +21,7 @@ export async function recordPhone(
   const take = deps.takes.begin(call, session, 'record', {
     tracks: 'phone',
     maxMs: action.maxSec * 1000,
-    // No limit of silence is one that no recording reaches.
+    // Without a limit of silence: one that no recording reaches.
     silence: { beforeMs: silenceMs || action.maxSec * 2000, afterMs: silenceMs || action.maxSec * 2000 },
     trim: action.trim,
   });

@@ -36,10 +36,10 @@ export class Script implements Application, ScriptContext {
   /** Aborts the list that runs now. */
   #interrupt = new AbortController();
   #redirectTo: Redirect['to'] | null = null;
-  /** The party goes to somebody else: no action follows the one that runs. */
+  /** The party is being transferred: no further action starts. */
   #isLeaving = false;
   #resolveLeft!: () => void;
-  /** Resolves when no action runs any more. */
+  /** Resolves when no action runs. */
   readonly #left: Promise<void>;
 
   private constructor(
@@ -77,7 +77,7 @@ export class Script implements Application, ScriptContext {
     try {
       if (party.leg !== null) await party.answer();
       for (let actions: Action[] | null = this.first; actions !== null; ) actions = await this.#follow(actions);
-      await this.answer(); // a list that ends has served its caller, whatever was on it
+      await this.answer(); // an empty list answers the call too
       this.#call.end({ cause: 'normal_clearing', source: 'agent' });
     } finally {
       this.#resolveLeft();
@@ -89,9 +89,9 @@ export class Script implements Application, ScriptContext {
     this.party.control.attach(this, null);
   }
 
-  /** Resolves when the action that runs is left. */
+  /** Resolves when the running action was interrupted and has ended. */
   async detach(why: DetachReason): Promise<void> {
-    if (why !== 'transferred') return; // its list has ended, or ends with the call
+    if (why !== 'transferred') return; // the list has ended, or ends with the call
     this.#isLeaving = true;
     this.#interrupt.abort(new Interrupted());
     await this.#left;
@@ -118,7 +118,7 @@ export class Script implements Application, ScriptContext {
     return playPrompt(prompt, this.party, this.deps.voice, this.webhook, signal);
   }
 
-  /** One list; returns the next one, or null when it came to its end. */
+  /** Carries out one list; returns the next one, or null when no actions remain. */
   async #follow(actions: Action[]): Promise<Action[] | null> {
     this.#interrupt = new AbortController();
     if (this.#isLeaving || this.#redirectTo !== null) this.#interrupt.abort(new Interrupted());
@@ -207,7 +207,7 @@ export class Script implements Application, ScriptContext {
     }
   }
 
-  /** What an API command would do, from the webhook; its failure is in the record, and the next action runs. */
+  /** A command as the API has it. Its failure is in the record, and the next action runs. */
   async #command(command: CallCommand): Promise<void> {
     await this.answer();
     const { signal } = this.#interrupt;
@@ -224,7 +224,7 @@ export class Script implements Application, ScriptContext {
     try {
       endpoint = connectTarget(action, webhook.endpoint, deps.getEndpoint);
     } catch (error) {
-      // Nothing would follow: the call fails, and says why.
+      // When no action follows, the call fails with this reason.
       if (!(error instanceof WebhookFailure) || (last && action.next === null)) throw error;
       webhook.warn(`The call is not connected: ${error.message}`);
       return action.next === null

@@ -7,16 +7,16 @@ import { DeadlineError, withDeadline } from '../../../net/deadline.js';
 import { type ExpectedSpeech, type TranscriptionEngine, TranscriptionError } from '../../transcription/engine.js';
 import type { CallParty } from '../party/party.js';
 
-/** One answer, the prompts before it included. */
+/** Longest input, including the prompts before it. */
 const maxMs = 300_000;
-/** The caller hears silence meanwhile. */
+/** During the transcription the caller hears silence. */
 const recognitionLimitMs = 5000;
 
-/** Listens to the phone: when it begins to speak, and what it said when it is silent again. */
+/** Speech input: reports when the phone begins to speak, and what it said. */
 export class SpeechInput {
-  /** Resolves when the first words begin; perhaps never. */
+  /** Resolves when speech begins; may never resolve. */
   readonly begun: Promise<void>;
-  /** What was said; null when nothing was understood, or it was given up. Resolves when it was silent after words; never rejects. */
+  /** The text; null when nothing was understood, or the input was cancelled. Resolves when the phone is silent after speech; never rejects. */
   readonly said: Promise<string | null>;
   private readonly recording: Recording;
   private readonly file: string;
@@ -44,7 +44,7 @@ export class SpeechInput {
     this.said = this.understand(engine, expected).finally(stopListening);
   }
 
-  /** Nobody wants to know any more. */
+  /** Cancels the input. */
   giveUp(): void {
     this.over.abort();
     void this.recording.stop();
@@ -59,7 +59,7 @@ export class SpeechInput {
       if (error !== null) this.failed(error);
       if (error !== null || durationMs === 0) return null;
       const audio = { path: file, format: 'wav' };
-      // Who gives up does so at the end of the call too.
+      // The input is also cancelled at the end of the call.
       const { text } = await withDeadline(
         recognitionLimitMs,
         'the answer of the transcription engine',
