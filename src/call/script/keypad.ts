@@ -15,8 +15,6 @@ export interface KeyRules {
 
 /** The keys of one phone, for the action that waits for them; otherwise they are dropped. */
 export class Keypad {
-  /** Keys that came as INFO, which nobody else hears of; null: nobody is to be told. */
-  passOn: ((digit: string) => void) | null = null;
   private taker: ((digit: string) => void) | null = null;
 
   press(digit: string): void {
