@@ -58,8 +58,7 @@ export async function dialCarriers(
     }
   }
   if (failure !== null) throw failure;
-  const detail =
-    carriers.length === 0 ? 'There is no trunk for outbound calls.' : 'Every trunk carries all it may.';
+  const detail = carriers.length === 0 ? 'There is no trunk for outbound calls.' : 'Every trunk carries all it may.';
   throw new CallEnded({ cause: 'carrier_unreachable', source: 'system', detail });
 }
 

@@ -40,7 +40,10 @@ export class OrphanedDialogs {
       // not awaited: a peer that is gone as well answers after half a minute, or never
       this.#sip.endOrphan(next, 'system_restart').catch((error: Error) => {
         if (!signal.aborted)
-          this.log.warn({ sip_call_id: sipCallId, err: error.message }, 'a lost call could not be ended at its far end');
+          this.log.warn(
+            { sip_call_id: sipCallId, err: error.message },
+            'a lost call could not be ended at its far end',
+          );
       });
       await sleep(betweenMs, undefined, { signal }).catch(() => undefined);
     }
