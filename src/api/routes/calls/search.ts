@@ -11,10 +11,10 @@ import type { RecordingUrls } from '../../recordings/recording-urls.js';
 import { askedDays } from '../../request/days.js';
 import { type Route, route } from '../../route.js';
 import { callsQuery, statuses } from '../../schemas/calls.js';
+import { patterns } from '../../schemas/patterns.js';
 import { body, nullable, oneOf, ref, Type, uuid } from '../../schemas/types.js';
 
-const clock = (description: string) =>
-  Type.Optional(Type.String({ pattern: '^([01][0-9]|2[0-3]):[0-5][0-9]$', description }));
+const clock = (description: string) => Type.Optional(Type.String({ pattern: patterns.clock, description }));
 const seconds = (description: string) => Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000, description }));
 
 const filters = {
