@@ -10,6 +10,9 @@ const alone = [
   'test/integration/sip-server-memory.test.ts',
 ];
 
+/** Over real servers that run beside; `npm run test:external`. */
+const external = ['test/external/**/*.test.ts'];
+
 /** Rules, codecs, state machines and the store: no sockets, fake clocks. */
 const unit = ['test/unit/**/*.test.ts'];
 
@@ -33,11 +36,12 @@ export default defineConfig({
       {
         extends: true,
         test: {
-          ...{ name: 'together', include: ['test/**/*.test.ts'], exclude: [...alone, ...unit] },
+          ...{ name: 'together', include: ['test/**/*.test.ts'], exclude: [...alone, ...unit, ...external] },
           ...{ maxWorkers, sequence: { groupOrder: 0 } },
         },
       },
       { extends: true, test: { name: 'alone', include: alone, maxWorkers: 1, sequence: { groupOrder: 1 } } },
+      { extends: true, test: { name: 'external', include: external, maxWorkers: 1, sequence: { groupOrder: 2 } } },
     ],
     pool: 'forks',
     testTimeout: 60_000,

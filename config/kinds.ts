@@ -19,6 +19,15 @@ export interface DrachtioAddress {
   secret: string;
 }
 
+/** The event socket of a FreeSWITCH. */
+export interface FreeSwitchAddress {
+  host: string;
+  port: number;
+  password: string;
+  /** Its public address, for the SDP of phones outside `local_nets`; null: that of the settings. */
+  externalIp: string | null;
+}
+
 export interface PortRange {
   from: number;
   to: number;
@@ -188,15 +197,48 @@ export function secret(pattern: RegExp, allowed: string): Kind<string> {
   return { name: 'secret', allowed, read: (text) => (pattern.test(text) ? text : undefined) };
 }
 
+export const mediaEngine: Kind<'embedded' | readonly FreeSwitchAddress[]> = {
+  name: 'word or URLs',
+  allowed:
+    'embedded, or freeswitch://:PASSWORD@HOST:8021 (several, comma-separated; behind NAT with ?external_ip=IPV4)',
+  read: (text) => {
+    if (text === 'embedded') return 'embedded';
+    const addresses = listOf(text).map(freeSwitchAddress);
+    return addresses.length > 0 && addresses.every((address) => address !== undefined) ? addresses : undefined;
+  },
+};
+
 function drachtioAddress(text: string): DrachtioAddress | undefined {
+  const control = controlAddress(text, 'drachtio:', 9022);
+  if (control === undefined || control.options.size > 0) return undefined;
+  return { host: control.host, port: control.port, secret: control.password };
+}
+
+/** The event socket reads lines: a password that holds one cannot be sent. */
+function freeSwitchAddress(text: string): FreeSwitchAddress | undefined {
+  const control = controlAddress(text, 'freeswitch:', 8021);
+  if (control === undefined || /[\r\n]/.test(control.password)) return undefined;
+  const { options, ...address } = control;
+  const externalIp = options.get('external_ip');
+  const isKnown = [...options.keys()].every((name) => name === 'external_ip');
+  if (!isKnown || (externalIp !== null && !isIPv4(externalIp))) return undefined;
+  return { ...address, externalIp };
+}
+
+function controlAddress(
+  text: string,
+  protocol: string,
+  usualPort: number,
+): { host: string; port: number; password: string; options: URLSearchParams } | undefined {
   if (!URL.canParse(text)) return undefined;
   const url = new URL(text);
-  if (url.protocol !== 'drachtio:' || !url.hostname || !url.password || (url.pathname && url.pathname !== '/'))
-    return undefined;
+  const isPlain = (!url.pathname || url.pathname === '/') && !url.hash;
+  if (url.protocol !== protocol || !url.hostname || !url.password || !isPlain) return undefined;
   try {
-    return { host: url.hostname, port: Number(url.port || 9022), secret: decodeURIComponent(url.password) };
+    const { hostname: host, searchParams: options } = url;
+    return { host, port: Number(url.port || usualPort), password: decodeURIComponent(url.password), options };
   } catch {
-    return undefined; // a malformed % escape in the secret
+    return undefined; // a malformed % escape in the password
   }
 }
 

@@ -146,6 +146,15 @@ export const settingsList = [
     secret: true,
   }),
   setting({
+    name: 'media_engine',
+    kind: kinds.mediaEngine,
+    default: 'embedded',
+    explain:
+      'The embedded media engine, or the event sockets of FreeSWITCH servers: then calls end in the least loaded one, and agents, recordings and prompts stay with the embedded engine.',
+    readBy: 'src/main.ts',
+    secret: true,
+  }),
+  setting({
     name: 'trunk_probe_sec',
     kind: kinds.wholeNumber(0, 3600),
     default: '30',

@@ -1,6 +1,6 @@
 /**
- * The media engine's API for the rest of Trunkline. `media/thread` (the embedded engine) implements it; a FreeSWITCH engine would implement
- * the same interface. Every value that crosses a thread is structured-cloneable.
+ * The media engine's API for the rest of Trunkline. `media/thread` (the embedded engine) and `media/freeswitch` implement it. Every value
+ * that crosses a thread is structured-cloneable.
  */
 import type { MessagePort } from 'node:worker_threads';
 import type {
@@ -101,6 +101,22 @@ export interface EngineLoad {
   threadsReplaced: number;
   foreignPackets: number;
   malformedPackets: number;
+  /** The FreeSWITCH servers; absent with the embedded engine. */
+  servers?: MediaServerLoad[];
+}
+
+/** One FreeSWITCH as this process sees it. */
+export interface MediaServerLoad {
+  /** `host:port` of its event socket. */
+  name: string;
+  connected: boolean;
+  /** Paused by its operator: it keeps its calls and gets no new ones. */
+  drained: boolean;
+  /** Why it takes no calls, in one sentence; null while it does. */
+  problem: string | null;
+  /** Channels of this process, two for each phone. */
+  channels: number;
+  version: string | null;
 }
 
 export interface MediaSession {
@@ -347,6 +363,11 @@ export type MediaEvent =
     }
   | { type: 'mark'; name: string; cleared: boolean }
   /**
+   * The session moved to another media server: the far side needs our new offer (`offer`, by re-INVITE) and its answer is applied by
+   * `accept`. Without that the session ends as lost within ten seconds.
+   */
+  | { type: 'moved' }
+  /**
    * The call is answered and nothing arrived from the far side for 2.5 s: from the start, or later when it cannot be a pause (DTX) because the
    * phone had sent its silence as packets or its reports say that it still sends. Emitted again after RTP returned and stopped.
    */
@@ -388,7 +409,8 @@ export interface StreamStats {
 }
 
 export interface MediaStats {
-  codec: PhoneCodec | null;
+  /** A FreeSWITCH may agree on codecs that are not ours: `AMR-WB`. */
+  codec: PhoneCodec | (string & {}) | null;
   ptimeMs: number | null;
   /** From the far side to us, measured by us. */
   received: StreamStats & {

@@ -4,6 +4,8 @@ import { Challenger } from './auth/challenger.js';
 import type { DigestAlgorithm } from './auth/digest.js';
 import type { HangupCause } from './cause.js';
 import { DialogRegistry } from './dialog/dialog-registry.js';
+import { type InviteOfLostServer, refuseLeft } from './dialog/last-answer.js';
+import { inviteMediaServer, type MediaServerDialog } from './dialog/media-server-dialog.js';
 import { byeOrphan, cancelOrphan } from './dialog/orphan-bye.js';
 import { Seat } from './dialog/replaceable-leg.js';
 import { type ControlLink, openControlLink, type ServerAddress } from './drachtio/connection.js';
@@ -16,6 +18,7 @@ import type {
   DialRequest,
   IncomingCall,
   LeftBehind,
+  MediaServerInvite,
   RefusedInvite,
   SipCounters,
   SipGateway,
@@ -30,7 +33,7 @@ import type { ResolveHost } from './outbound/resolve-public-uri.js';
 import { Bindings } from './registrar/bindings.js';
 import { Registrar, type RegistrarLimits } from './registrar/registrar.js';
 import { LOOPBACK_NETS } from './server/overload/sources.js';
-import type { SipServerOptions, UnansweredInvite } from './server/protocol.js';
+import type { SipServerOptions } from './server/protocol.js';
 import { type SipServer, startSipServer } from './server/start.js';
 import type { TlsSettings } from './server/transport/tls.js';
 import { SipTrace, type TraceLimits } from './trace.js';
@@ -81,6 +84,8 @@ const privateNets = [
   ...['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16'],
   ...['::1/128', 'fc00::/7', 'fe80::/10'],
 ];
+/** drachtio-server has a buffer of 12,228 bytes for a frame and its length; at a longer one it reads nothing more, without a word. */
+const drachtioFrameBytes = 12_200;
 const maxRestartDelayMs = 30_000;
 /** Limit for the first attempt: a running external server answers sooner, and the start does not wait for one that is down. */
 const firstAttemptMs = 1500;
@@ -99,6 +104,8 @@ export async function openSipGateway(options: SipGatewayOptions): Promise<
     keepalive: GatewayKeepalive;
     /** Sets certificates and authorities for the embedded server's connections from now on. */
     secure(tls: TlsSettings): void;
+    /** Asks a media server for an endpoint. Rejects with `SipError`. */
+    inviteMediaServer(invite: MediaServerInvite): Promise<MediaServerDialog>;
   }
 > {
   const gateway = new Gateway(options);
@@ -123,14 +130,16 @@ class Gateway implements SipGateway {
   #server: SipServer | null = null;
   /** All servers by key, including those that are lost at the moment. */
   readonly #links = new Map<string, ControlLink>();
+  /** Dialogs with media servers; the calls do not see them. */
+  readonly #mediaDialogs = new Set<MediaServerDialog>();
   /** Number of calls we placed, for the round robin over the servers. */
   #dialled = 0;
   /** Why an external server is not connected, by host and port. */
   readonly #problems = new Map<string, string>();
   /** Live dialogs and ringing INVITEs of a lost server, by server; they get BYE or CANCEL when the server is back. */
   readonly #orphans = new Map<string, LeftBehind[]>();
-  /** INVITEs without a final answer when the server was lost: the restarted server refuses them. */
-  #unanswered: UnansweredInvite[] = [];
+  /** INVITEs without a final answer when the server was lost, by server: they are refused when it is back. */
+  readonly #unanswered = new Map<string, InviteOfLostServer[]>();
   #trusted: string[];
   #tls: TlsSettings | undefined;
   #stopped: Promise<void> | null = null;
@@ -267,6 +276,7 @@ class Gateway implements SipGateway {
     const key = server.kind === 'drachtio' ? keyOf(to) : 'embedded';
     const link = await openControlLink({
       ...to,
+      ...(server.kind === 'drachtio' ? { mostFrameBytes: drachtioFrameBytes } : {}),
       signal,
       log,
       heartbeatMs,
@@ -294,10 +304,11 @@ class Gateway implements SipGateway {
     for (const call of ringing) {
       this.#orphaned(key, call.unconfirmed);
       const { unanswered } = call;
-      if (unanswered?.peer.transport === 'udp') this.#unanswered.push(unanswered);
+      if (unanswered) this.#unanswered.set(key, [...(this.#unanswered.get(key) ?? []), unanswered]);
       call.lost();
     }
     for (const pending of this.#outbound.lost(link.stack)) this.#orphaned(key, pending);
+    for (const dialog of [...this.#mediaDialogs]) if (dialog.server === link.stack) dialog.lost();
     for (const leg of legs) {
       this.#orphaned(key, leg.snapshot());
       leg.lost();
@@ -331,7 +342,8 @@ class Gateway implements SipGateway {
         // On the ports that the first server got, even when the settings let the system choose.
         await this.#startServer([...dead.addresses], signal);
         log.info({}, 'sip server restarted');
-        for (const invite of this.#unanswered.splice(0)) this.#server?.refuse(invite);
+        for (const invite of this.#takeUnanswered('embedded'))
+          if (invite.peer.transport === 'udp') this.#server?.refuse(invite);
         this.keepalive.restored();
         return;
       } catch (error) {
@@ -347,7 +359,15 @@ class Gateway implements SipGateway {
     }
   }
 
+  #takeUnanswered(key: string): InviteOfLostServer[] {
+    const invites = this.#unanswered.get(key) ?? [];
+    this.#unanswered.delete(key);
+    return invites;
+  }
+
   async #endOrphans(key: string): Promise<void> {
+    const stack = this.#links.get(key)?.stack;
+    if (stack && key !== 'embedded') for (const invite of this.#takeUnanswered(key)) void refuseLeft(stack, invite);
     const orphans = this.#orphans.get(key) ?? [];
     for (let batch = orphans.splice(0, orphansAtOnce); batch.length > 0; ) {
       const ended = await Promise.allSettled(batch.map((orphan) => this.endOrphan(orphan, 'signalling_lost')));
@@ -368,6 +388,17 @@ class Gateway implements SipGateway {
   async dial(request: DialRequest, signal: AbortSignal): Promise<CallLeg> {
     if (!this.connected) throw new SipError('not_connected', 'signalling_lost', 'The SIP server is not connected.');
     return new Seat(await this.#outbound.dial(request, signal));
+  }
+
+  async inviteMediaServer(invite: MediaServerInvite): Promise<MediaServerDialog> {
+    const link = this.#linkFor();
+    if (!link) throw new SipError('not_connected', 'signalling_lost', 'The SIP server is not connected.');
+    const dialog = await inviteMediaServer(link.stack, invite, this.options.log, (gone) => {
+      this.#mediaDialogs.delete(gone);
+      this.#trace.forget(gone.sipCallId);
+    });
+    this.#mediaDialogs.add(dialog);
+    return dialog;
   }
 
   async endOrphan(left: LeftBehind, cause: HangupCause): Promise<void> {
@@ -452,6 +483,7 @@ class Gateway implements SipGateway {
     for (const call of [...this.#live.ringing]) call.lost();
     for (const link of this.#links.values()) this.#outbound.lost(link.stack);
     for (const leg of [...this.#live.legs]) leg.lost();
+    for (const dialog of [...this.#mediaDialogs]) dialog.lost();
     this.#bindings.close();
     this.#trace.close();
     const server = this.#server;

@@ -209,6 +209,14 @@ export interface KeptGateway {
   trust?: string;
 }
 
+/** An INVITE that asks a media server for an endpoint. */
+export interface MediaServerInvite {
+  uri: string;
+  headers: Record<string, string>;
+  /** Absent: the media server offers. */
+  offer?: string;
+}
+
 /** One message of a call's SIP trace. */
 export interface SipTraceEntry {
   at: string;

@@ -1,4 +1,5 @@
 /** Creates and connects all components, in order. The only file that depends on all folders. */
+import { isIP } from 'node:net';
 import type { Settings } from '../config/settings.js';
 import { agentConfigProblem, knownAgentUrl } from '../media/agents/check.js';
 import { agentProtocols } from '../media/agents/providers/registry.js';
@@ -94,6 +95,12 @@ export interface StartOptions {
 /** The time for sending status callbacks and events of the last calls. */
 const lastWordsMs = 3000;
 
+/** Media servers send requests within dialogs, and the SIP server must not take them for strangers. */
+function mediaServerNets(engine: Settings['mediaEngine']): string[] {
+  const hosts = engine === 'embedded' ? [] : engine.map(({ host }) => host);
+  return hosts.filter((host) => isIP(host)).map((host) => `${host}/${isIP(host) === 6 ? 128 : 32}`);
+}
+
 /** Starts everything or nothing: on any failure what was already open is closed, and one clear sentence is thrown. */
 export async function start(settings: Settings, options: StartOptions = {}): Promise<App> {
   const log = options.log ?? createLog(settings.logLevel);
@@ -133,6 +140,15 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         rtpPorts: settings.rtpPorts,
         bindAddress: settings.sipHost,
         log,
+        ...(settings.mediaEngine === 'embedded'
+          ? {}
+          : {
+              freeSwitch: {
+                servers: settings.mediaEngine,
+                invite: (wish) => sip.inviteMediaServer(wish),
+                ...(settings.externalIp === null ? {} : { externalIp: settings.externalIp }),
+              },
+            }),
         ...(options.rtpQuarantineMs === undefined ? {} : { quarantineMs: options.rtpQuarantineMs }),
         ...(options.rtpTakenPortRetryMs === undefined ? {} : { takenPortRetryMs: options.rtpTakenPortRetryMs }),
       }));
@@ -179,7 +195,11 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     opened.push(() => sip.stop(0));
     const stateOf = (uri: string) => sip.keepalive.stateOf(uri);
     sip.keepalive.onChange = () => saveTrunkHealth(store.trunks, stateOf, log);
-    trunkReload.follow(sip);
+    trunkReload.follow({
+      trust: (nets) => sip.trust([...nets, ...mediaServerNets(settings.mediaEngine)]),
+      secure: (tls) => sip.secure(tls),
+      keepalive: sip.keepalive,
+    });
     orphans.begin(sip);
 
     const http = createSafeHttp({ allowPrivate: settings.allowPrivateTargets });

@@ -98,6 +98,15 @@ export function createMetrics(parts: {
     media.load().threads.map((thread, index) => [String(index), thread.eventLoopLagMs] as const),
   );
   labelledGauge('trunkline_rtp_ports', 'RTP port pairs by state.', 'state', () => Object.entries(media.load().ports));
+  if (media.load().servers) {
+    const servers = () => media.load().servers ?? [];
+    labelledGauge('trunkline_media_server_connected', '1 while this FreeSWITCH is connected.', 'server', () =>
+      servers().map(({ name, connected }) => [name, connected ? 1 : 0] as const),
+    );
+    labelledGauge('trunkline_media_server_channels', 'Channels of this process in this FreeSWITCH.', 'server', () =>
+      servers().map(({ name, channels }) => [name, channels] as const),
+    );
+  }
   counter('trunkline_media_faults_total', 'Exceptions that ended a session.', () => media.load().faults);
   counter(
     'trunkline_media_threads_replaced_total',

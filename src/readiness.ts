@@ -3,15 +3,24 @@ import type { Readiness } from './api/routes/operations.js';
 
 export function readiness(parts: {
   sip: { readonly connected: boolean; readonly problems: readonly string[] };
-  media: { load(): { threads: readonly { alive: boolean }[] } };
+  media: {
+    load(): {
+      threads: readonly { alive: boolean }[];
+      /** The FreeSWITCH servers; absent with the embedded engine. */
+      servers?: readonly { name: string; connected: boolean; drained: boolean; problem: string | null }[];
+    };
+  };
   store: { writable(): boolean };
   isDraining: boolean;
   /** null: none is set up. */
   redis: { readonly answers: boolean } | null;
 }): Readiness {
+  const { threads, servers } = parts.media.load();
   const checks = {
     sip: parts.sip.connected,
-    media: parts.media.load().threads.every(({ alive }) => alive),
+    media:
+      threads.every(({ alive }) => alive) &&
+      (servers === undefined || servers.some(({ connected, drained }) => connected && !drained)),
     database: parts.store.writable(),
     accepting: !parts.isDraining,
   };
@@ -19,5 +28,11 @@ export function readiness(parts: {
     parts.redis && !parts.redis.answers
       ? ['Redis does not answer: request limits are counted by this process alone']
       : [];
-  return { ready: Object.values(checks).every(Boolean), checks, problems: parts.sip.problems, degraded };
+  const problems = [
+    ...parts.sip.problems,
+    ...(servers ?? []).flatMap(({ name, problem, drained }) =>
+      problem !== null ? [problem] : drained ? [`FreeSWITCH at ${name} is paused by its operator.`] : [],
+    ),
+  ];
+  return { ready: Object.values(checks).every(Boolean), checks, problems, degraded };
 }

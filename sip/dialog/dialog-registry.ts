@@ -5,8 +5,8 @@
 
 import type { Stack } from '../drachtio/types.js';
 import type { DialogSnapshot } from '../leg.js';
-import type { UnansweredInvite } from '../server/protocol.js';
 import type { DialogLeg } from './dialog-leg.js';
+import type { InviteOfLostServer } from './last-answer.js';
 import type { Replaces } from './replaces-header.js';
 
 const mostPast = 1000;
@@ -18,7 +18,7 @@ export interface RingingInvite {
   /** The dialog of its 200, while no ACK came; null: no 200 was sent. */
   readonly unconfirmed: DialogSnapshot | null;
   /** What another process needs to refuse it; null: it has its final answer. */
-  readonly unanswered: UnansweredInvite | null;
+  readonly unanswered: InviteOfLostServer | null;
   /** Its server is gone. */
   lost(): void;
   reject(refusal: { status: number; reason?: string; headers?: Record<string, string> }): Promise<void>;

@@ -1,4 +1,5 @@
 /** The control connection to a SIP server that speaks drachtio's protocol: connecting, heartbeats, and reading its frames. */
+import { randomUUID } from 'node:crypto';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseUri } from '../inbound/identity.js';
@@ -15,6 +16,8 @@ export interface ControlLinkOptions {
   limitMs: number;
   signal: AbortSignal;
   log: SipLog;
+  /** The server reads no longer frames: a longer one is not sent, and fails as if the server had refused it. Default: no limit. */
+  mostFrameBytes?: number;
   /** Time between two heartbeats; the connection to a silent server is closed. Default 10,000. */
   heartbeatMs?: number;
   /** Called once before connecting, to register routes and handlers. */
@@ -37,6 +40,8 @@ export interface ControlLink {
   readonly addresses: readonly ServerAddress[];
   /** The server's advertised addresses, at which phones and carriers reach it. */
   readonly contacts: readonly ServerAddress[];
+  /** As the server reports it: `v0.9.10`. */
+  readonly version: string;
   readonly connected: boolean;
   /** Resolves when the server has read everything sent so far, or after the limit: `close` would discard what it has not read. */
   taken(limitMs: number): Promise<void>;
@@ -62,7 +67,7 @@ export async function openControlLink(options: ControlLinkOptions): Promise<Cont
   let closed = false;
   let lastFrameMs = performance.now();
   let heartbeat: NodeJS.Timeout | undefined;
-  let told = { addresses: [] as ServerAddress[], contacts: [] as ServerAddress[] };
+  let told = { version: '', addresses: [] as ServerAddress[], contacts: [] as ServerAddress[] };
   const warnRefused = rateLimited((fields, text) => options.log.warn(fields, text), 60_000);
   const link: ControlLink = {
     stack,
@@ -71,6 +76,9 @@ export async function openControlLink(options: ControlLinkOptions): Promise<Cont
     },
     get contacts() {
       return told.contacts;
+    },
+    get version() {
+      return told.version;
     },
     get connected() {
       return connected;
@@ -110,7 +118,7 @@ export async function openControlLink(options: ControlLinkOptions): Promise<Cont
   }
 
   const accepted = new Promise<void>((resolve, reject) => {
-    stack.on('connect', (err, hostports, _version, localHostports) => {
+    stack.on('connect', (err, hostports, version, localHostports) => {
       if (closed) return;
       if (err) {
         reject(new SipError('rejected', 'signalling_lost', `${where} refused our secret.`));
@@ -125,6 +133,7 @@ export async function openControlLink(options: ControlLinkOptions): Promise<Cont
       heartbeat ??= setInterval(beat, options.heartbeatMs ?? 10_000);
       heartbeat.unref();
       told = {
+        version: version ?? '',
         addresses: readAddresses(localHostports || hostports || ''),
         contacts: readAddresses(hostports || localHostports || ''),
       };
@@ -151,6 +160,7 @@ export async function openControlLink(options: ControlLinkOptions): Promise<Cont
 
   const { host, port, secret } = options;
   stack.connect({ host, port, secret, reconnect: { retryMaxDelay: mostReconnectMs } });
+  if (options.mostFrameBytes !== undefined) refuseLongFrames(stack, options.mostFrameBytes);
   stack.app.client.wp.on('msg', (socket, frame) => {
     lastFrameMs = performance.now();
     gather(socket);
@@ -175,6 +185,22 @@ function gather(socket: Socket): void {
   if (socket.writableCorked > 0) return;
   socket.cork();
   setImmediate(() => setImmediate(() => socket.uncork()));
+}
+
+/** The length of a frame's identifier, with the bar after it. */
+const frameIdBytes = 37;
+
+function refuseLongFrames({ app: { client } }: Stack, mostBytes: number): void {
+  const { wp } = client;
+  const send = wp.send.bind(wp);
+  wp.send = (socket, frame) => {
+    const bytes = Buffer.byteLength(frame) + frameIdBytes;
+    if (bytes <= mostBytes) return send(socket, frame);
+    const question = randomUUID();
+    const why = `the message has ${bytes} bytes with its frame, and drachtio-server reads at most ${mostBytes}: send fewer or shorter headers`;
+    setImmediate(() => wp.emit('msg', socket, `${randomUUID()}|response|${question}|NOK|${why}`));
+    return question;
+  };
 }
 
 /** Tries to connect until the port opens: a server that starts together with us may take a few seconds. */

@@ -3,11 +3,11 @@ import { openControlLink, type ServerAddress } from './connection.js';
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
-/** The server's contacts as it reports them. Rejects with one clear sentence (not reachable, wrong secret, no answer within `limitMs`). */
+/** The server's version and contacts as it reports them. Rejects with one clear sentence (not reachable, wrong secret, no answer within `limitMs`). */
 export async function contactsOf(
   server: { host: string; port: number; secret: string },
   limitMs: number,
-): Promise<readonly ServerAddress[]> {
+): Promise<{ version: string; contacts: readonly ServerAddress[] }> {
   const link = await openControlLink({
     ...server,
     limitMs,
@@ -19,5 +19,5 @@ export async function contactsOf(
     onRestored: () => {},
   });
   link.close();
-  return link.contacts;
+  return { version: link.version, contacts: link.contacts };
 }

@@ -108,6 +108,8 @@ export interface StackAgent {
 export interface StackWire {
   on(event: 'msg', listener: (socket: Socket, frame: string) => void): void;
   off(event: 'msg', listener: (socket: Socket, frame: string) => void): void;
+  emit(event: 'msg', socket: Socket, frame: string): void;
+  /** Returns the identifier of the frame; the answer of the server names it. */
   send(socket: Socket, frame: string): string;
   closing?: boolean;
   socket?: Socket;
@@ -116,7 +118,8 @@ export interface StackWire {
 
 export interface UacOptions {
   headers?: Record<string, string>;
-  localSdp: string;
+  /** Absent: the far side offers, and the library answers `recvonly`. */
+  localSdp?: string;
   proxy?: string;
 }
 

@@ -4,6 +4,7 @@
  */
 import { DialogLeg, dialogAllow, endsOf, type ReplaceablePlace, supported } from '../dialog/dialog-leg.js';
 import type { DialogRegistry } from '../dialog/dialog-registry.js';
+import type { InviteOfLostServer } from '../dialog/last-answer.js';
 import { Seat } from '../dialog/replaceable-leg.js';
 import { type HeaderLines, hasToken, lineText, listElements, nameAddress, quotedText } from '../drachtio/header.js';
 import type { Stack, StackRequest, StackResponse } from '../drachtio/types.js';
@@ -11,7 +12,6 @@ import type { WireClock } from '../drachtio/wire-clock.js';
 import type { CallLeg, DialogSnapshot, IncomingCall, Peer, PhoneIdentity, TrunkMatch } from '../leg.js';
 import { SipError } from '../leg.js';
 import type { SipLog } from '../log.js';
-import type { UnansweredInvite } from '../server/protocol.js';
 
 export interface InviteFacts {
   headers: HeaderLines;
@@ -226,9 +226,10 @@ export class IncomingInvite implements IncomingCall {
   }
 
   /** The state that a restarted server needs to refuse the INVITE; null when it was answered, as far as we know. */
-  get unanswered(): UnansweredInvite | null {
+  get unanswered(): InviteOfLostServer | null {
     if (this.#leg !== null) return null;
-    return { raw: this.req.raw, localTag: this.#localTag, peer: this.peer };
+    const { raw, stackTxnId: transactionId } = this.req;
+    return { raw, transactionId, localTag: this.#localTag, peer: this.peer };
   }
 
   /** The dialog that the far side may hold: our 200 is on its way, but its sending is not confirmed yet. */

@@ -4,6 +4,8 @@ import { contactsOf } from '../../sip/drachtio/contacts.js';
 export interface ServerContacts {
   /** `host:port` of its control port. */
   server: string;
+  /** As the server reports it: `v0.9.10`; empty without an answer. */
+  version: string;
   contacts: readonly { transport: string; host: string; port: number }[];
   /** Why it told none; null when it did. */
   problem: string | null;
@@ -19,9 +21,14 @@ export function askExternalServers(
     servers.map(async (server) => {
       const name = `${server.host}:${server.port}`;
       try {
-        return { server: name, contacts: await contactsOf(server, answerLimitMs), problem: null };
+        return { server: name, ...(await contactsOf(server, answerLimitMs)), problem: null };
       } catch (error) {
-        return { server: name, contacts: [], problem: error instanceof Error ? error.message : String(error) };
+        return {
+          server: name,
+          version: '',
+          contacts: [],
+          problem: error instanceof Error ? error.message : String(error),
+        };
       }
     }),
   );

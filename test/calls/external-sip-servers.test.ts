@@ -1,14 +1,15 @@
 /** External SIP servers, several and not always there: played by our own server, which speaks drachtio-server's side of the protocol. */
-import { connect, createServer, type Server, type Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type SipServer, startSipServer } from '../../sip/server/start.js';
 import { runCli } from '../../src/cli/program.js';
 import { startTestApp, type TestApp } from '../support/app.js';
+import { ControlRelay } from '../support/control-relay.js';
 import { HandPhone } from '../support/joined-call.js';
 import { eventually } from '../support/media-engine.js';
 import { addTrunk, placeOutbound } from '../support/outbound.js';
 import { freePort } from '../support/port-ranges.js';
 import { startScriptedAgent } from '../support/scripted-agent.js';
+import { loopbackTrunk, openTestGateway } from '../support/sip-gateway.js';
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {
@@ -18,10 +19,11 @@ afterEach(async () => {
 /** A SIP server behind a control port that stays the same when it is started anew, and that can be cut. */
 class External {
   sip: SipServer | null = null;
-  readonly #sockets = new Set<Socket>();
-  #relay: Server | null = null;
+  readonly relay: ControlRelay;
 
-  private constructor(readonly controlPort: number) {}
+  private constructor(readonly controlPort: number) {
+    this.relay = new ControlRelay(controlPort, () => ({ host: '127.0.0.1', port: this.sip?.control.port ?? 0 }));
+  }
 
   static async prepare(): Promise<External> {
     const external = new External(await freePort());
@@ -50,28 +52,12 @@ class External {
   }
 
   async open(): Promise<this> {
-    this.#relay = createServer((socket) => {
-      const onward = connect(this.sip?.control.port ?? 0, '127.0.0.1');
-      for (const [from, to] of [
-        [socket, onward],
-        [onward, socket],
-      ] as const) {
-        this.#sockets.add(from);
-        from.on('error', () => undefined);
-        from.on('close', () => to.destroy());
-        from.pipe(to);
-      }
-    });
-    await new Promise<void>((resolve) => this.#relay?.listen(this.controlPort, '127.0.0.1', resolve));
+    await this.relay.open();
     return this;
   }
 
-  async cut(): Promise<void> {
-    const relay = this.#relay;
-    this.#relay = null;
-    const closed = new Promise((resolve) => (relay ? relay.close(resolve) : resolve(null)));
-    for (const socket of this.#sockets) socket.destroy();
-    await closed;
+  cut(): Promise<void> {
+    return this.relay.cut();
   }
 
   async stop(): Promise<void> {
@@ -172,6 +158,35 @@ describe('two external SIP servers', () => {
     again.confirm(again.invite(third), await again.sip.next(200));
     await again.hangUp();
     expect(await app.finishedCall(third)).toMatchObject({ status: 'completed' });
+  });
+});
+
+describe('a message that is too long for drachtio-server', () => {
+  it('is refused with a sentence, and the connection goes on', async () => {
+    const one = await (await External.prepare()).start();
+    await one.open();
+    const trunks = [loopbackTrunk];
+    const gateway = await openTestGateway(trunks, {
+      server: { kind: 'drachtio', servers: [{ host: '127.0.0.1', port: one.controlPort, secret: one.secret }] },
+    });
+    closing.push(() => gateway.gateway.stop(0));
+    const callee = await phoneAt(one);
+    const dial = (fill: number) =>
+      gateway.gateway.dial(
+        {
+          ...{ to: '+12025553199', from: '+12025553198', ringTimeoutMs: 5000, offerFor: async () => callee.rtp.sdp() },
+          gateways: [{ uri: `sip:127.0.0.1:${callee.sip.port}` }],
+          headers: { 'X-Long': 'x'.repeat(fill) },
+        },
+        new AbortController().signal,
+      );
+    await expect(dial(13_000)).rejects.toThrow(/the message has 13\d{3} bytes .*drachtio-server reads at most 12200/);
+    const leg = dial(1000);
+    const invite = await callee.sip.next('INVITE');
+    callee.sip.respond(invite, 200, callee.contactLine, callee.rtp.sdp());
+    const { ended } = await leg;
+    await gateway.gateway.stop(0);
+    expect(await ended).toMatchObject({ by: 'local' });
   });
 });
 

@@ -27,6 +27,7 @@ function machine(changes: Partial<Machine> & { files?: Record<string, string | n
     database: () => null,
     answers: async () => false,
     sipContacts: async () => [],
+    mediaServers: async () => [],
     certificateAt: async () => 'nobody is there',
     secureHost: async (host) => ({ host, port: 5061 }),
     wallMs: () => nowMs,
@@ -56,17 +57,23 @@ describe('external SIP servers', () => {
   const env = { TRUNKLINE_SIP_SERVER: 'drachtio://:s@10.0.0.1:9022,drachtio://:s@10.0.0.2:9022' };
   const there = {
     server: '10.0.0.1:9022',
+    version: 'v0.9.10',
     contacts: [{ transport: 'udp', host: '192.0.2.1', port: 5066 }],
     problem: null,
   };
-  const gone = { server: '10.0.0.2:9022', contacts: [], problem: 'The port 10.0.0.2:9022 cannot be reached.' };
+  const gone = {
+    server: '10.0.0.2:9022',
+    version: '',
+    contacts: [],
+    problem: 'The port 10.0.0.2:9022 cannot be reached.',
+  };
   const look = (...told: Awaited<ReturnType<Machine['sipContacts']>>) =>
     finding('sip port', machine({ sipContacts: async () => told }), env);
 
   it('are named by where they listen', async () => {
     expect(await look(there)).toMatchObject({
       level: 'ok',
-      says: 'the server at 10.0.0.1:9022 listens on udp 192.0.2.1:5066',
+      says: 'the server at 10.0.0.1:9022 (drachtio-server v0.9.10) listens on udp 192.0.2.1:5066',
     });
   });
 
@@ -76,6 +83,44 @@ describe('external SIP servers', () => {
       says: expect.stringContaining('10.0.0.2:9022 cannot'),
     });
     expect(await look(gone)).toMatchObject({ level: 'failure', fix: expect.stringContaining('TRUNKLINE_SIP_SERVER') });
+  });
+});
+
+describe('FreeSWITCH servers', () => {
+  const env = { TRUNKLINE_MEDIA_ENGINE: 'freeswitch://:p@10.0.0.3:8021,freeswitch://:p@127.0.0.1:8021' };
+  const facts = {
+    ...{ version: '1.10.11', sipAddress: '10.0.0.3:5080', rtpAddress: '10.0.0.3', hasAudioFork: true },
+    ...{ rtpPorts: { from: 20000, to: 29999 }, moreCodecs: ['AMR-WB', 'GSM'] },
+  };
+  const there = { server: '10.0.0.3:8021', facts, problem: null };
+  const gone = { server: '127.0.0.1:8021', facts: null, problem: 'FreeSWITCH at 127.0.0.1:8021 refused the password.' };
+  const look = async (told: Awaited<ReturnType<Machine['mediaServers']>>, files: Record<string, string> = {}) => {
+    const findings = await examine(machine({ files, mediaServers: async () => told }), loadSettings({ env }), false);
+    return findings.filter(({ check }) => check === 'media engine' || check === 'control port');
+  };
+
+  it('are named by version, addresses, ports and codecs', async () => {
+    expect(await look([there])).toEqual([
+      {
+        ...{ check: 'media engine', level: 'ok' },
+        says: 'FreeSWITCH 1.10.11 at 10.0.0.3:8021: sip 10.0.0.3:5080, rtp 10.0.0.3 20000-29999, also AMR-WB GSM, mod_audio_fork',
+      },
+    ]);
+  });
+
+  it('are a warning while another is there, and a failure when none is', async () => {
+    expect((await look([there, gone])).map(({ level }) => level)).toEqual(['ok', 'warning']);
+    expect(await look([gone])).toMatchObject([{ level: 'failure', says: gone.problem }]);
+  });
+
+  it('must not be controlled from everywhere', async () => {
+    const line = '   0: 00000000:1F55 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1';
+    const open = await look([there], { '/proc/net/tcp': `  sl  local_address rem_address   st\n${line}\n` });
+    expect(open[1]).toMatchObject({
+      check: 'control port',
+      level: 'warning',
+      says: expect.stringContaining('port 8021'),
+    });
   });
 });
 
@@ -96,6 +141,7 @@ describe('doctor', () => {
         'buffers',
         'open files',
         'clock',
+        'media engine',
       ].map((check) => [check, 'ok']),
     );
   });

@@ -2,7 +2,9 @@ import type { MediaStats, StreamStats } from '../../../media/engine.js';
 import type { QualityMetrics } from '../../store/calls/call-records.js';
 
 /** Each has a scale of its own. */
-const mosModel = { PCMU: 'g107-g711-plc', PCMA: 'g107-g711-plc', G722: 'g107.1-g722', OPUS: 'g107.2-opus' } as const;
+const mosModel: Readonly<Record<string, string>> = {
+  ...{ PCMU: 'g107-g711-plc', PCMA: 'g107-g711-plc', G722: 'g107.1-g722', OPUS: 'g107.2-opus' },
+};
 
 /**
  * `quality_metrics` of the API from the statistics of a session; `jitter_ms` at the top is the mean of the call. A figure that was not
@@ -18,7 +20,7 @@ export function qualityMetrics(stats: MediaStats | null): QualityMetrics {
     rtt_ms: stats.rttMs === null ? null : Math.round(stats.rttMs),
     codec: stats.codec,
     ptime_ms: stats.ptimeMs,
-    mos_model: received.mos === null && sent.mos === null ? null : mosModel[stats.codec],
+    mos_model: received.mos === null && sent.mos === null ? null : (mosModel[stats.codec] ?? null),
     received: defined({
       ...stream(received),
       duplicates: received.duplicates,

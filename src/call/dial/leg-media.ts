@@ -13,8 +13,9 @@ const narrowband: readonly PhoneCodec[] = ['PCMU', 'PCMA'];
  * wideband codec has no use and is not offered.
  */
 export async function codecsLike(session: MediaSession, codecs: readonly PhoneCodec[]): Promise<PhoneCodec[]> {
-  const { codec } = await session.stats();
-  if (codec === null || !codecs.includes(codec)) return [...codecs];
+  const stats = await session.stats();
+  const codec = codecs.find((each) => each === stats.codec);
+  if (codec === undefined) return [...codecs];
   const others = narrowband.includes(codec) ? codecs.filter((other) => narrowband.includes(other)) : codecs;
   return [codec, ...others.filter((other) => other !== codec)];
 }

@@ -164,7 +164,8 @@ export abstract class CallParty {
     } else if (event.type === 'dtmf') {
       const { digit, form, passedOn, durationMs } = event;
       this.#pressed({ digit, method: form === 'event' ? 'rfc4733' : 'inband', passedOn }, durationMs);
-    } else recordMedia(event, call, this.role);
+    } else if (event.type === 'moved') void this.#followMove().catch(() => {});
+    else recordMedia(event, call, this.role);
     for (const observe of [...this.#observers]) observe(event);
   }
 
@@ -198,6 +199,15 @@ export abstract class CallParty {
     } catch {
       return { refuse: 488 };
     }
+  }
+
+  /** The media moved to another server: a re-INVITE tells the phone. Without its answer the session ends as lost by itself. */
+  async #followMove(): Promise<void> {
+    const { session } = this;
+    const over = new AbortController();
+    void this.call.ended.then(() => over.abort());
+    const result = await this.#leg?.reoffer(() => session.offer(), over.signal);
+    if (result && 'ok' in result) await session.accept(result.ok, { provisional: false });
   }
 
   /** Refused by default: otherwise a caller could make the organization pay for a call to anywhere. */

@@ -1,8 +1,8 @@
 /** The checks of `doctor`: each examines the machine and returns a finding and, for a problem, the fix. */
 import ipaddr from 'ipaddr.js';
 import type { Settings } from '../../../config/settings.js';
-import type { ServerContacts } from '../../simulator/external-server.js';
 import { examineCertificate } from './carrier-checks.js';
+import { examineControlPorts, examineMediaServers, examineSipServers } from './engine-checks.js';
 import type { Finding } from './finding.js';
 import type { BindResult, Machine } from './machine.js';
 
@@ -20,7 +20,7 @@ const noDiskBytes = 100 * 1024 ** 2;
 export async function examine(machine: Machine, settings: Settings, serverRuns: boolean): Promise<Finding[]> {
   const findings: Finding[] = [];
   for (const check of checks) findings.push(await check(machine, settings, serverRuns));
-  return findings;
+  return [...findings, ...(await examineMediaServers(machine, settings)), ...examineControlPorts(machine, settings)];
 }
 
 const node: Check = ({ nodeVersion }) => {
@@ -60,7 +60,7 @@ const httpPort: Check = async (machine, { httpHost, httpPort: port }, serverRuns
   );
 
 const sipPorts: Check = async (machine, { sipHost, sipPort: port, sipServer }, serverRuns) => {
-  if (sipServer !== 'embedded') return externalServers(await machine.sipContacts(sipServer));
+  if (sipServer !== 'embedded') return examineSipServers(await machine.sipContacts(sipServer));
   const udp = await machine.bind('udp', sipHost, port);
   const tcp = await machine.bind('tcp', sipHost, port);
   const both: [string, BindResult][] = [
@@ -69,21 +69,6 @@ const sipPorts: Check = async (machine, { sipHost, sipPort: port, sipServer }, s
   ];
   return ports('sip port', 'TRUNKLINE_SIP_PORT', sipHost, port, both, serverRuns);
 };
-
-/** A failure only if no external server is reachable: one is enough for calls. */
-function externalServers(told: readonly ServerContacts[]): Finding {
-  const check = 'sip port';
-  const says = told
-    .map(({ server, contacts, problem }) => {
-      const places = contacts.map(({ transport, host, port }) => `${transport} ${host}:${port}`);
-      return problem ?? `the server at ${server} listens on ${places.join(', ') || 'nothing'}`;
-    })
-    .join('; ');
-  const usable = told.filter(({ contacts }) => contacts.length > 0).length;
-  if (usable === told.length) return ok(check, says);
-  const fix = 'start that drachtio-server, or set TRUNKLINE_SIP_SERVER to its address and secret';
-  return usable > 0 ? warning(check, says, fix) : failure(check, says, fix);
-}
 
 const tlsPort: Check = async (machine, { sipHost, sipTlsPort: port, sipServer }, serverRuns) => {
   if (sipServer !== 'embedded') return ok('tls port', 'provided by the external SIP server');

@@ -8,6 +8,7 @@ import { networkInterfaces } from 'node:os';
 import path from 'node:path';
 import { connect as connectTls } from 'node:tls';
 import { withDeadline } from '../../../net/deadline.js';
+import type { MediaServerReport } from '../../simulator/external-media.js';
 import type { ServerContacts } from '../../simulator/external-server.js';
 import { loadDriver } from '../../store/database/driver.js';
 
@@ -32,6 +33,8 @@ export interface Machine {
   secureHost(name: string): Promise<{ host: string; port: number }>;
   /** The contact addresses that the external SIP servers of the settings report. */
   sipContacts(servers: readonly { host: string; port: number; secret: string }[]): Promise<ServerContacts[]>;
+  /** What the FreeSWITCH servers of the settings report of themselves. */
+  mediaServers(servers: readonly { host: string; port: number; password: string }[]): Promise<MediaServerReport[]>;
   /** Whether a Trunkline server answers `GET /healthz` there. */
   answers(baseUrl: string): Promise<boolean>;
   wallMs(): number;
@@ -98,6 +101,7 @@ export const thisMachine: Machine = {
     return { host: first?.name ?? name, port: first?.port ?? 5061 };
   },
   sipContacts: async (servers) => (await import('../../simulator/external-server.js')).askExternalServers(servers),
+  mediaServers: async (servers) => (await import('../../simulator/external-media.js')).askMediaServers(servers),
   async answers(baseUrl) {
     try {
       return await withDeadline(

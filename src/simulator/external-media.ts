@@ -1,0 +1,32 @@
+/** What the FreeSWITCH servers of the settings tell of themselves, without taking calls from them. */
+import { type EventSocketAddress, nameOf, openEventSocket } from '../../media/freeswitch/event-socket.js';
+import { type MediaServerFacts, readFacts } from '../../media/freeswitch/server-facts.js';
+
+export interface MediaServerReport {
+  /** `host:port` of its event socket. */
+  server: string;
+  facts: MediaServerFacts | null;
+  /** Why it told none, or what it lacks; null when it is usable. */
+  problem: string | null;
+}
+
+const connectLimitMs = 2000;
+
+/** All are asked at once. */
+export function askMediaServers(servers: readonly EventSocketAddress[]): Promise<MediaServerReport[]> {
+  return Promise.all(
+    servers.map(async (address) => {
+      const server = `${address.host}:${address.port}`;
+      try {
+        const socket = await openEventSocket(address, connectLimitMs, new AbortController().signal);
+        try {
+          return { server, facts: await readFacts(socket, nameOf(address)), problem: null };
+        } finally {
+          socket.close();
+        }
+      } catch (error) {
+        return { server, facts: null, problem: error instanceof Error ? error.message : String(error) };
+      }
+    }),
+  );
+}
