@@ -2,7 +2,7 @@
 FROM node:24.11.1-bookworm-slim AS build
 WORKDIR /build
 COPY package.json package-lock.json ./
-RUN npm ci --no-audit --no-fund
+RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json tsconfig.build.json ./
 COPY bin bin
 COPY config config
@@ -29,7 +29,7 @@ COPY LICENSE README.md CHANGELOG.md ./
 RUN mkdir /data && chown node:node /data
 USER node
 VOLUME /data
-EXPOSE 3000/tcp 5060/udp 5060/tcp 10000-10199/udp
+EXPOSE 3000/tcp 5060/udp 5060/tcp
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
   CMD ["node", "-e", "fetch('http://127.0.0.1:'+(process.env.TRUNKLINE_HTTP_PORT||3000)+'/healthz').then(r=>process.exit(r.ok?0:1),()=>process.exit(1))"]
 STOPSIGNAL SIGTERM
