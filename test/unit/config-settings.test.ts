@@ -40,6 +40,7 @@ describe('defaults', () => {
       dataDir: path.resolve('data'),
       databaseUrl: { kind: 'sqlite', file: path.resolve('data/trunkline.db') },
       sipServer: 'embedded',
+      mediaEngine: 'embedded',
       externalIp: null,
       maxCalls: null,
       bootstrapKey: null,
@@ -103,6 +104,16 @@ describe('good values', () => {
         ],
       },
     ],
+    [
+      'TRUNKLINE_MEDIA_ENGINE',
+      'freeswitch://:p%40s@10.0.0.7,freeswitch://:q@media:8022?external_ip=203.0.113.6',
+      {
+        mediaEngine: [
+          { host: '10.0.0.7', port: 8021, password: 'p@s', externalIp: null },
+          { host: 'media', port: 8022, password: 'q', externalIp: '203.0.113.6' },
+        ],
+      },
+    ],
     ['TRUNKLINE_HTTP_PORT', '', { httpPort: 3000 }],
   ])('%s=%s', (variable, value, expected) => {
     expect(loadSettings({ env: { [variable]: value } })).toMatchObject(expected);
@@ -153,6 +164,10 @@ describe('bad values make one clear line each', () => {
     ['BOOTSTRAP_KEY', 'trunkline_live_hunter2'],
     ['SIP_SERVER', 'drachtio://:hunter2@'],
     ['SIP_SERVER', 'drachtio://:hunter2%@host'],
+    ['MEDIA_ENGINE', 'freeswitch://:hunter2@host/x'],
+    ['MEDIA_ENGINE', 'freeswitch://:hunter2@host?external_ip=here'],
+    ['MEDIA_ENGINE', 'freeswitch://:hunter2%0Aapi@host'],
+    ['MEDIA_ENGINE', 'drachtio://:hunter2@host'],
   ])('%s never shows its value', (name, value) => {
     const lines = problems({ [`TRUNKLINE_${name}`]: value });
     expect(lines).toHaveLength(1);
