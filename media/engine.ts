@@ -409,7 +409,7 @@ export interface StreamStats {
 }
 
 export interface MediaStats {
-  /** A FreeSWITCH may agree on codecs that are not ours: `AMR-WB`. */
+  /** A FreeSWITCH may agree on codecs that are not ours: `GSM`. */
   codec: PhoneCodec | (string & {}) | null;
   ptimeMs: number | null;
   /** From the far side to us, measured by us. */

@@ -41,6 +41,8 @@ declare module 'drachtio-fsmrf' {
     readonly uuid: string;
     /** The SDP that FreeSWITCH sent last. */
     readonly local: { sdp: string };
+    /** null when `destroy` is over. */
+    readonly dialog: FsmrfDialog | null;
     /** null when the channel is gone. */
     readonly conn: FsmrfConnection | null;
     readonly connected: boolean;
@@ -61,8 +63,6 @@ declare module 'drachtio-fsmrf' {
 
   interface FsmrfMediaServer extends EventEmitter {
     readonly conn: FsmrfConnection;
-    /** Set before the connection ends, it keeps the library from printing and from reconnecting. */
-    closing?: boolean;
     /** From the last HEARTBEAT; 0 before the first. */
     readonly maxSessions: number;
     readonly currentSessions: number;

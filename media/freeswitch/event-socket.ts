@@ -26,7 +26,8 @@ interface Packet {
 
 /** FreeSWITCH's answers have a few kilobytes; a list of its codecs is the longest. */
 const maxPacketBytes = 1024 * 1024;
-const answerLimitMs = 3000;
+/** A server under load answers late; to close its connection would make things worse. */
+const answerLimitMs = 10_000;
 
 export class EventSocket {
   /** Our address as FreeSWITCH reaches it. */
@@ -53,7 +54,7 @@ export class EventSocket {
     socket.on('data', (chunk: Buffer) => this.#read(chunk));
   }
 
-  /** The text that an `api` command answers. Rejects when it is not answered within three seconds. */
+  /** The text that an `api` command answers. Rejects, and closes the connection, when it is not answered within ten seconds. */
   async api(command: string): Promise<string> {
     return (await this.ask(`api ${command}`)).body;
   }

@@ -60,16 +60,22 @@ export function withAddress(sdp: string, address: string): string {
   return sdp.replace(/^(c=IN IP4 |o=\S+ \S+ \S+ IN IP4 )\S+/gm, `$1${address}`);
 }
 
-/** Only these codecs, in this order, and telephone events. */
+/** Only these codecs, in this order, and telephone events of their clocks (RFC 4733 2.1). */
 export function withCodecs(sdp: string, names: readonly string[]): string {
   const wanted = names.map((name) => name.toUpperCase());
   const rank = (name: string) => {
     const place = wanted.indexOf(name.toUpperCase());
     return place < 0 ? wanted.length : place;
   };
+  const isWanted = ({ name }: Format) => wanted.includes(name.toUpperCase());
+  const clocks = new Set(
+    formats(sdp)
+      .filter(isWanted)
+      .map(({ clock }) => clock),
+  );
   return keepFormats(
     sdp,
-    ({ name }) => wanted.includes(name.toUpperCase()) || /^telephone-event$/i.test(name),
+    (format) => isWanted(format) || (/^telephone-event$/i.test(format.name) && clocks.has(format.clock)),
     (a, b) => rank(a.name) - rank(b.name),
   );
 }
@@ -77,6 +83,8 @@ export function withCodecs(sdp: string, names: readonly string[]): string {
 interface Format {
   payloadType: string;
   name: string;
+  /** The RTP clock, in Hz. */
+  clock: string;
 }
 
 const staticNames: Record<string, string> = { 0: 'PCMU', 3: 'GSM', 4: 'G723', 8: 'PCMA', 9: 'G722', 18: 'G729' };
@@ -91,10 +99,10 @@ function audioPart(sdp: string): string {
 function formats(sdp: string): Format[] {
   const audio = audioPart(sdp);
   const listed = /^m=audio \d+ \S+ (.*)$/m.exec(audio)?.[1]?.trim().split(' ') ?? [];
-  return listed.map((payloadType) => ({
-    payloadType,
-    name: new RegExp(`^a=rtpmap:${payloadType} ([^/\\s]+)`, 'm').exec(audio)?.[1] ?? staticNames[payloadType] ?? '',
-  }));
+  return listed.map((payloadType) => {
+    const [, name, clock] = new RegExp(`^a=rtpmap:${payloadType} ([^/\\s]+)(?:/(\\d+))?`, 'm').exec(audio) ?? [];
+    return { payloadType, name: name ?? staticNames[payloadType] ?? '', clock: clock ?? '8000' };
+  });
 }
 
 function keepFormats(

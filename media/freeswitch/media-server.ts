@@ -46,7 +46,7 @@ const destroyLimitMs = 2000;
 /** Read by the dialplan in `config/freeswitch`. */
 const codecsHeader = 'X-Trunkline-Codecs';
 
-/** Emits nothing by itself: `onLost` is called once for each loss of a server that was ready. */
+/** `onLost` is called when a server that was ready cannot be reached again at once: its calls have no media. */
 export class MediaServer {
   readonly name: string;
   facts: MediaServerFacts | null = null;
@@ -144,7 +144,10 @@ export class MediaServer {
   /** Ends a channel; never rejects. */
   async destroy(endpoint: FsmrfEndpoint): Promise<void> {
     this.#endpoints.delete(endpoint);
-    await withDeadline(destroyLimitMs, 'the end of a channel', null, () => endpoint.destroy()).catch(() => undefined);
+    const { dialog } = endpoint;
+    await withDeadline(destroyLimitMs, 'the end of a channel', null, () => endpoint.destroy()).catch(() => {
+      void dialog?.destroy();
+    });
   }
 
   async close(): Promise<void> {
@@ -167,7 +170,10 @@ export class MediaServer {
         if (isLate) void endpoint.destroy().catch(() => undefined);
         else {
           this.#endpoints.add(endpoint);
-          endpoint.once('destroy', () => this.#endpoints.delete(endpoint));
+          endpoint.once('destroy', () => {
+            this.#endpoints.delete(endpoint);
+            void endpoint.dialog?.destroy(); // a server that died sends no BYE
+          });
         }
         return endpoint;
       },
@@ -228,7 +234,7 @@ export class MediaServer {
     this.#fsmrf = fsmrf;
     this.isDrained = false;
     void control.closed.then(() => {
-      if (this.#control === control) this.#lost();
+      if (this.#control === control) void this.#lost();
     });
     void this.#watch(control);
   }
@@ -256,7 +262,12 @@ export class MediaServer {
       () => undefined,
     );
     try {
-      return await withDeadline(connectLimitMs, `the answer of ${nameOf(this.options)}`, null, () => connected);
+      const what = `the answer of ${nameOf(this.options)}`;
+      const fsmrf = await withDeadline(connectLimitMs, what, null, () => connected);
+      // The library would print the loss, and reconnect by itself without its heartbeats.
+      fsmrf.conn.closing = true;
+      fsmrf.conn.removeAllListeners('esl::end');
+      return fsmrf;
     } catch (error) {
       isLate = true;
       throw error;
@@ -281,14 +292,19 @@ export class MediaServer {
     }
   }
 
-  #lost(): void {
+  /**
+   * The control connection is gone. Endpoints have connections of their own, and tell themselves when FreeSWITCH died; a host that is
+   * silent closes none, so its calls are over when it cannot be reached.
+   */
+  async #lost(): Promise<void> {
     this.#disconnect();
     if (this.#closing.signal.aborted) return;
     this.problem = `The connection to ${nameOf(this.options)} was lost.`;
     this.options.log.error({ server: this.name, channels: this.#endpoints.size }, 'media server lost');
+    if (await this.#attempt(false)) return;
     this.#endpoints.clear();
     this.onLost(this);
-    void this.#retry();
+    await this.#retry();
   }
 
   #disconnect(): void {
@@ -302,7 +318,6 @@ export class MediaServer {
 }
 
 function disconnect(fsmrf: FsmrfMediaServer): void {
-  fsmrf.closing = true;
   fsmrf.conn.closing = true;
   fsmrf.disconnect();
 }

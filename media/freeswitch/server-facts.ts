@@ -8,7 +8,7 @@ export interface MediaServerFacts {
   /** Address and ports of its RTP sockets. */
   rtpAddress: string;
   rtpPorts: { from: number; to: number };
-  /** Encoding names of its audio codecs in SDP, without those of the embedded engine: `AMR-WB`, `GSM`. */
+  /** Encoding names of its audio codecs in SDP, without those of the embedded engine: `GSM`, `SPEEX`. */
   moreCodecs: readonly string[];
   /** The module for `agent_audio=fork` is loaded. */
   hasAudioFork: boolean;
@@ -23,17 +23,12 @@ const leastVersion = [1, 10, 0];
 
 /** The embedded engine has these itself; FreeSWITCH has them in its core or by mod_opus. */
 const ownCodecs = new Set(['PCMU', 'PCMA', 'G722', 'OPUS']);
-/** Words of `show codec` that are no codec of a phone's offer, and what an SDP calls the others. */
+/**
+ * What `show codec` calls a codec, and what an SDP calls it. AMR, AMR-WB, G.723.1 and G.729 are not among them: their modules may be built
+ * to pass such audio through only, `show codec` does not tell, and a call would be silent.
+ */
 const codecNames: Record<string, string> = {
-  'AMR / Bandwidth Efficient': 'AMR',
-  'AMR / Octet Aligned': 'AMR',
-  AMR: 'AMR',
-  'AMR-WB / Bandwidth Efficient': 'AMR-WB',
-  'AMR-WB / Octet Aligned': 'AMR-WB',
-  'AMR-WB': 'AMR-WB',
   GSM: 'GSM',
-  'G.729': 'G729',
-  'G.723.1 6.3k': 'G723',
   iLBC: 'iLBC',
   Speex: 'SPEEX',
   'Polycom(R) G722.1/G722.1C': 'G7221',

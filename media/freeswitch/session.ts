@@ -26,7 +26,8 @@ import {
   type Tap,
   type TapOptions,
 } from '../engine.js';
-import { withChannelFigures } from './channel-figures.js';
+import { unknownStats } from '../thread/session/session-stats.js';
+import { addFigures, asStats, type ChannelFigures, readFigures } from './channel-figures.js';
 import {
   codecOf,
   directionOf,
@@ -55,7 +56,7 @@ export interface SessionHost {
 /** The codecs between FreeSWITCH and our engine. */
 const innerCodecs: readonly PhoneCodec[] = ['PCMU', 'PCMA', 'G722', 'OPUS'];
 /** What FreeSWITCH transcodes to the nearest of ours without loss of bandwidth. */
-const wideband = new Set(['AMR-WB', 'G7221', 'SPEEX', 'BV32']);
+const wideband = new Set(['G7221', 'SPEEX', 'BV32']);
 /** After a move the phone must answer our new offer in this time. */
 const moveLimitMs = 10_000;
 const figuresLimitMs = 1000;
@@ -83,6 +84,9 @@ export class FreeSwitchSession implements MediaSession {
   /** Ends the session when the phone does not follow a move. */
   #moving: NodeJS.Timeout | null = null;
   #turn: Promise<unknown> = Promise.resolve();
+  /** Of the channel in use, as last read; and of those before a move. */
+  #figures: ChannelFigures | null = null;
+  #earlier: ChannelFigures | null = null;
   readonly #origin = new SessionOrigin(String(randomInt(2 ** 47)));
   readonly #listeners = new Set<(event: MediaEvent) => void>();
   #closing: Promise<MediaStats> | null = null;
@@ -319,6 +323,8 @@ export class FreeSwitchSession implements MediaSession {
       this.#tellLost('engine-gone');
       return;
     }
+    this.#earlier = addFigures(this.#earlier, this.#figures);
+    this.#figures = null;
     const moved = { ...channels, server: next };
     this.#channels = moved;
     void this.#inTurn(() => this.#move(next)).catch((error: Error) => {
@@ -364,23 +370,20 @@ export class FreeSwitchSession implements MediaSession {
     }
   }
 
+  /** With the figures of the phone's channel; those of the last sample when it is gone. */
   async #withFigures(stats: MediaStats): Promise<MediaStats> {
     const phone = this.#channels?.phone;
-    return withChannelFigures(stats, phone?.connected ? phone : null, figuresLimitMs);
+    if (phone?.connected) this.#figures = (await readFigures(phone, figuresLimitMs)) ?? this.#figures;
+    return asStats(addFigures(this.#earlier, this.#figures), stats);
   }
 
   async #close(): Promise<MediaStats> {
     this.#moved();
     const channels = this.#channels;
     const inner = this.#inner;
-    const phone = channels?.phone;
-    if (inner === null) return withChannelFigures(null, null, figuresLimitMs);
-    const figures = withChannelFigures(
-      await inner.stats().catch(() => null),
-      phone?.connected ? phone : null,
-      figuresLimitMs,
-    );
-    const [last, measured] = await Promise.all([inner.close(), figures]);
+    if (inner === null) return unknownStats();
+    const measured = await this.#withFigures(await inner.stats().catch(() => unknownStats()));
+    const last = await inner.close();
     if (channels) {
       const ends = [channels.phone, channels.agent].map((end) => end && channels.server.destroy(end));
       await Promise.all(ends);
