@@ -68,14 +68,14 @@ export function withCodecs(sdp: string, names: readonly string[]): string {
     return place < 0 ? wanted.length : place;
   };
   const isWanted = ({ name }: Format) => wanted.includes(name.toUpperCase());
-  const clocks = new Set(
-    formats(sdp)
-      .filter(isWanted)
-      .map(({ clock }) => clock),
-  );
+  const all = formats(sdp);
+  const clocks = new Set(all.filter(isWanted).map(({ clock }) => clock));
+  const events = all.filter(({ name }) => /^telephone-event$/i.test(name));
+  const fitting = events.filter(({ clock }) => clocks.has(clock));
+  const keptEvents = new Set((fitting.length > 0 ? fitting : events).map(({ payloadType }) => payloadType));
   return keepFormats(
     sdp,
-    (format) => isWanted(format) || (/^telephone-event$/i.test(format.name) && clocks.has(format.clock)),
+    (format) => isWanted(format) || keptEvents.has(format.payloadType),
     (a, b) => rank(a.name) - rank(b.name),
   );
 }

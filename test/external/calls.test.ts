@@ -12,6 +12,13 @@ sayWhatIsSkipped();
 const tone = Uint8Array.from({ length: 160 }, (_, i) => [0xff, 0x92, 0x86, 0x92, 0xff, 0x12, 0x06, 0x12][i % 8]!);
 let nextNumber = 12025558000;
 
+/** The INVITE to a phone; from then on the phone answers the server that sent it. */
+async function invited(callee: HandPhone) {
+  const invite = await callee.sip.next('INVITE');
+  callee.sip.serverPort = Number(/127\.0\.0\.1:(\d+)/.exec(invite.header('via'))?.[1]);
+  return invite;
+}
+
 describe.each(combinations())('calls over $name', ({ settings }) => {
   let app: TestApp;
   let agent: RawAgent;
@@ -73,8 +80,7 @@ describe.each(combinations())('calls over $name', ({ settings }) => {
     const { endpointId, numberId } = await number();
     const to = `+${nextNumber++}`;
     placeOutbound(app, { to, numberId, endpointId });
-    const invite = await callee.sip.next('INVITE');
-    callee.sip.serverPort = Number(/127\.0\.0\.1:(\d+)/.exec(invite.header('via'))?.[1]);
+    const invite = await invited(callee);
     callee.sip.respond(invite, 180, callee.contactLine);
     callee.answer(invite);
     await callee.sip.next('ACK');
@@ -91,7 +97,7 @@ describe.each(combinations())('calls over $name', ({ settings }) => {
     const [caller, callee] = [await phone(), await phone()];
     const dialled = await numberOfAgent(app, callee);
     const invite = caller.invite(dialled);
-    const ringing = await callee.sip.next('INVITE');
+    const ringing = await invited(callee);
     callee.sip.respond(ringing, 180, callee.contactLine);
     await caller.sip.next(180);
     caller.sip.request('CANCEL', invite);
@@ -118,7 +124,7 @@ describe.each(combinations())('calls over $name', ({ settings }) => {
     const [caller, callee] = [await phone(), await phone()];
     const dialled = await numberOfAgent(app, callee);
     const invite = caller.invite(dialled);
-    callee.answer(await callee.sip.next('INVITE'));
+    callee.answer(await invited(callee));
     caller.confirm(invite, await caller.sip.next(200));
     await callee.sip.next('ACK');
     await callee.rtp.talk(2, () => tone);

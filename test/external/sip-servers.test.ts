@@ -130,7 +130,9 @@ describe.skipIf(servers.length === 0)('drachtio-server', () => {
     const [caller, agent] = [await phone(ports[0]), await phone(ports[0])];
     const number = await numberOfAgent(app, agent);
     const invite = caller.invite(number);
-    agent.sip.respond(await agent.sip.next('INVITE'), 180, agent.contactLine);
+    const ringing = await agent.sip.next('INVITE');
+    agent.sip.serverPort = Number(/127\.0\.0\.1:(\d+)/.exec(ringing.header('via'))?.[1]);
+    agent.sip.respond(ringing, 180, agent.contactLine);
     await relays[0]?.cut();
     await app.finishedCall(number);
     await relays[0]?.open();

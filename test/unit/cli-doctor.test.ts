@@ -96,13 +96,13 @@ describe('FreeSWITCH servers', () => {
   const gone = { server: '127.0.0.1:8021', facts: null, problem: 'FreeSWITCH at 127.0.0.1:8021 refused the password.' };
   const look = async (told: Awaited<ReturnType<Machine['mediaServers']>>, files: Record<string, string> = {}) => {
     const findings = await examine(machine({ files, mediaServers: async () => told }), loadSettings({ env }), false);
-    return findings.filter(({ check }) => check === 'media engine' || check === 'control port');
+    return findings.filter(({ check }) => check === 'media' || check === 'control port');
   };
 
   it('are named by version, addresses, ports and codecs', async () => {
     expect(await look([there])).toEqual([
       {
-        ...{ check: 'media engine', level: 'ok' },
+        ...{ check: 'media', level: 'ok' },
         says: 'FreeSWITCH 1.10.11 at 10.0.0.3:8021: sip 10.0.0.3:5080, rtp 10.0.0.3 20000-29999, also AMR-WB GSM, mod_audio_fork',
       },
     ]);
@@ -141,7 +141,7 @@ describe('doctor', () => {
         'buffers',
         'open files',
         'clock',
-        'media engine',
+        'media',
       ].map((check) => [check, 'ok']),
     );
   });
@@ -332,12 +332,13 @@ describe('doctor', () => {
         'WARN  buffers     receive buffers up to 208 KiB: bursts of SIP may be lost  -> sysctl -w net.core.rmem_max=4194304',
         'ok    open files  65536, enough for 16320 calls',
         'ok    clock       2026-06-01T00:00:00Z, timezone UTC; whether it is right cannot be known offline',
-        '12 checks, 2 failures, 1 warning: not ready',
+        'ok    media       embedded',
+        '13 checks, 2 failures, 1 warning: not ready',
       ],
     });
     expect(await run(machine())).toMatchObject({
       code: 0,
-      out: expect.arrayContaining(['12 checks, 0 failures, 0 warnings: ready to start']),
+      out: expect.arrayContaining(['13 checks, 0 failures, 0 warnings: ready to start']),
     });
   });
 

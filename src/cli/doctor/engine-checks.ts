@@ -27,7 +27,7 @@ export async function examineMediaServers(
   machine: Pick<Machine, 'mediaServers'>,
   { mediaEngine }: Pick<Settings, 'mediaEngine'>,
 ): Promise<Finding[]> {
-  const check = 'media engine';
+  const check = 'media';
   if (mediaEngine === 'embedded') return [{ check, level: 'ok', says: 'embedded' }];
   const found = await machine.mediaServers(mediaEngine);
   const isAnyUsable = found.some(({ facts }) => facts !== null);
