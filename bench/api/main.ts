@@ -141,6 +141,8 @@ async function queries(ours: Server, detail: string, callId: string): Promise<vo
     ['stats, of a number', `/v1/calls?action=stats&phone_number_id=${numbers[3]}&direction=inbound`],
     ['trends, 30 days', '/v1/calls?action=trends'],
     ['trends, 365 days', `/v1/calls?action=trends&${span(365)}`],
+    ['overview', '/v1/overview'],
+    ['search, by the beginning of a number', '/v1/calls/search?number=%2B1555'],
     ['insights, 30 days', '/v1/calls/insights'],
     ['insights, 365 days', `/v1/calls/insights?${span(365)}`],
     ['ledger', `/v1/organizations/${ours.organizationId}/ledger`],

@@ -43,6 +43,8 @@ const Trunks = later(() => import('./pages/trunks').then((file) => file.Trunks))
 const Keys = later(() => import('./pages/access').then((file) => file.Keys));
 const Members = later(() => import('./pages/access').then((file) => file.Members));
 const Deliveries = later(() => import('./pages/deliveries').then((file) => file.Deliveries));
+const TryIt = later(() => import('./pages/try').then((file) => file.TryIt));
+const Reference = later(() => import('./pages/reference').then((file) => file.Reference));
 const Organization = later(() => import('./pages/organization').then((file) => file.OrganizationPage));
 
 const groups: { title: string; pages: { path: string; title: string; page: Page }[] }[] = [
@@ -51,6 +53,7 @@ const groups: { title: string; pages: { path: string; title: string; page: Page 
     pages: [
       { path: '', title: 'Overview', page: Overview },
       { path: 'calls', title: 'Calls', page: Calls },
+      { path: 'try', title: 'Try it', page: TryIt },
     ],
   },
   {
@@ -68,6 +71,7 @@ const groups: { title: string; pages: { path: string; title: string; page: Page 
       { path: 'organization', title: 'Limits and balance', page: Organization },
       { path: 'members', title: 'Members', page: Members },
       { path: 'keys', title: 'API keys', page: Keys },
+      { path: 'reference', title: 'API reference', page: Reference },
     ],
   },
 ];
@@ -122,11 +126,6 @@ export function Frame() {
                     </a>
                   </li>
                 ))}
-                {title === 'Organization' && (
-                  <li>
-                    <a href="/docs">API reference</a>
-                  </li>
-                )}
               </ul>
             </div>
           ))}

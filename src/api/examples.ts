@@ -320,7 +320,7 @@ export const examples: Readonly<Record<string, Example>> = {
       ],
       live_total: 1,
       days: [{ date: '2026-01-15', completed: 41, failed: 2, in_progress: 1, no_answer: 3, busy: 1 }],
-      insights,
+      insights: { total: insights.total, by_day: insights.by_day },
       audio_delay_ms: { count: 120, p50: 62, p95: 81 },
       failures: [{ call: { ...call, status: 'failed', hangup_cause: 'agent_unreachable' }, explanation }],
       endpoints: [{ id: id(10), name: 'Support agent', type: 'agent', status: 'active', health: 'healthy' }],

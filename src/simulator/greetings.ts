@@ -20,6 +20,25 @@ export function voicemail(): CallerSound {
   );
 }
 
+/** A caller with questions: speaks for two seconds, then listens for three, for two minutes. */
+export function questioner(): CallerSound {
+  const rounds = Array.from({ length: 24 }, () => [babble(2000), silence(3000)]).flat();
+  return after(800, ...rounds);
+}
+
+/** A street behind a caller who says nothing: noise of about -36 dBFS for two minutes, the same every time. */
+export function noise(): CallerSound {
+  const samples = silence(120_000);
+  let state = 0x2545f491;
+  let low = 0;
+  for (let i = 0; i < samples.length; i++) {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) | 0;
+    low += (state / 2 ** 31 - low) * 0.2; // less of the high notes, like traffic
+    samples[i] = Math.round(low * 1600);
+  }
+  return { kind: 'samples', samples };
+}
+
 function after(ms: number, ...parts: Int16Array[]): CallerSound {
   return { kind: 'samples', samples: Int16Array.from([silence(ms), ...parts].flatMap((part) => [...part])) };
 }

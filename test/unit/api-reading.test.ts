@@ -164,6 +164,7 @@ describe('POST /v1/simulator/calls', () => {
     expect(plans).toEqual([
       {
         ...{ to, from: '+15005550001', durationMs: 500, ringTimeoutMs: 30_000, codecs: ['PCMA'], digits: '1w#A' },
+        speech: 'tone',
         impairments: { lossPercent: 2.5, jitterMs: 30, seed: 7 },
       },
     ]);

@@ -18,7 +18,6 @@ export function useQuery<T>(key: string, ask: (signal: AbortSignal) => Promise<T
   const [round, setRound] = useState(0);
   const latest = useRef(ask);
   latest.current = ask;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a new round asks again
   useEffect(() => {
     const stop = new AbortController();
     setState((before) => ({

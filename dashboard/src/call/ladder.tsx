@@ -63,10 +63,12 @@ export function Ladder({ messages }: { messages: SipMessage[] }) {
                 class="ladder-row"
                 style={{ gridTemplateColumns: grid }}
                 aria-expanded={open === index}
-                aria-label={`${message.direction === 'sent' ? 'Sent to' : 'Received from'} ${addressOf(message)}: ${name}`}
                 onClick={() => setOpen(open === index ? null : index)}
               >
                 <small class="right">+{((Date.parse(message.at) - first) / 1000).toFixed(3)}</small>
+                <span class="hidden">
+                  {message.direction === 'sent' ? 'Sent to' : 'Received from'} {addressOf(message)}:{' '}
+                </span>
                 {lanes.map((each, column) => (
                   <i key={each} class="lifeline" style={{ gridColumn: column + 2 }} />
                 ))}

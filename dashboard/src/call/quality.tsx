@@ -1,6 +1,7 @@
 import { useMemo } from 'preact/hooks';
 import { axis, Chart, colour } from '../charts/uplot';
 import { Empty } from '../ui/parts';
+import { duration } from '../ui/time';
 
 type Sample = { at: string; [more: string]: unknown };
 
@@ -10,8 +11,16 @@ const lines: [name: string, label: string, tone: string][] = [
   ['audio_delay_ms', 'Audio delay', 'quiet'],
 ];
 
+/** The time since the call began. */
+const clockAxis = (beganMs: number) =>
+  axis({
+    space: 70,
+    values: (_, splits) => splits.map((seconds) => duration(Math.round(seconds - beganMs / 1000))),
+  });
+
 /** MOS and loss above, the times below; samples of every five seconds. */
-export function Quality({ samples, isLive }: { samples: readonly Sample[]; isLive: boolean }) {
+export function Quality({ samples, began, isLive }: { samples: readonly Sample[]; began: string; isLive: boolean }) {
+  const beganMs = Date.parse(began);
   const number = (sample: Sample, name: string) => (typeof sample[name] === 'number' ? (sample[name] as number) : null);
   const at = useMemo(() => samples.map((sample) => Date.parse(sample.at) / 1000), [samples]);
   const heard = useMemo(
@@ -52,7 +61,7 @@ export function Quality({ samples, isLive }: { samples: readonly Sample[]; isLiv
           cursor: { show: false },
           scales: { mos: { range: [1, 4.6] }, loss: { range: (_, __, most) => [0, Math.max(2, most)] } },
           axes: [
-            axis(),
+            clockAxis(beganMs),
             axis({ scale: 'mos', size: 40 }),
             axis({ scale: 'loss', side: 1, size: 40, grid: { show: false } }),
           ],
@@ -79,7 +88,7 @@ export function Quality({ samples, isLive }: { samples: readonly Sample[]; isLiv
               legend: { show: false },
               cursor: { show: false },
               scales: { ms: { range: (_, __, most) => [0, Math.max(10, most * 1.1)] } },
-              axes: [axis(), axis({ scale: 'ms', size: 40 })],
+              axes: [clockAxis(beganMs), axis({ scale: 'ms', size: 40 })],
               series: [{}, ...shown.map(([, label, tone]) => line(label, tone, 'ms'))],
             })}
           />

@@ -115,7 +115,6 @@ export function Recording({ call, seek }: { call: CallDetail; seek: { atMs: numb
   };
   const started = call.events.find(({ event_type }) => event_type === 'recording.started');
   const beginMs = Date.parse(started?.created_at ?? call.answered_at ?? call.created_at);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: plays once for each wish
   useEffect(() => {
     if (seek) playFrom(Math.max(0, seek.atMs - beginMs));
   }, [seek]);
@@ -169,14 +168,7 @@ export function Recording({ call, seek }: { call: CallDetail; seek: { atMs: numb
                     const next = utterance.words[i + 1]?.atMs ?? spoken[index + 1]?.atMs ?? Number.POSITIVE_INFINITY;
                     const isNow = isPlaying && atSec * 1000 >= word.atMs && atSec * 1000 < next;
                     return (
-                      <button
-                        // biome-ignore lint/suspicious/noArrayIndexKey: words repeat, and never move
-                        key={i}
-                        type="button"
-                        class="word"
-                        data-now={isNow}
-                        onClick={() => playFrom(word.atMs)}
-                      >
+                      <button key={i} type="button" class="word" data-now={isNow} onClick={() => playFrom(word.atMs)}>
                         {visible(word.text.slice(0, 200))}
                       </button>
                     );

@@ -47,7 +47,10 @@ export function Routing({ call }: { call: CallDetail }) {
                   <State of={verdict} />
                 </td>
                 <td>
-                  <Brief text={nameOf(detail) ?? detail} limit={60} />
+                  <Brief
+                    text={nameOf(detail) ?? (detail === call.phone_number_id ? call.to_number : detail)}
+                    limit={60}
+                  />
                 </td>
               </tr>
             ))}

@@ -10,6 +10,8 @@ export interface DayOfCalls {
   busy: number;
 }
 
+const dayName = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric', timeZone: 'UTC' });
+
 /** From the bottom of a bar to its top. */
 const parts = [
   ['completed', 'Completed', 'good'],
@@ -45,7 +47,11 @@ export function DayBars({ days, height = 190 }: { days: DayOfCalls[]; height?: n
           tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), 'UTC'),
           scales: { y: { range: (_, __, most) => [0, Math.max(4, most * 1.1)] } },
           axes: [
-            axis({ grid: { show: false }, space: 60 }),
+            axis({
+              grid: { show: false },
+              space: 60,
+              values: (_, splits) => splits.map((seconds) => dayName.format(seconds * 1000)),
+            }),
             axis({
               size: 44,
               space: 34,

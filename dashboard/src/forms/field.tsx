@@ -294,7 +294,6 @@ function Rows({ name, schema, value, onChange, wrong, choices }: FieldProps) {
       {schema.description && <small>{plain(schema.description)}</small>}
       {wrong && <small class="wrong">{wrong}</small>}
       {rows.map((row, index) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: rows have no id and keep their order
         <fieldset key={index}>
           <legend>{index + 1}</legend>
           <Fields

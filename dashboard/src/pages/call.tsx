@@ -76,7 +76,11 @@ export function CallPage({ place, me }: PageProps) {
             </Card>
           )}
           <Card title="Quality over time">
-            {quality.data ? <Quality samples={quality.data.samples} isLive={isLive} /> : <Loading />}
+            {quality.data ? (
+              <Quality samples={quality.data.samples} began={data.answered_at ?? data.created_at} isLive={isLive} />
+            ) : (
+              <Loading />
+            )}
           </Card>
           <Card title="SIP messages">
             {trace.data ? (

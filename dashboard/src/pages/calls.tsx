@@ -68,7 +68,9 @@ export function Calls({ place }: PageProps) {
               <tr>
                 <th scope="col">Began</th>
                 <th scope="col">From</th>
-                <th scope="col">To</th>
+                <th scope="col" class="wide-only">
+                  To
+                </th>
                 <th scope="col">Status</th>
                 <th scope="col" class="right">
                   Length
@@ -87,7 +89,6 @@ export function Calls({ place }: PageProps) {
             <VirtualRows
               rows={calls}
               rowHeight={rowHeight}
-              columns={8}
               onNearEnd={more}
               render={(call) => <Row key={call.id} call={call} />}
             />
@@ -113,8 +114,11 @@ function Row({ call }: { call: Call }) {
       </td>
       <td>
         <Brief text={call.from_number} limit={26} />
+        <span class="narrow-only soft">
+          → <Brief text={call.to_number} limit={26} />
+        </span>
       </td>
-      <td>
+      <td class="wide-only">
         <Brief text={call.to_number} limit={26} />
       </td>
       <td>
@@ -150,7 +154,6 @@ function useCalls(key: string) {
     },
     [key],
   );
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a new round asks again
   useEffect(() => {
     let isGone = false;
     setState((before) =>

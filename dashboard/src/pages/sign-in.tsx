@@ -37,7 +37,6 @@ export function SignIn() {
       setBusy(false);
     }
   };
-  // biome-ignore lint/correctness/useExhaustiveDependencies: once, when the page was opened by a link or a return
   useEffect(() => {
     const code = linkCode();
     void attempt(async () => {

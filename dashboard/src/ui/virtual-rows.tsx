@@ -10,13 +10,11 @@ const beyond = 12;
 export function VirtualRows<T>({
   rows,
   rowHeight,
-  columns,
   render,
   onNearEnd,
 }: {
   rows: readonly T[];
   rowHeight: number;
-  columns: number;
   render: (row: T, index: number) => ComponentChildren;
   onNearEnd?: () => void;
 }) {
@@ -51,18 +49,18 @@ export function VirtualRows<T>({
   }, [isNearEnd, rows.length, onNearEnd]);
   return (
     <tbody ref={body}>
-      <Spacer height={first * rowHeight} columns={columns} />
+      <Spacer height={first * rowHeight} />
       {rows.slice(first, last).map((row, index) => render(row, first + index))}
-      <Spacer height={(rows.length - last) * rowHeight} columns={columns} />
+      <Spacer height={(rows.length - last) * rowHeight} />
     </tbody>
   );
 }
 
-function Spacer({ height, columns }: { height: number; columns: number }) {
+function Spacer({ height }: { height: number }) {
   if (height <= 0) return null;
   return (
     <tr class="spacer">
-      <td colSpan={columns} style={{ height: `${height}px` }} />
+      <td style={{ height: `${height}px` }} />
     </tr>
   );
 }

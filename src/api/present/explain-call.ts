@@ -166,6 +166,7 @@ export function explainCall(call: ExplainedCall): CallExplanation {
 /** What the events say about it, in their own words. */
 function detailOf({ events }: ExplainedCall, hop: CallHop | null): string | null {
   const types = (hop && telling[hop]) ?? [];
+  if (hop === 'routing' || hop === 'account') return null; // the sentence says it all
   const found = events.findLast(({ type }) => types.includes(type));
   const end = events.findLast(({ type }) => /^call\.(failed|busy|no_answer|completed)$/.test(type));
   const text = [found?.data.message, found?.data.detail, end?.data.detail, found?.data.reason].find(

@@ -36,13 +36,21 @@ interface Description {
   components: { schemas: Record<string, Described> };
 }
 
+/** In the colours of the dashboard (`dashboard/src/style.css`). */
 const style = `
-:root { color-scheme: light dark; --line: #8884; --soft: #8882; }
-body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 60rem; padding: 1rem; }
-code, .path { font-family: ui-monospace, monospace; font-size: .92em; }
-nav ul { columns: 18rem; padding-left: 1.2rem; } section { border-top: 1px solid var(--line); margin-top: 2rem; }
-table { border-collapse: collapse; width: 100%; } td, th { border-bottom: 1px solid var(--line); padding: .3rem .5rem; text-align: left; vertical-align: top; }
-.method { background: var(--soft); border-radius: .3rem; padding: .1rem .4rem; font-weight: 600; } details { margin: .5rem 0; } pre { background: var(--soft); overflow-x: auto; padding: .6rem; }
+:root { color-scheme: light dark; --paper: #f4f5f3; --card: #fff; --ink: #1c2320; --soft: #55605b; --line: #d9ddd9; --accent: #0b5d6b; --accent-soft: #dceef0; }
+@media (prefers-color-scheme: dark) {
+  :root { --paper: #121615; --card: #1a201e; --ink: #e4e9e6; --soft: #9ba8a2; --line: #2e3734; --accent: #6cc5d3; --accent-soft: #173439; }
+}
+body { font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; color: var(--ink); background: var(--paper); margin: 0 auto; max-width: 62rem; padding: 1.4rem 1rem 4rem; }
+h1 { font-size: 1.5rem; letter-spacing: -.01em; } h2 { font-size: 1.2rem; margin-top: 2.4rem; } h3 { font-size: 1rem; } h4 { font-size: .9rem; color: var(--soft); }
+a { color: var(--accent); text-underline-offset: 2px; }
+code, .path, pre { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; font-size: .92em; overflow-wrap: anywhere; }
+nav ul { columns: 15rem; padding-left: 1.2rem; }
+article, nav { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .4rem 1.1rem 1rem; margin: 1rem 0; }
+table { border-collapse: collapse; width: 100%; display: block; overflow-x: auto; } td, th { border-bottom: 1px solid var(--line); padding: .3rem .6rem .3rem 0; text-align: left; vertical-align: top; }
+.method { background: var(--accent-soft); color: var(--accent); border-radius: .3rem; padding: .1rem .4rem; font-weight: 600; }
+details { margin: .5rem 0; } summary { cursor: pointer; color: var(--accent); } pre { background: var(--paper); border-radius: 6px; overflow-x: auto; padding: .7rem; }
 `;
 const styleHash = createHash('sha256').update(style).digest('base64');
 
@@ -99,7 +107,7 @@ function pageOf({ info, tags, paths, components }: Description): string {
   return `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>${escaped(info.title)} API ${escaped(info.version)}</title><style>${style}</style></head><body>
 <h1>${escaped(info.title)} API ${escaped(info.version)}</h1>
-<p>For programs: <a href="/openapi.json">openapi.json</a>.</p>${prose(info.description)}
+<p><a href="/">Dashboard</a> · <a href="/#/reference">search and try the operations there</a> · for programs: <a href="/openapi.json">openapi.json</a></p>${prose(info.description)}
 <nav>${menu.join('')}<p><a href="#errors">Errors</a> · <a href="#records">Records</a></p></nav>${body.join('')}
 <section><h2 id="records">Records</h2>${schemas.join('')}</section></body></html>`;
 }
@@ -132,7 +140,19 @@ function operationHtml({
   return `<article id="${operation.operationId}"><h3>${escaped(operation.summary)}</h3>
 <p class="path"><span class="method">${method.toUpperCase()}</span> ${escaped(path)}</p><p>${text(operation.description)}</p>
 ${parameters.length > 0 ? `<h4>Parameters</h4><table>${parameters.join('')}</table>` : ''}${bodies.join('')}
-<details><summary>Responses</summary><table>${answers.join('')}</table></details>${successes.join('')}</article>`;
+<details><summary>Responses</summary><table>${answers.join('')}</table></details>${successes.join('')}${sample('curl', curlOf(method, path, operation))}</article>`;
+}
+
+/** A request with the example body, for a shell. */
+function curlOf(method: string, path: string, { requestBody, security }: OperationObject): string {
+  const [[type, body] = []] = Object.entries(requestBody?.content ?? {});
+  const json = type === 'application/json' && body?.example !== undefined ? JSON.stringify(body.example) : null;
+  const lines = [
+    `curl${method === 'get' ? '' : ` -X ${method.toUpperCase()}`} "$TRUNKLINE_URL${path}"`,
+    ...(security?.length === 0 ? [] : ['-H "Authorization: Bearer $TRUNKLINE_API_KEY"']),
+    ...(json === null ? [] : ["-H 'Content-Type: application/json'", `-d '${json.replaceAll("'", "'\\''")}'`]),
+  ];
+  return lines.join(' \\\n  ');
 }
 
 function sample(title: string, example: unknown): string {

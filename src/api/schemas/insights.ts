@@ -28,17 +28,22 @@ const figures = {
 };
 const insight = (of: object) => Type.Object({ ...of, ...figures }, { additionalProperties: false });
 
+/** The figures of all calls of a period. */
+export const insightsOfDays = {
+  total: Type.Object(figures, {
+    additionalProperties: false,
+    description: 'The figures of all calls of the period.',
+  }),
+  by_day: Type.Array(insight({ date: Type.String({ format: 'date', description: 'A UTC day.' }) }), {
+    description: 'One item per day, in ascending order, including days without calls.',
+  }),
+};
+
 const callInsights = Type.Object(
   {
     start_date: Type.String({ format: 'date', description: 'The first UTC day of `created_at`.' }),
     end_date: Type.String({ format: 'date', description: 'The last UTC day of `created_at`.' }),
-    total: Type.Object(figures, {
-      additionalProperties: false,
-      description: 'The figures of all calls of the period.',
-    }),
-    by_day: Type.Array(insight({ date: Type.String({ format: 'date', description: 'A UTC day.' }) }), {
-      description: 'One item per day, in ascending order, including days without calls.',
-    }),
+    ...insightsOfDays,
     by_endpoint: Type.Array(insight({ endpoint_id: uuid('The endpoint that handled the calls.') }), {
       description: 'Endpoints with the most calls first; calls that reached no endpoint count in `total` only.',
     }),

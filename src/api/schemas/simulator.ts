@@ -29,6 +29,11 @@ export const simulatedCallBody = body({
       description: 'The keys pressed one second after the answer; `w` is a pause of half a second.',
     }),
   ),
+  speech: oneOf(['tone', 'talk', 'silence', 'noise'], {
+    default: 'tone',
+    description:
+      'What the caller says: a `tone` with markers that measure an echo; `talk`, the rhythm of questions with pauses for answers; `silence`; or `noise` of a street.',
+  }),
   loss_percent: share("The percentage of the caller's packets that are lost, at random."),
   jitter_ms: Type.Optional(
     Type.Integer({

@@ -14,7 +14,7 @@ import { TrunkTable } from '../../../sip/trunk/trunk-table.js';
 import { type CallFaults, noticeLimitMs } from '../faults.js';
 import { type CallCourse, type CallReport, reportCall } from '../report.js';
 import type { Impairments } from './impairments.js';
-import { RtpLine } from './rtp-line.js';
+import { type LineEar, RtpLine } from './rtp-line.js';
 import { signallingTimes } from './signalling-times.js';
 import type { CallerSound } from './voice.js';
 
@@ -43,6 +43,8 @@ export interface CallPlan {
   /** RFC 4733; sent `digitsAfterMs` after the answer. `w` is a pause. */
   digits?: string;
   digitsAfterMs?: number;
+  /** Hears the call while it runs. */
+  ear?: LineEar;
 }
 
 /** A call that is over. */

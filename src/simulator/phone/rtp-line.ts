@@ -20,7 +20,16 @@ import { Metronome } from './metronome.js';
 import { PhoneCoder } from './phone-coder.js';
 import { type CallerSound, CallerVoice } from './voice.js';
 
+/** Hears the line while it runs. Nothing may be kept: the samples are reused. */
+export interface LineEar {
+  /** 8 kHz; `caller` as it was said, before the faults of the path. */
+  audio(side: 'caller' | 'agent', samples: Int16Array): void;
+  /** About once a second. */
+  measured(figures: { received: number; lost: number; jitterMs: number | null; rttMs: number | null }): void;
+}
+
 export interface LineOptions {
+  ear?: LineEar;
   speech: CallerSound;
   markers: boolean;
   ptimeMs: number;
@@ -31,6 +40,7 @@ export interface LineOptions {
 }
 
 const portTries = 50;
+const measureEveryMs = 1000;
 
 export class RtpLine {
   readonly received = new ReceiverStats();
@@ -74,6 +84,7 @@ export class RtpLine {
   /** Behind the last audio that came. */
   private heardUntil = 0;
   private closed = false;
+  private ticks = 0;
 
   private constructor(
     private readonly rtp: Socket,
@@ -178,11 +189,18 @@ export class RtpLine {
 
   private tick(leftOut: number): void {
     const { agreed } = this;
+    const { ear, ptimeMs } = this.options;
     const nowMs = performance.now();
     for (let i = 0; i < leftOut; i++) this.voice.next(this.frame);
     this.timestamp = (this.timestamp + leftOut * this.frame.length) >>> 0;
     this.leftOut += leftOut;
     const marker = this.voice.next(this.frame);
+    ear?.audio('caller', this.frame);
+    this.ticks += 1;
+    if (ear && this.ticks % Math.round(measureEveryMs / ptimeMs) === 0) {
+      const { packets, lost, jitterMs } = this.received;
+      ear.measured({ received: packets, lost, jitterMs, rttMs: this.reports.rttMs });
+    }
     if (agreed?.send && this.speaks) {
       if (!this.sendKey(agreed)) {
         if (marker !== null) this.markersSentMs.set(marker, nowMs);
@@ -256,6 +274,7 @@ export class RtpLine {
     if (codec) {
       this.codecsHeard.add(codec);
       const samples = this.coder.decode(payload, codec);
+      this.options.ear?.audio('agent', samples);
       if (this.firstSoundMs === null && isSound(samples)) this.firstSoundMs = nowMs;
       const scale = codecFacts[codec].clockKhz / ticksPerMs;
       this.heardUntil = (this.clock.place(view.timestamp, scale, this.heardUntil) + samples.length) >>> 0;

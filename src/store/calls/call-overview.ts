@@ -11,7 +11,7 @@ export interface CallOverview {
   live: CallDetail[];
   liveTotal: number;
   days: DayCounts[];
-  insights: ReturnType<CallInsights['read']>;
+  insights: ReturnType<CallInsights['byDay']>;
   /** The last calls that failed, with their events. */
   failures: CallDetail[];
   /** Milliseconds that the gateway added to the audio of the last answered calls, of those that measured it; ascending. */
@@ -42,7 +42,7 @@ export class CallOverviews {
         live: whole(live.data),
         liveTotal: live.total,
         days: this.calls.trends(scope, days),
-        insights: this.insights.read(scope, days),
+        insights: this.insights.byDay(scope, days),
         failures: whole(failed.data),
         audioDelaysMs: this.delays(answered.map(({ id }) => id)),
       };

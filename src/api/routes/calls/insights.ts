@@ -29,18 +29,22 @@ export function insightRoutes({ store, now }: { store: Store; now: () => number 
 }
 
 /** `CallInsights` of the API for these days. */
-export function presentInsights(days: Days, { total, byDay, byEndpoint, byTrunk }: Insights) {
-  const by_day = [];
-  for (let day = days.firstDay; day <= days.lastDay; day += 1)
-    by_day.push({ date: dateOf(day), ...presentInsight(byDay.get(day) ?? noCalls) });
+function presentInsights(days: Days, { total, byDay, byEndpoint, byTrunk }: Insights) {
   return {
     start_date: dateOf(days.firstDay),
     end_date: dateOf(days.lastDay),
-    total: presentInsight(total),
-    by_day,
+    ...presentDays(days, { total, byDay }),
     by_endpoint: [...byEndpoint].map(([endpoint_id, insight]) => ({ endpoint_id, ...presentInsight(insight) })),
     by_trunk: [...byTrunk].map(([trunk_id, insight]) => ({ trunk_id, ...presentInsight(insight) })),
   };
+}
+
+/** The figures of all calls, in total and for each of the days. */
+export function presentDays(days: Days, { total, byDay }: Pick<Insights, 'total' | 'byDay'>) {
+  const by_day = [];
+  for (let day = days.firstDay; day <= days.lastDay; day += 1)
+    by_day.push({ date: dateOf(day), ...presentInsight(byDay.get(day) ?? noCalls) });
+  return { total: presentInsight(total), by_day };
 }
 
 const noCalls: Insight = { calls: 0, answered: 0, mos: null, responseMs: null };

@@ -6,8 +6,9 @@ import { presentAccount, presentCall } from '../../present/present.js';
 import type { RecordingUrls } from '../../recordings/recording-urls.js';
 import { trendDays } from '../../request/days.js';
 import { type Route, route } from '../../route.js';
+import { insightsOfDays } from '../../schemas/insights.js';
 import { idParams, nullable, oneOf, ref, Type, uuid } from '../../schemas/types.js';
-import { presentInsights } from './insights.js';
+import { presentDays } from './insights.js';
 
 const hops = ['caller', 'callee', 'carrier', 'network', 'trunkline', 'routing', 'account', 'agent', 'webhook'] as const;
 
@@ -39,7 +40,10 @@ const overview = Type.Object(
     ),
     live_total: Type.Integer({ description: 'The number of running calls.' }),
     days: Type.Unsafe<unknown>({ ...ref('CallTrends'), description: 'The calls by status of the last 30 UTC days.' }),
-    insights: Type.Unsafe<unknown>({ ...ref('CallInsights'), description: 'The figures of the last 30 UTC days.' }),
+    insights: Type.Object(insightsOfDays, {
+      additionalProperties: false,
+      description: 'The figures of the last 30 UTC days.',
+    }),
     audio_delay_ms: nullable<object>(
       Type.Object(
         {
@@ -110,7 +114,7 @@ export function overviewRoutes({
           live: read.live.map(explained),
           live_total: read.liveTotal,
           days: read.days,
-          insights: presentInsights(days, insights),
+          insights: presentDays(days, insights),
           audio_delay_ms: spread(read.audioDelaysMs),
           failures: read.failures.map(explained),
           endpoints: store.endpoints

@@ -4,6 +4,7 @@ import { phoneNumberOf } from '../../request/phone-number.js';
 import { type Route, route } from '../../route.js';
 import { simulatedCallBody } from '../../schemas/simulator.js';
 import { ref } from '../../schemas/types.js';
+import { acceptsEvents, SimulatorStream } from './simulator-stream.js';
 
 /** The parameters of a call from a phone of the carrier simulator. */
 export interface SimulatedCallPlan {
@@ -13,6 +14,9 @@ export interface SimulatedCallPlan {
   ringTimeoutMs: number;
   codecs?: ('PCMU' | 'PCMA' | 'G722' | 'OPUS')[];
   digits?: string;
+  speech: 'tone' | 'talk' | 'silence' | 'noise';
+  /** Hears the call while it runs; its samples are reused. */
+  ear?: SimulatorEar;
   impairments: {
     lossPercent?: number;
     jitterMs?: number;
@@ -20,6 +24,12 @@ export interface SimulatedCallPlan {
     duplicatePercent?: number;
     seed?: number;
   };
+}
+
+/** As `LineEar` of the simulator. */
+export interface SimulatorEar {
+  audio(side: 'caller' | 'agent', samples: Int16Array): void;
+  measured(figures: { received: number; lost: number; jitterMs: number | null; rttMs: number | null }): void;
 }
 
 /** Places the call and resolves after its end to the caller's measurements; `signal` hangs up. */
@@ -47,9 +57,15 @@ export function simulatorRoutes({ store, simulateCall }: SimulatorRoutesOptions)
         "A simulated phone calls one of the organization's numbers over SIP and RTP, with the requested faults, talks, hangs up, and then returns its measurements. The call has a record like any other. At most four run at once; live keys only. Closing the connection hangs up.",
       access: 'admin',
       body: simulatedCallBody,
-      answer: { status: 200, description: 'The measurements of the caller.', schema: ref('SimulatedCall') },
+      answer: {
+        status: 200,
+        description:
+          'The measurements of the caller. With `Accept: text/event-stream`: Server-Sent Events while the call runs. `audio`: what both sides said since the last one, `{caller, agent}`, each base64 of signed 16-bit little-endian samples at 8 kHz; `measure`: `{received, lost, jitter_ms, rtt_ms}`, once a second; at last `report` with the measurements, or `error` with an error body.',
+        schema: ref('SimulatedCall'),
+        alsoAs: ['text/event-stream'],
+      },
       errors: ['INVALID_PHONE_NUMBER', 'NOT_FOUND', 'CONCURRENCY_LIMIT_EXCEEDED'],
-      handle: async ({ body, caller, reply }) => {
+      handle: async ({ body, caller, request, reply }) => {
         const to = phoneNumberOf(body.to, 'to');
         const from = phoneNumberOf(body.from, 'from');
         if (caller.mode !== 'live') throw new ApiError('FORBIDDEN', 'The simulator requires a live key');
@@ -78,6 +94,7 @@ export function simulatorRoutes({ store, simulateCall }: SimulatorRoutesOptions)
             ringTimeoutMs: body.ring_timeout_ms,
             ...(body.codec === undefined ? {} : { codecs: [body.codec] }),
             ...(body.digits === undefined ? {} : { digits: body.digits.toUpperCase().replaceAll('W', 'w') }),
+            speech: body.speech,
             impairments: {
               lossPercent: loss_percent,
               jitterMs: jitter_ms,
@@ -86,7 +103,17 @@ export function simulatorRoutes({ store, simulateCall }: SimulatorRoutesOptions)
               seed,
             },
           };
-          return snakeCase(await simulateCall(plan, gone.signal));
+          if (!acceptsEvents(request)) return snakeCase(await simulateCall(plan, gone.signal));
+          const stream = new SimulatorStream(reply);
+          try {
+            stream.send('report', snakeCase(await simulateCall({ ...plan, ear: stream }, gone.signal)));
+          } catch (error) {
+            request.log.error({ err: error }, 'a simulated call failed');
+            stream.send('error', new ApiError('INTERNAL_ERROR').body());
+          } finally {
+            stream.end();
+          }
+          return reply;
         } finally {
           running -= 1;
           reply.raw.off('close', hangUp);
