@@ -53,27 +53,27 @@ export function Overview({ me }: PageProps) {
       {error && <Problem error={error} onRetry={reload} />}
       <FigureRow data={data} total={insights.total} />
       <div class="columns">
-        <Card title={`Live calls (${data.live_total})`}>
-          <LiveCalls live={data.live as Explained[]} total={data.live_total} />
-        </Card>
+        <div class="stack">
+          <Card title={`Live calls (${data.live_total})`}>
+            <LiveCalls live={data.live as Explained[]} total={data.live_total} />
+          </Card>
+          <Card title="Calls per day">
+            {hasCalls ? (
+              <DayBars days={days} />
+            ) : (
+              <Empty title="No calls in the last 30 days">
+                <p>
+                  Dial a number of this organization, or <a href="#/try">place a call from this page</a>.
+                </p>
+              </Empty>
+            )}
+          </Card>
+          <Card title="Health of trunks and agents">
+            <Health data={data} />
+          </Card>
+        </div>
         <Card title="Last failures" aside={<a href="#/calls?status=failed">All failed calls</a>}>
           <Failures failures={data.failures as Explained[]} />
-        </Card>
-      </div>
-      <div class="wide-narrow">
-        <Card title="Calls per day">
-          {hasCalls ? (
-            <DayBars days={days} />
-          ) : (
-            <Empty title="No calls in the last 30 days">
-              <p>
-                Dial a number of this organization, or <a href="#/try">place a call from this page</a>.
-              </p>
-            </Empty>
-          )}
-        </Card>
-        <Card title="Health of trunks and agents">
-          <Health data={data} />
         </Card>
       </div>
     </>

@@ -40,8 +40,9 @@ export class Listener {
     return samples.reduce((most, sample) => Math.max(most, Math.abs(sample)), 0);
   }
 
+  /** Idempotent. */
   close(): void {
-    void this.context.close();
+    if (this.context.state !== 'closed') void this.context.close();
   }
 }
 
