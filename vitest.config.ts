@@ -1,9 +1,8 @@
 import { defineConfig } from 'vitest/config';
 
-/** What loads the machine, or measures it: one file after the other, when the rest is over. */
+/** Files that load the machine, or that judge 40 ms: one after the other, when the rest is over. */
 const alone = [
-  'test/faults/**/*.test.ts',
-  'test/scenarios/**/*.test.ts',
+  'test/faults/{agents,floods,long,media,media-trust,ports,process,scans,strangers}.test.ts',
   'test/calls/dialogue.test.ts',
   'test/calls/media-codecs.test.ts',
   'test/calls/media-engine.test.ts',
@@ -16,11 +15,23 @@ const external = ['test/external/**/*.test.ts'];
 /** Rules, codecs, state machines and the store: no sockets, fake clocks. */
 const unit = ['test/unit/**/*.test.ts'];
 
+/** Files that mostly wait for calls, and judge neither the pace nor the delay of audio. */
+const waiting = [
+  'test/contract/{agent-faults,agent-conversation,agent-protocol,provider-clients,provider-types}.test.ts',
+  'test/integration/**/*.test.ts',
+  'test/calls/{agent-failover,agent-hangups,agent-session-limit,agent-stopped,agent-transcripts}.test.ts',
+  'test/calls/{bad-carriers,balance-app,bridged-call,cli-process,doctor-call,external-sip-servers,kamailio}.test.ts',
+  'test/calls/{loopback-trunk,nat,no-ports-left,outbound-carrier,party-events,readiness,readme}.test.ts',
+  'test/calls/{recording-app,replaces,secure-agent,sip-*,trace-peers,transfer,webhook-*}.test.ts',
+];
+
 /**
- * A test of a call mostly waits, but the ones that measure audio need a core of their own now and then: with three workers on two cores they
- * failed. CI runs unattended and runs one file at a time. `port-ranges.ts` has ports for four workers.
+ * On two cores, four files that wait leave a core free now and then; two that measure audio need one each. CI may run on a machine that others
+ * disturb, so it takes half of both. `port-ranges.ts` has ports for eight processes.
  */
-const maxWorkers = process.env.CI ? 1 : 2;
+const isCi = Boolean(process.env.CI);
+const measuringWorkers = isCi ? 1 : 2;
+const waitingWorkers = isCi ? 2 : 4;
 
 export default defineConfig({
   test: {
@@ -29,19 +40,30 @@ export default defineConfig({
       {
         extends: true,
         test: {
-          ...{ name: 'unit', include: unit, maxWorkers, sequence: { groupOrder: 0 } },
+          ...{ name: 'unit', include: unit, maxWorkers: measuringWorkers, sequence: { groupOrder: 0 } },
           setupFiles: ['test/support/no-sockets.ts'],
         },
       },
       {
         extends: true,
         test: {
-          ...{ name: 'together', include: ['test/**/*.test.ts'], exclude: [...alone, ...unit, ...external] },
-          ...{ maxWorkers, sequence: { groupOrder: 0 } },
+          ...{
+            name: 'together',
+            include: ['test/**/*.test.ts'],
+            exclude: [...alone, ...unit, ...waiting, ...external],
+          },
+          ...{ maxWorkers: measuringWorkers, sequence: { groupOrder: 0 } },
         },
       },
-      { extends: true, test: { name: 'alone', include: alone, maxWorkers: 1, sequence: { groupOrder: 1 } } },
-      { extends: true, test: { name: 'external', include: external, maxWorkers: 1, sequence: { groupOrder: 2 } } },
+      {
+        extends: true,
+        test: {
+          ...{ name: 'waiting', include: waiting, exclude: [...alone, ...external] },
+          ...{ maxWorkers: waitingWorkers, sequence: { groupOrder: 1 } },
+        },
+      },
+      { extends: true, test: { name: 'alone', include: alone, maxWorkers: 1, sequence: { groupOrder: 2 } } },
+      { extends: true, test: { name: 'external', include: external, maxWorkers: 1, sequence: { groupOrder: 3 } } },
     ],
     pool: 'forks',
     testTimeout: 60_000,

@@ -17,8 +17,10 @@ export interface SimulatedCarrier {
   close(): Promise<void>;
 }
 
-/** The audio that a callee received. */
+/** What a callee received; `from` and `to` are the calling and the called number. */
 export interface CalleeHeard {
+  from: string;
+  to: string;
   samples: Int16Array;
   digits: string;
 }
@@ -96,7 +98,8 @@ async function take(incoming: IncomingCall, { ringMs, onHeard }: SimulatedCarrie
     const leg = await ringAndAnswer(incoming, habit, line, ringMs);
     if (!leg) return;
     await talk(leg, habit, line);
-    onHeard?.({ samples: line.heard.samples, digits: line.digitsHeard });
+    const { from, to } = incoming;
+    onHeard?.({ from: from.number, to: to.number, samples: line.heard.samples, digits: line.digitsHeard });
   } finally {
     line.close();
   }

@@ -53,7 +53,8 @@ const health = async (id: string | undefined) =>
   (await app.api<{ health: string }>('GET', `/v1/endpoints/${id}`)).health;
 const echo: AgentScript = { onBinary: (bytes, socket) => socket.send(bytes) };
 
-describe('an agent that fails during the call', () => {
+// Each test has a number and agents of its own.
+describe.concurrent('an agent that fails during the call', () => {
   it('breaks: the fallback takes over, is told what was said, and the caller hears it', async () => {
     const { number, endpoints } = await numberWith(
       {

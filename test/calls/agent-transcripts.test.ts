@@ -111,7 +111,8 @@ async function greeted(simulator: ProviderSimulator, heardForMs = 1500): Promise
   await new Promise((resolve) => setTimeout(resolve, heardForMs)); // so much of it is heard
 }
 
-describe.each(NAMED)('%s', (provider) => {
+// Calls mostly wait, and each has a number and a simulator of its own.
+describe.concurrent.each(NAMED)('%s', (provider) => {
   it('the caller hangs up in the middle of a sentence', async () => {
     const { recording, record } = await call(provider, { durationMs: 1800 });
     expect(lines(record)).toHaveLength(1);

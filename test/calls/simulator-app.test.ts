@@ -12,6 +12,7 @@ beforeAll(async () => {
   app = await startTestApp({}, { t1: 50, t2: 200, t4: 250 });
 });
 afterAll(() => app.end());
+let nextCaller = 1000;
 
 function target(transport: 'udp' | 'tcp' = 'udp') {
   const address = app.sip.addresses.find((one) => one.transport === transport);
@@ -19,10 +20,11 @@ function target(transport: 'udp' | 'tcp' = 'udp') {
 }
 
 async function callEcho(wish: Partial<CallWish> = {}) {
-  const recording = await placeCall({ to: '+15550100', durationMs: 3500, target: target(), ...wish });
+  const from = `+1500555${nextCaller++}`;
+  const recording = await placeCall({ to: '+15550100', from, durationMs: 3500, target: target(), ...wish });
   const report = recording.report();
-  const { data } = await app.api<{ data: { id: string }[] }>('GET', '/v1/calls?limit=1');
-  const record = await finished(data[0]!.id);
+  const { data } = await app.api<{ data: { id: string; from_number: string }[] }>('GET', '/v1/calls?limit=100');
+  const record = await finished(data.find((call) => call.from_number === from)!.id);
   return { report, record };
 }
 
@@ -35,7 +37,8 @@ async function finished(id: string): Promise<CallRecord> {
   throw new Error(`Call ${id} did not end.`);
 }
 
-describe('a simulated call to the demo number', () => {
+// Each call has a caller's number of its own.
+describe.concurrent('a simulated call to the demo number', () => {
   it.each(['udp', 'tcp'] as const)('hears its own audio again (%s)', async (transport) => {
     const { report, record } = await callEcho({ target: target(transport) });
     expect(report).toMatchObject({ answered: true, ok: true, problems: [], endedBy: 'us' });

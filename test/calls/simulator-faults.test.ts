@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import type { CallFaults } from '../../src/simulator/faults.js';
 import { openPhone } from '../../src/simulator/phone/phone.js';
 import { type CallWish, planDefaults } from '../../src/simulator/place-call.js';
@@ -6,10 +6,9 @@ import type { CallReport } from '../../src/simulator/report.js';
 import { EchoPeer, type EchoPeerOptions } from '../support/echo-peer.js';
 
 /** What the simulator does wrong on purpose, seen from a far end that is not ours. */
-let peer: EchoPeer | null = null;
-afterEach(() => {
-  peer?.close();
-  peer = null;
+const peers: EchoPeer[] = [];
+afterAll(() => {
+  for (const peer of peers) peer.close();
 });
 
 async function call(
@@ -18,7 +17,7 @@ async function call(
   wish: Partial<CallWish> = {},
 ): Promise<{ report: CallReport; peer: EchoPeer }> {
   const far = await EchoPeer.open(options);
-  peer = far;
+  peers.push(far);
   const target = { host: '127.0.0.1', port: far.port, transport: 'udp' } as const;
   const phone = await openPhone(target, { losesAcks: faults.losesAck ?? false });
   try {
@@ -30,7 +29,8 @@ async function call(
   }
 }
 
-describe('a call with a fault', () => {
+// Each call has a far end of its own.
+describe.concurrent('a call with a fault', () => {
   it('loses packets in runs', async () => {
     const impairments = { lossPercent: 30, burstPackets: 6, seed: 3 };
     const { report, peer } = await call({ mute: true }, {}, { impairments, durationMs: 3000 });

@@ -32,7 +32,8 @@ async function callFor(number: string, target: string, config: object) {
   return endpoint;
 }
 
-test('the JSON example tells the time to who presses one, and only to signed requests', async () => {
+// Each example has a number of its own.
+test.concurrent('the JSON example tells the time to who presses one, and only to signed requests', async () => {
   const unchecked = await startWebhookEndpoint({ port: 0 });
   closing.push(unchecked);
   const { id, webhook_secret: secret } = await callFor('+12025550401', `${unchecked.url}/calls`, {});
@@ -49,7 +50,7 @@ test('the JSON example tells the time to who presses one, and only to signed req
   expect((await fetch(`${checked.url}/calls`, { method: 'POST', body: '{}' })).status).toBe(401);
 });
 
-test('the TwiML example spells the number to who presses one', async () => {
+test.concurrent('the TwiML example spells the number to who presses one', async () => {
   const menu = await startTwimlMenu({ port: 0 });
   closing.push(menu);
   await callFor('+12025550402', `${menu.url}/voice`, { format: 'twiml' });
@@ -91,7 +92,7 @@ async function runAsPrinted(example: string): Promise<string> {
   return stdout;
 }
 
-test.each(['webhook-endpoint', 'twiml-menu'])('%s runs as its README prints', async (example) => {
+test.concurrent.each(['webhook-endpoint', 'twiml-menu'])('%s runs as its README prints', async (example) => {
   const printed = await runAsPrinted(example);
   expect(printed).toContain('added number');
   expect(printed).toMatch(/not silent after \d+ ms/);

@@ -4,19 +4,18 @@ import { startTestApp, type TestApp } from '../support/app.js';
 import { phoneCalls } from '../support/caller.js';
 import { collectGarbage } from '../support/collect-garbage.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
-import { type Answer, soon, type WebhookApp, webhookApp } from '../support/webhook-app.js';
+import { type Answer, type WebhookApp, webhookApp } from '../support/webhook-app.js';
 
 let app: TestApp;
 let engine: Receiver;
-let understood: string | number = 'a table for two';
 const closing: { server: Receiver }[] = [];
 
 beforeAll(async () => {
-  engine = await startReceiver((_request, response) => {
-    if (understood === 0) return void setTimeout(collectGarbage, 100);
-    if (typeof understood === 'number') return void response.writeHead(understood).end();
+  engine = await startReceiver((request, response) => {
+    if (isIn('es', request.body)) return void setTimeout(collectGarbage, 100);
+    if (isIn('fr', request.body)) return void response.writeHead(500).end();
     response.writeHead(200, { 'content-type': 'application/json' });
-    response.end(JSON.stringify({ text: understood }));
+    response.end(JSON.stringify({ text: 'a table for two' }));
   });
   app = await startTestApp({ TRUNKLINE_TRANSCRIPTION_URL: engine.url }, { t1: 100, t2: 400, t4: 500 });
 });
@@ -25,6 +24,10 @@ afterAll(async () => {
   await app.end();
   await engine.close();
 });
+
+/** Tests run beside each other: each speaks a language of its own, French fails, and Spanish is never answered. */
+const isIn = (language: string, request: string) => request.includes(`\r\n\r\n${language}\r\n`);
+const askedIn = (language: string) => engine.requests.filter(({ body }) => isIn(language, body));
 
 async function numberWith(answers: { [path: string]: Answer }, config?: object): Promise<WebhookApp> {
   const made = await webhookApp(app, answers, config);
@@ -40,9 +43,8 @@ const words = (silenceMs: number) => ({
 
 const long = 'This is a prompt that goes on and on, '.repeat(8);
 
-describe('a gather of speech', () => {
+describe.concurrent('a gather of speech', () => {
   test('ends with the silence after the words, which interrupted the prompt', async () => {
-    engine.requests.length = 0;
     const { number, form } = await numberWith({
       '/start': `<Response><Gather input="speech dtmf" action="/heard" speechTimeout="auto" language="en-GB" hints="table, chair"><Say>${long}</Say></Gather></Response>`,
       '/heard': '<Response><Hangup/></Response>',
@@ -52,22 +54,21 @@ describe('a gather of speech', () => {
     expect(form('/heard')).toMatchObject({ SpeechResult: 'a table for two', Confidence: '1.0' });
     expect(form('/heard').Digits).toBeUndefined();
     expect(performance.now() - startedMs).toBeLessThan(12_000); // the prompt alone takes longer
-    expect(engine.requests).toHaveLength(1);
-    const asked = engine.requests[0]?.body ?? '';
+    expect(askedIn('en')).toHaveLength(1);
+    const asked = askedIn('en')[0]?.body ?? '';
     expect(asked).toContain('RIFF');
     for (const field of ['en', 'table, chair']) expect(asked).toContain(`\r\n\r\n${field}\r\n`);
   });
 
   test('is left when a key comes first', async () => {
-    engine.requests.length = 0;
     const { number, form } = await numberWith({
-      '/start': `<Response><Gather input="dtmf speech" numDigits="1" action="/heard"><Say>${long}</Say></Gather></Response>`,
+      '/start': `<Response><Gather input="dtmf speech" numDigits="1" action="/heard" language="it-IT"><Say>${long}</Say></Gather></Response>`,
       '/heard': '<Response><Hangup/></Response>',
     });
     const plan = { durationMs: 30_000, speech: { kind: 'silence' as const }, digits: '7', digitsAfterMs: 1500 };
     await phoneCalls(app, number, plan);
     expect(form('/heard')).toMatchObject({ Digits: '7' });
-    expect(engine.requests).toHaveLength(0);
+    expect(askedIn('it')).toHaveLength(0);
   });
 
   test('of nothing goes on with the next verb', async () => {
@@ -80,16 +81,15 @@ describe('a gather of speech', () => {
   });
 
   test('in JSON tells what was said; an engine that fails is told, and counts as nothing said', async () => {
-    const actions = [{ action: 'gather', input: ['speech'], url: '/heard', language: 'de' }];
-    const good = await numberWith({ '/start': actions, '/heard': [] }, {});
-    await phoneCalls(app, good.number, { durationMs: 20_000, speech: words(500) });
+    const actions = (language: string) => [{ action: 'gather', input: ['speech'], url: '/heard', language }];
+    const good = await numberWith({ '/start': actions('de'), '/heard': [] }, {});
+    const bad = await numberWith({ '/start': actions('fr'), '/heard': [] }, {});
+    const calls = [good, bad].map(({ number }) => phoneCalls(app, number, { durationMs: 20_000, speech: words(500) }));
+    await Promise.all(calls);
     expect(JSON.parse(good.server.requests[1]?.body ?? '{}')).toMatchObject({
       type: 'call.gathered',
       data: { digits: '', speech: 'a table for two', reason: 'speech' },
     });
-    understood = 500;
-    const bad = await numberWith({ '/start': actions, '/heard': [] }, {});
-    await phoneCalls(app, bad.number, { durationMs: 20_000, speech: words(500) });
     expect(JSON.parse(bad.server.requests[1]?.body ?? '{}').data).toEqual({ digits: '', reason: 'timeout' });
     const call = await app.finishedCall(bad.number);
     expect(call.events.find((event) => event.event_type === 'agent.warning')?.event_data).toMatchObject({
@@ -99,12 +99,12 @@ describe('a gather of speech', () => {
 
   test('goes on after 5 s when the engine never answers, although the garbage is collected meanwhile', async () => {
     const { number, paths } = await numberWith({
-      '/start': '<Response><Gather input="speech" action="/heard"/><Redirect>/next</Redirect></Response>',
+      '/start':
+        '<Response><Gather input="speech" action="/heard" language="es-ES"/><Redirect>/next</Redirect></Response>',
       '/next': '<Response><Hangup/></Response>',
     });
-    understood = 0;
     await phoneCalls(app, number, { durationMs: 40_000, speech: words(500) });
-    understood = 'a table for two';
+    expect(askedIn('es')).toHaveLength(1);
     expect(paths()).toEqual(['/start', '/next']);
     const { events } = await app.finishedCall(number);
     const warning = events.find((event) => event.event_type === 'agent.warning');
@@ -115,13 +115,12 @@ describe('a gather of speech', () => {
   });
 
   test('of a caller who hangs up asks nobody', async () => {
-    engine.requests.length = 0;
     const { number, paths } = await numberWith({
-      '/start': '<Response><Gather input="speech" action="/heard" timeout="10"/></Response>',
+      '/start': '<Response><Gather input="speech" action="/heard" timeout="10" language="pt-BR"/></Response>',
     });
     await phoneCalls(app, number, { durationMs: 1000 });
-    await soon(() => expect(app.live.count).toBe(0));
+    await app.finishedCall(number);
     expect(paths()).toEqual(['/start']);
-    expect(engine.requests).toHaveLength(0);
+    expect(askedIn('pt')).toHaveLength(0);
   });
 });

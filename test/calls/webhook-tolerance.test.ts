@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 import twilio from 'twilio';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { phoneCalls } from '../support/caller.js';
 import { type ReceivedRequest, type Receiver, startReceiver } from '../support/receiver.js';
@@ -14,7 +14,6 @@ const closing: Receiver[] = [];
 beforeAll(async () => {
   app = await startTestApp({ TRUNKLINE_RTP_FIRST_TIMEOUT_SEC: '0' }, { t1: 100, t2: 400, t4: 500 });
 });
-afterEach(() => soon(() => expect(app.live.count).toBe(0)));
 afterAll(async () => {
   for (const each of closing) await each.close();
   await app.end();
@@ -66,7 +65,8 @@ async function warningsOf(number: string): Promise<string[]> {
   return events.filter((each) => each.event_type === 'webhook.warning').map((each) => String(each.event_data.message));
 }
 
-describe('a webhook that redirects', () => {
+// Each test has a number and an application of its own.
+describe.concurrent('a webhook that redirects', () => {
   test.each<[status: number, method: string]>([
     [301, 'GET'],
     [302, 'GET'],
@@ -98,11 +98,10 @@ describe('a webhook that redirects', () => {
       };
     };
     const five = await numberOf(hops(5));
-    await phoneCalls(app, five.number);
+    const six = await numberOf(hops(6));
+    await Promise.all([five, six].map(({ number }) => phoneCalls(app, number)));
     expect(five.server.requests).toHaveLength(6);
     expect(await app.finishedCall(five.number)).toMatchObject({ hangup_cause: 'normal_clearing' });
-    const six = await numberOf(hops(6));
-    await phoneCalls(app, six.number);
     expect(six.server.requests).toHaveLength(6);
     const record = await app.finishedCall(six.number);
     expect(record).toMatchObject({ status: 'failed', hangup_cause: 'webhook_error' });
@@ -145,7 +144,7 @@ describe('a webhook that redirects', () => {
   });
 });
 
-describe('cookies', () => {
+describe.concurrent('cookies', () => {
   test('come back to whom they belong until the call ends, also on the way of a redirect', async () => {
     const { number, server } = await numberOf(({ path, headers }): Served | string => {
       if (path === '/start')
@@ -190,7 +189,7 @@ describe('cookies', () => {
   });
 });
 
-describe('a call goes on', () => {
+describe.concurrent('a call goes on', () => {
   test.each<[string, string]>([
     ['an empty <Response>', '<Response/>'],
     ['an empty body', ''],

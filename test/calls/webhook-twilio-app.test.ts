@@ -19,8 +19,9 @@ interface Report {
 let app: TestApp;
 let child: ChildProcess;
 let carrier: SimulatedCarrier;
-let reports: Report[] = [];
-const number = '+12025550377';
+const reports: Report[] = [];
+let nextNumber = 12025550377;
+let endpointId = '';
 
 beforeAll(async () => {
   app = await startTestApp({ TRUNKLINE_RTP_FIRST_TIMEOUT_SEC: '0' }, { t1: 100, t2: 400, t4: 500 });
@@ -43,7 +44,7 @@ beforeAll(async () => {
     target: `http://127.0.0.1:${port}/voice`,
     provider_config: { wss_map: { [`127.0.0.1:${port}`]: `ws://127.0.0.1:${port}` } },
   });
-  await app.api('POST', '/v1/phone-numbers', { number, endpoint_id: endpoint.id });
+  endpointId = endpoint.id;
 });
 afterAll(async () => {
   const gone = new Promise((resolve) => child.once('exit', resolve));
@@ -53,23 +54,23 @@ afterAll(async () => {
   await carrier.close();
 });
 
+/** A call to a number of its own, and what the application reports of it and of the calls that it dialled. */
 async function call(options: Parameters<typeof phoneCalls>[2]) {
-  reports = [];
+  const number = `+${nextNumber++}`;
+  await app.api('POST', '/v1/phone-numbers', { number, endpoint_id: endpointId });
   const heard = await phoneCalls(app, number, options);
-  const { data } = await app.api<{ data: { id: string }[] }>('GET', '/v1/calls?limit=1&direction=inbound');
-  const record = await soon(async () => {
-    const found = await app.api<Awaited<ReturnType<TestApp['finishedCall']>>>('GET', `/v1/calls/${data[0]?.id}`);
-    expect(found.status).not.toBe('in_progress');
-    return found;
-  });
-  return { heard, record };
+  const record = await app.finishedCall(number);
+  const sid = `CA${record.id.replaceAll('-', '')}`;
+  const ofCall = ({ body, start }: Report) => [body?.CallSid, body?.ParentCallSid, start?.callSid].includes(sid);
+  return { number, heard, record, reports: () => reports.filter(ofCall) };
 }
 
-describe('an application written for Twilio', () => {
+// Calls mostly wait, and each has a number of its own.
+describe.concurrent('an application written for Twilio', () => {
   test('speaks, gathers a key over its prompt, redirects, plays a file and hangs up', async () => {
-    const { heard, record } = await call({ durationMs: 15_000, digits: '1', digitsAfterMs: 2500 });
-    expect(reports.map((report) => report.path)).toEqual(['/voice', '/menu', '/goodbye?reason=sales', '/tone.wav']);
-    expect(reports[0]?.body).toMatchObject({
+    const { number, heard, record, reports } = await call({ durationMs: 15_000, digits: '1', digitsAfterMs: 2500 });
+    expect(reports().map((report) => report.path)).toEqual(['/voice', '/menu', '/goodbye?reason=sales', '/tone.wav']);
+    expect(reports()[0]?.body).toMatchObject({
       CallSid: `CA${record.id.replaceAll('-', '')}`,
       From: '+15005550001',
       To: number,
@@ -77,7 +78,7 @@ describe('an application written for Twilio', () => {
       Direction: 'inbound',
       ApiVersion: '2010-04-01',
     });
-    expect(reports[1]?.body).toMatchObject({ Digits: '1', CallStatus: 'in-progress' });
+    expect(reports()[1]?.body).toMatchObject({ Digits: '1', CallStatus: 'in-progress' });
     expect(record).toMatchObject({ status: 'completed', hangup_cause: 'normal_clearing' });
     expect(heard.report()).toMatchObject({ answered: true, endedBy: 'far side' });
     // Speech was heard, and at the end a quarter of a second of tone.
@@ -89,15 +90,15 @@ describe('an application written for Twilio', () => {
   });
 
   test('goes on with the next verb when no key comes', async () => {
-    const { record } = await call({ durationMs: 20_000 });
-    expect(reports.map((report) => report.path)).toEqual(['/voice']);
+    const { record, reports } = await call({ durationMs: 20_000 });
+    expect(reports().map((report) => report.path)).toEqual(['/voice']);
     expect(record).toMatchObject({ status: 'completed', hangup_cause: 'normal_clearing', hangup_source: 'agent' });
   });
 
   test('connects its Media Streams bot, which checks our signature and hears and speaks', async () => {
-    const { record } = await call({ durationMs: 15_000, digits: '2', digitsAfterMs: 500 });
-    expect(reports.map((report) => report.path)).toEqual(['/voice', '/menu', 'stream', '/after-stream']);
-    expect(reports[2]?.start).toMatchObject({
+    const { record, reports } = await call({ durationMs: 15_000, digits: '2', digitsAfterMs: 500 });
+    expect(reports().map((report) => report.path)).toEqual(['/voice', '/menu', 'stream', '/after-stream']);
+    expect(reports()[2]?.start).toMatchObject({
       customParameters: { customer: 'C-42' },
       callSid: `CA${record.id.replaceAll('-', '')}`,
     });
@@ -105,14 +106,14 @@ describe('an application written for Twilio', () => {
   });
 
   test('dials somebody, records both, and is told how it went', async () => {
-    const { heard, record } = await call({ durationMs: 20_000, digits: '3', digitsAfterMs: 500 });
-    await soon(() => expect(reports.filter((report) => report.path === '/status')).toHaveLength(2));
-    const body = (path: string) => reports.find((report) => report.path === path)?.body;
-    expect(reports.map((report) => report.path).filter((path) => path !== '/status')).toEqual([
-      '/voice',
-      '/menu',
-      '/dialled',
-    ]);
+    const { heard, record, reports } = await call({ durationMs: 20_000, digits: '3', digitsAfterMs: 500 });
+    await soon(() => expect(reports().filter((report) => report.path === '/status')).toHaveLength(2));
+    const body = (path: string) => reports().find((report) => report.path === path)?.body;
+    expect(
+      reports()
+        .map((report) => report.path)
+        .filter((path) => path !== '/status'),
+    ).toEqual(['/voice', '/menu', '/dialled']);
     expect(body('/dialled')).toMatchObject({ DialCallStatus: 'completed', DialCallDuration: '2', DialBridged: 'true' });
     expect((await fetch(body('/dialled')?.RecordingUrl ?? '')).status).toBe(200);
     expect(body('/status')).toMatchObject({ CallStatus: 'ringing', CallSid: body('/dialled')?.DialCallSid });
@@ -121,12 +122,12 @@ describe('an application written for Twilio', () => {
   });
 
   test('takes a message, reads it, and plays it back', async () => {
-    const { heard } = await call({ durationMs: 30_000, digits: '4wwwwwwww#', digitsAfterMs: 500 });
-    const recorded = reports.find((report) => report.path === '/recorded');
+    const { heard, reports } = await call({ durationMs: 30_000, digits: '4wwwwwwww#', digitsAfterMs: 500 });
+    const recorded = reports().find((report) => report.path === '/recorded');
     expect(recorded?.body).toMatchObject({ Digits: '#' });
     expect(recorded?.bytes).toBeGreaterThan(4000);
     await soon(() =>
-      expect(reports.find((report) => report.path === '/recording-status')?.body).toMatchObject({
+      expect(reports().find((report) => report.path === '/recording-status')?.body).toMatchObject({
         RecordingStatus: 'completed',
         RecordingUrl: recorded?.body?.RecordingUrl,
       }),

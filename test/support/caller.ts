@@ -21,9 +21,13 @@ export async function phoneCalls(
   const phone = await openPhone({ host, port, transport: 'udp' });
   try {
     const recording = await phone.call({ ...planDefaults, to, durationMs: 8000, markers: false, ...plan }, signal);
-    // The phone stays until the app has closed its side: a BYE that nobody answers any more is repeated for seconds.
-    await vi.waitFor(() => {
-      if (app.live.count > 0) throw new Error('A call of the app has not ended.');
+    // The phone stays until the app has closed its side: a BYE without an answer is repeated for seconds.
+    await vi.waitFor(async () => {
+      const { data } = await app.api<{ data: { to_number: string }[] }>(
+        'GET',
+        '/v1/calls?status=in_progress&limit=100',
+      );
+      if (data.some((call) => call.to_number === to)) throw new Error(`The call to ${to} has not ended.`);
     }, 15_000);
     return recording;
   } finally {

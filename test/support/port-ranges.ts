@@ -1,11 +1,33 @@
 import { createSocket } from 'node:dgram';
 import { createServer } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const firstPort = 12_000;
+const slices = 8;
+const sliceLength = 2500;
 
 /**
- * UDP ports of this worker of the test run. Files run at the same time: a port that one of them counts, waits for or
- * sends to must be nobody else's. All lie below those that a system gives out by itself (32768 and up on Linux).
+ * UDP ports of this process. Files run at the same time: a port that one of them counts, waits for or sends to must not be used by another.
+ * A listening TCP socket on the first port of a slice claims it: the system releases it when the process ends, however it ends. All
+ * lie below the ports that a system gives out by itself (32768 and up on Linux).
  */
-const mine = 12_000 + 5000 * (Number(process.env.VITEST_POOL_ID ?? 1) % 4);
+async function claimSlice(): Promise<number> {
+  const endMs = performance.now() + 30_000;
+  for (;;) {
+    for (let slice = 0; slice < slices; slice++) {
+      const from = firstPort + slice * sliceLength;
+      const lock = createServer().unref();
+      const isMine = await new Promise<boolean>((resolve) => {
+        lock.once('error', () => resolve(false));
+        lock.listen({ port: from, host: '127.0.0.1', exclusive: true }, () => resolve(true));
+      });
+      if (isMine) return from + 2;
+    }
+    if (performance.now() > endMs) throw new Error('Other processes use all port ranges of the tests.');
+    await sleep(50);
+  }
+}
+const mine = await claimSlice();
 
 export interface PortRange {
   from: number;
@@ -15,11 +37,11 @@ export interface PortRange {
 const slice = (from: number, count: number): PortRange => ({ from: mine + from, to: mine + from + count - 1 });
 
 /** RTP of a gateway in the test's own process. */
-export const gatewayPorts = slice(0, 2000);
+export const gatewayPorts = slice(0, 1000);
 /** RTP of a gateway in a process of its own. */
-export const processPorts = slice(2000, 1500);
-const enginePorts = slice(3500, 700);
-const otherPorts = slice(4200, 800);
+export const processPorts = slice(1000, 600);
+const enginePorts = slice(1600, 600);
+const otherPorts = slice(2200, 290);
 
 /** As a setting. */
 export const asSetting = ({ from, to }: PortRange): string => `${from}-${to}`;
