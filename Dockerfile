@@ -12,6 +12,7 @@ COPY media media
 COPY src src
 COPY examples examples
 COPY bench bench
+COPY dashboard dashboard
 RUN npm run build && npm prune --omit=dev --no-audit --no-fund && rm -rf dist/bench dist/.tsbuildinfo
 
 FROM node:24.11.1-bookworm-slim
