@@ -3,8 +3,11 @@ import { linearToUlaw, ulawToAlaw } from '../../media/audio/codec/g711.js';
 import { tone } from '../../media/audio/dsp/tone.js';
 import { ArrivalMargin } from '../../media/audio/playout/arrival-margin.js';
 import { Playout, playoutLimitMs } from '../../media/audio/playout/playout.js';
+import { syntheticVoice } from '../support/speech.js';
 
 const frame = (value: number, length = 160) => new Uint8Array(length).fill(value);
+const voice = (frames: number) =>
+  Uint8Array.from(syntheticVoice(frames / 50), (sample) => linearToUlaw[sample & 0xffff]!);
 const loud = (frames: number) =>
   Uint8Array.from(tone({ frequencyHz: 400, durationMs: frames * 20 }), (sample) => linearToUlaw[sample & 0xffff]!);
 
@@ -179,35 +182,84 @@ describe('clear', () => {
 
 describe('a standing queue', () => {
   /** An agent at the pace of the clock with `standing` frames too many; every `pauseEvery`-th frame is quiet. */
-  function pace(standing: number, frames: number, pauseEvery = 0) {
+  function pace(standing: number, audio: Uint8Array, pauseEvery = 0) {
     const { playout } = playing();
-    const voice = loud(1);
     const into = new Uint8Array(160);
-    let longestMs = 0;
-    for (let i = 0; i < standing; i++) playout.push(voice);
-    for (let i = 0; i < frames; i++) {
-      playout.spare(playout.queuedMs);
-      playout.push(pauseEvery > 0 && i % pauseEvery === 0 ? frame(0xff) : voice);
+    const heard: number[] = [];
+    for (let i = 0; i * 160 + 160 <= audio.length; i++) {
+      const next = audio.subarray(i * 160, i * 160 + 160);
+      if (i > standing) playout.spare(playout.queuedMs);
+      playout.push(pauseEvery > 0 && i % pauseEvery === 0 ? frame(0xff) : next);
+      if (i < standing) continue;
       playout.take(into, 0, 160);
-      longestMs = Math.max(longestMs, playout.queuedMs);
+      heard.push(...into);
     }
-    return playout;
+    return { playout, heard };
   }
 
   it('is taken out in a pause', () => {
-    const playout = pace(3, 150, 10);
+    const { playout } = pace(3, voice(150), 10);
     expect(playout.queuedMs).toBe(0);
     expect(playout.trimmedMs).toBe(60);
   });
 
-  it('is left alone for a while when there is no pause, then taken out of speech', () => {
-    expect(pace(2, 150).trimmedMs).toBe(0);
-    expect(pace(2, 450).queuedMs).toBe(0);
+  it('is taken out of speech without a pause, within a second and in whole frames', () => {
+    const { playout } = pace(2, voice(60));
+    expect(playout.queuedMs).toBe(0);
+    expect(playout.trimmedMs).toBe(40);
+  });
+
+  it.each<[string, number[]]>([
+    ['a tone', [440]],
+    ['the ringing tone', [440, 480]],
+    ['a key', [770, 1336]],
+    ['a chord', [261.6, 329.6, 392]],
+  ])('stays in %s, which passes bit for bit', (_what, frequenciesHz) => {
+    const audio = Uint8Array.from({ length: 160 * 400 }, (_, i) => {
+      const sum = frequenciesHz.reduce((sample, hz) => sample + Math.sin((2 * Math.PI * hz * i) / 8000), 0);
+      return linearToUlaw[Math.round((9000 * sum) / frequenciesHz.length) & 0xffff]!;
+    });
+    const { playout, heard } = pace(3, audio);
+    expect(playout.trimmedMs).toBe(0);
+    expect(heard).toEqual([...audio.subarray(0, heard.length)]);
+  });
+
+  it('stays in a row of keys with short pauses, and leaves in the long pause after it', () => {
+    const keys = Uint8Array.from({ length: 160 * 150 }, (_, i) => {
+      const at = i % (160 * 8);
+      if (at >= 160 * 5 || i >= 160 * 80) return 0xff;
+      const sample = Math.sin((2 * Math.PI * 770 * at) / 8000) + Math.sin((2 * Math.PI * 1477 * at) / 8000);
+      return linearToUlaw[Math.round(5000 * sample) & 0xffff]!;
+    });
+    const { playout, heard } = pace(3, keys);
+    expect(heard.slice(0, 160 * 80)).toEqual([...keys.subarray(0, 160 * 80)]);
+    expect(playout.queuedMs).toBe(60);
+  });
+
+  it('is measured longer after the queue ran dry soon after a removal: that agent is late again and again', () => {
+    const removals = (everyFrames: number) => {
+      const { playout } = playing();
+      const into = new Uint8Array(160);
+      const audio = voice(1000);
+      let queued = 0;
+      for (let i = 0; i < 1000; i++) {
+        // Two frames come late together, again and again.
+        const late = i % everyFrames >= everyFrames - 2;
+        for (; !late && queued <= i; queued++) {
+          playout.spare(playout.queuedMs);
+          playout.push(audio.subarray(queued * 160, queued * 160 + 160));
+        }
+        playout.take(into, 0, 160);
+      }
+      return playout.trimmedMs / 20;
+    };
+    // Every 300 ms: measured for long enough, the delay is seen as what this agent needs.
+    expect(removals(15)).toBeLessThan(30);
   });
 
   it('comes from our own standing still too, and leaves in the next pause', () => {
     const { playout, take } = playing();
-    playout.push(loud(10));
+    playout.push(voice(10));
     playout.push(frame(0xff, 3200));
     playout.missed(100);
     for (let i = 0; i < 10; i++) take();
@@ -218,7 +270,7 @@ describe('a standing queue', () => {
   });
 
   it('is none when the agent keeps up', () => {
-    expect(pace(0, 500, 10).trimmedMs).toBe(0);
+    expect(pace(0, voice(500), 10).playout.trimmedMs).toBe(0);
   });
 
   it('is no delay when the agent sends its sentence ahead', () => {

@@ -14,15 +14,20 @@ const shortestPeriod = 40;
 const longestPeriod = 120;
 /** Length of history that is compared with the audio one lag earlier. */
 const compared = 160;
-/** Full loudness for 10 ms, then fading to silence at 60 ms. */
-const fullUntil = 80;
-const silentFrom = 480;
+/** A lost packet: full loudness for 10 ms, then fading to silence at 60 ms. */
+const packetLoss: Fade = { fullMs: 10, silentMs: 60 };
 /** Seams are smoothed over this many samples. */
 const seam = 32;
 const longestPacket = 1500;
 
 /** Bytes of G.711, or linear samples. */
 type Audio = Uint8Array | Int16Array;
+
+/** Loudness of the repeated period over time. */
+export interface Fade {
+  fullMs: number;
+  silentMs: number;
+}
 
 export class Concealment<T extends Audio = Uint8Array> {
   /** Multiple of 8 kHz; the lengths above are for 8 kHz. */
@@ -42,6 +47,7 @@ export class Concealment<T extends Audio = Uint8Array> {
   constructor(
     private codec: PhoneCodec,
     Type: new (length: number) => T,
+    private readonly fade: Fade = packetLoss,
   ) {
     this.rate = lineOf[codec].sampleRateHz / 8000;
     this.historyLength = (longestPeriod + compared) * this.rate;
@@ -82,8 +88,10 @@ export class Concealment<T extends Audio = Uint8Array> {
   private next(): number {
     const n = this.made++;
     const at = n / this.rate;
-    if (this.periodLength === 0 || at >= silentFrom) return 0;
-    const loudness = at < fullUntil ? 1 : 1 - (at - fullUntil) / (silentFrom - fullUntil);
+    const { fullMs, silentMs } = this.fade;
+    const ms = at / 8;
+    if (this.periodLength === 0 || ms >= silentMs) return 0;
+    const loudness = ms < fullMs ? 1 : 1 - (ms - fullMs) / (silentMs - fullMs);
     const offset = at < seam ? this.step * (1 - at / seam) : 0;
     return loudness * clipped(this.period[n % this.periodLength]! + offset);
   }

@@ -171,6 +171,10 @@ export class RoomEar implements PhoneAudio {
     this.codec = codec;
   }
 
+  bridge(): boolean {
+    return false;
+  }
+
   spare(): void {}
 
   takeNearerMs(): number {

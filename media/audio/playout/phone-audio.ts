@@ -7,6 +7,8 @@ export interface PhoneAudio {
   readonly trimmedMs: number;
   /** Fills `into` from `at` on; returns the number of bytes of audio. */
   take(into: Uint8Array, at: number, length: number): number;
+  /** Fills a gap in mid-word with what was last played, fading; false when silence is right. */
+  bridge(into: Uint8Array, at: number, length: number): boolean;
   /** The last audio arrived this much earlier than needed. */
   spare(ms: number): void;
   /** By how much the slots could move earlier permanently; returned once. */

@@ -100,6 +100,10 @@ class PlayedClip implements Played {
     return filled;
   }
 
+  bridge(): boolean {
+    return false;
+  }
+
   spare(): void {}
 
   takeNearerMs(): number {
@@ -160,6 +164,10 @@ class PlayedStream implements Played {
     this.takenMs += filled / this.bytesPerMs;
     if (this.paused && this.queue.queuedMs < lowWaterMs) this.demand('resume');
     return filled;
+  }
+
+  bridge(into: Uint8Array, at: number, length: number): boolean {
+    return !this.ended && this.queue.bridge(into, at, length);
   }
 
   spare(ms: number): void {

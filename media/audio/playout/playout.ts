@@ -1,28 +1,37 @@
 /** The playout queue of an agent: audio that the phone has not heard yet, in order, with marks between. No timer and no clock. */
 import type { PhoneCodec } from '../../engine.js';
 import { isQuiet } from '../detect/frame-level.js';
-import { changeLine, lineOf } from '../sample-format.js';
+import { HeldNotes } from '../detect/held-notes.js';
+import { changeLine, lineOf, readLine } from '../sample-format.js';
+import { Reused } from '../scratch-buffer.js';
+import { GapBridge } from './gap-bridge.js';
 import type { PhoneAudio } from './phone-audio.js';
+import { shorten, shorteningReadsMs } from './shortening.js';
+import { StandingDelay } from './standing-delay.js';
+
+/** Shared by all queues of the thread. */
+const linear = new Reused(Int16Array);
+const ahead = new Reused(Uint8Array);
 
 /** The most audio that an agent may queue; the rest is discarded. */
 export const playoutLimitMs = 10 * 60_000;
 /** Water marks of the `high` level. */
 const highWaterMs = 0.9 * playoutLimitMs;
 const lowWaterMs = 0.8 * playoutLimitMs;
-/** Window of playing time over which the standing queue is measured. */
-const windowMs = 1000;
-/** Excess audio is removed in a pause; after this long without one, it is cut from speech. */
+/** Excess audio is removed in pauses and by shortening speech; sounds that allow neither are cut after this long. */
 const patienceMs = 3000;
-/** After this many slots without audio, the excess is forgotten. */
-const forgetSlots = 25;
-/** The most that is cut from speech at once. */
+/** The most that is cut from a sound at once. */
 const cutAtMostMs = 1000;
-/** Number of windows after which an agent counts as real-time. */
-const pacedWindows = 2;
 /** Slots move by no less than this. */
 const leastNearerMs = 1.5;
 /** In a pause, up to this many frames are dropped for each one kept. */
 const dropsPerFrame = 4;
+/** Length of the memory of what was played: enough to recognize notes and to continue a word. */
+const playedMs = 160;
+/** After an event that may leave a standing delay, so many frames are listened to. */
+const framesListened = 60;
+/** After this many slots without audio, the next audio is a new utterance. */
+const utteranceSlots = 25;
 
 interface Chunk {
   bytes: Uint8Array;
@@ -63,24 +72,26 @@ export class Playout implements PhoneAudio {
   private queuedBytes = 0;
   private itemId: string | undefined;
   private itemHeardBytes = 0;
-  private leastSpareMs = Number.POSITIVE_INFINITY;
-  private windowPlayed = 0;
-  private windowArrived = 0;
-  /** Decaying sums over all windows, halved at each window. */
-  private played = 0;
-  private arrived = 0;
+  private readonly standing = new StandingDelay();
   /** Excess bytes to be removed, and the playing time since that was noticed. */
   private owed = 0;
   private owedSinceMs = 0;
-  /** Successive windows in which as much audio arrived as was played. */
-  private paced = 0;
-  private drySlots = 0;
+  private drySlots = utteranceSlots;
   private nearerMs = 0;
+  /** The last audio that was played, newest at the end; all of it is valid after `playedMs` of audio. */
+  private played: Uint8Array;
+  private playedBytes = 0;
+  private gap: GapBridge | null = null;
+  private notes: HeldNotes | null = null;
+  /** Frames that are still listened to, and whether the last one was. */
+  private listening = 0;
+  private listened = false;
 
   private bytesPerMs: number;
 
   constructor(private codec: PhoneCodec) {
     this.bytesPerMs = lineOf[codec].bytesPerMs;
+    this.played = new Uint8Array(playedMs * this.bytesPerMs);
   }
 
   get queuedMs(): number {
@@ -96,7 +107,7 @@ export class Playout implements PhoneAudio {
       if (this.queuedBytes === 0 && itemId === undefined) this.itemHeardBytes = 0;
       this.entries.push({ bytes: fitting, from: 0, itemId });
       this.queuedBytes += fitting.length;
-      this.windowArrived += fitting.length;
+      this.standing.queued(fitting.length / this.bytesPerMs);
     }
     if (this.level === 'normal' && this.queuedMs > highWaterMs) this.watchLevel();
     if (fitting.length < bytes.length && this.level !== 'full') {
@@ -108,7 +119,7 @@ export class Playout implements PhoneAudio {
 
   /** The last pushed audio arrived this much earlier than needed. */
   spare(ms: number): void {
-    this.leastSpareMs = Math.min(this.leastSpareMs, ms);
+    this.standing.spare(ms);
   }
 
   takeNearerMs(): number {
@@ -124,25 +135,21 @@ export class Playout implements PhoneAudio {
 
   /** Fills `into` from `at` on; returns the number of bytes of audio. Marks that are passed are reached. */
   take(into: Uint8Array, at: number, length: number): number {
-    if (this.owed > 0) this.trim(length);
-    let filled = 0;
-    while (filled < length && this.queuedBytes > 0) {
-      const chunk = this.entries[this.head]!;
-      if (typeof chunk === 'string') {
-        this.shift();
-        this.onMark(chunk, false);
-        continue;
-      }
-      const count = Math.min(length - filled, chunk.bytes.length - chunk.from);
-      into.set(chunk.bytes.subarray(chunk.from, chunk.from + count), at + filled);
-      this.noteHeard(chunk, count);
-      this.consume(chunk, count);
-      filled += count;
-    }
+    if (this.owed > 0) this.dropQuiet(length);
+    const filled = this.owed > 0 && this.takeShortened(into, at, length) ? length : this.takeWhole(into, at, length);
     if (this.queuedBytes === 0) this.reachMarks(false);
     if (this.level !== 'normal') this.watchLevel();
+    if (filled > 0) this.notePlayed(into, at, filled);
     this.watchStanding(filled, length);
     return filled;
+  }
+
+  /** Fills a gap in mid-word from `at` on with the last periods, fading; false when silence is right. */
+  bridge(into: Uint8Array, at: number, length: number): boolean {
+    if (this.playedBytes < this.played.length) return false;
+    this.gap ??= new GapBridge(this.codec);
+    if (!this.gap.active && !this.gap.begin(this.played)) return false;
+    return this.gap.fill(into, at, length);
   }
 
   /** Empties the queue at once. The result's `heardMs` is that of the item that was playing. */
@@ -158,7 +165,9 @@ export class Playout implements PhoneAudio {
     this.queuedBytes = 0;
     this.itemHeardBytes = 0;
     this.itemId = undefined;
-    this.restartWindow();
+    this.owed = 0;
+    this.gap?.stop();
+    this.standing.cleared();
     this.reachMarks(true);
     this.watchLevel();
     return heard;
@@ -188,8 +197,10 @@ export class Playout implements PhoneAudio {
 
   /** Our thread stalled for this long: queued audio is that much late. */
   missed(ms: number): void {
+    if (this.owed === 0) this.owedSinceMs = 0;
     this.owed += ms * this.bytesPerMs;
-    this.restartWindow();
+    this.standing.removed();
+    this.listen();
   }
 
   /** The phone's codec changed: converts the queued audio. */
@@ -209,9 +220,73 @@ export class Playout implements PhoneAudio {
       entry.from = 0;
       this.queuedBytes += entry.bytes.length;
     }
-    this.played = 0;
-    this.arrived = 0;
-    this.restartWindow();
+    this.played = new Uint8Array(playedMs * this.bytesPerMs);
+    this.playedBytes = 0;
+    this.gap = null;
+    this.notes?.reset();
+    this.standing.cleared();
+  }
+
+  private takeWhole(into: Uint8Array, at: number, length: number): number {
+    let filled = 0;
+    while (filled < length && this.queuedBytes > 0) {
+      const chunk = this.entries[this.head]!;
+      if (typeof chunk === 'string') {
+        this.shift();
+        this.onMark(chunk, false);
+        continue;
+      }
+      const count = Math.min(length - filled, chunk.bytes.length - chunk.from);
+      copy(chunk.bytes, chunk.from, count, into, at + filled);
+      this.consume(chunk, count);
+      filled += count;
+    }
+    return filled;
+  }
+
+  /** The next slot's audio without a piece of it, when it is speech and a piece can be left out unheard. */
+  private takeShortened(into: Uint8Array, at: number, length: number): boolean {
+    if (this.notes?.kind !== 'speech' || !this.standing.paced) return false;
+    const { codec } = this;
+    const wanted = length + shorteningReadsMs * this.bytesPerMs;
+    const line = this.peek(wanted);
+    if (line.length <= length) return false;
+    const removed = shorten(line, codec, length, this.owed, this.owedSinceMs, into, at);
+    if (removed === 0) return false;
+    this.skip(length + removed);
+    this.owed -= removed;
+    this.trimmedMs += removed / this.bytesPerMs;
+    this.standing.removed();
+    return true;
+  }
+
+  /** The next bytes of the queue, at most `count`; valid until the next call. */
+  private peek(count: number): Uint8Array {
+    const line = ahead.ofLength(Math.min(count, this.queuedBytes));
+    let filled = 0;
+    for (let i = this.head; filled < line.length; i++) {
+      const chunk = this.entries[i]!;
+      if (typeof chunk === 'string') continue;
+      const part = Math.min(line.length - filled, chunk.bytes.length - chunk.from);
+      copy(chunk.bytes, chunk.from, part, line, filled);
+      filled += part;
+    }
+    return line;
+  }
+
+  /** Passes `count` bytes and the marks between them. They count as heard: the position in the agent's audio is behind them. */
+  private skip(count: number): void {
+    for (let left = count; left > 0 && this.queuedBytes > 0; ) {
+      const chunk = this.entries[this.head]!;
+      if (typeof chunk === 'string') {
+        this.shift();
+        this.onMark(chunk, false);
+        continue;
+      }
+      const part = Math.min(left, chunk.bytes.length - chunk.from);
+      this.consume(chunk, part);
+      left -= part;
+    }
   }
 
   private noteHeard(chunk: Chunk, count: number): void {
@@ -223,6 +298,7 @@ export class Playout implements PhoneAudio {
   }
 
   private consume(chunk: Chunk, count: number): void {
+    this.noteHeard(chunk, count);
     chunk.from += count;
     this.queuedBytes -= count;
     if (chunk.from === chunk.bytes.length) this.shift();
@@ -244,71 +320,86 @@ export class Playout implements PhoneAudio {
     }
   }
 
+  private notePlayed(into: Uint8Array, at: number, filled: number): void {
+    if (this.gap?.active) this.gap.end(into, at, filled);
+    const { played } = this;
+    const kept = Math.min(filled, played.length);
+    played.copyWithin(0, kept);
+    copy(into, at + filled - kept, kept, played, played.length - kept);
+    this.playedBytes = Math.min(played.length, this.playedBytes + kept);
+  }
+
   /**
-   * With an agent that speaks in real time and never falls behind, queued audio delays the call permanently: one late frame is enough. The
-   * excess is removed again, in a pause if there is one.
+   * With an agent that speaks in real time, queued audio delays the call permanently: one late frame is enough. The excess is removed again,
+   * in a pause or by shortening speech.
    */
-  private watchStanding(played: number, frame: number): void {
-    this.drySlots = played === 0 ? this.drySlots + 1 : 0;
-    if (played === 0) {
-      this.restartWindow();
-      if (this.drySlots >= forgetSlots) this.owed = 0;
+  private watchStanding(filled: number, length: number): void {
+    const dry = filled === 0;
+    // The first audio of an utterance, or after a gap: it may be late.
+    if (!dry && this.drySlots > 0) this.listen();
+    this.drySlots = dry ? this.drySlots + 1 : 0;
+    if (this.drySlots === utteranceSlots) this.owed = 0;
+    if (!dry) this.hear(filled, length);
+    const standingMs = this.standing.slot(filled / this.bytesPerMs, length / this.bytesPerMs);
+    if (standingMs === null) return;
+    // Whole frames are removed: a part of a frame would only move the gap to the next slot. For the rest the slots themselves move.
+    const standing = standingMs * this.bytesPerMs;
+    if (this.owed === 0) this.owedSinceMs = 0;
+    this.owed = Math.floor(standing / length) * length;
+    if (this.owed > 0) this.listening = framesListened;
+    const restMs = (standing - this.owed) / this.bytesPerMs;
+    this.nearerMs = restMs >= leastNearerMs ? restMs : 0;
+  }
+
+  private listen(): void {
+    this.listening = framesListened;
+  }
+
+  /** Learns what kind of sound is playing, while a standing delay is possible. */
+  private hear(filled: number, length: number): void {
+    const possible = this.owed > 0 || (this.queuedBytes >= length && (this.standing.paced || this.standing.fresh));
+    if (this.listening === 0 || !possible) {
+      this.listened = false;
       return;
     }
-    this.windowPlayed += played;
-    if (this.windowPlayed < windowMs * this.bytesPerMs) return;
-    // Earlier windows count too: audio held back by a stall arrives in the next window.
-    this.played = this.played / 2 + this.windowPlayed;
-    this.arrived = this.arrived / 2 + this.windowArrived;
-    const even = this.arrived > this.played * 0.9 && this.arrived < this.played * 1.1;
-    this.paced = even ? this.paced + 1 : 0;
-    if (this.paced >= pacedWindows && Number.isFinite(this.leastSpareMs)) {
-      const spare = Math.max(0, this.leastSpareMs * this.bytesPerMs);
-      if (this.owed === 0) this.owedSinceMs = 0;
-      // Whole frames are removed: a part of a frame would only move the gap to the next slot. For the rest the slots themselves move.
-      this.owed = Math.floor(spare / frame) * frame;
-      const restMs = (spare - this.owed) / this.bytesPerMs;
-      this.nearerMs = restMs >= leastNearerMs ? restMs : 0;
-    }
-    this.restartWindow();
+    this.listening -= 1;
+    this.notes ??= new HeldNotes();
+    if (!this.listened) this.notes.interrupted();
+    const newest = this.listened ? filled : this.playedBytes;
+    this.listened = true;
+    const bytes = this.played.subarray(this.played.length - newest);
+    this.notes.hear(readLine(bytes, this.codec, linear), lineOf[this.codec].sampleRateHz);
   }
 
-  private restartWindow(): void {
-    this.leastSpareMs = Number.POSITIVE_INFINITY;
-    this.windowPlayed = 0;
-    this.windowArrived = 0;
-  }
-
-  private trim(frame: number): void {
+  /** Drops frames of a pause; pauses between tones and notes belong to them. */
+  private dropQuiet(frame: number): void {
     this.owedSinceMs += frame / this.bytesPerMs;
+    if (this.notes?.leansToNotes) return;
     for (let drops = 0; drops < dropsPerFrame && this.owed > 0; drops++) {
       const chunk = this.entries[this.head];
       if (typeof chunk !== 'object') return;
       const count = Math.min(this.owed, chunk.bytes.length - chunk.from, frame);
+      // The slot needs a whole frame afterwards.
+      if (this.queuedBytes - count < frame) return;
       if (!isQuiet(chunk.bytes, this.codec, chunk.from, chunk.from + count)) break;
-      this.drop(chunk, count);
+      this.drop(count);
     }
     const cuttable = this.owed > 0 && this.owed <= cutAtMostMs * this.bytesPerMs;
-    if (cuttable && this.paced >= pacedWindows && this.owedSinceMs >= patienceMs) this.cut();
+    // One gap instead of many small ones.
+    if (cuttable && this.standing.paced && this.owedSinceMs >= patienceMs)
+      this.drop(Math.min(this.owed, this.queuedBytes));
   }
 
-  /** Removes the whole excess at once: one gap instead of many small ones. */
-  private cut(): void {
-    while (this.owed > 0 && this.queuedBytes > 0) {
-      const chunk = this.entries[this.head]!;
-      if (typeof chunk === 'object') this.drop(chunk, Math.min(this.owed, chunk.bytes.length - chunk.from));
-      else {
-        this.shift();
-        this.onMark(chunk, false);
-      }
-    }
-  }
-
-  private drop(chunk: Chunk, count: number): void {
-    this.consume(chunk, count);
+  private drop(count: number): void {
+    this.skip(count);
     this.owed -= count;
     this.trimmedMs += count / this.bytesPerMs;
-    this.owedSinceMs = 0;
-    this.restartWindow();
+    this.standing.removed();
   }
+}
+
+/** Bytes without a view of them: frames are short. */
+function copy(from: Uint8Array, at: number, count: number, into: Uint8Array, to: number): void {
+  if (at === 0 && count === from.length) into.set(from, to);
+  else into.set(from.subarray(at, at + count), to);
 }

@@ -46,6 +46,8 @@ export class ToPhone {
   private hasRead = false;
   /** The slot that is due waits for its frame. */
   private held = false;
+  /** The queue ran dry in mid-word, and the gap is being bridged. */
+  private bridging = false;
   private ranDryMs = Number.NEGATIVE_INFINITY;
   private margin = new ArrivalMargin();
   private readonly line: PlayoutLine;
@@ -224,6 +226,7 @@ export class ToPhone {
   }
 
   private stopUtterance(): void {
+    this.bridging = false;
     this.playing = false;
     this.waiting = false;
     this.line.stop();
@@ -241,12 +244,15 @@ export class ToPhone {
       filled = playout.take(into, from, length);
       if (filled < length && this.playing) {
         this.stopUtterance();
+        this.bridging = true;
         // Audio that was removed on purpose leaves no gap: the next frame gets a better phase.
         this.ranDryMs = playout.trimmedMs > trimmedMs ? Number.NEGATIVE_INFINITY : nowMs;
       }
     }
+    if (filled === length) this.bridging = false;
+    else if (this.bridging) this.bridging = playout?.bridge(into, from + filled, length - filled) ?? false;
     if (!this.live || !media?.send) return;
-    if (filled < length) into.fill(silence, from + filled, from + length);
+    if (filled < length && !this.bridging) into.fill(silence, from + filled, from + length);
     if (encoder) this.sendCoded(media, encoder);
     else {
       sender.sendPacket(media.payloadType, length, this.markNext);

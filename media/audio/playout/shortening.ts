@@ -1,0 +1,45 @@
+/** Shortens one packet's audio by whole pitch periods, on a phone's line. */
+import type { PhoneCodec } from '../../engine.js';
+import { linearToAlaw, linearToUlaw } from '../codec/g711.js';
+import { bestCut, cutReadsMs, writeCut } from '../dsp/time-scale.js';
+import { lineOf, readLine, samplesOf } from '../sample-format.js';
+import { Reused } from '../scratch-buffer.js';
+
+/** At first only good cuts are made; the longer the delay stands, the less is asked of them. */
+const bestLikeness = 0.8;
+const lessPerMs = 0.003;
+
+const decoded = new Reused(Int16Array);
+const written = new Reused(Int16Array);
+
+/** How much of the queue is read beyond the packet. */
+export const shorteningReadsMs = cutReadsMs;
+
+/**
+ * Writes `length` bytes into `into` from `line`, which has more, and returns how many bytes were left out: at most `owed`; 0 when there is no
+ * good place, and then nothing was written. `waitedMs`: how long the delay has been known.
+ */
+export function shorten(
+  line: Uint8Array,
+  codec: PhoneCodec,
+  length: number,
+  owed: number,
+  waitedMs: number,
+  into: Uint8Array,
+  at: number,
+): number {
+  const { sampleRateHz, linear } = lineOf[codec];
+  const bytesPerSample = linear ? 2 : 1;
+  const audio = readLine(line, codec, decoded);
+  const frame = length / bytesPerSample;
+  const cut = bestCut(audio, frame, owed / bytesPerSample, sampleRateHz);
+  if (cut === null || cut.likeness < bestLikeness - waitedMs * lessPerMs) return 0;
+  if (linear) writeCut(audio, cut, frame, sampleRateHz, samplesOf(into.subarray(at, at + length)));
+  else {
+    const samples = written.ofLength(frame);
+    writeCut(audio, cut, frame, sampleRateHz, samples);
+    const table = codec === 'PCMA' ? linearToAlaw : linearToUlaw;
+    for (let i = 0; i < frame; i++) into[at + i] = table[samples[i]! & 0xffff]!;
+  }
+  return cut.length * bytesPerSample;
+}
