@@ -12,6 +12,7 @@ import type {
   AudioTrack,
   AudioTracks,
 } from './agents/agent.js';
+import type { DelaySpread } from './delay-spread.js';
 
 export type PhoneCodec = 'PCMU' | 'PCMA' | 'G722' | 'OPUS';
 
@@ -392,6 +393,15 @@ export type MediaEvent =
   /** Every 5 s. */
   | { type: 'quality'; sample: MediaStats };
 
+export interface MediaDelay {
+  /** Round trip between gateway and phone, from the phone's RTCP reports. */
+  network: DelaySpread | null;
+  /** From the arrival of the caller's packet until its audio goes to the agent: reordering, frames that were not full, a late thread. */
+  uplink: DelaySpread | null;
+  /** From the arrival of the agent's audio until it is sent. Only audio of agents that speak in real time: what is sent ahead waits on purpose. */
+  playout: DelaySpread | null;
+}
+
 /** Statistics of one direction (RFC 3550). A figure that was not measured is null, never 0. */
 export interface StreamStats {
   packets: number;
@@ -426,6 +436,8 @@ export interface MediaStats {
   /** From us to the far side; loss and jitter come from its RTCP reports and are null without them. */
   sent: StreamStats;
   rttMs: number | null;
+  /** Where the conversation's delay arises; null where nothing was measured. */
+  delay: MediaDelay;
   /** Agent side. `underruns`: gaps within an utterance; `skippedMs`: time during which our own thread stalled. */
   agent: { framesSent: number; bytesReceived: number; underruns: number; skippedMs: number; garbage: number };
 }

@@ -21,6 +21,7 @@ const nothing: MediaStats = {
   received: { ...stream, duplicates: 0, reordered: 0, late: 0, recovered: 0, foreign: 0, malformed: 0, ssrcChanges: 0 },
   sent: stream,
   rttMs: null,
+  delay: { network: null, uplink: null, playout: null },
   agent: { framesSent: 0, bytesReceived: 0, underruns: 0, skippedMs: 0, garbage: 0 },
 };
 let sessions = 0;

@@ -31,6 +31,8 @@ export interface OrderHooks {
 export class PacketOrder {
   /** Packets that arrived after a later packet was passed on. */
   late = 0;
+  /** How long the packet that was passed on last had waited for an earlier one. */
+  waitedMs = 0;
   private nextSequence = -1;
   private readonly waiting: Waiting[] = [];
 
@@ -57,6 +59,7 @@ export class PacketOrder {
       if (this.waiting.length > waitingAtMost) this.flush(nowMs);
       return;
     }
+    this.waitedMs = 0;
     this.take(sequence, timestamp, payload, codec, nowMs);
     while (this.waiting.length > 0 && this.waiting[0]!.sequence === this.nextSequence) this.takeWaiting(nowMs);
   }
@@ -77,7 +80,8 @@ export class PacketOrder {
   }
 
   private takeWaiting(nowMs: number): void {
-    const { sequence, timestamp, payload, codec } = this.waiting.shift()!;
+    const { sequence, timestamp, payload, codec, sinceMs } = this.waiting.shift()!;
+    this.waitedMs = nowMs - sinceMs;
     this.take(sequence, timestamp, payload, codec, nowMs);
   }
 

@@ -2,6 +2,7 @@
  * Schedules our RTCP reports and reads the far side's reports on our stream: loss, jitter, round trip time (RFC 3550 section 6.4.1). A
  * report block that contradicts what we sent is rejected.
  */
+import { DelayCounts } from '../delay-spread.js';
 import type { ReceiverStats } from './receiver-stats.js';
 import { type ReportBlock, type RtcpReading, writeRtcp } from './rtcp.js';
 
@@ -36,6 +37,7 @@ export interface HeardFigures {
 
 export class Reports {
   rttMs: number | null = null;
+  readonly roundTrips = new DelayCounts();
   heard: HeardFigures | null = null;
   private blocksRead = 0;
   private nextAtMs = Number.POSITIVE_INFINITY;
@@ -103,7 +105,10 @@ export class Reports {
     if (block.lastSenderReport === 0) return true;
     const round = (this.middleNtp(nowMs) - block.lastSenderReport - block.delaySinceLast) | 0;
     // A negative or minute-long round trip means that the far side miscounts its delay.
-    if (round >= 0 && round < 60 * 65536) this.rttMs = (round / 65536) * 1000;
+    if (round >= 0 && round < 60 * 65536) {
+      this.rttMs = (round / 65536) * 1000;
+      this.roundTrips.add(this.rttMs);
+    }
     return true;
   }
 

@@ -135,6 +135,7 @@ export class Room {
 /** The audio for one seat: all the others, without end. `seat` -1 gets everybody. */
 export class RoomEar implements PhoneAudio {
   readonly queuedMs = Number.POSITIVE_INFINITY;
+  readonly realTime = false;
   readonly trimmedMs = 0;
   private readonly voices: Voice[] = [];
   private readonly sum = new Int32Array(roomFrame);

@@ -3,6 +3,8 @@ import type { PhoneCodec } from '../../engine.js';
 
 export interface PhoneAudio {
   readonly queuedMs: number;
+  /** Its audio arrives at the pace of the clock. */
+  readonly realTime: boolean;
   /** Duration removed from the queue on purpose, so far. */
   readonly trimmedMs: number;
   /** Fills `into` from `at` on; returns the number of bytes of audio. */

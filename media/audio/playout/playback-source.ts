@@ -48,6 +48,7 @@ function badSource(message: string): MediaError {
 
 /** Reads the shared bytes directly: a clip takes no memory per call. */
 class PlayedClip implements Played {
+  readonly realTime = false;
   readonly trimmedMs = 0;
   private readonly bytes: Uint8Array;
   private position = 0;
@@ -122,6 +123,7 @@ class PlayedClip implements Played {
 }
 
 class PlayedStream implements Played {
+  readonly realTime = false;
   private readonly queue: Playout;
   private readonly port: MessagePort;
   private decode: Transcode;

@@ -98,6 +98,10 @@ export class Playout implements PhoneAudio {
     return this.queuedBytes / this.bytesPerMs;
   }
 
+  get realTime(): boolean {
+    return this.standing.paced;
+  }
+
   /** Takes ownership of the bytes, which are in the phone's codec. Returns the number of bytes that did not fit. */
   push(bytes: Uint8Array, itemId?: string): number {
     const room = playoutLimitMs * this.bytesPerMs - this.queuedBytes;

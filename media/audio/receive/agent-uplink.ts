@@ -59,6 +59,11 @@ export class Uplink {
     return this.order.late;
   }
 
+  /** How long the last packet had waited for an earlier one. */
+  get waitedMs(): number {
+    return this.order.waitedMs;
+  }
+
   /** Starts a new stream for a new listener. */
   start(nowMs: number): void {
     this.running = true;

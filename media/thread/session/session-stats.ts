@@ -1,4 +1,5 @@
 /** The statistics of one session. A figure that was not measured is null. */
+import type { DelaySpread } from '../../delay-spread.js';
 import type { MediaStats } from '../../engine.js';
 import { meanOpinionScore } from '../../quality.js';
 import type { Reports } from '../../rtp/reports.js';
@@ -17,6 +18,7 @@ export function mediaStats(
   sender: RtpSender,
   reports: Reports,
   agent: AgentFigures,
+  delays: { uplink: DelaySpread | null; playout: DelaySpread | null },
 ): MediaStats {
   const { stats } = inward;
   const { expected } = stats;
@@ -64,6 +66,7 @@ export function mediaStats(
           : null,
     },
     rttMs: reports.rttMs,
+    delay: { network: reports.roundTrips.spread, ...delays },
     agent,
   };
 }
@@ -87,6 +90,7 @@ export function unknownStats(): MediaStats {
     },
     sent: stream,
     rttMs: null,
+    delay: { network: null, uplink: null, playout: null },
     agent: { framesSent: 0, bytesReceived: 0, underruns: 0, skippedMs: 0, garbage: 0 },
   };
 }

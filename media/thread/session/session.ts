@@ -6,6 +6,7 @@ import type { AgentEnd, AgentEvent, AgentTarget, AudioTracks } from '../../agent
 import { Turns } from '../../audio/detect/turns.js';
 import type { ClockEntry, PlayoutClock } from '../../audio/playout/playout-clock.js';
 import { codecFacts } from '../../codecs.js';
+import { DelayCounts } from '../../delay-spread.js';
 import {
   type AudioSource,
   type BridgeEnd,
@@ -80,6 +81,9 @@ export class PhoneSession {
   private lostTold = false;
   private over = false;
   private nextQualityMs: number;
+  /** When the thread read the last packet. */
+  private receivedMs = 0;
+  private readonly uplinkDelays = new DelayCounts();
   private destination: RtpDestination | null = null;
 
   /** Answers the offer, if there is one. Throws `MediaError` when it cannot be met, and then holds no resources. */
@@ -147,7 +151,9 @@ export class PhoneSession {
         this.destination = { address, port };
       },
       audio: (bytes, atMs) => {
-        if (!this.activities.hear(bytes) && this.owner?.started) this.owner.listen(bytes, atMs);
+        if (this.activities.hear(bytes) || !this.owner?.started) return;
+        this.owner.listen(bytes, atMs);
+        this.uplinkDelays.add(this.inward.uplink.waitedMs + parts.clock.lateMs(this.receivedMs));
       },
       packet: (packet, payload, codec, restarted) => this.activities.packet(packet, payload, codec, restarted),
       heard: (timestamp, bytes, codec, atMs) => {
@@ -312,7 +318,10 @@ export class PhoneSession {
       underruns: this.outward.underruns,
       skippedMs: this.outward.skippedMs,
     };
-    return mediaStats(this.sdp.agreed, this.inward, this.sender, this.rtcp.reports, figures);
+    return mediaStats(this.sdp.agreed, this.inward, this.sender, this.rtcp.reports, figures, {
+      uplink: this.uplinkDelays.spread,
+      playout: this.outward.delays.spread,
+    });
   }
 
   /** Stops RTP at once and leaves the sockets to the caller; resolves when the agents closed, within their own limits. */
@@ -339,8 +348,9 @@ export class PhoneSession {
     this.pair.deliverTo({
       rtp: guarded(fault, (bytes: Uint8Array, from: RemoteInfo) => {
         this.parts.packetCame();
-        if (looksLikeRtcp(bytes)) this.rtcp.packet(bytes, from, true, this.parts.now());
-        else this.inward.packet(bytes, from, this.parts.now());
+        this.receivedMs = this.parts.now();
+        if (looksLikeRtcp(bytes)) this.rtcp.packet(bytes, from, true, this.receivedMs);
+        else this.inward.packet(bytes, from, this.receivedMs);
       }),
       rtcp: guarded(fault, (bytes: Uint8Array, from: RemoteInfo) =>
         this.rtcp.packet(bytes, from, false, this.parts.now()),

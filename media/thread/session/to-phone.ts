@@ -10,6 +10,7 @@ import { earlyMs } from '../../audio/playout/playout-clock.js';
 import { PlayoutLine } from '../../audio/playout/playout-schedule.js';
 import { lineOf, samplesOf, ticksPerMs } from '../../audio/sample-format.js';
 import { codecFacts } from '../../codecs.js';
+import { DelayCounts } from '../../delay-spread.js';
 import { type KeyForm, MediaError, type PhoneCodec } from '../../engine.js';
 import { DtmfSender, dtmfDigits } from '../../rtp/dtmf.js';
 import { type RtpView, rtpHeaderBytes } from '../../rtp/packet.js';
@@ -34,6 +35,8 @@ const graceMs = 18;
 export class ToPhone {
   underruns = 0;
   skippedMs = 0;
+  /** From the arrival of the agent's audio until it is sent, for audio that does not wait on purpose. */
+  readonly delays = new DelayCounts();
   /** The first frame of the owner's audio is sent. */
   onFirstAudio: (nowMs: number) => void = () => {};
   private media: AgreedMedia | null = null;
@@ -126,6 +129,7 @@ export class ToPhone {
       const waitMs = this.playout.queuedMs - durationMs + this.line.dueMs - (nowMs - waitedMs);
       // Of a burst, the latest chunk keeps only the least margin: its lateness already contains the jitter.
       this.playout.spare(waitMs - leastMarginMs);
+      if (this.playout.realTime) this.delays.add(waitMs);
       if (this.held && this.playout.queuedMs >= this.line.ptimeMs) this.onDue(nowMs);
       return;
     }
@@ -136,6 +140,7 @@ export class ToPhone {
     // A late chunk already contains its jitter: a full margin would add the delay twice.
     const marginMs = late ? leastMarginMs : this.margin.marginMs;
     this.begin(nowMs + (complete ? marginMs : this.line.ptimeMs + incompleteWaitMs));
+    this.delays.add(this.line.dueMs - nowMs + waitedMs);
   }
 
   /** The queue was cleared: the very next slot is silence. */

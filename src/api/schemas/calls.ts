@@ -58,6 +58,18 @@ const callEvent = Type.Object(
   { $id: 'CallEvent', additionalProperties: false },
 );
 
+const hopDelay = (description: string) =>
+  nullable<object>(
+    Type.Object(
+      {
+        p50_ms: Type.Number({ description: 'The median in milliseconds.' }),
+        p95_ms: Type.Number({ description: 'The 95th percentile in milliseconds.' }),
+        worst_ms: Type.Number({ description: 'The largest value in milliseconds.' }),
+      },
+      { description: `${description}; null if not measured.` },
+    ),
+  );
+
 const qualityMetrics = Type.Object(
   {
     mos: Type.Optional(Type.Number({ minimum: 1, maximum: 5, description: 'Mean opinion score.' })),
@@ -68,6 +80,27 @@ const qualityMetrics = Type.Object(
       }),
     ),
     packet_loss: Type.Optional(Type.Number({ minimum: 0, maximum: 100, description: 'Packet loss in percent.' })),
+    audio_delay: Type.Optional(
+      Type.Object(
+        {
+          caller_network: hopDelay("Round trip between the gateway and the caller's phone, from RTCP"),
+          gateway_uplink: hopDelay(
+            "From the arrival of the caller's packet until its audio goes to the agent: reordering and a late thread",
+          ),
+          agent_thinking: hopDelay("From the caller's last word to the agent's first, over all turns"),
+          gateway_playout: hopDelay(
+            "From the arrival of the agent's audio until it is sent; of agents that send ahead only the first audio of each utterance",
+          ),
+          blame: nullable<string>(
+            Type.String({
+              description:
+                'One sentence that names the hop with the largest excess at p95 (limits: network 300 ms, uplink 40 ms, thinking 1500 ms, playout 40 ms); null when no limit was passed.',
+            }),
+          ),
+        },
+        { description: 'Where the delay of the conversation comes from. Only in the record of an ended call.' },
+      ),
+    ),
   },
   {
     additionalProperties: true,

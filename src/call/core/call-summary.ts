@@ -1,6 +1,6 @@
 import type { MediaStats } from '../../../media/engine.js';
 import type { QualitySample, Turn } from '../../store/calls/call-records.js';
-import { qualityMetrics } from './quality-metrics.js';
+import { audioDelay, qualityMetrics } from './quality-metrics.js';
 
 /** Four hours of samples. */
 const maxSamples = 2_880;
@@ -29,8 +29,9 @@ export class TerminalSummary {
   /** `stats`: the final figures of the party's media; null without media. */
   fields(stats: MediaStats | null) {
     const agentLeg = this.#agentLeg === null ? {} : { agent_leg: qualityMetrics(this.#agentLeg) };
+    const delay = audioDelay(stats?.delay ?? null, this.#turns);
     return {
-      quality: { ...qualityMetrics(stats), ...agentLeg },
+      quality: { ...qualityMetrics(stats), ...agentLeg, ...(delay && { audio_delay: delay }) },
       qualitySamples: this.#samples,
       turns: this.#turns,
     };

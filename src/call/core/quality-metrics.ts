@@ -1,5 +1,5 @@
-import type { MediaStats, StreamStats } from '../../../media/engine.js';
-import type { QualityMetrics } from '../../store/calls/call-records.js';
+import type { MediaDelay, MediaStats, StreamStats } from '../../../media/engine.js';
+import type { QualityMetrics, Turn } from '../../store/calls/call-records.js';
 
 /** Each has a scale of its own. */
 const mosModel: Readonly<Record<string, string>> = {
@@ -40,6 +40,84 @@ export function qualityMetrics(stats: MediaStats | null): QualityMetrics {
       garbage: stats.agent.garbage,
     }),
   });
+}
+
+// Where the delay of a conversation comes from, hop by hop, and which hop is to blame.
+
+interface HopSpread {
+  p50_ms: number;
+  p95_ms: number;
+  worst_ms: number;
+}
+
+/** `audio_delay` of the API. A hop that was not measured is null. */
+export interface AudioDelay {
+  caller_network: HopSpread | null;
+  gateway_uplink: HopSpread | null;
+  agent_thinking: HopSpread | null;
+  gateway_playout: HopSpread | null;
+  /** One sentence; null when no threshold was passed. */
+  blame: string | null;
+}
+
+type Hop = Exclude<keyof AudioDelay, 'blame'>;
+
+/**
+ * What a conversation bears at p95. Network: ITU-T G.114 asks for 150 ms one way. Uplink and playout: two packets. Thinking: listeners take a
+ * longer pause than this for a fault of the line.
+ */
+export const delayThresholdsMs: Readonly<Record<Hop, number>> = {
+  caller_network: 300,
+  gateway_uplink: 40,
+  agent_thinking: 1500,
+  gateway_playout: 40,
+};
+
+const sentences: Readonly<Record<Hop, string>> = {
+  caller_network: "The caller's network delayed the call",
+  gateway_uplink: "The gateway delayed the caller's audio on its way to the agent",
+  agent_thinking: 'The agent was slow to answer',
+  gateway_playout: "The gateway delayed the agent's audio on its way to the caller",
+};
+
+/** null when nothing was measured. */
+export function audioDelay(delay: MediaDelay | null, turns: readonly Turn[]): AudioDelay | null {
+  const hops: Record<Hop, HopSpread | null> = {
+    caller_network: hop(delay?.network ?? null),
+    gateway_uplink: hop(delay?.uplink ?? null),
+    agent_thinking: thinking(turns),
+    gateway_playout: hop(delay?.playout ?? null),
+  };
+  if (Object.values(hops).every((each) => each === null)) return null;
+  return { ...hops, blame: blame(hops) };
+}
+
+function hop(spread: MediaDelay['network']): HopSpread | null {
+  if (spread === null) return null;
+  return { p50_ms: spread.p50Ms, p95_ms: spread.p95Ms, worst_ms: spread.worstMs };
+}
+
+/** Percentiles of the agent's response times by nearest rank. */
+function thinking(turns: readonly Turn[]): HopSpread | null {
+  const responses = turns.flatMap(({ speaker, responseMs }) =>
+    speaker === 'agent' && responseMs !== null ? [responseMs] : [],
+  );
+  if (responses.length === 0) return null;
+  responses.sort((a, b) => a - b);
+  const at = (share: number) => responses[Math.ceil(share * responses.length) - 1] ?? 0;
+  return { p50_ms: at(0.5), p95_ms: at(0.95), worst_ms: at(1) };
+}
+
+/** The hop that passed its threshold by the largest factor. */
+function blame(hops: Record<Hop, HopSpread | null>): string | null {
+  let worst: { name: Hop; p95: number; factor: number } | null = null;
+  for (const [name, spread] of Object.entries(hops) as [Hop, HopSpread | null][]) {
+    if (spread === null) continue;
+    const factor = spread.p95_ms / delayThresholdsMs[name];
+    if (factor > (worst?.factor ?? 1)) worst = { name, p95: spread.p95_ms, factor };
+  }
+  if (worst === null) return null;
+  return `${sentences[worst.name]}: ${Math.round(worst.p95)} ms at p95, where ${delayThresholdsMs[worst.name]} ms are the limit.`;
 }
 
 function stream(stats: StreamStats): Record<string, unknown> {

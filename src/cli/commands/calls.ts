@@ -28,11 +28,32 @@ interface CallPage {
 }
 
 interface CallDetailRecord extends CallRecord {
-  quality_metrics: { mos?: number; jitter_ms?: number; packet_loss?: number; rtt_ms?: number; codec?: string };
+  quality_metrics: {
+    mos?: number;
+    jitter_ms?: number;
+    packet_loss?: number;
+    rtt_ms?: number;
+    codec?: string;
+    audio_delay?: AudioDelay;
+  };
   events: { event_type: string; event_data: Record<string, unknown>; created_at: string }[];
   transcript: string | null;
   sip_call_id?: string | null;
   hangup_source?: string | null;
+}
+
+interface HopDelay {
+  p50_ms: number;
+  p95_ms: number;
+  worst_ms: number;
+}
+
+interface AudioDelay {
+  caller_network: HopDelay | null;
+  gateway_uplink: HopDelay | null;
+  agent_thinking: HopDelay | null;
+  gateway_playout: HopDelay | null;
+  blame: string | null;
 }
 
 interface ListOptions {
@@ -141,6 +162,11 @@ async function showCall(session: CommandContext, id: string): Promise<void> {
     ['jitter', quantity(quality.jitter_ms, 'ms')],
     ['loss', quantity(quality.packet_loss, '%', 1)],
     ['round trip', quantity(quality.rtt_ms, 'ms')],
+    ['delay: network', hopText(quality.audio_delay?.caller_network)],
+    ['delay: uplink', hopText(quality.audio_delay?.gateway_uplink)],
+    ['delay: agent', hopText(quality.audio_delay?.agent_thinking)],
+    ['delay: playout', hopText(quality.audio_delay?.gateway_playout)],
+    ['delay: cause', quality.audio_delay?.blame],
     ['endpoint', call.endpoint_id],
     ['recording', call.recording_url],
     ['hung up by', call.hangup_source],
@@ -151,4 +177,8 @@ async function showCall(session: CommandContext, id: string): Promise<void> {
   session.lines([...table([{ title: 'AT' }, { title: 'EVENT' }, { title: 'DATA' }], rows), '']);
   if (call.transcript) session.lines([...call.transcript.split('\n').map(plain), '']);
   session.lines([call.hangup_cause ? `${call.status}: ${call.hangup_cause}` : call.status]);
+}
+
+function hopText(hop: HopDelay | null | undefined): string | undefined {
+  return hop ? `p50 ${hop.p50_ms}, p95 ${hop.p95_ms}, worst ${hop.worst_ms} ms` : undefined;
 }
