@@ -30,7 +30,16 @@ const running = {
 const started = { ...running, direction: 'outbound', latency_ms: 0, answered_at: null };
 const detail = {
   ...call,
-  quality_metrics: { mos: 4.38, jitter_ms: 2, packet_loss: 0.1, codec: 'PCMU', rtt_ms: 31 },
+  quality_metrics: {
+    ...{ mos: 4.38, jitter_ms: 2, packet_loss: 0.1, codec: 'PCMU', rtt_ms: 31 },
+    audio_delay: {
+      caller_network: { p50_ms: 31, p95_ms: 44, worst_ms: 44.2 },
+      gateway_uplink: { p50_ms: 1, p95_ms: 2, worst_ms: 9.4 },
+      agent_thinking: { p50_ms: 840, p95_ms: 2310, worst_ms: 2310 },
+      gateway_playout: { p50_ms: 5, p95_ms: 8, worst_ms: 31.5 },
+      blame: 'The agent was slow to answer: 2310 ms at p95, where 1500 ms are the limit.',
+    },
+  },
   events: [
     {
       id: id(50),
@@ -175,7 +184,15 @@ const delivery = {
 };
 const spread = { count: 118, p5: 3.9, p50: 4.36, p95: 4.41, p99: 4.41 };
 const latency = { count: 904, p5: 430, p50: 720, p95: 1450, p99: 2750 };
-const insight = { calls: 130, answered: 121, answer_rate: 0.9308, mos: spread, turn_latency_ms: latency };
+const audioDelay = {
+  caller_network_ms: { count: 96, p5: 18, p50: 41, p95: 120, p99: 260 },
+  gateway_uplink_ms: { count: 121, p5: 1, p50: 1, p95: 3, p99: 22 },
+  gateway_playout_ms: { count: 119, p5: 4, p50: 6, p95: 14, p99: 27 },
+};
+const insight = {
+  ...{ calls: 130, answered: 121, answer_rate: 0.9308, mos: spread, turn_latency_ms: latency },
+  audio_delay: audioDelay,
+};
 const sample = { at: at('12:00:05.480'), mos: 4.4, jitter_ms: 1, packet_loss: 0 };
 
 export interface Example {

@@ -157,3 +157,34 @@ describe('GET /v1/calls/insights', () => {
     });
   });
 });
+
+describe('where calls are delayed', () => {
+  it('is counted by the p95 of each hop, by endpoint, and leaves with the call', async () => {
+    const hop = (p95: number) => ({ p50_ms: 1, p95_ms: p95, worst_ms: p95 });
+    const endpointId = endpoints[0] as string;
+    const ids = [5, 30, 812].map((ms) => {
+      const id = api.store.calls.begin({
+        ...{ organizationId: api.a.organizationId, mode: 'live', direction: 'inbound', fromNumber: 'x', toNumber: 'y' },
+        ...{ phoneNumberId: '0198aaaa-0000-7000-8000-000000000001', endpointId, trunkId: null },
+        createdAt: new Date(Date.UTC(2026, 0, 14)),
+      });
+      api.store.calls.finish(id, {
+        ...{ status: 'completed', hangupCause: 'normal_clearing', hangupSource: 'caller', durationSec: 1 },
+        quality: { audio_delay: { caller_network: hop(ms), gateway_uplink: hop(2), gateway_playout: null } },
+        turns: [],
+      });
+      return id;
+    });
+    const delay = async () => {
+      const { body } = await api.request('GET', '/v1/calls/insights');
+      return body.by_endpoint.find((each: { endpoint_id: string }) => each.endpoint_id === endpointId).audio_delay;
+    };
+    expect(await delay()).toMatchObject({
+      caller_network_ms: { count: 3, p5: 5, p50: 30, p95: 810 },
+      gateway_uplink_ms: { count: 3, p50: 2 },
+      gateway_playout_ms: null,
+    });
+    for (const id of ids) expect((await api.request('DELETE', `/v1/calls/${id}`)).status).toBe(204);
+    expect((await delay()).caller_network_ms).toBeNull();
+  });
+});

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
+import { DelayCounts } from '../../media/delay-spread.js';
 import { unknownStats } from '../../media/thread/session/session-stats.js';
-import { qualityMetrics } from '../../src/call/core/quality-metrics.js';
+import { audioDelay, qualityMetrics } from '../../src/call/core/quality-metrics.js';
 
 it('the jitter of a call is its mean; the last value of RFC 3550 and the largest one stand beside it', () => {
   const stats = { ...unknownStats(), codec: 'PCMU' as const };
@@ -26,4 +27,57 @@ it('MOS and loss have two decimals, in both directions', () => {
   expect(told).toMatchObject({ mos: 4.39, packet_loss: 33.33, received: { mos: 4.39, packet_loss: 33.33 } });
   expect(told.sent).toMatchObject({ packet_loss: 66.67 });
   expect(told.sent).not.toHaveProperty('mos');
+});
+
+const spreadOf = (values: number[]) => {
+  const counts = new DelayCounts();
+  for (const value of values) counts.add(value);
+  return counts.spread;
+};
+const turnsOf = (...responses: number[]) =>
+  responses.map((responseMs) => ({ startedAt: '', speaker: 'agent' as const, durationMs: 1, responseMs }));
+
+it('percentiles of delays are within a step of the sorted values, at every size', () => {
+  for (const scale of [3, 90, 900, 9000]) {
+    const values = Array.from({ length: 1000 }, (_, i) => ((i * 7919) % 1000) * (scale / 1000));
+    const sorted = [...values].sort((a, b) => a - b);
+    const spread = spreadOf(values)!;
+    const step = (ms: number) => (ms < 100 ? 1 : ms < 1000 ? 10 : 100);
+    for (const [told, share] of [
+      [spread.p50Ms, 0.5],
+      [spread.p95Ms, 0.95],
+    ] as const) {
+      const truth = sorted[Math.ceil(share * 1000) - 1]!;
+      expect(told - truth).toBeGreaterThanOrEqual(0);
+      expect(told - truth).toBeLessThanOrEqual(step(truth));
+    }
+    expect(spread.worstMs).toBeCloseTo(sorted.at(-1)!, 1);
+  }
+  expect(new DelayCounts().spread).toBeNull();
+});
+
+it('the delay of a call is told hop by hop; without a measurement there is none', () => {
+  const none = { network: null, uplink: null, playout: null };
+  expect(audioDelay(none, [])).toBeNull();
+  expect(audioDelay({ ...none, playout: spreadOf([4, 5, 6]) }, turnsOf(700, 900))).toEqual({
+    caller_network: null,
+    gateway_uplink: null,
+    agent_thinking: { p50_ms: 700, p95_ms: 900, worst_ms: 900 },
+    gateway_playout: { p50_ms: 6, p95_ms: 6, worst_ms: 6 },
+    blame: null,
+  });
+});
+
+it.each([
+  ['the network', { network: [400], uplink: [2], playout: [5] }, [800], /^The caller's network .* 400 ms at p95/],
+  ['the uplink', { network: [80], uplink: [70], playout: [5] }, [800], /^The gateway delayed the caller's audio/],
+  ['the agent', { network: [310], uplink: [2], playout: [5] }, [2400], /^The agent was slow to answer: 2400 ms/],
+  ['the playout', { network: [80], uplink: [2], playout: [220] }, [1600], /^The gateway delayed the agent's audio/],
+])('one sentence blames the hop with the largest excess: %s', (_hop, delay, responses, sentence) => {
+  const spreads = {
+    network: spreadOf(delay.network),
+    uplink: spreadOf(delay.uplink),
+    playout: spreadOf(delay.playout),
+  };
+  expect(audioDelay(spreads, turnsOf(...responses))?.blame).toMatch(sentence);
 });

@@ -25,6 +25,24 @@ const figures = {
     "Distribution of the time from the caller's last word to the agent's first, over all turns, accurate to 2.5 % or 5 ms.",
     'in milliseconds',
   ),
+  audio_delay: Type.Object(
+    {
+      caller_network_ms: spread("Distribution of the calls' p95 of the round trip to the phone.", 'in milliseconds'),
+      gateway_uplink_ms: spread(
+        "Distribution of the calls' p95 of the gateway's delay to the agent.",
+        'in milliseconds',
+      ),
+      gateway_playout_ms: spread(
+        "Distribution of the calls' p95 of the gateway's delay to the phone.",
+        'in milliseconds',
+      ),
+    },
+    {
+      additionalProperties: false,
+      description:
+        "Where calls are delayed, from `quality_metrics.audio_delay`; the agent's part is `turn_latency_ms`.",
+    },
+  ),
 };
 const insight = (of: object) => Type.Object({ ...of, ...figures }, { additionalProperties: false });
 

@@ -20,6 +20,10 @@ export interface Insight {
   mos: Spread | null;
   /** The time from the caller's last word to the agent's first, over all turns. */
   responseMs: Spread | null;
+  /** The calls' p95 of the delay of each hop, in milliseconds. */
+  callerNetworkMs: Spread | null;
+  gatewayUplinkMs: Spread | null;
+  gatewayPlayoutMs: Spread | null;
 }
 
 export interface Insights {
@@ -79,18 +83,24 @@ export class CallInsights {
 }
 
 type Counted = Pick<CallInsightRow, 'figure' | 'bucket' | 'n'>;
+type Measured = Exclude<CallInsightRow['figure'], 'ended' | 'answered'>;
 
 class Tally {
   private ended = 0;
   private answered = 0;
-  private readonly mos = new Map<number, number>();
-  private readonly responseMs = new Map<number, number>();
+  private readonly counts: Record<Measured, Map<number, number>> = {
+    mos: new Map(),
+    response_ms: new Map(),
+    caller_network_ms: new Map(),
+    gateway_uplink_ms: new Map(),
+    gateway_playout_ms: new Map(),
+  };
 
   add({ figure, bucket, n }: Counted): void {
     if (figure === 'ended') this.ended += n;
     else if (figure === 'answered') this.answered += n;
     else {
-      const counts = figure === 'mos' ? this.mos : this.responseMs;
+      const counts = this.counts[figure];
       counts.set(bucket, (counts.get(bucket) ?? 0) + n);
     }
   }
@@ -99,8 +109,11 @@ class Tally {
     return {
       calls: this.ended,
       answered: this.answered,
-      mos: spread(this.mos, (hundredths) => hundredths / 100),
-      responseMs: spread(this.responseMs, (ms) => ms),
+      mos: spread(this.counts.mos, (hundredths) => hundredths / 100),
+      responseMs: spread(this.counts.response_ms),
+      callerNetworkMs: spread(this.counts.caller_network_ms),
+      gatewayUplinkMs: spread(this.counts.gateway_uplink_ms),
+      gatewayPlayoutMs: spread(this.counts.gateway_playout_ms),
     };
   }
 }
@@ -121,7 +134,7 @@ function insights(tallies: ReadonlyMap<string, Tally>): Map<string, Insight> {
 }
 
 /** Percentiles by nearest rank. */
-function spread(counts: ReadonlyMap<number, number>, value: (bucket: number) => number): Spread | null {
+function spread(counts: ReadonlyMap<number, number>, value = (bucket: number): number => bucket): Spread | null {
   const sorted = [...counts].sort(([a], [b]) => a - b);
   const count = sorted.reduce((sum, [, n]) => sum + n, 0);
   if (count === 0) return null;

@@ -244,7 +244,14 @@ export interface CallInsightRow {
   grouped_by: 'all' | 'endpoint' | 'trunk';
   /** Of the endpoint or trunk; empty for all. */
   group_id: string;
-  figure: 'ended' | 'answered' | 'mos' | 'response_ms';
+  figure:
+    | 'ended'
+    | 'answered'
+    | 'mos'
+    | 'response_ms'
+    | 'caller_network_ms'
+    | 'gateway_uplink_ms'
+    | 'gateway_playout_ms';
   bucket: number;
   n: number;
 }

@@ -15,7 +15,7 @@ export function insightRoutes({ store, now }: { store: Store; now: () => number 
       tag: 'Calls',
       summary: 'Get call insights',
       description:
-        'The answer rate and the distributions of MOS and agent latency, in total, by day, by endpoint and by trunk; for the last 30 days by default, at most 366 days.',
+        'The answer rate and the distributions of MOS, agent latency and audio delay, in total, by day, by endpoint and by trunk; for the last 30 days by default, at most 366 days.',
       access: 'member',
       query: insightsQuery,
       answer: { status: 200, description: 'The figures.', schema: ref('CallInsights') },
@@ -47,15 +47,24 @@ export function presentDays(days: Days, { total, byDay }: Pick<Insights, 'total'
   return { total: presentInsight(total), by_day };
 }
 
-const noCalls: Insight = { calls: 0, answered: 0, mos: null, responseMs: null };
+const noCalls: Insight = {
+  ...{ calls: 0, answered: 0, mos: null, responseMs: null },
+  ...{ callerNetworkMs: null, gatewayUplinkMs: null, gatewayPlayoutMs: null },
+};
 
-function presentInsight({ calls, answered, mos, responseMs }: Insight) {
+function presentInsight(insight: Insight) {
+  const { calls, answered, mos, responseMs } = insight;
   return {
     calls,
     answered,
     answer_rate: calls === 0 ? null : Math.round((answered / calls) * 10_000) / 10_000,
     mos,
     turn_latency_ms: responseMs,
+    audio_delay: {
+      caller_network_ms: insight.callerNetworkMs,
+      gateway_uplink_ms: insight.gatewayUplinkMs,
+      gateway_playout_ms: insight.gatewayPlayoutMs,
+    },
   };
 }
 
