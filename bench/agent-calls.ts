@@ -29,6 +29,7 @@ const help = `node dist/bench/agent-calls.js [options]
   --agent-port <n>   where our agent listens for it too: ws://127.0.0.1:<n>/raw?from=<the caller's number>
   --other <folder>   another build of the gateway (its dist folder), in turns with this one, and the ratio
   --node <flags>     for the gateway process: --node="--cpu-prof --cpu-prof-dir=/tmp/profile"
+  --profile <folder> CPU profiles of all threads of the gateway, written when it ends
   --threads          processor time of each thread of the gateway`;
 
 const { values } = parseArgs({
@@ -47,6 +48,7 @@ const { values } = parseArgs({
     'agent-port': { type: 'string' },
     other: { type: 'string' },
     node: { type: 'string' },
+    profile: { type: 'string' },
     threads: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
@@ -69,7 +71,10 @@ console.log(
   `${calls} calls, ${seconds} s each case; ${cpus().length} × ${cpus()[0]?.model.trim()}, node ${process.version}`,
 );
 const rig = await Rig.start({
-  nodeOptions: values.node?.split(' ') ?? [],
+  nodeOptions: [
+    ...(values.node?.split(' ') ?? []),
+    ...(values.profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${values.profile}`]),
+  ],
   ...(values['agent-port'] && { agentPort: Number(values['agent-port']) }),
   ...(values.beside && { oldCalls: Number(values['old-calls']) }),
 });

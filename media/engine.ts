@@ -95,6 +95,8 @@ export interface EngineLog {
 export interface EngineLoad {
   sessions: number;
   threads: { sessions: number; eventLoopLagMs: number; alive: boolean }[];
+  /** How often a media thread was late by 5 ms or more, by cause, since start. */
+  late: LateCauses;
   /** RTP ports in use, in quarantine and configured. */
   ports: { used: number; quarantined: number; total: number };
   /** Since start: exceptions caught in session code, threads replaced, foreign and malformed packets dropped. */
@@ -393,6 +395,16 @@ export type MediaEvent =
   /** Every 5 s. */
   | { type: 'quality'; sample: MediaStats };
 
+/** Counts by the cause of a late media thread. */
+export interface LateCauses {
+  garbageCollection: number;
+  /** Other threads or processes had the cores. */
+  waitingForCore: number;
+  ownWork: number;
+  /** The process or the machine stood still. */
+  stopped: number;
+}
+
 export interface MediaDelay {
   /** Round trip between gateway and phone, from the phone's RTCP reports. */
   network: DelaySpread | null;
@@ -438,8 +450,17 @@ export interface MediaStats {
   rttMs: number | null;
   /** Where the conversation's delay arises; null where nothing was measured. */
   delay: MediaDelay;
-  /** Agent side. `underruns`: gaps within an utterance; `skippedMs`: time during which our own thread stalled. */
-  agent: { framesSent: number; bytesReceived: number; underruns: number; skippedMs: number; garbage: number };
+  /** Packets with the agent's audio that were late by 20 ms or more because the media thread was late, by cause. */
+  late: LateCauses;
+  /** Agent side. `framesDropped`: the agent did not read them in time; `underruns`: gaps within an utterance; `skippedMs`: time during which our own thread stalled. */
+  agent: {
+    framesSent: number;
+    framesDropped: number;
+    bytesReceived: number;
+    underruns: number;
+    skippedMs: number;
+    garbage: number;
+  };
 }
 
 export interface AgentLink {

@@ -97,6 +97,12 @@ export function createMetrics(parts: {
   labelledGauge('trunkline_media_thread_lag_ms', 'Event-loop lag of each media thread.', 'thread', () =>
     media.load().threads.map((thread, index) => [String(index), thread.eventLoopLagMs] as const),
   );
+  labelledCounter('trunkline_media_late_total', 'How often a media thread was late by 5 ms or more.', 'cause', () => {
+    const { garbageCollection, waitingForCore, ownWork, stopped } = media.load().late;
+    return Object.entries({
+      ...{ garbage_collection: garbageCollection, waiting_for_core: waitingForCore, own_work: ownWork, stopped },
+    });
+  });
   labelledGauge('trunkline_rtp_ports', 'RTP port pairs by state.', 'state', () => Object.entries(media.load().ports));
   if (media.load().servers) {
     const servers = () => media.load().servers ?? [];

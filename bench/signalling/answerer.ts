@@ -22,7 +22,8 @@ const nothing: MediaStats = {
   sent: stream,
   rttMs: null,
   delay: { network: null, uplink: null, playout: null },
-  agent: { framesSent: 0, bytesReceived: 0, underruns: 0, skippedMs: 0, garbage: 0 },
+  late: { garbageCollection: 0, waitingForCore: 0, ownWork: 0, stopped: 0 },
+  agent: { framesSent: 0, framesDropped: 0, bytesReceived: 0, underruns: 0, skippedMs: 0, garbage: 0 },
 };
 let sessions = 0;
 
@@ -74,7 +75,7 @@ const silent: MediaEngine = {
       threads: [{ sessions, eventLoopLagMs: 0, alive: true }],
       ports: { used: 0, quarantined: 0, total: 0 },
     },
-    ...{ faults: 0, threadsReplaced: 0, foreignPackets: 0, malformedPackets: 0 },
+    ...{ faults: 0, threadsReplaced: 0, late: nothing.late, foreignPackets: 0, malformedPackets: 0 },
   }),
   close: async () => {},
 };

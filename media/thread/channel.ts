@@ -14,6 +14,7 @@ import {
   type BridgeEnd,
   type BridgeOptions,
   type KeyForm,
+  type LateCauses,
   type MachineVerdict,
   type MediaDirection,
   MediaError,
@@ -94,6 +95,7 @@ export type Notice =
 export interface ThreadLoad {
   sessions: number;
   eventLoopLagMs: number;
+  late: LateCauses;
   faults: number;
   foreignPackets: number;
   malformedPackets: number;

@@ -4,6 +4,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { openAgentSocket } from '../agents/connection/socket.js';
 import { realTime } from '../audio/playout/playout-clock.js';
 import type { ToThread } from './channel.js';
+import { coreTimeOfThread, observeCollections } from './lateness.js';
 import { ThreadSessions } from './session/sessions.js';
 import { sleepThread } from './wakeup-batching.js';
 
@@ -20,8 +21,10 @@ const sessions = new ThreadSessions({
   openAgent: openAgentSocket,
   time: realTime,
   sleep: sleepThread,
+  coreTime: coreTimeOfThread(),
   quietMs: (workerData as { quietMs: number }).quietMs,
 });
+observeCollections((fromMs, durationMs) => sessions.lateness.collected(fromMs, durationMs));
 port.on('message', (message: ToThread) => {
   sessions.receive(message);
   if (message.kind === 'shutdown') sessions.close().then(() => port.close());

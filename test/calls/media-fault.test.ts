@@ -67,6 +67,7 @@ beforeEach(async () => {
       return agent;
     },
     time: realTime,
+    coreTime: () => null,
     sleep: () => {},
     quietMs: 0,
   });

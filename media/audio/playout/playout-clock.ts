@@ -24,6 +24,8 @@ export type ClockTurn = (nowMs: number) => number | null;
 
 /** How early a turn may come: timers only have whole milliseconds. */
 export const earlyMs = 0.5;
+/** Turns that are later than this are reported. */
+const lateMs = 5;
 
 export interface ClockEntry {
   readonly dueMs: number;
@@ -49,7 +51,11 @@ export class PlayoutClock {
   /** Turns that wait until the sockets have been read. */
   private waiting: Entry[] = [];
 
-  constructor(private readonly time: Time) {}
+  constructor(
+    private readonly time: Time,
+    /** Turns begin that were due at `dueMs`, and `over`: they were taken. */
+    private readonly lateness: { late(dueMs: number, nowMs: number): void; over(): void } | null = null,
+  ) {}
 
   add(turn: ClockTurn, dueMs: number): ClockEntry {
     const entry = new Entry(turn, dueMs);
@@ -130,6 +136,7 @@ export class PlayoutClock {
   private takeTurns(): void {
     this.turning = true;
     let now = this.time.now();
+    if (this.ring.next.turn && now - this.ring.next.dueMs >= lateMs) this.lateness?.late(this.ring.next.dueMs, now);
     for (let entry = this.ring.next; entry.turn && entry.dueMs <= now + earlyMs; entry = this.ring.next) {
       if (now - entry.dueMs > this.worstMs) this.worstMs = now - entry.dueMs;
       const dueMs = entry.turn(now);
@@ -145,6 +152,7 @@ export class PlayoutClock {
       now = this.time.now();
     }
     this.turning = false;
+    this.lateness?.over();
     this.arm();
   }
 

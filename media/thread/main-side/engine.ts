@@ -12,6 +12,7 @@ import { type RtpPortRange, RtpPorts } from '../../ports.js';
 import { Disk } from '../../recording/disk.js';
 import type { Ghost } from '../../rtp/source.js';
 import type { Notice } from '../channel.js';
+import { addCauses, noLateCauses } from '../lateness.js';
 import { RemoteRoom } from './remote-room.js';
 import { RemoteSession } from './remote-session.js';
 import { MediaWorker } from './worker.js';
@@ -56,6 +57,7 @@ export class EmbeddedEngine implements MediaEngine {
   private threadsReplaced = 0;
   /** Counts of threads that have ended. */
   private readonly past = { faults: 0, foreignPackets: 0, malformedPackets: 0 };
+  private readonly pastLate = noLateCauses();
   private disk: Disk | null = null;
   /** Threads with a port to the current disk thread. */
   private readonly onDisk = new Set<MediaWorker>();
@@ -125,6 +127,7 @@ export class EmbeddedEngine implements MediaEngine {
       ports: this.ports.count(),
       threadsReplaced: this.threadsReplaced,
       ...this.past,
+      late: { ...this.pastLate },
     };
     for (const { worker, sessions } of this.slots) {
       load.sessions += sessions.size;
@@ -137,6 +140,7 @@ export class EmbeddedEngine implements MediaEngine {
       load.faults += worker.load.faults;
       load.foreignPackets += worker.load.foreignPackets;
       load.malformedPackets += worker.load.malformedPackets;
+      addCauses(load.late, worker.load.late);
     }
     return load;
   }
@@ -253,7 +257,8 @@ export class EmbeddedEngine implements MediaEngine {
   }
 
   private died(slot: Slot, index: number, detail: string): void {
-    const { faults, foreignPackets, malformedPackets } = slot.worker.load;
+    const { faults, foreignPackets, malformedPackets, late } = slot.worker.load;
+    addCauses(this.pastLate, late);
     this.onDisk.delete(slot.worker);
     this.past.faults += faults;
     this.past.foreignPackets += foreignPackets;

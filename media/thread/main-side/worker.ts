@@ -3,12 +3,15 @@ import { type TransferListItem, Worker } from 'node:worker_threads';
 import { builtModule } from '../../../config/built.js';
 import { MediaError } from '../../engine.js';
 import { Asker, type FromThread, type Notice, type Order, type ThreadLoad } from '../channel.js';
+import { noLateCauses } from '../lateness.js';
 
 const startLimitMs = 15_000;
 const stopLimitMs = 5000;
 /** A thread without a message in this many checks is stuck, and is replaced like a dead one. */
 const watchEveryMs = 5000;
 const silentLooks = 2;
+/** Flags of Node that a media thread takes over: each thread writes a profile of its own. */
+const profilerFlags = /^--(cpu|heap)-prof/;
 
 export interface WorkerHooks {
   notice(notice: Notice): void;
@@ -21,7 +24,10 @@ export class MediaWorker {
   /** Resolves when the thread is ready to open sessions. */
   readonly ready: Promise<void>;
   alive = true;
-  load: ThreadLoad = { sessions: 0, eventLoopLagMs: 0, faults: 0, foreignPackets: 0, malformedPackets: 0 };
+  load: ThreadLoad = {
+    ...{ sessions: 0, eventLoopLagMs: 0, faults: 0, foreignPackets: 0, malformedPackets: 0 },
+    late: noLateCauses(),
+  };
   private readonly worker: Worker;
   private readonly watch: NodeJS.Timeout;
   private readonly exited: Promise<void>;
@@ -30,7 +36,11 @@ export class MediaWorker {
   private silent = 0;
 
   constructor(name: string, options: { quietMs: number }, hooks: WorkerHooks) {
-    this.worker = new Worker(builtModule(import.meta.url, '../entry.ts'), { name, workerData: options, execArgv: [] });
+    this.worker = new Worker(builtModule(import.meta.url, '../entry.ts'), {
+      name,
+      workerData: options,
+      execArgv: process.execArgv.filter((flag) => profilerFlags.test(flag)),
+    });
     this.asker = new Asker((message, transfer) => this.worker.postMessage(message, transfer));
     let failure = 'it ended';
     this.worker.on('error', (error: unknown) => {

@@ -19,7 +19,7 @@ export interface AgentsParts {
 
 export class SessionAgents {
   private readonly agents = new Map<number, SessionAgent>();
-  private readonly past = { framesSent: 0, bytesReceived: 0, garbage: 0 };
+  private readonly past = { framesSent: 0, framesDropped: 0, bytesReceived: 0, garbage: 0 };
   private over = false;
 
   constructor(private readonly parts: AgentsParts) {}
@@ -94,10 +94,11 @@ export class SessionAgents {
   }
 }
 
-type Counters = { framesSent: number; bytesReceived: number; garbage: number };
+type Counters = { framesSent: number; framesDropped: number; bytesReceived: number; garbage: number };
 
 function add(sum: Counters, counters: Counters): void {
   sum.framesSent += counters.framesSent;
+  sum.framesDropped += counters.framesDropped;
   sum.bytesReceived += counters.bytesReceived;
   sum.garbage += counters.garbage;
 }

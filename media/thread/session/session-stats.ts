@@ -1,6 +1,6 @@
 /** The statistics of one session. A figure that was not measured is null. */
 import type { DelaySpread } from '../../delay-spread.js';
-import type { MediaStats } from '../../engine.js';
+import type { LateCauses, MediaStats } from '../../engine.js';
 import { meanOpinionScore } from '../../quality.js';
 import type { Reports } from '../../rtp/reports.js';
 import type { RtpSender } from '../../rtp/sender.js';
@@ -18,7 +18,7 @@ export function mediaStats(
   sender: RtpSender,
   reports: Reports,
   agent: AgentFigures,
-  delays: { uplink: DelaySpread | null; playout: DelaySpread | null },
+  measured: { uplink: DelaySpread | null; playout: DelaySpread | null; late: LateCauses },
 ): MediaStats {
   const { stats } = inward;
   const { expected } = stats;
@@ -66,7 +66,8 @@ export function mediaStats(
           : null,
     },
     rttMs: reports.rttMs,
-    delay: { network: reports.roundTrips.spread, ...delays },
+    delay: { network: reports.roundTrips.spread, uplink: measured.uplink, playout: measured.playout },
+    late: { ...measured.late },
     agent,
   };
 }
@@ -91,6 +92,7 @@ export function unknownStats(): MediaStats {
     sent: stream,
     rttMs: null,
     delay: { network: null, uplink: null, playout: null },
-    agent: { framesSent: 0, bytesReceived: 0, underruns: 0, skippedMs: 0, garbage: 0 },
+    late: { garbageCollection: 0, waitingForCore: 0, ownWork: 0, stopped: 0 },
+    agent: { framesSent: 0, framesDropped: 0, bytesReceived: 0, underruns: 0, skippedMs: 0, garbage: 0 },
   };
 }

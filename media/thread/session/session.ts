@@ -31,6 +31,7 @@ import { RtpSender } from '../../rtp/sender.js';
 import type { RtpSocketPair } from '../../rtp/socket.js';
 import { SdpNegotiation, termsOf } from '../../sdp.js';
 import { type FaultPlace, guarded } from '../fault-isolation.js';
+import { heardFromMs, type Lateness, noLateCauses } from '../lateness.js';
 import { SessionListeners } from '../listeners/session-listeners.js';
 import { FromPhone } from './from-phone.js';
 import { RtcpExchange, type RtpDestination } from './rtcp-exchange.js';
@@ -46,6 +47,7 @@ const qualityEveryMs = 5000;
 /** Dependencies of a session, and callbacks for its events. */
 export interface SessionParts {
   clock: PlayoutClock;
+  lateness: Pick<Lateness, 'heard'>;
   /** Wideband coders; the session frees them. */
   coders: SessionCoders;
   now(): number;
@@ -84,6 +86,7 @@ export class PhoneSession {
   /** When the thread read the last packet. */
   private receivedMs = 0;
   private readonly uplinkDelays = new DelayCounts();
+  private readonly late = noLateCauses();
   private destination: RtpDestination | null = null;
 
   /** Answers the offer, if there is one. Throws `MediaError` when it cannot be met, and then holds no resources. */
@@ -321,6 +324,7 @@ export class PhoneSession {
     return mediaStats(this.sdp.agreed, this.inward, this.sender, this.rtcp.reports, figures, {
       uplink: this.uplinkDelays.spread,
       playout: this.outward.delays.spread,
+      late: this.late,
     });
   }
 
@@ -376,6 +380,7 @@ export class PhoneSession {
       this.coders.lossHeard(this.rtcp.reports.heard?.lossPercent ?? 0);
     }
     if (this.sending) this.rtcp.tick(nowMs);
+    if (this.outward.speaks && nowMs - this.outward.dueMs >= heardFromMs) this.parts.lateness.heard(this.late);
     this.outward.slot(nowMs);
     this.activities.tick(nowMs);
     this.listeners.lines.tick(nowMs);

@@ -16,6 +16,7 @@ import {
 } from '../channel.js';
 import { RoomRecording } from '../conference/room-recording.js';
 import { guarded } from '../fault-isolation.js';
+import { type CoreTime, Lateness } from '../lateness.js';
 import { Rest } from '../wakeup-batching.js';
 import { PhoneSession } from './session.js';
 import { type OpenAgent, sessionClosed } from './session-agent.js';
@@ -29,6 +30,8 @@ export interface ThreadParts {
   time: Time;
   /** Blocks the thread. */
   sleep(ms: number): void;
+  /** The thread's time on a core and waiting for one; null where it is unknown. */
+  coreTime(): CoreTime | null;
   /** How long a port must be quiet before it is free again. */
   quietMs: number;
 }
@@ -37,6 +40,7 @@ export interface ThreadParts {
 export class ThreadSessions {
   private readonly sessions = new Map<number, PhoneSession>();
   private readonly clock: PlayoutClock;
+  readonly lateness: Lateness;
   private readonly rest: Rest;
   private readonly drain: Drain;
   private readonly loadTimer: NodeJS.Timeout;
@@ -51,7 +55,12 @@ export class ThreadSessions {
   private closing: Promise<void> | null = null;
 
   constructor(private readonly parts: ThreadParts) {
-    this.clock = new PlayoutClock(parts.time);
+    this.lateness = new Lateness({
+      now: parts.time.now,
+      coreTime: parts.coreTime,
+      after: (ms, fn) => void parts.time.setTimer(fn, ms),
+    });
+    this.clock = new PlayoutClock(parts.time, this.lateness);
     this.rest = new Rest({
       now: parts.time.now,
       sleep: parts.sleep,
@@ -175,6 +184,7 @@ export class ThreadSessions {
       if (this.closing) throw new MediaError('engine_gone', 'The media thread is closing.');
       const session = new PhoneSession(options, pair, {
         clock: this.clock,
+        lateness: this.lateness,
         coders,
         now: time.now,
         packetCame: () => this.rest.packetCame(),
@@ -229,6 +239,7 @@ export class ThreadSessions {
   }
 
   private tellLoad(): void {
+    this.lateness.tick();
     let foreignPackets = this.foreignBefore;
     let malformedPackets = this.malformedBefore;
     for (const { inward } of this.sessions.values()) {
@@ -247,6 +258,7 @@ export class ThreadSessions {
         faults: this.faults,
         foreignPackets,
         malformedPackets,
+        late: this.lateness.causes,
       },
     });
   }

@@ -72,6 +72,11 @@ export class ToPhone {
     this.line = new PlayoutLine(nowMs, 20);
   }
 
+  /** The agent's audio is playing. */
+  get speaks(): boolean {
+    return this.playing;
+  }
+
   get dueMs(): number {
     return this.line.dueMs;
   }

@@ -80,6 +80,20 @@ const qualityMetrics = Type.Object(
       }),
     ),
     packet_loss: Type.Optional(Type.Number({ minimum: 0, maximum: 100, description: 'Packet loss in percent.' })),
+    late_packets: Type.Optional(
+      Type.Object(
+        {
+          garbage_collection: Type.Integer({ description: 'The thread collected garbage.' }),
+          waiting_for_core: Type.Integer({ description: 'Other threads or processes had the cores.' }),
+          own_work: Type.Integer({ description: 'The thread was busy with other calls.' }),
+          stopped: Type.Integer({ description: 'The process or the machine stood still.' }),
+        },
+        {
+          description:
+            'Packets with audio of the agent that the gateway sent 20 ms late or later because its media thread was late, by cause. Absent if there were none.',
+        },
+      ),
+    ),
     audio_delay: Type.Optional(
       Type.Object(
         {

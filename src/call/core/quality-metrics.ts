@@ -1,4 +1,4 @@
-import type { MediaDelay, MediaStats, StreamStats } from '../../../media/engine.js';
+import type { LateCauses, MediaDelay, MediaStats, StreamStats } from '../../../media/engine.js';
 import type { QualityMetrics, Turn } from '../../store/calls/call-records.js';
 
 /** Each has a scale of its own. */
@@ -32,8 +32,10 @@ export function qualityMetrics(stats: MediaStats | null): QualityMetrics {
       ssrc_changes: received.ssrcChanges,
     }),
     sent: stream(sent),
+    late_packets: latePackets(stats.late),
     agent: defined({
       frames_sent: stats.agent.framesSent,
+      frames_dropped: stats.agent.framesDropped,
       bytes_received: stats.agent.bytesReceived,
       underruns: stats.agent.underruns,
       skipped_ms: stats.agent.skippedMs,
@@ -118,6 +120,12 @@ function blame(hops: Record<Hop, HopSpread | null>): string | null {
   }
   if (worst === null) return null;
   return `${sentences[worst.name]}: ${Math.round(worst.p95)} ms at p95, where ${delayThresholdsMs[worst.name]} ms are the limit.`;
+}
+
+/** null when no packet was late by our fault. */
+function latePackets({ garbageCollection, waitingForCore, ownWork, stopped }: LateCauses) {
+  if (garbageCollection + waitingForCore + ownWork + stopped === 0) return null;
+  return { garbage_collection: garbageCollection, waiting_for_core: waitingForCore, own_work: ownWork, stopped };
 }
 
 function stream(stats: StreamStats): Record<string, unknown> {
