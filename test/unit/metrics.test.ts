@@ -9,6 +9,7 @@ const load = {
   ports: { free: 9 },
   faults: 4,
   threadsReplaced: 1,
+  late: { garbageCollection: 1, waitingForCore: 2, ownWork: 0, stopped: 0 },
   foreignPackets: 7,
   malformedPackets: 2,
 };
@@ -37,6 +38,7 @@ it('what ends in _total is a counter, what does not is none, and reading counts 
   expect(text).toContain('trunkline_sip_incoming_calls_total 5\n');
   expect(text).toContain('trunkline_sip_refused_total{reason="blocked_source"} 8\n');
   expect(text).toContain('trunkline_sip_shed_total{reason="overload"} 12\n');
+  expect(text).toContain('trunkline_media_late_total{cause="waiting_for_core"} 2\n');
   expect(text).toContain('trunkline_invites_rejected_total{cause="not_found"} 11\n');
   expect(text).toContain('trunkline_media_faults_total 4\n');
   expect(text).toContain('trunkline_calls_live 2\n');
