@@ -11,7 +11,7 @@ const blendMs = 8;
 /** Cuts are tried at these distances from the start of the frame. */
 const triedEveryMs = 4;
 
-export interface Cut {
+export interface SpeechCut {
   /** First sample of the blend. */
   at: number;
   /** Samples that are left out. */
@@ -27,7 +27,7 @@ export const cutReadsMs = longestCutMs + blendMs;
  * The best cut within the first `frame` samples of `audio`. It removes at most `owed` samples, and leaves nothing or at least the shortest cut
  * to remove later. null when no cut fits.
  */
-export function bestCut(audio: Int16Array, frame: number, owed: number, sampleRateHz: number): Cut | null {
+export function bestCut(audio: Int16Array, frame: number, owed: number, sampleRateHz: number): SpeechCut | null {
   const rate = sampleRateHz / 1000;
   const blend = Math.round(blendMs * rate);
   const shortest = Math.round(shortestCutMs * rate);
@@ -35,9 +35,9 @@ export function bestCut(audio: Int16Array, frame: number, owed: number, sampleRa
   if (longest < shortest && longest < owed) return null;
   /** Wideband: every second or third sample at every second or third lag, then the neighbours. */
   const stride = Math.max(1, Math.floor(sampleRateHz / 8000));
-  let best: Cut | null = null;
+  let best: SpeechCut | null = null;
   for (let at = 0; at + blend <= frame; at += Math.round(triedEveryMs * rate)) {
-    let here: Cut | null = null;
+    let here: SpeechCut | null = null;
     for (let length = Math.min(shortest, longest); length <= longest; length += stride) {
       if (leavesTooLittle(owed - length, shortest)) continue;
       const likeness = likenessOf(audio, at, length, blend, 2 * stride);
@@ -55,7 +55,13 @@ export function bestCut(audio: Int16Array, frame: number, owed: number, sampleRa
 }
 
 /** Writes `frame` samples from `audio` without the cut. */
-export function writeCut(audio: Int16Array, cut: Cut, frame: number, sampleRateHz: number, into: Int16Array): void {
+export function writeCut(
+  audio: Int16Array,
+  cut: SpeechCut,
+  frame: number,
+  sampleRateHz: number,
+  into: Int16Array,
+): void {
   const { at, length } = cut;
   const blend = Math.round((blendMs * sampleRateHz) / 1000);
   for (let i = 0; i < at; i++) into[i] = audio[i]!;
@@ -72,13 +78,13 @@ function leavesTooLittle(rest: number, shortest: number): boolean {
 
 function refine(
   audio: Int16Array,
-  cut: Cut,
+  cut: SpeechCut,
   owed: number,
   shortest: number,
   longest: number,
   blend: number,
   stride: number,
-): Cut {
+): SpeechCut {
   let best = cut;
   for (let length = cut.length - stride + 1; length < cut.length + stride; length++) {
     if (length === cut.length || length < shortest || length > longest) continue;

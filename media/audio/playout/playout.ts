@@ -375,10 +375,11 @@ export class Playout implements PhoneAudio {
     this.notes.hear(readLine(bytes, this.codec, linear), lineOf[this.codec].sampleRateHz);
   }
 
-  /** Drops frames of a pause; pauses between tones and notes belong to them. */
+  /** Drops frames of a pause. Pauses between tones and notes belong to them, unless the delay has stood for long. */
   private dropQuiet(frame: number): void {
     this.owedSinceMs += frame / this.bytesPerMs;
-    if (this.notes?.leansToNotes) return;
+    const notes = this.notes?.leansToNotes === true;
+    if (notes && this.owedSinceMs < patienceMs) return;
     for (let drops = 0; drops < dropsPerFrame && this.owed > 0; drops++) {
       const chunk = this.entries[this.head];
       if (typeof chunk !== 'object') return;
@@ -388,7 +389,7 @@ export class Playout implements PhoneAudio {
       if (!isQuiet(chunk.bytes, this.codec, chunk.from, chunk.from + count)) break;
       this.drop(count);
     }
-    const cuttable = this.owed > 0 && this.owed <= cutAtMostMs * this.bytesPerMs;
+    const cuttable = !notes && this.owed > 0 && this.owed <= cutAtMostMs * this.bytesPerMs;
     // One gap instead of many small ones.
     if (cuttable && this.standing.paced && this.owedSinceMs >= patienceMs)
       this.drop(Math.min(this.owed, this.queuedBytes));
