@@ -57,6 +57,9 @@ export function asStats(figures: ChannelFigures | null, inner: MediaStats): Medi
     received: { ...nothing.received, ...figures?.received },
     sent: { ...nothing.sent, ...figures?.sent },
     rttMs: null,
+    // Between FreeSWITCH and us the network is not the caller's; what FreeSWITCH adds is not measured.
+    delay: { ...inner.delay, network: null },
+    late: inner.late,
     agent: inner.agent,
   };
 }
