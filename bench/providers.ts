@@ -22,12 +22,8 @@ const framesPerSec = 50;
 const bytesPerSec = 8000;
 const waitLimitMs = 20_000;
 
-const configs: Record<string, Plain> = {
-  raw: { encoding: 'ulaw' },
-  openai: { api_key: 'k' },
-  elevenlabs: { agent_id: 'a' },
-  vapi: { api_key: 'k', assistant_id: 'a' },
-};
+/** Beside the provider's own example: G.711 where it can be chosen. */
+const configs: Record<string, { [field: string]: Plain }> = { raw: { encoding: 'ulaw' } };
 
 interface Call {
   speak(bytes: Uint8Array, atMs: number): void;
@@ -39,7 +35,7 @@ async function openCall(provider: string, url: string): Promise<Call> {
   const target: AgentTarget = {
     protocol: provider,
     url,
-    config: configs[provider] ?? (['twilio', 'telnyx', 'plivo', 'vonage'].includes(provider) ? {} : { api_key: 'k' }),
+    config: { ...agentProtocols.get(provider)?.example, ...configs[provider] },
     call: {
       callId: '0192f000-1111-7000-8000-000000000001',
       organizationId: '0192f000-2222-7000-8000-000000000002',

@@ -1,7 +1,6 @@
 /** Creates and connects all components, in order. The only file that depends on all folders. */
 import { isIP } from 'node:net';
 import type { Settings } from '../config/settings.js';
-import { agentConfigProblem, knownAgentUrl } from '../media/agents/check.js';
 import { agentProtocols } from '../media/agents/providers/registry.js';
 import { startMediaEngine } from '../media/choose.js';
 import type { MediaEngine, MediaPolicy } from '../media/engine.js';
@@ -314,6 +313,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
           refusal: (organizationId, mode, call) => dialRefusal(store, organizationId, mode, call),
         },
         agents: {
+          http,
           connectTimeoutMs: settings.agentConnectTimeoutSec * 1000,
           frameMs: settings.agentFrameMs === '40' ? 40 : 20,
           health: new EndpointHealth((id, health) => store.endpoints.setHealth(id, health), log),
@@ -346,7 +346,6 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       ...(settings.oidcClientId === null ? {} : { loginClientId: settings.oidcClientId }),
       ...(redis === null ? {} : { redis }),
       ...(tokens === null ? {} : { tokens }),
-      agents: { agentConfigProblem, knownAgentUrl },
       ...(transcription === null ? {} : { transcription }),
       host: settings.httpHost,
       port: settings.httpPort,

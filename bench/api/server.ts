@@ -23,7 +23,6 @@ async function listen(): Promise<{ port: number; organizationId: string; close()
     metrics,
     allowPrivateTargets: false,
     recordingsFolder: '/nonexistent',
-    agents: { agentConfigProblem: () => null, knownAgentUrl: () => undefined },
     onTrunksChanged: () => {},
     trustedProxies: ['127.0.0.1'],
   });

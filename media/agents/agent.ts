@@ -3,6 +3,7 @@
  * that fixtures can test it. `connection/socket.ts` connects it to a WebSocket; the media thread plays its audio.
  */
 
+import type { ProviderDescriptor } from './descriptor.js';
 import type { AlignedText } from './transcript-alignment.js';
 
 /** Audio on an agent's wire, mono. `l16` is little-endian signed 16 bit. */
@@ -29,8 +30,10 @@ export interface CallFacts {
   direction: 'inbound' | 'outbound';
   /** The conversation before this agent took over from one that failed. */
   history?: readonly Spoken[];
-  /** Sent as `custom` (raw) or `customParameters` (twilio). */
+  /** Sent by stream protocols, as `custom` (raw) or `customParameters` (twilio); contains `variables`. */
   custom: Record<string, string>;
+  /** What named providers learn of the call, by name. */
+  variables?: Record<string, string>;
 }
 
 /** `caller`: audio from the phone; `agent`: audio to the phone, which may also be a clip or another phone. */
@@ -119,6 +122,8 @@ export interface Sink {
    * the provider aligns them.
    */
   audio(bytes: Uint8Array, itemId?: string, aligned?: readonly AlignedText[]): void;
+  /** Audio in another format than the conversation's `replyFormat`, which it is converted to. Whole samples. */
+  audioOf(format: AudioFormat, bytes: Uint8Array): void;
   /** Clears the playout queue at once. */
   clear(): void;
   /**
@@ -147,9 +152,9 @@ export interface Sink {
   garbage(code: string, message: string): void;
 }
 
-/** A provider. */
-export interface AgentProtocol<C = unknown> {
-  provider: string;
+/** A provider that is reached over a socket. */
+export interface AgentProtocol<C = unknown> extends ProviderDescriptor {
+  capabilities: NonNullable<ProviderDescriptor['capabilities']>;
   /** Throws `AgentConfigError` with the field and the problem. */
   parseConfig(raw: Plain): C;
   /** `connect`: ready after the 101, and may stay silent indefinitely; `message`: ready when `Sink.ready()` is called. */

@@ -22,6 +22,7 @@ import {
 } from './config-fields.js';
 import { type JsonObject, parseObject } from './json.js';
 import { readTools, type Tool } from './tools.js';
+import { fillIn, instructionsWith, type Variables } from './variables.js';
 
 /** The longest text taken from a provider's message. */
 export const TEXT_CHARS = 16 * 1024;
@@ -63,6 +64,16 @@ export function readProvider(raw: Plain, apiKey: 'required' | 'optional'): [Prov
   if (apiKey === 'required' && read.apiKey === undefined && !letIn)
     throw new AgentConfigError('api_key', 'api_key is required.');
   return [read, config];
+}
+
+/** The configuration for one call, of a service that knows no variables: they are filled in here. */
+export function personal<C extends ProviderConfig>(config: C, { call: { variables = {} } }: AgentTarget): C {
+  const { instructions, greeting } = config;
+  return {
+    ...config,
+    instructions: instructionsWith(instructions, variables),
+    greeting: greeting === undefined ? undefined : fillIn(greeting, variables),
+  };
 }
 
 /** Instruction to an agent without a greeting when the call is answered. */
@@ -149,6 +160,16 @@ export abstract class ProviderConversation implements Conversation {
 
   closed(code: number, _reason: string): ReturnType<Conversation['closed']> {
     return code === 1000 || code === 1001 || code === 1005 ? 'hangup' : 'failed';
+  }
+
+  /** What the agent learns of this call, by name. */
+  protected get variables(): Variables {
+    return this.target.call.variables ?? {};
+  }
+
+  /** undefined when there are none. */
+  protected get someVariables(): { [name: string]: string } | undefined {
+    return Object.keys(this.variables).length === 0 ? undefined : { ...this.variables };
   }
 
   /** The caller began to speak now or earlier. */

@@ -54,7 +54,6 @@ import { accountRoutes } from './routes/tenants/account.js';
 import { organizationRoutes } from './routes/tenants/organizations.js';
 import { signInRoutes } from './routes/tenants/sign-in.js';
 import { CallPace, OutboundRules } from './rules/outbound-rules.js';
-import type { EndpointRules } from './rules/provider-config.js';
 import { basicAsKey } from './twilio/basic.js';
 import { registerTwilio } from './twilio/routes.js';
 import { fieldErrors, validatorCompiler } from './validation.js';
@@ -68,8 +67,6 @@ export interface ApiOptions
   conferences?: Pick<Conferences, 'list' | 'find'>;
   /** Whether targets may be private, loopback and link-local addresses. */
   allowPrivateTargets: boolean;
-  /** The configuration rules of the agent protocols. */
-  agents: Omit<EndpointRules, 'allowPrivate'>;
   /** Makes the SIP server reload its trunks. */
   onTrunksChanged: () => void;
   /** Transcribes speech; absent if not configured. */

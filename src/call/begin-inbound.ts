@@ -84,6 +84,7 @@ export function inboundFacts(call: Call, incoming: IncomingCall, number: PhoneNu
     to: number.number,
     direction: 'inbound',
     fromName: incoming.from.displayName,
+    headers: incoming.headers,
   };
 }
 

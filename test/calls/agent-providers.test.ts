@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { agentProtocols } from '../../media/agents/providers/registry.js';
 import type { CapturedCall } from '../../src/simulator/phone/phone.js';
 import { type CallWish, placeCall } from '../../src/simulator/place-call.js';
 import { lateHz } from '../../src/simulator/providers/agent.js';
@@ -8,20 +9,10 @@ import { type CallRecord, startTestApp, type TestApp } from '../support/app.js';
 import { type ScriptedAgent, startScriptedAgent } from '../support/scripted-agent.js';
 import { probeTone } from '../support/tone-probe.js';
 
-/** Without words of its own the stream has no transcript either. */
-const streams = ['twilio', 'telnyx', 'plivo', 'vonage', 'raw'];
+/** Stream protocols are `custom` endpoints, and have no transcript. */
+const isStream = (name: string) => agentProtocols.get(name)?.selectedBy === 'protocol';
 
-/** What a user must give for each provider; a stream protocol is a `custom` endpoint. */
-const configs: Record<string, Record<string, unknown>> = {
-  openai: { api_key: 'sk-test' },
-  elevenlabs: { api_key: 'xi-test', agent_id: 'agent_1' },
-  deepgram: { api_key: 'dg-test' },
-  gemini: { api_key: 'ge-test' },
-  ultravox: { api_key: 'uv-test' },
-  hume: { api_key: 'hu-test' },
-  vapi: { api_key: 'va-test', assistant_id: 'assistant_1' },
-};
-
+const secret = 'sk-never-in-a-record';
 const greetingText = 'one two three four five six seven eight nine ten eleven twelve';
 const greetingMs = 4000;
 const barge = { fromMs: 1500, hz: 700, ms: 400 };
@@ -65,7 +56,7 @@ async function simulated(name: string) {
   const dialect = dialects.get(name)!;
   const simulator = await simulateProvider(dialect, { port: 0, greetingMs, greetingText });
   simulators.push(simulator);
-  const custom = streams.includes(name);
+  const custom = isStream(name);
   const fallback = await app.api<{ id: string }>('POST', '/v1/endpoints', {
     name: `fallback of ${name}`,
     type: 'agent',
@@ -77,7 +68,11 @@ async function simulated(name: string) {
     type: 'agent',
     target: simulator.url,
     provider: custom ? 'custom' : name,
-    provider_config: { ...configs[name], ...(custom && { protocol: name }) },
+    provider_config: {
+      ...agentProtocols.get(name)?.example,
+      ...(!custom && { api_key: secret }),
+      ...(custom && { protocol: name }),
+    },
     fallback_endpoint_id: fallback.id,
   });
   const number = `+${nextNumber++}`;
@@ -184,7 +179,7 @@ describe.each([...dialects.keys()])('a call to a simulated %s', (name) => {
 
   it('the transcript has what was heard, in order', () => {
     const lines = outcome().record.transcript?.split('\n') ?? [];
-    if (streams.includes(name)) return void expect(lines).toEqual([]);
+    if (isStream(name)) return void expect(lines).toEqual([]);
     expect(lines).toHaveLength(3);
     expect(lines[0]).toMatch(/^agent: one two.*…$/);
     expect(lines[0]).not.toContain('twelve');
@@ -213,7 +208,7 @@ describe('what providers are told', () => {
 
   it('no record of a call holds a secret', () => {
     const text = JSON.stringify([...outcomes.values(), ...deaths.values()].map(({ record }) => record));
-    for (const { api_key } of Object.values(configs)) if (api_key) expect(text).not.toContain(api_key);
+    expect(text).not.toContain(secret);
     expect(text).not.toContain('conversation_signature');
   });
 });

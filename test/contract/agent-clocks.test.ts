@@ -14,12 +14,6 @@ import { dialects } from '../../src/simulator/providers/registry.js';
 import { agentTarget } from '../support/agent-rig.js';
 import { FakeTime } from '../support/fake-time.js';
 
-/** What a provider must be given. */
-const configs: Record<string, { [field: string]: string }> = {
-  ...{ openai: { api_key: 'k' }, elevenlabs: { api_key: 'k', agent_id: 'a' }, deepgram: { api_key: 'k' } },
-  ...{ gemini: { api_key: 'k' }, ultravox: { api_key: 'k' }, hume: { api_key: 'k' } },
-  vapi: { api_key: 'k', assistant_id: 'a' },
-};
 const minutes = 2;
 const pieceMs = 40;
 
@@ -29,7 +23,7 @@ function conversationWith(provider: string, heard: (bytes: Uint8Array, decode: T
   const dialect = dialects.get(provider);
   if (!protocol || !dialect) throw new Error(`There is no ${provider}.`);
   const target = agentTarget({ protocol: provider, url: protocol.knownUrl ?? 'wss://agent.example.com/call' });
-  const conversation = protocol.converse(protocol.parseConfig(configs[provider] ?? {}), target);
+  const conversation = protocol.converse(protocol.parseConfig(protocol.example), target);
   const asked = conversation.prepare?.();
   if (asked) {
     const { url, method, body = '{}' } = asked;
@@ -52,7 +46,7 @@ function conversationWith(provider: string, heard: (bytes: Uint8Array, decode: T
   const nothing = () => {};
   const sink: Sink = {
     ...{ clear: nothing, said: nothing, saidAll: nothing, hangUp: nothing, renew: nothing, mark: nothing },
-    ...{ event: nothing, ready: nothing },
+    ...{ event: nothing, ready: nothing, audioOf: nothing },
     send: toProvider,
     audio: (bytes) => {
       decode ??= agentToPhone(conversation.replyFormat, 'PCMU');

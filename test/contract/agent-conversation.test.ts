@@ -1,54 +1,9 @@
-/** The table of docs/providers/README.md, cell by cell: what each provider's protocol does in a conversation, over real sockets. */
-import { readFileSync } from 'node:fs';
+/** The capabilities that each provider's descriptor claims: what its protocol does in a conversation, over real sockets. */
 import { afterEach, describe, expect, test } from 'vitest';
+import { agentProtocols } from '../../media/agents/providers/registry.js';
 import { lateHz } from '../../src/simulator/providers/agent.js';
-import { AgentConversation, NAMED, STREAMS, type Wish } from '../support/agent-conversation.js';
+import { AgentConversation, NAMED, type Wish } from '../support/agent-conversation.js';
 import { probeTone } from '../support/tone-probe.js';
-
-interface Row {
-  /** The signal that flushes the queue, as it stands in the message. */
-  flush: string;
-  /** The message that says how much was heard. */
-  heard?: string;
-  /** The field and value by which keys arrive. */
-  keys: string;
-  hangUp: 'function' | 'close' | 'signal';
-  transfer?: 'function' | 'signal';
-  keepAlive?: string;
-}
-
-const TABLE: Record<string, Row> = {
-  openai: {
-    flush: 'input_audio_buffer.speech_started',
-    heard: 'conversation.item.truncate',
-    keys: 'conversation.item.create',
-    hangUp: 'function',
-    transfer: 'function',
-  },
-  elevenlabs: {
-    flush: 'interruption',
-    keys: 'user_message',
-    hangUp: 'close',
-    transfer: 'function',
-    keepAlive: 'user_activity',
-  },
-  deepgram: {
-    flush: 'UserStartedSpeaking',
-    keys: 'InjectUserMessage',
-    hangUp: 'function',
-    transfer: 'function',
-    keepAlive: 'KeepAlive',
-  },
-  gemini: { flush: 'interrupted', keys: 'clientContent', hangUp: 'function', transfer: 'function' },
-  ultravox: { flush: 'playback_clear_buffer', keys: 'user_text_message', hangUp: 'close', transfer: 'function' },
-  hume: { flush: 'user_interruption', keys: 'user_input', hangUp: 'function', transfer: 'function' },
-  vapi: { flush: 'user-interrupted', keys: 'add-message', hangUp: 'signal', transfer: 'signal' },
-  twilio: { flush: 'clear', keys: 'dtmf', hangUp: 'close' },
-  telnyx: { flush: 'clear', keys: 'dtmf', hangUp: 'close' },
-  plivo: { flush: 'clearAudio', keys: 'dtmf', hangUp: 'close' },
-  vonage: { flush: 'clear', keys: 'websocket:dtmf', hangUp: 'close' },
-  raw: { flush: 'clear', keys: 'dtmf', hangUp: 'close', transfer: 'signal' },
-};
 
 let c: AgentConversation | undefined;
 afterEach(async () => {
@@ -75,15 +30,11 @@ async function greeted(provider: string, wish: Wish = {}): Promise<AgentConversa
 const heardHz = (of: AgentConversation) =>
   of.call.events.flatMap((each) => (each.type === 'heard' ? [each.frequencyHz] : []));
 const text = (messages: unknown[]) => JSON.stringify(messages);
-const page = readFileSync('docs/providers/README.md', 'utf8');
 
-describe.each(Object.entries(TABLE))('%s', (provider, row) => {
-  test('has its row in the documentation, with these words', () => {
-    const line = page.split('\n').find((each) => each.startsWith(`| \`${provider}\` | \``)) ?? '';
-    for (const word of [row.flush, row.heard, row.keepAlive]) if (word !== undefined) expect(line).toContain(word);
-    expect(line.split('|')[5]).toContain(STREAMS.includes(provider) ? row.keys : 'text');
-    expect(line.split('|')[7]?.trim()).toBe(row.transfer ?? 'no');
-  });
+describe.each([...agentProtocols.values()])('$provider', ({ provider, capabilities }) => {
+  const { flush, heard, keys, hangUp, transfer, keepAlive } = capabilities;
+  /** Sent on its own by a named provider's client; stream protocols answer the agent's marks. */
+  const reports = keys.as === 'text' ? heard : undefined;
 
   test('an interruption flushes once, is told of what was heard, and nothing late is passed on', async () => {
     const of = await greeted(provider);
@@ -92,13 +43,13 @@ describe.each(Object.entries(TABLE))('%s', (provider, row) => {
     of.silence(500);
     await of.until(() => of.hooks.heard().length > (of.hooks.clears[0] ?? 0), 'the answer comes');
     await of.until(() => of.call.events.filter(({ type }) => type === 'said').length === 2, 'it answered');
-    expect(text(of.call.sent)).toContain(`"${row.flush}"`);
+    expect(text(of.call.sent)).toContain(`"${flush[0]}"`);
     const perSample = of.socket.replyFormat.encoding === 'l16' ? 2 : 1;
     const rateHz = of.socket.replyFormat.sampleRateHz;
     const behind = of.heard().subarray((of.hooks.clears.at(-1) ?? 0) / perSample);
     expect(probeTone(behind.subarray(0, rateHz / 5), lateHz, rateHz).amplitude).toBeLessThan(500);
-    const told = of.call.received.filter(({ type }) => type === row.heard);
-    if (row.heard !== undefined) expect(told).toMatchObject([{ audio_end_ms: 100, content_index: 0 }]);
+    const told = of.call.received.filter(({ type }) => type === reports);
+    if (reports !== undefined) expect(told).toMatchObject([{ audio_end_ms: 100, content_index: 0 }]);
   });
 
   test('keys arrive: natively, or together as text', async () => {
@@ -106,15 +57,15 @@ describe.each(Object.entries(TABLE))('%s', (provider, row) => {
     of.press('12');
     const read = () => of.call.events.flatMap((each) => (each.type === 'read' ? [each.text] : []));
     const whole = (each: string) => each.includes('pressed 12');
-    if (STREAMS.includes(provider)) await of.until(() => read().join() === '1,2', 'each is read');
+    if (keys.as === 'key') await of.until(() => read().join() === '1,2', 'each is read');
     else await of.until(() => read().some(whole), 'they are read');
-    expect(text(of.call.received)).toContain(`"${row.keys}"`);
+    expect(text(of.call.received)).toContain(`"${keys.message}"`);
   });
 
   test('its hang-up ends the call when its last words were heard', async () => {
     const of = await greeted(provider);
     of.press('9');
-    if (row.hangUp === 'close') {
+    if (hangUp.by === 'close') {
       expect(await of.socket.ended).toMatchObject({ by: 'hangup', closeCode: 1000 });
       return;
     }
@@ -128,14 +79,14 @@ describe.each(Object.entries(TABLE))('%s', (provider, row) => {
     const of = await greeted(provider);
     of.press('8');
     const transfers = () => of.events.filter(({ type }) => type === 'transfer');
-    if (row.transfer === undefined) {
+    if (transfer === undefined) {
       await of.until(() => of.call.events.some(({ type }) => type === 'read'), 'the key is read');
       expect(transfers()).toEqual([]);
       return;
     }
     await of.until(() => transfers().length > 0, 'the transfer is asked for');
     expect(transfers()).toEqual([{ type: 'transfer', to: '+12025550199' }]);
-    if (row.transfer === 'function')
+    if (transfer === 'function')
       await of.until(() => text(of.call.received).includes('The transfer has begun.'), 'the function is answered');
   });
 
@@ -161,8 +112,8 @@ describe.each(Object.entries(TABLE))('%s', (provider, row) => {
     } finally {
       performance.now = realNow;
     }
-    const messages = of.call.received.filter(({ type }) => type === row.keepAlive);
-    if (row.keepAlive !== undefined) expect(messages.length).toBeGreaterThan(0);
+    const messages = of.call.received.filter(({ type }) => type === keepAlive);
+    if (keepAlive !== undefined) expect(messages.length).toBeGreaterThan(0);
     expect(await Promise.race([of.socket.ended, Promise.resolve('runs')])).toBe('runs');
   });
 });

@@ -21,9 +21,13 @@ const SMALL_LIMIT = 64 * 1024;
 const CERTIFICATE = selfSigned();
 const JSON_AUDIO = ALL.filter((each) => !BARE.includes(each));
 
+const realtimeAudio = (delta: string) => ({ type: 'response.output_audio.delta', item_id: 'item_x', delta });
+
 /** One message of audio with any payload, as the provider would send it. */
 const AUDIO: Record<string, (payload: string, started: Record<string, unknown>) => object> = {
-  openai: (delta) => ({ type: 'response.output_audio.delta', item_id: 'item_x', delta }),
+  openai: realtimeAudio,
+  azure_openai: realtimeAudio,
+  xai: realtimeAudio,
   elevenlabs: (audio_base_64) => ({ type: 'audio', audio_event: { audio_base_64, event_id: 77 } }),
   gemini: (data) => ({ serverContent: { modelTurn: { parts: [{ inlineData: { mimeType: 'audio/pcm', data } }] } } }),
   hume: (data) => ({ type: 'audio_output', id: 'x', data }),

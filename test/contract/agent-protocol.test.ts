@@ -5,20 +5,6 @@ import { agentProtocols } from '../../media/agents/providers/registry.js';
 import { agentTarget } from '../support/agent-rig.js';
 import { PROVIDER_MESSAGES, spoilt } from '../support/provider-messages.js';
 
-/** What every protocol must be able to do with an empty config; a provider that needs a secret gets one here. */
-const CONFIG: Record<string, { [field: string]: string }> = {
-  openai: { api_key: 'k' },
-  elevenlabs: { api_key: 'k', agent_id: 'a' },
-  deepgram: { api_key: 'k' },
-  gemini: { api_key: 'k' },
-  ultravox: { api_key: 'k' },
-  hume: { api_key: 'k' },
-  vapi: { api_key: 'k', assistant_id: 'a' },
-};
-
-/** Stream protocols tell the agent of the call and answer its marks; named providers know no call, only a conversation. */
-const STREAMS = ['raw', 'twilio', 'telnyx', 'plivo', 'vonage'];
-
 /** What every REST service of a provider answers, in one. */
 const PREPARED = JSON.stringify({
   signed_url: 'wss://agent.example.com/signed',
@@ -28,9 +14,10 @@ const PREPARED = JSON.stringify({
 
 describe.each([...agentProtocols.values()])('$provider', (protocol) => {
   const target = agentTarget({ protocol: protocol.provider, url: 'wss://agent.example.com/call' });
-  const isStream = STREAMS.includes(protocol.provider);
+  /** Stream protocols describe the call and answer marks; named providers know a conversation only. */
+  const isStream = protocol.selectedBy === 'protocol';
   const converse = () => {
-    const c = protocol.converse(protocol.parseConfig(CONFIG[protocol.provider] ?? {}), target);
+    const c = protocol.converse(protocol.parseConfig(protocol.example), target);
     if (c.prepare?.() !== null) c.prepared?.(PREPARED);
     return c;
   };
@@ -186,6 +173,11 @@ function strictSink(onUnderstood: () => void): Sink {
       expect(message === null || typeof message === 'string' || message instanceof Uint8Array).toBe(true),
     audio: (bytes) => {
       expect(bytes).toBeInstanceOf(Uint8Array);
+      expect(bytes.length).toBeGreaterThan(0);
+      onUnderstood();
+    },
+    audioOf: (format, bytes) => {
+      expect(format.sampleRateHz).toBeTypeOf('number');
       expect(bytes.length).toBeGreaterThan(0);
       onUnderstood();
     },

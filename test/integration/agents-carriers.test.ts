@@ -2,9 +2,10 @@
 import { describe, expect, test } from 'vitest';
 import { tone } from '../../examples/tone-agent/sound.js';
 import type { Conversation, Plain, Sink } from '../../media/agents/agent.js';
+import { ForeignAudio } from '../../media/agents/connection/foreign-audio.js';
 import { base64Bytes } from '../../media/agents/json.js';
-import { signUpgrade } from '../../media/agents/providers/plivo.js';
 import { agentProtocols } from '../../media/agents/providers/registry.js';
+import { signUpgrade } from '../../media/agents/providers/streams/plivo.js';
 import { decodeAudio, encodeAudio } from '../../src/simulator/providers/codec.js';
 import { agentTarget } from '../support/agent-rig.js';
 import { probeTone } from '../support/tone-probe.js';
@@ -17,12 +18,14 @@ function conversation(protocol: string, config: Plain = {}): Conversation {
 function read(c: Conversation, message: object) {
   const done: unknown[] = [];
   const audio: Uint8Array[] = [];
+  const foreign = new ForeignAudio();
   const refuse = (what: string) => () => done.push([what]);
   const sink: Sink = {
     ...{ clear: refuse('clear'), said: refuse('said'), saidAll: refuse('saidAll'), hangUp: refuse('hangUp') },
     ...{ renew: refuse('renew'), ready: refuse('ready'), fail: refuse('fail'), event: refuse('event') },
     send: (sent) => done.push(['send', JSON.parse(String(sent))]),
     audio: (bytes) => audio.push(bytes),
+    audioOf: (format, bytes) => audio.push(foreign.convert(bytes, format, c.replyFormat)),
     mark: (name) => done.push(['mark', name]),
     warn: (code) => done.push(['warn', code]),
     garbage: (code) => done.push(['garbage', code]),

@@ -6,7 +6,7 @@ import { AgentFailure, type AgentProtocol, type Conversation } from '../../media
 import type { AgentSocket } from '../../media/agents/connection/agent-socket.js';
 import { connectFailure } from '../../media/agents/connection/connect-failure.js';
 import { openAgentSocket } from '../../media/agents/connection/socket.js';
-import { raw } from '../../media/agents/providers/raw.js';
+import { raw } from '../../media/agents/providers/streams/raw.js';
 import { agentTarget, Remembered, startBot, tcpServer, upgradeByHand, watchResources } from '../support/agent-rig.js';
 
 const never = new AbortController().signal;
@@ -208,6 +208,7 @@ describe('targets that are not dialled', () => {
 
 describe('an agent that is ready by a message', () => {
   const patient: AgentProtocol = {
+    ...raw,
     provider: 'patient',
     readyOn: 'message',
     parseConfig: () => ({}),

@@ -21,6 +21,7 @@ function does(c: Conversation, ...messages: (object | Uint8Array | string)[]): u
   const sink: Sink = {
     send: (m) => done.push(['send', parsed(m)]),
     audio: (bytes, itemId) => done.push(itemId === undefined ? ['audio', [...bytes]] : ['audio', [...bytes], itemId]),
+    audioOf: () => done.push(['audioOf']),
     clear: () => done.push(['clear']),
     mark: (name) => done.push(['mark', name]),
     event: (event) => done.push(['event', event]),
@@ -117,6 +118,58 @@ describe('openai', () => {
     expect(c.closed(1001, 'Your session hit the maximum duration of 60 minutes.')).toBe('renew');
     expect(c.closed(1001, '')).toBe('failed');
     expect(does(open(), { type: 'error', error: { code: 'invalid_api_key' } })).toEqual([['fail', 'unauthorized']]);
+  });
+});
+
+describe('services with the protocol of OpenAI', () => {
+  const url = 'wss://r.openai.azure.com/openai/v1/realtime';
+  const azure = (config = {}) => conversation('azure_openai', { api_key: 'k', model: 'd', ...config }, { url });
+  const sessionOf = (c: Conversation, first: string) => (does(c, { type: first })[0] as [string, object])[1];
+
+  test('Azure OpenAI: the deployment is the model, the key a header, transcripts need a deployment', () => {
+    expect(azure().upgrade()).toEqual({ url: `${url}?model=d`, headers: { 'api-key': 'k' } });
+    expect(() => conversation('azure_openai', { api_key: 'k' }, { url })).toThrow('model is required');
+    const input = (config: object) => ({ session: { audio: { input: config } } });
+    expect(sessionOf(azure({ transcription_model: 't', language: 'de' }), 'session.created')).toMatchObject(
+      input({ transcription: { model: 't', language: 'de' } }),
+    );
+    expect(JSON.stringify(sessionOf(azure(), 'session.created'))).not.toContain('transcription');
+    const entra = conversation('azure_openai', { model: 'd', headers: { Authorization: 'Bearer e' } }, { url });
+    expect(entra.upgrade().headers).toEqual({ Authorization: 'Bearer e' });
+  });
+
+  test('xAI: the session in its own shape, a greeting word for word, no truncation', () => {
+    const c = conversation('xai', { api_key: 'k', voice: 'eve', language: 'de', greeting: 'Guten Tag.' });
+    expect(c.upgrade()).toEqual({
+      url: 'wss://api.x.ai/v1/realtime?model=grok-voice-latest',
+      headers: { Authorization: 'Bearer k' },
+    });
+    for (const first of ['conversation.created', 'session.created'])
+      expect(sessionOf(c, first)).toMatchObject({
+        type: 'session.update',
+        session: {
+          voice: 'eve',
+          turn_detection: { type: 'server_vad' },
+          audio: {
+            input: { format: { type: 'audio/pcmu' }, transcription: { language_hint: 'de' } },
+            output: { format: { type: 'audio/pcmu' } },
+          },
+          tools: [{ type: 'function', name: 'hang_up' }],
+        },
+      });
+    const sent = (messages: unknown[]) => messages.map((each) => JSON.parse(String(each)));
+    expect(sent(c.start())).toEqual([
+      {
+        type: 'conversation.item.create',
+        item: { type: 'force_message', role: 'assistant', content: [{ type: 'output_text', text: 'Guten Tag.' }] },
+      },
+    ]);
+    const model = conversation('xai', { api_key: 'k' });
+    expect(sent(model.start())).toMatchObject([
+      { item: { type: 'message', role: 'user' } },
+      { type: 'response.create' },
+    ]);
+    expect(model.interrupted({ itemId: 'a', heardMs: 120, droppedMs: 50 })).toEqual([]);
   });
 });
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { AgentConfigError, type Sink } from '../../media/agents/agent.js';
-import { raw } from '../../media/agents/providers/raw.js';
+import { raw } from '../../media/agents/providers/streams/raw.js';
 import { agentTarget } from '../support/agent-rig.js';
 
 function conversation(config = {}) {
@@ -12,6 +12,7 @@ function does(message: string | Uint8Array): unknown[] {
   const sink: Sink = {
     send: (m) => done.push(['send', m]),
     audio: (bytes) => done.push(['audio', [...bytes]]),
+    audioOf: () => done.push(['audioOf']),
     clear: () => done.push(['clear']),
     mark: (name) => done.push(['mark', name]),
     event: (event) => done.push(['event', event]),

@@ -49,7 +49,7 @@ async function nextSessionAnswers() {
   expect(await ended()).toBe('runs');
 }
 
-describe.each(['openai', 'deepgram', 'hume'])('%s', (provider) => {
+describe.each(['openai', 'azure_openai', 'xai', 'deepgram', 'hume'])('%s', (provider) => {
   test('the next session takes over in the pause behind what was said, before the limit', async () => {
     const wish = limited(provider, 60_000, { renewBeforeMs: 59_900 });
     await greeted(provider, { ...wish, simulator: { greetingMs: 500 } });
@@ -88,15 +88,18 @@ describe.each(['openai', 'deepgram', 'hume'])('%s', (provider) => {
 });
 
 describe('a session that the provider ends', () => {
-  test.each(['openai', 'deepgram', 'gemini', 'hume'])('%s: the conversation goes on', async (provider) => {
-    await greeted(provider, { simulator: { sessionMs: 200, greetingMs: 300 } });
-    await c.until(() => c.call.sent.some((message) => 'goAway' in message) || reconnected() === 1, 'it is announced');
-    if (provider === 'gemini') {
-      await c.until(() => c.hooks.marks.includes('\0pause'), 'the pause is looked for');
-      c.playOut();
-    }
-    await nextSessionAnswers();
-  });
+  test.each(['openai', 'azure_openai', 'xai', 'deepgram', 'gemini', 'hume'])(
+    '%s: the conversation goes on',
+    async (provider) => {
+      await greeted(provider, { simulator: { sessionMs: 200, greetingMs: 300 } });
+      await c.until(() => c.call.sent.some((message) => 'goAway' in message) || reconnected() === 1, 'it is announced');
+      if (provider === 'gemini') {
+        await c.until(() => c.hooks.marks.includes('\0pause'), 'the pause is looked for');
+        c.playOut();
+      }
+      await nextSessionAnswers();
+    },
+  );
 
   test('openai: the next session is told what was said, and that an answer is owed', async () => {
     await greeted('openai', { simulator: { sessionMs: 400, answerDelayMs: 10_000 } });

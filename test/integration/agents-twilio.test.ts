@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { AgentConfigError, type AgentMessage, type Sink } from '../../media/agents/agent.js';
-import { signUpgrade, twilio } from '../../media/agents/providers/twilio.js';
+import { signUpgrade, twilio } from '../../media/agents/providers/streams/twilio.js';
 import { agentTarget } from '../support/agent-rig.js';
 
 const target = agentTarget({ protocol: 'twilio', url: 'wss://bot.example.com/ws' });
@@ -27,6 +27,7 @@ function does(c: ReturnType<typeof conversation>, message: string | Uint8Array):
     warn: (code) => done.push(['warn', code]),
     garbage: (code) => done.push(['garbage', code]),
     said: () => {},
+    audioOf: () => {},
     saidAll: () => {},
     hangUp: () => {},
     fail: () => {},

@@ -18,7 +18,6 @@ const options = () => ({
   metrics: new Registry(),
   allowPrivateTargets: false,
   recordingsFolder: '/nonexistent',
-  agents: { agentConfigProblem: () => null, knownAgentUrl: () => undefined },
   onTrunksChanged: () => {},
 });
 

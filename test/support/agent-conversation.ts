@@ -3,6 +3,7 @@ import { tone } from '../../examples/tone-agent/sound.js';
 import type { AgentEvent, AgentTarget, Plain } from '../../media/agents/agent.js';
 import type { AgentSocket } from '../../media/agents/connection/agent-socket.js';
 import { type AgentSocketOptions, openAgentSocket } from '../../media/agents/connection/socket.js';
+import { agentProtocols } from '../../media/agents/providers/registry.js';
 import { decodeAudio, encodeAudio } from '../../src/simulator/providers/codec.js';
 import type { Dialect } from '../../src/simulator/providers/dialect.js';
 import { dialects } from '../../src/simulator/providers/registry.js';
@@ -14,19 +15,15 @@ import {
 } from '../../src/simulator/providers/serve.js';
 import { agentTarget, CALL, Remembered } from './agent-rig.js';
 
-/** What a user must give for each provider; a stream protocol needs nothing. */
-export const PROVIDER_CONFIG: Readonly<Record<string, { [field: string]: Plain }>> = {
-  openai: { api_key: 'sk-test' },
-  elevenlabs: { api_key: 'xi-test', agent_id: 'agent_1' },
-  deepgram: { api_key: 'dg-test' },
-  gemini: { api_key: 'ge-test' },
-  ultravox: { api_key: 'uv-test' },
-  hume: { api_key: 'hu-test' },
-  vapi: { api_key: 'va-test', assistant_id: 'assistant_1' },
-};
+/** What a user must give for each provider. */
+export const PROVIDER_CONFIG: Readonly<Record<string, { [field: string]: Plain }>> = Object.fromEntries(
+  [...agentProtocols.values()].map(({ provider, example }) => [provider, example]),
+);
 
-export const NAMED = Object.keys(PROVIDER_CONFIG);
-export const STREAMS = ['twilio', 'telnyx', 'plivo', 'vonage', 'raw'];
+const selectedBy = (field: string) =>
+  [...agentProtocols.values()].filter((each) => each.selectedBy === field).map(({ provider }) => provider);
+export const NAMED = selectedBy('provider');
+export const STREAMS = selectedBy('protocol');
 
 export interface Wish {
   config?: { [field: string]: Plain };

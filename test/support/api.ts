@@ -2,7 +2,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Registry } from 'prom-client';
-import { agentConfigProblem, knownAgentUrl } from '../../media/agents/check.js';
 import { type ApiOptions, buildApi } from '../../src/api/server.js';
 import type { CallCommand, CommandResult } from '../../src/call/core/command.js';
 import { loadDriver } from '../../src/store/database/driver.js';
@@ -86,7 +85,6 @@ export async function testApi(options: Partial<ApiOptions> & { tier?: Tier } = {
     metrics: new Registry(),
     allowPrivateTargets: false,
     recordingsFolder: path.join(dir, 'recordings'),
-    agents: { agentConfigProblem, knownAgentUrl },
     onTrunksChanged: () => {
       trunkChanges += 1;
     },

@@ -3,19 +3,24 @@ type Message = { [field: string]: unknown };
 
 const AUDIO = Buffer.alloc(320, 1).toString('base64');
 
+/** Of services with OpenAI's protocol. */
+const REALTIME: Message[] = [
+  { type: 'session.created', session: { type: 'realtime' } },
+  { type: 'session.updated', session: { type: 'realtime' } },
+  { type: 'response.output_audio.delta', item_id: 'item_1', response_id: 'r', delta: AUDIO },
+  { type: 'response.output_audio_transcript.delta', item_id: 'item_1', delta: 'Hello' },
+  { type: 'response.output_audio_transcript.done', item_id: 'item_1', transcript: 'Hello' },
+  { type: 'input_audio_buffer.speech_started', audio_start_ms: 10, item_id: 'item_2' },
+  { type: 'conversation.item.input_audio_transcription.completed', item_id: 'item_2', transcript: 'Hi' },
+  { type: 'response.function_call_arguments.done', call_id: 'c', name: 'hang_up', arguments: '{}' },
+  { type: 'response.done', response: { status: 'completed' } },
+  { type: 'error', error: { type: 'invalid_request_error', code: 'invalid_value', message: 'm' } },
+];
+
 export const PROVIDER_MESSAGES: Record<string, Message[]> = {
-  openai: [
-    { type: 'session.created', session: { type: 'realtime' } },
-    { type: 'session.updated', session: { type: 'realtime' } },
-    { type: 'response.output_audio.delta', item_id: 'item_1', response_id: 'r', delta: AUDIO },
-    { type: 'response.output_audio_transcript.delta', item_id: 'item_1', delta: 'Hello' },
-    { type: 'response.output_audio_transcript.done', item_id: 'item_1', transcript: 'Hello' },
-    { type: 'input_audio_buffer.speech_started', audio_start_ms: 10, item_id: 'item_2' },
-    { type: 'conversation.item.input_audio_transcription.completed', item_id: 'item_2', transcript: 'Hi' },
-    { type: 'response.function_call_arguments.done', call_id: 'c', name: 'hang_up', arguments: '{}' },
-    { type: 'response.done', response: { status: 'completed' } },
-    { type: 'error', error: { type: 'invalid_request_error', code: 'invalid_value', message: 'm' } },
-  ],
+  openai: REALTIME,
+  azure_openai: REALTIME,
+  xai: [{ type: 'conversation.created', conversation: { id: 'c' } }, ...REALTIME],
   elevenlabs: [
     {
       type: 'conversation_initiation_metadata',

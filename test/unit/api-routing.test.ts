@@ -12,6 +12,7 @@ const absentId = '0198aaaa-0000-7000-8000-00000000dead';
 const post = (url: string, body: object, options = {}) => api.request('POST', url, { body, ...options });
 const patch = (url: string, body: object, options = {}) => api.request('PATCH', url, { body, ...options });
 const agent = { name: 'A', type: 'agent', target: 'wss://agent.example.com/x', provider_config: {} };
+const variables = (of: object) => ({ ...agent, provider_config: { variables: of } });
 const paths = (answer: { body: { details: { fields: { path: string }[] } } }) =>
   answer.body.details.fields.map(({ path }) => path);
 
@@ -127,6 +128,25 @@ describe('endpoints', () => {
     ],
     ['a status that is not ours', { ...agent, status: 'paused' }, ['status']],
     ['health, which is read-only', { ...agent, health: 'healthy' }, ['health']],
+    ['an unknown template', variables({ a: '{{call.form}}' }), ['provider_config.variables.a']],
+    ['half a placeholder', variables({ a: 'x {{call.from' }), ['provider_config.variables.a']],
+    ['a variable with a space', variables({ 'a b': 'x' }), ['provider_config.variables.a b']],
+    ['a long template', variables({ a: 'x'.repeat(1025) }), ['provider_config.variables.a']],
+    [
+      'variables for a SIP target',
+      { ...variables({ a: 'x' }), target: 'sip:bot@example.com' },
+      ['provider_config.variables'],
+    ],
+    [
+      'a private pre_connect_url',
+      { ...agent, provider_config: { pre_connect_url: 'http://127.0.0.1/' } },
+      ['provider_config.pre_connect_url'],
+    ],
+    [
+      'a short pre_connect_secret',
+      { ...agent, provider_config: { pre_connect_secret: 'whsec_x' } },
+      ['provider_config.pre_connect_secret'],
+    ],
     ['a number as a flag', { ...agent, record: 1 }, ['record']],
     ['text as a flag', { ...agent, record: 'true' }, ['record']],
   ])('refuses %s', async (_what, body, fields) => {
@@ -143,6 +163,7 @@ describe('endpoints', () => {
     ['elevenlabs', { agent_id: 'x', api_key: 'k', override: { a: { b: 1 } }, first_audio_timeout_s: 0 }],
     ['vapi', { assistant_id: 'x', api_key: 'k', base_url: 'https://api.vapi.ai' }],
     ['livekit', { api_key: 'k', api_secret: 's' }],
+    ['custom', { variables: { caller: '{{call.from}}', tier: 'gold' }, pre_connect_url: 'https://example.com/who' }],
   ])('takes %s with %j', async (provider, provider_config) => {
     expect((await post('/v1/endpoints', { ...agent, provider, provider_config })).status).toBe(201);
   });

@@ -17,6 +17,7 @@ import { askProvider } from '../provider-http.js';
 import { type AlignedText, SpokenText } from '../transcript-alignment.js';
 import type { AgentSocket, AgentSocketHooks, AgentSocketLimits } from './agent-socket.js';
 import { givenUp, unusable } from './connect-failure.js';
+import { ForeignAudio } from './foreign-audio.js';
 import { durationMs } from './send-queue.js';
 import { Renewal } from './session-renewal.js';
 import { AgentWebSocket, broken } from './websocket-transport.js';
@@ -90,9 +91,14 @@ export class AgentConnection implements AgentSocket {
       (name) => hooks.mark(name),
       clockMs,
     );
+    const foreign = new ForeignAudio();
     this.#sink = {
       send: (message) => this.#line?.outflow.send(message),
       audio: (bytes, itemId, aligned) => this.#agentAudio(bytes, itemId, aligned),
+      audioOf: (format, bytes) => {
+        const converted = foreign.convert(bytes, format, this.#conversation.replyFormat);
+        if (converted.length > 0) this.#agentAudio(converted);
+      },
       clear: () => this.#clear(),
       mark: (name) => this.#mark(name),
       event: (event) => this.#agentEvent(event),

@@ -1,31 +1,51 @@
-/** All agent protocols. A new provider is one file and one line here. */
+/** All providers. A new one is a file and a line here. */
 import type { AgentProtocol } from '../agent.js';
-import { deepgram } from './deepgram.js';
-import { elevenlabs } from './elevenlabs.js';
-import { gemini } from './gemini.js';
-import { hume } from './hume.js';
-import { openai } from './openai.js';
-import { plivo } from './plivo.js';
-import { raw } from './raw.js';
-import { telnyx } from './telnyx.js';
-import { twilio } from './twilio.js';
-import { ultravox } from './ultravox.js';
-import { vapi } from './vapi.js';
-import { vonage } from './vonage.js';
+import type { ProviderDescriptor } from '../descriptor.js';
+import { azureOpenai } from './hosted/azure-openai.js';
+import { deepgram } from './hosted/deepgram.js';
+import { elevenlabs } from './hosted/elevenlabs.js';
+import { gemini } from './hosted/gemini.js';
+import { hume } from './hosted/hume.js';
+import { livekit } from './hosted/livekit.js';
+import { openai } from './hosted/openai.js';
+import { retell } from './hosted/retell.js';
+import { ultravox } from './hosted/ultravox.js';
+import { vapi } from './hosted/vapi.js';
+import { xai } from './hosted/xai.js';
+import { plivo } from './streams/plivo.js';
+import { raw } from './streams/raw.js';
+import { telnyx } from './streams/telnyx.js';
+import { twilio } from './streams/twilio.js';
+import { vonage } from './streams/vonage.js';
 
-const ALL: readonly AgentProtocol[] = [
-  raw,
-  twilio,
-  telnyx,
-  plivo,
-  vonage,
+/** Reached over a socket. */
+const PROTOCOLS: readonly AgentProtocol[] = [
   openai,
+  azureOpenai,
+  xai,
   elevenlabs,
   deepgram,
   gemini,
   ultravox,
   hume,
   vapi,
+  twilio,
+  telnyx,
+  plivo,
+  vonage,
+  raw,
 ];
+const SIP_ONLY: readonly ProviderDescriptor[] = [retell, livekit];
 
-export const agentProtocols: ReadonlyMap<string, AgentProtocol> = new Map(ALL.map((each) => [each.provider, each]));
+export const agentProtocols: ReadonlyMap<string, AgentProtocol> = new Map(
+  PROTOCOLS.map((each) => [each.provider, each]),
+);
+
+export const agentProviders: ReadonlyMap<string, ProviderDescriptor> = new Map(
+  [...PROTOCOLS, ...SIP_ONLY].map((each) => [each.provider, each]),
+);
+
+/** The providers whose name is a value of the field `provider` (or `protocol`). */
+export function providersSelectedBy(field: ProviderDescriptor['selectedBy']): ProviderDescriptor[] {
+  return [...agentProviders.values()].filter(({ selectedBy }) => selectedBy === field);
+}

@@ -1,8 +1,8 @@
+import { knownAgentUrl } from '../../../media/agents/check.js';
 import { knownSipTarget, reachedBySipOnly } from '../../call/agent/sip-agent-invite.js';
 import type { Endpoint, EndpointChange, NewEndpoint } from '../../store/routing/endpoints.js';
 import { masksIn, type StoredProviderConfig } from '../../store/tenants/secrets.js';
 import { type FieldError, invalid } from '../errors.js';
-import type { Provider } from '../schemas/endpoints.js';
 import { configProblems, type EndpointRules } from './provider-config.js';
 import { targetProblem } from './targets.js';
 
@@ -11,7 +11,7 @@ export interface EndpointInput {
   name: string;
   type: 'agent' | 'webhook';
   target?: string;
-  provider?: Provider;
+  provider?: string;
   provider_config?: StoredProviderConfig;
   record?: boolean;
   status?: 'active' | 'inactive';
@@ -23,7 +23,7 @@ const targetSchemes = { agent: ['ws', 'wss', 'sip', 'sips'], webhook: ['http', '
 /** Throws 400 with every problem found. */
 export function newEndpoint(input: EndpointInput, rules: EndpointRules): NewEndpoint {
   const provider = input.type === 'agent' ? (input.provider ?? 'custom') : null;
-  const target = input.target ?? (provider ? (rules.knownAgentUrl(provider) ?? knownSipTarget(provider)) : undefined);
+  const target = input.target ?? (provider ? (knownAgentUrl(provider) ?? knownSipTarget(provider)) : undefined);
   const config = input.provider_config;
   const problems: FieldError[] = [];
   if (input.type === 'webhook' && input.provider !== undefined) {
@@ -69,12 +69,7 @@ export function endpointChange(
     // Secrets are masked on both sides; the store restores the stored ones.
     providerConfig = mergePatch(endpoint.providerConfig, input.provider_config) as StoredProviderConfig;
     problems.push(
-      ...configProblems(
-        (endpoint.provider as Provider | null) ?? 'webhook',
-        providerConfig,
-        rules,
-        input.target ?? endpoint.target,
-      ),
+      ...configProblems(endpoint.provider ?? 'webhook', providerConfig, rules, input.target ?? endpoint.target),
     );
     const stored = new Set(masksIn(endpoint.providerConfig));
     const empty = masksIn(providerConfig).filter((path) => !stored.has(path));

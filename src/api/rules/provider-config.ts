@@ -1,125 +1,91 @@
-import type { TSchema } from 'typebox';
 import { Compile, type Validator } from 'typebox/compile';
+import { agentConfigProblem } from '../../../media/agents/check.js';
+import { type ConfigProperties, choiceField, configSchema } from '../../../media/agents/config-schema.js';
+import { providersSelectedBy } from '../../../media/agents/providers/registry.js';
+import { templateProblem } from '../../../media/agents/variables.js';
 import { sipConfigProblem } from '../../call/agent/sip-agent-invite.js';
 import type { StoredProviderConfig } from '../../store/tenants/secrets.js';
 import type { FieldError } from '../errors.js';
-import type { Provider } from '../schemas/endpoints.js';
-import { patterns } from '../schemas/patterns.js';
 import { body, oneOf, Type } from '../schemas/types.js';
 import { fieldErrors } from '../validation.js';
 import { type TargetRules, targetProblem } from './targets.js';
-
-const text = (maxLength: number) => Type.String({ minLength: 1, maxLength });
-const free = Type.Object({}, { additionalProperties: true });
-const headers = Type.Record(
-  Type.String({ pattern: patterns.httpHeader }),
-  Type.String({ maxLength: 4096, pattern: patterns.asciiText }),
-  { additionalProperties: false },
-);
 
 /** What the API needs to validate an endpoint. */
 export interface EndpointRules {
   /** Whether literal private, loopback and link-local hosts are allowed. */
   allowPrivate: boolean;
-  /** The problem that the agent's protocol finds in a configuration with valid names and types. */
-  agentConfigProblem(protocol: string, config: StoredProviderConfig): { field: string; message: string } | null;
-  /** The URL of a named provider, if it does not depend on the account. */
-  knownAgentUrl(provider: string): string | undefined;
 }
 
-/** The fields that all providers accept. */
-const common = {
-  api_key: text(4096),
-  model: text(256),
-  voice: text(256),
-  instructions: Type.String({ maxLength: 200_000 }),
-  greeting: Type.String({ maxLength: 10_000 }),
-  language: text(64),
-  temperature: Type.Number({ minimum: 0, maximum: 2 }),
-  tools: Type.Array(free, { maxItems: 128 }),
-  base_url: text(2048),
-  headers,
-  sample_rate: Type.Unsafe<number>({ type: 'integer', enum: [8000, 16000, 24000, 48000] }),
-  encoding: oneOf(['l16', 'ulaw', 'alaw']),
-  /** The milliseconds of caller audio in one message. */
-  frame_ms: Type.Unsafe<number>({ type: 'integer', enum: [20, 40] }),
-  first_audio_timeout_s: Type.Number({ minimum: 0, maximum: 600 }),
-  override: free,
-  /** For the digest challenge of a SIP target. */
-  sip_username: Type.String({ minLength: 1, maxLength: 128, pattern: patterns.token }),
-  sip_password: text(256),
-  /** Encryption of audio towards a SIP target. */
-  srtp: oneOf(['off', 'allow', 'require']),
-  /** Whether a REFER of the SIP target transfers the call. */
-  allow_refer: Type.Boolean(),
-};
-
-const protocols = ['twilio', 'telnyx', 'plivo', 'vonage', 'raw'] as const;
-/** The additional fields of each provider. */
-const special: Record<Provider | 'webhook', Record<string, TSchema>> = {
-  openai: { project_id: text(256) },
-  elevenlabs: { agent_id: text(256) },
-  deepgram: { agent_id: text(256) },
-  gemini: {},
-  ultravox: { agent_id: text(256) },
-  hume: { config_id: text(256) },
-  vapi: { assistant_id: text(256) },
-  retell: { agent_id: text(256) },
-  livekit: { api_secret: text(4096) },
-  custom: { protocol: oneOf(protocols), auth_token: text(4096) },
-  webhook: {
-    events_url: text(2048),
-    format: oneOf(['json', 'twiml']),
-    wss_map: Type.Record(Type.String(), text(2048)),
-  },
-};
-
 /** `provider_config` of each provider and of webhooks, for validation and for the OpenAPI description. */
-export const configSchemas = Object.fromEntries(
-  Object.entries(special).map(([provider, own]) => [provider, configSchema(provider, own)]),
-) as Record<Provider | 'webhook', TSchema>;
+export const configSchemas: Readonly<Record<string, object>> = {
+  ...Object.fromEntries(
+    providersSelectedBy('provider').map(({ provider, config }) => [provider, configSchema(config)]),
+  ),
+  custom: configSchema(customConfig()),
+  webhook: body({
+    events_url: Type.Optional(Type.String({ minLength: 1, maxLength: 2048 })),
+    format: Type.Optional(oneOf(['json', 'twiml'])),
+    wss_map: Type.Optional(Type.Record(Type.String(), Type.String({ minLength: 1, maxLength: 2048 }))),
+  }),
+};
 
-const validators = Object.fromEntries(
+const validators = new Map<string, Validator>(
   Object.entries(configSchemas).map(([provider, schema]) => [provider, Compile(schema)]),
-) as Record<Provider | 'webhook', Validator>;
+);
 
 /** The problems of a complete `provider_config`, by field. */
 export function configProblems(
-  provider: Provider | 'webhook',
+  provider: string,
   config: StoredProviderConfig,
   rules: EndpointRules,
   target?: string,
 ): FieldError[] {
-  const validator = validators[provider];
-  if (!validator.Check(config)) return fieldErrors(validator.Errors(config)).map(inConfig);
+  const validator = validators.get(provider);
+  if (validator !== undefined && !validator.Check(config)) return fieldErrors(validator.Errors(config)).map(inConfig);
   const problems = [
-    ...urlProblems(config, { base_url: ['http', 'https'], events_url: ['http', 'https'] }, rules.allowPrivate),
-    ...protocolProblems(provider, config, rules, target),
+    ...urlProblems(
+      config,
+      { base_url: ['http', 'https'], events_url: ['http', 'https'], pre_connect_url: ['http', 'https'] },
+      rules.allowPrivate,
+    ),
+    ...variableProblems(provider, config, target),
+    ...protocolProblems(provider, config, target),
   ];
   return problems.map(inConfig);
 }
 
 /** The schema checks names and types; the protocol itself checks what it requires and supports. */
-function protocolProblems(
-  provider: string,
-  config: StoredProviderConfig,
-  rules: EndpointRules,
-  target = '',
-): FieldError[] {
+function protocolProblems(provider: string, config: StoredProviderConfig, target = ''): FieldError[] {
   const protocol = provider === 'custom' ? String(config.protocol ?? 'twilio') : provider;
   const problem = /^sips?:/i.test(target)
     ? sipConfigProblem(provider, target, config)
-    : rules.agentConfigProblem(protocol, config);
+    : agentConfigProblem(protocol, config);
   if (problem === null) return [];
   const { field, message } = problem;
   const withoutField = message.startsWith(`${field} `) ? message.slice(field.length + 1) : message;
   return [{ path: field, message: withoutField.replace(/\.$/, '') }];
 }
 
-function configSchema(provider: string, own: Record<string, TSchema>): TSchema {
-  const known = provider === 'webhook' ? own : { ...common, ...own };
-  const optional = Object.entries(known).map(([name, schema]) => [name, Type.Optional(schema)]);
-  return body(Object.fromEntries(optional) as Record<string, TSchema>);
+/** A bot of one's own takes the fields of every stream protocol. */
+function customConfig(): ConfigProperties {
+  const streams = providersSelectedBy('protocol');
+  const protocol = choiceField(...streams.map(({ provider }) => provider));
+  return { protocol, ...Object.assign({}, ...streams.map(({ config }) => config)) };
+}
+
+/** Templates are checked when they are saved, not when a call needs them. */
+function variableProblems(provider: string, config: StoredProviderConfig, target = ''): FieldError[] {
+  const problems: FieldError[] = [];
+  const bySip = /^sips?:/i.test(target);
+  if (bySip && config.pre_connect_url !== undefined)
+    problems.push({ path: 'pre_connect_url', message: 'is not used with a SIP target' });
+  if (bySip && config.variables !== undefined && provider !== 'retell')
+    problems.push({ path: 'variables', message: 'cannot be sent to this SIP target; use headers instead' });
+  for (const [name, template] of Object.entries((config.variables ?? {}) as Record<string, string>)) {
+    const message = templateProblem(template);
+    if (message !== null) problems.push({ path: `variables.${name}`, message });
+  }
+  return problems;
 }
 
 function inConfig({ path, message }: FieldError): FieldError {
@@ -136,7 +102,9 @@ function urlProblems(
     const credentialsGo =
       path === 'events_url'
         ? 'requests are signed with the webhook_secret instead'
-        : 'set api_key or Authorization in headers instead';
+        : path === 'pre_connect_url'
+          ? 'set pre_connect_secret to have requests signed instead'
+          : 'set api_key or Authorization in headers instead';
     const message = typeof value === 'string' ? targetProblem(value, { schemes, allowPrivate, credentialsGo }) : null;
     return message === null ? [] : [{ path, message }];
   });

@@ -1,3 +1,4 @@
+import { providersSelectedBy } from '../../../media/agents/providers/registry.js';
 import {
   activeStatus,
   body,
@@ -13,24 +14,12 @@ import {
 } from './types.js';
 
 export const endpointTypes = ['agent', 'webhook'] as const;
-export const providers = [
-  'openai',
-  'elevenlabs',
-  'deepgram',
-  'gemini',
-  'ultravox',
-  'hume',
-  'vapi',
-  'retell',
-  'livekit',
-  'custom',
-] as const;
-export type Provider = (typeof providers)[number];
+const providers = [...providersSelectedBy('provider').map(({ provider }) => provider), 'custom'];
 
 const targetText =
   'For an agent, a `ws:`/`wss:` URL or a `sip:`/`sips:` URI; for a webhook, an `http:`/`https:` URL. May be omitted for a provider whose address is known.';
 const configText =
-  'The settings of the provider. Secrets (`api_key`, `api_secret`, `auth_token` and the values of `headers`) are write-only: they are shown as `********`; sending `********` keeps the stored secret.';
+  'The settings of the provider. Secrets (`api_key`, `api_secret`, `auth_token`, `pre_connect_secret` and the values of `headers`) are write-only: they are shown as `********`; sending `********` keeps the stored secret.';
 
 const fields = {
   id: uuid('The id of the endpoint.'),

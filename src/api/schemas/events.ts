@@ -31,6 +31,10 @@ export const eventDescriptions: Record<Described, readonly [when: string, data: 
     '`trunk_id`, `trunk`, `reason`, `sip_status?`',
   ],
   'agent.connecting': ['A connection to the agent is being opened.', '`endpoint_id`, `provider?`, `attempt?`'],
+  'agent.personalized': [
+    'The answer of `pre_connect_url` changed the agent for this call.',
+    '`endpoint_id`, `fields` (names), `variables` (their number)',
+  ],
   'agent.connected': ['The agent is ready.', '`endpoint_id`, `provider?`, `attempt?`'],
   'agent.disconnected': ['The connection to the agent ended.', '`endpoint_id`, `by`, `close_code`, `detail`'],
   'agent.reconnected': ['The agent renewed its connection.', 'empty'],

@@ -1,5 +1,8 @@
 import { AgentFailure, type AgentTarget, type Plain } from '../../../media/agents/agent.js';
+import { agentConfigProblem } from '../../../media/agents/check.js';
+import { renderVariables } from '../../../media/agents/variables.js';
 import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
+import type { PartyFacts } from '../core/party-facts.js';
 
 export interface AgentTargetRules {
   allowPrivateTargets: boolean;
@@ -13,6 +16,23 @@ export interface AgentTargetRules {
 
 /** A named provider sends something within this time; stream protocols may be silent without limit. */
 const firstAudioTimeoutSec = 10;
+
+/** The values of the endpoint's `variables` for this call. */
+export function variablesOf(
+  { providerConfig }: Pick<Endpoint, 'providerConfig'>,
+  facts: PartyFacts,
+): Record<string, string> {
+  const { callId, from, to, direction, fromName, custom = {}, metadata = custom, headers = {} } = facts;
+  const templates = (providerConfig.variables ?? {}) as Record<string, string>;
+  return renderVariables(templates, { callId, from, to, direction, fromName, metadata, headers });
+}
+
+/** Why a configuration with the fields of this call would be refused; null when it would not. */
+export function refusedConfig(endpoint: Endpoint, { config }: { config: object }): string | null {
+  const { provider, providerConfig } = endpoint;
+  const protocol = provider === 'custom' ? String(providerConfig.protocol ?? 'twilio') : (provider ?? '');
+  return agentConfigProblem(protocol, { ...providerConfig, ...config })?.message ?? null;
+}
 
 /** Where and how the media side reaches the agent of an endpoint. Throws `AgentFailure` for one that this version cannot reach. */
 export function agentTarget(

@@ -1,5 +1,13 @@
-import { type AgentCommand, type AgentEnd, type AgentEvent, AgentFailure } from '../../../media/agents/agent.js';
+import {
+  type AgentCommand,
+  type AgentEnd,
+  type AgentEvent,
+  AgentFailure,
+  type CallFacts,
+  type Plain,
+} from '../../../media/agents/agent.js';
 import type { AgentLink, MediaSession } from '../../../media/engine.js';
+import type { SafeHttp } from '../../../net/http.js';
 import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
 import type { Call } from '../core/call.js';
 import { CallEnded } from '../core/outcome.js';
@@ -8,12 +16,15 @@ import type { CallParty } from '../party/party.js';
 import { comfortTone } from '../prompts/tones.js';
 import type { Recordings } from '../recording/call-recording.js';
 import type { EndpointHealth } from '../routing/endpoint-health.js';
-import { type AgentTargetRules, agentTarget } from './agent-target.js';
+import { type AgentTargetRules, agentTarget, refusedConfig, variablesOf } from './agent-target.js';
+import { type PreConnected, PreConnectFailure, preConnect } from './pre-connect.js';
 
 export interface AgentRules extends AgentTargetRules {
   /** Budget per endpoint, from connecting until ready. */
   connectTimeoutMs: number;
   health: EndpointHealth;
+  /** For `pre_connect_url`. */
+  http: SafeHttp;
   recordings: Recordings;
 }
 
@@ -144,11 +155,13 @@ export class FailoverAgent {
     const { call, rules } = this;
     const endMs = performance.now() + rules.connectTimeoutMs;
     const remainingMs = () => Math.max(1, endMs - performance.now());
+    const personal = await this.#personalize(endpoint, budget);
     for (let attempt = 1; ; attempt += 1) {
       const about = { endpoint_id: endpoint.id, provider: endpoint.provider ?? endpoint.type, attempt };
       call.event('agent.connecting', about);
       try {
-        const target = agentTarget(endpoint, { ...this.facts, ...this.#context() }, rules, remainingMs());
+        const target = agentTarget(endpoint, this.#factsFor(endpoint, personal), rules, remainingMs());
+        target.config = { ...(target.config as { [field: string]: Plain }), ...personal?.config };
         const link = await this.session.prepareAgent(target, budget);
         call.event('agent.connected', about);
         this.#seat(link, endpoint);
@@ -163,10 +176,34 @@ export class FailoverAgent {
     }
   }
 
-  /** The transcript so far, for an agent that takes over. */
-  #context() {
+  /** What the customer's server says about this call; null for nothing. A failure is recorded, and the call goes on. */
+  async #personalize(endpoint: Endpoint, signal: AbortSignal): Promise<PreConnected | null> {
+    try {
+      const personal = await preConnect(endpoint, this.facts, this.rules.http, signal);
+      if (personal === null) return null;
+      const problem = refusedConfig(endpoint, personal);
+      if (problem !== null) throw new PreConnectFailure(`The answer of pre_connect_url cannot be used: ${problem}`);
+      const fields = Object.keys(personal.config);
+      const variables = Object.keys(personal.variables).length;
+      this.call.event('agent.personalized', { endpoint_id: endpoint.id, fields, variables });
+      return personal;
+    } catch (error) {
+      if (this.call.ending !== null) throw new CallEnded(this.call.ending);
+      if (!(error instanceof PreConnectFailure)) throw error;
+      this.call.event('agent.warning', { code: 'pre_connect_failed', message: error.message });
+      return null;
+    }
+  }
+
+  #factsFor(endpoint: Endpoint, personal: PreConnected | null): CallFacts {
+    const { callId, organizationId, from, to, direction, custom } = this.facts;
+    const variables = { ...variablesOf(endpoint, this.facts), ...personal?.variables };
     const { lines } = this.call.transcript;
-    return { custom: this.facts.custom ?? {}, ...(lines.length > 0 && { history: lines }) };
+    return {
+      ...{ callId, organizationId, from, to, direction, variables },
+      custom: { ...custom, ...variables },
+      ...(lines.length > 0 && { history: lines }), // for an agent that comes later
+    };
   }
 
   #seat(link: AgentLink, endpoint: Endpoint): void {

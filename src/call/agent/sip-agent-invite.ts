@@ -1,52 +1,16 @@
 /** The INVITE to a provider's SIP address: its user part, the request before it, and the headers that identify the call. */
 import { AgentFailure } from '../../../media/agents/agent.js';
+import type { SipCallFacts, SipConfig, SipIngress } from '../../../media/agents/descriptor.js';
+import { agentProviders } from '../../../media/agents/providers/registry.js';
 import { HttpError, type SafeHttp } from '../../../net/http.js';
 import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
 import type { PartyFacts } from '../core/party-facts.js';
-
-type Config = Readonly<Record<string, unknown>>;
+import { variablesOf } from './agent-target.js';
 
 /** An endpoint behind a `sip:` target. */
 type SipEndpoint = Pick<Endpoint, 'target' | 'provider' | 'providerConfig'>;
 
-interface SipProvider {
-  /** Its address, when that does not depend on the account. */
-  knownTarget?: string;
-  /** Settings that a target without a user part needs. */
-  needs?: readonly string[];
-  /** The user part from the settings. */
-  user?(config: Config): string;
-  /** The HTTP request before each INVITE; its response contains the user part. */
-  register?(config: Config, call: PartyFacts): { url: string; headers: Record<string, string>; body: string };
-  registered?(answer: unknown): unknown;
-  headers?(call: PartyFacts): Record<string, string>;
-}
-
-const providers: ReadonlyMap<string, SipProvider> = new Map<string, SipProvider>([
-  ['openai', { needs: ['project_id'], user: ({ project_id: id }) => String(id) }],
-  ['ultravox', { needs: ['agent_id'], user: ({ agent_id: id }) => `agent_${String(id)}` }],
-  ['elevenlabs', { headers: ({ callId, from }) => ({ 'X-CALL-ID': callId, 'X-CALLER-ID': from }) }],
-  [
-    'retell',
-    {
-      knownTarget: 'sip:sip.retellai.com;transport=tcp',
-      needs: ['api_key', 'agent_id'],
-      register: (config, call) => ({
-        url: `${String(config.base_url ?? 'https://api.retellai.com').replace(/\/+$/, '')}/v2/register-phone-call`,
-        headers: { Authorization: `Bearer ${String(config.api_key)}`, 'Content-Type': 'application/json' },
-        body: JSON.stringify({
-          agent_id: config.agent_id,
-          direction: call.direction,
-          from_number: call.from,
-          to_number: call.to,
-          metadata: { ...call.custom, trunkline_call_id: call.callId },
-          ...(config.override as object | undefined),
-        }),
-      }),
-      registered: (answer) => (answer as { call_id?: unknown } | null)?.call_id,
-    },
-  ],
-]);
+const ingressOf = (provider: string | null): SipIngress | undefined => agentProviders.get(provider ?? '')?.sip;
 
 const requestLimitMs = 10_000;
 const maxAnswerBytes = 256 * 1024;
@@ -55,26 +19,26 @@ const plainUser = /^[\w.+-]{1,256}$/;
 
 /** Whether calls reach the provider only at its SIP address, because it has no WebSocket for audio. */
 export function reachedBySipOnly(provider: string): boolean {
-  return providers.get(provider)?.knownTarget !== undefined;
+  return ingressOf(provider)?.knownTarget !== undefined;
 }
 
 /** The SIP address of a provider that has one for all its accounts. */
 export function knownSipTarget(provider: string): string | undefined {
-  return providers.get(provider)?.knownTarget;
+  return ingressOf(provider)?.knownTarget;
 }
 
 /** The setting that a `sip:` target needs and lacks; null: none. */
 export function sipConfigProblem(
   provider: string,
   target: string,
-  config: Config,
+  config: SipConfig,
 ): { field: string; message: string } | null {
   if (userOf(target) !== '') return null;
-  const field = providers.get(provider)?.needs?.find((name) => typeof config[name] !== 'string');
+  const field = ingressOf(provider)?.needs?.find((name) => typeof config[name] !== 'string');
   if (field !== undefined) return { field, message: `is required for a target without a user part` };
-  const named = providers.get(provider)?.user?.(config);
+  const named = ingressOf(provider)?.user?.(config);
   if (named === undefined || plainUser.test(named)) return null;
-  return { field: providers.get(provider)?.needs?.[0] ?? 'target', message: 'cannot be a user part of a SIP address' };
+  return { field: ingressOf(provider)?.needs?.[0] ?? 'target', message: 'cannot be a user part of a SIP address' };
 }
 
 export interface SipInvite {
@@ -92,18 +56,25 @@ export async function sipInvite(
   http: SafeHttp,
   signal: AbortSignal,
 ): Promise<SipInvite> {
-  const known = providers.get(provider ?? '');
+  const known = ingressOf(provider);
   const headers = known?.headers?.(call) ?? {};
   if (userOf(target) !== '') return { uri: target, headers };
-  const user = known?.user?.(config) ?? (await register(known, config, call, http, signal)) ?? call.to;
+  const user =
+    known?.user?.(config) ??
+    (await register(known, config, { ...call, variables: someVariables(config, call) }, http, signal)) ??
+    call.to;
   if (!plainUser.test(user)) throw new AgentFailure('protocol', 'The provider named no user who can be called.', false);
   return { uri: target.replace(/^(sips?:)/i, `$1${user}@`), headers };
 }
 
+function someVariables(config: SipEndpoint['providerConfig'], call: PartyFacts) {
+  return config.variables === undefined ? undefined : variablesOf({ providerConfig: config }, call);
+}
+
 async function register(
-  known: SipProvider | undefined,
-  config: Config,
-  call: PartyFacts,
+  known: SipIngress | undefined,
+  config: SipConfig,
+  call: SipCallFacts,
   http: SafeHttp,
   signal: AbortSignal,
 ): Promise<string | null> {

@@ -42,7 +42,7 @@ export async function connectStep(
   const sid = String(endpoint.providerConfig.stream_sid ?? '');
   const tell = (event: 'stream-started' | 'stream-stopped' | 'stream-error', error = '') =>
     webhook.status(stream?.status ?? null, event, streamStatusFields(sid, stream?.name ?? null, event, error));
-  const facts = { ...party.facts, custom: stream?.custom ?? {} };
+  const facts = { ...party.facts, custom: stream?.custom ?? {}, metadata: party.facts.custom ?? {} };
   let agent: FailoverAgent;
   try {
     agent = await connectAgent(party, facts, [endpoint], deps.agents);

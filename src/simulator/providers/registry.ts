@@ -4,11 +4,22 @@ import type { Dialect } from './dialect.js';
 import { elevenlabs } from './elevenlabs.js';
 import { gemini } from './gemini.js';
 import { hume } from './hume.js';
-import { openai } from './openai.js';
+import { azureOpenai, openai, xai } from './openai.js';
 import { streams } from './streams.js';
 import { ultravox } from './ultravox.js';
 import { vapi } from './vapi.js';
 
-const all: readonly Dialect[] = [openai, elevenlabs, deepgram, gemini, ultravox, hume, vapi, ...streams];
+const all: readonly Dialect[] = [
+  openai,
+  azureOpenai,
+  xai,
+  elevenlabs,
+  deepgram,
+  gemini,
+  ultravox,
+  hume,
+  vapi,
+  ...streams,
+];
 
 export const dialects: ReadonlyMap<string, Dialect> = new Map(all.map((each) => [each.provider, each]));

@@ -10,6 +10,7 @@ const phases = {
   'call.rejected': 'running',
   'trunk.failed': 'running',
   'agent.connecting': 'running',
+  'agent.personalized': 'running',
   'agent.connected': 'running',
   'agent.disconnected': 'running',
   'agent.reconnected': 'running',

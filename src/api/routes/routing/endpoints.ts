@@ -13,13 +13,11 @@ const tag = 'Endpoints';
 export function endpointRoutes({
   store,
   allowPrivateTargets,
-  agents,
 }: {
   store: Store;
   allowPrivateTargets: boolean;
-  agents: Omit<EndpointRules, 'allowPrivate'>;
 }): Route[] {
-  const rules: EndpointRules = { ...agents, allowPrivate: allowPrivateTargets };
+  const rules: EndpointRules = { allowPrivate: allowPrivateTargets };
   return [
     route({
       method: 'GET',

@@ -1,5 +1,5 @@
 /** Hume EVI: PCM in, a WAV file per piece of audio out. A chat lasts half an hour; the next one resumes its chat group. */
-import { readWav } from '../../audio/wav.js';
+import { readWavChunks } from '../../../audio/wav-chunks.js';
 import {
   AgentFailure,
   type AgentMessage,
@@ -7,9 +7,10 @@ import {
   type AgentTarget,
   type AudioFormat,
   type Sink,
-} from '../agent.js';
-import { audioFormat, optionalText } from '../config-fields.js';
-import { asObject, asText, base64Bytes, type JsonObject } from '../json.js';
+} from '../../agent.js';
+import { audioFormat, optionalText } from '../../config-fields.js';
+import { textField } from '../../config-schema.js';
+import { asObject, asText, base64Bytes, type JsonObject } from '../../json.js';
 import {
   base64,
   defined,
@@ -21,8 +22,9 @@ import {
   readJson,
   readProvider,
   TEXT_CHARS,
-} from '../provider.js';
-import { callTool } from '../tools.js';
+} from '../../provider.js';
+import { callTool } from '../../tools.js';
+import { fillIn } from '../../variables.js';
 
 interface HumeConfig extends ProviderConfig {
   configId?: string;
@@ -33,6 +35,21 @@ const REPLY_RATE = 48000;
 
 export const hume: AgentProtocol<HumeConfig> = {
   provider: 'hume',
+  title: 'Hume EVI',
+  page: 'hume.md',
+  selectedBy: 'provider',
+  config: { config_id: textField(256) },
+  example: { api_key: 'k' },
+  capabilities: {
+    audio: 'PCM 8 kHz',
+    flush: ['user_interruption'],
+    afterFlush: 'dropped by message',
+    keys: { as: 'text', message: 'user_input' },
+    hangUp: { by: 'function', words: 'function `hang_up`' },
+    transfer: 'function',
+    variables: '`variables`',
+    longestSession: '30 min; resumed',
+  },
   readyOn: 'message',
   knownUrl: 'wss://api.hume.ai/v0/evi/chat',
   gathersDigits: true,
@@ -83,6 +100,7 @@ class HumeConversation extends ProviderConversation {
       audio: { encoding: 'linear16', sample_rate: this.format.sampleRateHz, channels: 1 },
       system_prompt: instructions,
       voice_id: voice,
+      variables: this.someVariables,
       context:
         this.told === '' || this.#chatGroup !== null
           ? undefined
@@ -101,7 +119,7 @@ class HumeConversation extends ProviderConversation {
     const { greeting } = this.config;
     return greeting === undefined || greeting === '' || this.takesOver
       ? []
-      : [JSON.stringify({ type: 'assistant_input', text: greeting })];
+      : [JSON.stringify({ type: 'assistant_input', text: fillIn(greeting, this.variables) })];
   }
 
   audio(bytes: Uint8Array): AgentMessage {
@@ -164,7 +182,7 @@ class HumeConversation extends ProviderConversation {
     }
     if (id === this.#flushed) return;
     this.#current = id;
-    if (samples.length > 0) sink.audio(new Uint8Array(samples.buffer, samples.byteOffset, samples.byteLength), id);
+    if (samples.length > 0) sink.audio(samples, id);
   }
 
   #tool(fields: JsonObject, sink: Sink): void {
@@ -189,10 +207,12 @@ function contentOf(fields: JsonObject): string {
   return asText(asObject(fields.message)?.content, TEXT_CHARS) ?? '';
 }
 
-function samplesOf(wav: Uint8Array): Int16Array | null {
+/** Whole samples of 16 bit; null for a file of another format. */
+function samplesOf(wav: Uint8Array): Uint8Array | null {
   try {
-    const { sampleRateHz, channels } = readWav(wav);
-    return sampleRateHz === REPLY_RATE ? (channels[0] ?? null) : null;
+    const { kind, channelCount, sampleRateHz, data } = readWavChunks(wav);
+    if (kind !== 'pcm16' || channelCount !== 1 || sampleRateHz !== REPLY_RATE) return null;
+    return data.subarray(0, data.length & ~1);
   } catch {
     return null;
   }

@@ -1,8 +1,8 @@
 /** Vonage's WebSocket endpoint: one text message describes the call, then PCM in binary messages of 20 ms both ways. */
-import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, Sink } from '../agent.js';
-import { audioFormat, configObject, upgradeHeaders } from '../config-fields.js';
-import { parseObject } from '../json.js';
-import { StreamConversation } from '../stream-conversation.js';
+import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, Sink } from '../../agent.js';
+import { audioFormat, configObject, upgradeHeaders } from '../../config-fields.js';
+import { parseObject } from '../../json.js';
+import { StreamConversation } from '../../stream-conversation.js';
 
 interface VonageConfig {
   headers: Record<string, string>;
@@ -14,6 +14,21 @@ const MAX_PAYLOAD_CHARS = 4096;
 
 export const vonage: AgentProtocol<VonageConfig> = {
   provider: 'vonage',
+  title: 'Vonage WebSocket',
+  page: 'streams.md',
+  selectedBy: 'protocol',
+  config: {},
+  example: {},
+  capabilities: {
+    audio: 'PCM 16 kHz',
+    flush: ['clear'],
+    heard: 'websocket:notify',
+    afterFlush: 'played',
+    keys: { as: 'key', message: 'websocket:dtmf' },
+    hangUp: { by: 'close', words: 'close 1000' },
+    variables: 'fields of `websocket:connected`',
+    longestSession: 'no limit',
+  },
   readyOn: 'connect',
   parseConfig(raw) {
     const config = configObject(raw);

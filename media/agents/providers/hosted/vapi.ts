@@ -7,9 +7,10 @@ import {
   type AgentTarget,
   type AudioFormat,
   type Sink,
-} from '../agent.js';
-import { audioFormat, optionalText } from '../config-fields.js';
-import { asObject, asText, type JsonObject } from '../json.js';
+} from '../../agent.js';
+import { audioFormat, optionalText } from '../../config-fields.js';
+import { textField } from '../../config-schema.js';
+import { asObject, asText, type JsonObject } from '../../json.js';
 import {
   answered,
   defined,
@@ -21,7 +22,7 @@ import {
   readProvider,
   restUrl,
   TEXT_CHARS,
-} from '../provider.js';
+} from '../../provider.js';
 
 interface VapiConfig extends ProviderConfig {
   assistantId?: string;
@@ -30,6 +31,21 @@ interface VapiConfig extends ProviderConfig {
 
 export const vapi: AgentProtocol<VapiConfig> = {
   provider: 'vapi',
+  title: 'Vapi',
+  page: 'vapi.md',
+  selectedBy: 'provider',
+  config: { assistant_id: textField(256) },
+  example: { api_key: 'k', assistant_id: 'a' },
+  capabilities: {
+    audio: 'G.711 μ-law',
+    flush: ['user-interrupted', 'speech-update'],
+    afterFlush: 'none is sent',
+    keys: { as: 'text', message: 'add-message' },
+    hangUp: { by: 'signal', words: '`hang`' },
+    transfer: 'signal',
+    variables: '`variableValues`',
+    longestSession: 'set in the assistant; its end is a hang-up',
+  },
   readyOn: 'connect',
   knownUrl: 'wss://api.vapi.ai',
   gathersDigits: true,
@@ -64,9 +80,10 @@ class VapiConversation extends ProviderConversation {
     const { apiKey, headers, assistantId, greeting, override } = this.config;
     const { encoding, sampleRateHz: sampleRate } = this.format;
     const audioFormat = { format: encoding === 'ulaw' ? 'mulaw' : 'pcm_s16le', container: 'raw', sampleRate };
+    const assistantOverrides = defined({ firstMessage: greeting, variableValues: this.someVariables });
     const first = defined({
       assistantId,
-      assistantOverrides: greeting === undefined ? undefined : { firstMessage: greeting },
+      assistantOverrides: Object.keys(assistantOverrides).length > 0 ? assistantOverrides : undefined,
       transport: { provider: 'vapi.websocket', audioFormat },
     });
     const key: Record<string, string> = apiKey === undefined ? {} : { Authorization: `Bearer ${apiKey}` };

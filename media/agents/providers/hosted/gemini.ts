@@ -2,8 +2,8 @@
  * Google Gemini Live: JSON in text or binary messages, PCM at 16 kHz in and 24 kHz out. A connection lasts some minutes; the server announces
  * its end (`goAway`), and the session is resumed on a new connection by its handle.
  */
-import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, Sink } from '../agent.js';
-import { asObject, asText, base64Bytes, type JsonObject, parseObject } from '../json.js';
+import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, Sink } from '../../agent.js';
+import { asObject, asText, base64Bytes, type JsonObject, parseObject } from '../../json.js';
 import {
   base64,
   defined,
@@ -12,11 +12,12 @@ import {
   merged,
   type ProviderConfig,
   ProviderConversation,
+  personal,
   readProvider,
   TAKE_OVER,
   TEXT_CHARS,
-} from '../provider.js';
-import { callTool, type Tool } from '../tools.js';
+} from '../../provider.js';
+import { callTool, type Tool } from '../../tools.js';
 
 const MODEL = 'gemini-3.8-live';
 /** Renewal begins this long before the time in `goAway` is over. */
@@ -24,6 +25,21 @@ const LEAVE_EARLY_MS = 2000;
 
 export const gemini: AgentProtocol<ProviderConfig> = {
   provider: 'gemini',
+  title: 'Gemini Live',
+  page: 'gemini.md',
+  selectedBy: 'provider',
+  config: {},
+  example: { api_key: 'k' },
+  capabilities: {
+    audio: 'PCM 16 kHz',
+    flush: ['interrupted'],
+    afterFlush: 'none is sent',
+    keys: { as: 'text', message: 'clientContent' },
+    hangUp: { by: 'function', words: 'function `hang_up`' },
+    transfer: 'function',
+    variables: 'in the instructions',
+    longestSession: 'until `goAway`; resumed',
+  },
   readyOn: 'message',
   knownUrl:
     'wss://generativelanguage.googleapis.com/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent',
@@ -34,6 +50,7 @@ export const gemini: AgentProtocol<ProviderConfig> = {
 };
 
 class GeminiConversation extends ProviderConversation {
+  private readonly config: ProviderConfig;
   readonly format: AudioFormat = { encoding: 'l16', sampleRateHz: 16000 };
   readonly replyFormat: AudioFormat = { encoding: 'l16', sampleRateHz: 24000 };
   /** Resumes the session on another connection. */
@@ -45,11 +62,9 @@ class GeminiConversation extends ProviderConversation {
   #agentText = '';
   #hangUpWhenSaid = false;
 
-  constructor(
-    private readonly config: ProviderConfig,
-    target: AgentTarget,
-  ) {
+  constructor(config: ProviderConfig, target: AgentTarget) {
     super(target);
+    this.config = personal(config, target);
   }
 
   upgrade() {

@@ -1,11 +1,12 @@
 /** Telnyx media streaming, bidirectional in `rtp` mode: like Twilio's protocol in snake case, with more codecs. */
 import { randomUUID } from 'node:crypto';
-import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, AudioTrack, Sink } from '../agent.js';
-import { audioFormat, configObject, optionalText, upgradeHeaders } from '../config-fields.js';
-import { asObject } from '../json.js';
-import { base64, readJson } from '../provider.js';
-import { providerTrack } from '../provider-tracks.js';
-import { markFromBot, mediaFromBot, StreamConversation } from '../stream-conversation.js';
+import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, AudioTrack, Sink } from '../../agent.js';
+import { audioFormat, configObject, optionalText, upgradeHeaders } from '../../config-fields.js';
+import { textField } from '../../config-schema.js';
+import { asObject } from '../../json.js';
+import { base64, readJson } from '../../provider.js';
+import { providerTrack } from '../../provider-tracks.js';
+import { markFromBot, mediaFromBot, StreamConversation } from '../../stream-conversation.js';
 
 interface TelnyxConfig {
   /** Sent as a bearer token with the upgrade (`stream_auth_token`). */
@@ -20,6 +21,21 @@ const WIRE = { ulaw: 'PCMU', alaw: 'PCMA', l16: 'L16' };
 
 export const telnyx: AgentProtocol<TelnyxConfig> = {
   provider: 'telnyx',
+  title: 'Telnyx media streaming',
+  page: 'streams.md',
+  selectedBy: 'protocol',
+  config: { auth_token: textField(4096) },
+  example: {},
+  capabilities: {
+    audio: 'G.711 μ-law',
+    flush: ['clear'],
+    heard: 'mark',
+    afterFlush: 'played',
+    keys: { as: 'key', message: 'dtmf' },
+    hangUp: { by: 'close', words: 'close 1000' },
+    variables: '`start.custom_parameters`',
+    longestSession: 'no limit',
+  },
   readyOn: 'connect',
   separateTracks: true,
   parseConfig(raw) {

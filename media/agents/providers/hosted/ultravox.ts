@@ -7,9 +7,10 @@ import {
   type AudioFormat,
   type Plain,
   type Sink,
-} from '../agent.js';
-import { audioFormat, optionalText } from '../config-fields.js';
-import { asText, type JsonObject } from '../json.js';
+} from '../../agent.js';
+import { audioFormat, optionalText } from '../../config-fields.js';
+import { textField } from '../../config-schema.js';
+import { asText, type JsonObject } from '../../json.js';
 import {
   answered,
   defined,
@@ -17,12 +18,13 @@ import {
   merged,
   type ProviderConfig,
   ProviderConversation,
+  personal,
   readJson,
   readProvider,
   restUrl,
   TEXT_CHARS,
-} from '../provider.js';
-import { callTool } from '../tools.js';
+} from '../../provider.js';
+import { callTool } from '../../tools.js';
 
 interface UltravoxConfig extends ProviderConfig {
   agentId?: string;
@@ -34,6 +36,25 @@ const BUFFER_MS = 30_000;
 
 export const ultravox: AgentProtocol<UltravoxConfig> = {
   provider: 'ultravox',
+  title: 'Ultravox',
+  page: 'ultravox.md',
+  selectedBy: 'provider',
+  config: { agent_id: textField(256) },
+  example: { api_key: 'k' },
+  capabilities: {
+    audio: 'PCM 8 kHz',
+    flush: ['playback_clear_buffer'],
+    afterFlush: 'none is sent',
+    keys: { as: 'text', message: 'user_text_message' },
+    hangUp: { by: 'close', words: 'tool `hangUp`, close 1000' },
+    transfer: 'function',
+    variables: '`templateContext` with `agent_id`, otherwise in the prompt; `metadata`',
+    longestSession: 'set in the call; its end is a hang-up',
+  },
+  sip: {
+    needs: ['agent_id'],
+    user: ({ agent_id: id }) => `agent_${String(id)}`,
+  },
   readyOn: 'connect',
   knownUrl: 'wss://api.ultravox.ai',
   gathersDigits: true,
@@ -47,6 +68,7 @@ export const ultravox: AgentProtocol<UltravoxConfig> = {
 };
 
 class UltravoxConversation extends ProviderConversation {
+  private readonly config: UltravoxConfig;
   readonly format: AudioFormat;
   readonly replyFormat: AudioFormat;
   #joinUrl: string | null = null;
@@ -54,11 +76,9 @@ class UltravoxConversation extends ProviderConversation {
   #ordinal: unknown;
   #passedOn = 0;
 
-  constructor(
-    private readonly config: UltravoxConfig,
-    target: AgentTarget,
-  ) {
+  constructor(config: UltravoxConfig, target: AgentTarget) {
     super(target);
+    this.config = personal(config, target);
     this.format = { encoding: 'l16', sampleRateHz: config.sampleRateHz };
     this.replyFormat = this.format;
   }
@@ -86,6 +106,8 @@ class UltravoxConversation extends ProviderConversation {
         : {};
     const first = defined({
       ...own,
+      templateContext: agentId === undefined ? undefined : this.someVariables,
+      metadata: this.someVariables,
       medium: { serverWebSocket },
       firstSpeakerSettings: firstSpeaker(greeting),
       initialMessages: earlier.length > 0 ? earlier : undefined,

@@ -10,9 +10,10 @@ import {
   type AgentTarget,
   type AudioFormat,
   type Sink,
-} from '../agent.js';
-import { optionalText } from '../config-fields.js';
-import { asObject, asText, base64Bytes, type JsonObject } from '../json.js';
+} from '../../agent.js';
+import { optionalText } from '../../config-fields.js';
+import { textField } from '../../config-schema.js';
+import { asObject, asText, base64Bytes, type JsonObject } from '../../json.js';
 import {
   answered,
   base64,
@@ -26,9 +27,9 @@ import {
   readProvider,
   restUrl,
   TEXT_CHARS,
-} from '../provider.js';
-import { callTool } from '../tools.js';
-import type { AlignedText } from '../transcript-alignment.js';
+} from '../../provider.js';
+import { callTool } from '../../tools.js';
+import type { AlignedText } from '../../transcript-alignment.js';
 
 interface ElevenlabsConfig extends ProviderConfig {
   agentId: string;
@@ -36,6 +37,25 @@ interface ElevenlabsConfig extends ProviderConfig {
 
 export const elevenlabs: AgentProtocol<ElevenlabsConfig> = {
   provider: 'elevenlabs',
+  title: 'ElevenLabs Agents',
+  page: 'elevenlabs.md',
+  selectedBy: 'provider',
+  config: { agent_id: textField(256) },
+  example: { api_key: 'k', agent_id: 'a' },
+  capabilities: {
+    audio: 'as the agent is set',
+    flush: ['interruption'],
+    afterFlush: 'dropped by `event_id`',
+    keys: { as: 'text', message: 'user_message' },
+    hangUp: { by: 'close', words: '`end_call`, close 1000' },
+    transfer: 'function',
+    keepAlive: 'user_activity',
+    variables: '`dynamic_variables`',
+    longestSession: 'set in the agent; its end is a hang-up',
+  },
+  sip: {
+    headers: ({ callId, from }) => ({ 'X-CALL-ID': callId, 'X-CALLER-ID': from }),
+  },
   readyOn: 'message',
   knownUrl: 'wss://api.elevenlabs.io/v1/convai/conversation',
   gathersDigits: true,
@@ -99,6 +119,7 @@ class ElevenlabsConversation extends ProviderConversation {
     const first = defined({
       type: 'conversation_initiation_client_data',
       conversation_config_override: Object.keys(change).length > 0 ? change : undefined,
+      dynamic_variables: this.someVariables,
     });
     const context = { type: 'contextual_update', text: `The call so far:\n${this.told}` };
     return [JSON.stringify(merged(first, override)), this.told === '' ? null : JSON.stringify(context)];

@@ -8,9 +8,10 @@ import {
   type AudioFormat,
   type Plain,
   type Sink,
-} from '../agent.js';
-import { choice, optionalText } from '../config-fields.js';
-import { asObject, asText, type JsonObject } from '../json.js';
+} from '../../agent.js';
+import { choice, optionalText } from '../../config-fields.js';
+import { textField } from '../../config-schema.js';
+import { asObject, asText, type JsonObject } from '../../json.js';
 import {
   defined,
   errorCode,
@@ -18,12 +19,13 @@ import {
   merged,
   type ProviderConfig,
   ProviderConversation,
+  personal,
   readJson,
   readProvider,
   TAKE_OVER,
   TEXT_CHARS,
-} from '../provider.js';
-import { callTool } from '../tools.js';
+} from '../../provider.js';
+import { callTool } from '../../tools.js';
 
 interface DeepgramConfig extends ProviderConfig {
   /** A stored agent, in place of the other settings. */
@@ -39,6 +41,22 @@ const MODEL = 'gpt-4o-mini';
 
 export const deepgram: AgentProtocol<DeepgramConfig> = {
   provider: 'deepgram',
+  title: 'Deepgram Voice Agent',
+  page: 'deepgram.md',
+  selectedBy: 'provider',
+  config: { agent_id: textField(256) },
+  example: { api_key: 'k' },
+  capabilities: {
+    audio: 'G.711 of the phone',
+    flush: ['UserStartedSpeaking'],
+    afterFlush: 'dropped until the next turn',
+    keys: { as: 'text', message: 'InjectUserMessage' },
+    hangUp: { by: 'function', words: 'function `hang_up`' },
+    transfer: 'function',
+    keepAlive: 'KeepAlive',
+    variables: 'in the prompt; none with `agent_id`',
+    longestSession: '2 h; next session with the transcript',
+  },
   readyOn: 'message',
   knownUrl: 'wss://agent.deepgram.com/v1/agent/converse',
   gathersDigits: true,
@@ -63,6 +81,7 @@ export const deepgram: AgentProtocol<DeepgramConfig> = {
 };
 
 class DeepgramConversation extends ProviderConversation {
+  private readonly config: DeepgramConfig;
   readonly format: AudioFormat;
   readonly replyFormat: AudioFormat;
   /** Deepgram closes sessions without input for about ten seconds. */
@@ -77,11 +96,9 @@ class DeepgramConversation extends ProviderConversation {
   #hangUpWhenSaid = false;
   #expired = false;
 
-  constructor(
-    private readonly config: DeepgramConfig,
-    target: AgentTarget,
-  ) {
+  constructor(config: DeepgramConfig, target: AgentTarget) {
     super(target);
+    this.config = config.agentId === undefined ? personal(config, target) : config;
     const encoding = config.encoding ?? target.phoneEncoding ?? 'ulaw';
     // The default for a wideband phone.
     const wide = encoding === 'l16' && config.encoding === undefined;

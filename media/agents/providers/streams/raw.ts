@@ -2,10 +2,10 @@
  * Trunkline's own protocol: JSON text for events, binary for audio. `start` is sent when the caller answered; then each frame of the caller is
  * one binary message, and every binary message of the agent is audio to be played in order.
  */
-import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, Sink } from '../agent.js';
-import { audioFormat, configObject, upgradeHeaders } from '../config-fields.js';
-import { asText, type JsonObject, parseObject } from '../json.js';
-import { markFromBot, StreamConversation } from '../stream-conversation.js';
+import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, Sink } from '../../agent.js';
+import { audioFormat, configObject, upgradeHeaders } from '../../config-fields.js';
+import { asText, type JsonObject, parseObject } from '../../json.js';
+import { markFromBot, StreamConversation } from '../../stream-conversation.js';
 
 export interface RawConfig {
   format: AudioFormat;
@@ -20,6 +20,22 @@ const TRANSFER_TARGET = /^[\x20-\x7e]{1,512}$/;
 
 export const raw: AgentProtocol<RawConfig> = {
   provider: 'raw',
+  title: "Trunkline's own protocol",
+  page: 'streams.md',
+  selectedBy: 'protocol',
+  config: {},
+  example: {},
+  capabilities: {
+    audio: 'PCM 8 kHz',
+    flush: ['clear'],
+    heard: 'mark',
+    afterFlush: 'played',
+    keys: { as: 'key', message: 'dtmf' },
+    hangUp: { by: 'close', words: 'close 1000, `hangup`' },
+    transfer: 'signal',
+    variables: '`start.custom`',
+    longestSession: 'no limit',
+  },
   readyOn: 'connect',
   parseConfig(value) {
     const config = configObject(value);

@@ -8,10 +8,12 @@ import {
   type AgentProtocol,
   type AgentTarget,
   type AudioFormat,
+  type Plain,
   type Sink,
-} from '../agent.js';
-import { choice } from '../config-fields.js';
-import { asObject, asText, base64Bytes, type JsonObject } from '../json.js';
+} from '../../agent.js';
+import { type ConfigObject, choice } from '../../config-fields.js';
+import { textField } from '../../config-schema.js';
+import { asObject, asText, base64Bytes, type JsonObject } from '../../json.js';
 import {
   base64,
   defined,
@@ -21,14 +23,15 @@ import {
   merged,
   type ProviderConfig,
   ProviderConversation,
+  personal,
   readJson,
   readProvider,
   TAKE_OVER,
   TEXT_CHARS,
-} from '../provider.js';
-import { callTool } from '../tools.js';
+} from '../../provider.js';
+import { callTool } from '../../tools.js';
 
-interface OpenaiConfig extends ProviderConfig {
+export interface OpenaiConfig extends ProviderConfig {
   encoding?: 'ulaw' | 'alaw' | 'l16';
 }
 
@@ -36,7 +39,7 @@ const MODEL = 'gpt-realtime-2.1';
 const TRANSCRIPTION = 'gpt-4o-mini-transcribe';
 /** The only PCM rate that OpenAI supports. */
 const PCM_RATE = 24000;
-const WIRE = {
+export const WIRE = {
   ulaw: { type: 'audio/pcmu' },
   alaw: { type: 'audio/pcma' },
   l16: { type: 'audio/pcm', rate: PCM_RATE },
@@ -45,8 +48,36 @@ const WIRE = {
 /** Events that name the caller's next item before its transcript, besides events that add an item. */
 const PLACES = new Set(['input_audio_buffer.speech_started', 'input_audio_buffer.committed']);
 
+/** The encoding of the audio, without one that of the phone; PCM is at 24 kHz. */
+export function readEncoding(config: ConfigObject): OpenaiConfig['encoding'] {
+  const encoding = config.encoding == null ? undefined : choice(config, 'encoding', ['ulaw', 'alaw', 'l16'] as const);
+  if (encoding === 'l16') choice(config, 'sample_rate', [PCM_RATE]);
+  else choice(config, 'sample_rate', [8000]);
+  return encoding;
+}
+
 export const openai: AgentProtocol<OpenaiConfig> = {
   provider: 'openai',
+  title: 'OpenAI Realtime',
+  page: 'openai.md',
+  selectedBy: 'provider',
+  config: { project_id: textField(256) },
+  example: { api_key: 'k' },
+  capabilities: {
+    audio: 'G.711 of the phone',
+    flush: ['input_audio_buffer.speech_started'],
+    heard: 'conversation.item.truncate',
+    afterFlush: 'dropped by item',
+    keys: { as: 'text', message: 'conversation.item.create' },
+    hangUp: { by: 'function', words: 'function `hang_up`' },
+    transfer: 'function',
+    variables: 'in the instructions',
+    longestSession: '60 min; next session with the transcript',
+  },
+  sip: {
+    needs: ['project_id'],
+    user: ({ project_id: id }) => String(id),
+  },
   readyOn: 'message',
   knownUrl: 'wss://api.openai.com/v1/realtime',
   gathersDigits: true,
@@ -54,15 +85,14 @@ export const openai: AgentProtocol<OpenaiConfig> = {
   sessionLimitMs: 60 * 60_000,
   parseConfig(raw) {
     const [common, config] = readProvider(raw, 'required');
-    const encoding = config.encoding == null ? undefined : choice(config, 'encoding', ['ulaw', 'alaw', 'l16'] as const);
-    if (encoding === 'l16') choice(config, 'sample_rate', [PCM_RATE]);
-    else choice(config, 'sample_rate', [8000]);
-    return { ...common, encoding };
+    return { ...common, encoding: readEncoding(config) };
   },
   converse: (config, target) => new OpenaiConversation(config, target),
 };
 
-class OpenaiConversation extends ProviderConversation {
+/** Services with the same protocol override what they do in another way. */
+export class OpenaiConversation extends ProviderConversation {
+  protected readonly config: OpenaiConfig;
   readonly format: AudioFormat;
   readonly replyFormat: AudioFormat;
   /** The item of the last audio, and the interrupted item, whose further audio is discarded. */
@@ -75,11 +105,9 @@ class OpenaiConversation extends ProviderConversation {
   readonly #unfinished = new Map<string, string>();
   #calls: { callId: string; name: unknown; args: unknown }[] = [];
 
-  constructor(
-    private readonly config: OpenaiConfig,
-    target: AgentTarget,
-  ) {
+  constructor(config: OpenaiConfig, target: AgentTarget) {
     super(target);
+    this.config = personal(config, target);
     const encoding = config.encoding ?? target.phoneEncoding ?? 'ulaw';
     this.format = { encoding, sampleRateHz: encoding === 'l16' ? PCM_RATE : 8000 };
     this.replyFormat = this.format;
@@ -87,8 +115,8 @@ class OpenaiConversation extends ProviderConversation {
 
   upgrade() {
     const url = new URL(this.target.url);
-    if (!url.searchParams.has('model')) url.searchParams.set('model', this.config.model ?? MODEL);
-    const { apiKey, headers } = this.config;
+    if (!url.searchParams.has('model')) url.searchParams.set('model', this.config.model ?? this.defaultModel);
+    const { headers } = this.config;
     this.#configured = false;
     this.#expired = false;
     this.#calls = [];
@@ -96,16 +124,40 @@ class OpenaiConversation extends ProviderConversation {
     this.#flushed = undefined;
     return {
       url: url.href,
-      headers: apiKey === undefined ? headers : { Authorization: `Bearer ${apiKey}`, ...headers },
+      headers: { ...this.authorization(), ...headers },
     };
   }
 
   override start(): AgentMessage[] {
     const { greeting } = this.config;
     this.#started = true;
-    if (this.takesOver) return [respond(TAKE_OVER)];
+    if (this.takesOver) return this.instruct(TAKE_OVER);
     if (greeting === '') return [];
-    return [respond(greeting === undefined ? GREET : `Say exactly this, and nothing else: ${greeting}`)];
+    return greeting === undefined ? this.instruct(GREET) : this.say(greeting);
+  }
+
+  protected get defaultModel(): string {
+    return MODEL;
+  }
+
+  protected authorization(): Record<string, string> {
+    const { apiKey } = this.config;
+    return apiKey === undefined ? {} : { Authorization: `Bearer ${apiKey}` };
+  }
+
+  /** Makes the model answer an instruction that the caller does not hear. */
+  protected instruct(instruction: string): AgentMessage[] {
+    return [respond(instruction)];
+  }
+
+  /** Makes the agent say a text word for word. */
+  protected say(text: string): AgentMessage[] {
+    return this.instruct(`Say exactly this, and nothing else: ${text}`);
+  }
+
+  /** The model of the caller's transcripts; undefined for none. */
+  protected get transcription(): { [field: string]: Plain } | undefined {
+    return defined({ model: TRANSCRIPTION, language: this.config.language });
   }
 
   audio(bytes: Uint8Array): AgentMessage {
@@ -118,7 +170,8 @@ class OpenaiConversation extends ProviderConversation {
     this.#place(fields);
     switch (fields.type) {
       case 'session.created':
-        sink.send(this.#sessionUpdate());
+      case 'conversation.created': // xAI's first event in earlier versions
+        sink.send(JSON.stringify({ type: 'session.update', session: merged(this.session(), this.config.override) }));
         return;
       case 'session.updated':
         if (this.#configured) return;
@@ -209,24 +262,24 @@ class OpenaiConversation extends ProviderConversation {
     if (name !== null && name !== '') this.callerBegan(name);
   }
 
-  #sessionUpdate(): string {
-    const { instructions, voice, tools, language, override } = this.config;
+  /** The `session` of `session.update`. */
+  protected session(): { [field: string]: Plain } {
+    const { instructions, voice, tools } = this.config;
     const format = WIRE[this.format.encoding];
-    const session = defined({
+    return defined({
       type: 'realtime',
       output_modalities: ['audio'],
       instructions,
       audio: {
-        input: {
+        input: defined({
           format,
-          transcription: defined({ model: TRANSCRIPTION, language }),
+          transcription: this.transcription,
           turn_detection: { type: 'server_vad', create_response: true, interrupt_response: true },
-        },
+        }),
         output: defined({ format, voice }),
       },
       tools: tools.map((tool) => ({ type: 'function', ...tool })),
     });
-    return JSON.stringify({ type: 'session.update', session: merged(session, override) });
   }
 
   #audioDelta(fields: JsonObject, sink: Sink): void {

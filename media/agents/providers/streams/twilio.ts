@@ -3,11 +3,12 @@
  * caller answered, since bots greet on `start`. Bad input is ignored and counted under Twilio's own warning codes.
  */
 import { createHmac, randomUUID } from 'node:crypto';
-import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, AudioTrack, Sink } from '../agent.js';
-import { choice, configObject, optionalText, upgradeHeaders } from '../config-fields.js';
-import { asObject, parseObject } from '../json.js';
-import { providerTrack, providerTracks } from '../provider-tracks.js';
-import { markFromBot, mediaFromBot, StreamConversation } from '../stream-conversation.js';
+import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, AudioTrack, Sink } from '../../agent.js';
+import { choice, configObject, optionalText, upgradeHeaders } from '../../config-fields.js';
+import { textField } from '../../config-schema.js';
+import { asObject, parseObject } from '../../json.js';
+import { providerTrack, providerTracks } from '../../provider-tracks.js';
+import { markFromBot, mediaFromBot, StreamConversation } from '../../stream-conversation.js';
 
 export interface TwilioConfig {
   /** Signs the upgrade request; without it there is no signature header. */
@@ -27,6 +28,21 @@ const EVENTS: ReadonlySet<unknown> = new Set(['media', 'mark', 'clear']);
 
 export const twilio: AgentProtocol<TwilioConfig> = {
   provider: 'twilio',
+  title: 'Twilio Media Streams',
+  page: 'streams.md',
+  selectedBy: 'protocol',
+  config: { auth_token: textField(4096) },
+  example: {},
+  capabilities: {
+    audio: 'G.711 μ-law',
+    flush: ['clear'],
+    heard: 'mark',
+    afterFlush: 'played',
+    keys: { as: 'key', message: 'dtmf' },
+    hangUp: { by: 'close', words: 'close 1000' },
+    variables: '`start.customParameters`',
+    longestSession: 'no limit',
+  },
   readyOn: 'connect',
   separateTracks: true,
   parseConfig(raw) {

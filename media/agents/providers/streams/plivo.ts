@@ -1,12 +1,12 @@
 /** Plivo audio streaming, bidirectional. The agent uses checkpoints instead of marks, and may send DTMF to the caller. */
 import { createHmac, randomUUID } from 'node:crypto';
-import { agentToAgent, type Transcode } from '../../audio/codec/transcode.js';
-import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, AudioTrack, Sink } from '../agent.js';
-import { audioFormat, configObject, optionalText, upgradeHeaders } from '../config-fields.js';
-import { asObject, asText, base64Bytes, type JsonObject } from '../json.js';
-import { base64, readJson } from '../provider.js';
-import { providerTrack, providerTracks } from '../provider-tracks.js';
-import { markFromBot, StreamConversation } from '../stream-conversation.js';
+import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, AudioTrack, Sink } from '../../agent.js';
+import { audioFormat, configObject, optionalText, upgradeHeaders } from '../../config-fields.js';
+import { textField } from '../../config-schema.js';
+import { asObject, asText, base64Bytes, type JsonObject } from '../../json.js';
+import { base64, readJson } from '../../provider.js';
+import { providerTrack, providerTracks } from '../../provider-tracks.js';
+import { markFromBot, StreamConversation } from '../../stream-conversation.js';
 
 interface PlivoConfig {
   /** Signs the upgrade request; without it there is no signature. */
@@ -20,6 +20,21 @@ const DIGITS = /^[0-9A-Dw*#]{1,64}$/;
 
 export const plivo: AgentProtocol<PlivoConfig> = {
   provider: 'plivo',
+  title: 'Plivo audio streaming',
+  page: 'streams.md',
+  selectedBy: 'protocol',
+  config: { auth_token: textField(4096) },
+  example: {},
+  capabilities: {
+    audio: 'G.711 μ-law',
+    flush: ['clearAudio'],
+    heard: 'playedStream',
+    afterFlush: 'played',
+    keys: { as: 'key', message: 'dtmf' },
+    hangUp: { by: 'close', words: 'close 1000' },
+    variables: '`extra_headers`',
+    longestSession: 'no limit',
+  },
   readyOn: 'connect',
   separateTracks: true,
   parseConfig(raw) {
@@ -37,8 +52,6 @@ class PlivoConversation extends StreamConversation {
   #sequence = 0;
   /** Time of the newest caller audio, on the stream's clock. */
   #atMs = 0;
-  /** Converts the agent's audio when its format differs from the stream's. */
-  #convert: { from: string; transcode: Transcode } | null = null;
   /** Counted per track. */
   readonly #chunks = { caller: 0, agent: 0 };
 
@@ -126,18 +139,11 @@ class PlivoConversation extends StreamConversation {
         'bad_audio',
         'The agent sent playAudio in another audio than audio/x-mulaw at 8000 Hz or audio/x-l16 at 8000, 16000 or 24000 Hz.',
       );
-    else {
-      const audio = this.#converted(bytes, format);
-      if (audio.length > 0) sink.audio(audio);
+    else if (bytes.length > 0) {
+      const { encoding, sampleRateHz } = this.replyFormat;
+      if (format.encoding === encoding && format.sampleRateHz === sampleRateHz) sink.audio(bytes);
+      else sink.audioOf(format, bytes);
     }
-  }
-
-  #converted(bytes: Uint8Array, format: AudioFormat): Uint8Array {
-    const { encoding, sampleRateHz } = this.replyFormat;
-    if (format.encoding === encoding && format.sampleRateHz === sampleRateHz) return bytes;
-    const from = `${format.encoding} ${format.sampleRateHz}`;
-    if (this.#convert?.from !== from) this.#convert = { from, transcode: agentToAgent(format, this.replyFormat) };
-    return this.#convert.transcode(bytes);
   }
 
   #numbered(event: string, body: Record<string, unknown>): string {
