@@ -126,6 +126,7 @@ export class Store {
       throw error;
     }
     const store = new Store(database, options, clock, vault, options.log ?? silentLog);
+    store.endpoints.completeEventsUrls();
     store.instances.start();
     store.closeOrphans();
     return store;

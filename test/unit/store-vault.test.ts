@@ -61,6 +61,32 @@ describe('secrets at rest', () => {
     }
   });
 
+  it('events of calls to an encrypted webhook endpoint are written, and sent if it has an events_url', () => {
+    const deliveriesOf = (store: Store, scope: Scope, providerConfig: Record<string, string>) => {
+      const hook = { name: 'W', type: 'webhook' as const, target: 'https://w.example', provider: null, providerConfig };
+      const { record } = store.endpoints.create(scope, hook);
+      return eventOf(store, scope, record.id);
+    };
+    const eventOf = (store: Store, scope: Scope, endpointId: string) => {
+      const phoneNumberId = scope.organizationId;
+      const id = store.calls.begin({
+        ...{ ...scope, direction: 'inbound', fromNumber: 'x', toNumber: 'y', phoneNumberId, endpointId },
+      });
+      store.calls.event(id, 'dtmf.received', { digit: '1' });
+      store.calls.flush();
+      expect(store.records.detail(scope, id)?.events.map(({ type }) => type)).toContain('dtmf.received');
+      return store.webhookDeliveries.list(scope, { callId: id }, { limit: 10, offset: 0 }).data;
+    };
+    const store = open('a key of some length');
+    const { scope } = fill(store);
+    expect(deliveriesOf(store, scope, {})).toEqual([]);
+    expect(deliveriesOf(store, scope, { events_url: 'https://w.example/events' }).length).toBeGreaterThan(0);
+    const [endpoint] = store.endpoints.list(scope, { type: 'webhook' }, { limit: 1, offset: 0 }).data;
+    store.endpoints.update(scope, endpoint!.id, { providerConfig: {} });
+    expect(eventOf(store, scope, endpoint!.id)).toEqual([]);
+    store.close();
+  });
+
   it('what was in clear is encrypted at the first start with a key', () => {
     const clear = open(null);
     const { id, webhookSecret } = fill(clear);

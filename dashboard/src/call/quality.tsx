@@ -8,7 +8,6 @@ type Sample = { at: string; [more: string]: unknown };
 const lines: [name: string, label: string, tone: string][] = [
   ['jitter_ms', 'Jitter', 'accent'],
   ['rtt_ms', 'Network round trip', 'agent'],
-  ['audio_delay_ms', 'Audio delay', 'quiet'],
 ];
 
 /** The time since the call began. */

@@ -149,7 +149,8 @@ function Figures({ call }: { call: CallDetail }) {
   );
   responses.sort((a, b) => a - b);
   const median = responses[Math.floor((responses.length - 1) / 2)];
-  const delay = quality.audio_delay_ms;
+  const delay = quality.audio_delay;
+  const addedMs = (delay?.gateway_uplink?.p50_ms ?? 0) + (delay?.gateway_playout?.p50_ms ?? 0);
   const figures: [string, preact.ComponentChildren, string?][] = [
     [
       'Length',
@@ -167,7 +168,15 @@ function Figures({ call }: { call: CallDetail }) {
       median === undefined ? '–' : `${median} ms`,
       responses.length > 0 ? `median of ${responses.length}` : undefined,
     ],
-    ...(typeof delay === 'number' ? [['Audio delay', `${Math.round(delay)} ms`] as [string, string]] : []),
+    ...(delay
+      ? [
+          ['Audio delay', `${Math.round(addedMs)} ms`, delay.blame ?? 'added by this server'] as [
+            string,
+            string,
+            string,
+          ],
+        ]
+      : []),
     [
       'MOS',
       quality.mos === undefined ? '–' : quality.mos.toFixed(2),

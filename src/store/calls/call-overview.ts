@@ -14,9 +14,12 @@ export interface CallOverview {
   insights: ReturnType<CallInsights['byDay']>;
   /** The last calls that failed, with their events. */
   failures: CallDetail[];
-  /** Milliseconds that the gateway added to the audio of the last answered calls, of those that measured it; ascending. */
+  /** Milliseconds that the gateway added to the audio of the last completed calls, both ways, median per call; ascending. */
   audioDelaysMs: number[];
 }
+
+/** The part of `audio_delay` in a call's quality metrics that is due to this server. */
+type AudioDelay = { [hop in 'gateway_uplink' | 'gateway_playout']?: { p50_ms: number } | null };
 
 const mostLive = 50;
 const mostFailures = 8;
@@ -53,8 +56,10 @@ export class CallOverviews {
     if (ids.length === 0) return [];
     const rows = this.database.all(this.database.sql.selectFrom('calls').select('quality').where('id', 'in', ids));
     const delays = rows.flatMap(({ quality }) => {
-      const { audio_delay_ms: delay } = JSON.parse(quality ?? '{}') as { audio_delay_ms?: unknown };
-      return typeof delay === 'number' ? [delay] : [];
+      const { audio_delay: delay } = JSON.parse(quality ?? '{}') as { audio_delay?: AudioDelay };
+      const uplinkMs = delay?.gateway_uplink?.p50_ms;
+      const playoutMs = delay?.gateway_playout?.p50_ms;
+      return uplinkMs === undefined && playoutMs === undefined ? [] : [(uplinkMs ?? 0) + (playoutMs ?? 0)];
     });
     return delays.sort((a, b) => a - b);
   }

@@ -83,6 +83,8 @@ export interface EndpointRow {
   previous_secret_until: number | null;
   /** The receiver answered 410: no events until the endpoint is changed. */
   events_disabled_at: number | null;
+  /** Whether `provider_config`, which may be encrypted, has an `events_url`; null until the first start after the migration. */
+  has_events_url: 0 | 1 | null;
   created_at: number;
   updated_at: number;
 }

@@ -94,6 +94,19 @@ export class Endpoints {
     return { ...toEndpoint(row), providerConfig: parseConfig(row), webhookSecret: secret, signingSecrets };
   }
 
+  /** Fills in, from configurations that the migration could not decrypt, which endpoints have an `events_url`. */
+  completeEventsUrls(): void {
+    const { sql } = this.database;
+    this.database.transaction(() => {
+      for (const row of this.database.all(
+        sql.selectFrom('endpoints').selectAll().where('has_events_url', 'is', null),
+      )) {
+        const set = { has_events_url: hasEventsUrl(parseConfig(this.vault.open('endpoints', row))) };
+        this.database.run(sql.updateTable('endpoints').set(set).where('id', '=', row.id));
+      }
+    });
+  }
+
   /** Whether any organization has a webhook endpoint. */
   hasWebhooks(): boolean {
     const one = this.database.sql.selectFrom('endpoints').select('id').where('type', '=', 'webhook').limit(1);
@@ -122,6 +135,7 @@ export class Endpoints {
         previous_secret: null,
         previous_secret_until: null,
         events_disabled_at: null,
+        has_events_url: hasEventsUrl(endpoint.providerConfig),
         created_at: now,
         updated_at: now,
       };
@@ -140,6 +154,7 @@ export class Endpoints {
         name: change.name,
         target: change.target,
         provider_config: config && JSON.stringify(config),
+        has_events_url: config && hasEventsUrl(config),
         record: change.record === undefined ? undefined : change.record ? 1 : 0,
         status: change.status,
         fallback_endpoint_id: change.fallbackEndpointId,
@@ -249,6 +264,10 @@ export class Endpoints {
 
 function newSecret(): string {
   return `whsec_${randomBytes(24).toString('base64')}`;
+}
+
+function hasEventsUrl(config: StoredProviderConfig): 0 | 1 {
+  return typeof config.events_url === 'string' ? 1 : 0;
 }
 
 function parseConfig(row: EndpointRow): StoredProviderConfig {

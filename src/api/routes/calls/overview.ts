@@ -54,7 +54,7 @@ const overview = Type.Object(
         {
           additionalProperties: false,
           description:
-            'The delay of the audio in this server, of the last 200 completed calls; null if never measured.',
+            'The delay that this server added to the audio, both ways, median of each of the last 200 completed calls; null if never measured.',
         },
       ),
     ),

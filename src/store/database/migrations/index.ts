@@ -11,6 +11,7 @@ import { statements as toldEndpoints } from './0012-told-endpoints.js';
 import { statements as heads } from './0013-api.js';
 import { statements as callers } from './0014-api.js';
 import { statements as audioDelay } from './0016-audio-delay.js';
+import { statements as encryptedEndpoints } from './0017-encrypted-endpoints.js';
 
 /** Statements that bring the database one step on. Never changed once released: a later need is a later migration. */
 export interface Migration {
@@ -32,4 +33,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '0013-api': { statements: heads },
   '0014-api': { statements: callers },
   '0016-audio-delay': { statements: audioDelay },
+  '0017-encrypted-endpoints': { statements: encryptedEndpoints },
 };
