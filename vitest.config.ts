@@ -41,7 +41,7 @@ export default defineConfig({
         extends: true,
         test: {
           ...{ name: 'unit', include: unit, maxWorkers: measuringWorkers, sequence: { groupOrder: 0 } },
-          setupFiles: ['test/support/no-sockets.ts'],
+          setupFiles: ['test/support/no-sockets.ts', 'test/support/wait-limit.ts'],
         },
       },
       {
@@ -65,6 +65,7 @@ export default defineConfig({
       { extends: true, test: { name: 'alone', include: alone, maxWorkers: 1, sequence: { groupOrder: 2 } } },
       { extends: true, test: { name: 'external', include: external, maxWorkers: 1, sequence: { groupOrder: 3 } } },
     ],
+    setupFiles: ['test/support/wait-limit.ts'],
     pool: 'forks',
     testTimeout: 60_000,
     hookTimeout: 60_000,
