@@ -11,7 +11,8 @@ const agents: ScriptedAgent[] = [];
 beforeAll(async () => {
   app = await startTestApp(
     { TRUNKLINE_RTP_FIRST_TIMEOUT_SEC: '0', TRUNKLINE_AGENT_CONNECT_TIMEOUT_SEC: '4' },
-    { t1: 100, t2: 400, t4: 500 },
+    // A caller whose packets are lost repeats a BYE for longer than other tests wait for one.
+    { t1: 100, t2: 400, t4: 500, lingerMs: 3200 },
   );
 });
 afterAll(async () => {

@@ -62,6 +62,8 @@ const openai: Known<RealtimeServerEvent['type']> = {
   'conversation.item.input_audio_transcription.completed': 'read',
   'conversation.item.input_audio_transcription.delta': 'read',
   'conversation.item.input_audio_transcription.failed': 'read',
+  // xAI's first event in earlier versions; the two share a class.
+  'conversation.created': 'read',
   error: 'read',
   'input_audio_buffer.speech_started': 'read',
   'response.done': 'read',
@@ -72,7 +74,6 @@ const openai: Known<RealtimeServerEvent['type']> = {
   'session.created': 'read',
   'session.updated': 'read',
   // Confirmations of what we sent, parts of what arrives whole, and texts and tools that we do not ask for.
-  'conversation.created': 'unread',
   'conversation.item.added': 'unread',
   'conversation.item.created': 'unread',
   'conversation.item.deleted': 'unread',
@@ -146,7 +147,7 @@ describe.each([
   ['hume', hume, (name: string) => `case '${name}':`],
   ['gemini', gemini, (name: string) => `fields.${name}`],
 ] as const)('%s', (provider, types, words) => {
-  const source = readFileSync(`media/agents/providers/${provider}.ts`, 'utf8');
+  const source = readFileSync(`media/agents/providers/hosted/${provider}.ts`, 'utf8');
   test.each(Object.entries(types))('%s is %s', (name, how) => {
     expect(source.includes(words(name))).toBe(how === 'read');
   });

@@ -410,9 +410,11 @@ export class PhoneSession {
     const sentMs = this.parts.now();
     this.activities.sent(timestamp, bytes, from, to, this.codec, sentMs);
     this.listeners.lines.toPhone(timestamp, bytes, from, to, this.codec, sentMs);
-    // Audio that is played in the agent's place belongs to no turn.
-    if (this.activities.carriesAgent || (this.owner !== null && !this.activities.active))
-      this.turns?.fromAgent(timestamp, bytes, from, to, this.codec, sentMs);
+    // Audio that is played in the agent's place, or bridges a gap in the agent's audio, belongs to no turn.
+    const { bridgedFrom } = this.outward;
+    const until = bridgedFrom === null ? to : from + bridgedFrom;
+    if (until > from && (this.activities.carriesAgent || (this.owner !== null && !this.activities.active)))
+      this.turns?.fromAgent(timestamp, bytes, from, until, this.codec, sentMs);
   }
 
   /** The call is answered: from now on silence of the phone is a fault. */

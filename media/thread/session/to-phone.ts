@@ -51,6 +51,8 @@ export class ToPhone {
   private held = false;
   /** The queue ran dry in mid-word, and the gap is being bridged. */
   private bridging = false;
+  /** Bytes of the agent's audio in the packet that is sent, when the rest of it bridges a gap; null: no bridge. */
+  bridgedFrom: number | null = null;
   private ranDryMs = Number.NEGATIVE_INFINITY;
   private margin = new ArrivalMargin();
   private readonly line: PlayoutLine;
@@ -261,6 +263,7 @@ export class ToPhone {
     }
     if (filled === length) this.bridging = false;
     else if (this.bridging) this.bridging = playout?.bridge(into, from + filled, length - filled) ?? false;
+    this.bridgedFrom = this.bridging ? filled : null;
     if (!this.live || !media?.send) return;
     if (filled < length && !this.bridging) into.fill(silence, from + filled, from + length);
     if (encoder) this.sendCoded(media, encoder);
@@ -286,6 +289,7 @@ export class ToPhone {
   /** Keys replace audio; the agent's audio waits meanwhile. */
   private sendKey(): void {
     const { media, sender, line, dtmf } = this;
+    this.bridgedFrom = null;
     const step = dtmf.next(line.ptimeMs, media?.eventClockKhz ?? ticksPerMs);
     if (media?.send) {
       if (step.payload && this.keyForm === 'event' && media.telephoneEvent) {
