@@ -74,7 +74,7 @@ describe('threads', () => {
     const stats = await Promise.all(calls.map(({ session }) => session.close()));
     expect(stats.every(({ received }) => received.packets === 30 && received.lost === 0)).toBe(true);
     await eventually(() => engine.load().ports.quarantined === 0, 'the ports', 20_000);
-    expect(engine.load()).toMatchObject({ sessions: 0, faults: 0, ports: { used: 0, total: 1000 } });
+    expect(engine.load()).toMatchObject({ sessions: 0, faults: 0, ports: { used: 0, total: 500 } });
     await eventually(() => echo.connections() === 0, 'the agents to be gone');
   });
 

@@ -36,7 +36,8 @@ describe('a bad field', () => {
       name: 'must have at least 1 character',
       type: 'must be one of agent, webhook',
       record: 'must be true or false',
-      provider: 'must be one of openai, azure_openai, xai, elevenlabs, deepgram, gemini, ultravox, hume, vapi, retell, livekit, custom',
+      provider:
+        'must be one of openai, azure_openai, xai, elevenlabs, deepgram, gemini, ultravox, hume, vapi, retell, livekit, custom',
     });
     const agent = { name: 'A', type: 'agent', target: 'wss://a.example.com' };
     expect(
