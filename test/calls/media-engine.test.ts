@@ -66,8 +66,10 @@ describe('threads', () => {
       call.phone.heard.filter((packet) => packet.payload[80] === call.byte);
     await eventually(() => calls.every((call) => said(call).length >= 10), 'every call to hear itself', 15_000);
     for (const call of calls) {
+      // A frame of another call has one value throughout; what bridges a gap between frames fades.
       const strange = call.phone.heard.filter(
-        (packet) => packet.payload[0] !== call.byte && packet.payload[0] !== 0xff,
+        ({ payload: [first, ...rest] }) =>
+          first !== call.byte && first !== 0xff && rest.every((byte) => byte === first),
       );
       expect(strange).toEqual([]);
     }
