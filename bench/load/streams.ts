@@ -2,7 +2,7 @@
 import type { Socket } from 'node:dgram';
 import { looksLikeRtcp, readUint32, rtpHeaderBytes, writeRtpHeader } from '../../media/rtp/packet.js';
 import { machineMs } from './clock.js';
-import { packetSamples, plainPacket, pulsePackets, pulseTopMs, silentPacket, topInUlaw } from './pulse.js';
+import { packetSamples, pulsePacket, pulseTopMs, silentPacket, topInUlaw, voicePacket } from './pulse.js';
 
 const packetMs = 20;
 /** Packets from pulse to pulse. */
@@ -68,8 +68,12 @@ export class Stream {
     const { packet } = this;
     const talks = this.packets % roundPackets < talkPackets;
     const pulse = talks && this.packets % pulseEvery === 0;
+    const said = pulse
+      ? pulsePacket(this.packets, (this.pulses & 1) as 0 | 1)
+      : talks
+        ? voicePacket(this.packets)
+        : silentPacket;
     this.packets += 1;
-    const said = pulse ? pulsePackets[(this.pulses & 1) as 0 | 1] : talks ? plainPacket : silentPacket;
     packet.set(said, rtpHeaderBytes);
     writeRtpHeader(packet, 0, false, this.sequence, this.timestamp, this.index + 1);
     this.sequence = (this.sequence + 1) & 0xffff;
