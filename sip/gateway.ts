@@ -7,7 +7,6 @@ import { DialogRegistry } from './dialog/dialog-registry.js';
 import { type InviteOfLostServer, refuseLeft } from './dialog/last-answer.js';
 import { inviteMediaServer, type MediaServerDialog } from './dialog/media-server-dialog.js';
 import { byeOrphan, cancelOrphan } from './dialog/orphan-bye.js';
-import { Seat } from './dialog/replaceable-leg.js';
 import { type ControlLink, openControlLink, type ServerAddress } from './drachtio/connection.js';
 import { AdvertisedAddresses } from './drachtio/local-address.js';
 import type { Stack } from './drachtio/types.js';
@@ -387,7 +386,7 @@ class Gateway implements SipGateway {
 
   async dial(request: DialRequest, signal: AbortSignal): Promise<CallLeg> {
     if (!this.connected) throw new SipError('not_connected', 'signalling_lost', 'The SIP server is not connected.');
-    return new Seat(await this.#outbound.dial(request, signal));
+    return this.#outbound.dial(request, signal);
   }
 
   async inviteMediaServer(invite: MediaServerInvite): Promise<MediaServerDialog> {

@@ -67,10 +67,6 @@ export interface IncomingCall {
   /** Sends 200. Resolves when the 2xx is sent. Rejects with `SipError` `cancelled` when the caller's CANCEL arrived first. */
   answer(sdp: string, headers?: Record<string, string>): Promise<CallLeg>;
   /**
-   * As `answer`, and puts the new dialog in the place of `replaces`: that leg continues with this phone, and its former dialog gets BYE.
-   */
-  replace(sdp: string): Promise<Pick<CallLeg, 'confirmed'>>;
-  /**
    * Final refusal. A `Reason` header is made from `reason` unless `headers` has one. No-op after a final answer. Resolves when the refusal
    * is sent and in the trace, or when that can no longer be confirmed; never rejects.
    */

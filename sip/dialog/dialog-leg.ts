@@ -33,16 +33,9 @@ const byeLimitMs = 34_000;
 /** Limit for a request within the dialog; the server's own timers fire earlier. */
 const requestLimitMs = 40_000;
 
-/** The end of a call that this dialog serves. INVITE with Replaces (RFC 3891) gives it another dialog. */
-export interface ReplaceablePlace extends CallLeg {
-  /** Another INVITE for this place has no final answer yet. */
-  isPromised: boolean;
-  take(leg: DialogLeg): void;
-}
-
 export class DialogLeg implements CallLeg {
-  /** The call's leg that this dialog serves. */
-  seat: ReplaceablePlace | null = null;
+  /** An INVITE that replaces this leg (RFC 3891) has no final answer yet: further ones are refused. */
+  isBeingReplaced = false;
   readonly sipCallId: string;
   readonly confirmed: Promise<{ sdp?: string }>;
   readonly ended: Promise<LegEnd>;

@@ -1,11 +1,10 @@
 /**
- * An incoming INVITE that waits for its answer. Exactly one of `answer`, `replace`, `reject`, the caller's CANCEL and the loss of the SIP
+ * An incoming INVITE that waits for its answer. Exactly one of `answer`, `reject`, the caller's CANCEL and the loss of the SIP
  * server ends it.
  */
-import { DialogLeg, dialogAllow, endsOf, type ReplaceablePlace, supported } from '../dialog/dialog-leg.js';
+import { DialogLeg, dialogAllow, endsOf, supported } from '../dialog/dialog-leg.js';
 import type { DialogRegistry } from '../dialog/dialog-registry.js';
 import type { InviteOfLostServer } from '../dialog/last-answer.js';
-import { Seat } from '../dialog/replaceable-leg.js';
 import { type HeaderLines, hasToken, lineText, listElements, nameAddress, quotedText } from '../drachtio/header.js';
 import type { Stack, StackRequest, StackResponse } from '../drachtio/types.js';
 import type { WireClock } from '../drachtio/wire-clock.js';
@@ -21,7 +20,7 @@ export interface InviteFacts {
   otherTrunks: readonly TrunkMatch[];
   peer: Peer;
   offer: string | null;
-  replaces: ReplaceablePlace | null;
+  replaces: DialogLeg | null;
   receivedAt: Date;
   receivedAtMs: number;
 }
@@ -51,7 +50,7 @@ export class IncomingInvite implements IncomingCall {
   readonly otherTrunks: readonly TrunkMatch[];
   readonly peer: Peer;
   readonly offer: string | null;
-  readonly replaces: ReplaceablePlace | null;
+  readonly replaces: DialogLeg | null;
   readonly receivedAt: Date;
   readonly receivedAtMs: number;
   /** Set before the call handler runs. */
@@ -82,7 +81,7 @@ export class IncomingInvite implements IncomingCall {
     this.receivedAt = facts.receivedAt;
     this.receivedAtMs = facts.receivedAtMs;
     context.live.ringing.add(this);
-    if (this.replaces) this.replaces.isPromised = true;
+    if (this.replaces) this.replaces.isBeingReplaced = true;
     req.on('cancel', (cancel) =>
       this.#die(/prack timeout/i.test(cancel.get('reason') ?? '') ? noPrack() : callerLeft()),
     );
@@ -102,7 +101,7 @@ export class IncomingInvite implements IncomingCall {
     return this.context.stack;
   }
 
-  /** The leg that `answer` or `replace` made. */
+  /** The leg that `answer` made. */
   get leg(): DialogLeg | null {
     return this.#leg;
   }
@@ -141,18 +140,6 @@ export class IncomingInvite implements IncomingCall {
   }
 
   async answer(sdp: string, headers: Record<string, string> = {}): Promise<CallLeg> {
-    return new Seat(await this.#answer(sdp, headers));
-  }
-
-  async replace(sdp: string): Promise<CallLeg> {
-    const seat = this.replaces;
-    if (seat === null) throw new SipError('protocol', 'unspecified', 'The INVITE has no Replaces header.');
-    const leg = await this.#answer(sdp, {});
-    seat.take(leg);
-    return leg;
-  }
-
-  async #answer(sdp: string, headers: Record<string, string>): Promise<DialogLeg> {
     this.#mustBePending();
     if (this.#state === 'answering')
       throw new SipError('protocol', 'unspecified', 'The call is being answered already.');
@@ -264,7 +251,7 @@ export class IncomingInvite implements IncomingCall {
     this.#state = state;
     clearInterval(this.#ringAgain);
     this.context.live.ringing.delete(this);
-    if (this.replaces) this.replaces.isPromised = false;
+    if (this.replaces) this.replaces.isBeingReplaced = false;
     this.context.live.settled();
   }
 

@@ -4,7 +4,7 @@
 
 import type { Challenger } from '../auth/challenger.js';
 import { type HangupCause, refusalOf } from '../cause.js';
-import type { ReplaceablePlace } from '../dialog/dialog-leg.js';
+import type { DialogLeg } from '../dialog/dialog-leg.js';
 import { supported } from '../dialog/dialog-leg.js';
 import type { DialogRegistry } from '../dialog/dialog-registry.js';
 import { replacesOf } from '../dialog/replaces-header.js';
@@ -222,16 +222,16 @@ export class Inbound {
    * The leg that the INVITE replaces (RFC 3891 section 3). A dialog that still rings cannot be replaced: we did not open it, or the agent
    * is not connected yet.
    */
-  #replaced(headers: HeaderLines): ReplaceablePlace | RefusedHere | null {
+  #replaced(headers: HeaderLines): DialogLeg | RefusedHere | null {
     const wanted = replacesOf(headers);
     if (wanted === null) return null;
     if (wanted === 'malformed') return refusal('malformed', 400, 'unspecified', 'Unreadable Replaces');
     const leg = this.context.live.replaceable(wanted);
     if (leg === 'past') return refusal('replaces', 603, 'call_rejected', 'The call is over');
-    if (leg === null || leg.seat === null) return refusal('replaces', 481, 'not_found', 'No such call');
-    if (leg.seat.isPromised) return refusal('replaces', 481, 'not_found', 'Another replacement is pending');
+    if (leg === null) return refusal('replaces', 481, 'not_found', 'No such call');
+    if (leg.isBeingReplaced) return refusal('replaces', 481, 'not_found', 'Another replacement is pending');
     if (wanted.earlyOnly) return refusal('replaces', 486, 'user_busy', 'The call is answered');
-    return leg.seat;
+    return leg;
   }
 
   async #run(call: IncomingInvite, handler: (call: IncomingCall) => Promise<void>, receivedOn: string): Promise<void> {

@@ -156,8 +156,8 @@ export class SipAgent implements Application {
   #watchAgent(): void {
     const { party, deps } = this;
     const { call, control } = party;
-    const { leg, session } = this.#agent;
-    void leg?.ended.then(
+    const { hungUp, session } = this.#agent;
+    void hungUp.then(
       call.guarded(({ by, detail }) => {
         if (control.current !== this) return;
         const cause = by === 'remote' ? 'agent_hangup' : 'agent_error';

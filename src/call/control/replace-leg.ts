@@ -19,14 +19,14 @@ export async function replaceLeg(incoming: IncomingCall, replaced: CallLeg, live
   if (!isTrusted(incoming, call, phone))
     return refuse('not_allowed', { status: 403, reason: 'Not allowed' }, 'The call belongs to another organization.');
   try {
-    await change(incoming, replaced, call, phone.session);
+    await change(incoming, replaced, call, phone);
   } catch (error) {
     if (call.ending !== null) return incoming.reject({ status: 603, reason: 'The call is over' });
     const detail = error instanceof Error ? error.message : String(error);
     const cause = error instanceof MediaError ? 'incompatible_media' : 'unspecified';
     return refuse(cause, refusalOf(cause), detail);
   }
-  call.continuesAs(incoming.sipCallId, replaced.snapshot());
+  call.continuesAs(incoming.sipCallId);
   call.event('transfer.completed', about);
 }
 
@@ -37,12 +37,18 @@ function isTrusted(incoming: IncomingCall, call: Call, { facts: { organizationId
   );
 }
 
-async function change(incoming: IncomingCall, replaced: CallLeg, call: Call, session: MediaSession): Promise<void> {
+async function change(incoming: IncomingCall, replaced: CallLeg, call: Call, phone: CallPhone): Promise<void> {
+  const { session } = phone;
   const { offer } = incoming;
   const signalledFrom = incoming.peer.address;
   const sdp = await call.orEnd(offer === null ? session.offer() : session.answer(offer, signalledFrom));
   try {
-    const { sdp: answer } = await call.orEnd(incoming.replace(sdp).then((leg) => leg.confirmed));
+    const answered = incoming.answer(sdp).then((leg) => {
+      phone.useLeg(leg);
+      if (call.ending !== null) void leg.hangup(call.ending.cause);
+      return leg.confirmed;
+    });
+    const { sdp: answer } = await call.orEnd(answered);
     if (offer === null) await call.orEnd(session.accept(answer ?? '', { provisional: false, signalledFrom }));
   } catch (error) {
     // The new phone left before it was connected: the media go back to the old one.

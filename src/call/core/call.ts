@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import type { MediaEvent, MediaSession, MediaStats } from '../../../media/engine.js';
 import { Cookies } from '../../../net/cookies.js';
-import type { CallLeg, DialogSnapshot, LeftBehind } from '../../../sip/leg.js';
+import type { CallLeg, LeftBehind } from '../../../sip/leg.js';
 import { talkedSec } from '../../billing/duration.js';
 import type { TraceEntry } from '../../store/calls/call-records.js';
 import type { Calls } from '../../store/calls/calls.js';
@@ -23,6 +23,8 @@ export interface CallRecording {
 
 /** One phone of a call, as an INVITE with Replaces (RFC 3891) finds it. */
 export interface CallPhone {
+  /** The leg of the phone from now on; the one before gets BYE. */
+  useLeg(leg: CallLeg): void;
   readonly session: MediaSession;
   readonly facts: PartyFacts;
 }
@@ -121,9 +123,8 @@ export class Call {
   }
 
   /** Another phone replaced one of this call. */
-  continuesAs(sipCallId: string, snapshot: DialogSnapshot): void {
+  continuesAs(sipCallId: string): void {
     this.laterSipCallIds.push(sipCallId);
-    this.dialog(snapshot);
   }
 
   ringing(): void {

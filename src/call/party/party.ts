@@ -1,5 +1,5 @@
 import type { MediaEvent, MediaSession, MediaStats } from '../../../media/engine.js';
-import type { CallLeg } from '../../../sip/leg.js';
+import type { CallLeg, LegEnd } from '../../../sip/leg.js';
 import type { Mode } from '../../store/tenants/scope.js';
 import type { Call } from '../core/call.js';
 import { CallEnded } from '../core/outcome.js';
@@ -36,6 +36,11 @@ export abstract class CallParty {
   #session: MediaSession | null = null;
   #unsubscribe: () => void = () => {};
   #leg: CallLeg | null = null;
+  #resolveHungUp!: (end: LegEnd) => void;
+  /** Resolves when the leg that the party has then ends. A leg that another one replaced does not count. */
+  readonly hungUp = new Promise<LegEnd>((resolve) => {
+    this.#resolveHungUp = resolve;
+  });
   #held: Hold | null = null;
   /** The record has `call.held`, and no `call.resumed` after it. */
   #isHoldRecorded = false;
@@ -112,8 +117,8 @@ export abstract class CallParty {
     await session?.close();
   }
 
-  /** The dialog of this party from now on; the one before, if any, gets BYE. */
-  protected useLeg(leg: CallLeg): void {
+  /** The leg of this party from now on; the one before, if any, gets BYE. */
+  useLeg(leg: CallLeg): void {
     const { call } = this;
     const before = this.#leg;
     this.#leg = leg;
@@ -129,8 +134,11 @@ export abstract class CallParty {
     );
     leg.onRefer((refer) => this.#referred(refer));
     void leg.ended.then(
-      call.guarded(({ cause, by, detail }) => {
-        if (this.#leg !== leg || this.role === 'agent') return;
+      call.guarded((end) => {
+        if (this.#leg !== leg) return;
+        this.#resolveHungUp(end);
+        if (this.role === 'agent') return;
+        const { cause, by, detail } = end;
         const text = detail?.text === undefined ? {} : { detail: detail.text };
         call.end({ cause, source: by === 'remote' ? this.role : 'system', ...text });
       }),
