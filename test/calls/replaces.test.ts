@@ -156,3 +156,29 @@ it('a call over another trunk is not given to whoever knows its dialog', async (
   expect(events(record, 'transfer.failed')).toEqual([expect.objectContaining({ reason: 'not_allowed' })]);
   await app.api('DELETE', `/v1/trunks/${trunk}`);
 });
+
+it('a hangup by the API reaches the phone that took the place, and the phone that left gets one BYE', async () => {
+  const joined = await joinTwo(app);
+  const { phone, invited } = await colleague([replacing(joined.caller)]);
+  phone.confirm(invited, await phone.sip.next(200));
+  joined.caller.sip.respond(await joined.caller.sip.next('BYE'), 200);
+  const calls = async () =>
+    (await app.api<{ data: { id: string; to_number: string }[] }>('GET', '/v1/calls?status=in_progress')).data;
+  const id = (await calls()).find((call) => call.to_number === joined.number)?.id;
+  const hungUp = app.api('POST', `/v1/calls/${id}/hangup`);
+  for (const each of [phone, joined.agent]) each.sip.respond(await each.sip.next('BYE'), 200);
+  await hungUp;
+  expect(await app.finishedCall(joined.number)).toMatchObject({ status: 'completed', hangup_source: 'api' });
+  expect(joined.caller.sip.received.filter((message) => message.method === 'BYE')).toEqual([]);
+  await Promise.all([joined.caller.close(), joined.agent.close()]);
+});
+
+it('a new phone that sends no ACK ends the call: the phone before it has left', async () => {
+  const joined = await joinTwo(app);
+  const { phone } = await colleague([replacing(joined.caller)]);
+  await phone.sip.next(200);
+  joined.caller.sip.respond(await joined.caller.sip.next('BYE'), 200);
+  for (const each of [phone, joined.agent]) each.sip.respond(await each.sip.next('BYE', 10_000), 200);
+  expect(await app.finishedCall(joined.number)).toMatchObject({ status: 'failed', hangup_cause: 'no_ack' });
+  await Promise.all([joined.caller.close(), joined.agent.close()]);
+});

@@ -56,6 +56,7 @@ function fakeLeg() {
   const ended = new Promise<LegEnd>((resolve) => {
     end = resolve;
   });
+  const hangup = vi.fn(async () => {});
   const leg = {
     answeredAtMs: performance.now(),
     remoteSdp: 'an answer',
@@ -69,9 +70,9 @@ function fakeLeg() {
       handlers.refer = handler;
     },
     snapshot: () => ({ peer: { address: '127.0.0.1' } }),
-    hangup: async () => {},
+    hangup,
   } as unknown as CallLeg;
-  return { leg, handlers, end };
+  return { leg, handlers, end, hangup };
 }
 
 /** A party that is called, with the media of one gateway. */
@@ -149,6 +150,28 @@ describe('a party that is called', () => {
     expect(limited.call.ending).toBeNull();
     vi.advanceTimersByTime(1);
     expect(limited.call.ending).toEqual({ cause: 'time_limit', source: 'system' });
+  });
+
+  it('moves to the leg that replaces its own, with keys and the end; the leg before gets BYE', async () => {
+    const { call, events, party, media, leg, end, hangup } = await calledParty();
+    const ends: LegEnd[] = [];
+    void party.hungUp.then((how) => ends.push(how));
+    await party.answeredWith(leg);
+    call.answer();
+    await party.answer();
+    const next = fakeLeg();
+    party.useLeg(next.leg);
+    expect([hangup.mock.calls, next.hangup.mock.calls]).toEqual([[['transferred']], []]);
+    expect([call.phones.get(leg), call.phones.get(next.leg)]).toEqual([undefined, party]);
+    end({ cause: 'normal_clearing', by: 'local' });
+    await leg.ended;
+    expect([call.ending, ends]).toEqual([null, []]);
+    media.say(key('1'));
+    next.handlers.info?.(infoKey);
+    expect(events.map(([, data]) => data.digit)).toEqual(['1', '5']);
+    next.end({ cause: 'normal_clearing', by: 'remote' });
+    await vi.waitFor(() => expect(call.ending).toEqual({ cause: 'normal_clearing', source: 'callee' }));
+    expect(ends).toHaveLength(1);
   });
 
   it('may not transfer the call, unless its application says so', async () => {

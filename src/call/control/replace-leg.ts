@@ -43,16 +43,15 @@ async function change(incoming: IncomingCall, replaced: CallLeg, call: Call, pho
   const signalledFrom = incoming.peer.address;
   const sdp = await call.orEnd(offer === null ? session.offer() : session.answer(offer, signalledFrom));
   try {
-    const answered = incoming.answer(sdp).then((leg) => {
-      phone.useLeg(leg);
-      if (call.ending !== null) void leg.hangup(call.ending.cause);
-      return leg.confirmed;
-    });
-    const { sdp: answer } = await call.orEnd(answered);
+    const leg = await incoming.answer(sdp); // short and not interruptible: a leg that exists belongs to the phone, or is hung up
+    if (call.ending !== null) void leg.hangup(call.ending.cause);
+    call.check();
+    phone.useLeg(leg);
+    const { sdp: answer } = await call.orEnd(leg.confirmed);
     if (offer === null) await call.orEnd(session.accept(answer ?? '', { provisional: false, signalledFrom }));
   } catch (error) {
     // The new phone left before it was connected: the media go back to the old one.
-    if (call.ending === null) await giveBack(replaced, call, session);
+    if (call.ending === null && phone.leg === replaced) await giveBack(replaced, call, session);
     throw error;
   }
 }

@@ -23,6 +23,7 @@ export interface CallRecording {
 
 /** One phone of a call, as an INVITE with Replaces (RFC 3891) finds it. */
 export interface CallPhone {
+  readonly leg: CallLeg | null;
   /** The leg of the phone from now on; the one before gets BYE. */
   useLeg(leg: CallLeg): void;
   readonly session: MediaSession;

@@ -13,12 +13,12 @@ export interface CallClosing {
 
 /** Closes what is left of a call that has its ending, writes the record, and frees its place. Once per call. */
 export async function closeCall(party: CallParty, sipCallId: string, deps: CallClosing): Promise<void> {
-  const { call, control, leg } = party;
+  const { call, control } = party;
   const ending = await call.ended;
   const settled = await Promise.allSettled([
     party.closeMedia(),
     control.release('call_ended'),
-    leg?.hangup(ending.cause),
+    party.leg?.hangup(ending.cause),
     call.closeBeside(),
   ]);
   for (const result of settled)
