@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { SipResponse } from '../../sip/server/message/message.js';
+import { type SipMessage, SipResponse } from '../../sip/server/message/message.js';
 import { SipPeer } from '../support/sip-peer.js';
 import { openTestServer, SDP, type TestServer } from '../support/sip-server.js';
 
@@ -26,15 +26,25 @@ afterAll(async () => {
   await t.close();
 });
 
-/** The final status of what was sent, or `none` when a sound request sent behind it was answered and this was not. */
-async function answerTo(peer: SipPeer, bytes: Buffer): Promise<string> {
+/** Sends it and a sound request behind it, and waits for the answer to the second. Returns the final status of the first so far, or `none`. */
+async function sendBefore(peer: SipPeer, bytes: Buffer): Promise<string> {
   peer.received.length = 0;
   peer.send(bytes);
   const alive = `alive-${peer.newBranch()}`;
   peer.send(peer.request('OPTIONS', { 'Call-ID': alive }));
   await peer.wait((m) => m.callId === alive);
-  const others = peer.received.filter((m) => m.callId !== alive && m instanceof SipResponse && m.status >= 200);
-  return others.length === 0 ? 'none' : String((others[0] as SipResponse).status);
+  const other = peer.received.find((m) => isFinal(m) && m.callId !== alive);
+  return other instanceof SipResponse ? String(other.status) : 'none';
+}
+
+const isFinal = (m: SipMessage) => m instanceof SipResponse && m.status >= 200;
+
+/** As `sendBefore`, but an answer that is expected may also come later: on a busy machine, datagrams overtake each other. */
+async function answerTo(peer: SipPeer, bytes: Buffer, expected: string): Promise<string> {
+  const status = await sendBefore(peer, bytes);
+  if (status !== 'none' || expected === 'none') return status;
+  const late = await peer.wait((m) => isFinal(m) && !m.callId.startsWith('alive-'));
+  return String((late as SipResponse).status);
 }
 
 describe('torture', () => {
@@ -42,7 +52,7 @@ describe('torture', () => {
     const text = readFileSync(path.join(folder, name), 'utf8');
     const [, answer, message] = /^# [^\n]*\n# answer: (\S+)\n([\s\S]*)$/.exec(text) ?? [];
     const peer = await SipPeer.open(t.port);
-    expect(await answerTo(peer, Buffer.from(message!.replaceAll('\n', '\r\n')))).toBe(answer);
+    expect(await answerTo(peer, Buffer.from(message!.replaceAll('\n', '\r\n')), answer!)).toBe(answer);
     await peer.close();
   });
 
@@ -60,7 +70,7 @@ describe('torture', () => {
       fc.dictionary(fc.constantFrom(...names, ...more), value, { minKeys: 1, maxKeys: 3 }),
       async (method, lines) => {
         const bytes = Buffer.from(peer.request(method, { 'Call-ID': peer.newBranch(), ...lines }, SDP));
-        await answerTo(peer, bytes.subarray(0, 60_000));
+        await sendBefore(peer, bytes.subarray(0, 60_000));
       },
     );
     await fc.assert(property, { numRuns: 300, seed: 5118 });
@@ -71,9 +81,9 @@ describe('torture', () => {
   it('64 KB in one datagram, and ten thousand headers, are answered or dropped in time', async () => {
     const peer = await SipPeer.open(t.port);
     const huge = peer.request('OPTIONS', { 'X-Filler': 'y'.repeat(64_000) });
-    expect(await answerTo(peer, Buffer.from(huge))).toBe('200');
+    expect(await answerTo(peer, Buffer.from(huge), '200')).toBe('200');
     const many = peer.request('OPTIONS').replace('Max-Forwards', `${'a: b\r\n'.repeat(10_000)}Max-Forwards`);
-    expect(['200', '400']).toContain(await answerTo(peer, Buffer.from(many)));
+    expect(['200', '400']).toContain(await answerTo(peer, Buffer.from(many), '200'));
     await peer.close();
   });
 });
