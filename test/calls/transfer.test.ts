@@ -8,6 +8,7 @@ import { addTrunk } from '../support/outbound.js';
 import { startReceiver } from '../support/receiver.js';
 import { type ScriptedAgent, startScriptedAgent } from '../support/scripted-agent.js';
 import { probeTone } from '../support/tone-probe.js';
+import { webhookApp } from '../support/webhook-app.js';
 
 let app: TestApp;
 let carrier: SimulatedCarrier;
@@ -190,6 +191,28 @@ describe('a transfer', () => {
       spellings.map(() => 'destination_not_allowed'),
     );
     expect(caller.sip.received.filter((message) => message.method === 'REFER')).toEqual([]);
+  });
+
+  it('interrupts the request for the next list of a webhook, and leaves nothing to redirect', async () => {
+    const { server, number } = await webhookApp(
+      app,
+      { '/start': [{ action: 'answer' }, { action: 'pause', seconds: 60 }], '/slow': null },
+      {},
+    );
+    closing.push(() => server.close());
+    const { caller, id } = await phone(number);
+    await app.api('POST', `/v1/calls/${id}/redirect`, { url: `${server.url}/slow` });
+    await eventually(() => server.requests.some(({ path }) => path === '/slow'), 'the request for a list');
+    const asked = app.api('POST', `/v1/calls/${id}/transfer`, { to: '+15005550199' });
+    caller.sip.respond(await caller.sip.next('REFER'), 405);
+    await hearsCarrier(caller);
+    await asked;
+    const refused = await app.api('POST', `/v1/calls/${id}/redirect`, { url: `${server.url}/elsewhere` }, 409);
+    expect(JSON.stringify(refused)).toContain('The call was transferred, so no webhook controls it any more.');
+    await caller.hangUp();
+    const record = await app.finishedCall(number);
+    expect(eventsOf(record, 'transfer.completed')).toEqual([expect.objectContaining({ method: 'bridge' })]);
+    expect(server.requests.map(({ path }) => path)).toEqual(['/start', '/slow']);
   });
 
   it('asked for by a webhook ends its list', async () => {

@@ -3,6 +3,7 @@ import { openSimulatedCarrier, type SimulatedCarrier } from '../../src/simulator
 import { startTestApp, type TestApp } from '../support/app.js';
 import { phoneCalls } from '../support/caller.js';
 import { addTrunk, placeOutbound } from '../support/outbound.js';
+import { startScriptedAgent } from '../support/scripted-agent.js';
 import { type Answer, soon, type WebhookApp, webhookApp } from '../support/webhook-app.js';
 
 let app: TestApp;
@@ -100,6 +101,26 @@ describe('an outbound call of a webhook endpoint', () => {
       call_id: id,
       data: { direction: 'outbound', to_number: to, from_number: asked.number },
     });
+  });
+
+  test('ends at its maximum duration, which counts from the answer and not from a connect', async () => {
+    const agent = await startScriptedAgent({
+      onText: (message, socket) => {
+        if (message.event === 'start') setTimeout(() => socket.close(1000), 1200);
+      },
+    });
+    const connect = { action: 'connect', url: agent.url, protocol: 'raw', result_url: '/start' };
+    const { endpointId, number } = await numberWith({ '/start': [connect] });
+    const { data } = await app.api<{ data: { id: string; number: string }[] }>('GET', '/v1/phone-numbers');
+    const numberId = data.find((each) => each.number === number)?.id ?? '';
+    const to = '+12025550889';
+    placeOutbound(app, { to, numberId, endpointId, from: number, maxDurationMs: 2000 });
+    await soon(async () => expect((await app.finishedCall(to)).hangup_cause).toBe('time_limit'));
+    const { events, ...call } = await app.finishedCall(to);
+    const connects = events.filter(({ event_type }) => event_type === 'agent.connected').length;
+    expect(connects, 'connects within the limit').toBe(2);
+    expect(Date.parse(call.completed_at ?? '') - Date.parse(call.answered_at ?? '')).toBeLessThan(3000);
+    await agent.close();
   });
 
   test('that nobody answers asks nobody', async () => {

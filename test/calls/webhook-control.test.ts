@@ -155,6 +155,23 @@ describe('a webhook that answers JSON', () => {
     await app.api('POST', `/v1/calls/${id}/redirect`, { actions: [] }, 409);
   });
 
+  test('is left at once for a second redirect while it is asked because of the first', async () => {
+    const { number, server } = await webhookNumber({
+      '/start': [{ action: 'answer' }, { action: 'pause', seconds: 60 }],
+      '/slow': null,
+      '/elsewhere': [{ action: 'hangup' }],
+    });
+    const calling = phoneCalls(app, number);
+    const id = await answeredCallTo(number);
+    await app.api('POST', `/v1/calls/${id}/redirect`, { url: `${server.url}/slow` });
+    await vi.waitFor(() => expect(server.requests.map(({ path }) => path)).toContain('/slow'), 5000);
+    await app.api('POST', `/v1/calls/${id}/redirect`, { url: `${server.url}/elsewhere` });
+    expect((await calling).report()).toMatchObject({ endedBy: 'far side' });
+    const call = await app.finishedCall(number);
+    expect(call).toMatchObject({ status: 'completed', hangup_cause: 'normal_clearing' });
+    expect(types(call)).not.toContain('webhook.failed');
+  });
+
   test('takes commands of the API while it thinks about what follows a connect', async () => {
     const agent = await startScriptedAgent({
       onText: (message, socket) => {

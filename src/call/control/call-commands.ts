@@ -43,10 +43,15 @@ export async function carryOut(
       call.recording.pause(command.paused);
       return { ok: true };
     case 'redirect':
-      return { ok: false, code: 'failed', message: 'Only calls of webhook endpoints can be redirected.' };
+      return { ok: false, code: 'failed', message: notRedirected(party) };
     case 'transfer':
       return transfer(command, source, party, transferTimeoutMs);
   }
+}
+
+function notRedirected({ control }: CallParty): string {
+  if (control.isTransferred) return 'The call was transferred, so no webhook controls it any more.';
+  return 'Only calls of webhook endpoints can be redirected.';
 }
 
 /** Sends RTP events (RFC 4733), or tones to a phone that did not negotiate them. */

@@ -76,7 +76,8 @@ export class Script implements Application, ScriptContext {
     await party.control.connect(this);
     try {
       if (party.leg !== null) await party.answer();
-      for (let actions: Action[] | null = this.first; actions !== null; ) actions = await this.#follow(actions);
+      let list: Redirect['to'] | null = { actions: this.first };
+      while (list !== null) list = await this.#follow(list);
       await this.answer(); // an empty list answers the call too
       this.#call.end({ cause: 'normal_clearing', source: 'agent' });
     } finally {
@@ -118,18 +119,19 @@ export class Script implements Application, ScriptContext {
     return playPrompt(prompt, this.party, this.deps.voice, this.webhook, signal);
   }
 
-  /** Carries out one list; returns the next one, or null when no actions remain. */
-  async #follow(actions: Action[]): Promise<Action[] | null> {
+  /** Carries out one list, which the webhook is asked for unless it is there; returns the next one, or null when no actions remain. */
+  async #follow(list: Redirect['to']): Promise<Redirect['to'] | null> {
     this.#interrupt = new AbortController();
     if (this.#isLeaving || this.#redirectTo !== null) this.#interrupt.abort(new Interrupted());
     const signal = AbortSignal.any([this.#call.signal, this.#interrupt.signal]);
-    for (const [index, prompt] of actions.flatMap(promptsOf).entries()) this.deps.voice.prepare(prompt, index === 0);
     try {
+      const actions = 'actions' in list ? list.actions : await this.webhook.ask(list.next, redirected, signal);
+      for (const [index, prompt] of actions.flatMap(promptsOf).entries()) this.deps.voice.prepare(prompt, index === 0);
       for (const [index, action] of actions.entries()) {
         signal.throwIfAborted();
         const next = await this.#perform(action, signal, index === actions.length - 1);
         this.#call.check();
-        if (next !== null) return next;
+        if (next !== null) return { actions: next };
       }
       signal.throwIfAborted();
       return null;
@@ -142,15 +144,7 @@ export class Script implements Application, ScriptContext {
       const to = this.#redirectTo;
       this.#redirectTo = null;
       if (to === null) throw failed(error);
-      return 'actions' in to ? to.actions : await this.#askNext(to.next);
-    }
-  }
-
-  async #askNext(next: FollowUp): Promise<Action[]> {
-    try {
-      return await this.webhook.ask(next, redirected, this.#call.signal);
-    } catch (error) {
-      throw failed(error);
+      return to;
     }
   }
 
