@@ -2,7 +2,7 @@ import { defineConfig } from 'vitest/config';
 
 /** Files that load the machine, or that judge 40 ms: one after the other, when the rest is over. */
 const alone = [
-  'test/faults/{agents,floods,long,media,media-trust,ports,process,scans,strangers}.test.ts',
+  'test/faults/{agents,floods,long,media,ports,process,scans,strangers}.test.ts',
   'test/calls/dialogue.test.ts',
   'test/calls/media-codecs.test.ts',
   'test/calls/media-engine.test.ts',
@@ -17,21 +17,24 @@ const unit = ['test/unit/**/*.test.ts'];
 
 /** Files that mostly wait for calls, and judge neither the pace nor the delay of audio. */
 const waiting = [
+  'test/architecture.test.ts',
+  'test/contract/provider-table.test.ts',
+  'test/faults/{agent-stopped,dialogs,migration,offers,races,tcp}.test.ts',
   'test/contract/{agent-faults,agent-conversation,agent-protocol,provider-clients,provider-types}.test.ts',
   'test/integration/**/*.test.ts',
-  'test/calls/{agent-failover,agent-hangups,agent-session-limit,agent-stopped,agent-transcripts}.test.ts',
-  'test/calls/{bad-carriers,balance-app,bridged-call,cli-process,doctor-call,external-sip-servers,kamailio}.test.ts',
-  'test/calls/{loopback-trunk,nat,no-ports-left,outbound-carrier,party-events,readiness,readme}.test.ts',
-  'test/calls/{recording-app,replaces,secure-agent,sip-*,trace-peers,transfer,webhook-*}.test.ts',
+  'test/calls/{agent-failover,agent-hangups,agent-session-limit,agent-stopped,agent-transcripts,agent-variables}.test.ts',
+  'test/calls/{bad-carriers,balance-app,bridged-call,cli-call,cli-process,dashboard,dashboard-pages,doctor-call,external-sip-servers,kamailio}.test.ts',
+  'test/calls/{loopback-trunk,nat,no-ports-left,outbound-call,outbound-carrier,party-events,readiness,readme}.test.ts',
+  'test/calls/{recording-app,replaces,secure-agent,simulator-app,sip-*,trace-peers,transfer,twilio-rest,webhook-*}.test.ts',
 ];
 
 /**
  * On two cores, four files that wait leave a core free now and then; two that measure audio need one each. CI may run on a machine that others
- * disturb, so it takes half of both. `port-ranges.ts` has ports for eight processes.
+ * disturb, so fewer run there. `port-ranges.ts` has ports for eight processes.
  */
 const isCi = Boolean(process.env.CI);
 const measuringWorkers = isCi ? 1 : 2;
-const waitingWorkers = isCi ? 2 : 4;
+const waitingWorkers = isCi ? 3 : 4;
 
 export default defineConfig({
   test: {
@@ -40,7 +43,8 @@ export default defineConfig({
       {
         extends: true,
         test: {
-          ...{ name: 'unit', include: unit, maxWorkers: measuringWorkers, sequence: { groupOrder: 0 } },
+          // they share no state, and importing is most of their time: one process for many files
+          ...{ name: 'unit', include: unit, isolate: false, maxWorkers: 2, sequence: { groupOrder: 0 } },
           setupFiles: ['test/support/no-sockets.ts', 'test/support/wait-limit.ts'],
         },
       },
@@ -52,18 +56,18 @@ export default defineConfig({
             include: ['test/**/*.test.ts'],
             exclude: [...alone, ...unit, ...waiting, ...external],
           },
-          ...{ maxWorkers: measuringWorkers, sequence: { groupOrder: 0 } },
+          ...{ maxWorkers: measuringWorkers, sequence: { groupOrder: 1 } },
         },
       },
       {
         extends: true,
         test: {
           ...{ name: 'waiting', include: waiting, exclude: [...alone, ...external] },
-          ...{ maxWorkers: waitingWorkers, sequence: { groupOrder: 1 } },
+          ...{ maxWorkers: waitingWorkers, maxConcurrency: 10, sequence: { groupOrder: 2 } },
         },
       },
-      { extends: true, test: { name: 'alone', include: alone, maxWorkers: 1, sequence: { groupOrder: 2 } } },
-      { extends: true, test: { name: 'external', include: external, maxWorkers: 1, sequence: { groupOrder: 3 } } },
+      { extends: true, test: { name: 'alone', include: alone, maxWorkers: 1, sequence: { groupOrder: 3 } } },
+      { extends: true, test: { name: 'external', include: external, maxWorkers: 1, sequence: { groupOrder: 4 } } },
     ],
     setupFiles: ['test/support/wait-limit.ts'],
     pool: 'forks',

@@ -2,7 +2,6 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
-import { setImmediate } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { AgentEvent, AgentTarget } from '../../media/agents/agent.js';
@@ -143,7 +142,8 @@ export function watchResources(): { timers: ReadonlySet<NodeJS.Timeout>; expectN
   };
   const expectNone = async () => {
     const limitAt = performance.now() + 1000;
-    while ((timers.size > 0 || openSockets() > socketsBefore) && performance.now() < limitAt) await setImmediate();
+    while ((timers.size > 0 || openSockets() > socketsBefore) && performance.now() < limitAt)
+      await new Promise((resolve) => set(resolve, 2));
     globalThis.setTimeout = set;
     globalThis.clearTimeout = clear;
     expect(timers.size, 'timers left').toBe(0);
