@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Heartbeat } from '../../media/agents/connection/heartbeat.js';
-import { Inflow } from '../../media/agents/connection/receive-budget.js';
+import { ReceiveBudget } from '../../media/agents/connection/receive-budget.js';
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -74,14 +74,14 @@ describe('heartbeat', () => {
   });
 });
 
-describe('inflow', () => {
+describe('receiveBudget', () => {
   const limits = { windowMs: 100, messagesPerWindow: 10, bytesPerWindow: 1000, garbagePerSec: 3 };
 
-  function inflow() {
+  function receiveBudget() {
     const calls: string[] = [];
     return {
       calls,
-      flow: new Inflow(limits, { pause: () => calls.push('pause'), resume: () => calls.push('resume') }),
+      flow: new ReceiveBudget(limits, { pause: () => calls.push('pause'), resume: () => calls.push('resume') }),
     };
   }
 
@@ -89,7 +89,7 @@ describe('inflow', () => {
     ['messages', 11, 1],
     ['bytes', 2, 501],
   ])('too many %s pause the socket until the window ends', (_what, messages, bytes) => {
-    const { calls, flow } = inflow();
+    const { calls, flow } = receiveBudget();
     flow.message(1);
     vi.advanceTimersByTime(150); // A new window begins with the next message.
     for (let i = 0; i < messages - 1; i++) flow.message(bytes);
@@ -106,7 +106,7 @@ describe('inflow', () => {
   });
 
   test('the rate of an ordinary agent is never paused', () => {
-    const { calls, flow } = inflow();
+    const { calls, flow } = receiveBudget();
     for (let i = 0; i < 1000; i++) {
       flow.message(160);
       vi.advanceTimersByTime(20);
@@ -115,7 +115,7 @@ describe('inflow', () => {
   });
 
   test('stopping while paused lets the socket go on, so that its close is seen', () => {
-    const { calls, flow } = inflow();
+    const { calls, flow } = receiveBudget();
     for (let i = 0; i < 11; i++) flow.message(1);
     flow.stop();
     flow.stop();
@@ -123,7 +123,7 @@ describe('inflow', () => {
   });
 
   test('garbage is counted per second', () => {
-    const { flow } = inflow();
+    const { flow } = receiveBudget();
     expect([1, 2, 3, 4].map(() => flow.garbage())).toEqual([true, true, true, false]);
     vi.advanceTimersByTime(1000);
     expect([1, 2, 3, 4].map(() => flow.garbage())).toEqual([true, true, true, false]);

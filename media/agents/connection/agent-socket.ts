@@ -1,7 +1,7 @@
 /** The connection to one agent, as the media session sees it. */
 import type { AgentCommand, AgentEnd, AgentEvent, AudioFormat, AudioTrack } from '../agent.js';
 import type { RenewalLimits } from './session-renewal.js';
-import type { LineLimits } from './websocket-transport.js';
+import type { TransportLimits } from './websocket-transport.js';
 
 /** What the session's playout does for the socket. Every call comes from inside the session's `guard`. */
 export interface AgentSocketHooks {
@@ -41,7 +41,7 @@ export interface AgentSocket {
   counters(): { framesSent: number; framesDropped: number; bytesReceived: number; garbage: number };
 }
 
-export interface AgentSocketLimits extends LineLimits, RenewalLimits {
+export interface AgentSocketLimits extends TransportLimits, RenewalLimits {
   /** Marks the agent may have waiting. */
   pendingMarks: number;
   /** Keys are gathered until none came for so long. */

@@ -69,3 +69,10 @@ function isTlsCode(code: string): boolean {
     code,
   );
 }
+
+/** How an agent closed its connection, for a sentence. 1006 means that there was no close frame. */
+export function howClosed(code: number, reason: string): string {
+  if (code === 1006) return 'without a close frame';
+  const printable = reason.replace(/[^\x20-\x7e]/g, ''); // others would break a log line
+  return `with code ${code}${printable === '' ? '' : `: ${printable}`}`;
+}

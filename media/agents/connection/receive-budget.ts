@@ -2,15 +2,15 @@
  * Limits what one agent can make this thread read. Over the budget of a window, the socket is paused until the window ends, and TCP slows the
  * agent down: a burst of minutes of audio passes, and a flood does not affect other calls. Garbage above its own rate ends the agent.
  */
-export interface InflowLimits {
+export interface ReceiveLimits {
   windowMs: number;
   messagesPerWindow: number;
   bytesPerWindow: number;
   garbagePerSec: number;
 }
 
-export class Inflow {
-  readonly #limits: InflowLimits;
+export class ReceiveBudget {
+  readonly #limits: ReceiveLimits;
   readonly #socket: { pause(): void; resume(): void };
   #timer: NodeJS.Timeout | undefined;
   #windowEndsAt = 0;
@@ -19,7 +19,7 @@ export class Inflow {
   #garbageSecondEndsAt = 0;
   #garbage = 0;
 
-  constructor(limits: InflowLimits, socket: { pause(): void; resume(): void }) {
+  constructor(limits: ReceiveLimits, socket: { pause(): void; resume(): void }) {
     this.#limits = limits;
     this.#socket = socket;
   }

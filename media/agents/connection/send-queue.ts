@@ -5,7 +5,7 @@
 import { WebSocket } from 'ws';
 import type { AgentMessage, AudioFormat } from '../agent.js';
 
-export interface OutflowLimits {
+export interface SendLimits {
   /** The most caller audio that may be queued on our side of the socket. */
   sendQueueMs: number;
   /** How long a ping may stay unanswered, and the audio before it unread, until further audio is dropped. */
@@ -18,18 +18,18 @@ const SILENCE = { ulaw: 0xff, alaw: 0xd5, l16: 0 };
 const TEXT = { binary: false, compress: false };
 const BINARY = { binary: true, compress: false };
 
-export class Outflow {
+export class SendQueue {
   framesSent = 0;
   framesDropped = 0;
   lastSentMs = performance.now();
   readonly #ws: WebSocket;
-  readonly #limits: OutflowLimits;
+  readonly #limits: SendLimits;
   readonly #stuck: () => void;
   #queueBytes = Number.POSITIVE_INFINITY;
   #silence = new Uint8Array(0);
 
   /** `stuck` is called for each message that no longer fits. */
-  constructor(ws: WebSocket, limits: OutflowLimits, stuck: () => void) {
+  constructor(ws: WebSocket, limits: SendLimits, stuck: () => void) {
     this.#ws = ws;
     this.#limits = limits;
     this.#stuck = stuck;

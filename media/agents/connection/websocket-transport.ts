@@ -4,10 +4,10 @@ import { AgentFailure, type AgentMessage, type AudioFormat } from '../agent.js';
 import { brokenSocket, connectFailure, refusedUpgrade } from './connect-failure.js';
 import { dial } from './dial.js';
 import { Heartbeat } from './heartbeat.js';
-import { Inflow, type InflowLimits } from './receive-budget.js';
-import { Outflow, type OutflowLimits } from './send-queue.js';
+import { ReceiveBudget, type ReceiveLimits } from './receive-budget.js';
+import { type SendLimits, SendQueue } from './send-queue.js';
 
-export interface LineLimits extends InflowLimits, OutflowLimits {
+export interface TransportLimits extends ReceiveLimits, SendLimits {
   maxMessageBytes: number;
   closeLimitMs: number;
   pingIntervalMs: number;
@@ -29,8 +29,8 @@ export interface AgentWebSocketHooks {
 const EMPTY = Buffer.alloc(0);
 
 export class AgentWebSocket {
-  readonly outflow: Outflow;
-  readonly inflow: Inflow;
+  readonly sendQueue: SendQueue;
+  readonly receiveBudget: ReceiveBudget;
   readonly #ws: WebSocket;
   readonly #hooks: AgentWebSocketHooks;
   readonly #heartbeat: Heartbeat;
@@ -45,15 +45,15 @@ export class AgentWebSocket {
   constructor(
     upgrade: { url: string; headers: Record<string, string> },
     allowPrivateAddress: boolean,
-    limits: LineLimits,
+    limits: TransportLimits,
     hooks: AgentWebSocketHooks,
   ) {
     const ws = dial(upgrade, { ...limits, allowPrivateAddress });
     this.#ws = ws;
     this.#hooks = hooks;
     const guarded = (fn: () => void) => () => hooks.guard(fn);
-    this.inflow = new Inflow(limits, ws);
-    this.outflow = new Outflow(ws, limits, () => this.break(broken('The agent does not read what it is sent.')));
+    this.receiveBudget = new ReceiveBudget(limits, ws);
+    this.sendQueue = new SendQueue(ws, limits, () => this.break(broken('The agent does not read what it is sent.')));
     this.#heartbeat = new Heartbeat({
       ping: guarded(() => {
         ws.ping();
@@ -91,15 +91,15 @@ export class AgentWebSocket {
   }
 
   send(messages: AgentMessage[]): void {
-    for (const message of messages) this.outflow.send(message);
+    for (const message of messages) this.sendQueue.send(message);
   }
 
   takesFrame(): boolean {
-    return this.outflow.takesFrame(this.#heartbeat.unansweredMs());
+    return this.sendQueue.takesFrame(this.#heartbeat.unansweredMs());
   }
 
   frame(message: AgentMessage, bytes: number, format: AudioFormat): void {
-    this.outflow.frame(message, bytes, format);
+    this.sendQueue.frame(message, bytes, format);
   }
 
   /** Destroys the socket without a close frame, which would stay unanswered. */
@@ -122,14 +122,14 @@ export class AgentWebSocket {
     if (this.#over) return;
     const message = this.#message;
     this.#message = EMPTY;
-    this.inflow.message(message.length);
+    this.receiveBudget.message(message.length);
     this.#hooks.message(this.#messageIsBinary ? message : message.toString());
   };
 
   #stop(): void {
     this.#over = true;
     this.#heartbeat.stop();
-    this.inflow.stop();
+    this.receiveBudget.stop();
   }
 }
 
