@@ -3,6 +3,7 @@ import { linearToUlaw, ulawToLinear } from '../../media/audio/codec/g711.js';
 import { HeldNotes } from '../../media/audio/detect/held-notes.js';
 import { bestCut, writeCut } from '../../media/audio/dsp/time-scale.js';
 import { Playout } from '../../media/audio/playout/playout.js';
+import { SearchBudget } from '../../media/audio/playout/shortening.js';
 import { PlayoutLine } from '../support/playout-line.js';
 import { espeakVoice, syntheticVoice } from '../support/speech.js';
 
@@ -119,6 +120,27 @@ describe('a cut', () => {
     for (let owed = 20; owed < 400; owed += 7) {
       const cut = bestCut(voice.subarray(3000, 3400), 160, owed, 8000);
       if (cut) expect(owed - cut.length === 0 || owed - cut.length >= 20).toBe(true);
+    }
+  });
+});
+
+describe('the searches of a thread', () => {
+  it('are spread over the slots of its calls when all are behind at once', () => {
+    const budget = new SearchBudget();
+    let made = 0;
+    for (let slot = 0; slot < 400; slot++) {
+      budget.slot();
+      if (budget.take()) made += 1;
+    }
+    expect(made).toBeGreaterThan(190);
+    expect(made).toBeLessThan(220);
+  });
+
+  it('do not limit one call alone', () => {
+    const budget = new SearchBudget();
+    for (let slot = 0; slot < 16; slot++) {
+      budget.slot();
+      expect(budget.take()).toBe(true);
     }
   });
 });

@@ -4,13 +4,15 @@
  * for music and tones. No clock of its own.
  */
 
+import { correlations, distancesAtOnce } from '../dsp/correlation.js';
+
 /** The rate at which the audio is compared. */
 const comparedHz = 4000;
 const stepMs = 20;
 const windowSamples = 128;
 const shortestLag = 200;
-const longestLag = 360;
-const historySamples = windowSamples + longestLag;
+const lagsEnd = 360;
+const historySamples = windowSamples + lagsEnd - 1;
 const offsetKept = 0.8;
 /** About -47 dBm0 after the high-pass: quieter audio says nothing. */
 const leastMeanSquare = 120 * 120;
@@ -113,17 +115,18 @@ export class HeldNotes {
     let earlier = 0;
     for (let i = from - shortestLag; i < historySamples - shortestLag; i++) earlier += past[i]! * past[i]!;
     let best = 0;
-    for (let lag = shortestLag; lag <= longestLag; lag++) {
-      let product = 0;
-      // Every second product is enough.
-      for (let i = from; i < historySamples; i += 2) product += past[i]! * past[i - lag]!;
-      const likeness = (2 * product) / Math.sqrt(energy * earlier + 1);
-      if (likeness > best) best = likeness;
-      // The window one lag earlier moves back by one sample.
-      if (lag === longestLag) break;
-      const entering = past[from - lag - 1]!;
-      const leaving = past[historySamples - lag - 1]!;
-      earlier += entering * entering - leaving * leaving;
+    for (let lag = shortestLag; lag < lagsEnd; lag += distancesAtOnce) {
+      // The farthest of four first; every second product is enough.
+      const products = correlations(past, from, historySamples, 2, 1 - lag - distancesAtOnce);
+      for (let n = distancesAtOnce - 1; n >= 0; n--) {
+        const likeness = (2 * products[n]!) / Math.sqrt(energy * earlier + 1);
+        if (likeness > best) best = likeness;
+        // The window one lag earlier moves back by one sample.
+        const start = from - lag - distancesAtOnce + n;
+        const entering = start < 0 ? 0 : past[start]!;
+        const leaving = past[start + windowSamples]!;
+        earlier += entering * entering - leaving * leaving;
+      }
     }
     return best;
   }

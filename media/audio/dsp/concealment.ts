@@ -5,6 +5,10 @@
 import type { PhoneCodec } from '../../engine.js';
 import { alawToLinear, linearToAlaw, linearToUlaw, ulawToLinear } from '../codec/g711.js';
 import { lineOf } from '../sample-format.js';
+import { Reused } from '../scratch-buffer.js';
+import { correlations, distancesAtOnce } from './correlation.js';
+
+const linear = new Reused(Float64Array);
 
 /** null: linear samples need no table. */
 const toLinear = { PCMU: ulawToLinear, PCMA: alawToLinear, G722: null, OPUS: null };
@@ -116,7 +120,8 @@ export class Concealment<T extends Audio = Uint8Array> {
     this.periodLength = 0;
     if (this.heardSamples < this.historyLength) return;
     const decode = toLinear[this.codec];
-    const past = Float64Array.from(this.history, (each) => (decode ? decode[each]! : each));
+    const past = linear.ofLength(this.history.length);
+    for (let i = 0; i < past.length; i++) past[i] = decode ? decode[this.history[i]!]! : this.history[i]!;
     const period = likeliestPeriod(past, this.rate);
     const from = past.length - period;
     const blended = Math.min(seam * this.rate, period >> 1);
@@ -132,19 +137,23 @@ export class Concealment<T extends Audio = Uint8Array> {
 
 /** The lag at which the end of the history is most similar to the audio before it. */
 function likeliestPeriod(past: Float64Array, rate: number): number {
+  const from = past.length - compared * rate;
   let best = longestPeriod * rate;
   let bestLikeness = Number.NEGATIVE_INFINITY;
-  for (let lag = shortestPeriod * rate; lag <= longestPeriod * rate; lag++) {
-    let product = 0;
-    let energy = 1;
-    for (let i = past.length - compared * rate; i < past.length; i++) {
-      product += past[i]! * past[i - lag]!;
-      energy += past[i - lag]! ** 2;
-    }
-    const likeness = product / Math.sqrt(energy);
-    if (likeness > bestLikeness) {
-      bestLikeness = likeness;
-      best = lag;
+  // The energy of the audio that is compared; one lag less moves it by one sample.
+  let energy = 1;
+  for (let i = 0; i < compared * rate; i++) energy += past[from - longestPeriod * rate + i]! ** 2;
+  for (let lag = longestPeriod * rate; lag >= shortestPeriod * rate; lag -= distancesAtOnce) {
+    const products = correlations(past, from, past.length, 1, -lag);
+    for (let n = 0; n < distancesAtOnce && lag - n >= shortestPeriod * rate; n++) {
+      const likeness = products[n]! / Math.sqrt(energy);
+      // Of equal ones the shortest.
+      if (likeness >= bestLikeness) {
+        bestLikeness = likeness;
+        best = lag - n;
+      }
+      const start = from - lag + n;
+      energy += past[start + compared * rate]! ** 2 - past[start]! ** 2;
     }
   }
   return best;

@@ -2,6 +2,8 @@
  * Shortens speech without changing its pitch (waveform similarity overlap-add): leaves out one or more pitch periods where the audio after
  * the cut continues the audio before it, and blends both. Works on linear samples.
  */
+import { Reused } from '../scratch-buffer.js';
+import { correlations, distancesAtOnce } from './correlation.js';
 
 /** One period of 400 Hz to two of 100 Hz. */
 const shortestCutMs = 2.5;
@@ -33,23 +35,13 @@ export function bestCut(audio: Int16Array, frame: number, owed: number, sampleRa
   const shortest = Math.round(shortestCutMs * rate);
   const longest = Math.min(Math.round(longestCutMs * rate), owed, audio.length - frame);
   if (longest < shortest && longest < owed) return null;
-  /** Wideband: every second or third sample at every second or third lag, then the neighbours. */
+  /** Wideband: every second or third sample at every second or third length, then the neighbours. */
   const stride = Math.max(1, Math.floor(sampleRateHz / 8000));
+  const search = new CutSearch(audio, blend, stride, owed, shortest, longest);
   let best: SpeechCut | null = null;
   for (let at = 0; at + blend <= frame; at += Math.round(triedEveryMs * rate)) {
-    let here: SpeechCut | null = null;
-    for (let length = Math.min(shortest, longest); length <= longest; length += stride) {
-      if (leavesTooLittle(owed - length, shortest)) continue;
-      const likeness = likenessOf(audio, at, length, blend, 2 * stride);
-      if (here === null || likeness > here.likeness) here = { at, length, likeness };
-    }
-    if (longest === owed) {
-      const likeness = likenessOf(audio, at, owed, blend, 2 * stride);
-      if (here === null || likeness > here.likeness) here = { at, length: owed, likeness };
-    }
-    if (here === null) continue;
-    const refined = stride === 1 ? here : refine(audio, here, owed, shortest, longest, blend, stride);
-    if (best === null || refined.likeness > best.likeness) best = refined;
+    const here = search.at(at);
+    if (here !== null && (best === null || here.likeness > best.likeness)) best = here;
   }
   return best;
 }
@@ -72,39 +64,67 @@ export function writeCut(
   for (let i = at + blend; i < frame; i++) into[i] = audio[i + length]!;
 }
 
-function leavesTooLittle(rest: number, shortest: number): boolean {
-  return rest > 0 && rest < shortest;
-}
+const read = new Reused(Float64Array);
+const sums = new Reused(Float64Array);
 
-function refine(
-  audio: Int16Array,
-  cut: SpeechCut,
-  owed: number,
-  shortest: number,
-  longest: number,
-  blend: number,
-  stride: number,
-): SpeechCut {
-  let best = cut;
-  for (let length = cut.length - stride + 1; length < cut.length + stride; length++) {
-    if (length === cut.length || length < shortest || length > longest) continue;
-    if (leavesTooLittle(owed - length, shortest)) continue;
-    const likeness = likenessOf(audio, cut.at, length, blend, stride);
-    if (likeness > best.likeness) best = { at: cut.at, length, likeness };
-  }
-  return best;
-}
+/** Cuts at one place. One search at a time: its memory is shared. */
+class CutSearch {
+  private readonly samples: Float64Array;
+  /** At each sample the energy of the samples before it, of every `step`-th one. */
+  private readonly energies: Float64Array;
+  private readonly step: number;
+  private length = 0;
+  private likeness = Number.NEGATIVE_INFINITY;
 
-function likenessOf(audio: Int16Array, at: number, length: number, blend: number, step: number): number {
-  let product = 0;
-  let before = 1;
-  let after = 1;
-  for (let i = at; i < at + blend; i += step) {
-    const one = audio[i]!;
-    const other = audio[i + length]!;
-    product += one * other;
-    before += one * one;
-    after += other * other;
+  constructor(
+    audio: Int16Array,
+    private readonly blend: number,
+    private readonly stride: number,
+    private readonly owed: number,
+    private readonly shortest: number,
+    private readonly longest: number,
+  ) {
+    const step = 2 * stride;
+    this.step = step;
+    // The last four lengths reach beyond the audio.
+    const samples = read.ofLength(audio.length + distancesAtOnce * stride);
+    samples.set(audio);
+    samples.fill(0, audio.length);
+    const energies = sums.ofLength(samples.length + step);
+    energies.fill(0, 0, step);
+    for (let i = 0; i < samples.length; i++) energies[i + step] = energies[i]! + samples[i]! * samples[i]!;
+    this.samples = samples;
+    this.energies = energies;
   }
-  return product / Math.sqrt(before * after);
+
+  /** The best cut at `at`, or null. */
+  at(at: number): SpeechCut | null {
+    const { stride, owed, shortest, longest } = this;
+    this.likeness = Number.NEGATIVE_INFINITY;
+    for (let length = Math.min(shortest, longest); length <= longest; length += distancesAtOnce * stride)
+      this.try(at, length, stride);
+    if (longest === owed) this.try(at, owed, 0);
+    if (this.likeness === Number.NEGATIVE_INFINITY) return null;
+    const coarse = this.length;
+    if (stride > 1) this.try(at, Math.max(shortest, coarse - stride + 1), 1);
+    if (stride > 2) this.try(at, coarse + 1, 1);
+    return { at, length: this.length, likeness: this.likeness };
+  }
+
+  /** Compares four lengths from `length` on, `spacing` apart, with the best so far. */
+  private try(at: number, length: number, spacing: number): void {
+    const { samples, energies, blend, owed, shortest, longest } = this;
+    const products = correlations(samples, at, at + blend, this.step, length, spacing);
+    const before = energies[at + blend]! - energies[at]!;
+    for (let n = 0; n < distancesAtOnce; n++) {
+      const tried = length + n * spacing;
+      const rest = owed - tried;
+      if (tried > longest || (rest > 0 && rest < shortest)) continue;
+      const after = energies[at + tried + blend]! - energies[at + tried]!;
+      const likeness = products[n]! / Math.sqrt((before + 1) * (after + 1));
+      if (likeness <= this.likeness) continue;
+      this.likeness = likeness;
+      this.length = tried;
+    }
+  }
 }

@@ -6,12 +6,13 @@ import { changeLine, lineOf, readLine } from '../sample-format.js';
 import { Reused } from '../scratch-buffer.js';
 import { GapBridge } from './gap-bridge.js';
 import type { PhoneAudio } from './phone-audio.js';
-import { shorten, shorteningReadsMs } from './shortening.js';
+import { SearchBudget, shorten, shorteningReadsMs } from './shortening.js';
 import { StandingDelay } from './standing-delay.js';
 
 /** Shared by all queues of the thread. */
 const linear = new Reused(Int16Array);
 const ahead = new Reused(Uint8Array);
+const searches = new SearchBudget();
 
 /** The most audio that an agent may queue; the rest is discarded. */
 export const playoutLimitMs = 10 * 60_000;
@@ -139,6 +140,7 @@ export class Playout implements PhoneAudio {
 
   /** Fills `into` from `at` on; returns the number of bytes of audio. Marks that are passed are reached. */
   take(into: Uint8Array, at: number, length: number): number {
+    searches.slot();
     if (this.owed > 0) this.dropQuiet(length);
     const filled = this.owed > 0 && this.takeShortened(into, at, length) ? length : this.takeWhole(into, at, length);
     if (this.queuedBytes === 0) this.reachMarks(false);
@@ -254,7 +256,7 @@ export class Playout implements PhoneAudio {
     const { codec } = this;
     const wanted = length + shorteningReadsMs * this.bytesPerMs;
     const line = this.peek(wanted);
-    if (line.length <= length) return false;
+    if (line.length <= length || !searches.take()) return false;
     const removed = shorten(line, codec, length, this.owed, this.owedSinceMs, into, at);
     if (removed === 0) return false;
     this.skip(length + removed);

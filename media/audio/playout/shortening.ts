@@ -9,6 +9,27 @@ import { Reused } from '../scratch-buffer.js';
 const bestLikeness = 0.8;
 const lessPerMs = 0.003;
 
+/** A search takes some 50 µs. When all calls of a thread are behind at once, one slot in two makes one, after a first burst. */
+const searchesAtOnce = 16;
+const searchesPerSlot = 0.5;
+
+/** Spreads the searches of all calls of a thread. */
+export class SearchBudget {
+  private searches = searchesAtOnce;
+
+  /** A slot of any call. */
+  slot(): void {
+    if (this.searches < searchesAtOnce) this.searches += searchesPerSlot;
+  }
+
+  /** False when this slot must do without a search. */
+  take(): boolean {
+    if (this.searches < 1) return false;
+    this.searches -= 1;
+    return true;
+  }
+}
+
 const decoded = new Reused(Int16Array);
 const written = new Reused(Int16Array);
 

@@ -2,6 +2,7 @@
 import type { Command } from 'commander';
 import type { Settings } from '../../../config/settings.js';
 import { type CliContext, openSession } from '../context.js';
+import { raiseSchedulingGroup } from '../scheduling-group.js';
 
 /** The running server that `src/main.ts` returns. */
 export interface Running {
@@ -32,6 +33,7 @@ Examples:
     )
     .action(async (_options: object, command: Command) => {
       const settings = openSession(context, command).settings();
+      raiseSchedulingGroup();
       const { start } = await import('../../main.js'); // loaded here because other commands do not need it
       const running = await start(settings);
       const stopped = runUntilStopped(running, settings, context); // handle signals before the start is announced
