@@ -179,6 +179,23 @@ export const settingsList = [
     readBy: 'src/main.ts',
   }),
   setting({
+    name: 'sync',
+    kind: kinds.oneOf('normal', 'full'),
+    default: 'normal',
+    explain:
+      'How safe a commit is: normal survives the end of the process, even kill -9; full also a loss of power, and costs a wait for the disk at each commit.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'hold_grace_sec',
+    kind: kinds.wholeNumber(0, 3600),
+    default: '60',
+    unit: 's',
+    explain:
+      'How long a metered call goes on, beyond what is paid for, while the database does not answer and no more of the balance can be reserved.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
     name: 'rtp_first_timeout_sec',
     kind: kinds.wholeNumber(0, 3600),
     default: '30',

@@ -10,18 +10,18 @@ import { bootstrap, type FirstStart } from './store/tenants/bootstrap.js';
  * Fills an empty database; returns null when it was not empty. The trunk "Loopback" trusts every program on this host, so it exists only while SIP
  * listens on a loopback address: on any other address a program here could forward calls of strangers.
  */
-export function firstStart(
+export async function firstStart(
   store: Store,
   { bootstrapKey, sipHost }: Pick<Settings, 'bootstrapKey' | 'sipHost'>,
   log: Logger,
-): FirstStart | null {
+): Promise<FirstStart | null> {
   const loopbackTrunk = isLoopback(sipHost);
-  const first = bootstrap(store, {
+  const first = await bootstrap(store, {
     ...(bootstrapKey === null ? {} : { key: bootstrapKey }),
     echoAgent: { target: `ws://${echoAgentHost}/twilio`, providerConfig: { protocol: 'twilio' } },
     loopbackTrunk,
   });
-  if (!loopbackTrunk && store.trunks.retireLoopback()) {
+  if (!loopbackTrunk && (await store.trunks.retireLoopback())) {
     log.warn(
       { sip_host: sipHost },
       'the trunk "Loopback" of the first start was set inactive: sip_host is no loopback address, and a program on this host may forward calls of strangers. Set it active to trust them all the same.',

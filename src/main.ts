@@ -28,7 +28,7 @@ import { Recordings } from './call/recording/call-recording.js';
 import { Takes } from './call/recording/recordings.js';
 import { closeLostRecordings } from './call/recovery/lost-recordings.js';
 import { OrphanedDialogs } from './call/recovery/orphaned-dialogs.js';
-import { admit } from './call/routing/admission.js';
+import { Admissions } from './call/routing/admission.js';
 import { beginChildCall, dialRefusal } from './call/routing/child-call-policy.js';
 import { EndpointHealth } from './call/routing/endpoint-health.js';
 import { RejectedInvites } from './call/routing/rejected-invites.js';
@@ -118,19 +118,26 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
   async function build(): Promise<App> {
     const orphans = new OrphanedDialogs(log);
     opened.push(() => orphans.close());
-    const store = Store.open({
+    const opening = Store.open({
       file: settings.databaseUrl.file,
       secretsKey: settings.secretsKey,
+      durability: settings.sync,
+      holdGraceSec: settings.holdGraceSec,
       log,
       onOrphans: (calls) => {
         orphans.add(calls);
         const { folder } = settings.recordingsUrl;
-        setImmediate(() => void closeLostRecordings(folder, calls, store.calls, log)); // the first come before there is a store
+        // the first come before there is a store
+        opening.then(
+          (store) => closeLostRecordings(folder, calls, store.calls, log),
+          () => {},
+        );
       },
     });
+    const store = await opening;
     opened.push(() => store.close());
     store.startCheckpoints();
-    const first = firstStart(store, settings, log);
+    const first = await firstStart(store, settings, log);
 
     const media =
       options.media ??
@@ -167,14 +174,14 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
 
     const trunks = new TrunkTable();
     const carriers = new Carriers({ codecs: settings.codecs, isDown: (uri) => stateOf(uri) === 'down' });
-    const trunkReload = new TrunkReload<TlsSettings>({
+    const trunkReload = await TrunkReload.open<TlsSettings>({
       records: () => store.trunks.allForSip(),
       table: trunks,
       selection: carriers,
       tls: () => tlsFiles.current,
       log,
     });
-    const tlsFiles = new TlsFiles(settings, log, trunkReload.run);
+    const tlsFiles = new TlsFiles(settings, log, trunkReload.begin);
     opened.push(() => tlsFiles.close());
     const sip = await openSipGateway({
       server: chooseSipServer(settings, {
@@ -193,8 +200,8 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     });
     opened.push(() => sip.stop(0));
     const stateOf = (uri: string) => sip.keepalive.stateOf(uri);
-    sip.keepalive.onChange = () => saveTrunkHealth(store.trunks, stateOf, log);
-    trunkReload.follow({
+    sip.keepalive.onChange = () => void saveTrunkHealth(store.trunks, stateOf, log);
+    await trunkReload.follow({
       trust: (nets) => sip.trust([...nets, ...mediaServerNets(settings.mediaEngine)]),
       secure: (tls) => sip.secure(tls),
       keepalive: sip.keepalive,
@@ -217,9 +224,9 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         }),
     });
     store.calls.onWritten = () => events.wake();
-    opened.push(() => {
-      store.calls.flush();
-      return events.stop(lastWordsMs);
+    opened.push(async () => {
+      await store.calls.flush();
+      await events.stop(lastWordsMs);
     });
     events.start();
 
@@ -238,7 +245,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     });
 
     const voice = new PromptPlayer(clips);
-    if (store.endpoints.hasWebhooks()) voice.warm();
+    if (await store.endpoints.hasWebhooks()) voice.warm();
 
     const conferences = new Conferences((seats) => media.room(seats));
     const live = new LiveCallTable();
@@ -248,6 +255,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       closeAll,
     });
     const rejected = new RejectedInvites(log, store.rejectedInvites);
+    const admissions = new Admissions(store, log);
     const simulated = simulatedCarrier(options.simulatedRingMs ?? 1000, options.sipTimersMs);
     opened.push(() => simulated.close());
     const policy: MediaPolicy = {
@@ -278,7 +286,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
           });
     const calls: InboundDeps = {
       records: store.calls,
-      admit: (call) => admit(store, call),
+      begin: (call) => admissions.begin(call),
       lookup: {
         findDialled: (number, mode) => store.phoneNumbers.findDialled(number, mode),
         getForCall: (id) => store.endpoints.getForCall(id),
@@ -305,7 +313,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
           policy,
           records: store.calls,
           closing,
-          begin: (wish) => beginChildCall(store, wish),
+          begin: (wish) => beginChildCall(store, admissions, wish),
           allowPrivateTargets: settings.allowPrivateTargets,
           hasUser: (organizationId, name) => trunks.withUsername(name)?.organizationId === organizationId,
           dial: (request, signal) => sip.dial(request, signal),
@@ -363,7 +371,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         agents: calls.script.agents,
         options: (uri, trust) => sip.keepalive.probe(uri, trust),
       }),
-      doctor: () => examineInstallation(settings, store.trunks.allForSip()),
+      doctor: async () => examineInstallation(settings, await store.trunks.allForSip()),
       onTrunksChanged: trunkReload.run,
       onWebhookRetry: () => events.wake(),
       metrics: createMetrics({
@@ -373,12 +381,14 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         live,
         rejected,
         unwrittenRecords: () => store.calls.unwritten,
+        callsFromMemory: () => admissions.fromMemory,
+        writersReplaced: () => store.writersReplaced,
         redis,
       }),
       ...(settings.metricsToken === null ? {} : { metricsToken: settings.metricsToken }),
       ...(settings.trustedProxies === null ? {} : { trustedProxies: [...settings.trustedProxies] }),
       log: log.child({ part: 'api' }, { level: settings.logLevel === 'info' ? 'warn' : settings.logLevel }), // `trunkline is ready` says where
-      ready: () => readiness({ sip, media, store, isDraining: shutdown.isDraining, redis }),
+      ready: () => readiness({ sip, media, store, isDraining: shutdown.isDraining, redis, admissions }),
     });
     opened.push(() => api.close());
 

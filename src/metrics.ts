@@ -13,6 +13,8 @@ export function createMetrics(parts: {
   live: LiveCallTable;
   rejected: RejectedInvites;
   unwrittenRecords: () => number;
+  callsFromMemory: () => number;
+  writersReplaced: () => number;
   /** null: none is set up. */
   redis: { readonly answers: boolean } | null;
 }): Registry {
@@ -74,6 +76,16 @@ export function createMetrics(parts: {
   };
   gauge('trunkline_calls_live', 'Calls that have not ended.', () => live.count);
   gauge('trunkline_records_unwritten', 'Writes that wait for the database.', parts.unwrittenRecords);
+  counter(
+    'trunkline_calls_from_memory_total',
+    'Calls that went on although their record was not on disk in time.',
+    parts.callsFromMemory,
+  );
+  counter(
+    'trunkline_store_writers_replaced_total',
+    'Threads that write the database that died and were replaced.',
+    parts.writersReplaced,
+  );
   if (redis)
     gauge('trunkline_redis_answers', '1 while Redis counts requests; 0: this process counts alone.', () =>
       redis.answers ? 1 : 0,

@@ -1,7 +1,7 @@
 /** The state for `GET /readyz`: whether this process can accept new calls. */
 import type { Readiness } from './api/routes/operations.js';
 
-export function readiness(parts: {
+export async function readiness(parts: {
   sip: { readonly connected: boolean; readonly problems: readonly string[] };
   media: {
     load(): {
@@ -10,24 +10,25 @@ export function readiness(parts: {
       servers?: readonly { name: string; connected: boolean; drained: boolean; problem: string | null }[];
     };
   };
-  store: { writable(): boolean };
+  store: { writable(): Promise<boolean> };
   isDraining: boolean;
   /** null: none is set up. */
   redis: { readonly answers: boolean } | null;
-}): Readiness {
+  admissions: { readonly isDegraded: boolean };
+}): Promise<Readiness> {
   const { threads, servers } = parts.media.load();
   const checks = {
     sip: parts.sip.connected,
     media:
       threads.every(({ alive }) => alive) &&
       (servers === undefined || servers.some(({ connected, drained }) => connected && !drained)),
-    database: parts.store.writable(),
+    database: await parts.store.writable(),
     accepting: !parts.isDraining,
   };
-  const degraded =
-    parts.redis && !parts.redis.answers
-      ? ['Redis does not answer: request limits are counted by this process alone']
-      : [];
+  const degraded: string[] = [];
+  if (parts.redis && !parts.redis.answers)
+    degraded.push('Redis does not answer: request limits are counted by this process alone');
+  if (parts.admissions.isDegraded) degraded.push('The database is slow: calls go on before their record is on disk');
   const problems = [
     ...parts.sip.problems,
     ...(servers ?? []).flatMap(({ name, problem, drained }) =>

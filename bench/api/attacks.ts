@@ -127,7 +127,7 @@ const folder = mkdtempSync(path.join(tmpdir(), 'trunkline-attacks-'));
 let child: ChildProcess | null = null;
 try {
   const file = path.join(folder, 'trunkline.db');
-  createTenant(file);
+  await createTenant(file);
   child = fork(new URL('./server.js', import.meta.url), ['ours', file]);
   const [{ port }] = (await once(child, 'message')) as [Extract<FromServer, { port: number }>];
   await timing(port);

@@ -4,8 +4,8 @@
  */
 import { existsSync } from 'node:fs';
 import { dayMs } from '../../src/store/calls/call-counts.js';
-import { loadDriver } from '../../src/store/database/driver.js';
 import { migrations } from '../../src/store/database/migrations/index.js';
+import { loadDriver } from '../../src/store/sqlite/driver.js';
 import { Store } from '../../src/store/store.js';
 
 export const days = 365;
@@ -28,8 +28,13 @@ type Sqlite = InstanceType<ReturnType<typeof loadDriver>>;
  * Fills a database, part by part; each is noted when it is done, so that a run that is over at `untilMs` (of `performance.now()`) goes on in
  * the next. Answers whether all is done.
  */
-export function fill(file: string, calls: number, untilMs: number, say: (step: string) => void): boolean {
-  if (!existsSync(file)) createTenant(file);
+export async function fill(
+  file: string,
+  calls: number,
+  untilMs: number,
+  say: (step: string) => void,
+): Promise<boolean> {
+  if (!existsSync(file)) await createTenant(file);
   const database = new (loadDriver())(file);
   try {
     for (const pragma of fast) database.pragma(pragma);
@@ -188,12 +193,12 @@ export function isFilled(file: string): boolean {
 }
 
 /** The organization and its key. */
-export function createTenant(file: string): string {
-  const store = Store.open({ file });
-  const { id } = store.organizations.create({ name: 'Bench', tier: 'enterprise', limits });
-  const user = store.organizations.createUser({ name: 'Bench', platformOwner: true });
-  store.organizations.addMember(id, user.id, 'owner');
-  store.apiKeys.create({ userId: user.id, organizationId: null, mode: 'live', name: 'Bench', key: benchKey });
-  store.close();
+export async function createTenant(file: string): Promise<string> {
+  const store = await Store.open({ file });
+  const { id } = await store.organizations.create({ name: 'Bench', tier: 'enterprise', limits });
+  const user = await store.organizations.createUser({ name: 'Bench', platformOwner: true });
+  await store.organizations.addMember(id, user.id, 'owner');
+  await store.apiKeys.create({ userId: user.id, organizationId: null, mode: 'live', name: 'Bench', key: benchKey });
+  await store.close();
   return id;
 }

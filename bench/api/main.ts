@@ -11,7 +11,7 @@ import { cpus, tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { dayMs } from '../../src/store/calls/call-counts.js';
-import { loadDriver } from '../../src/store/database/driver.js';
+import { loadDriver } from '../../src/store/sqlite/driver.js';
 import { spread } from '../load/figures.js';
 import { markdown } from '../load/table.js';
 import { benchKey, days, fill, isFilled, numbers } from './fill.js';
@@ -100,7 +100,7 @@ function timed(sql: string): number {
 async function main(): Promise<void> {
   if (!isFilled(file)) {
     const untilMs = performance.now() + Number(values['fill-for']) * 1000;
-    if (!fill(file, calls, untilMs, (step) => console.log(`  ${step}`))) {
+    if (!(await fill(file, calls, untilMs, (step) => console.log(`  ${step}`)))) {
       console.log('Not full yet: the same command goes on from here.');
       return;
     }

@@ -14,7 +14,7 @@ export type ToServer = { kind: 'watch' } | { kind: 'tell' } | { kind: 'end' };
 const [, , kind = '', file = '', callId = '', key = ''] = process.argv;
 
 async function listen(): Promise<{ port: number; organizationId: string; close(): Promise<void> }> {
-  const store = Store.open({ file });
+  const store = await Store.open({ file });
   const metrics = new Registry();
   const api = await buildApi({
     store,
@@ -34,7 +34,7 @@ async function listen(): Promise<{ port: number; organizationId: string; close()
       port: (api.server.address() as AddressInfo).port,
       close: async () => {
         await api.close();
-        store.close();
+        await store.close();
       },
     };
   }
@@ -42,7 +42,7 @@ async function listen(): Promise<{ port: number; organizationId: string; close()
   const answer = await api.inject({ url: `/v1/calls/${callId}`, headers: { 'x-api-key': key } });
   const document = (await api.inject('/openapi.json')).json();
   await api.close();
-  store.close();
+  await store.close();
   const bare = await bareApp(answer.json(), document);
   return { port: bare.port, organizationId: '', close: bare.close };
 }

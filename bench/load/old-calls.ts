@@ -1,7 +1,7 @@
 /** A database that has seen a million calls. */
 import path from 'node:path';
 import { dayMs } from '../../src/store/calls/call-counts.js';
-import { loadDriver } from '../../src/store/database/driver.js';
+import { loadDriver } from '../../src/store/sqlite/driver.js';
 
 const days = 365;
 

@@ -95,12 +95,12 @@ const settings = loadSettings({
 const app = await start(settings, process.argv.includes('rtp') ? { rtpQuarantineMs: 0 } : { media: silent });
 process.on('message', (message: 'stats' | 'stop') => {
   if (message === 'stats')
-    void app.sip.serverStats().then((stats) => {
+    void app.sip.serverStats().then(async (stats) => {
       const scope = { organizationId: app.first?.organizationId ?? '', mode: 'live' } as const;
       process.send?.({
         stats,
         live: app.live.count,
-        records: app.store.records.stats(scope, {}),
+        records: await app.store.records.stats(scope, {}),
         unwritten: app.store.calls.unwritten,
       });
     });

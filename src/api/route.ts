@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Static, TSchema } from 'typebox';
+import type { Transaction } from '../store/database/database.js';
 import type { Store } from '../store/store.js';
 import type { Access, Caller } from './auth/caller.js';
 import { type ErrorCode, errorCatalogue, exampleOf } from './errors.js';
@@ -44,7 +45,7 @@ export interface Operation<P extends TSchema, Q extends TSchema, B extends TSche
   eventToken?: boolean;
   /** The errors in addition to those of every operation. */
   errors?: ErrorCode[];
-  /** Must be synchronous where it creates (201): with an `Idempotency-Key` it runs in a transaction. */
+  /** Where it creates (201), it does so within `input.within`, and waits for nothing else: with an `Idempotency-Key` that is a transaction. */
   handle(input: Input<P, Q, B>): unknown;
 }
 
@@ -57,8 +58,13 @@ export interface Input<P extends TSchema, Q extends TSchema, B extends TSchema> 
   request: FastifyRequest;
   reply: FastifyReply;
   /** Registers work to run after the transaction is committed, before the response. */
-  afterwards(work: () => void): void;
+  afterwards(work: Afterwards): void;
+  /** The transaction in which a creating operation (201) writes, and what it reads of it; undefined: it opens its own. */
+  readonly within: Transaction | undefined;
 }
+
+/** Done once the records of an operation are committed, before its response. */
+export type Afterwards = () => void | Promise<void>;
 
 /** An operation with its type parameters erased. */
 export type Route = Operation<TSchema, TSchema, TSchema>;
@@ -127,29 +133,33 @@ export function register(app: FastifyInstance, operation: Route, store: Store): 
     }),
     handler: (request, reply) => {
       const { caller } = request;
-      const afterwards: (() => void)[] = [];
-      const input = new RequestInput(request, reply, afterwards);
-      const carryOut = () => operation.handle(input);
+      const afterwards: Afterwards[] = [];
       const key = creates ? idempotencyKey(request) : undefined;
       if (caller && key !== undefined) {
         inFlight.requireFirst(request);
         const { status, shownOnce = [] } = answer;
         const by = askedBy(caller, path, request.params);
-        const text = createOnce(store, { by, key, body: request.body, status, shownOnce, reply }, carryOut);
-        for (const work of afterwards) work();
-        return reply.code(status).type('application/json; charset=utf-8').serializer(String).send(text);
+        return createOnce(store, { by, key, body: request.body, status, shownOnce, reply }, (within) =>
+          operation.handle(new RequestInput(request, reply, afterwards, within)),
+        ).then(async (text) => {
+          for (const work of afterwards) await work();
+          return reply.code(status).type('application/json; charset=utf-8').serializer(String).send(text);
+        });
       }
       const answered = (result: unknown): void => {
-        for (const work of afterwards) work();
         if (reply.sent) return;
         reply.code(answer.status);
         if (answer.schema === null) reply.send();
         else reply.send(result);
       };
-      const result = carryOut();
+      const result = operation.handle(new RequestInput(request, reply, afterwards, undefined));
       // Return a promise for asynchronous handlers only: Fastify would otherwise listen for the end of every reply.
-      if (!(result instanceof Promise)) return answered(result);
-      return result.then((value) => {
+      if (!(result instanceof Promise)) {
+        answered(result);
+        return;
+      }
+      return result.then(async (value) => {
+        for (const work of afterwards) await work();
         answered(value);
         return reply;
       });
@@ -166,7 +176,8 @@ class RequestInput implements Input<TSchema, TSchema, TSchema> {
   constructor(
     readonly request: FastifyRequest,
     readonly reply: FastifyReply,
-    private readonly works: (() => void)[],
+    private readonly works: Afterwards[],
+    readonly within: Transaction | undefined,
   ) {
     this.params = request.params;
     this.query = request.query;
@@ -179,7 +190,7 @@ class RequestInput implements Input<TSchema, TSchema, TSchema> {
     return caller;
   }
 
-  readonly afterwards = (work: () => void): void => {
+  readonly afterwards = (work: Afterwards): void => {
     this.works.push(work);
   };
 }

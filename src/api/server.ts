@@ -68,7 +68,7 @@ export interface ApiOptions
   /** Whether targets may be private, loopback and link-local addresses. */
   allowPrivateTargets: boolean;
   /** Makes the SIP server reload its trunks. */
-  onTrunksChanged: () => void;
+  onTrunksChanged: () => void | Promise<void>;
   /** Transcribes speech; absent if not configured. */
   transcription?: TranscriptionEngine;
   /** Shares request counts among several processes; if absent, each process counts alone. */

@@ -1,19 +1,18 @@
 /** The beginning of an inbound call: its route, its record, its money, and what ends it before the answer. */
 import type { IncomingCall, TrunkMatch } from '../../sip/leg.js';
-import type { Calls } from '../store/calls/calls.js';
+import type { Calls, NewCall } from '../store/calls/calls.js';
 import type { PhoneNumber } from '../store/routing/phone-numbers.js';
-import type { FundedCall } from '../store/tenants/funds.js';
 import { Call } from './core/call.js';
 import { endingOf } from './core/error-to-ending.js';
 import type { PartyFacts } from './core/party-facts.js';
 import type { CallClosing } from './party/teardown.js';
-import type { CallAdmission } from './routing/admission.js';
+import type { AskedCall, CallAdmission } from './routing/admission.js';
 import { type Decision, type RouteLookup, route } from './routing/router.js';
 
 export interface BeginInbound extends CallClosing {
   records: Calls;
-  /** Asked once the record is written. */
-  admit(call: FundedCall): CallAdmission;
+  /** Queues the record, and asks whether the call may go on. */
+  begin(call: NewCall): AskedCall;
   lookup: RouteLookup;
 }
 
@@ -30,16 +29,16 @@ export function routeOf(incoming: IncomingCall, lookup: RouteLookup): Decision {
   );
 }
 
-/** Writes the record and reserves the money. The call is in the table of live calls from then on. */
+/** Queues the record and asks for the money. Nothing is waited for: the call is in the table of live calls from then on, so that a drain sees it. */
 export function beginInbound(
   incoming: IncomingCall,
   decision: Exclude<Decision, { kind: 'unknown' }>,
   deps: BeginInbound,
-): Call {
+): { call: Call; admission: Promise<CallAdmission> | null } {
   const { organizationId } = decision.number;
   const trunk = trunkOf(incoming, organizationId);
   const endpointId = decision.kind === 'connect' ? decision.endpoints[0].id : decision.endpointId;
-  const id = deps.records.begin({
+  const record: NewCall = {
     organizationId,
     mode: decision.number.mode,
     direction: 'inbound',
@@ -51,19 +50,11 @@ export function beginInbound(
     createdAt: incoming.receivedAt,
     trunkId: trunk.trunkId,
     eventData: { dialled: incoming.to.number, trunk: trunk.name, transport: incoming.peer.transport },
-  });
-  const admission: CallAdmission =
-    decision.kind === 'connect'
-      ? deps.admit({
-          callId: id,
-          organizationId,
-          mode: decision.number.mode,
-          direction: 'inbound',
-          toNumber: decision.number.number,
-        })
-      : { funds: null, refusal: decision.ending };
+  };
+  const { id, admission } =
+    decision.kind === 'connect' ? deps.begin(record) : { id: deps.records.begin(record), admission: null };
   const { receivedAt: createdAt, receivedAtMs: startedAtMs } = incoming;
-  const call = new Call(deps.records, { id, createdAt, startedAtMs, funds: admission.funds }, 'inbound');
+  const call = new Call(deps.records, { id, createdAt, startedAtMs, funds: null }, 'inbound');
   call.trunkId = trunk.trunkId;
   deps.live.add(call);
   call.event('call.routed', { endpoint_id: endpointId, rules: decision.trace });
@@ -72,8 +63,8 @@ export function beginInbound(
   const over = () => call.end(endingOf(cancelled.reason, call, 'caller', deps.log));
   cancelled.addEventListener('abort', over, { once: true });
   if (cancelled.aborted) over();
-  if (admission.refusal !== null) call.end(admission.refusal);
-  return call;
+  if (decision.kind === 'refuse') call.end(decision.ending);
+  return { call, admission };
 }
 
 export function inboundFacts(call: Call, incoming: IncomingCall, number: PhoneNumber): PartyFacts {

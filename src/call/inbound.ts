@@ -10,6 +10,7 @@ import { endingOf } from './core/error-to-ending.js';
 import { CallEnded } from './core/outcome.js';
 import { CallerParty } from './party/caller.js';
 import { closeCall } from './party/teardown.js';
+import { settleAdmission } from './routing/admission.js';
 import type { TrunkMedia } from './routing/trunk-selection.js';
 import type { ScriptDeps } from './script/context.js';
 
@@ -36,7 +37,7 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundDeps)
   }
   const { number } = decision;
   const { limits, dialling } = deps.script;
-  const call = beginInbound(incoming, decision, deps);
+  const { call, admission } = beginInbound(incoming, decision, deps);
   const caller = new CallerParty(
     { call, facts: inboundFacts(call, incoming, number), mode: number.mode, maxCallMs: limits.maxCallMs },
     incoming,
@@ -46,9 +47,8 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundDeps)
     call.check();
     if (decision.kind === 'refuse') throw new CallEnded(decision.ending);
     deps.live.checkCapacity(deps.maxCalls);
-    await call.orEnd(incoming.ring());
-    call.ringing();
-    const session = await deps.media.open({
+    // beside each other: neither the media nor the database keeps the other waiting
+    const opening = deps.media.open({
       group: call.id,
       offer: incoming.offer,
       policy: { ...deps.policy, ...deps.mediaOf(trunkOf(incoming, number.organizationId).trunkId) },
@@ -56,7 +56,16 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundDeps)
       signalledFrom: incoming.peer.address,
       role: 'caller',
     });
-    caller.useSession(session);
+    const [admitted, opened] = await Promise.allSettled([
+      admission === null ? null : call.orEnd(settleAdmission(call, admission)),
+      opening,
+    ]);
+    if (opened.status === 'fulfilled') caller.useSession(opened.value);
+    call.check();
+    if (admitted.status === 'rejected') throw admitted.reason;
+    if (opened.status === 'rejected') throw opened.reason;
+    await call.orEnd(incoming.ring());
+    call.ringing();
     call.transferFallback = new BridgedTransfer(caller, decision.endpoints[0].id, dialling);
     const endpoint = await connectEndpoint(caller, decision.endpoints, deps.script);
     await endpoint.run();

@@ -7,14 +7,16 @@ import { RecordingLinks } from './calls/recording-links.js';
 import { RecordingRecords } from './calls/recordings.js';
 import { RejectedInviteRecords } from './calls/rejected-invites.js';
 import { type Clock, systemClock } from './database/clock.js';
-import { Database } from './database/database.js';
+import type { Transaction } from './database/database.js';
 import { StoreError } from './database/errors.js';
 import { type StoreLog, silentLog } from './database/log.js';
-import { LongReadThread } from './database/long-read-thread.js';
 import { Endpoints } from './routing/endpoints.js';
 import { PhoneNumbers } from './routing/phone-numbers.js';
 import { Trunks } from './routing/trunks.js';
 import { WebhookDeliveries } from './routing/webhook-deliveries.js';
+import type { Durability } from './sqlite/connection.js';
+import { LongReadThread } from './sqlite/long-read-thread.js';
+import { SqliteDatabase } from './sqlite/sqlite-database.js';
 import { Accounts } from './tenants/accounts.js';
 import { ApiKeys } from './tenants/api-keys.js';
 import { Funds } from './tenants/funds.js';
@@ -35,6 +37,10 @@ export interface StoreOptions {
   instanceId?: string;
   /** The key that encrypts secrets in the file; if absent or null, they are stored in clear. */
   secretsKey?: string | null;
+  /** How long a metered call goes on when no more money can be asked for. Default 60. */
+  holdGraceSec?: number;
+  /** Default: `normal`. */
+  durability?: Durability;
   clock?: Clock;
   log?: StoreLog;
   /** Called when calls of a dead process were closed, at the start and later. */
@@ -73,16 +79,18 @@ export class Store {
   /** Recordings of webhook actions. */
   readonly recordings: RecordingRecords;
   readonly instances: Instances;
-  private closed = false;
+  private readonly clock: Clock;
+  private readonly log: StoreLog;
+  private closing: Promise<void> | null = null;
 
   private constructor(
-    private readonly database: Database,
+    private readonly database: SqliteDatabase,
     private readonly options: StoreOptions,
-    clock: Clock,
-    vault: Vault,
-    private readonly log: StoreLog,
+    parts: { instanceId: string; clock: Clock; vault: Vault; log: StoreLog; recordingLinks: RecordingLinks },
   ) {
-    const instanceId = options.instanceId ?? uuidv7();
+    const { instanceId, clock, vault, log } = parts;
+    this.clock = clock;
+    this.log = log;
     this.organizations = new Organizations(database, clock);
     this.invitations = new Invitations(database, clock, this.organizations);
     this.apiKeys = new ApiKeys(database, clock);
@@ -91,45 +99,47 @@ export class Store {
     this.phoneNumbers = new PhoneNumbers(database, clock, this.endpoints);
     this.trunks = new Trunks(database, clock, vault);
     this.accounts = new Accounts(database, clock);
-    this.funds = new Funds(database, this.accounts, {
-      rated: (callId) => this.calls.rated(callId),
-      reserved: (callId, data) => this.calls.event(callId, 'balance.reserved', data),
-    });
-    this.requestDays = new RequestDays(database, clock);
+    this.funds = new Funds(database, this.accounts, options.holdGraceSec ?? 60, (callId, data) =>
+      this.calls.event(callId, 'balance.reserved', data),
+    );
+    this.requestDays = new RequestDays(database, clock, log);
     this.rejectedInvites = new RejectedInviteRecords(database, clock);
-    this.idempotency = new Idempotency(database, clock);
-    const settle = (callId: string, durationSec: number) => this.funds.settle(callId, durationSec);
-    this.calls = new Calls(database, clock, instanceId, log, settle);
+    this.idempotency = new Idempotency(clock);
+    this.calls = new Calls({
+      write: (number, entries) => database.writeBatch(number, entries),
+      ...{ clock, instanceId, log },
+    });
     this.records = new CallReads(database, () => this.calls.flush());
     this.longReads = new LongReadThread(options.file);
-    this.recordingLinks = new RecordingLinks(database);
+    this.recordingLinks = parts.recordingLinks;
     this.webhookDeliveries = new WebhookDeliveries(database, clock);
-    this.recordings = new RecordingRecords(database);
+    this.recordings = new RecordingRecords(database, (callId) => this.calls.flushCall(callId));
     this.instances = new Instances({
       database,
       clock,
       id: instanceId,
       ...options.process,
-      onBeat: () => this.closeOrphans(),
+      onBeat: () => void this.closeOrphans(),
     });
   }
 
-  /** Opens and migrates the file, begins the heartbeat, and closes the calls of dead processes. Throws `StoreError` with a clear sentence. */
-  static open(options: StoreOptions): Store {
-    const clock = options.clock ?? systemClock;
-    const database = Database.open(options.file, () => clock.now());
+  /** Opens and migrates the file, begins the heartbeat, and closes the calls of dead processes. Rejects with `StoreError`, a clear sentence. */
+  static async open(options: StoreOptions): Promise<Store> {
+    const { clock = systemClock, log = silentLog, instanceId = uuidv7(), file, durability } = options;
+    const database = SqliteDatabase.open({ file, instanceId, durability, now: () => clock.now() });
     const vault = new Vault(options.secretsKey ?? null);
     try {
-      vault.protect(database);
+      await vault.protect(database);
+      const recordingLinks = await RecordingLinks.open(database);
+      const store = new Store(database, options, { instanceId, clock, vault, log, recordingLinks });
+      await store.endpoints.completeEventsUrls();
+      await store.instances.start();
+      await store.closeOrphans();
+      return store;
     } catch (error) {
-      database.close();
+      await database.close();
       throw error;
     }
-    const store = new Store(database, options, clock, vault, options.log ?? silentLog);
-    store.endpoints.completeEventsUrls();
-    store.instances.start();
-    store.closeOrphans();
-    return store;
   }
 
   /** Starts the checkpoint thread now, for a process that will write much. */
@@ -137,23 +147,34 @@ export class Store {
     this.database.startCheckpoints();
   }
 
-  /** Runs several writes in one transaction. */
-  transaction<T>(work: () => T): T {
-    return this.database.transaction(work);
+  /**
+   * Runs several writes together or not at all. Each of them gets the transaction as an argument; nothing joins it silently. Await nothing
+   * else within `work`.
+   */
+  transaction<T>(work: (transaction: Transaction) => Promise<T>, within?: Transaction): Promise<T> {
+    return this.database.transaction(work, within);
   }
 
   /** Whether this process can write to the file at its path. Known from a recent heartbeat, else tested by a write. */
-  writable(): boolean {
+  async writable(): Promise<boolean> {
     if (!this.database.isInPlace()) return false; // writes to an unlinked file are lost with the process
     return this.instances.beatWithin(freshBeatMs) || this.instances.beat();
   }
 
+  /** How often the thread that writes died and was replaced. */
+  get writersReplaced(): number {
+    return this.database.writersReplaced;
+  }
+
+  /** Ends the thread that writes as a crash would; for tests. */
+  killWriter(): Promise<number> {
+    return this.database.killWriter();
+  }
+
   /** Closes calls that dead processes left `in_progress`; runs automatically at the start and after every heartbeat. */
-  closeOrphans(): OrphanedCall[] {
+  async closeOrphans(): Promise<OrphanedCall[]> {
     try {
-      const closed = closeOrphans(this.database, this.instances, (callId, durationSec) =>
-        this.funds.settle(callId, durationSec),
-      );
+      const closed = await closeOrphans(this.database, this.instances, this.clock.now());
       if (closed.length > 0) {
         this.log.warn({ calls: closed.length }, 'closed the calls of a process that died');
         this.options.onOrphans?.(closed);
@@ -165,15 +186,17 @@ export class Store {
     }
   }
 
-  /** Writes the queued data, stops the heartbeat, closes the file. Idempotent. */
-  /** The file is closed when this returns; the checkpoint thread has ended when it resolves. */
-  async close(): Promise<void> {
-    if (this.closed) return;
-    this.closed = true;
+  /** Writes the queued data, stops the heartbeat, closes the file and ends its threads. Idempotent. */
+  close(): Promise<void> {
+    this.closing ??= this.closeAll();
+    return this.closing;
+  }
+
+  private async closeAll(): Promise<void> {
     this.longReads.close();
-    this.calls.close();
-    this.requestDays.close();
-    this.instances.stop();
+    await this.calls.close();
+    await this.requestDays.close();
+    await this.instances.stop();
     await this.database.close();
   }
 }

@@ -36,11 +36,13 @@ export class EventSender {
   private readonly stopping = new AbortController();
   private cancelTimer: (() => void) | null = null;
   private woken = false;
+  private isWanted = false;
+  private looking: Promise<void> | null = null;
 
   constructor(private readonly options: EventSenderOptions) {}
 
   start(): void {
-    this.look();
+    void this.look();
   }
 
   /** Checks for due deliveries. */
@@ -49,7 +51,7 @@ export class EventSender {
     this.woken = true;
     setImmediate(() => {
       this.woken = false;
-      this.look();
+      void this.look();
     });
   }
 
@@ -57,34 +59,47 @@ export class EventSender {
   async stop(graceMs = 0): Promise<void> {
     const limit = setTimeout(() => this.stopping.abort(), graceMs);
     if (graceMs === 0) this.stopping.abort();
-    this.look();
+    await this.look();
     while (this.running.size > 0) {
       await Promise.all([...this.running.values()].flatMap((sending) => [...sending]));
-      this.look(); // the next one of each call
+      await this.look(); // the next one of each call
     }
     clearTimeout(limit);
     this.stopping.abort();
     this.cancelTimer?.();
   }
 
-  private look(): void {
-    if (this.stopping.signal.aborted) return;
-    this.cancelTimer?.();
-    this.cancelTimer = this.options.clock.after(lookEveryMs, () => this.look());
-    try {
-      for (const endpointId of this.options.deliveries.endpointsDue()) this.fill(endpointId);
-    } catch (error) {
-      if (!(error instanceof StoreError)) throw error; // locked: the next look tries again
+  /** One look at a time, since it counts the free slots and then waits for what is to fill them; another one follows if asked for meanwhile. */
+  private look(): Promise<void> {
+    this.isWanted = true;
+    this.looking ??= this.lookAll().finally(() => {
+      this.looking = null;
+    });
+    return this.looking;
+  }
+
+  private async lookAll(): Promise<void> {
+    while (this.isWanted && !this.stopping.signal.aborted) {
+      this.isWanted = false;
+      this.cancelTimer?.();
+      this.cancelTimer = this.options.clock.after(lookEveryMs, () => void this.look());
+      try {
+        for (const endpointId of await this.options.deliveries.endpointsDue()) await this.fill(endpointId);
+      } catch (error) {
+        if (!(error instanceof StoreError))
+          // locked: the next look tries again
+          this.options.log.error({ err: error }, 'the deliveries to webhooks could not be read');
+      }
     }
   }
 
-  private fill(endpointId: string): void {
+  private async fill(endpointId: string): Promise<void> {
     const sending = this.running.get(endpointId) ?? new Set();
     const total = [...this.running.values()].reduce((sum, of) => sum + of.size, 0);
     const free = Math.min(perEndpoint - sending.size, inAll - total);
     if (free <= 0) return;
     this.running.set(endpointId, sending);
-    for (const delivery of this.options.deliveries.claim(endpointId, free, leaseMs)) {
+    for (const delivery of await this.options.deliveries.claim(endpointId, free, leaseMs)) {
       const sent = this.send(delivery).then((ended) => {
         sending.delete(sent);
         if (sending.size === 0) this.running.delete(endpointId);
@@ -100,7 +115,7 @@ export class EventSender {
     try {
       const attempt = await this.attempt(delivery);
       if (attempt === null) return false;
-      this.settle(delivery, attempt);
+      await this.settle(delivery, attempt);
       return true;
     } catch (error) {
       if (!(error instanceof StoreError))
@@ -154,12 +169,12 @@ export class EventSender {
     }
   }
 
-  private settle(delivery: ClaimedDelivery, attempt: Attempt): void {
+  private async settle(delivery: ClaimedDelivery, attempt: Attempt): Promise<void> {
     const { deliveries, endpoints, onDead } = this.options;
     const { durationMs, httpStatus, error } = attempt;
     const result = { durationMs, httpStatus, error };
     if (error === null) {
-      deliveries.record(delivery.id, result, 'delivered');
+      await deliveries.record(delivery.id, result, 'delivered');
       return;
     }
     const made = delivery.attempts + 1;
@@ -167,14 +182,14 @@ export class EventSender {
       // Doubling twice each time, with a fifth of jitter: 5 s, 20 s, 80 s, 5 min, 21 min.
       const backoffMs = firstRetryMs * 4 ** (made - 1) * (0.8 + 0.4 * Math.random());
       const retryInMs = Math.round(Math.max(backoffMs, attempt.retryAfterMs ?? 0));
-      deliveries.record(delivery.id, result, { retryInMs });
+      await deliveries.record(delivery.id, result, { retryInMs });
       return;
     }
-    deliveries.record(delivery.id, result, 'failed');
+    await deliveries.record(delivery.id, result, 'failed');
     onDead(delivery, result);
     if (httpStatus !== 410) return;
-    endpoints.disableEvents(delivery.endpointId);
-    deliveries.failPending(delivery.endpointId);
+    await endpoints.disableEvents(delivery.endpointId);
+    await deliveries.failPending(delivery.endpointId);
     this.options.log.warn({ endpoint_id: delivery.endpointId }, 'a receiver of events is gone: its events are stopped');
   }
 }

@@ -184,7 +184,9 @@ describe('the way out', () => {
     expect(app.outbound.refusal(organizationId, 'test')).toBeNull();
     const id = placeOutbound(app, { ...(await wishFor({}, { to: '+15005550486' })), mode: 'test' });
     await expect
-      .poll(() => app.store.records.detail({ organizationId, mode: 'test' }, id)?.status, { timeout: 5000 })
+      .poll(async () => (await app.store.records.detail({ organizationId, mode: 'test' }, id))?.status, {
+        timeout: 5000,
+      })
       .toBe('busy');
   });
 });

@@ -110,7 +110,7 @@ describe.concurrent('record', () => {
     const { data } = JSON.parse(server.requests[1]?.body ?? '{}');
     expect(data).toMatchObject({ duration: 1, reason: 'max_length' });
     const call = await app.finishedCall(number);
-    const [kept] = app.store.recordings.ofCall(
+    const [kept] = await app.store.recordings.ofCall(
       { organizationId: app.first?.organizationId ?? '', mode: 'live' },
       call.id,
     );

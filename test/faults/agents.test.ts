@@ -70,12 +70,12 @@ const scope = () => ({ organizationId: scene.app.first?.organizationId ?? '', mo
 
 /** The record of a call that is over. */
 async function record(call: FarCall) {
-  const row = () =>
-    scene.app.store.records
-      .list(scope(), {}, { limit: 500, offset: 0 })
-      .data.find(({ sipCallId, status }) => sipCallId === call.callId && status !== 'in_progress');
+  const row = async () =>
+    (await scene.app.store.records.list(scope(), {}, { limit: 500, offset: 0 })).data.find(
+      ({ sipCallId, status }) => sipCallId === call.callId && status !== 'in_progress',
+    );
   await expect.poll(row, { timeout: 10_000 }).toBeTruthy();
-  const detail = scene.app.store.records.detail(scope(), row()!.id)!;
+  const detail = (await scene.app.store.records.detail(scope(), (await row())!.id))!;
   return { ending: `${detail.status} ${detail.hangupCause} ${detail.hangupSource}`, events: detail.events };
 }
 type Events = Awaited<ReturnType<typeof record>>['events'];

@@ -66,8 +66,8 @@ describe('an agent is lost', () => {
     },
   });
   const ending = async (caller: TalkingCaller) => {
-    await expect.poll(() => scene.recordOf(caller.far)?.status).not.toBe('in_progress');
-    const { status, hangupCause, hangupSource, events } = scene.recordOf(caller.far)!;
+    await expect.poll(async () => (await scene.recordOf(caller.far))?.status).not.toBe('in_progress');
+    const { status, hangupCause, hangupSource, events } = (await scene.recordOf(caller.far))!;
     return { ending: `${status} ${hangupCause} ${hangupSource}`, types: events.map(({ type }) => type) };
   };
 
@@ -89,7 +89,7 @@ describe('an agent is lost', () => {
     await caller.phone.until(() => caller.loud > 3, 'the first words');
     await caller.bye();
     expect((await ending(caller)).ending).toBe('failed agent_error agent');
-    const { completedAt, answeredAt } = scene.recordOf(caller.far)!;
+    const { completedAt, answeredAt } = (await scene.recordOf(caller.far))!;
     expect(Date.parse(String(completedAt)) - Date.parse(String(answeredAt))).toBeLessThan(1500);
   });
 
@@ -123,8 +123,8 @@ describe('an agent behind SIP', () => {
     await caller.far.ended(15_000);
     expect(caller.loud).toBeGreaterThan(loudFrames);
     caller.close();
-    await expect.poll(() => scene.recordOf(caller.far)?.status).toBe('failed');
-    const { hangupCause, hangupSource } = scene.recordOf(caller.far)!;
+    await expect.poll(async () => (await scene.recordOf(caller.far))?.status).toBe('failed');
+    const { hangupCause, hangupSource } = (await scene.recordOf(caller.far))!;
     expect([hangupCause, hangupSource]).toEqual(['agent_error', 'system']);
   });
 });
@@ -146,8 +146,8 @@ describe('a speech server that cannot speak', () => {
     await caller.far.ended(15_000);
     expect(caller.loud).toBeGreaterThan(loudFrames);
     caller.close();
-    await expect.poll(() => scene.recordOf(caller.far)?.hangupCause).toBe('agent_error');
-    const warning = scene.recordOf(caller.far)!.events.find(({ type }) => type === 'agent.warning');
+    await expect.poll(async () => (await scene.recordOf(caller.far))?.hangupCause).toBe('agent_error');
+    const warning = (await scene.recordOf(caller.far))!.events.find(({ type }) => type === 'agent.warning');
     expect(warning?.data).toEqual({
       code: 'speech_server_failed',
       message: 'The speech server answered 500. The offline voice spoke instead.',

@@ -46,7 +46,7 @@ async function agentBehindSip(): Promise<string> {
   return number;
 }
 async function closed(id: string): Promise<void> {
-  await expect.poll(() => rowOf(id)?.status, { timeout: 10_000 }).not.toBe('in_progress');
+  await expect.poll(async () => (await rowOf(id))?.status, { timeout: 10_000 }).not.toBe('in_progress');
 }
 
 describe('we call', () => {
@@ -109,7 +109,7 @@ describe('we call', () => {
       ids.push(id);
       await closed(id);
     });
-    for (const id of ids) expect(rowOf(id)).toMatchObject({ status: 'busy', durationSec: 0, answeredAt: null });
+    for (const id of ids) expect(await rowOf(id)).toMatchObject({ status: 'busy', durationSec: 0, answeredAt: null });
   });
 
   it('and are sent on from one to the next, or asked for a password again and again: bounded, then failed (S12)', async () => {
@@ -129,7 +129,7 @@ describe('we call', () => {
       const { id, to } = dial();
       asked.set(to, i);
       await closed(id);
-      expect(rowOf(id)?.status).toBe('failed');
+      expect((await rowOf(id))?.status).toBe('failed');
     });
     for (const count of invites.values()) expect(count).toBeLessThanOrEqual(5);
   });
@@ -153,7 +153,7 @@ describe('we call', () => {
     await sweep(2, async () => {
       const { id } = dial({ ringTimeoutMs: 20_000 });
       await closed(id);
-      expect(rowOf(id)).toMatchObject({ status: 'completed' });
+      expect(await rowOf(id)).toMatchObject({ status: 'completed' });
     });
     await refusing.close();
   });
@@ -177,7 +177,7 @@ describe('we call', () => {
     await sweep(3, async () => {
       const { id } = dial();
       await closed(id);
-      expect(rowOf(id)?.status).toBe('failed');
+      expect((await rowOf(id))?.status).toBe('failed');
     });
   });
 });
@@ -383,7 +383,7 @@ describe('session timers (S8)', () => {
       await call.ended();
       expect([...new Set(refreshes(call))]).toEqual(['3;refresher=uac', '5;refresher=uac']);
     }
-    for (const id of ids) expect(rowOf(id)).toMatchObject({ status: 'completed', hangupCause: 'timeout' });
+    for (const id of ids) expect(await rowOf(id)).toMatchObject({ status: 'completed', hangupCause: 'timeout' });
   });
 
   it('they are to refresh and never do: BYE of ours shortly before the session is over', async () => {
@@ -391,7 +391,7 @@ describe('session timers (S8)', () => {
     await sweep(5, async () => {
       const { id } = dial();
       await closed(id);
-      expect(rowOf(id)).toMatchObject({ status: 'completed', hangupCause: 'timeout' });
+      expect(await rowOf(id)).toMatchObject({ status: 'completed', hangupCause: 'timeout' });
     });
   });
 

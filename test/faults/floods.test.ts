@@ -52,7 +52,7 @@ describe('from outside', () => {
     timersMs,
     start: { sipTrusted: ['127.0.0.1/32'], log },
     prepare: async (app) => {
-      const [loopback] = app.store.trunks.allForSip();
+      const [loopback] = await app.store.trunks.allForSip();
       await app.api('PATCH', `/v1/trunks/${loopback?.id}`, { addresses: ['127.0.0.1/32'] });
     },
   });
@@ -73,7 +73,7 @@ describe('from outside', () => {
       expect((await shed()).offenders - before.offenders).toBe(1);
       expect(lines.length - logged).toBeLessThan(20);
     });
-    expect(scene.app.store.rejectedInvites.list({ limit: 1, offset: 0 }).total).toBeLessThanOrEqual(150);
+    expect((await scene.app.store.rejectedInvites.list({ limit: 1, offset: 0 })).total).toBeLessThanOrEqual(150);
   });
 
   it('and hears nothing more for a while, whatever it says; a trunk is heard as ever (S16)', async () => {

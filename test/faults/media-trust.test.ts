@@ -58,8 +58,8 @@ async function other(caller: TalkingCaller, address: string): Promise<RtpPhone> 
 /** Hangs up; the record of the call. */
 async function recordOf(caller: TalkingCaller) {
   await caller.bye();
-  await expect.poll(() => scene.recordOf(caller.far)?.status).not.toBe('in_progress');
-  const { quality, events } = scene.recordOf(caller.far)!;
+  await expect.poll(async () => (await scene.recordOf(caller.far))?.status).not.toBe('in_progress');
+  const { quality, events } = (await scene.recordOf(caller.far))!;
   return { quality, types: events.map(({ type }) => type) };
 }
 
@@ -222,7 +222,7 @@ it('a phone that only presses keys has no score', async () => {
     phone.timestamp += 3200;
   }
   await expect
-    .poll(() => scene.recordOf(caller.far)?.events.filter(({ type }) => type === 'dtmf.received').length)
+    .poll(async () => (await scene.recordOf(caller.far))?.events.filter(({ type }) => type === 'dtmf.received').length)
     .toBe(15);
   const { quality } = await recordOf(caller);
   expect(quality).toMatchObject({ received: { packets: 180, lost: 0 } });

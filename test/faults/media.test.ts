@@ -50,15 +50,15 @@ async function call(wish: Parameters<typeof TalkingCaller.call>[2] = {}): Promis
 /** The record of a call that is over. */
 async function record(far: FarCall) {
   const scope = { organizationId: scene.app.first?.organizationId ?? '', mode: 'live' as const };
-  const row = () =>
-    scene.app.store.records
-      .list(scope, {}, { limit: 100, offset: 0 })
-      .data.find(({ sipCallId, status }) => sipCallId === far.callId && status !== 'in_progress');
+  const row = async () =>
+    (await scene.app.store.records.list(scope, {}, { limit: 100, offset: 0 })).data.find(
+      ({ sipCallId, status }) => sipCallId === far.callId && status !== 'in_progress',
+    );
   await expect.poll(row, { timeout: 10_000 }).toBeTruthy();
-  const { status, hangupCause, hangupSource, durationSec, quality, events } = scene.app.store.records.detail(
+  const { status, hangupCause, hangupSource, durationSec, quality, events } = (await scene.app.store.records.detail(
     scope,
-    row()!.id,
-  )!;
+    (await row())!.id,
+  ))!;
   return { ending: `${status} ${hangupCause} ${hangupSource}`, durationSec, quality, events };
 }
 

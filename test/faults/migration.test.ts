@@ -5,8 +5,8 @@ import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, it } from 'vitest';
-import { loadDriver } from '../../src/store/database/driver.js';
 import { migrations } from '../../src/store/database/migrations/index.js';
+import { loadDriver } from '../../src/store/sqlite/driver.js';
 import { startTestApp } from '../support/app.js';
 import { FarEnds } from '../support/far-ends.js';
 import { demo } from '../support/fault-scene.js';
@@ -51,7 +51,7 @@ it('killed half way: nothing of it is there, and the next process migrates and t
     const ends = await FarEnds.open(app.sip.addresses[0]!.port);
     try {
       expect(names()).toEqual(Object.keys(migrations));
-      expect(app.store.organizations.user('kept')?.name).toBe('Kept');
+      expect((await app.store.organizations.user('kept'))?.name).toBe('Kept');
       const call = ends.call(demo);
       expect(await call.final()).toBe(200);
       await call.bye();

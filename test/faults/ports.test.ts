@@ -47,12 +47,12 @@ const free = (count: number) =>
 
 async function ending(call: FarCall): Promise<string> {
   const scope = { organizationId: scene.app.first?.organizationId ?? '', mode: 'live' as const };
-  const row = () =>
-    scene.app.store.records
-      .list(scope, {}, { limit: 100, offset: 0 })
-      .data.find(({ sipCallId, status }) => sipCallId === call.callId && status !== 'in_progress');
+  const row = async () =>
+    (await scene.app.store.records.list(scope, {}, { limit: 100, offset: 0 })).data.find(
+      ({ sipCallId, status }) => sipCallId === call.callId && status !== 'in_progress',
+    );
   await expect.poll(row, { timeout: 10_000 }).toBeTruthy();
-  return `${row()!.status} ${row()!.hangupCause}`;
+  return `${(await row())!.status} ${(await row())!.hangupCause}`;
 }
 
 /** No call at all finds a pair. */

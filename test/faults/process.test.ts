@@ -7,8 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { describe, expect, it, vi } from 'vitest';
 import { EmbeddedEngine } from '../../media/thread/main-side/engine.js';
-import type { Database } from '../../src/store/database/database.js';
-import { loadDriver } from '../../src/store/database/driver.js';
+import { loadDriver } from '../../src/store/sqlite/driver.js';
 import { collectGarbage } from '../support/collect-garbage.js';
 import type { FarCall } from '../support/far-ends.js';
 import { answered, demo, faultScene, undisturbed } from '../support/fault-scene.js';
@@ -25,9 +24,10 @@ const scene = faultScene({
   after: () => void vi.restoreAllMocks(),
 });
 
-const causes = (calls: readonly FarCall[]) =>
-  new Set(calls.map((call) => scene.recordOf(call)).map((row) => `${row?.status} ${row?.hangupCause}`));
-const database = () => (scene.app.store as unknown as { database: Database }).database;
+const causes = async (calls: readonly FarCall[]) =>
+  new Set(
+    (await Promise.all(calls.map((call) => scene.recordOf(call)))).map((row) => `${row?.status} ${row?.hangupCause}`),
+  );
 
 describe('a thread dies', () => {
   it('of the media: its calls end as engine_gone, every far end has its BYE, and the next call finds a new one', async () => {
@@ -62,8 +62,8 @@ describe('an exception', () => {
       const refused = scene.ends.call(demo);
       expect(await refused.final()).toBeGreaterThanOrEqual(480);
       // and its record has the whole story
-      await expect.poll(() => scene.recordOf(refused)?.status).toBe('failed');
-      const trace = scene.app.store.records.trace(scene.scope, scene.recordOf(refused)!.id);
+      await expect.poll(async () => (await scene.recordOf(refused))?.status).toBe('failed');
+      const trace = await scene.app.store.records.trace(scene.scope, (await scene.recordOf(refused))!.id);
       expect(trace?.map(({ message }) => message.slice(0, 9))).toContain(`SIP/2.0 ${String(refused.finalStatus)[0]}`);
       const [fine] = await answered(scene.ends, 1);
       await sleep(200); // real time: so long the call has sound
@@ -135,12 +135,17 @@ describe('the database', () => {
 
   it('full: calls go on in memory, and are written once there is room (X3)', async () => {
     await undisturbed(scene, async () => {
-      const pragma = (text: string) => Number(Object.values(database().prepare(`pragma ${text}`).get() as object)[0]);
-      pragma(`max_page_count = ${pragma('page_count')}`); // every write that needs a page fails as on a full disk
+      // on the connection that writes
+      const pragma = (text: string) =>
+        scene.app.store.transaction(async (transaction) => {
+          const [row] = await transaction.tuples<[number]>(`pragma ${text}`);
+          return row?.[0];
+        });
+      await pragma(`max_page_count = ${await pragma('page_count')}`); // every write that needs a page fails as on a full disk
       const calls = await answered(scene.ends, 20);
       for (const call of calls.slice(0, 10)) await call.bye();
       await expect.poll(() => scene.app.store.calls.unwritten).toBeGreaterThan(0);
-      pragma('max_page_count = 1073741823');
+      await pragma('max_page_count = 1073741823');
       await expect.poll(() => scene.app.store.calls.unwritten).toBe(0);
       for (const call of calls.slice(10)) await call.bye();
     });
@@ -154,19 +159,20 @@ describe('the database', () => {
     await scene.app.api('PATCH', endpoint, { record: true });
     await undisturbed(scene, async () => {
       const [recorded] = await answered(scene.ends, 1);
-      const { id } = scene.recordOf(recorded!)!;
+      const { id } = (await scene.recordOf(recorded!))!;
       const fd = await recordingOf(id);
       // two seconds are on the disk, and then there is no room for more
       await expect.poll(() => fstatSync(fd).size, { timeout: 15_000 }).toBeGreaterThan(44 + 2 * 16_000);
       const full = refuseWrites(fd);
-      const failure = () => scene.recordOf(recorded!)?.events.find((event) => event.type === 'recording.failed')?.data;
+      const failure = async () =>
+        (await scene.recordOf(recorded!))?.events.find((event) => event.type === 'recording.failed')?.data;
       await expect.poll(failure, { timeout: 15_000 }).toMatchObject({ message: expect.stringContaining('ENOSPC') });
       const detail = await scene.app.api<{ status: string; recording_url: string | null }>('GET', `/v1/calls/${id}`);
       expect(detail).toMatchObject({ status: 'in_progress', recording_url: expect.stringContaining('http') });
       expect(await recorded!.bye()).toBe(200);
       for (const each of full) closeSync(each);
-      await expect.poll(() => scene.recordOf(recorded!)?.status).toBe('completed');
-      const ends = scene.recordOf(recorded!)?.events.map((event) => event.type);
+      await expect.poll(async () => (await scene.recordOf(recorded!))?.status).toBe('completed');
+      const ends = (await scene.recordOf(recorded!))?.events.map((event) => event.type);
       expect(ends?.filter((type) => type === 'recording.failed' || type === 'recording.completed')).toHaveLength(1);
     });
     await scene.app.api('PATCH', endpoint, { record: false });

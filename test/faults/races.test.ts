@@ -6,11 +6,11 @@ import { demo, faultScene, sweep } from '../support/fault-scene.js';
 
 const scene = faultScene({
   timersMs: { t1: 40, t2: 320, t4: 400 },
-  prepare: (app) => {
+  prepare: async (app) => {
     const organizationId = app.first?.organizationId ?? '';
     const rate = { microcentsPerMinute: 6_000_000, initialIncrementSec: 1, incrementSec: 1 };
-    app.store.accounts.setRates(organizationId, [{ direction: 'inbound', prefix: '', ...rate }]);
-    app.store.accounts.credit(organizationId, 100_000, 'for the test');
+    await app.store.accounts.setRates(organizationId, [{ direction: 'inbound', prefix: '', ...rate }]);
+    await app.store.accounts.credit(organizationId, 100_000, 'for the test');
   },
 });
 
@@ -18,7 +18,7 @@ async function answered(call: FarCall): Promise<FarCall> {
   const status = await call.final();
   if (status !== 200) {
     const { retransmissionsSent, shed } = await scene.app.sip.serverStats();
-    const told = JSON.stringify([scene.recordOf(call)?.events, retransmissionsSent, shed]);
+    const told = JSON.stringify([(await scene.recordOf(call))?.events, retransmissionsSent, shed]);
     throw new Error(`${call.callId} was answered ${status}: ${told}`);
   }
   return call;
@@ -131,11 +131,11 @@ describe('lost on the way', () => {
       await call.ended();
       expect(call.received.filter((m) => m.kind === 'response' && m.status === 200).length).toBeGreaterThan(3);
     });
-    const causes = () =>
-      scene.app.store.records
-        .list(scene.scope, {}, { limit: 20, offset: 0 })
-        .data.map(({ status, hangupCause }) => `${status} ${hangupCause}`);
-    await expect.poll(() => new Set(causes())).toEqual(new Set(['failed no_ack']));
+    const causes = async () =>
+      (await scene.app.store.records.list(scene.scope, {}, { limit: 20, offset: 0 })).data.map(
+        ({ status, hangupCause }) => `${status} ${hangupCause}`,
+      );
+    await expect.poll(async () => new Set(await causes())).toEqual(new Set(['failed no_ack']));
   });
 
   it('the first two 200: the third is acknowledged, and the call is a call (S2)', async () => {
@@ -190,6 +190,6 @@ describe('the same again', () => {
 });
 
 async function idOf(call: FarCall): Promise<string> {
-  await expect.poll(() => scene.recordOf(call)?.id).toBeTruthy();
-  return scene.recordOf(call)!.id;
+  await expect.poll(async () => (await scene.recordOf(call))?.id).toBeTruthy();
+  return (await scene.recordOf(call))!.id;
 }

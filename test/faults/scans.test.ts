@@ -11,7 +11,7 @@ const scene = faultScene({
   // what refuses calls for overload is as in earnest, but for the lag of a machine that runs other tests too
   start: { sipTrusted: ['127.0.0.1/32'], sipLimits: { waitMs, foreseenWaitMs } },
   prepare: async (app) => {
-    const [loopback] = app.store.trunks.allForSip();
+    const [loopback] = await app.store.trunks.allForSip();
     await app.api('PATCH', `/v1/trunks/${loopback?.id}`, { addresses: ['127.0.0.1/32'] });
   },
 });

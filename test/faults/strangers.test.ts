@@ -9,7 +9,7 @@ const users = ['known-phone', 'nobody-here'] as const;
 const scene = faultScene({
   timersMs: { t1: 50, t2: 200, t4: 100 },
   prepare: async (app) => {
-    const [loopback] = app.store.trunks.allForSip();
+    const [loopback] = await app.store.trunks.allForSip();
     await app.api('PATCH', `/v1/trunks/${loopback?.id}`, { addresses: ['127.0.0.1/32'] });
     for (const username of ['known-phone', 'other-phone'])
       await app.api('POST', '/v1/trunks', {

@@ -74,7 +74,7 @@ it('a reset in the middle of a message, of an answer, and of a call', async () =
   await inCall.wait((m) => m instanceof SipResponse && m.status === 200 && m.cseq?.method === 'INVITE');
   inCall.socket.resetAndDestroy();
   // no ACK can come: BYE after 64·T1, which nobody can be given
-  const ended = () => scene.app.store.records.list(scene.scope, {}, { limit: 1, offset: 0 }).data[0];
+  const ended = async () => (await scene.app.store.records.list(scene.scope, {}, { limit: 1, offset: 0 })).data[0];
   await expect.poll(ended, { timeout: 15_000 }).toMatchObject({ status: 'failed', hangupCause: 'no_ack' });
 });
 

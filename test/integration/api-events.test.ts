@@ -84,12 +84,12 @@ describe('GET /v1/events', () => {
     const reader = await follow(api.a.key);
     expect(reader.stream.headers['content-type']).toBe('text/event-stream; charset=utf-8');
     expect(reader.stream.headers['x-ratelimit-limit']).toBe('1000');
-    const test = await follow(api.addKey({ organizationId: api.a.organizationId, mode: 'test' }));
+    const test = await follow(await api.addKey({ organizationId: api.a.organizationId, mode: 'test' }));
     finish(begin(api.b.organizationId));
     const id = begin();
     api.store.calls.event(id, 'call.routed', { endpoint_id: null });
     finish(id);
-    api.store.calls.flush();
+    await api.store.calls.flush();
     await reader.until(() => reader.told().length === 3);
     expect(reader.told().map(({ event, data }) => [event, data.call_id, data.sequence])).toEqual([
       ['call.initiated', id, 1],
@@ -115,7 +115,7 @@ describe('GET /v1/events', () => {
     const reader = await follow(api.a.key, events[0].id);
     await reader.until(() => reader.told().length === 1);
     const second = begin();
-    api.store.calls.flush();
+    await api.store.calls.flush();
     await reader.until(() => reader.told().length === 2);
     expect(reader.told().map(({ event, data }) => [event, data.call_id])).toEqual([
       ['call.completed', first],
@@ -131,7 +131,7 @@ describe('GET /v1/events', () => {
     while (api.store.calls.feed.count({ organizationId: api.a.organizationId, mode: 'live' }) === 0)
       await new Promise((resolve) => setImmediate(resolve));
     api.store.calls.event(id, 'call.ringing');
-    api.store.calls.flush(); // the past has not been read yet: that takes another thread
+    await api.store.calls.flush(); // the past has not been read yet: that takes another thread
     const reader = await following;
     await reader.until(() => reader.told().length >= 451);
     finish(id);
@@ -160,7 +160,7 @@ describe('GET /v1/events', () => {
     const data = { text: 'x'.repeat(100_000) };
     for (let n = 0; n < 400 && api.store.calls.feed.count(scope) > 0; n += 1) {
       api.store.calls.event(id, 'transcript.final', data);
-      api.store.calls.flush();
+      await api.store.calls.flush();
       await new Promise((resolve) => setImmediate(resolve));
     }
     expect(api.store.calls.feed.count(scope)).toBe(0);
@@ -182,7 +182,7 @@ describe('an open stream', () => {
   };
 
   it('ends within a second when its key is revoked, and no other stream does', async () => {
-    const { record, key } = api.store.apiKeys.create({
+    const { record, key } = await api.store.apiKeys.create({
       userId: api.a.userId,
       organizationId: null,
       mode: 'live',
@@ -192,7 +192,7 @@ describe('an open stream', () => {
     expect((await api.request('DELETE', `/v1/api-keys/${record.id}`)).status).toBe(204);
     expect(await within(reader)).toBeLessThan(1_000);
     begin();
-    api.store.calls.flush();
+    await api.store.calls.flush();
     await other.until(() => other.told().length === 1);
     expect(reader.told()).toEqual([]);
     expect(api.store.calls.feed.count({ organizationId: api.a.organizationId, mode: 'live' })).toBe(1);
@@ -206,12 +206,12 @@ describe('an open stream', () => {
   });
 
   it('ends when its user is removed from the organization, though they have another one', async () => {
-    const user = api.store.organizations.createUser({ name: 'Ada' });
-    api.store.organizations.addMember(api.a.organizationId, user.id, 'member');
+    const user = await api.store.organizations.createUser({ name: 'Ada' });
+    await api.store.organizations.addMember(api.a.organizationId, user.id, 'member');
     api.clock.advance(1);
-    api.store.organizations.addMember(api.b.organizationId, user.id, 'member');
+    await api.store.organizations.addMember(api.b.organizationId, user.id, 'member');
     const of = { userId: user.id, organizationId: null, mode: 'live', name: 'K' } as const;
-    const { key } = api.store.apiKeys.create(of);
+    const { key } = await api.store.apiKeys.create(of);
     const reader = await follow(key);
     const removed = await api.request('DELETE', `/v1/organizations/${api.a.organizationId}/members/${user.id}`);
     expect(removed.status).toBe(204);
@@ -224,8 +224,8 @@ describe('an open stream', () => {
     await withTokens.app.listen({ host: '127.0.0.1', port: 0 });
     port = (withTokens.app.server.address() as AddressInfo).port;
     try {
-      const ada = withTokens.store.organizations.createUser({ name: 'Ada', subject: 'ada' });
-      withTokens.store.organizations.addMember(withTokens.a.organizationId, ada.id, 'member');
+      const ada = await withTokens.store.organizations.createUser({ name: 'Ada', subject: 'ada' });
+      await withTokens.store.organizations.addMember(withTokens.a.organizationId, ada.id, 'member');
       const reader = await follow(await provider.token({ sub: 'ada' }, withTokens.clock.now()));
       withTokens.clock.advance(125_000); // a minute's life and a minute for clocks that differ
       expect(await within(reader)).toBeLessThan(1_000);

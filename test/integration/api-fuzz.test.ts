@@ -23,8 +23,8 @@ beforeAll(async () => {
   });
   // As many requests as the test likes.
   const limits = { requests_per_second: 1_000_000, requests_per_day: 1_000_000_000 };
-  const organizationId = api.store.organizations.create({ name: 'Fuzz', tier: 'enterprise', limits }).id;
-  key = api.addKey({ organizationId });
+  const organizationId = (await api.store.organizations.create({ name: 'Fuzz', tier: 'enterprise', limits })).id;
+  key = await api.addKey({ organizationId });
   const config = { protocol: 'raw', api_key: 'k', headers: { a: 'b' } };
   const endpoint = { name: 'A', type: 'agent', target: 'wss://agent.example.com', provider_config: config };
   endpointId = (await api.request('POST', '/v1/endpoints', { key, body: endpoint })).body.id;

@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Database } from '../../src/store/database/database.js';
-import { loadDriver } from '../../src/store/database/driver.js';
 import { migrations } from '../../src/store/database/migrations/index.js';
+import { migrateFile } from '../../src/store/sqlite/connection.js';
+import { loadDriver } from '../../src/store/sqlite/driver.js';
 import { type Answer, type TestApi, testApi } from '../support/api.js';
 import { type IdentityProvider, identityProvider } from '../support/identity-provider.js';
 
@@ -23,16 +23,16 @@ beforeEach(async () => {
     outboundCalls: { refusal: () => null, start: () => {} },
   });
   const { organizationId } = api.a;
-  const ada = api.store.organizations.createUser({ name: 'Ada', subject: 'ada' });
-  api.store.organizations.addMember(organizationId, ada.id, 'owner');
+  const ada = await api.store.organizations.createUser({ name: 'Ada', subject: 'ada' });
+  await api.store.organizations.addMember(organizationId, ada.id, 'owner');
   const second = { userId: api.a.userId, organizationId: null, mode: 'live', name: 'Second' } as const;
   callers = {
     owner: api.a.key,
-    'the same owner with another key': api.store.apiKeys.create(second).key,
-    'another owner': api.addKey({ organizationId, role: 'owner' }),
-    admin: api.addKey({ organizationId, role: 'admin' }),
-    member: api.addKey({ organizationId, role: 'member' }),
-    'test key': api.addKey({ organizationId, role: 'owner', mode: 'test' }),
+    'the same owner with another key': (await api.store.apiKeys.create(second)).key,
+    'another owner': await api.addKey({ organizationId, role: 'owner' }),
+    admin: await api.addKey({ organizationId, role: 'admin' }),
+    member: await api.addKey({ organizationId, role: 'member' }),
+    'test key': await api.addKey({ organizationId, role: 'owner', mode: 'test' }),
     'other organization': api.b.key,
     token: await provider.token({ sub: 'ada' }, api.clock.now()),
   };
@@ -48,8 +48,8 @@ const secretText = /trunkline_(live|test)_[0-9A-Za-z]{32}|whsec_[\w+/=-]+|hunter
 async function creating(): Promise<[path: string, body: () => object][]> {
   const scope = { organizationId: api.a.organizationId, mode: 'live' } as const;
   const agent = { type: 'agent', target: 'wss://a.example.com', provider: 'custom', providerConfig: {} } as const;
-  const { record } = api.store.endpoints.create(scope, { name: 'E', ...agent });
-  api.store.phoneNumbers.create(scope, { number: '+15551112222', endpointId: record.id });
+  const { record } = await api.store.endpoints.create(scope, { name: 'E', ...agent });
+  await api.store.phoneNumbers.create(scope, { number: '+15551112222', endpointId: record.id });
   const call = { to_number: '+15551234567', from_number: '+15551112222', endpoint_id: record.id };
   const bodies: Record<string, () => object> = {
     '/v1/api-keys': () => ({ name: 'K', mode: 'test' }),
@@ -156,13 +156,13 @@ it('an answer kept by an older version is dropped: it names no caller and may ho
   const folder = mkdtempSync(path.join(tmpdir(), 'trunkline-kept-'));
   const file = path.join(folder, 'trunkline.db');
   const older = Object.entries(migrations).filter(([name]) => name < '0014');
-  Database.open(file, () => 1, Object.fromEntries(older)).close();
+  migrateFile(file, () => 1, Object.fromEntries(older));
   const Driver = loadDriver();
   const before = new Driver(file);
   before.exec(`insert into organizations (id, name, tier, limits, created_at, updated_at) values ('o', 'O', 'free', '{}', 1, 1);
     insert into idempotency_keys values ('o', 'live', '/v1/api-keys', 'k', 'h', 201, '{"body":"{}","headers":{}}', 1)`);
   before.close();
-  Database.open(file, () => 2).close();
+  migrateFile(file, () => 2);
   const after = new Driver(file, { readonly: true });
   expect(after.prepare('select count(*) from idempotency_keys').pluck().get()).toBe(0);
   after.close();

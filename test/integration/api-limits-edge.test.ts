@@ -24,8 +24,8 @@ interface Asked {
 describe('the limit of a second', () => {
   it('is never passed in any second by fifty connections', async () => {
     const limits = { requests_per_second: limit };
-    const { id } = api.store.organizations.create({ name: 'Edge', tier: 'enterprise', limits });
-    const request = `GET /v1/me HTTP/1.1\r\nHost: x\r\nX-Api-Key: ${api.addKey({ organizationId: id })}\r\n\r\n`;
+    const { id } = await api.store.organizations.create({ name: 'Edge', tier: 'enterprise', limits });
+    const request = `GET /v1/me HTTP/1.1\r\nHost: x\r\nX-Api-Key: ${await api.addKey({ organizationId: id })}\r\n\r\n`;
     const { port } = api.app.server.address() as { port: number };
     const sockets = await Promise.all(Array.from({ length: connections }, () => open(port)));
     const untilMs = performance.now() + askingMs;

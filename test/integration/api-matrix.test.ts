@@ -31,8 +31,8 @@ beforeAll(async () => {
   operations = await describedOperations(api);
   ids = await sampleRecords(api);
 
-  const owner = api.store.organizations.createUser({ name: 'Ada', subject: 'ada' });
-  api.store.organizations.addMember(api.a.organizationId, owner.id, 'owner');
+  const owner = await api.store.organizations.createUser({ name: 'Ada', subject: 'ada' });
+  await api.store.organizations.addMember(api.a.organizationId, owner.id, 'owner');
   const nowSec = Math.floor(api.clock.now() / 1000);
   const claims = { iss: issuer, aud: audience, sub: 'ada', exp: nowSec + 60 };
   const sign = (over: JWTPayload = {}) =>
@@ -42,8 +42,8 @@ beforeAll(async () => {
   expect(good).toBe(200); // what is refused below is refused for what is wrong with it
 
   const revoked = makeApiKey('live');
-  const { record } = api.store.apiKeys.create({ ...api.a, mode: 'live', name: 'gone', key: revoked });
-  api.store.apiKeys.revoke({ ...api.a, mode: 'live' }, record.id);
+  const { record } = await api.store.apiKeys.create({ ...api.a, mode: 'live', name: 'gone', key: revoked });
+  await api.store.apiKeys.revoke({ ...api.a, mode: 'live' }, record.id);
   const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
   columns = {
     'no key': {},
@@ -157,7 +157,7 @@ const withTestKey: Record<string, string> = {
 
 describe('every operation with a test key', () => {
   it('answers of test records alone', async () => {
-    const key = api.addKey({ organizationId: api.a.organizationId, mode: 'test' });
+    const key = await api.addKey({ organizationId: api.a.organizationId, mode: 'test' });
     const live = new Set(Object.entries(ids).flatMap(([kind, id]) => (kind === 'organizations' ? [] : [id])));
     const table: Record<string, string> = {};
     for (const operation of guarded()) {

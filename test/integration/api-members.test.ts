@@ -24,15 +24,15 @@ const me = async (claims: JWTPayload & { sub: string }, organizationId?: string)
     headers: organizationId === undefined ? {} : { 'x-organization-id': organizationId },
   });
 /** A user of organization B, with a token of their own. */
-const userOfB = (subject: string) => {
-  const user = api.store.organizations.createUser({ name: 'Eve of B', subject });
-  api.store.organizations.addMember(api.b.organizationId, user.id, 'member');
+const userOfB = async (subject: string) => {
+  const user = await api.store.organizations.createUser({ name: 'Eve of B', subject });
+  await api.store.organizations.addMember(api.b.organizationId, user.id, 'member');
   return user;
 };
 
 describe('an invitation', () => {
   it('answers the same for a user of another tenant as for one that does not exist', async () => {
-    const eve = userOfB('eve');
+    const eve = await userOfB('eve');
     const [known, unknown] = [await invite({ subject: 'eve' }), await invite({ subject: 'nil' })];
     const plain = ({ status, body, text }: typeof known) => {
       expect(text).not.toContain(eve.id);
@@ -50,11 +50,11 @@ describe('an invitation', () => {
     expect(JSON.stringify(list)).not.toContain('Eve of B');
     // Not by the id of a user either.
     expect((await invite({ user_id: eve.id })).status).toBe(400);
-    expect(api.store.organizations.memberships(eve.id)).toHaveLength(1);
+    expect(await api.store.organizations.memberships(eve.id)).toHaveLength(1);
   });
 
   it('of a user of another tenant is accepted only by naming the organization', async () => {
-    const eve = userOfB('eve');
+    const eve = await userOfB('eve');
     await invite({ subject: 'eve' });
     const before = await me({ sub: 'eve' });
     expect(before.body.organizations).toHaveLength(1);
@@ -109,14 +109,14 @@ describe('an invitation', () => {
   });
 
   it('is for its own organization alone, and a key accepts none', async () => {
-    const eve = userOfB('eve');
+    const eve = await userOfB('eve');
     await invite({ subject: 'eve' });
-    const { key } = api.store.apiKeys.create({ userId: eve.id, organizationId: null, mode: 'live', name: 'K' });
+    const { key } = await api.store.apiKeys.create({ userId: eve.id, organizationId: null, mode: 'live', name: 'K' });
     const headers = { 'x-organization-id': api.a.organizationId };
     expect((await api.request('GET', '/v1/me', { key, headers })).status).toBe(403);
     expect((await api.request('GET', '/v1/me', { key })).body.invitations).toEqual([]);
-    const other = api.store.organizations.create({ name: 'Other', tier: 'free' });
+    const other = await api.store.organizations.create({ name: 'Other', tier: 'free' });
     expect((await me({ sub: 'eve' }, other.id)).status).toBe(403);
-    expect(api.store.organizations.memberships(eve.id)).toHaveLength(1);
+    expect(await api.store.organizations.memberships(eve.id)).toHaveLength(1);
   });
 });

@@ -16,8 +16,9 @@ beforeEach(async () => {
   api = await testApi({ outboundCalls: { refusal: () => null, start: (call) => started.push(call) } });
   const scope = { organizationId: api.a.organizationId, mode: 'live' } as const;
   const agent = { name: 'E', type: 'agent', target: 'wss://a.example.com', provider: 'custom', providerConfig: {} };
-  endpointId = api.store.endpoints.create(scope, agent as Parameters<typeof api.store.endpoints.create>[1]).record.id;
-  api.store.phoneNumbers.create(scope, { number: '+15551112222', endpointId });
+  endpointId = (await api.store.endpoints.create(scope, agent as Parameters<typeof api.store.endpoints.create>[1]))
+    .record.id;
+  await api.store.phoneNumbers.create(scope, { number: '+15551112222', endpointId });
   await api.app.listen({ host: '127.0.0.1', port: 0 });
   const { port } = api.app.server.address() as { port: number };
   sockets = await Promise.all(Array.from({ length: connections }, () => open(port)));
@@ -80,19 +81,22 @@ const all = (request: (n: number) => string) =>
 describe('fifty requests at once', () => {
   it('never spend more than there is', async () => {
     const card = { microcentsPerMinute: 10e6, initialIncrementSec: 60, incrementSec: 60 };
-    api.store.accounts.setRates(api.a.organizationId, [{ direction: 'outbound', prefix: '', ...card }]);
-    api.store.accounts.credit(api.a.organizationId, 105, '');
+    await api.store.accounts.setRates(api.a.organizationId, [{ direction: 'outbound', prefix: '', ...card }]);
+    await api.store.accounts.credit(api.a.organizationId, 105, '');
     const answers = await all(() => requestOf());
     expect(answers.filter(({ status }) => status === 201)).toHaveLength(10);
     expect(answers.filter(({ status, body }) => status === 402 && body.code === 'INSUFFICIENT_BALANCE')).toHaveLength(
       40,
     );
     expect(started).toHaveLength(10);
-    expect(api.store.accounts.balance(api.a.organizationId)).toEqual({ microcents: 105e6, heldMicrocents: 100e6 });
+    expect(await api.store.accounts.balance(api.a.organizationId)).toEqual({
+      microcents: 105e6,
+      heldMicrocents: 100e6,
+    });
   });
 
   it('never pass the cap on calls', async () => {
-    api.store.organizations.update(api.a.organizationId, { limits: { concurrent_calls: 7 } });
+    await api.store.organizations.update(api.a.organizationId, { limits: { concurrent_calls: 7 } });
     const answers = await all(() => requestOf());
     expect(answers.filter(({ status }) => status === 201)).toHaveLength(7);
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([201, 429]));

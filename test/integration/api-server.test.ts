@@ -2,7 +2,7 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type ApiServer, startApi } from '../../src/api/server.js';
-import { loadDriver } from '../../src/store/database/driver.js';
+import { loadDriver } from '../../src/store/sqlite/driver.js';
 import { type TestApi, testApi } from '../support/api.js';
 
 let api: TestApi;
@@ -83,8 +83,8 @@ describe('a listening server', () => {
   });
 
   it('never passes the limit for requests in one packet', async () => {
-    const organizationId = api.store.organizations.create({ name: 'Free', tier: 'free' }).id;
-    const key = api.addKey({ organizationId });
+    const organizationId = (await api.store.organizations.create({ name: 'Free', tier: 'free' })).id;
+    const key = await api.addKey({ organizationId });
     const one = `GET /v1/me HTTP/1.1\r\nHost: x\r\nX-Api-Key: ${key}\r\n`;
     vi.useFakeTimers({ toFake: ['Date'], now: Date.UTC(2026, 0, 15) });
     try {

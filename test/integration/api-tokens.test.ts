@@ -34,8 +34,8 @@ beforeEach(async () => {
   Object.assign(jwks, { keys: [pair.jwk], up: true, asked: 0 });
   const jwksUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/jwks`;
   api = await testApi({ tokens: { issuers: [issuer], audience, jwksUrl } });
-  const user = api.store.organizations.createUser({ name: 'Ada', subject: 'ada' });
-  api.store.organizations.addMember(api.b.organizationId, user.id, 'admin');
+  const user = await api.store.organizations.createUser({ name: 'Ada', subject: 'ada' });
+  await api.store.organizations.addMember(api.b.organizationId, user.id, 'admin');
 });
 afterEach(() => api.close());
 

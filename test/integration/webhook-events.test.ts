@@ -51,7 +51,7 @@ async function endpointFor(url: string): Promise<{ id: string; secret: string }>
   return { id: body.id, secret: body.webhook_secret };
 }
 
-function begin(endpointId: string): string {
+async function begin(endpointId: string): Promise<string> {
   const id = api.store.calls.begin({
     organizationId: api.a.organizationId,
     mode: 'live',
@@ -61,7 +61,7 @@ function begin(endpointId: string): string {
     phoneNumberId: '0198aaaa-0000-7000-8000-000000000001',
     endpointId,
   });
-  api.store.calls.flush(); // of calls that begin together some are written 20 ms later
+  await api.store.calls.flush(); // of calls that begin together some are written 20 ms later
   return id;
 }
 const end = { status: 'completed', hangupCause: 'normal_clearing', hangupSource: 'caller', durationSec: 0 } as const;
@@ -72,7 +72,7 @@ describe('events of a call', () => {
   test('arrive signed, in order, each once, and are on record', async () => {
     const server = await receiver();
     const { id, secret } = await endpointFor(server.url);
-    const callId = begin(id);
+    const callId = await begin(id);
     api.store.calls.event(callId, 'call.ringing');
     api.store.calls.event(callId, 'dtmf.received', { digit: '5' });
     api.store.calls.event(callId, 'webhook.failed', { message: 'never delivered itself' });
@@ -114,7 +114,7 @@ describe('events of a call', () => {
     const { body } = await api.request('POST', '/v1/endpoints', {
       body: { name: 'T', type: 'webhook', target: server.url, provider_config: config },
     });
-    begin(body.id);
+    await begin(body.id);
     sender.wake();
     await vi.waitFor(() => expect(server.requests).toHaveLength(1), 5000);
     const [request] = server.requests as [ReceivedRequest];
@@ -129,13 +129,13 @@ describe('events of a call', () => {
     const { body } = await api.request('POST', '/v1/endpoints', {
       body: { name: 'W', type: 'webhook', target: 'http://127.0.0.1:1/' },
     });
-    begin(body.id);
+    await begin(body.id);
     expect((await deliveries()).total).toBe(0);
   });
 
   test('of another organization are not shown and not retried', async () => {
     const server = await receiver();
-    begin((await endpointFor(server.url)).id);
+    await begin((await endpointFor(server.url)).id);
     const [{ id }] = (await deliveries()).data;
     const foreign = await api.request('GET', '/v1/webhook-deliveries', { key: api.b.key });
     expect(foreign.body.total).toBe(0);
@@ -145,7 +145,7 @@ describe('events of a call', () => {
 
   test('go when their call is deleted', async () => {
     const { id } = await endpointFor('http://127.0.0.1:1');
-    const callId = begin(id);
+    const callId = await begin(id);
     api.store.calls.finish(callId, end);
     expect((await deliveries()).total).toBe(2);
     expect((await api.request('DELETE', `/v1/calls/${callId}`)).status).toBe(204);
@@ -158,7 +158,7 @@ describe('a receiver that fails', () => {
     'with %i is asked six times in growing distances, then given up',
     async (status) => {
       const server = await receiver((_request, response) => void response.writeHead(status).end());
-      const callId = begin((await endpointFor(server.url)).id);
+      const callId = await begin((await endpointFor(server.url)).id);
       const atMs: number[] = [];
       for (let attempts = 1; attempts <= 6; attempts += 1) {
         await vi.waitFor(async () => {
@@ -185,7 +185,7 @@ describe('a receiver that fails', () => {
   test('with 404 or a redirect is given up at once', async () => {
     for (const status of [404, 302]) {
       const server = await receiver((_request, response) => void response.writeHead(status, { location: '/x' }).end());
-      begin((await endpointFor(server.url)).id);
+      await begin((await endpointFor(server.url)).id);
       await vi.waitFor(async () => expect((await deliveries()).data[0].status).toBe('failed'));
       expect(server.requests).toHaveLength(1);
     }
@@ -193,7 +193,7 @@ describe('a receiver that fails', () => {
 
   test('is left alone as long as Retry-After says', async () => {
     const server = await receiver((_request, response) => void response.writeHead(503, { 'retry-after': '120' }).end());
-    begin((await endpointFor(server.url)).id);
+    await begin((await endpointFor(server.url)).id);
     await vi.waitFor(async () => expect((await deliveries()).data[0].attempts).toHaveLength(1));
     const [delivery] = (await deliveries()).data;
     expect(Date.parse(delivery.next_attempt_at) - api.clock.now()).toBe(120_000);
@@ -212,10 +212,10 @@ describe('a receiver that fails', () => {
       response.writeHead(broken && call === first ? 500 : 204).end();
     });
     const { id } = await endpointFor(server.url);
-    const one = begin(id);
+    const one = await begin(id);
     api.store.calls.event(one, 'call.ringing');
     await vi.waitFor(() => expect(server.requests).toHaveLength(1));
-    const two = begin(id);
+    const two = await begin(id);
     api.store.calls.event(two, 'call.ringing');
     api.clock.advance(60); // the journal writes
     await vi.waitFor(() => expect(server.requests).toHaveLength(3));
@@ -231,13 +231,13 @@ describe('a receiver that fails', () => {
     const silent = await receiver(() => {});
     const server = await receiver();
     const slow = await endpointFor(silent.url);
-    for (let i = 0; i < 20; i += 1) begin(slow.id);
+    for (let i = 0; i < 20; i += 1) await begin(slow.id);
     api.clock.advance(20); // so many at once share a commit
     await vi.waitFor(() => {
       sender.wake();
       expect(silent.connections).toBe(8);
     });
-    begin((await endpointFor(server.url)).id);
+    await begin((await endpointFor(server.url)).id);
     sender.wake();
     await vi.waitFor(() => expect(server.requests).toHaveLength(1));
     expect(silent.connections).toBe(8);
@@ -271,7 +271,7 @@ describe('a receiver that fails', () => {
           provider_config: { events_url: `${server.url}${path}` },
         },
       });
-      begin(body.id);
+      await begin(body.id);
     }
     sender.wake();
     const attempts = async () =>
@@ -289,16 +289,16 @@ describe('a receiver that fails', () => {
     let status = 410;
     const server = await receiver((_request, response) => void response.writeHead(status).end());
     const { id } = await endpointFor(server.url);
-    begin(id);
+    await begin(id);
     await vi.waitFor(async () =>
       expect((await api.request('GET', `/v1/endpoints/${id}`)).body.events_disabled_at).not.toBeNull(),
     );
-    begin(id);
+    await begin(id);
     expect((await deliveries()).total).toBe(1);
     status = 204;
     const changed = await api.request('PATCH', `/v1/endpoints/${id}`, { body: { name: 'Back' } });
     expect(changed.body.events_disabled_at).toBeNull();
-    begin(id);
+    await begin(id);
     sender.wake();
     await vi.waitFor(() => expect(server.requests).toHaveLength(2));
   });
@@ -308,7 +308,7 @@ describe('the API', () => {
   test('retries a dead delivery under the same id', async () => {
     let status = 400;
     const server = await receiver((_request, response) => void response.writeHead(status).end());
-    begin((await endpointFor(server.url)).id);
+    await begin((await endpointFor(server.url)).id);
     await vi.waitFor(async () => expect((await deliveries('?status=failed')).total).toBe(1));
     status = 200;
     const [{ id }] = (await deliveries()).data;
@@ -336,10 +336,10 @@ describe('the API', () => {
         signatures.includes(new Webhook(secret).sign(headers['webhook-id'] ?? '', at, request.body)),
       );
     };
-    begin(id);
+    await begin(id);
     expect(await signers(1)).toEqual([true, true]);
     api.clock.set(api.clock.now() + 86_400_001);
-    begin(id);
+    await begin(id);
     expect(await signers(2)).toEqual([true, false]);
   });
 });
@@ -349,7 +349,7 @@ test('what a stopped sender had in flight is sent again by the next one, under t
   const server = await receiver((_request, response) => {
     if (!silent) response.writeHead(204).end();
   });
-  begin((await endpointFor(server.url)).id);
+  await begin((await endpointFor(server.url)).id);
   sender.wake();
   await vi.waitFor(() => expect(server.requests).toHaveLength(1));
   await sender.stop();

@@ -187,8 +187,9 @@ it('every final status from 300 to 699 of sipp, once: the record says which and 
   }
   const statuses = [...asked.keys()];
   expect(statuses).toHaveLength(400);
-  const found = statuses.map((status) => {
-    const record = app.store.records.detail(scope, asked.get(status) ?? '');
+  const records = await Promise.all(statuses.map((status) => app.store.records.detail(scope, asked.get(status) ?? '')));
+  const found = statuses.map((status, index) => {
+    const record = records[index];
     const said = record?.events.at(-1)?.data.sip_status;
     return [status, said, record?.status, record?.hangupCause];
   });

@@ -35,14 +35,14 @@ export async function sampleRecords(api: TestApi): Promise<Record<string, string
   const ids: Record<string, string> = {};
   const scope = { organizationId: api.a.organizationId, mode: 'live' } as const;
   const { store } = api;
-  const webhook = store.endpoints.create(scope, {
+  const webhook = await store.endpoints.create(scope, {
     name: 'W',
     type: 'webhook',
     target: 'https://example.com/calls',
     provider: null,
     providerConfig: { events_url: 'https://example.com/events' },
   });
-  const { record } = store.endpoints.create(scope, {
+  const { record } = await store.endpoints.create(scope, {
     name: 'E',
     type: 'agent',
     target: 'wss://agent.example.com',
@@ -51,11 +51,11 @@ export async function sampleRecords(api: TestApi): Promise<Record<string, string
   });
   ids.endpoints = record.id;
   ids.organizations = api.a.organizationId;
-  ids['phone-numbers'] = store.phoneNumbers.create(scope, { number: '+15551112222', endpointId: record.id }).id;
+  ids['phone-numbers'] = (await store.phoneNumbers.create(scope, { number: '+15551112222', endpointId: record.id })).id;
   const trunk = await api.request('POST', '/v1/trunks', { body: { name: 'T', addresses: ['192.0.2.1'] } });
   ids.trunks = trunk.body.id;
   const key = { userId: api.a.userId, organizationId: api.a.organizationId, mode: 'live', name: 'other' } as const;
-  ids['api-keys'] = store.apiKeys.create(key).record.id;
+  ids['api-keys'] = (await store.apiKeys.create(key)).record.id;
   ids.calls = store.calls.begin({
     ...scope,
     direction: 'inbound',
@@ -68,8 +68,9 @@ export async function sampleRecords(api: TestApi): Promise<Record<string, string
   store.calls.finish(ids.calls, end);
   const told = { fromNumber: 'x', toNumber: 'y', phoneNumberId: ids['phone-numbers'], endpointId: webhook.record.id };
   store.calls.begin({ ...scope, ...told, direction: 'inbound' });
-  store.calls.flush();
-  ids['webhook-deliveries'] = store.webhookDeliveries.list(scope, {}, { limit: 1, offset: 0 }).data[0]?.id ?? '';
+  await store.calls.flush();
+  ids['webhook-deliveries'] =
+    (await store.webhookDeliveries.list(scope, {}, { limit: 1, offset: 0 })).data[0]?.id ?? '';
   return ids;
 }
 

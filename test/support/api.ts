@@ -4,8 +4,8 @@ import path from 'node:path';
 import { Registry } from 'prom-client';
 import { type ApiOptions, buildApi } from '../../src/api/server.js';
 import type { CallCommand, CommandResult } from '../../src/call/core/command.js';
-import { loadDriver } from '../../src/store/database/driver.js';
 import type { Role, Tier } from '../../src/store/database/tables.js';
+import { loadDriver } from '../../src/store/sqlite/driver.js';
 import { Store } from '../../src/store/store.js';
 import type { Mode } from '../../src/store/tenants/scope.js';
 import { ApiDescription } from './api-description.js';
@@ -40,7 +40,7 @@ export interface TestApi {
   /** What every answer to `request` is checked with. */
   description(): Promise<ApiDescription>;
   request(method: string, url: string, options?: RequestOptions): Promise<Answer>;
-  addKey(of: { organizationId: string; role?: Role; mode?: Mode; limited?: boolean }): string;
+  addKey(of: { organizationId: string; role?: Role; mode?: Mode; limited?: boolean }): Promise<string>;
   close(): Promise<void>;
 }
 
@@ -58,16 +58,16 @@ export async function testApi(options: Partial<ApiOptions> & { tier?: Tier } = {
   const dir = mkdtempSync(path.join(tmpdir(), 'trunkline-api-'));
   const clock = new FakeClock(Date.UTC(2026, 0, 15, 12));
   const file = path.join(dir, 'trunkline.db');
-  const store = Store.open({ file, clock });
-  const tenant = (name: string, platformOwner: boolean) => {
-    const organization = store.organizations.create({ name, tier: options.tier ?? 'enterprise' });
-    const user = store.organizations.createUser({ name: `Owner of ${name}`, platformOwner });
-    store.organizations.addMember(organization.id, user.id, 'owner');
-    const { key } = store.apiKeys.create({ userId: user.id, organizationId: null, mode: 'live', name: 'First' });
+  const store = await Store.open({ file, clock });
+  const tenant = async (name: string, platformOwner: boolean) => {
+    const organization = await store.organizations.create({ name, tier: options.tier ?? 'enterprise' });
+    const user = await store.organizations.createUser({ name: `Owner of ${name}`, platformOwner });
+    await store.organizations.addMember(organization.id, user.id, 'owner');
+    const { key } = await store.apiKeys.create({ userId: user.id, organizationId: null, mode: 'live', name: 'First' });
     return { organizationId: organization.id, key, userId: user.id };
   };
-  const a = tenant('A', true);
-  const b = tenant('B', false);
+  const a = await tenant('A', true);
+  const b = await tenant('B', false);
   const commands: TestApi['commands'] = [];
   let answer = (_callId: string, _command: CallCommand): CommandResult => ({ ok: true });
   let trunkChanges = 0;
@@ -81,7 +81,7 @@ export async function testApi(options: Partial<ApiOptions> & { tier?: Tier } = {
         return answer(callId, command);
       },
     },
-    ready: () => ({ ready: true, checks: { database: store.writable() }, problems: [], degraded: [] }),
+    ready: async () => ({ ready: true, checks: { database: await store.writable() }, problems: [], degraded: [] }),
     metrics: new Registry(),
     allowPrivateTargets: false,
     recordingsFolder: path.join(dir, 'recordings'),
@@ -143,15 +143,15 @@ export async function testApi(options: Partial<ApiOptions> & { tier?: Tier } = {
       described.expectDescribed(method, url, answer);
       return answer;
     },
-    addKey({ organizationId, role = 'owner', mode = 'live', limited = false }) {
-      const user = store.organizations.createUser({ name: role });
-      store.organizations.addMember(organizationId, user.id, role);
+    async addKey({ organizationId, role = 'owner', mode = 'live', limited = false }) {
+      const user = await store.organizations.createUser({ name: role });
+      await store.organizations.addMember(organizationId, user.id, role);
       const limitedTo = limited ? organizationId : null;
-      return store.apiKeys.create({ userId: user.id, organizationId: limitedTo, mode, name: role }).key;
+      return (await store.apiKeys.create({ userId: user.id, organizationId: limitedTo, mode, name: role })).key;
     },
     async close() {
       await app.close();
-      store.close();
+      await store.close();
       rmSync(dir, { recursive: true });
     },
   };

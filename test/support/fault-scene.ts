@@ -23,7 +23,7 @@ export interface FaultScene {
   /** Where the records of its calls are. */
   readonly scope: Scope;
   /** The record of a far end's call, with its events; undefined before it is begun. */
-  recordOf(call: FarCall): CallDetail | undefined;
+  recordOf(call: FarCall): Promise<CallDetail | undefined>;
   sinceMs: number;
   /** null: its descriptors may be others afterwards. */
   baseline: Baseline | null;
@@ -66,11 +66,11 @@ export function faultScene(setting: FaultSetting): FaultScene {
     get scope() {
       return { organizationId: app.first?.organizationId ?? '', mode: 'live' as const };
     },
-    recordOf({ callId }) {
+    async recordOf({ callId }) {
       const { records } = app.store;
-      const { data } = records.list(scene.scope, {}, { limit: 500, offset: 0 });
+      const { data } = await records.list(scene.scope, {}, { limit: 500, offset: 0 });
       const found = data.find((row) => row.sipCallId === callId);
-      return found && records.detail(scene.scope, found.id);
+      return found && (await records.detail(scene.scope, found.id));
     },
     ...{ sinceMs: 0, baseline: null, receiver: null, records: undefined, hasRecord: undefined },
   };
@@ -87,7 +87,7 @@ export function faultScene(setting: FaultSetting): FaultScene {
   });
   beforeEach(async () => {
     ends = await FarEnds.open(scene.port);
-    other = OtherTenant.open(app);
+    other = await OtherTenant.open(app);
     await setting.before?.(scene);
     Object.assign(scene, { receiver: null, records: undefined, hasRecord: undefined });
     scene.baseline = new Baseline();

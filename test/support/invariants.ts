@@ -6,7 +6,6 @@ import { readdirSync, readlinkSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { costOf } from '../../src/billing/rate.js';
 import { type EventType, mayFollowTheEnd, terminalEvents } from '../../src/store/calls/event-types.js';
-import { loadDriver } from '../../src/store/database/driver.js';
 import type {
   CallEventRow,
   CallFundsRow,
@@ -15,6 +14,7 @@ import type {
   RateRow,
   WebhookDeliveryRow,
 } from '../../src/store/database/tables.js';
+import { loadDriver } from '../../src/store/sqlite/driver.js';
 import { collectGarbage } from './collect-garbage.js';
 import type { FarCall } from './far-ends.js';
 import { expectNothingLeft, type Leavings, type LeftoverLimits } from './leftovers.js';

@@ -11,7 +11,7 @@ export interface Leavings {
   live: { readonly count: number };
   store: {
     records: {
-      stats(scope: { organizationId: string; mode: 'live' | 'test' }, filter: object): { in_progress: number };
+      stats(scope: { organizationId: string; mode: 'live' | 'test' }, filter: object): Promise<{ in_progress: number }>;
     };
   };
   first: { organizationId: string } | null;
@@ -47,14 +47,12 @@ async function waitUntilEmpty(look: () => Promise<Record<string, number>>, limit
 
 async function ofCalls({ sip, media, live, store, first }: Leavings): Promise<Record<string, number>> {
   const { sessions, ports } = media.load();
+  let running = 0;
+  for (const mode of first ? (['live', 'test'] as const) : [])
+    running += (await store.records.stats({ organizationId: first?.organizationId ?? '', mode }, {})).in_progress;
   return {
     'calls in the live table': live.count,
-    'calls in_progress in the database': first
-      ? (['live', 'test'] as const).reduce(
-          (sum, mode) => sum + store.records.stats({ organizationId: first.organizationId, mode }, {}).in_progress,
-          0,
-        )
-      : 0,
+    'calls in_progress in the database': running,
     'media sessions': sessions,
     'RTP ports in use': ports.used,
     'RTP ports in quarantine': ports.quarantined,

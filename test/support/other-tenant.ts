@@ -3,7 +3,7 @@
  * add to (I8).
  */
 import { request } from 'node:http';
-import { loadDriver } from '../../src/store/database/driver.js';
+import { loadDriver } from '../../src/store/sqlite/driver.js';
 import type { TestApp } from './app.js';
 
 type Row = Record<string, unknown>;
@@ -33,16 +33,16 @@ export class OtherTenant {
     this.before = this.rows();
   }
 
-  static open(app: TestApp): OtherTenant {
+  static async open(app: TestApp): Promise<OtherTenant> {
     const { store } = app;
-    const { id: organizationId } = store.organizations.create({ name: 'Other', tier: 'enterprise' });
-    const userId = store.organizations.createUser({ name: 'Other' }).id;
-    store.organizations.addMember(organizationId, userId, 'owner');
+    const { id: organizationId } = await store.organizations.create({ name: 'Other', tier: 'enterprise' });
+    const userId = (await store.organizations.createUser({ name: 'Other' })).id;
+    await store.organizations.addMember(organizationId, userId, 'owner');
     const scope = { organizationId, mode: 'live' as const };
     const agent = { type: 'agent' as const, target: 'ws://127.0.0.1:9', provider: 'custom', providerConfig: {} };
-    const { record } = store.endpoints.create(scope, { name: 'Other', ...agent });
+    const { record } = await store.endpoints.create(scope, { name: 'Other', ...agent });
     const number = `+1303555${String(made++).padStart(4, '0')}`;
-    const { id: phoneNumberId } = store.phoneNumbers.create(scope, { number, endpointId: record.id });
+    const { id: phoneNumberId } = await store.phoneNumbers.create(scope, { number, endpointId: record.id });
     const dayAgoMs = Date.now() - 86_400_000;
     const callId = store.calls.begin({
       ...{ ...scope, direction: 'inbound', fromNumber: '+13035559999', toNumber: number },
@@ -52,8 +52,8 @@ export class OtherTenant {
       ...{ status: 'completed', hangupCause: 'normal_clearing', hangupSource: 'caller', durationSec: 1 },
       completedAt: new Date(dayAgoMs + 1000),
     });
-    store.calls.flush();
-    const { key } = store.apiKeys.create({ userId, organizationId, mode: 'live', name: 'Other' });
+    await store.calls.flush();
+    const { key } = await store.apiKeys.create({ userId, organizationId, mode: 'live', name: 'Other' });
     return new OtherTenant(app, organizationId, key);
   }
 
@@ -64,7 +64,7 @@ export class OtherTenant {
     if (this.told > 0) broken.push(`I8 another organization was told ${this.told} events`);
     if (this.rows() !== this.before) broken.push('I8 rows of another organization have changed');
     const scope = { organizationId: this.app.first?.organizationId ?? '', mode: 'live' as const };
-    const { data } = this.app.store.records.list(scope, {}, { limit: 3, offset: 0 });
+    const { data } = await this.app.store.records.list(scope, {}, { limit: 3, offset: 0 });
     for (const call of data.filter((each) => each.createdAt.getTime() >= this.sinceMs))
       for (const path of ['', '/quality', '/trace']) {
         const { status } = await this.get(`/v1/calls/${call.id}${path}`);

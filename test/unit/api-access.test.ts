@@ -120,7 +120,7 @@ describe('every operation', () => {
   });
 
   it('answers 404 for an id that does not exist and for one of another organization or mode, in the same words', async () => {
-    const test = api.addKey({ organizationId: api.a.organizationId, mode: 'test' });
+    const test = await api.addKey({ organizationId: api.a.organizationId, mode: 'test' });
     for (const operation of withId()) {
       const absent = await ask(operation, {}, absentId);
       const foreign = await ask(operation, { key: api.b.key });
@@ -181,8 +181,8 @@ describe('every operation', () => {
   });
 
   it('lets a member read and end calls, and an admin change things', async () => {
-    const member = api.addKey({ organizationId: api.a.organizationId, role: 'member' });
-    const admin = api.addKey({ organizationId: api.a.organizationId, role: 'admin' });
+    const member = await api.addKey({ organizationId: api.a.organizationId, role: 'member' });
+    const admin = await api.addKey({ organizationId: api.a.organizationId, role: 'admin' });
     for (const operation of guarded()) {
       const where = `${operation.method} ${operation.path}`;
       if (/^.v1.(organizations|rejected-invites|events|doctor)/.test(operation.path)) continue; // these have a test of their own
@@ -219,9 +219,9 @@ describe('paths', () => {
 describe('organizations', () => {
   it('are chosen by the header, else the first the user joined', async () => {
     const { store } = api;
-    const second = store.organizations.create({ name: 'Second', tier: 'free' }).id;
+    const second = (await store.organizations.create({ name: 'Second', tier: 'free' })).id;
     api.clock.advance(1);
-    store.organizations.addMember(second, api.a.userId, 'member');
+    await store.organizations.addMember(second, api.a.userId, 'member');
     const first = await api.request('GET', '/v1/me');
     expect(first.body).toMatchObject({ role: 'owner', organization: { name: 'A' } });
     expect(first.body.organizations.map(({ name }: { name: string }) => name)).toEqual(['A', 'Second']);
@@ -233,18 +233,18 @@ describe('organizations', () => {
   });
 
   it('a key limited to one acts in that one only', async () => {
-    const limited = store({ organizationId: api.a.organizationId });
+    const limited = await store({ organizationId: api.a.organizationId });
     expect((await api.request('GET', '/v1/me', { key: limited })).body.organizations).toHaveLength(1);
     const own = { 'x-organization-id': api.a.organizationId };
     expect((await api.request('GET', '/v1/me', { key: limited, headers: own })).status).toBe(200);
-    const other = api.store.organizations.create({ name: 'Third', tier: 'free' }).id;
-    api.store.organizations.addMember(other, api.a.userId, 'owner');
+    const other = (await api.store.organizations.create({ name: 'Third', tier: 'free' })).id;
+    await api.store.organizations.addMember(other, api.a.userId, 'owner');
     const headers = { 'x-organization-id': other };
     expect((await api.request('GET', '/v1/me', { key: limited, headers })).body.code).toBe('FORBIDDEN');
     expect((await api.request('GET', '/v1/me', { headers })).status).toBe(200);
   });
 
-  function store(of: { organizationId: string }) {
-    return api.store.apiKeys.create({ ...of, userId: api.a.userId, mode: 'live', name: 'limited' }).key;
+  async function store(of: { organizationId: string }) {
+    return (await api.store.apiKeys.create({ ...of, userId: api.a.userId, mode: 'live', name: 'limited' })).key;
   }
 });

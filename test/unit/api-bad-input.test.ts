@@ -131,7 +131,7 @@ describe('an address with a user and password', () => {
 
   it('that an older version has kept is not shown', async () => {
     const scope = { organizationId: api.a.organizationId, mode: 'live' } as const;
-    const { record } = api.store.endpoints.create(scope, {
+    const { record } = await api.store.endpoints.create(scope, {
       name: 'Old',
       type: 'webhook',
       target: 'https://u:hunter2@example.com/calls',

@@ -38,7 +38,7 @@ afterAll(async () => {
 });
 
 /** A call with everything that a record can have. */
-function fullCall(phoneNumberId: string, endpointId: string): string {
+async function fullCall(phoneNumberId: string, endpointId: string): Promise<string> {
   const { calls } = api.store;
   const id = calls.begin({
     ...{ organizationId: api.a.organizationId, mode: 'live', direction: 'inbound', fromNumber: 'anonymous' },
@@ -55,7 +55,7 @@ function fullCall(phoneNumberId: string, endpointId: string): string {
     trace: [{ at: new Date(0).toISOString(), direction: 'sent', peer: null, message: 'BYE' }],
   });
   calls.recorded(id, pathToFileURL(path.join(folder, 'day', 'x.wav')).href);
-  calls.flush();
+  await calls.flush();
   return id;
 }
 
@@ -90,7 +90,7 @@ describe('every operation', () => {
       await ask('PATCH', `/v1/${kind}/${id}`, { name: 'B' });
     }
     await ask('POST', `/v1/endpoints/${webhook.id}/rotate-secret`, {});
-    const call = fullCall(number.id, webhook.id);
+    const call = await fullCall(number.id, webhook.id);
     for (const url of [
       '',
       '?action=stats',
@@ -111,7 +111,7 @@ describe('every operation', () => {
     const token = 'a'.repeat(22);
     const file = pathToFileURL(path.join(folder, 'day', 'x.wav')).href;
     const taken = { id: agent.id, callId: call, file, durationMs: 1, bytes: 1, createdAt: new Date(0) };
-    api.store.recordings.add({ ...taken, token });
+    await api.store.recordings.add({ ...taken, token });
     await ask('GET', `/recordings/${agent.id}/${token}`);
     await api.request('GET', `/recordings/${agent.id}/${token}`, { headers: { range: 'bytes=0-3' } });
 

@@ -151,8 +151,8 @@ describe('GET /v1/calls/insights', () => {
     api.write('delete from call_insights; drop table call_insights; drop table installation_secrets');
     for (const trigger of ['insert', 'end', 'delete']) api.write(`drop trigger if exists call_insights_${trigger}`);
     api.write("delete from schema_migrations where name = '0006-rest'");
-    return import('../../src/store/store.js').then(({ Store }) => {
-      Store.open({ file: api.file, clock: api.clock }).close();
+    return import('../../src/store/store.js').then(async ({ Store }) => {
+      await (await Store.open({ file: api.file, clock: api.clock })).close();
       expect(api.rows('select * from call_insights where n > 0')).toEqual(before);
     });
   });

@@ -35,7 +35,7 @@ describe('requests of an organization', () => {
 
   it('are counted together over all its keys, and refused with the error body', async () => {
     api = await testApi({ tier: 'free' });
-    const other = api.addKey({ organizationId: api.a.organizationId });
+    const other = await api.addKey({ organizationId: api.a.organizationId });
     for (let i = 0; i < 10; i += 1) expect((await get({ key: i % 2 ? other : api.a.key })).status).toBe(200);
     const refused = await get();
     expect([refused.status, refused.body.code, refused.body.details]).toEqual([
@@ -75,12 +75,12 @@ describe('requests of an organization', () => {
 
   it('are refused by the day when it is used up; what the second refuses is not charged to it', async () => {
     api = await testApi();
-    const limited = api.store.organizations.create({
+    const limited = await api.store.organizations.create({
       name: 'Own limits',
       tier: 'enterprise',
       limits: { requests_per_second: 2, requests_per_day: 5 },
     });
-    const key = api.addKey({ organizationId: limited.id });
+    const key = await api.addKey({ organizationId: limited.id });
     const statuses: number[] = [];
     for (let second = 0; second < 3; second += 1) {
       goTo(nowMs + second * 1000);
@@ -167,19 +167,25 @@ describe('requests without a valid key', () => {
 describe('the count of a day', () => {
   it('outlives the process', async () => {
     api = await testApi();
-    const { id } = api.store.organizations.create({ name: 'D', tier: 'enterprise', limits: { requests_per_day: 3 } });
-    const key = api.addKey({ organizationId: id });
+    const { id } = await api.store.organizations.create({
+      name: 'D',
+      tier: 'enterprise',
+      limits: { requests_per_day: 3 },
+    });
+    const key = await api.addKey({ organizationId: id });
     expect((await get({ key })).status).toBe(200);
     expect((await get({ key })).status).toBe(200);
     api.clock.advance(1_000);
-    const other = Store.open({ file: api.file, clock: api.clock });
+    await api.store.requestDays.flush();
+    const other = await Store.open({ file: api.file, clock: api.clock });
     const day = Math.floor(nowMs / 86_400_000);
-    expect(other.requestDays.read(id, day)).toBe(2);
+    expect(await other.requestDays.read(id, day)).toBe(2);
     // Another process counts on, and both see all.
-    expect(other.requestDays.add(id, day)).toBe(3);
-    other.close();
+    expect(await other.requestDays.add(id, day)).toBe(3);
+    await other.close();
     expect((await get({ key })).status).toBe(200);
     api.clock.advance(1_000);
+    await api.store.requestDays.flush();
     const spent = await get({ key });
     expect([spent.status, spent.body.details]).toEqual([429, { limited_by: 'day' }]);
   });

@@ -48,7 +48,9 @@ describe('organizations', () => {
   });
 
   it('nobody else makes or changes them, and no test key', async () => {
-    const test = api.store.apiKeys.create({ userId: api.a.userId, organizationId: null, mode: 'test', name: 'T' }).key;
+    const test = (
+      await api.store.apiKeys.create({ userId: api.a.userId, organizationId: null, mode: 'test', name: 'T' })
+    ).key;
     const own = `/v1/organizations/${api.b.organizationId}`;
     const asked: [string, string, object | undefined, string][] = [
       ['POST', '/v1/organizations', { name: 'X' }, api.b.key],
@@ -102,13 +104,13 @@ describe('organizations', () => {
   it('have members with roles, and keep an owner', async () => {
     const { id } = await make();
     const members = `/v1/organizations/${id}/members`;
-    const ada = api.store.organizations.createUser({ name: 'Ada', subject: 'idp|7' });
-    api.store.organizations.addMember(id, ada.id, 'admin');
+    const ada = await api.store.organizations.createUser({ name: 'Ada', subject: 'idp|7' });
+    await api.store.organizations.addMember(id, ada.id, 'admin');
     const again = await api.request('POST', members, { body: { subject: 'idp|7', role: 'member' } });
     expect([again.status, again.body.code, again.body.details]).toEqual([409, 'MEMBER_EXISTS', { user_id: ada.id }]);
     for (const wrong of [{}, { subject: 'a', email: 'a@example.com' }, { email: 'nowhere' }, { user_id: ada.id }])
       expect((await api.request('POST', members, { body: { role: 'member', ...wrong } })).status).toBe(400);
-    const { key } = api.store.apiKeys.create({ userId: ada.id, organizationId: id, mode: 'live', name: 'K' });
+    const { key } = await api.store.apiKeys.create({ userId: ada.id, organizationId: id, mode: 'live', name: 'K' });
     expect((await api.request('POST', members, { key, body: { subject: 'x', role: 'member' } })).status).toBe(403);
     expect((await api.request('GET', members, { key })).body.data.map((m: { role: string }) => m.role).sort()).toEqual([
       'admin',

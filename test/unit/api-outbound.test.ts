@@ -21,8 +21,8 @@ beforeEach(async () => {
     provider: 'custom',
     providerConfig: {},
   } as const;
-  endpointId = api.store.endpoints.create(scope, of).record.id;
-  api.store.phoneNumbers.create(scope, { number: '+15551112222', endpointId });
+  endpointId = (await api.store.endpoints.create(scope, of)).record.id;
+  await api.store.phoneNumbers.create(scope, { number: '+15551112222', endpointId });
 });
 afterEach(() => api.close());
 
@@ -99,28 +99,28 @@ describe('POST /v1/outbound-calls', () => {
     expect(await codeOf({ metadata: { big: 'x'.repeat(9_000) } })).toEqual([400, 'VALIDATION_ERROR']);
     expect(await codeOf({ endpoint_id: api.a.userId, from_number: '+15559999999' })).toEqual([404, 'NOT_FOUND']);
     expect(await codeOf({}, { key: api.b.key })).toEqual([404, 'NOT_FOUND']);
-    limit({ allowed_prefixes: ['+1'] });
+    await limit({ allowed_prefixes: ['+1'] });
     expect(await codeOf({ from_number: '+15559999999' })).toEqual([403, 'CALLER_ID_NOT_ALLOWED']);
-    api.store.endpoints.update(live(), endpointId, { status: 'inactive' });
+    await api.store.endpoints.update(live(), endpointId, { status: 'inactive' });
     expect(await codeOf()).toEqual([403, 'DESTINATION_NOT_ALLOWED']);
-    limit({ allowed_prefixes: null, concurrent_calls: 1 });
-    outboundRate(10);
-    api.store.accounts.credit(api.a.organizationId, 5, '');
+    await limit({ allowed_prefixes: null, concurrent_calls: 1 });
+    await outboundRate(10);
+    await api.store.accounts.credit(api.a.organizationId, 5, '');
     expect((await post()).body).toMatchObject({ code: 'ENDPOINT_INACTIVE', details: { endpoint_id: endpointId } });
-    api.store.endpoints.update(live(), endpointId, { status: 'active' });
+    await api.store.endpoints.update(live(), endpointId, { status: 'active' });
     const poor = await post();
     expect([poor.status, poor.body.code, poor.body.details]).toEqual([
       402,
       'INSUFFICIENT_BALANCE',
       { balance: 5, required: 10 },
     ]);
-    api.store.accounts.credit(api.a.organizationId, 95, '');
+    await api.store.accounts.credit(api.a.organizationId, 95, '');
     refusal = 'no_trunk';
     expect(await codeOf()).toEqual([503, 'NO_TRUNK_AVAILABLE']);
     refusal = 'shutting_down';
     expect(await codeOf()).toEqual([503, 'SHUTTING_DOWN']);
     expect((await api.request('GET', '/v1/calls')).body.total).toBe(0);
-    expect(api.store.accounts.balance(api.a.organizationId)).toEqual({ microcents: 100e6, heldMicrocents: 0 });
+    expect(await api.store.accounts.balance(api.a.organizationId)).toEqual({ microcents: 100e6, heldMicrocents: 0 });
     refusal = null;
     expect((await post()).status).toBe(201);
     const capped = await post();
@@ -129,9 +129,9 @@ describe('POST /v1/outbound-calls', () => {
       'CONCURRENCY_LIMIT_EXCEEDED',
       '5',
     ]);
-    limit({ concurrent_calls: null, daily_spend_cents: 15 });
+    await limit({ concurrent_calls: null, daily_spend_cents: 15 });
     expect(await codeOf()).toEqual([402, 'SPEND_LIMIT_EXCEEDED']);
-    limit({ daily_spend_cents: null, calls_per_second: 1 });
+    await limit({ daily_spend_cents: null, calls_per_second: 1 });
     expect(await codeOf()).toEqual([201, undefined]);
     expect(await codeOf()).toEqual([429, 'CALLS_PER_SECOND_EXCEEDED']);
     api.clock.advance(1_000);
@@ -139,7 +139,7 @@ describe('POST /v1/outbound-calls', () => {
   });
 
   it('takes the test number from test keys, free of charge', async () => {
-    const key = api.addKey({ organizationId: api.a.organizationId, mode: 'test' });
+    const key = await api.addKey({ organizationId: api.a.organizationId, mode: 'test' });
     const scope = { organizationId: api.a.organizationId, mode: 'test' } as const;
     const of = {
       name: 'E',
@@ -148,9 +148,9 @@ describe('POST /v1/outbound-calls', () => {
       provider: 'custom',
       providerConfig: {},
     } as const;
-    const { record } = api.store.endpoints.create(scope, of);
-    outboundRate(10);
-    api.store.accounts.credit(api.a.organizationId, 1, '');
+    const { record } = await api.store.endpoints.create(scope, of);
+    await outboundRate(10);
+    await api.store.accounts.credit(api.a.organizationId, 1, '');
     const answer = await post({ from_number: '+15005550006', endpoint_id: record.id }, { key });
     expect([answer.status, answer.body.from_number]).toEqual([201, '+15005550006']);
     expect(await codeOf({ from_number: '+15005550006' })).toEqual([403, 'CALLER_ID_NOT_ALLOWED']);
@@ -199,26 +199,26 @@ describe('POST /v1/outbound-calls', () => {
 
 describe('money', () => {
   it('never runs out below zero, however many calls start at once', async () => {
-    outboundRate(10);
-    api.store.accounts.credit(api.a.organizationId, 105, '');
+    await outboundRate(10);
+    await api.store.accounts.credit(api.a.organizationId, 105, '');
     const answers = await Promise.all(Array.from({ length: 50 }, () => post()));
     const placed = answers.filter(({ status }) => status === 201);
     expect(placed).toHaveLength(10);
     expect(answers.filter(({ status }) => status === 402)).toHaveLength(40);
     for (const { body } of placed) finish(body.id, 3_600); // longer than was ever held
-    api.store.calls.flush();
-    expect(api.store.accounts.balance(api.a.organizationId)).toEqual({ microcents: 5e6, heldMicrocents: 0 });
+    await api.store.calls.flush();
+    expect(await api.store.accounts.balance(api.a.organizationId)).toEqual({ microcents: 5e6, heldMicrocents: 0 });
   });
 
   it('is held, extended while the call runs, and settled at its end', async () => {
-    outboundRate(10);
-    api.store.accounts.credit(api.a.organizationId, 25, 'first');
+    await outboundRate(10);
+    await api.store.accounts.credit(api.a.organizationId, 25, 'first');
     const { body: call } = await post();
     const funds = started[0]?.begun.funds;
     expect(funds?.fundedSec).toBe(60);
-    expect(api.store.accounts.balance(api.a.organizationId).heldMicrocents).toBe(10e6);
-    expect(funds?.extend()).toBe(120);
-    expect(funds?.extend()).toBe(120); // 5 cents do not pay for another minute
+    expect((await api.store.accounts.balance(api.a.organizationId)).heldMicrocents).toBe(10e6);
+    expect(await funds?.extend()).toBe(120);
+    expect(await funds?.extend()).toBe(120); // 5 cents do not pay for another minute
     finish(call.id, 61);
     const detail = (await api.request('GET', `/v1/calls/${call.id}`)).body;
     expect(detail.cost).toBe(20);
@@ -241,25 +241,26 @@ describe('money', () => {
   });
 
   it('is not touched by a call that nobody answered', async () => {
-    outboundRate(10);
-    api.store.accounts.credit(api.a.organizationId, 25, '');
+    await outboundRate(10);
+    await api.store.accounts.credit(api.a.organizationId, 25, '');
     const { body: call } = await post();
     finish(call.id, 0);
-    expect(api.store.accounts.balance(api.a.organizationId)).toEqual({ microcents: 25e6, heldMicrocents: 0 });
+    await api.store.calls.flush();
+    expect(await api.store.accounts.balance(api.a.organizationId)).toEqual({ microcents: 25e6, heldMicrocents: 0 });
   });
 
   it('is settled for a call whose process died', async () => {
-    outboundRate(10);
-    api.store.accounts.credit(api.a.organizationId, 100, '');
+    await outboundRate(10);
+    await api.store.accounts.credit(api.a.organizationId, 100, '');
     const { body: call } = await post();
     api.store.calls.answered(call.id, { latencyMs: 1 });
-    api.store.calls.flush();
+    await api.store.calls.flush();
     api.write("update calls set instance_id = 'gone', answered_at = answered_at - 90000");
-    api.store.closeOrphans();
+    await api.store.closeOrphans();
     const detail = (await api.request('GET', `/v1/calls/${call.id}`)).body;
     expect([detail.status, detail.hangup_cause, detail.cost]).toEqual(['failed', 'system_restart', 10]); // what was held
     expect(detail.events.at(-1).event_type).toBe('call.cost_settled');
-    expect(api.store.accounts.balance(api.a.organizationId)).toEqual({ microcents: 90e6, heldMicrocents: 0 });
+    expect(await api.store.accounts.balance(api.a.organizationId)).toEqual({ microcents: 90e6, heldMicrocents: 0 });
   });
 
   it('is counted in whole increments, rounded up once', () => {

@@ -8,14 +8,16 @@ beforeEach(async () => {
 afterEach(() => api.close());
 
 const scope = () => ({ organizationId: api.a.organizationId, mode: 'live' }) as const;
-const endpoint = (name: string) =>
-  api.store.endpoints.create(scope(), {
-    name,
-    type: 'agent',
-    target: 'wss://agent.example.com',
-    provider: 'custom',
-    providerConfig: {},
-  }).record.id;
+const endpoint = async (name: string) =>
+  (
+    await api.store.endpoints.create(scope(), {
+      name,
+      type: 'agent',
+      target: 'wss://agent.example.com',
+      provider: 'custom',
+      providerConfig: {},
+    })
+  ).record.id;
 
 describe('what is kept of a call', () => {
   it('can be read as a capture and as quality over time', async () => {
@@ -147,7 +149,7 @@ describe('POST /v1/simulator/calls', () => {
     await api.request('POST', '/v1/phone-numbers', { body: { number: to } });
     expect((await call({ to }, { key: api.b.key })).status).toBe(404); // a number of another organization
     expect((await call({ to: 'echo' })).body.code).toBe('INVALID_PHONE_NUMBER');
-    const test = api.addKey({ organizationId: api.a.organizationId, mode: 'test' });
+    const test = await api.addKey({ organizationId: api.a.organizationId, mode: 'test' });
     expect((await call({ to }, { key: test })).status).toBe(403);
     expect(plans).toEqual([]);
 
@@ -182,8 +184,8 @@ describe('POST /v1/simulator/calls', () => {
 
 describe('POST /v1/routes/simulate', () => {
   it("says where a call would go, with each rule's verdict", async () => {
-    const [day, night, base] = [endpoint('Day'), endpoint('Night'), endpoint('Base')];
-    const number = api.store.phoneNumbers.create(scope(), {
+    const [day, night, base] = [await endpoint('Day'), await endpoint('Night'), await endpoint('Base')];
+    const number = await api.store.phoneNumbers.create(scope(), {
       number: '+15551112222',
       endpointId: base,
       routes: [
@@ -212,7 +214,7 @@ describe('POST /v1/routes/simulate', () => {
     });
     expect((await ask({ at: '2026-01-15T20:00:00Z' })).endpoint_ids).toEqual([base]);
     expect((await ask({ from: '+4930123' })).endpoint_ids).toEqual([night]);
-    api.store.endpoints.update(scope(), base, { status: 'inactive' });
+    await api.store.endpoints.update(scope(), base, { status: 'inactive' });
     expect(await ask({ at: '2026-01-15T20:00:00Z' })).toMatchObject({
       decision: 'refuse',
       hangup_cause: 'endpoint_inactive',
@@ -223,7 +225,9 @@ describe('POST /v1/routes/simulate', () => {
 
 describe('the source of a simulated route', () => {
   it('is trusted by the trunks of the organization and those that all share, and by no others', async () => {
-    await api.request('POST', '/v1/phone-numbers', { body: { number: '+15557770001', endpoint_id: endpoint('E') } });
+    await api.request('POST', '/v1/phone-numbers', {
+      body: { number: '+15557770001', endpoint_id: await endpoint('E') },
+    });
     const trunk = (key: string, body: object) =>
       api.request('POST', '/v1/trunks', { key, body: { name: 'T', ...body } });
     await trunk(api.a.key, { addresses: ['192.0.2.0/24', '2001:db8::/32'] });

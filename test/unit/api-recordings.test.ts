@@ -23,7 +23,7 @@ afterEach(async () => {
 });
 
 /** An ended call whose record names this file. */
-function recordedCall(file: string, organizationId = api.a.organizationId): string {
+async function recordedCall(file: string, organizationId = api.a.organizationId): Promise<string> {
   const id = api.store.calls.begin({
     organizationId,
     mode: 'live',
@@ -40,14 +40,14 @@ function recordedCall(file: string, organizationId = api.a.organizationId): stri
     durationSec: 1,
   });
   api.store.calls.recorded(id, file.startsWith('file:') ? file : pathToFileURL(file).href);
-  api.store.calls.flush();
+  await api.store.calls.flush();
   return id;
 }
 
-function recording(): { id: string; file: string } {
+async function recording(): Promise<{ id: string; file: string }> {
   const file = path.join(folder, '2026-01-15', `${Math.random().toString(36).slice(2)}.wav`);
   writeFileSync(file, bytes);
-  return { id: recordedCall(file), file };
+  return { id: await recordedCall(file), file };
 }
 
 const raw = (url: string, headers: Record<string, string> = {}, method: 'GET' | 'HEAD' = 'GET') =>
@@ -56,7 +56,7 @@ const withKey = (headers: Record<string, string> = {}) => ({ 'x-api-key': api.a.
 
 describe('GET /v1/calls/{id}/recording', () => {
   it('answers the file, whole or in part', async () => {
-    const { id } = recording();
+    const { id } = await recording();
     const url = `/v1/calls/${id}/recording`;
     const whole = await raw(url, withKey());
     expect([whole.statusCode, whole.headers['content-type'], whole.headers['content-length']]).toEqual([
@@ -87,7 +87,7 @@ describe('GET /v1/calls/{id}/recording', () => {
   });
 
   it('is opened by recording_url without a key, until that expires, also after a restart', async () => {
-    const { id } = recording();
+    const { id } = await recording();
     api.clock.set(Date.UTC(2026, 0, 15, 12, 20));
     const read = async () => (await api.request('GET', `/v1/calls/${id}`)).body.recording_url as string;
     const url = new URL(await read());
@@ -105,7 +105,7 @@ describe('GET /v1/calls/{id}/recording', () => {
       `${link}x`,
       link.replace(/signature=./, 'signature=!'),
       link.replace(/expires=\d+/, `expires=${Date.UTC(2030, 0, 1) / 1000}`),
-      link.replace(id, recording().id),
+      link.replace(id, (await recording()).id),
       link.replace(/signature=.*/, 'signature='),
       link.replace(/expires=\d+&/, ''),
     ];
@@ -129,8 +129,8 @@ describe('GET /v1/calls/{id}/recording', () => {
   });
 
   it('is 404 for a call without one, a file that is gone, and calls of others', async () => {
-    const { id, file } = recording();
-    const foreign = recordedCall(file, api.b.organizationId);
+    const { id, file } = await recording();
+    const foreign = await recordedCall(file, api.b.organizationId);
     rmSync(file);
     for (const each of [id, foreign]) {
       const answer = await api.request('GET', `/v1/calls/${each}/recording`);
@@ -160,7 +160,7 @@ describe('GET /v1/calls/{id}/recording', () => {
       '/dev/zero',
     ];
     for (const file of wrong) {
-      const id = recordedCall(file);
+      const id = await recordedCall(file);
       const answer = await api.request('GET', `/v1/calls/${id}/recording`);
       expect([answer.status, answer.body.code], file).toEqual([404, 'NOT_FOUND']);
       expect((await api.request('DELETE', `/v1/calls/${id}`)).status, file).toBe(204);
@@ -173,7 +173,7 @@ describe('GET /v1/calls/{id}/recording', () => {
   });
 
   it('goes with the record', async () => {
-    const { id, file } = recording();
+    const { id, file } = await recording();
     const url = new URL((await api.request('GET', `/v1/calls/${id}`)).body.recording_url);
     expect((await api.request('DELETE', `/v1/calls/${id}`, { key: api.b.key })).status).toBe(404);
     expect(existsSync(file)).toBe(true);

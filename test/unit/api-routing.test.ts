@@ -275,7 +275,7 @@ describe('endpoints', () => {
   });
 
   it('a built-in agent on a private address can still be renamed', async () => {
-    const { record } = api.store.endpoints.create(
+    const { record } = await api.store.endpoints.create(
       { organizationId: api.a.organizationId, mode: 'live' },
       {
         name: 'Echo',
@@ -386,7 +386,7 @@ describe('phone numbers', () => {
     expect([own.status, own.body.code, own.body.details]).toEqual([409, 'NUMBER_TAKEN', { id: first.body.id }]);
     const foreign = await post('/v1/phone-numbers', { number: '+15551234567' }, { key: api.b.key });
     expect([foreign.status, foreign.body.details]).toEqual([409, {}]);
-    const test = api.addKey({ organizationId: api.b.organizationId, mode: 'test' });
+    const test = await api.addKey({ organizationId: api.b.organizationId, mode: 'test' });
     expect((await post('/v1/phone-numbers', { number: '+15551234567' }, { key: test })).status).toBe(201);
     await api.request('DELETE', `/v1/phone-numbers/${first.body.id}`);
     expect((await post('/v1/phone-numbers', { number: '+15551234567' }, { key: api.b.key })).status).toBe(201);
@@ -449,14 +449,14 @@ describe('trunks', () => {
       updated_at: '2026-01-15T12:00:00.000Z',
     });
     expect(api.trunkChanges()).toBe(1);
-    expect(api.store.trunks.allForSip()).toMatchObject([{ username: 'u', password: 'p' }]);
+    expect(await api.store.trunks.allForSip()).toMatchObject([{ username: 'u', password: 'p' }]);
     const url = `/v1/trunks/${body.id}`;
     await patch(url, { password: '********', codecs: ['PCMA'] });
-    expect(api.store.trunks.allForSip()).toMatchObject([{ password: 'p', codecs: ['PCMA'] }]);
+    expect(await api.store.trunks.allForSip()).toMatchObject([{ password: 'p', codecs: ['PCMA'] }]);
     await patch(url, { password: 'new' });
-    expect(api.store.trunks.allForSip()).toMatchObject([{ password: 'new' }]);
+    expect(await api.store.trunks.allForSip()).toMatchObject([{ password: 'new' }]);
     await patch(url, { status: 'inactive' });
-    expect(api.store.trunks.allForSip()).toEqual([]);
+    expect(await api.store.trunks.allForSip()).toEqual([]);
     expect((await api.request('DELETE', url)).status).toBe(204);
     expect(api.trunkChanges()).toBe(5);
   });
@@ -494,7 +494,7 @@ describe('trunks', () => {
     }
     const own = await post('/v1/trunks', { ...trunk, name: 'Own' }, { key: api.b.key });
     expect(own.status).toBe(201);
-    expect(api.store.trunks.allForSip().map(({ name }) => name)).toEqual(['Own', 'Carrier']);
+    expect((await api.store.trunks.allForSip()).map(({ name }) => name)).toEqual(['Own', 'Carrier']);
   });
 });
 
@@ -513,8 +513,8 @@ describe('API keys', () => {
 
   it('never reach further than the one that made them', async () => {
     const { organizationId, userId } = api.a;
-    const other = api.store.organizations.create({ name: 'Other', tier: 'free' }).id;
-    api.store.organizations.addMember(other, userId, 'member');
+    const other = (await api.store.organizations.create({ name: 'Other', tier: 'free' })).id;
+    await api.store.organizations.addMember(other, userId, 'member');
     const limited = (await post('/v1/api-keys', { name: 'L', mode: 'live', organization_id: organizationId })).body.key;
     const child = await post('/v1/api-keys', { name: 'C', mode: 'live' }, { key: limited });
     expect(child.body.organization_id).toBe(organizationId);
@@ -538,7 +538,7 @@ describe('API keys', () => {
 
 describe('modes', () => {
   it('a test key sees and makes test records only', async () => {
-    const test = api.addKey({ organizationId: api.a.organizationId, mode: 'test' });
+    const test = await api.addKey({ organizationId: api.a.organizationId, mode: 'test' });
     await post('/v1/endpoints', agent);
     await post('/v1/endpoints', { ...agent, name: 'Test' }, { key: test });
     const names = async (key: string) =>

@@ -32,7 +32,7 @@ function app(changes: Partial<Left>): Leavings {
     sip: { counters: () => ({ activeLegs: left.legs }), serverStats: async () => ({ live: left }) },
     media: { load: () => ({ sessions: left.sessions, ports: { used: left.ports, quarantined: left.quarantined } }) },
     live: { count: left.calls },
-    store: { records: { stats: ({ mode }) => ({ in_progress: mode === 'live' ? left.rows : 0 }) } },
+    store: { records: { stats: async ({ mode }) => ({ in_progress: mode === 'live' ? left.rows : 0 }) } },
     first: { organizationId: 'x' },
   };
 }

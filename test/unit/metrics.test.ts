@@ -25,6 +25,8 @@ const metrics = (redis: Parts['redis'] = null) =>
     rejected: { counts: new Map([['not_found', 11]]) } as unknown as Parts['rejected'],
     shed: async () => ({ overload: 12 }),
     unwrittenRecords: () => 0,
+    callsFromMemory: () => 0,
+    writersReplaced: () => 0,
     redis,
   });
 

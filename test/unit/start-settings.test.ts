@@ -55,34 +55,34 @@ describe('the first start', () => {
   let store: Store;
   let warned: string[];
   const log = { warn: (_fields: object, text: string) => warned.push(text) } as unknown as Logger;
-  const trunks = () => store.trunks.allForSip().filter(({ status }) => status === 'active');
-  beforeEach(() => {
+  const trunks = async () => (await store.trunks.allForSip()).filter(({ status }) => status === 'active');
+  beforeEach(async () => {
     folder = mkdtempSync(path.join(tmpdir(), 'first-start-'));
-    store = Store.open({ file: path.join(folder, 'test.db') });
+    store = await Store.open({ file: path.join(folder, 'test.db') });
     warned = [];
   });
-  afterEach(() => {
-    store.close();
+  afterEach(async () => {
+    await store.close();
     rmSync(folder, { recursive: true });
   });
 
-  it('trusts this host while SIP listens on a loopback address', () => {
-    expect(firstStart(store, { bootstrapKey: null, sipHost: '127.0.0.1' }, log)).toMatchObject({
+  it('trusts this host while SIP listens on a loopback address', async () => {
+    expect(await firstStart(store, { bootstrapKey: null, sipHost: '127.0.0.1' }, log)).toMatchObject({
       apiKey: expect.stringMatching(/^trunkline_live_\w{32}$/),
     });
-    expect(trunks()).toHaveLength(1);
+    expect(await trunks()).toHaveLength(1);
     expect(warned).toEqual([]);
   });
 
-  it('trusts nothing while SIP listens on any other address', () => {
-    firstStart(store, { bootstrapKey: null, sipHost: '0.0.0.0' }, log);
-    expect(trunks()).toEqual([]);
+  it('trusts nothing while SIP listens on any other address', async () => {
+    await firstStart(store, { bootstrapKey: null, sipHost: '0.0.0.0' }, log);
+    expect(await trunks()).toEqual([]);
   });
 
-  it('withdraws the trust when a later start opens SIP to others, and says so', () => {
-    firstStart(store, { bootstrapKey: null, sipHost: '::1' }, log);
-    expect(firstStart(store, { bootstrapKey: null, sipHost: '192.0.2.1' }, log)).toBeNull();
-    expect(trunks()).toEqual([]);
+  it('withdraws the trust when a later start opens SIP to others, and says so', async () => {
+    await firstStart(store, { bootstrapKey: null, sipHost: '::1' }, log);
+    expect(await firstStart(store, { bootstrapKey: null, sipHost: '192.0.2.1' }, log)).toBeNull();
+    expect(await trunks()).toEqual([]);
     expect(warned).toEqual([expect.stringContaining('was set inactive: sip_host is no loopback address')]);
   });
 });

@@ -4,7 +4,7 @@ import path from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type CallFilter, dayMs } from '../../src/store/calls/call-counts.js';
-import { loadDriver } from '../../src/store/database/driver.js';
+import { loadDriver } from '../../src/store/sqlite/driver.js';
 import { Store } from '../../src/store/store.js';
 import { FakeClock } from '../support/fake-clock.js';
 
@@ -19,11 +19,12 @@ let store: Store;
 let other: InstanceType<ReturnType<typeof loadDriver>>;
 let organizations: string[];
 
-beforeAll(() => {
+beforeAll(async () => {
   dir = mkdtempSync(path.join(tmpdir(), 'trunkline-counts-'));
   const file = path.join(dir, 'trunkline.db');
-  store = Store.open({ file, clock: new FakeClock((firstDay + days) * dayMs) });
-  organizations = ['A', 'B'].map((name) => store.organizations.create({ name, tier: 'free' }).id);
+  store = await Store.open({ file, clock: new FakeClock((firstDay + days) * dayMs) });
+  organizations = [];
+  for (const name of ['A', 'B']) organizations.push((await store.organizations.create({ name, tier: 'free' })).id);
   const Driver = loadDriver();
   other = new Driver(file);
   const edge = fc.constantFrom(0, 1, dayMs - 1, dayMs / 2, 3_600_000, 3_599_999);
@@ -38,27 +39,25 @@ beforeAll(() => {
       .map(([day, ms]) => (firstDay + day) * dayMs + ms),
     deleted: fc.integer({ min: 0, max: 9 }).map((n) => n === 0),
   });
-  store.transaction(() => {
-    for (const c of fc.sample(call, { numRuns: 1500, seed: 7 })) {
-      const id = store.calls.begin({
-        organizationId: c.organization,
-        mode: c.mode,
-        direction: c.direction,
-        fromNumber: 'x',
-        toNumber: 'y',
-        phoneNumberId: c.number,
-        endpointId: null,
-        createdAt: new Date(c.atMs),
-      });
-      if (c.status === 'in_progress') continue;
-      const end = { hangupCause: 'normal_clearing', hangupSource: 'caller', durationSec: 1 } as const;
-      store.calls.finish(id, { status: c.status, ...end });
-      if (c.deleted) store.records.delete({ organizationId: c.organization, mode: c.mode }, id);
-    }
-  });
+  for (const c of fc.sample(call, { numRuns: 1500, seed: 7 })) {
+    const id = store.calls.begin({
+      organizationId: c.organization,
+      mode: c.mode,
+      direction: c.direction,
+      fromNumber: 'x',
+      toNumber: 'y',
+      phoneNumberId: c.number,
+      endpointId: null,
+      createdAt: new Date(c.atMs),
+    });
+    if (c.status === 'in_progress') continue;
+    const end = { hangupCause: 'normal_clearing', hangupSource: 'caller', durationSec: 1 } as const;
+    store.calls.finish(id, { status: c.status, ...end });
+    if (c.deleted) await store.records.delete({ organizationId: c.organization, mode: c.mode }, id);
+  }
 });
-afterAll(() => {
-  store.close();
+afterAll(async () => {
+  await store.close();
   other.close();
   rmSync(dir, { recursive: true });
 });
@@ -87,13 +86,13 @@ const nothing = { status: null, direction: null, phoneNumberId: null, firstDay: 
 const truth = (sql: string, asked: Asked) => other.prepare(sql).all({ ...nothing, ...asked }) as never[];
 
 describe('counts kept beside the calls', () => {
-  it('are what SQL counts, by status and by day', () => {
-    fc.assert(
-      fc.property(scopes, filters, (scope, filter) => {
+  it('are what SQL counts, by status and by day', async () => {
+    await fc.assert(
+      fc.asyncProperty(scopes, filters, async (scope, filter) => {
         const counted = truth(`select status, count(*) as n from calls ${where} group by 1`, { ...scope, ...filter });
         const expected = Object.fromEntries(statuses.map((status) => [status, 0]));
         for (const { status, n } of counted as { status: string; n: number }[]) expected[status] = n;
-        expect(store.records.stats(scope, filter)).toEqual(expected);
+        expect(await store.records.stats(scope, filter)).toEqual(expected);
 
         const span = { ...filter, firstDay: filter.firstDay ?? firstDay, lastDay: filter.lastDay ?? firstDay + days };
         const daily = truth(
@@ -103,7 +102,7 @@ describe('counts kept beside the calls', () => {
             ...span,
           },
         ) as { day: number; status: string; n: number }[];
-        const trends = store.records.trends(scope, span);
+        const trends = await store.records.trends(scope, span);
         expect(trends).toHaveLength(Math.max(0, span.lastDay - span.firstDay + 1));
         trends.forEach(({ date, ...counts }, index) => {
           const day = span.firstDay + index;
@@ -119,33 +118,26 @@ describe('counts kept beside the calls', () => {
     );
   });
 
-  it('find every page of a list', () => {
-    fc.assert(
-      fc.property(scopes, filters, fc.integer({ min: 1, max: 100 }), fc.nat(500), (scope, filter, limit, offset) => {
-        const all = truth(`select id from calls ${where} order by created_at desc, id desc`, {
-          ...scope,
-          ...filter,
-        }) as {
-          id: string;
-        }[];
-        const { data, total } = store.records.list(scope, filter, { limit, offset });
-        expect(total).toBe(all.length);
-        expect(data.map(({ id }) => id)).toEqual(all.slice(offset, offset + limit).map(({ id }) => id));
-      }),
+  it('find every page of a list', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        scopes,
+        filters,
+        fc.integer({ min: 1, max: 100 }),
+        fc.nat(500),
+        async (scope, filter, limit, offset) => {
+          const all = truth(`select id from calls ${where} order by created_at desc, id desc`, {
+            ...scope,
+            ...filter,
+          }) as {
+            id: string;
+          }[];
+          const { data, total } = await store.records.list(scope, filter, { limit, offset });
+          expect(total).toBe(all.length);
+          expect(data.map(({ id }) => id)).toEqual(all.slice(offset, offset + limit).map(({ id }) => id));
+        },
+      ),
       { numRuns: 100 },
     );
-  });
-
-  it('are all zero once an organization is gone', () => {
-    other.pragma('foreign_keys = on');
-    other.prepare('delete from organizations where id = ?').run(organizations[1]);
-    for (const table of ['call_days', 'call_hours'])
-      expect(
-        other
-          .prepare(
-            `select * from ${table} where organization_id = ? and (completed or failed or in_progress or no_answer or busy)`,
-          )
-          .all(organizations[1]),
-      ).toEqual([]);
   });
 });

@@ -3,10 +3,11 @@ import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync,
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { Database } from '../../src/store/database/database.js';
-import { driverPackages, loadDriver } from '../../src/store/database/driver.js';
 import { sqliteCode } from '../../src/store/database/errors.js';
 import { migrations } from '../../src/store/database/migrations/index.js';
+import { migrateFile } from '../../src/store/sqlite/connection.js';
+import { driverPackages, loadDriver } from '../../src/store/sqlite/driver.js';
+import { SqliteDatabase } from '../../src/store/sqlite/sqlite-database.js';
 
 let dir: string;
 let file: string;
@@ -30,7 +31,7 @@ const tables = () => query("select name from sqlite_master where type = 'table' 
 
 describe('opening', () => {
   it('makes folder and file, with WAL', () => {
-    Database.open(file, () => 7).close();
+    migrateFile(file, () => 7);
     expect(query('pragma journal_mode')).toEqual([{ journal_mode: 'wal' }]);
     expect(query('select * from schema_migrations')).toEqual(
       Object.keys(migrations).map((name) => ({ name, applied_at: 7 })),
@@ -38,10 +39,12 @@ describe('opening', () => {
   });
 
   it('brings what was committed into the file itself, in a thread beside the one that writes', async () => {
-    const database = Database.open(file, () => 7);
+    const database = SqliteDatabase.open({ file, instanceId: 'i', now: () => 7 });
     const add = (id: string) =>
-      database.prepare('insert into request_days (organization_id, day, requests) values (?, 1, 1)').run(id);
-    for (let i = 0; i < 100; i++) database.transaction(() => add(`o${i}`));
+      database.transaction((transaction) =>
+        transaction.write('insert into request_days (organization_id, day, requests) values (?, 1, 1)', id),
+      );
+    for (let i = 0; i < 100; i++) await add(`o${i}`);
     const copy = path.join(dir, 'copy.db');
     const inFileAlone = () => {
       copyFileSync(file, copy);
@@ -53,31 +56,42 @@ describe('opening', () => {
       }
     };
     await vi.waitFor(() => expect(inFileAlone()).toBe(100), 10_000);
-    database.close();
+    await database.close();
   }, 15_000);
 
-  it('enforces references and does not wait long for a lock', () => {
-    const database = Database.open(file, () => 7);
-    expect(database.prepare('pragma foreign_keys').get()).toEqual({ foreign_keys: 1 });
-    expect(database.prepare('pragma synchronous').get()).toEqual({ synchronous: 1 });
-    expect(database.prepare('pragma busy_timeout').get()).toEqual({ timeout: 100 });
-    database.close();
+  it.each([
+    ['normal', 1],
+    ['full', 2],
+  ] as const)('the thread that writes enforces references, and syncs as asked: %s', async (durability, synchronous) => {
+    const database = SqliteDatabase.open({ file, instanceId: 'i', now: () => 7, durability });
+    const pragmas = await database.transaction(async (transaction) => [
+      await transaction.row('pragma foreign_keys'),
+      await transaction.row('pragma synchronous'),
+    ]);
+    expect(pragmas).toEqual([{ foreign_keys: 1 }, { synchronous }]);
+    await database.close();
+  });
+
+  it('the connection of this thread cannot write', async () => {
+    const database = SqliteDatabase.open({ file, instanceId: 'i', now: () => 7 });
+    await expect(database.rows('delete from users returning id')).rejects.toThrow();
+    await database.close();
   });
 
   it('says in one sentence why it cannot', () => {
     mkdirSync(path.dirname(file));
     writeFileSync(file, 'this is not a database, it is a text of some length that SQLite will not like at all');
-    expect(() => Database.open(file, Date.now)).toThrow(`Cannot open the database ${file}: file is not a database`);
+    expect(() => migrateFile(file, Date.now)).toThrow(`Cannot open the database ${file}: file is not a database`);
     const below = path.join(file, 'x.db');
-    expect(() => Database.open(below, Date.now)).toThrow(`Cannot open the database ${below}: `);
+    expect(() => migrateFile(below, Date.now)).toThrow(`Cannot open the database ${below}: `);
   });
 });
 
 describe('migrating', () => {
   it('does nothing the second time', () => {
-    Database.open(file, () => 7).close();
+    migrateFile(file, () => 7);
     const before = query('select sql from sqlite_master');
-    Database.open(file, () => 8).close();
+    migrateFile(file, () => 8);
     expect(query('select sql from sqlite_master')).toEqual(before);
     expect(query('select applied_at from schema_migrations')).toEqual(
       Object.keys(migrations).map(() => ({ applied_at: 7 })),
@@ -85,29 +99,29 @@ describe('migrating', () => {
   });
 
   it('leaves the old schema when a migration fails half way, and goes on from there', () => {
-    Database.open(file, () => 7).close();
+    migrateFile(file, () => 7);
     const before = tables();
     const broken = { ...migrations, '0098-more': { statements: ['create table more (id text)', 'create tabel oops'] } };
-    expect(() => Database.open(file, () => 8, broken)).toThrow(/Cannot open the database/);
+    expect(() => migrateFile(file, () => 8, broken)).toThrow(/Cannot open the database/);
     expect(tables()).toBe(before);
     const mended = { ...migrations, '0098-more': { statements: ['create table more (id text)'] } };
-    Database.open(file, () => 9, mended).close();
+    migrateFile(file, () => 9, mended);
     expect(tables()).toBe(before + 1);
     expect(query('select name from schema_migrations order by name')).toHaveLength(Object.keys(migrations).length + 1);
   });
 
   it('refuses a database of a newer version', () => {
-    Database.open(file, () => 7, { ...migrations, '0099-later': { statements: [] } }).close();
-    expect(() => Database.open(file, () => 8)).toThrow(/newer version \(unknown migration 0099-later\)/);
+    migrateFile(file, () => 7, { ...migrations, '0099-later': { statements: [] } });
+    expect(() => migrateFile(file, () => 8)).toThrow(/newer version \(unknown migration 0099-later\)/);
   });
 
   it('happens once when several processes start together', async () => {
-    const built = new URL('../../dist/src/store/database/database.js', import.meta.url).href;
+    const built = new URL('../../dist/src/store/sqlite/connection.js', import.meta.url).href;
     const script = path.join(dir, 'open.mjs');
     writeFileSync(
       script,
-      `import { Database } from ${JSON.stringify(built)};
-process.once('message', () => { Database.open(${JSON.stringify(file)}, Date.now).close(); process.disconnect(); });
+      `import { migrateFile } from ${JSON.stringify(built)};
+process.once('message', () => { migrateFile(${JSON.stringify(file)}, Date.now); process.disconnect(); });
 process.send('ready');`,
     );
     const children = Array.from({ length: 4 }, () => fork(script, { execArgv: [] }));

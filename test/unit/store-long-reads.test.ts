@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { type LongReadLimits, LongReadThread } from '../../src/store/database/long-read-thread.js';
+import { type LongReadLimits, LongReadThread } from '../../src/store/sqlite/long-read-thread.js';
 import { Store } from '../../src/store/store.js';
 
 let dir: string;
@@ -10,17 +10,17 @@ let store: Store;
 let organizationId: string;
 const threads: LongReadThread[] = [];
 
-beforeAll(() => {
+beforeAll(async () => {
   dir = mkdtempSync(path.join(tmpdir(), 'trunkline-long-'));
-  store = Store.open({ file: path.join(dir, 'trunkline.db') });
-  organizationId = store.organizations.create({ name: 'A', tier: 'free', metered: true }).id;
-  store.accounts.credit(organizationId, 7, 'first');
+  store = await Store.open({ file: path.join(dir, 'trunkline.db') });
+  organizationId = (await store.organizations.create({ name: 'A', tier: 'free', metered: true })).id;
+  await store.accounts.credit(organizationId, 7, 'first');
 });
 afterEach(() => {
   for (const thread of threads.splice(0)) thread.close();
 });
-afterAll(() => {
-  store.close();
+afterAll(async () => {
+  await store.close();
   rmSync(dir, { recursive: true });
 });
 
@@ -36,10 +36,10 @@ describe('the thread of long questions', () => {
   it('answers as the store does, of what is on disk, and goes on seeing what comes', async () => {
     const thread = threadWith();
     const slice = { limit: 10, offset: 0 };
-    expect(await ledger(thread)).toEqual(store.accounts.ledger(organizationId, slice));
-    store.accounts.credit(organizationId, 5, 'second');
+    expect(await ledger(thread)).toEqual(await store.accounts.ledger(organizationId, slice));
+    await store.accounts.credit(organizationId, 5, 'second');
     const answers = await Promise.all([ledger(thread), ledger(thread)]);
-    for (const answer of answers) expect(answer).toEqual(store.accounts.ledger(organizationId, slice));
+    for (const answer of answers) expect(answer).toEqual(await store.accounts.ledger(organizationId, slice));
     expect(answers[0]?.total).toBe(2);
     const scope = { organizationId, mode: 'live' } as const;
     expect((await thread.ask('insights', scope, { firstDay: 1, lastDay: 9 })).total.calls).toBe(0);

@@ -2,17 +2,17 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { loadDriver } from '../../src/store/database/driver.js';
+import { loadDriver } from '../../src/store/sqlite/driver.js';
 import { Store } from '../../src/store/store.js';
 
 /** What the thread of calls asks of tables that grow is answered from an index that has just what is asked, also before SQLite knows any figures. */
 
 let dir: string;
 let database: InstanceType<ReturnType<typeof loadDriver>>;
-beforeAll(() => {
+beforeAll(async () => {
   dir = mkdtempSync(path.join(tmpdir(), 'trunkline-plans-'));
   const file = path.join(dir, 'trunkline.db');
-  Store.open({ file }).close();
+  await (await Store.open({ file })).close();
   database = new (loadDriver())(file, { readonly: true });
 });
 afterAll(() => {

@@ -16,22 +16,22 @@ let scope: Scope;
 let endpointId: string;
 let numberId: string;
 
-beforeEach(() => {
+beforeEach(async () => {
   dir = mkdtempSync(path.join(tmpdir(), 'trunkline-settings-rows-'));
   const file = path.join(dir, 'trunkline.db');
   const clock = new FakeClock(Date.UTC(2026, 0, 15, 12));
-  store = Store.open({ file, clock });
-  other = Store.open({ file, clock });
-  scope = { organizationId: store.organizations.create({ name: 'A', tier: 'free' }).id, mode: 'live' };
+  store = await Store.open({ file, clock });
+  other = await Store.open({ file, clock });
+  scope = { organizationId: (await store.organizations.create({ name: 'A', tier: 'free' })).id, mode: 'live' };
   const agent = { name: 'a', type: 'agent', target: 'echo', provider: 'raw', providerConfig: {} } as const;
-  endpointId = store.endpoints.create(scope, agent).record.id;
-  numberId = store.phoneNumbers.create(scope, { number: '+15550100', endpointId }).id;
+  endpointId = (await store.endpoints.create(scope, agent)).record.id;
+  numberId = (await store.phoneNumbers.create(scope, { number: '+15550100', endpointId })).id;
   seen(); // remembered from here on
 });
 
-afterEach(() => {
-  other.close();
-  store.close();
+afterEach(async () => {
+  await other.close();
+  await store.close();
   rmSync(dir, { recursive: true });
 });
 
@@ -56,36 +56,35 @@ const asBefore = () => ({
   calls: null,
   rate: undefined,
 });
-const change = (by: Store) => {
-  by.endpoints.update(scope, endpointId, { target: 'other' });
-  by.phoneNumbers.create(scope, { number: '+15550199' });
-  by.organizations.update(scope.organizationId, { limits: { concurrent_calls: 3 } });
-  by.accounts.setRates(scope.organizationId, [rate]);
+const change = async (by: Store) => {
+  await by.endpoints.update(scope, endpointId, { target: 'other' });
+  await by.phoneNumbers.create(scope, { number: '+15550199' });
+  await by.organizations.update(scope.organizationId, { limits: { concurrent_calls: 3 } });
+  await by.accounts.setRates(scope.organizationId, [rate]);
 };
 const asChanged = () => ({ endpointOfNumber: endpointId, unknown: '+15550199', target: 'other', calls: 3, rate: 1 });
 
 describe('what every call asks', () => {
-  it.each(['this process', 'another process'])('is asked anew when %s has changed it', (who) => {
+  it.each(['this process', 'another process'])('is asked anew when %s has changed it', async (who) => {
     expect(seen()).toEqual(asBefore());
-    change(who === 'this process' ? store : other);
+    await change(who === 'this process' ? store : other);
     expect(seen()).toEqual(asChanged());
   });
 
-  it('is not remembered from a change that was undone', () => {
-    const undone = () =>
-      store.transaction(() => {
-        change(store);
-        expect(seen()).toEqual(asChanged());
-        throw new Error('undone');
-      });
-    expect(undone).toThrow('undone');
+  it('is not remembered from a change that was undone', async () => {
+    const undone = store.transaction(async (transaction) => {
+      await store.phoneNumbers.create(scope, { number: '+15550199' }, transaction);
+      expect(seen()).toEqual(asBefore()); // nobody outside the transaction sees it
+      throw new Error('undone');
+    });
+    await expect(undone).rejects.toThrow('undone');
     expect(seen()).toEqual(asBefore());
   });
 
-  it('knows what goes along with something deleted', () => {
-    store.endpoints.delete(scope, endpointId);
+  it('knows what goes along with something deleted', async () => {
+    await store.endpoints.delete(scope, endpointId);
     expect(seen()).toMatchObject({ endpointOfNumber: null, target: undefined });
-    store.phoneNumbers.delete(scope, numberId);
+    await store.phoneNumbers.delete(scope, numberId);
     expect(seen().endpointOfNumber).toBeUndefined();
   });
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { loadDriver } from '../../src/store/database/driver.js';
 import { dueOfEndpoint, endpointsWithDue } from '../../src/store/routing/webhook-deliveries.js';
+import { loadDriver } from '../../src/store/sqlite/driver.js';
 import { type TestApi, testApi } from '../support/api.js';
 
 /** Only the first pending delivery of each call may go out; finding it must not cost more when many wait behind it. */
@@ -28,18 +28,23 @@ function addCall(id: string): void {
   sqlite.exec(`insert into calls (id, organization_id, mode, instance_id, direction, from_number, to_number, status, phone_number_id, endpoint_id, created_at)
     values ('${id}', '${api.a.organizationId}', 'live', 'i', 'inbound', '+1', '+2', 'completed', 'p', '${endpoint}', 0)`);
 }
-/** The first events of a call; deliveries follow by a trigger. */
+/** Events of a call with their deliveries: the first may go, the others wait. */
 function addEvents(callId: string, from: number, to: number): void {
-  sqlite.exec(`with recursive n(i) as (select ${from} union all select i + 1 from n where i < ${to})
-    insert into call_events (id, call_id, sequence, event_type, event_data, created_at)
+  const numbered = `with recursive n(i) as (select ${from} union all select i + 1 from n where i < ${to})`;
+  sqlite.exec(`${numbered} insert into call_events (id, call_id, sequence, event_type, event_data, created_at)
     select '${callId}-' || i, '${callId}', i, 'turn.completed', '{}', ${nowMs - 1000} from n`);
+  sqlite.exec(`${numbered} insert into webhook_deliveries
+      (id, organization_id, mode, endpoint_id, call_id, sequence, event_type, status, waits, next_attempt_at, created_at)
+    select '${callId}-' || i, '${api.a.organizationId}', 'live', '${endpoint}', '${callId}', i, 'turn.completed', 'pending', i > 1,
+      ${nowMs - 1000}, ${nowMs - 1000} from n`);
 }
-const claim = (limit = 10) => api.store.webhookDeliveries.claim(endpoint, limit, 60_000).map(({ id }) => id);
+const claim = async (limit = 10) =>
+  (await api.store.webhookDeliveries.claim(endpoint, limit, 60_000)).map(({ id }) => id);
 const record = (id: string, next: Parameters<TestApi['store']['webhookDeliveries']['record']>[2]) =>
   api.store.webhookDeliveries.record(id, { durationMs: 1, httpStatus: 200, error: null }, next);
 
 describe('what is due', () => {
-  it('is found without a look at the 100,000 that wait behind it', () => {
+  it('is found without a look at the 100,000 that wait behind it', async () => {
     addCall('a');
     addCall('b');
     addEvents('a', 1, 100_000);
@@ -56,36 +61,42 @@ describe('what is due', () => {
       for (const step of onDeliveries) expect(step).toMatch(/^SEARCH .*INDEX webhook_deliveries_due/);
       expect(steps.join()).not.toMatch(/AUTOMATIC/);
     }
-    expect(api.store.webhookDeliveries.endpointsDue()).toEqual([endpoint]);
-    expect(claim()).toEqual(['a-1', 'b-1']);
-    expect([api.store.webhookDeliveries.endpointsDue(), claim()]).toEqual([[], []]); // ours for a minute
-    record('a-1', 'delivered');
-    expect(claim()).toEqual(['a-2']);
-    record('a-2', { retryInMs: 5_000 });
-    expect(claim()).toEqual([]);
+    expect(await api.store.webhookDeliveries.endpointsDue()).toEqual([endpoint]);
+    expect(await claim()).toEqual(['a-1', 'b-1']);
+    expect([await api.store.webhookDeliveries.endpointsDue(), await claim()]).toEqual([[], []]); // ours for a minute
+    await record('a-1', 'delivered');
+    expect(await claim()).toEqual(['a-2']);
+    await record('a-2', { retryInMs: 5_000 });
+    expect(await claim()).toEqual([]);
     api.clock.set(nowMs + 5_000);
-    expect(claim()).toEqual(['a-2']);
+    expect(await claim()).toEqual(['a-2']);
   });
 
-  it('is of each call the first that is pending, whatever happens', () => {
+  it('is of each call the first that is pending, whatever happens', async () => {
     const step = fc.record({
-      what: fc.constantFrom('event', 'delivered', 'failed', 'pending', 'deleted'),
+      what: fc.constantFrom('event', 'event', 'delivered', 'failed', 'again'),
       call: fc.constantFrom('a', 'b'),
       sequence: fc.integer({ min: 1, max: 6 }),
     });
-    fc.assert(
-      fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
-        sqlite.exec('delete from calls');
-        addCall('a');
-        addCall('b');
-        const added = { a: 0, b: 0 };
+    const { calls, webhookDeliveries } = api.store;
+    const scope = { organizationId: api.a.organizationId, mode: 'live' } as const;
+    const about = {
+      fromNumber: '+1',
+      toNumber: '+2',
+      phoneNumberId: 'p',
+      endpointId: endpoint,
+      direction: 'inbound',
+    } as const;
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 25 }), async (steps) => {
+        const ids = { a: calls.begin({ ...scope, ...about }), b: calls.begin({ ...scope, ...about }) };
         for (const { what, call, sequence } of steps) {
-          const which = `where id = '${call}-${sequence}'`;
-          if (what === 'event') {
-            added[call] += 1;
-            addEvents(call, added[call], added[call]);
-          } else if (what === 'deleted') sqlite.exec(`delete from webhook_deliveries ${which}`);
-          else sqlite.exec(`update webhook_deliveries set status = '${what}' ${which}`);
+          if (what === 'event') calls.event(ids[call], 'turn.completed');
+          await calls.flush();
+          const of = 'select id from webhook_deliveries where call_id = ? and sequence = ?';
+          const id = sqlite.prepare(of).pluck().get(ids[call], sequence) as string | undefined;
+          if (id !== undefined && what === 'again') await webhookDeliveries.retry(scope, id);
+          else if (id !== undefined && what !== 'event') await record(id, what as 'delivered' | 'failed');
           const wrong = sqlite
             .prepare(
               `select id, waits from webhook_deliveries d where status = 'pending' and waits <> exists (
@@ -95,6 +106,28 @@ describe('what is due', () => {
           expect(wrong).toEqual([]);
         }
       }),
+      { numRuns: 25 },
     );
+  });
+
+  it('an event is for the webhook in the transaction that writes it, also when its configuration is encrypted', async () => {
+    const { calls, endpoints } = api.store;
+    const scope = { organizationId: api.a.organizationId, mode: 'live' } as const;
+    await endpoints.update(scope, endpoint, { providerConfig: {} });
+    const about = {
+      fromNumber: '+1',
+      toNumber: '+2',
+      phoneNumberId: 'p',
+      endpointId: endpoint,
+      direction: 'inbound',
+    } as const;
+    const id = calls.begin({ ...scope, ...about });
+    await calls.flush();
+    await endpoints.update(scope, endpoint, { providerConfig: { events_url: 'https://a.test' } });
+    calls.event(id, 'turn.completed');
+    calls.event(id, 'webhook.failed');
+    await calls.flush();
+    const types = sqlite.prepare('select event_type, waits from webhook_deliveries where call_id = ?').all(id);
+    expect(types).toEqual([{ event_type: 'turn.completed', waits: 0 }]);
   });
 });

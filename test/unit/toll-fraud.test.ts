@@ -17,8 +17,8 @@ beforeEach(async () => {
     provider: 'custom',
     providerConfig: {},
   } as const;
-  endpointId = api.store.endpoints.create(scope, agent).record.id;
-  api.store.phoneNumbers.create(scope, { number: own, endpointId });
+  endpointId = (await api.store.endpoints.create(scope, agent)).record.id;
+  await api.store.phoneNumbers.create(scope, { number: own, endpointId });
 });
 afterEach(() => api.close());
 
@@ -101,7 +101,7 @@ describe('numbers', () => {
 
   it('a caller id that is not its own is refused, and one of another organization is as unknown as none', async () => {
     const scope = { organizationId: api.b.organizationId, mode: 'live' } as const;
-    api.store.phoneNumbers.create(scope, { number: '+12025550199', endpointId: null });
+    await api.store.phoneNumbers.create(scope, { number: '+12025550199', endpointId: null });
     for (const from of ['+12025550199', '+12025550177', '+15005550006'])
       expect((await post('+12025550123', from)).body.code).toBe('CALLER_ID_NOT_ALLOWED');
     expect(started).toEqual([]);
@@ -115,21 +115,21 @@ describe('a stolen key', () => {
   };
 
   it('starts no more calls at once than the organization may have', async () => {
-    limit({ concurrent_calls: 7, requests_per_second: 100_000 });
+    await limit({ concurrent_calls: 7, requests_per_second: 100_000 });
     expect(await burst(200)).toBe(7);
     expect(started).toHaveLength(7);
   });
 
   it('starts no more calls in a second', async () => {
-    limit({ calls_per_second: 3, requests_per_second: 100_000 });
+    await limit({ calls_per_second: 3, requests_per_second: 100_000 });
     expect(await burst(100)).toBe(3);
   });
 
   it('spends no more a day, whatever the balance', async () => {
     const perMinute = { microcentsPerMinute: 10e6, initialIncrementSec: 60, incrementSec: 60 };
-    api.store.accounts.setRates(api.a.organizationId, [{ direction: 'outbound', prefix: '', ...perMinute }]);
-    api.store.accounts.credit(api.a.organizationId, 100_000, '');
-    limit({ daily_spend_cents: 45, requests_per_second: 100_000 });
+    await api.store.accounts.setRates(api.a.organizationId, [{ direction: 'outbound', prefix: '', ...perMinute }]);
+    await api.store.accounts.credit(api.a.organizationId, 100_000, '');
+    await limit({ daily_spend_cents: 45, requests_per_second: 100_000 });
     expect(await burst(50)).toBe(4); // of 10 cents each
     expect((await post('+12025550123')).body.code).toBe('SPEND_LIMIT_EXCEEDED');
   });

@@ -22,7 +22,7 @@ function warnings(): { log: Logger; warned: [object, string][] } {
 }
 
 describe('the trunks in force', () => {
-  function rig(records: Trunk[], problems: string[] = []) {
+  async function rig(records: Trunk[], problems: string[] = []) {
     const seen = {
       table: [] as string[][],
       selection: [] as string[][],
@@ -32,8 +32,8 @@ describe('the trunks in force', () => {
     };
     const ids = (trunks: readonly Trunk[]) => trunks.map(({ id }) => id);
     const { log, warned } = warnings();
-    const reload = new TrunkReload({
-      records: () => records,
+    const reload = await TrunkReload.open({
+      records: async () => [...records],
       table: {
         replace: (trunks) => {
           seen.table.push(ids(trunks));
@@ -52,42 +52,63 @@ describe('the trunks in force', () => {
     return { reload, sip, seen, warned };
   }
 
-  it('are in the table of sources before the SIP side is open', () => {
-    const { seen } = rig([trunk({ id: 'a' })]);
+  it('are in the table of sources before the SIP side is open', async () => {
+    const { seen } = await rig([trunk({ id: 'a' })]);
     expect(seen).toMatchObject({ table: [['a']], selection: [['a']], trusted: [], kept: [] });
   });
 
-  it('reach the SIP side when it is open, and again after each change', () => {
+  it('reach the SIP side when it is open, and again after each change', async () => {
     const records = [trunk({ id: 'a', addresses: ['192.0.2.0/24'], gateways: [gateway('sip:gw')] })];
-    const { reload, sip, seen } = rig(records);
-    reload.follow(sip);
+    const { reload, sip, seen } = await rig(records);
+    await reload.follow(sip);
     expect(seen.trusted).toEqual([['192.0.2.0/24']]);
     expect(seen.kept).toEqual([[{ uri: 'sip:gw', register: null, trust: 'a' }]]);
     expect(seen.tls).toEqual([{ certificate: 'own', trust: {} }]);
     records.splice(0);
-    reload.run();
+    await reload.run();
     expect(seen.table.at(-1)).toEqual([]);
     expect(seen.trusted.at(-1)).toEqual([]);
     expect(seen.kept.at(-1)).toEqual([]);
   });
 
-  it('trust no address of an inactive trunk', () => {
-    const { reload, sip, seen } = rig([
+  it('trust no address of an inactive trunk', async () => {
+    const { reload, sip, seen } = await rig([
       trunk({ id: 'a', status: 'inactive', addresses: ['192.0.2.1'] }),
       trunk({ id: 'b', addresses: ['198.51.100.1'] }),
     ]);
-    reload.follow(sip);
+    await reload.follow(sip);
     expect(seen.trusted).toEqual([['198.51.100.1']]);
   });
 
-  it('bring their own certificate authorities', () => {
-    const { reload, sip, seen } = rig([trunk({ id: 'a', tls: { ...plainTls, ca: 'PEM' } })]);
-    reload.follow(sip);
+  it('bring their own certificate authorities', async () => {
+    const { reload, sip, seen } = await rig([trunk({ id: 'a', tls: { ...plainTls, ca: 'PEM' } })]);
+    await reload.follow(sip);
     expect(seen.tls).toEqual([{ certificate: 'own', trust: { a: { ca: 'PEM' } } }]);
   });
 
-  it('log each address that cannot be read', () => {
-    const { warned } = rig([trunk({})], ['The address "x" is wrong.']);
+  it('are those of the latest read, however late an earlier one answers', async () => {
+    const answers: ((trunks: Trunk[]) => void)[] = [];
+    const table: string[][] = [];
+    const replace = (trunks: readonly Trunk[]) => {
+      table.push(trunks.map(({ id }) => id));
+      return [];
+    };
+    const records = () => new Promise<Trunk[]>((resolve) => answers.push(resolve));
+    const parts = { records, table: { replace }, selection: { replace }, tls: () => ({}), log: warnings().log };
+    const opening = TrunkReload.open(parts);
+    answers[0]?.([]);
+    const reload = await opening;
+    const older = reload.run();
+    const newer = reload.run();
+    answers[2]?.([trunk({ id: 'new' })]);
+    await newer;
+    answers[1]?.([trunk({ id: 'old' })]);
+    await older;
+    expect(table.at(-1)).toEqual(['new']);
+  });
+
+  it('log each address that cannot be read', async () => {
+    const { warned } = await rig([trunk({})], ['The address "x" is wrong.']);
     expect(warned).toEqual([[{ problem: 'The address "x" is wrong.' }, 'a trunk address was left out']]);
   });
 });
@@ -103,26 +124,26 @@ describe('the health of a trunk', () => {
     expect(healthOf(two, (uri) => (uri === 'sip:a' ? states[0] : states[1]))).toBe(health);
   });
 
-  it('is written for every trunk', () => {
+  it('is written for every trunk', async () => {
     const written: [string, string][] = [];
     const records = {
-      allForSip: () => [two],
-      observe: (id: string, health: string) => void written.push([id, health]),
+      allForSip: async () => [two],
+      observe: async (id: string, health: string) => void written.push([id, health]),
     };
-    saveTrunkHealth(records, () => 'down', warnings().log);
+    await saveTrunkHealth(records, () => 'down', warnings().log);
     expect(written).toEqual([['two', 'down']]);
   });
 
-  it('is logged, and fails nothing, while the database is busy', () => {
+  it('is logged, and fails nothing, while the database is busy', async () => {
     const { log, warned } = warnings();
     const busy = new Error('database is locked');
     const records = {
-      allForSip: () => [two],
-      observe: () => {
+      allForSip: async () => [two],
+      observe: async () => {
         throw busy;
       },
     };
-    saveTrunkHealth(records, () => 'down', log);
+    await saveTrunkHealth(records, () => 'down', log);
     expect(warned).toEqual([[{ err: busy }, 'the health of a trunk could not be written']]);
   });
 });
@@ -131,7 +152,7 @@ describe('the health of an endpoint', () => {
   it('changes with the outcome of calls, and is written once per change', () => {
     const written: string[] = [];
     const health = new EndpointHealth(
-      (_id, state) => void written.push(state),
+      async (_id, state) => void written.push(state),
       warnings().log,
       () => 0,
     );
@@ -143,7 +164,7 @@ describe('the health of an endpoint', () => {
   it('lets one call in half a minute try an endpoint that is down', () => {
     let nowMs = 0;
     const health = new EndpointHealth(
-      () => undefined,
+      async () => undefined,
       warnings().log,
       () => nowMs,
     );
@@ -153,17 +174,18 @@ describe('the health of an endpoint', () => {
     expect([health.admits('e'), health.admits('e')]).toEqual([true, false]);
   });
 
-  it('is logged, and the call goes on, while the database is busy', () => {
+  it('is logged, and the call goes on, while the database is busy', async () => {
     const { log, warned } = warnings();
     const busy = new Error('database is locked');
     const health = new EndpointHealth(
-      () => {
+      async () => {
         throw busy;
       },
       log,
       () => 0,
     );
     health.failed('e');
+    await expect.poll(() => warned.length).toBe(1);
     expect(warned).toEqual([
       [{ err: busy, endpoint_id: 'e', health: 'degraded' }, 'the health of an endpoint was not written'],
     ]);

@@ -51,7 +51,7 @@ export async function identify(store: Store, tokens: Tokens | null, headers: Inc
   const text = credentials(headers);
   const isToken = text !== undefined && tokens !== null && Tokens.looksLike(text);
   const asked = headers['x-organization-id'];
-  const identity = isToken ? await userOfToken(store, tokens, text, asked) : userOfKey(store, text);
+  const identity = isToken ? await userOfToken(store, tokens, text, asked) : await userOfKey(store, text);
   const { key, user, person } = identity;
   const memberships = identity.memberships.filter(
     ({ organization }) => !key?.organizationId || organization.id === key.organizationId,
@@ -67,8 +67,8 @@ export async function identify(store: Store, tokens: Tokens | null, headers: Inc
   return { caller: { key, mode, user, person, organization, role, scope, memberships }, refusal };
 }
 
-function userOfKey(store: Store, text: string | undefined): Identity {
-  const identity = text === undefined ? undefined : store.identities.ofKey(text);
+async function userOfKey(store: Store, text: string | undefined): Promise<Identity> {
+  const identity = text === undefined ? undefined : await store.identities.ofKey(text);
   if (!identity) throw unauthorized();
   return { ...identity, person: null };
 }
@@ -81,12 +81,12 @@ async function userOfToken(
 ): Promise<Identity> {
   const person = await tokens.person(text);
   if (person === undefined) throw unauthorized();
-  const known = store.organizations.userBySubject(person.subject);
-  const memberships = known ? store.organizations.memberships(known.id) : [];
-  const invitation = acceptedBy(store, person, memberships, asked);
+  const known = await store.organizations.userBySubject(person.subject);
+  const memberships = known ? await store.organizations.memberships(known.id) : [];
+  const invitation = await acceptedBy(store, person, memberships, asked);
   if (invitation) {
-    const user = store.invitations.accept(invitation, person);
-    return { key: null, user, person, memberships: store.organizations.memberships(user.id) };
+    const user = await store.invitations.accept(invitation, person);
+    return { key: null, user, person, memberships: await store.organizations.memberships(user.id) };
   }
   if (!known) throw unknownUser();
   return { key: null, user: known, person, memberships };
@@ -96,16 +96,16 @@ async function userOfToken(
  * The invitation that a person accepts by this request: that of the organization the request names or, for a user without an organization
  * who names none, the oldest. A user with an organization joins another one only by naming it.
  */
-function acceptedBy(
+async function acceptedBy(
   store: Store,
   person: Person,
   memberships: readonly Membership[],
   asked: string | string[] | undefined,
-): Invitation | undefined {
-  if (asked === undefined) return memberships.length > 0 ? undefined : store.invitations.forPerson(person)[0];
+): Promise<Invitation | undefined> {
+  if (asked === undefined) return memberships.length > 0 ? undefined : (await store.invitations.forPerson(person))[0];
   const id = String(asked).toLowerCase();
   if (memberships.some(({ organization }) => organization.id === id)) return undefined;
-  return store.invitations.forPerson(person).find(({ organizationId }) => organizationId === id);
+  return (await store.invitations.forPerson(person)).find(({ organizationId }) => organizationId === id);
 }
 
 function unauthorized(): ApiError {

@@ -34,17 +34,19 @@ export class RequestCounts {
     return redis ? redis.count(key, perSecond, day).catch(here) : here();
   }
 
-  private countHere(key: string, perSecond: number, day: number | null): Counted {
+  private countHere(key: string, perSecond: number, day: number | null): Counted | Promise<Counted> {
     const nowMs = this.now();
     const second = this.secondOf(key, perSecond);
     const isLetThrough = second.add(nowMs, perSecond);
     const { days } = this.sources;
-    return {
+    const counted = {
       isLetThrough,
       usedInSecond: second.used(nowMs),
       secondMs: second.untilOneLeavesMs(nowMs),
-      usedInDay: day === null ? 0 : isLetThrough ? days.add(key, day) : days.read(key, day),
     };
+    const usedInDay = day === null ? 0 : isLetThrough ? days.add(key, day) : days.read(key, day);
+    if (typeof usedInDay === 'number') return { ...counted, usedInDay };
+    return usedInDay.then((used) => ({ ...counted, usedInDay: used }));
   }
 
   private secondOf(key: string, perSecond: number): LastSecond {

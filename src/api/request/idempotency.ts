@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Transaction } from '../../store/database/database.js';
 import type { Store } from '../../store/store.js';
 import type { AskedBy } from '../../store/tenants/idempotency.js';
 import type { Caller } from '../auth/caller.js';
@@ -72,22 +73,26 @@ export interface CreatingRequest {
  * Errors are not stored: they changed nothing, and the request may be retried. A secret is in the response to the first request only; later
  * responses contain the same record without that field.
  */
-export function createOnce(store: Store, request: CreatingRequest, carryOut: () => unknown): string {
+export async function createOnce(
+  store: Store,
+  request: CreatingRequest,
+  carryOut: (within: Transaction) => unknown,
+): Promise<string> {
   const { by, key, reply, status, shownOnce } = request;
   const asked = canonical(request.body);
-  return store.transaction(() => {
-    const kept = store.idempotency.find(by, key, asked);
+  await store.calls.flush(); // within the transaction nothing else is waited for
+  return store.transaction(async (transaction) => {
+    const kept = await store.idempotency.find(transaction, by, key, asked);
     if (kept === 'reused') throw new ApiError('IDEMPOTENCY_KEY_REUSED');
     if (kept) {
       reply.headers({ ...kept.headers, 'idempotent-replayed': 'true' });
       return kept.body;
     }
-    const result = carryOut();
-    if (result instanceof Promise) throw new Error('a creating operation must be synchronous within its transaction');
+    const result = await carryOut(transaction);
     const location = reply.getHeader('location');
     const headers: Record<string, string> = typeof location === 'string' ? { location } : {};
     const body = JSON.stringify(result, (name, value: unknown) => (shownOnce.includes(name) ? undefined : value));
-    store.idempotency.keep(by, key, asked, { status, body, headers });
+    await store.idempotency.keep(transaction, by, key, asked, { status, body, headers });
     return shownOnce.length === 0 ? body : JSON.stringify(result);
   });
 }

@@ -1,5 +1,6 @@
 import { microcentsPerCent } from '../../billing/rate.js';
 import type { OutboundCalls } from '../../call/core/outbound-request.js';
+import type { Reads } from '../../store/database/database.js';
 import type { Endpoint } from '../../store/routing/endpoints.js';
 import type { Store } from '../../store/store.js';
 import type { Organization } from '../../store/tenants/organizations.js';
@@ -27,16 +28,23 @@ export class OutboundRules {
   ) {}
 
   /** Throws the error of the first failed check. Runs in the transaction that creates the call, so that its result still holds. */
-  allow(scope: Scope, organization: Organization, asked: AskedCall): { endpoint: Endpoint; phoneNumberId: string } {
-    const endpoint = this.store.endpoints.get(scope, asked.endpointId);
+  async allow(
+    scope: Scope,
+    organization: Organization,
+    asked: AskedCall,
+    reads: Reads,
+  ): Promise<{ endpoint: Endpoint; phoneNumberId: string }> {
+    const endpoint = await this.store.endpoints.get(scope, asked.endpointId, reads);
     if (!endpoint) throw notFound('Endpoint');
     const phoneNumberId = this.callerId(scope, asked.fromNumber);
     const { allowed_prefixes: prefixes } = organization.limits;
     if (prefixes && !prefixes.some((prefix) => asked.toNumber.startsWith(prefix)))
       throw new ApiError('DESTINATION_NOT_ALLOWED');
     if (endpoint.status !== 'active') throw new ApiError('ENDPOINT_INACTIVE', undefined, { endpoint_id: endpoint.id });
-    this.checkMoney(scope, organization, asked.toNumber);
-    this.checkCaps(scope, organization);
+    await this.checkMoney(scope, organization, asked.toNumber, reads);
+    await this.checkCap(scope, organization, reads);
+    // from here to the count nothing is waited for, so that no other call is counted in between
+    this.pace.check(organization);
     this.checkServer(scope);
     this.pace.count(organization);
     return { endpoint, phoneNumberId };
@@ -49,10 +57,10 @@ export class OutboundRules {
     throw new ApiError('CALLER_ID_NOT_ALLOWED');
   }
 
-  private checkMoney(scope: Scope, organization: Organization, toNumber: string): void {
+  private async checkMoney(scope: Scope, organization: Organization, toNumber: string, reads: Reads): Promise<void> {
     if (scope.mode === 'test') return;
     const { accounts, funds } = this.store;
-    const plan = funds.check({ ...scope, direction: 'outbound', toNumber });
+    const plan = await funds.check({ ...scope, direction: 'outbound', toNumber }, reads);
     if (!plan.ok)
       throw new ApiError('INSUFFICIENT_BALANCE', undefined, {
         balance: plan.balanceMicrocents / microcentsPerCent,
@@ -60,8 +68,8 @@ export class OutboundRules {
       });
     const limitCents = organization.limits.daily_spend_cents;
     if (limitCents === null) return;
-    const { heldMicrocents } = accounts.balance(organization.id);
-    const left = limitCents * microcentsPerCent - accounts.spentToday(organization.id) - heldMicrocents;
+    const { heldMicrocents } = await accounts.balance(organization.id, reads);
+    const left = limitCents * microcentsPerCent - (await accounts.spentToday(organization.id, reads)) - heldMicrocents;
     if (left < plan.requiredMicrocents || left <= 0)
       throw new ApiError('SPEND_LIMIT_EXCEEDED', undefined, {
         balance: Math.max(0, left) / microcentsPerCent,
@@ -69,11 +77,10 @@ export class OutboundRules {
       });
   }
 
-  private checkCaps(scope: Scope, organization: Organization): void {
+  private async checkCap(scope: Scope, organization: Organization, reads: Reads): Promise<void> {
     const { concurrent_calls: atOnce } = organization.limits;
-    if (atOnce !== null && this.store.records.running(scope) >= atOnce)
+    if (atOnce !== null && (await this.store.records.running(scope, reads)) >= atOnce)
       throw new ApiError('CONCURRENCY_LIMIT_EXCEEDED', undefined, { limit: atOnce }, { 'retry-after': '5' });
-    this.pace.check(organization);
   }
 
   private checkServer(scope: Scope): void {

@@ -88,6 +88,10 @@ export const eventDescriptions: Record<Described, readonly [when: string, data: 
   ],
   'webhook.warning': ['A part of the response has no effect.', '`endpoint_id`, `message`'],
   'balance.reserved': ['An amount of the balance was reserved for the call.', '`amount` (cents), `funded_seconds`'],
+  'balance.unasked': [
+    'More of the balance cannot be reserved because the database does not answer; the call goes on for the grace.',
+    '`funded_seconds`, `grace_seconds`',
+  ],
   'balance.exhausted': ['The balance is exhausted; the call ends.', '`funded_seconds`'],
 };
 

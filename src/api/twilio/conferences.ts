@@ -105,9 +105,9 @@ async function createParticipant(...[request, caller, options]: Asked): TwilioAn
   if (found === undefined && conferenceIdOf(idOrName) !== null) throw notFound('Conference');
   const fromNumber = phoneNumberOf(form.required('From'), 'From');
   const toNumber = calleeOf(form, fromNumber);
-  const endpoint = callingEndpoint(fromNumber, caller, options.store);
+  const endpoint = await callingEndpoint(fromNumber, caller, options.store);
   const id = found?.id ?? randomUUID();
-  const { callId, start } = startOutbound(options, options.rules, caller, {
+  const { callId, start } = await startOutbound(options, options.rules, caller, {
     ...askedByForm(form, { toNumber, fromNumber, endpointId: endpoint.id }, options.allowPrivateTargets),
     instructions: { actions: [joining(form, id, found?.name ?? idOrName, options)] },
     status: form.statusCallback('StatusCallback', ['completed'], options.allowPrivateTargets),

@@ -34,13 +34,14 @@ export interface TwilioRoute {
 export type TwilioAnswer = Promise<{ status: number; body: object | null }>;
 
 /** The endpoint whose secret signs the requests: the webhook endpoint of the caller id, else the organization's only one. */
-export function callingEndpoint(fromNumber: string, { scope }: Caller, store: Store): Endpoint {
+export async function callingEndpoint(fromNumber: string, { scope }: Caller, store: Store): Promise<Endpoint> {
   const number = store.phoneNumbers.findDialled(fromNumber, scope.mode);
   const isOwn = number?.organizationId === scope.organizationId;
   if (!isOwn && !(scope.mode === 'test' && fromNumber === testNumber)) throw new ApiError('CALLER_ID_NOT_ALLOWED');
-  const endpoint = isOwn && number.endpointId !== null ? store.endpoints.get(scope, number.endpointId) : undefined;
+  const endpoint =
+    isOwn && number.endpointId !== null ? await store.endpoints.get(scope, number.endpointId) : undefined;
   if (endpoint?.type === 'webhook') return endpoint;
-  const { data } = store.endpoints.list(scope, { type: 'webhook', status: 'active' }, { limit: 2, offset: 0 });
+  const { data } = await store.endpoints.list(scope, { type: 'webhook', status: 'active' }, { limit: 2, offset: 0 });
   const [only, another] = data;
   if (only === undefined || another !== undefined)
     throw invalid({

@@ -76,7 +76,7 @@ const callRoutes: TwilioRoute[] = [
   {
     method: 'GET',
     path: 'Calls/:call',
-    handle: async (request, caller, options) => ({ status: 200, body: shown(callOf(request, caller, options)) }),
+    handle: async (request, caller, options) => ({ status: 200, body: shown(await callOf(request, caller, options)) }),
   },
   { method: 'POST', path: 'Calls/:call', handle: updateCall },
 ];
@@ -84,17 +84,17 @@ const callRoutes: TwilioRoute[] = [
 async function createCall(form: Form, caller: Caller, options: TwilioOptions): TwilioAnswer {
   const fromNumber = phoneNumberOf(form.required('From'), 'From');
   const toNumber = calleeOf(form, fromNumber);
-  const endpoint = callingEndpoint(fromNumber, caller, options.store);
+  const endpoint = await callingEndpoint(fromNumber, caller, options.store);
   const instructions = instructionsOf(form, endpoint, options);
   if (instructions === null) throw invalid({ path: 'Url', message: 'or Twiml is required' });
   const status = form.statusCallback('StatusCallback', ['completed'], options.allowPrivateTargets);
-  const { callId, start } = startOutbound(options, options.rules, caller, {
+  const { callId, start } = await startOutbound(options, options.rules, caller, {
     ...askedByForm(form, { toNumber, fromNumber, endpointId: endpoint.id }, options.allowPrivateTargets),
     instructions,
     status,
     warnings: form.warnings,
   });
-  const call = options.store.records.detail(caller.scope, callId);
+  const call = await options.store.records.detail(caller.scope, callId);
   if (!call) throw new Error('the started call has no record');
   start();
   return { status: 201, body: { ...shown(call), status: 'queued' } };
@@ -102,11 +102,12 @@ async function createCall(form: Form, caller: Caller, options: TwilioOptions): T
 
 async function updateCall(request: FastifyRequest, caller: Caller, options: TwilioOptions): TwilioAnswer {
   const form = new Form(request);
-  const call = callOf(request, caller, options);
+  const call = await callOf(request, caller, options);
   const status = form.get('Status');
   if (status !== null && status !== 'completed' && status !== 'canceled')
     throw invalid({ path: 'Status', message: 'must be completed or canceled' });
-  const endpoint = call.endpointId === null ? undefined : options.store.endpoints.get(caller.scope, call.endpointId);
+  const endpoint =
+    call.endpointId === null ? undefined : await options.store.endpoints.get(caller.scope, call.endpointId);
   const to = status === null ? instructionsOf(form, endpoint, options) : null;
   if (status === null && to === null) throw invalid({ path: 'Status', message: ', Url or Twiml is required' });
   const command: CallCommand = to === null ? { kind: 'hangup' } : { kind: 'redirect', to };
@@ -120,13 +121,13 @@ async function updateCall(request: FastifyRequest, caller: Caller, options: Twil
   const result = await options.liveCalls.command(call.id, command);
   if (!result.ok && result.code === 'not_running') throw notFound('Call');
   if (!result.ok) throw new ApiError('CALL_COMMAND_FAILED', result.message);
-  return { status: 200, body: shown(callOf(request, caller, options)) };
+  return { status: 200, body: shown(await callOf(request, caller, options)) };
 }
 
-function callOf(request: FastifyRequest, { scope }: Caller, { store }: TwilioOptions): CallDetail {
+async function callOf(request: FastifyRequest, { scope }: Caller, { store }: TwilioOptions): Promise<CallDetail> {
   const sid = (request.params as { call: string }).call.replace(/\.json$/, '');
   const id = callIdOf(sid);
-  const call = id === null ? undefined : store.records.detail(scope, id);
+  const call = id === null ? undefined : await store.records.detail(scope, id);
   if (!call) throw notFound('Call');
   return call;
 }

@@ -186,7 +186,7 @@ export class SipAgent implements Application {
     const { call, control } = party;
     if (!control.isOpen) return { refuse: 403 };
     const refusal =
-      endpoint.providerConfig.allow_refer === true ? call.transferFallback?.refusal(to) : 'It is not allowed.';
+      endpoint.providerConfig.allow_refer === true ? await call.transferFallback?.refusal(to) : 'It is not allowed.';
     if (typeof refusal === 'string') {
       call.event('transfer.failed', { to, source: 'agent', reason: 'destination_not_allowed', detail: refusal });
       return { refuse: 403 };

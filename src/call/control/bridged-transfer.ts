@@ -14,7 +14,7 @@ export class BridgedTransfer implements TransferFallback {
     private readonly deps: ChildCallDeps,
   ) {}
 
-  refusal(to: string): string | null {
+  async refusal(to: string): Promise<string | null> {
     const { facts, mode, leg } = this.party;
     if (leg === null) return 'The call is not answered.';
     return this.deps.refusal(facts.organizationId, mode, { to: numberIn(to) ?? to, from: null });

@@ -50,7 +50,7 @@ export async function transfer(
   };
 
   call.event('transfer.started', { to, source });
-  const refusal = transferFallback?.refusal(to) ?? null;
+  const refusal = (await transferFallback?.refusal(to)) ?? null;
   if (refusal !== null) return failed(refusal, { reason: 'destination_not_allowed' });
   if (replaces !== undefined) return join({});
   let result: TransferResult;

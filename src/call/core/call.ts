@@ -30,7 +30,7 @@ export interface CallPhone {
   readonly facts: PartyFacts;
 }
 
-/** A call whose record is written. */
+/** A call whose record is queued. */
 export interface BegunCall {
   id: string;
   /** When the INVITE arrived, or was requested. */
@@ -76,7 +76,9 @@ export class Call {
   readonly #abort = new AbortController();
   #resolveEnded!: (ending: Ending) => void;
   readonly #summary = new TerminalSummary();
-  readonly #funds: CallFunds | null;
+  #funds: CallFunds | null;
+  #wentOnUnfunded = false;
+
   #stopFunding: (() => void) | null = null;
   #ending: Ending | null = null;
   /** The ending that is already decided while the call goes on for a moment. */
@@ -94,6 +96,7 @@ export class Call {
     this.#startedAtMs = begun.startedAtMs;
     this.#startedAt = begun.createdAt;
     this.#funds = begun.funds;
+
     this.id = begun.id;
     this.signal = this.#abort.signal;
     this.ended = new Promise((resolve) => {
@@ -153,14 +156,26 @@ export class Call {
     this.end({ cause: isGivenUp ? 'originator_cancel' : 'normal_clearing', source });
   }
 
+  /** What pays for it, once that is known; before it is answered. */
+  fund(funds: CallFunds | null): void {
+    this.#funds = funds;
+  }
+
   /** The 200 was sent or received at `atMs`: billing starts. `answer` follows when the media path is open. */
   pickedUp(atMs: number): void {
     if (this.#answeredAtMs !== null) return;
     this.#answeredAtMs = atMs;
     this.#records.pickedUp(this.id, this.#at(atMs));
     if (this.#funds === null || this.#ending !== null) return;
+    const { graceSec } = this.#funds;
     this.#stopFunding = watchFunds(this.#funds, {
       answeredAtMs: atMs,
+      onUnfunded: (fundedSec) => {
+        this.#wentOnUnfunded = true;
+        this.event('balance.unasked', { funded_seconds: fundedSec, grace_seconds: graceSec });
+      },
+      onGraceOver: () =>
+        this.end({ cause: 'overload', source: 'system', detail: 'The balance could not be asked for too long.' }),
       onExhausted: (fundedSec) => {
         this.event('balance.exhausted', { funded_seconds: fundedSec });
         this.end({ cause: 'insufficient_balance', source: 'system', detail: 'The balance is used up.' });
@@ -285,6 +300,7 @@ export class Call {
         ...(answeredAtMs === null ? {} : { setupMs: Math.round(answeredAtMs - this.#startedAtMs) }),
         ...(this.#firstAudioMs === null ? {} : { answerToFirstAudioMs: this.#firstAudioMs }),
       },
+      wentOnUnfunded: this.#wentOnUnfunded,
       transcript: this.transcript.text,
       ...this.#summary.fields(stats),
       trace,

@@ -8,11 +8,12 @@ import { clientAddress, type Dial, type DialTarget, e164, type StatusCallback } 
 import { type BegunCall, Call } from '../core/call.js';
 import { CallSteps, type EndedAs, endedAs } from '../core/call-progress.js';
 import { endingOf } from '../core/error-to-ending.js';
-import { CallEnded, type Ending } from '../core/outcome.js';
+import { CallEnded } from '../core/outcome.js';
 import type { PartyFacts } from '../core/party-facts.js';
 import { CalledParty } from '../party/called.js';
 import type { CallParty } from '../party/party.js';
 import { type CallClosing, closeCall } from '../party/teardown.js';
+import { type CallAdmission, settleAdmission } from '../routing/admission.js';
 import type { ChildCallRecord } from '../routing/child-call-policy.js';
 import type { Carrier } from '../routing/trunk-selection.js';
 import { dialSip, type SipDialDeps } from './dial-sip.js';
@@ -25,13 +26,13 @@ export interface ChildCallDeps extends SipDialDeps {
   closing: CallClosing;
   carriers(organizationId: string, mode: Mode): Carrier[] | Promise<Carrier[]>;
   /** Why the organization may not call `to`; null when it may. */
-  refusal(organizationId: string, mode: Mode, call: { to: string; from: string | null }): string | null;
+  refusal(organizationId: string, mode: Mode, call: { to: string; from: string | null }): Promise<string | null>;
   /** SIP addresses inside our network may be called. */
   allowPrivateTargets: boolean;
   /** Whether the organization has a trunk with this user name, which registers with us. */
   hasUser(organizationId: string, name: string): boolean;
-  /** Writes the record of the child call, and holds its money. */
-  begin(wish: ChildCallRecord): { begun: BegunCall; refusal: Ending | null };
+  /** Queues the record of the child call, and asks for its money. */
+  begin(wish: ChildCallRecord): { begun: BegunCall; admission: Promise<CallAdmission> };
 }
 
 /** The call that dials. */
@@ -67,7 +68,7 @@ export class ChildCall {
   ) {
     const { facts, mode } = parent.party;
     this.from = action.from ?? (e164.test(facts.from) ? facts.from : facts.to);
-    const { begun, refusal } = deps.begin({
+    const { begun, admission } = deps.begin({
       parentCallId: facts.callId,
       organizationId: facts.organizationId,
       mode,
@@ -89,7 +90,6 @@ export class ChildCall {
     };
     this.party = new CalledParty({ call, role: 'callee', facts: own, mode });
     this.#steps = new CallSteps(call, own, (step, fields) => parent.status(target.status, step, fields));
-    if (refusal !== null) call.end(refusal);
     const giveUp = () => call.hangup('caller');
     signal.addEventListener('abort', giveUp, { once: true });
     if (signal.aborted) giveUp();
@@ -99,17 +99,18 @@ export class ChildCall {
       void call.ended.then((ending) => reject(new CallEnded(ending)));
     });
     this.answered.catch(() => {}); // also when no one awaits it
-    this.closed = this.#run(answer).finally(() => signal.removeEventListener('abort', giveUp));
+    this.closed = this.#run(answer, admission).finally(() => signal.removeEventListener('abort', giveUp));
   }
 
   get status(): EndedAs {
     return endedAs(this.call);
   }
 
-  async #run(answer: (party: CalledParty) => void): Promise<void> {
+  async #run(answer: (party: CalledParty) => void, admission: Promise<CallAdmission>): Promise<void> {
     const { call, party, deps } = this;
     try {
       this.#steps.tell('initiated');
+      await call.orEnd(settleAdmission(call, admission));
       call.check();
       await party.answeredWith(await this.#dial());
       call.answer();

@@ -56,7 +56,7 @@ export class Takes {
     const recording = session.record({ ...rules, path: file });
     const made = recording.ended.then(async (end) => {
       // What was written before a disk error can be read as well.
-      const unknown = end.bytes === 0 ? null : this.keep({ id, token, call, file, startedAt }, end);
+      const unknown = end.bytes === 0 ? null : await this.keep({ id, token, call, file, startedAt }, end);
       const isKept = end.bytes > 0 && unknown === null;
       if (!isKept) await discard(file);
       const error = end.error ?? unknown;
@@ -80,14 +80,14 @@ export class Takes {
   }
 
   /** Writes the record. Returns null, or why it could not be written. */
-  private keep(
+  private async keep(
     take: { id: string; token: string; call: Call; file: string; startedAt: Date },
     { durationMs, bytes }: RecordingEnd,
-  ): string | null {
+  ): Promise<string | null> {
     const { id, token, call, file, startedAt: createdAt } = take;
     try {
       const about = { id, token, callId: call.id, durationMs: Math.round(durationMs), bytes, createdAt };
-      this.options.records.add({ ...about, file: pathToFileURL(file).href });
+      await this.options.records.add({ ...about, file: pathToFileURL(file).href });
       return null;
     } catch (error) {
       this.options.log.error({ err: error, call_id: call.id, recording_id: id }, 'a recording has no record');

@@ -3,7 +3,8 @@ import { microcentsPerCent } from '../../billing/rate.js';
 import type { Store } from '../../store/store.js';
 import type { Mode } from '../../store/tenants/scope.js';
 import { e164 } from '../../webhook/actions.js';
-import { admit } from './admission.js';
+import type { BegunCall } from '../core/call.js';
+import type { Admissions, CallAdmission } from './admission.js';
 
 /** Data of the record of a child call. */
 export interface ChildCallRecord {
@@ -17,12 +18,12 @@ export interface ChildCallRecord {
 }
 
 /** Why an organization may not call this number or SIP URI from within a call; null when it may. */
-export function dialRefusal(
+export async function dialRefusal(
   store: Store,
   organizationId: string,
   mode: Mode,
   call: { to: string; from: string | null },
-): string | null {
+): Promise<string | null> {
   const isNumber = e164.test(call.to);
   const limits = store.organizations.get(organizationId)?.limits;
   const prefixes = limits?.allowed_prefixes;
@@ -35,35 +36,35 @@ export function dialRefusal(
   )
     return `${call.from} may not be shown as caller id; the caller's number may, and the organization's own numbers.`;
   if (mode === 'test') return null;
-  const plan = store.funds.check({ organizationId, mode, direction: 'outbound', toNumber: call.to });
+  const plan = await store.funds.check({ organizationId, mode, direction: 'outbound', toNumber: call.to });
   if (!plan.ok) return 'The balance is used up.';
   const limitCents = limits?.daily_spend_cents ?? null;
   if (limitCents === null) return null;
-  const { heldMicrocents } = store.accounts.balance(organizationId);
-  const left = limitCents * microcentsPerCent - store.accounts.spentToday(organizationId) - heldMicrocents;
+  const { heldMicrocents } = await store.accounts.balance(organizationId);
+  const left = limitCents * microcentsPerCent - (await store.accounts.spentToday(organizationId)) - heldMicrocents;
   return left < plan.requiredMicrocents || left <= 0 ? 'The organization has spent what it may today.' : null;
 }
 
-/** Writes the record of a child call and holds its money. */
+/** Queues the record of a child call, and asks for its money. */
 export function beginChildCall(
   store: Store,
+  admissions: Admissions,
   { parentCallId, organizationId, mode, endpointId, from, to }: ChildCallRecord,
-) {
+): { begun: BegunCall; admission: Promise<CallAdmission> } {
   const createdAt = new Date();
   const startedAtMs = performance.now();
-  const parent = store.records.get({ organizationId, mode }, parentCallId);
-  const id = store.calls.begin({
+  const { id, admission } = admissions.begin({
     organizationId,
     mode,
     direction: 'outbound',
     fromNumber: from,
     toNumber: to,
-    phoneNumberId: store.phoneNumbers.findDialled(from, mode)?.id ?? parent?.phoneNumberId ?? parentCallId,
+    phoneNumberId:
+      store.phoneNumbers.findDialled(from, mode)?.id ?? store.calls.phoneNumberOf(parentCallId) ?? parentCallId,
     endpointId,
     metadata: { parent_call_id: parentCallId },
     createdAt,
     eventData: { parent_call_id: parentCallId },
   });
-  const { funds, refusal } = admit(store, { callId: id, organizationId, mode, direction: 'outbound', toNumber: to });
-  return { begun: { id, createdAt, startedAtMs, funds }, refusal };
+  return { begun: { id, createdAt, startedAtMs, funds: null }, admission };
 }

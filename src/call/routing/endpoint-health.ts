@@ -22,9 +22,9 @@ interface Course {
 export class EndpointHealth {
   readonly #courses = new Map<string, Course>();
 
-  /** `save` writes each change. What it throws is logged only: health is informational, and a locked database must not fail a call. */
+  /** `save` writes each change. Its failure is logged only: health is informational, and a locked database must not fail a call. */
   constructor(
-    private readonly save: (endpointId: string, health: Health) => void,
+    private readonly save: (endpointId: string, health: Health) => Promise<void>,
     private readonly log: Logger,
     private readonly nowMs: () => number = () => performance.now(),
   ) {}
@@ -64,10 +64,8 @@ export class EndpointHealth {
   #change(endpointId: string, course: Course, health: Health): void {
     if (course.health === health) return;
     course.health = health;
-    try {
-      this.save(endpointId, health);
-    } catch (error) {
-      this.log.warn({ err: error, endpoint_id: endpointId, health }, 'the health of an endpoint was not written');
-    }
+    this.save(endpointId, health).catch((error: Error) =>
+      this.log.warn({ err: error, endpoint_id: endpointId, health }, 'the health of an endpoint was not written'),
+    );
   }
 }

@@ -5,14 +5,18 @@ import type { Trunk } from '../../store/routing/trunks.js';
 import { withTransport } from './trunk-gateways.js';
 
 export interface TrunkHealthRecords {
-  allForSip(): Trunk[];
-  observe(trunkId: string, health: Trunk['health']): void;
+  allForSip(): Promise<Trunk[]>;
+  observe(trunkId: string, health: Trunk['health']): Promise<void>;
 }
 
 /** Writes the health of every trunk. A database that is busy is logged only: the next change of a gateway writes the health again. */
-export function saveTrunkHealth(trunks: TrunkHealthRecords, stateOf: (uri: string) => GatewayState, log: Logger): void {
+export async function saveTrunkHealth(
+  trunks: TrunkHealthRecords,
+  stateOf: (uri: string) => GatewayState,
+  log: Logger,
+): Promise<void> {
   try {
-    for (const trunk of trunks.allForSip()) trunks.observe(trunk.id, healthOf(trunk, stateOf));
+    for (const trunk of await trunks.allForSip()) await trunks.observe(trunk.id, healthOf(trunk, stateOf));
   } catch (error) {
     log.warn({ err: error }, 'the health of a trunk could not be written');
   }

@@ -14,7 +14,7 @@ export interface TrunkUsers<Tls extends object> {
 
 export interface TrunkReloadParts<Tls extends object> {
   /** Reads all trunks, oldest first. */
-  records(): Trunk[];
+  records(): Promise<Trunk[]>;
   /** Sources and users that may call in; returns one sentence for each address that it could not read. */
   table: { replace(trunks: readonly Trunk[]): string[] };
   /** The choice of trunks for outbound calls. */
@@ -26,22 +26,35 @@ export interface TrunkReloadParts<Tls extends object> {
 
 export class TrunkReload<Tls extends object> {
   #sip: TrunkUsers<Tls> | null = null;
+  #reads = 0;
+
+  private constructor(private readonly parts: TrunkReloadParts<Tls>) {}
 
   /** Fills the table of sources at once: the SIP side needs it before its first INVITE. */
-  constructor(private readonly parts: TrunkReloadParts<Tls>) {
-    this.run();
+  static async open<Tls extends object>(parts: TrunkReloadParts<Tls>): Promise<TrunkReload<Tls>> {
+    const reload = new TrunkReload(parts);
+    await reload.run();
+    return reload;
   }
 
   /** From now on `sip` follows the trunks as well. */
-  follow(sip: TrunkUsers<Tls>): void {
+  async follow(sip: TrunkUsers<Tls>): Promise<void> {
     this.#sip = sip;
-    this.run();
+    await this.run();
   }
 
+  /** `run` for those who cannot wait; a failure is logged. */
+  readonly begin = (): void => {
+    this.run().catch((error: Error) => this.parts.log.error({ err: error }, 'the trunks could not be read'));
+  };
+
   /** Reads the trunks again. Calls in progress keep the gateways that they have. */
-  readonly run = (): void => {
+  readonly run = async (): Promise<void> => {
     const { records, table, selection, tls, log } = this.parts;
-    const trunks = records();
+    this.#reads += 1;
+    const read = this.#reads;
+    const trunks = await records();
+    if (read !== this.#reads) return; // a later read has begun, whose list is newer
     for (const problem of table.replace(trunks)) log.warn({ problem }, 'a trunk address was left out');
     selection.replace(trunks);
     this.#sip?.trust(trunks.flatMap((trunk) => (trunk.status === 'active' ? trunk.addresses : [])));

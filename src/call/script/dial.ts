@@ -20,7 +20,7 @@ import type { ScriptContext } from './context.js';
  */
 export async function dialOut(script: ScriptContext, action: Dial, signal: AbortSignal): Promise<Action[] | null> {
   const { party, deps } = script;
-  const { from, targets } = allowed(script, action);
+  const { from, targets } = await allowed(script, action);
   if (!action.answerOnBridge) await script.answer();
   const recording = action.record === null ? null : new DialRecording(script, action);
   const stop = new AbortController();
@@ -75,24 +75,25 @@ export async function dialOut(script: ScriptContext, action: Dial, signal: Abort
 }
 
 /** The targets that may be called, with numbers in E.164, and the caller id. Refused targets are noted in the record. */
-function allowed(script: ScriptContext, action: Dial): { from: string | null; targets: DialTarget[] } {
+async function allowed(script: ScriptContext, action: Dial): Promise<{ from: string | null; targets: DialTarget[] }> {
   const { party, deps } = script;
   const { facts, mode } = party;
   const home = facts.direction === 'inbound' ? facts.to : facts.from;
   const from = action.from === null ? null : (dialledNumber(action.from, home) ?? action.from);
   // The caller's own number is always allowed: it is the default.
   const shown = from === facts.from ? null : from;
-  const targets = action.to.flatMap((target) => {
+  const targets: DialTarget[] = [];
+  for (const target of action.to) {
     const to = isAddress(target.to) ? target.to : dialledNumber(target.to, home);
     const refusal =
       to === null
         ? `it is no telephone number; E.164 such as +14155550100 is always understood, a national number as one of the country of ${home}`
         : shown !== null && !userOfSip.test(shown)
           ? 'its caller id must be a telephone number, or for SIP a name of letters, digits and "_ + . -"'
-          : deps.dialling.refusal(facts.organizationId, mode, { to, from: shown });
+          : await deps.dialling.refusal(facts.organizationId, mode, { to, from: shown });
     if (refusal !== null) script.webhook.warn(`${target.to.slice(0, 100)} is not dialled: ${refusal}`);
-    return refusal !== null || to === null ? [] : [{ ...target, to }];
-  });
+    if (refusal === null && to !== null) targets.push({ ...target, to });
+  }
   return { from: shown, targets };
 }
 

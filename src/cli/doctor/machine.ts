@@ -10,7 +10,7 @@ import { connect as connectTls } from 'node:tls';
 import { withDeadline } from '../../../net/deadline.js';
 import type { MediaServerReport } from '../../simulator/external-media.js';
 import type { ServerContacts } from '../../simulator/external-server.js';
-import { loadDriver } from '../../store/database/driver.js';
+import { loadDriver } from '../../store/sqlite/driver.js';
 
 /** `free`, or the error code of binding: `EADDRINUSE`, `EACCES`, `EADDRNOTAVAIL`. */
 export type BindResult = 'free' | string;

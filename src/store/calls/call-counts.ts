@@ -1,5 +1,5 @@
 import type { CallStatus } from '../../../sip/cause.js';
-import type { Database } from '../database/database.js';
+import type { Reads } from '../database/database.js';
 import type { Direction } from '../database/tables.js';
 import type { Scope } from '../tenants/scope.js';
 
@@ -20,19 +20,19 @@ export const dayMs = 86_400_000;
 export const hourMs = 3_600_000;
 const hoursPerDay = 24;
 
-/** Counts the calls that match a filter from counters that triggers maintain, without reading the calls. */
+/** Counts the calls that match a filter from the counters of `CountChanges`, without reading the calls. */
 export class CallCounts {
-  constructor(private readonly database: Database) {}
+  constructor(private readonly reads: Reads) {}
 
-  total(scope: Scope, filter: CallFilter): StatusCounts {
+  async total(scope: Scope, filter: CallFilter): Promise<StatusCounts> {
     const sql = `select ${byStatus} ${from('call_days', 'day', filter.direction)}`;
-    return only(this.database.row<StatusCounts>(sql, ...daysOf(scope, filter)) ?? noCalls(), filter.status);
+    return only((await this.reads.row<StatusCounts>(sql, ...daysOf(scope, filter))) ?? noCalls(), filter.status);
   }
 
   /** One entry for each day from the first to the last, in ascending order, including days without calls. */
-  byDay(scope: Scope, filter: CallFilter & { firstDay: number; lastDay: number }): DayCounts[] {
+  async byDay(scope: Scope, filter: CallFilter & { firstDay: number; lastDay: number }): Promise<DayCounts[]> {
     const sql = `select day, ${byStatus} ${from('call_days', 'day', filter.direction)} group by day`;
-    const counted = this.database.tuples<[day: number, ...number[]]>(sql, ...daysOf(scope, filter));
+    const counted = await this.reads.tuples<[day: number, ...number[]]>(sql, ...daysOf(scope, filter));
     const known = new Map(counted.map((row) => [row[0], row]));
     const days: DayCounts[] = [];
     for (let day = filter.firstDay; day <= filter.lastDay; day += 1) {
@@ -47,12 +47,12 @@ export class CallCounts {
   }
 
   /** The number of calls of each day, newest first; as pairs, because a list iterates over all of them. */
-  days(scope: Scope, filter: CallFilter): [day: number, calls: number][] {
+  days(scope: Scope, filter: CallFilter): Promise<[day: number, calls: number][]> {
     return this.pairs('call_days', 'day', filter, daysOf(scope, filter));
   }
 
   /** The number of calls of each hour of a day, newest first. */
-  hours(scope: Scope, filter: CallFilter, day: number): [hour: number, calls: number][] {
+  hours(scope: Scope, filter: CallFilter, day: number): Promise<[hour: number, calls: number][]> {
     const hours = [day * hoursPerDay, (day + 1) * hoursPerDay - 1];
     return this.pairs('call_hours', 'hour', filter, [...key(scope, filter), ...hours]);
   }
@@ -62,10 +62,10 @@ export class CallCounts {
     bucket: 'day' | 'hour',
     { direction, status }: CallFilter,
     values: (string | number | null)[],
-  ): [number, number][] {
+  ): Promise<[number, number][]> {
     const calls = `sum(${status ?? statuses.join(' + ')})`;
     const sql = `select ${bucket}, ${calls} as calls ${from(table, bucket, direction)} group by ${bucket} having calls > 0 order by ${bucket} desc`;
-    return this.database.tuples<[number, number]>(sql, ...values);
+    return this.reads.tuples<[number, number]>(sql, ...values);
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Database } from '../database/database.js';
+import type { Reads } from '../database/database.js';
 import type { CallInsightRow } from '../database/tables.js';
 import type { Scope } from '../tenants/scope.js';
 
@@ -34,27 +34,30 @@ export interface Insights {
   byTrunk: ReadonlyMap<string, Insight>;
 }
 
-/** Aggregates over many calls, from counters that triggers maintain, without reading the calls. */
+/** Aggregates over many calls, from the counters of `CountChanges`, without reading the calls. */
 export class CallInsights {
-  constructor(private readonly database: Database) {}
+  constructor(private readonly reads: Reads) {}
 
   /** Days are inclusive, counted from 1970-01-01. */
-  read(scope: Scope, days: { firstDay: number; lastDay: number }): Insights {
+  async read(scope: Scope, days: { firstDay: number; lastDay: number }): Promise<Insights> {
     const { firstDay, lastDay } = days;
     const byEndpoint = new Map<string, Tally>();
     const byTrunk = new Map<string, Tally>();
-    for (const counted of this.ofGroups(scope, firstDay, lastDay))
+    for (const counted of await this.ofGroups(scope, firstDay, lastDay))
       tallyOf(counted.grouped_by === 'endpoint' ? byEndpoint : byTrunk, counted.group_id).add(counted);
-    return { ...this.byDay(scope, days), byEndpoint: insights(byEndpoint), byTrunk: insights(byTrunk) };
+    return { ...(await this.byDay(scope, days)), byEndpoint: insights(byEndpoint), byTrunk: insights(byTrunk) };
   }
 
   /** Of all calls, without the groups, which take most of the time. */
-  byDay(scope: Scope, { firstDay, lastDay }: { firstDay: number; lastDay: number }): Pick<Insights, 'total' | 'byDay'> {
+  async byDay(
+    scope: Scope,
+    { firstDay, lastDay }: { firstDay: number; lastDay: number },
+  ): Promise<Pick<Insights, 'total' | 'byDay'>> {
     const total = new Tally();
     const byDay = new Map<number, Insight>();
     for (let day = firstDay; day <= lastDay; day += 1) {
       const ofDay = new Tally();
-      for (const counted of this.ofDay(scope, day)) {
+      for (const counted of await this.ofDay(scope, day)) {
         ofDay.add(counted);
         total.add(counted);
       }
@@ -63,8 +66,8 @@ export class CallInsights {
     return { total: total.insight, byDay };
   }
 
-  private ofDay(scope: Scope, day: number): Counted[] {
-    return this.database.rows<Counted>(
+  private ofDay(scope: Scope, day: number): Promise<Counted[]> {
+    return this.reads.rows<Counted>(
       `select figure, bucket, n from call_insights
        where organization_id = ? and mode = ? and day = ? and grouped_by = 'all' and n > 0`,
       ...[scope.organizationId, scope.mode, day],
@@ -73,7 +76,7 @@ export class CallInsights {
 
   /** Sums in SQL, because a year has very many counters. */
   private ofGroups(scope: Scope, ...days: [first: number, last: number]) {
-    return this.database.rows<Counted & Pick<CallInsightRow, 'grouped_by' | 'group_id'>>(
+    return this.reads.rows<Counted & Pick<CallInsightRow, 'grouped_by' | 'group_id'>>(
       `select grouped_by, group_id, figure, bucket, sum(n) as n from call_insights
        where organization_id = ? and mode = ? and day between ? and ? and grouped_by <> 'all'
        group by grouped_by, group_id, figure, bucket having sum(n) > 0`,

@@ -1,7 +1,7 @@
 import type { Database } from '../database/database.js';
 import type { Scope } from '../tenants/scope.js';
 import type { DayCounts } from './call-counts.js';
-import { CallInsights } from './call-insights.js';
+import { CallInsights, type Insights } from './call-insights.js';
 import { CallReads } from './call-reads.js';
 import type { CallDetail, CallSummary } from './call-records.js';
 
@@ -11,7 +11,7 @@ export interface CallOverview {
   live: CallDetail[];
   liveTotal: number;
   days: DayCounts[];
-  insights: ReturnType<CallInsights['byDay']>;
+  insights: Pick<Insights, 'total' | 'byDay'>;
   /** The last calls that failed, with their events. */
   failures: CallDetail[];
   /** Milliseconds that the gateway added to the audio of the last completed calls, both ways, median per call; ascending. */
@@ -31,31 +31,39 @@ export class CallOverviews {
   private readonly insights: CallInsights;
 
   constructor(private readonly database: Database) {
-    this.calls = new CallReads(database, () => {}); // the caller flushes queued writes first
+    this.calls = new CallReads(database, () => Promise.resolve()); // the caller flushes queued writes first
     this.insights = new CallInsights(database);
   }
 
-  read(scope: Scope, days: { firstDay: number; lastDay: number }): CallOverview {
-    return this.database.read(() => {
-      const live = this.calls.list(scope, { status: 'in_progress' }, { limit: mostLive, offset: 0 });
-      const failed = this.calls.list(scope, { status: 'failed' }, { limit: mostFailures, offset: 0 });
-      const answered = this.calls.list(scope, { status: 'completed' }, { limit: sampledCalls, offset: 0 }).data;
-      const whole = (calls: CallSummary[]) => calls.flatMap(({ id }) => this.calls.detail(scope, id) ?? []);
+  read(scope: Scope, days: { firstDay: number; lastDay: number }): Promise<CallOverview> {
+    return this.database.snapshot(async () => {
+      const live = await this.calls.list(scope, { status: 'in_progress' }, { limit: mostLive, offset: 0 });
+      const failed = await this.calls.list(scope, { status: 'failed' }, { limit: mostFailures, offset: 0 });
+      const answered = await this.calls.list(scope, { status: 'completed' }, { limit: sampledCalls, offset: 0 });
       return {
-        live: whole(live.data),
+        live: await this.whole(scope, live.data),
         liveTotal: live.total,
-        days: this.calls.trends(scope, days),
-        insights: this.insights.byDay(scope, days),
-        failures: whole(failed.data),
-        audioDelaysMs: this.delays(answered.map(({ id }) => id)),
+        days: await this.calls.trends(scope, days),
+        insights: await this.insights.byDay(scope, days),
+        failures: await this.whole(scope, failed.data),
+        audioDelaysMs: await this.delays(answered.data.map(({ id }) => id)),
       };
     });
   }
 
-  private delays(ids: string[]): number[] {
+  private async whole(scope: Scope, calls: CallSummary[]): Promise<CallDetail[]> {
+    const whole: CallDetail[] = [];
+    for (const { id } of calls) {
+      const detail = await this.calls.detail(scope, id);
+      if (detail) whole.push(detail);
+    }
+    return whole;
+  }
+
+  private async delays(ids: string[]): Promise<number[]> {
     if (ids.length === 0) return [];
-    const rows = this.database.all(this.database.sql.selectFrom('calls').select('quality').where('id', 'in', ids));
-    const delays = rows.flatMap(({ quality }) => {
+    const query = this.database.sql.selectFrom('calls').select('quality').where('id', 'in', ids);
+    const delays = (await this.database.all(query)).flatMap(({ quality }) => {
       const { audio_delay: delay } = JSON.parse(quality ?? '{}') as { audio_delay?: AudioDelay };
       const uplinkMs = delay?.gateway_uplink?.p50_ms;
       const playoutMs = delay?.gateway_playout?.p50_ms;

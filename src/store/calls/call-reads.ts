@@ -1,4 +1,4 @@
-import type { Database } from '../database/database.js';
+import type { Database, Reads } from '../database/database.js';
 import type { CallEventRow, CallRow } from '../database/tables.js';
 import type { Page, Scope, Slice } from '../tenants/scope.js';
 import { CallCounts, type CallFilter, type DayCounts, dayMs, hourMs, type StatusCounts } from './call-counts.js';
@@ -17,28 +17,26 @@ import {
   toCallRecord,
   toCallText,
 } from './call-records.js';
+import { CountChanges } from './count-changes.js';
 
 /** The maximum number of events that a reconnected stream replays. */
 const replayedAtMost = 10_000;
 
 /** Reads call records within a scope. `flush` writes data that is still in memory to disk first. */
 export class CallReads {
-  private readonly counts: CallCounts;
-
   constructor(
     private readonly database: Database,
-    private readonly flush: () => void,
-  ) {
-    this.counts = new CallCounts(database);
-  }
+    private readonly flush: () => Promise<unknown>,
+  ) {}
 
   /**
    * Newest first. Counters give the number of calls and the hour in which a page begins, so that a late page costs no more than the first.
    */
-  list(scope: Scope, filter: CallFilter, slice: Slice): Page<CallSummary> {
-    this.flush();
-    return this.database.read(() => {
-      const days = this.counts.days(scope, filter);
+  async list(scope: Scope, filter: CallFilter, slice: Slice): Promise<Page<CallSummary>> {
+    await this.flush();
+    return this.database.snapshot(async (reads) => {
+      const counts = new CallCounts(reads);
+      const days = await counts.days(scope, filter);
       const total = days.reduce((all, [, calls]) => all + calls, 0);
       const rows: CallRow[] = [];
       let skip = slice.offset;
@@ -48,7 +46,7 @@ export class CallReads {
           skip -= callsOfDay;
           continue;
         }
-        for (const [hour, callsOfHour] of this.counts.hours(scope, filter, day)) {
+        for (const [hour, callsOfHour] of await counts.hours(scope, filter, day)) {
           if (rows.length === slice.limit) break;
           if (skip >= callsOfHour) {
             skip -= callsOfHour;
@@ -59,49 +57,29 @@ export class CallReads {
           // With one filter an index has the calls in order, so one query reads the rest. With several, read hour by hour and skip
           // hours without matching calls.
           if (filterCount(filter) <= 1)
-            return { data: this.rows(scope, filter, hour, null, wanted).map(toCall), total };
-          rows.push(...this.rows(scope, filter, hour, hour, wanted));
+            return { data: (await rowsOf(reads, scope, filter, hour, null, wanted)).map(toCall), total };
+          rows.push(...(await rowsOf(reads, scope, filter, hour, hour, wanted)));
         }
       }
       return { data: rows.map(toCall), total };
     });
   }
 
-  /** Calls of these hours, newest first; `fromHour` null for no bound beyond the filter. An index finds the ids, then their rows are read. */
-  private rows(scope: Scope, filter: CallFilter, toHour: number, fromHour: number | null, slice: Slice): CallRow[] {
-    const conditions = ['organization_id = ?', 'mode = ?', 'created_at < ?'];
-    const values: unknown[] = [scope.organizationId, scope.mode, (toHour + 1) * hourMs];
-    const add = (condition: string, value: unknown): void => {
-      if (value === undefined) return;
-      conditions.push(condition);
-      values.push(value);
-    };
-    add('status = ?', filter.status);
-    add('direction = ?', filter.direction);
-    add('phone_number_id = ?', filter.phoneNumberId);
-    add('created_at >= ?', fromHour === null ? filter.firstDay && filter.firstDay * dayMs : fromHour * hourMs);
-    const ids = `select id from calls where ${conditions.join(' and ')} order by created_at desc, id desc limit ? offset ?`;
-    return this.database.rows<CallRow>(
-      `select ${listed} from calls where id in (${ids}) order by created_at desc, id desc`,
-      ...[...values, slice.limit, slice.offset],
-    );
-  }
-
-  stats(scope: Scope, filter: CallFilter): StatusCounts {
-    this.flush();
-    return this.counts.total(scope, filter);
+  async stats(scope: Scope, filter: CallFilter): Promise<StatusCounts> {
+    await this.flush();
+    return new CallCounts(this.database).total(scope, filter);
   }
 
   /** One entry for each day from the first to the last, ascending, also for days without calls. */
-  trends(scope: Scope, filter: CallFilter & { firstDay: number; lastDay: number }): DayCounts[] {
-    this.flush();
-    return this.counts.byDay(scope, filter);
+  async trends(scope: Scope, filter: CallFilter & { firstDay: number; lastDay: number }): Promise<DayCounts[]> {
+    await this.flush();
+    return new CallCounts(this.database).byDay(scope, filter);
   }
 
   /** Calls in progress. */
-  running(scope: Scope): number {
-    this.flush();
-    const counted = this.database.row<{ running: number }>(
+  async running(scope: Scope, reads: Reads = this.database): Promise<number> {
+    if (reads === this.database) await this.flush();
+    const counted = await reads.row<{ running: number }>(
       "select count(*) as running from calls where organization_id = ? and mode = ? and status = 'in_progress'",
       scope.organizationId,
       scope.mode,
@@ -109,18 +87,18 @@ export class CallReads {
     return counted?.running ?? 0;
   }
 
-  get(scope: Scope, callId: string): CallSummary | undefined {
-    this.flush();
-    const row = this.row(scope, callId);
+  async get(scope: Scope, callId: string, reads: Reads = this.database): Promise<CallSummary | undefined> {
+    if (reads === this.database) await this.flush();
+    const row = await this.row(scope, callId, reads);
     return row && toCall(row);
   }
 
   /** The whole record, its events in their order. */
-  detail(scope: Scope, callId: string): CallDetail | undefined {
-    this.flush();
-    const row = this.row(scope, callId);
+  async detail(scope: Scope, callId: string): Promise<CallDetail | undefined> {
+    await this.flush();
+    const row = await this.row(scope, callId);
     if (!row) return undefined;
-    const events = this.database.rows<CallEventRow>(
+    const events = await this.database.rows<CallEventRow>(
       'select * from call_events where call_id = ? order by sequence',
       row.id,
     );
@@ -128,9 +106,12 @@ export class CallReads {
   }
 
   /** `detail` in one statement, with JSON columns as text, for callers that only pass them on. */
-  record(scope: Scope, callId: string): CallText | undefined {
-    this.flush();
-    const [row] = this.database.tuples<CallTextTuple>(recordWithEvents, ...[callId, scope.organizationId, scope.mode]);
+  async record(scope: Scope, callId: string): Promise<CallText | undefined> {
+    await this.flush();
+    const [row] = await this.database.tuples<CallTextTuple>(
+      recordWithEvents,
+      ...[callId, scope.organizationId, scope.mode],
+    );
     return row && toCallText(row);
   }
 
@@ -138,11 +119,11 @@ export class CallReads {
    * Up to `limit` events of the organization's calls after the given one, in order; undefined if there is no such event, or too many events
    * have followed.
    */
-  eventsAfter(scope: Scope, eventId: string, limit: number): CallEvent[] | undefined {
-    this.flush();
-    return this.database.read(() => {
-      const { sql } = this.database;
-      const known = this.database.get(
+  async eventsAfter(scope: Scope, eventId: string, limit: number): Promise<CallEvent[] | undefined> {
+    await this.flush();
+    return this.database.snapshot(async (reads) => {
+      const { sql } = reads;
+      const known = await reads.get(
         sql
           .selectFrom('call_events')
           .innerJoin('calls', 'calls.id', 'call_events.call_id')
@@ -159,11 +140,11 @@ export class CallReads {
         .where('id', '>', eventId)
         .orderBy('id')
         .limit(replayedAtMost + 1);
-      const reach = this.database.get(
+      const reach = await reads.get(
         sql.selectFrom(later.as('later')).select((is) => is.fn.countAll<number>().as('count')),
       );
       if ((reach?.count ?? 0) > replayedAtMost) return undefined;
-      const rows = this.database.all(
+      const rows = await reads.all(
         sql
           .selectFrom(later.as('later'))
           .innerJoin('calls', 'calls.id', 'later.call_id')
@@ -178,39 +159,42 @@ export class CallReads {
   }
 
   /** The SIP messages stored at the end of the call, oldest first; empty while it is in progress; undefined if there is no such call. */
-  trace(scope: Scope, callId: string): TraceEntry[] | undefined {
-    this.flush();
-    if (!this.database.get(this.one(scope, callId).select('id'))) return undefined;
-    const row = this.database.get(
+  async trace(scope: Scope, callId: string): Promise<TraceEntry[] | undefined> {
+    await this.flush();
+    if (!(await this.database.get(this.one(scope, callId).select('id')))) return undefined;
+    const row = await this.database.get(
       this.database.sql.selectFrom('call_traces').select('trace').where('call_id', '=', callId),
     );
     return row ? (JSON.parse(row.trace) as TraceEntry[]) : [];
   }
 
   /** The samples of every 5 seconds, stored at the end of the call; undefined if there is no such call. */
-  qualitySamples(scope: Scope, callId: string): QualitySample[] | undefined {
-    this.flush();
-    if (!this.database.get(this.one(scope, callId).select('id'))) return undefined;
-    const row = this.database.get(
+  async qualitySamples(scope: Scope, callId: string): Promise<QualitySample[] | undefined> {
+    await this.flush();
+    if (!(await this.database.get(this.one(scope, callId).select('id')))) return undefined;
+    const row = await this.database.get(
       this.database.sql.selectFrom('call_quality').select('samples').where('call_id', '=', callId),
     );
     return row ? (JSON.parse(row.samples) as QualitySample[]) : [];
   }
 
   /** Removes the record with its events and trace, unless the call is in progress. */
-  delete(scope: Scope, callId: string): 'deleted' | 'in_progress' | 'not_found' {
-    this.flush();
-    return this.database.transaction(() => {
-      const row = this.database.get(this.one(scope, callId).select('status'));
+  async delete(scope: Scope, callId: string): Promise<'deleted' | 'in_progress' | 'not_found'> {
+    await this.flush();
+    return this.database.transaction(async (transaction) => {
+      const row = await this.row(scope, callId, transaction);
       if (!row) return 'not_found';
       if (row.status === 'in_progress') return 'in_progress';
-      this.database.run(this.database.sql.deleteFrom('calls').where('id', '=', callId));
+      const counts = new CountChanges();
+      counts.deleted(row, row.status);
+      await transaction.run(transaction.sql.deleteFrom('calls').where('id', '=', callId));
+      await counts.write(transaction);
       return 'deleted';
     });
   }
 
-  private row(scope: Scope, callId: string): CallRow | undefined {
-    return this.database.row<CallRow>(
+  private row(scope: Scope, callId: string, reads: Reads = this.database): Promise<CallRow | undefined> {
+    return reads.row<CallRow>(
       'select * from calls where id = ? and organization_id = ? and mode = ?',
       ...[callId, scope.organizationId, scope.mode],
     );
@@ -223,6 +207,33 @@ export class CallReads {
       .where('organization_id', '=', scope.organizationId)
       .where('mode', '=', scope.mode);
   }
+}
+
+/** Calls of these hours, newest first; `fromHour` null for no bound beyond the filter. An index finds the ids, then their rows are read. */
+function rowsOf(
+  reads: Reads,
+  scope: Scope,
+  filter: CallFilter,
+  toHour: number,
+  fromHour: number | null,
+  slice: Slice,
+): Promise<CallRow[]> {
+  const conditions = ['organization_id = ?', 'mode = ?', 'created_at < ?'];
+  const values: unknown[] = [scope.organizationId, scope.mode, (toHour + 1) * hourMs];
+  const add = (condition: string, value: unknown): void => {
+    if (value === undefined) return;
+    conditions.push(condition);
+    values.push(value);
+  };
+  add('status = ?', filter.status);
+  add('direction = ?', filter.direction);
+  add('phone_number_id = ?', filter.phoneNumberId);
+  add('created_at >= ?', fromHour === null ? filter.firstDay && filter.firstDay * dayMs : fromHour * hourMs);
+  const ids = `select id from calls where ${conditions.join(' and ')} order by created_at desc, id desc limit ? offset ?`;
+  return reads.rows<CallRow>(
+    `select ${listed} from calls where id in (${ids}) order by created_at desc, id desc`,
+    ...[...values, slice.limit, slice.offset],
+  );
 }
 
 /** The columns of a call in a list, without transcripts and turns, which can be long. */

@@ -39,7 +39,7 @@ const minutesPerDay = 1_440;
 export class CallSearch {
   constructor(private readonly database: Database) {}
 
-  find(scope: Scope, filter: CallSearchFilter, after: CallPlace | null, limit: number): CallSummary[] {
+  async find(scope: Scope, filter: CallSearchFilter, after: CallPlace | null, limit: number): Promise<CallSummary[]> {
     const { status, direction, phoneNumberId, endpointId, hangupCause, number, text } = filter;
     const { minDurationSec, maxDurationSec, fromMs, beforeMs, fromMinute, untilMinute } = filter;
     let query = this.database.sql
@@ -78,7 +78,7 @@ export class CallSearch {
       query = query.where(sql<boolean>`(created_at < ${createdMs} or (created_at = ${createdMs} and id < ${id}))`);
       query = query.where('created_at', '<=', createdMs); // the index knows this one
     }
-    const rows = this.database.all(query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit));
+    const rows = await this.database.all(query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit));
     return rows.map((row) => toCall(row as CallRow));
   }
 }

@@ -1,17 +1,19 @@
 import type { HangupCause } from '../../../sip/cause.js';
 import type { LeftBehind } from '../../../sip/leg.js';
-import { microcentsPerCent } from '../../billing/rate.js';
 import type { Clock } from '../database/clock.js';
-import type { Database } from '../database/database.js';
+import type { Transaction } from '../database/database.js';
 import { StoreError } from '../database/errors.js';
 import { newId } from '../database/ids.js';
-import { Journal, type Write } from '../database/journal.js';
 import type { StoreLog } from '../database/log.js';
-import type { CallRow, Direction, HangupSource } from '../database/tables.js';
+import type { Direction, HangupSource } from '../database/tables.js';
+import type { BatchAnswer } from '../sqlite/writer-protocol.js';
 import type { Mode, Scope } from '../tenants/scope.js';
+import { applyEntries } from './apply-entries.js';
 import type { CallTimings, QualityMetrics, QualitySample, TraceEntry, Turn } from './call-records.js';
+import type { Admission, AdmissionQuestion, BeginEntry, Entry, EventTuple, FactsEntry } from './entries.js';
 import { EventFeed } from './event-feed.js';
 import { type EventType, type FinalStatus, mayFollowTheEnd, terminalEvents } from './event-types.js';
+import { Journal } from './journal.js';
 
 export interface NewCall {
   /** A UUIDv7; generated if absent. */
@@ -49,6 +51,8 @@ export interface CallEnd {
   turns?: Turn[];
   transcript?: string | null;
   trace?: TraceEntry[];
+  /** The call went on without a hold because none could be asked for: it is charged in full. */
+  wentOnUnfunded?: boolean;
   /** Additional data of the terminal event beside cause, source and duration. */
   eventData?: Record<string, unknown>;
 }
@@ -61,126 +65,119 @@ interface Progress {
   /** Whether the cost is settled at the end of the call. */
   rated: boolean;
   scope: Scope;
-  /** The number of writes in the journal. */
+  phoneNumberId: string;
+  /** The number of entries in the journal. */
   waiting: number;
 }
 
+/** A call that has begun, and the answer to what was asked of it. */
+export interface BegunRecord {
+  id: string;
+  /** Resolves once the call is on disk. Rejects if the database rejects it for good, or its answer was lost. */
+  admission: Promise<Admission>;
+}
+
+export interface CallsOptions {
+  write(number: number, entries: readonly Entry[]): Promise<BatchAnswer>;
+  clock: Clock;
+  instanceId: string;
+  log: StoreLog;
+}
+
 /**
- * Writes the life of calls: `begin`, `event`s, `answered`, `finish`. All methods are synchronous and do not throw when the database is busy,
- * except `begin` when the memory queue is also full.
+ * Writes the life of calls: `begin`, `event`s, `answered`, `finish`. These number, order and decide at once, in memory, and wait for nothing;
+ * everything goes through one journal to the thread that writes.
  */
 export class Calls {
   private readonly journal: Journal;
   private readonly progress = new Map<string, Progress>();
-  /** Events of the current transaction, to be published after its commit. */
-  private readonly applied = new Map<string, () => void>();
+  private readonly asked = new Map<string, { resolve(admission: Admission): void; reject(error: Error): void }>();
   /** Publishes every event of this process after it is on disk. */
   readonly feed = new EventFeed();
 
-  constructor(
-    private readonly database: Database,
-    private readonly clock: Clock,
-    private readonly instanceId: string,
-    private readonly log: StoreLog,
-    /** Returns the cost of a call in micro-cents, null if it has no rate. Runs in the transaction of the call's end. */
-    private readonly settle: (callId: string, durationSec: number) => number | null = () => null,
-  ) {
+  constructor(private readonly options: CallsOptions) {
     this.journal = new Journal({
-      database,
-      clock,
-      onSettled: (writes) => {
-        this.forgetEnded(writes);
-        this.tellApplied();
-      },
-      onDropped: (write, error) =>
-        log.error({ call_id: write.callId, err: error }, 'a record of a call could not be written'),
+      write: options.write,
+      clock: options.clock,
+      onWritten: (entries, answer) => this.onBatch(entries, answer),
     });
   }
 
-  /** Called when events are on disk, so that their deliveries can be sent. */
+  /** Called when deliveries to webhooks are on disk. */
   onWritten: () => void = () => {};
 
-  /** The number of queued writes; 0 when everything is on disk. */
+  /** The number of queued entries; 0 when everything is on disk. */
   get unwritten(): number {
     return this.journal.size;
   }
 
   /**
-   * Writes the row, `in_progress`, and `call.initiated` in one transaction: now, or within 20 ms together with other calls under load. Returns
-   * the id of the call. Throws `StoreError` `unavailable` when the database has been locked or full for so long that the memory queue is full;
-   * the call must then be rejected.
+   * Numbers the call and queues its row, `in_progress`, and `call.initiated`. Returns the id. Throws `StoreError` `unavailable` when the database
+   * has been locked or full for so long that the queue is full; the call must then be rejected.
    */
   begin(call: NewCall): string {
-    const id = call.id ?? newId();
-    const createdMs = call.createdAt?.getTime() ?? this.clock.now();
-    const progress: Progress = {
-      lastSequence: 0,
-      lastEventMs: createdMs,
-      ended: false,
-      rated: false,
-      scope: { organizationId: call.organizationId, mode: call.mode },
-      waiting: 0,
-    };
-    const insertRow = this.rowWrite(id, call, createdMs);
-    const insertEvent = this.eventWrite(id, progress, 'call.initiated', {
-      from_number: call.fromNumber,
-      to_number: call.toNumber,
-      direction: call.direction,
-      ...call.eventData,
-    });
-    if (this.journal.full)
-      throw new StoreError('unavailable', 'The database has been unavailable for too long; new calls are rejected');
-    const write: Write = {
-      callId: id,
-      apply: () => {
-        insertRow();
-        insertEvent();
-      },
-    };
-    if (this.database.inTransaction || this.journal.mayCommit()) this.beginNow(write, progress);
-    else this.push(progress, write);
-    this.progress.set(id, progress);
-    return id;
+    return this.beginEntry(call, null).callId;
   }
 
-  /** Bypasses the journal, so that the caller gets an error for a row that the database rejects. */
-  private beginNow(write: Write, progress: Progress): void {
-    this.journal.flush({ wait: false }); // keep the order of events
-    try {
-      this.database.transaction(write.apply, { wait: this.journal.size === 0 });
-      this.tellApplied();
-    } catch (error) {
-      if (!(error instanceof StoreError) || error.code !== 'unavailable') throw error;
-      this.push(progress, write);
-    }
+  /** `begin`, and in the same transaction the organization's cap on calls and its balance. */
+  beginAdmitted(call: NewCall, question: AdmissionQuestion): BegunRecord {
+    const { callId: id } = this.beginEntry(call, question);
+    const admission = new Promise<Admission>((resolve, reject) => this.asked.set(id, { resolve, reject }));
+    admission.catch(() => {}); // a call that ended meanwhile does not wait for it
+    return { id, admission };
+  }
+
+  /** `begin` as a part of a transaction. The call is known once `committed` was called, after the commit. */
+  async beginWithin(
+    transaction: Transaction,
+    call: NewCall,
+    question: AdmissionQuestion,
+  ): Promise<{ id: string; admission: Admission; committed(): void }> {
+    const { entry, progress } = this.prepare(call, question);
+    const { admissions, hasDeliveries } = await applyEntries(transaction, [entry]);
+    const admission = admissions[0]?.[1];
+    if (admission === undefined) throw new Error('the admission of a call was not answered');
+    progress.rated = question.rate !== null && admission.kind === 'admitted';
+    const committed = () => {
+      this.progress.set(entry.callId, progress);
+      this.feed.tell(progress.scope, () => told(entry.event));
+      if (hasDeliveries) this.onWritten();
+    };
+    return { id: entry.callId, admission, committed };
+  }
+
+  /** The number of a running call of this process. */
+  phoneNumberOf(callId: string): string | undefined {
+    return this.progress.get(callId)?.phoneNumberId;
   }
 
   /** Sets facts that are known only after the start. */
   assign(callId: string, facts: { endpointId?: string | null; trunkId?: string | null; sipCallId?: string }): void {
-    const progress = this.progress.get(callId);
-    if (!progress || progress.ended) return;
-    this.update(callId, progress, {
-      endpoint_id: facts.endpointId,
-      trunk_id: facts.trunkId,
-      sip_call_id: facts.sipCallId,
-    });
+    this.facts(callId, { endpoint_id: facts.endpointId, trunk_id: facts.trunkId, sip_call_id: facts.sipCallId });
   }
 
   /**
-   * Numbers the event at once and writes it soon. Returns its sequence, or null if it is not accepted: the call has ended (only settlement,
-   * recording, transcript and webhook events may follow), is unknown, or the queue is full.
+   * Numbers the event at once and queues it. Returns its sequence; 'later' for a call that ended and left memory, whose events the database
+   * numbers; null if it is not accepted: the call has ended (only settlement, recording, transcript and webhook events may follow), is
+   * unknown, or the queue is full.
    */
-  event(callId: string, type: EventType, data: Record<string, unknown> = {}): number | null {
+  event(callId: string, type: EventType, data: Record<string, unknown> = {}): number | 'later' | null {
     if (this.journal.full) {
-      this.log.error(
+      this.options.log.error(
         { call_id: callId, event_type: type },
         'an event was dropped: the database has been unavailable for too long',
       );
       return null;
     }
-    const progress = this.progress.get(callId) ?? this.recall(callId);
-    if (!progress || (progress.ended && !mayFollowTheEnd(type))) return null;
-    this.push(progress, { callId, apply: this.eventWrite(callId, progress, type, data) });
+    const progress = this.progress.get(callId);
+    if (progress === undefined) {
+      if (!mayFollowTheEnd(type)) return null;
+      const text = JSON.stringify(data);
+      this.journal.push({ kind: 'late', callId, id: newId(), type, data: text, createdAtMs: this.options.clock.now() });
+      return 'later';
+    }
+    if (progress.ended && !mayFollowTheEnd(type)) return null;
+    this.push(progress, { kind: 'event', callId, event: this.numbered(callId, progress, type, JSON.stringify(data)) });
     return progress.lastSequence;
   }
 
@@ -188,18 +185,13 @@ export class Calls {
   dialog(callId: string, snapshot: LeftBehind): void {
     const progress = this.progress.get(callId);
     if (!progress || progress.ended) return;
-    const dialog = JSON.stringify(snapshot);
-    const sql =
-      'insert into call_dialogs (call_id, sip_call_id, dialog) values (?, ?, ?) ' +
-      'on conflict (call_id, sip_call_id) do update set dialog = excluded.dialog';
-    const row = [callId, snapshot.callId, dialog];
-    this.push(progress, { callId, apply: () => this.database.prepare(sql).run(...row) });
+    const { callId: sipCallId } = snapshot;
+    this.push(progress, { kind: 'dialog', callId, sipCallId, dialog: JSON.stringify(snapshot) });
   }
 
   /** Writes that the 2xx was sent or received, before the media path is open, so that the call is billed if the process dies meanwhile. */
   pickedUp(callId: string, answeredAt: Date): void {
-    const progress = this.progress.get(callId);
-    if (progress && !progress.ended) this.update(callId, progress, { answered_at: answeredAt.getTime() });
+    this.facts(callId, { answered_at: answeredAt.getTime() });
   }
 
   /** Writes that the call is answered and its media path open, `latencyMs` after the INVITE, and `call.answered`. */
@@ -207,202 +199,203 @@ export class Calls {
     callId: string,
     answer: { answeredAt?: Date; latencyMs: number; eventData?: Record<string, unknown> },
   ): void {
-    const progress = this.progress.get(callId);
-    if (!progress || progress.ended) return;
-    const answeredMs = answer.answeredAt?.getTime() ?? this.clock.now();
+    const answeredMs = answer.answeredAt?.getTime() ?? this.options.clock.now();
     const latencyMs = Math.max(0, Math.round(answer.latencyMs));
-    const sql = "update calls set answered_at = ?, latency_ms = ? where id = ? and status = 'in_progress'";
-    this.push(progress, { callId, apply: () => this.database.prepare(sql).run(answeredMs, latencyMs, callId) });
-    this.event(callId, 'call.answered', { latency_ms: latencyMs, ...answer.eventData });
+    if (this.facts(callId, { answered_at: answeredMs, latency_ms: latencyMs }))
+      this.event(callId, 'call.answered', { latency_ms: latencyMs, ...answer.eventData });
   }
 
   /** Sets the location of the recording, also after the end of the call. */
   recorded(callId: string, recordingUrl: string): void {
-    const progress = this.progress.get(callId) ?? this.recall(callId);
-    if (!progress) return;
-    const query = this.database.sql.updateTable('calls').set({ recording_url: recordingUrl }).where('id', '=', callId);
-    this.push(progress, { callId, apply: () => this.database.run(query) });
-  }
-
-  /** Marks the call to be settled at its end; `call.cost_settled` follows. */
-  rated(callId: string): void {
+    const entry = { kind: 'recording', callId, url: recordingUrl } as const;
     const progress = this.progress.get(callId);
-    if (progress) progress.rated = true;
+    if (progress) this.push(progress, entry);
+    else this.journal.push(entry);
   }
 
   /**
-   * Writes the end of the call: row, terminal event and trace, on disk now or within 20 ms. Only the first end applies; later ones return false
-   * and change nothing. (A call closed by another instance is detected only by the write, which logs it.)
+   * Queues the end of the call: row, terminal event and trace. Only the first end applies; later ones return false and change nothing. (A call
+   * closed by another instance is detected only by the write, which logs it.)
    */
   finish(callId: string, end: CallEnd): boolean {
     const progress = this.progress.get(callId);
     if (!progress || progress.ended) {
-      this.log.warn({ call_id: callId, status: end.status, hangup_cause: end.hangupCause }, 'a call was ended twice');
+      this.options.log.warn(
+        { call_id: callId, status: end.status, hangup_cause: end.hangupCause },
+        'a call was ended twice',
+      );
       return false;
     }
     progress.ended = true;
-    const completedMs = end.completedAt?.getTime() ?? this.clock.now();
-    const updateRow = this.endWrite(callId, end, completedMs);
-    const insertEvent = this.eventWrite(callId, progress, terminalEvents[end.status], {
+    const completedMs = end.completedAt?.getTime() ?? this.options.clock.now();
+    const data = {
       hangup_cause: end.hangupCause,
       hangup_source: end.hangupSource,
       duration: end.durationSec,
       ...end.eventData,
-    });
-    let cost = 0;
-    const insertSettled = progress.rated
-      ? this.eventWrite(callId, progress, 'call.cost_settled', () => ({
-          cost: cost / microcentsPerCent,
-          duration: end.durationSec,
-        }))
-      : null;
-    let closedByUs = true;
+    };
+    const event = this.numbered(callId, progress, terminalEvents[end.status], JSON.stringify(data));
     this.push(progress, {
+      kind: 'end',
       callId,
-      apply: () => {
-        closedByUs = updateRow();
-        if (!closedByUs) {
-          this.log.warn({ call_id: callId }, 'a call had been closed by another instance');
-          return;
-        }
-        insertEvent();
-        if (!insertSettled) return;
-        cost = this.settle(callId, end.durationSec) ?? 0;
-        this.database.prepare('update calls set cost_microcents = ? where id = ?').run(cost, callId);
-        insertSettled();
+      row: {
+        status: end.status,
+        hangup_cause: end.hangupCause,
+        hangup_source: end.hangupSource,
+        completed_at: completedMs,
+        duration_sec: Math.max(0, Math.floor(end.durationSec)),
+        cost_microcents: end.costMicrocents ?? 0,
+        ring_seconds: end.ringSeconds ?? null,
+        quality: json(end.quality),
+        timings: json(end.timings),
+        turns: json(end.turns),
+        transcript: end.transcript ?? null,
       },
+      event,
+      settled: progress.rated ? this.numbered(callId, progress, 'call.cost_settled', '{}') : null,
+      wentOnUnfunded: end.wentOnUnfunded ?? false,
+      trace: end.trace?.length ? JSON.stringify(end.trace) : null,
+      samples: end.qualitySamples?.length ? JSON.stringify(end.qualitySamples) : null,
     });
-    if (this.journal.mayCommit()) this.journal.flush();
-    return closedByUs;
+    return true;
   }
 
-  /** Writes everything queued to disk, for a following read; false if the database is not writable now. */
-  flush(): boolean {
+  /** Resolves when everything queued before is on disk: true; false if the database takes too long. */
+  flush(): Promise<boolean> {
     return this.journal.flush();
   }
 
-  close(): void {
-    const lost = this.journal.close();
-    if (lost > 0) this.log.error({ writes: lost }, 'records of calls are lost: the database stayed unavailable');
+  /** `flush`, if this call has anything queued or is not known to this process. */
+  flushCall(callId: string): Promise<boolean> {
+    return this.progress.get(callId)?.waiting === 0 ? Promise.resolve(true) : this.journal.flush();
   }
 
-  private tellApplied(): void {
-    const told = [...this.applied.values()];
-    this.applied.clear();
-    for (const tell of told) tell();
-    this.onWritten();
+  async close(): Promise<void> {
+    const lost = await this.journal.close();
+    if (lost > 0)
+      this.options.log.error({ writes: lost }, 'records of calls are lost: the database stayed unavailable');
   }
 
-  private push(progress: Progress, write: Write): void {
+  private beginEntry(call: NewCall, question: AdmissionQuestion | null): BeginEntry {
+    if (this.journal.full)
+      throw new StoreError('unavailable', 'The database has been unavailable for too long; new calls are rejected');
+    const { entry, progress } = this.prepare(call, question);
+    this.progress.set(entry.callId, progress);
+    this.push(progress, entry);
+    return entry;
+  }
+
+  private prepare(call: NewCall, admission: AdmissionQuestion | null): { entry: BeginEntry; progress: Progress } {
+    const id = call.id ?? newId();
+    const createdMs = call.createdAt?.getTime() ?? this.options.clock.now();
+    const progress: Progress = {
+      lastSequence: 0,
+      lastEventMs: createdMs,
+      ended: false,
+      rated: admission !== null && admission.rate !== null,
+      scope: { organizationId: call.organizationId, mode: call.mode },
+      phoneNumberId: call.phoneNumberId,
+      waiting: 0,
+    };
+    const data = {
+      from_number: call.fromNumber,
+      to_number: call.toNumber,
+      direction: call.direction,
+      ...call.eventData,
+    };
+    const row = {
+      id,
+      organization_id: call.organizationId,
+      mode: call.mode,
+      instance_id: this.options.instanceId,
+      sip_call_id: call.sipCallId ?? null,
+      direction: call.direction,
+      from_number: call.fromNumber,
+      to_number: call.toNumber,
+      phone_number_id: call.phoneNumberId,
+      endpoint_id: call.endpointId,
+      trunk_id: call.trunkId ?? null,
+      metadata: call.metadata ? JSON.stringify(call.metadata) : null,
+      created_at: createdMs,
+    };
+    const event = this.numbered(id, progress, 'call.initiated', JSON.stringify(data));
+    return { entry: { kind: 'begin', callId: id, row, event, admission }, progress };
+  }
+
+  /** Whether the call runs here. */
+  private facts(callId: string, set: FactsEntry['set']): boolean {
+    const progress = this.progress.get(callId);
+    if (!progress || progress.ended) return false;
+    this.push(progress, { kind: 'facts', callId, set });
+    return true;
+  }
+
+  private push(progress: Progress, entry: Entry): void {
     progress.waiting += 1;
-    this.journal.push(write);
+    this.journal.push(entry);
   }
 
-  private update(callId: string, progress: Progress, set: Partial<CallRow>): void {
-    const query = this.database.sql
-      .updateTable('calls')
-      .set(set)
-      .where('id', '=', callId)
-      .where('status', '=', 'in_progress');
-    this.push(progress, { callId, apply: () => this.database.run(query) });
-  }
-
-  private rowWrite(id: string, call: NewCall, createdMs: number): () => void {
-    const row = [
-      ...[id, call.organizationId, call.mode, this.instanceId, call.sipCallId ?? null, call.direction],
-      ...[call.fromNumber, call.toNumber, call.phoneNumberId, call.endpointId, call.trunkId ?? null],
-      ...[call.metadata ? JSON.stringify(call.metadata) : null, createdMs],
-    ];
-    return () => this.database.prepare(insertCall).run(...row);
-  }
-
-  private endWrite(callId: string, end: CallEnd, completedMs: number): () => boolean {
-    const row = [
-      ...[end.status, end.hangupCause, end.hangupSource, completedMs, Math.max(0, Math.floor(end.durationSec))],
-      ...[end.costMicrocents ?? 0, end.ringSeconds ?? null, json(end.quality), json(end.timings), json(end.turns)],
-      ...[end.transcript ?? null, callId],
-    ];
-    const trace = end.trace?.length ? JSON.stringify(end.trace) : null;
-    const samples = end.qualitySamples?.length ? JSON.stringify(end.qualitySamples) : null;
-    const run = (sql: string, ...values: unknown[]) => this.database.prepare(sql).run(...values).changes;
-    return () => {
-      if (run(endCall, ...row) !== 1) return false;
-      run('delete from call_dialogs where call_id = ?', callId);
-      if (trace) run('insert into call_traces (call_id, trace) values (?, ?)', callId, trace);
-      if (samples) run('insert into call_quality (call_id, samples) values (?, ?)', callId, samples);
-      return true;
-    };
-  }
-
-  /** Takes the next number now and returns the write. Event times never decrease within a call, whatever the wall clock does. */
-  private eventWrite(
-    callId: string,
-    progress: Progress,
-    type: string,
-    data: Record<string, unknown> | (() => Record<string, unknown>),
-  ): () => void {
+  /** Takes the next number. Event times never decrease within a call, whatever the wall clock does. */
+  private numbered(callId: string, progress: Progress, type: string, data: string): EventTuple {
     progress.lastSequence += 1;
-    progress.lastEventMs = Math.max(progress.lastEventMs, this.clock.now());
-    const { lastSequence, lastEventMs } = progress;
-    const id = newId();
-    const known = typeof data === 'function' ? null : JSON.stringify(data);
-    return () => {
-      const text = known ?? JSON.stringify((data as () => Record<string, unknown>)());
-      const row = [id, callId, lastSequence, type, text, lastEventMs];
-      this.applied.set(id, () =>
-        this.feed.tell(progress.scope, () => ({
-          id,
-          callId,
-          sequence: lastSequence,
-          type,
-          data: JSON.parse(text) as Record<string, unknown>,
-          createdAt: new Date(lastEventMs),
-        })),
-      );
-      this.database
-        .prepare(
-          'insert into call_events (id, call_id, sequence, event_type, event_data, created_at) values (?, ?, ?, ?, ?, ?)',
-        )
-        .run(...row);
-    };
+    progress.lastEventMs = Math.max(progress.lastEventMs, this.options.clock.now());
+    return [newId(), callId, progress.lastSequence, type, data, progress.lastEventMs];
   }
 
-  /** Restores the numbering of an ended call that has left memory. A running call that is not in memory belongs to another process. */
-  private recall(callId: string): Progress | undefined {
-    const query = this.database.sql
-      .selectFrom('calls')
-      .innerJoin('call_events', 'call_events.call_id', 'calls.id')
-      .select((is) => [
-        'calls.organization_id',
-        'calls.mode',
-        is.fn.max('call_events.sequence').as('last'),
-        is.fn.max('call_events.created_at').as('at'),
-      ])
-      .where('calls.id', '=', callId)
-      .where('calls.status', '!=', 'in_progress')
-      .groupBy('calls.id');
-    try {
-      const found = this.database.get(query);
-      if (!found) return undefined;
-      const progress: Progress = {
-        lastSequence: found.last,
-        lastEventMs: found.at,
-        ended: true,
-        rated: false,
-        scope: { organizationId: found.organization_id, mode: found.mode },
-        waiting: 0,
-      };
-      this.progress.set(callId, progress);
-      return progress;
-    } catch (error) {
-      if (error instanceof StoreError) return undefined;
-      throw error;
+  private onBatch(entries: readonly Entry[], answer: BatchAnswer): void {
+    const dropped = new Map(answer.dropped.map(({ index, message }) => [index, message]));
+    for (const [index, message] of dropped) {
+      const { callId, kind } = entries[index] as Entry;
+      this.options.log.error({ call_id: callId, entry: kind, message }, 'a record of a call could not be written');
+    }
+    for (const callId of answer.closedElsewhere)
+      this.options.log.warn({ call_id: callId }, 'a call had been closed by another instance');
+    this.answerAdmissions(entries, answer, dropped);
+    this.publish(entries, answer, dropped);
+    this.forgetEnded(entries);
+    if (answer.hasDeliveries) this.onWritten();
+  }
+
+  private answerAdmissions(
+    entries: readonly Entry[],
+    { admissions }: BatchAnswer,
+    dropped: ReadonlyMap<number, string>,
+  ): void {
+    const answered = new Map(admissions);
+    for (const [index, { kind, callId }] of entries.entries()) {
+      const asker = kind === 'begin' ? this.asked.get(callId) : undefined;
+      if (asker === undefined) continue;
+      this.asked.delete(callId);
+      const admission = answered.get(callId);
+      const progress = this.progress.get(callId);
+      if (admission !== undefined) {
+        if (progress && !progress.ended && admission.kind !== 'admitted') progress.rated = false;
+        asker.resolve(admission);
+      } else asker.reject(new Error(dropped.get(index) ?? 'the answer of the database was lost'));
     }
   }
 
-  /** Removes ended calls without queued writes from memory; late events restore their numbering. */
-  private forgetEnded(writes: readonly Write[]): void {
-    for (const { callId } of writes) {
+  /** To subscribers, in order; only what is on disk. */
+  private publish(entries: readonly Entry[], answer: BatchAnswer, dropped: ReadonlyMap<number, string>): void {
+    if (this.feed.isEmpty) return;
+    const settled = new Map(answer.settled.map((event) => [event[1], event]));
+    for (const [index, entry] of entries.entries()) {
+      if (dropped.has(index) || !('event' in entry)) continue;
+      const isEnd = entry.kind === 'end';
+      if (isEnd && answer.closedElsewhere.includes(entry.callId)) continue;
+      const scope = this.progress.get(entry.callId)?.scope;
+      if (scope === undefined) continue;
+      this.feed.tell(scope, () => told(entry.event));
+      const ofEnd = isEnd ? settled.get(entry.callId) : undefined;
+      if (ofEnd) this.feed.tell(scope, () => told(ofEnd));
+    }
+    for (const { event, organizationId, mode } of answer.late)
+      this.feed.tell({ organizationId, mode }, () => told(event));
+  }
+
+  /** Removes ended calls without queued entries from memory; the database numbers later events. */
+  private forgetEnded(entries: readonly Entry[]): void {
+    for (const { callId } of entries) {
       const progress = this.progress.get(callId);
       if (!progress) continue;
       progress.waiting -= 1;
@@ -411,12 +404,16 @@ export class Calls {
   }
 }
 
-const insertCall =
-  'insert into calls (id, organization_id, mode, instance_id, sip_call_id, direction, from_number, to_number, phone_number_id, endpoint_id, ' +
-  "trunk_id, metadata, created_at, status, duration_sec, cost_microcents, latency_ms) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'in_progress', 0, 0, 0)";
-const endCall =
-  'update calls set status = ?, hangup_cause = ?, hangup_source = ?, completed_at = ?, duration_sec = ?, cost_microcents = ?, ring_seconds = ?, ' +
-  "quality = ?, timings = ?, turns = ?, transcript = ? where id = ? and status = 'in_progress'";
+function told([id, callId, sequence, type, data, createdAtMs]: EventTuple) {
+  return {
+    id,
+    callId,
+    sequence,
+    type,
+    data: JSON.parse(data) as Record<string, unknown>,
+    createdAt: new Date(createdAtMs),
+  };
+}
 
 function json(value: unknown): string | null {
   return value === undefined ? null : JSON.stringify(value);

@@ -18,6 +18,10 @@ export class EventFeed {
     };
   }
 
+  get isEmpty(): boolean {
+    return this.listeners.size === 0;
+  }
+
   /** The number of subscribers. */
   count(scope: Scope): number {
     return this.listeners.get(keyOf(scope))?.size ?? 0;

@@ -47,6 +47,7 @@ const phases = {
   'webhook.warning': 'any',
   'balance.reserved': 'any',
   'balance.exhausted': 'any',
+  'balance.unasked': 'any',
   'call.cost_settled': 'any',
 } as const;
 

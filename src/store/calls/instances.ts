@@ -28,6 +28,7 @@ export class Instances {
   private readonly isAlive: (pid: number) => boolean;
   private cancelBeat: (() => void) | null = null;
   private lastBeatMs: number | null = null;
+  private isStopped = false;
 
   constructor(private readonly options: InstancesOptions) {
     this.pid = options.pid ?? process.pid;
@@ -40,30 +41,24 @@ export class Instances {
   }
 
   /** Registers this process and writes a heartbeat every 5 s until `stop`. */
-  start(): void {
-    this.beat();
-    this.cancelBeat = this.options.clock.after(beatEveryMs, () => this.tick());
+  async start(): Promise<void> {
+    await this.beat();
+    this.schedule();
   }
 
   /** Writes one heartbeat. False if the database is not writable. */
-  beat(): boolean {
+  async beat(): Promise<boolean> {
     const { database, clock, id } = this.options;
     const now = clock.now();
     const row: InstanceRow = { id, host: this.host, pid: this.pid, started_at: now, heartbeat_at: now };
+    const upsert = database.sql
+      .insertInto('instances')
+      .values(row)
+      .onConflict((conflict) => conflict.column('id').doUpdateSet({ heartbeat_at: now }));
     try {
-      database.transaction(
-        () =>
-          database.run(
-            database.sql
-              .insertInto('instances')
-              .values(row)
-              .onConflict((conflict) => conflict.column('id').doUpdateSet({ heartbeat_at: now })),
-          ),
-        { wait: false },
-      );
-    } catch (error) {
-      if (error instanceof StoreError) return false;
-      throw error;
+      await database.run(upsert);
+    } catch {
+      return false; // locked, full, or stopping
     }
     this.lastBeatMs = now;
     return true;
@@ -82,32 +77,42 @@ export class Instances {
   }
 
   /** Stops the heartbeat and removes the row, unless this process has open calls, which another instance or the next start closes. */
-  stop(): void {
+  async stop(): Promise<void> {
+    this.isStopped = true;
     this.cancelBeat?.();
     this.cancelBeat = null;
     const { database, id } = this.options;
-    const running = database.sql
+    const { sql } = database;
+    const running = sql
       .selectFrom('calls')
       .select('id')
       .where('instance_id', '=', id)
       .where('status', '=', 'in_progress');
     try {
-      database.run(
-        database.sql
-          .deleteFrom('instances')
-          .where('id', '=', id)
-          .where(({ not, exists }) => not(exists(running))),
-      );
+      await database.transaction(async (transaction) => {
+        await transaction.run(sql.deleteFrom('journal_positions').where('instance_id', '=', id));
+        await transaction.run(
+          sql
+            .deleteFrom('instances')
+            .where('id', '=', id)
+            .where(({ not, exists }) => not(exists(running))),
+        );
+      });
     } catch (error) {
       if (!(error instanceof StoreError)) throw error;
     }
   }
 
-  private tick(): void {
+  private schedule(): void {
+    if (!this.isStopped) this.cancelBeat = this.options.clock.after(beatEveryMs, () => void this.tick());
+  }
+
+  private async tick(): Promise<void> {
     const previousMs = this.lastBeatMs;
-    const inTime = this.beat() && previousMs !== null && this.options.clock.now() - previousMs < 2 * beatEveryMs;
-    this.cancelBeat = this.options.clock.after(beatEveryMs, () => this.tick());
-    if (inTime) this.options.onBeat();
+    const startedMs = this.options.clock.now();
+    this.schedule();
+    const inTime = (await this.beat()) && previousMs !== null && startedMs - previousMs < 2 * beatEveryMs;
+    if (inTime && !this.isStopped) this.options.onBeat();
   }
 }
 

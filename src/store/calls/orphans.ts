@@ -2,13 +2,15 @@ import { uuidv7 } from 'uuidv7';
 import type { LeftBehind } from '../../../sip/leg.js';
 import { talkedSec } from '../../billing/duration.js';
 import { microcentsPerCent } from '../../billing/rate.js';
-import type { Database } from '../database/database.js';
+import type { Database, Reads, Transaction } from '../database/database.js';
 import type { CallRow, InstanceRow } from '../database/tables.js';
+import { addDeliveries } from '../routing/outbox.js';
+import { settle } from '../tenants/holds.js';
+import { endRecord, insertEvents } from './apply-entries.js';
+import { CountChanges } from './count-changes.js';
+import type { EventTuple } from './entries.js';
 import { terminalEvents } from './event-types.js';
 import type { Instances } from './instances.js';
-
-/** Returns the cost of a call of this length in micro-cents; null if it has no rate. */
-type Settle = (callId: string, durationSec: number) => number | null;
 
 /** A call whose process died, now closed. */
 export interface OrphanedCall {
@@ -25,46 +27,53 @@ export interface OrphanedCall {
  * Closes the records of dead processes: `failed`, `system_restart`, ended at the last heartbeat of the process. Calls of living processes are
  * not changed. Check and change are one transaction, so that two processes never close a call twice.
  */
-export function closeOrphans(database: Database, instances: Instances, settle: Settle): OrphanedCall[] {
-  const { sql } = database;
+export async function closeOrphans(database: Database, instances: Instances, nowMs: number): Promise<OrphanedCall[]> {
   // Usually there is nothing to do; check without a write lock first.
-  if (!anythingToClose(database, instances)) return [];
-  return database.transaction(() => {
-    const known = new Map(database.all(sql.selectFrom('instances').selectAll()).map((row) => [row.id, row]));
-    const owners = database.all(
-      sql.selectFrom('calls').select('instance_id').distinct().where('status', '=', 'in_progress'),
-    );
+  if (!(await anythingToClose(database, instances))) return [];
+  return database.transaction(async (transaction) => {
+    const { sql } = transaction;
+    const known = new Map((await transaction.all(sql.selectFrom('instances').selectAll())).map((row) => [row.id, row]));
+    const counts = new CountChanges();
     const closed: OrphanedCall[] = [];
-    for (const { instance_id: ownerId } of owners) {
+    for (const { instance_id: ownerId } of await ownersOfRunning(transaction)) {
       const owner = known.get(ownerId);
       const dead = owner ? instances.isDead(owner) : ownerId !== instances.id;
       if (!dead) continue;
-      const calls = database.all(
+      const calls = await transaction.all(
         sql.selectFrom('calls').selectAll().where('instance_id', '=', ownerId).where('status', '=', 'in_progress'),
       );
-      for (const call of calls) closed.push(closeOrphan(database, call, owner, settle));
+      for (const call of calls) closed.push(await closeOrphan(transaction, call, owner, counts, nowMs));
     }
+    await counts.write(transaction);
     for (const row of known.values()) {
-      if (instances.isDead(row)) database.run(sql.deleteFrom('instances').where('id', '=', row.id));
+      if (!instances.isDead(row)) continue;
+      await transaction.run(sql.deleteFrom('instances').where('id', '=', row.id));
+      await transaction.run(sql.deleteFrom('journal_positions').where('instance_id', '=', row.id));
     }
     return closed;
   });
 }
 
-function anythingToClose(database: Database, instances: Instances): boolean {
-  const { sql } = database;
-  const rows = database.all(sql.selectFrom('instances').selectAll());
+async function anythingToClose(database: Database, instances: Instances): Promise<boolean> {
+  const rows = await database.all(database.sql.selectFrom('instances').selectAll());
   if (rows.some((row) => instances.isDead(row))) return true;
   const known = new Set([instances.id, ...rows.map((row) => row.id)]);
-  const owners = database.all(
-    sql.selectFrom('calls').select('instance_id').distinct().where('status', '=', 'in_progress'),
-  );
-  return owners.some((owner) => !known.has(owner.instance_id));
+  return (await ownersOfRunning(database)).some((owner) => !known.has(owner.instance_id));
 }
 
-function closeOrphan(database: Database, call: CallRow, owner: InstanceRow | undefined, settle: Settle): OrphanedCall {
-  const { sql } = database;
-  const last = database.get(
+function ownersOfRunning(reads: Reads): Promise<{ instance_id: string }[]> {
+  return reads.all(reads.sql.selectFrom('calls').select('instance_id').distinct().where('status', '=', 'in_progress'));
+}
+
+async function closeOrphan(
+  transaction: Transaction,
+  call: CallRow,
+  owner: InstanceRow | undefined,
+  counts: CountChanges,
+  nowMs: number,
+): Promise<OrphanedCall> {
+  const { sql } = transaction;
+  const last = await transaction.get(
     sql
       .selectFrom('call_events')
       .select((is) => [is.fn.max('sequence').as('sequence'), is.fn.max('created_at').as('at')])
@@ -75,58 +84,48 @@ function closeOrphan(database: Database, call: CallRow, owner: InstanceRow | und
   const completedMs = Math.max(owner?.heartbeat_at ?? lastEventMs, call.answered_at ?? call.created_at);
   const durationSec = call.answered_at === null ? 0 : talkedSec(completedMs - call.answered_at);
   const end = { hangup_cause: 'system_restart', hangup_source: 'system' } as const;
-  const cost = settle(call.id, durationSec);
-  database.run(
-    sql
-      .updateTable('calls')
-      .set({
-        status: 'failed',
-        ...end,
-        completed_at: completedMs,
-        duration_sec: durationSec,
-        cost_microcents: cost ?? 0,
-      })
-      .where('id', '=', call.id),
-  );
+  const cost = await settle(transaction, call.id, durationSec, nowMs, false);
+  const dialogs = await dialogsOf(transaction, call.id);
+  const unknown = { ring_seconds: null, quality: null, timings: null, turns: null, transcript: null };
+  const ended = await endRecord(transaction, call.id, {
+    ...unknown,
+    ...end,
+    status: 'failed',
+    completed_at: completedMs,
+    duration_sec: durationSec,
+    cost_microcents: cost ?? 0,
+  });
+  if (ended) counts.ended(ended, 'failed');
   let sequence = last?.sequence ?? 0;
-  const addEvent = (type: string, data: object): void => {
+  const event = (type: string, data: object): EventTuple => {
     sequence += 1;
-    database.run(
-      sql.insertInto('call_events').values({
-        id: uuidv7(),
-        call_id: call.id,
-        sequence,
-        event_type: type,
-        event_data: JSON.stringify(data),
-        created_at: Math.max(completedMs, lastEventMs),
-      }),
-    );
+    return [uuidv7(), call.id, sequence, type, JSON.stringify(data), Math.max(completedMs, lastEventMs)];
   };
-  addEvent(terminalEvents.failed, { ...end, duration: durationSec });
-  if (cost !== null) addEvent('call.cost_settled', { cost: cost / microcentsPerCent, duration: durationSec });
+  const events = [event(terminalEvents.failed, { ...end, duration: durationSec })];
+  if (cost !== null) events.push(event('call.cost_settled', { cost: cost / microcentsPerCent, duration: durationSec }));
+  await insertEvents(transaction, events);
+  await addDeliveries(transaction, events);
   return {
     id: call.id,
     sipCallId: call.sip_call_id,
     organizationId: call.organization_id,
-    recordingEnded: recordingEnded(database, call.id),
-    dialogs: takeDialogs(database, call.id),
+    recordingEnded: await recordingEnded(transaction, call.id),
+    dialogs,
   };
 }
 
 /** Ignores recordings of webhook actions, which have an id. */
-function recordingEnded(database: Database, callId: string): boolean {
-  const ends = database.sql
+async function recordingEnded(reads: Reads, callId: string): Promise<boolean> {
+  const ends = reads.sql
     .selectFrom('call_events')
     .select('event_data')
     .where('call_id', '=', callId)
     .where('event_type', 'in', ['recording.completed', 'recording.failed']);
-  return database.all(ends).some((end) => !('recording_id' in JSON.parse(end.event_data)));
+  return (await reads.all(ends)).some((end) => !('recording_id' in JSON.parse(end.event_data)));
 }
 
-/** Removes and returns the dialogs; the caller must end them with the remote parties. */
-function takeDialogs(database: Database, callId: string): LeftBehind[] {
-  const { sql } = database;
-  const rows = database.all(sql.selectFrom('call_dialogs').select('dialog').where('call_id', '=', callId));
-  if (rows.length > 0) database.run(sql.deleteFrom('call_dialogs').where('call_id', '=', callId));
+/** The caller must end them with the remote parties; they go with the record's end. */
+async function dialogsOf(reads: Reads, callId: string): Promise<LeftBehind[]> {
+  const rows = await reads.all(reads.sql.selectFrom('call_dialogs').select('dialog').where('call_id', '=', callId));
   return rows.map((row) => JSON.parse(row.dialog) as LeftBehind);
 }

@@ -5,9 +5,25 @@ const secretName = 'recording links';
 
 /** Signed links that open the recording of one call until a given time without an API key; given to readers of the call. */
 export class RecordingLinks {
-  private secret: Buffer | null = null;
+  private constructor(
+    private readonly database: Database,
+    private readonly secret: Buffer,
+  ) {}
 
-  constructor(private readonly database: Database) {}
+  /** The secret is the same for all processes of this database, and after a restart. */
+  static async open(database: Database): Promise<RecordingLinks> {
+    const { sql } = database;
+    const find = sql.selectFrom('installation_secrets').select('secret').where('name', '=', secretName);
+    const found =
+      (await database.get(find)) ??
+      (await database.transaction(async (transaction) => {
+        const values = { name: secretName, secret: randomBytes(32).toString('hex') };
+        const add = sql.insertInto('installation_secrets').values(values);
+        await transaction.run(add.onConflict((conflict) => conflict.doNothing()));
+        return (await transaction.get(find)) ?? values;
+      }));
+    return new RecordingLinks(database, Buffer.from(found.secret, 'hex'));
+  }
 
   /** `expires`: Unix seconds. */
   sign(callId: string, expires: number): string {
@@ -15,38 +31,18 @@ export class RecordingLinks {
   }
 
   /** The location of the recording of a link; undefined if the link is invalid or expired, or the recording no longer exists. */
-  open(callId: string, link: { expires: number; signature: string }, nowMs: number): string | undefined {
+  async open(callId: string, link: { expires: number; signature: string }, nowMs: number): Promise<string | undefined> {
     const given = Buffer.from(link.signature, 'base64url');
     const right = this.signature(callId, link.expires);
     if (given.length !== right.length || !timingSafeEqual(given, right) || link.expires * 1000 <= nowMs)
       return undefined;
-    const row = this.database.get(
+    const row = await this.database.get(
       this.database.sql.selectFrom('calls').select('recording_url').where('id', '=', callId),
     );
     return row?.recording_url ?? undefined;
   }
 
   private signature(callId: string, expires: number): Buffer {
-    this.secret ??= this.known();
     return createHmac('sha256', this.secret).update(`${callId} ${expires}`).digest();
-  }
-
-  /** The secret is the same for all processes of this database, and after a restart. */
-  private known(): Buffer {
-    const { sql } = this.database;
-    const find = sql.selectFrom('installation_secrets').select('secret').where('name', '=', secretName);
-    const found = this.database.get(find);
-    if (found) return Buffer.from(found.secret, 'hex');
-    return this.database.transaction(() => {
-      const secret = randomBytes(32).toString('hex');
-      const values = { name: secretName, secret };
-      this.database.run(
-        sql
-          .insertInto('installation_secrets')
-          .values(values)
-          .onConflict((c) => c.doNothing()),
-      );
-      return Buffer.from(this.database.get(find)?.secret ?? secret, 'hex');
-    });
   }
 }

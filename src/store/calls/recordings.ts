@@ -16,10 +16,14 @@ export interface StoredRecording {
 
 /** Records of recordings of webhook actions, without their files. */
 export class RecordingRecords {
-  constructor(private readonly database: Database) {}
+  constructor(
+    private readonly database: Database,
+    /** Brings the record of the call to disk, to which that of a recording refers. */
+    private readonly written: (callId: string) => Promise<unknown>,
+  ) {}
 
   /** `token` grants access to the recording. */
-  add(recording: StoredRecording & { token: string }): void {
+  async add(recording: StoredRecording & { token: string }): Promise<void> {
     const row: RecordingRow = {
       id: recording.id,
       call_id: recording.callId,
@@ -29,17 +33,18 @@ export class RecordingRecords {
       bytes: recording.bytes,
       created_at: recording.createdAt.getTime(),
     };
-    this.database.run(this.database.sql.insertInto('recordings').values(row));
+    await this.written(recording.callId);
+    await this.database.run(this.database.sql.insertInto('recordings').values(row));
   }
 
   /** The token replaces the scope: only the receiver of the URL knows it. */
-  find(id: string, token: string): StoredRecording | undefined {
-    const row = this.database.get(this.database.sql.selectFrom('recordings').selectAll().where('id', '=', id));
+  async find(id: string, token: string): Promise<StoredRecording | undefined> {
+    const row = await this.database.get(this.database.sql.selectFrom('recordings').selectAll().where('id', '=', id));
     if (!row || !same(row.token, token)) return undefined;
     return recordingOf(row);
   }
 
-  ofCall(scope: Scope, callId: string): StoredRecording[] {
+  async ofCall(scope: Scope, callId: string): Promise<StoredRecording[]> {
     const query = this.database.sql
       .selectFrom('recordings')
       .innerJoin('calls', 'calls.id', 'recordings.call_id')
@@ -48,7 +53,7 @@ export class RecordingRecords {
       .where('calls.organization_id', '=', scope.organizationId)
       .where('calls.mode', '=', scope.mode)
       .orderBy('recordings.id');
-    return this.database.all(query).map(recordingOf);
+    return (await this.database.all(query)).map(recordingOf);
   }
 }
 

@@ -1,7 +1,6 @@
 import { uuidv7 } from 'uuidv7';
 import type { Clock } from '../database/clock.js';
 import type { Database } from '../database/database.js';
-import { StoreError } from '../database/errors.js';
 import type { RejectedInviteRow } from '../database/tables.js';
 import type { Page, Slice } from '../tenants/scope.js';
 
@@ -20,42 +19,33 @@ export class RejectedInviteRecords {
     private readonly clock: Clock,
   ) {}
 
-  /** Does not throw when the database is busy; the record is then dropped. */
+  /** Queued and not waited for; the record is dropped if the database is busy. */
   add(invite: Omit<RejectedInviteRow, 'id' | 'created_at'>): void {
     const row: RejectedInviteRow = { id: uuidv7(), ...invite, created_at: this.clock.now() };
-    try {
-      this.database.transaction(
-        () => {
-          this.database.run(this.database.sql.insertInto('rejected_invites').values(row));
-          this.sweep();
-        },
-        { wait: false },
-      );
-    } catch (error) {
-      if (!(error instanceof StoreError)) throw error;
-    }
+    void this.database.run(this.database.sql.insertInto('rejected_invites').values(row)).then(
+      () => this.sweep(),
+      () => {},
+    );
   }
 
-  list(slice: Slice): Page<RejectedInvite> {
+  async list(slice: Slice): Promise<Page<RejectedInvite>> {
     const { sql } = this.database;
-    const rows = this.database.all(
+    const rows = await this.database.all(
       sql.selectFrom('rejected_invites').selectAll().orderBy('id', 'desc').limit(slice.limit).offset(slice.offset),
     );
-    const counted = this.database.get(
+    const counted = await this.database.get(
       sql.selectFrom('rejected_invites').select((is) => is.fn.countAll<number>().as('total')),
     );
     const data = rows.map(({ created_at: createdMs, ...row }) => ({ ...row, createdAt: new Date(createdMs) }));
     return { data, total: counted?.total ?? 0 };
   }
 
-  private sweep(): void {
+  private async sweep(): Promise<void> {
     this.sinceSweep += 1;
     if (this.sinceSweep < 100) return;
     this.sinceSweep = 0;
-    this.database
-      .prepare(
-        'delete from rejected_invites where id <= (select id from rejected_invites order by id desc limit 1 offset ?)',
-      )
-      .run(kept);
+    const { sql } = this.database;
+    const last = sql.selectFrom('rejected_invites').select('id').orderBy('id', 'desc').limit(1).offset(kept);
+    await this.database.run(sql.deleteFrom('rejected_invites').where('id', '<=', last)).catch(() => {}); // the next sweep
   }
 }

@@ -14,7 +14,7 @@ import type { Database } from './database.js';
 export function longReads(database: Database) {
   const insights = new CallInsights(database);
   const accounts = new Accounts(database, systemClock);
-  const calls = new CallReads(database, () => {}); // the caller flushes queued writes first
+  const calls = new CallReads(database, () => Promise.resolve()); // the caller flushes queued writes first
   const deliveries = new WebhookDeliveries(database, systemClock);
   const overviews = new CallOverviews(database);
   const search = new CallSearch(database);

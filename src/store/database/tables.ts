@@ -199,7 +199,7 @@ export interface WebhookDeliveryRow {
   sequence: number;
   event_type: string;
   status: 'pending' | 'delivered' | 'failed';
-  /** 1: pending behind another one of the same call and endpoint. Kept by triggers. */
+  /** 1: pending behind another one of the same call and endpoint. See `routing/outbox.ts`. */
   waits: 0 | 1;
   attempts: number;
   /** During an attempt: when another process may treat it as failed. */
@@ -218,7 +218,7 @@ export interface WebhookAttemptRow {
   error: string | null;
 }
 
-/** How many calls of each status began in a bucket of time; `phone_number_id` is '' for all numbers together. Kept by triggers on `calls`. */
+/** How many calls of each status began in a bucket of time; `phone_number_id` is '' for all numbers together. Kept by `CountChanges`. */
 interface CallCountRow extends Record<CallStatus, number> {
   organization_id: string;
   mode: Mode;
@@ -237,7 +237,7 @@ export interface CallHourRow extends CallCountRow {
 
 /**
  * How many calls of a day had a figure in a bucket. `figure` `ended` and `answered`: the calls, in bucket 0; `mos`: bucket in hundredths;
- * `response_ms`: turns of agents, by the middle of the bucket. Kept by triggers on `calls`.
+ * `response_ms`: turns of agents, by the middle of the bucket. Kept by `CountChanges`.
  */
 export interface CallInsightRow {
   organization_id: string;
@@ -389,7 +389,20 @@ export interface MigrationRow {
   applied_at: number;
 }
 
+export interface SettingsVersionRow {
+  id: 1;
+  version: number;
+}
+
+/** The last batch of a process's journal that is written. */
+export interface JournalPositionRow {
+  instance_id: string;
+  number: number;
+}
+
 export interface Tables {
+  settings_version: SettingsVersionRow;
+  journal_positions: JournalPositionRow;
   instances: InstanceRow;
   organizations: OrganizationRow;
   users: UserRow;

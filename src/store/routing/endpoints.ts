@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { uuidv7 } from 'uuidv7';
 import type { Clock } from '../database/clock.js';
-import type { Database } from '../database/database.js';
+import type { Database, Reads, Transaction } from '../database/database.js';
 import { StoreError } from '../database/errors.js';
 import type { EndpointRow } from '../database/tables.js';
 import type { Page, Scope, Slice } from '../tenants/scope.js';
@@ -67,25 +67,25 @@ export class Endpoints {
     private readonly vault: Vault,
   ) {}
 
-  list(scope: Scope, filter: { type?: string; status?: string }, slice: Slice): Page<Endpoint> {
+  async list(scope: Scope, filter: { type?: string; status?: string }, slice: Slice): Promise<Page<Endpoint>> {
     const filtered = this.within(scope)
       .$if(filter.type !== undefined, (query) => query.where('type', '=', filter.type as EndpointRow['type']))
       .$if(filter.status !== undefined, (query) => query.where('status', '=', filter.status as EndpointRow['status']));
-    const rows = this.database.all(
+    const rows = await this.database.all(
       filtered.selectAll().orderBy('created_at', 'desc').orderBy('id', 'desc').limit(slice.limit).offset(slice.offset),
     );
-    const counted = this.database.get(filtered.select((is) => is.fn.countAll<number>().as('total')));
+    const counted = await this.database.get(filtered.select((is) => is.fn.countAll<number>().as('total')));
     return { data: rows.map((row) => toEndpoint(this.vault.open('endpoints', row))), total: counted?.total ?? 0 };
   }
 
-  get(scope: Scope, id: string): Endpoint | undefined {
-    const row = this.row(scope, id);
+  async get(scope: Scope, id: string, reads: Reads = this.database): Promise<Endpoint | undefined> {
+    const row = await this.row(scope, id, reads);
     return row && toEndpoint(row);
   }
 
-  /** Finds by id without a scope, for a number or call whose scope was checked. Secrets are in clear. */
+  /** Finds by id without a scope, from memory, for a number or call whose scope was checked. Secrets are in clear. */
   getForCall(id: string): EndpointForCall | undefined {
-    const found = this.database.settingsRow<EndpointRow>('select * from endpoints where id = ?', id);
+    const [found] = this.database.remembered<EndpointRow>('select * from endpoints where id = ?', id);
     if (found === undefined) return undefined;
     const row = this.vault.open('endpoints', found);
     const { webhook_secret: secret, previous_secret: previous, previous_secret_until: until } = row;
@@ -95,28 +95,33 @@ export class Endpoints {
   }
 
   /** Fills in, from configurations that the migration could not decrypt, which endpoints have an `events_url`. */
-  completeEventsUrls(): void {
-    const { sql } = this.database;
-    this.database.transaction(() => {
-      for (const row of this.database.all(
-        sql.selectFrom('endpoints').selectAll().where('has_events_url', 'is', null),
-      )) {
+  async completeEventsUrls(): Promise<void> {
+    const incomplete = (reads: Reads) =>
+      reads.all(reads.sql.selectFrom('endpoints').selectAll().where('has_events_url', 'is', null));
+    if ((await incomplete(this.database)).length === 0) return;
+    await this.database.transaction(async (transaction) => {
+      for (const row of await incomplete(transaction)) {
         const set = { has_events_url: hasEventsUrl(parseConfig(this.vault.open('endpoints', row))) };
-        this.database.run(sql.updateTable('endpoints').set(set).where('id', '=', row.id));
+        await transaction.run(transaction.sql.updateTable('endpoints').set(set).where('id', '=', row.id));
       }
     });
   }
 
   /** Whether any organization has a webhook endpoint. */
-  hasWebhooks(): boolean {
+  async hasWebhooks(): Promise<boolean> {
     const one = this.database.sql.selectFrom('endpoints').select('id').where('type', '=', 'webhook').limit(1);
-    return this.database.get(one) !== undefined;
+    return (await this.database.get(one)) !== undefined;
   }
 
   /** `webhookSecret` is shown here once. Throws `StoreError` `unknown_endpoint` for a foreign fallback. */
-  create(scope: Scope, endpoint: NewEndpoint): { record: Endpoint; webhookSecret: string | null } {
-    return this.database.transaction(() => {
-      this.requireOwn(scope, endpoint.fallbackEndpointId, 'fallback_endpoint_id');
+  create(
+    scope: Scope,
+    endpoint: NewEndpoint,
+    within?: Transaction,
+  ): Promise<{ record: Endpoint; webhookSecret: string | null }> {
+    return this.database.transaction(async (transaction) => {
+      await transaction.changedSettings();
+      await this.requireOwn(scope, endpoint.fallbackEndpointId, 'fallback_endpoint_id', transaction);
       const now = this.clock.now();
       const row: EndpointRow = {
         id: uuidv7(),
@@ -139,16 +144,23 @@ export class Endpoints {
         created_at: now,
         updated_at: now,
       };
-      this.database.run(this.database.sql.insertInto('endpoints').values(this.vault.seal('endpoints', row)));
+      await transaction.run(transaction.sql.insertInto('endpoints').values(this.vault.seal('endpoints', row)));
       return { record: toEndpoint(row), webhookSecret: row.webhook_secret };
-    });
+    }, within);
   }
 
-  update(scope: Scope, id: string, change: EndpointChange): Endpoint | undefined {
-    return this.database.transaction(() => {
-      const row = this.row(scope, id);
+  /** `asked`: the change, or what makes it of the endpoint; what that throws is thrown. */
+  update(
+    scope: Scope,
+    id: string,
+    asked: EndpointChange | ((current: Endpoint) => EndpointChange),
+  ): Promise<Endpoint | undefined> {
+    return this.database.transaction(async (transaction) => {
+      await transaction.changedSettings();
+      const row = await this.row(scope, id, transaction);
       if (!row) return undefined;
-      this.requireOwn(scope, change.fallbackEndpointId, 'fallback_endpoint_id');
+      const change = typeof asked === 'function' ? asked(toEndpoint(row)) : asked;
+      await this.requireOwn(scope, change.fallbackEndpointId, 'fallback_endpoint_id', transaction);
       const config = change.providerConfig && keepSecrets(change.providerConfig, parseConfig(row));
       const set: Partial<EndpointRow> = {
         name: change.name,
@@ -161,18 +173,19 @@ export class Endpoints {
         events_disabled_at: null,
         updated_at: this.clock.now(),
       };
-      this.database.run(
-        this.database.sql.updateTable('endpoints').set(this.vault.seal('endpoints', set)).where('id', '=', id),
+      await transaction.run(
+        transaction.sql.updateTable('endpoints').set(this.vault.seal('endpoints', set)).where('id', '=', id),
       );
-      const changed = this.row(scope, id);
+      const changed = await this.row(scope, id, transaction);
       return changed && toEndpoint(changed);
     });
   }
 
   /** A new secret for a webhook; the old one signs beside it for a day. undefined: no such webhook endpoint. */
-  rotateSecret(scope: Scope, id: string): { record: Endpoint; webhookSecret: string } | undefined {
-    return this.database.transaction(() => {
-      const row = this.row(scope, id);
+  rotateSecret(scope: Scope, id: string): Promise<{ record: Endpoint; webhookSecret: string } | undefined> {
+    return this.database.transaction(async (transaction) => {
+      await transaction.changedSettings();
+      const row = await this.row(scope, id, transaction);
       if (row?.type !== 'webhook') return undefined;
       const now = this.clock.now();
       const webhookSecret = newSecret();
@@ -182,56 +195,63 @@ export class Endpoints {
         previous_secret_until: now + rotationMs,
         updated_at: now,
       };
-      this.database.run(
-        this.database.sql.updateTable('endpoints').set(this.vault.seal('endpoints', set)).where('id', '=', id),
+      await transaction.run(
+        transaction.sql.updateTable('endpoints').set(this.vault.seal('endpoints', set)).where('id', '=', id),
       );
       return { record: toEndpoint({ ...row, ...set }), webhookSecret };
     });
   }
 
   /** Stops events to a receiver that is permanently gone, until the endpoint is changed. */
-  disableEvents(id: string): void {
-    const set = { events_disabled_at: this.clock.now() };
-    this.database.run(this.database.sql.updateTable('endpoints').set(set).where('id', '=', id));
+  async disableEvents(id: string): Promise<void> {
+    await this.set(id, { events_disabled_at: this.clock.now() });
   }
 
   /** Sets the health observed in calls; `updated_at` is not changed. */
-  setHealth(id: string, health: EndpointRow['health']): void {
-    this.database.run(this.database.sql.updateTable('endpoints').set({ health }).where('id', '=', id));
+  async setHealth(id: string, health: EndpointRow['health']): Promise<void> {
+    await this.set(id, { health });
+  }
+
+  private async set(id: string, set: Partial<EndpointRow>): Promise<void> {
+    await this.database.transaction(async (transaction) => {
+      await transaction.changedSettings();
+      await transaction.run(transaction.sql.updateTable('endpoints').set(set).where('id', '=', id));
+    });
   }
 
   /** Detaches numbers and other endpoints in the same transaction; past calls keep the id. False if there is no such endpoint. */
-  delete(scope: Scope, id: string): boolean {
+  delete(scope: Scope, id: string): Promise<boolean> {
     const { sql } = this.database;
-    return this.database.transaction(() => {
-      if (!this.row(scope, id)) return false;
+    return this.database.transaction(async (transaction) => {
+      await transaction.changedSettings();
+      if (!(await this.row(scope, id, transaction))) return false;
       const now = this.clock.now();
       const own = sql.updateTable('phone_numbers').where('organization_id', '=', scope.organizationId);
-      this.database.run(own.set({ endpoint_id: null, updated_at: now }).where('endpoint_id', '=', id));
-      this.database.run(
+      await transaction.run(own.set({ endpoint_id: null, updated_at: now }).where('endpoint_id', '=', id));
+      await transaction.run(
         own.set({ fallback_endpoint_id: null, updated_at: now }).where('fallback_endpoint_id', '=', id),
       );
-      this.database.run(
+      await transaction.run(
         sql
           .updateTable('endpoints')
           .set({ fallback_endpoint_id: null, updated_at: now })
           .where('fallback_endpoint_id', '=', id),
       );
-      this.clearRoutes(scope, id, now);
-      this.database.run(sql.deleteFrom('endpoints').where('id', '=', id));
+      await this.clearRoutes(scope, id, now, transaction);
+      await transaction.run(sql.deleteFrom('endpoints').where('id', '=', id));
       return true;
     });
   }
 
   /** Throws `StoreError` `unknown_endpoint` unless `id` is absent, null, or an endpoint of this scope. */
-  requireOwn(scope: Scope, id: string | null | undefined, field: string): void {
-    if (id === null || id === undefined || this.row(scope, id)) return;
+  async requireOwn(scope: Scope, id: string | null | undefined, field: string, reads: Reads): Promise<void> {
+    if (id === null || id === undefined || (await this.row(scope, id, reads))) return;
     throw new StoreError('unknown_endpoint', `The endpoint ${id} does not exist`, { field });
   }
 
-  private clearRoutes(scope: Scope, id: string, now: number): void {
-    const { sql } = this.database;
-    const numbers = this.database.all(
+  private async clearRoutes(scope: Scope, id: string, now: number, transaction: Transaction): Promise<void> {
+    const { sql } = transaction;
+    const numbers = await transaction.all(
       sql
         .selectFrom('phone_numbers')
         .select(['id', 'routes'])
@@ -240,7 +260,7 @@ export class Endpoints {
     );
     for (const number of numbers) {
       const kept = (JSON.parse(number.routes) as RouteRule[]).filter((rule) => rule.endpoint_id !== id);
-      this.database.run(
+      await transaction.run(
         sql
           .updateTable('phone_numbers')
           .set({ routes: JSON.stringify(kept), updated_at: now })
@@ -256,8 +276,8 @@ export class Endpoints {
       .where('mode', '=', scope.mode);
   }
 
-  private row(scope: Scope, id: string): EndpointRow | undefined {
-    const row = this.database.get(this.within(scope).selectAll().where('id', '=', id));
+  private async row(scope: Scope, id: string, reads: Reads = this.database): Promise<EndpointRow | undefined> {
+    const row = await reads.get(this.within(scope).selectAll().where('id', '=', id));
     return row && this.vault.open('endpoints', row);
   }
 }

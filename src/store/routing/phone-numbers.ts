@@ -1,6 +1,6 @@
 import { uuidv7 } from 'uuidv7';
 import type { Clock } from '../database/clock.js';
-import type { Database } from '../database/database.js';
+import type { Database, Reads, Transaction } from '../database/database.js';
 import { StoreError } from '../database/errors.js';
 import type { PhoneNumberRow } from '../database/tables.js';
 import type { Mode, Page, Scope, Slice } from '../tenants/scope.js';
@@ -30,6 +30,8 @@ export interface PhoneNumberChange {
   status?: 'active' | 'inactive';
 }
 
+const ofNumber = 'select * from phone_numbers where number = ? and mode = ?';
+
 export class PhoneNumbers {
   constructor(
     private readonly database: Database,
@@ -37,33 +39,29 @@ export class PhoneNumbers {
     private readonly endpoints: Endpoints,
   ) {}
 
-  /** Finds a dialled number, with or without `+`, in all organizations; it determines the organization of a call. */
+  /** Finds a dialled number, with or without `+`, in all organizations, from memory; it determines the organization of a call. */
   findDialled(dialled: string, mode: Mode): PhoneNumber | undefined {
     const digits = dialled.replace(/^\+/, '');
     if (!/^\d{1,32}$/.test(digits)) return undefined;
-    const row = this.database.settingsRow<PhoneNumberRow>(
-      'select * from phone_numbers where number = ? and mode = ?',
-      `+${digits}`,
-      mode,
-    );
+    const [row] = this.database.remembered<PhoneNumberRow>(ofNumber, `+${digits}`, mode);
     return row && toPhoneNumber(row);
   }
 
-  list(scope: Scope, filter: { endpointId?: string; status?: string }, slice: Slice): Page<PhoneNumber> {
+  async list(scope: Scope, filter: { endpointId?: string; status?: string }, slice: Slice): Promise<Page<PhoneNumber>> {
     const filtered = this.within(scope)
       .$if(filter.endpointId !== undefined, (query) => query.where('endpoint_id', '=', filter.endpointId ?? ''))
       .$if(filter.status !== undefined, (query) =>
         query.where('status', '=', filter.status as PhoneNumberRow['status']),
       );
-    const rows = this.database.all(
+    const rows = await this.database.all(
       filtered.selectAll().orderBy('created_at', 'desc').orderBy('id', 'desc').limit(slice.limit).offset(slice.offset),
     );
-    const counted = this.database.get(filtered.select((is) => is.fn.countAll<number>().as('total')));
+    const counted = await this.database.get(filtered.select((is) => is.fn.countAll<number>().as('total')));
     return { data: rows.map(toPhoneNumber), total: counted?.total ?? 0 };
   }
 
-  get(scope: Scope, id: string): PhoneNumber | undefined {
-    const row = this.row(scope, id);
+  async get(scope: Scope, id: string, reads: Reads = this.database): Promise<PhoneNumber | undefined> {
+    const row = await this.row(scope, id, reads);
     return row && toPhoneNumber(row);
   }
 
@@ -71,12 +69,13 @@ export class PhoneNumbers {
    * Throws `StoreError` `unknown_endpoint`, or `number_taken`: a number is unique per mode, in all organizations together.
    * Its `details.id` names the other record when it is the organization's own.
    */
-  create(scope: Scope, number: PhoneNumberChange & { number: string }): PhoneNumber {
-    return this.database.transaction(() => {
-      this.requireEndpoints(scope, number);
-      const taken = this.findDialled(number.number, scope.mode);
+  create(scope: Scope, number: PhoneNumberChange & { number: string }, within?: Transaction): Promise<PhoneNumber> {
+    return this.database.transaction(async (transaction) => {
+      await transaction.changedSettings();
+      await this.requireEndpoints(scope, number, transaction);
+      const taken = await transaction.row<PhoneNumberRow>(ofNumber, number.number, scope.mode);
       if (taken) {
-        const details = taken.organizationId === scope.organizationId ? { id: taken.id } : {};
+        const details = taken.organization_id === scope.organizationId ? { id: taken.id } : {};
         throw new StoreError('number_taken', `The number ${number.number} is taken`, details);
       }
       const now = this.clock.now();
@@ -93,15 +92,16 @@ export class PhoneNumbers {
         created_at: now,
         updated_at: now,
       };
-      this.database.run(this.database.sql.insertInto('phone_numbers').values(row));
+      await transaction.run(transaction.sql.insertInto('phone_numbers').values(row));
       return toPhoneNumber(row);
-    });
+    }, within);
   }
 
-  update(scope: Scope, id: string, change: PhoneNumberChange): PhoneNumber | undefined {
-    return this.database.transaction(() => {
-      if (!this.row(scope, id)) return undefined;
-      this.requireEndpoints(scope, change);
+  update(scope: Scope, id: string, change: PhoneNumberChange): Promise<PhoneNumber | undefined> {
+    return this.database.transaction(async (transaction) => {
+      await transaction.changedSettings();
+      if (!(await this.row(scope, id, transaction))) return undefined;
+      await this.requireEndpoints(scope, change, transaction);
       const set: Partial<PhoneNumberRow> = {
         name: change.name,
         endpoint_id: change.endpointId,
@@ -110,24 +110,24 @@ export class PhoneNumbers {
         status: change.status,
         updated_at: this.clock.now(),
       };
-      this.database.run(this.database.sql.updateTable('phone_numbers').set(set).where('id', '=', id));
-      return this.get(scope, id);
+      await transaction.run(transaction.sql.updateTable('phone_numbers').set(set).where('id', '=', id));
+      return this.get(scope, id, transaction);
     });
   }
 
-  delete(scope: Scope, id: string): boolean {
-    return this.database.transaction(() => {
-      if (!this.row(scope, id)) return false;
-      return this.database.run(this.database.sql.deleteFrom('phone_numbers').where('id', '=', id)) === 1;
+  delete(scope: Scope, id: string): Promise<boolean> {
+    return this.database.transaction(async (transaction) => {
+      await transaction.changedSettings();
+      if (!(await this.row(scope, id, transaction))) return false;
+      return (await transaction.run(transaction.sql.deleteFrom('phone_numbers').where('id', '=', id))) === 1;
     });
   }
 
-  private requireEndpoints(scope: Scope, change: PhoneNumberChange): void {
-    this.endpoints.requireOwn(scope, change.endpointId, 'endpoint_id');
-    this.endpoints.requireOwn(scope, change.fallbackEndpointId, 'fallback_endpoint_id');
-    for (const [index, rule] of (change.routes ?? []).entries()) {
-      this.endpoints.requireOwn(scope, rule.endpoint_id, `routes.${index}.endpoint_id`);
-    }
+  private async requireEndpoints(scope: Scope, change: PhoneNumberChange, reads: Reads): Promise<void> {
+    await this.endpoints.requireOwn(scope, change.endpointId, 'endpoint_id', reads);
+    await this.endpoints.requireOwn(scope, change.fallbackEndpointId, 'fallback_endpoint_id', reads);
+    for (const [index, rule] of (change.routes ?? []).entries())
+      await this.endpoints.requireOwn(scope, rule.endpoint_id, `routes.${index}.endpoint_id`, reads);
   }
 
   private within(scope: Scope) {
@@ -137,8 +137,8 @@ export class PhoneNumbers {
       .where('mode', '=', scope.mode);
   }
 
-  private row(scope: Scope, id: string): PhoneNumberRow | undefined {
-    return this.database.get(this.within(scope).selectAll().where('id', '=', id));
+  private row(scope: Scope, id: string, reads: Reads = this.database): Promise<PhoneNumberRow | undefined> {
+    return reads.get(this.within(scope).selectAll().where('id', '=', id));
   }
 }
 

@@ -1,6 +1,6 @@
 import { uuidv7 } from 'uuidv7';
 import type { Clock } from '../database/clock.js';
-import type { Database } from '../database/database.js';
+import type { Database, Reads, Transaction } from '../database/database.js';
 import type { TrunkRow } from '../database/tables.js';
 import type { Page, Scope, Slice } from '../tenants/scope.js';
 import { secretMask } from '../tenants/secrets.js';
@@ -118,8 +118,8 @@ export class Trunks {
   ) {}
 
   /** Every active trunk with its password in clear, for the SIP server. Oldest first, shared ones last. */
-  allForSip(): Trunk[] {
-    const rows = this.database.all(
+  async allForSip(): Promise<Trunk[]> {
+    const rows = await this.database.all(
       this.database.sql
         .selectFrom('trunks')
         .selectAll()
@@ -136,25 +136,25 @@ export class Trunks {
     });
   }
 
-  list(scope: TrunkScope, filter: { direction?: string; status?: string }, slice: Slice): Page<Trunk> {
+  async list(scope: TrunkScope, filter: { direction?: string; status?: string }, slice: Slice): Promise<Page<Trunk>> {
     const filtered = this.within(scope)
       .$if(filter.direction !== undefined, (query) =>
         query.where('direction', '=', filter.direction as TrunkRow['direction']),
       )
       .$if(filter.status !== undefined, (query) => query.where('status', '=', filter.status as TrunkRow['status']));
-    const rows = this.database.all(
+    const rows = await this.database.all(
       filtered.selectAll().orderBy('created_at', 'desc').orderBy('id', 'desc').limit(slice.limit).offset(slice.offset),
     );
-    const counted = this.database.get(filtered.select((is) => is.fn.countAll<number>().as('total')));
+    const counted = await this.database.get(filtered.select((is) => is.fn.countAll<number>().as('total')));
     return { data: rows.map(toTrunk), total: counted?.total ?? 0 };
   }
 
-  get(scope: TrunkScope, id: string): Trunk | undefined {
-    const row = this.row(scope, id);
+  async get(scope: TrunkScope, id: string, reads: Reads = this.database): Promise<Trunk | undefined> {
+    const row = await this.row(scope, id, reads);
     return row && toTrunk(row);
   }
 
-  create(scope: TrunkScope, trunk: NewTrunk): Trunk {
+  async create(scope: TrunkScope, trunk: NewTrunk, within?: Transaction): Promise<Trunk> {
     const now = this.clock.now();
     const row: TrunkRow = {
       id: uuidv7(),
@@ -181,14 +181,21 @@ export class Trunks {
       created_at: now,
       updated_at: now,
     };
-    this.database.run(this.database.sql.insertInto('trunks').values(this.vault.seal('trunks', row)));
+    const query = this.database.sql.insertInto('trunks').values(this.vault.seal('trunks', row));
+    await (within ?? this.database).run(query);
     return toTrunk(row);
   }
 
-  /** A masked password or key keeps the stored one. */
-  update(scope: TrunkScope, id: string, change: Partial<TrunkSettings>): Trunk | undefined {
-    return this.database.transaction(() => {
-      if (!this.row(scope, id)) return undefined;
+  /** `asked`: the change, or what makes it of the trunk; what that throws is thrown. A masked password or key keeps the stored one. */
+  update(
+    scope: TrunkScope,
+    id: string,
+    asked: Partial<TrunkSettings> | ((current: Trunk) => Partial<TrunkSettings>),
+  ): Promise<Trunk | undefined> {
+    return this.database.transaction(async (transaction) => {
+      const current = await this.get(scope, id, transaction);
+      if (!current) return undefined;
+      const change = typeof asked === 'function' ? asked(current) : asked;
       const set: Partial<TrunkRow> = {
         name: change.name,
         direction: change.direction,
@@ -209,23 +216,23 @@ export class Trunks {
         status: change.status,
         updated_at: this.clock.now(),
       };
-      this.database.run(
-        this.database.sql.updateTable('trunks').set(this.vault.seal('trunks', set)).where('id', '=', id),
+      await transaction.run(
+        transaction.sql.updateTable('trunks').set(this.vault.seal('trunks', set)).where('id', '=', id),
       );
-      return this.get(scope, id);
+      return this.get(scope, id, transaction);
     });
   }
 
   /** Sets the observed health; not a change of the trunk. */
-  observe(id: string, health: TrunkRow['health']): void {
+  async observe(id: string, health: TrunkRow['health']): Promise<void> {
     const query = this.database.sql.updateTable('trunks').set({ health }).where('id', '=', id);
-    this.database.run(query.where('health', '!=', health));
+    await this.database.run(query.where('health', '!=', health));
   }
 
   /**
    * Sets the trunk of the first start inactive, unless an operator has changed it since. False if it is changed or not active.
    */
-  retireLoopback(): boolean {
+  async retireLoopback(): Promise<boolean> {
     const query = this.database.sql
       .updateTable('trunks')
       .set({ status: 'inactive', updated_at: this.clock.now() })
@@ -234,13 +241,13 @@ export class Trunks {
       .where('addresses', '=', JSON.stringify(loopbackTrunk.addresses))
       .where('status', '=', 'active')
       .whereRef('created_at', '=', 'updated_at');
-    return this.database.run(query) > 0;
+    return (await this.database.run(query)) > 0;
   }
 
-  delete(scope: TrunkScope, id: string): boolean {
-    return this.database.transaction(() => {
-      if (!this.row(scope, id)) return false;
-      return this.database.run(this.database.sql.deleteFrom('trunks').where('id', '=', id)) === 1;
+  delete(scope: TrunkScope, id: string): Promise<boolean> {
+    return this.database.transaction(async (transaction) => {
+      if (!(await this.row(scope, id, transaction))) return false;
+      return (await transaction.run(transaction.sql.deleteFrom('trunks').where('id', '=', id))) === 1;
     });
   }
 
@@ -255,8 +262,8 @@ export class Trunks {
       });
   }
 
-  private row(scope: TrunkScope, id: string): TrunkRow | undefined {
-    return this.database.get(this.within(scope).selectAll().where('id', '=', id));
+  private row(scope: TrunkScope, id: string, reads: Reads = this.database): Promise<TrunkRow | undefined> {
+    return reads.get(this.within(scope).selectAll().where('id', '=', id));
   }
 }
 

@@ -1,7 +1,8 @@
 import type { Clock } from '../database/clock.js';
-import type { Database } from '../database/database.js';
+import type { Database, Reads, Transaction } from '../database/database.js';
 import type { WebhookAttemptRow, WebhookDeliveryRow } from '../database/tables.js';
 import type { Page, Scope, Slice } from '../tenants/scope.js';
+import { keepOrder } from './outbox.js';
 
 /** Of an endpoint that is deleted; a few milliseconds. */
 const forgottenAtOnce = 200;
@@ -51,7 +52,7 @@ export interface ClaimedDelivery {
 export type AttemptResult = { durationMs: number; httpStatus: number | null; error: string | null };
 
 /**
- * The outbox of events. The database fills it as events are written (see the migration); here deliveries are taken out, each call's in
+ * The outbox of events. It is filled as events are written (`outbox.ts`); here deliveries are taken out, each call's in
  * its order, and their attempts recorded.
  */
 export class WebhookDeliveries {
@@ -61,8 +62,8 @@ export class WebhookDeliveries {
   ) {}
 
   /** Endpoints with something due. */
-  endpointsDue(): string[] {
-    const rows = this.database.prepare(endpointsWithDue).all(this.clock.now()) as { id: string }[];
+  async endpointsDue(): Promise<string[]> {
+    const rows = await this.database.rows<{ id: string }>(endpointsWithDue, this.clock.now());
     return rows.map((row) => row.id);
   }
 
@@ -70,16 +71,18 @@ export class WebhookDeliveries {
    * Takes up to `limit` due deliveries of an endpoint: of each call only the first that is pending. They are ours for `leaseMs`; then,
    * should this process have died, another attempt is due.
    */
-  claim(endpointId: string, limit: number, leaseMs: number): ClaimedDelivery[] {
-    return this.database.transaction(() => {
+  claim(endpointId: string, limit: number, leaseMs: number): Promise<ClaimedDelivery[]> {
+    return this.database.transaction(async (transaction) => {
       const now = this.clock.now();
-      const rows = this.database.prepare(dueOfEndpoint).all(endpointId, now, limit) as (WebhookDeliveryRow & {
-        event_data: string;
-      })[];
+      const rows = await transaction.rows<WebhookDeliveryRow & { event_data: string }>(
+        dueOfEndpoint,
+        ...[endpointId, now, limit],
+      );
       for (const row of rows)
-        this.database
-          .prepare('update webhook_deliveries set next_attempt_at = ? where id = ?')
-          .run(now + leaseMs, row.id);
+        await transaction.write(
+          'update webhook_deliveries set next_attempt_at = ? where id = ?',
+          ...[now + leaseMs, row.id],
+        );
       return rows.map((row) => ({
         id: row.id,
         organizationId: row.organization_id,
@@ -95,17 +98,17 @@ export class WebhookDeliveries {
   }
 
   /** Records an attempt and its outcome: delivered, `failed`, or a retry in `retryInMs`. */
-  record(id: string, result: AttemptResult, next: 'delivered' | 'failed' | { retryInMs: number }): void {
+  async record(id: string, result: AttemptResult, next: 'delivered' | 'failed' | { retryInMs: number }): Promise<void> {
     const { sql } = this.database;
-    this.database.transaction(() => {
+    await this.database.transaction(async (transaction) => {
       const now = this.clock.now();
-      const last = this.database.get(
+      const last = await transaction.get(
         sql
           .selectFrom('webhook_attempts')
           .select((is) => is.fn.max('number').as('number'))
           .where('delivery_id', '=', id),
       );
-      const changed = this.database.run(
+      const changed = await transaction.run(
         sql
           .updateTable('webhook_deliveries')
           .set((is) => ({
@@ -117,6 +120,7 @@ export class WebhookDeliveries {
           .where('id', '=', id),
       );
       if (changed === 0) return; // deleted with its call or endpoint
+      if (typeof next === 'string') await this.keepOrderOf(transaction, id);
       const attempt: WebhookAttemptRow = {
         delivery_id: id,
         number: (last?.number ?? 0) + 1,
@@ -125,56 +129,75 @@ export class WebhookDeliveries {
         http_status: result.httpStatus,
         error: result.error,
       };
-      this.database.run(sql.insertInto('webhook_attempts').values(attempt));
+      await transaction.run(sql.insertInto('webhook_attempts').values(attempt));
     });
   }
 
   /** Marks the pending deliveries of an endpoint as failed; they can be retried individually. */
-  failPending(endpointId: string): void {
-    this.database
-      .prepare(
-        "update webhook_deliveries indexed by webhook_deliveries_waiting set status = 'failed' where status = 'pending' and endpoint_id = ?",
-      )
-      .run(endpointId);
+  async failPending(endpointId: string): Promise<void> {
+    const { sql } = this.database;
+    await this.database.run(
+      sql
+        .updateTable('webhook_deliveries')
+        .set({ status: 'failed' })
+        .where('status', '=', 'pending')
+        .where('endpoint_id', '=', endpointId),
+    );
   }
 
-  list(
+  async list(
     scope: Scope,
     filter: { status?: string; endpointId?: string; callId?: string },
     slice: Slice,
-  ): Page<WebhookDelivery> {
+  ): Promise<Page<WebhookDelivery>> {
     const filtered = this.within(scope)
       .$if(filter.status !== undefined, (query) =>
         query.where('status', '=', filter.status as WebhookDeliveryRow['status']),
       )
       .$if(filter.endpointId !== undefined, (query) => query.where('endpoint_id', '=', filter.endpointId ?? ''))
       .$if(filter.callId !== undefined, (query) => query.where('call_id', '=', filter.callId ?? ''));
-    const rows = this.database.all(
+    const rows = await this.database.all(
       filtered.selectAll().orderBy('created_at', 'desc').orderBy('id', 'desc').limit(slice.limit).offset(slice.offset),
     );
-    const counted = this.database.get(filtered.select((is) => is.fn.countAll<number>().as('total')));
-    return { data: rows.map((row) => this.toDelivery(row)), total: counted?.total ?? 0 };
+    const counted = await this.database.get(filtered.select((is) => is.fn.countAll<number>().as('total')));
+    const data: WebhookDelivery[] = [];
+    for (const row of rows) data.push(await this.toDelivery(row));
+    return { data, total: counted?.total ?? 0 };
   }
 
   /** Due now, with all its attempts before it; also when it was delivered. undefined: no such delivery. */
-  retry(scope: Scope, id: string): WebhookDelivery | undefined {
-    return this.database.transaction(() => {
-      const found = this.database.get(this.within(scope).selectAll().where('id', '=', id));
+  retry(scope: Scope, id: string): Promise<WebhookDelivery | undefined> {
+    return this.database.transaction(async (transaction) => {
+      const found = await transaction.get(this.within(scope).selectAll().where('id', '=', id));
       if (found === undefined) return undefined;
       const set = { status: 'pending', attempts: 0, next_attempt_at: this.clock.now(), delivered_at: null } as const;
-      this.database.run(this.database.sql.updateTable('webhook_deliveries').set(set).where('id', '=', id));
-      return this.toDelivery({ ...found, ...set });
+      await transaction.run(transaction.sql.updateTable('webhook_deliveries').set(set).where('id', '=', id));
+      await this.keepOrderOf(transaction, id);
+      return this.toDelivery({ ...found, ...set }, transaction);
     });
   }
 
   /**
-   * Forgets some deliveries of an endpoint that is about to be deleted: all at once would hold up the thread. Answers whether there may be
+   * Forgets the newest deliveries of an endpoint that is about to be deleted, so that the first of a call stays the first: all at once would hold up the thread. Answers whether there may be
    * more.
    */
-  forgetSome(scope: Scope, endpointId: string): boolean {
-    const some = this.within(scope).select('id').where('endpoint_id', '=', endpointId).limit(forgottenAtOnce);
+  async forgetSome(scope: Scope, endpointId: string): Promise<boolean> {
+    const some = this.within(scope)
+      .select('id')
+      .where('endpoint_id', '=', endpointId)
+      .orderBy('created_at', 'desc')
+      .orderBy('id', 'desc')
+      .limit(forgottenAtOnce);
     const query = this.database.sql.deleteFrom('webhook_deliveries').where('id', 'in', some);
-    return this.database.transaction(() => this.database.run(query)) === forgottenAtOnce;
+    return (await this.database.run(query)) === forgottenAtOnce;
+  }
+
+  private async keepOrderOf(transaction: Transaction, id: string): Promise<void> {
+    const of = await transaction.row<{ endpoint_id: string; call_id: string }>(
+      'select endpoint_id, call_id from webhook_deliveries where id = ?',
+      id,
+    );
+    if (of) await keepOrder(transaction, of.endpoint_id, of.call_id);
   }
 
   private within(scope: Scope) {
@@ -184,8 +207,8 @@ export class WebhookDeliveries {
       .where('mode', '=', scope.mode);
   }
 
-  private toDelivery(row: WebhookDeliveryRow): WebhookDelivery {
-    const attempts = this.database.all(
+  private async toDelivery(row: WebhookDeliveryRow, reads: Reads = this.database): Promise<WebhookDelivery> {
+    const attempts = await reads.all(
       this.database.sql
         .selectFrom('webhook_attempts')
         .selectAll()

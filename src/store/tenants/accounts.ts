@@ -1,8 +1,8 @@
-import { uuidv7 } from 'uuidv7';
 import { microcentsPerCent, type Rate } from '../../billing/rate.js';
 import type { Clock } from '../database/clock.js';
-import type { Database } from '../database/database.js';
-import type { Direction, LedgerRow } from '../database/tables.js';
+import type { Database, Reads, Transaction } from '../database/database.js';
+import type { Direction, LedgerRow, RateRow } from '../database/tables.js';
+import { type Balance, balanceOf, post } from './holds.js';
 import type { Page, Slice } from './scope.js';
 
 /** A line of a rate card. */
@@ -22,13 +22,6 @@ export interface LedgerEntry {
   createdAt: Date;
 }
 
-export interface Balance {
-  /** null: not metered. */
-  microcents: number | null;
-  /** For running calls. */
-  heldMicrocents: number;
-}
-
 const dayMs = 86_400_000;
 
 /** The balances of organizations, the rates of their calls, and the ledger of changes. */
@@ -38,14 +31,11 @@ export class Accounts {
     private readonly clock: Clock,
   ) {}
 
+  /** The whole card, from memory. */
   rates(organizationId: string): CardRate[] {
-    const rows = this.database.all(
-      this.database.sql
-        .selectFrom('rates')
-        .selectAll()
-        .where('organization_id', '=', organizationId)
-        .orderBy('direction')
-        .orderBy('prefix'),
+    const rows = this.database.remembered<RateRow>(
+      'select * from rates where organization_id = ? order by direction, prefix',
+      organizationId,
     );
     return rows.map((row) => ({
       direction: row.direction,
@@ -57,12 +47,13 @@ export class Accounts {
   }
 
   /** Replaces the whole card. Running calls keep the rate they began with. */
-  setRates(organizationId: string, rates: readonly CardRate[]): void {
-    this.database.transaction(() => {
-      const { sql } = this.database;
-      this.database.run(sql.deleteFrom('rates').where('organization_id', '=', organizationId));
+  async setRates(organizationId: string, rates: readonly CardRate[]): Promise<void> {
+    await this.database.transaction(async (transaction) => {
+      const { sql } = transaction;
+      await transaction.changedSettings();
+      await transaction.run(sql.deleteFrom('rates').where('organization_id', '=', organizationId));
       for (const rate of rates) {
-        this.database.run(
+        await transaction.run(
           sql.insertInto('rates').values({
             organization_id: organizationId,
             direction: rate.direction,
@@ -76,11 +67,8 @@ export class Accounts {
     });
   }
 
-  /** The rate of a call; undefined: it costs nothing. */
+  /** The rate of a call, from memory; undefined: it costs nothing. */
   rateFor(organizationId: string, direction: Direction, calledNumber: string): CardRate | undefined {
-    // one query detects the usual case, no rates
-    const sql = 'select 1 from rates where organization_id = ? and direction = ? limit 1';
-    if (this.database.settingsRow(sql, organizationId, direction) === undefined) return undefined;
     const digits = calledNumber.replace(/^\+/, '');
     let best: CardRate | undefined;
     for (const rate of this.rates(organizationId)) {
@@ -90,87 +78,39 @@ export class Accounts {
     return best;
   }
 
-  balance(organizationId: string): Balance {
-    const { sql } = this.database;
-    const row = this.database.get(
-      sql.selectFrom('organizations').select('balance_microcents').where('id', '=', organizationId),
-    );
-    const held = this.database.get(
-      sql
-        .selectFrom('call_funds')
-        .select((is) => is.fn.sum<number | null>('held_microcents').as('held'))
-        .where('organization_id', '=', organizationId)
-        .where('held_microcents', '>', 0),
-    );
-    return { microcents: row?.balance_microcents ?? null, heldMicrocents: held?.held ?? 0 };
+  balance(organizationId: string, reads: Reads = this.database): Promise<Balance> {
+    return balanceOf(reads, organizationId);
   }
 
   /** Adds to the balance, or deducts a negative amount; the organization is metered from its first credit on. */
-  credit(organizationId: string, cents: number, note: string): LedgerEntry {
-    return this.database.transaction(() => {
-      const amount = Math.round(cents * microcentsPerCent);
-      return this.post(organizationId, { kind: 'credit', amount, callId: null, note });
-    });
-  }
-
-  /** What a call cost, in the transaction of its end. Only for metered organizations. */
-  charge(organizationId: string, callId: string, microcents: number): void {
-    this.post(organizationId, { kind: 'call', amount: -microcents, callId, note: '' });
-  }
-
-  /** Counts the cost of a call towards the day's spending. */
-  spend(organizationId: string, microcents: number): void {
-    this.database
-      .prepare(
-        'insert into spend_days (organization_id, day, microcents) values (?, ?, ?) on conflict do update set microcents = microcents + excluded.microcents',
-      )
-      .run(organizationId, this.today(), microcents);
+  async credit(organizationId: string, cents: number, note: string, within?: Transaction): Promise<LedgerEntry> {
+    const amount = Math.round(cents * microcentsPerCent);
+    const nowMs = this.clock.now();
+    return this.database.transaction(async (transaction) => {
+      await transaction.changedSettings(); // whether it is metered is remembered
+      return toEntry(await post(transaction, { organizationId, kind: 'credit', amount, callId: null, note, nowMs }));
+    }, within);
   }
 
   /** Settled today (UTC). */
-  spentToday(organizationId: string): number {
-    const row = this.database.get(
-      this.database.sql
+  async spentToday(organizationId: string, reads: Reads = this.database): Promise<number> {
+    const row = await reads.get(
+      reads.sql
         .selectFrom('spend_days')
         .select('microcents')
         .where('organization_id', '=', organizationId)
-        .where('day', '=', this.today()),
+        .where('day', '=', Math.floor(this.clock.now() / dayMs)),
     );
     return row?.microcents ?? 0;
   }
 
-  ledger(organizationId: string, slice: Slice): Page<LedgerEntry> {
+  async ledger(organizationId: string, slice: Slice): Promise<Page<LedgerEntry>> {
     const entries = this.database.sql.selectFrom('ledger').where('organization_id', '=', organizationId);
-    const rows = this.database.all(
+    const rows = await this.database.all(
       entries.selectAll().orderBy('created_at', 'desc').orderBy('id', 'desc').limit(slice.limit).offset(slice.offset),
     );
-    const counted = this.database.get(entries.select((is) => is.fn.countAll<number>().as('total')));
+    const counted = await this.database.get(entries.select((is) => is.fn.countAll<number>().as('total')));
     return { data: rows.map(toEntry), total: counted?.total ?? 0 };
-  }
-
-  private post(
-    organizationId: string,
-    entry: { kind: LedgerRow['kind']; amount: number; callId: string | null; note: string },
-  ): LedgerEntry {
-    const row: LedgerRow = {
-      id: uuidv7(),
-      organization_id: organizationId,
-      kind: entry.kind,
-      amount_microcents: entry.amount,
-      balance_microcents: (this.balance(organizationId).microcents ?? 0) + entry.amount,
-      call_id: entry.callId,
-      note: entry.note,
-      created_at: this.clock.now(),
-    };
-    const { sql } = this.database;
-    const set = { balance_microcents: row.balance_microcents };
-    this.database.run(sql.updateTable('organizations').set(set).where('id', '=', organizationId));
-    this.database.run(sql.insertInto('ledger').values(row));
-    return toEntry(row);
-  }
-
-  private today(): number {
-    return Math.floor(this.clock.now() / dayMs);
   }
 }
 

@@ -1,8 +1,7 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { uuidv7 } from 'uuidv7';
 import type { Clock } from '../database/clock.js';
-import type { Database } from '../database/database.js';
-import { StoreError } from '../database/errors.js';
+import type { Database, Transaction } from '../database/database.js';
 import type { ApiKeyRow } from '../database/tables.js';
 import type { Mode, Page, Slice } from './scope.js';
 
@@ -53,10 +52,10 @@ export class ApiKeys {
   ) {}
 
   /** Creates a key, or installs `key`. Only the return value contains the key itself. */
-  create(of: { userId: string; organizationId: string | null; mode: Mode; name: string; key?: string }): {
-    record: ApiKey;
-    key: string;
-  } {
+  async create(
+    of: { userId: string; organizationId: string | null; mode: Mode; name: string; key?: string },
+    within?: Transaction,
+  ): Promise<{ record: ApiKey; key: string }> {
     const key = of.key ?? makeApiKey(of.mode);
     const row: ApiKeyRow = {
       id: uuidv7(),
@@ -70,7 +69,7 @@ export class ApiKeys {
       last_used_at: null,
       revoked_at: null,
     };
-    this.database.run(this.database.sql.insertInto('api_keys').values(row));
+    await (within ?? this.database).run(this.database.sql.insertInto('api_keys').values(row));
     return { record: toApiKey(row), key };
   }
 
@@ -78,18 +77,21 @@ export class ApiKeys {
   onChanged: () => void = () => {};
 
   /** The record of the key; undefined if it is malformed, unknown or revoked. Updates its last use. */
-  authenticate(key: string): ApiKey | undefined {
+  async authenticate(key: string): Promise<ApiKey | undefined> {
     const mode = apiKeyPattern.exec(key)?.[1];
     const hash = hashOf(key);
-    const row = this.database.row<ApiKeyRow>('select * from api_keys where hash = ? and revoked_at is null', hash);
+    const row = await this.database.row<ApiKeyRow>(
+      'select * from api_keys where hash = ? and revoked_at is null',
+      hash,
+    );
     if (!row || !mode || row.mode !== mode || !timingSafeEqual(Buffer.from(row.hash), Buffer.from(hash)))
       return undefined;
     this.noteUse(row);
     return toApiKey(row);
   }
 
-  list(scope: KeyScope, slice: Slice): Page<ApiKey> {
-    const rows = this.database.all(
+  async list(scope: KeyScope, slice: Slice): Promise<Page<ApiKey>> {
+    const rows = await this.database.all(
       this.visible(scope)
         .selectAll()
         .orderBy('created_at', 'desc')
@@ -97,22 +99,20 @@ export class ApiKeys {
         .limit(slice.limit)
         .offset(slice.offset),
     );
-    const counted = this.database.get(this.visible(scope).select((is) => is.fn.countAll<number>().as('total')));
+    const counted = await this.database.get(this.visible(scope).select((is) => is.fn.countAll<number>().as('total')));
     return { data: rows.map(toApiKey), total: counted?.total ?? 0 };
   }
 
   /** Revokes the key. False if there is no such key in this scope. */
-  revoke(scope: KeyScope, id: string): boolean {
-    return this.database.transaction(() => {
-      if (!this.database.get(this.visible(scope).select('id').where('id', '=', id))) return false;
-      const query = this.database.sql
-        .updateTable('api_keys')
-        .set({ revoked_at: this.clock.now() })
-        .where('id', '=', id);
-      const done = this.database.run(query) === 1;
-      this.onChanged();
+  async revoke(scope: KeyScope, id: string): Promise<boolean> {
+    const revoked = await this.database.transaction(async (transaction) => {
+      if (!(await transaction.get(this.visible(scope).select('id').where('id', '=', id)))) return false;
+      const query = transaction.sql.updateTable('api_keys').set({ revoked_at: this.clock.now() }).where('id', '=', id);
+      const done = (await transaction.run(query)) === 1;
       return done;
     });
+    this.onChanged();
+    return revoked;
   }
 
   private visible(scope: KeyScope) {
@@ -128,15 +128,12 @@ export class ApiKeys {
       );
   }
 
+  /** Not waited for: a key works also while the database is locked. */
   private noteUse(row: ApiKeyRow): void {
     const now = this.clock.now();
     if (row.last_used_at !== null && Math.abs(now - row.last_used_at) < lastUsedStepMs) return;
     const query = this.database.sql.updateTable('api_keys').set({ last_used_at: now }).where('id', '=', row.id);
-    try {
-      this.database.transaction(() => this.database.run(query), { wait: false });
-    } catch (error) {
-      if (!(error instanceof StoreError)) throw error; // a key still works while the database is locked
-    }
+    void this.database.run(query).catch(() => {});
   }
 }
 

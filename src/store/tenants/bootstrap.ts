@@ -1,3 +1,4 @@
+import type { Transaction } from '../database/database.js';
 import { loopbackTrunk } from '../routing/trunks.js';
 import type { Store } from '../store.js';
 import { apiKeyPattern } from './api-keys.js';
@@ -26,28 +27,31 @@ export interface FirstStart {
  * Fills an empty database: an organization, its owner, a key, and a number that answers with an echo. In one transaction, so that it
  * happens wholly or not at all, and once, however many processes start together. null: the database was not empty.
  */
-export function bootstrap(store: Store, settings: FirstSettings): FirstStart | null {
+export async function bootstrap(store: Store, settings: FirstSettings): Promise<FirstStart | null> {
   const { key } = settings;
   if (key !== undefined && !(apiKeyPattern.test(key) && key.startsWith('trunkline_live_'))) {
     throw new Error('TRUNKLINE_BOOTSTRAP_KEY must be trunkline_live_ followed by 32 letters and digits');
   }
-  return store.transaction(() => {
-    if (store.organizations.count() > 0) return null;
-    const organization = store.organizations.create({ name: 'Default', tier: 'enterprise' });
-    const owner = store.organizations.createUser({ name: 'Owner', platformOwner: true });
-    store.organizations.addMember(organization.id, owner.id, 'owner');
-    const made = store.apiKeys.create({ userId: owner.id, organizationId: null, mode: 'live', name: 'First key', key });
+  return store.transaction(async (transaction) => {
+    if ((await store.organizations.count(transaction)) > 0) return null;
+    const organization = await store.organizations.create({ name: 'Default', tier: 'enterprise' }, transaction);
+    const owner = await store.organizations.createUser({ name: 'Owner', platformOwner: true }, transaction);
+    await store.organizations.addMember(organization.id, owner.id, 'owner', transaction);
+    const first = { userId: owner.id, organizationId: null, mode: 'live', name: 'First key', key } as const;
+    const made = await store.apiKeys.create(first, transaction);
 
     const scope = { organizationId: organization.id, mode: 'live' } as const;
-    const echo = store.endpoints.create(scope, {
+    const agent = {
       name: 'Echo',
       type: 'agent',
       target: settings.echoAgent.target,
       provider: 'custom',
       providerConfig: settings.echoAgent.providerConfig,
-    });
-    store.phoneNumbers.create(scope, { number: demoNumber, name: 'Demo: echo', endpointId: echo.record.id });
-    if (settings.loopbackTrunk) addLoopbackTrunk(store, organization.id);
+    } as const;
+    const echo = await store.endpoints.create(scope, agent, transaction);
+    const number = { number: demoNumber, name: 'Demo: echo', endpointId: echo.record.id };
+    await store.phoneNumbers.create(scope, number, transaction);
+    if (settings.loopbackTrunk) await addLoopbackTrunk(store, organization.id, transaction);
     return {
       organizationId: organization.id,
       apiKey: key === undefined ? made.key : null,
@@ -57,8 +61,8 @@ export function bootstrap(store: Store, settings: FirstSettings): FirstStart | n
   });
 }
 
-function addLoopbackTrunk(store: Store, organizationId: string): void {
-  store.trunks.create(
+async function addLoopbackTrunk(store: Store, organizationId: string, within: Transaction): Promise<void> {
+  await store.trunks.create(
     { organizationId, mode: 'live', shared: true },
     {
       shared: true,
@@ -73,5 +77,6 @@ function addLoopbackTrunk(store: Store, organizationId: string): void {
       codecs: ['PCMU', 'PCMA', 'G722', 'OPUS'],
       status: 'active',
     },
+    within,
   );
 }

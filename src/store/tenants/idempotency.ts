@@ -1,6 +1,6 @@
 import { createHash, createHmac } from 'node:crypto';
 import type { Clock } from '../database/clock.js';
-import type { Database } from '../database/database.js';
+import type { Reads, Transaction } from '../database/database.js';
 
 /** A stored response, to be sent again. It never contains a secret. */
 export interface KeptAnswer {
@@ -21,21 +21,19 @@ export interface AskedBy {
 
 const keptMs = 86_400_000;
 const sweptAtOnce = 100;
+const forget = 'delete from idempotency_keys where caller = ? and organization_id = ? and operation = ? and key = ?';
 
 /**
  * Answers of creating requests, under the key that each client gave, for 24 hours. Of the client's key only a hash is kept, and of the body a hash
  * made with that key: a body may hold a password, which a plain hash would let be guessed.
  */
 export class Idempotency {
-  constructor(
-    private readonly database: Database,
-    private readonly clock: Clock,
-  ) {}
+  constructor(private readonly clock: Clock) {}
 
   /** The answer kept under this key; 'reused' when it was given for another body; undefined: the key is new. */
-  find(by: AskedBy, key: string, body: string): KeptAnswer | 'reused' | undefined {
-    const row = this.database.get(
-      this.database.sql
+  async find(reads: Reads, by: AskedBy, key: string, body: string): Promise<KeptAnswer | 'reused' | undefined> {
+    const row = await reads.get(
+      reads.sql
         .selectFrom('idempotency_keys')
         .selectAll()
         .where('caller', '=', by.caller)
@@ -50,16 +48,16 @@ export class Idempotency {
   }
 
   /** In the transaction of what the answer is about. */
-  keep(by: AskedBy, key: string, body: string, answer: KeptAnswer): void {
+  async keep(transaction: Transaction, by: AskedBy, key: string, body: string, answer: KeptAnswer): Promise<void> {
     const { status, ...rest } = answer;
     const now = this.clock.now();
-    this.database
-      .prepare(
-        'delete from idempotency_keys where (caller, organization_id, operation, key) in (select caller, organization_id, operation, key from idempotency_keys where created_at <= ? limit ?)',
-      )
-      .run(now - keptMs, sweptAtOnce);
-    this.database.run(
-      this.database.sql.replaceInto('idempotency_keys').values({
+    await transaction.write(
+      'delete from idempotency_keys where (caller, organization_id, operation, key) in (select caller, organization_id, operation, key from idempotency_keys where created_at <= ? limit ?)',
+      ...[now - keptMs, sweptAtOnce],
+    );
+    await transaction.write(forget, by.caller, by.organizationId, by.operation, sha256(key));
+    await transaction.run(
+      transaction.sql.insertInto('idempotency_keys').values({
         caller: by.caller,
         organization_id: by.organizationId,
         operation: by.operation,

@@ -17,26 +17,33 @@ const keptAtOnce = 10_000;
 export class Identities {
   private readonly kept = new Map<string, { untilMs: number; identity: Identity }>();
 
+  private changes = 0;
+
   constructor(
     private readonly keys: ApiKeys,
     private readonly organizations: Organizations,
     private readonly clock: Clock,
   ) {
-    const forget = () => this.kept.clear();
+    const forget = () => {
+      this.changes += 1;
+      this.kept.clear();
+    };
     keys.onChanged = forget;
     organizations.onChanged = forget;
   }
 
   /** undefined: the key is malformed, unknown or revoked. */
-  ofKey(text: string): Identity | undefined {
+  async ofKey(text: string): Promise<Identity | undefined> {
     const hash = hashOf(text);
     const now = this.clock.now();
     const known = this.kept.get(hash);
     if (known && known.untilMs > now && known.untilMs <= now + keptMs) return known.identity;
-    const key = this.keys.authenticate(text);
-    const user = key && this.organizations.user(key.userId);
+    const { changes } = this;
+    const key = await this.keys.authenticate(text);
+    const user = key && (await this.organizations.user(key.userId));
     if (!key || !user) return undefined;
-    const identity = { key, user, memberships: this.organizations.memberships(user.id) };
+    const identity = { key, user, memberships: await this.organizations.memberships(user.id) };
+    if (changes !== this.changes) return identity; // it may have been read before the change
     if (this.kept.size >= keptAtOnce) this.kept.clear();
     this.kept.set(hash, { untilMs: now + keptMs, identity });
     return identity;

@@ -1,6 +1,6 @@
 import { uuidv7 } from 'uuidv7';
 import type { Clock } from '../database/clock.js';
-import type { Database } from '../database/database.js';
+import type { Database, Transaction } from '../database/database.js';
 import type { InvitationRow, Role } from '../database/tables.js';
 import type { Organizations, User } from './organizations.js';
 
@@ -38,13 +38,16 @@ export class Invitations {
   ) {}
 
   /** Replaces an earlier invitation of the same person. */
-  create(invited: {
-    organizationId: string;
-    subject: string | null;
-    email: string | null;
-    role: Role;
-    name: string | null;
-  }): Invitation {
+  create(
+    invited: {
+      organizationId: string;
+      subject: string | null;
+      email: string | null;
+      role: Role;
+      name: string | null;
+    },
+    within?: Transaction,
+  ): Promise<Invitation> {
     const now = this.clock.now();
     const row: InvitationRow = {
       id: uuidv7(),
@@ -56,51 +59,51 @@ export class Invitations {
       created_at: now,
       expires_at: now + openMs,
     };
-    return this.database.transaction(() => {
-      this.database.prepare('delete from invitations where expires_at <= ?').run(now);
-      this.database
-        .prepare('delete from invitations where organization_id = ? and (subject = ? or email = ?)')
-        .run(row.organization_id, row.subject, row.email);
-      this.database.run(this.database.sql.insertInto('invitations').values(row));
+    return this.database.transaction(async (transaction) => {
+      await transaction.write('delete from invitations where expires_at <= ?', now);
+      await transaction.write(
+        'delete from invitations where organization_id = ? and (subject = ? or email = ?)',
+        ...[row.organization_id, row.subject, row.email],
+      );
+      await transaction.run(transaction.sql.insertInto('invitations').values(row));
       return toInvitation(row);
-    });
+    }, within);
   }
 
   /** Open ones for this person, oldest first. */
-  forPerson({ subject, email }: Person): Invitation[] {
-    return this.database
-      .rows<InvitationRow>(
-        `select * from invitations where subject = ? and expires_at > ?
+  async forPerson({ subject, email }: Person): Promise<Invitation[]> {
+    const rows = await this.database.rows<InvitationRow>(
+      `select * from invitations where subject = ? and expires_at > ?
          union select * from invitations where email = ? and expires_at > ? order by created_at, id`,
-        subject,
-        this.clock.now(),
-        email,
-        this.clock.now(),
-      )
-      .map(toInvitation);
+      subject,
+      this.clock.now(),
+      email,
+      this.clock.now(),
+    );
+    return rows.map(toInvitation);
   }
 
   /** Makes the person a member and creates the user if needed. An existing member keeps the role. */
-  accept(invitation: Invitation, { subject }: Person): User {
-    return this.database.transaction(() => {
+  accept(invitation: Invitation, { subject }: Person): Promise<User> {
+    return this.database.transaction(async (transaction) => {
       const { organizationId, role, name } = invitation;
       const user =
-        this.organizations.userBySubject(subject) ??
-        this.organizations.createUser({ name: name ?? invitation.email ?? subject, subject });
-      if (!this.organizations.member(organizationId, user.id))
-        this.organizations.addMember(organizationId, user.id, role);
-      this.remove(organizationId, invitation.id);
+        (await this.organizations.userBySubject(subject, transaction)) ??
+        (await this.organizations.createUser({ name: name ?? invitation.email ?? subject, subject }, transaction));
+      if (!(await this.organizations.member(organizationId, user.id, transaction)))
+        await this.organizations.addMember(organizationId, user.id, role, transaction);
+      await this.remove(organizationId, invitation.id, transaction);
       return user;
     });
   }
 
   /** False: there is none. */
-  remove(organizationId: string, id: string): boolean {
+  async remove(organizationId: string, id: string, within?: Transaction): Promise<boolean> {
     const query = this.database.sql
       .deleteFrom('invitations')
       .where('organization_id', '=', organizationId)
       .where('id', '=', id);
-    return this.database.run(query) === 1;
+    return (await (within ?? this.database).run(query)) === 1;
   }
 }
 

@@ -1,6 +1,6 @@
 import { uuidv7 } from 'uuidv7';
 import type { Clock } from '../database/clock.js';
-import type { Database } from '../database/database.js';
+import type { Database, Reads, Transaction } from '../database/database.js';
 import type { OrganizationRow, Role, Tier, UserRow } from '../database/tables.js';
 import type { Page, Slice } from './scope.js';
 
@@ -19,6 +19,8 @@ export interface Organization {
   name: string;
   tier: Tier;
   limits: OrganizationLimits;
+  /** Whether its calls are paid for from a balance. */
+  isMetered: boolean;
   createdAt: Date;
 }
 
@@ -59,6 +61,8 @@ const noLimits: OrganizationLimits = {
   allowed_prefixes: null,
 };
 
+const byId = 'select * from organizations where id = ?';
+
 /** Organizations, users and memberships. */
 export class Organizations {
   constructor(
@@ -69,24 +73,28 @@ export class Organizations {
   /** Called when an organization or a membership changed. */
   onChanged: () => void = () => {};
 
+  /** From memory. */
   get(id: string): Organization | undefined {
-    const row = this.database.settingsRow<OrganizationRow>('select * from organizations where id = ?', id);
+    const [row] = this.database.remembered<OrganizationRow>(byId, id);
     return row && toOrganization(row);
   }
 
-  count(): number {
-    const row = this.database.get(
-      this.database.sql.selectFrom('organizations').select((is) => is.fn.countAll<number>().as('count')),
+  async count(reads: Reads = this.database): Promise<number> {
+    const row = await reads.get(
+      reads.sql.selectFrom('organizations').select((is) => is.fn.countAll<number>().as('count')),
     );
     return row?.count ?? 0;
   }
 
-  create(organization: {
-    name: string;
-    tier: Tier;
-    limits?: Partial<OrganizationLimits>;
-    metered?: boolean;
-  }): Organization {
+  async create(
+    organization: {
+      name: string;
+      tier: Tier;
+      limits?: Partial<OrganizationLimits>;
+      metered?: boolean;
+    },
+    within?: Transaction,
+  ): Promise<Organization> {
     const now = this.clock.now();
     const row: OrganizationRow = {
       id: uuidv7(),
@@ -97,34 +105,44 @@ export class Organizations {
       created_at: now,
       updated_at: now,
     };
-    this.database.run(this.database.sql.insertInto('organizations').values(row));
+    await this.database.transaction(async (transaction) => {
+      await transaction.changedSettings();
+      await transaction.run(transaction.sql.insertInto('organizations').values(row));
+    }, within);
     this.onChanged();
     return toOrganization(row);
   }
 
   /** Fields that are left out stay; limits that are left out too. */
-  update(
+  async update(
     id: string,
     change: { name?: string; tier?: Tier; limits?: Partial<OrganizationLimits> },
-  ): Organization | undefined {
-    return this.database.transaction(() => {
-      const current = this.get(id);
-      if (!current) return undefined;
+  ): Promise<Organization | undefined> {
+    const updated = await this.database.transaction(async (transaction) => {
+      await transaction.changedSettings();
+      const row = await transaction.row<OrganizationRow>(byId, id);
+      if (!row) return undefined;
+      const current = toOrganization(row);
       const set: Partial<OrganizationRow> = {
         name: change.name,
         tier: change.tier,
         limits: change.limits && JSON.stringify({ ...current.limits, ...change.limits }),
         updated_at: this.clock.now(),
       };
-      this.database.run(this.database.sql.updateTable('organizations').set(set).where('id', '=', id));
-      this.onChanged();
-      return this.get(id);
+      await transaction.run(transaction.sql.updateTable('organizations').set(set).where('id', '=', id));
+      const changed = await transaction.row<OrganizationRow>(byId, id);
+      return changed && toOrganization(changed);
     });
+    this.onChanged();
+    return updated;
   }
 
-  createUser(user: { name: string; subject?: string; platformOwner?: boolean }): User {
+  async createUser(
+    user: { name: string; subject?: string; platformOwner?: boolean },
+    within?: Transaction,
+  ): Promise<User> {
     const id = uuidv7();
-    this.database.run(
+    await (within ?? this.database).run(
       this.database.sql.insertInto('users').values({
         id,
         name: user.name,
@@ -136,19 +154,19 @@ export class Organizations {
     return { id, name: user.name, platformOwner: user.platformOwner ?? false };
   }
 
-  user(id: string): User | undefined {
-    const row = this.database.row<UserRow>('select * from users where id = ?', id);
+  async user(id: string): Promise<User | undefined> {
+    const row = await this.database.row<UserRow>('select * from users where id = ?', id);
     return row && { id: row.id, name: row.name, platformOwner: row.platform_owner === 1 };
   }
 
   /** By the `sub` of an identity provider's token. */
-  userBySubject(subject: string): User | undefined {
-    const row = this.database.get(this.database.sql.selectFrom('users').selectAll().where('subject', '=', subject));
+  async userBySubject(subject: string, reads: Reads = this.database): Promise<User | undefined> {
+    const row = await reads.get(reads.sql.selectFrom('users').selectAll().where('subject', '=', subject));
     return row && { id: row.id, name: row.name, platformOwner: row.platform_owner === 1 };
   }
 
   /** Members and open invitations, the latest first. */
-  members(organizationId: string, slice: Slice): Page<Member> {
+  async members(organizationId: string, slice: Slice): Promise<Page<Member>> {
     const now = this.clock.now();
     const all = `select users.id, users.id as user_id, users.name, users.subject, null as email, members.role, members.joined_at, null as expires_at,
         members.joined_at as since
@@ -156,18 +174,18 @@ export class Organizations {
       union all select id, null, coalesce(name, email, subject), subject, email, role, null, expires_at, created_at
       from invitations where organization_id = ? and expires_at > ?`;
     const of = [organizationId, organizationId, now];
-    const rows = this.database.rows<MemberColumns>(
+    const rows = await this.database.rows<MemberColumns>(
       `${all} order by since desc, id desc limit ? offset ?`,
       ...of,
       slice.limit,
       slice.offset,
     );
-    const counted = this.database.row<{ total: number }>(`select count(*) as total from (${all})`, ...of);
+    const counted = await this.database.row<{ total: number }>(`select count(*) as total from (${all})`, ...of);
     return { data: rows.map(toMember), total: counted?.total ?? 0 };
   }
 
-  member(organizationId: string, userId: string): Member | undefined {
-    const row = this.database.row<MemberColumns>(
+  async member(organizationId: string, userId: string, reads: Reads = this.database): Promise<Member | undefined> {
+    const row = await reads.row<MemberColumns>(
       `select users.id, users.id as user_id, users.name, users.subject, null as email, members.role, members.joined_at, null as expires_at
        from members join users on users.id = members.user_id where members.organization_id = ? and members.user_id = ?`,
       organizationId,
@@ -177,31 +195,32 @@ export class Organizations {
   }
 
   /** The last owner cannot be removed. */
-  removeMember(organizationId: string, userId: string): 'removed' | 'last_owner' | 'not_found' {
-    return this.database.transaction(() => {
-      const member = this.member(organizationId, userId);
+  async removeMember(organizationId: string, userId: string): Promise<'removed' | 'last_owner' | 'not_found'> {
+    const outcome = await this.database.transaction(async (transaction) => {
+      const member = await this.member(organizationId, userId, transaction);
       if (!member) return 'not_found';
-      const owners = this.database.get(
-        this.database.sql
+      const owners = await transaction.get(
+        transaction.sql
           .selectFrom('members')
           .select((is) => is.fn.countAll<number>().as('owners'))
           .where('organization_id', '=', organizationId)
           .where('role', '=', 'owner'),
       );
       if (member.role === 'owner' && (owners?.owners ?? 0) <= 1) return 'last_owner';
-      this.database.run(
-        this.database.sql
+      await transaction.run(
+        transaction.sql
           .deleteFrom('members')
           .where('organization_id', '=', organizationId)
           .where('user_id', '=', userId),
       );
-      this.onChanged();
       return 'removed';
     });
+    this.onChanged();
+    return outcome;
   }
 
-  addMember(organizationId: string, userId: string, role: Role): void {
-    this.database.run(
+  async addMember(organizationId: string, userId: string, role: Role, within?: Transaction): Promise<void> {
+    await (within ?? this.database).run(
       this.database.sql
         .insertInto('members')
         .values({ organization_id: organizationId, user_id: userId, role, joined_at: this.clock.now() }),
@@ -210,8 +229,8 @@ export class Organizations {
   }
 
   /** In order of joining: the first is the user's first organization. */
-  memberships(userId: string): Membership[] {
-    const rows = this.database.rows<OrganizationRow & { role: Role }>(
+  async memberships(userId: string): Promise<Membership[]> {
+    const rows = await this.database.rows<OrganizationRow & { role: Role }>(
       `select organizations.*, members.role from members join organizations on organizations.id = members.organization_id
        where members.user_id = ? order by members.joined_at, organizations.id`,
       userId,
@@ -246,5 +265,6 @@ function toMember(row: MemberColumns): Member {
 
 function toOrganization(row: OrganizationRow): Organization {
   const limits = { ...noLimits, ...(JSON.parse(row.limits) as Partial<OrganizationLimits>) };
-  return { id: row.id, name: row.name, tier: row.tier, limits, createdAt: new Date(row.created_at) };
+  const isMetered = row.balance_microcents !== null;
+  return { id: row.id, name: row.name, tier: row.tier, limits, isMetered, createdAt: new Date(row.created_at) };
 }

@@ -39,20 +39,22 @@ export class Vault {
   }
 
   /** At the start: every secret can be read, and with a key none is left in clear. Throws `StoreError` `secrets_key`. */
-  protect(database: Database): void {
-    database.transaction(() => {
-      for (const row of database.all(database.sql.selectFrom('endpoints').selectAll())) {
+  async protect(database: Database): Promise<void> {
+    await database.transaction(async (transaction) => {
+      for (const row of await transaction.all(transaction.sql.selectFrom('endpoints').selectAll())) {
         const sealed = this.seal('endpoints', this.open('endpoints', row));
         if (columns.endpoints.every((name) => row[name] === null || row[name].startsWith(prefix))) continue;
         const { provider_config, webhook_secret, previous_secret } = sealed;
         const set = { provider_config, webhook_secret, previous_secret };
-        if (this.#key !== null) database.run(database.sql.updateTable('endpoints').set(set).where('id', '=', row.id));
+        if (this.#key !== null)
+          await transaction.run(transaction.sql.updateTable('endpoints').set(set).where('id', '=', row.id));
       }
-      for (const row of database.all(database.sql.selectFrom('trunks').selectAll())) {
+      for (const row of await transaction.all(transaction.sql.selectFrom('trunks').selectAll())) {
         const { password, tls_key } = this.seal('trunks', this.open('trunks', row));
         if (columns.trunks.every((name) => row[name] === null || row[name].startsWith(prefix))) continue;
         const set = { password, tls_key };
-        if (this.#key !== null) database.run(database.sql.updateTable('trunks').set(set).where('id', '=', row.id));
+        if (this.#key !== null)
+          await transaction.run(transaction.sql.updateTable('trunks').set(set).where('id', '=', row.id));
       }
     });
   }

@@ -52,7 +52,7 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
         description: 'A page of calls, the counts by status, or the counts by day.',
         schema: Type.Unsafe<unknown>({ anyOf: [ref('CallList'), ref('CallStats'), ref('CallTrends')] }),
       },
-      handle: ({ query, caller }) => {
+      handle: async ({ query, caller }) => {
         const { page, limit, action } = query;
         const days = askedDays(query);
         const filter: CallFilter = {
@@ -63,7 +63,7 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
         };
         if (action === 'stats') return store.records.stats(caller.scope, filter);
         if (action === 'trends') return store.records.trends(caller.scope, { ...filter, ...trendDays(days, now()) });
-        const { data, total } = store.records.list(caller.scope, filter, { limit, offset: (page - 1) * limit });
+        const { data, total } = await store.records.list(caller.scope, filter, { limit, offset: (page - 1) * limit });
         return {
           data: data.map((call) => presentCall(call, recordingUrls)),
           total,
@@ -83,8 +83,8 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
       access: 'member',
       params: idParams,
       answer: { status: 200, description: 'The call detail.', schema: ref('CallDetail') },
-      handle: ({ params, caller, reply }) => {
-        const call = store.records.record(caller.scope, params.id.toLowerCase());
+      handle: async ({ params, caller, reply }) => {
+        const call = await store.records.record(caller.scope, params.id.toLowerCase());
         if (!call) throw notFound('Call');
         reply.type('application/json; charset=utf-8').serializer(String); // already serialized
         return presentCallDetail(call, recordingUrls);
@@ -104,14 +104,14 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
       errors: ['CALL_IN_PROGRESS'],
       handle: async ({ params, caller }) => {
         const id = params.id.toLowerCase();
-        const call = store.records.get(caller.scope, id);
+        const call = await store.records.get(caller.scope, id);
         if (call && call.status !== 'in_progress') {
-          const files = store.recordings.ofCall(caller.scope, id).map(({ file }) => file);
+          const files = (await store.recordings.ofCall(caller.scope, id)).map(({ file }) => file);
           // Delete the files first: a file left behind would have no record that refers to it.
           for (const file of [...files, ...(call.recordingUrl === null ? [] : [call.recordingUrl])])
             await options.recordingFiles.remove(file);
         }
-        const outcome = store.records.delete(caller.scope, id);
+        const outcome = await store.records.delete(caller.scope, id);
         if (outcome === 'not_found') throw notFound('Call');
         if (outcome === 'in_progress') throw new ApiError('CALL_IN_PROGRESS', undefined, { call_id: id });
       },
@@ -193,9 +193,9 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
       access: 'member',
       params: idParams,
       answer: { status: 200, description: 'The samples.', schema: ref('CallQuality') },
-      handle: ({ params, caller }) => {
+      handle: async ({ params, caller }) => {
         const id = params.id.toLowerCase();
-        const samples = store.records.qualitySamples(caller.scope, id);
+        const samples = await store.records.qualitySamples(caller.scope, id);
         if (!samples) throw notFound('Call');
         return { call_id: id, samples };
       },
@@ -218,10 +218,10 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
         schema: ref('CallTrace'),
         alsoAs: ['text/plain', 'application/vnd.tcpdump.pcap'],
       },
-      handle: ({ params, query, caller, reply }) => {
-        const call = store.records.get(caller.scope, params.id.toLowerCase());
+      handle: async ({ params, query, caller, reply }) => {
+        const call = await store.records.get(caller.scope, params.id.toLowerCase());
         if (!call) throw notFound('Call');
-        const messages = sipMessages(options, caller.scope, call);
+        const messages = await sipMessages(options, caller.scope, call);
         if (query.format === 'pcap') {
           reply
             .type('application/vnd.tcpdump.pcap')
@@ -237,9 +237,13 @@ export function callRoutes(options: CallRoutesOptions): Route[] {
 }
 
 /** Returns the current messages of a running call, or the stored ones of a call that has ended. */
-export function sipMessages({ store, liveTrace }: CallRoutesOptions, scope: Scope, call: CallSummary): TraceEntry[] {
+export async function sipMessages(
+  { store, liveTrace }: CallRoutesOptions,
+  scope: Scope,
+  call: CallSummary,
+): Promise<TraceEntry[]> {
   if (call.status === 'in_progress' && call.sipCallId !== null) return liveTrace?.(call.sipCallId) ?? [];
-  return store.records.trace(scope, call.id) ?? [];
+  return (await store.records.trace(scope, call.id)) ?? [];
 }
 
 /** Passes a command to the running call and returns the record afterwards. */
@@ -249,22 +253,22 @@ export async function command(
   id: string,
   asked: CallCommand,
 ) {
-  const read = () => {
-    const call = store.records.get(caller.scope, id.toLowerCase());
+  const read = async () => {
+    const call = await store.records.get(caller.scope, id.toLowerCase());
     if (!call) throw notFound('Call');
     return call;
   };
-  const ended = (call: ReturnType<typeof read>) => {
+  const ended = (call: CallSummary) => {
     if (asked.kind === 'hangup') return presentCall(call, recordingUrls);
     throw new ApiError('CALL_ALREADY_ENDED', undefined, { call_id: call.id });
   };
-  const before = read();
+  const before = await read();
   if (before.status !== 'in_progress') return ended(before);
   const result = await liveCalls.command(before.id, asked);
-  if (result.ok) return presentCall(read(), recordingUrls);
+  if (result.ok) return presentCall(await read(), recordingUrls);
   if (result.code === 'not_answered') throw new ApiError('CALL_NOT_ANSWERED', undefined, { call_id: before.id });
   if (result.code === 'failed') throw new ApiError('CALL_COMMAND_FAILED', result.message, { call_id: before.id });
-  const after = read();
+  const after = await read();
   if (after.status !== 'in_progress') return ended(after); // the call ended meanwhile
   throw new ApiError(
     'SERVICE_UNAVAILABLE',

@@ -26,24 +26,24 @@ export function capsuleRoutes(options: CallRoutesOptions): Route[] {
       access: 'member',
       params: idParams,
       answer: { status: 200, description: 'The document, as a file to save.', schema: ref('CallCapsule') },
-      handle: ({ params, caller, reply }) => {
+      handle: async ({ params, caller, reply }) => {
         const { scope } = caller;
-        const call = store.records.record(scope, params.id.toLowerCase());
+        const call = await store.records.record(scope, params.id.toLowerCase());
         if (!call) throw notFound('Call');
-        const deliveries = store.webhookDeliveries.list(
+        const deliveries = await store.webhookDeliveries.list(
           scope,
           { callId: call.id },
           { limit: mostDeliveries, offset: 0 },
         );
-        const endpoint = call.endpointId === null ? undefined : store.endpoints.get(scope, call.endpointId);
-        const number = store.phoneNumbers.get(scope, call.phoneNumberId);
+        const endpoint = call.endpointId === null ? undefined : await store.endpoints.get(scope, call.endpointId);
+        const number = await store.phoneNumbers.get(scope, call.phoneNumberId);
         reply.header('content-disposition', `attachment; filename="${call.id}.capsule.json"`);
         return {
           format: 'trunkline.capsule.1',
           made_at: new Date(now()).toISOString(),
           call: JSON.parse(presentCallDetail(call, recordingUrls)) as object,
-          quality_samples: store.records.qualitySamples(scope, call.id) ?? [],
-          sip_messages: sipMessages(options, scope, call),
+          quality_samples: (await store.records.qualitySamples(scope, call.id)) ?? [],
+          sip_messages: await sipMessages(options, scope, call),
           webhook_deliveries: deliveries.data.map(presentWebhookDelivery),
           endpoint: endpoint ? presentEndpoint(endpoint) : null,
           phone_number: number ? presentPhoneNumber(number) : null,

@@ -3,6 +3,7 @@ import type { ServerResponse } from 'node:http';
 import type { FastifyInstance } from 'fastify';
 import { withDeadline } from '../../../../net/deadline.js';
 import type { CallEvent } from '../../../store/calls/call-records.js';
+import { newId } from '../../../store/database/ids.js';
 import type { Store } from '../../../store/store.js';
 import type { Scope } from '../../../store/tenants/scope.js';
 import { type IdentifySender, stillActs } from '../../auth/auth.js';
@@ -135,8 +136,13 @@ function follow(store: Store, scope: Scope, stream: ServerResponse, lastId: stri
     else stream.write(textOf(event));
   };
   stream.write(': events\n\n');
-  store.calls.flush(); // events before the subscription are not streamed
-  if (lastId === null) return store.calls.feed.subscribe(scope, send);
+  if (lastId === null) {
+    // Events that occurred before may not be on disk yet, and are published later: their ids are lower.
+    const now = newId();
+    return store.calls.feed.subscribe(scope, (event) => {
+      if (event.id > now) send(event);
+    });
+  }
   let meanwhile: CallEvent[] | null = [];
   const stop = store.calls.feed.subscribe(scope, (event) => {
     if (meanwhile === null) send(event);
@@ -155,6 +161,7 @@ function follow(store: Store, scope: Scope, stream: ServerResponse, lastId: stri
 /** Returns the ids of the events it has written. */
 async function replay(store: Store, scope: Scope, stream: ServerResponse, lastId: string): Promise<Set<string>> {
   const told = new Set<string>();
+  await store.calls.flush();
   let from = lastId;
   while (isOpen(stream)) {
     const missed = await store.longReads.ask('eventsAfter', scope, from, replayedAtOnce);

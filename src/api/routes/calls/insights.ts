@@ -21,7 +21,7 @@ export function insightRoutes({ store, now }: { store: Store; now: () => number 
       answer: { status: 200, description: 'The figures.', schema: ref('CallInsights') },
       handle: async ({ query, caller }) => {
         const days = trendDays(askedDays(query), now());
-        store.calls.flush();
+        await store.calls.flush();
         return presentInsights(days, await store.longReads.ask('insights', caller.scope, days));
       },
     }),

@@ -53,7 +53,7 @@ export function outboundCallRoutes({
         'NO_TRUNK_AVAILABLE',
         'SHUTTING_DOWN',
       ],
-      handle: ({ body, caller, reply, afterwards }) => {
+      handle: async ({ body, caller, reply, afterwards, within }) => {
         const toNumber = phoneNumberOf(body.to_number, 'to_number');
         const fromNumber = phoneNumberOf(body.from_number, 'from_number');
         const metadata = body.metadata ?? {};
@@ -61,7 +61,7 @@ export function outboundCallRoutes({
           throw invalid({ path: 'metadata', message: 'must be at most 8 KiB of JSON' });
         if (body.on_machine === 'hang_up' && body.machine_detection === 'off')
           throw invalid({ path: 'on_machine', message: 'requires machine_detection' });
-        const { callId, start } = startOutbound(
+        const { callId, start } = await startOutbound(
           { store, now, ...(outboundCalls && { outboundCalls }) },
           rules,
           caller,
@@ -76,9 +76,10 @@ export function outboundCallRoutes({
             metadata,
             ...(body.record !== undefined && { record: body.record }),
           },
+          within,
         );
         afterwards(start);
-        const call = store.records.get(caller.scope, callId);
+        const call = await store.records.get(caller.scope, callId, within);
         if (!call) throw new Error('the started call has no record');
         reply.header('location', `/v1/calls/${call.id}`);
         return presentCall(call, recordingUrls);

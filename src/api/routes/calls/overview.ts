@@ -107,7 +107,7 @@ export function overviewRoutes({
         const { scope, organization } = caller;
         const slice = { limit: 100, offset: 0 };
         const days = trendDays(null, now());
-        store.calls.flush();
+        await store.calls.flush();
         const read = await store.longReads.ask('overview', scope, days);
         const { insights } = read;
         return {
@@ -117,13 +117,17 @@ export function overviewRoutes({
           insights: presentDays(days, insights),
           audio_delay_ms: spread(read.audioDelaysMs),
           failures: read.failures.map(explained),
-          endpoints: store.endpoints
-            .list(scope, {}, slice)
-            .data.map(({ id, name, type, status, health }) => ({ id, name, type, status, health })),
-          trunks: store.trunks
-            .list({ ...scope, shared: caller.user.platformOwner }, {}, slice)
-            .data.map(({ id, name, status, health }) => ({ id, name, status, health })),
-          organization: presentAccount(organization, store.accounts.balance(organization.id)),
+          endpoints: (await store.endpoints.list(scope, {}, slice)).data.map(({ id, name, type, status, health }) => ({
+            id,
+            name,
+            type,
+            status,
+            health,
+          })),
+          trunks: (await store.trunks.list({ ...scope, shared: caller.user.platformOwner }, {}, slice)).data.map(
+            ({ id, name, status, health }) => ({ id, name, status, health }),
+          ),
+          organization: presentAccount(organization, await store.accounts.balance(organization.id)),
         };
       },
     }),
@@ -137,8 +141,8 @@ export function overviewRoutes({
       access: 'member',
       params: idParams,
       answer: { status: 200, description: 'The explanation.', schema: ref('CallExplanation') },
-      handle: ({ params, caller }) => {
-        const call = store.records.detail(caller.scope, params.id.toLowerCase());
+      handle: async ({ params, caller }) => {
+        const call = await store.records.detail(caller.scope, params.id.toLowerCase());
         if (!call) throw notFound('Call');
         return explainCall(call);
       },

@@ -28,7 +28,7 @@ export function recordingRoutes(options: CallRoutesOptions): Route[] {
       errors: ['RANGE_NOT_SATISFIABLE'],
       handle: async ({ params, query, request, reply }) => {
         const id = params.id.toLowerCase();
-        const url = recordingOf(options.store, request.caller, id, query, options.now());
+        const url = await recordingOf(options.store, request.caller, id, query, options.now());
         const file = url === undefined ? null : await options.recordingFiles.open(url);
         if (file === null) throw notFound('Recording');
         return sendRecording(id, file, request, reply);
@@ -57,15 +57,15 @@ export function recordingRoutes(options: CallRoutesOptions): Route[] {
 }
 
 /** Returns the location of the file if the request is authorized. Throws 401. */
-function recordingOf(
+async function recordingOf(
   store: Store,
   caller: Caller | null,
   id: string,
   { expires, signature }: { expires?: number; signature?: string },
   nowMs: number,
-): string | undefined {
-  if (caller) return store.records.get(caller.scope, id)?.recordingUrl ?? undefined;
-  const url = store.recordingLinks.open(id, { expires: expires ?? 0, signature: signature ?? '' }, nowMs);
+): Promise<string | undefined> {
+  if (caller) return (await store.records.get(caller.scope, id))?.recordingUrl ?? undefined;
+  const url = await store.recordingLinks.open(id, { expires: expires ?? 0, signature: signature ?? '' }, nowMs);
   if (url === undefined) throw new ApiError('UNAUTHORIZED', 'The link is invalid or has expired');
   return url;
 }

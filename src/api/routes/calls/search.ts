@@ -68,8 +68,8 @@ const columns = [
 ] as const;
 
 export function searchRoutes({ store, recordingUrls }: { store: Store; recordingUrls: RecordingUrls }): Route[] {
-  const find = (scope: Scope, filter: CallSearchFilter, after: CallPlace | null, limit: number) => {
-    store.calls.flush();
+  const find = async (scope: Scope, filter: CallSearchFilter, after: CallPlace | null, limit: number) => {
+    await store.calls.flush();
     return store.longReads.ask('search', scope, filter, after, limit);
   };
   return [

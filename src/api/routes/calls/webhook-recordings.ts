@@ -40,7 +40,7 @@ export function webhookRecordingRoutes({
       alsoAnswers: { 206: partAnswer },
       errors: ['RANGE_NOT_SATISFIABLE'],
       handle: async ({ params, request, reply }) => {
-        const recording = store.recordings.find(params.id.toLowerCase(), params.token.slice(0, 22));
+        const recording = await store.recordings.find(params.id.toLowerCase(), params.token.slice(0, 22));
         if (!recording) throw notFound('Recording');
         const file = await recordingFiles.open(recording.file);
         if (file === null) throw notFound('Recording');

@@ -89,7 +89,7 @@ export function connectionTestRoutes({ store, connectionTests, doctor }: Connect
       answer: { status: 200, description: 'The result.', schema: ref('ConnectionTest') },
       handle: async ({ params, caller }) => {
         const id = params.id.toLowerCase();
-        const endpoint = store.endpoints.get(caller.scope, id) && store.endpoints.getForCall(id);
+        const endpoint = (await store.endpoints.get(caller.scope, id)) && store.endpoints.getForCall(id);
         if (!endpoint) throw notFound('Endpoint');
         if (!connectionTests) throw unavailable();
         return timed(() => connectionTests.endpoint(endpoint));
@@ -106,7 +106,10 @@ export function connectionTestRoutes({ store, connectionTests, doctor }: Connect
       params: idParams,
       answer: { status: 200, description: 'The result.', schema: ref('ConnectionTest') },
       handle: async ({ params, caller }) => {
-        const trunk = store.trunks.get({ ...caller.scope, shared: caller.user.platformOwner }, params.id.toLowerCase());
+        const trunk = await store.trunks.get(
+          { ...caller.scope, shared: caller.user.platformOwner },
+          params.id.toLowerCase(),
+        );
         if (!trunk) throw notFound('Trunk');
         if (!connectionTests) throw unavailable();
         return timed(() => connectionTests.trunk(trunk));

@@ -29,8 +29,8 @@ export function endpointRoutes({
       access: 'member',
       query: endpointsQuery,
       answer: { status: 200, description: 'One page of the list.', schema: ref('EndpointList') },
-      handle: ({ query, caller }) =>
-        presentList(store.endpoints.list(caller.scope, query, query), query, presentEndpoint),
+      handle: async ({ query, caller }) =>
+        presentList(await store.endpoints.list(caller.scope, query, query), query, presentEndpoint),
     }),
     route({
       method: 'POST',
@@ -49,9 +49,9 @@ export function endpointRoutes({
         shownOnce: ['webhook_secret'],
       },
       errors: ['NOT_FOUND'],
-      handle: ({ body, caller }) => {
+      handle: async ({ body, caller, within }) => {
         const input = { ...body, fallback_endpoint_id: lowerCase(body.fallback_endpoint_id) };
-        const { record, webhookSecret } = store.endpoints.create(caller.scope, newEndpoint(input, rules));
+        const { record, webhookSecret } = await store.endpoints.create(caller.scope, newEndpoint(input, rules), within);
         return { ...presentEndpoint(record), ...(webhookSecret !== null && { webhook_secret: webhookSecret }) };
       },
     }),
@@ -65,8 +65,8 @@ export function endpointRoutes({
       access: 'member',
       params: idParams,
       answer: { status: 200, description: 'The endpoint.', schema: ref('Endpoint') },
-      handle: ({ params, caller }) => {
-        const endpoint = store.endpoints.get(caller.scope, params.id.toLowerCase());
+      handle: async ({ params, caller }) => {
+        const endpoint = await store.endpoints.get(caller.scope, params.id.toLowerCase());
         if (!endpoint) throw notFound('Endpoint');
         return presentEndpoint(endpoint);
       },
@@ -83,16 +83,14 @@ export function endpointRoutes({
       params: idParams,
       body: updateEndpointBody,
       answer: { status: 200, description: 'The complete endpoint.', schema: ref('Endpoint') },
-      handle: ({ params, body, caller }) =>
-        store.transaction(() => {
-          const id = params.id.toLowerCase();
-          const current = store.endpoints.get(caller.scope, id);
-          if (!current) throw notFound('Endpoint');
-          const input = { ...body, fallback_endpoint_id: lowerCase(body.fallback_endpoint_id) };
-          const endpoint = store.endpoints.update(caller.scope, id, endpointChange(current, input, rules));
-          if (!endpoint) throw notFound('Endpoint');
-          return presentEndpoint(endpoint);
-        }),
+      handle: async ({ params, body, caller }) => {
+        const input = { ...body, fallback_endpoint_id: lowerCase(body.fallback_endpoint_id) };
+        const endpoint = await store.endpoints.update(caller.scope, params.id.toLowerCase(), (current) =>
+          endpointChange(current, input, rules),
+        );
+        if (!endpoint) throw notFound('Endpoint');
+        return presentEndpoint(endpoint);
+      },
     }),
     route({
       method: 'POST',
@@ -105,11 +103,11 @@ export function endpointRoutes({
       access: 'admin',
       params: idParams,
       answer: { status: 200, description: 'The endpoint with its new secret.', schema: ref('NewEndpoint') },
-      handle: ({ params, caller }) => {
+      handle: async ({ params, caller }) => {
         const id = params.id.toLowerCase();
-        const rotated = store.endpoints.rotateSecret(caller.scope, id);
+        const rotated = await store.endpoints.rotateSecret(caller.scope, id);
         if (rotated) return { ...presentEndpoint(rotated.record), webhook_secret: rotated.webhookSecret };
-        if (!store.endpoints.get(caller.scope, id)) throw notFound('Endpoint');
+        if (!(await store.endpoints.get(caller.scope, id))) throw notFound('Endpoint');
         throw invalid({ path: 'id', message: 'is not a webhook endpoint' });
       },
     }),
@@ -126,8 +124,8 @@ export function endpointRoutes({
       answer: { status: 204, description: 'The endpoint was deleted.', schema: null },
       handle: async ({ params, caller }) => {
         const id = params.id.toLowerCase();
-        while (store.webhookDeliveries.forgetSome(caller.scope, id)) await turnOfTheLoop();
-        if (!store.endpoints.delete(caller.scope, id)) throw notFound('Endpoint');
+        while (await store.webhookDeliveries.forgetSome(caller.scope, id)) await turnOfTheLoop();
+        if (!(await store.endpoints.delete(caller.scope, id))) throw notFound('Endpoint');
       },
     }),
   ];

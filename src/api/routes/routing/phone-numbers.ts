@@ -22,9 +22,9 @@ export function phoneNumberRoutes({ store }: { store: Store }): Route[] {
       access: 'member',
       query: phoneNumbersQuery,
       answer: { status: 200, description: 'One page of the list.', schema: ref('PhoneNumberList') },
-      handle: ({ query, caller }) => {
+      handle: async ({ query, caller }) => {
         const filter = { endpointId: query.endpoint_id?.toLowerCase(), status: query.status };
-        return presentList(store.phoneNumbers.list(caller.scope, filter, query), query, presentPhoneNumber);
+        return presentList(await store.phoneNumbers.list(caller.scope, filter, query), query, presentPhoneNumber);
       },
     }),
     route({
@@ -39,10 +39,10 @@ export function phoneNumberRoutes({ store }: { store: Store }): Route[] {
       body: createPhoneNumberBody,
       answer: { status: 201, description: 'The phone number.', schema: ref('PhoneNumber') },
       errors: ['INVALID_PHONE_NUMBER', 'NOT_FOUND', 'NUMBER_TAKEN'],
-      handle: ({ body, caller }) => {
+      handle: async ({ body, caller, within }) => {
         const change = changeOf(body);
         const number = phoneNumberOf(body.number, 'number');
-        return presentPhoneNumber(store.phoneNumbers.create(caller.scope, { ...change, number }));
+        return presentPhoneNumber(await store.phoneNumbers.create(caller.scope, { ...change, number }, within));
       },
     }),
     route({
@@ -55,8 +55,8 @@ export function phoneNumberRoutes({ store }: { store: Store }): Route[] {
       access: 'member',
       params: idParams,
       answer: { status: 200, description: 'The phone number.', schema: ref('PhoneNumber') },
-      handle: ({ params, caller }) => {
-        const number = store.phoneNumbers.get(caller.scope, params.id.toLowerCase());
+      handle: async ({ params, caller }) => {
+        const number = await store.phoneNumbers.get(caller.scope, params.id.toLowerCase());
         if (!number) throw notFound('Phone number');
         return presentPhoneNumber(number);
       },
@@ -73,8 +73,8 @@ export function phoneNumberRoutes({ store }: { store: Store }): Route[] {
       params: idParams,
       body: updatePhoneNumberBody,
       answer: { status: 200, description: 'The complete record.', schema: ref('PhoneNumber') },
-      handle: ({ params, body, caller }) => {
-        const number = store.phoneNumbers.update(caller.scope, params.id.toLowerCase(), changeOf(body));
+      handle: async ({ params, body, caller }) => {
+        const number = await store.phoneNumbers.update(caller.scope, params.id.toLowerCase(), changeOf(body));
         if (!number) throw notFound('Phone number');
         return presentPhoneNumber(number);
       },
@@ -90,8 +90,8 @@ export function phoneNumberRoutes({ store }: { store: Store }): Route[] {
       access: 'admin',
       params: idParams,
       answer: { status: 204, description: 'The number was removed.', schema: null },
-      handle: ({ params, caller }) => {
-        if (!store.phoneNumbers.delete(caller.scope, params.id.toLowerCase())) throw notFound('Phone number');
+      handle: async ({ params, caller }) => {
+        if (!(await store.phoneNumbers.delete(caller.scope, params.id.toLowerCase()))) throw notFound('Phone number');
       },
     }),
   ];

@@ -53,9 +53,9 @@ export function simulateRoutes({ store, now }: { store: Store; now: () => number
       body: simulateBody,
       answer: { status: 200, description: 'The decision.', schema: ref('RouteSimulation') },
       errors: ['INVALID_PHONE_NUMBER'],
-      handle: ({ body: asked, caller }) => {
+      handle: async ({ body: asked, caller }) => {
         const { organizationId, mode } = caller.scope;
-        const source = asked.source_ip === undefined ? null : sourceRule(store, organizationId, asked.source_ip);
+        const source = asked.source_ip === undefined ? null : await sourceRule(store, organizationId, asked.source_ip);
         const lookup: RouteLookup = {
           findDialled: (number, inMode) => store.phoneNumbers.findDialled(number, inMode),
           getForCall: (id) => store.endpoints.getForCall(id),
@@ -87,11 +87,10 @@ export function simulateRoutes({ store, now }: { store: Store; now: () => number
 }
 
 /** Whether a trunk of the organization, or a shared one, trusts the address. Throws 400. */
-function sourceRule(store: Store, organizationId: string, address: string) {
+async function sourceRule(store: Store, organizationId: string, address: string) {
   if (!ipaddr.isValid(address)) throw invalid({ path: 'source_ip', message: 'must be an IP address' });
   const ip = ipaddr.process(address);
-  const trunk = store.trunks
-    .allForSip()
+  const trunk = (await store.trunks.allForSip())
     .filter((each) => each.organizationId === null || each.organizationId === organizationId)
     .find((each) => each.direction !== 'outbound' && each.addresses.some((net) => isIn(ip, net)));
   const verdict = trunk ? 'matched' : 'refused';

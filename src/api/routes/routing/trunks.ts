@@ -11,7 +11,13 @@ import { idParams, ref } from '../../schemas/types.js';
 const tag = 'Trunks';
 
 /** `onTrunksChanged` makes the SIP server reload its trunks. */
-export function trunkRoutes({ store, onTrunksChanged }: { store: Store; onTrunksChanged: () => void }): Route[] {
+export function trunkRoutes({
+  store,
+  onTrunksChanged,
+}: {
+  store: Store;
+  onTrunksChanged: () => void | Promise<void>;
+}): Route[] {
   return [
     route({
       method: 'GET',
@@ -23,7 +29,8 @@ export function trunkRoutes({ store, onTrunksChanged }: { store: Store; onTrunks
       access: 'member',
       query: trunksQuery,
       answer: { status: 200, description: 'One page of the list.', schema: ref('TrunkList') },
-      handle: ({ query, caller }) => presentList(store.trunks.list(scopeOf(caller), query, query), query, presentTrunk),
+      handle: async ({ query, caller }) =>
+        presentList(await store.trunks.list(scopeOf(caller), query, query), query, presentTrunk),
     }),
     route({
       method: 'POST',
@@ -36,7 +43,7 @@ export function trunkRoutes({ store, onTrunksChanged }: { store: Store; onTrunks
       access: 'admin',
       body: createTrunkBody,
       answer: { status: 201, description: 'The trunk.', schema: ref('Trunk') },
-      handle: ({ body, caller }) => {
+      handle: async ({ body, caller, within, afterwards }) => {
         const { organization_id: organizationId, ...input } = body;
         const shared = organizationId === null;
         const settings = newTrunk(input);
@@ -44,8 +51,8 @@ export function trunkRoutes({ store, onTrunksChanged }: { store: Store; onTrunks
         if (shared && !(scope.shared && scope.mode === 'live')) {
           throw new ApiError('FORBIDDEN', 'Only the platform owner, with a live key, may create a shared trunk');
         }
-        const trunk = store.trunks.create(scope, { ...settings, shared });
-        onTrunksChanged();
+        const trunk = await store.trunks.create(scope, { ...settings, shared }, within);
+        afterwards(onTrunksChanged);
         return presentTrunk(trunk);
       },
     }),
@@ -59,8 +66,8 @@ export function trunkRoutes({ store, onTrunksChanged }: { store: Store; onTrunks
       access: 'member',
       params: idParams,
       answer: { status: 200, description: 'The trunk.', schema: ref('Trunk') },
-      handle: ({ params, caller }) => {
-        const trunk = store.trunks.get(scopeOf(caller), params.id.toLowerCase());
+      handle: async ({ params, caller }) => {
+        const trunk = await store.trunks.get(scopeOf(caller), params.id.toLowerCase());
         if (!trunk) throw notFound('Trunk');
         return presentTrunk(trunk);
       },
@@ -77,15 +84,12 @@ export function trunkRoutes({ store, onTrunksChanged }: { store: Store; onTrunks
       params: idParams,
       body: updateTrunkBody,
       answer: { status: 200, description: 'The complete trunk.', schema: ref('Trunk') },
-      handle: ({ params, body, caller }) => {
+      handle: async ({ params, body, caller }) => {
         const id = params.id.toLowerCase();
         const scope = scopeOf(caller);
-        const changed = store.transaction(() => {
-          const current = store.trunks.get(scope, id);
-          return current && store.trunks.update(scope, id, trunkChange(current, body));
-        });
+        const changed = await store.trunks.update(scope, id, (current) => trunkChange(current, body));
         if (!changed) throw notFound('Trunk');
-        onTrunksChanged();
+        await onTrunksChanged();
         return presentTrunk(changed);
       },
     }),
@@ -99,9 +103,9 @@ export function trunkRoutes({ store, onTrunksChanged }: { store: Store; onTrunks
       access: 'admin',
       params: idParams,
       answer: { status: 204, description: 'The trunk was removed.', schema: null },
-      handle: ({ params, caller }) => {
-        if (!store.trunks.delete(scopeOf(caller), params.id.toLowerCase())) throw notFound('Trunk');
-        onTrunksChanged();
+      handle: async ({ params, caller }) => {
+        if (!(await store.trunks.delete(scopeOf(caller), params.id.toLowerCase()))) throw notFound('Trunk');
+        await onTrunksChanged();
       },
     }),
   ];

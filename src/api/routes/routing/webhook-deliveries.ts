@@ -29,7 +29,7 @@ export function webhookDeliveryRoutes({ store, onRetry }: WebhookDeliveryRoutesO
       handle: async ({ query, caller }) => {
         const { status, endpoint_id: endpointId, call_id: callId } = query;
         const filter = { status, endpointId: lowerCase(endpointId), callId: lowerCase(callId) };
-        store.calls.flush(); // so that the list contains all past events
+        await store.calls.flush(); // so that the list contains all past events
         const page = await store.longReads.ask('deliveries', caller.scope, filter, query);
         return presentList(page, query, presentWebhookDelivery);
       },
@@ -45,8 +45,8 @@ export function webhookDeliveryRoutes({ store, onRetry }: WebhookDeliveryRoutesO
       access: 'admin',
       params: idParams,
       answer: { status: 200, description: 'The delivery, now `pending`.', schema: ref('WebhookDelivery') },
-      handle: ({ params, caller }) => {
-        const delivery = store.webhookDeliveries.retry(caller.scope, params.id.toLowerCase());
+      handle: async ({ params, caller }) => {
+        const delivery = await store.webhookDeliveries.retry(caller.scope, params.id.toLowerCase());
         if (!delivery) throw notFound('Webhook delivery');
         onRetry();
         return presentWebhookDelivery(delivery);

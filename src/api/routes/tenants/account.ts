@@ -21,8 +21,8 @@ export function accountRoutes({ store }: { store: Store }): Route[] {
         'The user of the key or token, the organization this request acts in, and all organizations the caller may act in; for the user of a token, also the open invitations.',
       access: 'member',
       answer: { status: 200, description: 'The caller.', schema: ref('Me') },
-      handle: ({ caller }) => {
-        const invitations = caller.person ? store.invitations.forPerson(caller.person) : [];
+      handle: async ({ caller }) => {
+        const invitations = caller.person ? await store.invitations.forPerson(caller.person) : [];
         return presentMe(
           caller,
           invitations.flatMap((invitation) => {
@@ -43,7 +43,8 @@ export function accountRoutes({ store }: { store: Store }): Route[] {
       access: 'admin',
       query: apiKeysQuery,
       answer: { status: 200, description: 'One page of the list.', schema: ref('ApiKeyList') },
-      handle: ({ query, caller }) => presentList(store.apiKeys.list(scopeOf(caller), query), query, presentApiKey),
+      handle: async ({ query, caller }) =>
+        presentList(await store.apiKeys.list(scopeOf(caller), query), query, presentApiKey),
     }),
     route({
       method: 'POST',
@@ -62,16 +63,13 @@ export function accountRoutes({ store }: { store: Store }): Route[] {
         shownOnce: ['key'],
       },
       errors: ['NOT_FOUND'],
-      handle: ({ body, caller }) => {
+      handle: async ({ body, caller, within }) => {
         if (body.mode === 'live' && caller.mode === 'test') {
           throw new ApiError('FORBIDDEN', 'A test key can create test keys only');
         }
-        const { record, key } = store.apiKeys.create({
-          userId: caller.user.id,
-          organizationId: reach(caller, body.organization_id?.toLowerCase() ?? null),
-          mode: body.mode,
-          name: body.name,
-        });
+        const organizationId = reach(caller, body.organization_id?.toLowerCase() ?? null);
+        const wanted = { userId: caller.user.id, organizationId, mode: body.mode, name: body.name };
+        const { record, key } = await store.apiKeys.create(wanted, within);
         return { ...presentApiKey(record), key };
       },
     }),
@@ -85,8 +83,8 @@ export function accountRoutes({ store }: { store: Store }): Route[] {
       access: 'admin',
       params: idParams,
       answer: { status: 204, description: 'The key was revoked.', schema: null },
-      handle: ({ params, caller }) => {
-        if (!store.apiKeys.revoke(scopeOf(caller), params.id.toLowerCase())) throw notFound('API key');
+      handle: async ({ params, caller }) => {
+        if (!(await store.apiKeys.revoke(scopeOf(caller), params.id.toLowerCase()))) throw notFound('API key');
       },
     }),
   ];

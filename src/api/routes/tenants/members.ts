@@ -22,9 +22,9 @@ export function memberRoutes({ store }: { store: Store }): Route[] {
       params: idParams,
       query: sliceOnlyQuery,
       answer: { status: 200, description: 'One page of the list.', schema: ref('MemberList') },
-      handle: ({ params, query, caller }) => {
+      handle: async ({ params, query, caller }) => {
         const { organization } = membershipIn(caller, params.id);
-        return presentList(store.organizations.members(organization.id, query), query, presentMember);
+        return presentList(await store.organizations.members(organization.id, query), query, presentMember);
       },
     }),
     route({
@@ -40,25 +40,26 @@ export function memberRoutes({ store }: { store: Store }): Route[] {
       body: addMemberBody,
       answer: { status: 201, description: 'The invitation.', schema: ref('Member') },
       errors: ['MEMBER_EXISTS'],
-      handle: ({ params, body, caller }) => {
+      handle: ({ params, body, caller, within }) => {
         const { organization } = membershipIn(caller, params.id, 'owner');
         liveKey(caller);
         const { subject = null, email = null, role, name = null } = body;
         if ((subject === null) === (email === null))
           throw invalid({ path: 'subject', message: 'or email is required, but not both' });
-        return store.transaction(() => {
-          const user = subject === null ? undefined : store.organizations.userBySubject(subject);
+        return store.transaction(async (transaction) => {
+          const user = subject === null ? undefined : await store.organizations.userBySubject(subject, transaction);
           // An organization may learn about its own members, but not about other users.
-          if (user && store.organizations.member(organization.id, user.id))
+          if (user && (await store.organizations.member(organization.id, user.id, transaction)))
             throw new ApiError('MEMBER_EXISTS', undefined, { user_id: user.id });
-          const invitation = store.invitations.create({ organizationId: organization.id, subject, email, role, name });
+          const invited = { organizationId: organization.id, subject, email, role, name };
+          const invitation = await store.invitations.create(invited, transaction);
           return presentMember({
             ...invitation,
             userId: null,
             name: name ?? invitation.email ?? invitation.subject ?? '',
             joinedAt: null,
           });
-        });
+        }, within);
       },
     }),
     route({
@@ -73,12 +74,12 @@ export function memberRoutes({ store }: { store: Store }): Route[] {
       params: memberParams,
       answer: { status: 204, description: 'The member was removed, or the invitation was withdrawn.', schema: null },
       errors: ['LAST_OWNER'],
-      handle: ({ params, caller }) => {
+      handle: async ({ params, caller }) => {
         const { organization } = membershipIn(caller, params.id, 'owner');
         liveKey(caller);
         const id = params.member_id.toLowerCase();
-        if (store.invitations.remove(organization.id, id)) return;
-        const outcome = store.organizations.removeMember(organization.id, id);
+        if (await store.invitations.remove(organization.id, id)) return;
+        const outcome = await store.organizations.removeMember(organization.id, id);
         if (outcome === 'not_found') throw notFound('Member');
         if (outcome === 'last_owner') throw new ApiError('LAST_OWNER');
       },

@@ -1,4 +1,5 @@
 import { microcentsPerCent } from '../../../billing/rate.js';
+import type { Transaction } from '../../../store/database/database.js';
 import type { Store } from '../../../store/store.js';
 import type { CardRate } from '../../../store/tenants/accounts.js';
 import type { Membership } from '../../../store/tenants/organizations.js';
@@ -25,8 +26,10 @@ import { memberRoutes } from './members.js';
 const tag = 'Organizations';
 
 export function organizationRoutes({ store }: { store: Store }): Route[] {
-  const present = ({ organization }: Membership) =>
-    presentAccount(organization, store.accounts.balance(organization.id));
+  const present = async ({ organization }: Membership, reads?: Transaction) => {
+    if (reads === undefined) await store.calls.flush(); // the balance contains the cost of every ended call
+    return presentAccount(organization, await store.accounts.balance(organization.id, reads));
+  };
   return [
     route({
       method: 'GET',
@@ -38,10 +41,11 @@ export function organizationRoutes({ store }: { store: Store }): Route[] {
       access: 'member',
       query: sliceOnlyQuery,
       answer: { status: 200, description: 'One page of the list.', schema: ref('OrganizationList') },
-      handle: ({ query, caller }) => {
+      handle: async ({ query, caller }) => {
         const all = caller.memberships.toReversed();
         const data = all.slice(query.offset, query.offset + query.limit);
-        return presentList({ data, total: all.length }, query, present);
+        const presented = await Promise.all(data.map((membership) => present(membership)));
+        return presentList({ data: presented, total: all.length }, query, (account) => account);
       },
     }),
     route({
@@ -55,14 +59,14 @@ export function organizationRoutes({ store }: { store: Store }): Route[] {
       access: 'member',
       body: createOrganizationBody,
       answer: { status: 201, description: 'The organization.', schema: ref('Organization') },
-      handle: ({ body, caller }) => {
+      handle: ({ body, caller, within }) => {
         requirePlatformOwner(caller);
-        const organization = store.transaction(() => {
-          const made = store.organizations.create({ ...body, tier: body.tier ?? 'free', metered: true });
-          store.organizations.addMember(made.id, caller.user.id, 'owner');
-          return made;
-        });
-        return present({ organization, role: 'owner' });
+        return store.transaction(async (transaction) => {
+          const wanted = { ...body, tier: body.tier ?? 'free', metered: true };
+          const organization = await store.organizations.create(wanted, transaction);
+          await store.organizations.addMember(organization.id, caller.user.id, 'owner', transaction);
+          return present({ organization, role: 'owner' }, transaction);
+        }, within);
       },
     }),
     route({
@@ -88,10 +92,10 @@ export function organizationRoutes({ store }: { store: Store }): Route[] {
       params: idParams,
       body: updateOrganizationBody,
       answer: { status: 200, description: 'The organization.', schema: ref('Organization') },
-      handle: ({ params, body, caller }) => {
+      handle: async ({ params, body, caller }) => {
         const { organization, role } = membershipIn(caller, params.id);
         requirePlatformOwner(caller);
-        const changed = store.organizations.update(organization.id, body);
+        const changed = await store.organizations.update(organization.id, body);
         if (!changed) throw notFound('Organization');
         return present({ organization: changed, role });
       },
@@ -122,10 +126,10 @@ export function organizationRoutes({ store }: { store: Store }): Route[] {
       params: idParams,
       body: rateCardBody,
       answer: { status: 200, description: 'The rate card.', schema: ref('RateCard') },
-      handle: ({ params, body, caller }) => {
+      handle: async ({ params, body, caller }) => {
         const { organization } = membershipIn(caller, params.id);
         requirePlatformOwner(caller);
-        store.accounts.setRates(organization.id, cardOf(body.rates));
+        await store.accounts.setRates(organization.id, cardOf(body.rates));
         return { rates: store.accounts.rates(organization.id).map(presentRate) };
       },
     }),
@@ -142,7 +146,7 @@ export function organizationRoutes({ store }: { store: Store }): Route[] {
       answer: { status: 200, description: 'One page of the list.', schema: ref('LedgerEntryList') },
       handle: async ({ params, query, caller }) => {
         const { organization } = membershipIn(caller, params.id);
-        store.calls.flush(); // so that the list contains the cost of every ended call
+        await store.calls.flush(); // so that the list contains the cost of every ended call
         return presentList(await store.longReads.ask('ledger', organization.id, query), query, presentLedgerEntry);
       },
     }),
@@ -158,12 +162,12 @@ export function organizationRoutes({ store }: { store: Store }): Route[] {
       params: idParams,
       body: creditBody,
       answer: { status: 201, description: 'The ledger entry.', schema: ref('LedgerEntry') },
-      handle: ({ params, body, caller }) => {
+      handle: async ({ params, body, caller, within }) => {
         const { organization } = membershipIn(caller, params.id);
         requirePlatformOwner(caller);
         if (!wholeMicrocents(body.amount_cents))
           throw invalid({ path: 'amount_cents', message: 'must have at most six decimals' });
-        return presentLedgerEntry(store.accounts.credit(organization.id, body.amount_cents, body.note));
+        return presentLedgerEntry(await store.accounts.credit(organization.id, body.amount_cents, body.note, within));
       },
     }),
     route({
@@ -177,9 +181,9 @@ export function organizationRoutes({ store }: { store: Store }): Route[] {
       access: 'member',
       query: sliceOnlyQuery,
       answer: { status: 200, description: 'One page of the list.', schema: ref('RejectedInviteList') },
-      handle: ({ query, caller }) => {
+      handle: async ({ query, caller }) => {
         requirePlatformOwner(caller);
-        return presentList(store.rejectedInvites.list(query), query, presentRejectedInvite);
+        return presentList(await store.rejectedInvites.list(query), query, presentRejectedInvite);
       },
     }),
     ...memberRoutes({ store }),

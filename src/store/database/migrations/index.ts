@@ -12,6 +12,7 @@ import { statements as heads } from './0013-api.js';
 import { statements as callers } from './0014-api.js';
 import { statements as audioDelay } from './0016-audio-delay.js';
 import { statements as encryptedEndpoints } from './0017-encrypted-endpoints.js';
+import { statements as code } from './0018-code.js';
 
 /** Statements that bring the database one step on. Never changed once released: a later need is a later migration. */
 export interface Migration {
@@ -34,4 +35,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '0014-api': { statements: callers },
   '0016-audio-delay': { statements: audioDelay },
   '0017-encrypted-endpoints': { statements: encryptedEndpoints },
+  '0018-code': { statements: code },
 };

@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import type BetterSqlite3 from 'better-sqlite3';
-import { StoreError } from './errors.js';
+import { StoreError } from '../database/errors.js';
 import { prebuiltDriver } from './prebuilt-sqlite.js';
 
 type Driver = typeof BetterSqlite3;

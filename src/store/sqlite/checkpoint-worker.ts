@@ -1,6 +1,6 @@
 /** Runs in a thread of its own. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { CheckpointConnection } from './database.js';
+import { CheckpointConnection } from './connection.js';
 
 /** What was committed during one is for the next, and takes less time; the log begins anew once one has brought over all there is. */
 const atMost = 5;

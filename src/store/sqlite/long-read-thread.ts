@@ -1,8 +1,8 @@
 import { Worker } from 'node:worker_threads';
 import { builtModule } from '../../../config/built.js';
+import { StoreError } from '../database/errors.js';
+import type { LongReads } from '../database/long-reads.js';
 import type { Scope } from '../tenants/scope.js';
-import { StoreError } from './errors.js';
-import type { LongReads } from './long-reads.js';
 
 export interface LongQuestion {
   id: number;
@@ -47,7 +47,10 @@ export class LongReadThread {
   ) {}
 
   /** Rejects with `StoreError` `too_slow`, `too_many` or `unavailable`. */
-  ask<N extends keyof LongReads>(name: N, ...asked: Parameters<LongReads[N]>): Promise<ReturnType<LongReads[N]>> {
+  ask<N extends keyof LongReads>(
+    name: N,
+    ...asked: Parameters<LongReads[N]>
+  ): Promise<Awaited<ReturnType<LongReads[N]>>> {
     const of = asked[0] as Scope | string;
     const organizationId = typeof of === 'string' ? of : of.organizationId;
     if (this.closed) return Promise.reject(new StoreError('unavailable', 'The server is stopping'));

@@ -1,0 +1,158 @@
+import type { Clock } from '../database/clock.js';
+import { StoreError } from '../database/errors.js';
+import type { BatchAnswer } from '../sqlite/writer-protocol.js';
+import type { Entry } from './entries.js';
+
+export interface JournalOptions {
+  /** Writes a batch in one transaction; a number that was written already takes no effect. Rejects with `unavailable` for the moment. */
+  write(number: number, entries: readonly Entry[]): Promise<BatchAnswer>;
+  clock: Clock;
+  /** The batch is on disk, but for what was dropped. */
+  onWritten(entries: readonly Entry[], answer: BatchAnswer): void;
+}
+
+/** Entries of calls that come so fast share a commit: a commit costs as much as half of what a call writes. */
+const windowMs = 20;
+const retryAfterMs = 250;
+const mostInBatch = 500;
+/** More than 30 s of 300 calls a second. */
+const mostWaiting = 100_000;
+/** How long a read waits for what was queued before it, unless the database is locked or full: then no longer than one attempt. */
+const flushLimitMs = 2_000;
+const closingLimitMs = 5_000;
+
+interface Flushing {
+  /** The number of entries that have to be written. */
+  until: number;
+  resolve(written: boolean): void;
+}
+
+/**
+ * The one queue of what calls write, in order. A batch is sent at once when none was sent lately, else at the end of the window; one is on its way
+ * at a time, and the next one takes what came meanwhile. While the database is locked or full, entries stay in memory and calls go on.
+ */
+export class Journal {
+  private waiting: Entry[] = [];
+  private onTheWay: { number: number; entries: Entry[] } | null = null;
+  private isSending = false;
+  private number = 0;
+  private pushed = 0;
+  private written = 0;
+  private sentAtMs: number | null = null;
+  private cancelTimer: (() => void) | null = null;
+  private immediate: NodeJS.Immediate | null = null;
+  private flushing: Flushing[] = [];
+  private isHeldUp = false;
+
+  constructor(private readonly options: JournalOptions) {}
+
+  /** Entries that are not on disk yet. */
+  get size(): number {
+    return this.pushed - this.written;
+  }
+
+  /** Whether so much waits that no call may begin; running calls may still end. */
+  get full(): boolean {
+    return this.size >= mostWaiting;
+  }
+
+  push(entry: Entry): void {
+    this.waiting.push(entry);
+    this.pushed += 1;
+    this.schedule();
+  }
+
+  /** Resolves when everything pushed before is on disk: true. False if the database takes too long; it is retried later. */
+  flush(limitMs = flushLimitMs): Promise<boolean> {
+    if (this.size === 0) return Promise.resolve(true);
+    return new Promise((resolve) => {
+      const limit = setTimeout(() => {
+        this.flushing = this.flushing.filter((each) => each !== flushing);
+        resolve(false);
+      }, limitMs);
+      const flushing: Flushing = {
+        until: this.pushed,
+        resolve: (written) => {
+          clearTimeout(limit);
+          resolve(written);
+        },
+      };
+      this.flushing.push(flushing);
+      void this.send();
+    });
+  }
+
+  /** Writes what is left, waiting for a lock for a few seconds. Resolves with the number of lost entries. */
+  async close(): Promise<number> {
+    const endMs = performance.now() + closingLimitMs;
+    while (!(await this.flush()) && performance.now() < endMs);
+    this.cancel();
+    return this.size;
+  }
+
+  private schedule(): void {
+    if (this.isSending || this.cancelTimer !== null || this.immediate !== null) return;
+    if (this.isHeldUp) {
+      this.after(retryAfterMs);
+      return;
+    }
+    const sinceMs = this.sentAtMs === null ? windowMs : this.options.clock.now() - this.sentAtMs;
+    // the clock may have been set back
+    const inMs = sinceMs < 0 ? windowMs : windowMs - sinceMs;
+    if (inMs > 0 && this.waiting.length < mostInBatch) this.after(inMs);
+    else this.immediate = setImmediate(() => void this.send()); // with what else this turn of the loop brings
+  }
+
+  private after(ms: number): void {
+    this.cancelTimer = this.options.clock.after(ms, () => void this.send());
+  }
+
+  private cancel(): void {
+    this.cancelTimer?.();
+    this.cancelTimer = null;
+    if (this.immediate !== null) clearImmediate(this.immediate);
+    this.immediate = null;
+  }
+
+  private async send(): Promise<void> {
+    if (this.isSending) return;
+    this.cancel();
+    if (this.onTheWay === null) {
+      if (this.waiting.length === 0) return;
+      this.number += 1;
+      this.onTheWay = { number: this.number, entries: this.waiting.splice(0, mostInBatch) };
+    }
+    const { number, entries } = this.onTheWay;
+    this.isSending = true;
+    this.sentAtMs = this.options.clock.now();
+    try {
+      const answer = await this.options.write(number, entries);
+      this.isHeldUp = false;
+      this.onTheWay = null;
+      this.settle(entries, answer);
+    } catch (error) {
+      if (error instanceof StoreError && error.code === 'unavailable') {
+        this.isHeldUp = true;
+        for (const { resolve } of this.flushing.splice(0)) resolve(false);
+      } else {
+        this.onTheWay = null;
+        const { message } = error as Error;
+        this.settle(entries, { ...nothing, dropped: entries.map((_, index) => ({ index, message })) });
+      }
+    }
+    this.isSending = false;
+    if (this.onTheWay === null && this.flushing.length > 0 && !this.isHeldUp) void this.send();
+    else if (this.size > 0) this.schedule();
+  }
+
+  private settle(entries: readonly Entry[], answer: BatchAnswer): void {
+    this.written += entries.length;
+    this.options.onWritten(entries, answer);
+    const done = this.flushing.filter(({ until }) => until <= this.written);
+    if (done.length === 0) return;
+    this.flushing = this.flushing.filter(({ until }) => until > this.written);
+    for (const { resolve } of done) resolve(true);
+  }
+}
+
+const nothing = { admissions: [], closedElsewhere: [], settled: [], late: [], hasDeliveries: false };

@@ -1,0 +1,176 @@
+import { statSync } from 'node:fs';
+import type { Compilable } from 'kysely';
+import type { Entry } from '../calls/entries.js';
+import type { Database, Reads, Statements, Transaction } from '../database/database.js';
+import type { Migration } from '../database/migrations/index.js';
+import { CheckpointThread } from './checkpoint-thread.js';
+import { type Durability, migrateFile, SqliteConnection, sqliteQueries } from './connection.js';
+import type { BatchAnswer } from './writer-protocol.js';
+import { WriterThread } from './writer-thread.js';
+
+export interface SqliteOptions {
+  file: string;
+  instanceId: string;
+  durability?: Durability;
+  now: () => number;
+  migrations?: Readonly<Record<string, Migration>>;
+}
+
+/** The limit of remembered questions; those about unknown numbers are remembered too. */
+const mostRemembered = 10_000;
+
+/**
+ * One SQLite file. This thread only reads, with a connection that cannot write; everything is written by a thread of its own. A read sees
+ * what was committed when it began.
+ */
+export class SqliteDatabase implements Database {
+  readonly sql = sqliteQueries;
+  private readonly reader: SqliteConnection;
+  private readonly reads: Statements;
+  private readonly writer: WriterThread;
+  private readonly checkpoints: CheckpointThread;
+  private readonly snapshots: SqliteConnection[] = [];
+  private readonly remember = new Map<string, readonly unknown[]>();
+  private rememberedOfVersion: unknown = null;
+  private fileVersion: unknown = null;
+  private readonly identity: string;
+  private closing: Promise<void> | null = null;
+
+  private constructor(private readonly options: SqliteOptions) {
+    const { file, instanceId, durability = 'normal' } = options;
+    this.identity = identityOf(file);
+    this.reader = SqliteConnection.reading(file);
+    this.reads = this.reader.promised();
+    this.checkpoints = new CheckpointThread(file);
+    this.writer = new WriterThread({ file, instanceId, durability });
+  }
+
+  /** Creates the file if absent, and migrates it. Throws `StoreError` `cannot_open`, `newer_schema` or `no_driver`. */
+  static open(options: SqliteOptions): SqliteDatabase {
+    migrateFile(options.file, options.now, options.migrations);
+    return new SqliteDatabase(options);
+  }
+
+  all<R>(query: Compilable<R>): Promise<R[]> {
+    return this.reads.all(query);
+  }
+
+  get<R>(query: Compilable<R>): Promise<R | undefined> {
+    return this.reads.get(query);
+  }
+
+  rows<R>(sql: string, ...parameters: unknown[]): Promise<R[]> {
+    return this.reads.rows(sql, ...parameters);
+  }
+
+  row<R>(sql: string, ...parameters: unknown[]): Promise<R | undefined> {
+    return this.reads.row(sql, ...parameters);
+  }
+
+  tuples<R extends unknown[]>(sql: string, ...parameters: unknown[]): Promise<R[]> {
+    return this.reads.tuples(sql, ...parameters);
+  }
+
+  async run(query: Compilable<unknown>): Promise<number> {
+    const { sql, parameters } = query.compile();
+    const changed = await this.writer.single(sql, parameters);
+    this.checkpoints.committed();
+    return changed;
+  }
+
+  async transaction<T>(work: (transaction: Transaction) => Promise<T>, within?: Transaction): Promise<T> {
+    if (within) return work(within);
+    const { statements, end } = await this.writer.begin();
+    let result: T;
+    try {
+      result = await work(statements);
+    } catch (error) {
+      await end(false).catch(() => {}); // the first error says more
+      throw error;
+    }
+    await end(true);
+    this.checkpoints.committed();
+    return result;
+  }
+
+  async snapshot<T>(work: (reads: Reads) => Promise<T>): Promise<T> {
+    const connection = this.snapshots.pop() ?? SqliteConnection.reading(this.options.file);
+    try {
+      connection.beginReading();
+      return await work(connection.promised());
+    } finally {
+      if (connection.inTransaction) connection.commit();
+      if (this.closing) connection.close();
+      else this.snapshots.push(connection);
+    }
+  }
+
+  remembered<R>(sql: string, ...parameters: unknown[]): readonly R[] {
+    this.forgetWhatChanged();
+    const key = `${sql}\0${parameters.join('\0')}`;
+    let rows = this.remember.get(key);
+    if (rows === undefined) {
+      rows = (this.reader.execute(sql, parameters, 'rows') as object[]).map((row) => Object.freeze(row));
+      if (this.remember.size >= mostRemembered) this.remember.clear();
+      this.remember.set(key, Object.freeze(rows));
+    }
+    return rows as readonly R[];
+  }
+
+  /** Writes entries of calls in one transaction. The same number may be sent again after `unavailable`: it takes effect once. */
+  async writeBatch(number: number, entries: readonly Entry[]): Promise<BatchAnswer> {
+    const answer = await this.writer.batch(number, entries);
+    this.checkpoints.committed();
+    return answer;
+  }
+
+  /** How often the thread that writes died and was replaced. */
+  get writersReplaced(): number {
+    return this.writer.replaced;
+  }
+
+  /** Whether the path still names the opened file; an unlinked file accepts writes that are lost. */
+  isInPlace(): boolean {
+    return identityOf(this.options.file) === this.identity;
+  }
+
+  /** Starts the checkpoint thread now, for a process that will write much. */
+  startCheckpoints(): void {
+    this.checkpoints.start();
+  }
+
+  /** Ends the thread that writes as a crash would; for tests. */
+  killWriter(): Promise<number> {
+    return this.writer.kill();
+  }
+
+  /** Resolves when everything sent before is written, and threads and connections are closed. Idempotent. */
+  close(): Promise<void> {
+    this.closing ??= this.closeAll();
+    return this.closing;
+  }
+
+  private async closeAll(): Promise<void> {
+    await this.checkpoints.close();
+    for (const connection of this.snapshots.splice(0)) connection.close();
+    await this.writer.close();
+    this.reader.close();
+  }
+
+  /** SQLite's own counter tells cheaply that anything was committed, ours whether it was a setting. */
+  private forgetWhatChanged(): void {
+    const fileVersion = (this.reader.execute('pragma data_version', [], 'tuples') as [number][])[0]?.[0];
+    if (fileVersion === this.fileVersion) return;
+    this.fileVersion = fileVersion;
+    const version = (this.reader.execute('select version from settings_version', [], 'tuples') as [number][])[0]?.[0];
+    if (version === this.rememberedOfVersion) return;
+    this.rememberedOfVersion = version;
+    this.remember.clear();
+  }
+}
+
+/** Device and inode; empty if there is no such file. */
+function identityOf(file: string): string {
+  const found = statSync(file, { throwIfNoEntry: false, bigint: true });
+  return found ? `${found.dev} ${found.ino}` : '';
+}

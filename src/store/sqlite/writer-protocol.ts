@@ -1,0 +1,32 @@
+/** Messages between the thread of calls and the thread that writes. */
+import type { BatchOutcome, Entry } from '../calls/entries.js';
+import type { Want } from '../database/database.js';
+import type { Durability } from './connection.js';
+
+export interface WriterSettings {
+  file: string;
+  durability: Durability;
+  /** The process whose journal positions are kept. */
+  instanceId: string;
+}
+
+/** `id` names the request in its answer. */
+export type WriterRequest =
+  | { id: number; kind: 'batch'; number: number; entries: readonly Entry[] }
+  /** Opens a transaction when its turn has come; statements and the end follow with the same `transaction`. */
+  | { id: number; kind: 'begin' }
+  | { id: number; kind: 'statement'; transaction: number; sql: string; parameters: readonly unknown[]; want: Want }
+  | { id: number; kind: 'end'; transaction: number; commit: boolean }
+  /** A statement in a transaction of its own. */
+  | { id: number; kind: 'single'; sql: string; parameters: readonly unknown[] }
+  /** Closes the connection; everything sent before is done first. */
+  | { id: number; kind: 'close' };
+
+export interface BatchAnswer extends BatchOutcome {
+  /** Entries that the database rejects for good, by their index. */
+  dropped: { index: number; message: string }[];
+}
+
+export type WriterAnswer =
+  | { id: number; value: unknown }
+  | { id: number; problem: { message: string; code: string | null; isPassing: boolean } };
