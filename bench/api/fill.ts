@@ -1,5 +1,5 @@
 /**
- * A year of calls in bulk: rows first, then the indexes and the counts that triggers would have kept, by the migrations' own statements. Values
+ * A year of calls in bulk: rows first, then the indexes and the counts that the store would have kept, by the migrations' own statements. Values
  * are pseudo-random, the same in every run.
  */
 import { existsSync } from 'node:fs';

@@ -104,6 +104,20 @@ describe('secrets at rest', () => {
     await again.close();
   });
 
+  it('an encrypted webhook still gets the events of its calls', async () => {
+    const store = await open('a key of some length');
+    const { scope } = await fill(store);
+    const providerConfig = { events_url: 'https://w.example/events' };
+    const hook = { name: 'E', type: 'webhook' as const, target: 'https://w.example', provider: null, providerConfig };
+    const { record } = await store.endpoints.create(scope, hook);
+    const about = { fromNumber: 'x', toNumber: 'y', phoneNumberId: 'n', direction: 'inbound' } as const;
+    const callId = store.calls.begin({ ...scope, ...about, endpointId: record.id });
+    await store.calls.flush();
+    const { data } = await store.webhookDeliveries.list(scope, { callId }, { limit: 10, offset: 0 });
+    expect(data.map(({ eventType }) => eventType)).toEqual(['call.initiated']);
+    await store.close();
+  });
+
   it('a changed byte is noticed', async () => {
     const store = await open('a key of some length');
     const { id } = await fill(store);

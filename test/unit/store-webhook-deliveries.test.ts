@@ -110,7 +110,7 @@ describe('what is due', () => {
     );
   });
 
-  it('an event is for the webhook in the transaction that writes it, also when its configuration is encrypted', async () => {
+  it('an event is for the webhook once the endpoint has an events_url', async () => {
     const { calls, endpoints } = api.store;
     const scope = { organizationId: api.a.organizationId, mode: 'live' } as const;
     await endpoints.update(scope, endpoint, { providerConfig: {} });
