@@ -1,5 +1,3 @@
-import { performance } from 'node:perf_hooks';
-
 /** A hold is extended this long before it runs out. */
 const extendAheadMs = 5_000;
 /** When a hold could not be asked for, it is asked for again so much later. */

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../../log.js';
 import type { NewCall } from '../../store/calls/calls.js';
 import type { Admission } from '../../store/calls/entries.js';
@@ -54,10 +53,10 @@ export class Admissions {
   }
 
   async #answer(id: string, asked: Promise<Admission>, isPaid: boolean): Promise<CallAdmission> {
-    const done = new AbortController();
-    const limit = sleep(isPaid ? holdWaitMs : commitWaitMs, null, { signal: done.signal, ref: false }).catch(
-      () => null,
-    );
+    let timer: NodeJS.Timeout | undefined;
+    const limit = new Promise<null>((resolve) => {
+      timer = setTimeout(resolve, isPaid ? holdWaitMs : commitWaitMs, null);
+    });
     try {
       const admission = await Promise.race([asked, limit]);
       if (admission === null) return this.#unanswered(id, isPaid);
@@ -69,7 +68,7 @@ export class Admissions {
       if (error instanceof StoreError) return this.#unanswered(id, isPaid);
       throw error;
     } finally {
-      done.abort();
+      clearTimeout(timer);
     }
   }
 
