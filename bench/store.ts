@@ -8,9 +8,9 @@ import path from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Calls } from '../src/store/calls/calls.js';
-import type { Entry } from '../src/store/calls/entries.js';
 import { systemClock } from '../src/store/database/clock.js';
 import { silentLog } from '../src/store/database/log.js';
+import type { Entry } from '../src/store/journal/entries.js';
 import { Store } from '../src/store/store.js';
 
 const [perSecond = 200, seconds = 10] = process.argv.slice(2).map(Number);

@@ -6,13 +6,13 @@ import { Call } from './core/call.js';
 import { endingOf } from './core/error-to-ending.js';
 import type { PartyFacts } from './core/party-facts.js';
 import type { CallClosing } from './party/teardown.js';
-import type { AskedCall, CallAdmission } from './routing/admission.js';
+import type { AskedAdmission, CallAdmission } from './routing/admission.js';
 import { type Decision, type RouteLookup, route } from './routing/router.js';
 
 export interface BeginInbound extends CallClosing {
   records: Calls;
   /** Queues the record, and asks whether the call may go on. */
-  begin(call: NewCall): AskedCall;
+  begin(call: NewCall): AskedAdmission;
   lookup: RouteLookup;
 }
 

@@ -14,16 +14,16 @@ const { Store } = await load('/src/store/store.js');
 const { systemClock } = await load('/src/store/database/clock.js');
 const { EventSender } = await load('/src/webhook/event-sender.js');
 const { createSafeHttp } = await load('/net/http.js');
-const store = Store.open({ file });
+const store = await Store.open({ file });
 if (queue === 'queue') {
-  const { id: organizationId } = store.organizations.create({ name: 'A', tier: 'enterprise' });
+  const { id: organizationId } = await store.organizations.create({ name: 'A', tier: 'enterprise' });
   const scope = { organizationId, mode: 'live' };
-  const { record } = store.endpoints.create(scope, { name: 'W', type: 'webhook', target: url, provider: null, providerConfig: { events_url: url } });
+  const { record } = await store.endpoints.create(scope, { name: 'W', type: 'webhook', target: url, provider: null, providerConfig: { events_url: url } });
   for (let call = 0; call < 50; call += 1) {
     const id = store.calls.begin({ ...scope, direction: 'inbound', fromNumber: 'x', toNumber: 'y', phoneNumberId: organizationId, endpointId: record.id });
     for (let event = 1; event < 20; event += 1) store.calls.event(id, 'dtmf.received', { digit: '1' });
   }
-  store.calls.flush();
+  await store.calls.flush();
 }
 const log = { warn() {}, error(fields) { console.error(fields); } };
 const sender = new EventSender({ deliveries: store.webhookDeliveries, endpoints: store.endpoints, http: createSafeHttp({ allowPrivate: true }), clock: systemClock, log, onDead() {} });

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type CallFunds, watchFunds } from '../../src/call/core/funding.js';
 import { Admissions } from '../../src/call/routing/admission.js';
-import type { Admission } from '../../src/store/calls/entries.js';
 import { StoreError } from '../../src/store/database/errors.js';
+import type { Admission } from '../../src/store/journal/entries.js';
 
 beforeEach(() => {
   vi.useFakeTimers();

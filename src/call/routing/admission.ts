@@ -1,7 +1,7 @@
 import type { Logger } from '../../log.js';
 import type { NewCall } from '../../store/calls/calls.js';
-import type { Admission } from '../../store/calls/entries.js';
 import { StoreError } from '../../store/database/errors.js';
+import type { Admission } from '../../store/journal/entries.js';
 import type { Store } from '../../store/store.js';
 import type { Call } from '../core/call.js';
 import type { CallFunds } from '../core/funding.js';
@@ -10,7 +10,7 @@ import type { Ending } from '../core/outcome.js';
 export type CallAdmission = { funds: CallFunds | null; refusal: null } | { funds: null; refusal: Ending };
 
 /** A call whose record is queued, and whether it may go on. */
-export interface AskedCall {
+export interface AskedAdmission {
   id: string;
   /** Settles within 2 seconds. */
   admission: Promise<CallAdmission>;
@@ -42,7 +42,7 @@ export class Admissions {
   }
 
   /** Queues the record and the questions. Throws `StoreError` `unavailable` if no call may begin. */
-  begin(call: NewCall): AskedCall {
+  begin(call: NewCall): AskedAdmission {
     const { organizations, funds, calls } = this.store;
     const organization = organizations.get(call.organizationId);
     const rate = funds.rateOf(call);

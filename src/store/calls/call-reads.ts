@@ -1,5 +1,6 @@
 import type { Database, Reads } from '../database/database.js';
 import type { CallEventRow, CallRow } from '../database/tables.js';
+import { CountChanges } from '../journal/count-changes.js';
 import type { Page, Scope, Slice } from '../tenants/scope.js';
 import { CallCounts, type CallFilter, type DayCounts, dayMs, hourMs, type StatusCounts } from './call-counts.js';
 import {
@@ -17,7 +18,6 @@ import {
   toCallRecord,
   toCallText,
 } from './call-records.js';
-import { CountChanges } from './count-changes.js';
 
 /** The maximum number of events that a reconnected stream replays. */
 const replayedAtMost = 10_000;

@@ -6,14 +6,14 @@ import { StoreError } from '../database/errors.js';
 import { newId } from '../database/ids.js';
 import type { StoreLog } from '../database/log.js';
 import type { Direction, HangupSource } from '../database/tables.js';
+import { applyEntries } from '../journal/apply-entries.js';
+import type { Admission, AdmissionQuestion, BeginEntry, Entry, EventTuple, FactsEntry } from '../journal/entries.js';
+import { Journal } from '../journal/journal.js';
 import type { BatchAnswer } from '../sqlite/writer-protocol.js';
 import type { Mode, Scope } from '../tenants/scope.js';
-import { applyEntries } from './apply-entries.js';
 import type { CallTimings, QualityMetrics, QualitySample, TraceEntry, Turn } from './call-records.js';
-import type { Admission, AdmissionQuestion, BeginEntry, Entry, EventTuple, FactsEntry } from './entries.js';
 import { EventFeed } from './event-feed.js';
 import { type EventType, type FinalStatus, mayFollowTheEnd, terminalEvents } from './event-types.js';
-import { Journal } from './journal.js';
 
 export interface NewCall {
   /** A UUIDv7; generated if absent. */

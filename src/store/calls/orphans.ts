@@ -4,11 +4,11 @@ import { talkedSec } from '../../billing/duration.js';
 import { microcentsPerCent } from '../../billing/rate.js';
 import type { Database, Reads, Transaction } from '../database/database.js';
 import type { CallRow, InstanceRow } from '../database/tables.js';
+import { endRecord, insertEvents } from '../journal/apply-entries.js';
+import { CountChanges } from '../journal/count-changes.js';
+import type { EventTuple } from '../journal/entries.js';
 import { addDeliveries } from '../routing/outbox.js';
 import { settle } from '../tenants/holds.js';
-import { endRecord, insertEvents } from './apply-entries.js';
-import { CountChanges } from './count-changes.js';
-import type { EventTuple } from './entries.js';
 import { terminalEvents } from './event-types.js';
 import type { Instances } from './instances.js';
 

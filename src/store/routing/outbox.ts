@@ -1,6 +1,7 @@
 /** Events on their way to webhook endpoints, written in the transaction that writes the event: no event is lost between the two. */
-import type { EventTuple } from '../calls/entries.js';
+
 import type { Transaction } from '../database/database.js';
+import type { EventTuple } from '../journal/entries.js';
 import type { Mode } from '../tenants/scope.js';
 
 interface Receiver {

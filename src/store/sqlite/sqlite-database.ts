@@ -1,8 +1,8 @@
 import { statSync } from 'node:fs';
 import type { Compilable } from 'kysely';
-import type { Entry } from '../calls/entries.js';
 import type { Database, Reads, Statements, Transaction } from '../database/database.js';
 import type { Migration } from '../database/migrations/index.js';
+import type { Entry } from '../journal/entries.js';
 import { CheckpointThread } from './checkpoint-thread.js';
 import { type Durability, migrateFile, SqliteConnection, sqliteQueries } from './connection.js';
 import type { BatchAnswer } from './writer-protocol.js';

@@ -1,6 +1,7 @@
 /** Messages between the thread of calls and the thread that writes. */
-import type { BatchOutcome, Entry } from '../calls/entries.js';
+
 import type { Want } from '../database/database.js';
+import type { BatchOutcome, Entry } from '../journal/entries.js';
 import type { Durability } from './connection.js';
 
 export interface WriterSettings {

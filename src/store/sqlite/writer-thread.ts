@@ -1,8 +1,8 @@
 import { Worker } from 'node:worker_threads';
 import { builtModule } from '../../../config/built.js';
-import type { Entry } from '../calls/entries.js';
 import { type Execute, Statements } from '../database/database.js';
 import { StoreError } from '../database/errors.js';
+import type { Entry } from '../journal/entries.js';
 import { sqliteQueries } from './connection.js';
 import type { BatchAnswer, WriterAnswer, WriterRequest, WriterSettings } from './writer-protocol.js';
 

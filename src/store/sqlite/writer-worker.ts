@@ -1,8 +1,8 @@
 /** Runs in a thread of its own: the only connection of this process that writes. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { applyEntries, nothingWritten } from '../calls/apply-entries.js';
-import type { Entry } from '../calls/entries.js';
 import { StoreError, sqliteCode } from '../database/errors.js';
+import { applyEntries, nothingWritten } from '../journal/apply-entries.js';
+import type { Entry } from '../journal/entries.js';
 import { SqliteConnection } from './connection.js';
 import type { BatchAnswer, WriterAnswer, WriterRequest, WriterSettings } from './writer-protocol.js';
 

@@ -1,7 +1,7 @@
 import { costOf, microcentsPerCent, type Rate } from '../../billing/rate.js';
-import type { Admission } from '../calls/entries.js';
 import type { Database, Reads } from '../database/database.js';
 import type { Direction } from '../database/tables.js';
+import type { Admission } from '../journal/entries.js';
 import type { Accounts } from './accounts.js';
 import { extendHold, planHold } from './holds.js';
 import type { Mode } from './scope.js';

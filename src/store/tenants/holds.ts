@@ -1,9 +1,9 @@
 /** Money of calls, within the transaction of what it belongs to: holds, their extension, and the settlement. */
 import { uuidv7 } from 'uuidv7';
 import { affordableSec, billedSec, costOf, type Rate } from '../../billing/rate.js';
-import type { Admission } from '../calls/entries.js';
 import type { Reads, Transaction } from '../database/database.js';
 import type { CallFundsRow, LedgerRow } from '../database/tables.js';
+import type { Admission } from '../journal/entries.js';
 
 /** The time reserved at once: the first minute, and another minute whenever it runs out. */
 const holdSec = 60;

@@ -1,8 +1,8 @@
 import type { CallStatus } from '../../../sip/cause.js';
+import { dayMs, hourMs } from '../calls/call-counts.js';
+import type { Turn } from '../calls/call-records.js';
 import type { Transaction } from '../database/database.js';
 import type { CallInsightRow } from '../database/tables.js';
-import { dayMs, hourMs } from './call-counts.js';
-import type { Turn } from './call-records.js';
 import type { CountedCall } from './entries.js';
 
 /** An ended call, with what insights are made of. */
