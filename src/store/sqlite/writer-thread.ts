@@ -95,6 +95,7 @@ export class WriterThread {
     const worker = new Worker(builtModule(import.meta.url, './writer-worker.ts'), {
       workerData: this.settings,
       resourceLimits: { maxOldGenerationSizeMb: 512 },
+      execArgv: [], // flags of the main program, such as --input-type, may keep a thread from starting
     });
     worker.unref();
     worker.on('message', (told: WriterAnswer) => this.settle(told));
