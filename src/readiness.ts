@@ -10,7 +10,7 @@ export async function readiness(parts: {
       servers?: readonly { name: string; connected: boolean; drained: boolean; problem: string | null }[];
     };
   };
-  store: { writable(): Promise<boolean> };
+  store: { writable(): Promise<boolean>; readonly problem: string | null };
   isDraining: boolean;
   /** null: none is set up. */
   redis: { readonly answers: boolean } | null;
@@ -31,6 +31,7 @@ export async function readiness(parts: {
   if (parts.admissions.isDegraded) degraded.push('The database is slow: calls go on before their record is on disk');
   const problems = [
     ...parts.sip.problems,
+    ...(parts.store.problem === null ? [] : [parts.store.problem]),
     ...(servers ?? []).flatMap(({ name, problem, drained }) =>
       problem !== null ? [problem] : drained ? [`FreeSWITCH at ${name} is paused by its operator.`] : [],
     ),

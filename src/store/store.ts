@@ -15,7 +15,7 @@ import { PhoneNumbers } from './routing/phone-numbers.js';
 import { Trunks } from './routing/trunks.js';
 import { WebhookDeliveries } from './routing/webhook-deliveries.js';
 import type { Durability } from './sqlite/connection.js';
-import { LongReadThread } from './sqlite/long-read-thread.js';
+import { LongReadProcess } from './sqlite/long-read-process.js';
 import { SqliteDatabase } from './sqlite/sqlite-database.js';
 import { Accounts } from './tenants/accounts.js';
 import { ApiKeys } from './tenants/api-keys.js';
@@ -64,8 +64,8 @@ export class Store {
   readonly calls: Calls;
   /** Reads call records. */
   readonly records: CallReads;
-  /** Runs long queries in a separate thread. They see data on disk only: call `calls.flush()` first. */
-  readonly longReads: LongReadThread;
+  /** Runs long queries in a separate process. They see data on disk only: call `calls.flush()` first. */
+  readonly longReads: LongReadProcess;
   readonly recordingLinks: RecordingLinks;
   /** Rate cards, balances and the ledger. */
   readonly accounts: Accounts;
@@ -110,7 +110,7 @@ export class Store {
       ...{ clock, instanceId, log },
     });
     this.records = new CallReads(database, () => this.calls.flush());
-    this.longReads = new LongReadThread(options.file);
+    this.longReads = new LongReadProcess(options.file);
     this.recordingLinks = parts.recordingLinks;
     this.webhookDeliveries = new WebhookDeliveries(database, clock);
     this.recordings = new RecordingRecords(database, (callId) => this.calls.flushCall(callId));
@@ -126,7 +126,10 @@ export class Store {
   /** Opens and migrates the file, begins the heartbeat, and closes the calls of dead processes. Rejects with `StoreError`, a clear sentence. */
   static async open(options: StoreOptions): Promise<Store> {
     const { clock = systemClock, log = silentLog, instanceId = uuidv7(), file, durability } = options;
-    const database = SqliteDatabase.open({ file, instanceId, durability, now: () => clock.now() });
+    const database = SqliteDatabase.open({
+      ...{ file, instanceId, durability, now: () => clock.now() },
+      onWriterDeath: (reason) => log.error({ reason }, 'the thread that writes the database died; it is replaced'),
+    });
     const vault = new Vault(options.secretsKey ?? null);
     try {
       await vault.protect(database);
@@ -161,13 +164,18 @@ export class Store {
     return this.instances.beatWithin(freshBeatMs) || this.instances.beat();
   }
 
+  /** What keeps records from being written, in a sentence; null: nothing known. */
+  get problem(): string | null {
+    return this.database.problem;
+  }
+
   /** How often the thread that writes died and was replaced. */
   get writersReplaced(): number {
     return this.database.writersReplaced;
   }
 
-  /** Ends the thread that writes as a crash would; for tests. */
-  killWriter(): Promise<number> {
+  /** Ends the thread that writes, between two statements; for tests. */
+  killWriter(): Promise<void> {
     return this.database.killWriter();
   }
 

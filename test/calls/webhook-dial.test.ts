@@ -249,7 +249,7 @@ describe('Dial', () => {
         new AbortController().signal,
       );
       await expect(leg).rejects.toMatchObject({ hangupCause: 'destination_not_allowed' });
-      expect(closed.store.records.list(rules, {}, { limit: 10, offset: 0 }).total).toBe(0);
+      expect((await closed.store.records.list(rules, {}, { limit: 10, offset: 0 })).total).toBe(0);
     } finally {
       await closed.end();
     }

@@ -1,5 +1,5 @@
 import { fork } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -273,7 +273,33 @@ setTimeout(() => { database.exec('rollback'); process.disconnect(); }, 400);`;
   });
 });
 
+const allWritten = () =>
+  expect
+    .poll(() => {
+      clock.advance(250);
+      return store.calls.unwritten;
+    })
+    .toBe(0);
+
 describe('the thread that writes', () => {
+  it('that dies again and again is started at growing intervals, is reported, and loses nothing', async () => {
+    const id = begin();
+    await allWritten();
+    const away = `${file}.away`;
+    for (const end of ['', '-wal', '-shm']) if (existsSync(file + end)) renameSync(file + end, away + end);
+    await store.killWriter();
+    store.calls.event(id, 'call.ringing');
+    const startedMs = performance.now();
+    await expect.poll(() => store.problem).toContain('died 5 times in a row (');
+    expect(performance.now() - startedMs).toBeGreaterThan(100 + 200 + 400); // ms of pauses
+    expect(await store.writable()).toBe(false);
+    for (const end of ['', '-wal', '-shm']) if (existsSync(away + end)) renameSync(away + end, file + end);
+    await allWritten();
+    expect(store.problem).toBeNull();
+    expect(await store.writable()).toBe(true);
+    expect((await detail(id))?.events.map(({ type }) => type)).toEqual(['call.initiated', 'call.ringing']);
+  });
+
   it('may die at any time: nothing is lost, and nothing is written twice', async () => {
     const ids: string[] = [];
     for (let round = 0; round < 5; round += 1) {
@@ -287,13 +313,8 @@ describe('the thread that writes', () => {
       await new Promise((resolve) => setTimeout(resolve, round * 2)); // somewhere in the batch
       await store.killWriter();
       await sent;
+      await allWritten();
     }
-    await expect
-      .poll(() => {
-        clock.advance(250);
-        return store.calls.unwritten;
-      })
-      .toBe(0);
     expect(store.writersReplaced).toBe(5);
     for (const id of ids) {
       const call = await detail(id);

@@ -55,6 +55,7 @@ beforeAll(async () => {
     store.calls.finish(id, { status: c.status, ...end });
     if (c.deleted) await store.records.delete({ organizationId: c.organization, mode: c.mode }, id);
   }
+  expect(await store.calls.flush()).toBe(true);
 });
 afterAll(async () => {
   await store.close();

@@ -8,8 +8,8 @@ import { systemClock } from './clock.js';
 import type { Database } from './database.js';
 
 /**
- * Questions that take the longer the more records there are, by name; the first argument says whose they are. They are asked in a thread of
- * their own (`long-read-thread.ts`), so that they hold up no call.
+ * Questions that take the longer the more records there are, by name; the first argument says whose they are. They are asked in a process of
+ * their own (`sqlite/long-read-process.ts`), so that they hold up no call.
  */
 export function longReads(database: Database) {
   const insights = new CallInsights(database);

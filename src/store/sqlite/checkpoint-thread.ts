@@ -26,7 +26,7 @@ export class CheckpointThread {
     this.commits = 0;
     this.isRunning = true;
     this.start();
-    this.worker?.postMessage(null);
+    this.worker?.postMessage('run');
   }
 
   /** Resolves when the thread has ended and its connection is closed. */
@@ -34,7 +34,10 @@ export class CheckpointThread {
     const { worker } = this;
     this.isRunning = true; // no further one
     this.worker = null;
-    await worker?.terminate();
+    if (worker === null) return;
+    const gone = new Promise((resolve) => worker.once('exit', resolve));
+    worker.postMessage('close'); // terminating a thread within a statement aborts the process
+    await gone;
   }
 
   private newWorker(): Worker {

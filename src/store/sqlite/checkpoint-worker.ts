@@ -7,7 +7,12 @@ const atMost = 5;
 
 let connection: CheckpointConnection | null = null;
 
-parentPort?.on('message', () => {
+parentPort?.on('message', (wanted: 'run' | 'close') => {
+  if (wanted === 'close') {
+    connection?.close();
+    parentPort?.close();
+    return;
+  }
   try {
     connection ??= new CheckpointConnection((workerData as { file: string }).file);
     connection.run(atMost);

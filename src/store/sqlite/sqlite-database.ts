@@ -14,6 +14,8 @@ export interface SqliteOptions {
   durability?: Durability;
   now: () => number;
   migrations?: Readonly<Record<string, Migration>>;
+  /** Called with the reason when the thread that writes has died. */
+  onWriterDeath?: (reason: string) => void;
 }
 
 /** The limit of remembered questions; those about unknown numbers are remembered too. */
@@ -42,7 +44,7 @@ export class SqliteDatabase implements Database {
     this.reader = SqliteConnection.reading(file);
     this.reads = this.reader.promised();
     this.checkpoints = new CheckpointThread(file);
-    this.writer = new WriterThread({ file, instanceId, durability });
+    this.writer = new WriterThread({ file, instanceId, durability }, options.onWriterDeath);
   }
 
   /** Creates the file if absent, and migrates it. Throws `StoreError` `cannot_open`, `newer_schema` or `no_driver`. */
@@ -129,6 +131,11 @@ export class SqliteDatabase implements Database {
     return this.writer.replaced;
   }
 
+  /** What keeps records from being written, in a sentence; null: nothing known. */
+  get problem(): string | null {
+    return this.writer.problem;
+  }
+
   /** Whether the path still names the opened file; an unlinked file accepts writes that are lost. */
   isInPlace(): boolean {
     return identityOf(this.options.file) === this.identity;
@@ -139,8 +146,8 @@ export class SqliteDatabase implements Database {
     this.checkpoints.start();
   }
 
-  /** Ends the thread that writes as a crash would; for tests. */
-  killWriter(): Promise<number> {
+  /** Ends the thread that writes, between two statements; for tests. */
+  killWriter(): Promise<void> {
     return this.writer.kill();
   }
 

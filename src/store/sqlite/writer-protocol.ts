@@ -11,6 +11,11 @@ export interface WriterSettings {
   instanceId: string;
 }
 
+/** Of one thread. `dies`: 1 once a test asks the thread to die: before its next statement or answer. */
+export interface WriterData extends WriterSettings {
+  dies: Int32Array;
+}
+
 /** `id` names the request in its answer. */
 export type WriterRequest =
   | { id: number; kind: 'batch'; number: number; entries: readonly Entry[] }
@@ -20,6 +25,8 @@ export type WriterRequest =
   | { id: number; kind: 'end'; transaction: number; commit: boolean }
   /** A statement in a transaction of its own. */
   | { id: number; kind: 'single'; sql: string; parameters: readonly unknown[] }
+  /** Wakes the thread, so that it sees that it is to die. */
+  | { id: number; kind: 'wake' }
   /** Closes the connection; everything sent before is done first. */
   | { id: number; kind: 'close' };
 

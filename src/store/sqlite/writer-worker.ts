@@ -1,25 +1,35 @@
 /** Runs in a thread of its own: the only connection of this process that writes. */
 import { parentPort, workerData } from 'node:worker_threads';
+import { Statements } from '../database/database.js';
 import { StoreError, sqliteCode } from '../database/errors.js';
 import { applyEntries, nothingWritten } from '../journal/apply-entries.js';
 import type { Entry } from '../journal/entries.js';
-import { SqliteConnection } from './connection.js';
-import type { BatchAnswer, WriterAnswer, WriterRequest, WriterSettings } from './writer-protocol.js';
+import { SqliteConnection, sqliteQueries } from './connection.js';
+import type { BatchAnswer, WriterAnswer, WriterData, WriterRequest } from './writer-protocol.js';
 
 /** How long a transaction waits for another process. The thread of calls does not wait with it. */
 const lockWaitMs = 100;
 /** A transaction of the thread of calls that takes longer is rolled back, so that it cannot hold up every call's record. */
 const transactionLimitMs = 5_000;
 
-const { file, durability, instanceId } = workerData as WriterSettings;
+const { file, durability, instanceId, dies } = workerData as WriterData;
 const connection = SqliteConnection.writing(file, durability);
-const statements = connection.promised();
+const statements = new Statements(sqliteQueries, async (sql, parameters, want) => {
+  dieIfAsked();
+  return connection.execute(sql, parameters, want);
+});
 const waiting: WriterRequest[] = [];
 let isBusy = false;
 /** The open transaction of the thread of calls. */
 let open: { id: number; limit: NodeJS.Timeout } | null = null;
 
+function dieIfAsked(): void {
+  if (Atomics.load(dies, 0) === 1) process.exit(1); // ends this thread
+}
+
 parentPort?.on('message', (request: WriterRequest) => {
+  dieIfAsked();
+  if (request.kind === 'wake') return;
   if (request.kind === 'statement' || request.kind === 'end') return inOpenTransaction(request);
   waiting.push(request);
   void next();
@@ -147,5 +157,6 @@ function problemOf(error: unknown): { message: string; code: string | null; isPa
 }
 
 function answer(told: WriterAnswer): void {
+  dieIfAsked();
   parentPort?.postMessage(told);
 }

@@ -1,4 +1,5 @@
-import { Worker } from 'node:worker_threads';
+import { type ChildProcess, fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import { builtModule } from '../../../config/built.js';
 import { StoreError } from '../database/errors.js';
 import type { LongReads } from '../database/long-reads.js';
@@ -30,12 +31,16 @@ interface Job extends LongQuestion {
 
 const usualLimits: LongReadLimits = { limitMs: 10_000, mostWaiting: 100, mostOfOne: 10 };
 
+/** Memory of the process that reads, in MB. */
+const heapMb = 256;
+
 /**
- * The thread that runs long queries one after the other. It starts with the first query. The thread of a query that takes too long is
- * replaced; the other queries continue in a new one.
+ * The process that runs long queries one after the other. It starts with the first query. The process of a query that takes too long is
+ * killed and replaced; the other queries continue in a new one. A process and not a thread: SQLite cannot be interrupted within a statement,
+ * and both drivers abort the whole process when a thread is terminated within one.
  */
-export class LongReadThread {
-  private worker: Worker | null = null;
+export class LongReadProcess {
+  private child: ChildProcess | null = null;
   private running: Job | null = null;
   private waiting: Job[] = [];
   private nextId = 1;
@@ -74,8 +79,8 @@ export class LongReadThread {
       this.end(job, () => job.reject(new StoreError('unavailable', 'The server is stopping')));
     this.running = null;
     this.waiting = [];
-    void this.worker?.terminate();
-    this.worker = null;
+    this.child?.kill('SIGKILL'); // it cannot write
+    this.child = null;
   }
 
   private next(): void {
@@ -83,25 +88,26 @@ export class LongReadThread {
     const job = this.waiting.shift();
     if (!job) return;
     this.running = job;
-    this.worker ??= this.start();
-    this.worker.postMessage({ id: job.id, name: job.name, asked: job.asked } satisfies LongQuestion);
+    this.child ??= this.start();
+    const question: LongQuestion = { id: job.id, name: job.name, asked: job.asked };
+    this.child.send(question, () => {}); // a child that died tells it by `exit`
   }
 
-  private start(): Worker {
-    const worker = new Worker(builtModule(import.meta.url, './long-read-worker.ts'), {
-      workerData: { file: this.file },
-      resourceLimits: { maxOldGenerationSizeMb: 256 },
+  private start(): ChildProcess {
+    const child = fork(fileURLToPath(builtModule(import.meta.url, './long-read-main.ts')), [this.file], {
+      execArgv: [`--max-old-space-size=${heapMb}`],
+      serialization: 'advanced', // dates and maps
     });
-    worker.unref();
-    worker.on('message', (answer: LongAnswer) => this.settle(answer));
-    const died = (error: Error | number) => {
-      if (this.worker !== worker) return;
-      const why = error instanceof Error ? error.message : 'it ended';
-      this.replace(new Error(`The read thread died: ${why}`));
+    child.unref();
+    child.channel?.unref();
+    child.on('message', (answer) => this.settle(answer as LongAnswer));
+    const died = (why: string) => {
+      if (this.child !== child) return;
+      this.replace(new Error(`The process that reads died: ${why}`));
     };
-    worker.on('error', died);
-    worker.on('exit', died);
-    return worker;
+    child.on('error', ({ message }) => died(message));
+    child.on('exit', (code, signal) => died(signal ?? `exit code ${code}`));
+    return child;
   }
 
   private settle(told: LongAnswer): void {
@@ -127,12 +133,11 @@ export class LongReadThread {
     if (job) this.end(job, () => job.reject(error));
   }
 
-  /** SQLite cannot be interrupted within a statement: the thread ends with the statement, without being awaited. */
   private replace(error: Error): void {
-    const { worker, running } = this;
-    this.worker = null;
+    const { child, running } = this;
+    this.child = null;
     this.running = null;
-    void worker?.terminate();
+    child?.kill('SIGKILL');
     if (running) this.end(running, () => running.reject(error));
     this.next();
   }
