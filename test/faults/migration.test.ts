@@ -18,13 +18,15 @@ const old = 3;
 const program = `
 const [file] = process.argv.slice(1);
 const load = (name) => import(${JSON.stringify(`file://${root}/dist`)} + name);
-const { Database } = await load('/src/store/database/database.js');
+const { migrateFile } = await load('/src/store/sqlite/connection.js');
+const { loadDriver } = await load('/src/store/sqlite/driver.js');
 const { migrations } = await load('/src/store/database/migrations/index.js');
-const first = Database.open(file, Date.now, Object.fromEntries(Object.entries(migrations).slice(0, ${old})));
+migrateFile(file, Date.now, Object.fromEntries(Object.entries(migrations).slice(0, ${old})));
+const first = new (loadDriver())(file);
 first.prepare("insert into users (id, name, subject, platform_owner, created_at) values ('kept', 'Kept', null, 0, 0)").run();
 first.close();
 const endless = ['create table half (x)', "insert into half with recursive c(n) as (select 1 union all select n + 1 from c) select hex(randomblob(500)) from c"];
-Database.open(file, Date.now, { ...migrations, '9999-endless': { statements: endless } });
+migrateFile(file, Date.now, { ...migrations, '9999-endless': { statements: endless } });
 `;
 
 it('killed half way: nothing of it is there, and the next process migrates and takes calls', async () => {

@@ -135,6 +135,7 @@ describe('GET /v1/events', () => {
     const reader = await following;
     await reader.until(() => reader.told().length >= 451);
     finish(id);
+    await api.store.calls.flush();
     await reader.until(() => reader.told().at(-1)?.event === 'call.completed');
     const sequences = reader.told().map(({ data }) => data.sequence);
     expect(sequences).toEqual(Array.from({ length: 452 }, (_, n) => n + 2));

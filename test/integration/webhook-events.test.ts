@@ -77,6 +77,7 @@ describe('events of a call', () => {
     api.store.calls.event(callId, 'dtmf.received', { digit: '5' });
     api.store.calls.event(callId, 'webhook.failed', { message: 'never delivered itself' });
     api.store.calls.finish(callId, end);
+    await api.store.calls.flush();
     await vi.waitFor(() => expect(server.requests).toHaveLength(4), 5000);
     const types = server.requests.map((request) => bodyOf(request).type);
     expect(types).toEqual(['call.initiated', 'call.ringing', 'dtmf.received', 'call.completed']);

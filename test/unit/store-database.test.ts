@@ -3,11 +3,13 @@ import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync,
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { QualityMetrics, Turn } from '../../src/store/calls/call-records.js';
 import { sqliteCode } from '../../src/store/database/errors.js';
 import { migrations } from '../../src/store/database/migrations/index.js';
 import { migrateFile } from '../../src/store/sqlite/connection.js';
 import { driverPackages, loadDriver } from '../../src/store/sqlite/driver.js';
 import { SqliteDatabase } from '../../src/store/sqlite/sqlite-database.js';
+import { Store } from '../../src/store/store.js';
 
 let dir: string;
 let file: string;
@@ -108,6 +110,61 @@ describe('migrating', () => {
     migrateFile(file, () => 9, mended);
     expect(tables()).toBe(before + 1);
     expect(query('select name from schema_migrations order by name')).toHaveLength(Object.keys(migrations).length + 1);
+  });
+
+  it('of a file whose counters triggers kept: code goes on with them, and counts the same', async () => {
+    const before = Object.fromEntries(Object.entries(migrations).filter(([name]) => name < '0018'));
+    expect(Object.keys(before).at(-1)).toBe('0017-encrypted-endpoints');
+    migrateFile(file, () => 7, before);
+    const day = 20_468;
+    const startedMs = day * 86_400_000 + 3_600_000;
+    const hop = (ms: number) => ({ p50_ms: ms - 1, p95_ms: ms, max_ms: ms + 1 });
+    const quality = {
+      mos: 4.237,
+      audio_delay: { caller_network: hop(99), gateway_uplink: hop(617), gateway_playout: hop(4_411) },
+    };
+    const turns = [7, 96, 997, 4_980, 61_000].map((responseMs) => ({ speaker: 'agent', responseMs }));
+    const old = new Driver(file);
+    old.exec(`insert into organizations (id, name, tier, limits, created_at, updated_at) values ('o', 'O', 'free', '{}', 7, 7);
+      insert into endpoints (id, organization_id, mode, name, type, target, provider_config, webhook_secret, has_events_url, created_at, updated_at)
+        values ('e', 'o', 'live', 'E', 'webhook', 'https://e.example', '{"events_url":"https://e.example/events"}', 's', 1, 7, 7);
+      insert into calls (id, organization_id, mode, instance_id, direction, from_number, to_number, status, phone_number_id, endpoint_id, trunk_id, created_at,
+        duration_sec, cost_microcents, latency_ms) values ('c', 'o', 'live', 'gone', 'inbound', 'x', 'y', 'in_progress', 'n', 'e', 't', ${startedMs}, 0, 0, 0);
+      insert into call_events values ('v', 'c', 1, 'call.initiated', '{}', ${startedMs})`);
+    old
+      .prepare(
+        "update calls set status = 'completed', answered_at = ?, completed_at = ?, quality = ?, turns = ? where id = 'c'",
+      )
+      .run(startedMs, startedMs, JSON.stringify(quality), JSON.stringify(turns));
+    old.close();
+    const counted = 'select grouped_by, group_id, figure, bucket, n from call_insights order by 1, 2, 3, 4';
+    const byTriggers = query(counted) as { n: number }[];
+    expect(byTriggers).toHaveLength(3 * (2 + 1 + 3 + 5));
+
+    const store = await Store.open({ file });
+    try {
+      const scope = { organizationId: 'o', mode: 'live' } as const;
+      const id = store.calls.begin({
+        ...{ organizationId: 'o', mode: 'live', direction: 'inbound', fromNumber: 'x', toNumber: 'y' },
+        ...{ phoneNumberId: 'n', endpointId: 'e', trunkId: 't', createdAt: new Date(startedMs) },
+      });
+      store.calls.answered(id, { latencyMs: 1 });
+      store.calls.finish(id, {
+        ...{ status: 'completed', hangupCause: 'normal_clearing', hangupSource: 'caller', durationSec: 1 },
+        ...{ quality: quality as unknown as QualityMetrics, turns: turns as unknown as Turn[] },
+      });
+      expect(await store.calls.flush()).toBe(true);
+      expect(query(counted)).toEqual(byTriggers.map((row) => ({ ...row, n: 2 * row.n })));
+      expect((await store.records.stats(scope, {})).completed).toBe(2);
+      const { data } = await store.webhookDeliveries.list(scope, {}, { limit: 10, offset: 0 });
+      expect(data.map(({ eventType, callId }) => `${eventType} ${callId === id}`).sort()).toEqual(
+        ['call.initiated false', 'call.answered true', 'call.completed true', 'call.initiated true'].sort(),
+      );
+      await store.records.delete(scope, id);
+      expect(query(`${counted.replace(' order', ' where n > 0 order')}`)).toEqual(byTriggers);
+    } finally {
+      await store.close();
+    }
   });
 
   it('refuses a database of a newer version', () => {

@@ -36,6 +36,7 @@ export class CheckpointThread {
     this.worker = null;
     if (worker === null) return;
     const gone = new Promise((resolve) => worker.once('exit', resolve));
+    worker.ref();
     worker.postMessage('close'); // terminating a thread within a statement aborts the process
     await gone;
   }

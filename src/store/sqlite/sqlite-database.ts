@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs';
 import type { Compilable } from 'kysely';
 import type { Database, Reads, Statements, Transaction } from '../database/database.js';
+import { StoreError } from '../database/errors.js';
 import type { Migration } from '../database/migrations/index.js';
 import type { Entry } from '../journal/entries.js';
 import { CheckpointThread } from './checkpoint-thread.js';
@@ -31,7 +32,9 @@ export class SqliteDatabase implements Database {
   private readonly reads: Statements;
   private readonly writer: WriterThread;
   private readonly checkpoints: CheckpointThread;
-  private readonly snapshots: SqliteConnection[] = [];
+  /** The connection of snapshots, opened by the first. */
+  private snapshots: SqliteConnection | null = null;
+  private lastSnapshot: Promise<unknown> = Promise.resolve();
   private readonly remember = new Map<string, readonly unknown[]>();
   private rememberedOfVersion: unknown = null;
   private fileVersion: unknown = null;
@@ -95,16 +98,20 @@ export class SqliteDatabase implements Database {
     return result;
   }
 
-  async snapshot<T>(work: (reads: Reads) => Promise<T>): Promise<T> {
-    const connection = this.snapshots.pop() ?? SqliteConnection.reading(this.options.file);
-    try {
-      connection.beginReading();
-      return await work(connection.promised());
-    } finally {
-      if (connection.inTransaction) connection.commit();
-      if (this.closing) connection.close();
-      else this.snapshots.push(connection);
-    }
+  /** One after the other: they only wait for this thread. `work` asks for no other snapshot. */
+  snapshot<T>(work: (reads: Reads) => Promise<T>): Promise<T> {
+    const snapshot = this.lastSnapshot.then(async () => {
+      if (this.closing) throw new StoreError('unavailable', 'The server is stopping');
+      this.snapshots ??= SqliteConnection.reading(this.options.file);
+      this.snapshots.beginReading();
+      try {
+        return await work(this.snapshots.promised());
+      } finally {
+        this.snapshots.commit();
+      }
+    });
+    this.lastSnapshot = snapshot.catch(() => {});
+    return snapshot;
   }
 
   remembered<R>(sql: string, ...parameters: unknown[]): readonly R[] {
@@ -159,7 +166,8 @@ export class SqliteDatabase implements Database {
 
   private async closeAll(): Promise<void> {
     await this.checkpoints.close();
-    for (const connection of this.snapshots.splice(0)) connection.close();
+    await this.lastSnapshot;
+    this.snapshots?.close();
     await this.writer.close();
     this.reader.close();
   }

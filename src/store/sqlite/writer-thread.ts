@@ -95,6 +95,7 @@ export class WriterThread {
     const closed = this.ask({ kind: 'close' });
     this.isClosing = true;
     await closed.catch(() => {}); // it died: its connection is closed as well
+    worker.ref();
     await gone;
   }
 
