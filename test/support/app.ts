@@ -74,6 +74,7 @@ export async function startTestApp(
       method,
       headers: {
         authorization: `Bearer ${key}`,
+        connection: 'close', // a connection kept alive would count as left over
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),

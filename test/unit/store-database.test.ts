@@ -126,8 +126,8 @@ describe('migrating', () => {
     const turns = [7, 96, 997, 4_980, 61_000].map((responseMs) => ({ speaker: 'agent', responseMs }));
     const old = new Driver(file);
     old.exec(`insert into organizations (id, name, tier, limits, created_at, updated_at) values ('o', 'O', 'free', '{}', 7, 7);
-      insert into endpoints (id, organization_id, mode, name, type, target, provider_config, webhook_secret, has_events_url, created_at, updated_at)
-        values ('e', 'o', 'live', 'E', 'webhook', 'https://e.example', '{"events_url":"https://e.example/events"}', 's', 1, 7, 7);
+      insert into endpoints (id, organization_id, mode, name, type, target, provider_config, webhook_secret, has_events_url, record, status, health, created_at, updated_at)
+        values ('e', 'o', 'live', 'E', 'webhook', 'https://e.example', '{"events_url":"https://e.example/events"}', 's', 1, 0, 'active', 'unknown', 7, 7);
       insert into calls (id, organization_id, mode, instance_id, direction, from_number, to_number, status, phone_number_id, endpoint_id, trunk_id, created_at,
         duration_sec, cost_microcents, latency_ms) values ('c', 'o', 'live', 'gone', 'inbound', 'x', 'y', 'in_progress', 'n', 'e', 't', ${startedMs}, 0, 0, 0);
       insert into call_events values ('v', 'c', 1, 'call.initiated', '{}', ${startedMs})`);
