@@ -27,8 +27,8 @@ it('an agent stopped by SIGSTOP while it talks: found within 20 s, silence until
   await caller.far.ended(25_000);
   caller.close();
   expect(performance.now() - stoppedMs).toBeLessThan(20_000);
-  await expect.poll(() => scene.recordOf(caller.far)?.status).toBe('failed');
-  expect(scene.recordOf(caller.far)).toMatchObject({ hangupCause: 'agent_error', hangupSource: 'agent' });
+  await expect.poll(async () => (await scene.recordOf(caller.far))?.status).toBe('failed');
+  expect(await scene.recordOf(caller.far)).toMatchObject({ hangupCause: 'agent_error', hangupSource: 'agent' });
   const numbers = caller.phone.heard.map(({ sequence }) => sequence);
   expect(numbers.every((n, i) => i === 0 || n === ((numbers[i - 1]! + 1) & 0xffff))).toBe(true);
   expect(caller.phone.heard.at(-1)!.payload.every((byte) => byte === 0xff)).toBe(true);
