@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { OpusCoder } from '../media/audio/codec/opus.js';
 import { G722Coder, type WideDecoder, type WideEncoder } from '../media/audio/codec/wide-codec.js';
-import { bytesOf, lineOf, samplesOf, writeLine } from '../media/audio/sample-format.js';
+import { bytesOf, sampleFormatOf, samplesOf, writeSamples } from '../media/audio/sample-format.js';
 import { startMediaEngine } from '../media/choose.js';
 import { codecFacts } from '../media/codecs.js';
 import type { MediaEngine, MediaSession, PhoneCodec } from '../media/engine.js';
@@ -51,11 +51,11 @@ function voice(rateHz: number): Int16Array {
 
 async function coded(codec: PhoneCodec): Promise<Uint8Array[]> {
   const coder = await coderOf(codec);
-  const samples = voice(lineOf[codec].sampleRateHz);
-  const frame = (lineOf[codec].sampleRateHz / 1000) * frameMs;
+  const samples = voice(sampleFormatOf[codec].sampleRateHz);
+  const frame = (sampleFormatOf[codec].sampleRateHz / 1000) * frameMs;
   return Array.from({ length: samples.length / frame }, (_, i) => {
     const part = samples.slice(i * frame, (i + 1) * frame);
-    if (!coder) return writeLine(part, codec);
+    if (!coder) return writeSamples(part, codec);
     const packet = new Uint8Array(1275);
     return packet.slice(0, coder.encode(samplesOf(bytesOf(part)), packet, 0));
   });
@@ -175,8 +175,8 @@ async function measure(engine: MediaEngine, codec: PhoneCodec, agentHz: number, 
  * 5 ms in the lost ones is from what would have been heard without loss, on average.
  */
 async function lossy(lossPercent: number, inbandFec: boolean): Promise<{ told: number; errorDb: number }> {
-  const samples = voice(lineOf.OPUS.sampleRateHz);
-  const frame = (lineOf.OPUS.sampleRateHz / 1000) * frameMs;
+  const samples = voice(sampleFormatOf.OPUS.sampleRateHz);
+  const frame = (sampleFormatOf.OPUS.sampleRateHz / 1000) * frameMs;
   const [whole, torn] = [await OpusCoder.open(), await OpusCoder.open()];
   torn.tune({ ...opusDefaults, inbandFec });
   torn.lossHeard(lossPercent);
@@ -232,8 +232,8 @@ const engine = await startMediaEngine({ threads: 1, rtpPorts: { from: 20_000, to
 try {
   for (const codec of ['G722', 'OPUS'] as const) {
     const [coder, packets] = [(await coderOf(codec))!, await coded(codec)];
-    const samples = voice(lineOf[codec].sampleRateHz);
-    const frame = (lineOf[codec].sampleRateHz / 1000) * frameMs;
+    const samples = voice(sampleFormatOf[codec].sampleRateHz);
+    const frame = (sampleFormatOf[codec].sampleRateHz / 1000) * frameMs;
     const parts = packets.map((_, i) => samples.slice(i * frame, (i + 1) * frame));
     const into = new Uint8Array(1275);
     const encodeUs = each(2000, (i) => coder.encode(parts[i % parts.length]!, into, 0));

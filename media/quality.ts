@@ -5,7 +5,7 @@
  */
 import type { PhoneCodec } from './engine.js';
 
-export interface LineFigures {
+export interface PathFigures {
   /** Network loss and late discards, 0–100. */
   lossPercent: number;
   /** Mean length of loss runs divided by that of random loss; at least 1. */
@@ -41,7 +41,7 @@ const opus: Model = {
 const models: Record<PhoneCodec, Model> = { PCMU: g711, PCMA: g711, G722: g722, OPUS: opus };
 
 /** Transmission rating R, on the scale of 100. */
-export function transmissionRating({ lossPercent, burstRatio, delayMs, codec = 'PCMU' }: LineFigures): number {
+export function transmissionRating({ lossPercent, burstRatio, delayMs, codec = 'PCMU' }: PathFigures): number {
   const { basicFactor, scale, equipmentImpairment, worstImpairment, lossRobustness } = models[codec];
   const delayImpairment = 0.024 * delayMs + (delayMs > 177.3 ? 0.11 * (delayMs - 177.3) : 0);
   const burst = Math.max(1, burstRatio);
@@ -52,7 +52,7 @@ export function transmissionRating({ lossPercent, burstRatio, delayMs, codec = '
 }
 
 /** Mean opinion score, 1–4.5. The cubic dips below 1 for R under 6.5, so it is clamped. */
-export function meanOpinionScore(figures: LineFigures): number {
+export function meanOpinionScore(figures: PathFigures): number {
   const r = transmissionRating(figures);
   if (r <= 0) return 1;
   if (r >= 100) return 4.5;

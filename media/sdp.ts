@@ -360,7 +360,7 @@ function readFormats(media: MediaDescription): Pick<RemoteStream, 'codecs' | 'ev
 }
 
 /** A key of what the phone can receive: a phone with an equal key can take its packets unchanged. The two G.711 laws convert by a table. */
-export function termsOf(agreed: AgreedMedia | null): string {
+export function formatKey(agreed: AgreedMedia | null): string {
   if (agreed === null) return '';
   const { codec, opus, ptimeMs, eventClockKhz } = agreed;
   if (codec === 'PCMU' || codec === 'PCMA') return 'G711';

@@ -29,7 +29,7 @@ interface Utterance {
 }
 
 /** An utterance that was cut. */
-export interface Cut {
+export interface CutUtterance {
   whole: string;
   /** Empty when nothing was heard. */
   heard: string;
@@ -47,7 +47,7 @@ const AUDIO_GAP_MS = 250;
 /** Pace of speech until the agent's own is known: about 16 characters a second. */
 const MS_PER_CHAR = 62;
 
-export class SpokenText {
+export class TranscriptAlignment {
   #utterances: Utterance[] = [];
   #count = 0;
   /** Duration of all audio that the agent sent. */
@@ -113,9 +113,9 @@ export class SpokenText {
   }
 
   /** The queued audio, of this duration, will not be played. Returns what was cut, for an agent that continues. */
-  cut(droppedMs: number): Cut[] {
+  cut(droppedMs: number): CutUtterance[] {
     const positionMs = this.#sentMs - droppedMs;
-    const cuts: Cut[] = [];
+    const cuts: CutUtterance[] = [];
     for (const utterance of this.#utterances.splice(0)) {
       const heardMs = Math.min(positionMs - (utterance.fromMs ?? positionMs), utterance.audioMs);
       const heard = heardMs > 0 ? this.#heard(utterance, heardMs) : '';

@@ -1,5 +1,5 @@
 /** A buffer that is reused for each call and grows to the longest length requested. */
-export class Reused<T extends Int16Array | Uint8Array | Float64Array> {
+export class ScratchBuffer<T extends Int16Array | Uint8Array | Float64Array> {
   private whole: T;
   private view: T;
   constructor(private readonly Type: new (length: number) => T) {

@@ -1,6 +1,6 @@
 /** The disk thread: a slow or full disk affects nothing else. Each media thread has one port to it. */
 import { type MessagePort, parentPort } from 'node:worker_threads';
-import type { FromDisk, ToDisk } from './disk-words.js';
+import type { FromDisk, ToDisk } from './disk-messages.js';
 import { WavFile } from './wav-file.js';
 
 const parent = parentPort;

@@ -5,8 +5,8 @@
 
 import { createResampler, type Resampler } from '../audio/dsp/resample.js';
 import { RtpTimeline } from '../audio/receive/rtp-timeline.js';
-import { lineOf, readLine, ticksPerMs } from '../audio/sample-format.js';
-import { Reused } from '../audio/scratch-buffer.js';
+import { readSamples, sampleFormatOf, ticksPerMs } from '../audio/sample-format.js';
+import { ScratchBuffer } from '../audio/scratch-buffer.js';
 import type { PhoneCodec } from '../engine.js';
 
 /** A block is handed on this long after its second, so that late packets still find their place. */
@@ -28,7 +28,7 @@ export class Recorder {
   private readonly heard = direction(1);
   private readonly blockSamples: number;
   private readonly samplesPerMs: number;
-  private readonly decoded = new Reused(Int16Array);
+  private readonly decoded = new ScratchBuffer(Int16Array);
   /** The first second that was not handed on yet. */
   private firstBlock = 0;
   private readonly blocks: Int16Array[] = [];
@@ -82,7 +82,7 @@ export class Recorder {
     const { blockSamples, channels } = this;
     const nowTick = Math.round((nowMs - this.startMs) * ticksPerMs);
     // Received audio was spoken just before it arrived; sent audio is heard from now on.
-    const lasted = to === this.phone ? (audio.length / lineOf[codec].bytesPerMs) * ticksPerMs : 0;
+    const lasted = to === this.phone ? (audio.length / sampleFormatOf[codec].bytesPerMs) * ticksPerMs : 0;
     const tick = to.track.place(timestamp, to === this.phone ? Math.max(0, nowTick - lasted) : nowTick);
     const sample = Math.round((tick * this.samplesPerMs) / ticksPerMs);
     const samples = this.samplesOf(to, audio, codec);
@@ -100,11 +100,11 @@ export class Recorder {
 
   private samplesOf(to: Direction, audio: Uint8Array, codec: PhoneCodec): Int16Array {
     if (codec !== to.codec) {
-      const { sampleRateHz } = lineOf[codec];
+      const { sampleRateHz } = sampleFormatOf[codec];
       to.codec = codec;
       to.resampler = sampleRateHz === this.sampleRateHz ? null : createResampler(sampleRateHz, this.sampleRateHz);
     }
-    const samples = readLine(audio, codec, this.decoded);
+    const samples = readSamples(audio, codec, this.decoded);
     return to.resampler ? to.resampler.process(samples) : samples;
   }
 

@@ -4,7 +4,7 @@
  */
 import { closeSync, fdatasyncSync, ftruncateSync, mkdirSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
 import path from 'node:path';
-import type { SampleRange, WavForm } from './disk-words.js';
+import type { SampleRange, WavForm } from './disk-messages.js';
 
 const headerBytes = 44;
 

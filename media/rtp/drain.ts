@@ -5,7 +5,7 @@
 import type { Time } from '../audio/playout/playout-clock.js';
 import { readUint32 } from './packet.js';
 import type { RtpSocketPair } from './socket.js';
-import type { Ghost } from './source.js';
+import type { LateSender } from './source.js';
 
 /** Limit for a peer that never stops sending; the next call then ignores that peer. */
 const longestMs = 10 * 60_000;
@@ -16,7 +16,7 @@ export class Drain {
   constructor(
     private readonly quietMs: number,
     private readonly time: Time,
-    private readonly onFree: (rtpPort: number, ghost: Ghost | null) => void,
+    private readonly onFree: (rtpPort: number, lateSender: LateSender | null) => void,
   ) {}
 
   add(pair: RtpSocketPair): void {
@@ -58,9 +58,9 @@ export class Drain {
     this.pairs.clear();
   }
 
-  private free(pair: RtpSocketPair, ghost: Ghost | null): void {
+  private free(pair: RtpSocketPair, lateSender: LateSender | null): void {
     this.pairs.delete(pair);
     pair.close();
-    this.onFree(pair.rtpPort, ghost);
+    this.onFree(pair.rtpPort, lateSender);
   }
 }

@@ -27,7 +27,7 @@ const earlyMs = 200;
 export type SourceVerdict = 'accept' | 'foreign';
 
 /** A peer that still sent to a port, long after its call, when the port was handed out again. */
-export interface Ghost {
+export interface LateSender {
   address: string;
   port: number;
   ssrc: number;
@@ -58,7 +58,7 @@ export class RtpSource {
   private candidateRun = 0;
   /** All packets of the run continue the current stream. */
   private candidateContinues = false;
-  private ghost: Ghost | null = null;
+  private lateSender: LateSender | null = null;
 
   /** Applies the address of an SDP. The same address changes nothing; a new one is learned anew, and the old source is accepted until then. */
   expect(address: string, port: number): boolean {
@@ -78,8 +78,8 @@ export class RtpSource {
   }
 
   /** Ignores this peer, unless the SDP names it. */
-  shun(ghost: Ghost): void {
-    this.ghost = ghost;
+  shun(lateSender: LateSender): void {
+    this.lateSender = lateSender;
   }
 
   judge(packet: RtpView, address: string, port: number, nowMs: number): SourceVerdict {
@@ -87,7 +87,7 @@ export class RtpSource {
     if (this.namedAddress === '') return 'foreign'; // before any SDP no source is expected
     if (port === this.namedPort && address === this.namedAddress)
       return this.learn(packet, address, port, nowMs, named);
-    if (this.ghost !== null && isSame(this.ghost, packet, address, port)) return 'foreign';
+    if (this.lateSender !== null && isSame(this.lateSender, packet, address, port)) return 'foreign';
     const continues = this.continues(packet, nowMs);
     this.follow(packet, address, port, nowMs, continues);
     const proven = this.candidateRun >= probationPackets;
@@ -188,6 +188,6 @@ export class RtpSource {
   }
 }
 
-function isSame(ghost: Ghost, packet: RtpView, address: string, port: number): boolean {
-  return ghost.ssrc === packet.ssrc && ghost.port === port && ghost.address === address;
+function isSame(lateSender: LateSender, packet: RtpView, address: string, port: number): boolean {
+  return lateSender.ssrc === packet.ssrc && lateSender.port === port && lateSender.address === address;
 }

@@ -27,13 +27,13 @@ import {
   type TapEnd,
   type TapOptions,
 } from '../engine.js';
-import type { Ghost } from '../rtp/source.js';
+import type { LateSender } from '../rtp/source.js';
 
 /** Requests to a media thread, each answered once. */
-export interface Questions {
+export interface ThreadRequests {
   /** `port_taken`: another process has the port pair; nothing was opened. */
   open: {
-    in: { session: number; rtpPort: number; ghost?: Ghost; options: OpenSession };
+    in: { session: number; rtpPort: number; lateSender?: LateSender; options: OpenSession };
     out: { localSdp: string } | 'port_taken';
   };
   offer: { in: { session: number; direction?: MediaDirection }; out: string };
@@ -65,7 +65,7 @@ export interface Questions {
   stats: { in: { session: number }; out: MediaStats };
   close: { in: { session: number }; out: MediaStats };
 }
-export type QuestionName = keyof Questions;
+export type ThreadRequestName = keyof ThreadRequests;
 
 /** A message to a media thread that needs no answer. */
 export type Order =
@@ -86,7 +86,7 @@ export type Notice =
   | { kind: 'lost'; session: number; why: 'rtp-timeout' | 'engine-gone' }
   | { kind: 'agentEvent'; session: number; agent: number; event: AgentEvent }
   | { kind: 'agentEnded'; session: number; agent: number; end: AgentEnd }
-  | { kind: 'portFree'; rtpPort: number; ghost: Ghost | null }
+  | { kind: 'portFree'; rtpPort: number; lateSender: LateSender | null }
   /** An exception in our own code, for the log. */
   | { kind: 'fault'; session: number; place: string; text: string }
   /** Sent every second; also the sign of life. Counts are since the start of the thread. */
@@ -101,7 +101,7 @@ export interface ThreadLoad {
   malformedPackets: number;
 }
 
-export type ToThread = { kind: 'question'; id: number; name: QuestionName; in: unknown } | Order;
+export type ToThread = { kind: 'question'; id: number; name: ThreadRequestName; in: unknown } | Order;
 export type FromThread = Answer | Notice;
 type Answer = { kind: 'answer'; id: number; out: unknown } | { kind: 'refusal'; id: number; error: WireError };
 
@@ -126,7 +126,7 @@ function fromWire(error: WireError): Error {
 }
 
 /** The asking side: every question settles, by its answer, its time limit or the end of the thread. */
-export class Asker {
+export class ThreadClient {
   private nextId = 1;
   private readonly open = new Map<number, { resolve(out: unknown): void; reject(error: Error): void }>();
   private gone: Error | null = null;
@@ -134,12 +134,12 @@ export class Asker {
   constructor(private readonly post: (message: ToThread, transfer: readonly TransferListItem[]) => void) {}
 
   /** `limitMs` null: no time limit, for activities; the question still settles when the thread ends. */
-  ask<N extends QuestionName>(
+  ask<N extends ThreadRequestName>(
     name: N,
-    question: Questions[N]['in'],
+    question: ThreadRequests[N]['in'],
     limitMs: number | null,
     transfer: readonly TransferListItem[] = [],
-  ): Promise<Questions[N]['out']> {
+  ): Promise<ThreadRequests[N]['out']> {
     if (this.gone) return Promise.reject(this.gone);
     const id = this.nextId++;
     return new Promise((resolve, reject) => {
@@ -155,7 +155,7 @@ export class Asker {
       this.open.set(id, {
         resolve: (out) => {
           end();
-          resolve(out as Questions[N]['out']);
+          resolve(out as ThreadRequests[N]['out']);
         },
         reject: (error) => {
           end();
@@ -179,11 +179,13 @@ export class Asker {
   }
 }
 
-export type Handlers = { [N in QuestionName]: (question: Questions[N]['in']) => Promise<Questions[N]['out']> };
+export type Handlers = {
+  [N in ThreadRequestName]: (question: ThreadRequests[N]['in']) => Promise<ThreadRequests[N]['out']>;
+};
 
 /** The answering side. */
-export function answerQuestions(handlers: Handlers, post: (message: FromThread) => void) {
-  return (message: { id: number; name: QuestionName; in: unknown }): void => {
+export function serveRequests(handlers: Handlers, post: (message: FromThread) => void) {
+  return (message: { id: number; name: ThreadRequestName; in: unknown }): void => {
     const handle = handlers[message.name] as (question: unknown) => Promise<unknown>;
     handle(message.in).then(
       (out) => post({ kind: 'answer', id: message.id, out }),

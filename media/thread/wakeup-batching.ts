@@ -10,7 +10,7 @@ const restMs = 0.5;
 /** A shorter sleep is not worth its cost. */
 const leastMs = 0.1;
 
-export interface RestParts {
+export interface WakeupBatchingParts {
   now(): number;
   sessions(): number;
   /** When the next packet is due. */
@@ -20,10 +20,10 @@ export interface RestParts {
   sleep(ms: number): void;
 }
 
-export class Rest {
+export class WakeupBatching {
   private planned = false;
 
-  constructor(private readonly parts: RestParts) {}
+  constructor(private readonly parts: WakeupBatchingParts) {}
 
   /** A packet arrived. Packets that already wait in the sockets are handled before the thread sleeps. */
   packetCame(): void {

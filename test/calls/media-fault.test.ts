@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { AgentEnd, AgentTarget } from '../../media/agents/agent.js';
 import type { AgentSocket, AgentSocketHooks } from '../../media/agents/connection/agent-socket.js';
 import { realTime } from '../../media/audio/playout/playout-clock.js';
-import { Asker, type Notice } from '../../media/thread/channel.js';
+import { type Notice, ThreadClient } from '../../media/thread/channel.js';
 import { ThreadSessions } from '../../media/thread/session/sessions.js';
 import { agentTarget, eventually, sessionOptions } from '../support/media-engine.js';
 import { portPairs } from '../support/port-ranges.js';
@@ -50,7 +50,7 @@ class FakeAgent implements AgentSocket {
 let agents: FakeAgent[];
 let notices: Notice[];
 let thread: ThreadSessions;
-let asker: Asker;
+let threadClient: ThreadClient;
 let phones: RtpPhone[];
 
 beforeEach(async () => {
@@ -58,7 +58,7 @@ beforeEach(async () => {
   notices = [];
   thread = new ThreadSessions({
     post: (message) => {
-      if (message.kind === 'answer' || message.kind === 'refusal') asker.settle(message);
+      if (message.kind === 'answer' || message.kind === 'refusal') threadClient.settle(message);
       else notices.push(message);
     },
     openAgent: (target: AgentTarget, hooks) => {
@@ -71,14 +71,14 @@ beforeEach(async () => {
     sleep: () => {},
     quietMs: 0,
   });
-  asker = new Asker((message) => thread.receive(message));
+  threadClient = new ThreadClient((message) => thread.receive(message));
   phones = [];
   for (const [index, url] of ['ws://faulty/', 'ws://fine/'].entries()) {
     const phone = await RtpPhone.open();
     phones.push(phone);
     const session = index + 1;
     for (let rtpPort = portPairs(20).from; ; rtpPort += 2) {
-      const opened = await asker.ask(
+      const opened = await threadClient.ask(
         'open',
         { session, rtpPort, options: sessionOptions({ offer: phone.sdp() }) },
         1000,
@@ -87,7 +87,7 @@ beforeEach(async () => {
       phone.dial(opened.localSdp);
       break;
     }
-    await asker.ask('prepareAgent', { session, agent: 1, target: agentTarget(url) }, 1000);
+    await threadClient.ask('prepareAgent', { session, agent: 1, target: agentTarget(url) }, 1000);
     thread.receive({ kind: 'attach', session, agent: 1 });
     thread.receive({ kind: 'startAgent', session, agent: 1 });
   }

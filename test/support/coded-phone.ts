@@ -3,8 +3,8 @@
 import { OpusCoder } from '../../media/audio/codec/opus.js';
 import { G722Coder, type WideDecoder, type WideEncoder } from '../../media/audio/codec/wide-codec.js';
 import { tone } from '../../media/audio/dsp/tone.js';
-import { bytesOf, lineOf, readLine, samplesOf, writeLine } from '../../media/audio/sample-format.js';
-import { Reused } from '../../media/audio/scratch-buffer.js';
+import { bytesOf, readSamples, sampleFormatOf, samplesOf, writeSamples } from '../../media/audio/sample-format.js';
+import { ScratchBuffer } from '../../media/audio/scratch-buffer.js';
 import { codecFacts } from '../../media/codecs.js';
 import type { MediaEngine, MediaSession, OpenSession, PhoneCodec } from '../../media/engine.js';
 import { opusDefaults } from '../../media/opus-parameters.js';
@@ -75,7 +75,7 @@ export class CodedPhone {
   }
 
   get rateHz(): number {
-    return lineOf[this.codec].sampleRateHz;
+    return sampleFormatOf[this.codec].sampleRateHz;
   }
 
   tone(frequencyHz: number, durationMs: number): Int16Array {
@@ -125,7 +125,8 @@ export class CodedPhone {
       this.ear = { codec: this.codec, decoder: this.codec === 'G722' ? new G722Coder() : this.opus, parts: [] };
     const { decoder, parts } = this.ear;
     for (const { payload } of this.packets.slice(parts.length)) {
-      if (!lineOf[this.codec].linear) parts.push(readLine(payload, this.codec, new Reused(Int16Array)).slice());
+      if (!sampleFormatOf[this.codec].linear)
+        parts.push(readSamples(payload, this.codec, new ScratchBuffer(Int16Array)).slice());
       else parts.push(decoder?.decode(payload)?.slice() ?? new Int16Array(0));
     }
     const whole = new Int16Array(parts.reduce((sum, part) => sum + part.length, 0));
@@ -143,7 +144,7 @@ export class CodedPhone {
   }
 
   private encode(samples: Int16Array): Uint8Array {
-    if (!this.coder) return writeLine(samples, this.codec);
+    if (!this.coder) return writeSamples(samples, this.codec);
     const packet = new Uint8Array(1275);
     return packet.subarray(0, this.coder.encode(samplesOf(bytesOf(samples)), packet, 0));
   }

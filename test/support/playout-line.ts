@@ -9,7 +9,7 @@ import { FakeTime } from './fake-time.js';
 
 const frame = 160;
 
-export class PlayoutLine {
+export class PlayoutSchedule {
   readonly time = new FakeTime();
   readonly playout = new Playout('PCMU');
   readonly outward: ToPhone;

@@ -8,8 +8,8 @@ import { G722Coder } from '../../media/audio/codec/wide-codec.js';
 import { meanSquare } from '../../media/audio/detect/frame-level.js';
 import { ComfortNoise } from '../../media/audio/dsp/comfort-noise.js';
 import { tone } from '../../media/audio/dsp/tone.js';
-import { LineClock } from '../../media/audio/playout/timestamp-clock.js';
-import { changeLine, lineOf, samplesOf } from '../../media/audio/sample-format.js';
+import { TimestampClock } from '../../media/audio/playout/timestamp-clock.js';
+import { sampleConverter, sampleFormatOf, samplesOf } from '../../media/audio/sample-format.js';
 import { opusDefaults, readOpusParameters } from '../../media/opus-parameters.js';
 import { probeTone } from '../support/tone-probe.js';
 
@@ -206,7 +206,7 @@ describe('comfort noise', () => {
     for (const level of [42, 50, 60]) {
       const noise = new ComfortNoise();
       noise.told(Uint8Array.of(level));
-      const bytes = new Uint8Array(200 * lineOf[codec].bytesPerMs);
+      const bytes = new Uint8Array(200 * sampleFormatOf[codec].bytesPerMs);
       expect(noise.fill(bytes, 0, bytes.length, codec)).toBe(true);
       expect(Math.abs(10 * Math.log10(meanSquare(bytes, codec) / 32_767 ** 2) + level)).toBeLessThan(1);
     }
@@ -230,29 +230,29 @@ describe('lines', () => {
     ['PCMA', 'OPUS'],
     ['OPUS', 'G722'],
   ] as const)('%s becomes %s with its tone and its length', (from, to) => {
-    const { sampleRateHz, linear } = lineOf[from];
+    const { sampleRateHz, linear } = sampleFormatOf[from];
     const said = tone({ frequencyHz: 1000, durationMs: 1000, sampleRateHz });
     const bytes = linear
       ? new Uint8Array(said.buffer)
-      : changeLine(
+      : sampleConverter(
           'G722',
           from,
         )(new Uint8Array(tone({ frequencyHz: 1000, durationMs: 1000, sampleRateHz: 16_000 }).buffer));
-    const change = changeLine(from, to);
+    const change = sampleConverter(from, to);
     const parts: Uint8Array[] = [];
-    const frame = 20 * lineOf[from].bytesPerMs;
+    const frame = 20 * sampleFormatOf[from].bytesPerMs;
     for (let at = 0; at < bytes.length; at += frame) parts.push(change(bytes.subarray(at, at + frame)));
     const whole = Uint8Array.from(parts.flatMap((part) => [...part]));
-    expect(whole).toHaveLength(1000 * lineOf[to].bytesPerMs);
-    const heard = lineOf[to].linear ? samplesOf(whole) : samplesOf(changeLine(to, 'G722')(whole));
-    const rate = lineOf[to].linear ? lineOf[to].sampleRateHz : 16_000;
+    expect(whole).toHaveLength(1000 * sampleFormatOf[to].bytesPerMs);
+    const heard = sampleFormatOf[to].linear ? samplesOf(whole) : samplesOf(sampleConverter(to, 'G722')(whole));
+    const rate = sampleFormatOf[to].linear ? sampleFormatOf[to].sampleRateHz : 16_000;
     const { amplitude, purityDb } = probeTone(heard.subarray(rate / 10), 1000, rate);
     expect(Math.abs(20 * Math.log10(amplitude / 8000))).toBeLessThan(0.3);
     expect(purityDb).toBeGreaterThan(28);
   });
 
   it('keep their time when the clock of the packets changes, and over its wrap', () => {
-    const clock = new LineClock();
+    const clock = new TimestampClock();
     expect(clock.place(160, 1, 0)).toBe(160);
     expect(clock.place(4_294_967_000, 6, 320)).toBe(320);
     expect(clock.place((4_294_967_000 + 960) >>> 0, 6, 0)).toBe(480);

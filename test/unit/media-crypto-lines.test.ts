@@ -122,10 +122,10 @@ describe('an offer', () => {
 
   it('repeated changes no key; with a new one of theirs ours is new too', () => {
     const us = session('allow');
-    const lineOf = (fill: number) => ofType(us.answer(sdp('RTP/SAVP', crypto(fill))), 'a=crypto')[0]!;
-    const first = lineOf(1);
-    expect(lineOf(1)).toBe(first);
-    expect(lineOf(2)).not.toBe(first);
+    const sampleFormatOf = (fill: number) => ofType(us.answer(sdp('RTP/SAVP', crypto(fill))), 'a=crypto')[0]!;
+    const first = sampleFormatOf(1);
+    expect(sampleFormatOf(1)).toBe(first);
+    expect(sampleFormatOf(2)).not.toBe(first);
   });
 });
 

@@ -24,8 +24,8 @@ function drained() {
       this.closed += 1;
     },
   };
-  const drain = new Drain(quietMs, time, (rtpPort, ghost) =>
-    freed.push({ rtpPort, ghost, afterMs: time.nowMs - 1000 }),
+  const drain = new Drain(quietMs, time, (rtpPort, lateSender) =>
+    freed.push({ rtpPort, lateSender, afterMs: time.nowMs - 1000 }),
   );
   drain.add(pair as unknown as RtpSocketPair);
   const packet = new Uint8Array(172);
@@ -46,7 +46,7 @@ describe('the port of a call that is over', () => {
     time.advance(quietMs - 1);
     expect(freed).toEqual([]);
     time.advance(1);
-    expect(freed).toEqual([{ rtpPort: 10_000, ghost: null, afterMs: quietMs }]);
+    expect(freed).toEqual([{ rtpPort: 10_000, lateSender: null, afterMs: quietMs }]);
     expect(pair.closed).toBe(1);
     expect(time.pending).toBe(0);
   });
@@ -60,7 +60,7 @@ describe('the port of a call that is over', () => {
     time.advance(quietMs - 1);
     expect(freed).toEqual([]);
     time.advance(1);
-    expect(freed).toEqual([{ rtpPort: 10_000, ghost: null, afterMs: 60_000 + quietMs }]);
+    expect(freed).toEqual([{ rtpPort: 10_000, lateSender: null, afterMs: 60_000 + quietMs }]);
   });
 
   it('is free after ten minutes, with the name of who never stops', () => {
@@ -70,8 +70,8 @@ describe('the port of a call that is over', () => {
       rtp(new Uint8Array(3)); // no RTP at all
       time.advance(1000);
     }
-    const ghost = { address: old.address, port: old.port, ssrc: 0xfeed };
-    expect(freed).toEqual([{ rtpPort: 10_000, ghost, afterMs: longestMs }]);
+    const lateSender = { address: old.address, port: old.port, ssrc: 0xfeed };
+    expect(freed).toEqual([{ rtpPort: 10_000, lateSender, afterMs: longestMs }]);
   });
 
   it('is closed with the thread, and its timer too', () => {

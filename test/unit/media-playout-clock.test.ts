@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { PlayoutClock } from '../../media/audio/playout/playout-clock.js';
-import { PlayoutLine } from '../../media/audio/playout/playout-schedule.js';
+import { PlayoutSchedule } from '../../media/audio/playout/playout-schedule.js';
 import { FakeTime } from '../support/fake-time.js';
 
 describe('slots that audio waits for', () => {
   it('come nearer as far as the lead allows, and give it back', () => {
-    const line = new PlayoutLine(0, 20);
+    const line = new PlayoutSchedule(0, 20);
     expect(line.comeNearer(12)).toBe(true);
     expect([line.dueMs, line.leadMs]).toEqual([8, 12]);
     expect(line.comeNearer(9)).toBe(false);
@@ -90,12 +90,12 @@ describe('the clock of a thread', () => {
 /** A line driven like a session: slots in which something is sent, and when. */
 class Driven {
   nowMs = 0;
-  readonly line: PlayoutLine;
+  readonly line: PlayoutSchedule;
   readonly sent: { atMs: number; speaks: boolean }[] = [];
   skipped = 0;
 
   constructor(ptimeMs = 20) {
-    this.line = new PlayoutLine(0, ptimeMs);
+    this.line = new PlayoutSchedule(0, ptimeMs);
   }
 
   until(endMs: number, lateMs = 0): this {

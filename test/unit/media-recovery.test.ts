@@ -4,7 +4,7 @@ import { HeldNotes } from '../../media/audio/detect/held-notes.js';
 import { bestCut, writeCut } from '../../media/audio/dsp/time-scale.js';
 import { Playout } from '../../media/audio/playout/playout.js';
 import { SearchBudget } from '../../media/audio/playout/shortening.js';
-import { PlayoutLine } from '../support/playout-line.js';
+import { PlayoutSchedule } from '../support/playout-line.js';
 import { espeakVoice, syntheticVoice } from '../support/speech.js';
 
 const voices: [string, Int16Array][] = [
@@ -23,8 +23,8 @@ const codes = (audio: Int16Array) => Uint8Array.from(audio, (sample) => linearTo
 const at = (sorted: number[], part: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))]!;
 
 /** An agent that stands still for `stallMs` at its frame `frame`, and then sends at once what it could not send. */
-function stalled(audio: Int16Array, frame: number, stallMs: number): PlayoutLine {
-  const line = new PlayoutLine();
+function stalled(audio: Int16Array, frame: number, stallMs: number): PlayoutSchedule {
+  const line = new PlayoutSchedule();
   line.time.advance(500);
   const frames = stallMs / 20;
   line.speak(audio, (i) => (i >= frame && i < frame + frames ? (frame + frames - i) * 20 : 0));
@@ -71,7 +71,7 @@ describe('after an agent stood still while it spoke', () => {
   });
 
   it('the heard time and the marks are exact to the sample, whatever was left out', () => {
-    const line = new PlayoutLine();
+    const line = new PlayoutSchedule();
     const reached: string[] = [];
     line.playout.onMark = (name) => reached.push(`${name} at ${line.position}`);
     line.time.advance(500);

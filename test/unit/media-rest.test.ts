@@ -1,11 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { Rest } from '../../media/thread/wakeup-batching.js';
+import { WakeupBatching } from '../../media/thread/wakeup-batching.js';
 
 function rest(sessions: number, dueInMs: number) {
   const slept: number[] = [];
   const seen = { woke: 0 };
-  const thread = new Rest({
+  const thread = new WakeupBatching({
     now: () => 1000,
     sessions: () => sessions,
     dueMs: () => 1000 + dueInMs,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { linearToUlaw, ulawToLinear } from '../../media/audio/codec/g711.js';
 import { tone } from '../../media/audio/dsp/tone.js';
-import { Room, RoomEar } from '../../media/audio/playout/conference-mixer.js';
+import { MixMinus, Room } from '../../media/audio/playout/conference-mixer.js';
 import { probeTone } from '../support/tone-probe.js';
 
 const silence = new Uint8Array(160).fill(0xff);
@@ -15,7 +15,7 @@ function linear(bytes: Uint8Array): Int16Array {
   return Int16Array.from(bytes, (byte) => ulawToLinear[byte]!);
 }
 
-function heardBy(ear: RoomEar): Int16Array {
+function heardBy(ear: MixMinus): Int16Array {
   const frame = new Uint8Array(160);
   expect(ear.take(frame, 0, 160)).toBe(160);
   return linear(frame);
@@ -30,7 +30,7 @@ function roomOf(seats: number): Room {
 describe('what a seat hears', () => {
   it('is the sum of the others, which never clips', () => {
     const room = roomOf(6);
-    const ear = new RoomEar(room, 0, 'PCMU');
+    const ear = new MixMinus(room, 0, 'PCMU');
     heardBy(ear);
     const speak = (seats: number, amplitude: number) => {
       for (let i = 0; i < 10; i++) {
@@ -55,7 +55,7 @@ describe('what a seat hears', () => {
   it('has no holes when frames come two at a time, and learns to wait for those that come later', () => {
     const holesWith = (burst: number) => {
       const room = roomOf(2);
-      const ear = new RoomEar(room, 0, 'PCMU');
+      const ear = new MixMinus(room, 0, 'PCMU');
       heardBy(ear);
       const frame = frameOf(500, 5000);
       const heard: boolean[] = [];
@@ -74,7 +74,7 @@ describe('what a seat hears', () => {
 
   it.each([1.02, 0.98])('stays near to a phone whose clock runs at %f', (pace) => {
     const room = roomOf(2);
-    const ear = new RoomEar(room, 0, 'PCMU');
+    const ear = new MixMinus(room, 0, 'PCMU');
     heardBy(ear);
     const frame = frameOf(500, 5000);
     let [written, holes] = [0, 0];

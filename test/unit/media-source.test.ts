@@ -121,8 +121,8 @@ const announced = then(exact, ({ line }) => line.source.expect(moved.address, mo
 const reinvited = then(announced, ({ voice }) => {
   voice.from = moved;
 });
-const reused = (ghost: Place) =>
-  then(unheard(phone, phone, phone), ({ line }) => line.source.shun({ ...ghost, ssrc: 99 }));
+const reused = (lateSender: Place) =>
+  then(unheard(phone, phone, phone), ({ line }) => line.source.shun({ ...lateSender, ssrc: 99 }));
 
 /** RTCP: of which place the report is taken, when the phone is heard at `phone`. */
 const report =
@@ -366,12 +366,12 @@ describe('whose packets count', () => {
   it('never a ghost of an earlier call on this port, however long nobody else speaks', () => {
     const line = new Line();
     line.source.shun({ ...attacker, ssrc: 66 });
-    const ghost = new Stream(66, attacker);
+    const lateSender = new Stream(66, attacker);
     const voice = new Stream(1, nat);
-    expect(line.hear(ghost, 200)).toBe(0);
+    expect(line.hear(lateSender, 200)).toBe(0);
     expect(line.hear(voice, 10)).toBe(8);
-    line.pause(voice, 60_000); // the phone is silent, the ghost is not
-    expect(line.hear(ghost, 200)).toBe(0);
+    line.pause(voice, 60_000); // the phone is silent, the lateSender is not
+    expect(line.hear(lateSender, 200)).toBe(0);
     expect(line.hear(voice, 10)).toBe(10);
   });
 

@@ -1,7 +1,7 @@
 /** What an agent says, on its way to the phone: whole samples, marks, and the text of what was heard. */
 import type { AgentEvent, AgentMessage, AgentProtocol, AudioFormat, Conversation, Sink, Spoken } from '../agent.js';
 import { clockMs } from '../clock.js';
-import { type AlignedText, SpokenText } from '../transcript-alignment.js';
+import { type AlignedText, TranscriptAlignment } from '../transcript-alignment.js';
 import type { AgentSocketHooks, AgentSocketLimits } from './agent-socket.js';
 import { ForeignAudio } from './foreign-audio.js';
 import { durationMs } from './send-queue.js';
@@ -25,7 +25,7 @@ export interface AgentOutputLinks {
 
 export class AgentOutput {
   bytesReceived = 0;
-  readonly #spoken: SpokenText;
+  readonly #spoken: TranscriptAlignment;
   readonly #foreign = new ForeignAudio();
   #audioStarted = false;
   #isSilenced = false;
@@ -42,7 +42,7 @@ export class AgentOutput {
     private readonly hooks: AgentSocketHooks,
     private readonly links: AgentOutputLinks,
   ) {
-    this.#spoken = new SpokenText(
+    this.#spoken = new TranscriptAlignment(
       (text, beganMs) => hooks.event({ type: 'transcript', speaker: 'agent', text, beganMs }),
       (name) => hooks.mark(name),
       clockMs,

@@ -4,11 +4,11 @@
  */
 import type { OpusDecoderHandle, OpusEncoderHandle } from 'libopus-wasm';
 import type { OpusParameters } from '../../opus-parameters.js';
-import { lineOf } from '../sample-format.js';
+import { sampleFormatOf } from '../sample-format.js';
 import { holdsCopy, longestPacketMs } from './opus-packet.js';
 import type { WideDecoder, WideEncoder } from './wide-codec.js';
 
-const sampleRate = lineOf.OPUS.sampleRateHz as 24_000;
+const sampleRate = sampleFormatOf.OPUS.sampleRateHz as 24_000;
 const samplesPerMs = sampleRate / 1000;
 /** Of 0 to 10. From 2 on, encoding takes twice the time, for a gain that a fifth more bit rate gives as well. */
 const complexity = 1;

@@ -3,8 +3,8 @@ import { endianness } from 'node:os';
 import type { AudioFormat } from '../../agents/agent.js';
 import type { PhoneCodec } from '../../engine.js';
 import { createResampler } from '../dsp/resample.js';
-import { bytesOf, lineOf, readLine } from '../sample-format.js';
-import { Reused } from '../scratch-buffer.js';
+import { bytesOf, readSamples, sampleFormatOf } from '../sample-format.js';
+import { ScratchBuffer } from '../scratch-buffer.js';
 import { alawToLinear, alawToUlaw, linearToAlaw, linearToUlaw, mapBytes, ulawToAlaw, ulawToLinear } from './g711.js';
 
 export type Transcode = (bytes: Uint8Array) => Uint8Array;
@@ -14,14 +14,14 @@ const fromLinear = { ulaw: linearToUlaw, alaw: linearToAlaw };
 
 /** Converts the phone's audio to the agent's format. The result is reused by the next call. */
 export function phoneToAgent(codec: PhoneCodec, format: AudioFormat): Transcode {
-  const { sampleRateHz, encoding: law } = lineOf[codec];
+  const { sampleRateHz, encoding: law } = sampleFormatOf[codec];
   if (law !== 'l16' && format.sampleRateHz === sampleRateHz && format.encoding !== 'l16')
     return fromLawToLaw(law, format.encoding, true);
   const resampler = format.sampleRateHz === sampleRateHz ? null : createResampler(sampleRateHz, format.sampleRateHz);
-  const decoded = new Reused(Int16Array);
-  const bytesOut = new Reused(Uint8Array);
+  const decoded = new ScratchBuffer(Int16Array);
+  const bytesOut = new ScratchBuffer(Uint8Array);
   return (bytes) => {
-    const samples = readLine(bytes, codec, decoded);
+    const samples = readSamples(bytes, codec, decoded);
     const resampled = resampler ? resampler.process(samples) : samples;
     if (format.encoding !== 'l16') return encode(resampled, format.encoding, bytesOut.ofLength(resampled.length));
     return writeL16(resampled, bytesOut.ofLength(resampled.length * 2));
@@ -30,7 +30,7 @@ export function phoneToAgent(codec: PhoneCodec, format: AudioFormat): Transcode 
 
 /** Converts the agent's audio to the phone's codec. Whole samples; the result may be kept. */
 export function agentToPhone(format: AudioFormat, codec: PhoneCodec): Transcode {
-  const { sampleRateHz, encoding: law } = lineOf[codec];
+  const { sampleRateHz, encoding: law } = sampleFormatOf[codec];
   if (law !== 'l16' && format.sampleRateHz === sampleRateHz && format.encoding !== 'l16')
     return fromLawToLaw(format.encoding, law, false);
   const resampler = format.sampleRateHz === sampleRateHz ? null : createResampler(format.sampleRateHz, sampleRateHz);
@@ -56,7 +56,7 @@ export function agentToAgent(from: AudioFormat, to: AudioFormat): Transcode {
 
 /** The result is reused by the next call. */
 function toSamples({ encoding }: AudioFormat): (bytes: Uint8Array) => Int16Array {
-  const decoded = new Reused(Int16Array);
+  const decoded = new ScratchBuffer(Int16Array);
   return (bytes) => {
     const samples = decoded.ofLength(encoding === 'l16' ? bytes.length >> 1 : bytes.length);
     if (encoding === 'l16') readL16(bytes.subarray(0, samples.length * 2), samples);
@@ -68,7 +68,7 @@ function toSamples({ encoding }: AudioFormat): (bytes: Uint8Array) => Int16Array
 function fromLawToLaw(from: 'ulaw' | 'alaw', to: 'ulaw' | 'alaw', reuse: boolean): Transcode {
   if (from === to) return (bytes) => bytes;
   const table = from === 'ulaw' ? ulawToAlaw : alawToUlaw;
-  const reused = new Reused(Uint8Array);
+  const reused = new ScratchBuffer(Uint8Array);
   return (bytes) => {
     const mapped = reuse ? reused.ofLength(bytes.length) : new Uint8Array(bytes.length);
     mapBytes(bytes, table, mapped);

@@ -4,7 +4,7 @@
  */
 import type { MachineVerdict, PhoneCodec } from '../../engine.js';
 import { RtpTimeline } from '../receive/rtp-timeline.js';
-import { NarrowCopy } from '../sample-format.js';
+import { G711Converter } from '../sample-format.js';
 import { SpeechDetector } from './speech-detector.js';
 import { type SteadyTone, ToneListener } from './steady-tone.js';
 
@@ -30,7 +30,7 @@ const samplesPerMs = 8;
 
 export class AnswerListener {
   private readonly track = new RtpTimeline();
-  private readonly narrow = new NarrowCopy();
+  private readonly narrow = new G711Converter();
   private readonly speech: SpeechDetector;
   private readonly tones = new ToneListener();
   private greetingFromMs: number | null = null;
@@ -60,7 +60,7 @@ export class AnswerListener {
   hear(timestamp: number, audio: Uint8Array, of: PhoneCodec, nowMs: number): void {
     if (this.over) return;
     const bytes = this.narrow.of(audio, of);
-    const codec = NarrowCopy.lawOf(of);
+    const codec = G711Converter.lawOf(of);
     const arrived = Math.round((nowMs - this.startMs) * samplesPerMs) - bytes.length;
     const atMs = this.track.place(timestamp, arrived) / samplesPerMs;
     const tone = this.tones.hear(bytes, 0, bytes.length, codec, atMs);

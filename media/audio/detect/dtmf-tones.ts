@@ -1,7 +1,7 @@
 /** DTMF as the tone pairs of ITU-T Q.23 in the audio, for phones without telephone events. */
 import type { PhoneCodec } from '../../engine.js';
 import { alawToLinear, linearToAlaw, linearToUlaw, ulawToLinear } from '../codec/g711.js';
-import { lineOf, samplesOf, ticksPerMs } from '../sample-format.js';
+import { sampleFormatOf, samplesOf, ticksPerMs } from '../sample-format.js';
 
 const rowsHz = [697, 770, 852, 941];
 const columnsHz = [1209, 1336, 1477, 1633];
@@ -149,7 +149,7 @@ export function writeKeyTone(
   to: number,
 ): void {
   const row = keys.findIndex((line) => line.includes(digit));
-  const line = lineOf[codec];
+  const line = sampleFormatOf[codec];
   const low = (2 * Math.PI * (rowsHz[row] ?? 0)) / line.sampleRateHz;
   const high = (2 * Math.PI * (columnsHz[keys[row]?.indexOf(digit) ?? 0] ?? 0)) / line.sampleRateHz;
   const begun = (ticks * line.sampleRateHz) / 1000 / ticksPerMs;

@@ -1,7 +1,7 @@
 /** Loudness of frames, computed from the line's bytes: with G.711 one table look-up per sample. */
 import type { PhoneCodec } from '../../engine.js';
 import { alawToLinear, ulawToLinear } from '../codec/g711.js';
-import { lineOf, samplesOf } from '../sample-format.js';
+import { sampleFormatOf, samplesOf } from '../sample-format.js';
 
 const energies = { PCMU: energyTable(ulawToLinear), PCMA: energyTable(alawToLinear) };
 /** About -50 dBm0: breath and line noise. */
@@ -13,7 +13,7 @@ function energyTable(linear: Int16Array): Float32Array {
 
 /** Mean square of the samples; 0 for no bytes. */
 export function meanSquare(bytes: Uint8Array, codec: PhoneCodec, from = 0, to = bytes.length): number {
-  if (lineOf[codec].linear) return meanSquareOf(samplesOf(bytes), from >> 1, to >> 1);
+  if (sampleFormatOf[codec].linear) return meanSquareOf(samplesOf(bytes), from >> 1, to >> 1);
   const table = energies[codec as keyof typeof energies];
   let sum = 0;
   for (let i = from; i < to; i++) sum += table[bytes[i]!]!;

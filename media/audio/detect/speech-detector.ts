@@ -1,6 +1,6 @@
 /** Detects speech by loudness in steps of 10 ms above a floor that follows the line's noise. No clock of its own. */
 import type { PhoneCodec } from '../../engine.js';
-import { lineOf } from '../sample-format.js';
+import { sampleFormatOf } from '../sample-format.js';
 import { meanSquare } from './frame-level.js';
 
 const stepMs = 10;
@@ -41,7 +41,7 @@ export class SpeechDetector {
 
   /** Audio in `[from, to)` of `bytes`, spoken from `atMs` on. */
   hear(bytes: Uint8Array, from: number, to: number, codec: PhoneCodec, atMs: number): void {
-    const { bytesPerMs } = lineOf[codec];
+    const { bytesPerMs } = sampleFormatOf[codec];
     const stepBytes = stepMs * bytesPerMs;
     for (let at = from; at < to; at += stepBytes) {
       const end = Math.min(to, at + stepBytes);

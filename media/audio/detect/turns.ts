@@ -6,7 +6,7 @@
  */
 import type { MediaEvent, PhoneCodec } from '../../engine.js';
 import { RtpTimeline } from '../receive/rtp-timeline.js';
-import { lineOf, ticksPerMs } from '../sample-format.js';
+import { sampleFormatOf, ticksPerMs } from '../sample-format.js';
 import { pauseMs, SpeechDetector } from './speech-detector.js';
 
 /** Shorter speech over the other side's is a back-channel. */
@@ -97,7 +97,7 @@ export class Turns {
   /** Audio in `[from, to)` that arrived now. */
   fromCaller(timestamp: number, bytes: Uint8Array, from: number, to: number, codec: PhoneCodec, nowMs: number): void {
     // Received audio was spoken just before it arrived.
-    this.hear(this.caller, timestamp, bytes, from, to, codec, nowMs - (to - from) / lineOf[codec].bytesPerMs);
+    this.hear(this.caller, timestamp, bytes, from, to, codec, nowMs - (to - from) / sampleFormatOf[codec].bytesPerMs);
   }
 
   /** Audio in `[from, to)` that is sent now. */

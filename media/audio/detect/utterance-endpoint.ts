@@ -1,7 +1,7 @@
 /** Finds the first and the last speech of a recording, and the silence that ends it. No clock of its own. */
 import type { PhoneCodec } from '../../engine.js';
 import { RtpTimeline } from '../receive/rtp-timeline.js';
-import { lineOf, ticksPerMs } from '../sample-format.js';
+import { sampleFormatOf, ticksPerMs } from '../sample-format.js';
 import { SpeechDetector } from './speech-detector.js';
 
 /** Packets still on their way may contain speech. */
@@ -14,7 +14,7 @@ export interface SilenceRules {
   afterMs: number;
 }
 
-export class Words {
+export class UtteranceEndpoint {
   /** Start of the first speech. All times are counted from `startMs`; null without speech. */
   firstMs: number | null = null;
   private endedMs = 0;
@@ -47,7 +47,7 @@ export class Words {
 
   /** Received audio was spoken just before it arrived. */
   hear(timestamp: number, payload: Uint8Array, codec: PhoneCodec, nowMs: number): void {
-    const begunMs = nowMs - this.startMs - payload.length / lineOf[codec].bytesPerMs;
+    const begunMs = nowMs - this.startMs - payload.length / sampleFormatOf[codec].bytesPerMs;
     const atMs = this.track.place(timestamp, Math.round(begunMs * ticksPerMs)) / ticksPerMs;
     this.speech.hear(payload, 0, payload.length, codec, atMs);
   }

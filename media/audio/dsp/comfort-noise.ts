@@ -1,7 +1,7 @@
 /** Comfort noise for a line on which nothing is sent (RFC 3389, and Opus DTX): white noise at the far side's last known level. */
 import type { PhoneCodec } from '../../engine.js';
 import { linearToAlaw, linearToUlaw } from '../codec/g711.js';
-import { lineOf, samplesOf } from '../sample-format.js';
+import { sampleFormatOf, samplesOf } from '../sample-format.js';
 
 /** Range of levels below overload: quieter noise is inaudible, louder noise is not plausible. */
 const quietestDb = 90;
@@ -37,7 +37,7 @@ export class ComfortNoise {
   fill(into: Uint8Array, from: number, to: number, codec: PhoneCodec): boolean {
     const { peak } = this;
     if (peak === 0) return false;
-    if (lineOf[codec].linear) {
+    if (sampleFormatOf[codec].linear) {
       const samples = samplesOf(into.subarray(from, to));
       for (let i = 0; i < samples.length; i++) samples[i] = peak * this.next();
     } else {

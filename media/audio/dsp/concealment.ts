@@ -4,11 +4,11 @@
  */
 import type { PhoneCodec } from '../../engine.js';
 import { alawToLinear, linearToAlaw, linearToUlaw, ulawToLinear } from '../codec/g711.js';
-import { lineOf } from '../sample-format.js';
-import { Reused } from '../scratch-buffer.js';
+import { sampleFormatOf } from '../sample-format.js';
+import { ScratchBuffer } from '../scratch-buffer.js';
 import { correlations, distancesAtOnce } from './correlation.js';
 
-const linear = new Reused(Float64Array);
+const linear = new ScratchBuffer(Float64Array);
 
 /** null: linear samples need no table. */
 const toLinear = { PCMU: ulawToLinear, PCMA: alawToLinear, G722: null, OPUS: null };
@@ -53,7 +53,7 @@ export class Concealment<T extends Audio = Uint8Array> {
     Type: new (length: number) => T,
     private readonly fade: Fade = packetLoss,
   ) {
-    this.rate = lineOf[codec].sampleRateHz / 8000;
+    this.rate = sampleFormatOf[codec].sampleRateHz / 8000;
     this.historyLength = (longestPeriod + compared) * this.rate;
     this.history = new Type(this.historyLength);
     this.period = new Float64Array(longestPeriod * this.rate);

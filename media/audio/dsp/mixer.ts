@@ -1,26 +1,26 @@
 /** Mixes two tracks of 20 ms frames into one. Each track waits a little for the other; a missing track is silence. */
 import type { AudioTrack } from '../../agents/agent.js';
 import type { PhoneCodec } from '../../engine.js';
-import { readLine, writeLine } from '../sample-format.js';
-import { Reused } from '../scratch-buffer.js';
+import { readSamples, writeSamples } from '../sample-format.js';
+import { ScratchBuffer } from '../scratch-buffer.js';
 
 /** The most frames that one track may be ahead: covers a phone's jitter and short network stalls. */
 const aheadAtMost = 10;
 
 export class Mixer {
   private readonly waiting: Record<AudioTrack, Int16Array[]> = { caller: [], agent: [] };
-  private readonly decoded = new Reused(Int16Array);
+  private readonly decoded = new ScratchBuffer(Int16Array);
 
   /** `frame` is valid during the call. */
   constructor(private readonly deliver: (frame: Uint8Array, atMs: number) => void) {}
 
   push(track: AudioTrack, frame: Uint8Array, codec: PhoneCodec, atMs: number): void {
     const { caller, agent } = this.waiting;
-    this.waiting[track].push(readLine(frame, codec, this.decoded).slice());
+    this.waiting[track].push(readSamples(frame, codec, this.decoded).slice());
     while (caller.length > 0 || agent.length > 0) {
       const ahead = Math.max(caller.length, agent.length);
       if ((caller.length === 0 || agent.length === 0) && ahead <= aheadAtMost) return;
-      this.deliver(writeLine(mixed(caller.shift(), agent.shift()), codec), atMs);
+      this.deliver(writeSamples(mixed(caller.shift(), agent.shift()), codec), atMs);
     }
   }
 }

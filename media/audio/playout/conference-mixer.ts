@@ -4,7 +4,7 @@
  */
 import type { PhoneCodec } from '../../engine.js';
 import { alawToLinear, linearToAlaw, linearToUlaw, silenceByte, ulawToLinear } from '../codec/g711.js';
-import { lineOf, WideCopy } from '../sample-format.js';
+import { sampleFormatOf, UlawConverter } from '../sample-format.js';
 import type { PhoneAudio } from './phone-audio.js';
 
 export const roomFrame = 160;
@@ -133,7 +133,7 @@ export class Room {
 }
 
 /** The audio for one seat: all the others, without end. `seat` -1 gets everybody. */
-export class RoomEar implements PhoneAudio {
+export class MixMinus implements PhoneAudio {
   readonly queuedMs = Number.POSITIVE_INFINITY;
   readonly realTime = false;
   readonly trimmedMs = 0;
@@ -142,7 +142,7 @@ export class RoomEar implements PhoneAudio {
   private isSilent = true;
   private given: number = roomFrame;
   private readonly beeps: Beep[];
-  private readonly wide = new WideCopy();
+  private readonly wide = new UlawConverter();
 
   constructor(
     private readonly room: Room,
@@ -153,7 +153,8 @@ export class RoomEar implements PhoneAudio {
   }
 
   take(into: Uint8Array, at: number, length: number): number {
-    if (!lineOf[this.codec].linear) return this.takeLaw(into, at, length, this.codec === 'PCMA' ? 'PCMA' : 'PCMU');
+    if (!sampleFormatOf[this.codec].linear)
+      return this.takeLaw(into, at, length, this.codec === 'PCMA' ? 'PCMA' : 'PCMU');
     return this.wide.take(into, at, length, this.codec, (law) => this.takeLaw(law, 0, law.length, 'PCMU'));
   }
 

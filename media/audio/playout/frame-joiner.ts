@@ -1,6 +1,6 @@
 /** Joins two frames of 20 ms into one of 40: half as many messages to an agent, for 20 ms more delay. */
 import type { PhoneCodec } from '../../engine.js';
-import { lineOf } from '../sample-format.js';
+import { sampleFormatOf } from '../sample-format.js';
 
 const frameMs = 20;
 
@@ -12,7 +12,7 @@ export class FrameJoiner {
 
   /** null when the second half is still missing. A half whose other half never came is dropped. The result is reused by the next call. */
   join(frame: Uint8Array, atMs: number, codec: PhoneCodec): Uint8Array | null {
-    const frameBytes = frameMs * lineOf[codec].bytesPerMs;
+    const frameBytes = frameMs * sampleFormatOf[codec].bytesPerMs;
     if (this.whole.length !== 2 * frameBytes) this.whole = new Uint8Array(2 * frameBytes);
     const isSecond = this.codec === codec && Math.abs(atMs - this.atMs - frameMs) < 1;
     this.whole.set(frame, isSecond ? frameBytes : 0);

@@ -2,7 +2,7 @@
 import type { PhoneCodec } from '../../engine.js';
 import { isQuiet } from '../detect/frame-level.js';
 import { Concealment } from '../dsp/concealment.js';
-import { lineOf, samplesOf } from '../sample-format.js';
+import { sampleFormatOf, samplesOf } from '../sample-format.js';
 
 /** Longer than for a lost packet: more audio follows after a stall than a network loses. */
 const fade = { fullMs: 20, silentMs: 160 };
@@ -16,7 +16,7 @@ export class GapBridge {
   private readonly bytesPerMs: number;
 
   constructor(private readonly codec: PhoneCodec) {
-    const { linear, bytesPerMs } = lineOf[codec];
+    const { linear, bytesPerMs } = sampleFormatOf[codec];
     this.bytesPerMs = bytesPerMs;
     this.law = linear ? null : new Concealment(codec, Uint8Array, fade);
     this.linear = linear ? new Concealment(codec, Int16Array, fade) : null;

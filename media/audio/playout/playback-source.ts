@@ -11,7 +11,7 @@ import {
 } from '../../engine.js';
 import { linearToUlaw, mapBytes, ulawToAlaw } from '../codec/g711.js';
 import { agentToPhone, type Transcode } from '../codec/transcode.js';
-import { lineOf, ticksPerMs, WideCopy } from '../sample-format.js';
+import { sampleFormatOf, ticksPerMs, UlawConverter } from '../sample-format.js';
 import type { PhoneAudio } from './phone-audio.js';
 import { Playout } from './playout.js';
 
@@ -21,7 +21,7 @@ const tonePeak = 8000;
 const highWaterMs = 2000;
 const lowWaterMs = 500;
 
-export interface Played extends PhoneAudio {
+export interface PlaybackSource extends PhoneAudio {
   readonly playedMs: number;
   /** All of it was taken. */
   readonly done: boolean;
@@ -29,7 +29,11 @@ export interface Played extends PhoneAudio {
 }
 
 /** Throws `MediaError` (`bad_source`). `onQueued`: a stream queued this much audio. */
-export function openSource(source: AudioSource, codec: PhoneCodec, onQueued: (durationMs: number) => void): Played {
+export function openSource(
+  source: AudioSource,
+  codec: PhoneCodec,
+  onQueued: (durationMs: number) => void,
+): PlaybackSource {
   if (source.kind === 'stream') return new PlayedStream(source, codec, onQueued);
   const repeat = source.repeat ?? 1;
   if (!Number.isInteger(repeat) || repeat < 0)
@@ -47,14 +51,14 @@ function badSource(message: string): MediaError {
 }
 
 /** Reads the shared bytes directly: a clip takes no memory per call. */
-class PlayedClip implements Played {
+class PlayedClip implements PlaybackSource {
   readonly realTime = false;
   readonly trimmedMs = 0;
   private readonly bytes: Uint8Array;
   private position = 0;
   private roundsLeft: number;
   private taken = 0;
-  private readonly wide = new WideCopy();
+  private readonly wide = new UlawConverter();
 
   constructor(
     clip: Clip | Uint8Array,
@@ -78,7 +82,7 @@ class PlayedClip implements Played {
   }
 
   take(into: Uint8Array, at: number, length: number): number {
-    if (!lineOf[this.codec].linear) return this.takeLaw(into, at, length);
+    if (!sampleFormatOf[this.codec].linear) return this.takeLaw(into, at, length);
     return this.wide.take(into, at, length, this.codec, (law) => this.takeLaw(law, 0, law.length));
   }
 
@@ -122,7 +126,7 @@ class PlayedClip implements Played {
   }
 }
 
-class PlayedStream implements Played {
+class PlayedStream implements PlaybackSource {
   readonly realTime = false;
   private readonly queue: Playout;
   private readonly port: MessagePort;
@@ -138,7 +142,7 @@ class PlayedStream implements Played {
     private readonly onQueued: (durationMs: number) => void,
   ) {
     this.queue = new Playout(codec);
-    this.bytesPerMs = lineOf[codec].bytesPerMs;
+    this.bytesPerMs = sampleFormatOf[codec].bytesPerMs;
     this.decode = agentToPhone(source.format, codec);
     this.port = source.port;
     this.port.on('message', (message: StreamMessage) => this.receive(message));
@@ -186,7 +190,7 @@ class PlayedStream implements Played {
 
   changeCodec(codec: PhoneCodec): void {
     this.queue.changeCodec(codec);
-    this.bytesPerMs = lineOf[codec].bytesPerMs;
+    this.bytesPerMs = sampleFormatOf[codec].bytesPerMs;
     this.decode = agentToPhone(this.source.format, codec);
   }
 

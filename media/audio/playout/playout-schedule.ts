@@ -10,7 +10,7 @@ const maxLeadMs = 20;
 const maxStallMs = 60;
 const repayMs = 1;
 
-export class PlayoutLine {
+export class PlayoutSchedule {
   dueMs: number;
   leadMs = 0;
   /** Start of the next utterance, if one waits. */

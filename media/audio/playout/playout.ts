@@ -2,16 +2,16 @@
 import type { PhoneCodec } from '../../engine.js';
 import { isQuiet } from '../detect/frame-level.js';
 import { HeldNotes } from '../detect/held-notes.js';
-import { changeLine, lineOf, readLine } from '../sample-format.js';
-import { Reused } from '../scratch-buffer.js';
+import { readSamples, sampleConverter, sampleFormatOf } from '../sample-format.js';
+import { ScratchBuffer } from '../scratch-buffer.js';
 import { GapBridge } from './gap-bridge.js';
 import type { PhoneAudio } from './phone-audio.js';
 import { SearchBudget, shorten, shorteningReadsMs } from './shortening.js';
 import { StandingDelay } from './standing-delay.js';
 
 /** Shared by all queues of the thread. */
-const linear = new Reused(Int16Array);
-const ahead = new Reused(Uint8Array);
+const linear = new ScratchBuffer(Int16Array);
+const ahead = new ScratchBuffer(Uint8Array);
 const searches = new SearchBudget();
 
 /** The most audio that an agent may queue; the rest is discarded. */
@@ -41,7 +41,7 @@ interface Chunk {
   itemId: string | undefined;
 }
 
-export interface HeardSoFar {
+export interface HeardPosition {
   /** The item that was playing. */
   itemId?: string;
   heardMs: number;
@@ -91,7 +91,7 @@ export class Playout implements PhoneAudio {
   private bytesPerMs: number;
 
   constructor(private codec: PhoneCodec) {
-    this.bytesPerMs = lineOf[codec].bytesPerMs;
+    this.bytesPerMs = sampleFormatOf[codec].bytesPerMs;
     this.played = new Uint8Array(playedMs * this.bytesPerMs);
   }
 
@@ -159,10 +159,10 @@ export class Playout implements PhoneAudio {
   }
 
   /** Empties the queue at once. The result's `heardMs` is that of the item that was playing. */
-  clear(): HeardSoFar {
+  clear(): HeardPosition {
     const head = this.entries[this.head];
     if (this.itemId === undefined && typeof head === 'object') this.itemId = head.itemId;
-    const heard: HeardSoFar = {
+    const heard: HeardPosition = {
       heardMs: this.itemHeardBytes / this.bytesPerMs,
       droppedMs: this.queuedMs,
       items: this.itemsLeft(),
@@ -212,8 +212,8 @@ export class Playout implements PhoneAudio {
   /** The phone's codec changed: converts the queued audio. */
   changeCodec(codec: PhoneCodec): void {
     if (codec === this.codec) return;
-    const change = changeLine(this.codec, codec);
-    const grown = lineOf[codec].bytesPerMs / this.bytesPerMs;
+    const change = sampleConverter(this.codec, codec);
+    const grown = sampleFormatOf[codec].bytesPerMs / this.bytesPerMs;
     this.codec = codec;
     this.bytesPerMs *= grown;
     this.itemHeardBytes *= grown;
@@ -374,7 +374,7 @@ export class Playout implements PhoneAudio {
     const newest = this.listened ? filled : this.playedBytes;
     this.listened = true;
     const bytes = this.played.subarray(this.played.length - newest);
-    this.notes.hear(readLine(bytes, this.codec, linear), lineOf[this.codec].sampleRateHz);
+    this.notes.hear(readSamples(bytes, this.codec, linear), sampleFormatOf[this.codec].sampleRateHz);
   }
 
   /** Drops frames of a pause. Pauses between tones and notes belong to them, unless the delay has stood for long. */

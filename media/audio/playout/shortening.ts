@@ -2,8 +2,8 @@
 import type { PhoneCodec } from '../../engine.js';
 import { linearToAlaw, linearToUlaw } from '../codec/g711.js';
 import { bestCut, cutReadsMs, writeCut } from '../dsp/time-scale.js';
-import { lineOf, readLine, samplesOf } from '../sample-format.js';
-import { Reused } from '../scratch-buffer.js';
+import { readSamples, sampleFormatOf, samplesOf } from '../sample-format.js';
+import { ScratchBuffer } from '../scratch-buffer.js';
 
 /** At first only good cuts are made; the longer the delay stands, the less is asked of them. */
 const bestLikeness = 0.8;
@@ -30,8 +30,8 @@ export class SearchBudget {
   }
 }
 
-const decoded = new Reused(Int16Array);
-const written = new Reused(Int16Array);
+const decoded = new ScratchBuffer(Int16Array);
+const written = new ScratchBuffer(Int16Array);
 
 /** How much of the queue is read beyond the packet. */
 export const shorteningReadsMs = cutReadsMs;
@@ -49,9 +49,9 @@ export function shorten(
   into: Uint8Array,
   at: number,
 ): number {
-  const { sampleRateHz, linear } = lineOf[codec];
+  const { sampleRateHz, linear } = sampleFormatOf[codec];
   const bytesPerSample = linear ? 2 : 1;
-  const audio = readLine(line, codec, decoded);
+  const audio = readSamples(line, codec, decoded);
   const frame = length / bytesPerSample;
   const cut = bestCut(audio, frame, owed / bytesPerSample, sampleRateHz);
   if (cut === null || cut.likeness < bestLikeness - waitedMs * lessPerMs) return 0;

@@ -1,6 +1,6 @@
 /** Converts RTP timestamps to ticks of an eighth of a millisecond, also across changes to a codec with another clock. */
 
-export class LineClock {
+export class TimestampClock {
   private scale = 1;
   private rtp = 0;
   private line = 0;

@@ -7,7 +7,7 @@ import type { PhoneCodec } from '../../engine.js';
 import { PacketOrder } from '../../rtp/reorder-buffer.js';
 import type { ComfortNoise } from '../dsp/comfort-noise.js';
 import { Concealment } from '../dsp/concealment.js';
-import { changeLine, lineOf, ticksPerMs } from '../sample-format.js';
+import { sampleConverter, sampleFormatOf, ticksPerMs } from '../sample-format.js';
 
 const uplinkFrameMs = 20;
 const frameTicks = uplinkFrameMs * ticksPerMs;
@@ -124,7 +124,7 @@ export class Uplink {
   }
 
   private takeCodec(codec: PhoneCodec): void {
-    const { bytesPerMs, linear } = lineOf[codec];
+    const { bytesPerMs, linear } = sampleFormatOf[codec];
     this.codec = codec;
     this.other = null;
     this.bytesPerTick = bytesPerMs / ticksPerMs;
@@ -165,7 +165,7 @@ export class Uplink {
   }
 
   private translate(audio: Uint8Array, codec: PhoneCodec): Uint8Array {
-    if (this.other?.codec !== codec) this.other = { codec, change: changeLine(codec, this.codec) };
+    if (this.other?.codec !== codec) this.other = { codec, change: sampleConverter(codec, this.codec) };
     return this.other.change(audio);
   }
 
@@ -197,7 +197,7 @@ export class Uplink {
       else {
         const until = this.framed + count;
         if (lost || !this.noise?.fill(this.frame, this.framed, until, this.codec))
-          this.frame.fill(lineOf[this.codec].silence, this.framed, until);
+          this.frame.fill(sampleFormatOf[this.codec].silence, this.framed, until);
         this.concealment?.reset(this.codec);
       }
       this.framed += count;

@@ -5,7 +5,7 @@
 import type { PhoneCodec } from '../../engine.js';
 import { PacketOrder } from '../../rtp/reorder-buffer.js';
 import type { WideDecoder } from '../codec/wide-codec.js';
-import { bytesOf, lineOf, ticksPerMs } from '../sample-format.js';
+import { bytesOf, sampleFormatOf, ticksPerMs } from '../sample-format.js';
 
 const madeUpAtMostTicks = 60 * ticksPerMs;
 /** Of a longer loss, at most the last packet is recovered. */
@@ -34,7 +34,7 @@ export class DecodedLine {
     private readonly conceal: boolean,
     private readonly hooks: DecodedHooks,
   ) {
-    this.samplesPerTick = lineOf[codec].sampleRateHz / 1000 / ticksPerMs;
+    this.samplesPerTick = sampleFormatOf[codec].sampleRateHz / 1000 / ticksPerMs;
     this.order = new PacketOrder({
       next: (sequence, timestamp, payload, _codec, nowMs, lost) =>
         this.accept(sequence, timestamp, payload, nowMs, lost),

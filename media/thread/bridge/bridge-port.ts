@@ -10,8 +10,8 @@ import {
   writeRtpHeader,
   writeUint32,
 } from '../../rtp/packet.js';
-import type { ForegroundEnd } from '../session/playout-override.js';
-import type { OtherSide } from './bridge.js';
+import type { OverrideEnd } from '../session/playout-override.js';
+import type { BridgePeer } from './bridge.js';
 
 /** The first byte of a message holds the codec and the kind of message. */
 const codecs = ['PCMU', 'PCMA', 'G722', 'OPUS', 'event'] as const;
@@ -23,9 +23,9 @@ const frameFlag = 0x80;
 const frameAt = 2;
 const heardAt = 6;
 
-type Message = Uint8Array | string | { end: ForegroundEnd } | { terms: string };
+type Message = Uint8Array | string | { end: OverrideEnd } | { terms: string };
 
-export class BridgePort implements OtherSide {
+export class BridgePort implements BridgePeer {
   /** Not known on this thread; if the other phone has no telephone events, it misses the keys of this one. */
   readonly takesEvents = true;
   private readonly view = emptyRtpView();
@@ -34,7 +34,7 @@ export class BridgePort implements OtherSide {
   constructor(
     private readonly port: MessagePort,
     /** The bridge side on this thread. */
-    private readonly near: () => OtherSide,
+    private readonly near: () => BridgePeer,
   ) {
     port.on('message', (message: Message) => this.receive(message));
     port.on('close', () => this.end('closed'));
@@ -73,7 +73,7 @@ export class BridgePort implements OtherSide {
   }
 
   /** The side on this thread has ended. */
-  endCame(by: ForegroundEnd): void {
+  endCame(by: OverrideEnd): void {
     this.post({ end: by });
     this.over = true;
     this.port.close();
@@ -101,7 +101,7 @@ export class BridgePort implements OtherSide {
     }
   }
 
-  private end(by: ForegroundEnd): void {
+  private end(by: OverrideEnd): void {
     if (this.over) return;
     this.over = true;
     this.port.close();

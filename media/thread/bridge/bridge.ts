@@ -5,24 +5,24 @@
  */
 
 import { Playout } from '../../audio/playout/playout.js';
-import { changeLine, lineOf } from '../../audio/sample-format.js';
+import { sampleConverter, sampleFormatOf } from '../../audio/sample-format.js';
 import type { BridgeEnd, BridgeOptions, KeyForm, PhoneCodec } from '../../engine.js';
 import type { RtpView } from '../../rtp/packet.js';
-import type { Foreground, ForegroundEnd } from '../session/playout-override.js';
+import type { OverrideEnd, PlayoutOverride } from '../session/playout-override.js';
 
 /** The part of a session that a bridge uses. */
 export interface BridgedSession {
   readonly codec: PhoneCodec;
-  /** What the phone agreed to, as one key (`termsOf` in `sdp.ts`). */
+  /** What the phone agreed to, as one key (`formatKey` in `sdp.ts`). */
   readonly terms: string;
   /** The phone agreed to telephone events (RFC 4733). */
   readonly takesEvents: boolean;
   /** The phone is sending the tones of a key at this moment. */
   readonly pressing: boolean;
-  takeForeground(foreground: Foreground): void;
-  leaveForeground(foreground: Foreground, by: ForegroundEnd): void;
+  beginOverride(foreground: PlayoutOverride): void;
+  endOverride(foreground: PlayoutOverride, by: OverrideEnd): void;
   /** Audio was added to the foreground's queue. */
-  foregroundQueued(foreground: Foreground, durationMs: number): void;
+  overrideQueued(foreground: PlayoutOverride, durationMs: number): void;
   /** Sends relayed packets in place of the queue. */
   relayInstead(on: boolean): void;
   /** Sends a packet of the other phone. False when this phone cannot take it now. */
@@ -33,7 +33,7 @@ export interface BridgedSession {
 }
 
 /** Receives what the phone of the opposite side sends. Bytes are valid during the call. */
-export interface OtherSide {
+export interface BridgePeer {
   /** The phone of this side agreed to telephone events (RFC 4733). */
   readonly takesEvents: boolean;
   /** The terms that the opposite phone agreed to. */
@@ -43,10 +43,10 @@ export interface OtherSide {
   heardCame(timestamp: number, bytes: Uint8Array): void;
   frameCame(bytes: Uint8Array, codec: PhoneCodec): void;
   keyCame(digit: string): void;
-  endCame(by: ForegroundEnd): void;
+  endCame(by: OverrideEnd): void;
 }
 
-export class BridgeSide implements Foreground, OtherSide {
+export class BridgeSide implements PlayoutOverride, BridgePeer {
   readonly audio: Playout;
   readonly done = false;
   /** Packets or frames that were sent to the phone of this side. */
@@ -61,7 +61,7 @@ export class BridgeSide implements Foreground, OtherSide {
   constructor(
     private readonly session: BridgedSession,
     readonly options: BridgeOptions,
-    private readonly other: () => OtherSide,
+    private readonly other: () => BridgePeer,
     private readonly settle: (by: BridgeEnd['by']) => void,
   ) {
     this.audio = new Playout(session.codec);
@@ -72,14 +72,14 @@ export class BridgeSide implements Foreground, OtherSide {
   }
 
   begin(): void {
-    this.session.takeForeground(this);
+    this.session.beginOverride(this);
     this.begun = true;
     this.other().termsCame(this.session.terms);
     this.decide();
   }
 
   stop(): void {
-    this.session.leaveForeground(this, 'cancelled');
+    this.session.endOverride(this, 'cancelled');
   }
 
   /** Our phone may have agreed to other terms. */
@@ -103,15 +103,15 @@ export class BridgeSide implements Foreground, OtherSide {
     // The key itself is forwarded as an event: a receiver of both would count two keys.
     if (codec !== 'event' && this.session.pressing && other.takesEvents && this.options.dtmf === 'pass') {
       // A wideband codec has no silence of the same length in bytes. The packet is dropped; the key arrives as an event.
-      if (lineOf[codec].linear) return;
-      heard = this.silence.subarray(0, payload.length).fill(lineOf[codec].silence);
+      if (sampleFormatOf[codec].linear) return;
+      heard = this.silence.subarray(0, payload.length).fill(sampleFormatOf[codec].silence);
     }
     other.packetCame(packet, heard, codec, restarted);
   }
 
   /** Decoded audio of a packet from our phone. */
   heard(timestamp: number, bytes: Uint8Array, codec: PhoneCodec): void {
-    if (!this.over && this.relaying && lineOf[codec].linear) this.other().heardCame(timestamp, bytes);
+    if (!this.over && this.relaying && sampleFormatOf[codec].linear) this.other().heardCame(timestamp, bytes);
   }
 
   /** Our phone pressed a key; true when the key is passed on to the other phone. When packets are relayed, events are already on their way. */
@@ -123,7 +123,7 @@ export class BridgeSide implements Foreground, OtherSide {
     return true;
   }
 
-  ended(by: ForegroundEnd): void {
+  ended(by: OverrideEnd): void {
     if (this.over) return;
     this.over = true;
     this.other().endCame(by);
@@ -148,19 +148,19 @@ export class BridgeSide implements Foreground, OtherSide {
     if (this.over || this.relaying) return;
     const to = this.session.codec;
     if (this.change?.from !== codec || this.change.to !== to)
-      this.change = { from: codec, to, of: changeLine(codec, to) };
+      this.change = { from: codec, to, of: sampleConverter(codec, to) };
     const audio = this.change.of(bytes);
     if (this.audio.push(audio) !== 0) return;
     this.forwarded += 1;
-    this.session.foregroundQueued(this, audio.length / lineOf[to].bytesPerMs);
+    this.session.overrideQueued(this, audio.length / sampleFormatOf[to].bytesPerMs);
   }
 
   keyCame(digit: string): void {
     if (!this.over) this.session.pressKey(digit);
   }
 
-  endCame(by: ForegroundEnd): void {
-    this.session.leaveForeground(this, by);
+  endCame(by: OverrideEnd): void {
+    this.session.endOverride(this, by);
   }
 
   private decide(): void {

@@ -1,9 +1,9 @@
 /** Records a whole conference on a media thread's clock. It belongs to no session and ends when the room's memory says so. */
 
-import { Room, RoomEar, roomFrame } from '../../audio/playout/conference-mixer.js';
+import { MixMinus, Room, roomFrame } from '../../audio/playout/conference-mixer.js';
 import type { PlayoutClock } from '../../audio/playout/playout-clock.js';
 import type { RecordingEnd, RecordOptions } from '../../engine.js';
-import type { DiskLine } from '../../recording/disk-line.js';
+import type { DiskConnection } from '../../recording/disk-connection.js';
 import { SessionRecordings } from '../session/session-recordings.js';
 
 const frameMs = 20;
@@ -18,12 +18,12 @@ export class RoomRecording {
   constructor(
     memory: SharedArrayBuffer,
     options: RecordOptions,
-    disk: DiskLine,
+    disk: DiskConnection,
     clock: PlayoutClock,
     now: () => number,
   ) {
     const room = new Room(memory);
-    const ear = new RoomEar(room, -1, 'PCMU');
+    const ear = new MixMinus(room, -1, 'PCMU');
     const frame = new Uint8Array(roomFrame);
     const recordings = new SessionRecordings();
     const whole = { ...options, tracks: 'phone' as const };

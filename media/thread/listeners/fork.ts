@@ -3,10 +3,10 @@ import type { AgentEnd, AgentEvent, AgentTarget, AudioTrack, AudioTracks } from 
 import type { AgentSocket } from '../../agents/connection/agent-socket.js';
 import { phoneToAgent, type Transcode } from '../../audio/codec/transcode.js';
 import { Mixer } from '../../audio/dsp/mixer.js';
-import { lineOf } from '../../audio/sample-format.js';
+import { sampleFormatOf } from '../../audio/sample-format.js';
 import type { PhoneCodec } from '../../engine.js';
 import type { OpenAgent } from '../session/session-agent.js';
-import type { Listener } from './listening-lines.js';
+import type { Listener } from './listener-streams.js';
 
 export interface ForkHooks {
   /** An exception in our own code; the fork is ended. */
@@ -37,7 +37,7 @@ export class AgentFork implements Listener {
   ) {
     this.codec = codec;
     this.socket = open(
-      { ...target, tracks, firstAudioTimeoutMs: 0, phoneEncoding: lineOf[codec].encoding },
+      { ...target, tracks, firstAudioTimeoutMs: 0, phoneEncoding: sampleFormatOf[codec].encoding },
       {
         audio: () => {},
         clear: () => nothingHeard,

@@ -5,12 +5,12 @@ import { MediaError, type PhoneCodec, type TapEnd, type TapOptions } from '../..
 import type { FaultPlace } from '../fault-isolation.js';
 import type { OpenAgent } from '../session/session-agent.js';
 import { AgentFork } from './fork.js';
-import { type LinesParts, ListeningLines } from './listening-lines.js';
+import { type ListenerStreamParts, ListenerStreams } from './listener-streams.js';
 import { AudioTap } from './tap.js';
 
 const forksAtMost = 4;
 
-export interface ListenersParts extends LinesParts {
+export interface ListenersParts extends ListenerStreamParts {
   openAgent: OpenAgent;
   fault(place: FaultPlace, error: unknown): void;
   agentEvent(agent: number, event: AgentEvent): void;
@@ -18,12 +18,12 @@ export interface ListenersParts extends LinesParts {
 }
 
 export class SessionListeners {
-  readonly lines: ListeningLines;
+  readonly lines: ListenerStreams;
   private readonly forks = new Map<number, AgentFork>();
   private readonly taps = new Map<number, AudioTap>();
 
   constructor(private readonly parts: ListenersParts) {
-    this.lines = new ListeningLines(parts);
+    this.lines = new ListenerStreams(parts);
   }
 
   /** Resolves when the agent is ready and gets audio. Rejects with `AgentFailure` or `MediaError`. */

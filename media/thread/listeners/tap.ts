@@ -2,10 +2,10 @@
 import type { MessagePort } from 'node:worker_threads';
 import type { AudioTrack, AudioTracks } from '../../agents/agent.js';
 import { createResampler, type Resampler } from '../../audio/dsp/resample.js';
-import { lineOf, readLine } from '../../audio/sample-format.js';
-import { Reused } from '../../audio/scratch-buffer.js';
+import { readSamples, sampleFormatOf } from '../../audio/sample-format.js';
+import { ScratchBuffer } from '../../audio/scratch-buffer.js';
 import type { PhoneCodec, TapChunk, TapEnd, TapMessage, TapOptions } from '../../engine.js';
-import type { Listener } from './listening-lines.js';
+import type { Listener } from './listener-streams.js';
 
 const waitingAtMostMs = 10_000;
 
@@ -21,7 +21,7 @@ interface Line {
 export class AudioTap implements Listener {
   readonly tracks: AudioTracks;
   private readonly lines = new Map<AudioTrack, Line>();
-  private readonly decoded = new Reused(Int16Array);
+  private readonly decoded = new ScratchBuffer(Int16Array);
   private waitingMs = 0;
   private droppedMs = 0;
   private over = false;
@@ -41,7 +41,7 @@ export class AudioTap implements Listener {
   hear(track: AudioTrack, frame: Uint8Array, codec: PhoneCodec, atMs: number): void {
     if (this.over) return;
     const line = this.line(track, codec);
-    const samples = line.resampler.process(readLine(frame, codec, this.decoded));
+    const samples = line.resampler.process(readSamples(frame, codec, this.decoded));
     if (line.filled === 0) line.startMs = atMs;
     for (let from = 0; from < samples.length; ) {
       const count = Math.min(samples.length - from, line.samples.length - line.filled);
@@ -84,12 +84,12 @@ export class AudioTap implements Listener {
     let line = this.lines.get(track);
     if (!line) {
       const samples = new Int16Array((chunkMs * sampleRateHz) / 1000);
-      const resampler = createResampler(lineOf[codec].sampleRateHz, sampleRateHz);
+      const resampler = createResampler(sampleFormatOf[codec].sampleRateHz, sampleRateHz);
       line = { samples, filled: 0, startMs: 0, droppedMs: 0, codec, resampler };
       this.lines.set(track, line);
     } else if (line.codec !== codec) {
       line.codec = codec;
-      line.resampler = createResampler(lineOf[codec].sampleRateHz, sampleRateHz);
+      line.resampler = createResampler(sampleFormatOf[codec].sampleRateHz, sampleRateHz);
     }
     return line;
   }

@@ -10,7 +10,7 @@ import {
 } from '../../engine.js';
 import { type RtpPortRange, RtpPorts } from '../../ports.js';
 import { Disk } from '../../recording/disk.js';
-import type { Ghost } from '../../rtp/source.js';
+import type { LateSender } from '../../rtp/source.js';
 import type { Notice } from '../channel.js';
 import { addCauses, noLateCauses } from '../lateness.js';
 import { RemoteRoom } from './remote-room.js';
@@ -49,7 +49,7 @@ interface Slot {
 export class EmbeddedEngine implements MediaEngine {
   private readonly ports: RtpPorts;
   /** Old peers that still send, by RTP port. */
-  private readonly ghosts = new Map<number, Ghost>();
+  private readonly lateSenders = new Map<number, LateSender>();
   private readonly slots: Slot[] = [];
   private readonly groups = new Map<string, { slot: Slot; worker: MediaWorker; sessions: number }>();
   private readonly restarts = new Set<NodeJS.Timeout>();
@@ -160,10 +160,10 @@ export class EmbeddedEngine implements MediaEngine {
   private async openOn(slot: Slot, worker: MediaWorker, id: number, rtpPort: number, options: OpenSession) {
     const bindAddress = options.bindAddress ?? this.options.bindAddress;
     try {
-      const ghost = this.ghosts.get(rtpPort);
+      const lateSender = this.lateSenders.get(rtpPort);
       const bound = bindAddress ? { ...options, bindAddress } : options;
-      const question = { session: id, rtpPort, options: bound, ...(ghost && { ghost }) };
-      const opened = await worker.asker.ask('open', question, openLimitMs);
+      const question = { session: id, rtpPort, options: bound, ...(lateSender && { lateSender }) };
+      const opened = await worker.threadClient.ask('open', question, openLimitMs);
       if (opened === 'port_taken') {
         this.ports.rest(rtpPort, this.options.takenPortRetryMs);
         slot.ports.delete(rtpPort);
@@ -244,8 +244,8 @@ export class EmbeddedEngine implements MediaEngine {
 
   private notice(slot: Slot, notice: Notice): void {
     if (notice.kind === 'portFree') {
-      if (notice.ghost) this.ghosts.set(notice.rtpPort, notice.ghost);
-      else this.ghosts.delete(notice.rtpPort);
+      if (notice.lateSender) this.lateSenders.set(notice.rtpPort, notice.lateSender);
+      else this.lateSenders.delete(notice.rtpPort);
       if (slot.ports.delete(notice.rtpPort)) this.ports.restOver(notice.rtpPort);
     } else if (notice.kind === 'fault') {
       const { session, place, text } = notice;

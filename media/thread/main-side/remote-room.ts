@@ -62,7 +62,7 @@ export class RemoteRoom implements MediaRoom {
   record(options: Pick<RecordOptions, 'path' | 'maxMs'>): Recording {
     const { room, memory } = this;
     room.recording = 'go';
-    const begin = async () => this.recordingWorker().asker.ask('recordRoom', { room: memory, options }, null);
+    const begin = async () => this.recordingWorker().threadClient.ask('recordRoom', { room: memory, options }, null);
     const ended = begin().catch(failedRecording);
     return {
       ended,

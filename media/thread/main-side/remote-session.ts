@@ -22,7 +22,7 @@ import {
   type Tap,
   type TapOptions,
 } from '../../engine.js';
-import type { Notice, QuestionName, Questions } from '../channel.js';
+import type { Notice, ThreadRequestName, ThreadRequests } from '../channel.js';
 import { unknownStats } from '../session/session-stats.js';
 import { Listeners, RemoteAgent } from './remote-agent.js';
 import type { MediaWorker } from './worker.js';
@@ -230,7 +230,7 @@ export class RemoteSession implements MediaSession {
 
   private async openAgent<N extends 'prepareAgent' | 'fork'>(
     name: N,
-    wanted: Omit<Questions[N]['in'], 'session' | 'agent'>,
+    wanted: Omit<ThreadRequests[N]['in'], 'session' | 'agent'>,
     signal: AbortSignal,
   ): Promise<RemoteAgent> {
     if (signal.aborted) throw new AgentFailure('aborted', 'Connecting to the agent was aborted.', false);
@@ -239,7 +239,7 @@ export class RemoteSession implements MediaSession {
     const abort = () => this.worker.post({ kind: 'abortAgent', session: this.id, agent: agent.id });
     signal.addEventListener('abort', abort, { once: true });
     try {
-      const question = { session: this.id, agent: agent.id, ...wanted } as Questions[N]['in'];
+      const question = { session: this.id, agent: agent.id, ...wanted } as ThreadRequests[N]['in'];
       await this.ask(name, question, wanted.target.connectTimeoutMs + answerLimitMs);
     } catch (error) {
       this.agents.delete(agent.id);
@@ -256,7 +256,7 @@ export class RemoteSession implements MediaSession {
   private async closeNow(): Promise<MediaStats> {
     const closed = this.onClose();
     try {
-      this.lastStats = await this.worker.asker.ask('close', { session: this.id }, closeLimitMs);
+      this.lastStats = await this.worker.threadClient.ask('close', { session: this.id }, closeLimitMs);
     } catch {
       // The last known statistics must do.
     }
@@ -267,14 +267,14 @@ export class RemoteSession implements MediaSession {
     return this.lastStats;
   }
 
-  private ask<N extends QuestionName>(
+  private ask<N extends ThreadRequestName>(
     name: N,
-    question: Questions[N]['in'],
+    question: ThreadRequests[N]['in'],
     limitMs: number | null = answerLimitMs,
     transfer: readonly TransferListItem[] = [],
-  ): Promise<Questions[N]['out']> {
+  ): Promise<ThreadRequests[N]['out']> {
     if (this.closing) return Promise.reject(new MediaError('closed', 'The session is closed.'));
-    return this.worker.asker.ask(name, question, limitMs, transfer);
+    return this.worker.threadClient.ask(name, question, limitMs, transfer);
   }
 
   private endActivity(activity: number): void {

@@ -2,7 +2,7 @@
 import { type TransferListItem, Worker } from 'node:worker_threads';
 import { builtModule } from '../../../config/built.js';
 import { MediaError } from '../../engine.js';
-import { Asker, type FromThread, type Notice, type Order, type ThreadLoad } from '../channel.js';
+import { type FromThread, type Notice, type Order, ThreadClient, type ThreadLoad } from '../channel.js';
 import { noLateCauses } from '../lateness.js';
 
 const startLimitMs = 15_000;
@@ -20,7 +20,7 @@ export interface WorkerHooks {
 }
 
 export class MediaWorker {
-  readonly asker: Asker;
+  readonly threadClient: ThreadClient;
   /** Resolves when the thread is ready to open sessions. */
   readonly ready: Promise<void>;
   alive = true;
@@ -41,7 +41,7 @@ export class MediaWorker {
       workerData: options,
       execArgv: process.execArgv.filter((flag) => profilerFlags.test(flag)),
     });
-    this.asker = new Asker((message, transfer) => this.worker.postMessage(message, transfer));
+    this.threadClient = new ThreadClient((message, transfer) => this.worker.postMessage(message, transfer));
     let failure = 'it ended';
     this.worker.on('error', (error: unknown) => {
       failure = error instanceof Error ? error.message : String(error);
@@ -54,7 +54,7 @@ export class MediaWorker {
     const startTimer = setTimeout(() => void this.worker.terminate(), startLimitMs);
     this.worker.on('message', (message: FromThread) => {
       this.heard = true;
-      if (message.kind === 'answer' || message.kind === 'refusal') this.asker.settle(message);
+      if (message.kind === 'answer' || message.kind === 'refusal') this.threadClient.settle(message);
       else if (message.kind === 'load') this.load = message.load;
       else if (message.kind === 'ready') {
         clearTimeout(startTimer);
@@ -67,7 +67,7 @@ export class MediaWorker {
         clearInterval(this.watch);
         this.alive = false;
         const error = new MediaError('engine_gone', `The media thread is gone: ${failure}.`);
-        this.asker.fail(error);
+        this.threadClient.fail(error);
         settleReady.reject(error);
         if (!this.stopping) hooks.died(failure);
         resolve();

@@ -4,10 +4,10 @@ import type { WideDecoder } from '../../audio/codec/wide-codec.js';
 import { DtmfListener } from '../../audio/detect/dtmf-tones.js';
 import { isQuiet, meanSquare } from '../../audio/detect/frame-level.js';
 import { ComfortNoise } from '../../audio/dsp/comfort-noise.js';
-import { LineClock } from '../../audio/playout/timestamp-clock.js';
+import { TimestampClock } from '../../audio/playout/timestamp-clock.js';
 import { Uplink } from '../../audio/receive/agent-uplink.js';
 import { DecodedLine } from '../../audio/receive/wideband-decoder.js';
-import { lineOf, NarrowCopy, ticksPerMs } from '../../audio/sample-format.js';
+import { G711Converter, sampleFormatOf, ticksPerMs } from '../../audio/sample-format.js';
 import { codecFacts, staticCodecs } from '../../codecs.js';
 import type { KeyForm, MediaEvent, MediaPolicy, PhoneCodec } from '../../engine.js';
 import { DtmfReceiver, type KeyPress } from '../../rtp/dtmf.js';
@@ -70,8 +70,8 @@ export class FromPhone {
   private readonly view = emptyRtpView();
   private readonly dtmf = new DtmfReceiver();
   private readonly tones = new DtmfListener();
-  private readonly narrow = new NarrowCopy();
-  private readonly clock = new LineClock();
+  private readonly narrow = new G711Converter();
+  private readonly clock = new TimestampClock();
   private readonly noise = new ComfortNoise();
   private decoded: DecodedLine | null = null;
   private before = { late: 0, recovered: 0 };
@@ -174,7 +174,7 @@ export class FromPhone {
     if ((event || audio) && (!media?.held || media.receive))
       this.hooks.packet(view, payload, codec ?? 'event', arrival === 'restart');
     const timestamp = this.place(view, event ? payload : null, codec);
-    if (codec && lineOf[codec].linear) this.decode(view.sequence, timestamp, audio, codec, nowMs);
+    if (codec && sampleFormatOf[codec].linear) this.decode(view.sequence, timestamp, audio, codec, nowMs);
     else if (audio === null && this.decoded) this.decoded.packet(view.sequence, timestamp, null, nowMs);
     else {
       if (codec && this.decoded) this.endDecoding(nowMs);
@@ -195,7 +195,7 @@ export class FromPhone {
     if (audio) {
       if (!this.sendsSilence) this.listenForSilence(audio, codec);
       if (media?.telephoneEvent === null && !media.held)
-        this.tell(this.tones.hear(this.narrow.of(audio, codec), NarrowCopy.lawOf(codec)), 'tone');
+        this.tell(this.tones.hear(this.narrow.of(audio, codec), G711Converter.lawOf(codec)), 'tone');
       if (!media?.held || media.receive) this.hooks.heard(timestamp, audio, codec, nowMs);
     }
     this.uplink.packet(sequence, timestamp, audio, codec, nowMs);
@@ -233,7 +233,7 @@ export class FromPhone {
       this.decoded = new DecodedLine(codec, decoder, this.policy.concealLoss === true, {
         audio: (number, at, bytes, atMs) => {
           if (bytes) {
-            this.lastTicks = bytes.length / (lineOf[codec].bytesPerMs / ticksPerMs);
+            this.lastTicks = bytes.length / (sampleFormatOf[codec].bytesPerMs / ticksPerMs);
             // The level before a pause is that of the background noise.
             if (codec === 'OPUS') this.noise.sounded(meanSquare(bytes, codec));
           }
@@ -301,7 +301,7 @@ export class FromPhone {
   }
 
   private listenForSilence(audio: Uint8Array, codec: PhoneCodec): void {
-    this.quietMs = isQuiet(audio, codec) ? this.quietMs + audio.length / lineOf[codec].bytesPerMs : 0;
+    this.quietMs = isQuiet(audio, codec) ? this.quietMs + audio.length / sampleFormatOf[codec].bytesPerMs : 0;
     this.sendsSilence = this.quietMs >= sentSilenceMs;
   }
 

@@ -1,26 +1,26 @@
 /** Replaces the agent's playout for a while: a play, a conference, or the other side of a bridge. */
 import type { PhoneAudio } from '../../audio/playout/phone-audio.js';
-import type { Played } from '../../audio/playout/playback-source.js';
+import type { PlaybackSource } from '../../audio/playout/playback-source.js';
 import type { PlayEnd } from '../../engine.js';
 
-export type ForegroundEnd = 'finished' | 'cancelled' | 'replaced' | 'closed';
+export type OverrideEnd = 'finished' | 'cancelled' | 'replaced' | 'closed';
 
-export interface Foreground {
+export interface PlayoutOverride {
   /** null when nothing passes through the queue. */
   readonly audio: PhoneAudio | null;
   /** No more audio will come. */
   readonly done: boolean;
   /** Takes the caller's audio, 20 ms in the phone's codec; null when the agent continues to get it. */
   readonly hear: ((bytes: Uint8Array) => void) | null;
-  /** Called once, when it is no longer in the foreground. */
-  ended(by: ForegroundEnd): void;
+  /** Called once, when it is no longer plays. */
+  ended(by: OverrideEnd): void;
 }
 
-export class PlayOverride implements Foreground {
+export class ClipOverride implements PlayoutOverride {
   readonly hear = null;
 
   constructor(
-    readonly audio: Played,
+    readonly audio: PlaybackSource,
     private readonly settle: (end: PlayEnd) => void,
   ) {}
 
@@ -28,7 +28,7 @@ export class PlayOverride implements Foreground {
     return this.audio.done;
   }
 
-  ended(by: ForegroundEnd): void {
+  ended(by: OverrideEnd): void {
     const { playedMs } = this.audio;
     this.audio.close();
     this.settle({ by, playedMs });

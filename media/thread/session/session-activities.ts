@@ -15,12 +15,12 @@ import {
   type RecordingEnd,
   type RecordOptions,
 } from '../../engine.js';
-import type { DiskLine } from '../../recording/disk-line.js';
+import type { DiskConnection } from '../../recording/disk-connection.js';
 import type { RtpView } from '../../rtp/packet.js';
-import { type BridgedSession, BridgeSide, type OtherSide } from '../bridge/bridge.js';
+import { type BridgedSession, type BridgePeer, BridgeSide } from '../bridge/bridge.js';
 import { BridgePort } from '../bridge/bridge-port.js';
-import { ConferenceSeat } from '../conference/conference-port.js';
-import { type Foreground, type ForegroundEnd, PlayOverride } from './playout-override.js';
+import { ConferencePort } from '../conference/conference-port.js';
+import { ClipOverride, type OverrideEnd, type PlayoutOverride } from './playout-override.js';
 import { SessionRecordings } from './session-recordings.js';
 import type { ToPhone } from './to-phone.js';
 
@@ -30,7 +30,7 @@ export interface ActivityParts {
   codec(): PhoneCodec;
   /** The phone has no telephone events and is sending the tones of a key at this moment. */
   pressing(): boolean;
-  /** What the phone agreed to (`termsOf`): phones with equal terms can get each other's packets unchanged. */
+  /** What the phone agreed to (`formatKey`): phones with equal terms can get each other's packets unchanged. */
   terms(): string;
   /** Audio of a relayed packet that was sent to the phone. */
   relayed(timestamp: number, bytes: Uint8Array): void;
@@ -45,7 +45,7 @@ export interface ActivityParts {
 }
 
 export class SessionActivities implements BridgedSession {
-  private foreground: Foreground | null = null;
+  private foreground: PlayoutOverride | null = null;
   private bridged: BridgeSide | null = null;
   private answerListener: AnswerListener | null = null;
   private readonly recordings = new SessionRecordings();
@@ -81,10 +81,10 @@ export class SessionActivities implements BridgedSession {
 
   play(activity: number, source: AudioSource): Promise<PlayEnd> {
     return this.lasting(activity, (settle: (end: PlayEnd) => void) => {
-      const played = openSource(source, this.codec, (durationMs) => this.foregroundQueued(play, durationMs));
-      const play: PlayOverride = new PlayOverride(played, settle);
-      this.takeForeground(play);
-      return () => this.leaveForeground(play, 'cancelled');
+      const played = openSource(source, this.codec, (durationMs) => this.overrideQueued(play, durationMs));
+      const play: ClipOverride = new ClipOverride(played, settle);
+      this.beginOverride(play);
+      return () => this.endOverride(play, 'cancelled');
     });
   }
 
@@ -121,11 +121,11 @@ export class SessionActivities implements BridgedSession {
     });
   }
 
-  confer(activity: number, room: SharedArrayBuffer, place: number): Promise<ForegroundEnd> {
-    return this.lasting(activity, (settle: (by: ForegroundEnd) => void) => {
-      const seat = new ConferenceSeat(new Room(room), place, this.parts, settle);
-      this.takeForeground(seat);
-      return () => this.leaveForeground(seat, 'cancelled');
+  confer(activity: number, room: SharedArrayBuffer, place: number): Promise<OverrideEnd> {
+    return this.lasting(activity, (settle: (by: OverrideEnd) => void) => {
+      const seat = new ConferencePort(new Room(room), place, this.parts, settle);
+      this.beginOverride(seat);
+      return () => this.endOverride(seat, 'cancelled');
     });
   }
 
@@ -141,7 +141,7 @@ export class SessionActivities implements BridgedSession {
     });
   }
 
-  record(activity: number, options: RecordOptions, disk: DiskLine): Promise<RecordingEnd> {
+  record(activity: number, options: RecordOptions, disk: DiskConnection): Promise<RecordingEnd> {
     return this.lasting(activity, (settle: (end: RecordingEnd) => void) =>
       this.recordings.begin(activity, options, disk, this.parts.now, this.codec, this.parts.words, settle),
     );
@@ -157,7 +157,7 @@ export class SessionActivities implements BridgedSession {
 
   /** A new owner of playout was attached: the foreground ends. */
   replaced(): void {
-    if (this.foreground) this.leaveForeground(this.foreground, 'replaced');
+    if (this.foreground) this.endOverride(this.foreground, 'replaced');
   }
 
   /** The caller's audio, 20 ms. True when the foreground consumed it. */
@@ -198,18 +198,18 @@ export class SessionActivities implements BridgedSession {
   /** Called after each slot. */
   tick(nowMs: number): void {
     const { foreground } = this;
-    if (foreground?.done) this.leaveForeground(foreground, 'finished');
+    if (foreground?.done) this.endOverride(foreground, 'finished');
     this.recordings.tick(nowMs);
     this.answerListener?.tick(nowMs);
   }
 
   close(): void {
-    if (this.foreground) this.leaveForeground(this.foreground, 'closed');
+    if (this.foreground) this.endOverride(this.foreground, 'closed');
     this.recordings.close();
     this.answerListener?.close(this.parts.now());
   }
 
-  takeForeground(foreground: Foreground): void {
+  beginOverride(foreground: PlayoutOverride): void {
     const before = this.foreground;
     this.foreground = foreground;
     if (before) this.lost(before, 'replaced');
@@ -226,14 +226,14 @@ export class SessionActivities implements BridgedSession {
     this.parts.outward.relayInstead(on);
   }
 
-  leaveForeground(foreground: Foreground, by: ForegroundEnd): void {
+  endOverride(foreground: PlayoutOverride, by: OverrideEnd): void {
     if (this.foreground !== foreground) return;
     this.foreground = null;
     this.lost(foreground, by);
     if (this.foreground === null) this.parts.toOwner(by === 'finished' ? this.parts.outward.dueMs : this.parts.now());
   }
 
-  foregroundQueued(foreground: Foreground, durationMs: number): void {
+  overrideQueued(foreground: PlayoutOverride, durationMs: number): void {
     if (this.foreground === foreground) this.parts.outward.audioQueued(durationMs, this.parts.now());
   }
 
@@ -250,7 +250,7 @@ export class SessionActivities implements BridgedSession {
     this.parts.outward.sendDtmf(digit, 'event').catch(() => {});
   }
 
-  private sideOf(options: BridgeOptions, other: () => OtherSide, settle: (by: BridgeEnd['by']) => void): BridgeSide {
+  private sideOf(options: BridgeOptions, other: () => BridgePeer, settle: (by: BridgeEnd['by']) => void): BridgeSide {
     const side = new BridgeSide(this, options, other, (by) => {
       if (this.bridged === side) this.bridged = null;
       settle(by);
@@ -259,7 +259,7 @@ export class SessionActivities implements BridgedSession {
     return side;
   }
 
-  private lost(foreground: Foreground, by: ForegroundEnd): void {
+  private lost(foreground: PlayoutOverride, by: OverrideEnd): void {
     this.parts.outward.relayInstead(false);
     foreground.ended(by);
   }

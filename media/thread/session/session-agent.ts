@@ -9,8 +9,8 @@ import {
 import type { AgentSocket, AgentSocketHooks } from '../../agents/connection/agent-socket.js';
 import { agentToPhone, phoneToAgent, type Transcode } from '../../audio/codec/transcode.js';
 import { FrameJoiner } from '../../audio/playout/frame-joiner.js';
-import { type HeardSoFar, Playout } from '../../audio/playout/playout.js';
-import { lineOf } from '../../audio/sample-format.js';
+import { type HeardPosition, Playout } from '../../audio/playout/playout.js';
+import { sampleFormatOf } from '../../audio/sample-format.js';
 import type { PhoneCodec } from '../../engine.js';
 
 export type OpenAgent = (target: AgentTarget, hooks: AgentSocketHooks, signal: AbortSignal) => AgentSocket;
@@ -22,7 +22,7 @@ export interface SessionAgentHooks {
   ended(end: AgentEnd): void;
   /** Audio was added to the queue. */
   queued(durationMs: number): void;
-  cleared(heard: HeardSoFar): void;
+  cleared(heard: HeardPosition): void;
   mark(name: string, cleared: boolean): void;
 }
 
@@ -63,7 +63,7 @@ export class SessionAgent {
         if (!name.startsWith('\0')) hooks.mark(name, cleared);
       });
     this.socket = open(
-      { ...target, phoneEncoding: lineOf[codec].encoding },
+      { ...target, phoneEncoding: sampleFormatOf[codec].encoding },
       {
         audio: (bytes, itemId) => this.heard(bytes, itemId),
         clear: () => this.clear(),
@@ -142,10 +142,10 @@ export class SessionAgent {
     if (audio.length === 0) return;
     const discarded = this.playout.push(audio, itemId);
     this.overflowBytes += discarded;
-    if (discarded < audio.length) this.hooks.queued((audio.length - discarded) / lineOf[this.codec].bytesPerMs);
+    if (discarded < audio.length) this.hooks.queued((audio.length - discarded) / sampleFormatOf[this.codec].bytesPerMs);
   }
 
-  private clear(): HeardSoFar {
+  private clear(): HeardPosition {
     const heard = this.playout.clear();
     this.hooks.cleared(heard);
     return heard;

@@ -1,6 +1,6 @@
 /** The agents of a session: the one that converses, those prepared beside it, and the totals of those that left. */
 import type { AgentCommand, AgentEnd, AgentEvent, AgentTarget } from '../../agents/agent.js';
-import type { HeardSoFar } from '../../audio/playout/playout.js';
+import type { HeardPosition } from '../../audio/playout/playout.js';
 import type { PhoneCodec } from '../../engine.js';
 import type { FaultPlace } from '../fault-isolation.js';
 import { type OpenAgent, SessionAgent, sessionClosed } from './session-agent.js';
@@ -13,7 +13,7 @@ export interface AgentsParts {
   agentEnded(agent: number, end: AgentEnd): void;
   /** Audio was added to the agent's queue. */
   queued(agent: SessionAgent, durationMs: number): void;
-  cleared(agent: SessionAgent, heard: HeardSoFar): void;
+  cleared(agent: SessionAgent, heard: HeardPosition): void;
   mark(name: string, cleared: boolean): void;
 }
 

@@ -1,10 +1,10 @@
 /** The recordings of a session: both directions of its audio, sent to the disk thread in blocks of one second. Each ends exactly once. */
 
-import { Words } from '../../audio/detect/utterance-endpoint.js';
-import { lineOf } from '../../audio/sample-format.js';
+import { UtteranceEndpoint } from '../../audio/detect/utterance-endpoint.js';
+import { sampleFormatOf } from '../../audio/sample-format.js';
 import { MediaError, type PhoneCodec, type RecordingEnd, type RecordOptions } from '../../engine.js';
-import type { DiskLine } from '../../recording/disk-line.js';
-import type { SampleRange } from '../../recording/disk-words.js';
+import type { DiskConnection } from '../../recording/disk-connection.js';
+import type { SampleRange } from '../../recording/disk-messages.js';
 import { Recorder } from '../../recording/recorder.js';
 
 const atOnce = 4;
@@ -18,7 +18,7 @@ interface Running {
   activity: number;
   paused: boolean;
   recorder: Recorder;
-  words: Words | null;
+  words: UtteranceEndpoint | null;
   endsAtMs: number;
   finish(by: RecordingEnd['by']): void;
 }
@@ -34,7 +34,7 @@ export class SessionRecordings {
   begin(
     activity: number,
     options: RecordOptions,
-    disk: DiskLine,
+    disk: DiskConnection,
     now: () => number,
     codec: PhoneCodec,
     begunToSpeak: () => void,
@@ -43,7 +43,7 @@ export class SessionRecordings {
     if (this.running.length >= atOnce) throw new MediaError('busy', `A session has ${atOnce} recordings at most.`);
     const startMs = now();
     const mostMs = options.maxMs ?? Number.POSITIVE_INFINITY;
-    const sampleRateHz = lineOf[codec].linear ? wideRateHz : narrowRateHz;
+    const sampleRateHz = sampleFormatOf[codec].linear ? wideRateHz : narrowRateHz;
     const samplesPerMs = sampleRateHz / 1000;
     const channels = options.tracks === 'phone' ? 1 : 2;
     let end: { by: RecordingEnd['by']; durationMs: number } | null = null;
@@ -57,7 +57,7 @@ export class SessionRecordings {
       end = { by, durationMs: Math.round(keep ? (keep.to - keep.from) / samplesPerMs : wholeMs) };
       disk.close(file, keep);
     };
-    const words = options.silence ? new Words(startMs, options.silence, begunToSpeak) : null;
+    const words = options.silence ? new UtteranceEndpoint(startMs, options.silence, begunToSpeak) : null;
     const recording: Running = {
       activity,
       paused: false,
@@ -107,7 +107,7 @@ export class SessionRecordings {
   }
 }
 
-function partToKeep({ firstMs, lastMs }: Words, wholeMs: number, samplesPerMs: number): SampleRange {
+function partToKeep({ firstMs, lastMs }: UtteranceEndpoint, wholeMs: number, samplesPerMs: number): SampleRange {
   if (firstMs === null || lastMs === null) return { from: 0, to: 0 };
   return {
     from: Math.round(Math.max(0, firstMs - marginMs) * samplesPerMs),

@@ -25,11 +25,11 @@ import {
   type TapEnd,
   type TapOptions,
 } from '../../engine.js';
-import type { DiskLine } from '../../recording/disk-line.js';
+import type { DiskConnection } from '../../recording/disk-connection.js';
 import { looksLikeRtcp, readUint32 } from '../../rtp/packet.js';
 import { RtpSender } from '../../rtp/sender.js';
 import type { RtpSocketPair } from '../../rtp/socket.js';
-import { SdpNegotiation, termsOf } from '../../sdp.js';
+import { formatKey, SdpNegotiation } from '../../sdp.js';
 import { type FaultPlace, guarded } from '../fault-isolation.js';
 import { heardFromMs, type Lateness, noLateCauses } from '../lateness.js';
 import { SessionListeners } from '../listeners/session-listeners.js';
@@ -132,7 +132,7 @@ export class PhoneSession {
       now: parts.now,
       codec: () => this.codec,
       pressing: () => this.inward.pressing,
-      terms: () => termsOf(this.sdp.agreed),
+      terms: () => formatKey(this.sdp.agreed),
       relayed: (timestamp, bytes) => this.said(timestamp, bytes, 0, bytes.length),
       startSending: () => this.startSending(),
       listen: () => this.inward.uplink.start(parts.now()),
@@ -273,7 +273,7 @@ export class PhoneSession {
     return this.activities.play(activity, source);
   }
 
-  async record(activity: number, options: RecordOptions, disk: DiskLine): Promise<RecordingEnd> {
+  async record(activity: number, options: RecordOptions, disk: DiskConnection): Promise<RecordingEnd> {
     this.alive();
     return this.activities.record(activity, options, disk);
   }

@@ -3,21 +3,21 @@ import type { MessagePort } from 'node:worker_threads';
 import type { Time } from '../../audio/playout/playout-clock.js';
 import { PlayoutClock } from '../../audio/playout/playout-clock.js';
 import { MediaError, type RecordingEnd, type RecordOptions } from '../../engine.js';
-import { DiskLine } from '../../recording/disk-line.js';
+import { DiskConnection } from '../../recording/disk-connection.js';
 import { Drain } from '../../rtp/drain.js';
 import { RtpSocketPair } from '../../rtp/socket.js';
 import {
-  answerQuestions,
   type FromThread,
   type Handlers,
   type Order,
-  type Questions,
+  serveRequests,
+  type ThreadRequests,
   type ToThread,
 } from '../channel.js';
 import { RoomRecording } from '../conference/room-recording.js';
 import { guarded } from '../fault-isolation.js';
 import { type CoreTime, Lateness } from '../lateness.js';
-import { Rest } from '../wakeup-batching.js';
+import { WakeupBatching } from '../wakeup-batching.js';
 import { PhoneSession } from './session.js';
 import { type OpenAgent, sessionClosed } from './session-agent.js';
 import { SessionCoders } from './session-coders.js';
@@ -41,16 +41,16 @@ export class ThreadSessions {
   private readonly sessions = new Map<number, PhoneSession>();
   private readonly clock: PlayoutClock;
   readonly lateness: Lateness;
-  private readonly rest: Rest;
+  private readonly batching: WakeupBatching;
   private readonly drain: Drain;
   private readonly loadTimer: NodeJS.Timeout;
   private loadDueMs: number;
-  private readonly answer: ReturnType<typeof answerQuestions>;
+  private readonly answer: ReturnType<typeof serveRequests>;
   private faults = 0;
   /** Totals of closed sessions. */
   private foreignBefore = 0;
   private malformedBefore = 0;
-  private disk: DiskLine | null = null;
+  private disk: DiskConnection | null = null;
   private readonly roomRecordings = new Set<RoomRecording>();
   private closing: Promise<void> | null = null;
 
@@ -61,17 +61,17 @@ export class ThreadSessions {
       after: (ms, fn) => void parts.time.setTimer(fn, ms),
     });
     this.clock = new PlayoutClock(parts.time, this.lateness);
-    this.rest = new Rest({
+    this.batching = new WakeupBatching({
       now: parts.time.now,
       sleep: parts.sleep,
       sessions: () => this.sessions.size,
       dueMs: () => this.clock.dueMs,
       woke: () => this.clock.look(),
     });
-    this.drain = new Drain(parts.quietMs, parts.time, (rtpPort, ghost) =>
-      parts.post({ kind: 'portFree', rtpPort, ghost }),
+    this.drain = new Drain(parts.quietMs, parts.time, (rtpPort, lateSender) =>
+      parts.post({ kind: 'portFree', rtpPort, lateSender }),
     );
-    this.answer = answerQuestions(this.handlers(), parts.post);
+    this.answer = serveRequests(this.handlers(), parts.post);
     this.loadDueMs = parts.time.now() + loadEveryMs;
     this.loadTimer = setInterval(() => this.tellLoad(), loadEveryMs);
     parts.post({ kind: 'ready' });
@@ -82,7 +82,7 @@ export class ThreadSessions {
     else if (message.kind === 'shutdown') void this.close();
     else if (message.kind === 'disk') {
       void this.disk?.end();
-      this.disk = new DiskLine(message.port);
+      this.disk = new DiskConnection(message.port);
     } else
       guarded(
         (error) => this.noteFault(message.session, 'media', error),
@@ -169,9 +169,9 @@ export class ThreadSessions {
   private async open({
     session: id,
     rtpPort,
-    ghost,
+    lateSender,
     options,
-  }: Questions['open']['in']): Promise<Questions['open']['out']> {
+  }: ThreadRequests['open']['in']): Promise<ThreadRequests['open']['out']> {
     const { post, openAgent, time } = this.parts;
     const address = options.bindAddress ?? options.localAddress;
     const pair = await RtpSocketPair.bind(address, rtpPort).catch((error: NodeJS.ErrnoException) => {
@@ -187,7 +187,7 @@ export class ThreadSessions {
         lateness: this.lateness,
         coders,
         now: time.now,
-        packetCame: () => this.rest.packetCame(),
+        packetCame: () => this.batching.packetCame(),
         openAgent,
         event: (event) => post({ kind: 'event', session: id, event }),
         lost: (why) => post({ kind: 'lost', session: id, why }),
@@ -195,7 +195,7 @@ export class ThreadSessions {
         agentEnded: (agent, end) => post({ kind: 'agentEnded', session: id, agent, end }),
         fault: (place, error) => this.noteFault(id, place, error),
       });
-      if (ghost) session.inward.source.shun(ghost);
+      if (lateSender) session.inward.source.shun(lateSender);
       this.sessions.set(id, session);
       return { localSdp: session.localSdp };
     } catch (error) {

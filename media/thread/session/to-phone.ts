@@ -7,8 +7,8 @@ import { writeKeyTone } from '../../audio/detect/dtmf-tones.js';
 import { ArrivalMargin, leastMarginMs } from '../../audio/playout/arrival-margin.js';
 import type { PhoneAudio } from '../../audio/playout/phone-audio.js';
 import { earlyMs } from '../../audio/playout/playout-clock.js';
-import { PlayoutLine } from '../../audio/playout/playout-schedule.js';
-import { lineOf, samplesOf, ticksPerMs } from '../../audio/sample-format.js';
+import { PlayoutSchedule } from '../../audio/playout/playout-schedule.js';
+import { sampleFormatOf, samplesOf, ticksPerMs } from '../../audio/sample-format.js';
 import { codecFacts } from '../../codecs.js';
 import { DelayCounts } from '../../delay-spread.js';
 import { type KeyForm, MediaError, type PhoneCodec } from '../../engine.js';
@@ -55,7 +55,7 @@ export class ToPhone {
   bridgedFrom: number | null = null;
   private ranDryMs = Number.NEGATIVE_INFINITY;
   private margin = new ArrivalMargin();
-  private readonly line: PlayoutLine;
+  private readonly line: PlayoutSchedule;
   private readonly dtmf = new DtmfSender();
   private keyForm: KeyForm = 'event';
   /** Packets of another phone are sent in place of ours. */
@@ -71,7 +71,7 @@ export class ToPhone {
     /** The next slot was moved forward, or is due now. */
     private readonly onDue: (dueMs: number) => void,
   ) {
-    this.line = new PlayoutLine(nowMs, 20);
+    this.line = new PlayoutSchedule(nowMs, 20);
   }
 
   /** The agent's audio is playing. */
@@ -86,7 +86,7 @@ export class ToPhone {
   /** `encoder`: the codec's encoder, for wideband codecs. */
   agree(media: AgreedMedia, encoder: WideEncoder | null = null): void {
     this.encoder = encoder;
-    const bytes = encoder ? media.ptimeMs * lineOf[media.codec].bytesPerMs : 0;
+    const bytes = encoder ? media.ptimeMs * sampleFormatOf[media.codec].bytesPerMs : 0;
     if (this.wide.length !== bytes) this.wide = new Uint8Array(bytes);
     if (this.media?.codec !== media.codec) this.playout?.changeCodec(media.codec);
     this.media = media;
@@ -246,7 +246,7 @@ export class ToPhone {
 
   private sendAudio(nowMs: number): void {
     const { media, playout, sender, line, encoder } = this;
-    const { bytesPerMs, silence } = lineOf[media?.codec ?? 'PCMU'];
+    const { bytesPerMs, silence } = sampleFormatOf[media?.codec ?? 'PCMU'];
     const length = line.ptimeMs * bytesPerMs;
     const into = encoder ? this.wide : sender.packet;
     const from = encoder ? 0 : rtpHeaderBytes;
@@ -296,7 +296,7 @@ export class ToPhone {
         sender.packet.set(step.payload, rtpHeaderBytes);
         sender.sendPacket(media.telephoneEvent.send, step.payload.length, step.marker, step.ticksIntoPress);
       } else {
-        const { bytesPerMs, silence } = lineOf[media.codec];
+        const { bytesPerMs, silence } = sampleFormatOf[media.codec];
         const length = line.ptimeMs * bytesPerMs;
         const into = this.encoder ? this.wide : sender.packet;
         const from = this.encoder ? 0 : rtpHeaderBytes;

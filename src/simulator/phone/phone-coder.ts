@@ -1,6 +1,6 @@
 /** What the simulated phone's codec does: frames of 8 kHz to packets, packets to samples of 8 kHz. */
-import { changeLine, readLine, samplesOf, writeLine } from '../../../media/audio/sample-format.js';
-import { Reused } from '../../../media/audio/scratch-buffer.js';
+import { readSamples, sampleConverter, samplesOf, writeSamples } from '../../../media/audio/sample-format.js';
+import { ScratchBuffer } from '../../../media/audio/scratch-buffer.js';
 import type { PhoneCodec } from '../../../media/engine.js';
 import type { AgreedMedia } from '../../../media/sdp.js';
 import { SessionCoders } from '../../../media/thread/session/session-coders.js';
@@ -10,7 +10,7 @@ const mostPacketBytes = 1275;
 export class PhoneCoder {
   private readonly coders = new SessionCoders();
   private readonly packet = new Uint8Array(mostPacketBytes);
-  private readonly samples = new Reused(Int16Array);
+  private readonly samples = new ScratchBuffer(Int16Array);
   private sending: { codec: PhoneCodec; widen: (law: Uint8Array) => Uint8Array } | null = null;
   private receiving: { codec: PhoneCodec; narrow: (line: Uint8Array) => Uint8Array } | null = null;
 
@@ -26,21 +26,21 @@ export class PhoneCoder {
   /** One packet; valid until the next. */
   encode(frame: Int16Array, codec: PhoneCodec): Uint8Array {
     const coder = this.coders.of(codec);
-    if (!coder) return writeLine(frame, codec);
-    if (this.sending?.codec !== codec) this.sending = { codec, widen: changeLine('PCMU', codec) };
-    const wide = samplesOf(this.sending.widen(writeLine(frame, 'PCMU')));
+    if (!coder) return writeSamples(frame, codec);
+    if (this.sending?.codec !== codec) this.sending = { codec, widen: sampleConverter('PCMU', codec) };
+    const wide = samplesOf(this.sending.widen(writeSamples(frame, 'PCMU')));
     return this.packet.subarray(0, coder.encode(wide, this.packet, 0));
   }
 
   /** Valid until the next; empty when it is no packet. */
   decode(payload: Uint8Array, codec: PhoneCodec): Int16Array {
     const coder = this.coders.of(codec);
-    if (!coder) return readLine(payload, codec, this.samples);
+    if (!coder) return readSamples(payload, codec, this.samples);
     const wide = coder.decode(payload);
     if (!wide) return this.samples.ofLength(0);
-    if (this.receiving?.codec !== codec) this.receiving = { codec, narrow: changeLine(codec, 'PCMU') };
+    if (this.receiving?.codec !== codec) this.receiving = { codec, narrow: sampleConverter(codec, 'PCMU') };
     const bytes = new Uint8Array(wide.buffer, wide.byteOffset, wide.byteLength);
-    return readLine(this.receiving.narrow(bytes), 'PCMU', this.samples);
+    return readSamples(this.receiving.narrow(bytes), 'PCMU', this.samples);
   }
 
   free(): void {

@@ -1,7 +1,7 @@
 /** The caller's side of the audio: two sockets of its own, paced sending, and its own count of what arrives. */
 import { randomInt } from 'node:crypto';
 import { createSocket, type Socket } from 'node:dgram';
-import { LineClock } from '../../../media/audio/playout/timestamp-clock.js';
+import { TimestampClock } from '../../../media/audio/playout/timestamp-clock.js';
 import { ticksPerMs } from '../../../media/audio/sample-format.js';
 import { codecFacts } from '../../../media/codecs.js';
 import type { PhoneCodec } from '../../../media/engine.js';
@@ -68,7 +68,7 @@ export class RtpLine {
   private readonly voice: CallerVoice;
   private readonly frame: Int16Array;
   private readonly coder = new PhoneCoder();
-  private readonly clock = new LineClock();
+  private readonly clock = new TimestampClock();
   private readonly view = emptyRtpView();
   private ssrc = randomInt(1, 2 ** 32);
   private firstSequence = randomInt(0, 2 ** 15);

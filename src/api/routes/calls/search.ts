@@ -123,7 +123,7 @@ export function searchRoutes({ store, recordingUrls }: { store: Store; recording
           yield `${columns.join(',')}\r\n`;
           let calls = first;
           for (let sent = 0; calls.length > 0; ) {
-            yield calls.map((call) => lineOf(presentCall(call, recordingUrls))).join('');
+            yield calls.map((call) => sampleFormatOf(presentCall(call, recordingUrls))).join('');
             sent += calls.length;
             const last = calls.at(-1);
             if (!last || calls.length < exportedAtOnce || sent >= exportedAtMost) return;
@@ -199,7 +199,7 @@ function placeOf(cursor: string): CallPlace {
   return { createdMs: Number(createdMs), id };
 }
 
-function lineOf(call: ReturnType<typeof presentCall>): string {
+function sampleFormatOf(call: ReturnType<typeof presentCall>): string {
   return `${columns.map((name) => cellOf(call[name])).join(',')}\r\n`;
 }
 

@@ -1,6 +1,6 @@
 /** A media thread's connection to the disk thread. */
 import type { MessagePort } from 'node:worker_threads';
-import type { FromDisk, SampleRange, ToDisk, WavForm } from './disk-words.js';
+import type { FromDisk, SampleRange, ToDisk, WavForm } from './disk-messages.js';
 
 /** The most blocks of one second on their way to the disk; further blocks are dropped and become silence in the file. */
 const waitingAtMost = 30;
@@ -16,7 +16,7 @@ interface OpenFile {
   onClosed(end: FileEnd): void;
 }
 
-export class DiskLine {
+export class DiskConnection {
   private readonly files = new Map<number, OpenFile>();
   private nextId = 1;
   private gone = false;

@@ -15,7 +15,7 @@ export interface Listener {
   hear(track: AudioTrack, frame: Uint8Array, codec: PhoneCodec, atMs: number): void;
 }
 
-export interface LinesParts {
+export interface ListenerStreamParts {
   inward: FromPhone;
   codec(): PhoneCodec;
   now(): number;
@@ -23,12 +23,12 @@ export interface LinesParts {
   openedMs: number;
 }
 
-export class ListeningLines {
+export class ListenerStreams {
   private readonly listeners = new Set<Listener>();
   private agent: Uplink | null = null;
   private sent = 0;
 
-  constructor(private readonly parts: LinesParts) {}
+  constructor(private readonly parts: ListenerStreamParts) {}
 
   add(listener: Listener): void {
     this.listeners.add(listener);
