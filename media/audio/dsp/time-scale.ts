@@ -2,7 +2,7 @@
  * Shortens speech without changing its pitch (waveform similarity overlap-add): leaves out one or more pitch periods where the audio after
  * the cut continues the audio before it, and blends both. Works on linear samples.
  */
-import { Reused } from '../scratch-buffer.js';
+import { ScratchBuffer } from '../scratch-buffer.js';
 import { correlations, distancesAtOnce } from './correlation.js';
 
 /** One period of 400 Hz to two of 100 Hz. */
@@ -64,8 +64,8 @@ export function writeCut(
   for (let i = at + blend; i < frame; i++) into[i] = audio[i + length]!;
 }
 
-const read = new Reused(Float64Array);
-const sums = new Reused(Float64Array);
+const read = new ScratchBuffer(Float64Array);
+const sums = new ScratchBuffer(Float64Array);
 
 /** Cuts at one place. One search at a time: its memory is shared. */
 class CutSearch {
