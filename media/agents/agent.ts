@@ -114,6 +114,13 @@ export interface RestRequest {
   body?: string;
 }
 
+/** An upgrade request (RFC 6455). `subprotocol` is offered; an agent that chooses none is accepted too. */
+export interface Upgrade {
+  url: string;
+  headers: Record<string, string>;
+  subprotocol?: string;
+}
+
 /** The effects of a message that a conversation reads. All calls are synchronous; `audio` bytes may be kept (they are not reused). */
 export interface Sink {
   send(message: AgentMessage): void;
@@ -187,8 +194,8 @@ export interface Conversation {
   prepare?(): RestRequest | null;
   /** Reads the body of a 2xx answer. Throws `AgentFailure`. */
   prepared?(body: string): void;
-  /** URL and headers of the upgrade request. */
-  upgrade(): { url: string; headers: Record<string, string> };
+  /** The upgrade request. */
+  upgrade(): Upgrade;
   /** Sent right after the 101. */
   opening(): AgentMessage[];
   /** The caller answered. */

@@ -34,8 +34,8 @@ export interface ProviderCapabilities {
   heard?: string;
   /** What happens with audio of an interrupted utterance that arrives after the flush. */
   afterFlush: string;
-  /** How keys arrive: as a line of `text`, in this message; or natively, each in this message. */
-  keys: { as: 'text' | 'key'; message: string };
+  /** How keys arrive: as a line of `text`, in this message; natively, each in this message; or not at all. */
+  keys: { as: 'text' | 'key'; message: string } | { as: 'none' };
   /** How the agent hangs up: by calling a function, by closing the socket, or by a message. */
   hangUp: { by: 'function' | 'close' | 'signal'; words: string };
   /** How the agent asks for a transfer; absent: it cannot. */

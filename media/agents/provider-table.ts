@@ -11,7 +11,7 @@ const columns: readonly [title: string, cell: (of: ProviderCapabilities) => stri
   ['message that flushes the playout queue', ({ flush }) => flush.map(code).join(', ')],
   ['message that reports what was heard', ({ heard }) => (heard === undefined ? 'not used' : code(heard))],
   ['audio after a flush', ({ afterFlush }) => afterFlush],
-  ['DTMF', ({ keys }) => (keys.as === 'text' ? 'text' : code(keys.message))],
+  ['DTMF', ({ keys }) => (keys.as === 'text' ? 'text' : keys.as === 'key' ? code(keys.message) : 'no')],
   ['hang-up', ({ hangUp }) => hangUp.words],
   ['transfer', ({ transfer }) => transfer ?? 'no'],
   ['keepalive', ({ keepAlive }) => (keepAlive === undefined ? 'silence' : `silence, ${code(keepAlive)}`)],

@@ -9,6 +9,7 @@ import {
   type Plain,
   type Sink,
   type Spoken,
+  type Upgrade,
 } from './agent.js';
 import { clockMs } from './clock.js';
 import {
@@ -131,7 +132,7 @@ export abstract class ProviderConversation implements Conversation {
     this.history = (target.call.history ?? []).slice(-REMEMBERED).map((line) => ({ ...line, beganMs: 0 }));
   }
 
-  abstract upgrade(): { url: string; headers: Record<string, string> };
+  abstract upgrade(): Upgrade;
   abstract audio(bytes: Uint8Array, atMs: number): AgentMessage;
   abstract receive(message: string | Uint8Array, sink: Sink): void;
   abstract dtmf(digits: string): AgentMessage[];

@@ -1,5 +1,5 @@
 /** Base of the carriers' stream protocols: the bot gets the call's facts in the first message and hangs up by closing. */
-import type { AgentMessage, AudioFormat, AudioTrack, Conversation, Sink } from './agent.js';
+import type { AgentMessage, AudioFormat, AudioTrack, Conversation, Sink, Upgrade } from './agent.js';
 import { asText, base64Bytes } from './json.js';
 
 const MAX_MARK_CHARS = 1024;
@@ -11,7 +11,7 @@ export abstract class StreamConversation implements Conversation {
     this.replyFormat = format;
   }
 
-  abstract upgrade(): { url: string; headers: Record<string, string> };
+  abstract upgrade(): Upgrade;
   abstract start(): AgentMessage[];
   abstract audio(bytes: Uint8Array, atMs: number, track?: AudioTrack): AgentMessage;
   abstract receive(message: string | Uint8Array, sink: Sink): void;
@@ -32,6 +32,31 @@ export abstract class StreamConversation implements Conversation {
 
   closed(code: number): 'hangup' | 'failed' {
     return code === 1000 || code === 1001 || code === 1005 ? 'hangup' : 'failed';
+  }
+}
+
+/** The longest audio that is kept for a bot that has not accepted the stream yet. */
+const KEPT_MS = 1000;
+
+/** A stream that the bot accepts with a message of its own: what the caller says before that is kept, so that the first word arrives. */
+export abstract class AcceptedStream extends StreamConversation {
+  #accepted = false;
+  #kept: { bytes: Uint8Array; atMs: number }[] = [];
+
+  /** One message with caller audio. */
+  protected abstract frame(bytes: Uint8Array, atMs: number): AgentMessage;
+
+  audio(bytes: Uint8Array, atMs: number): AgentMessage {
+    if (this.#accepted) return this.frame(bytes, atMs);
+    this.#kept.push({ bytes: bytes.slice(), atMs });
+    while (atMs - (this.#kept[0]?.atMs ?? atMs) > KEPT_MS) this.#kept.shift();
+    return null;
+  }
+
+  /** The bot takes audio from now on. */
+  protected accept(sink: Sink): void {
+    this.#accepted = true;
+    for (const { bytes, atMs } of this.#kept.splice(0)) sink.send(this.frame(bytes, atMs));
   }
 }
 

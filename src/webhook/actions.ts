@@ -180,6 +180,22 @@ export class InstructionError extends Error {
 }
 
 /** The maximum length of a list of actions; an unlimited list would keep a call busy forever. */
+/** The stream protocols of `connect`; the same as the providers have, which a contract test checks. */
+export const streamProtocols = [
+  'twilio',
+  'telnyx',
+  'plivo',
+  'vonage',
+  'exotel',
+  'signalwire',
+  'jambonz',
+  'asterisk',
+  'sinch',
+  'genesys',
+  'audiocodes',
+  'raw',
+] as const;
+
 export const maxActions = 100;
 export const maxTextLength = 10_000;
 

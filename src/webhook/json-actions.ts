@@ -16,7 +16,10 @@ import {
   type Prompt,
   sentKeys,
   sipAddress,
+  streamProtocols,
 } from './actions.js';
+
+const STREAM_PROTOCOL = new RegExp(`^(${streamProtocols.join('|')})$`);
 
 /**
  * Reads `{"actions": [...]}`. Relative URLs are resolved against `documentUrl`. Throws `InstructionError` with the path of the first
@@ -171,7 +174,7 @@ function connect(fields: Fields): Connect {
   if (endpointId !== null)
     return { action: 'connect', to: { kind: 'endpoint', endpointId }, next: fields.followUp('url') };
   const url = fields.url('url', ['ws', 'wss']) ?? fields.fail('url', 'or endpoint_id is required');
-  const protocol = fields.text('protocol', { pattern: /^(twilio|telnyx|plivo|vonage|raw)$/ }) ?? 'twilio';
+  const protocol = fields.text('protocol', { pattern: STREAM_PROTOCOL }) ?? 'twilio';
   const custom = fields.texts('custom');
   const to = { kind: 'stream' as const, url, protocol, custom, name: null, status: null };
   return { action: 'connect', to, next: fields.followUp('result_url') };

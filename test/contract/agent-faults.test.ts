@@ -9,9 +9,9 @@ const ALL = [...NAMED, ...STREAMS];
 /** Ask over HTTP first. */
 const REST = ['elevenlabs', 'ultravox', 'vapi'];
 /** Audio is bare, in binary messages. */
-const BARE = ['deepgram', 'ultravox', 'vapi', 'vonage', 'raw'];
+const BARE = ['deepgram', 'ultravox', 'vapi', 'vonage', 'jambonz', 'asterisk', 'sinch', 'genesys', 'raw'];
 /** 16 bit PCM by default. */
-const PCM = ['gemini', 'ultravox', 'hume', 'vonage', 'raw'];
+const PCM = ['gemini', 'ultravox', 'hume', 'vonage', 'exotel', 'jambonz', 'sinch', 'audiocodes', 'raw'];
 /** A broken connection is no reason to give the conversation up. */
 const RESUMES = ['gemini', 'hume'];
 /** The limit is the client's and not the provider's: the largest message is sent to one of each kind, the rest get a smaller limit. */
@@ -34,6 +34,9 @@ const AUDIO: Record<string, (payload: string, started: Record<string, unknown>) 
   twilio: (payload, { streamSid }) => ({ event: 'media', streamSid, media: { payload } }),
   telnyx: (payload) => ({ event: 'media', media: { payload } }),
   plivo: (payload) => ({ event: 'playAudio', media: { payload } }),
+  exotel: (payload) => ({ event: 'media', media: { payload } }),
+  signalwire: (payload, { streamSid }) => ({ event: 'media', streamSid, media: { payload } }),
+  audiocodes: (audioChunk) => ({ type: 'playStream.chunk', audioChunk }),
 };
 
 let resources: ReturnType<typeof watchResources>;
@@ -140,7 +143,10 @@ describe.each(ALL)('%s sends', (provider) => {
 
   test('nothing more and reads nothing: frames are dropped, nothing piles up, hanging up works', async () => {
     const of = await talking(provider, { options: { limits: { pingIntervalMs: 20, unreadLimitMs: 60 } } });
-    await of.until(() => of.socket.counters().framesSent > 0, 'it listens');
+    await of.until(() => {
+      of.silence(20);
+      return of.socket.counters().framesSent > 0;
+    }, 'it listens');
     await new Promise((resolve) => setTimeout(resolve, 50)); // a ping is answered
     of.call.wire.stopReading();
     await of.until(() => {

@@ -3,7 +3,8 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { providerTable, TABLE_BEGIN, TABLE_END } from '../../media/agents/provider-table.js';
-import { agentProtocols, agentProviders } from '../../media/agents/providers/registry.js';
+import { agentProtocols, agentProviders, providersSelectedBy } from '../../media/agents/providers/registry.js';
+import { streamProtocols } from '../../src/webhook/actions.js';
 
 const PAGE = 'docs/providers/README.md';
 
@@ -20,6 +21,10 @@ test.each([...agentProviders.values()])('$provider has a page, which names its f
   const text = readFileSync(path.join('docs/providers', descriptor.page), 'utf8');
   const missing = [descriptor.provider, ...Object.keys(descriptor.config)].filter((word) => !text.includes(word));
   expect(missing).toEqual([]);
+});
+
+test('the action `connect` takes every stream protocol', () => {
+  expect([...streamProtocols]).toEqual(providersSelectedBy('protocol').map(({ provider }) => provider));
 });
 
 /** Every file that importing this one loads; types are not loaded. */

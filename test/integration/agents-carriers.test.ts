@@ -1,13 +1,17 @@
 /** What the bots of carriers send that is not quite what the carrier's page says, and what their own libraries insist on. */
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
 import { describe, expect, test } from 'vitest';
+import { WebSocketServer } from 'ws';
 import { tone } from '../../examples/tone-agent/sound.js';
 import type { Conversation, Plain, Sink } from '../../media/agents/agent.js';
 import { ForeignAudio } from '../../media/agents/connection/foreign-audio.js';
+import { openAgentSocket } from '../../media/agents/connection/socket.js';
 import { base64Bytes } from '../../media/agents/json.js';
 import { agentProtocols } from '../../media/agents/providers/registry.js';
 import { signUpgrade } from '../../media/agents/providers/streams/plivo.js';
 import { decodeAudio, encodeAudio } from '../../src/simulator/providers/codec.js';
-import { agentTarget } from '../support/agent-rig.js';
+import { agentTarget, Remembered } from '../support/agent-rig.js';
 import { probeTone } from '../support/tone-probe.js';
 
 function conversation(protocol: string, config: Plain = {}): Conversation {
@@ -129,4 +133,21 @@ test.each([
 ])('base64 %j', (text, bytes) => {
   const read = base64Bytes(text);
   expect(read === null ? null : [...read]).toEqual(bytes);
+});
+
+describe.each(['jambonz', 'asterisk'])('%s offers a subprotocol', (protocol) => {
+  test.each([
+    ['takes it', (offered: Set<string>) => [...offered][0] ?? false],
+    ['takes none', () => false as const],
+  ])('to a bot that %s', async (_what, handleProtocols) => {
+    const server = new WebSocketServer({ host: '127.0.0.1', port: 0, handleProtocols });
+    await once(server, 'listening');
+    const offered = once(server, 'connection').then(([, { headers }]) => headers['sec-websocket-protocol']);
+    const url = `ws://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    const socket = openAgentSocket(agentTarget({ protocol, url }), new Remembered(), new AbortController().signal);
+    await socket.ready;
+    expect(await offered).toBe(protocol === 'asterisk' ? 'media' : 'audio.jambonz.org');
+    await socket.close('over');
+    await new Promise((resolve) => server.close(resolve));
+  });
 });

@@ -60,10 +60,24 @@ test('services with variables of their own get them as they are, and fill their 
   expect(inline).not.toHaveProperty('templateContext');
 });
 
-test.each(['twilio', 'telnyx', 'plivo', 'vonage', 'raw'])('%s: in its start message', (provider) => {
-  const start = conversation(provider).start().map(String).join();
+/** AudioCodes' bots get them when they have accepted the session. */
+const STREAMS = [...agentProtocols.values()].filter(
+  (each) => each.selectedBy === 'protocol' && each.provider !== 'audiocodes',
+);
+
+test.each(STREAMS)('$provider: in its start message', ({ provider, example }) => {
+  const start = conversation(provider, example).start().map(String).join();
   const found = start.replaceAll('\\"', '"');
   for (const [name, value] of Object.entries(variables)) expect(found).toContain(`"${name}":"${value}"`);
+});
+
+test('audiocodes: in the start activity', () => {
+  const c = conversation('audiocodes');
+  c.start();
+  expect(answerTo(c, { type: 'session.accepted', mediaFormat: 'raw/lpcm16' })).toMatchObject({
+    type: 'activities',
+    activities: [{ type: 'event', name: 'start', parameters: { ...variables, caller: CALL.from, callee: CALL.to } }],
+  });
 });
 
 test('without variables nothing is added', () => {

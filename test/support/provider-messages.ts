@@ -1,4 +1,4 @@
-/** Messages as the named providers send them, and a way to spoil one. */
+/** Messages as providers send them, and a way to spoil one. Stream protocols that are like Twilio's have none here. */
 type Message = { [field: string]: unknown };
 
 const AUDIO = Buffer.alloc(320, 1).toString('base64');
@@ -92,6 +92,51 @@ export const PROVIDER_MESSAGES: Record<string, Message[]> = {
     { type: 'transfer-update', destination: { type: 'number', number: '+4930123456' } },
     { type: 'status-update', status: 'ended' },
     { type: 'hang' },
+  ],
+  jambonz: [
+    { type: 'killAudio' },
+    { type: 'mark', data: { name: 'm' } },
+    { type: 'clearMarks' },
+    {
+      type: 'playAudio',
+      data: { audioContentType: 'raw', sampleRate: 16000, audioContent: AUDIO, id: 'a', queuePlay: true },
+    },
+    { type: 'disconnect' },
+  ],
+  asterisk: [
+    { command: 'MARK_MEDIA', correlation_id: 'm' },
+    { command: 'STOP_MEDIA_BUFFERING', correlation_id: 'b' },
+    { command: 'REPORT_QUEUE_DRAINED' },
+    { command: 'FLUSH_MEDIA' },
+    { command: 'HANGUP' },
+  ],
+  sinch: [{ command: 'answer' }, { command: 'clear' }, { command: 'heartbeat' }, { command: 'reject' }],
+  genesys: [
+    { version: '2', id: 's', type: 'opened', seq: 1, clientseq: 1, parameters: { startPaused: false, media: [] } },
+    {
+      version: '2',
+      id: 's',
+      type: 'event',
+      seq: 2,
+      clientseq: 1,
+      parameters: { entities: [{ type: 'barge_in', data: {} }] },
+    },
+    { version: '2', id: 's', type: 'pause', seq: 3, clientseq: 1, parameters: {} },
+    { version: '2', id: 's', type: 'resume', seq: 4, clientseq: 1, parameters: {} },
+    { version: '2', id: 's', type: 'disconnect', seq: 5, clientseq: 1, parameters: { reason: 'completed' } },
+  ],
+  audiocodes: [
+    { type: 'session.accepted', mediaFormat: 'raw/lpcm16' },
+    { type: 'userStream.started' },
+    { type: 'playStream.start', streamId: 'p', mediaFormat: 'raw/lpcm16_24' },
+    { type: 'playStream.chunk', streamId: 'p', audioChunk: AUDIO },
+    { type: 'activities', activities: [{ type: 'event', name: 'abortPrompts' }] },
+    {
+      type: 'activities',
+      activities: [{ type: 'event', name: 'transfer', activityParams: { transferTarget: 'tel:+12025550199' } }],
+    },
+    { type: 'activities', activities: [{ type: 'event', name: 'hangup' }] },
+    { type: 'session.error', reason: 'r' },
   ],
 };
 

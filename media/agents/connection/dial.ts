@@ -3,7 +3,7 @@ import net from 'node:net';
 import tls from 'node:tls';
 import { type ClientOptions, WebSocket } from 'ws';
 import { refuseInternalLiteral, safeLookup } from '../../../net/safe-lookup.js';
-import { AgentConfigError } from '../agent.js';
+import { AgentConfigError, type Upgrade } from '../agent.js';
 import { WebSocketFrameReader } from './frame-reader.js';
 
 export interface DialOptions {
@@ -23,7 +23,7 @@ const readInto = Buffer.allocUnsafeSlow(8192);
 type Connect = NonNullable<ClientOptions['createConnection']>;
 
 /** Throws `AgentConfigError` (not a ws or wss URL), `BlockedAddressError` (a literal address), or the errors of `URL` and HTTP for bad text. */
-export function dial(upgrade: { url: string; headers: Record<string, string> }, o: DialOptions): WebSocket {
+export function dial(upgrade: Upgrade, o: DialOptions): WebSocket {
   const url = new URL(upgrade.url);
   const secure = url.protocol === 'wss:';
   if (!secure && url.protocol !== 'ws:') {
@@ -68,7 +68,12 @@ export function dial(upgrade: { url: string; headers: Record<string, string> }, 
       return socket;
     }) as Connect,
   };
-  const ws = new WebSocket(url, options);
+  const { subprotocol } = upgrade;
+  const ws = new WebSocket(url, subprotocol === undefined ? [] : [subprotocol], options);
+  // A server may choose none of the offered subprotocols (RFC 6455 section 4.2.2); ws alone would refuse that.
+  ws.once('upgrade', ({ headers }) => {
+    headers['sec-websocket-protocol'] ??= subprotocol;
+  });
   ws.once('open', () => {
     const [read] = socket.listeners('data') as ((chunk: Buffer) => void)[];
     if (read === undefined) return;

@@ -1,6 +1,6 @@
 /** One WebSocket to an agent: sends within limits, detects a lost peer, and reports its end once. */
 import type { WebSocket } from 'ws';
-import { AgentFailure, type AgentMessage, type AudioFormat } from '../agent.js';
+import { AgentFailure, type AgentMessage, type AudioFormat, type Upgrade } from '../agent.js';
 import { brokenSocket, connectFailure, refusedUpgrade } from './connect-failure.js';
 import { dial } from './dial.js';
 import { Heartbeat } from './heartbeat.js';
@@ -42,12 +42,7 @@ export class AgentWebSocket {
   #messageIsBinary = false;
 
   /** Throws the errors of `dial`. */
-  constructor(
-    upgrade: { url: string; headers: Record<string, string> },
-    allowPrivateAddress: boolean,
-    limits: TransportLimits,
-    hooks: AgentWebSocketHooks,
-  ) {
+  constructor(upgrade: Upgrade, allowPrivateAddress: boolean, limits: TransportLimits, hooks: AgentWebSocketHooks) {
     const ws = dial(upgrade, { ...limits, allowPrivateAddress });
     this.#ws = ws;
     this.#hooks = hooks;

@@ -12,8 +12,15 @@ import { retell } from './hosted/retell.js';
 import { ultravox } from './hosted/ultravox.js';
 import { vapi } from './hosted/vapi.js';
 import { xai } from './hosted/xai.js';
+import { asterisk } from './streams/asterisk.js';
+import { audiocodes } from './streams/audiocodes.js';
+import { exotel } from './streams/exotel.js';
+import { genesys } from './streams/genesys.js';
+import { jambonz } from './streams/jambonz.js';
 import { plivo } from './streams/plivo.js';
 import { raw } from './streams/raw.js';
+import { signalwire } from './streams/signalwire.js';
+import { sinch } from './streams/sinch.js';
 import { telnyx } from './streams/telnyx.js';
 import { twilio } from './streams/twilio.js';
 import { vonage } from './streams/vonage.js';
@@ -33,6 +40,13 @@ const PROTOCOLS: readonly AgentProtocol[] = [
   telnyx,
   plivo,
   vonage,
+  exotel,
+  signalwire,
+  jambonz,
+  asterisk,
+  sinch,
+  genesys,
+  audiocodes,
   raw,
 ];
 const SIP_ONLY: readonly ProviderDescriptor[] = [retell, livekit];

@@ -1,5 +1,12 @@
 /** The actions of a webhook response, as OpenAPI describes them; `webhook/json-actions.ts` parses them. */
-import { maxActions, maxHintsLength, maxRoomName, maxSeats, maxTextLength } from '../../webhook/actions.js';
+import {
+  maxActions,
+  maxHintsLength,
+  maxRoomName,
+  maxSeats,
+  maxTextLength,
+  streamProtocols,
+} from '../../webhook/actions.js';
 import { body, oneOf, Type } from './types.js';
 
 const action = (name: string) => Type.Unsafe<string>({ type: 'string', enum: [name] });
@@ -78,9 +85,7 @@ export const actionFields = {
   connect_stream: {
     action: action('connect'),
     url: text('The ws(s) URL that the call is streamed to.'),
-    protocol: Type.Optional(
-      oneOf(['twilio', 'telnyx', 'plivo', 'vonage', 'raw'], { description: 'The stream protocol. Default `twilio`.' }),
-    ),
+    protocol: Type.Optional(oneOf(streamProtocols, { description: 'The stream protocol. Default `twilio`.' })),
     custom: Type.Optional(
       Type.Record(Type.String(), Type.String(), { description: 'Custom parameters, sent to the stream at its start.' }),
     ),

@@ -1,4 +1,4 @@
-/** Bots behind the stream protocols of carriers: `twilio`, `telnyx`, `plivo`, `vonage` and our own `raw`. */
+/** Bots behind the stream protocols of carriers and telephone systems, and behind our own `raw`. */
 import { decodeAudio, encodeAudio, type WireEncoding } from './codec.js';
 import { type Dialect, jsonOf, within } from './dialect.js';
 
@@ -12,6 +12,14 @@ interface StreamWords {
   /** null: audio is binary. */
   media: ((payload: string, started: Record<string, unknown>) => Record<string, unknown>) | null;
   clear(started: Record<string, unknown>): Record<string, unknown>;
+  /** What a message is answered with, such as the acceptance of the stream. */
+  answers?(message: Record<string, unknown>): Record<string, unknown>[];
+  /** Before and after each utterance. */
+  begins?(turn: number): Record<string, unknown>;
+  ends?(turn: number): Record<string, unknown>;
+  /** Absent: it closes the socket. */
+  hangUp?(started: Record<string, unknown>): Record<string, unknown>;
+  transfer?(to: string): Record<string, unknown>;
 }
 
 const encodings: Record<string, WireEncoding> = {
@@ -21,6 +29,7 @@ const encodings: Record<string, WireEncoding> = {
   'audio/x-mulaw': 'ulaw',
   'audio/x-l16': 'l16',
   ulaw: 'ulaw',
+  alaw: 'alaw',
   l16: 'l16',
 };
 
@@ -73,6 +82,71 @@ const words: Record<string, StreamWords> = {
     media: null,
     clear: () => ({ action: 'clear' }),
   },
+  exotel: {
+    started: (message) =>
+      isStart(message) ? audioOf('l16', within(startOf(message), 'media_format').sample_rate) : null,
+    payload: (message) => within(message, 'media').payload,
+    key: keyOf,
+    media: (payload, { stream_sid }) => ({ event: 'media', stream_sid, media: { payload } }),
+    clear: ({ stream_sid }) => ({ event: 'clear', stream_sid }),
+  },
+  jambonz: {
+    started: (message) => (message.callSid === undefined ? null : audioOf('l16', message.sampleRate)),
+    key: (message) => (message.event === 'dtmf' ? message.dtmf : undefined),
+    media: null,
+    clear: () => ({ type: 'killAudio' }),
+  },
+  asterisk: {
+    started: ({ event, format, optimal_frame_size: bytes }) => {
+      if (event !== 'MEDIA_START') return null;
+      const isPcm = String(format).startsWith('slin');
+      return audioOf(isPcm ? 'l16' : format, (Number(bytes) * 50) / (isPcm ? 2 : 1));
+    },
+    key: (message) => (message.event === 'DTMF_END' ? message.digit : undefined),
+    media: null,
+    clear: () => ({ command: 'FLUSH_MEDIA' }),
+  },
+  sinch: {
+    started: (message) => (message.command === 'connect' ? audioOf('l16', message.sampleRate) : null),
+    key: () => undefined,
+    media: null,
+    clear: () => ({ command: 'clear' }),
+    answers: ({ command }) => (command === 'connect' ? [{ command: 'answer' }] : []),
+  },
+  genesys: {
+    started: (message) => {
+      const [media] = (within(message, 'parameters').media ?? []) as { format: string; rate: number }[];
+      return message.type === 'open' ? audioOf(media?.format, media?.rate) : null;
+    },
+    key: (message) => (message.type === 'dtmf' ? within(message, 'parameters').digit : undefined),
+    media: null,
+    clear: (started) => audiohook('event', started, { entities: [{ type: 'barge_in', data: {} }] }),
+    answers: (message) => {
+      const { media } = within(message, 'parameters');
+      if (message.type === 'open') return [audiohook('opened', message, { startPaused: false, media })];
+      if (message.type === 'ping') return [audiohook('pong', message, {})];
+      return message.type === 'close' ? [audiohook('closed', message, {})] : [];
+    },
+    hangUp: (started) => audiohook('disconnect', started, { reason: 'completed' }),
+  },
+  audiocodes: {
+    started: ({ type }) => (type === 'userStream.start' ? audioOf('l16', 16000) : null),
+    payload: (message) => (message.type === 'userStream.chunk' ? message.audioChunk : undefined),
+    key: ({ activities }) => {
+      const [activity] = (activities ?? []) as { name?: string; value?: unknown }[];
+      return activity?.name === 'DTMF' ? activity.value : undefined;
+    },
+    media: (audioChunk) => ({ type: 'playStream.chunk', audioChunk }),
+    clear: () => activity('abortPrompts'),
+    answers: ({ type }) => {
+      if (type === 'session.initiate') return [{ type: 'session.accepted', mediaFormat: 'raw/lpcm16' }];
+      return type === 'userStream.start' ? [{ type: 'userStream.started' }] : [];
+    },
+    begins: (turn) => ({ type: 'playStream.start', streamId: `play-${turn}`, mediaFormat: 'raw/lpcm16' }),
+    ends: (turn) => ({ type: 'playStream.stop', streamId: `play-${turn}` }),
+    hangUp: () => activity('hangup'),
+    transfer: (transferTarget) => activity('transfer', { transferTarget }),
+  },
   raw: {
     started: (message) => {
       const { encoding, sample_rate } = within(message, 'format');
@@ -81,10 +155,20 @@ const words: Record<string, StreamWords> = {
     key: keyOf,
     media: null,
     clear: () => ({ event: 'clear' }),
+    transfer: (to) => ({ event: 'transfer', to }),
   },
 };
 
-export const streams: readonly Dialect[] = Object.entries(words).map(([provider, say]) => ({
+/** A message of an AudioHook server. */
+function audiohook(type: string, { id, seq }: Record<string, unknown>, parameters: Record<string, unknown>) {
+  return { version: '2', id, type, seq: 1, clientseq: seq, parameters };
+}
+
+function activity(name: string, activityParams?: Record<string, unknown>) {
+  return { type: 'activities', activities: [{ type: 'event', name, ...(activityParams && { activityParams }) }] };
+}
+
+const dialectOf = (provider: string, say: StreamWords): Dialect => ({
   provider,
   path: `/${provider}`,
   late: false,
@@ -100,6 +184,7 @@ export const streams: readonly Dialect[] = Object.entries(words).map(([provider,
         }
         const message = jsonOf(data);
         if (message === null) return;
+        for (const answer of say.answers?.(message) ?? []) wire.send(answer);
         const begun = say.started(message);
         if (begun !== null) {
           audio = begun;
@@ -117,18 +202,28 @@ export const streams: readonly Dialect[] = Object.entries(words).map(([provider,
         if (turn !== null) wire.send(say.clear(started));
       },
       heard: () => {},
-      said: () => {},
+      said(_text, turn) {
+        if (say.begins !== undefined) wire.send(say.begins(turn));
+      },
       audio(samples) {
         if (audio === null) return;
         const bytes = encodeAudio(samples, audio.encoding);
         if (say.media === null) wire.sendBinary(bytes);
         else wire.send(say.media(bytes.toString('base64'), started));
       },
-      finished: () => {},
-      hangUp: () => wire.close(1000),
-      // Carriers transfer over their REST services, which is none of the socket's business.
-      ...(provider === 'raw' && { transfer: (to: string) => wire.send({ event: 'transfer', to }) }),
+      finished(turn) {
+        if (say.ends !== undefined) wire.send(say.ends(turn));
+      },
+      hangUp: () => (say.hangUp === undefined ? wire.close(1000) : wire.send(say.hangUp(started))),
+      // Most carriers transfer over their REST services, which is none of the socket's business.
+      transfer: (to: string) => {
+        if (say.transfer !== undefined) wire.send(say.transfer(to));
+      },
       expire: () => wire.close(1000),
     };
   },
-}));
+});
+
+export const streams: readonly Dialect[] = [...Object.entries(words), ['signalwire', words.twilio] as const].flatMap(
+  ([provider, say]) => (say === undefined ? [] : [dialectOf(provider, say)]),
+);

@@ -3,7 +3,15 @@ export const secretMask = '********';
 
 export type StoredProviderConfig = Record<string, unknown>;
 
-const secretNames = ['api_key', 'api_secret', 'auth_token', 'sip_password', 'pre_connect_secret'] as const;
+const secretNames = [
+  'api_key',
+  'api_secret',
+  'auth_token',
+  'client_secret',
+  'password',
+  'sip_password',
+  'pre_connect_secret',
+] as const;
 
 /** A copy fit to be shown: secrets, and the value of every header (they carry tokens under any name), replaced by the mask. */
 export function maskSecrets(config: StoredProviderConfig): StoredProviderConfig {
