@@ -11,8 +11,8 @@ function conversation(protocol: string, config: Plain = {}): Conversation {
 }
 
 /** What a message makes it do, in order. */
-function read(c: Conversation, message: string | Uint8Array): unknown[] {
-  const done: unknown[] = [];
+function read(c: Conversation, message: string | Uint8Array): [what: string, ...how: unknown[]][] {
+  const done: [string, ...unknown[]][] = [];
   const noted =
     (what: string) =>
     (...how: unknown[]) =>
@@ -46,7 +46,7 @@ test('asterisk: control in words, as Asterisk has it when nothing else is set', 
   expect(c.mark('buffered:', false)).toEqual(['MEDIA_BUFFERING_COMPLETED']);
   expect(read(c, 'FLUSH_MEDIA')).toEqual([['clear']]);
   expect(read(c, 'HANGUP')).toEqual([['hangUp']]);
-  expect(read(c, 'GET_STATUS').map(([what]: never[]) => what)).toEqual(['garbage', 'send']);
+  expect(read(c, 'GET_STATUS').map(([what]) => what)).toEqual(['garbage', 'send']);
   expect(c.upgrade().subprotocol).toBe('media');
 });
 
@@ -70,8 +70,8 @@ test('genesys: playback is reported when the queue has run empty, pauses hold th
   const opened = read(c, '{"version":"2","type":"opened","seq":1,"parameters":{}}');
   expect(opened).toEqual([['send', frame(1)]]); // the caller's first word
   const began = read(c, frame(2));
-  expect(began.map(([what]: never[]) => what)).toEqual(['audio', 'send', 'mark']);
-  expect(json((began[1] as unknown[])[1])).toMatchObject({
+  expect(began.map(([what]) => what)).toEqual(['audio', 'send', 'mark']);
+  expect(json(began[1]?.[1])).toMatchObject({
     type: 'playback_started',
     id: open.id,
     seq: 2,
@@ -94,7 +94,7 @@ test.each([
   ['error', 'fail'],
 ])('genesys: disconnect because of %s', (reason, what) => {
   const done = read(conversation('genesys'), JSON.stringify({ type: 'disconnect', parameters: { reason } }));
-  expect(done.map(([name]: never[]) => name)).toEqual([what]);
+  expect(done.map(([name]) => name)).toEqual([what]);
 });
 
 test('jambonz: a clip replaces what is playing, and is reported when it was played', () => {
@@ -107,11 +107,11 @@ test('jambonz: a clip replaces what is playing, and is reported when it was play
     ['mark', 'playAudio:one'],
   ]);
   const queued = read(c, JSON.stringify({ type: 'playAudio', data: { ...clip, queuePlay: true } }));
-  expect(queued.map(([what]: never[]) => what)).toEqual(['audioOf', 'mark']);
+  expect(queued.map(([what]) => what)).toEqual(['audioOf', 'mark']);
   expect(c.mark('playAudio:one', false).map(json)).toEqual([{ type: 'playDone', data: { id: 'one' } }]);
   expect(c.mark('one', true).map(json)).toEqual([{ type: 'mark', data: { name: 'one', event: 'cleared' } }]);
   const wav = { type: 'playAudio', data: { ...clip, audioContentType: 'wav' } };
-  expect(read(c, JSON.stringify(wav)).map(([what]: never[]) => what)).toEqual(['garbage']);
+  expect(read(c, JSON.stringify(wav)).map(([what]) => what)).toEqual(['garbage']);
 });
 
 test.each(['busy', 'reject'])('sinch: %s makes another agent take over', (command) => {
@@ -122,7 +122,7 @@ test('sinch: only the last second before the answer is kept', () => {
   const c = conversation('sinch');
   c.start();
   for (let i = 0; i < 100; i++) expect(c.audio(frame(i), i * 20)).toBeNull();
-  const kept = read(c, '{"command":"answer"}').map(([, bytes]: never[]) => bytes[0]);
+  const kept = read(c, '{"command":"answer"}').map(([, bytes]) => (bytes as Uint8Array)[0]);
   expect(kept).toEqual(Array.from({ length: 51 }, (_, i) => 49 + i));
 });
 
