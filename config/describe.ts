@@ -1,7 +1,7 @@
 /** The list of settings as text: the example file and the table of `trunkline settings`. */
 import { defaultText, environmentName, settingsList } from './settings.js';
 
-export interface SettingLine {
+export interface SettingDescription {
   name: string;
   env: string;
   default: string;
@@ -15,7 +15,7 @@ export interface SettingLine {
   readBy: string;
 }
 
-export function describeSettings(): SettingLine[] {
+export function describeSettings(): SettingDescription[] {
   return settingsList.map((definition) => ({
     name: definition.name,
     env: environmentName(definition.name),

@@ -16,12 +16,12 @@ import type {
   CallLeg,
   DialRequest,
   IncomingCall,
-  LeftBehind,
   MediaServerInvite,
   RefusedInvite,
   SipCounters,
   SipGateway,
   SipTraceEntry,
+  UnfinishedDialog,
 } from './leg.js';
 import { SipError } from './leg.js';
 import type { SipLog } from './log.js';
@@ -136,7 +136,7 @@ class Gateway implements SipGateway {
   /** Why an external server is not connected, by host and port. */
   readonly #problems = new Map<string, string>();
   /** Live dialogs and ringing INVITEs of a lost server, by server; they get BYE or CANCEL when the server is back. */
-  readonly #orphans = new Map<string, LeftBehind[]>();
+  readonly #orphans = new Map<string, UnfinishedDialog[]>();
   /** INVITEs without a final answer when the server was lost, by server: they are refused when it is back. */
   readonly #unanswered = new Map<string, InviteOfLostServer[]>();
   #trusted: string[];
@@ -326,7 +326,7 @@ class Gateway implements SipGateway {
     void this.#restart(dead);
   }
 
-  #orphaned(key: string, dialog: LeftBehind | null): void {
+  #orphaned(key: string, dialog: UnfinishedDialog | null): void {
     const orphans = this.#orphans.get(key) ?? [];
     this.#orphans.set(key, orphans);
     if (dialog && orphans.length < maxOrphans) orphans.push(dialog);
@@ -400,7 +400,7 @@ class Gateway implements SipGateway {
     return dialog;
   }
 
-  async endOrphan(left: LeftBehind, cause: HangupCause): Promise<void> {
+  async endOrphan(left: UnfinishedDialog, cause: HangupCause): Promise<void> {
     const link = this.#linkFor();
     if (!link) throw new SipError('not_connected', 'signalling_lost', 'The SIP server is not connected.');
     if (!('head' in left)) await byeOrphan(link.stack, left, cause);

@@ -149,7 +149,7 @@ export interface PendingInvite {
 }
 
 /** A dialog or a pending INVITE that the far end may still hold after our process died. */
-export type LeftBehind = DialogSnapshot | PendingInvite;
+export type UnfinishedDialog = DialogSnapshot | PendingInvite;
 
 /** Where an outbound INVITE may go. */
 export interface Gateway {
@@ -197,7 +197,7 @@ export interface DialRequest {
 export type GatewayState = 'unknown' | 'up' | 'down';
 
 /** A gateway that is probed, and registered with, between calls. */
-export interface KeptGateway {
+export interface MonitoredGateway {
   uri: string;
   /** Register there as this user; `domain` is the host part of our address of record, the registrar's when absent. */
   register: { username: string; password: string; domain?: string } | null;
@@ -243,7 +243,7 @@ export interface SipGateway {
   /** CIDRs of known peers (carriers): the embedded server's limits for strangers do not apply to them. */
   trust(nets: readonly string[]): void;
   /** Sends BYE for a dialog, or CANCEL for an INVITE, of a process that died. */
-  endOrphan(left: LeftBehind, cause: HangupCause): Promise<void>;
+  endOrphan(left: UnfinishedDialog, cause: HangupCause): Promise<void>;
   /** The SIP trace of one call, oldest message first; empty when unknown. Freed ten minutes after the call's end, or by `forgetTrace`. */
   trace(sipCallId: string): SipTraceEntry[];
   forgetTrace(sipCallId: string): void;

@@ -25,7 +25,7 @@ import { OutboundDialler } from './call/outbound.js';
 import type { CallClosing } from './call/party/teardown.js';
 import { PromptPlayer } from './call/prompts/prompt-player.js';
 import { Recordings } from './call/recording/call-recording.js';
-import { Takes } from './call/recording/recordings.js';
+import { PartialRecordings } from './call/recording/recordings.js';
 import { closeLostRecordings } from './call/recovery/lost-recordings.js';
 import { OrphanedDialogs } from './call/recovery/orphaned-dialogs.js';
 import { Admissions } from './call/routing/admission.js';
@@ -162,7 +162,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     const recordings = new Recordings(settings.recordingsUrl.folder, store.calls);
     opened.push(() => recordings.settled());
     let publicUrl = '';
-    const takes = new Takes({
+    const takes = new PartialRecordings({
       folder: settings.recordingsUrl.folder,
       records: store.recordings,
       log,

@@ -1,5 +1,5 @@
 /** All simulated providers in one process: it costs as much as the other side does, and is not counted. */
-import { dialects } from '../../src/simulator/providers/registry.js';
+import { providerProtocols } from '../../src/simulator/providers/registry.js';
 import { simulateProvider } from '../../src/simulator/providers/serve.js';
 
 export type ProvidersOrder = { kind: 'open'; greetingMs: number };
@@ -7,7 +7,7 @@ export type ProvidersAnswer = { kind: 'opened'; urls: [provider: string, url: st
 
 process.on('message', async ({ greetingMs }: ProvidersOrder) => {
   const urls: [string, string][] = [];
-  for (const [provider, dialect] of dialects) {
+  for (const [provider, dialect] of providerProtocols) {
     const { url } = await simulateProvider(dialect, { port: 0, greetingMs });
     urls.push([provider, url]);
   }

@@ -1,7 +1,7 @@
 /** Watches our carriers' gateways between calls with OPTIONS, and keeps our registrations with them. */
 
 import type { Stack } from '../drachtio/types.js';
-import type { GatewayState, KeptGateway } from '../leg.js';
+import type { GatewayState, MonitoredGateway } from '../leg.js';
 import type { SipLog } from '../log.js';
 import { SipNames } from '../outbound/dns-naptr-srv.js';
 import { nextHops } from '../outbound/next-hop.js';
@@ -34,7 +34,7 @@ export class GatewayKeepalive {
   }
 
   /** Replaces the list of gateways; unchanged ones keep their state. */
-  replace(gateways: readonly KeptGateway[]): void {
+  replace(gateways: readonly MonitoredGateway[]): void {
     const { probeEveryMs, stack, log } = this.options;
     const probed = new Map(probeEveryMs > 0 ? gateways.map((gateway) => [gateway.uri, gateway.trust]) : []);
     for (const [uri, probe] of this.#probes) {
@@ -61,7 +61,7 @@ export class GatewayKeepalive {
     return this.#probes.get(uri)?.state ?? 'unknown';
   }
 
-  /** Sends one OPTIONS now. Resolves to null when the gateway is up, else to the reason; `trust` as in `KeptGateway`. */
+  /** Sends one OPTIONS now. Resolves to null when the gateway is up, else to the reason; `trust` as in `MonitoredGateway`. */
   async probe(uri: string, trust?: string): Promise<string | null> {
     const stack = this.options.stack();
     if (!stack) return 'The SIP server is not connected.';
@@ -101,13 +101,13 @@ export class GatewayKeepalive {
     return () => nextHops(uri, this.#names, trust);
   }
 
-  #replaceRegistrations(gateways: readonly KeptGateway[]): void {
+  #replaceRegistrations(gateways: readonly MonitoredGateway[]): void {
     const { stack, log } = this.options;
     const wanted = new Map(
       gateways.flatMap(({ uri, register, trust }) =>
         register ? [[JSON.stringify([uri, register]), { uri, register, trust }]] : [],
       ),
-    ) as Map<string, { uri: string; register: NonNullable<KeptGateway['register']>; trust?: string }>;
+    ) as Map<string, { uri: string; register: NonNullable<MonitoredGateway['register']>; trust?: string }>;
     for (const [key, registration] of this.#registrations) {
       if (wanted.has(key)) continue;
       this.#registrations.delete(key);

@@ -53,7 +53,7 @@ import { webhookDeliveryRoutes } from './routes/routing/webhook-deliveries.js';
 import { accountRoutes } from './routes/tenants/account.js';
 import { organizationRoutes } from './routes/tenants/organizations.js';
 import { signInRoutes } from './routes/tenants/sign-in.js';
-import { CallPace, OutboundRules } from './rules/outbound-rules.js';
+import { CallRateLimit, OutboundRules } from './rules/outbound-rules.js';
 import { basicAsKey } from './twilio/basic.js';
 import { registerTwilio } from './twilio/routes.js';
 import { fieldErrors, validatorCompiler } from './validation.js';
@@ -178,7 +178,7 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
   const rules = new OutboundRules(
     options.store,
     options.outboundCalls,
-    new CallPace(options.now ?? (() => performance.now())),
+    new CallRateLimit(options.now ?? (() => performance.now())),
   );
   const routes: Route[] = [
     ...callRoutes(calls),

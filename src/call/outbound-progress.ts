@@ -3,7 +3,7 @@ import type { AnsweredBy } from '../webhook/twilio-parameters.js';
 import { answeredByFields } from '../webhook/twilio-parameters.js';
 import { Webhook } from '../webhook/webhook-client.js';
 import type { Call } from './core/call.js';
-import { CallSteps } from './core/call-progress.js';
+import { CallProgressEvents } from './core/call-progress.js';
 import type { OutboundCall } from './core/outbound-request.js';
 import type { PartyFacts } from './core/party-facts.js';
 import type { RouteLookup } from './routing/router.js';
@@ -11,7 +11,7 @@ import type { ScriptDeps } from './script/context.js';
 
 export class OutboundProgress {
   readonly #webhook: Webhook | null;
-  readonly #steps: CallSteps;
+  readonly #steps: CallProgressEvents;
   #isRinging = false;
   #isAnswered = false;
 
@@ -26,7 +26,7 @@ export class OutboundProgress {
     const endpoint = lookup.getForCall(request.endpointId);
     this.#webhook = endpoint === undefined ? null : new Webhook(endpoint, deps.http, call.cookies);
     const { status } = request;
-    this.#steps = new CallSteps(call, facts, (step, fields) => {
+    this.#steps = new CallProgressEvents(call, facts, (step, fields) => {
       if (status && this.#webhook && status.events.includes(step))
         deps.callbacks.send(
           call.id,

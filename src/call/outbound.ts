@@ -10,7 +10,7 @@ import { Call } from './core/call.js';
 import { endingOf } from './core/error-to-ending.js';
 import type { OutboundCall, OutboundCalls } from './core/outbound-request.js';
 import type { PartyFacts } from './core/party-facts.js';
-import { type DialWish, dialCarriers } from './dial/dial-trunks.js';
+import { dialCarriers, type TrunkDialRequest } from './dial/dial-trunks.js';
 import { EndpointWhileRinging } from './endpoint-while-ringing.js';
 import { OutboundProgress } from './outbound-progress.js';
 import { CalledParty } from './party/called.js';
@@ -64,11 +64,11 @@ async function placeOutboundCall(request: OutboundCall, deps: OutboundDeps): Pro
   const endpoint = new EndpointWhileRinging(callee, endpointId, lookup, script, log, request.instructions);
   const progress = new OutboundProgress(call, request, parties, lookup, script);
   call.commands = (command) => commandByApi(command, callee, script.limits.transferTimeoutMs);
-  const offerFor: DialWish['offerFor'] = (localAddress, media) => {
+  const offerFor: TrunkDialRequest['offerFor'] = (localAddress, media) => {
     endpoint.nextGateway();
     return callee.offer(deps.media, { group: call.id, policy: { ...deps.policy, ...media }, localAddress });
   };
-  const onProgress: DialWish['onProgress'] = ({ status, sdp }) => {
+  const onProgress: TrunkDialRequest['onProgress'] = ({ status, sdp }) => {
     if (status < 180 || call.ending !== null) return;
     if (status === 180) call.ringing();
     if (sdp !== undefined) callee.answeredEarly(sdp, () => call.earlyMedia());

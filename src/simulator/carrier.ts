@@ -7,7 +7,7 @@ import { openSipGateway } from '../../sip/gateway.js';
 import type { CallLeg, IncomingCall } from '../../sip/leg.js';
 import { TrunkTable } from '../../sip/trunk/trunk-table.js';
 import { person, voicemail } from './greetings.js';
-import { RtpLine } from './phone/rtp-line.js';
+import { PhoneRtp } from './phone/phone-rtp.js';
 import type { CallerSound } from './phone/voice.js';
 
 export interface SimulatedCarrier {
@@ -26,7 +26,7 @@ export interface CalleeHeard {
 }
 
 /** The behaviour of a called number. */
-export type CalleeHabit =
+export type CalleeBehaviour =
   | { kind: 'answer'; hangUpAfterMs: number | null; earlyMedia: boolean; speech: CallerSound }
   | { kind: 'refuse'; status: number }
   | { kind: 'ring' };
@@ -43,7 +43,7 @@ const codecs = phoneCodecs;
  * hangs up after that many seconds less 200; 150 is a person who says hello, and 160 a voicemail with a beep. Every other number answers with
  * a tone and stays.
  */
-export function habitOf(number: string): CalleeHabit {
+export function behaviourOf(number: string): CalleeBehaviour {
   const code = Number(/^\+?15005550(\d{3})$/.exec(number)?.[1] ?? 0);
   if (code >= 300 && code <= 699) return { kind: 'refuse', status: code };
   if (code === 100) return { kind: 'ring' };
@@ -84,8 +84,8 @@ export async function openSimulatedCarrier(options: SimulatedCarrierOptions): Pr
 }
 
 async function take(incoming: IncomingCall, { ringMs, onHeard }: SimulatedCarrierOptions): Promise<void> {
-  const habit = habitOf(incoming.to.number);
-  const line = await RtpLine.open(address, {
+  const habit = behaviourOf(incoming.to.number);
+  const line = await PhoneRtp.open(address, {
     ...{
       speech: habit.kind === 'answer' ? habit.speech : { kind: 'silence' },
       markers: false,
@@ -107,8 +107,8 @@ async function take(incoming: IncomingCall, { ringMs, onHeard }: SimulatedCarrie
 
 async function ringAndAnswer(
   incoming: IncomingCall,
-  habit: CalleeHabit,
-  line: RtpLine,
+  habit: CalleeBehaviour,
+  line: PhoneRtp,
   ringMs: number,
 ): Promise<CallLeg | null> {
   const negotiation = new SdpNegotiation(
@@ -135,12 +135,12 @@ async function ringAndAnswer(
   return null;
 }
 
-async function talk(leg: CallLeg, habit: CalleeHabit, line: RtpLine): Promise<void> {
+async function talk(leg: CallLeg, habit: CalleeBehaviour, line: PhoneRtp): Promise<void> {
   const hangUpAfterMs = habit.kind === 'answer' ? habit.hangUpAfterMs : null;
   const over = new AbortController();
   const enough = sleep(hangUpAfterMs ?? longestCallMs, undefined, { signal: over.signal }).catch(() => undefined);
   await Promise.race([leg.ended, enough]);
   over.abort();
-  line.metronome.stop();
+  line.frameTimer.stop();
   await leg.hangup();
 }

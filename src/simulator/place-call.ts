@@ -1,7 +1,7 @@
 /** One call from a phone of its own, for tests and scripts. */
 import { type CallPlan, type CallTarget, type CapturedCall, openPhone } from './phone/phone.js';
 
-export type CallWish = Pick<CallPlan, 'to' | 'durationMs'> & Partial<CallPlan> & { target: CallTarget };
+export type PlaceCallOptions = Pick<CallPlan, 'to' | 'durationMs'> & Partial<CallPlan> & { target: CallTarget };
 
 /** A caller id that no carrier gives out. */
 const defaultFrom = '+15005550001';
@@ -21,7 +21,7 @@ export const planDefaults = {
  * Rejects only when no socket could be bound or the target has no address.
  */
 export async function placeCall(
-  wish: CallWish,
+  wish: PlaceCallOptions,
   signal: AbortSignal = new AbortController().signal,
 ): Promise<CapturedCall> {
   const { target, ...plan } = wish;

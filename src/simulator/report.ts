@@ -4,11 +4,11 @@ import type { HangupCause } from '../../sip/cause.js';
 import type { CallFaults } from './faults.js';
 import { type Loudness, listen } from './phone/listen.js';
 import { findMarker, markers, sampleRateHz } from './phone/marker.js';
-import type { RtpLine } from './phone/rtp-line.js';
+import type { PhoneRtp } from './phone/phone-rtp.js';
 import { markerIntervalMs } from './phone/voice.js';
 
 /** How the SIP side of the call went. Times are of `performance.now()`. */
-export interface CallCourse {
+export interface SignallingOutcome {
   to: string;
   from: string;
   target: string;
@@ -51,7 +51,7 @@ export interface CallReport {
   answered: boolean;
   sipStatus: number | null;
   failure: string | null;
-  endedBy: CallCourse['endedBy'];
+  endedBy: SignallingOutcome['endedBy'];
   cause: HangupCause;
   /** INVITE to the first 180 or 183. */
   ringMs: number | null;
@@ -116,8 +116,8 @@ const worstMos = 3.5;
 const goodEnds: readonly HangupCause[] = ['normal_clearing', 'agent_hangup', 'time_limit', 'transferred'];
 
 export function reportCall(
-  course: CallCourse,
-  line: RtpLine | null,
+  course: SignallingOutcome,
+  line: PhoneRtp | null,
   { ptimeMs, faults }: { ptimeMs: number; faults?: CallFaults },
 ): CallReport {
   const since = (from: number | null, to: number | null) => (from === null || to === null ? null : to - from);
@@ -152,7 +152,7 @@ export function reportCall(
       farLossPercent: line?.reports.heard?.lossPercent ?? null,
       farJitterMs: line?.reports.heard?.jitterMs ?? null,
       leftOut: line?.leftOut ?? 0,
-      worstLateMs: line?.metronome.worstLateMs ?? 0,
+      worstLateMs: line?.frameTimer.worstLateMs ?? 0,
     },
     received: {
       packets: received?.packets ?? 0,
@@ -187,7 +187,7 @@ export function reportCall(
 }
 
 /** Each marker is looked for from its sending until the next of its kind is sent. */
-function roundTrip({ markersSentMs, heard }: RtpLine): RoundTrip | null {
+function roundTrip({ markersSentMs, heard }: PhoneRtp): RoundTrip | null {
   const { samples } = heard;
   const delays: number[] = [];
   for (const [index, sentMs] of markersSentMs) {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type CallWish, placeCall } from '../../src/simulator/place-call.js';
+import { type PlaceCallOptions, placeCall } from '../../src/simulator/place-call.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { type AgentScript, type ScriptedAgent, startScriptedAgent } from '../support/scripted-agent.js';
 import { probeTone } from '../support/tone-probe.js';
@@ -41,7 +41,7 @@ async function numberWith(...scripts: AgentScript[]) {
   return { number, endpoints: made };
 }
 
-async function phone(number: string, wish: Partial<CallWish> = {}) {
+async function phone(number: string, wish: Partial<PlaceCallOptions> = {}) {
   const port = app.sip.addresses.find((each) => each.transport === 'udp')?.port ?? 0;
   const target = { host: '127.0.0.1', port, transport: 'udp' as const };
   const recording = await placeCall({ to: number, durationMs: 2000, target, markers: false, ...wish });

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { agentProtocols } from '../../media/agents/providers/registry.js';
 import type { CapturedCall } from '../../src/simulator/phone/phone.js';
-import { type CallWish, placeCall } from '../../src/simulator/place-call.js';
+import { type PlaceCallOptions, placeCall } from '../../src/simulator/place-call.js';
 import { lateHz } from '../../src/simulator/providers/agent.js';
-import { dialects } from '../../src/simulator/providers/registry.js';
+import { providerProtocols } from '../../src/simulator/providers/registry.js';
 import { type ProviderSimulator, type SimulatedCall, simulateProvider } from '../../src/simulator/providers/serve.js';
 import { type CallRecord, startTestApp, type TestApp } from '../support/app.js';
 import { type ScriptedAgent, startScriptedAgent } from '../support/scripted-agent.js';
@@ -39,7 +39,7 @@ beforeAll(async () => {
 
 /** For every provider, that many at once: more calls with sound would be late on a small machine. */
 async function eachProvider(atOnce: number, run: (name: string) => Promise<void>): Promise<void> {
-  const names = [...dialects.keys()];
+  const names = [...providerProtocols.keys()];
   const next = async (): Promise<void> => {
     for (let name = names.shift(); name !== undefined; name = names.shift()) await run(name);
   };
@@ -53,7 +53,7 @@ afterAll(async () => {
 });
 
 async function simulated(name: string) {
-  const dialect = dialects.get(name)!;
+  const dialect = providerProtocols.get(name)!;
   const simulator = await simulateProvider(dialect, { port: 0, greetingMs, greetingText });
   simulators.push(simulator);
   const custom = isStream(name);
@@ -86,7 +86,7 @@ function target() {
 }
 
 /** A busy machine may refuse a call for overload; a carrier tries again, and so do we. */
-async function insist(wish: CallWish): Promise<CapturedCall> {
+async function insist(wish: PlaceCallOptions): Promise<CapturedCall> {
   for (let tries = 1; ; tries += 1) {
     const recording = await placeCall(wish);
     if (recording.report().sipStatus !== 503 || tries === 20) return recording;
@@ -135,7 +135,7 @@ function hears(recording: CapturedCall, hz: number, from: number, to: number): b
 
 const types = (record: CallRecord) => record.events.map((event) => event.event_type);
 
-describe.each([...dialects.keys()])('a call to a simulated %s', (name) => {
+describe.each([...providerProtocols.keys()])('a call to a simulated %s', (name) => {
   const outcome = () => {
     const found = outcomes.get(name);
     if (found === undefined) throw new Error(`The call to ${name} did not take place.`);

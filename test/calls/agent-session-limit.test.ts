@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { CapturedCall } from '../../src/simulator/phone/phone.js';
 import { placeCall } from '../../src/simulator/place-call.js';
-import { dialects } from '../../src/simulator/providers/registry.js';
+import { providerProtocols } from '../../src/simulator/providers/registry.js';
 import { type ProviderSimulator, simulateProvider } from '../../src/simulator/providers/serve.js';
 import { PROVIDER_CONFIG } from '../support/agent-conversation.js';
 import { type CallRecord, startTestApp, type TestApp } from '../support/app.js';
@@ -33,7 +33,7 @@ afterAll(async () => {
 });
 
 async function callProvider(provider: string): Promise<void> {
-  const simulator = await simulateProvider(dialects.get(provider)!, { port: 0, greetingMs });
+  const simulator = await simulateProvider(providerProtocols.get(provider)!, { port: 0, greetingMs });
   simulators.push(simulator);
   const number = `+${nextNumber++}`;
   const { id } = await app.api<{ id: string }>('POST', '/v1/endpoints', {

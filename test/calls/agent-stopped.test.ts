@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, it } from 'vitest';
 import { openAgentSocket } from '../../media/agents/connection/socket.js';
-import { agentTarget, Remembered } from '../support/agent-rig.js';
+import { agentTarget, ProviderState } from '../support/agent-rig.js';
 
 /** An agent as a process of its own; it says its port. */
 const program = `
@@ -18,7 +18,7 @@ it('an agent whose process stands still (SIGSTOP) is found by pings that nobody 
   });
   try {
     const [port] = (await once(child.stdout, 'data')) as [Buffer];
-    const hooks = new Remembered();
+    const hooks = new ProviderState();
     const limits = { pingIntervalMs: 100, silenceLimitMs: 800, unreadLimitMs: 300 };
     const target = agentTarget({ url: `ws://127.0.0.1:${String(port).trim()}/`, config: { encoding: 'ulaw' } });
     const socket = openAgentSocket(target, hooks, new AbortController().signal, { limits });

@@ -1,8 +1,8 @@
 /** The transcript holds what was heard, in the order in which it was said, however a conversation ends; for every provider that writes one. */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { CapturedCall } from '../../src/simulator/phone/phone.js';
-import { type CallWish, placeCall } from '../../src/simulator/place-call.js';
-import { dialects } from '../../src/simulator/providers/registry.js';
+import { type PlaceCallOptions, placeCall } from '../../src/simulator/place-call.js';
+import { providerProtocols } from '../../src/simulator/providers/registry.js';
 import {
   type ProviderSimulator,
   type SimulatorOptions,
@@ -43,12 +43,12 @@ interface Outcome {
 /** A call to a simulated provider with a fallback behind it; `during` runs while the greeting is heard. */
 async function call(
   provider: string,
-  wish: Partial<CallWish>,
+  wish: Partial<PlaceCallOptions>,
   how: Partial<SimulatorOptions> = {},
   during: (simulator: ProviderSimulator) => Promise<void> = async () => {},
 ): Promise<Outcome> {
   const options = { port: 0, greetingMs, greetingText: words.join(' '), ...how };
-  const simulator = await simulateProvider(dialects.get(provider)!, options);
+  const simulator = await simulateProvider(providerProtocols.get(provider)!, options);
   simulators.push(simulator);
   const create = (body: object) => app.api<{ id: string }>('POST', '/v1/endpoints', { type: 'agent', ...body });
   const after = await create({

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type CallWish, placeCall } from '../../src/simulator/place-call.js';
+import { type PlaceCallOptions, placeCall } from '../../src/simulator/place-call.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { SipPeer } from '../support/bare-sip-peer.js';
 import { type AgentScript, type ScriptedAgent, startScriptedAgent } from '../support/scripted-agent.js';
@@ -26,7 +26,7 @@ async function endpointOf(script: AgentScript, config: Record<string, unknown> =
   return (await app.api<{ id: string }>('POST', '/v1/endpoints', body)).id;
 }
 
-async function callTo(wish: Partial<CallWish>, ...endpointIds: string[]) {
+async function callTo(wish: Partial<PlaceCallOptions>, ...endpointIds: string[]) {
   const number = `+${nextNumber++}`;
   const [endpoint_id, fallback_endpoint_id] = endpointIds;
   await app.api('POST', '/v1/phone-numbers', { number, endpoint_id, fallback_endpoint_id });

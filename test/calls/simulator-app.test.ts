@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runCli } from '../../src/cli/program.js';
 import { startBuiltInEchoAgent } from '../../src/echo-agent.js';
 import { openPhone } from '../../src/simulator/phone/phone.js';
-import { type CallWish, placeCall, planDefaults } from '../../src/simulator/place-call.js';
+import { type PlaceCallOptions, placeCall, planDefaults } from '../../src/simulator/place-call.js';
 import { placeSeveral, summarize } from '../../src/simulator/several.js';
 import { type CallRecord, startTestApp, type TestApp } from '../support/app.js';
 
@@ -19,7 +19,7 @@ function target(transport: 'udp' | 'tcp' = 'udp') {
   return { host: '127.0.0.1', port: address?.port ?? 0, transport };
 }
 
-async function callEcho(wish: Partial<CallWish> = {}) {
+async function callEcho(wish: Partial<PlaceCallOptions> = {}) {
   const from = `+1500555${nextCaller++}`;
   const recording = await placeCall({ to: '+15550100', from, durationMs: 3500, target: target(), ...wish });
   const report = recording.report();

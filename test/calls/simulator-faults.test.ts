@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import type { CallFaults } from '../../src/simulator/faults.js';
 import { openPhone } from '../../src/simulator/phone/phone.js';
-import { type CallWish, planDefaults } from '../../src/simulator/place-call.js';
+import { type PlaceCallOptions, planDefaults } from '../../src/simulator/place-call.js';
 import type { CallReport } from '../../src/simulator/report.js';
 import { EchoPeer, type EchoPeerOptions } from '../support/echo-peer.js';
 
@@ -14,7 +14,7 @@ afterAll(() => {
 async function call(
   options: EchoPeerOptions,
   faults: CallFaults,
-  wish: Partial<CallWish> = {},
+  wish: Partial<PlaceCallOptions> = {},
 ): Promise<{ report: CallReport; peer: EchoPeer }> {
   const far = await EchoPeer.open(options);
   peers.push(far);

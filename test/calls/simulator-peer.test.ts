@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { type CallWish, placeCall } from '../../src/simulator/place-call.js';
+import { type PlaceCallOptions, placeCall } from '../../src/simulator/place-call.js';
 import type { CallReport } from '../../src/simulator/report.js';
 import { EchoPeer, type EchoPeerOptions } from '../support/echo-peer.js';
 
@@ -10,7 +10,11 @@ afterEach(() => {
   peer = null;
 });
 
-async function call(options: EchoPeerOptions, wish: Partial<CallWish> = {}, signal?: AbortSignal): Promise<CallReport> {
+async function call(
+  options: EchoPeerOptions,
+  wish: Partial<PlaceCallOptions> = {},
+  signal?: AbortSignal,
+): Promise<CallReport> {
   peer = await EchoPeer.open(options);
   const target = { host: '127.0.0.1', port: peer.port, transport: 'udp' } as const;
   const recording = await placeCall({ to: '+15550100', durationMs: 1500, target, ...wish }, signal);

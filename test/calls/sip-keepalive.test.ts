@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { digestResponse, parseDigest } from '../../sip/auth/digest.js';
-import type { KeptGateway } from '../../sip/leg.js';
+import type { MonitoredGateway } from '../../sip/leg.js';
 import { SipNames } from '../../sip/outbound/dns-naptr-srv.js';
 import { Probe } from '../../sip/trunk/options-probe.js';
 import { type PeerMessage, SipPeer } from '../support/bare-sip-peer.js';
@@ -30,7 +30,7 @@ describe('carriers between calls', () => {
     await us.close();
   });
 
-  const keep = (change: Partial<KeptGateway> = {}) => {
+  const keep = (change: Partial<MonitoredGateway> = {}) => {
     const uri = `sip:127.0.0.1:${peer.port}`;
     us.gateway.keepalive.replace([{ uri, register: null, ...change }]);
     return uri;
@@ -121,7 +121,7 @@ describe('carriers between calls', () => {
 
 describe('a carrier that has a name', () => {
   /** A name server of the test: two hosts by SRV, and which transport by NAPTR. */
-  async function named(kept: (uri: string) => KeptGateway) {
+  async function named(kept: (uri: string) => MonitoredGateway) {
     const silent = await SipPeer.open(0);
     const serving = await SipPeer.open(0);
     const asked: string[] = [];

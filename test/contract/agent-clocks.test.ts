@@ -9,8 +9,8 @@ import { emptyRtpView, parseRtp } from '../../media/rtp/packet.js';
 import { RtpSender } from '../../media/rtp/sender.js';
 import { SdpNegotiation } from '../../media/sdp.js';
 import { ToPhone } from '../../media/thread/session/to-phone.js';
-import type { Ears, Mouth, Wire } from '../../src/simulator/providers/dialect.js';
-import { dialects } from '../../src/simulator/providers/registry.js';
+import type { AgentInput, ProviderEncoder, Wire } from '../../src/simulator/providers/provider-protocol.js';
+import { providerProtocols } from '../../src/simulator/providers/registry.js';
 import { agentTarget } from '../support/agent-rig.js';
 import { FakeTime } from '../support/fake-time.js';
 
@@ -20,7 +20,7 @@ const pieceMs = 40;
 /** A provider's simulator and our side of its protocol, without a socket between them. */
 function conversationWith(provider: string, heard: (bytes: Uint8Array, decode: Transcode) => void) {
   const protocol = agentProtocols.get(provider);
-  const dialect = dialects.get(provider);
+  const dialect = providerProtocols.get(provider);
   if (!protocol || !dialect) throw new Error(`There is no ${provider}.`);
   const target = agentTarget({ protocol: provider, url: protocol.knownUrl ?? 'wss://agent.example.com/call' });
   const conversation = protocol.converse(protocol.parseConfig(protocol.example), target);
@@ -33,7 +33,7 @@ function conversationWith(provider: string, heard: (bytes: Uint8Array, decode: T
     conversation.prepared?.(JSON.stringify(dialect.rest?.(rest)?.body));
   }
   let decode: Transcode | null = null;
-  let mouth: Mouth | null = null;
+  let mouth: ProviderEncoder | null = null;
   /** What the provider says while its socket opens. */
   const early: (string | Uint8Array)[] = [];
   const fromProvider = (message: string | Uint8Array) => {
@@ -69,7 +69,7 @@ function conversationWith(provider: string, heard: (bytes: Uint8Array, decode: T
     ...{ stopReading: nothing, close: nothing, closeAfter: nothing, die: nothing },
   };
   let speaksHz = 0;
-  const ears: Ears = {
+  const ears: AgentInput = {
     begin: (audio) => {
       speaksHz = audio.speaksHz;
     },

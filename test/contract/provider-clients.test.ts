@@ -9,7 +9,7 @@ import { afterEach, expect, test } from 'vitest';
 import { tone } from '../../examples/tone-agent/sound.js';
 import { readWav } from '../../media/audio/wav.js';
 import { decodeAudio, encodeAudio } from '../../src/simulator/providers/codec.js';
-import { dialects } from '../../src/simulator/providers/registry.js';
+import { providerProtocols } from '../../src/simulator/providers/registry.js';
 import {
   type ProviderSimulator,
   type SimulatorOptions,
@@ -23,7 +23,7 @@ let simulator: ProviderSimulator;
 afterEach(() => simulator.close());
 
 async function simulate(provider: string, options: Partial<SimulatorOptions> = {}) {
-  simulator = await simulateProvider(dialects.get(provider)!, {
+  simulator = await simulateProvider(providerProtocols.get(provider)!, {
     port: 0,
     greetingMs: 3000,
     answerDelayMs: 0,

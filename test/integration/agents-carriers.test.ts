@@ -11,7 +11,7 @@ import { base64Bytes } from '../../media/agents/json.js';
 import { agentProtocols } from '../../media/agents/providers/registry.js';
 import { signUpgrade } from '../../media/agents/providers/streams/plivo.js';
 import { decodeAudio, encodeAudio } from '../../src/simulator/providers/codec.js';
-import { agentTarget, Remembered } from '../support/agent-rig.js';
+import { agentTarget, ProviderState } from '../support/agent-rig.js';
 import { probeTone } from '../support/tone-probe.js';
 
 function conversation(protocol: string, config: Plain = {}): Conversation {
@@ -144,7 +144,7 @@ describe.each(['jambonz', 'asterisk'])('%s offers a subprotocol', (protocol) => 
     await once(server, 'listening');
     const offered = once(server, 'connection').then(([, { headers }]) => headers['sec-websocket-protocol']);
     const url = `ws://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-    const socket = openAgentSocket(agentTarget({ protocol, url }), new Remembered(), new AbortController().signal);
+    const socket = openAgentSocket(agentTarget({ protocol, url }), new ProviderState(), new AbortController().signal);
     await socket.ready;
     expect(await offered).toBe(protocol === 'asterisk' ? 'media' : 'audio.jambonz.org');
     await socket.close('over');

@@ -7,7 +7,14 @@ import type { AgentSocket } from '../../media/agents/connection/agent-socket.js'
 import { connectFailure } from '../../media/agents/connection/connect-failure.js';
 import { openAgentSocket } from '../../media/agents/connection/socket.js';
 import { raw } from '../../media/agents/providers/streams/raw.js';
-import { agentTarget, Remembered, startBot, tcpServer, upgradeByHand, watchResources } from '../support/agent-rig.js';
+import {
+  agentTarget,
+  ProviderState,
+  startBot,
+  tcpServer,
+  upgradeByHand,
+  watchResources,
+} from '../support/agent-rig.js';
 
 const never = new AbortController().signal;
 let resources: ReturnType<typeof watchResources>;
@@ -28,7 +35,7 @@ async function failureOf(socket: AgentSocket): Promise<AgentFailure> {
   return failure as AgentFailure;
 }
 
-function open(change: Parameters<typeof agentTarget>[0], signal = never, hooks = new Remembered()) {
+function open(change: Parameters<typeof agentTarget>[0], signal = never, hooks = new ProviderState()) {
   return openAgentSocket(agentTarget(change), hooks, signal);
 }
 
@@ -220,7 +227,7 @@ describe('an agent that is ready by a message', () => {
   };
   const protocols = new Map([['patient', patient]]);
   const openPatient = (url: string, change = {}, signal = never) =>
-    openAgentSocket(agentTarget({ protocol: 'patient', url, ...change }), new Remembered(), signal, { protocols });
+    openAgentSocket(agentTarget({ protocol: 'patient', url, ...change }), new ProviderState(), signal, { protocols });
 
   test('is ready when it says so, and hears its opening first', async () => {
     const bot = await startBot((socket) => socket.once('message', () => socket.send('{"event":"welcome"}')));

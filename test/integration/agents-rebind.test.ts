@@ -1,7 +1,7 @@
 import type { LookupAddress } from 'node:dns';
 import { expect, test, vi } from 'vitest';
 import { openAgentSocket } from '../../media/agents/connection/socket.js';
-import { agentTarget, Remembered, tcpServer } from '../support/agent-rig.js';
+import { agentTarget, ProviderState, tcpServer } from '../support/agent-rig.js';
 
 const answers: LookupAddress[][] = [];
 const asked: string[] = [];
@@ -24,7 +24,7 @@ test.each([[['127.0.0.1']], [['8.8.8.8', '127.0.0.1']]])(
     asked.length = 0;
     answers.push(addresses.map((address) => ({ address, family: 4 })));
     const target = agentTarget({ url: `ws://agent.example.com:${server.port}/`, allowPrivateAddress: false });
-    const socket = openAgentSocket(target, new Remembered(), new AbortController().signal);
+    const socket = openAgentSocket(target, new ProviderState(), new AbortController().signal);
     await expect(socket.ready).rejects.toMatchObject({ reason: 'blocked_address', retryable: false });
     expect(await socket.ended).toMatchObject({ by: 'failed' });
     expect(asked).toEqual(['agent.example.com']);

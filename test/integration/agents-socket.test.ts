@@ -7,7 +7,7 @@ import { openAgentSocket } from '../../media/agents/connection/socket.js';
 import {
   agentTarget,
   type Bot,
-  Remembered,
+  ProviderState,
   startBot,
   tcpServer,
   upgradeByHand,
@@ -16,11 +16,11 @@ import {
 
 const FRAME = new Uint8Array(320).fill(1);
 let resources: ReturnType<typeof watchResources>;
-let hooks: Remembered;
+let hooks: ProviderState;
 
 beforeEach(() => {
   resources = watchResources();
-  hooks = new Remembered();
+  hooks = new ProviderState();
 });
 
 afterEach(() => resources.expectNone());

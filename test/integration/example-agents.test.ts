@@ -8,7 +8,7 @@ import type { ToneEvent } from '../../examples/tone-agent/call.js';
 import { startToneAgent, type ToneAgentOptions } from '../../examples/tone-agent/index.js';
 import * as sound from '../../examples/tone-agent/sound.js';
 import { openAgentSocket } from '../../media/agents/connection/socket.js';
-import { agentTarget, Remembered, watchResources } from '../support/agent-rig.js';
+import { agentTarget, ProviderState, watchResources } from '../support/agent-rig.js';
 
 let resources: ReturnType<typeof watchResources>;
 
@@ -21,7 +21,7 @@ afterEach(() => resources.expectNone());
 const PROTOCOLS = ['raw', 'twilio'] as const;
 
 async function connect(protocol: 'raw' | 'twilio', url: string, config = {}) {
-  const hooks = new Remembered();
+  const hooks = new ProviderState();
   const target = agentTarget({ protocol, url, config });
   const socket = openAgentSocket(target, hooks, new AbortController().signal);
   await socket.ready;

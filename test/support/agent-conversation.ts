@@ -5,15 +5,15 @@ import type { AgentSocket } from '../../media/agents/connection/agent-socket.js'
 import { type AgentSocketOptions, openAgentSocket } from '../../media/agents/connection/socket.js';
 import { agentProtocols } from '../../media/agents/providers/registry.js';
 import { decodeAudio, encodeAudio } from '../../src/simulator/providers/codec.js';
-import type { Dialect } from '../../src/simulator/providers/dialect.js';
-import { dialects } from '../../src/simulator/providers/registry.js';
+import type { ProviderProtocol } from '../../src/simulator/providers/provider-protocol.js';
+import { providerProtocols } from '../../src/simulator/providers/registry.js';
 import {
   type ProviderSimulator,
   type SimulatedCall,
   type SimulatorOptions,
   simulateProvider,
 } from '../../src/simulator/providers/serve.js';
-import { agentTarget, CALL, Remembered } from './agent-rig.js';
+import { agentTarget, CALL, ProviderState } from './agent-rig.js';
 
 /** What a user must give for each provider. */
 export const PROVIDER_CONFIG: Readonly<Record<string, { [field: string]: Plain }>> = Object.fromEntries(
@@ -29,12 +29,12 @@ export interface Wish {
   config?: { [field: string]: Plain };
   target?: Partial<AgentTarget>;
   simulator?: Partial<SimulatorOptions>;
-  dialect?: Partial<Dialect>;
+  dialect?: Partial<ProviderProtocol>;
   options?: AgentSocketOptions;
 }
 
 /** What a queue of the phone would say: the last item was heard for a tenth of a second, and as much was dropped. */
-class PhoneHooks extends Remembered {
+class PhoneHooks extends ProviderState {
   readonly clears: number[] = [];
   #item: string | undefined;
 
@@ -69,7 +69,7 @@ export class AgentConversation {
   }
 
   static async open(provider: string, wish: Wish = {}): Promise<AgentConversation> {
-    const dialect = { ...dialects.get(provider)!, ...wish.dialect };
+    const dialect = { ...providerProtocols.get(provider)!, ...wish.dialect };
     const simulator = await simulateProvider(dialect, { port: 0, answerDelayMs: 0, ...wish.simulator });
     const hooks = new PhoneHooks();
     const config = { ...PROVIDER_CONFIG[provider], ...wish.config };

@@ -30,7 +30,7 @@ export function agentTarget(change: Partial<AgentTarget> = {}): AgentTarget {
 }
 
 /** Hooks that remember; `until` waits for something remembered. */
-export class Remembered implements AgentSocketHooks {
+export class ProviderState implements AgentSocketHooks {
   readonly audioBytes: Uint8Array[] = [];
   readonly marks: string[] = [];
   readonly events: AgentEvent[] = [];

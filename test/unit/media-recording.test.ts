@@ -7,7 +7,7 @@ import type { MediaSession, RecordingEnd } from '../../media/engine.js';
 import { WavFile } from '../../media/recording/wav-file.js';
 import type { Call } from '../../src/call/core/call.js';
 import { Recordings } from '../../src/call/recording/call-recording.js';
-import { Takes } from '../../src/call/recording/recordings.js';
+import { PartialRecordings } from '../../src/call/recording/recordings.js';
 import { closeLostRecordings } from '../../src/call/recovery/lost-recordings.js';
 
 /** Bytes of a file that the disk takes; what is beyond is refused, as the kernel does: what fits first, then ENOSPC. */
@@ -161,7 +161,7 @@ describe('the record of a call', () => {
     const { call, events } = recordedCall();
     const rows: { bytes: number }[] = [];
     const records = { add: (row: { bytes: number }) => rows.push(row) } as never;
-    const takes = new Takes({ folder, records, log: console as never, publicUrl: () => 'http://here' });
+    const takes = new PartialRecordings({ folder, records, log: console as never, publicUrl: () => 'http://here' });
     const files: string[] = [];
     const write = (at: string) => {
       files.push(at);

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { linearToUlaw, ulawToLinear } from '../../media/audio/codec/g711.js';
 import { tone } from '../../media/audio/dsp/tone.js';
+import { FrameTimer } from '../../src/simulator/phone/frame-timer.js';
 import { HeardAudio } from '../../src/simulator/phone/heard-audio.js';
 import { ImpairedPath, type Impairments, seeded, type Timers } from '../../src/simulator/phone/impairments.js';
 import { isSound, listen } from '../../src/simulator/phone/listen.js';
 import { findMarker, markers } from '../../src/simulator/phone/marker.js';
-import { Metronome } from '../../src/simulator/phone/metronome.js';
 import { signallingTimes } from '../../src/simulator/phone/signalling-times.js';
 import { CallerVoice } from '../../src/simulator/phone/voice.js';
 
@@ -174,48 +174,48 @@ describe('impairments', () => {
   });
 });
 
-describe('metronome', () => {
+describe('frameTimer', () => {
   it('does not drift, however late each timer is', () => {
     const timers = new HandTimers();
     const beats: number[] = [];
-    const metronome = new Metronome(20, () => beats.push(timers.now()), timers);
-    metronome.start();
+    const frameTimer = new FrameTimer(20, () => beats.push(timers.now()), timers);
+    frameTimer.start();
     timers.advance(10_000, 3);
     expect(beats).toHaveLength(501);
     expect(beats.at(-1)).toBe(10_003);
-    expect(metronome.worstLateMs).toBe(3);
-    metronome.stop();
+    expect(frameTimer.worstLateMs).toBe(3);
+    frameTimer.stop();
     expect(timers.waiting).toBe(0);
   });
 
   it('catches up after a short stall', () => {
     const timers = new HandTimers();
     const beats: number[] = [];
-    const metronome = new Metronome(20, (leftOut) => beats.push(leftOut), timers);
-    metronome.start();
+    const frameTimer = new FrameTimer(20, (leftOut) => beats.push(leftOut), timers);
+    frameTimer.start();
     timers.advance(20, 50); // due at 20, runs at 70: 20, 40 and 60 are due
     expect(beats).toEqual([0, 0, 0, 0]);
-    metronome.stop();
+    frameTimer.stop();
   });
 
   it('leaves beats out after a long one, and keeps the grid', () => {
     const timers = new HandTimers();
     const beats: [number, number][] = [];
-    const metronome: Metronome = new Metronome(
+    const frameTimer: FrameTimer = new FrameTimer(
       20,
       (leftOut) => {
         beats.push([timers.now(), leftOut]);
-        if (beats.length === 4) metronome.stop();
+        if (beats.length === 4) frameTimer.stop();
       },
       timers,
     );
-    metronome.start();
+    frameTimer.start();
     timers.advance(20, 1005);
     expect(beats).toEqual([
       [0, 0],
       [1025, 50],
     ]);
-    expect(metronome.worstLateMs).toBe(1005);
+    expect(frameTimer.worstLateMs).toBe(1005);
     timers.advance(2000);
     expect(beats.slice(2)).toEqual([
       [1040, 0],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { KeptGateway } from '../../sip/leg.js';
+import type { MonitoredGateway } from '../../sip/leg.js';
 import { EndpointHealth } from '../../src/call/routing/endpoint-health.js';
 import { healthOf, saveTrunkHealth } from '../../src/call/routing/trunk-health.js';
 import { TrunkReload } from '../../src/call/routing/trunk-reload.js';
@@ -28,7 +28,7 @@ describe('the trunks in force', () => {
       selection: [] as string[][],
       trusted: [] as (readonly string[])[],
       tls: [] as object[],
-      kept: [] as (readonly KeptGateway[])[],
+      kept: [] as (readonly MonitoredGateway[])[],
     };
     const ids = (trunks: readonly Trunk[]) => trunks.map(({ id }) => id);
     const { log, warned } = warnings();
@@ -47,7 +47,7 @@ describe('the trunks in force', () => {
     const sip = {
       trust: (nets: readonly string[]) => void seen.trusted.push(nets),
       secure: (tls: object) => void seen.tls.push(tls),
-      keepalive: { replace: (gateways: readonly KeptGateway[]) => void seen.kept.push(gateways) },
+      keepalive: { replace: (gateways: readonly MonitoredGateway[]) => void seen.kept.push(gateways) },
     };
     return { reload, sip, seen, warned };
   }

@@ -68,10 +68,10 @@ interface Stranger {
 }
 
 export class Sources {
-  private readonly strangers = new Remembered<Stranger>(MAX_STRANGERS);
-  private readonly acquaintances = new Remembered<Bucket>(MAX_ACQUAINTANCES);
+  private readonly strangers = new ProviderState<Stranger>(MAX_STRANGERS);
+  private readonly acquaintances = new ProviderState<Bucket>(MAX_ACQUAINTANCES);
   /** Trusted addresses that were looked up already: the look-up in the networks is too expensive for every packet. */
-  private readonly trustedSeen = new Remembered<true>(MAX_TRUSTED_SEEN);
+  private readonly trustedSeen = new ProviderState<true>(MAX_TRUSTED_SEEN);
   private trusted = new PrefixTable<true>();
   private readonly limits: SourceLimits;
   private readonly allStrangers: Bucket;
@@ -189,7 +189,7 @@ export class Sources {
 }
 
 /** A cache of at most twice `max` entries that drops the unused half at once: single evictions would cost more than the packet. */
-class Remembered<V> {
+class ProviderState<V> {
   private young = new Map<string, V>();
   private old = new Map<string, V>();
 

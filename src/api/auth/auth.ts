@@ -25,7 +25,7 @@ export type IdentifySender = (headers: IncomingHttpHeaders) => Promise<Identifie
  * Whether these headers still authorize the caller's user in the caller's organization: false once the key is revoked, the token has expired
  * or the user is no longer a member. A temporary failure of the check (a locked database) counts as true.
  */
-export async function stillActs(identifySender: IdentifySender, headers: IncomingHttpHeaders, caller: Caller) {
+export async function isStillAuthorized(identifySender: IdentifySender, headers: IncomingHttpHeaders, caller: Caller) {
   try {
     const { caller: now, refusal } = await identifySender(headers);
     return refusal === null && now.user.id === caller.user.id && now.organization.id === caller.organization.id;

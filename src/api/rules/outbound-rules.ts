@@ -13,7 +13,7 @@ export const testNumber = '+15005550006';
 export const testNumberId = '00000000-0000-7000-8000-015005550006';
 
 /** A requested call. */
-export interface AskedCall {
+export interface RequestedCall {
   toNumber: string;
   fromNumber: string;
   endpointId: string;
@@ -24,14 +24,14 @@ export class OutboundRules {
   constructor(
     private readonly store: Store,
     private readonly outboundCalls: OutboundCalls | undefined,
-    private readonly pace: CallPace,
+    private readonly pace: CallRateLimit,
   ) {}
 
   /** Throws the error of the first failed check. Runs in the transaction that creates the call, so that its result still holds. */
   async allow(
     scope: Scope,
     organization: Organization,
-    asked: AskedCall,
+    asked: RequestedCall,
     reads: Reads,
   ): Promise<{ endpoint: Endpoint; phoneNumberId: string }> {
     const endpoint = await this.store.endpoints.get(scope, asked.endpointId, reads);
@@ -92,7 +92,7 @@ export class OutboundRules {
 }
 
 /** Counts the calls that organizations started in the last second. */
-export class CallPace {
+export class CallRateLimit {
   private readonly started = new Map<string, LastSecond>();
 
   constructor(private readonly now: () => number) {}

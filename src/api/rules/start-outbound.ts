@@ -2,9 +2,9 @@ import type { OutboundCall, OutboundCalls } from '../../call/core/outbound-reque
 import type { Transaction } from '../../store/database/database.js';
 import type { Store } from '../../store/store.js';
 import type { Caller } from '../auth/caller.js';
-import type { AskedCall, OutboundRules } from './outbound-rules.js';
+import type { OutboundRules, RequestedCall } from './outbound-rules.js';
 
-export type AskedOutboundCall = AskedCall &
+export type RequestedOutboundCall = RequestedCall &
   Omit<OutboundCall, 'begun' | 'organizationId' | 'mode' | 'toNumber' | 'fromNumber' | 'endpointId' | 'record'> & {
     /** Default: the setting of the endpoint. */
     record?: boolean;
@@ -18,7 +18,7 @@ export async function startOutbound(
   { store, outboundCalls, now }: { store: Store; outboundCalls?: OutboundCalls; now: () => number },
   rules: OutboundRules,
   { scope, organization }: Caller,
-  asked: AskedOutboundCall,
+  asked: RequestedOutboundCall,
   within?: Transaction,
 ): Promise<{ callId: string; start: () => void }> {
   const { toNumber, fromNumber, metadata } = asked;

@@ -4,7 +4,7 @@ import type { Scope } from '../../store/tenants/scope.js';
 import type { ConferenceJoin as ConferenceAction, StatusCallback } from '../../webhook/actions.js';
 import { recordingStatusFields } from '../../webhook/request-bodies.js';
 import { accountSid, callSid, conferenceSid } from '../../webhook/twilio-parameters.js';
-import type { Take } from '../recording/recordings.js';
+import type { PartialRecording } from '../recording/recordings.js';
 import type { ConferenceHost } from './conference-host.js';
 import type { Participant } from './participant.js';
 
@@ -46,7 +46,7 @@ export class Conference {
   status: 'init' | 'in-progress' | 'completed' = 'init';
   private readonly callback: StatusCallback | null;
   private endedBy: { reason: ConferenceEndReason; callId: string | null } | null = null;
-  private take: Take | null = null;
+  private take: PartialRecording | null = null;
   private sequence = 1;
   private looking: NodeJS.Timeout | null = null;
 
@@ -146,7 +146,7 @@ export class Conference {
     if (!action.record || this.take !== null) return;
     const take = host.takes.begin(call, this.room, 'conference', { tracks: 'phone' });
     this.take = take;
-    const tell = (status: 'in-progress' | 'completed' | 'absent', recording: Take['begun']) => {
+    const tell = (status: 'in-progress' | 'completed' | 'absent', recording: PartialRecording['begun']) => {
       if (!action.recordingStatus?.events.includes(status)) return;
       const fields = recordingStatusFields(status, recording, 'Conference');
       this.send(action.recordingStatus, { ...this.facts(), ...fields });

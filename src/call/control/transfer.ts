@@ -5,7 +5,7 @@ import type { CommandResult } from '../core/command.js';
 import type { CallParty } from '../party/party.js';
 
 /** `replaces`: a dialog of the target that it gives up for this call (RFC 3891). */
-export interface TransferWish {
+export interface TransferRequest {
   to: string;
   replaces?: string;
 }
@@ -20,7 +20,7 @@ const declined: ReadonlySet<number> = new Set([486, 600, 603]);
  * an event.
  */
 export async function transfer(
-  { to, replaces }: TransferWish,
+  { to, replaces }: TransferRequest,
   source: Extract<HangupSource, 'api' | 'agent'>,
   party: CallParty,
   timeoutMs: number,

@@ -15,7 +15,7 @@ export function endedAs({ answered, ending }: Pick<Call, 'answered' | 'ending'>)
 }
 
 /** The steps of an outbound call, for a status callback. */
-export class CallSteps {
+export class CallProgressEvents {
   private sequence = 0;
 
   constructor(

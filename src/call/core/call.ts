@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import type { MediaEvent, MediaSession, MediaStats } from '../../../media/engine.js';
 import { Cookies } from '../../../net/cookies.js';
-import type { CallLeg, LeftBehind } from '../../../sip/leg.js';
+import type { CallLeg, UnfinishedDialog } from '../../../sip/leg.js';
 import { talkedSec } from '../../billing/duration.js';
 import type { TraceEntry } from '../../store/calls/call-records.js';
 import type { Calls } from '../../store/calls/calls.js';
@@ -122,7 +122,7 @@ export class Call {
   }
 
   /** Saves the state of a dialog or of a pending INVITE, so that the next process can end it if this one dies. */
-  dialog(snapshot: LeftBehind): void {
+  dialog(snapshot: UnfinishedDialog): void {
     this.#records.dialog(this.id, snapshot);
   }
 

@@ -3,10 +3,10 @@ import { MediaError } from '../../../media/engine.js';
 import { SipError } from '../../../sip/leg.js';
 import type { Logger } from '../../log.js';
 import type { Call } from './call.js';
-import { CallEnded, type Ending, type FarSide } from './outcome.js';
+import { CallEnded, type Ending, type PhoneRole } from './outcome.js';
 
 /** The ending of a call whose step threw `error`. The only place that turns errors into endings. */
-export function endingOf(error: unknown, call: Call, farSide: FarSide, log: Logger): Ending {
+export function endingOf(error: unknown, call: Call, farSide: PhoneRole, log: Logger): Ending {
   if (error instanceof CallEnded) return error.ending;
   if (error instanceof SipError)
     return {

@@ -2,7 +2,7 @@ import { type CallStatus, type HangupCause, unansweredStatus } from '../../../si
 import type { HangupSource } from '../../store/database/tables.js';
 
 /** The role of the phone at the other end of the line. */
-export type FarSide = 'caller' | 'callee';
+export type PhoneRole = 'caller' | 'callee';
 
 /** Why a call ends: the first reason wins. */
 export interface Ending {

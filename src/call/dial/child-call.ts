@@ -6,7 +6,7 @@ import type { Calls } from '../../store/calls/calls.js';
 import type { Mode } from '../../store/tenants/scope.js';
 import { clientAddress, type Dial, type DialTarget, e164, type StatusCallback } from '../../webhook/actions.js';
 import { type BegunCall, Call } from '../core/call.js';
-import { CallSteps, type EndedAs, endedAs } from '../core/call-progress.js';
+import { CallProgressEvents, type EndedAs, endedAs } from '../core/call-progress.js';
 import { endingOf } from '../core/error-to-ending.js';
 import { CallEnded } from '../core/outcome.js';
 import type { PartyFacts } from '../core/party-facts.js';
@@ -56,7 +56,7 @@ export class ChildCall {
   /** Resolves when everything of it is closed. */
   readonly closed: Promise<void>;
   readonly #sipCallId = randomUUID();
-  readonly #steps: CallSteps;
+  readonly #steps: CallProgressEvents;
 
   /** `signal`: the caller hung up, or does not want the call any more. */
   constructor(
@@ -89,7 +89,7 @@ export class ChildCall {
       parentCallId: facts.callId,
     };
     this.party = new CalledParty({ call, role: 'callee', facts: own, mode });
-    this.#steps = new CallSteps(call, own, (step, fields) => parent.status(target.status, step, fields));
+    this.#steps = new CallProgressEvents(call, own, (step, fields) => parent.status(target.status, step, fields));
     const giveUp = () => call.hangup('caller');
     signal.addEventListener('abort', giveUp, { once: true });
     if (signal.aborted) giveUp();

@@ -3,7 +3,7 @@ import type { Call } from '../core/call.js';
 import { CallEnded } from '../core/outcome.js';
 import type { Carrier, TrunkMedia } from '../routing/trunk-selection.js';
 
-export interface DialWish {
+export interface TrunkDialRequest {
   sipCallId: string;
   to: string;
   from: string;
@@ -18,7 +18,7 @@ export interface DialWish {
  */
 export async function dialCarriers(
   call: Call,
-  wish: DialWish,
+  wish: TrunkDialRequest,
   carriers: readonly Carrier[],
   dial: SipGateway['dial'],
 ): Promise<CallLeg> {

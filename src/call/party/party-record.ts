@@ -1,10 +1,10 @@
 /** What the phone of a party does, as events and figures in the record of its call. */
 import type { MediaEvent } from '../../../media/engine.js';
 import type { Call } from '../core/call.js';
-import type { FarSide } from '../core/outcome.js';
+import type { PhoneRole } from '../core/outcome.js';
 import type { Key } from './application.js';
 
-export type PartyRole = FarSide | 'agent';
+export type PartyRole = PhoneRole | 'agent';
 
 /** Events of the media session; keys and holds have functions of their own. */
 export function recordMedia(event: MediaEvent, call: Call, role: PartyRole): void {

@@ -10,7 +10,7 @@ import type { Call } from '../core/call.js';
 import { discard } from './call-recording.js';
 
 /** A running recording. */
-export interface Take {
+export interface PartialRecording {
   /** The facts that are known from the start. */
   readonly begun: MadeRecording;
   /** Resolves when the file is complete and in the records. Never rejects. */
@@ -18,7 +18,7 @@ export interface Take {
   stop(): void;
 }
 
-export interface TakesOptions {
+export interface PartialRecordingsOptions {
   folder: string;
   records: RecordingRecords;
   log: Logger;
@@ -27,10 +27,10 @@ export interface TakesOptions {
 }
 
 /** Recordings of parts of a call (`record`, `dial`, conferences), each with a file, a record and a URL of its own. */
-export class Takes {
+export class PartialRecordings {
   private readonly running = new Set<Promise<unknown>>();
 
-  constructor(private readonly options: TakesOptions) {}
+  constructor(private readonly options: PartialRecordingsOptions) {}
 
   /** `session`: a media session, or a conference. */
   begin(
@@ -38,7 +38,7 @@ export class Takes {
     session: Pick<MediaSession, 'record'>,
     source: 'record' | 'dial' | 'conference',
     rules: Omit<RecordOptions, 'path'>,
-  ): Take {
+  ): PartialRecording {
     const { folder, publicUrl } = this.options;
     const id = uuidv7();
     const token = randomBytes(16).toString('base64url');

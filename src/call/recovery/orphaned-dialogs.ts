@@ -1,6 +1,6 @@
 /** Dialogs of calls whose process died: each gets BYE, or CANCEL while it rings, as soon as a SIP server is connected. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { LeftBehind, SipGateway } from '../../../sip/leg.js';
+import type { SipGateway, UnfinishedDialog } from '../../../sip/leg.js';
 import type { Logger } from '../../log.js';
 import type { OrphanedCall } from '../../store/calls/orphans.js';
 
@@ -8,7 +8,7 @@ import type { OrphanedCall } from '../../store/calls/orphans.js';
 const betweenMs = 5;
 
 export class OrphanedDialogs {
-  #waiting: LeftBehind[] = [];
+  #waiting: UnfinishedDialog[] = [];
   #sip: Pick<SipGateway, 'endOrphan'> | null = null;
   #telling = false;
   readonly #closing = new AbortController();

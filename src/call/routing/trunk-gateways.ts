@@ -1,5 +1,5 @@
 /** The gateways of trunks between calls: where they are, how Trunkline registers there, and which TLS certificates count. */
-import type { KeptGateway } from '../../../sip/leg.js';
+import type { MonitoredGateway } from '../../../sip/leg.js';
 import type { Trunk } from '../../store/routing/trunks.js';
 
 /** The transport of the trunk, unless the gateway's URI has its own. */
@@ -9,7 +9,7 @@ export function withTransport(uri: string, trunk: Pick<Trunk, 'transport'>): str
 }
 
 /** What is done for the gateways of these trunks between calls. */
-export function keptGateways(trunks: readonly Trunk[]): KeptGateway[] {
+export function monitoredGateways(trunks: readonly Trunk[]): MonitoredGateway[] {
   return trunks.flatMap((trunk) => {
     const { username, password, outbound } = trunk;
     const domain = outbound.from_domain === null ? {} : { domain: outbound.from_domain };

@@ -1,15 +1,15 @@
 /** Puts the trunks of the database into force: trusted sources, gateways for outbound calls, keepalive, registrations, certificates. */
-import type { KeptGateway } from '../../../sip/leg.js';
+import type { MonitoredGateway } from '../../../sip/leg.js';
 import type { Logger } from '../../log.js';
 import type { Trunk } from '../../store/routing/trunks.js';
-import { keptGateways, tlsTrust } from './trunk-gateways.js';
+import { monitoredGateways, tlsTrust } from './trunk-gateways.js';
 
 /** The parts of the SIP side that depend on trunks. */
 export interface TrunkUsers<Tls extends object> {
   /** Networks whose packets are exempt from the limits for strangers. */
   trust(nets: readonly string[]): void;
   secure(tls: Tls & { trust: ReturnType<typeof tlsTrust> }): void;
-  keepalive: { replace(gateways: readonly KeptGateway[]): void };
+  keepalive: { replace(gateways: readonly MonitoredGateway[]): void };
 }
 
 export interface TrunkReloadParts<Tls extends object> {
@@ -59,6 +59,6 @@ export class TrunkReload<Tls extends object> {
     selection.replace(trunks);
     this.#sip?.trust(trunks.flatMap((trunk) => (trunk.status === 'active' ? trunk.addresses : [])));
     this.#sip?.secure({ ...tls(), trust: tlsTrust(trunks) });
-    this.#sip?.keepalive.replace(keptGateways(trunks));
+    this.#sip?.keepalive.replace(monitoredGateways(trunks));
   };
 }

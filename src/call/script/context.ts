@@ -9,7 +9,7 @@ import type { Conferences } from '../conference/conferences.js';
 import type { ChildCallDeps } from '../dial/child-call.js';
 import type { CallParty } from '../party/party.js';
 import type { PromptPlayer } from '../prompts/prompt-player.js';
-import type { Takes } from '../recording/recordings.js';
+import type { PartialRecordings } from '../recording/recordings.js';
 import type { Keypad } from './keypad.js';
 import type { ScriptWebhook } from './script-webhook.js';
 
@@ -21,7 +21,7 @@ export interface ScriptDeps {
   getEndpoint(id: string): Endpoint | undefined;
   voice: PromptPlayer;
   dialling: ChildCallDeps;
-  takes: Takes;
+  takes: PartialRecordings;
   conferences: Conferences;
   callbacks: CallbackQueue;
   /** null when no transcription engine is configured. */

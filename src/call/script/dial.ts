@@ -10,7 +10,7 @@ import type { Call } from '../core/call.js';
 import { ChildCall, type ParentCall, statusOf } from '../dial/child-call.js';
 import { LegBridge } from '../dial/leg-bridge.js';
 import { ringTone } from '../prompts/ringback-tones.js';
-import type { Take } from '../recording/recordings.js';
+import type { PartialRecording } from '../recording/recordings.js';
 import { dialledNumber } from '../routing/dialled-number.js';
 import type { ScriptContext } from './context.js';
 
@@ -170,7 +170,7 @@ async function talk(
 
 /** Records both sides into one file, the caller on the left channel. */
 class DialRecording {
-  private take: Take | null = null;
+  private take: PartialRecording | null = null;
 
   constructor(
     private readonly script: ScriptContext,
@@ -184,7 +184,7 @@ class DialRecording {
     this.tell('in-progress', this.take.begun);
   }
 
-  async end(): Promise<Awaited<Take['made']> | null> {
+  async end(): Promise<Awaited<PartialRecording['made']> | null> {
     this.take?.stop();
     const made = await this.take?.made;
     if (made === undefined) return null;
@@ -192,7 +192,7 @@ class DialRecording {
     return made;
   }
 
-  private tell(status: 'in-progress' | 'completed' | 'absent', recording: Take['begun']): void {
+  private tell(status: 'in-progress' | 'completed' | 'absent', recording: PartialRecording['begun']): void {
     const fields = recordingStatusFields(status, recording, 'DialVerb');
     this.script.webhook.status(this.action.recordingStatus, status, fields);
   }

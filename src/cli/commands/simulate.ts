@@ -1,7 +1,7 @@
 /** `simulate`: a local voice-agent provider, to try an endpoint without an account. */
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
-import { dialects } from '../../simulator/providers/registry.js';
+import { providerProtocols } from '../../simulator/providers/registry.js';
 import { simulateProvider } from '../../simulator/providers/serve.js';
 import type { CliContext } from '../context.js';
 import { duration, hertz, whole, word } from './call-options.js';
@@ -19,7 +19,7 @@ interface SimulateOptions {
   tlsCert?: string;
 }
 
-const names = [...dialects.keys()];
+const names = [...providerProtocols.keys()];
 
 export function addSimulate(program: Command, context: CliContext): void {
   program
@@ -39,7 +39,7 @@ export function addSimulate(program: Command, context: CliContext): void {
     .option('--tls-cert <file>', 'PEM file of the certificate')
     .option('--mute', 'accept connections but send no audio')
     .action(async (provider: string, options: SimulateOptions) => {
-      const dialect = dialects.get(provider);
+      const dialect = providerProtocols.get(provider);
       if (dialect === undefined) return;
       const { tlsKey, tlsCert } = options;
       const tls =

@@ -12,9 +12,9 @@ import { openSipGateway } from '../../../sip/gateway.js';
 import { type CallLeg, SipError, type SipGateway } from '../../../sip/leg.js';
 import { TrunkTable } from '../../../sip/trunk/trunk-table.js';
 import { type CallFaults, noticeLimitMs } from '../faults.js';
-import { type CallCourse, type CallReport, reportCall } from '../report.js';
+import { type CallReport, reportCall, type SignallingOutcome } from '../report.js';
 import type { Impairments } from './impairments.js';
-import { type LineEar, RtpLine } from './rtp-line.js';
+import { PhoneRtp, type PhoneRtpListener } from './phone-rtp.js';
 import { signallingTimes } from './signalling-times.js';
 import type { CallerSound } from './voice.js';
 
@@ -44,7 +44,7 @@ export interface CallPlan {
   digits?: string;
   digitsAfterMs?: number;
   /** Hears the call while it runs. */
-  ear?: LineEar;
+  ear?: PhoneRtpListener;
 }
 
 /** A call that is over. */
@@ -97,7 +97,7 @@ export async function openPhone(
 }
 
 class OneCall {
-  private readonly course: CallCourse;
+  private readonly course: SignallingOutcome;
   constructor(
     private readonly gateway: SipGateway,
     private readonly uri: string,
@@ -126,7 +126,7 @@ class OneCall {
 
   async run(signal: AbortSignal): Promise<CapturedCall> {
     const { plan, course } = this;
-    const line = await RtpLine.open(this.localAddress, { ...plan, keepAudioSec });
+    const line = await PhoneRtp.open(this.localAddress, { ...plan, keepAudioSec });
     const local = { address: this.localAddress, rtpPort: line.port, codecs: plan.codecs };
     const sdp = new SdpNegotiation(local, String(randomInt(1, 2 ** 40)));
     const reoffer = async (leg: CallLeg, codec: PhoneCodec, over: AbortSignal) => {
@@ -152,7 +152,7 @@ class OneCall {
     };
   }
 
-  private async dial(line: RtpLine, negotiation: SdpNegotiation, signal: AbortSignal): Promise<CallLeg | null> {
+  private async dial(line: PhoneRtp, negotiation: SdpNegotiation, signal: AbortSignal): Promise<CallLeg | null> {
     const { plan, course } = this;
     try {
       const leg = await this.gateway.dial(
@@ -193,7 +193,7 @@ class OneCall {
 
   private async talk(
     leg: CallLeg,
-    line: RtpLine,
+    line: PhoneRtp,
     negotiation: SdpNegotiation,
     reoffer: (leg: CallLeg, codec: PhoneCodec, over: AbortSignal) => Promise<void>,
     signal: AbortSignal,
@@ -240,13 +240,13 @@ class OneCall {
     course.endedBy = end === null ? 'us' : end.by === 'remote' ? 'far side' : 'nobody';
     course.cause = end === null ? 'normal_clearing' : end.cause;
     course.endedMs = performance.now();
-    line.metronome.stop();
+    line.frameTimer.stop();
     await leg.hangup();
   }
 }
 
 /** False when the answer does not fit; then nothing changed. */
-function accept(negotiation: SdpNegotiation, sdp: string, line: RtpLine, provisional: boolean): boolean {
+function accept(negotiation: SdpNegotiation, sdp: string, line: PhoneRtp, provisional: boolean): boolean {
   try {
     negotiation.accept(sdp, provisional);
   } catch {

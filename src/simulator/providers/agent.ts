@@ -1,7 +1,7 @@
 /** The simulated agent: greets with a tone, answers each utterance with another, falls silent when interrupted. Without any provider's words. */
 import { Listener } from '../../../examples/tone-agent/listener.js';
 import { tone } from '../../../examples/tone-agent/sound.js';
-import type { Ears, Mouth } from './dialect.js';
+import type { AgentInput, ProviderEncoder } from './provider-protocol.js';
 
 export interface AgentBehaviour {
   greetingHz: number;
@@ -51,8 +51,8 @@ const pieceMs = 100;
 export const lateHz = 1900;
 const lateMs = 200;
 
-export class SimulatedAgent implements Ears {
-  #mouth: Mouth | null = null;
+export class SimulatedAgent implements AgentInput {
+  #encoder: ProviderEncoder | null = null;
   #listener: Listener | null = null;
   #speaksHz = 8000;
   #turn = 0;
@@ -68,8 +68,8 @@ export class SimulatedAgent implements Ears {
     private readonly onEvent: (event: SimulatedAgentEvent) => void,
   ) {}
 
-  speakThrough(mouth: Mouth): void {
-    this.#mouth = mouth;
+  encodeWith(encoder: ProviderEncoder): void {
+    this.#encoder = encoder;
   }
 
   begin({ listensHz, speaksHz }: { listensHz: number; speaksHz: number }): void {
@@ -97,38 +97,38 @@ export class SimulatedAgent implements Ears {
   read(text: string): void {
     this.onEvent({ type: 'read', text });
     const keys = /^[\d*#]+$/.test(text) ? text : (/\bpressed ([\d*#]+)/.exec(text)?.[1] ?? '');
-    if (keys.includes('9')) this.#mouth?.hangUp();
-    else if (keys.includes('8')) this.#mouth?.transfer?.(this.how.transferTo);
+    if (keys.includes('9')) this.#encoder?.hangUp();
+    else if (keys.includes('8')) this.#encoder?.transfer?.(this.how.transferTo);
   }
 
   say(frequencyHz: number, durationMs: number, text: string): void {
-    const mouth = this.#mouth;
-    if (mouth === null || this.how.mute) return;
+    const encoder = this.#encoder;
+    if (encoder === null || this.how.mute) return;
     this.#turn += 1;
     const samples = tone(frequencyHz, durationMs, this.#speaksHz);
     const piece = (this.#speaksHz * pieceMs) / 1000;
-    mouth.said(text, this.#turn);
-    for (let at = 0; at < samples.length; at += piece) mouth.audio(samples.subarray(at, at + piece), this.#turn);
-    mouth.finished(this.#turn);
+    encoder.said(text, this.#turn);
+    for (let at = 0; at < samples.length; at += piece) encoder.audio(samples.subarray(at, at + piece), this.#turn);
+    encoder.finished(this.#turn);
     this.#speakingUntilMs = performance.now() + durationMs;
     this.onEvent({ type: 'said', text });
   }
 
   /** The session has reached its longest time. */
   expire(): void {
-    this.#mouth?.expire();
+    this.#encoder?.expire();
   }
 
   /** Whether the connection has ended. */
   get ended(): boolean {
-    return this.#mouth === null;
+    return this.#encoder === null;
   }
 
   end(): void {
     clearTimeout(this.#timer);
     clearTimeout(this.#transcription);
     clearTimeout(this.#limit);
-    this.#mouth = null;
+    this.#encoder = null;
   }
 
   #interrupt(): void {
@@ -137,15 +137,15 @@ export class SimulatedAgent implements Ears {
     const speaking = performance.now() < this.#speakingUntilMs;
     this.#speakingUntilMs = 0;
     this.onEvent({ type: 'interrupted', atMs: performance.now() });
-    this.#mouth?.interrupted(speaking ? this.#turn : null);
-    if (speaking && this.late) this.#mouth?.audio(tone(lateHz, lateMs, this.#speaksHz), this.#turn);
+    this.#encoder?.interrupted(speaking ? this.#turn : null);
+    if (speaking && this.late) this.#encoder?.audio(tone(lateHz, lateMs, this.#speaksHz), this.#turn);
   }
 
   #answer(frequencyHz: number): void {
     if (this.how.mute) return;
     this.onEvent({ type: 'heard', frequencyHz });
-    this.#mouth?.utterance?.();
-    const transcribe = () => this.#mouth?.heard(`A tone of ${frequencyHz} hertz.`);
+    this.#encoder?.utterance?.();
+    const transcribe = () => this.#encoder?.heard(`A tone of ${frequencyHz} hertz.`);
     const { transcriptionDelayMs } = this.how;
     if (transcriptionDelayMs === 0) transcribe();
     else this.#transcription = setTimeout(transcribe, transcriptionDelayMs);

@@ -1,16 +1,16 @@
 /** Deepgram Voice Agent v1: Welcome, Settings, SettingsApplied; then bare audio both ways. */
 import { randomUUID } from 'node:crypto';
 import { decodeAudio, encodeAudio, type WireEncoding } from './codec.js';
-import { type Dialect, jsonOf, within } from './dialect.js';
+import { jsonOf, type ProviderProtocol, within } from './provider-protocol.js';
 
 const encodings: Record<string, WireEncoding> = { mulaw: 'ulaw', alaw: 'alaw', linear16: 'l16' };
 
-export const deepgram: Dialect = {
+export const deepgram: ProviderProtocol = {
   provider: 'deepgram',
   path: '/v1/agent/converse',
   late: false,
   refuse: ({ headers }) => (/^(Token|Bearer) .+/.test(headers.authorization ?? '') ? null : 401),
-  open(wire, ears) {
+  open(wire, agentInput) {
     let input: WireEncoding | null = null;
     let output: WireEncoding = 'l16';
     let calls = 0;
@@ -28,11 +28,11 @@ export const deepgram: Dialect = {
       message(data) {
         if (typeof data !== 'string') {
           if (input === null) return fatal('NON_SETTINGS_MESSAGE_BEFORE_SETTINGS');
-          return ears.hear(decodeAudio(data, input));
+          return agentInput.hear(decodeAudio(data, input));
         }
         const message = jsonOf(data);
         if (message === null) return fatal('UNPARSABLE_CLIENT_MESSAGE');
-        if (message.type === 'InjectUserMessage') return ears.read(String(message.content));
+        if (message.type === 'InjectUserMessage') return agentInput.read(String(message.content));
         if (message.type !== 'Settings') return;
         if (input !== null) return fatal('SETTINGS_ALREADY_APPLIED');
         const audio = within(message, 'audio');
@@ -42,9 +42,9 @@ export const deepgram: Dialect = {
         output = encodings[String(to.encoding ?? 'linear16')] ?? 'l16';
         if (input === null) return fatal('INVALID_SETTINGS');
         wire.send({ type: 'SettingsApplied' });
-        ears.begin({ listensHz: Number(from.sample_rate ?? 24000), speaksHz: Number(to.sample_rate ?? 24000) });
+        agentInput.begin({ listensHz: Number(from.sample_rate ?? 24000), speaksHz: Number(to.sample_rate ?? 24000) });
         const { greeting, context } = within(message, 'agent');
-        if (context === undefined) ears.greet(typeof greeting === 'string' ? greeting : undefined);
+        if (context === undefined) agentInput.greet(typeof greeting === 'string' ? greeting : undefined);
       },
       interrupted: () => wire.send({ type: 'UserStartedSpeaking' }),
       heard(content) {

@@ -1,7 +1,7 @@
 /** ElevenLabs Agents: a signed URL over REST, then JSON with base64 audio in the formats that the agent is set to. */
 import { randomUUID } from 'node:crypto';
 import { decodeAudio, encodeAudio, type WireEncoding } from './codec.js';
-import { type Dialect, jsonOf, within } from './dialect.js';
+import { jsonOf, type ProviderProtocol, within } from './provider-protocol.js';
 
 /** Of which format the agent is set to, as in `agent_pcm_16000`; any other agent speaks μ-law. */
 function formatOf(agentId: string | null): { name: string; encoding: WireEncoding; rateHz: number } {
@@ -11,7 +11,7 @@ function formatOf(agentId: string | null): { name: string; encoding: WireEncodin
     : { name: 'ulaw_8000', encoding: 'ulaw', rateHz: 8000 };
 }
 
-export const elevenlabs: Dialect = {
+export const elevenlabs: ProviderProtocol = {
   provider: 'elevenlabs',
   path: '/v1/convai/conversation',
   late: true,
@@ -23,7 +23,7 @@ export const elevenlabs: Dialect = {
     const signed_url = `${socketBase}${elevenlabs.path}?agent_id=${agent}&conversation_signature=${randomUUID()}`;
     return { status: 200, body: { signed_url } };
   },
-  open(wire, ears, url) {
+  open(wire, agentInput, url) {
     const { name, encoding, rateHz } = formatOf(url.searchParams.get('agent_id'));
     let pings = 0;
     let calls = 0;
@@ -37,9 +37,9 @@ export const elevenlabs: Dialect = {
         const message = typeof data === 'string' ? jsonOf(data) : null;
         if (message === null) return wire.close(1008, 'Invalid message');
         if (typeof message.user_audio_chunk === 'string') {
-          return ears.hear(decodeAudio(Buffer.from(message.user_audio_chunk, 'base64'), encoding));
+          return agentInput.hear(decodeAudio(Buffer.from(message.user_audio_chunk, 'base64'), encoding));
         }
-        if (message.type === 'user_message') return ears.read(String(message.text));
+        if (message.type === 'user_message') return agentInput.read(String(message.text));
         if (message.type !== 'conversation_initiation_client_data') return;
         wire.send({
           type: 'conversation_initiation_metadata',
@@ -51,8 +51,8 @@ export const elevenlabs: Dialect = {
         });
         ping();
         const greeting = within(within(message, 'conversation_config_override'), 'agent').first_message;
-        ears.begin({ listensHz: rateHz, speaksHz: rateHz });
-        if (greeting !== '') ears.greet(typeof greeting === 'string' ? greeting : undefined);
+        agentInput.begin({ listensHz: rateHz, speaksHz: rateHz });
+        if (greeting !== '') agentInput.greet(typeof greeting === 'string' ? greeting : undefined);
       },
       interrupted(turn) {
         if (turn === null) return;

@@ -1,12 +1,12 @@
 /** Gemini Live: one setup, then JSON in binary messages, as the real service sends it. */
 import { randomUUID } from 'node:crypto';
 import { decodeAudio, encodeAudio } from './codec.js';
-import { type Dialect, jsonOf, within } from './dialect.js';
+import { jsonOf, type ProviderProtocol, within } from './provider-protocol.js';
 
 /** From `goAway` until the service closes. */
 const leaveMs = 5000;
 
-export const gemini: Dialect = {
+export const gemini: ProviderProtocol = {
   provider: 'gemini',
   path: '/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent',
   late: false,
@@ -17,7 +17,7 @@ export const gemini: Dialect = {
     headers['x-goog-api-key'] !== undefined
       ? null
       : 403,
-  open(wire, ears, _url, remembered) {
+  open(wire, agentInput, _url, state) {
     let set = false;
     let calls = 0;
     const send = (message: Record<string, unknown>) => wire.sendBinary(Buffer.from(JSON.stringify(message)));
@@ -30,15 +30,15 @@ export const gemini: Dialect = {
       if (set) return wire.close(1007, 'Setup was sent already.');
       set = true;
       const handle = within(setup, 'sessionResumption').handle;
-      if (typeof handle === 'string' && !remembered.has(handle))
+      if (typeof handle === 'string' && !state.has(handle))
         return wire.close(1007, 'Request contains an invalid argument.');
       send({ setupComplete: {} });
       if (setup.sessionResumption !== undefined) {
         const newHandle = randomUUID();
-        remembered.set(newHandle, true);
+        state.set(newHandle, true);
         send({ sessionResumptionUpdate: { newHandle, resumable: true } });
       }
-      ears.begin({ listensHz: 16000, speaksHz: 24000 });
+      agentInput.begin({ listensHz: 16000, speaksHz: 24000 });
     };
     return {
       message(data) {
@@ -47,13 +47,14 @@ export const gemini: Dialect = {
         if (message.setup !== undefined) return setUp(within(message, 'setup'));
         if (!set) return wire.close(1007, 'The first message must be setup.');
         const audio = within(within(message, 'realtimeInput'), 'audio');
-        if (typeof audio.data === 'string') return ears.hear(decodeAudio(Buffer.from(audio.data, 'base64'), 'l16'));
+        if (typeof audio.data === 'string')
+          return agentInput.hear(decodeAudio(Buffer.from(audio.data, 'base64'), 'l16'));
         const given = within(message, 'clientContent') as {
           turns?: { parts?: { text?: string }[] }[];
           turnComplete?: boolean;
         };
-        for (const { parts } of given.turns ?? []) for (const { text } of parts ?? []) ears.read(text ?? '');
-        if (given.turnComplete === true) ears.greet();
+        for (const { parts } of given.turns ?? []) for (const { text } of parts ?? []) agentInput.read(text ?? '');
+        if (given.turnComplete === true) agentInput.greet();
       },
       interrupted: (turn) => {
         if (turn === null) return;

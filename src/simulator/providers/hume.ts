@@ -2,16 +2,16 @@
 import { randomUUID } from 'node:crypto';
 import { writeWav } from '../../../media/audio/wav.js';
 import { decodeAudio } from './codec.js';
-import { type Dialect, jsonOf, within } from './dialect.js';
+import { jsonOf, type ProviderProtocol, within } from './provider-protocol.js';
 
 const speaksHz = 48000;
 
-export const hume: Dialect = {
+export const hume: ProviderProtocol = {
   provider: 'hume',
   path: '/v0/evi/chat',
   late: true,
   refuse: ({ url }) => (url.searchParams.has('api_key') || url.searchParams.has('access_token') ? null : 401),
-  open(wire, ears, url) {
+  open(wire, agentInput, url) {
     const given = url.searchParams;
     // A session may be set up in its address.
     let listensHz: number | null =
@@ -50,15 +50,15 @@ export const hume: Dialect = {
             if (listensHz === null) return error('E0201', 'unknown_audio_format');
             if (!began) {
               began = true;
-              ears.begin({ listensHz, speaksHz });
-              if (resumed === null) ears.greet();
+              agentInput.begin({ listensHz, speaksHz });
+              if (resumed === null) agentInput.greet();
             }
             const samples = decodeAudio(Buffer.from(String(message.data), 'base64'), 'l16');
             heardMs += (samples.length * 1000) / listensHz;
-            return ears.hear(samples);
+            return agentInput.hear(samples);
           }
           case 'user_input':
-            return ears.read(String(message.text));
+            return agentInput.read(String(message.text));
           case undefined:
             return error('E0100', 'invalid_message');
         }

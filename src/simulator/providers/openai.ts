@@ -1,7 +1,7 @@
 /** OpenAI Realtime (GA) over WebSocket, and services with the same protocol: the server configures, detects turns and answers. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { decodeAudio, encodeAudio, type WireEncoding } from './codec.js';
-import { type Dialect, jsonOf, within } from './dialect.js';
+import { jsonOf, type ProviderProtocol, within } from './provider-protocol.js';
 
 const encodings: Record<string, WireEncoding> = { 'audio/pcmu': 'ulaw', 'audio/pcma': 'alaw', 'audio/pcm': 'l16' };
 
@@ -28,7 +28,7 @@ export const azureOpenai = realtime({
 });
 export const xai = realtime({ provider: 'xai', path: '/v1/realtime', isAuthorized: hasBearer, isGrok: true });
 
-function realtime({ provider, path, isAuthorized, isGrok = false }: RealtimeService): Dialect {
+function realtime({ provider, path, isAuthorized, isGrok = false }: RealtimeService): ProviderProtocol {
   return {
     provider,
     path,
@@ -37,7 +37,7 @@ function realtime({ provider, path, isAuthorized, isGrok = false }: RealtimeServ
       if (!isAuthorized(headers)) return 401;
       return url.searchParams.has('model') ? null : 400;
     },
-    open(wire, ears, url) {
+    open(wire, agentInput, url) {
       let encoding: WireEncoding = 'l16';
       let session: Record<string, unknown> = { type: 'realtime', model: url.searchParams.get('model') };
       let began = false;
@@ -59,7 +59,7 @@ function realtime({ provider, path, isAuthorized, isGrok = false }: RealtimeServ
         if (began) return;
         began = true;
         const rateHz = encoding === 'l16' ? 24000 : 8000;
-        ears.begin({ listensHz: rateHz, speaksHz: rateHz });
+        agentInput.begin({ listensHz: rateHz, speaksHz: rateHz });
       };
       /** Of the agent; its text is there before its audio. */
       const item = (turn: number, status: string, transcript: string | null): Item => ({
@@ -120,18 +120,18 @@ function realtime({ provider, path, isAuthorized, isGrok = false }: RealtimeServ
               begin();
               const samples = decodeAudio(Buffer.from(message.audio, 'base64'), encoding);
               heardSamples += samples.length;
-              return ears.hear(samples);
+              return agentInput.hear(samples);
             }
             case 'conversation.item.create': {
               const given = within(message, 'item');
               if (isGrok && given.type === 'force_message') {
                 begin();
                 const [said] = (Array.isArray(given.content) ? given.content : []) as { text?: string }[];
-                return ears.greet(said?.text);
+                return agentInput.greet(said?.text);
               }
               added({ id: `given_${events}`, object: 'realtime.item', status: 'completed', ...given });
               const content = (Array.isArray(given.content) ? given.content : []) as { text?: string }[];
-              if (given.role === 'user') for (const { text } of content) ears.read(text ?? '');
+              if (given.role === 'user') for (const { text } of content) agentInput.read(text ?? '');
               return;
             }
             case 'conversation.item.retrieve': {
@@ -154,7 +154,7 @@ function realtime({ provider, path, isAuthorized, isGrok = false }: RealtimeServ
               if (isGrok && within(message, 'response').instructions !== undefined)
                 return error('invalid_event', 'response.instructions is unknown.');
               begin();
-              return ears.greet();
+              return agentInput.greet();
             case 'response.cancel':
               return;
             case 'input_audio_buffer.clear':

@@ -1,15 +1,15 @@
 /** Every provider that can be simulated. */
 import { deepgram } from './deepgram.js';
-import type { Dialect } from './dialect.js';
 import { elevenlabs } from './elevenlabs.js';
 import { gemini } from './gemini.js';
 import { hume } from './hume.js';
 import { azureOpenai, openai, xai } from './openai.js';
+import type { ProviderProtocol } from './provider-protocol.js';
 import { streams } from './streams.js';
 import { ultravox } from './ultravox.js';
 import { vapi } from './vapi.js';
 
-const all: readonly Dialect[] = [
+const all: readonly ProviderProtocol[] = [
   openai,
   azureOpenai,
   xai,
@@ -22,4 +22,6 @@ const all: readonly Dialect[] = [
   ...streams,
 ];
 
-export const dialects: ReadonlyMap<string, Dialect> = new Map(all.map((each) => [each.provider, each]));
+export const providerProtocols: ReadonlyMap<string, ProviderProtocol> = new Map(
+  all.map((each) => [each.provider, each]),
+);

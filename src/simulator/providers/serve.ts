@@ -4,7 +4,7 @@ import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { WebSocketServer } from 'ws';
 import { type AgentBehaviour, behaviour, SimulatedAgent, type SimulatedAgentEvent } from './agent.js';
-import { type Dialect, jsonOf, type Remembered, type Wire } from './dialect.js';
+import { jsonOf, type ProviderProtocol, type ProviderState, type Wire } from './provider-protocol.js';
 
 export interface SimulatorOptions extends Partial<AgentBehaviour> {
   /** 0 takes a free port. */
@@ -44,20 +44,23 @@ const mostBodyBytes = 1024 * 1024;
 const mostKept = 10_000;
 
 /** Rejects when the port cannot be opened. */
-export async function simulateProvider(dialect: Dialect, options: SimulatorOptions): Promise<ProviderSimulator> {
+export async function simulateProvider(
+  protocol: ProviderProtocol,
+  options: SimulatorOptions,
+): Promise<ProviderSimulator> {
   const { port, host = '127.0.0.1', tls, onEvent = () => {}, ...changes } = options;
   const how: AgentBehaviour = { ...behaviour, ...changes };
   const calls: SimulatedCall[] = [];
   const sockets = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: 16 * 1024 * 1024 });
   let socketBase = '';
-  const remembered: Remembered = new Map();
+  const state: ProviderState = new Map();
   const answer = (request: IncomingMessage, response: ServerResponse) =>
-    void answerRest(dialect, request, response, socketBase);
+    void answerRest(protocol, request, response, socketBase);
   const http = tls === undefined ? createServer(answer) : createTlsServer(tls, answer);
   http.on('upgrade', (request: IncomingMessage, socket: Socket, head) => {
     socket.on('error', () => socket.destroy());
     const url = new URL(request.url ?? '/', 'ws://simulator');
-    const refused = dialect.refuse({ url, headers: request.headers });
+    const refused = protocol.refuse({ url, headers: request.headers });
     if (refused !== null) {
       socket.end(`HTTP/1.1 ${refused} Refused\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
       return;
@@ -91,18 +94,18 @@ export async function simulateProvider(dialect: Dialect, options: SimulatorOptio
         events: [],
         wire,
         url,
-        agent: new SimulatedAgent(how, dialect.late, (event) => {
+        agent: new SimulatedAgent(how, protocol.late, (event) => {
           call.events.push(event);
           onEvent(event);
         }),
       };
       calls.push(call);
       onEvent({ type: 'connected' });
-      const mouth = dialect.open(wire, call.agent, url, remembered);
-      call.agent.speakThrough(mouth);
+      const encoder = protocol.open(wire, call.agent, url, state);
+      call.agent.encodeWith(encoder);
       ws.on('message', (data: Buffer, isBinary) => {
         keep(call.received, isBinary ? objectIn(data) : jsonOf(data));
-        mouth.message(isBinary ? data : data.toString());
+        encoder.message(isBinary ? data : data.toString());
       });
       ws.on('close', (code) => {
         clearTimeout(closing);
@@ -119,10 +122,10 @@ export async function simulateProvider(dialect: Dialect, options: SimulatorOptio
   socketBase = `${tls === undefined ? 'ws' : 'wss'}://${host.includes(':') ? `[${host}]` : host}:${opened}`;
   return {
     port: opened,
-    url: socketBase + dialect.path,
+    url: socketBase + protocol.path,
     calls,
     connections: () => sockets.clients.size,
-    forget: () => remembered.clear(),
+    forget: () => state.clear(),
     close: async () => {
       const closed = new Promise<void>((resolve) => http.close(() => resolve()));
       for (const ws of sockets.clients) ws.close(1001);
@@ -136,7 +139,12 @@ export async function simulateProvider(dialect: Dialect, options: SimulatorOptio
   };
 }
 
-async function answerRest(dialect: Dialect, request: IncomingMessage, response: ServerResponse, socketBase: string) {
+async function answerRest(
+  protocol: ProviderProtocol,
+  request: IncomingMessage,
+  response: ServerResponse,
+  socketBase: string,
+) {
   const parts: Buffer[] = [];
   let bytes = 0;
   try {
@@ -148,7 +156,7 @@ async function answerRest(dialect: Dialect, request: IncomingMessage, response: 
   } catch {
     return; // the client went away
   }
-  const answer = dialect.rest?.({
+  const answer = protocol.rest?.({
     method: request.method ?? 'GET',
     url: new URL(request.url ?? '/', 'http://simulator'),
     headers: request.headers,

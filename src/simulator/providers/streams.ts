@@ -1,6 +1,6 @@
 /** Bots behind the stream protocols of carriers and telephone systems, and behind our own `raw`. */
 import { decodeAudio, encodeAudio, type WireEncoding } from './codec.js';
-import { type Dialect, jsonOf, within } from './dialect.js';
+import { jsonOf, type ProviderProtocol, within } from './provider-protocol.js';
 
 /** What one protocol says where the others say something else. */
 interface StreamWords {
@@ -168,18 +168,18 @@ function activity(name: string, activityParams?: Record<string, unknown>) {
   return { type: 'activities', activities: [{ type: 'event', name, ...(activityParams && { activityParams }) }] };
 }
 
-const dialectOf = (provider: string, say: StreamWords): Dialect => ({
+const protocolOf = (provider: string, say: StreamWords): ProviderProtocol => ({
   provider,
   path: `/${provider}`,
   late: false,
   refuse: () => null,
-  open(wire, ears) {
+  open(wire, agentInput) {
     let audio: { encoding: WireEncoding; rateHz: number } | null = null;
     let started: Record<string, unknown> = {};
     return {
       message(data) {
         if (typeof data !== 'string') {
-          if (audio !== null) ears.hear(decodeAudio(data, audio.encoding));
+          if (audio !== null) agentInput.hear(decodeAudio(data, audio.encoding));
           return;
         }
         const message = jsonOf(data);
@@ -189,14 +189,14 @@ const dialectOf = (provider: string, say: StreamWords): Dialect => ({
         if (begun !== null) {
           audio = begun;
           started = message;
-          ears.begin({ listensHz: begun.rateHz, speaksHz: begun.rateHz });
-          return ears.greet();
+          agentInput.begin({ listensHz: begun.rateHz, speaksHz: begun.rateHz });
+          return agentInput.greet();
         }
         const payload = say.payload?.(message);
         if (typeof payload === 'string' && audio !== null)
-          return ears.hear(decodeAudio(Buffer.from(payload, 'base64'), audio.encoding));
+          return agentInput.hear(decodeAudio(Buffer.from(payload, 'base64'), audio.encoding));
         const key = say.key(message);
-        if (key !== undefined) ears.read(String(key));
+        if (key !== undefined) agentInput.read(String(key));
       },
       interrupted: (turn) => {
         if (turn !== null) wire.send(say.clear(started));
@@ -224,6 +224,7 @@ const dialectOf = (provider: string, say: StreamWords): Dialect => ({
   },
 });
 
-export const streams: readonly Dialect[] = [...Object.entries(words), ['signalwire', words.twilio] as const].flatMap(
-  ([provider, say]) => (say === undefined ? [] : [dialectOf(provider, say)]),
-);
+export const streams: readonly ProviderProtocol[] = [
+  ...Object.entries(words),
+  ['signalwire', words.twilio] as const,
+].flatMap(([provider, say]) => (say === undefined ? [] : [protocolOf(provider, say)]));

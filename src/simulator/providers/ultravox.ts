@@ -1,9 +1,9 @@
 /** Ultravox: a call is created over REST; its join URL carries PCM and JSON. */
 import { randomUUID } from 'node:crypto';
 import { decodeAudio, encodeAudio } from './codec.js';
-import { type Dialect, jsonOf, within } from './dialect.js';
+import { jsonOf, type ProviderProtocol, within } from './provider-protocol.js';
 
-export const ultravox: Dialect = {
+export const ultravox: ProviderProtocol = {
   provider: 'ultravox',
   path: '/calls',
   late: false,
@@ -18,7 +18,7 @@ export const ultravox: Dialect = {
     const rates = `inputSampleRate=${input}&outputSampleRate=${Number(medium.outputSampleRate ?? input)}`;
     return { status: 201, body: { callId, joinUrl: `${socketBase}${ultravox.path}/${callId}/join?${rates}` } };
   },
-  open(wire, ears, url) {
+  open(wire, agentInput, url) {
     let began = false;
     let calls = 0;
     wire.send({ type: 'call_started', callId: url.pathname.split('/')[2] });
@@ -29,16 +29,16 @@ export const ultravox: Dialect = {
         if (typeof data !== 'string') {
           if (!began) {
             began = true;
-            ears.begin({
+            agentInput.begin({
               listensHz: Number(url.searchParams.get('inputSampleRate')),
               speaksHz: Number(url.searchParams.get('outputSampleRate')),
             });
-            ears.greet();
+            agentInput.greet();
           }
-          return ears.hear(decodeAudio(data, 'l16'));
+          return agentInput.hear(decodeAudio(data, 'l16'));
         }
         const message = jsonOf(data);
-        if (message?.type === 'user_text_message') return ears.read(String(message.text));
+        if (message?.type === 'user_text_message') return agentInput.read(String(message.text));
         if (message?.type === 'hang_up') wire.close(1000);
       },
       interrupted: (turn) => {

@@ -1,9 +1,9 @@
 /** Vapi's WebSocket transport: a call is created over REST; its URL carries bare audio and bare JSON objects. */
 import { randomUUID } from 'node:crypto';
 import { decodeAudio, encodeAudio, type WireEncoding } from './codec.js';
-import { type Dialect, jsonOf, within } from './dialect.js';
+import { jsonOf, type ProviderProtocol, within } from './provider-protocol.js';
 
-export const vapi: Dialect = {
+export const vapi: ProviderProtocol = {
   provider: 'vapi',
   path: '/',
   late: false,
@@ -19,7 +19,7 @@ export const vapi: Dialect = {
     const transport = { provider: 'vapi.websocket', websocketCallUrl: `${socketBase}/${id}/transport?${audio}` };
     return { status: 201, body: { id, type: 'vapi.websocketCall', status: 'queued', transport } };
   },
-  open(wire, ears, url) {
+  open(wire, agentInput, url) {
     const encoding: WireEncoding = url.searchParams.get('format') === 'mulaw' ? 'ulaw' : 'l16';
     const rate = Number(url.searchParams.get('rate'));
     let began = false;
@@ -32,15 +32,15 @@ export const vapi: Dialect = {
         if (typeof data !== 'string') {
           if (!began) {
             began = true;
-            ears.begin({ listensHz: rate, speaksHz: rate });
-            ears.greet();
+            agentInput.begin({ listensHz: rate, speaksHz: rate });
+            agentInput.greet();
           }
-          return ears.hear(decodeAudio(data, encoding));
+          return agentInput.hear(decodeAudio(data, encoding));
         }
         const message = jsonOf(data);
         if (message?.type === 'end-call') return wire.close(1000);
         const { role, content } = within(message, 'message');
-        if (message?.type === 'add-message' && role === 'user') ears.read(String(content));
+        if (message?.type === 'add-message' && role === 'user') agentInput.read(String(content));
       },
       interrupted: (turn) => {
         if (turn !== null) wire.send({ type: 'user-interrupted', turnId: String(turn) });

@@ -1,5 +1,5 @@
 import type { HangupCause } from '../../../sip/cause.js';
-import type { LeftBehind } from '../../../sip/leg.js';
+import type { UnfinishedDialog } from '../../../sip/leg.js';
 import type { Clock } from '../database/clock.js';
 import type { Transaction } from '../database/database.js';
 import { StoreError } from '../database/errors.js';
@@ -182,7 +182,7 @@ export class Calls {
   }
 
   /** Stores a dialog of the call, or a pending INVITE, so that another process can end it after this one died. The latest snapshot of each SIP Call-ID applies. */
-  dialog(callId: string, snapshot: LeftBehind): void {
+  dialog(callId: string, snapshot: UnfinishedDialog): void {
     const progress = this.progress.get(callId);
     if (!progress || progress.ended) return;
     const { callId: sipCallId } = snapshot;

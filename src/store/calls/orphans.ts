@@ -1,5 +1,5 @@
 import { uuidv7 } from 'uuidv7';
-import type { LeftBehind } from '../../../sip/leg.js';
+import type { UnfinishedDialog } from '../../../sip/leg.js';
 import { talkedSec } from '../../billing/duration.js';
 import { microcentsPerCent } from '../../billing/rate.js';
 import type { Database, Reads, Transaction } from '../database/database.js';
@@ -20,7 +20,7 @@ export interface OrphanedCall {
   /** Whether its recording has ended, complete or not. */
   recordingEnded: boolean;
   /** The dialogs with remote parties for which the call is still active. */
-  dialogs: LeftBehind[];
+  dialogs: UnfinishedDialog[];
 }
 
 /**
@@ -125,7 +125,7 @@ async function recordingEnded(reads: Reads, callId: string): Promise<boolean> {
 }
 
 /** The caller must end them with the remote parties; they go with the record's end. */
-async function dialogsOf(reads: Reads, callId: string): Promise<LeftBehind[]> {
+async function dialogsOf(reads: Reads, callId: string): Promise<UnfinishedDialog[]> {
   const rows = await reads.all(reads.sql.selectFrom('call_dialogs').select('dialog').where('call_id', '=', callId));
-  return rows.map((row) => JSON.parse(row.dialog) as LeftBehind);
+  return rows.map((row) => JSON.parse(row.dialog) as UnfinishedDialog);
 }

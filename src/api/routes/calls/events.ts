@@ -6,7 +6,7 @@ import type { CallEvent } from '../../../store/calls/call-records.js';
 import { newId } from '../../../store/database/ids.js';
 import type { Store } from '../../../store/store.js';
 import type { Scope } from '../../../store/tenants/scope.js';
-import { type IdentifySender, stillActs } from '../../auth/auth.js';
+import { type IdentifySender, isStillAuthorized } from '../../auth/auth.js';
 import type { EventTokens } from '../../auth/event-tokens.js';
 import { ApiError } from '../../errors.js';
 import { presentCallEvent } from '../../present/present.js';
@@ -109,7 +109,7 @@ export function eventRoutes(
         }, heartbeatMs);
         heartbeat.unref();
         const recheck = setInterval(async () => {
-          if (!isOpen(stream) || (await stillActs(identifySender, request.headers, caller))) return;
+          if (!isOpen(stream) || (await isStillAuthorized(identifySender, request.headers, caller))) return;
           stop(); // write no further events
           stream.end();
           setTimeout(() => stream.destroy(), lastBytesMs).unref();

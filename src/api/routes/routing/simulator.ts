@@ -16,7 +16,7 @@ export interface SimulatedCallPlan {
   digits?: string;
   speech: 'tone' | 'talk' | 'silence' | 'noise';
   /** Hears the call while it runs; its samples are reused. */
-  ear?: SimulatorEar;
+  ear?: SimulatorListener;
   impairments: {
     lossPercent?: number;
     jitterMs?: number;
@@ -26,8 +26,8 @@ export interface SimulatedCallPlan {
   };
 }
 
-/** As `LineEar` of the simulator. */
-export interface SimulatorEar {
+/** As `PhoneRtpListener` of the simulator. */
+export interface SimulatorListener {
   audio(side: 'caller' | 'agent', samples: Int16Array): void;
   measured(figures: { received: number; lost: number; jitterMs: number | null; rttMs: number | null }): void;
 }

@@ -12,24 +12,24 @@ import { Reports, type SentFigures } from '../../../media/rtp/reports.js';
 import { readRtcp } from '../../../media/rtp/rtcp.js';
 import type { AgreedMedia } from '../../../media/sdp.js';
 import type { CallFaults } from '../faults.js';
+import { FrameTimer } from './frame-timer.js';
 import { HeardAudio } from './heard-audio.js';
 import { ImpairedPath, type Impairments } from './impairments.js';
 import { isSound } from './listen.js';
 import { sampleRateHz } from './marker.js';
-import { Metronome } from './metronome.js';
 import { PhoneCoder } from './phone-coder.js';
 import { type CallerSound, CallerVoice } from './voice.js';
 
 /** Hears the line while it runs. Nothing may be kept: the samples are reused. */
-export interface LineEar {
+export interface PhoneRtpListener {
   /** 8 kHz; `caller` as it was said, before the faults of the path. */
   audio(side: 'caller' | 'agent', samples: Int16Array): void;
   /** About once a second. */
   measured(figures: { received: number; lost: number; jitterMs: number | null; rttMs: number | null }): void;
 }
 
-export interface LineOptions {
-  ear?: LineEar;
+export interface PhoneRtpOptions {
+  ear?: PhoneRtpListener;
   speech: CallerSound;
   markers: boolean;
   ptimeMs: number;
@@ -42,11 +42,11 @@ export interface LineOptions {
 const portTries = 50;
 const measureEveryMs = 1000;
 
-export class RtpLine {
+export class PhoneRtp {
   readonly received = new ReceiverStats();
   readonly heard: HeardAudio;
   readonly path: ImpairedPath;
-  readonly metronome: Metronome;
+  readonly frameTimer: FrameTimer;
   readonly reports: Reports;
   /** Send time of each marker, by its number. */
   readonly markersSentMs = new Map<number, number>();
@@ -89,7 +89,7 @@ export class RtpLine {
   private constructor(
     private readonly rtp: Socket,
     private readonly rtcp: Socket,
-    private readonly options: LineOptions,
+    private readonly options: PhoneRtpOptions,
   ) {
     this.heard = new HeardAudio(options.keepAudioSec);
     this.voice = new CallerVoice(options.speech, options.markers);
@@ -97,7 +97,7 @@ export class RtpLine {
     this.reports = new Reports(`simulator-${this.ssrc}`, Date.now() - performance.now());
     this.path = new ImpairedPath(options.impairments, (packet) => this.transmit(packet), options.ptimeMs);
     const skew = (options.faults?.clockSkewPpm ?? 0) / 1e6;
-    this.metronome = new Metronome(options.ptimeMs / (1 + skew), (leftOut) => this.tick(leftOut));
+    this.frameTimer = new FrameTimer(options.ptimeMs / (1 + skew), (leftOut) => this.tick(leftOut));
     if (options.faults?.oneWay !== 'out') {
       rtp.on('message', (packet, from) => this.onPacket(packet, from.address));
       rtcp.on('message', (packet) => this.onReport(packet));
@@ -106,12 +106,12 @@ export class RtpLine {
   }
 
   /** Binds an even port and the next one. Rejects with one sentence when there is none. */
-  static async open(address: string, options: LineOptions): Promise<RtpLine> {
+  static async open(address: string, options: PhoneRtpOptions): Promise<PhoneRtp> {
     for (let tries = 0; tries < portTries; tries++) {
       const rtp = await bind(address, 0);
       const { port } = rtp.address();
       const rtcp = port % 2 === 0 ? await bind(address, port + 1).catch(() => null) : null;
-      if (rtcp) return new RtpLine(rtp, rtcp, options);
+      if (rtcp) return new PhoneRtp(rtp, rtcp, options);
       rtp.close();
     }
     throw new Error(`No free pair of UDP ports on ${address}.`);
@@ -149,7 +149,7 @@ export class RtpLine {
     if (this.startedMs > 0) return;
     this.startedMs = performance.now();
     this.reports.start(this.startedMs);
-    this.metronome.start();
+    this.frameTimer.start();
   }
 
   /** Returns whether the far side takes telephone-event at all. */
@@ -161,7 +161,7 @@ export class RtpLine {
 
   /** Stops sending without any signal to the far end. */
   fallSilent(): void {
-    this.metronome.stop();
+    this.frameTimer.stop();
     this.path.close();
   }
 
@@ -169,7 +169,7 @@ export class RtpLine {
   close(): void {
     if (this.closed) return;
     this.closed = true;
-    this.metronome.stop();
+    this.frameTimer.stop();
     this.path.close();
     this.coder.free();
     const { agreed } = this;

@@ -1,8 +1,8 @@
-/** The words between the simulated agent, which is the same for every provider, and the wire of one provider. */
+/** The interfaces between the simulated agent, which is the same for every provider, and the wire protocol of one provider. */
 import type { IncomingHttpHeaders } from 'node:http';
 
-/** What sessions of one provider leave behind for the next one, such as handles to resume by. */
-export type Remembered = Map<string, unknown>;
+/** State that outlives a session of a provider, such as handles for resumption. */
+export type ProviderState = Map<string, unknown>;
 
 /** One WebSocket of a simulated provider. */
 export interface Wire {
@@ -13,41 +13,41 @@ export interface Wire {
   /** Reads nothing more. */
   stopReading(): void;
   close(code: number, reason?: string): void;
-  /** Unless it is closed before. */
+  /** Does nothing if the socket is closed before. */
   closeAfter(ms: number, code: number, reason: string): void;
-  /** Without a close frame, as a process that is killed. */
+  /** Ends the connection without a close frame, like a process that was killed. */
   die(): void;
 }
 
-/** What the simulated agent can be told. */
-export interface Ears {
-  /** The session stands. Called once. */
+/** What the simulated agent receives. */
+export interface AgentInput {
+  /** The session is established. Called once. */
   begin(audio: { listensHz: number; speaksHz: number }): void;
-  /** It is the agent's turn to begin the conversation. Only the first one counts. */
+  /** Starts the conversation with a greeting. Only the first call has an effect. */
   greet(text?: string): void;
   hear(samples: Int16Array): void;
-  /** Text in the caller's place, such as keys. */
+  /** Text that replaces the caller's speech, such as DTMF keys. */
   read(text: string): void;
 }
 
-/** What the simulated agent does, in the words of a provider. `turn` counts its utterances from 1. */
-export interface Mouth {
+/** Encodes what the simulated agent does as messages of one provider. `turn` counts its utterances from 1. */
+export interface ProviderEncoder {
   message(data: string | Buffer): void;
-  /** The caller began to speak; `turn` is what the agent was saying, null: nothing. */
+  /** The caller began to speak; `turn` is the utterance that this interrupted, null if there was none. */
   interrupted(turn: number | null): void;
   /** The caller has stopped speaking. */
   utterance?(): void;
-  /** What the caller said, written down. */
+  /** A transcript of the caller's speech. */
   heard(text: string): void;
   /** A turn begins with its text, in one piece. */
   said(text: string, turn: number): void;
   audio(samples: Int16Array, turn: number): void;
   finished(turn: number): void;
-  /** By the provider's own way: a function, a signal, or its close code. */
+  /** Hangs up as the provider does: by a function call, a message, or a close code. */
   hangUp(): void;
-  /** A function `transfer_call` with this target; absent: the provider has no such thing on its socket. */
+  /** Calls the function `transfer_call` with this target; absent if the provider has no transfer on its socket. */
   transfer?(to: string): void;
-  /** The session has reached its longest time. */
+  /** The session reached its maximum duration. */
   expire(): void;
 }
 
@@ -60,17 +60,17 @@ export interface RestCall {
   socketBase: string;
 }
 
-export interface Dialect {
+export interface ProviderProtocol {
   provider: string;
-  /** Of the socket. */
+  /** Path of the WebSocket URL. */
   path: string;
-  /** The status that an upgrade is refused with; null: let in. */
+  /** The status with which an upgrade is refused; null accepts it. */
   refuse(request: { url: URL; headers: IncomingHttpHeaders }): number | null;
-  /** null: no such resource. */
+  /** null: the resource does not exist. */
   rest?(call: RestCall): { status: number; body: unknown } | null;
-  /** Audio of an interrupted turn may still arrive behind the signal, as with the real service. */
+  /** As with the real service, audio of an interrupted turn may arrive after the message about the interruption. */
   late: boolean;
-  open(wire: Wire, ears: Ears, url: URL, remembered: Remembered): Mouth;
+  open(wire: Wire, agentInput: AgentInput, url: URL, state: ProviderState): ProviderEncoder;
 }
 
 export function jsonOf(data: string | Buffer): Record<string, unknown> | null {

@@ -7,7 +7,7 @@ import { realTimers, type Timers } from './impairments.js';
 /** Lateness up to this is caught up. */
 const longestCatchUpMs = 60;
 
-export class Metronome {
+export class FrameTimer {
   /** The latest beat so far: how far our own sending was off. */
   worstLateMs = 0;
   private beats = 0;
