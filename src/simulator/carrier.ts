@@ -1,4 +1,4 @@
-/** The carrier simulator as the far end of a call: what calls with a test key reach. The called number says how it behaves. */
+/** The simulated carrier that answers calls with a test key. The called number selects its behaviour. */
 import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { phoneCodecs } from '../../media/codecs.js';
@@ -11,9 +11,9 @@ import { PhoneRtp } from './phone/phone-rtp.js';
 import type { CallerSound } from './phone/voice.js';
 
 export interface SimulatedCarrier {
-  /** Where its calls are sent. */
+  /** SIP URI of the carrier. */
   uri: string;
-  /** Hangs up what is left and closes everything. */
+  /** Hangs up the remaining calls and closes everything. */
   close(): Promise<void>;
 }
 
@@ -39,9 +39,9 @@ const longestCallMs = 4 * 3_600_000;
 const codecs = phoneCodecs;
 
 /**
- * `+15005550SSS`: 300–699 is refused with that SIP status; 100 rings for ever; 183 plays a tone before it answers; 200–299 answers and
- * hangs up after that many seconds less 200; 150 is a person who says hello, and 160 a voicemail with a beep. Every other number answers with
- * a tone and stays.
+ * `+15005550SSS`: 300–699 is refused with that SIP status; 100 rings without end; 183 plays a tone before the answer; 200–299 answers and
+ * hangs up after that many seconds less 200; 150 is a person with a short greeting, and 160 a voicemail with a beep. Every other number answers
+ * with a tone and does not hang up.
  */
 export function behaviourOf(number: string): CalleeBehaviour {
   const code = Number(/^\+?15005550(\d{3})$/.exec(number)?.[1] ?? 0);
@@ -60,7 +60,7 @@ export interface SimulatedCarrierOptions {
   onHeard?: (heard: CalleeHeard) => void;
 }
 
-/** Rejects with one sentence when no socket could be bound. */
+/** Rejects when no socket can be bound. */
 export async function openSimulatedCarrier(options: SimulatedCarrierOptions): Promise<SimulatedCarrier> {
   const trunks = new TrunkTable();
   trunks.replace([
@@ -130,7 +130,7 @@ async function ringAndAnswer(
     }
     void incoming.reject({ status: habit.kind === 'refuse' ? habit.status : 480 });
   } catch {
-    void incoming.reject({ status: 488 }); // nothing in common; after a CANCEL it says nothing
+    void incoming.reject({ status: 488 }); // no codec in common; does nothing after a CANCEL
   }
   return null;
 }

@@ -1,4 +1,4 @@
-/** What the FreeSWITCH servers of the settings tell of themselves, without taking calls from them. */
+/** Asks the FreeSWITCH servers of the settings for their facts, without placing calls. */
 import { type EventSocketAddress, nameOf, openEventSocket } from '../../media/freeswitch/event-socket.js';
 import { type MediaServerFacts, readFacts } from '../../media/freeswitch/server-facts.js';
 
@@ -6,13 +6,13 @@ export interface MediaServerReport {
   /** `host:port` of its event socket. */
   server: string;
   facts: MediaServerFacts | null;
-  /** Why it told none, or what it lacks; null when it is usable. */
+  /** Why there are no facts, or what the server lacks; null: it is usable. */
   problem: string | null;
 }
 
 const connectLimitMs = 2000;
 
-/** All are asked at once. */
+/** Asks all servers at once. */
 export function askMediaServers(servers: readonly EventSocketAddress[]): Promise<MediaServerReport[]> {
   return Promise.all(
     servers.map(async (address) => {

@@ -7,13 +7,13 @@ export interface ServerContacts {
   /** As the server reports it: `v0.9.10`; empty without an answer. */
   version: string;
   contacts: readonly { transport: string; host: string; port: number }[];
-  /** Why it told none; null when it did. */
+  /** Why there are no addresses; null: there are. */
   problem: string | null;
 }
 
 const answerLimitMs = 2000;
 
-/** What each of them tells of itself; all are asked at once, and none is waited for longer than two seconds. */
+/** Asks all servers at once for version and addresses, each with a limit of two seconds. */
 export function askExternalServers(
   servers: readonly { host: string; port: number; secret: string }[],
 ): Promise<ServerContacts[]> {

@@ -1,20 +1,20 @@
-/** The deliberate faults of a simulated call, beside packet impairments (`impairments.ts`). */
+/** Deliberate faults of a simulated call; packet impairments are in `impairments.ts`. */
 import type { PhoneCodec } from '../../media/engine.js';
 
 export interface CallFaults {
-  /** Audio has this direction only: `in`: we send none; `out`: nothing that is sent to us arrives. */
+  /** One-way audio. `in`: we send none; `out`: we discard what is sent to us. */
   oneWay?: 'in' | 'out';
-  /** Our audio runs fast by so many millionths; slow when negative. */
+  /** How fast our audio clock runs, in parts per million; negative: slow. */
   clockSkewPpm?: number;
-  /** We speak as soon as a provisional answer says where to, and not only from the answer on. */
+  /** We send audio as soon as a provisional response has SDP, instead of from the answer on. */
   speaksEarly?: boolean;
-  /** So long after the answer, a re-INVITE offers this codec alone. */
+  /** A re-INVITE this long after the answer offers only this codec. */
   reoffer?: { codec: PhoneCodec; afterMs: number };
-  /** The BYE follows so long after our audio stopped; `lost`: it never does, and the far side has to notice. */
+  /** How long after our audio stopped the BYE follows; `lost`: no BYE is sent, and the far side must detect it. */
   bye?: number | 'lost';
-  /** No ACK arrives (UDP only): the far side repeats its answer until it gives up. */
+  /** The ACK is lost (UDP only): the far side retransmits its 200 until its timer ends. */
   losesAck?: boolean;
 }
 
-/** A far side that does not notice for so long never will. */
+/** A far side that has not detected the loss after this long never will. */
 export const noticeLimitMs = 180_000;

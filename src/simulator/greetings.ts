@@ -1,14 +1,14 @@
-/** What simulated people and machines say when they answer: no words, but the rhythm of words. */
+/** Greetings of simulated people and answering machines: not words, but the rhythm of words. */
 import { tone } from '../../media/audio/dsp/tone.js';
 import { sampleRateHz } from './phone/marker.js';
 import type { CallerSound } from './phone/voice.js';
 
-/** "Hello?", and then listens. */
+/** A "Hello?", then silence. */
 export function person(): CallerSound {
   return after(400, babble(600));
 }
 
-/** Some five seconds of greeting, and a beep. */
+/** About five seconds of greeting, then a beep. */
 export function voicemail(): CallerSound {
   return after(
     500,
@@ -20,20 +20,20 @@ export function voicemail(): CallerSound {
   );
 }
 
-/** A caller with questions: speaks for two seconds, then listens for three, for two minutes. */
+/** A talking caller: for two minutes, two seconds of speech alternate with three of silence. */
 export function questioner(): CallerSound {
   const rounds = Array.from({ length: 24 }, () => [babble(2000), silence(3000)]).flat();
   return after(800, ...rounds);
 }
 
-/** A street behind a caller who says nothing: noise of about -36 dBFS for two minutes, the same every time. */
+/** Street noise of about -36 dBFS without speech, for two minutes, the same every time. */
 export function noise(): CallerSound {
   const samples = silence(120_000);
   let state = 0x2545f491;
   let low = 0;
   for (let i = 0; i < samples.length; i++) {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) | 0;
-    low += (state / 2 ** 31 - low) * 0.2; // less of the high notes, like traffic
+    low += (state / 2 ** 31 - low) * 0.2; // attenuates high frequencies, like traffic
     samples[i] = Math.round(low * 1600);
   }
   return { kind: 'samples', samples };

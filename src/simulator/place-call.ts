@@ -1,9 +1,9 @@
-/** One call from a phone of its own, for tests and scripts. */
+/** Places one call from a new simulated phone, for tests and scripts. */
 import { type CallPlan, type CallTarget, type CapturedCall, openPhone } from './phone/phone.js';
 
 export type PlaceCallOptions = Pick<CallPlan, 'to' | 'durationMs'> & Partial<CallPlan> & { target: CallTarget };
 
-/** A caller id that no carrier gives out. */
+/** A caller id that no carrier assigns. */
 const defaultFrom = '+15005550001';
 
 export const planDefaults = {
@@ -17,7 +17,7 @@ export const planDefaults = {
 } satisfies Partial<CallPlan>;
 
 /**
- * Places a call, talks for `durationMs`, hangs up and closes everything. A call that is not answered is no error: the report says so.
+ * Places a call, talks for `durationMs`, hangs up and closes everything. An unanswered call is not an error; the report says so.
  * Rejects only when no socket could be bound or the target has no address.
  */
 export async function placeCall(

@@ -7,7 +7,7 @@ import { findMarker, markers, sampleRateHz } from './phone/marker.js';
 import type { PhoneRtp } from './phone/phone-rtp.js';
 import { markerIntervalMs } from './phone/voice.js';
 
-/** How the SIP side of the call went. Times are of `performance.now()`. */
+/** The SIP side of the call. Times are those of `performance.now()`. */
 export interface SignallingOutcome {
   to: string;
   from: string;
@@ -18,7 +18,7 @@ export interface SignallingOutcome {
   ringingMs: number | null;
   answeredMs: number | null;
   endedMs: number;
-  /** When our audio stopped, if that was before the end on purpose. */
+  /** When our audio stopped, if it stopped on purpose before the end. */
   quietMs: number | null;
   /** Status of our re-INVITE; null: there was none, or the call ended before its answer. */
   reoffered: number | null;
@@ -26,7 +26,7 @@ export interface SignallingOutcome {
   cause: HangupCause;
   /** Final status of a call that was not answered. */
   sipStatus: number | null;
-  /** One sentence when it was not answered. */
+  /** The reason, as one sentence, for a call that was not answered. */
   failure: string | null;
   digitsSent: string;
 }
@@ -37,11 +37,11 @@ interface RoundTrip {
   leastMs: number;
   medianMs: number;
   worstMs: number;
-  /** Of each marker that came back, in the order they were sent. */
+  /** Round trip of each marker that came back, in the order they were sent. */
   eachMs: number[];
 }
 
-/** Figures that were not measured are null. */
+/** A figure that was not measured is null. */
 export interface CallReport {
   to: string;
   from: string;
@@ -53,19 +53,19 @@ export interface CallReport {
   failure: string | null;
   endedBy: SignallingOutcome['endedBy'];
   cause: HangupCause;
-  /** INVITE to the first 180 or 183. */
+  /** Time from the INVITE to the first 180 or 183. */
   ringMs: number | null;
-  /** INVITE to 200. */
+  /** Time from the INVITE to the 200. */
   setupMs: number | null;
-  /** 200 to the first packet, and to the first that is not silence. Negative: early media. */
+  /** Time from the 200 to the first packet, and to the first that is not silence. Negative: early media. */
   answerToFirstPacketMs: number | null;
   answerToFirstSoundMs: number | null;
   durationMs: number;
-  /** From the end of our audio to the end of the call, where that was to be late or left to the far side. */
+  /** Time from the end of our audio to the end of the call, if the BYE was to be late or lost. */
   noticedMs: number | null;
   /** Final status of our re-INVITE. */
   reoffered: number | null;
-  /** That we send with, at the end. */
+  /** The codec that we sent at the end of the call. */
   codec: string | null;
   ptimeMs: number;
   sent: {
@@ -74,12 +74,12 @@ export interface CallReport {
     reordered: number;
     duplicated: number;
     digits: string;
-    /** What the far side's RTCP says of our stream. */
+    /** The far side's RTCP report about our stream. */
     farLossPercent: number | null;
     farJitterMs: number | null;
-    /** Not sent because our own machine stalled. */
+    /** Packets that were not sent because this machine stalled. */
     leftOut: number;
-    /** How far our own pace was off at worst: figures of the far side cannot be better than this. */
+    /** The largest lateness of our own sending: figures of the far side cannot be more accurate. */
     worstLateMs: number;
   };
   received: {
@@ -93,26 +93,26 @@ export interface CallReport {
     ssrcChanges: number;
     malformed: number;
     foreign: number;
-    /** In the order in which they were first heard. */
+    /** Codecs of the received packets, in the order of their first packets. */
     codecs: string[];
-    /** Speed of the far side's timestamps against our clock, in millionths; null for a call too short to tell. */
+    /** Clock skew of the far side's timestamps, in parts per million; null: the call was too short. */
     clockSkewPpm: number | null;
     digits: string;
   };
-  /** Of the network, by RTCP. */
+  /** Round trip of the network, from RTCP. */
   rttMs: number | null;
-  /** Of the audio itself, by markers; null when none came back. */
+  /** Round trip of the audio, from markers; null: none came back. */
   roundTrip: RoundTrip | null;
   heard: Loudness;
   ok: boolean;
-  /** Why not. */
+  /** The reasons for a bad verdict. */
   problems: string[];
 }
 
 const leastPacketsForMos = 100;
 const worstLossPercent = 5;
 const worstMos = 3.5;
-/** A cause that a healthy call may have. */
+/** The causes with which a call without faults may end. */
 const goodEnds: readonly HangupCause[] = ['normal_clearing', 'agent_hangup', 'time_limit', 'transferred'];
 
 export function reportCall(
@@ -186,7 +186,7 @@ export function reportCall(
   return report;
 }
 
-/** Each marker is looked for from its sending until the next of its kind is sent. */
+/** Searches for each marker from its sending until the next of its kind was sent. */
 function roundTrip({ markersSentMs, heard }: PhoneRtp): RoundTrip | null {
   const { samples } = heard;
   const delays: number[] = [];
@@ -208,7 +208,7 @@ function roundTrip({ markersSentMs, heard }: PhoneRtp): RoundTrip | null {
   };
 }
 
-/** Deliberate faults are not problems. */
+/** Problems of the call, without its deliberate faults. */
 function problemsOf(report: CallReport, faults: CallFaults = {}): string[] {
   if (!report.answered) return [`not answered: ${report.failure ?? report.cause}`];
   const problems: string[] = [];

@@ -1,4 +1,4 @@
-/** Several calls at a rate, judged after the last: analysis would cost the calls that still run their pace. */
+/** Several calls at a given rate, analysed after the last one: earlier analysis would delay the calls that still run. */
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CallPlan, CapturedCall, Phone } from './phone/phone.js';
@@ -9,7 +9,7 @@ export interface SeveralPlan extends CallPlan {
   callsPerSecond: number;
 }
 
-/** Of all calls that have the figure. */
+/** Statistics over all calls that have the figure. */
 export interface MedianSpread {
   medianMs: number;
   p95Ms: number;
@@ -20,19 +20,19 @@ export interface Summary {
   calls: number;
   answered: number;
   ok: number;
-  /** How often each problem came, by its text. */
+  /** Number of calls with each problem, by its text. */
   problems: Record<string, number>;
   setup: MedianSpread | null;
   roundTrip: MedianSpread | null;
-  /** Of all packets of all calls. */
+  /** Share of all packets of all calls. */
   lossPercent: number | null;
   worstJitterMs: number | null;
   worstMos: number | null;
 }
 
-/** Starts the calls one after the other in time; each has its own random losses. Resolves when all are over. */
+/** Starts the calls at the rate, each with its own random losses. Resolves when all are over. */
 export async function placeSeveral(phone: Phone, plan: SeveralPlan, signal: AbortSignal): Promise<CapturedCall[]> {
-  setMaxListeners(0, signal); // every call listens
+  setMaxListeners(0, signal); // one listener per call
   const startMs = performance.now();
   const running: Promise<CapturedCall>[] = [];
   for (let index = 0; index < plan.calls && !signal.aborted; index++) {
@@ -41,7 +41,7 @@ export async function placeSeveral(phone: Phone, plan: SeveralPlan, signal: Abor
     if (signal.aborted) break;
     const impairments = { ...plan.impairments, seed: (plan.impairments.seed ?? 1) + index };
     const call = phone.call({ ...plan, impairments }, signal);
-    call.catch(() => undefined); // told by the last line, once all have begun
+    call.catch(() => undefined); // reported by the last line, once all have begun
     running.push(call);
   }
   return Promise.all(running);
@@ -71,7 +71,7 @@ function spread(values: readonly (number | null)[]): MedianSpread | null {
   return sorted.length === 0 ? null : { medianMs: at(0.5), p95Ms: at(0.95), worstMs: at(1) };
 }
 
-/** Those that are there, ascending. */
+/** The figures that are not null, ascending. */
 function numbers(values: readonly (number | null)[]): number[] {
   return values.filter((value) => value !== null).sort((a, b) => a - b);
 }

@@ -24,7 +24,7 @@ export function phoneSamples({ channels, sampleRateHz }: DecodedAudio, maxSecond
   const parts: Int16Array[] = [];
   for (let from = 0; from < used; from += pieceSamples)
     parts.push(resampler.process(mixed(channels, from, Math.min(pieceSamples, used - from))).slice());
-  // What is still in the filter.
+  // The rest of the filter's output.
   parts.push(resampler.process(new Int16Array(Math.ceil((resampler.delaySamples * sampleRateHz) / phoneHz))));
   const samples = new Int16Array(parts.reduce((sum, part) => sum + part.length, 0));
   let at = 0;
@@ -47,7 +47,7 @@ const quietest = 256;
 const keptBefore = 80;
 const keptBehind = 1600;
 
-/** Speech without the silence that voices begin with, and with 200 ms of that behind it. */
+/** Speech without the silence at its beginning, and with at most 200 ms of silence at its end. */
 export function withoutSilence(samples: Int16Array): Int16Array {
   const loud = (sample: number) => Math.abs(sample) > quietest;
   const first = samples.findIndex(loud);

@@ -24,7 +24,7 @@ export class ClipError extends Error {}
 
 export interface SpeechRequest {
   text: string;
-  /** A name of the speech server, or of the offline voice; one that is unknown there is the default. */
+  /** The name of a voice of the speech server or of the offline voice; an unknown name selects the default. */
   voice: string | null;
   /** BCP 47, such as `de-AT`. */
   language: string | null;
@@ -37,7 +37,7 @@ export interface SpokenClip {
   clip: SharedArrayBuffer | null;
   /** The differences from the request. */
   warnings: SpeechWarning[];
-  /** The voice for what else belongs to the text. */
+  /** The voice for the other parts of the text. */
   voice: string | null;
 }
 
@@ -60,7 +60,7 @@ interface Kept {
 /** Audio for calls: spoken texts and fetched files, made once and shared by all. The least recently used ones go first. */
 export class Clips {
   private readonly kept = new Map<string, Kept>();
-  /** Of the offline voice, by the keys of `kept`. */
+  /** Jobs of the offline voice, by the keys of `kept`. */
   private readonly jobs = new Map<string, SpeechJob>();
   private readonly server: SpeechServer | null;
   private readonly now: () => number;
@@ -76,7 +76,7 @@ export class Clips {
     this.options.speech.start();
   }
 
-  /** The text as speech: by the speech server, and where that fails, or there is none, by the offline voice. */
+  /** Synthesizes the text: by the speech server, or by the offline voice if there is no server or it fails. */
   async say(speech: SpeechRequest): Promise<SpokenClip> {
     if (this.server === null) return this.sayOffline(speech);
     try {
@@ -114,7 +114,7 @@ export class Clips {
     return { clip, warnings: warning === null ? [] : [warning], voice: hurried ? quickVoice : speech.voice };
   }
 
-  /** An audio file: wav, mp3, ogg/opus, flac and others. Kept as long as its server says, a minute otherwise. */
+  /** An audio file: wav, mp3, ogg/opus, flac and others. Cached for the time that its server states, else for a minute. */
   async fetch(url: string): Promise<SharedArrayBuffer> {
     const { clip } = await this.keep(`play ${url}`, async () => {
       const { status, body, headers } = await this.options.http.request({
@@ -128,7 +128,7 @@ export class Clips {
       const { made } = this.options.files.make({ kind: 'file', bytes: new Uint8Array(body) }, performance.now());
       return { made: await made, maxAgeSec: maxAgeSec(headers['cache-control']) };
     });
-    return clip as SharedArrayBuffer; // files fail, or are one
+    return clip as SharedArrayBuffer; // a file either fails or gives a clip
   }
 
   /** Concurrent requests for the same clip share one promise; failures are not cached. */

@@ -2,8 +2,8 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 
 /**
- * The offline voice: CMU Flite as WebAssembly, run like the command line program that it is, for one text after the other. It wants thirteen functions of
- * the WASI interface; ours give it its arguments, one file to write into, and nothing else of this machine.
+ * The offline voice: CMU Flite as WebAssembly, run like its command line program, for one text after the other. It needs thirteen functions of
+ * the WASI interface; ours provide its arguments and one file to write to, and no other access to this machine.
  */
 export const fliteVoices = ['kal', 'kal16', 'slt', 'awb', 'rms'] as const;
 export type FliteVoice = (typeof fliteVoices)[number];
@@ -22,7 +22,7 @@ const maxMemoryBytes = 64 * 1024 * 1024;
 
 class Exit extends Error {}
 
-/** What we use of it: the types of Node do not have it. */
+/** The part of the WebAssembly API that is used; Node's types lack it. */
 declare const WebAssembly: {
   compile(bytes: Uint8Array): Promise<object>;
   instantiate(program: object, imports: object): Promise<{ exports: { memory: Memory; _start(): void } }>;
@@ -49,7 +49,7 @@ export async function speakWithFlite(text: string, voice: FliteVoice): Promise<U
   try {
     program.run(['flite', '-voice', voice, '-t', text, '-o', 'out.wav']);
   } catch (error) {
-    program = null; // its stack is where the error left it
+    program = null; // the error left its stack unusable
     if (!(error instanceof Exit)) throw error;
   }
   if (system.memory.buffer.byteLength > maxMemoryBytes) program = null;
@@ -57,12 +57,12 @@ export async function speakWithFlite(text: string, voice: FliteVoice): Promise<U
   return system.file();
 }
 
-/** What the program changes lies in the last 128 KB of the memory that it starts with; before them are 17 MB of constants, mostly voices. */
+/** The program's variables are in the last 128 KB of its initial memory; before them are 17 MB of constants, mostly voices. */
 const changeableBytes = 1024 * 1024;
 
 /**
- * The program in its memory. It is written to run once, so its variables get their first values before each run. A new memory takes 20 ms, all of
- * it written back 4 to 10 ms, the variables alone 0.05 ms. The heap behind them needs no clearing: `calloc` clears what it hands out.
+ * The program in its memory. It is written to run once, so its variables are reset before each run. A new memory takes 20 ms, restoring
+ * all of it 4 to 10 ms, the variables alone 0.05 ms. The heap behind them needs no clearing: `calloc` clears what it hands out.
  */
 class Program {
   private constructor(
@@ -156,7 +156,7 @@ class OneFileSystem {
     fd_fdstat_set_flags: () => ok,
     fd_close: () => ok,
     fd_read: (_descriptor: number, _vectors: number, _count: number, read: number) => {
-      this.view.setUint32(read, 0, true); // the end of everything
+      this.view.setUint32(read, 0, true); // end of file
       return ok;
     },
     fd_seek: (descriptor: number, offset: bigint, whence: number, position: number) => {

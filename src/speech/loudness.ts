@@ -1,9 +1,9 @@
-/** Where speech lies: the power of its active frames against full scale, as in ITU-T P.56. Voices come with -13 to -27 dB. */
+/** The target level of speech: the power of its active frames relative to full scale, as in ITU-T P.56. Voices have -13 to -27 dB. */
 export const spokenLevelDb = -20;
-/** No sample goes above this, however loud the rest should be. */
+/** The largest sample value; the gain is reduced to stay below it. */
 const highestPeak = 32_768 * 10 ** (-1 / 20);
 const frameSec = 0.02;
-/** Frames this far below the loudest are pauses. */
+/** Frames this far below the loudest frame count as pauses. */
 const pauseRatio = 10 ** (-25 / 10);
 
 /** The level of its active frames in dB against full scale (16 bit); -Infinity: silence. */
@@ -23,7 +23,7 @@ export function activeLevelDb(samples: Int16Array, sampleRateHz: number): number
   return 10 * Math.log10(active.reduce((sum, power) => sum + power, 0) / active.length);
 }
 
-/** Brings speech to `spokenLevelDb`, in place: one gain for all of it, less where its peak would be cut. Silence stays silence. */
+/** Scales speech to `spokenLevelDb`, in place, by one gain, which is reduced if the peak would clip. Silence stays silence. */
 export function levelSpeech(samples: Int16Array, sampleRateHz: number): Int16Array {
   const levelDb = activeLevelDb(samples, sampleRateHz);
   if (!Number.isFinite(levelDb)) return samples;

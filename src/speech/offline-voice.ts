@@ -16,11 +16,11 @@ export interface OfflineText {
   hurried: boolean;
 }
 
-/** A tenth of the work of the others: it puts recorded pieces together, where they model a voice. */
+/** Takes a tenth of the time of the others: it joins recorded pieces, where they compute a model of a voice. */
 export const quickVoice: FliteVoice = 'kal16';
 const quickVoices: readonly FliteVoice[] = ['kal', 'kal16'];
 
-/** Scripts that one language stands for when a text does not name its own. Han with kana is Japanese, so kana comes first. */
+/** The language to use for each script if a text names none. Han with kana is Japanese, so kana comes first. */
 const scripts: readonly [name: string, letters: RegExp, language: string][] = [
   ['Cyrillic', /\p{Script=Cyrillic}/u, 'ru'],
   ['Japanese', /[\p{Script=Hiragana}\p{Script=Katakana}]/u, 'ja'],
@@ -59,7 +59,7 @@ export async function speakOffline(
   return { file, warning: quick ? hurriedWarning : null };
 }
 
-/** `en` or a language to look for; null: letters of no language we know. */
+/** `en`, or another language to search a voice for; null: letters of an unknown language. */
 function spokenLanguage(asked: string | null, ofScript: string | undefined): string | null {
   const isEnglish = asked === null || /^en\b/i.test(asked);
   if (!isEnglish) return asked;

@@ -1,10 +1,10 @@
-/** Parts of about a sentence: the first is short, so that it is heard soon; the others are made while it is spoken. */
+/** Splits a text into parts of about a sentence. The first is short, so that playback starts soon; the others are synthesized meanwhile. */
 const shortest = 40;
 const longest = 200;
-/** The first part, where it can be cut between parts of a sentence. */
+/** Lengths of the first part, if it can be cut between parts of a sentence. */
 const firstShortest = 20;
 const firstLongest = 70;
-/** Longer it takes too long to make, whatever it says. */
+/** Maximum length of any first part; synthesis of a longer one takes too long. */
 const firstUncut = 100;
 
 export function sentencesOf(text: string): string[] {
@@ -16,13 +16,13 @@ export function sentencesOf(text: string): string[] {
     parts.push(...pieces(part));
     part = '';
   }
-  // A last word does not stand alone.
+  // A short rest is joined to the part before it.
   if (part.trim() !== '') parts.push(...pieces(`${parts.pop() ?? ''} ${part}`));
   const [first, ...rest] = parts;
   return first === undefined ? [] : [...beginning(first), ...rest];
 }
 
-/** A long first part is cut behind a sentence or a comma; a very long one before a small word, or between any two. */
+/** A long first part is cut after a sentence or a comma; a very long one before a short word, or between any two words. */
 function beginning(first: string): string[] {
   if (first.length <= firstLongest) return [first];
   const cutAt = (end: number) => [first.slice(0, end).trim(), first.slice(end).trim()];
@@ -35,12 +35,12 @@ function beginning(first: string): string[] {
   return between === 0 ? [first] : cutAt(between);
 }
 
-/** Behind the last place that matches; 0: none does. */
+/** The position after the last match; 0: no match. */
 function lastEnd(text: string, place: RegExp): number {
   return Math.max(0, ...[...text.matchAll(place)].map((match) => match.index + 1));
 }
 
-/** Without any end of a sentence it is cut behind a comma, or between words. */
+/** A text without the end of a sentence is cut after a comma, or between words. */
 function pieces(text: string): string[] {
   const cut: string[] = [];
   let rest = text.replace(/\s+/g, ' ').trim();

@@ -3,28 +3,28 @@ import { type MadeClip, SpeechThread, type SpeechWork } from './speech-thread.js
 
 export interface SpeechPoolOptions {
   threads: number;
-  /** From when a clip is due until its job fails, while it waits for a thread. */
+  /** A job that waits for a thread fails this long after its clip was due. */
   waitLimitMs: number;
   /** The time limit of one job on its thread. */
   runLimitMs: number;
-  /** What the threads run; ours unless a test says otherwise. */
+  /** The module that the threads run; for tests. */
   module?: URL;
 }
 
-/** A text that has waited this long, or makes others wait this long, is spoken by the fastest voice. */
+/** When a text has waited this long, or makes others wait this long, the fastest voice speaks it. */
 const patienceMs = 800;
-/** One sentence by the default voice on a slow core, until measured. */
+/** Assumed time for one sentence until it was measured: the default voice on a slow core. */
 const firstEstimateMs = 100;
 /** The maximum queue length; more jobs could not finish in time. */
 const mostWaiting = 1000;
 
-/** One clip in the making. */
+/** One clip that is being made. */
 export class SpeechJob {
   readonly made: Promise<MadeClip>;
   settle!: (made: MadeClip | Promise<MadeClip>) => void;
   fail!: (error: Error) => void;
   timer: NodeJS.Timeout | null = null;
-  /** Waiting counts from here: not before it was asked for. */
+  /** Start of the waiting time, not before the request. */
   readonly askedAtMs = performance.now();
 
   constructor(
@@ -52,7 +52,7 @@ export class SpeechPool {
   readonly #threads: SpeechThread[];
   readonly #queue = new Set<SpeechJob>();
   #closed = false;
-  /** The running mean of a job that is not hurried. */
+  /** The running mean duration of a job that the fastest voice did not take. */
   #jobMs = firstEstimateMs;
 
   constructor(private readonly options: SpeechPoolOptions) {
@@ -99,7 +99,7 @@ export class SpeechPool {
     job.timer = setTimeout(expire, job.waitsSinceMs + waitLimitMs - performance.now());
   }
 
-  /** How long the callers who wait already would wait for the last of them, if nothing were hurried. */
+  /** How long the last of the waiting callers would wait, if the fastest voice took none. */
   #backlogMs(nowMs: number): number {
     let due = 0;
     for (const job of this.#queue) if (job.dueAtMs <= nowMs) due += 1;

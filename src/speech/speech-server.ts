@@ -18,8 +18,8 @@ const mostFailures = 3;
 const restMs = 15_000;
 
 /**
- * A speech server with a circuit breaker. After some consecutive failures requests fail at once, pending ones are released, and later one
- * text that is spoken by the offline voice probes whether the server responds again.
+ * A speech server with a circuit breaker. After some consecutive failures requests fail at once, and pending ones too. Later, one text
+ * that the offline voice speaks is also sent to the server, to probe whether it responds again.
  */
 export class SpeechServer {
   #failures = 0;
@@ -34,15 +34,15 @@ export class SpeechServer {
   ) {}
 
   /**
-   * What `use` makes of the audio that it answers. Rejects with `SpeechServerError` within four seconds, at once while it rests. Audio that
-   * `use` rejects is a failure as well.
+   * The result of `use` for the server's audio. Rejects with `SpeechServerError` within four seconds, or at once while the circuit is open.
+   * Audio that `use` rejects counts as a failure.
    */
   async speak<T>(text: string, voice: string | null, use: (bytes: Uint8Array) => Promise<T>): Promise<T> {
     if (this.#failures < mostFailures) return this.#ask(text, voice, use);
     if (!this.#trying && this.now() >= this.#restsUntilMs) {
       this.#trying = true;
       this.#ask(text, voice, use)
-        .catch(() => {}) // it rests again
+        .catch(() => {}) // the circuit stays open
         .finally(() => {
           this.#trying = false;
         });
@@ -58,7 +58,7 @@ export class SpeechServer {
       this.#failures = 0;
       return used;
     } catch (error) {
-      // What this text or voice alone is refused for says nothing about the next one.
+      // A refusal that concerns only this text or voice does not count for the next one.
       if (!(error instanceof Refused) && !stop.signal.aborted) this.#failed();
       throw sentenceOf(error);
     } finally {

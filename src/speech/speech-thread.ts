@@ -22,16 +22,16 @@ interface Running {
   timer: NodeJS.Timeout;
 }
 
-/** To start, load the voice and run it once. */
+/** Time limit for starting: loading the voice and running it once. */
 const startLimitMs = 20_000;
 
-/** One thread that makes clips, one at a time. Work that hangs, or kills the thread, fails alone: the next work gets a new thread. */
+/** One thread that makes clips, one at a time. A job that hangs or crashes the thread fails alone: the next job gets a new thread. */
 export class SpeechThread {
   #worker: Worker | null = null;
   #ready = false;
   #running: Running | null = null;
 
-  /** `runLimitMs`: how long one work may take once it has begun. `module`: what the thread runs. */
+  /** `runLimitMs`: time limit of one job once it runs. `module`: the module that the thread runs. */
   constructor(
     private readonly runLimitMs: number,
     private readonly module: URL = builtModule(import.meta.url, './worker.ts'),
@@ -41,7 +41,7 @@ export class SpeechThread {
     return this.#running !== null;
   }
 
-  /** Starts the thread, which loads its voice, ahead of the first work. */
+  /** Starts the thread, which loads its voice, ahead of the first job. */
   start(): Worker {
     if (this.#worker !== null) return this.#worker;
     const worker = new Worker(this.module, { resourceLimits: { maxOldGenerationSizeMb: 512 } });
@@ -55,7 +55,7 @@ export class SpeechThread {
     return worker;
   }
 
-  /** Must not be called while the thread is busy. Rejects with one sentence. */
+  /** Must not be called while the thread is busy. Rejects with an error of one sentence. */
   run(work: SpeechWork): Promise<MadeClip> {
     return new Promise((resolve, reject) => {
       const worker = this.start();

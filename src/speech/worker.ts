@@ -10,7 +10,7 @@ import { speakOffline } from './offline-voice.js';
 import type { MadeClip, SpeechWork, WorkerMessage } from './speech-thread.js';
 
 const maxSeconds = 900;
-/** Linux counts by thread: only this one yields to signalling and audio. Elsewhere it would be the process. */
+/** On Linux priorities are per thread, so only this thread yields to signalling and audio; elsewhere the whole process would. */
 if (process.platform === 'linux') {
   try {
     setPriority(0, 2);

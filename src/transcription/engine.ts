@@ -12,7 +12,7 @@ export interface AudioFile {
 export interface ExpectedSpeech {
   /** A code such as `de` or `pt-BR`. */
   language?: string;
-  /** Words that are likely in it. */
+  /** Words that are likely to be said. */
   hints?: string;
 }
 

@@ -100,9 +100,9 @@ export interface Dial {
   /** When the recording of both sides starts. */
   record: 'answer' | 'ringing' | null;
   recordingStatus: StatusCallback | null;
-  /** The star key of the caller ends it. */
+  /** The caller ends it with the star key. */
   hangupOnStar: boolean;
-  /** One after the other, each for `timeoutSec`. */
+  /** The numbers are called one after the other, each for `timeoutSec`. */
   sequential: boolean;
   /** What the caller hears while it rings: the tone of this country. */
   ringTone: string;
@@ -133,7 +133,7 @@ export interface ConferenceJoin {
   recordingStatus: StatusCallback | null;
   timeLimitSec: number;
   hangupOnStar: boolean;
-  /** Of the first who comes. */
+  /** Of several participants, the callback of the first one counts. */
   status: StatusCallback | null;
   next: FollowUp | null;
 }

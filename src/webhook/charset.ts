@@ -1,16 +1,16 @@
-/** The characters of a document that a webhook answers. */
+/** Decodes the documents of webhooks. */
 import { InstructionError } from './actions.js';
 
-/** A declaration that is readable as ASCII; of UTF-16 only the byte order tells. */
+/** An XML declaration that is readable as ASCII; UTF-16 is recognized by its byte order. */
 const declaredEncoding = /^<\?xml[^>]{0,200}?\sencoding\s*=\s*["']([A-Za-z][\w.-]{0,39})["']/;
 
 /**
- * The text of a body. Its encoding is said, in this order (RFC 7303 section 3), by its byte order mark, by `charset` of the content type, by
- * its XML declaration; else it is UTF-8. Throws `InstructionError` for an unknown encoding.
+ * The text of a body. Its encoding comes from, in this order (RFC 7303 section 3), its byte order mark, `charset` of the content type, its
+ * XML declaration; else it is UTF-8. Throws `InstructionError` for an unknown encoding.
  */
 export function documentText(body: Buffer, contentType: string): string {
   const label = byteOrder(body) ?? charsetOf(contentType) ?? declared(body) ?? 'utf-8';
-  return decoderOf(label).decode(body); // which takes the mark off
+  return decoderOf(label).decode(body); // `decode` removes the byte order mark
 }
 
 function byteOrder(body: Buffer): string | null {
@@ -26,11 +26,11 @@ function charsetOf(contentType: string): string | null {
 }
 
 function declared(body: Buffer): string | null {
-  // XML begins with "<": half of a unit of UTF-16.
+  // XML begins with "<", which is half of a UTF-16 unit.
   if (body[0] === 0x3c && body[1] === 0) return 'utf-16le';
   if (body[0] === 0 && body[1] === 0x3c) return 'utf-16be';
   const label = declaredEncoding.exec(body.toString('latin1', 0, 300))?.[1] ?? null;
-  // What was just read as ASCII is no UTF-16, whatever it says.
+  // A declaration that was just read as ASCII cannot be UTF-16, even if it says so.
   return label !== null && /^(utf-16|ucs-2|iso-10646-ucs-2)/i.test(label) ? 'utf-8' : label;
 }
 

@@ -55,7 +55,7 @@ export class EventSender {
     });
   }
 
-  /** Sends what is due, for at most so long; gives up what is in flight then: it is due again when its lease ends. */
+  /** Sends what is due for at most this long, then aborts the requests in flight: those are due again when their lease ends. */
   async stop(graceMs = 0): Promise<void> {
     const limit = setTimeout(() => this.stopping.abort(), graceMs);
     if (graceMs === 0) this.stopping.abort();
@@ -69,7 +69,7 @@ export class EventSender {
     this.cancelTimer?.();
   }
 
-  /** One look at a time, since it counts the free slots and then waits for what is to fill them; another one follows if asked for meanwhile. */
+  /** One check at a time, because it counts the free slots and then waits for the deliveries that fill them. A request during a check causes another one. */
   private look(): Promise<void> {
     this.isWanted = true;
     this.looking ??= this.lookAll().finally(() => {
@@ -87,7 +87,7 @@ export class EventSender {
         for (const endpointId of await this.options.deliveries.endpointsDue()) await this.fill(endpointId);
       } catch (error) {
         if (!(error instanceof StoreError))
-          // locked: the next look tries again
+          // the database is locked: the next check tries again
           this.options.log.error({ err: error }, 'the deliveries to webhooks could not be read');
       }
     }
@@ -110,7 +110,7 @@ export class EventSender {
     if (sending.size === 0) this.running.delete(endpointId);
   }
 
-  /** Resolves when the attempt is on record; false when it could not be recorded, and will be made again after the lease. */
+  /** Resolves when the attempt is recorded; false: it could not be recorded, and is repeated after the lease. */
   private async send(delivery: ClaimedDelivery): Promise<boolean> {
     try {
       const attempt = await this.attempt(delivery);

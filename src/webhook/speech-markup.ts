@@ -1,16 +1,16 @@
-/** Speech markup (SSML) in `<Say>`, as far as the voices here have it: words, substitutes of words, ends of sentences, and breaks. */
+/** Speech markup (SSML) in `<Say>`, as far as the voices here support it: words, substitutions, ends of sentences, and breaks. */
 import type { XmlElement } from './xml.js';
 
-/** Words, and silences between them in seconds, in their order. */
+/** Texts, and the pauses between them in seconds, in order. */
 export type SpokenPart = string | { pauseSec: number };
 
 export interface PlainSpeech {
   parts: SpokenPart[];
-  /** Elements whose words are spoken without what the mark asks for. */
+  /** Elements whose text is spoken without the requested effect. */
   unheeded: XmlElement[];
 }
 
-/** W3C SSML 1.1 section 3.2.3 leaves the lengths to the voice; these are those of Amazon Polly, whose marks Twilio takes. */
+/** W3C SSML 1.1 section 3.2.3 leaves the lengths to the voice; these are those of Amazon Polly, whose markup Twilio uses. */
 const strengthSec: { [strength: string]: number } = {
   none: 0,
   'x-weak': 0,
@@ -67,7 +67,7 @@ function add(spoken: PlainSpeech, text: string): void {
   else spoken.parts.push(text);
 }
 
-/** `time` is `500ms` or `1.5s`; without it `strength` counts. */
+/** `time` is `500ms` or `1.5s`; without it, `strength` selects the length. */
 function pauseSecOf({ attributes }: XmlElement): number {
   const [, amount, unit] = /^\+?([\d.]+)(ms|s)$/.exec(attributes.time?.trim() ?? '') ?? [];
   const given = unit === 'ms' ? Number(amount) / 1000 : Number(amount);

@@ -1,6 +1,6 @@
 /**
  * A verb of a TwiML document: its text, its nested elements and its attributes, checked as they are read. An attribute that cannot be
- * understood counts as absent, and a note says so: a call is not lost for it.
+ * read counts as absent and causes a warning; the call continues.
  */
 import { type FollowUp, InstructionError, type StatusCallback } from './actions.js';
 import type { XmlElement } from './xml.js';
@@ -24,7 +24,7 @@ function placeOf(element: XmlElement): string {
   return `line ${element.line}: <${element.name.slice(0, 50)}>`;
 }
 
-/** What was noticed while one verb of a document was read, nested elements included. */
+/** The warnings about one verb of a document, nested elements included. */
 class Reading {
   readonly verbs: Verb[] = [];
   readonly notes: string[] = [];
@@ -42,12 +42,12 @@ export class Verb {
     reading.verbs.push(this);
   }
 
-  /** One that stands in it. */
+  /** A nested element. */
   inside(element: XmlElement): Verb {
     return new Verb(element, this.documentUrl, this.reading);
   }
 
-  /** What each nested element is read as. One that cannot be read is left out, with a note. */
+  /** Reads each nested element. One that cannot be read is skipped, with a warning. */
   each<T>(elements: readonly XmlElement[], read: (nested: Verb) => T): T[] {
     return elements.flatMap((element) => {
       try {
@@ -59,7 +59,7 @@ export class Verb {
     });
   }
 
-  /** Notes what could not be read; any other error goes on. */
+  /** Records the warning for an element that could not be read; rethrows any other error. */
   leftOut(error: unknown): void {
     if (!(error instanceof InstructionError)) throw error;
     this.reading.notes.push(`${error.message}; it is left out`);
@@ -69,7 +69,7 @@ export class Verb {
     this.reading.notes.push(`${placeOf(this.element)}: ${problem}`);
   }
 
-  /** What has no effect, or not the one that was wished for, as sentences: attributes that nothing asked for are among it. */
+  /** Warnings, as sentences, about what has no effect or another effect than requested; unknown attributes are among them. */
   get warnings(): string[] {
     const unread = this.reading.verbs.flatMap(({ element, read }) =>
       Object.keys(element.attributes)
@@ -84,14 +84,14 @@ export class Verb {
     return this.element.attributes[name] ?? null;
   }
 
-  /** Its own text; nested elements have no place in it. */
+  /** The element's own text; nested elements are not allowed. */
   text(): string {
     for (const nested of elementsOf(this.element)) this.note(`<${nested.name.slice(0, 50)}> cannot stand in it`);
     const text = textOf(this.element);
     return text === '' ? fail(this.element, 'is empty') : text;
   }
 
-  /** Beyond its limits it is the nearest one. */
+  /** A number beyond the limits becomes the nearest limit. */
   number<T extends number | null>(name: string, minimum: number, maximum: number, absent: T): number | T {
     const value = this.attribute(name);
     if (value === null || value.trim() === '') return absent;
@@ -117,7 +117,7 @@ export class Verb {
     return /^[0-9*#]*$/.test(value) ? value : this.instead(absent, `${name} must be keys of a phone (0-9 * #)`);
   }
 
-  /** null: absent, or not of this form. */
+  /** null: absent or malformed. */
   matching(name: string, form: RegExp, allowed: string): string | null {
     const value = this.attribute(name);
     return value === null || form.test(value) ? value : this.instead(null, `${name} must be ${allowed}`);
@@ -128,7 +128,7 @@ export class Verb {
     return value === 'GET' || value === 'POST' ? value : this.instead('POST', `${name} must be GET or POST`);
   }
 
-  /** null: absent, or no address. */
+  /** null: absent, or not a URL. */
   optionalFollowUp(name: string, method = 'method'): FollowUp | null {
     const value = this.attribute(name);
     if (value === null) return null;
@@ -141,7 +141,7 @@ export class Verb {
     }
   }
 
-  /** As `optionalFollowUp`; in its place, the document itself. */
+  /** As `optionalFollowUp`; absent: the URL of the document itself. */
   followUp(name: string): FollowUp {
     return this.optionalFollowUp(name) ?? { url: this.resolve(''), method: this.method('method') };
   }
@@ -161,7 +161,7 @@ export class Verb {
     const trimmed = url.trim();
     if (!URL.canParse(trimmed, this.documentUrl)) return fail(this.element, 'has no valid URL');
     const resolved = new URL(trimmed, this.documentUrl);
-    // A relative address of a stream is one of the document's server.
+    // A relative URL of a stream is resolved against the document's server.
     if (wanted.includes('wss:') && /^https?:$/.test(resolved.protocol) && !/^https?:/i.test(trimmed))
       resolved.protocol = resolved.protocol === 'https:' ? 'wss:' : 'ws:';
     if (!wanted.includes(resolved.protocol)) return fail(this.element, `needs a URL of ${wanted.join(' or ')}`);

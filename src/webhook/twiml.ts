@@ -28,9 +28,9 @@ import { parseXml, type XmlElement } from './xml.js';
 const mostWarnings = 20;
 
 /**
- * Reads a TwiML document: the verbs that calls use, with Twilio's defaults. What has no effect is warned of: an attribute that is unknown
- * or malformed, and an element that is unknown, incomplete or in the wrong place, which is left out. A document that is no XML, or of
- * which no verb can be followed, is an error. Relative URLs, and an absent `action`, are resolved against `documentUrl`. Throws
+ * Reads a TwiML document: the verbs that calls use, with Twilio's defaults. Everything without effect causes a warning: an attribute that is unknown
+ * or malformed, and an element that is unknown, incomplete or in the wrong place, which is skipped. A document that is not XML, or of
+ * which no verb can be carried out, is an error. Relative URLs, and an absent `action`, are resolved against `documentUrl`. Throws
  * `InstructionError` with the line.
  */
 export function parseTwiml(text: string, documentUrl: string): Action[] {
@@ -105,7 +105,7 @@ function prompts(verb: Verb): Prompt[] {
   return say(verb, loop);
 }
 
-/** A text with breaks is several, with silence between them. */
+/** A text with breaks becomes several texts with silence between them. */
 function say(verb: Verb, loop: number): Prompt[] {
   const voice = { voice: verb.attribute('voice'), language: verb.attribute('language') };
   const { parts, unheeded } = spokenOf(verb.element);
@@ -116,7 +116,7 @@ function say(verb: Verb, loop: number): Prompt[] {
   if (length === 0) verb.note('has no text; nothing is said');
   if (parts.length === 0) return [];
   const texts = parts.filter((part) => typeof part === 'string');
-  // One text repeats without a gap, and without end.
+  // A single text can be repeated without a gap, and without end.
   if (texts.length === parts.length) return [{ action: 'say', text: texts.join(' '), ...voice, loop }];
   if (loop === 0 || parts.length * loop > maxActions) {
     verb.note(`<break> has no effect in a text that is repeated ${loop === 0 ? 'without end' : 'so often'}`);
@@ -147,7 +147,7 @@ function gather(verb: Verb): Gather {
   return {
     action: 'gather',
     ...inputOf(verb),
-    // Absent it is the timeout of keys, as Twilio has it; `auto` ends with the sentence.
+    // Absent: the timeout of keys, as at Twilio; `auto`: the end of the sentence.
     speechTimeoutSec: verb.attribute('speechTimeout') === 'auto' ? 1 : verb.number('speechTimeout', 0, 600, timeoutSec),
     language: verb.matching('language', languageTag, 'a language code such as en-US'),
     hints: verb.attribute('hints')?.slice(0, maxHintsLength) ?? null,
@@ -245,7 +245,7 @@ function dial(verb: Verb): Dial | ConferenceJoin {
     nouns.length === 0
       ? [{ to: verb.text(), sendDigits: null, auth: null, status: null }]
       : verb.each(nouns, (noun) => dialTarget(noun));
-  if (to.length === 0) dialTarget(verb.inside(nouns[0] as XmlElement)); // says why
+  if (to.length === 0) dialTarget(verb.inside(nouns[0] as XmlElement)); // throws the reason
   if (to.length > mostTargets)
     verb.note(`has more than ${mostTargets} destinations; the first ${mostTargets} are called`);
   const record = verb.word('record', recordWords);
@@ -297,7 +297,7 @@ function conference(verb: Verb, noun: Verb): ConferenceJoin {
 }
 
 function waitMusic(noun: Verb): WaitMusic {
-  noun.attribute('waitMethod'); // without an address it is none
+  noun.attribute('waitMethod'); // without a URL it has no effect
   if (noun.attribute('waitUrl')?.trim() === '') return 'silence';
   return noun.optionalFollowUp('waitUrl', 'waitMethod') ?? 'tone';
 }
@@ -313,7 +313,7 @@ function dialTarget(noun: Verb): DialTarget {
   };
 }
 
-/** A number stays as it is written: in which country it is meant, the call knows. */
+/** A number is kept as it is written: its country is that of the call. */
 function destination(noun: XmlElement): string {
   const text = textOf(noun);
   if (noun.name === 'Number') return text === '' ? fail(noun, 'is empty') : text;

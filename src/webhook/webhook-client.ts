@@ -41,7 +41,7 @@ export class WebhookFailure extends Error {
 
 const timeoutMs = 10_000;
 const maxBodyBytes = 262_144;
-/** Each address is checked like the first. */
+/** Each redirect target is checked like the first URL. */
 const maxRedirects = 5;
 const audioFile = /\.(mp3|wav|ogg|opus|flac|aiff?|au|ulaw)$/i;
 
@@ -50,7 +50,7 @@ export class Webhook {
   constructor(
     readonly endpoint: EndpointForCall,
     private readonly http: SafeHttp,
-    /** Of the call: what its webhooks set comes back to them until it ends. */
+    /** Cookies of the call: webhooks get back what they set, until the call ends. */
     private readonly cookies: Cookies,
     private readonly now: () => number = Date.now,
   ) {}
@@ -59,7 +59,7 @@ export class Webhook {
     return this.endpoint.providerConfig.format === 'twiml';
   }
 
-  /** The first address. */
+  /** The URL of the endpoint. */
   get target(): FollowUp {
     return { url: new URL(this.endpoint.target).href, method: 'POST' };
   }
@@ -121,7 +121,7 @@ export class Webhook {
     return this.signedForm(to, { ...callFields(call), ...more });
   }
 
-  /** A form that is about something else than a call. Each hop of a redirect is signed for its own address, as Twilio does. */
+  /** A form that does not concern a call. Each hop of a redirect is signed for its own URL, as at Twilio. */
   signedForm(to: FollowUp, fields: { [name: string]: string }): HttpRequest {
     const headers = { accept: 'application/xml, text/xml', 'user-agent': 'TwilioProxy/1.1 Trunkline' };
     const token = this.endpoint.webhookSecret ?? '';
@@ -149,12 +149,12 @@ function withQuery(url: string, form: string): string {
   return `${url}${url.includes('?') ? '&' : '?'}${form}`;
 }
 
-/** What relative URLs of an answer count from: the address that was asked, without the form that a GET adds, or the one that redirects led to. */
+/** The base of relative URLs in an answer: the requested URL, without the form fields that a GET adds, or the target of the last redirect. */
 function documentUrl(request: HttpRequest, answer: HttpAnswer, to: FollowUp): string {
   return answer.url === request.url ? to.url : answer.url;
 }
 
-/** By its type an answer is JSON or TwiML, whatever the request was. */
+/** The content type of an answer decides between JSON and TwiML, not the format of the request. */
 function actionsOf(answer: HttpAnswer, url: string): Action[] {
   const { status } = answer;
   if (status < 200 || status > 299)

@@ -1,14 +1,14 @@
 /**
- * A beat that does not drift: every due time counts from the start, so a late beat makes the next one no later. After a longer stall beats
- * are left out, as a phone does: catching up would be a burst, and what it does to the far side would be measured as the far side's fault.
+ * A timer that does not drift: each due time counts from the start, so a late tick does not delay the next one. After a longer stall ticks
+ * are skipped, as in a phone: a burst would disturb the far side, and the report would blame it for that.
  */
 import { realTimers, type Timers } from './impairments.js';
 
-/** Lateness up to this is caught up. */
+/** Ticks that are late by up to this are made up for. */
 const longestCatchUpMs = 60;
 
 export class FrameTimer {
-  /** The latest beat so far: how far our own sending was off. */
+  /** The largest lateness of a tick so far. */
   worstLateMs = 0;
   private beats = 0;
   private timer: { cancel(): void } | null = null;
@@ -16,12 +16,12 @@ export class FrameTimer {
 
   constructor(
     private readonly periodMs: number,
-    /** `leftOut`: beats just before this one that did not happen. */
+    /** `leftOut`: number of ticks skipped just before this one. */
     private readonly beat: (leftOut: number) => void,
     private readonly timers: Timers = realTimers,
   ) {}
 
-  /** The first beat is now. */
+  /** The first tick is immediate. */
   start(): void {
     if (this.timer !== null) return;
     this.startMs = this.timers.now();
@@ -45,7 +45,7 @@ export class FrameTimer {
       const leftOut = -waitMs > longestCatchUpMs ? Math.floor(-waitMs / this.periodMs) : 0;
       this.beats += leftOut + 1;
       this.beat(leftOut);
-      if (this.timer === null) return; // stopped by the beat
+      if (this.timer === null) return; // stopped by the tick
     }
   }
 }

@@ -1,7 +1,7 @@
-/** What came back, on the sender's time line: each packet at the place its RTP timestamp says, whenever it arrived. */
+/** The received audio on the sender's time line: each packet is at the position of its RTP timestamp, whenever it arrived. */
 import { sampleRateHz } from './marker.js';
 
-/** A jump of the timestamp that is this far from what the clock says is a new stream, not a pause. */
+/** A timestamp that differs this much from the elapsed time begins a new stream; it is not a pause. */
 const clockJumpSamples = sampleRateHz * 2;
 const leastSkewMs = 6000;
 const firstRoomSamples = sampleRateHz * 10;
@@ -14,13 +14,13 @@ interface Placed {
 export class HeardAudio {
   private room = new Int16Array(firstRoomSamples);
   private length = 0;
-  /** In order of place. */
+  /** In order of their positions. */
   private readonly placed: Placed[] = [];
   private lastTimestamp = 0;
   private lastAt = 0;
   private lastArrivalMs = 0;
 
-  /** Longer audio is not kept: `maxSec` bounds the memory. */
+  /** `maxSec`: audio beyond it is not kept, which limits the memory. */
   constructor(private readonly maxSec: number) {}
 
   add(timestamp: number, samples: Int16Array, arrivalMs: number): void {
@@ -39,23 +39,23 @@ export class HeardAudio {
     this.placed.splice(index, 0, { at, arrivalMs });
   }
 
-  /** From the first packet on; lost packets are silence. */
+  /** All audio from the first packet on; lost packets are silence. */
   get samples(): Int16Array {
     return this.room.subarray(0, this.length);
   }
 
-  /** When the sample at this place was on the wire: the arrival of its packet, and its place in it. */
+  /** When the sample at this position arrived: the arrival of its packet, plus its offset in it. */
   arrivalMsOf(at: number): number {
     const packet = this.packetAt(at);
     return packet ? packet.arrivalMs + ((at - packet.at) / sampleRateHz) * 1000 : Number.NaN;
   }
 
-  /** The first place whose packet arrived at this time or later. */
+  /** The first position whose packet arrived at this time or later. */
   placeAt(arrivalMs: number): number {
     return this.placed.find((packet) => packet.arrivalMs >= arrivalMs)?.at ?? this.length;
   }
 
-  /** How much faster than our clock the far side's is, in millionths; null when too little was heard to tell. */
+  /** How much faster the far side's clock is than ours, in parts per million; null: too little audio. */
   get clockSkewPpm(): number | null {
     const [first, last] = [this.earliest(0, 0.2), this.earliest(0.8, 1)];
     if (!first || !last || last.arrivalMs - first.arrivalMs < leastSkewMs) return null;
@@ -63,7 +63,7 @@ export class HeardAudio {
     return (playedMs / (last.arrivalMs - first.arrivalMs) - 1) * 1e6;
   }
 
-  /** Of a part of the packets the one with the shortest way: delays differ, the clock's share in them does not. */
+  /** The packet with the shortest delay in this part: network delay varies, clock skew does not. */
   private earliest(from: number, to: number): Placed | undefined {
     const part = this.placed.slice(Math.floor(this.placed.length * from), Math.floor(this.placed.length * to));
     const lead = ({ at, arrivalMs }: Placed) => arrivalMs - (at / sampleRateHz) * 1000;

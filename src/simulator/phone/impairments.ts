@@ -1,21 +1,21 @@
-/** A bad network for the packets we send: loss, jitter, reordering, duplicates, drawn from a seed so that a run can be repeated. */
+/** Impairs the packets that we send: loss, jitter, reordering, duplicates; from a seed, so that a run can be repeated. */
 
 export interface Impairments {
-  /** Of all packets. */
+  /** Share of lost packets. */
   lossPercent?: number;
-  /** Lost packets come in runs of so many on average (Gilbert's model); each by itself when absent. */
+  /** Mean length of a run of lost packets (Gilbert's model); absent: losses are independent. */
   burstPackets?: number;
-  /** Each packet is held back by a random time from 0 to this; the order stays. */
+  /** Each packet is delayed by a random time from 0 to this; the order is kept. */
   jitterMs?: number;
-  /** Held back long enough for the next packet to overtake. */
+  /** Share of packets delayed so long that the next packet overtakes them. */
   reorderPercent?: number;
-  /** Sent twice. */
+  /** Share of packets sent twice. */
   duplicatePercent?: number;
-  /** Default 1. */
+  /** Seed of the random numbers; default 1. */
   seed?: number;
 }
 
-/** What was done, to compare with what the far side says. */
+/** Counts of impaired packets, to compare with the far side's statistics. */
 export interface ImpairmentCounts {
   dropped: number;
   reordered: number;
@@ -39,7 +39,7 @@ export class ImpairedPath {
   readonly counts: ImpairmentCounts = { dropped: 0, reordered: 0, duplicated: 0 };
   private readonly random: () => number;
   private readonly waiting = new Set<{ cancel(): void }>();
-  /** Those that keep their order, the oldest first: each timer lets the first go, for timers themselves may overtake each other. */
+  /** Delayed packets that keep their order, oldest first: each timer sends the first one, because timers may fire out of order. */
   private readonly held: (() => void)[] = [];
   private lastReleaseMs = 0;
   private losing = false;
@@ -47,14 +47,14 @@ export class ImpairedPath {
   constructor(
     private readonly impairments: Impairments,
     private readonly send: (packet: Uint8Array) => void,
-    /** A reordered packet waits for one and a half of these. */
+    /** Packet interval; a reordered packet waits for one and a half of them. */
     private readonly packetMs: number,
     private readonly timers: Timers = realTimers,
   ) {
     this.random = seeded(impairments.seed ?? 1);
   }
 
-  /** Takes the packet over. */
+  /** Sends, delays or drops the packet. The packet must not be reused. */
   forward(packet: Uint8Array): void {
     const { jitterMs = 0, reorderPercent = 0, duplicatePercent = 0 } = this.impairments;
     if (this.isLost()) {
@@ -86,14 +86,14 @@ export class ImpairedPath {
     this.waiting.add(timer);
   }
 
-  /** What still waits is never sent. */
+  /** Discards the delayed packets. */
   close(): void {
     for (const timer of this.waiting) timer.cancel();
     this.waiting.clear();
     this.held.length = 0;
   }
 
-  /** In bursts: a run ends with one chance in its length, and begins so often that the share is what was asked for. */
+  /** Gilbert's model: a run ends with a probability of 1 / its mean length, and begins so often that the total share is as requested. */
   private isLost(): boolean {
     const { lossPercent = 0, burstPackets = 1 } = this.impairments;
     if (burstPackets <= 1 || lossPercent === 0) return this.happens(lossPercent);

@@ -1,4 +1,4 @@
-/** How loud a piece of audio is, and its strongest frequency. */
+/** The level of a piece of audio, and its strongest frequency. */
 import { sampleRateHz } from './marker.js';
 
 export interface Loudness {
@@ -12,10 +12,10 @@ export interface Loudness {
 
 const windowSamples = 1024;
 const silenceDbfs = -50;
-/** Enough for a figure; more would only take time. */
+/** Enough audio for the figure. */
 const maxWindows = 400;
 
-/** Of at most the last 51 s. */
+/** Analyses at most the last 51 s. */
 export function listen(samples: Int16Array): Loudness {
   const count = Math.floor(samples.length / windowSamples);
   const spectrum = new Float64Array(windowSamples / 2);
@@ -37,7 +37,7 @@ export function listen(samples: Int16Array): Loudness {
   };
 }
 
-/** Whether a packet of audio is more than silence. */
+/** Whether a packet of audio is not silence. */
 export function isSound(samples: Int16Array): boolean {
   return samples.length > 0 && decibels(meanPower(samples)) > silenceDbfs;
 }
@@ -59,7 +59,7 @@ function peakHz(spectrum: Float64Array): number {
     Math.log(p + 1),
   ) as [number, number, number];
   const curve = left - 2 * middle + right;
-  const offset = curve === 0 ? 0 : (0.5 * (left - right)) / curve; // the top of the parabola through three bins
+  const offset = curve === 0 ? 0 : (0.5 * (left - right)) / curve; // the maximum of the parabola through three bins
   return ((peak + offset) * sampleRateHz) / windowSamples;
 }
 

@@ -1,6 +1,6 @@
 /**
- * A short sound that can be found again in what comes back, however much the line did to it: a chirp through the telephone band. Its
- * round trip is that of the audio itself, through every buffer on the way.
+ * A short sound that can be recognized after codecs and losses: a chirp through the telephone band. Its round trip is that of the audio,
+ * through every buffer on the way.
  */
 
 export const sampleRateHz = 8000;
@@ -8,24 +8,24 @@ export const markerMs = 60;
 const amplitude = 12_000;
 const softSamples = 40;
 const [lowHz, highHz] = [500, 3000];
-/** A correlation of 1 is the marker itself; another sound stays below 0.4. */
+/** A correlation of 1 is the marker itself; other sounds stay below 0.4. */
 const leastLikeness = 0.55;
-/** Nothing later can be more like it. */
+/** The search stops at this correlation. */
 const certainLikeness = 0.9;
-/** Quieter than this per sample is line noise, whatever its shape. */
+/** Audio below this level per sample counts as line noise. */
 const leastPower = 30 ** 2;
 
-/** Rising and falling chirps take turns, so that a delay up to nearly two intervals has one meaning. */
+/** Rising and falling chirps alternate, so that a delay of up to nearly two intervals is unambiguous. */
 export const markers: readonly [Int16Array, Int16Array] = [chirp(lowHz, highHz), chirp(highHz, lowHz)];
 
 export interface FoundMarker {
   /** Index of its first sample. */
   at: number;
-  /** 0-1. */
+  /** Correlation, 0 to 1. */
   likeness: number;
 }
 
-/** Looks for a marker that begins in `samples[from..to)`; null when there is none. */
+/** Searches for a marker that begins in `samples[from..to)`; null: there is none. */
 export function findMarker(marker: Int16Array, samples: Int16Array, from: number, to: number): FoundMarker | null {
   const length = marker.length;
   const last = Math.min(to, samples.length - length + 1);
@@ -51,7 +51,7 @@ function energy(samples: Int16Array, from: number, length: number): number {
   return sum;
 }
 
-/** Linear sweep, flat but for soft ends: a lost packet costs it no more than its share. */
+/** A linear sweep with constant level and soft ends: a lost packet removes only its share of the energy. */
 function chirp(fromHz: number, toHz: number): Int16Array {
   const samples = new Int16Array((markerMs / 1000) * sampleRateHz);
   const seconds = markerMs / 1000;

@@ -1,4 +1,4 @@
-/** What the simulated phone's codec does: frames of 8 kHz to packets, packets to samples of 8 kHz. */
+/** The simulated phone's codec: frames at 8 kHz to packets, and packets to samples at 8 kHz. */
 import { readSamples, sampleConverter, samplesOf, writeSamples } from '../../../media/audio/sample-format.js';
 import { ScratchBuffer } from '../../../media/audio/scratch-buffer.js';
 import type { PhoneCodec } from '../../../media/engine.js';
@@ -14,7 +14,7 @@ export class PhoneCoder {
   private sending: { codec: PhoneCodec; widen: (law: Uint8Array) => Uint8Array } | null = null;
   private receiving: { codec: PhoneCodec; narrow: (line: Uint8Array) => Uint8Array } | null = null;
 
-  /** Before an SDP is taken that may choose Opus. */
+  /** Call it before an SDP that may choose Opus is applied. */
   prepare(sdp: string, codecs: readonly PhoneCodec[]): Promise<void> {
     return this.coders.prepare(sdp, codecs);
   }
@@ -23,7 +23,7 @@ export class PhoneCoder {
     this.coders.agree(agreed);
   }
 
-  /** One packet; valid until the next. */
+  /** Encodes one packet; valid until the next call. */
   encode(frame: Int16Array, codec: PhoneCodec): Uint8Array {
     const coder = this.coders.of(codec);
     if (!coder) return writeSamples(frame, codec);
@@ -32,7 +32,7 @@ export class PhoneCoder {
     return this.packet.subarray(0, coder.encode(wide, this.packet, 0));
   }
 
-  /** Valid until the next; empty when it is no packet. */
+  /** Decodes one packet; valid until the next call, empty for an invalid packet. */
   decode(payload: Uint8Array, codec: PhoneCodec): Int16Array {
     const coder = this.coders.of(codec);
     if (!coder) return readSamples(payload, codec, this.samples);

@@ -1,4 +1,4 @@
-/** The caller's side of the audio: two sockets of its own, paced sending, and its own count of what arrives. */
+/** The audio of the simulated phone: its own RTP and RTCP sockets, paced sending, and statistics of what arrives. */
 import { randomInt } from 'node:crypto';
 import { createSocket, type Socket } from 'node:dgram';
 import { TimestampClock } from '../../../media/audio/playout/timestamp-clock.js';
@@ -20,11 +20,11 @@ import { sampleRateHz } from './marker.js';
 import { PhoneCoder } from './phone-coder.js';
 import { type CallerSound, CallerVoice } from './voice.js';
 
-/** Hears the line while it runs. Nothing may be kept: the samples are reused. */
+/** Receives both directions of the audio. The samples are reused: copy what is kept. */
 export interface PhoneRtpListener {
-  /** 8 kHz; `caller` as it was said, before the faults of the path. */
+  /** Samples at 8 kHz; those of `caller` are before the impairments. */
   audio(side: 'caller' | 'agent', samples: Int16Array): void;
-  /** About once a second. */
+  /** Called about once a second. */
   measured(figures: { received: number; lost: number; jitterMs: number | null; rttMs: number | null }): void;
 }
 
@@ -52,12 +52,12 @@ export class PhoneRtp {
   readonly markersSentMs = new Map<number, number>();
   digitsHeard = '';
   sentPackets = 0;
-  /** Packets that were never made, because this machine stalled. */
+  /** Packets that were skipped because this machine stalled. */
   leftOut = 0;
   malformed = 0;
-  /** From another address than the SDP says. */
+  /** Packets from another address than that of the SDP. */
   foreign = 0;
-  /** Codecs of what arrived, in the order of their first packets. */
+  /** Codecs of the received packets, in the order of their first packets. */
   readonly codecsHeard = new Set<PhoneCodec>();
   firstPacketMs: number | null = null;
   firstSoundMs: number | null = null;
@@ -74,14 +74,14 @@ export class PhoneRtp {
   private firstSequence = randomInt(0, 2 ** 15);
   private readonly firstTimestamp = randomInt(0, 2 ** 31);
   private sequence = this.firstSequence;
-  /** Of this SSRC. */
+  /** Sequence numbers used with this SSRC. */
   private sequencesUsed = 0;
-  /** In samples of 8 kHz; RTP counts by the clock of the codec. */
+  /** In samples at 8 kHz; RTP timestamps use the clock rate of the codec. */
   private timestamp = this.firstTimestamp;
   private clockKhz: number = ticksPerMs;
   private pressTimestamp = 0;
   private startedMs = 0;
-  /** Behind the last audio that came. */
+  /** The position after the last received audio. */
   private heardUntil = 0;
   private closed = false;
   private ticks = 0;
@@ -102,10 +102,10 @@ export class PhoneRtp {
       rtp.on('message', (packet, from) => this.onPacket(packet, from.address));
       rtcp.on('message', (packet) => this.onReport(packet));
     }
-    for (const socket of [rtp, rtcp]) socket.on('error', () => undefined); // ICMP errors of a far side that left: counted as loss
+    for (const socket of [rtp, rtcp]) socket.on('error', () => undefined); // ICMP errors of a far side that closed its port: counted as loss
   }
 
-  /** Binds an even port and the next one. Rejects with one sentence when there is none. */
+  /** Binds an even port and the next one. Rejects when no pair is free. */
   static async open(address: string, options: PhoneRtpOptions): Promise<PhoneRtp> {
     for (let tries = 0; tries < portTries; tries++) {
       const rtp = await bind(address, 0);
@@ -125,26 +125,26 @@ export class PhoneRtp {
     return this.agreed?.codec ?? null;
   }
 
-  /** Before an SDP is taken that may choose one of these codecs. Rejects when Opus cannot be loaded. */
+  /** Call it before an SDP that may choose one of these codecs is applied. Rejects when Opus cannot be loaded. */
   prepare(sdp: string, codecs: readonly PhoneCodec[]): Promise<void> {
     return this.coder.prepare(sdp, codecs);
   }
 
-  /** Where to send and what to expect, of the latest answer. */
+  /** Applies the latest answer: where to send, and what to expect. */
   agree(agreed: AgreedMedia): void {
     this.agreed = agreed;
     this.coder.agree(agreed);
     this.dtmfIn.clockKhz = agreed.eventClockKhz;
     const { clockKhz } = codecFacts[agreed.codec];
     if (clockKhz === this.clockKhz) return;
-    // Another clock is another stream (RFC 7160).
+    // Another clock rate begins another stream (RFC 7160).
     this.clockKhz = clockKhz;
     if (this.sentPackets > 0) this.ssrc = randomInt(1, 2 ** 32);
     this.firstSequence = this.sequence;
     this.sequencesUsed = 0;
   }
 
-  /** Begins to speak. Idempotent. */
+  /** Starts sending. Idempotent. */
   start(): void {
     if (this.startedMs > 0) return;
     this.startedMs = performance.now();
@@ -152,20 +152,20 @@ export class PhoneRtp {
     this.frameTimer.start();
   }
 
-  /** Returns whether the far side takes telephone-event at all. */
+  /** Returns whether the far side negotiated telephone-event. */
   sendDigits(digits: string): boolean {
     if (!this.agreed?.telephoneEvent) return false;
     this.dtmfOut.send(digits);
     return true;
   }
 
-  /** Stops sending without any signal to the far end. */
+  /** Stops sending without RTCP BYE. */
   fallSilent(): void {
     this.frameTimer.stop();
     this.path.close();
   }
 
-  /** Says goodbye in RTCP and closes the sockets. Idempotent. */
+  /** Sends RTCP BYE and closes the sockets. Idempotent. */
   close(): void {
     if (this.closed) return;
     this.closed = true;
@@ -214,7 +214,7 @@ export class PhoneRtp {
     if (late) this.digitsHeard += late.digit;
   }
 
-  /** The event packet that takes the place of this frame, if there is one. */
+  /** The telephone-event packet that replaces this frame, if there is one. */
   private sendKey(agreed: AgreedMedia): boolean {
     if (!this.dtmfOut.active || !agreed.telephoneEvent) return false;
     const step = this.dtmfOut.next(this.options.ptimeMs, agreed.eventClockKhz);
@@ -226,7 +226,7 @@ export class PhoneRtp {
 
   private sendFrame(agreed: AgreedMedia, afterGap: boolean): void {
     const payload = this.coder.encode(this.frame, agreed.codec);
-    // Of silence the far side may want to hear nothing (DTX).
+    // With DTX, silence is not sent.
     if (payload.length > 0)
       this.sendPacket(agreed.payloadType, afterGap || this.sentPackets === 0, this.timestamp, payload);
   }

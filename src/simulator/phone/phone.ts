@@ -1,5 +1,5 @@
 /**
- * A telephone: a SIP server instance of its own and, per call, RTP sockets of its own. It knows nothing of the server it calls, so what it
+ * A telephone: a SIP server instance of its own and, per call, RTP sockets of its own. It shares nothing with the server that it calls, so what it
  * measures is what a caller hears.
  */
 import { randomInt } from 'node:crypto';
@@ -27,30 +27,30 @@ export interface CallTarget {
 export interface CallPlan {
   to: string;
   from: string;
-  /** For a digest challenge. */
+  /** Credentials for a digest challenge. */
   credentials?: { username: string; password: string };
   speech: CallerSound;
-  /** Chirps in between, whose round trip is measured. */
+  /** Whether chirps are inserted, whose round trip is measured. */
   markers: boolean;
-  /** In order of preference. */
+  /** Codecs in order of preference. */
   codecs: PhoneCodec[];
   ptimeMs: number;
   impairments: Impairments;
   faults?: CallFaults;
-  /** We hang up this long after the answer. */
+  /** The phone hangs up this long after the answer. */
   durationMs: number;
   ringTimeoutMs: number;
-  /** RFC 4733; sent `digitsAfterMs` after the answer. `w` is a pause. */
+  /** DTMF events (RFC 4733), sent `digitsAfterMs` after the answer. `w` is a pause. */
   digits?: string;
   digitsAfterMs?: number;
-  /** Hears the call while it runs. */
+  /** Receives audio and figures while the call runs. */
   ear?: PhoneRtpListener;
 }
 
-/** A call that is over. */
+/** A finished call. */
 export interface CapturedCall {
   report(): CallReport;
-  /** What was heard, mono at 8 kHz, from the first packet on. */
+  /** The received audio, mono at 8 kHz, from the first packet on. */
   samples(): Int16Array;
   /** The first sample that arrived at this time (of `performance.now`) or later. */
   placeAt(arrivalMs: number): number;
@@ -58,9 +58,9 @@ export interface CapturedCall {
 
 export interface Phone {
   readonly localAddress: string;
-  /** Resolves when the call is over, however it went. `signal` hangs up. */
+  /** Resolves when the call is over, with any result. `signal` hangs up. */
   call(plan: CallPlan, signal: AbortSignal): Promise<CapturedCall>;
-  /** Hangs up what is left and closes everything. */
+  /** Hangs up the remaining calls and closes everything. */
   close(): Promise<void>;
 }
 
@@ -70,7 +70,7 @@ const defaultDigitsAfterMs = 1000;
 const keepAudioSec = 600;
 const lookupLimitMs = 5000;
 
-/** Rejects with one sentence when the target has no address or no socket can be bound. */
+/** Rejects when the target has no address or no socket can be bound. */
 export async function openPhone(
   target: CallTarget,
   options: { timersMs?: { t1?: number }; losesAcks?: boolean } = {},
@@ -245,7 +245,7 @@ class OneCall {
   }
 }
 
-/** False when the answer does not fit; then nothing changed. */
+/** False: the answer is not usable, and nothing changed. */
 function accept(negotiation: SdpNegotiation, sdp: string, line: PhoneRtp, provisional: boolean): boolean {
   try {
     negotiation.accept(sdp, provisional);
@@ -256,7 +256,7 @@ function accept(negotiation: SdpNegotiation, sdp: string, line: PhoneRtp, provis
   return true;
 }
 
-/** True when the time passed, false when the signal came first. null: never. */
+/** True when the time passed, false when the signal aborted first. `null`: waits for the signal only. */
 function timer(ms: number | null, signal: AbortSignal): Promise<boolean> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve(false);
@@ -285,7 +285,7 @@ async function resolve(host: string): Promise<string> {
   }
 }
 
-/** The address of ours that routes to the target; nothing is sent. */
+/** The local address that routes to the target; nothing is sent. */
 function addressTowards(address: string, port: number): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = createSocket('udp4');

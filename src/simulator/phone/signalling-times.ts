@@ -1,15 +1,15 @@
-/** When the messages of a call were on the wire, from its SIP trace: without the time our own SIP stack needs to make and read them. */
+/** When the messages of a call were sent and received, from its SIP trace: without the time that our own SIP stack needs. */
 import type { SipTraceEntry } from '../../../sip/leg.js';
 
-/** On the clock of `performance.now()`; null: no such message. */
+/** Times of `performance.now()`; null: there was no such message. */
 export interface SignallingTimes {
   invitedMs: number | null;
-  /** First 180 or 183. */
+  /** The first 180 or 183. */
   ringingMs: number | null;
   answeredMs: number | null;
 }
 
-/** `wallOffsetMs`: what `Date.now()` is ahead of `performance.now()`. */
+/** `wallOffsetMs`: `Date.now()` minus `performance.now()`. */
 export function signallingTimes(trace: readonly SipTraceEntry[], wallOffsetMs: number): SignallingTimes {
   const first = (direction: SipTraceEntry['direction'], start: RegExp) => {
     const entry = trace.find(

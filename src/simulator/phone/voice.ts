@@ -1,4 +1,4 @@
-/** What the simulated caller says, frame by frame: a tone, a recording or nothing, with markers in between. */
+/** The audio of the simulated caller, frame by frame: a tone, a recording or silence, with markers. */
 import { readFileSync } from 'node:fs';
 import { createResampler } from '../../../media/audio/dsp/resample.js';
 import { readWav, writeWav } from '../../../media/audio/wav.js';
@@ -22,7 +22,7 @@ export class CallerVoice {
     private readonly withMarkers: boolean,
   ) {}
 
-  /** Fills one frame. Returns which marker begins with it (counted from 0), or null. */
+  /** Fills one frame. Returns the number of the marker that begins in it (from 0), or null. */
   next(frame: Int16Array): number | null {
     const start = this.position;
     for (let i = 0; i < frame.length; i++) frame[i] = this.sample(start + i);
@@ -30,7 +30,7 @@ export class CallerVoice {
     return this.withMarkers ? this.mark(frame, start) : null;
   }
 
-  /** A marker takes the place of what is said, beginning with the first frame after its time. */
+  /** A marker replaces the audio from the first frame after its time on. */
   private mark(frame: Int16Array, start: number): number | null {
     const interval = samplesIn(markerIntervalMs);
     const sinceFirst = start - Math.ceil(samplesIn(firstMarkerMs) / frame.length) * frame.length;
@@ -54,7 +54,7 @@ export class CallerVoice {
   }
 }
 
-/** A WAV file as speech: its first channel at 8 kHz. Throws one sentence with the file's name. */
+/** The first channel of a WAV file at 8 kHz. Throws an error whose message names the file. */
 export function speechFromWav(file: string): CallerSound {
   try {
     const wav = readWav(readFileSync(file));

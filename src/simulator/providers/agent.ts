@@ -1,4 +1,4 @@
-/** The simulated agent: greets with a tone, answers each utterance with another, falls silent when interrupted. Without any provider's words. */
+/** The simulated agent, independent of any provider: greets with a tone, answers each utterance with another tone, stops when interrupted. */
 import { Listener } from '../../../examples/tone-agent/listener.js';
 import { tone } from '../../../examples/tone-agent/sound.js';
 import type { AgentInput, ProviderEncoder } from './provider-protocol.js';
@@ -10,16 +10,16 @@ export interface AgentBehaviour {
   greetingText: string;
   answerHz: number;
   answerMs: number;
-  /** From the end of an utterance (after `silenceMs`) to the answer. */
+  /** Time from the end of an utterance (after `silenceMs`) to the answer. */
   answerDelayMs: number;
   silenceMs: number;
-  /** From the end of an utterance to its transcription; above `answerDelayMs` the answer comes first. */
+  /** Time from the end of an utterance to its transcript; above `answerDelayMs` the answer comes first. */
   transcriptionDelayMs: number;
-  /** Never says or does anything. */
+  /** The agent sends nothing. */
   mute: boolean;
-  /** The longest time of a session; 0: without end. */
+  /** The maximum duration of a session; 0: unlimited. */
   sessionMs: number;
-  /** Where key 8 sends the caller. */
+  /** The target of the transfer that key 8 requests. */
   transferTo: string;
 }
 
@@ -45,7 +45,7 @@ export type SimulatedAgentEvent =
   | { type: 'read'; text: string }
   | { type: 'said'; text: string };
 
-/** Audio is sent in pieces of this length, as fast as the socket takes them. */
+/** Length of a piece of audio; pieces are sent as fast as the socket takes them. */
 const pieceMs = 100;
 /** The frequency of late audio of an interrupted turn, which must not be audible to the caller. */
 export const lateHz = 1900;
@@ -114,7 +114,7 @@ export class SimulatedAgent implements AgentInput {
     this.onEvent({ type: 'said', text });
   }
 
-  /** The session has reached its longest time. */
+  /** The session reached its maximum duration. */
   expire(): void {
     this.#encoder?.expire();
   }

@@ -1,4 +1,4 @@
-/** Samples to what a provider's wire carries, and back. */
+/** Converts samples to the audio encoding of a provider, and back. */
 import { decodeL16, decodeUlaw, encodeL16, encodeUlaw } from '../../../examples/tone-agent/sound.js';
 import { alawToUlaw, ulawToAlaw } from '../../../media/audio/codec/g711.js';
 

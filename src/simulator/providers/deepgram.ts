@@ -59,7 +59,7 @@ export const deepgram: ProviderProtocol = {
       finished: () => wire.send({ type: 'AgentAudioDone' }),
       hangUp: () => callFunction('hang_up', '{}'),
       transfer: (to) => callFunction('transfer_call', JSON.stringify({ to })),
-      // The service says that it closes and not with which code.
+      // The documentation says that the service closes, but not with which code.
       expire: () => wire.close(1011, 'The session reached its maximum duration of 2 hours.'),
     };
   },

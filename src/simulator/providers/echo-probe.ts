@@ -1,4 +1,4 @@
-/** An agent that says chirps and looks for them in what the phone sends back: does the line carry audio both ways, and how long does it take? */
+/** An agent that plays chirps and searches the phone's audio for them: whether audio passes both ways, and with what delay. */
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { performance } from 'node:perf_hooks';
@@ -6,9 +6,9 @@ import { type RawData, type WebSocket, WebSocketServer } from 'ws';
 import { findMarker, markers, sampleRateHz } from '../phone/marker.js';
 
 export interface EchoHeard {
-  /** Of the audio, agent to phone and back; null: nothing of ours came back. */
+  /** Round trip of the audio, agent to phone and back; null: no chirp came back. */
   roundTripMs: number | null;
-  /** Of whatever came from the phone. */
+  /** Duration of all audio from the phone. */
   heardMs: number;
 }
 
@@ -42,7 +42,7 @@ export class EchoProbe {
     return `ws://127.0.0.1:${(this.server.address() as AddressInfo).port}/`;
   }
 
-  /** So far. */
+  /** The result so far. */
   result(): EchoHeard {
     const at = (ms: number) => Math.max(0, Math.round(((ms - this.firstAtMs) * sampleRateHz) / 1000));
     const trips = this.said.flatMap((saidMs, i) => {

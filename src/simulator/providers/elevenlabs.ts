@@ -1,9 +1,9 @@
-/** ElevenLabs Agents: a signed URL over REST, then JSON with base64 audio in the formats that the agent is set to. */
+/** ElevenLabs Agents: a signed URL over REST, then JSON with base64 audio in the formats of the agent. */
 import { randomUUID } from 'node:crypto';
 import { decodeAudio, encodeAudio, type WireEncoding } from './codec.js';
 import { jsonOf, type ProviderProtocol, within } from './provider-protocol.js';
 
-/** Of which format the agent is set to, as in `agent_pcm_16000`; any other agent speaks μ-law. */
+/** The audio format that an agent id names, as in `agent_pcm_16000`; any other agent uses μ-law. */
 function formatOf(agentId: string | null): { name: string; encoding: WireEncoding; rateHz: number } {
   const rateHz = Number(/pcm_(\d+)$/.exec(agentId ?? '')?.[1]);
   return rateHz > 0

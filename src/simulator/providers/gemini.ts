@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { decodeAudio, encodeAudio } from './codec.js';
 import { jsonOf, type ProviderProtocol, within } from './provider-protocol.js';
 
-/** From `goAway` until the service closes. */
+/** Time from `goAway` until the service closes. */
 const leaveMs = 5000;
 
 export const gemini: ProviderProtocol = {

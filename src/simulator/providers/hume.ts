@@ -13,7 +13,7 @@ export const hume: ProviderProtocol = {
   refuse: ({ url }) => (url.searchParams.has('api_key') || url.searchParams.has('access_token') ? null : 401),
   open(wire, agentInput, url) {
     const given = url.searchParams;
-    // A session may be set up in its address.
+    // The URL may carry session settings.
     let listensHz: number | null =
       given.get('session_settings[audio][encoding]') === 'linear16'
         ? Number(given.get('session_settings[audio][sample_rate]'))

@@ -9,7 +9,7 @@ interface Item extends Record<string, unknown> {
   id: string;
 }
 
-/** What services with this protocol do in their own way. */
+/** What differs between the services with this protocol. */
 interface RealtimeService {
   provider: string;
   path: string;
@@ -61,7 +61,7 @@ function realtime({ provider, path, isAuthorized, isGrok = false }: RealtimeServ
         const rateHz = encoding === 'l16' ? 24000 : 8000;
         agentInput.begin({ listensHz: rateHz, speaksHz: rateHz });
       };
-      /** Of the agent; its text is there before its audio. */
+      /** A conversation item of the agent; its text exists before its audio. */
       const item = (turn: number, status: string, transcript: string | null): Item => ({
         id: `item_${turn}`,
         object: 'realtime.item',

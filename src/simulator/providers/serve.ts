@@ -1,4 +1,4 @@
-/** A provider on this machine: its REST service, its socket, and a simulated agent behind it. */
+/** A simulated provider on this machine: its REST API, its WebSocket, and a simulated agent. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
@@ -7,7 +7,7 @@ import { type AgentBehaviour, behaviour, SimulatedAgent, type SimulatedAgentEven
 import { jsonOf, type ProviderProtocol, type ProviderState, type Wire } from './provider-protocol.js';
 
 export interface SimulatorOptions extends Partial<AgentBehaviour> {
-  /** 0 takes a free port. */
+  /** 0: any free port. */
   port: number;
   host?: string;
   /** `wss:` instead of `ws:`; both PEM. */
@@ -17,7 +17,7 @@ export interface SimulatorOptions extends Partial<AgentBehaviour> {
 
 /** One connection to the simulated provider. */
 export interface SimulatedCall {
-  /** Messages of the client, parsed; the first ones of a long call. */
+  /** Messages of the client, parsed; of a long call only the first ones. */
   received: Record<string, unknown>[];
   /** The messages sent to the client. */
   sent: Record<string, unknown>[];
@@ -29,12 +29,12 @@ export interface SimulatedCall {
 
 export interface ProviderSimulator {
   port: number;
-  /** Target of an endpoint. */
+  /** The URL to use as the target of an endpoint. */
   url: string;
   /** All calls so far, oldest first. */
   calls: readonly SimulatedCall[];
   connections(): number;
-  /** As after a restart: nothing of earlier sessions can be resumed. */
+  /** Forgets all sessions, as a restart would: none can be resumed. */
   forget(): void;
   close(): Promise<void>;
 }
@@ -154,7 +154,7 @@ async function answerRest(
       parts.push(part as Buffer);
     }
   } catch {
-    return; // the client went away
+    return; // the client disconnected
   }
   const answer = protocol.rest?.({
     method: request.method ?? 'GET',
@@ -168,7 +168,7 @@ async function answerRest(
   response.end(JSON.stringify(body));
 }
 
-/** JSON in a binary message; audio is none. */
+/** JSON in a binary message; null for audio. */
 function objectIn(bytes: Uint8Array): Record<string, unknown> | null {
   return bytes[0] === 0x7b && bytes[1] === 0x22 ? jsonOf(Buffer.from(bytes)) : null;
 }

@@ -1,23 +1,23 @@
-/** Bots behind the stream protocols of carriers and telephone systems, and behind our own `raw`. */
+/** Simulated bots for the stream protocols of carriers and telephone systems, and for our own `raw`. */
 import { decodeAudio, encodeAudio, type WireEncoding } from './codec.js';
 import { jsonOf, type ProviderProtocol, within } from './provider-protocol.js';
 
-/** What one protocol says where the others say something else. */
+/** What differs between the protocols. */
 interface StreamWords {
-  /** The audio of the stream, when the message begins it. */
+  /** The audio format, if the message starts the stream. */
   started(message: Record<string, unknown>): { encoding: WireEncoding; rateHz: number } | null;
-  /** Base64 audio of a message; streams with binary audio have none. */
+  /** Base64 audio of a message; absent for streams with binary audio. */
   payload?(message: Record<string, unknown>): unknown;
   key(message: Record<string, unknown>): unknown;
   /** null: audio is binary. */
   media: ((payload: string, started: Record<string, unknown>) => Record<string, unknown>) | null;
   clear(started: Record<string, unknown>): Record<string, unknown>;
-  /** What a message is answered with, such as the acceptance of the stream. */
+  /** The response to a message, such as the acceptance of the stream. */
   answers?(message: Record<string, unknown>): Record<string, unknown>[];
-  /** Before and after each utterance. */
+  /** Messages before and after each utterance. */
   begins?(turn: number): Record<string, unknown>;
   ends?(turn: number): Record<string, unknown>;
-  /** Absent: it closes the socket. */
+  /** Absent: the bot hangs up by closing the socket. */
   hangUp?(started: Record<string, unknown>): Record<string, unknown>;
   transfer?(to: string): Record<string, unknown>;
 }
@@ -215,7 +215,7 @@ const protocolOf = (provider: string, say: StreamWords): ProviderProtocol => ({
         if (say.ends !== undefined) wire.send(say.ends(turn));
       },
       hangUp: () => (say.hangUp === undefined ? wire.close(1000) : wire.send(say.hangUp(started))),
-      // Most carriers transfer over their REST services, which is none of the socket's business.
+      // Most carriers transfer over their REST API and not over the socket.
       transfer: (to: string) => {
         if (say.transfer !== undefined) wire.send(say.transfer(to));
       },
