@@ -17,6 +17,8 @@ export interface ProviderDescriptor {
   selectedBy: 'provider' | 'protocol';
   /** The fields of `provider_config` beyond those that all providers take, as JSON Schema. */
   config: ConfigProperties;
+  /** The service's models and voices that are used when the configuration names none, by field. */
+  defaults?: { readonly [field: string]: string };
   /** The least configuration that is accepted, with made-up values. */
   example: { readonly [field: string]: string };
   /** Absent: reached by SIP only. */

@@ -179,7 +179,6 @@ export class InstructionError extends Error {
   }
 }
 
-/** The maximum length of a list of actions; an unlimited list would keep a call busy forever. */
 /** The stream protocols of `connect`; the same as the providers have, which a contract test checks. */
 export const streamProtocols = [
   'twilio',
@@ -196,6 +195,7 @@ export const streamProtocols = [
   'raw',
 ] as const;
 
+/** The maximum length of a list of actions; an unlimited list would keep a call busy forever. */
 export const maxActions = 100;
 export const maxTextLength = 10_000;
 

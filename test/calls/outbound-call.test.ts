@@ -96,6 +96,31 @@ describe('a call to somebody who answers', () => {
   });
 });
 
+it('tells the agent of the metadata of the call', async () => {
+  await trunk([carrier.uri]);
+  const started: Record<string, unknown>[] = [];
+  const agent = await startScriptedAgent({
+    onText: (message, socket) => {
+      if (message.event !== 'start') return;
+      started.push(message);
+      socket.send(JSON.stringify({ event: 'hangup' }));
+    },
+  });
+  agents.push(agent);
+  const number = `+${nextNumber++}`;
+  const variables = {
+    order: '{{call.metadata.order_id}}',
+    items: '{{call.metadata.items}}',
+    none: '{{call.metadata.x}}',
+  };
+  const { endpointId } = await app.connectNumber(number, agent.url, { protocol: 'raw', variables });
+  const metadata = { order_id: 'A-77', items: [1, 2] };
+  const wish = { to_number: '+12025557002', from_number: number, endpoint_id: endpointId, metadata };
+  await app.api('POST', '/v1/outbound-calls', wish, 201);
+  await app.finishedCall('+12025557002');
+  expect(started).toMatchObject([{ custom: { order: 'A-77', items: '[1,2]', none: '' } }]);
+});
+
 it('is asked for by the API, and its record is the answer', async () => {
   await trunk([carrier.uri]);
   const { endpointId } = await wishFor({}, { to: '' });

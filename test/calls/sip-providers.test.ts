@@ -79,6 +79,22 @@ describe('retell', () => {
     expect(await answer(invite)).toMatchObject({ status: 'completed' });
   });
 
+  it('registers the variables of the call', async () => {
+    const rest = await retell(() => ({ status: 201, body: '{"call_id":"call_7f3b"}' }));
+    const variables = {
+      caller: '{{call.from}}',
+      account: '{{sip.headers.x-customer}}',
+      order: '{{call.metadata.none}}',
+    };
+    const config = { api_key: 'key_secret', agent_id: 'agent_1', base_url: rest.url, variables };
+    const { agent, answer } = await dial({ provider: 'retell', config });
+    const invite = await agent.sip.next('INVITE');
+    expect(JSON.parse(rest.requests[0]?.body ?? '')).toMatchObject({
+      retell_llm_dynamic_variables: { caller: '+15550001111', account: '42', order: '' },
+    });
+    expect(await answer(invite)).toMatchObject({ status: 'completed' });
+  });
+
   it.each([
     ['a wrong key', 401, '{"error":"no"}', 'unauthorized'],
     ['too many calls', 429, '', 'refused'],

@@ -49,7 +49,7 @@ const SDK: Record<string, SdkTypes> = {
   deepgram: {
     declarations: `
       import type { agent } from '@deepgram/sdk';
-      type Ours = agent.AgentV1Settings | agent.AgentV1InjectUserMessage | agent.AgentV1KeepAlive
+      type Ours = agent.AgentV1Settings | agent.AgentV1UpdatePrompt | agent.AgentV1InjectUserMessage | agent.AgentV1KeepAlive
         | agent.AgentV1SendFunctionCallResponse;
       type Theirs = agent.AgentV1Welcome | agent.AgentV1SettingsApplied | agent.AgentV1ConversationText
         | agent.AgentV1UserStartedSpeaking | agent.AgentV1AgentThinking | agent.AgentV1FunctionCallRequest

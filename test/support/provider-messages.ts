@@ -20,6 +20,41 @@ const REALTIME: Message[] = [
 export const PROVIDER_MESSAGES: Record<string, Message[]> = {
   openai: REALTIME,
   azure_openai: REALTIME,
+  inworld: [...REALTIME, { type: 'ping' }],
+  azure_voice_live: REALTIME.map((message) => ({
+    ...message,
+    type: String(message.type).replace('response.output_audio', 'response.audio'),
+  })),
+  assemblyai: [
+    { type: 'session.ready', session_id: 'sess_1' },
+    { type: 'input.speech.started' },
+    { type: 'transcript.user', text: 'Hi', item_id: 'item_1' },
+    { type: 'reply.started', reply_id: 'reply_1' },
+    { type: 'reply.audio', data: AUDIO },
+    { type: 'transcript.agent', text: 'Hello', reply_id: 'reply_1', item_id: 'item_2', interrupted: false },
+    { type: 'tool.call', call_id: 'call_1', name: 'hang_up', arguments: {} },
+    { type: 'reply.done', status: 'completed' },
+    { type: 'session.error', code: 'invalid_format', message: 'm' },
+    { type: 'session.ended' },
+  ],
+  cartesia: [
+    {
+      type: 'session_ready',
+      call_id: 'ac_1',
+      agent_id: 'a',
+      agent_version_id: 'av_1',
+      audio: { input_format: 'mulaw_8000' },
+    },
+    { type: 'audio_output', audio: AUDIO },
+    { type: 'audio_output_clear' },
+    { type: 'dtmf_output', digit: '5' },
+    { type: 'turn_started', turn: 1, role: 'user', start_time: 1 },
+    { type: 'turn_output_text_delta', turn: 2, role: 'assistant', text: 'Hello' },
+    { type: 'turn_ended', turn: 2, role: 'assistant', text: 'Hello', interrupted: false, tool_calls: [] },
+    { type: 'turn_ended', turn: 1, role: 'user', text: 'Hi', interrupted: false, tool_calls: [] },
+    { type: 'client_tool_call', tool_call_id: 't', tool_name: 'hang_up', parameters: {}, expects_response: true },
+    { type: 'error', code: 'invalid_event', message: 'm', fatal: false },
+  ],
   xai: [{ type: 'conversation.created', conversation: { id: 'c' } }, ...REALTIME],
   elevenlabs: [
     {

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { providersSelectedBy } from '../../media/agents/providers/registry.js';
 import { patternRule } from '../../src/api/schemas/patterns.js';
 import { type TestApi, testApi } from '../support/api.js';
 
@@ -18,6 +19,8 @@ const problems = async (method: string, url: string, body?: unknown): Promise<Re
   );
 };
 
+const named = (field: 'provider' | 'protocol') => providersSelectedBy(field).map(({ provider }) => provider);
+
 describe('a bad field', () => {
   it.each([
     ['status=done', { status: 'must be one of completed, failed, in_progress, no_answer, busy' }],
@@ -36,14 +39,13 @@ describe('a bad field', () => {
       name: 'must have at least 1 character',
       type: 'must be one of agent, webhook',
       record: 'must be true or false',
-      provider:
-        'must be one of openai, azure_openai, xai, elevenlabs, deepgram, gemini, ultravox, hume, vapi, retell, livekit, custom',
+      provider: `must be one of ${[...named('provider'), 'custom'].join(', ')}`,
     });
     const agent = { name: 'A', type: 'agent', target: 'wss://a.example.com' };
     expect(
       await problems('POST', '/v1/endpoints', { ...agent, provider_config: { protocol: 'morse', sample_rate: 1 } }),
     ).toEqual({
-      'provider_config.protocol': 'must be one of twilio, telnyx, plivo, vonage, raw',
+      'provider_config.protocol': `must be one of ${named('protocol').join(', ')}`,
       'provider_config.sample_rate': 'must be one of 8000, 16000, 24000, 48000',
     });
   });

@@ -1,11 +1,15 @@
 /** All providers. A new one is a file and a line here. */
 import type { AgentProtocol } from '../agent.js';
 import type { ProviderDescriptor } from '../descriptor.js';
+import { assemblyai } from './hosted/assemblyai.js';
 import { azureOpenai } from './hosted/azure-openai.js';
+import { azureVoiceLive } from './hosted/azure-voice-live.js';
+import { cartesia } from './hosted/cartesia.js';
 import { deepgram } from './hosted/deepgram.js';
 import { elevenlabs } from './hosted/elevenlabs.js';
 import { gemini } from './hosted/gemini.js';
 import { hume } from './hosted/hume.js';
+import { inworld } from './hosted/inworld.js';
 import { livekit } from './hosted/livekit.js';
 import { openai } from './hosted/openai.js';
 import { retell } from './hosted/retell.js';
@@ -29,13 +33,17 @@ import { vonage } from './streams/vonage.js';
 const PROTOCOLS: readonly AgentProtocol[] = [
   openai,
   azureOpenai,
+  azureVoiceLive,
   xai,
+  inworld,
   elevenlabs,
   deepgram,
   gemini,
   ultravox,
   hume,
   vapi,
+  assemblyai,
+  cartesia,
   twilio,
   telnyx,
   plivo,

@@ -33,6 +33,7 @@ export const deepgram: ProviderProtocol = {
         const message = jsonOf(data);
         if (message === null) return fatal('UNPARSABLE_CLIENT_MESSAGE');
         if (message.type === 'InjectUserMessage') return agentInput.read(String(message.content));
+        if (message.type === 'UpdatePrompt') return wire.send({ type: 'PromptUpdated' });
         if (message.type !== 'Settings') return;
         if (input !== null) return fatal('SETTINGS_ALREADY_APPLIED');
         const audio = within(message, 'audio');

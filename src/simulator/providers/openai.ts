@@ -3,7 +3,14 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { decodeAudio, encodeAudio, type WireEncoding } from './codec.js';
 import { jsonOf, type ProviderProtocol, within } from './provider-protocol.js';
 
-const encodings: Record<string, WireEncoding> = { 'audio/pcmu': 'ulaw', 'audio/pcma': 'alaw', 'audio/pcm': 'l16' };
+const encodings: Record<string, WireEncoding> = {
+  'audio/pcmu': 'ulaw',
+  'audio/pcma': 'alaw',
+  'audio/pcm': 'l16',
+  g711_ulaw: 'ulaw',
+  g711_alaw: 'alaw',
+  pcm16: 'l16',
+};
 
 interface Item extends Record<string, unknown> {
   id: string;
@@ -14,6 +21,12 @@ interface RealtimeService {
   provider: string;
   path: string;
   isAuthorized(headers: IncomingHttpHeaders): boolean;
+  /** The parameters that its address must have. */
+  needs?: readonly string[];
+  /** Voice Live: the events and the session of the protocol's first version. */
+  isFirstVersion?: boolean;
+  /** Does not know `conversation.item.truncate`. */
+  cannotTruncate?: boolean;
   /** Grok voice: no `type` in the session, no truncation, no instructions of a response, texts spoken word for word. */
   isGrok?: boolean;
 }
@@ -26,16 +39,33 @@ export const azureOpenai = realtime({
   path: '/openai/v1/realtime',
   isAuthorized: (headers) => typeof headers['api-key'] === 'string' || hasBearer(headers),
 });
+export const azureVoiceLive = realtime({
+  provider: 'azure_voice_live',
+  path: '/voice-live/realtime',
+  isAuthorized: (headers) => typeof headers['api-key'] === 'string' || hasBearer(headers),
+  needs: ['api-version', 'model'],
+  isFirstVersion: true,
+});
+export const inworld = realtime({
+  provider: 'inworld',
+  path: '/api/v1/realtime/session',
+  isAuthorized: (headers) => /^(Basic|Bearer) .+/.test(headers.authorization ?? ''),
+  needs: ['key', 'protocol'],
+  cannotTruncate: true,
+});
 export const xai = realtime({ provider: 'xai', path: '/v1/realtime', isAuthorized: hasBearer, isGrok: true });
 
-function realtime({ provider, path, isAuthorized, isGrok = false }: RealtimeService): ProviderProtocol {
+function realtime(service: RealtimeService): ProviderProtocol {
+  const { provider, path, isAuthorized, needs = ['model'], isFirstVersion = false, isGrok = false } = service;
+  const { cannotTruncate = isGrok } = service;
+  const output = isFirstVersion ? 'response.audio' : 'response.output_audio';
   return {
     provider,
     path,
     late: true,
     refuse: ({ url, headers }) => {
       if (!isAuthorized(headers)) return 401;
-      return url.searchParams.has('model') ? null : 400;
+      return needs.every((name) => url.searchParams.has(name)) ? null : 400;
     },
     open(wire, agentInput, url) {
       let encoding: WireEncoding = 'l16';
@@ -80,12 +110,15 @@ function realtime({ provider, path, isAuthorized, isGrok = false }: RealtimeServ
         const previous_item_id = lastItem;
         items.set(fields.id, fields);
         lastItem = fields.id;
-        send('conversation.item.added', { item: fields, previous_item_id });
+        send(isFirstVersion ? 'conversation.item.created' : 'conversation.item.added', {
+          item: fields,
+          previous_item_id,
+        });
         return previous_item_id;
       };
       const added = (fields: Item) => {
         const previous_item_id = enter(fields);
-        send('conversation.item.done', { item: fields, previous_item_id });
+        if (!isFirstVersion) send('conversation.item.done', { item: fields, previous_item_id });
       };
       const callFunction = (name: string, args: string) => {
         calls += 1;
@@ -109,10 +142,10 @@ function realtime({ provider, path, isAuthorized, isGrok = false }: RealtimeServ
           switch (message.type) {
             case 'session.update': {
               session = { ...session, ...within(message, 'session') };
-              if (!isGrok && session.type !== 'realtime')
+              if (!isGrok && !isFirstVersion && session.type !== 'realtime')
                 return error('missing_required_parameter', 'session.type is required.');
               const format = within(within(within(session, 'audio') as never, 'input'), 'format');
-              encoding = encodings[String(format.type ?? 'audio/pcm')] ?? 'l16';
+              encoding = encodings[String(session.input_audio_format ?? format.type ?? 'audio/pcm')] ?? 'l16';
               return send('session.updated', { session });
             }
             case 'input_audio_buffer.append': {
@@ -126,8 +159,7 @@ function realtime({ provider, path, isAuthorized, isGrok = false }: RealtimeServ
               const given = within(message, 'item');
               if (isGrok && given.type === 'force_message') {
                 begin();
-                const [said] = (Array.isArray(given.content) ? given.content : []) as { text?: string }[];
-                return agentInput.greet(said?.text);
+                return agentInput.greet(textOf(given));
               }
               added({ id: `given_${events}`, object: 'realtime.item', status: 'completed', ...given });
               const content = (Array.isArray(given.content) ? given.content : []) as { text?: string }[];
@@ -144,7 +176,7 @@ function realtime({ provider, path, isAuthorized, isGrok = false }: RealtimeServ
                 return error('item_not_found', 'There is no such item in the conversation.');
               return send('conversation.item.deleted', { item_id: message.item_id });
             case 'conversation.item.truncate':
-              if (isGrok) return error('invalid_event', 'Unknown event type.');
+              if (cannotTruncate) return error('invalid_event', 'Unknown event type.');
               return send('conversation.item.truncated', {
                 item_id: message.item_id,
                 content_index: message.content_index,
@@ -154,7 +186,7 @@ function realtime({ provider, path, isAuthorized, isGrok = false }: RealtimeServ
               if (isGrok && within(message, 'response').instructions !== undefined)
                 return error('invalid_event', 'response.instructions is unknown.');
               begin();
-              return agentInput.greet();
+              return agentInput.greet(textOf(within(message, 'response').pre_generated_assistant_message));
             case 'response.cancel':
               return;
             case 'input_audio_buffer.clear':
@@ -211,24 +243,24 @@ function realtime({ provider, path, isAuthorized, isGrok = false }: RealtimeServ
           enter(begun);
           texts.set(turn, text);
           send('response.content_part.added', { ...part(turn), part: { type: 'audio', transcript: '' } });
-          send('response.output_audio_transcript.delta', { ...part(turn), delta: text });
-          send('response.output_audio_transcript.done', { ...part(turn), transcript: text });
+          send(`${output}_transcript.delta`, { ...part(turn), delta: text });
+          send(`${output}_transcript.done`, { ...part(turn), transcript: text });
         },
         audio: (samples, turn) =>
-          send('response.output_audio.delta', {
+          send(`${output}.delta`, {
             ...part(turn),
             delta: encodeAudio(samples, encoding).toString('base64'),
           }),
         finished(turn) {
           const response_id = `resp_${turn}`;
-          send('response.output_audio.done', part(turn));
+          send(`${output}.done`, part(turn));
           const transcript = texts.get(turn) ?? '';
           texts.delete(turn);
           const done = item(turn, 'completed', transcript);
           items.set(done.id, done);
           send('response.content_part.done', { ...part(turn), part: { type: 'audio', transcript } });
           send('response.output_item.done', { response_id, output_index: 0, item: done });
-          send('conversation.item.done', { item: done, previous_item_id: null });
+          if (!isFirstVersion) send('conversation.item.done', { item: done, previous_item_id: null });
           send('response.done', {
             response: { id: response_id, object: 'realtime.response', status: 'completed', output: [done] },
           });
@@ -244,4 +276,11 @@ function realtime({ provider, path, isAuthorized, isGrok = false }: RealtimeServ
       };
     },
   };
+}
+
+/** The text of a message, if it has one. */
+function textOf(message: unknown): string | undefined {
+  const { content } = within({ message }, 'message');
+  const [first] = (Array.isArray(content) ? content : []) as { text?: string }[];
+  return first?.text;
 }

@@ -1,9 +1,11 @@
 /** Every provider that can be simulated. */
+import { assemblyai } from './assemblyai.js';
+import { cartesia } from './cartesia.js';
 import { deepgram } from './deepgram.js';
 import { elevenlabs } from './elevenlabs.js';
 import { gemini } from './gemini.js';
 import { hume } from './hume.js';
-import { azureOpenai, openai, xai } from './openai.js';
+import { azureOpenai, azureVoiceLive, inworld, openai, xai } from './openai.js';
 import type { ProviderProtocol } from './provider-protocol.js';
 import { streams } from './streams.js';
 import { ultravox } from './ultravox.js';
@@ -12,13 +14,17 @@ import { vapi } from './vapi.js';
 const all: readonly ProviderProtocol[] = [
   openai,
   azureOpenai,
+  azureVoiceLive,
   xai,
+  inworld,
   elevenlabs,
   deepgram,
   gemini,
   ultravox,
   hume,
   vapi,
+  assemblyai,
+  cartesia,
   ...streams,
 ];
 

@@ -1,16 +1,11 @@
 /** Azure OpenAI: OpenAI's Realtime protocol on a resource of one's own (`/openai/v1/realtime`), where models are deployments. */
-import { AgentConfigError, type AgentProtocol, type AgentTarget, type Plain } from '../../agent.js';
+import { AgentConfigError, type AgentProtocol, type Plain } from '../../agent.js';
 import { optionalText } from '../../config-fields.js';
 import { textField } from '../../config-schema.js';
 import { defined, readProvider } from '../../provider.js';
 import { type OpenaiConfig, OpenaiConversation, openai, readEncoding } from './openai.js';
 
-interface AzureOpenaiConfig extends OpenaiConfig {
-  /** A deployment that transcribes; without one there are no transcripts of the caller. */
-  transcriptionModel?: string;
-}
-
-export const azureOpenai: AgentProtocol<AzureOpenaiConfig> = {
+export const azureOpenai: AgentProtocol<OpenaiConfig> = {
   provider: 'azure_openai',
   title: 'Azure OpenAI',
   page: 'azure-openai.md',
@@ -33,20 +28,14 @@ export const azureOpenai: AgentProtocol<AzureOpenaiConfig> = {
 };
 
 class AzureOpenaiConversation extends OpenaiConversation {
-  readonly #transcriptionModel: string | undefined;
-
-  constructor(config: AzureOpenaiConfig, target: AgentTarget) {
-    super(config, target);
-    this.#transcriptionModel = config.transcriptionModel;
-  }
-
   protected override authorization(): Record<string, string> {
     const { apiKey } = this.config;
     return apiKey === undefined ? {} : { 'api-key': apiKey };
   }
 
+  /** A deployment that transcribes; without one there are no transcripts of the caller. */
   protected override get transcription(): { [field: string]: Plain } | undefined {
-    const model = this.#transcriptionModel;
-    return model === undefined ? undefined : defined({ model, language: this.config.language });
+    const { transcriptionModel: model, language } = this.config;
+    return model === undefined ? undefined : defined({ model, language });
   }
 }

@@ -26,6 +26,7 @@ import {
   TEXT_CHARS,
 } from '../../provider.js';
 import { callTool } from '../../tools.js';
+import { instructionsWith } from '../../variables.js';
 
 interface DeepgramConfig extends ProviderConfig {
   /** A stored agent, in place of the other settings. */
@@ -45,6 +46,7 @@ export const deepgram: AgentProtocol<DeepgramConfig> = {
   page: 'deepgram.md',
   selectedBy: 'provider',
   config: { agent_id: textField(256) },
+  defaults: { model: MODEL, voice: VOICE },
   example: { api_key: 'k' },
   capabilities: {
     audio: 'G.711 of the phone',
@@ -54,7 +56,7 @@ export const deepgram: AgentProtocol<DeepgramConfig> = {
     hangUp: { by: 'function', words: 'function `hang_up`' },
     transfer: 'function',
     keepAlive: 'KeepAlive',
-    variables: 'in the prompt; none with `agent_id`',
+    variables: 'in the prompt; with `agent_id` added to it',
     longestSession: '2 h; next session with the transcript',
   },
   readyOn: 'message',
@@ -138,6 +140,7 @@ class DeepgramConversation extends ProviderConversation {
         sink.send(this.#settings());
         return;
       case 'SettingsApplied':
+        sink.send(this.#addition());
         sink.ready();
         if (this.#started && this.owesAnswer) sink.send(this.#inject(this.history.at(-1)?.text ?? ''));
         return;
@@ -195,6 +198,16 @@ class DeepgramConversation extends ProviderConversation {
       agent: this.config.agentId ?? this.#agent(),
     };
     return JSON.stringify(merged(first, this.config.override));
+  }
+
+  /** What a stored agent learns of this call. It is added to the agent's own prompt. */
+  #addition(): string | null {
+    if (this.config.agentId === undefined) return null;
+    const told = this.told === '' ? undefined : `The call so far:\n${this.told}`;
+    const prompt = [instructionsWith(undefined, this.variables), told]
+      .filter((each) => each !== undefined)
+      .join('\n\n');
+    return prompt === '' ? null : JSON.stringify({ type: 'UpdatePrompt', prompt });
   }
 
   #agent(): Plain {

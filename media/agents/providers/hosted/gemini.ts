@@ -29,6 +29,7 @@ export const gemini: AgentProtocol<ProviderConfig> = {
   page: 'gemini.md',
   selectedBy: 'provider',
   config: {},
+  defaults: { model: MODEL },
   example: { api_key: 'k' },
   capabilities: {
     audio: 'PCM 16 kHz',

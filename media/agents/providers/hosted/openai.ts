@@ -11,7 +11,7 @@ import {
   type Plain,
   type Sink,
 } from '../../agent.js';
-import { type ConfigObject, choice } from '../../config-fields.js';
+import { type ConfigObject, choice, optionalText } from '../../config-fields.js';
 import { textField } from '../../config-schema.js';
 import { asObject, asText, base64Bytes, type JsonObject } from '../../json.js';
 import {
@@ -33,10 +33,12 @@ import { callTool } from '../../tools.js';
 
 export interface OpenaiConfig extends ProviderConfig {
   encoding?: 'ulaw' | 'alaw' | 'l16';
+  /** Of the caller's transcripts. */
+  transcriptionModel?: string;
 }
 
 const MODEL = 'gpt-realtime-2.1';
-const TRANSCRIPTION = 'gpt-4o-mini-transcribe';
+const TRANSCRIPTION = 'gpt-realtime-whisper';
 /** The only PCM rate that OpenAI supports. */
 const PCM_RATE = 24000;
 export const WIRE = {
@@ -61,7 +63,8 @@ export const openai: AgentProtocol<OpenaiConfig> = {
   title: 'OpenAI Realtime',
   page: 'openai.md',
   selectedBy: 'provider',
-  config: { project_id: textField(256) },
+  config: { project_id: textField(256), transcription_model: textField(256) },
+  defaults: { model: MODEL, transcription_model: TRANSCRIPTION },
   example: { api_key: 'k' },
   capabilities: {
     audio: 'G.711 of the phone',
@@ -85,14 +88,18 @@ export const openai: AgentProtocol<OpenaiConfig> = {
   sessionLimitMs: 60 * 60_000,
   parseConfig(raw) {
     const [common, config] = readProvider(raw, 'required');
-    return { ...common, encoding: readEncoding(config) };
+    return {
+      ...common,
+      encoding: readEncoding(config),
+      transcriptionModel: optionalText(config, 'transcription_model'),
+    };
   },
   converse: (config, target) => new OpenaiConversation(config, target),
 };
 
 /** Services with the same protocol override what they do in another way. */
-export class OpenaiConversation extends ProviderConversation {
-  protected readonly config: OpenaiConfig;
+export class OpenaiConversation<C extends OpenaiConfig = OpenaiConfig> extends ProviderConversation {
+  protected readonly config: C;
   readonly format: AudioFormat;
   readonly replyFormat: AudioFormat;
   /** The item of the last audio, and the interrupted item, whose further audio is discarded. */
@@ -105,7 +112,7 @@ export class OpenaiConversation extends ProviderConversation {
   readonly #unfinished = new Map<string, string>();
   #calls: { callId: string; name: unknown; args: unknown }[] = [];
 
-  constructor(config: OpenaiConfig, target: AgentTarget) {
+  constructor(config: C, target: AgentTarget) {
     super(target);
     this.config = personal(config, target);
     const encoding = config.encoding ?? target.phoneEncoding ?? 'ulaw';
@@ -115,7 +122,7 @@ export class OpenaiConversation extends ProviderConversation {
 
   upgrade() {
     const url = new URL(this.target.url);
-    if (!url.searchParams.has('model')) url.searchParams.set('model', this.config.model ?? this.defaultModel);
+    this.address(url);
     const { headers } = this.config;
     this.#configured = false;
     this.#expired = false;
@@ -140,6 +147,11 @@ export class OpenaiConversation extends ProviderConversation {
     return MODEL;
   }
 
+  /** Adds what the address needs beside the target. */
+  protected address(url: URL): void {
+    if (!url.searchParams.has('model')) url.searchParams.set('model', this.config.model ?? this.defaultModel);
+  }
+
   protected authorization(): Record<string, string> {
     const { apiKey } = this.config;
     return apiKey === undefined ? {} : { Authorization: `Bearer ${apiKey}` };
@@ -150,6 +162,11 @@ export class OpenaiConversation extends ProviderConversation {
     return [respond(instruction)];
   }
 
+  /** The same for services whose responses take no instructions. */
+  protected instructAsCaller(instruction: string): AgentMessage[] {
+    return [this.item('caller', instruction), '{"type":"response.create"}'];
+  }
+
   /** Makes the agent say a text word for word. */
   protected say(text: string): AgentMessage[] {
     return this.instruct(`Say exactly this, and nothing else: ${text}`);
@@ -157,7 +174,7 @@ export class OpenaiConversation extends ProviderConversation {
 
   /** The model of the caller's transcripts; undefined for none. */
   protected get transcription(): { [field: string]: Plain } | undefined {
-    return defined({ model: TRANSCRIPTION, language: this.config.language });
+    return defined({ model: this.config.transcriptionModel ?? TRANSCRIPTION, language: this.config.language });
   }
 
   audio(bytes: Uint8Array): AgentMessage {
@@ -176,7 +193,7 @@ export class OpenaiConversation extends ProviderConversation {
       case 'session.updated':
         if (this.#configured) return;
         this.#configured = true;
-        for (const { speaker, text } of this.history) sink.send(item(speaker, text));
+        for (const { speaker, text } of this.history) sink.send(this.item(speaker, text));
         sink.ready();
         if (this.#started && this.owesAnswer) sink.send('{"type":"response.create"}');
         return;
@@ -229,7 +246,7 @@ export class OpenaiConversation extends ProviderConversation {
   }
 
   dtmf(digits: string): AgentMessage[] {
-    return [item('caller', keysAsText(digits)), '{"type":"response.create"}'];
+    return [this.item('caller', keysAsText(digits)), '{"type":"response.create"}'];
   }
 
   /** A session lasts an hour; the next one gets the conversation so far. */
@@ -240,6 +257,17 @@ export class OpenaiConversation extends ProviderConversation {
 
   override over(sink: Sink): void {
     for (const itemId of [...this.#unfinished.keys()]) this.#tellUnfinished(itemId, sink);
+  }
+
+  /** The type of the agent's text in an item. */
+  protected get agentText(): string {
+    return 'output_text';
+  }
+
+  protected item(speaker: 'caller' | 'agent', text: string): string {
+    const [role, type] = speaker === 'caller' ? ['user', 'input_text'] : ['assistant', this.agentText];
+    const message = { type: 'message', role, content: [{ type, text }] };
+    return JSON.stringify({ type: 'conversation.item.create', item: message });
   }
 
   #tellUnfinished(itemId: string, sink: Sink): void {
@@ -327,12 +355,4 @@ function itemOf(fields: JsonObject): string {
 
 function respond(instructions: string): string {
   return JSON.stringify({ type: 'response.create', response: { instructions } });
-}
-
-function item(speaker: 'caller' | 'agent', text: string): string {
-  const [role, type] = speaker === 'caller' ? ['user', 'input_text'] : ['assistant', 'output_text'];
-  return JSON.stringify({
-    type: 'conversation.item.create',
-    item: { type: 'message', role, content: [{ type, text }] },
-  });
 }

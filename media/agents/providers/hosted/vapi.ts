@@ -43,7 +43,7 @@ export const vapi: AgentProtocol<VapiConfig> = {
     keys: { as: 'text', message: 'add-message' },
     hangUp: { by: 'signal', words: '`hang`' },
     transfer: 'signal',
-    variables: '`variableValues`',
+    variables: '`variableValues`, `metadata`',
     longestSession: 'set in the assistant; its end is a hang-up',
   },
   readyOn: 'connect',
@@ -80,7 +80,8 @@ class VapiConversation extends ProviderConversation {
     const { apiKey, headers, assistantId, greeting, override } = this.config;
     const { encoding, sampleRateHz: sampleRate } = this.format;
     const audioFormat = { format: encoding === 'ulaw' ? 'mulaw' : 'pcm_s16le', container: 'raw', sampleRate };
-    const assistantOverrides = defined({ firstMessage: greeting, variableValues: this.someVariables });
+    const variables = this.someVariables;
+    const assistantOverrides = defined({ firstMessage: greeting, variableValues: variables, metadata: variables });
     const first = defined({
       assistantId,
       assistantOverrides: Object.keys(assistantOverrides).length > 0 ? assistantOverrides : undefined,

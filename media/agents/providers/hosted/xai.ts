@@ -3,6 +3,8 @@ import type { AgentMessage, AgentProtocol, Plain } from '../../agent.js';
 import { defined, readProvider } from '../../provider.js';
 import { type OpenaiConfig, OpenaiConversation, openai, readEncoding, WIRE } from './openai.js';
 
+const MODEL = 'grok-voice-latest';
+
 const { heard: _heard, ...capabilities } = openai.capabilities;
 
 export const xai: AgentProtocol<OpenaiConfig> = {
@@ -11,6 +13,7 @@ export const xai: AgentProtocol<OpenaiConfig> = {
   page: 'xai.md',
   selectedBy: 'provider',
   config: {},
+  defaults: { model: MODEL },
   example: { api_key: 'k' },
   capabilities,
   readyOn: 'message',
@@ -27,7 +30,7 @@ export const xai: AgentProtocol<OpenaiConfig> = {
 
 class XaiConversation extends OpenaiConversation {
   protected override get defaultModel(): string {
-    return 'grok-voice-latest';
+    return MODEL;
   }
 
   /** Interruptions are handled by the service; it does not document `conversation.item.truncate`. */
@@ -37,8 +40,7 @@ class XaiConversation extends OpenaiConversation {
 
   /** `response.create` takes no instructions here. */
   protected override instruct(instruction: string): AgentMessage[] {
-    const item = { type: 'message', role: 'user', content: [{ type: 'input_text', text: instruction }] };
-    return [JSON.stringify({ type: 'conversation.item.create', item }), '{"type":"response.create"}'];
+    return this.instructAsCaller(instruction);
   }
 
   protected override say(text: string): AgentMessage[] {
