@@ -2,7 +2,7 @@ import { uuidv7 } from 'uuidv7';
 import type { Cookies } from '../../net/cookies.js';
 import { type HttpAnswer, HttpError, type HttpRequest, type SafeHttp } from '../../net/http.js';
 import type { EndpointForCall } from '../store/routing/endpoints.js';
-import { type Action, type FollowUp, InstructionError } from './actions.js';
+import { type Action, type FollowUp, InstructionError, maxTextLength } from './actions.js';
 import { documentText } from './charset.js';
 import { parseJsonActions } from './json-actions.js';
 import { standardHeaders, twilioSignature } from './signature.js';
@@ -75,6 +75,7 @@ export class Webhook {
       });
     } catch (error) {
       if (!(error instanceof HttpError) || error.code === 'aborted') throw error;
+      if (error.code === 'body_too_large' && isAudioFile(to.url)) return [{ action: 'play', url: to.url, loop: 1 }];
       throw new WebhookFailure(error.message);
     }
     return actionsOf(answer, documentUrl(request, answer, to));
@@ -83,7 +84,7 @@ export class Webhook {
   /** As `ask`; an audio file is instructions to play it until the end. */
   async askMusic(to: FollowUp, call: CallState, question: WebhookRequest, signal: AbortSignal): Promise<Action[]> {
     const file: Action[] = [{ action: 'play', url: to.url, loop: 0 }];
-    if (audioFile.test(new URL(to.url).pathname)) return file;
+    if (isAudioFile(to.url)) return file;
     const request = this.request(to, call, question);
     const answer = await this.http.request(request, signal).catch((error: unknown) => {
       if (!(error instanceof HttpError) || error.code === 'aborted') throw error;
@@ -145,6 +146,10 @@ export class Webhook {
   }
 }
 
+function isAudioFile(url: string): boolean {
+  return audioFile.test(new URL(url).pathname);
+}
+
 function withQuery(url: string, form: string): string {
   return `${url}${url.includes('?') ? '&' : '?'}${form}`;
 }
@@ -154,17 +159,19 @@ function documentUrl(request: HttpRequest, answer: HttpAnswer, to: FollowUp): st
   return answer.url === request.url ? to.url : answer.url;
 }
 
-/** The content type of an answer decides between JSON and TwiML, not the format of the request. */
+/** The type of an answer decides: JSON, TwiML, a text to say, or audio to play. */
 function actionsOf(answer: HttpAnswer, url: string): Action[] {
   const { status } = answer;
   if (status < 200 || status > 299)
     throw new WebhookFailure(`The webhook answered ${status}.`, { http_status: status });
   const type = (answer.headers['content-type'] ?? '').split(';')[0]?.trim().toLowerCase() ?? '';
   try {
+    if (type.startsWith('audio/')) return [{ action: 'play', url, loop: 1 }];
     const text = documentText(answer.body, answer.headers['content-type'] ?? '');
     if (text.trim() === '') return [];
     if (type === 'application/json') return parseJsonActions(parseJson(text), url);
     if (type === 'application/xml' || type === 'text/xml' || type === 'text/html') return parseTwiml(text, url);
+    if (type === 'text/plain') return [spoken(text.trim())];
   } catch (error) {
     if (!(error instanceof InstructionError)) throw error;
     throw new WebhookFailure(`The webhook's answer cannot be followed: ${error.message}`, {
@@ -172,10 +179,18 @@ function actionsOf(answer: HttpAnswer, url: string): Action[] {
       where: error.where,
     });
   }
-  throw new WebhookFailure(`The webhook's answer is neither JSON nor XML (content-type "${type.slice(0, 100)}").`, {
-    http_status: status,
-    where: 'content-type',
-  });
+  throw new WebhookFailure(
+    `The webhook's answer is neither JSON, XML, plain text nor audio (content-type "${type.slice(0, 100)}").`,
+    {
+      http_status: status,
+      where: 'content-type',
+    },
+  );
+}
+
+function spoken(text: string): Action {
+  if (text.length > maxTextLength) throw new InstructionError('body', `has more than ${maxTextLength} characters`);
+  return { action: 'say', text, voice: null, language: null, loop: 1 };
 }
 
 function parseJson(text: string): unknown {

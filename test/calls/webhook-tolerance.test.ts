@@ -1,9 +1,13 @@
 import { createHmac } from 'node:crypto';
 import twilio from 'twilio';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { tone } from '../../media/audio/dsp/tone.js';
+import { wavOf } from '../../src/simulator/phone/voice.js';
+import { activeLevelDb, spokenLevelDb } from '../../src/speech/loudness.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { phoneCalls } from '../support/caller.js';
 import { type ReceivedRequest, type Receiver, startReceiver } from '../support/receiver.js';
+import { probeTone } from '../support/tone-probe.js';
 import { soon } from '../support/webhook-app.js';
 
 /** Applications that are not quite as we would write them: the call goes on, and the record says what was wrong. */
@@ -37,13 +41,13 @@ async function serverOf(serve: Serve): Promise<Receiver> {
 }
 
 /** A number of which `serve` answers what a call does. `/start` is asked first. */
-async function numberOf(serve: Serve, config: object = { format: 'twiml' }) {
+async function numberOf(serve: Serve, config: object = { format: 'twiml' }, path = '/start') {
   const server = await serverOf(serve);
   const number = `+${nextNumber++}`;
   const endpoint = await app.api<{ id: string; webhook_secret: string }>('POST', '/v1/endpoints', {
     name: number,
     type: 'webhook',
-    target: `${server.url}/start`,
+    target: `${server.url}${path}`,
     provider_config: config,
   });
   await app.api('POST', '/v1/phone-numbers', { number, endpoint_id: endpoint.id });
@@ -64,6 +68,35 @@ async function warningsOf(number: string): Promise<string[]> {
   const { events } = await app.finishedCall(number);
   return events.filter((each) => each.event_type === 'webhook.warning').map((each) => String(each.event_data.message));
 }
+
+test('a plain text is spoken, and the call ends after it', async () => {
+  const { number } = await numberOf(() => ({
+    headers: { 'content-type': 'text/plain; charset=utf-8' },
+    body: 'Good morning, the bakery opens at nine.',
+  }));
+  const recording = await phoneCalls(app, number, { durationMs: 20_000, speech: { kind: 'silence' } });
+  expect(Math.abs(activeLevelDb(Int16Array.from(recording.samples()), 8000) - spokenLevelDb)).toBeLessThan(3);
+  expect(await app.finishedCall(number)).toMatchObject({ status: 'completed', hangup_cause: 'normal_clearing' });
+});
+
+test.each([
+  ['small', 1],
+  ['larger than instructions may be', 20],
+])('a %s audio file is played, and the call ends after it', async (_what, seconds) => {
+  const clip = Buffer.from(wavOf(tone({ frequencyHz: 1000, durationMs: seconds * 1000, sampleRateHz: 8000 })));
+  const { number, server } = await numberOf(
+    ({ method }) => {
+      return { headers: { 'content-type': method === 'GET' || seconds === 1 ? 'audio/wav' : 'text/xml' }, body: clip };
+    },
+    { format: 'twiml' },
+    '/greeting.wav',
+  );
+  const recording = await phoneCalls(app, number, { durationMs: 3000, speech: { kind: 'silence' } });
+  const heard = Int16Array.from(recording.samples());
+  expect(probeTone(heard.subarray(0, 12_000), 1000).purityDb).toBeGreaterThan(3);
+  expect(asked(server)).toEqual(['POST /greeting.wav', 'GET /greeting.wav']);
+  expect(await app.finishedCall(number)).toMatchObject({ status: 'completed' });
+});
 
 // Each test has a number and an application of its own.
 describe.concurrent('a webhook that redirects', () => {
