@@ -50,6 +50,7 @@ import { openSpeechPools } from './speech/speech-pool.js';
 import { systemClock } from './store/database/clock.js';
 import { Store } from './store/store.js';
 import type { FirstStart } from './store/tenants/bootstrap.js';
+import { undoBootstrap } from './store/tenants/bootstrap.js';
 import type { Mode } from './store/tenants/scope.js';
 import { TlsFiles } from './tls-files.js';
 import { openAiEngine } from './transcription/engine.js';
@@ -138,6 +139,8 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     opened.push(() => store.close());
     store.startCheckpoints();
     const first = await firstStart(store, settings, log);
+    let isReady = false;
+    opened.push(() => !isReady && first && undoBootstrap(store, first));
 
     const media =
       options.media ??
@@ -394,6 +397,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
 
     const httpUrl = `http://${api.host.includes(':') ? `[${api.host}]` : api.host}:${api.port}`;
     publicUrl = settings.publicUrl ?? httpUrl;
+    isReady = true;
     log.info({ http: httpUrl, sip: sip.addresses }, 'trunkline is ready');
     return {
       httpUrl,

@@ -90,16 +90,23 @@ describe.concurrent('trunkline start', () => {
     expect(await again.exited).toBe(0);
   }, 60_000);
 
-  it('says in one line that its HTTP port is in use', async () => {
+  it('says in one line that its HTTP port is in use, and is the first start again the next time', async () => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
     try {
       const { port } = other.address() as AddressInfo;
-      const run = trunkline(['start'], { TRUNKLINE_HTTP_PORT: String(port) });
+      const data = { TRUNKLINE_DATA_DIR: path.join(folder, 'http-in-use') };
+      const run = trunkline(['start'], { ...data, TRUNKLINE_HTTP_PORT: String(port) });
       expect(await run.exited).toBe(1);
       const lines = run.text.err.trim().split('\n');
       expect(lines).toHaveLength(1);
       expect(lines[0]).toMatch(new RegExp(`${port}.*in use`));
+
+      // the start that failed showed no key, so this one must
+      const next = trunkline(['start'], data);
+      await next.says(/key +trunkline_live_\w{32}/);
+      next.child.kill('SIGTERM');
+      expect(await next.exited).toBe(0);
     } finally {
       await new Promise<void>((resolve) => void other.close(() => resolve()));
     }

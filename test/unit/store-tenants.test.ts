@@ -5,7 +5,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Store } from '../../src/store/store.js';
 import { apiKeyPattern, makeApiKey } from '../../src/store/tenants/api-keys.js';
-import { bootstrap } from '../../src/store/tenants/bootstrap.js';
+import { bootstrap, undoBootstrap } from '../../src/store/tenants/bootstrap.js';
 import { secretMask } from '../../src/store/tenants/secrets.js';
 import { FakeClock } from '../support/fake-clock.js';
 
@@ -52,6 +52,16 @@ describe('the first start', () => {
     expect(await bootstrap(store, { echoAgent, loopbackTrunk: true })).toBeNull();
     expect(await store.organizations.count()).toBe(1);
     expect(await store.trunks.allForSip()).toHaveLength(1);
+  });
+
+  it('can be undone: nothing of it is left, and the next one is the first', async () => {
+    const first = await bootstrap(store, { echoAgent, loopbackTrunk: true });
+    await undoBootstrap(store, first!);
+    expect(await store.apiKeys.authenticate(first?.apiKey ?? '')).toBeUndefined();
+    expect(await store.organizations.user(first!.ownerId)).toBeUndefined();
+    expect(store.phoneNumbers.findDialled('15550100', 'live')).toBeUndefined();
+    expect(await store.trunks.allForSip()).toEqual([]);
+    expect((await bootstrap(store, { echoAgent, loopbackTrunk: true }))?.apiKey).toMatch(apiKeyPattern);
   });
 
   it('installs the key of the settings and does not repeat it', async () => {

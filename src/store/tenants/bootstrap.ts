@@ -17,6 +17,8 @@ export interface FirstSettings {
 
 export interface FirstStart {
   organizationId: string;
+  ownerId: string;
+  loopbackTrunkId: string | null;
   /** The owner's key, never shown again; null when it was given in the settings. */
   apiKey: string | null;
   number: string;
@@ -51,9 +53,11 @@ export async function bootstrap(store: Store, settings: FirstSettings): Promise<
     const echo = await store.endpoints.create(scope, agent, transaction);
     const number = { number: demoNumber, name: 'Demo: echo', endpointId: echo.record.id };
     await store.phoneNumbers.create(scope, number, transaction);
-    if (settings.loopbackTrunk) await addLoopbackTrunk(store, organization.id, transaction);
+    const loopbackTrunkId = settings.loopbackTrunk ? await addLoopbackTrunk(store, organization.id, transaction) : null;
     return {
       organizationId: organization.id,
+      ownerId: owner.id,
+      loopbackTrunkId,
       apiKey: key === undefined ? made.key : null,
       number: demoNumber,
       endpointId: echo.record.id,
@@ -61,8 +65,22 @@ export async function bootstrap(store: Store, settings: FirstSettings): Promise<
   });
 }
 
-async function addLoopbackTrunk(store: Store, organizationId: string, within: Transaction): Promise<void> {
-  await store.trunks.create(
+/** Empties the database again, unless it has a call: its key was never shown, so the next start must be the first. */
+export function undoBootstrap(store: Store, { organizationId, ownerId, loopbackTrunkId }: FirstStart): Promise<void> {
+  return store.transaction(async (transaction) => {
+    const { sql } = transaction;
+    const ofIt = sql.selectFrom('calls').select('id').where('organization_id', '=', organizationId).limit(1);
+    if (await transaction.get(ofIt)) return;
+    if (loopbackTrunkId !== null) await transaction.run(sql.deleteFrom('trunks').where('id', '=', loopbackTrunkId));
+    // endpoints, numbers, memberships and keys go with them
+    await transaction.run(sql.deleteFrom('organizations').where('id', '=', organizationId));
+    await transaction.run(sql.deleteFrom('users').where('id', '=', ownerId));
+    await transaction.changedSettings();
+  });
+}
+
+async function addLoopbackTrunk(store: Store, organizationId: string, within: Transaction): Promise<string> {
+  const { id } = await store.trunks.create(
     { organizationId, mode: 'live', shared: true },
     {
       shared: true,
@@ -79,4 +97,5 @@ async function addLoopbackTrunk(store: Store, organizationId: string, within: Tr
     },
     within,
   );
+  return id;
 }
