@@ -8,6 +8,13 @@ const largestPayload = 1275;
 /** Number of buffers: a packet that the kernel does not take at once must not be overwritten by the next. */
 const buffers = 8;
 
+export interface RtpSenderHooks {
+  /** Sends a packet; its buffer is used again after some packets. */
+  packet(packet: Uint8Array, length: number): void;
+  /** All audio that is sent, in `[from, to)` of `bytes`, in the codec's sample format. `timestamp` in eighths of a millisecond. */
+  audio?(payloadType: number, timestamp: number, bytes: Uint8Array, from: number, to: number): void;
+}
+
 export class RtpSender implements SentFigures {
   readonly largestPayload = largestPayload;
   packets = 0;
@@ -24,15 +31,13 @@ export class RtpSender implements SentFigures {
   private buffer = 0;
   /** A relayed stream that continues in ours: the offsets from its numbers to ours. */
   private relayed: { sequenceAhead: number; timestampAhead: number; endTimestamp: number } | null = null;
-  /** Receives all audio that is sent, in `[from, to)` of `bytes`, in the codec's sample format. `timestamp` in eighths of a millisecond. */
-  onSent: (payloadType: number, timestamp: number, bytes: Uint8Array, from: number, to: number) => void = () => {};
   private readonly ring = Array.from({ length: buffers }, () => new Uint8Array(rtpHeaderBytes + largestPayload));
 
   constructor(
     public ssrc: number,
     firstSequence: number,
     firstTimestamp: number,
-    private readonly send: (packet: Uint8Array, length: number) => void,
+    private readonly hooks: RtpSenderHooks,
   ) {
     this.firstSequence = firstSequence;
     this.sequence = firstSequence;
@@ -69,13 +74,13 @@ export class RtpSender implements SentFigures {
   /** Sends a wideband packet, whose audio before encoding is `heard`. */
   sendCoded(payloadType: number, payloadBytes: number, marker: boolean, heard: Uint8Array): void {
     const packet = this.nextPacket(payloadType, payloadBytes, marker, this.nextSequence(), this.rtpTimestamp(0));
-    this.send(packet, rtpHeaderBytes + payloadBytes);
-    this.onSent(payloadType, this.timestamp, heard, 0, heard.length);
+    this.hooks.packet(packet, rtpHeaderBytes + payloadBytes);
+    this.hooks.audio?.(payloadType, this.timestamp, heard, 0, heard.length);
   }
 
-  /** Sends nothing for the slot (DTX), but passes its audio to `onSent`. */
+  /** Sends nothing for the slot (DTX), but passes its audio on. */
   leaveOut(payloadType: number, heard: Uint8Array): void {
-    this.onSent(payloadType, this.timestamp, heard, 0, heard.length);
+    this.hooks.audio?.(payloadType, this.timestamp, heard, 0, heard.length);
   }
 
   /**
@@ -139,9 +144,9 @@ export class RtpSender implements SentFigures {
   private put(payloadType: number, payloadBytes: number, marker: boolean, sequence: number, timestamp: number): void {
     const packet = this.nextPacket(payloadType, payloadBytes, marker, sequence, timestamp);
     const end = rtpHeaderBytes + payloadBytes;
-    this.send(packet, end);
+    this.hooks.packet(packet, end);
     // The audio of a wideband packet is reported by `sendCoded` and `relayed`.
-    if (!this.coded) this.onSent(payloadType, timestamp, packet, rtpHeaderBytes, end);
+    if (!this.coded) this.hooks.audio?.(payloadType, timestamp, packet, rtpHeaderBytes, end);
   }
 
   private nextPacket(

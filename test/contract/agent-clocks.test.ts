@@ -97,11 +97,13 @@ describe.each([...agentProtocols.keys()])('the clock of %s is off by 2 percent',
     const playout = new Playout('PCMU');
     const view = emptyRtpView();
     const sent: { timestamp: number; isSilent: boolean }[] = [];
-    const sender = new RtpSender(1, 0, 0, (packet, length) => {
-      parseRtp(packet.subarray(0, length), view);
-      sent.push({ timestamp: view.timestamp, isSilent: packet.subarray(12, length).every((byte) => byte === 0xff) });
+    const sender = new RtpSender(1, 0, 0, {
+      packet: (packet, length) => {
+        parseRtp(packet.subarray(0, length), view);
+        sent.push({ timestamp: view.timestamp, isSilent: packet.subarray(12, length).every((byte) => byte === 0xff) });
+      },
     });
-    const outward = new ToPhone(sender, time.nowMs, (dueMs) => clock.move(entry, dueMs));
+    const outward = new ToPhone(sender, time.nowMs, { due: (dueMs) => clock.move(entry, dueMs) });
     const sdp = new SdpNegotiation({ address: '192.0.2.1', rtpPort: 10_000, codecs: ['PCMU'] }, '1');
     sdp.answer('v=0\r\no=- 1 1 IN IP4 x\r\ns=-\r\nc=IN IP4 192.0.2.5\r\nt=0 0\r\nm=audio 4000 RTP/AVP 0\r\n');
     outward.agree(sdp.agreed!);

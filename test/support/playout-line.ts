@@ -21,20 +21,22 @@ export class PlayoutSchedule {
   constructor() {
     const clock = new PlayoutClock(this.time);
     let before = 0;
-    const sender = new RtpSender(1, 0, 0, (packet, length) => {
-      const position = this.pushedBytes - this.playout.queuedMs * 8;
-      const arrivedMs = this.arrivedMs[Math.ceil(position / frame) - 1];
-      this.sent.push({
-        atMs: this.time.nowMs,
-        payload: packet.slice(12, length),
-        delayMs:
-          position > before && arrivedMs !== undefined
-            ? this.time.nowMs - arrivedMs + (frame - (position % frame || frame)) / 8
-            : null,
-      });
-      before = position;
+    const sender = new RtpSender(1, 0, 0, {
+      packet: (packet, length) => {
+        const position = this.pushedBytes - this.playout.queuedMs * 8;
+        const arrivedMs = this.arrivedMs[Math.ceil(position / frame) - 1];
+        this.sent.push({
+          atMs: this.time.nowMs,
+          payload: packet.slice(12, length),
+          delayMs:
+            position > before && arrivedMs !== undefined
+              ? this.time.nowMs - arrivedMs + (frame - (position % frame || frame)) / 8
+              : null,
+        });
+        before = position;
+      },
     });
-    this.outward = new ToPhone(sender, this.time.nowMs, (dueMs) => clock.move(entry, dueMs));
+    this.outward = new ToPhone(sender, this.time.nowMs, { due: (dueMs) => clock.move(entry, dueMs) });
     const sdp = new SdpNegotiation({ address: '192.0.2.1', rtpPort: 10_000, codecs: ['PCMU'] }, '1');
     sdp.answer('v=0\r\no=- 1 1 IN IP4 x\r\ns=-\r\nc=IN IP4 192.0.2.5\r\nt=0 0\r\nm=audio 4000 RTP/AVP 0\r\n');
     this.outward.agree(sdp.agreed!);

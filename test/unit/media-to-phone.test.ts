@@ -43,17 +43,19 @@ class Line {
   constructor(ptimeMs = 20) {
     const clock = new PlayoutClock(this.time);
     const view = emptyRtpView();
-    const sender = new RtpSender(1, 0, 0, (packet, length) => {
-      parseRtp(packet.subarray(0, length), view);
-      const { timestamp, marker } = view;
-      const number = numberOf(packet.subarray(12));
-      // A bridged gap repeats pieces of the last frame.
-      const frame = number < this.arrivedMs.length && number > this.lastFrame ? number : -1;
-      this.lastFrame = Math.max(this.lastFrame, frame);
-      this.sent.push({ atMs: this.time.nowMs, timestamp, marker, frame });
-      this.onPayload(packet.subarray(12, length));
+    const sender = new RtpSender(1, 0, 0, {
+      packet: (packet, length) => {
+        parseRtp(packet.subarray(0, length), view);
+        const { timestamp, marker } = view;
+        const number = numberOf(packet.subarray(12));
+        // A bridged gap repeats pieces of the last frame.
+        const frame = number < this.arrivedMs.length && number > this.lastFrame ? number : -1;
+        this.lastFrame = Math.max(this.lastFrame, frame);
+        this.sent.push({ atMs: this.time.nowMs, timestamp, marker, frame });
+        this.onPayload(packet.subarray(12, length));
+      },
     });
-    this.outward = new ToPhone(sender, this.time.nowMs, (dueMs) => clock.move(entry, dueMs));
+    this.outward = new ToPhone(sender, this.time.nowMs, { due: (dueMs) => clock.move(entry, dueMs) });
     const sdp = new SdpNegotiation({ address: '192.0.2.1', rtpPort: 10_000, codecs: ['PCMU'] }, '1');
     sdp.answer(
       `v=0\r\no=- 1 1 IN IP4 x\r\ns=-\r\nc=IN IP4 192.0.2.5\r\nt=0 0\r\nm=audio 4000 RTP/AVP 0\r\na=ptime:${ptimeMs}\r\n`,

@@ -12,6 +12,11 @@ export interface RtpDestination {
   port: number;
 }
 
+export interface RtcpExchangeHooks {
+  /** null before anything is agreed. */
+  far(): { agreed: AgreedMedia; destination: RtpDestination } | null;
+}
+
 export class RtcpExchange {
   readonly reports: Reports;
 
@@ -20,8 +25,7 @@ export class RtcpExchange {
     private readonly pair: RtpSocketPair,
     private readonly sender: RtpSender,
     private readonly inward: FromPhone,
-    /** null before anything is agreed. */
-    private readonly far: () => { agreed: AgreedMedia; destination: RtpDestination } | null,
+    private readonly hooks: RtcpExchangeHooks,
   ) {
     this.reports = new Reports(cname, performance.timeOrigin);
   }
@@ -39,7 +43,7 @@ export class RtcpExchange {
   packet(bytes: Uint8Array, from: RemoteInfo, muxed: boolean, nowMs: number): void {
     const { inward } = this;
     const reading = readRtcp(bytes);
-    const sdpPort = this.far()?.agreed.rtcpPort ?? 0;
+    const sdpPort = this.hooks.far()?.agreed.rtcpPort ?? 0;
     if (!inward.source.takesReport(from, muxed, sdpPort, reading?.reporter ?? null)) inward.foreign += 1;
     else if (reading === null) inward.malformed += 1;
     else {
@@ -49,7 +53,7 @@ export class RtcpExchange {
   }
 
   private send(packet: Uint8Array): void {
-    const far = this.far();
+    const far = this.hooks.far();
     if (!far) return;
     const { agreed, destination } = far;
     if (agreed.rtcpMux) this.pair.sendRtcp(packet, destination.port, destination.address, true);

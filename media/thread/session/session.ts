@@ -110,23 +110,22 @@ export class PhoneSession {
       },
       String(readUint32(random, 0)),
     );
-    this.sender = new RtpSender(
-      readUint32(random, 4),
-      readUint32(random, 8) & 0x7fff,
-      readUint32(random, 12),
-      (packet, length) => {
+    this.sender = new RtpSender(readUint32(random, 4), readUint32(random, 8) & 0x7fff, readUint32(random, 12), {
+      packet: (packet, length) => {
         if (this.destination) pair.sendRtp(packet, length, this.destination.port, this.destination.address);
       },
-    );
-    this.outward = new ToPhone(this.sender, nowMs, (dueMs) => parts.clock.move(this.entry, dueMs));
-    this.outward.onFirstAudio = (atMs) => {
-      if (this.owner === null || this.ownerHeard || this.activities.active) return;
-      this.ownerHeard = true;
-      this.emit({ type: 'agentAudio', atMs: atMs - this.openedMs });
-    };
-    this.sender.onSent = (payloadType, timestamp, bytes, from, to) => {
-      if (this.sdp.agreed?.payloadType === payloadType) this.said(timestamp, bytes, from, to);
-    };
+      audio: (payloadType, timestamp, bytes, from, to) => {
+        if (this.sdp.agreed?.payloadType === payloadType) this.said(timestamp, bytes, from, to);
+      },
+    });
+    this.outward = new ToPhone(this.sender, nowMs, {
+      due: (dueMs) => parts.clock.move(this.entry, dueMs),
+      firstAudio: (atMs) => {
+        if (this.owner === null || this.ownerHeard || this.activities.active) return;
+        this.ownerHeard = true;
+        this.emit({ type: 'agentAudio', atMs: atMs - this.openedMs });
+      },
+    });
     this.activities = new SessionActivities({
       outward: this.outward,
       now: parts.now,
@@ -188,9 +187,11 @@ export class PhoneSession {
       openedMs: nowMs,
       codec: () => this.codec,
     });
-    this.rtcp = new RtcpExchange(`${random.toString('hex', 16)}@trunkline`, pair, this.sender, this.inward, () => {
-      const { agreed } = this.sdp;
-      return agreed && this.destination && { agreed, destination: this.destination };
+    this.rtcp = new RtcpExchange(`${random.toString('hex', 16)}@trunkline`, pair, this.sender, this.inward, {
+      far: () => {
+        const { agreed } = this.sdp;
+        return agreed && this.destination && { agreed, destination: this.destination };
+      },
     });
     if (options.offer !== null) this.answer(options.offer, options.signalledFrom);
     this.entry = this.run();

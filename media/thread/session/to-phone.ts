@@ -32,13 +32,18 @@ const lateSlotMs = 1.5;
  */
 const graceMs = 18;
 
+export interface ToPhoneHooks {
+  /** The next slot was moved forward, or is due now. */
+  due(dueMs: number): void;
+  /** The first frame of the owner's audio is sent. */
+  firstAudio?(atMs: number): void;
+}
+
 export class ToPhone {
   underruns = 0;
   skippedMs = 0;
   /** From the arrival of the agent's audio until it is sent, for audio that does not wait on purpose. */
   readonly delays = new DelayCounts();
-  /** The first frame of the owner's audio is sent. */
-  onFirstAudio: (nowMs: number) => void = () => {};
   private media: AgreedMedia | null = null;
   private live = false;
   private playout: PhoneAudio | null = null;
@@ -68,8 +73,7 @@ export class ToPhone {
   constructor(
     private readonly sender: RtpSender,
     nowMs: number,
-    /** The next slot was moved forward, or is due now. */
-    private readonly onDue: (dueMs: number) => void,
+    private readonly hooks: ToPhoneHooks,
   ) {
     this.line = new PlayoutSchedule(nowMs, 20);
   }
@@ -137,7 +141,7 @@ export class ToPhone {
       // Of a burst, the latest chunk keeps only the least margin: its lateness already contains the jitter.
       this.playout.spare(waitMs - leastMarginMs);
       if (this.playout.realTime) this.delays.add(waitMs);
-      if (this.held && this.playout.queuedMs >= this.line.ptimeMs) this.onDue(nowMs);
+      if (this.held && this.playout.queuedMs >= this.line.ptimeMs) this.hooks.due(nowMs);
       return;
     }
     const complete = this.playout.queuedMs >= this.line.ptimeMs;
@@ -234,7 +238,7 @@ export class ToPhone {
   private begin(startMs: number): void {
     this.waiting = true;
     this.line.start(startMs);
-    this.onDue(this.line.dueMs);
+    this.hooks.due(this.line.dueMs);
   }
 
   private stopUtterance(): void {
@@ -273,7 +277,7 @@ export class ToPhone {
     }
     if (filled > 0 && !this.heardOwner) {
       this.heardOwner = true;
-      this.onFirstAudio(nowMs);
+      this.hooks.firstAudio?.(nowMs);
     }
   }
 
