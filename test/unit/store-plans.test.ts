@@ -43,6 +43,8 @@ const questions: Record<string, [sql: string, index: string]> = {
     'calls_by_number',
   ],
   'running calls': [`select count(*) from calls where ${own} and status = 'in_progress'`, 'calls_by_status'],
+  'calls from a number': ['select id from calls where from_number >= ? and from_number < ?', 'calls_by_from_number'],
+  'calls to a number': ['select id from calls where to_number >= ? and to_number < ?', 'calls_by_to_number'],
   'deliveries of a call': [
     `select * from webhook_deliveries where ${own} and call_id = ? ${newest}`,
     'webhook_deliveries_by_call',

@@ -12,7 +12,7 @@ export interface CallSearchFilter {
   phoneNumberId?: string;
   endpointId?: string;
   hangupCause?: HangupCause;
-  /** The beginning of the calling or the called number. */
+  /** The beginning of the calling or the called number; the plus sign may be left out. */
   number?: string;
   /** A part of the transcript, in any case. */
   text?: string;
@@ -34,19 +34,21 @@ export interface CallPlace {
 
 const minuteMs = 60_000;
 const minutesPerDay = 1_440;
+/** With more calls of such numbers than this, the newest calls are read one by one: a page of them is found soon. */
+const mostCallsByNumber = 5_000;
 
 /** Finds calls, newest first, by conditions for which there are no counters; so it pages by place and tells no total. */
 export class CallSearch {
-  constructor(private readonly database: Database) {}
+  constructor(
+    private readonly database: Database,
+    private readonly mostByNumber = mostCallsByNumber,
+  ) {}
 
   async find(scope: Scope, filter: CallSearchFilter, after: CallPlace | null, limit: number): Promise<CallSummary[]> {
     const { status, direction, phoneNumberId, endpointId, hangupCause, number, text } = filter;
     const { minDurationSec, maxDurationSec, fromMs, beforeMs, fromMinute, untilMinute } = filter;
-    let query = this.database.sql
-      .selectFrom('calls')
-      .selectAll()
-      .where('organization_id', '=', scope.organizationId)
-      .where('mode', '=', scope.mode);
+    let query = this.database.sql.selectFrom('calls').selectAll().where('mode', '=', scope.mode);
+    let isById = false;
     if (status !== undefined) query = query.where('status', '=', status);
     if (direction !== undefined) query = query.where('direction', '=', direction);
     if (phoneNumberId !== undefined) query = query.where('phone_number_id', '=', phoneNumberId);
@@ -57,11 +59,16 @@ export class CallSearch {
     if (fromMs !== undefined) query = query.where('created_at', '>=', fromMs);
     if (beforeMs !== undefined) query = query.where('created_at', '<', beforeMs);
     if (number !== undefined) {
-      const pattern = `${literal(number)}%`;
-      query = query.where(
-        sql<boolean>`(from_number like ${pattern} escape '\\' or to_number like ${pattern} escape '\\')`,
-      );
+      const few = this.callsOfNumbers(number);
+      if (few?.length === 0) return [];
+      if (few) query = query.where('id', 'in', toPowerOfTwo(few));
+      else
+        query = query.where(sql<boolean>`(${beginsWith('from_number', number)} or ${beginsWith('to_number', number)})`);
+      isById = few !== null;
     }
+    // Few calls by their ids are sorted; any index that begins with the organization would read all its calls instead.
+    const organization = isById ? sql<string>`organization_id || ''` : sql<string>`organization_id`;
+    query = query.where(organization, '=', scope.organizationId);
     if (text !== undefined)
       query = query.where(sql<boolean>`lower(transcript) like ${`%${literal(text.toLowerCase())}%`} escape '\\'`);
     if (fromMinute !== undefined || untilMinute !== undefined) {
@@ -81,6 +88,37 @@ export class CallSearch {
     const rows = await this.database.all(query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit));
     return rows.map((row) => toCall(row as CallRow));
   }
+
+  /** The calls of all organizations from or to such numbers, in no order; null if there are too many. */
+  private callsOfNumbers(beginning: string): string[] | null {
+    const ids = new Set<string>();
+    for (const column of ['from_number', 'to_number'] as const)
+      for (const from of beginnings(beginning)) {
+        const found = this.database.sql.selectFrom('calls').select('id').where(column, '>=', from);
+        const before = `${from}\u{10ffff}`; // the index compares UTF-8 bytes, and no character comes after this one
+        for (const { id } of this.database.all(found.where(column, '<', before).limit(this.mostByNumber + 1)))
+          ids.add(id);
+        if (ids.size > this.mostByNumber) return null;
+      }
+    return [...ids];
+  }
+}
+
+/** As it was asked; digits also with a plus sign before them. */
+function beginnings(asked: string): string[] {
+  return /^\d/.test(asked) ? [asked, `+${asked}`] : [asked];
+}
+
+/** Without the help of an index. */
+function beginsWith(column: 'from_number' | 'to_number', asked: string) {
+  const each = beginnings(asked).map((text) => sql`substr(${sql.ref(column)}, 1, ${[...text].length}) = ${text}`);
+  return sql.join(each, sql` or `);
+}
+
+/** The list with its last entry repeated, so that few statements are prepared for lists of all lengths. */
+function toPowerOfTwo(ids: readonly string[]): string[] {
+  const length = 2 ** Math.ceil(Math.log2(ids.length));
+  return [...ids, ...Array<string>(length - ids.length).fill(ids.at(-1) ?? '')];
 }
 
 /** The text without a meaning for `like`. */

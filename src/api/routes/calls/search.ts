@@ -24,7 +24,12 @@ const filters = {
   endpoint_id: Type.Optional(uuid('Only calls of this endpoint.')),
   hangup_cause: Type.Optional(oneOf(hangupCauses, { description: 'Only calls that ended for this reason.' })),
   number: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 64, description: 'The beginning of the calling or of the called number.' }),
+    Type.String({
+      minLength: 1,
+      maxLength: 64,
+      description:
+        'The beginning of the calling or of the called number. The plus sign may be left out, and spaces, dots, hyphens and parentheses between digits are ignored.',
+    }),
   ),
   text: Type.Optional(
     Type.String({ minLength: 2, maxLength: 200, description: 'A part of the transcript, in any case.' }),
@@ -170,7 +175,7 @@ function filterOf(asked: AskedFilter): CallSearchFilter {
     phoneNumberId: asked.phone_number_id?.toLowerCase(),
     endpointId: asked.endpoint_id?.toLowerCase(),
     hangupCause: asked.hangup_cause,
-    number: asked.number,
+    number: asked.number && numberOf(asked.number),
     text: asked.text,
     minDurationSec: asked.min_duration,
     maxDurationSec: asked.max_duration,
@@ -179,6 +184,12 @@ function filterOf(asked: AskedFilter): CallSearchFilter {
     fromMinute: minuteOf(asked.from_time),
     untilMinute: minuteOf(asked.until_time),
   };
+}
+
+/** The beginning of a phone number without what people write between its digits; other texts stay as they are. */
+function numberOf(asked: string): string {
+  const bare = asked.replace(/[ .()-]/g, '');
+  return /^\+?\d+$/.test(bare) ? bare : asked;
 }
 
 function minuteOf(time: string | undefined): number | undefined {

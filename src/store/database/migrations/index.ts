@@ -13,6 +13,7 @@ import { statements as callers } from './0014-api.js';
 import { statements as audioDelay } from './0016-audio-delay.js';
 import { statements as encryptedEndpoints } from './0017-encrypted-endpoints.js';
 import { statements as code } from './0018-code.js';
+import { statements as numberSearch } from './0019-number-search.js';
 
 /** Statements that bring the database one step on. Never changed once released: a later need is a later migration. */
 export interface Migration {
@@ -36,4 +37,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '0016-audio-delay': { statements: audioDelay },
   '0017-encrypted-endpoints': { statements: encryptedEndpoints },
   '0018-code': { statements: code },
+  '0019-number-search': { statements: numberSearch },
 };
