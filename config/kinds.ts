@@ -168,6 +168,19 @@ export const httpUrl: Kind<string> = {
   },
 };
 
+/** What browsers send as `Origin`, or a star for all. */
+export const origins: Kind<readonly string[]> = {
+  name: 'origins',
+  allowed: 'origins such as https://app.example.com, without a path, comma-separated, or * alone for all',
+  read: (text) => {
+    const list = listOf(text);
+    if (list.length === 1 && list[0] === '*') return list;
+    const isOrigin = (each: string) =>
+      URL.canParse(each) && /^https?:[^*]+$/.test(each) && new URL(each).origin === each;
+    return list.length > 0 && list.every(isOrigin) ? list : undefined;
+  },
+};
+
 export const texts: Kind<readonly string[]> = {
   name: 'texts',
   allowed: 'texts, comma-separated',

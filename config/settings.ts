@@ -63,6 +63,14 @@ export const settingsList = [
     readBy: 'src/main.ts',
   }),
   setting({
+    name: 'cors_origins',
+    kind: kinds.origins,
+    default: null,
+    explain:
+      'Origins of pages that may use the API from a browser, or * for all. Unset: only pages of this server. Cookies are never used or allowed.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
     name: 'metrics_token',
     kind: kinds.secret(/^[\x21-\x7e]{8,}$/, 'at least 8 visible ASCII characters'),
     default: null,

@@ -355,6 +355,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       dashboardFolder: builtDashboard(),
       ...(signInLink === null ? {} : { signInLink }),
       ...(settings.oidcClientId === null ? {} : { loginClientId: settings.oidcClientId }),
+      corsOrigins: settings.corsOrigins ?? [],
       ...(redis === null ? {} : { redis }),
       ...(tokens === null ? {} : { tokens }),
       ...(transcription === null ? {} : { transcription }),

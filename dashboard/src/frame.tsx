@@ -9,7 +9,7 @@ import type { Me, PageProps } from './page';
 import { Calls } from './pages/calls';
 import { Overview } from './pages/overview';
 import { usePlace } from './route';
-import { Loading, Problem } from './ui/parts';
+import { Empty, Head, Loading, Problem } from './ui/parts';
 import { State } from './ui/state';
 import { viewerZone } from './ui/time';
 
@@ -141,9 +141,17 @@ export function Frame() {
         </footer>
       </aside>
       <main class="main" ref={main} tabIndex={-1}>
+        {me.error && !me.data && <Head title="This page cannot be shown" />}
         {me.error && <Problem error={me.error} onRetry={me.reload} />}
         {me.data && Page && <Page key={where} place={place} me={me.data as Me} />}
-        {me.data && !Page && <Problem error={new Error('There is no such page. Choose one from the menu.')} />}
+        {me.data && !Page && (
+          <>
+            <Head title="There is no such page" />
+            <Empty title="The link may be old, or not complete">
+              <a href="#/">To the overview</a>
+            </Empty>
+          </>
+        )}
         {!me.data && !me.error && <Loading />}
       </main>
     </div>

@@ -1,6 +1,8 @@
-/** The parts of the OpenAPI description beside the operations: provider configurations, actions, response headers, and webhook requests. */
+/** The parts of the OpenAPI description beside the operations: provider configurations, actions, the data of events, response headers, and webhook requests. */
+import { providersSelectedBy } from '../../media/agents/providers/registry.js';
 import { configSchemas } from './rules/provider-config.js';
 import { actionSchema } from './schemas/actions.js';
+import { eventDataName, eventDataSchemas, eventTypes } from './schemas/events.js';
 
 interface Answer {
   headers?: Record<string, object>;
@@ -46,6 +48,12 @@ const limitHeaders: Header[] = [
   'RateLimit-Policy',
 ];
 
+/** The names that people know. */
+const titles: Record<string, string> = {
+  ...Object.fromEntries(providersSelectedBy('provider').map(({ provider, title }) => [provider, title])),
+  custom: 'Your own agent',
+  webhook: 'Webhook',
+};
 const schemaRef = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 const configName = (provider: string) => `ProviderConfig_${provider}`;
 
@@ -53,8 +61,16 @@ const configName = (provider: string) => `ProviderConfig_${provider}`;
 export function describeDetails(document: DetailedDocument): void {
   document.components.headers = headers;
   const { schemas } = document.components;
-  for (const [provider, schema] of Object.entries(configSchemas)) schemas[configName(provider)] = plain(schema);
+  for (const [provider, schema] of Object.entries(configSchemas))
+    schemas[configName(provider)] = { title: titles[provider] ?? provider, ...plain(schema) };
   schemas.Action = plain(actionSchema);
+  Object.assign(schemas, eventDataSchemas());
+  const event = schemas.CallEvent?.properties;
+  if (event?.event_data)
+    event.event_data = {
+      description: 'The data of the event; its fields depend on the type.',
+      anyOf: Object.keys(eventTypes).map((type) => schemaRef(eventDataName(type))),
+    };
   for (const methods of Object.values(document.paths))
     for (const operation of Object.values(methods))
       for (const [status, answer] of Object.entries(operation.responses))
@@ -122,6 +138,7 @@ const results: Record<string, string> = {
 };
 
 function webhooks(): Record<string, object> {
+  const sentTypes = Object.keys(eventTypes).filter((type) => !type.startsWith('webhook.')); // these tell of the requests themselves
   const start = {
     type: 'object',
     properties: {
@@ -166,9 +183,12 @@ function webhooks(): Record<string, object> {
     'receiveEvent',
     'An event of a call',
     'Sent to `provider_config.events_url`, at least once and in order within a call, until it is answered with 2xx; "Events" lists the types.',
-    envelope([], free('The `event_data` of the event.'), {
-      sequence: { type: 'integer', description: 'The number of the event within its call.' },
-    }),
+    {
+      ...envelope(sentTypes, free('The `event_data` of the event.'), {
+        sequence: { type: 'integer', description: 'The number of the event within its call.' },
+      }),
+      oneOf: sentTypes.map((type) => ({ properties: { type: { const: type }, data: schemaRef(eventDataName(type)) } })),
+    },
   );
   return {
     callStart: asked(

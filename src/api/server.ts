@@ -19,6 +19,7 @@ import { type Identified, type IdentifySender, identify } from './auth/auth.js';
 import { mayDo } from './auth/caller.js';
 import { EventTokens } from './auth/event-tokens.js';
 import { type TokenSettings, Tokens } from './auth/tokens.js';
+import { allowOrigins } from './cors.js';
 import { IdentityLogin } from './dashboard/identity-login.js';
 import { registerDashboard } from './dashboard/pages.js';
 import type { SignInLink } from './dashboard/sign-in-link.js';
@@ -77,6 +78,8 @@ export interface ApiOptions
   tokens?: TokenSettings;
   /** The id under which the identity provider knows the dashboard; absent if people do not sign in there. */
   loginClientId?: string;
+  /** Origins of pages that may use the API from a browser; `*` for all. Default: none but this server's own. */
+  corsOrigins?: readonly string[];
   /** The link that signs in to a fresh server once. */
   signInLink?: SignInLink;
   /** The folder of the built dashboard; absent if it is not served. */
@@ -106,7 +109,7 @@ export interface ApiServer {
   close(): Promise<void>;
 }
 
-/** Prevents browsers from content sniffing, framing and caching. There are no CORS headers, so that pages of other hosts cannot read responses. */
+/** Prevents browsers from content sniffing, framing and caching. */
 const safeHeaders = { 'x-content-type-options': 'nosniff', 'x-frame-options': 'DENY', 'cache-control': 'no-store' };
 
 const bodyLimitBytes = 1_048_576;
@@ -168,6 +171,7 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
   const tokens = options.tokens ? new Tokens(options.tokens, options.now) : null;
   const identifySender: IdentifySender = (headers) => identify(options.store, tokens, headers);
   const eventTokens = new EventTokens(options.now);
+  allowOrigins(app, options.corsOrigins ?? []);
   await guard(app, options, identifySender, eventTokens);
   await describeApi(app);
 

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { loadSettings } from '../../config/load.js';
 import { type App, type StartOptions, start } from '../../src/main.js';
+import { expectDescribedEvents } from './event-data.js';
 import { expectNothingLeft } from './leftovers.js';
 import { asSetting, gatewayPorts } from './port-ranges.js';
 import { lingerMs } from './sip-server.js';
@@ -22,7 +23,7 @@ export interface TestApp extends App {
   ): Promise<{ endpointId: string; numberId: string }>;
   /** The one finished call with this called number, once its record is terminal. */
   finishedCall(number: string, limitMs?: number): Promise<CallRecord>;
-  /** Asserts that nothing of any call is left, then stops everything and removes the files. */
+  /** Asserts that nothing of any call is left and that all events are as described, then stops everything and removes the files. */
   end(): Promise<void>;
 }
 
@@ -116,6 +117,8 @@ export async function startTestApp(
     async end() {
       try {
         await expectNothingLeft(app, { limitMs: 10_000, transactionsLimitMs: 15_000 });
+        await app.stop(0);
+        expectDescribedEvents(settings.databaseUrl.file);
       } finally {
         await app.stop(0);
         await rm(folder, { recursive: true, force: true });

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { actionFields } from '../../src/api/schemas/actions.js';
-import { eventDescriptions } from '../../src/api/schemas/events.js';
+import { eventTypes } from '../../src/api/schemas/events.js';
 import { parseActionList } from '../../src/webhook/json-actions.js';
 import { type TestApi, testApi } from '../support/api.js';
 
@@ -87,12 +87,27 @@ it('the configuration of each provider is typed with what requests are checked w
 
 it('every event is listed with its data, in the description and on the page', async () => {
   const page = await api.request('GET', '/docs', { key: null });
-  for (const type of Object.keys(eventDescriptions)) {
+  for (const type of Object.keys(eventTypes)) {
     expect(document.info.description).toContain(`| \`${type}\` |`);
     expect(page.text).toContain(`<td><code>${type}</code></td>`);
   }
   for (const word of ['X-RateLimit-Remaining', 'RFC 3339', 'business 200 and 500,000', 'Idempotency-Key'])
     expect(page.text).toContain(word);
+});
+
+it('the data of every event is typed, in records and in requests', () => {
+  const { schemas } = document.components;
+  const { anyOf } = schemas.CallEvent.properties.event_data;
+  expect(anyOf.map(({ $ref }: { $ref: string }) => $ref.split('_')[1])).toEqual(Object.keys(eventTypes));
+  for (const { $ref } of anyOf) {
+    const schema = schemas[$ref.split('/').at(-1) ?? ''];
+    expect(schema.type, $ref).toBe('object');
+    for (const [name, field] of Object.entries<{ description?: string }>(schema.properties))
+      expect(field.description, `${$ref} ${name}`).toMatch(/^[A-Z`]/);
+  }
+  expect(schemas['EventData_turn.completed'].required).toContain('response_ms');
+  const { schema } = document.webhooks.callEvent.post.requestBody.content['application/json'];
+  expect(schema.oneOf.length).toBe(Object.keys(eventTypes).filter((type) => !type.startsWith('webhook.')).length);
 });
 
 it('the headers of answers are described, and the server sends them', async () => {

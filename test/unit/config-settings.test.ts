@@ -91,6 +91,12 @@ describe('good values', () => {
     ['TRUNKLINE_HTTP_HOST', 'localhost', { httpHost: '127.0.0.1' }],
     ['TRUNKLINE_RTP_PORTS', '30000 - 30010', { rtpPorts: { from: 30000, to: 30010 } }],
     ['TRUNKLINE_TRUSTED_PROXIES', '10.0.0.1, fd00::/8', { trustedProxies: ['10.0.0.1/32', 'fd00::/8'] }],
+    [
+      'TRUNKLINE_CORS_ORIGINS',
+      'https://a.example, http://localhost:5173',
+      { corsOrigins: ['https://a.example', 'http://localhost:5173'] },
+    ],
+    ['TRUNKLINE_CORS_ORIGINS', '*', { corsOrigins: ['*'] }],
     ['TRUNKLINE_PUBLIC_URL', 'https://voice.example.com/', { publicUrl: 'https://voice.example.com' }],
     ['TRUNKLINE_DATABASE_URL', 'sqlite:/tmp/a.db', { databaseUrl: { kind: 'sqlite', file: '/tmp/a.db' } }],
     ['TRUNKLINE_DATABASE_URL', 'sqlite:///tmp/a.db', { databaseUrl: { kind: 'sqlite', file: '/tmp/a.db' } }],
@@ -138,6 +144,10 @@ describe('bad values make one clear line each', () => {
     ['RTP_PORTS', '65000-70000'],
     ['DATABASE_URL', 'postgres://localhost/x'],
     ['DATABASE_URL', 'sqlite:'],
+    ['CORS_ORIGINS', 'https://a.example/'],
+    ['CORS_ORIGINS', 'a.example'],
+    ['CORS_ORIGINS', 'https://*.example.com'],
+    ['CORS_ORIGINS', 'https://a.example, *'],
     ['PUBLIC_URL', 'voice.example.com'],
     ['PUBLIC_URL', 'https://a.example/?x=1'],
     ['MEDIA_THREADS', '0'],
@@ -153,7 +163,7 @@ describe('bad values make one clear line each', () => {
     expect(lines).toHaveLength(1);
     expect(lines[0]).toMatch(
       new RegExp(
-        `^TRUNKLINE_${name}: ${JSON.stringify(value).replace(/[.?+()]/g, '\\$&')} is not allowed; allowed: .+`,
+        `^TRUNKLINE_${name}: ${JSON.stringify(value).replace(/[.?+()*]/g, '\\$&')} is not allowed; allowed: .+`,
       ),
     );
     expect(lines[0]).not.toContain('\n');

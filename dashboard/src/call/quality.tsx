@@ -1,5 +1,5 @@
 import { useMemo } from 'preact/hooks';
-import { axis, Chart, colour } from '../charts/uplot';
+import { axis, Chart, colour, labelsBelow } from '../charts/uplot';
 import { Empty } from '../ui/parts';
 import { duration } from '../ui/time';
 
@@ -13,6 +13,7 @@ const lines: [name: string, label: string, tone: string][] = [
 /** The time since the call began. */
 const clockAxis = (beganMs: number) =>
   axis({
+    size: labelsBelow,
     space: 70,
     values: (_, splits) => splits.map((seconds) => duration(Math.round(seconds - beganMs / 1000))),
   });

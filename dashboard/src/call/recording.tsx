@@ -55,7 +55,19 @@ export function utterances(call: Pick<CallDetail, 'events' | 'turns' | 'answered
   });
 }
 
-export function Recording({ call, seek }: { call: CallDetail; seek: { atMs: number } | null }) {
+/** At most this often others hear where the recording is. */
+const tellEveryMs = 250;
+
+export function Recording({
+  call,
+  seek,
+  onTime,
+}: {
+  call: CallDetail;
+  seek: { atMs: number } | null;
+  /** Gets the moment that is heard, in milliseconds since 1970; null when nothing plays. */
+  onTime: (atMs: number | null) => void;
+}) {
   const place = useRef<HTMLDivElement>(null);
   const player = useRef<WaveSurfer | null>(null);
   const [state, setState] = useState<{
@@ -115,12 +127,14 @@ export function Recording({ call, seek }: { call: CallDetail; seek: { atMs: numb
   };
   const started = call.events.find(({ event_type }) => event_type === 'recording.started');
   const beginMs = Date.parse(started?.created_at ?? call.answered_at ?? call.created_at);
+  const { isReady, isPlaying, atSec, lengthSec } = state;
+  const tick = isPlaying ? Math.floor((atSec * 1000) / tellEveryMs) : null;
+  useEffect(() => onTime(tick === null ? null : beginMs + atSec * 1000), [tick, beginMs]);
   useEffect(() => {
     if (seek) playFrom(Math.max(0, seek.atMs - beginMs));
   }, [seek]);
 
   if (state.error) return <Problem error={state.error} />;
-  const { isReady, isPlaying, atSec, lengthSec } = state;
   return (
     <div class="stack">
       <div class="waveform" ref={place} aria-hidden="true" />

@@ -1,5 +1,4 @@
-import { answerOf, api } from '../api/client';
-import { useQuery } from '../api/query';
+import { useEndpointNames } from '../api/endpoints';
 import type { CallDetail } from '../api/types';
 import { State } from '../ui/state';
 import { Brief } from '../ui/text';
@@ -12,14 +11,14 @@ interface Verdict {
 
 /** Which rules decided where the call went, and what was tried. */
 export function Routing({ call }: { call: CallDetail }) {
-  const routed = call.events.find(({ event_type }) => event_type === 'call.routed')?.event_data ?? {};
+  const routed = (call.events.find(({ event_type }) => event_type === 'call.routed')?.event_data ?? {}) as Record<
+    string,
+    unknown
+  >;
   const rules = (Array.isArray(routed.rules) ? routed.rules : []) as Verdict[];
   const trunks = (Array.isArray(routed.trunks) ? routed.trunks : []) as unknown[];
   const failed = call.events.filter(({ event_type }) => event_type === 'trunk.failed');
-  const endpoints = useQuery('endpoint names', (signal) =>
-    answerOf(api.GET('/v1/endpoints', { params: { query: { limit: 100 } }, signal })),
-  );
-  const nameOf = (id: string) => endpoints.data?.data.find((endpoint) => endpoint.id === id)?.name;
+  const nameOf = useEndpointNames();
   const endpoint = call.endpoint_id;
   return (
     <div class="stack">

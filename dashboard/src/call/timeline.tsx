@@ -9,17 +9,31 @@ const tones: [RegExp, string][] = [
   [/answered|connected|completed|delivered|started/, 'good'],
 ];
 
-/** All events in their order, with the time since the call began; the data of each on request. */
-export function Timeline({ call }: { call: CallDetail }) {
+/**
+ * All events in their order, with the time since the call began; the data of each on request. While the recording plays, the last event
+ * before that moment is marked.
+ */
+export function Timeline({
+  call,
+  playing,
+  onSeek,
+}: {
+  call: CallDetail;
+  /** What is heard now, in milliseconds since 1970; null while nothing plays. */
+  playing: number | null;
+  /** Plays the recording from such a moment; absent without a recording. */
+  onSeek?: (atMs: number) => void;
+}) {
   const [filter, setFilter] = useState<'all' | 'steps'>('steps');
   const isDetail = (event: CallEvent) => /^(turn|mark|audio|transcript|dtmf|webhook\.delivered)/.test(event.event_type);
   const shown = filter === 'all' ? call.events : call.events.filter((event) => !isDetail(event));
   const hidden = call.events.length - shown.length;
+  const now = playing === null ? -1 : shown.findLastIndex((event) => Date.parse(event.created_at) <= playing);
   return (
     <div class="stack">
       <ol class="timeline">
-        {shown.map((event) => (
-          <Entry key={event.id} event={event} began={call.created_at} />
+        {shown.map((event, index) => (
+          <Entry key={event.id} event={event} began={call.created_at} isNow={index === now} onSeek={onSeek} />
         ))}
       </ol>
       {(hidden > 0 || filter === 'all') && (
@@ -33,18 +47,28 @@ export function Timeline({ call }: { call: CallDetail }) {
   );
 }
 
-function Entry({ event, began }: { event: CallEvent; began: string }) {
+function Entry({
+  event,
+  began,
+  isNow,
+  onSeek,
+}: {
+  event: CallEvent;
+  began: string;
+  isNow: boolean;
+  onSeek?: (atMs: number) => void;
+}) {
   const [isOpen, setOpen] = useState(false);
   const tone = tones.find(([pattern]) => pattern.test(event.event_type))?.[1] ?? 'quiet';
-  const afterMs = Date.parse(event.created_at) - Date.parse(began);
-  const { message, detail, reason, text } = event.event_data;
+  const atMs = Date.parse(event.created_at);
+  const { message, detail, reason, text } = event.event_data as Record<string, unknown>;
   const brief = [message, detail, text, reason].find((each) => typeof each === 'string' && each !== '') as
     | string
     | undefined;
   return (
-    <li data-tone={tone}>
+    <li data-tone={tone} data-now={isNow}>
       <button type="button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
-        <span class="after">+{(afterMs / 1000).toFixed(2)}</span>
+        <span class="after">+{((atMs - Date.parse(began)) / 1000).toFixed(2)}</span>
         <span>
           <strong>{event.event_type}</strong>
           {brief && (
@@ -60,6 +84,11 @@ function Entry({ event, began }: { event: CallEvent; began: string }) {
           <small>
             <Time at={event.created_at} form="ms" /> · UTC {event.created_at}
           </small>
+          {onSeek && (
+            <button type="button" class="link" onClick={() => onSeek(atMs)}>
+              Play from here
+            </button>
+          )}
           <pre>
             <Outside text={JSON.stringify(event.event_data, null, 2)} limit={3_000} />
           </pre>

@@ -1,5 +1,5 @@
 import { useMemo } from 'preact/hooks';
-import { axis, Chart, colour } from './uplot';
+import { axis, Chart, colour, labelsBelow } from './uplot';
 
 export interface DayOfCalls {
   date: string;
@@ -49,6 +49,7 @@ export function DayBars({ days, height = 190 }: { days: DayOfCalls[]; height?: n
           axes: [
             axis({
               grid: { show: false },
+              size: labelsBelow,
               space: 60,
               values: (_, splits) => splits.map((seconds) => dayName.format(seconds * 1000)),
             }),

@@ -11,6 +11,9 @@ export function colour(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
+/** The room below a chart for one line of labels. */
+export const labelsBelow = 26;
+
 /** Lines and labels of an axis in the colours of the page. */
 export function axis(more: uPlotType.Axis = {}): uPlotType.Axis {
   return {

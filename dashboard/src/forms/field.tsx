@@ -1,6 +1,6 @@
 /** One field of a form, by its schema. An empty field has the value undefined: it is not sent. */
 import { useId, useState } from 'preact/hooks';
-import { type Schema, typeOf } from './schemas';
+import { providerTitle, type Schema, typeOf } from './schemas';
 
 export interface FieldProps {
   name: string;
@@ -34,6 +34,24 @@ export function labelOf(name: string): string {
   const words = name.split('_').map((word) => acronyms[word] ?? word);
   const text = words.join(' ');
   return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+const optionWords: Record<string, Record<string, string>> = {
+  type: { agent: 'Voice agent', webhook: 'Webhook: your own HTTP server' },
+  direction: { inbound: 'Inbound', outbound: 'Outbound', both: 'Both ways' },
+  status: { active: 'Active', inactive: 'Inactive' },
+  srtp: { off: 'Off', allow: 'If the other side can', require: 'Always' },
+  transport: { udp: 'UDP', tcp: 'TCP', tls: 'TLS' },
+  role: { owner: 'Owner', admin: 'Admin', member: 'Member' },
+  mode: { live: 'Live', test: 'Test' },
+  tier: { free: 'Free', pro: 'Pro', business: 'Business', enterprise: 'Enterprise' },
+  format: { json: 'JSON actions', twiml: 'TwiML' },
+};
+
+/** A value of a field as people read it. */
+export function optionText(field: string, value: unknown): string {
+  const text = String(value);
+  return (field === 'provider' ? providerTitle(text) : optionWords[field]?.[text]) ?? text;
 }
 
 /** What the settings of providers mean; the schemas of other fields say it themselves. */
@@ -128,7 +146,7 @@ export function Field(props: FieldProps) {
   return (
     <div class="field">
       <label for={id}>
-        {labelOf(name)}
+        {labelOf(choices ? name.replace(/_id$/, '') : name)}
         {isRequired && <span class="soft"> (required)</span>}
       </label>
       {input()}
@@ -139,7 +157,8 @@ export function Field(props: FieldProps) {
   function input() {
     if (schema.enum || choices) {
       const options =
-        choices ?? (schema.enum ?? []).filter((each) => each !== null).map((each) => [String(each), String(each)]);
+        choices ??
+        (schema.enum ?? []).filter((each) => each !== null).map((each) => [String(each), optionText(name, each)]);
       return (
         <select
           {...shared}
@@ -227,9 +246,13 @@ function Help({ id, text, wrong }: { id: string; text: string; wrong?: string })
   );
 }
 
-/** The text of a description without its marks. */
+/** The text of a description in the words of a form: without marks, and without what only programs send. */
 function plain(text: string): string {
-  return text.replaceAll('`', '');
+  return text
+    .replaceAll('`', '')
+    .replace(/ ?Write-only: it is shown as \*+; sending \*+ keeps it\./g, ' It is stored and never shown again.')
+    .replace(/; omitted \w+ keep their value/g, '')
+    .replace(/([;.]) null for/g, (_, mark: string) => `${mark} ${mark === '.' ? 'Empty' : 'empty'} for`);
 }
 
 function Group({ name, schema, value, onChange, wrong, choices }: FieldProps) {

@@ -31,7 +31,7 @@ export function RecordForm({
 }: {
   schema: Schema;
   initial: RecordValue;
-  only?: string[];
+  only?: string[] | ((value: RecordValue) => string[]);
   choices?: [string, string][];
   button: string;
   /** Further fields, which see and change the value. */
@@ -62,7 +62,14 @@ export function RecordForm({
         }
       }}
     >
-      <Fields schema={schema} value={value} onChange={setValue} wrong={wrong} choices={choices} only={only} />
+      <Fields
+        schema={schema}
+        value={value}
+        onChange={setValue}
+        wrong={wrong}
+        choices={choices}
+        only={typeof only === 'function' ? only(value) : only}
+      />
       {children?.(value, setValue)}
       {error && <Problem error={error} />}
       <div class="row">

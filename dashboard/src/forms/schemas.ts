@@ -2,6 +2,7 @@
 import { answerOf, api } from '../api/client';
 
 export interface Schema {
+  title?: string;
   type?: string | string[];
   format?: string;
   enum?: unknown[];
@@ -26,12 +27,18 @@ interface Description {
 }
 
 let asked: Promise<Description> | null = null;
+let known: Description | null = null;
 
 export function description(): Promise<Description> {
   asked ??= answerOf(api.GET('/openapi.json')) as Promise<unknown> as Promise<Description>;
-  asked.catch(() => {
-    asked = null; // the next form asks again
-  });
+  asked.then(
+    (document) => {
+      known = document;
+    },
+    () => {
+      asked = null; // the next form asks again
+    },
+  );
   return asked;
 }
 
@@ -45,6 +52,11 @@ export async function bodySchema(method: string, path: string): Promise<Schema> 
 export async function configSchema(provider: string): Promise<Schema> {
   const { components } = await description();
   return components.schemas[`ProviderConfig_${provider}`] ?? {};
+}
+
+/** The provider's own name, once the description is there. */
+export function providerTitle(provider: string): string | undefined {
+  return known?.components.schemas[`ProviderConfig_${provider}`]?.title;
 }
 
 export function typeOf({ type, properties, patternProperties }: Schema): string {

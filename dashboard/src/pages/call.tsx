@@ -36,6 +36,7 @@ export function CallPage({ place, me }: PageProps) {
   );
   useReloadOf(id, call.reload);
   const [seekMs, setSeek] = useState<{ atMs: number } | null>(null);
+  const [playing, setPlaying] = useState<number | null>(null);
 
   if (call.error && !call.data) return <Problem error={call.error} onRetry={call.reload} />;
   if (!call.data) return <Loading />;
@@ -50,7 +51,7 @@ export function CallPage({ place, me }: PageProps) {
         }
         under={
           <>
-            <State of={data.status} /> {data.direction}, <Time at={data.created_at} form="whole" />
+            <State of={data.status} /> · {data.direction} · <Time at={data.created_at} form="whole" />
           </>
         }
       >
@@ -58,11 +59,16 @@ export function CallPage({ place, me }: PageProps) {
       </Head>
       {explanation.data && <Sentence explanation={explanation.data} />}
       <Figures call={data} />
+      {data.quality_metrics.audio_delay?.blame && (
+        <div class="notice" data-tone="warn">
+          <Outside text={data.quality_metrics.audio_delay.blame} limit={400} />
+        </div>
+      )}
       <div class="wide-narrow">
         <div class="stack">
           {data.recording_url && (
             <Card title="Recording and transcript">
-              <Recording call={data} seek={seekMs} />
+              <Recording call={data} seek={seekMs} onTime={setPlaying} />
             </Card>
           )}
           <Card title="Turns">
@@ -94,7 +100,11 @@ export function CallPage({ place, me }: PageProps) {
         </div>
         <div class="stack">
           <Card title="Events">
-            <Timeline call={data} />
+            <Timeline
+              call={data}
+              playing={playing}
+              onSeek={data.recording_url ? (atMs) => setSeek({ atMs }) : undefined}
+            />
           </Card>
           <Card title="Routing decision">
             <Routing call={data} />
@@ -169,13 +179,7 @@ function Figures({ call }: { call: CallDetail }) {
       responses.length > 0 ? `median of ${responses.length}` : undefined,
     ],
     ...(delay
-      ? [
-          ['Audio delay', `${Math.round(addedMs)} ms`, delay.blame ?? 'added by this server'] as [
-            string,
-            string,
-            string,
-          ],
-        ]
+      ? [['Audio delay', `${Math.round(addedMs)} ms`, 'median, added by this server'] as [string, string, string]]
       : []),
     [
       'MOS',

@@ -2,7 +2,9 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { answerOf, api, download } from '../api/client';
 import type { paths } from '../api/description';
+import { allEndpoints } from '../api/endpoints';
 import { useEvents } from '../api/live';
+import { allPages } from '../api/pages';
 import { useQuery } from '../api/query';
 import type { Call } from '../api/types';
 import type { PageProps } from '../page';
@@ -19,6 +21,38 @@ const names = [
   ...['status', 'direction', 'number', 'endpoint_id', 'phone_number_id', 'text', 'min_duration', 'max_duration'],
   ...['start_date', 'end_date', 'from_time', 'until_time', 'hangup_cause'],
 ] as (keyof Filters)[];
+/** Why calls end, in words. */
+const causes: Record<NonNullable<Filters['hangup_cause']>, string> = {
+  normal_clearing: 'Normal clearing',
+  originator_cancel: 'Originator cancel',
+  user_busy: 'User busy',
+  no_answer: 'No answer',
+  call_rejected: 'Call rejected',
+  not_found: 'Not found',
+  timeout: 'Timeout',
+  time_limit: 'Time limit',
+  media_timeout: 'Media timeout',
+  agent_hangup: 'Agent hangup',
+  agent_unreachable: 'Agent unreachable',
+  agent_error: 'Agent error',
+  webhook_error: 'Webhook error',
+  no_endpoint: 'No endpoint',
+  endpoint_inactive: 'Endpoint inactive',
+  transferred: 'Transferred',
+  incompatible_media: 'Incompatible media',
+  carrier_unreachable: 'Carrier unreachable',
+  destination_not_allowed: 'Destination not allowed',
+  insufficient_balance: 'Insufficient balance',
+  concurrency_limit: 'Concurrency limit',
+  blocked_source: 'Blocked source',
+  overload: 'Overload',
+  no_ack: 'No ack',
+  signalling_lost: 'Signalling lost',
+  engine_gone: 'Engine gone',
+  system_shutdown: 'System shutdown',
+  system_restart: 'System restart',
+  unspecified: 'Unspecified',
+};
 const pageSize = 100;
 const rowHeight = 40;
 const typingMs = 350;
@@ -222,8 +256,9 @@ function useCalls(key: string) {
 }
 
 function FilterBar({ filters }: { filters: Record<string, string> }) {
-  const endpoints = useQuery('endpoints', (signal) =>
-    answerOf(api.GET('/v1/endpoints', { params: { query: { limit: 100 } }, signal })),
+  const endpoints = useQuery('endpoints', allEndpoints);
+  const numbers = useQuery('numbers', (signal) =>
+    allPages((offset) => answerOf(api.GET('/v1/phone-numbers', { params: { query: { limit: 100, offset } }, signal }))),
   );
   const timer = useRef<ReturnType<typeof setTimeout> | null>(null);
   const latest = useRef(filters);
@@ -297,7 +332,17 @@ function FilterBar({ filters }: { filters: Record<string, string> }) {
           {choice(
             'endpoint_id',
             'Endpoint',
-            (endpoints.data?.data ?? []).map(({ id, name }) => [id, name.slice(0, 60)]),
+            (endpoints.data ?? []).map(({ id, name }) => [id, name.slice(0, 60)]),
+          )}
+          {choice(
+            'phone_number_id',
+            'Own number',
+            (numbers.data ?? []).map(({ id, number }) => [id, number]),
+          )}
+          {choice(
+            'hangup_cause',
+            'Ended by',
+            Object.entries(causes).map(([cause, words]) => [cause, words]),
           )}
           {text('start_date', 'From day (UTC)', 'date')}
           {text('end_date', 'To day (UTC)', 'date')}

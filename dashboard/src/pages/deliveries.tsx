@@ -1,32 +1,31 @@
 /** Deliveries of events to webhooks: what was sent, what the receiver answered, and once more. */
 import { useState } from 'preact/hooks';
 import { answerOf, api } from '../api/client';
-import { useQuery } from '../api/query';
+import { pageSize, usePages } from '../api/pages';
 import type { PageProps } from '../page';
 import { linkTo, replaceQuery } from '../route';
 import { Action, Card, Empty, Head, Loading, Problem } from '../ui/parts';
 import { State } from '../ui/state';
 import { Brief } from '../ui/text';
 import { Time } from '../ui/time';
+import { VirtualRows } from '../ui/virtual-rows';
+
+const rowHeight = 56;
 
 type Status = 'pending' | 'delivered' | 'failed';
 
 export function Deliveries({ place, me }: PageProps) {
   const status = (place.query.get('status') || undefined) as Status | undefined;
-  const list = useQuery(`deliveries ${status}`, (signal) =>
-    answerOf(api.GET('/v1/webhook-deliveries', { params: { query: { limit: 100, status } }, signal })),
+  const list = usePages(`deliveries ${status}`, (offset, signal) =>
+    answerOf(api.GET('/v1/webhook-deliveries', { params: { query: { limit: pageSize, offset, status } }, signal })),
   );
   const [retried, setRetried] = useState<string | null>(null);
-  const rows = list.data?.data ?? [];
+  const { rows } = list;
   return (
     <>
       <Head
         title="Webhook deliveries"
-        under={
-          list.data && list.data.total > rows.length
-            ? `The newest ${rows.length} of ${list.data.total.toLocaleString()}`
-            : undefined
-        }
+        under={(list.total ?? 0) > pageSize ? `${list.total?.toLocaleString()}, newest first` : undefined}
       >
         <div class="field">
           <label class="hidden" for="delivery-status">
@@ -48,13 +47,13 @@ export function Deliveries({ place, me }: PageProps) {
         </button>
       </Head>
       {list.error && <Problem error={list.error} onRetry={list.reload} />}
-      {!list.data && !list.error && <Loading />}
+      {list.total === null && !list.error && <Loading />}
       {retried && (
         <div class="notice" data-tone="good" role="status">
           It is sent again now.
         </div>
       )}
-      {list.data && (
+      {list.total !== null && (
         <Card>
           {rows.length === 0 ? (
             <Empty title={status ? 'No delivery has this status' : 'Nothing was sent yet'}>
@@ -69,7 +68,8 @@ export function Deliveries({ place, me }: PageProps) {
             </Empty>
           ) : (
             <div class="table-wrap">
-              <table class="rows">
+              <table class="rows fixed">
+                <caption class="hidden">Deliveries, newest first</caption>
                 <thead>
                   <tr>
                     <th scope="col">Event</th>
@@ -88,11 +88,14 @@ export function Deliveries({ place, me }: PageProps) {
                     </th>
                   </tr>
                 </thead>
-                <tbody>
-                  {rows.map((delivery) => {
+                <VirtualRows
+                  rows={rows}
+                  rowHeight={rowHeight}
+                  onNearEnd={list.more}
+                  render={(delivery) => {
                     const last = delivery.attempts.at(-1);
                     return (
-                      <tr key={delivery.id}>
+                      <tr key={delivery.id} class="tall">
                         <td>
                           <a href={`#/calls/${delivery.call_id}`}>{delivery.event_type}</a>
                           <br />
@@ -134,8 +137,8 @@ export function Deliveries({ place, me }: PageProps) {
                         </td>
                       </tr>
                     );
-                  })}
-                </tbody>
+                  }}
+                />
               </table>
             </div>
           )}

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { answerOf, api } from '../api/client';
 import { useQuery } from '../api/query';
-import { Fields } from '../forms/field';
+import { Fields, optionText } from '../forms/field';
 import type { RecordValue } from '../forms/record-form';
 import { configSchema } from '../forms/schemas';
 import type { PageProps } from '../page';
@@ -15,6 +15,8 @@ import { type ConnectionTest, TestResult } from './test-result';
 /** The page of a provider about itself. */
 const providerPages: Record<string, string> = {
   openai: 'https://platform.openai.com/docs/guides/realtime',
+  azure_openai: 'https://learn.microsoft.com/azure/ai-services/openai/realtime-audio-quickstart',
+  xai: 'https://docs.x.ai/docs/guides/voice',
   elevenlabs: 'https://elevenlabs.io/docs/conversational-ai',
   deepgram: 'https://developers.deepgram.com/docs/voice-agent',
   gemini: 'https://ai.google.dev/gemini-api/docs/live',
@@ -51,14 +53,17 @@ const kind: RecordKind = {
   isChangeable: true,
   needsEndpoints: true,
   initial: { type: 'agent', provider: 'custom', status: 'active' },
-  only: ['name', 'type', 'provider', 'target', 'record', 'status', 'fallback_endpoint_id'],
+  only: ({ type }) => [
+    ...['name', 'type', ...(type === 'webhook' ? [] : ['provider']), 'target', 'provider_config'],
+    ...['record', 'status', 'fallback_endpoint_id'],
+  ],
   secret: 'webhook_secret',
   loss: 'Its numbers stop receiving calls until another endpoint is attached. Running calls go on; the records of past calls stay.',
   nameOf: ({ name }) => String(name),
   empty: <p>An endpoint is where calls go: a voice agent, or your own web server. Create one, then attach a number.</p>,
   columns: [
     { title: 'Name', of: ({ name }) => <Brief text={String(name)} limit={48} /> },
-    { title: 'Kind', of: ({ type, provider }) => (type === 'webhook' ? 'webhook' : String(provider)) },
+    { title: 'Kind', of: ({ type, provider }) => (type === 'webhook' ? 'Webhook' : optionText('provider', provider)) },
     {
       title: 'Target',
       wide: true,
@@ -92,11 +97,11 @@ function Config({ value, set, isNew }: { value: RecordValue; set: (value: Record
   const shown = isWhole ? [...first, ...all.filter((name) => !first.includes(name))] : first;
   return (
     <fieldset>
-      <legend>{provider === 'webhook' ? 'Webhook settings' : `Settings of ${provider}`}</legend>
+      <legend>{provider === 'webhook' ? 'Webhook' : (schema.data.title ?? provider)}</legend>
       {providerPages[provider] && (
         <small>
           <a href={providerPages[provider]} rel="noreferrer noopener" target="_blank">
-            What {provider} says about them
+            {schema.data.title ?? provider}: what these settings mean
           </a>{' '}
           (opens another site)
         </small>

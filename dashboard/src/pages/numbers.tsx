@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import { answerOf, api } from '../api/client';
-import { useQuery } from '../api/query';
+import { useEndpointNames } from '../api/endpoints';
 import type { PageProps } from '../page';
 import { Action, Card } from '../ui/parts';
 import { State } from '../ui/state';
@@ -8,14 +8,11 @@ import { Brief } from '../ui/text';
 import { type RecordKind, Records } from './records';
 
 function EndpointName({ id }: { id: unknown }) {
-  const endpoints = useQuery('endpoint names', (signal) =>
-    answerOf(api.GET('/v1/endpoints', { params: { query: { limit: 100 } }, signal })),
-  );
+  const nameOf = useEndpointNames();
   if (!id) return <State of="unknown" word="No endpoint" />;
-  const name = endpoints.data?.data.find((endpoint) => endpoint.id === id)?.name;
   return (
     <a href={`#/endpoints/${id}`}>
-      <Brief text={name ?? String(id)} limit={40} />
+      <Brief text={nameOf(String(id)) ?? String(id)} limit={40} />
     </a>
   );
 }

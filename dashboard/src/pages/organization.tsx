@@ -10,6 +10,24 @@ import { State } from '../ui/state';
 import { Brief } from '../ui/text';
 import { money, Time } from '../ui/time';
 
+type LimitName = 'requests_per_second' | 'requests_per_day' | 'calls_per_second' | 'daily_spend_cents';
+
+/** What the tiers allow where an organization has no limit of its own. */
+const tierLimits: Record<string, Partial<Record<LimitName, number>>> = {
+  free: { requests_per_second: 10, requests_per_day: 1_000 },
+  pro: { requests_per_second: 50, requests_per_day: 50_000 },
+  business: { requests_per_second: 200, requests_per_day: 500_000 },
+  enterprise: { requests_per_second: 1_000, requests_per_day: 10_000_000 },
+};
+const requests = (name: LimitName) => (own: number | null, tier: string) =>
+  (own ?? tierLimits[tier]?.[name])?.toLocaleString() ?? 'No limit';
+const limits: [LimitName, string, (own: number | null, tier: string) => string][] = [
+  ['requests_per_second', 'Requests per second', requests('requests_per_second')],
+  ['requests_per_day', 'Requests per day', requests('requests_per_day')],
+  ['calls_per_second', 'Outbound calls per second', (own) => own?.toLocaleString() ?? 'No limit'],
+  ['daily_spend_cents', 'Spending per day', (own) => (own === null ? 'No limit' : money(own))],
+];
+
 export function OrganizationPage({ me }: PageProps) {
   const path = { id: me.organization.id };
   const organization = useQuery('organization', (signal) =>
@@ -36,18 +54,21 @@ export function OrganizationPage({ me }: PageProps) {
         <div>
           <dt>Balance</dt>
           <dd>{data.balance_cents === null ? 'Not metered' : money(data.balance_cents)}</dd>
-          <dd class="more">{money(data.held_cents)} held by live calls</dd>
+          <dd class="more">
+            {data.balance_cents === null ? 'no credit was ever added' : `${money(data.held_cents)} held by live calls`}
+          </dd>
         </div>
         <div>
           <dt>Live calls</dt>
           <dd>
-            {overview.data?.live_total ?? '–'} <small>{most == null ? 'without a limit' : `of ${most}`}</small>
+            {overview.data?.live_total ?? '–'} <small>{most == null ? 'no limit' : `of ${most}`}</small>
           </dd>
         </div>
-        {(['requests_per_second', 'requests_per_day', 'calls_per_second', 'daily_spend_cents'] as const).map((name) => (
+        {limits.map(([name, title, shown]) => (
           <div key={name}>
-            <dt>{name.replaceAll('_', ' ')}</dt>
-            <dd>{data.limits[name] ?? <small>as the tier</small>}</dd>
+            <dt>{title}</dt>
+            <dd>{shown(data.limits[name] ?? null, data.tier)}</dd>
+            {data.limits[name] == null && tierLimits[data.tier]?.[name] && <dd class="more">of the tier</dd>}
           </div>
         ))}
       </dl>
@@ -118,10 +139,10 @@ function Doctor() {
   const order = ['failure', 'warning', 'ok'];
   return (
     <Card
-      title="Is this installation well?"
+      title="Installation check"
       aside={
         <Action
-          label={found ? 'Examine again' : 'Examine it'}
+          label={found ? 'Check again' : 'Check now'}
           action={async () => setFound((await answerOf(api.GET('/v1/doctor'))).findings)}
         />
       }
@@ -156,7 +177,7 @@ function Doctor() {
         </table>
       ) : (
         <p class="soft">
-          Checks ports, buffers, disk, clock, certificates and trunks, and says how to mend what it finds.
+          Checks ports, buffers, disk, clock, certificates and trunks, and says how to fix what it finds.
         </p>
       )}
     </Card>

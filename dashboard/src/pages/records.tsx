@@ -2,11 +2,14 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { answerOf, api } from '../api/client';
+import { allEndpoints } from '../api/endpoints';
+import { pageSize, usePages } from '../api/pages';
 import { useQuery } from '../api/query';
 import { changesOf, RecordForm, type RecordValue } from '../forms/record-form';
 import { bodySchema } from '../forms/schemas';
 import type { Me, PageProps } from '../page';
 import { Card, Confirmed, Copy, Empty, Head, Loading, Problem } from '../ui/parts';
+import { VirtualRows } from '../ui/virtual-rows';
 
 export interface RecordKind {
   /** The page: `#/numbers`. */
@@ -21,7 +24,7 @@ export interface RecordKind {
   nameOf: (record: RecordValue) => string;
   empty: ComponentChildren;
   /** The fields of the form, in their order; all if absent. */
-  only?: string[];
+  only?: string[] | ((value: RecordValue) => string[]);
   /** Whether a record can be changed and read alone. */
   isChangeable: boolean;
   needsEndpoints?: boolean;
@@ -43,6 +46,7 @@ const untyped = api as unknown as Record<
   'GET' | 'POST' | 'PATCH' | 'DELETE',
   (path: string, options: object) => Promise<{ data?: RecordValue; error?: unknown; response: Response }>
 >;
+const rowHeight = 46;
 const rank = { member: 0, admin: 1, owner: 2 };
 
 export function Records({ kind, place, me }: PageProps & { kind: RecordKind }) {
@@ -62,17 +66,20 @@ function describedPath(kind: RecordKind): string {
 }
 
 function RecordList({ kind, me }: { kind: RecordKind; me: Me }) {
-  const list = useQuery(kind.page, (signal) =>
-    answerOf(untyped.GET(pathOf(kind, me), { params: { query: { limit: 100 } }, signal })),
+  const list = usePages<RecordValue>(
+    kind.page,
+    async (offset, signal) =>
+      (await answerOf(
+        untyped.GET(pathOf(kind, me), { params: { query: { limit: pageSize, offset } }, signal }),
+      )) as unknown as { data: RecordValue[]; total: number },
   );
-  const rows = (list.data?.data ?? []) as RecordValue[];
-  const total = Number(list.data?.total ?? 0);
+  const { rows } = list;
   const mayChange = rank[me.role] >= rank[kind.changes];
   return (
     <>
       <Head
         title={kind.title}
-        under={total > rows.length ? `The newest ${rows.length} of ${total.toLocaleString()}` : undefined}
+        under={(list.total ?? 0) > pageSize ? `${list.total?.toLocaleString()}, newest first` : undefined}
       >
         {mayChange && (
           <a class="button first" href={`#/${kind.page}/new`}>
@@ -81,14 +88,15 @@ function RecordList({ kind, me }: { kind: RecordKind; me: Me }) {
         )}
       </Head>
       {list.error && <Problem error={list.error} onRetry={list.reload} />}
-      {!list.data && !list.error && <Loading />}
-      {list.data && (
+      {list.total === null && !list.error && <Loading />}
+      {list.total !== null && (
         <Card>
           {rows.length === 0 ? (
             <Empty title={`No ${kind.title.toLowerCase()} yet`}>{kind.empty}</Empty>
           ) : (
             <div class="table-wrap">
-              <table class="rows">
+              <table class="rows fixed">
+                <caption class="hidden">{kind.title}, newest first</caption>
                 <thead>
                   <tr>
                     {kind.columns.map(({ title, wide }) => (
@@ -103,8 +111,11 @@ function RecordList({ kind, me }: { kind: RecordKind; me: Me }) {
                     )}
                   </tr>
                 </thead>
-                <tbody>
-                  {rows.map((record) => (
+                <VirtualRows
+                  rows={rows}
+                  rowHeight={rowHeight}
+                  onNearEnd={list.more}
+                  render={(record) => (
                     <tr key={String(record.id)}>
                       {kind.columns.map(({ title, wide, of }, index) => (
                         <td key={title} class={wide ? 'wide-only' : ''}>
@@ -123,8 +134,8 @@ function RecordList({ kind, me }: { kind: RecordKind; me: Me }) {
                         </td>
                       )}
                     </tr>
-                  ))}
-                </tbody>
+                  )}
+                />
               </table>
             </div>
           )}
@@ -149,11 +160,9 @@ function Delete({ kind, record, me, onDone }: { kind: RecordKind; record: Record
 
 function useEndpointChoices(isNeeded: boolean): [string, string][] | undefined {
   const endpoints = useQuery(`endpoint choices ${isNeeded}`, (signal) =>
-    isNeeded
-      ? answerOf(api.GET('/v1/endpoints', { params: { query: { limit: 100 } }, signal }))
-      : Promise.resolve(null),
+    isNeeded ? allEndpoints(signal) : Promise.resolve([]),
   );
-  return endpoints.data?.data.map(({ id, name }) => [id, name]);
+  return endpoints.data?.map(({ id, name }) => [id, name]);
 }
 
 function NewRecord({ kind, me }: { kind: RecordKind; me: Me }) {
@@ -193,6 +202,8 @@ function NewRecord({ kind, me }: { kind: RecordKind; me: Me }) {
             button={`Create the ${kind.singular}`}
             onSave={async (value) => {
               const body = changesOf({}, value, schema.data ?? {});
+              const shown = typeof kind.only === 'function' ? kind.only(value) : null;
+              if (shown) for (const name of Object.keys(body)) if (!shown.includes(name)) delete body[name];
               const record = await answerOf(untyped.POST(pathOf(kind, me), { body }));
               if (kind.secret && record[kind.secret]) setCreated(record);
               else location.hash = kind.isChangeable ? `#/${kind.page}/${record.id}` : `#/${kind.page}`;

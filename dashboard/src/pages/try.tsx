@@ -1,7 +1,9 @@
 /** Call an endpoint or a number from the page, with faults as switches; hear both sides, compare two. */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { answerOf, api } from '../api/client';
+import { allEndpoints } from '../api/endpoints';
 import { useEvents } from '../api/live';
+import { allPages } from '../api/pages';
 import { useQuery } from '../api/query';
 import type { PageProps } from '../page';
 import { Listener } from '../try/listen';
@@ -57,11 +59,9 @@ const noFaults: Faults = {
 
 export function TryIt({ place, me }: PageProps) {
   const numbers = useQuery('numbers', (signal) =>
-    answerOf(api.GET('/v1/phone-numbers', { params: { query: { limit: 100 } }, signal })),
+    allPages((offset) => answerOf(api.GET('/v1/phone-numbers', { params: { query: { limit: 100, offset } }, signal }))),
   );
-  const endpoints = useQuery('endpoints', (signal) =>
-    answerOf(api.GET('/v1/endpoints', { params: { query: { limit: 100 } }, signal })),
-  );
+  const endpoints = useQuery('endpoints', allEndpoints);
   const asked = place.query;
   const [choice, setChoice] = useState<Record<Side, string>>({
     a: asked.get('to') ? `number:${asked.get('to')}` : asked.get('a') ? `endpoint:${asked.get('a')}` : '',
@@ -167,8 +167,8 @@ export function TryIt({ place, me }: PageProps) {
     );
   const isRunning = trials.a.isRunning || trials.b.isRunning;
   const targets: [string, string][] = [
-    ...numbers.data.data.map(({ number, name }): [string, string] => [`number:${number}`, `${number} ${name ?? ''}`]),
-    ...endpoints.data.data.map(({ id, name, type }): [string, string] => [`endpoint:${id}`, `${name} (${type})`]),
+    ...numbers.data.map(({ number, name }): [string, string] => [`number:${number}`, `${number} ${name ?? ''}`]),
+    ...endpoints.data.map(({ id, name, type }): [string, string] => [`endpoint:${id}`, `${name} (${type})`]),
   ];
   const select = (side: Side, label: string) => (
     <div class="field">
@@ -245,7 +245,7 @@ export function TryIt({ place, me }: PageProps) {
           </div>
         </Card>
         <Card
-          title="How the caller is"
+          title="How the caller sounds"
           aside={
             <button type="button" class="link" onClick={() => setFaults(noFaults)}>
               No faults
