@@ -16,7 +16,10 @@ interface Operation {
 }
 export interface DetailedDocument {
   paths: Record<string, Record<string, Operation>>;
-  components: { schemas: Record<string, { properties?: Record<string, object> }>; headers?: Record<string, object> };
+  components: {
+    schemas: Record<string, { title?: string; properties?: Record<string, object> }>;
+    headers?: Record<string, object>;
+  };
   webhooks?: Record<string, object>;
 }
 

@@ -98,7 +98,7 @@ it('every event is listed with its data, in the description and on the page', as
 it('the data of every event is typed, in records and in requests', () => {
   const { schemas } = document.components;
   const { anyOf } = schemas.CallEvent.properties.event_data;
-  expect(anyOf.map(({ $ref }: { $ref: string }) => $ref.split('_')[1])).toEqual(Object.keys(eventTypes));
+  expect(anyOf.map(({ $ref }: { $ref: string }) => $ref.replace('#/components/schemas/EventData_', ''))).toEqual(Object.keys(eventTypes));
   for (const { $ref } of anyOf) {
     const schema = schemas[$ref.split('/').at(-1) ?? ''];
     expect(schema.type, $ref).toBe('object');

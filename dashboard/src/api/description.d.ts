@@ -286,7 +286,7 @@ export interface Schemas {
   "EventData_recording.failed": { recording_id?: string; source?: string; duration_ms?: number; bytes: number; recording_url?: string; message: string; [more: string]: unknown };
   "EventData_transcript.final": { speaker: "caller" | "agent"; text: string; [more: string]: unknown };
   "EventData_webhook.delivered": { endpoint_id: string; request: string; duration_ms: number; actions: Array<string>; [more: string]: unknown };
-  "EventData_webhook.failed": { endpoint_id: string; request: string; duration_ms: number; message: string; http_status?: number; where?: string; [more: string]: unknown };
+  "EventData_webhook.failed": { message: string; endpoint_id?: string; request?: string; duration_ms?: number; delivery_id?: string; event_type?: string; http_status?: number; where?: string; [more: string]: unknown };
   "EventData_webhook.warning": { endpoint_id: string; message: string; code?: string; [more: string]: unknown };
   "EventData_balance.reserved": { amount: number; funded_seconds: number; [more: string]: unknown };
   "EventData_balance.exhausted": { funded_seconds: number; [more: string]: unknown };
