@@ -11,6 +11,7 @@ import { Overview } from './pages/overview';
 import { usePlace } from './route';
 import { Empty, Head, Loading, Problem } from './ui/parts';
 import { State } from './ui/state';
+import { Brief, brief } from './ui/text';
 import { viewerZone } from './ui/time';
 
 type Page = ComponentType<PageProps>;
@@ -188,14 +189,14 @@ function Who({ me }: { me: Me }) {
           >
             {organizations.map(({ id, name }) => (
               <option key={id} value={id}>
-                {name}
+                {brief(name)}
               </option>
             ))}
           </select>
         </div>
       ) : (
         <strong>
-          <bdi>{organization.name}</bdi>
+          <Brief text={organization.name} limit={60} />
         </strong>
       )}
       <small>

@@ -147,7 +147,7 @@ export function register(app: FastifyInstance, operation: Route, store: Store): 
         });
       }
       const answered = (result: unknown): void => {
-        if (reply.sent) return;
+        if (reply.sent || reply.raw.headersSent) return; // a stream that the client left early is not `sent`
         reply.code(answer.status);
         if (answer.schema === null) reply.send();
         else reply.send(result);

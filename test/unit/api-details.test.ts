@@ -91,6 +91,11 @@ it('every event is listed with its data, in the description and on the page', as
     expect(document.info.description).toContain(`| \`${type}\` |`);
     expect(page.text).toContain(`<td><code>${type}</code></td>`);
   }
+  expect(page.text).toMatch(
+    /const response = await fetch\(`\$\{process\.env\.TRUNKLINE_URL\}\/v1\/calls\/\$\{id\}\/transfer`, \{/,
+  );
+  expect(page.text).toContain('href="/#/reference/transferCall"');
+  expect(page.text).toContain('id="receiveCall"');
   for (const word of ['X-RateLimit-Remaining', 'RFC 3339', 'business 200 and 500,000', 'Idempotency-Key'])
     expect(page.text).toContain(word);
 });
@@ -98,7 +103,9 @@ it('every event is listed with its data, in the description and on the page', as
 it('the data of every event is typed, in records and in requests', () => {
   const { schemas } = document.components;
   const { anyOf } = schemas.CallEvent.properties.event_data;
-  expect(anyOf.map(({ $ref }: { $ref: string }) => $ref.replace('#/components/schemas/EventData_', ''))).toEqual(Object.keys(eventTypes));
+  expect(anyOf.map(({ $ref }: { $ref: string }) => $ref.replace('#/components/schemas/EventData_', ''))).toEqual(
+    Object.keys(eventTypes),
+  );
   for (const { $ref } of anyOf) {
     const schema = schemas[$ref.split('/').at(-1) ?? ''];
     expect(schema.type, $ref).toBe('object');

@@ -1,7 +1,7 @@
 /** The client of the public API, typed by its OpenAPI description. */
 import createClient from 'openapi-fetch';
 import type { paths } from './description';
-import { authorization, setSession } from './session';
+import { authorization, endSession } from './session';
 
 /** A refusal of the API, with its sentence and what it names. */
 export class ApiProblem extends Error {
@@ -68,7 +68,7 @@ export function problemOf(response: Response, body: unknown): ApiProblem {
     code?: string;
     details?: { fields?: { path: string; message: string }[] };
   };
-  if (response.status === 401 && !response.url.includes('/sign-in')) setSession(null);
+  if (response.status === 401 && !response.url.includes('/sign-in')) endSession();
   return new ApiProblem(
     response.status,
     code ?? 'UNKNOWN',

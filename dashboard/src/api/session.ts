@@ -24,8 +24,18 @@ export function session(): Session | null {
   return current;
 }
 
+/** Whether the last session ended by itself: its key was revoked, or its token has expired. */
+export let hasEnded = false;
+
+/** The API no longer accepts the credentials. */
+export function endSession(): void {
+  hasEnded = current !== null;
+  if (current !== null) setSession(null);
+}
+
 export function setSession(next: Session | null): void {
   current = next;
+  if (next) hasEnded = false;
   try {
     if (next) sessionStorage.setItem(name, JSON.stringify(next));
     else sessionStorage.removeItem(name);

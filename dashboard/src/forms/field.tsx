@@ -1,5 +1,6 @@
 /** One field of a form, by its schema. An empty field has the value undefined: it is not sent. */
 import { useId, useState } from 'preact/hooks';
+import { brief } from '../ui/text';
 import { providerTitle, type Schema, typeOf } from './schemas';
 
 export interface FieldProps {
@@ -173,7 +174,7 @@ export function Field(props: FieldProps) {
           {isRequired && (value === undefined || value === null) && <option value="">Choose…</option>}
           {options.map(([key, label]) => (
             <option key={key} value={key}>
-              {(label ?? '').slice(0, 80)}
+              {brief(label ?? '')}
             </option>
           ))}
         </select>

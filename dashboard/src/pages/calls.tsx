@@ -11,7 +11,7 @@ import type { PageProps } from '../page';
 import { linkTo, replaceQuery } from '../route';
 import { Action, Empty, Head, Problem } from '../ui/parts';
 import { State } from '../ui/state';
-import { Brief } from '../ui/text';
+import { Brief, brief } from '../ui/text';
 import { duration, money, Since, Time } from '../ui/time';
 import { VirtualRows } from '../ui/virtual-rows';
 
@@ -332,7 +332,7 @@ function FilterBar({ filters }: { filters: Record<string, string> }) {
           {choice(
             'endpoint_id',
             'Endpoint',
-            (endpoints.data ?? []).map(({ id, name }) => [id, name.slice(0, 60)]),
+            (endpoints.data ?? []).map(({ id, name }) => [id, brief(name, 60)]),
           )}
           {choice(
             'phone_number_id',

@@ -54,7 +54,7 @@ const kind: RecordKind = {
   needsEndpoints: true,
   initial: { type: 'agent', provider: 'custom', status: 'active' },
   only: ({ type }) => [
-    ...['name', 'type', ...(type === 'webhook' ? [] : ['provider']), 'target', 'provider_config'],
+    ...['name', 'type', ...(type === 'webhook' ? [] : ['provider']), 'target'],
     ...['record', 'status', 'fallback_endpoint_id'],
   ],
   secret: 'webhook_secret',
@@ -76,6 +76,7 @@ const kind: RecordKind = {
     { title: 'Health', of: ({ health }) => <State of={String(health)} /> },
     { title: 'Status', wide: true, of: ({ status }) => <State of={String(status)} /> },
   ],
+  moreFields: ['provider_config'],
   more: (value, set, isNew) => <Config value={value} set={set} isNew={isNew} />,
   aside: (record, reload) => <Aside record={record} reload={reload} />,
 };

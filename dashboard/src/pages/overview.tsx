@@ -41,7 +41,11 @@ export function Overview({ me }: PageProps) {
     <>
       <Head
         title={headline(data, insights.by_day.at(-1))}
-        under={`${me.organization.name}, last 30 days unless a figure says otherwise`}
+        under={
+          <>
+            <Brief text={me.organization.name} limit={60} />, last 30 days unless a figure says otherwise
+          </>
+        }
       >
         <a class="button" href="#/calls">
           All calls

@@ -9,6 +9,7 @@ import { changesOf, RecordForm, type RecordValue } from '../forms/record-form';
 import { bodySchema } from '../forms/schemas';
 import type { Me, PageProps } from '../page';
 import { Card, Confirmed, Copy, Empty, Head, Loading, Problem } from '../ui/parts';
+import { Brief, brief } from '../ui/text';
 import { VirtualRows } from '../ui/virtual-rows';
 
 export interface RecordKind {
@@ -33,7 +34,8 @@ export interface RecordKind {
   loss: string;
   /** The field of the answer that holds a secret shown once. */
   secret?: string;
-  /** Further fields of the form. */
+  /** Further fields of the form, and their names. */
+  moreFields?: string[];
   more?: (value: RecordValue, set: (value: RecordValue) => void, isNew: boolean) => ComponentChildren;
   /** Beside the form of an existing record. */
   aside?: (record: RecordValue, reload: () => void) => ComponentChildren;
@@ -150,7 +152,7 @@ function Delete({ kind, record, me, onDone }: { kind: RecordKind; record: Record
   return (
     <Confirmed
       label="Delete"
-      title={`Delete ${kind.nameOf(record).slice(0, 80)}?`}
+      title={`Delete ${brief(kind.nameOf(record))}?`}
       warning={<p>{kind.loss}</p>}
       action={() => answerOf(untyped.DELETE(`${pathOf(kind, me)}/${record.id}`, {}))}
       onDone={onDone}
@@ -202,7 +204,7 @@ function NewRecord({ kind, me }: { kind: RecordKind; me: Me }) {
             button={`Create the ${kind.singular}`}
             onSave={async (value) => {
               const body = changesOf({}, value, schema.data ?? {});
-              const shown = typeof kind.only === 'function' ? kind.only(value) : null;
+              const shown = typeof kind.only === 'function' ? [...kind.only(value), ...(kind.moreFields ?? [])] : null;
               if (shown) for (const name of Object.keys(body)) if (!shown.includes(name)) delete body[name];
               const record = await answerOf(untyped.POST(pathOf(kind, me), { body }));
               if (kind.secret && record[kind.secret]) setCreated(record);
@@ -233,7 +235,10 @@ function OneRecord({ kind, id, me }: { kind: RecordKind; id: string; me: Me }) {
   const before = record.data;
   return (
     <>
-      <Head title={<bdi>{kind.nameOf(before).slice(0, 120)}</bdi>} under={<a href={`#/${kind.page}`}>{kind.title}</a>}>
+      <Head
+        title={<Brief text={kind.nameOf(before)} limit={120} />}
+        under={<a href={`#/${kind.page}`}>{kind.title}</a>}
+      >
         {mayChange && (
           <Delete
             kind={kind}

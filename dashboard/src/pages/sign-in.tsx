@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { answerOf, api } from '../api/client';
 import { beginSignIn, endSignIn } from '../api/oidc';
 import { useQuery } from '../api/query';
-import { setSession } from '../api/session';
+import { hasEnded, setSession } from '../api/session';
 import { placeOf } from '../route';
 import { Problem } from '../ui/parts';
 
@@ -57,6 +57,12 @@ export function SignIn() {
           Trunkline
         </a>
         <h1>Sign in</h1>
+        {hasEnded && !error && (
+          <div class="notice" data-tone="warn" role="alert">
+            <strong>Your session has ended</strong>
+            <span>The key was revoked, or the token has expired. Sign in again.</span>
+          </div>
+        )}
         {error && <Problem error={error} />}
         <form
           class="stack"

@@ -11,7 +11,7 @@ import { type Measure, placeCall, type Report, type SimulatedPlan } from '../try
 import { targetOf, withNumber } from '../try/target';
 import { Card, Empty, Head, Loading, Problem } from '../ui/parts';
 import { State } from '../ui/state';
-import { Brief } from '../ui/text';
+import { Brief, brief } from '../ui/text';
 
 type Side = 'a' | 'b';
 
@@ -184,7 +184,7 @@ export function TryIt({ place, me }: PageProps) {
             .filter(([id]) => id.startsWith('number'))
             .map(([id, name]) => (
               <option key={id} value={id}>
-                {name.slice(0, 80)}
+                {brief(name)}
               </option>
             ))}
         </optgroup>
@@ -193,7 +193,7 @@ export function TryIt({ place, me }: PageProps) {
             .filter(([id]) => id.startsWith('endpoint'))
             .map(([id, name]) => (
               <option key={id} value={id}>
-                {name.slice(0, 80)}
+                {brief(name)}
               </option>
             ))}
         </optgroup>
@@ -301,7 +301,7 @@ export function TryIt({ place, me }: PageProps) {
           .map((side) => (
             <Card
               key={side}
-              title={`${side.toUpperCase()}: ${(targets.find(([id]) => id === choice[side])?.[1] ?? 'nothing chosen').slice(0, 60)}`}
+              title={`${side.toUpperCase()}: ${brief(targets.find(([id]) => id === choice[side])?.[1] ?? 'nothing chosen', 60)}`}
               aside={
                 <label class="check">
                   <input type="radio" name="audible" checked={audible === side} onChange={() => setAudible(side)} />

@@ -25,7 +25,8 @@ function Table({ lines }: { lines: string }) {
     .filter((line) => !/^[|\s-]+$/.test(line))
     .map((line) => line.slice(1, -1).split('|'));
   return (
-    <div class="table-wrap">
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, also by keyboard
+    <section class="table-wrap" tabIndex={0} aria-label="Table">
       <table>
         <thead>
           <tr>
@@ -46,6 +47,6 @@ function Table({ lines }: { lines: string }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </section>
   );
 }

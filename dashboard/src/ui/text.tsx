@@ -31,9 +31,12 @@ export function Outside({ text, limit = 120 }: { text: string | null | undefined
   );
 }
 
+/** On one line and cut, for choices, titles and labels, which hold no elements. */
+export function brief(text: string, limit = 80): string {
+  return visible(text.length > limit ? `${text.slice(0, limit)}…` : text).replaceAll('\n', ' ');
+}
+
 /** As `Outside`, on one line, for tables; the whole text is in the detail of the record. */
 export function Brief({ text, limit = 40 }: { text: string | null | undefined; limit?: number }) {
-  if (!text) return <span class="soft">–</span>;
-  const short = text.length > limit ? `${text.slice(0, limit)}…` : text;
-  return <bdi>{visible(short).replaceAll('\n', ' ')}</bdi>;
+  return text ? <bdi>{brief(text, limit)}</bdi> : <span class="soft">–</span>;
 }

@@ -1,4 +1,5 @@
 /** Sign-in at an identity provider: authorization code flow with PKCE (RFC 6749 section 4.1, RFC 7636), as a public client. */
+import { decodeJwt } from 'jose';
 import { withDeadline } from '../../../net/deadline.js';
 
 export interface IdentityLoginSettings {
@@ -41,7 +42,12 @@ export class IdentityLogin {
   }
 
   /** The token that the API accepts, of the two that the provider gives for a code; null when it gives none. */
-  async token(grant: { code: string; codeVerifier: string; redirectUri: string }): Promise<string | null> {
+  async token(grant: {
+    code: string;
+    codeVerifier: string;
+    redirectUri: string;
+    nonce?: string;
+  }): Promise<string | null> {
     const addresses = await this.addresses();
     if (addresses === null) return null;
     const given = await requestJson(addresses.tokenUrl, {
@@ -55,6 +61,7 @@ export class IdentityLogin {
         redirect_uri: grant.redirectUri,
       }).toString(),
     });
+    if (grant.nonce !== undefined && nonceOf(given?.id_token) !== grant.nonce) return null;
     for (const token of [given?.access_token, given?.id_token])
       if (typeof token === 'string' && (await this.accepts(token))) return token;
     return null;
@@ -68,6 +75,16 @@ export class IdentityLogin {
     if (!isHttpUrl(authorizationUrl) || !isHttpUrl(tokenUrl)) return this.known?.addresses ?? null;
     this.known = { addresses: { authorizationUrl, tokenUrl }, atMs: this.now() };
     return this.known.addresses;
+  }
+}
+
+/** The nonce of an ID token, which came from the provider itself, so its signature adds nothing (OpenID Connect Core 1.0, section 3.1.3.7). */
+function nonceOf(idToken: unknown): unknown {
+  if (typeof idToken !== 'string') return undefined;
+  try {
+    return decodeJwt(idToken).nonce;
+  } catch {
+    return undefined;
   }
 }
 

@@ -34,6 +34,7 @@ interface Description {
   tags: { name: string; description: string }[];
   paths: Record<string, Record<string, OperationObject>>;
   components: { schemas: Record<string, Described> };
+  webhooks: Record<string, Record<string, OperationObject>>;
 }
 
 /** In the colours of the dashboard (`dashboard/src/style.css`). */
@@ -50,11 +51,25 @@ nav ul { columns: 15rem; padding-left: 1.2rem; }
 article, nav { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .4rem 1.1rem 1rem; margin: 1rem 0; }
 table { border-collapse: collapse; width: 100%; display: block; overflow-x: auto; } td, th { border-bottom: 1px solid var(--line); padding: .3rem .6rem .3rem 0; text-align: left; vertical-align: top; }
 .method { background: var(--accent-soft); color: var(--accent); border-radius: .3rem; padding: .1rem .4rem; font-weight: 600; }
+input { font: inherit; color: inherit; background: var(--card); border: 1px solid var(--soft); border-radius: 6px; padding: .3rem .6rem; }
 details { margin: .5rem 0; } summary { cursor: pointer; color: var(--accent); } pre { background: var(--paper); border-radius: 6px; overflow-x: auto; padding: .7rem; }
 `;
 const styleHash = createHash('sha256').update(style).digest('base64');
 
-/** The API reference as an HTML page: one file, without scripts or resources of other hosts. */
+/** Hides the operations that do not have all words of the search; without scripts the page has no search. */
+const script = `
+const field = document.getElementById('search');
+field.parentElement.hidden = false;
+const all = [...document.querySelectorAll('article')].map((article) => ({ article, text: article.textContent.toLowerCase() }));
+field.addEventListener('input', () => {
+  const words = field.value.toLowerCase().split(/\\s+/);
+  for (const { article, text } of all) article.hidden = !words.every((word) => text.includes(word));
+  for (const section of document.querySelectorAll('section.operations')) section.hidden = !section.querySelector('article:not([hidden])');
+});
+`;
+const scriptHash = createHash('sha256').update(script).digest('base64');
+
+/** The API reference as an HTML page: one file, without resources of other hosts. */
 export function docsRoute(app: FastifyInstance): Route {
   let page: string | null = null;
   return route({
@@ -77,7 +92,7 @@ export function docsRoute(app: FastifyInstance): Route {
         .type('text/html; charset=utf-8')
         .serializer(String)
         .headers({
-          'content-security-policy': `default-src 'none'; style-src 'sha256-${styleHash}'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'`,
+          'content-security-policy': `default-src 'none'; script-src 'sha256-${scriptHash}'; style-src 'sha256-${styleHash}'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'`,
           'referrer-policy': 'no-referrer',
         });
       return page;
@@ -85,7 +100,7 @@ export function docsRoute(app: FastifyInstance): Route {
   });
 }
 
-function pageOf({ info, tags, paths, components }: Description): string {
+function pageOf({ info, tags, paths, components, webhooks }: Description): string {
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
   );
@@ -99,8 +114,9 @@ function pageOf({ info, tags, paths, components }: Description): string {
   );
   const body = groups.map(
     ({ name, description, operations }) =>
-      `<section><h2>${escaped(name)}</h2><p>${text(description)}</p>${operations.map(operationHtml).join('')}</section>`,
+      `<section class="operations"><h2>${escaped(name)}</h2><p>${text(description)}</p>${operations.map(operationHtml).join('')}</section>`,
   );
+  const received = Object.values(webhooks).flatMap((methods) => Object.values(methods).map(receivedHtml));
   const schemas = Object.entries(components.schemas)
     .filter(([, schema]) => schema.properties)
     .map(([name, schema]) => `<h3 id="schema-${name}">${escaped(name)}</h3>${fields(schema)}`);
@@ -108,8 +124,10 @@ function pageOf({ info, tags, paths, components }: Description): string {
 <title>${escaped(info.title)} API ${escaped(info.version)}</title><style>${style}</style></head><body>
 <h1>${escaped(info.title)} API ${escaped(info.version)}</h1>
 <p><a href="/">Dashboard</a> · <a href="/#/reference">search and try the operations there</a> · for programs: <a href="/openapi.json">openapi.json</a></p>${prose(info.description)}
-<nav>${menu.join('')}<p><a href="#errors">Errors</a> · <a href="#records">Records</a></p></nav>${body.join('')}
-<section><h2 id="records">Records</h2>${schemas.join('')}</section></body></html>`;
+<p hidden><label>Search <input id="search" type="search" autocomplete="off"></label></p>
+<nav>${menu.join('')}<p><a href="#webhooks">Requests to your server</a> · <a href="#events">Events</a> · <a href="#limits">Limits</a> · <a href="#errors">Errors</a> · <a href="#records">Records</a></p></nav>${body.join('')}
+<section class="operations"><h2 id="webhooks">Requests to your server</h2><p>Sent to the addresses of your webhook endpoints.</p>${received.join('')}</section>
+<section><h2 id="records">Records</h2>${schemas.join('')}</section><script>${script}</script></body></html>`;
 }
 
 function operationHtml({
@@ -140,7 +158,47 @@ function operationHtml({
   return `<article id="${operation.operationId}"><h3>${escaped(operation.summary)}</h3>
 <p class="path"><span class="method">${method.toUpperCase()}</span> ${escaped(path)}</p><p>${text(operation.description)}</p>
 ${parameters.length > 0 ? `<h4>Parameters</h4><table>${parameters.join('')}</table>` : ''}${bodies.join('')}
-<details><summary>Responses</summary><table>${answers.join('')}</table></details>${successes.join('')}${sample('curl', curlOf(method, path, operation))}</article>`;
+<details><summary>Responses</summary><table>${answers.join('')}</table></details>${successes.join('')}${sample('curl', curlOf(method, path, operation))}${sample('TypeScript', typescriptOf(method, path, operation))}
+<p><a href="/#/reference/${operation.operationId}">Try it in the dashboard</a></p></article>`;
+}
+
+/** A request that Trunkline sends. */
+function receivedHtml({ operationId, summary, description, requestBody, responses }: OperationObject): string {
+  const body = requestBody?.content['application/json'];
+  const answers = Object.entries(responses).map(
+    ([status, { description }]) => `<tr><td>${status}</td><td>${text(description)}</td></tr>`,
+  );
+  return `<article id="${operationId}"><h3>${escaped(summary)}</h3><p>${text(description)}</p>
+<h4>Body <code>application/json</code></h4>${body ? fields(body.schema) : ''}<h4>What your server answers</h4><table>${answers.join('')}</table></article>`;
+}
+
+/** `${name}`, in a template string. */
+function placeholder(name: string): string {
+  return `\${${name}}`;
+}
+
+/** A request with the example body; parameters of the path are variables. */
+function typescriptOf(method: string, path: string, { requestBody, security }: OperationObject): string {
+  const [[type, body] = []] = Object.entries(requestBody?.content ?? {});
+  const json =
+    type === 'application/json' && body?.example !== undefined ? JSON.stringify(body.example, null, 2) : null;
+  const headers = [
+    ...(security?.length === 0 ? [] : [`Authorization: \`Bearer ${placeholder('process.env.TRUNKLINE_API_KEY')}\``]),
+    ...(json === null ? [] : ["'Content-Type': 'application/json'"]),
+  ];
+  const lines = [
+    ...(method === 'get' ? [] : [`  method: '${method.toUpperCase()}',`]),
+    ...(headers.length === 0 ? [] : [`  headers: { ${headers.join(', ')} },`]),
+    ...(json === null ? [] : [`  body: JSON.stringify(${json.replaceAll('\n', '\n  ')}),`]),
+  ];
+  const url =
+    placeholder('process.env.TRUNKLINE_URL') + path.replace(/\{(\w+)\}/g, (_, name: string) => placeholder(name));
+  return [
+    `const response = await fetch(\`${url}\`, {`,
+    ...lines,
+    '});',
+    'if (!response.ok) throw new Error((await response.json()).error);',
+  ].join('\n');
 }
 
 /** A request with the example body, for a shell. */

@@ -35,7 +35,7 @@ export function signInRoutes({ link, login }: { link?: SignInLink; login?: Ident
                 authorization_url: nullable<string>(
                   Type.String({
                     description:
-                      'The URL to open with `redirect_uri`, `state`, `code_challenge` and `code_challenge_method=S256` added; null while the provider does not answer.',
+                      'The URL to open with `redirect_uri`, `state`, `nonce`, `code_challenge` and `code_challenge_method=S256` added; null while the provider does not answer.',
                   }),
                 ),
               },
@@ -81,11 +81,19 @@ export function signInRoutes({ link, login }: { link?: SignInLink; login?: Ident
           maxLength: 2_048,
           description: 'The `redirect_uri` of the authorization request.',
         }),
+        nonce: Type.Optional(
+          Type.String({
+            minLength: 1,
+            maxLength: 255,
+            description: 'The `nonce` of the authorization request, if it had one; the ID token must contain it.',
+          }),
+        ),
       }),
       answer: { status: 200, description: 'The token.', schema: Type.Unsafe<unknown>({ $ref: 'SignedIn#' }) },
       errors: ['UNAUTHORIZED'],
-      handle: async ({ body: { code, code_verifier, redirect_uri } }) => {
-        const token = (await login?.token({ code, codeVerifier: code_verifier, redirectUri: redirect_uri })) ?? null;
+      handle: async ({ body: { code, code_verifier, redirect_uri, nonce } }) => {
+        const token =
+          (await login?.token({ code, codeVerifier: code_verifier, redirectUri: redirect_uri, nonce })) ?? null;
         if (token === null)
           throw new ApiError('UNAUTHORIZED', 'The identity provider gave no token that this server accepts');
         return { token };
