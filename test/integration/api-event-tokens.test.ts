@@ -61,12 +61,12 @@ class EventSourceLike {
   }
 }
 
-const begin = (organizationId: string) => {
+const begin = async (organizationId: string) => {
   const id = api.store.calls.begin({
     ...{ organizationId, mode: 'live', direction: 'inbound', fromNumber: 'x', toNumber: 'y' },
     ...{ phoneNumberId: api.a.userId, endpointId: null },
   });
-  api.store.calls.flush();
+  await api.store.calls.flush();
   return id;
 };
 
@@ -76,18 +76,18 @@ describe('a token of the event stream', () => {
     expect(Date.parse(expires_at) - api.clock.now()).toBe(60_000);
     const source = await EventSourceLike.open(token);
     expect(source.status).toBe(200);
-    begin(api.b.organizationId);
-    begin(api.a.organizationId);
+    await begin(api.b.organizationId);
+    await begin(api.a.organizationId);
     await expect.poll(() => source.types).toEqual(['call.initiated']);
   });
 
   it('acts in the organization that was chosen when it was issued', async () => {
-    api.store.organizations.addMember(api.b.organizationId, api.a.userId, 'member');
+    await api.store.organizations.addMember(api.b.organizationId, api.a.userId, 'member');
     const { token } = await issue(api.a.key, { 'x-organization-id': api.b.organizationId });
     const source = await EventSourceLike.open(token);
-    begin(api.a.organizationId);
-    begin(api.b.organizationId);
-    begin(api.b.organizationId);
+    await begin(api.a.organizationId);
+    await begin(api.b.organizationId);
+    await begin(api.b.organizationId);
     await expect.poll(() => source.types.length).toBe(2);
   });
 

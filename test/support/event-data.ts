@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { eventDataName, eventDataSchemas } from '../../src/api/schemas/events.js';
-import { loadDriver } from '../../src/store/database/driver.js';
+import { loadDriver } from '../../src/store/sqlite/driver.js';
 
 const ajv = new Ajv2020({ strict: false, allErrors: true });
 (addFormats as unknown as typeof addFormats.default)(ajv);

@@ -59,7 +59,7 @@ const styleHash = createHash('sha256').update(style).digest('base64');
 /** Hides the operations that do not have all words of the search; without scripts the page has no search. */
 const script = `
 const field = document.getElementById('search');
-field.parentElement.hidden = false;
+field.closest('p').hidden = false;
 const all = [...document.querySelectorAll('article')].map((article) => ({ article, text: article.textContent.toLowerCase() }));
 field.addEventListener('input', () => {
   const words = field.value.toLowerCase().split(/\\s+/);

@@ -59,7 +59,7 @@ export class CallSearch {
     if (fromMs !== undefined) query = query.where('created_at', '>=', fromMs);
     if (beforeMs !== undefined) query = query.where('created_at', '<', beforeMs);
     if (number !== undefined) {
-      const few = this.callsOfNumbers(number);
+      const few = await this.callsOfNumbers(number);
       if (few?.length === 0) return [];
       if (few) query = query.where('id', 'in', toPowerOfTwo(few));
       else
@@ -90,14 +90,14 @@ export class CallSearch {
   }
 
   /** The calls of all organizations from or to such numbers, in no order; null if there are too many. */
-  private callsOfNumbers(beginning: string): string[] | null {
+  private async callsOfNumbers(beginning: string): Promise<string[] | null> {
     const ids = new Set<string>();
     for (const column of ['from_number', 'to_number'] as const)
       for (const from of beginnings(beginning)) {
         const found = this.database.sql.selectFrom('calls').select('id').where(column, '>=', from);
         const before = `${from}\u{10ffff}`; // the index compares UTF-8 bytes, and no character comes after this one
-        for (const { id } of this.database.all(found.where(column, '<', before).limit(this.mostByNumber + 1)))
-          ids.add(id);
+        const rows = await this.database.all(found.where(column, '<', before).limit(this.mostByNumber + 1));
+        for (const { id } of rows) ids.add(id);
         if (ids.size > this.mostByNumber) return null;
       }
     return [...ids];

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { loadDriver } from '../../../src/store/database/driver.js';
+import { loadDriver } from '../../../src/store/sqlite/driver.js';
 import { seriousProblems } from '../../support/browser.js';
 import type { DashboardScene } from './scene.js';
 
@@ -57,7 +57,7 @@ export function everyPage(scene: DashboardScene): void {
     expect(samples).toContain("/v1/calls/search?status=failed'");
     expect(samples).toContain('URLSearchParams({ "status": "failed" })');
     await page.getByRole('button', { name: 'Send', exact: true }).click();
-    await page.getByText('"next_cursor"').waitFor();
+    await page.getByRole('status').getByText('"next_cursor"').waitFor();
     await page.evaluate("location.hash = '#/reference/events'");
     await page.getByRole('cell', { name: 'turn.completed', exact: true }).waitFor();
     await page.evaluate("location.hash = '#/reference/receiveCall'");
@@ -100,12 +100,13 @@ export function everyPage(scene: DashboardScene): void {
         },
       ],
     });
-    app.store.calls.flush();
+    await app.store.calls.flush();
     // The API refuses such names; an older version, or a provider of identities, may not have.
     const database = new (loadDriver())(app.databaseFile);
     for (const table of ['endpoints', 'trunks', 'api_keys', 'organizations', 'users', 'phone_numbers'])
       database.prepare(`update ${table} set name = ?`).run(hostile);
     database.prepare('update webhook_attempts set error = ?').run(hostile);
+    database.exec('update settings_version set version = version + 1');
     database.close();
     const records = await Promise.all(
       ['endpoints', 'phone-numbers', 'trunks'].map(
@@ -139,7 +140,7 @@ export function everyPage(scene: DashboardScene): void {
       const end = { status: 'completed', hangupCause: 'normal_clearing', hangupSource: 'caller' } as const;
       app.store.calls.finish(id, { ...end, durationSec: n });
     }
-    app.store.calls.flush();
+    await app.store.calls.flush();
     for (let n = 0; n < 130; n += 1) await app.api('POST', '/v1/trunks', { name: `Trunk ${n}`, status: 'inactive' });
     const page = await scene.open('calls?number=%2B12025550188');
     const wholeList = async (table: string, oldest: string) => {

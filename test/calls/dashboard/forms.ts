@@ -84,7 +84,7 @@ export function forms(scene: DashboardScene): void {
     const callId = app.store.calls.begin({ ...scene.scope(), ...call, phoneNumberId, endpointId: hook });
     const end = { status: 'failed', hangupCause: 'webhook_error', hangupSource: 'system', durationSec: 0 } as const;
     app.store.calls.finish(callId, end);
-    app.store.calls.flush();
+    await app.store.calls.flush();
     const attempts = async () =>
       (
         await app.api<{ data: { attempts: unknown[] }[] }>('GET', `/v1/webhook-deliveries?call_id=${callId}`)
