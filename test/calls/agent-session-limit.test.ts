@@ -44,14 +44,14 @@ async function callProvider(provider: string): Promise<void> {
     provider_config: PROVIDER_CONFIG[provider],
   });
   await app.api('POST', '/v1/phone-numbers', { number, endpoint_id: id });
-  const samples = new Int16Array(8000 * 6);
+  const samples = new Int16Array(8000 * 8);
   for (let i = 0; i < speech.ms * 8; i++)
     samples[speech.fromMs * 8 + i] = 8000 * Math.sin((2 * Math.PI * speech.hz * i) / 8000);
   const port = app.sip.addresses.find((each) => each.transport === 'udp')?.port ?? 0;
   const calling = placeCall({
     to: number,
     target: { host: '127.0.0.1', port, transport: 'udp' },
-    durationMs: 5600,
+    durationMs: 7600,
     markers: false,
     speech: { kind: 'samples', samples },
   });

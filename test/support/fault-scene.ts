@@ -78,12 +78,13 @@ export function faultScene(setting: FaultSetting): FaultScene {
     const environment = { TRUNKLINE_RTP_FIRST_TIMEOUT_SEC: '0', ...setting.environment };
     app = await startTestApp(environment, setting.timersMs, setting.start);
     await setting.prepare?.(app);
-    // what is opened once and stays, such as the connection to the disk, is not of a fault
+    // what is opened once and stays, such as the disk's and a connection of the database, is not of a fault
     const warm = await FarEnds.open(scene.port);
     const first = warm.call(demo);
     await first.final();
     await first.bye();
     await warm.close();
+    await scene.recordOf(first);
   });
   beforeEach(async () => {
     ends = await FarEnds.open(scene.port);
