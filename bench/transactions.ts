@@ -1,7 +1,7 @@
 /**
  * What a transaction keeps once it is finally answered. Run: `npm run build && node --expose-gc dist/bench/transactions.js [--count 10000]`
  *
- * INVITEs that nobody acknowledges, refused by the server itself: each stays for 64·T1 with the bytes of its answer, for the repeats.
+ * INVITEs without ACK, refused by the server itself: each stays for 64·T1 with the bytes of its answer, for the repeats.
  */
 import { createSocket } from 'node:dgram';
 import { setTimeout as sleep } from 'node:timers/promises';

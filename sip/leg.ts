@@ -76,7 +76,7 @@ export interface IncomingCall {
 /** The answer to an in-dialog offer from the far side. `sdp` is our answer (or, for a bodiless re-INVITE, our offer). */
 export type ReofferResult = { sdp: string; acked?: (answer: string) => void } | { refuse: number };
 
-/** `refused`: the far side refused the REFER itself and called nobody. */
+/** `refused`: the far side refused the REFER itself and placed no call. */
 export type TransferResult =
   | { status: 'accepted' | 'completed' }
   | { status: 'failed'; sipStatus: number; refused?: true };

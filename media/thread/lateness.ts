@@ -129,7 +129,7 @@ export function observeCollections(collected: (fromMs: number, durationMs: numbe
 export function coreTimeOfThread(): () => CoreTime | null {
   let file: number;
   try {
-    // Opened by this thread: `thread-self` is this thread, whoever reads.
+    // Opened by this thread: `thread-self` is this thread, whichever thread reads.
     file = openSync('/proc/thread-self/schedstat', 'r');
   } catch {
     return () => null;

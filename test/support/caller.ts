@@ -4,7 +4,7 @@ import type { CallerSound } from '../../src/simulator/phone/voice.js';
 import { planDefaults } from '../../src/simulator/place-call.js';
 import type { TestApp } from './app.js';
 
-/** A phone that calls a number of the app, and hangs up after `durationMs` unless somebody else is first. */
+/** A phone that calls a number of the app, and hangs up after `durationMs` unless the far side hangs up first. */
 export async function phoneCalls(
   app: TestApp,
   to: string,

@@ -228,7 +228,7 @@ function strayRows(all: <T>(sql: string) => T[]): string[] {
   });
 }
 
-/** I9: each far end has a final answer, and whoever was answered knows of the end. */
+/** I9: each far end has a final response, and each answered one gets the BYE. */
 function farEnds(scene: Scene): string[] {
   const broken: string[] = [];
   for (const far of scene.farEnds ?? []) {
@@ -274,7 +274,7 @@ export function descriptors(pid: number | 'self'): Record<string, number> {
     } catch {
       continue; // closed meanwhile
     }
-    // SQLite holds a closed connection's descriptor until nobody has a lock: ours, of `look`
+    // SQLite holds a closed connection's descriptor until no lock is held: ours, of `look`
     if (target.endsWith('.db')) continue;
     const kind = /^(socket|pipe|anon_inode)/.exec(target)?.[1] ?? target;
     counts[kind] = (counts[kind] ?? 0) + 1;

@@ -6,7 +6,7 @@ interface Figures {
   packets: number;
   missing: number;
   worstGapMs: number;
-  /** Of the phone's own thread: a busy machine delays whoever listens too. */
+  /** Lateness of the phone's own thread: a busy machine delays the listener too. */
   worstLatenessMs: number;
 }
 

@@ -1,5 +1,5 @@
 /**
- * A second organization beside whatever a test does to the first: with a number, an agent and a call of its own, which nobody may see, touch or
+ * A second organization beside whatever a test does to the first: with a number, an agent and a call of its own, which no one else may see, touch or
  * add to (I8).
  */
 import { request } from 'node:http';
@@ -13,7 +13,7 @@ const byAsking: ReadonlySet<string> = new Set(['api_keys', 'request_days', 'idem
 let made = 0;
 
 export class OtherTenant {
-  /** Events that were told to whoever listens for this organization. */
+  /** Events that were delivered to the listeners of this organization. */
   private told = 0;
   private readonly stop: () => void;
   private readonly before: string;

@@ -61,7 +61,7 @@ const takeOther = walk(otherPorts);
 /** A few port pairs that no other engine of this file had. */
 export const portPairs = (pairs: number): PortRange => takeEngine(2 * pairs);
 
-/** An even one, the first of so many ports in a row, UDP and TCP, for a program that is told its port before it takes it. */
+/** An even port, the first of this many consecutive free ports (UDP and TCP), for a program that gets its ports as arguments. */
 export async function freePort(count = 1): Promise<number> {
   for (;;) {
     const { from, to } = takeOther(count + (count % 2));

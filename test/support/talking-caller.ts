@@ -67,7 +67,7 @@ export class TalkingCaller {
     this.close();
   }
 
-  /** No BYE: whoever is called has to notice. */
+  /** Sends no BYE: the callee must detect the loss. */
   close(): void {
     this.hush();
     if (!this.closed) this.phone.close();

@@ -60,7 +60,7 @@ async function read(reader: ReadableStreamDefaultReader<string>): Promise<void> 
       text = text.slice(end + 2);
       if (data === undefined) continue;
       const event = JSON.parse(data) as LiveEvent;
-      if (!event.id) continue; // `reset`: what was missed is read again by whoever shows it
+      if (!event.id) continue; // `reset`: the views that show it read what was missed
       lastId = event.id;
       for (const listener of listeners) listener(event);
     }

@@ -46,7 +46,7 @@ export async function examineMediaServers(
   });
 }
 
-/** Control ports of external engines: whoever reaches one and has its password controls all calls. */
+/** Control ports of external engines: anyone who can reach one and has its password controls all calls. */
 export function examineControlPorts(
   machine: Pick<Machine, 'read'>,
   { sipServer, mediaEngine }: Pick<Settings, 'sipServer' | 'mediaEngine'>,

@@ -65,7 +65,7 @@ export const statements = [
   ) strict`,
   'create index trunks_newest on trunks (organization_id, mode, created_at, id)',
 
-  // No reference to numbers, endpoints and trunks: a past call keeps the ids of what is gone.
+  // No reference to numbers, endpoints and trunks: a past call keeps the ids of deleted rows.
   `create table calls (
     id text primary key, organization_id text not null references organizations (id) on delete cascade,
     mode text not null check (mode in ('live', 'test')), instance_id text not null, sip_call_id text,

@@ -1,6 +1,6 @@
 /**
- * Events on their way to webhook endpoints. The trigger writes a delivery in the transaction that writes the event, whoever writes it,
- * so that no event is lost between the two.
+ * The outbox of events for webhook endpoints. A trigger inserts the delivery in the same transaction as the event, so that no event is lost
+ * between the two.
  */
 export const statements = [
   'alter table endpoints add column events_disabled_at integer',

@@ -1,10 +1,10 @@
 const statuses = ['completed', 'failed', 'in_progress', 'no_answer', 'busy'] as const;
 
-/** Counts of calls by day or hour: of each number, and under the number '' of all numbers together. */
+/** Counts of calls by day or hour, per number; the number '' has the total. */
 function counts(table: 'call_days' | 'call_hours', bucket: 'day' | 'hour', bucketMs: number): string[] {
   const key = `organization_id, mode, phone_number_id, ${bucket}, direction`;
   const added = statuses.map((status) => `${status} = ${status} + excluded.${status}`).join(', ');
-  /** Adds to the counts of `row` ('new' or 'old'), once for its number and once for all. */
+  /** Adds to the counts of `row` ('new' or 'old'): those of its number and the total. */
   const count = (row: 'new' | 'old', change: (status: string) => string): string =>
     `insert into ${table} (${key}, ${statuses.join(', ')})
      select ${row}.organization_id, ${row}.mode, n.column1, ${row}.created_at / ${bucketMs}, ${row}.direction,
@@ -28,8 +28,8 @@ function counts(table: 'call_days' | 'call_hours', bucket: 'day' | 'hour', bucke
 }
 
 /**
- * Counts of calls that triggers keep in the transaction of every change, whoever makes it; indexes that cover the filters of lists; money;
- * what makes a POST repeatable; the day's requests; INVITEs of nobody.
+ * Counts of calls, which triggers update in the transaction of every change; indexes for the filters of lists; balances and the ledger;
+ * idempotency keys; requests per day; INVITEs that were rejected before they became calls.
  */
 export const statements = [
   ...counts('call_days', 'day', 86_400_000),
@@ -41,7 +41,7 @@ export const statements = [
   'create index calls_by_direction on calls (organization_id, mode, direction, created_at, id)',
   'create index calls_by_number on calls (organization_id, mode, phone_number_id, created_at, id, status, direction)',
 
-  // Null: not metered. What is free to spend is the balance less what is held for running calls.
+  // Null: not metered. The spendable amount is the balance less the reservations of running calls.
   'alter table organizations add column balance_microcents integer',
   `create table rates (
     organization_id text not null references organizations (id) on delete cascade,

@@ -1,4 +1,4 @@
-/** What a trunk may carry, and how it writes numbers. */
+/** Limits of a trunk, and its number format. */
 export const statements = [
   'alter table trunks add column max_calls integer',
   'alter table trunks add column calls_per_second integer',

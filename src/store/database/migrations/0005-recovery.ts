@@ -1,4 +1,4 @@
-/** SIP dialogs of running calls: enough for another process to hang up. See `tables.ts`. */
+/** SIP dialogs of running calls, so that another process can send their BYE. See `tables.ts`. */
 export const statements = [
   `create table call_dialogs (
     call_id text not null references calls (id) on delete cascade, sip_call_id text not null, dialog text not null,

@@ -1,7 +1,7 @@
 const dayMs = 86_400_000;
 const key = 'organization_id, mode, day, grouped_by, group_id, figure, bucket';
 
-/** Adds what an ended call says (`row`: new, old or calls) to its day: all together, by endpoint and by trunk. */
+/** Adds the figures of an ended call (`row`: new, old or calls) to its day: to the total, by endpoint and by trunk. */
 function count(row: 'new' | 'old', sign: '' | '-'): string {
   return `insert into call_insights (${key}, n)
    select ${row}.organization_id, ${row}.mode, ${row}.created_at / ${dayMs}, g.column1, g.column2, f.figure, f.bucket, ${sign}f.n
@@ -20,15 +20,15 @@ function figuresOf(row: 'new' | 'old' | 'calls'): string {
       where json_extract(t.value, '$.speaker') = 'agent' and json_extract(t.value, '$.responseMs') is not null group by 2`;
 }
 
-/** The middle of the step that a time falls in: within 2.5 % of it, or 5 ms. Times above a minute are a minute. */
+/** Rounds a time to the middle of its histogram step: within 2.5 %, or 5 ms. Times above a minute count as a minute. */
 function bucketOf(ms: string): string {
   return `case when ${ms} < 1000 then (${ms} + 5) / 10 * 10 when ${ms} < 5000 then (${ms} + 25) / 50 * 50
       when ${ms} < 60000 then (${ms} + 125) / 250 * 250 else 60000 end`;
 }
 
 /**
- * What insights are read from: for each day how many calls ended, were answered, had which MOS, and how fast agents replied; kept by
- * triggers in the transaction of the call's end or deletion, whoever makes it. And the secrets of this installation.
+ * The data of insights: for each day the number of ended and answered calls, their MOS, and the latency of agents. Triggers update it in the
+ * transaction of the call's end or deletion. Also the secrets of this installation.
  */
 export const statements = [
   `create table call_insights (

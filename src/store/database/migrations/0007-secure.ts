@@ -1,4 +1,4 @@
-/** What TLS connections to a trunk's gateways need of their own, as PEM. */
+/** The TLS certificates and keys of a trunk's gateways, as PEM. */
 export const statements = [
   'alter table trunks add column tls_ca text',
   'alter table trunks add column tls_certificate text',

@@ -1,4 +1,4 @@
-/** Recordings that a call makes by the way: of `record`, and of `dial`. See `tables.ts`. */
+/** Recordings of parts of a call, by `record` and by `dial`. See `tables.ts`. */
 export const statements = [
   `create table recordings (
     id text primary key, call_id text not null references calls (id) on delete cascade, token text not null, file text not null,

@@ -1,5 +1,5 @@
 /**
- * Every event of every call asked whether its endpoint is told of events. Where none is, that is now one look into an index that is empty.
+ * The trigger of each event checks whether the endpoint has an `events_url`. A partial index of these endpoints makes the check one lookup.
  */
 export const statements = [
   "create index endpoints_told on endpoints (id) where type = 'webhook' and events_disabled_at is null",

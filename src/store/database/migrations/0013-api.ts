@@ -1,11 +1,11 @@
 /**
- * Of a call's deliveries to an endpoint only the first that is pending may go out. The others are marked as waiting and stand outside the index
- * of what is due, so that looking for it costs nothing for them, however many there are.
+ * Of a call's deliveries to an endpoint only the first pending one may be sent. The others are marked as waiting and are not in the index of
+ * due deliveries, so that the search for due ones does not read them.
  */
 const pending = (of: 'new' | 'old') =>
   `from webhook_deliveries where status = 'pending' and endpoint_id = ${of}.endpoint_id and call_id = ${of}.call_id`;
 
-/** Behind what is pending already, before what comes later in the call (after a retry). */
+/** After the pending deliveries, but before later ones of the call (after a retry). */
 const queued = `update webhook_deliveries set waits = exists (select 1 ${pending('new')} and sequence < new.sequence) where id = new.id;
     update webhook_deliveries set waits = 1 where id in (select id ${pending('new')} and sequence > new.sequence and waits = 0);`;
 

@@ -1,6 +1,6 @@
 /**
- * Kept answers belong to the caller who asked. The old rows name none and may hold secrets, so they go. Invitations are how an organization
- * gains members.
+ * Stored responses of idempotent requests belong to the caller of the API. Old rows name no caller and may contain secrets, so they are deleted.
+ * Also the invitations of members.
  */
 export const statements: readonly string[] = [
   'drop table idempotency_keys',

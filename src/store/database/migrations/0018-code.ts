@@ -1,7 +1,7 @@
 /**
- * What triggers did is done by the code that changes the records: counters and deliveries to webhooks. `settings_version` tells other
- * processes that what they remember has changed. `journal_positions` tells which batches of a process are written, should the thread that
- * writes them die.
+ * Counters and webhook deliveries are now written by the code that changes the records, instead of by triggers. `settings_version` tells other
+ * processes that their cached settings are stale. `journal_positions` records which batches of a process are written, in case the writing
+ * thread dies.
  */
 const triggers = [
   ...['call_days', 'call_hours'].flatMap((table) => ['insert', 'update', 'delete'].map((when) => `${table}_${when}`)),

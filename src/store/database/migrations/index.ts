@@ -15,12 +15,12 @@ import { statements as encryptedEndpoints } from './0017-encrypted-endpoints.js'
 import { statements as code } from './0018-code.js';
 import { statements as numberSearch } from './0019-number-search.js';
 
-/** Statements that bring the database one step on. Never changed once released: a later need is a later migration. */
+/** Statements of one schema version. Never changed once released: a later change is a new migration. */
 export interface Migration {
   statements: readonly string[];
 }
 
-/** All migrations in order, by name. A static record: nothing is looked up on disk, so a bundle or a read-only install works alike. */
+/** All migrations in order, by name. A static record: no directory is read, so that a bundle works as well. */
 export const migrations: Readonly<Record<string, Migration>> = {
   '0001-initial': { statements: initial },
   '0002-webhooks': { statements: webhooks },
