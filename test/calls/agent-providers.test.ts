@@ -171,7 +171,12 @@ describe.each([...providerProtocols.keys()])('a call to a simulated %s', (name) 
 
   it('the key reaches the agent, which hangs up', () => {
     const { record, call } = outcome();
-    expect(call.events.some((each) => each.type === 'read' && each.text.includes('9'))).toBe(true);
+    const isRead = call.events.some((each) => each.type === 'read' && each.text.includes('9'));
+    if (agentProtocols.get(name)?.capabilities.keys.as === 'none') {
+      expect([isRead, record.hangup_source]).toEqual([false, 'caller']);
+      return;
+    }
+    expect(isRead).toBe(true);
     expect(record).toMatchObject({ status: 'completed', hangup_cause: 'agent_hangup', hangup_source: 'agent' });
     expect(types(record)).not.toContain('agent.failed');
     expect(types(record)).not.toContain('agent.warning');
