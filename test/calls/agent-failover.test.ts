@@ -55,7 +55,7 @@ const echo: AgentScript = { onBinary: (bytes, socket) => socket.send(bytes) };
 
 // Each test has a number and agents of its own.
 describe.concurrent('an agent that fails during the call', () => {
-  it('breaks: the fallback takes over, is told what was said, and the caller hears it', async () => {
+  it('breaks: the fallback takes over, gets the transcript, and the caller hears it', async () => {
     const { number, endpoints } = await numberWith(
       {
         onText: (message, socket) => {
@@ -156,7 +156,7 @@ describe.concurrent('an agent that fails during the call', () => {
 });
 
 describe('the end of an agent that is no failure', () => {
-  it('a clean close hangs up, whoever else there is', async () => {
+  it('a clean close hangs up, even with fallbacks left', async () => {
     const { number, endpoints } = await numberWith({ onBinary: (_, socket) => socket.close(1000) }, echo);
     const { call } = await phone(number);
     expect(call).toMatchObject({ status: 'completed', hangup_cause: 'agent_hangup', hangup_source: 'agent' });

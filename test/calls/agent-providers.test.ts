@@ -202,7 +202,7 @@ describe.each([...providerProtocols.keys()])('a call to a simulated %s', (name) 
   });
 });
 
-describe('what providers are told', () => {
+describe('what providers get', () => {
   it('OpenAI: how much of the greeting was heard', () => {
     const { call } = outcomes.get('openai')!;
     const truncate = call.received.find((message) => message.type === 'conversation.item.truncate');

@@ -49,7 +49,7 @@ const said = (body: object) => (_request: ReceivedRequest, response: ServerRespo
 const eventsOf = (record: CallRecord, type: string) => record.events.filter((event) => event.event_type === type);
 const variables = { caller: '{{call.from}}', number: '{{call.to}}', kind: '{{sip.headers.content-type}}' };
 
-it('an agent learns who calls', async () => {
+it("an agent gets the caller's number", async () => {
   const { number, start } = await call({ variables });
   expect(start).toMatchObject({
     custom: { caller: '+4930123456', number, kind: 'application/sdp' },

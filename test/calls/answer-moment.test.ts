@@ -185,7 +185,7 @@ describe('a call that is hung up at once', () => {
     expect(await app.finishedCall(number)).toMatchObject({ status: 'completed', duration: 1, cost: 3 });
   });
 
-  it('by whom we called costs as much', async () => {
+  it('by the callee costs as much', async () => {
     const { numberId, endpointId } = await numberOfListener();
     const callee = await newPhone();
     await trunkTo(callee);

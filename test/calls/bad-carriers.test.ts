@@ -195,7 +195,7 @@ describe('a stranger', () => {
     await peer.close();
   });
 
-  it('that repeats what somebody else has said: asked again, not let in', async () => {
+  it("that replays another's credentials is challenged again and refused", async () => {
     const peer = await SipPeer.open(strict.sip.addresses[0]?.port ?? 0);
     const { invite, challenges } = await challenged(peer);
     const authorization = answerTo(challenges, invite.uri);

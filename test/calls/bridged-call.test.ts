@@ -113,7 +113,7 @@ describe.concurrent('an agent behind SIP', () => {
     expect(types(record)).toContain('agent.failover');
   });
 
-  it('talks to somebody whom we called', async () => {
+  it('talks to a callee of an outbound call', async () => {
     const trunk = await addTrunk(app, [agent.uri]);
     const number = `+${nextNumber++}`;
     const ids = await app.connectNumber(number, agent.uri.replace('sip:', 'sip:+12025550002@'));

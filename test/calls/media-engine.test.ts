@@ -153,7 +153,7 @@ describe('ports', () => {
     await engine.open(sessionOptions());
   });
 
-  it('that somebody else has are passed over', async () => {
+  it('that another process has are skipped', async () => {
     const range = portPairs(4);
     const squatters = await Promise.all(
       [range.from, range.from + 3].map(

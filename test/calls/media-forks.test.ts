@@ -64,7 +64,7 @@ function loudPart(at: RawAgent): Int16Array {
 const millisecondsOf = (value: number, at: RawAgent) => allOf(at).filter((byte) => byte === value).length / 8;
 
 describe('forks', () => {
-  it('hear the caller, the agent, or both mixed, and are told which', async () => {
+  it('hear the caller, the agent, or both mixed, as the start message says', async () => {
     const [caller, heard, both] = [await listener(), await listener(), await listener()];
     await Promise.all([fork('caller', caller), fork('agent', heard), fork('both', both)]);
     await eventually(() => both.texts.length > 0, 'the start of the fork');

@@ -89,7 +89,7 @@ describe('to the phone', () => {
     expect(bytesOf(spoken())).toEqual([...frame(9, 5)]);
   });
 
-  it('silence within a frame after clear, and what was heard is told', async () => {
+  it('silence within a frame after clear, and reports what was heard', async () => {
     await connect();
     const events = collectEvents(session);
     agent.say(frame(7, 200));
@@ -445,7 +445,7 @@ describe('the end', () => {
     expect(stats.received.mos).toBeNull();
   });
 
-  it('the agent that leaves is told, and the phone hears silence', async () => {
+  it('the agent that leaves is notified, and the phone hears silence', async () => {
     await connect();
     agent.socket?.close(1000);
     expect(await link.ended).toMatchObject({ by: 'hangup', closeCode: 1000 });

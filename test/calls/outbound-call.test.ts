@@ -40,7 +40,7 @@ async function trunk(uris: string[], change: Record<string, unknown> = {}): Prom
 
 const types = (call: { events: { event_type: string }[] }) => call.events.map((event) => event.event_type);
 
-describe('a call to somebody who answers', () => {
+describe('a call that is answered', () => {
   it('carries a tone each way, and speaks only after the answer', async () => {
     await trunk([carrier.uri]);
     const tone = Buffer.from(toneOf({ frequencyHz: 1000, durationMs: 2000 }).buffer);
@@ -216,7 +216,7 @@ describe('the way out', () => {
   });
 });
 
-describe('who has answered', () => {
+describe('answering machine detection', () => {
   it.each([
     ['a person', '+15005550150', 'detect', { result: 'human', reason: 'short_greeting' }],
     ['a voicemail', '+15005550160', 'detect_message_end', { result: 'machine', message_end: 'beep', beep_hz: 1000 }],
@@ -243,7 +243,7 @@ describe('who has answered', () => {
     20_000,
   );
 
-  it('ends the call of whoever does not talk to machines, as soon as it is one', async () => {
+  it('ends a call that is not for machines as soon as one is detected', async () => {
     await trunk([carrier.uri]);
     const wish = await wishFor({}, { to: '+15005550160', machineDetection: 'detect', onMachine: 'hang_up' });
     const id = placeOutbound(app, wish);

@@ -41,7 +41,7 @@ async function hears(phone: HandPhone, from: HandPhone, fill: number): Promise<v
 }
 
 it.each(['caller', 'agent'] as const)(
-  'takes the place of the %s: he is hung up on, the other one goes on',
+  'takes the place of the %s: that phone gets BYE, the other one continues',
   async (side) => {
     const joined = await joinTwo(app);
     const left = joined[side];
@@ -131,7 +131,7 @@ it('what cannot be done is refused, and the call goes on as it was', async () =>
   phone.sip.ackFailure(invited, late);
 });
 
-it('a call over another trunk is not given to whoever knows its dialog', async () => {
+it('a call over another trunk cannot be replaced by a stranger who knows its dialog', async () => {
   const phone = await HandPhone.open(app.sip.addresses[0]?.port ?? 0);
   open.push(phone);
   const trunk = await addTrunk(app, [`sip:carrier@127.0.0.1:${phone.sip.port}`]);

@@ -73,7 +73,7 @@ describe.concurrent('a simulated call to the demo number', () => {
     expect(digits.join('')).toBe('159#');
   });
 
-  it('is told that a number is unknown', async () => {
+  it('reports an unknown number', async () => {
     const recording = await placeCall({ to: '+15559999', durationMs: 500, target: target() });
     expect(recording.report()).toMatchObject({
       answered: false,

@@ -33,7 +33,7 @@ describe('connecting', () => {
     await server.close();
   });
 
-  it('to somebody who says nothing: given up after the limit, or when told', async () => {
+  it('to a silent server: given up after the limit, or on abort', async () => {
     const sockets = new Set<Socket>();
     const mute: Server = createServer((socket) => sockets.add(socket));
     const port = await new Promise<number>((resolve) =>

@@ -35,7 +35,7 @@ describe('an incoming call', () => {
     return { invite, call, leg, ok };
   }
 
-  it('carries who calls whom and where from, rings, is answered, confirmed and ended by the caller', async () => {
+  it('has caller, called number and source, rings, is answered, confirmed and ended by the caller', async () => {
     const invite = peer.invite({ lines: ['X-Account: 7', 'P-Asserted-Identity: "Ann" <tel:+15559998888>'] });
     const call = await us.nextCall();
     expect(call).toMatchObject({

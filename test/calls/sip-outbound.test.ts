@@ -55,7 +55,7 @@ describe('dialling', () => {
     await within(hungUp);
   };
 
-  it('an answer: the INVITE says who calls, early answers are told by branch, ACK is sent at once', async () => {
+  it('an answer: the INVITE has the caller, early answers are distinguished by branch, ACK is sent at once', async () => {
     const progress: unknown[] = [];
     const dialled = us.gateway.dial(
       {

@@ -138,7 +138,7 @@ describe('retell', () => {
   });
 });
 
-describe('whom the INVITE calls', () => {
+describe('the user that the INVITE calls', () => {
   it.each([
     ['openai', { project_id: 'proj_abc' }, undefined, 'proj_abc'],
     ['openai', {}, 'proj_xyz', 'proj_xyz'],

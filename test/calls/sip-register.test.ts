@@ -138,7 +138,7 @@ describe('phones that register', () => {
     expect(us.gateway.counters().refused).toEqual({ blocked_source: 2 });
   });
 
-  it('a registered source is challenged like any other: whoever forges its address, or has it next, is refused', async () => {
+  it('a registered source is challenged like any other: a forged or reassigned address is refused', async () => {
     await register(['Contact: <sip:desk1@127.0.0.1>', 'Expires: 60']);
     const forged = await inviteWith({ ...user, password: 'x' });
     peer.ackFailure(forged, await peer.next(403));

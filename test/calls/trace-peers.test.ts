@@ -53,7 +53,7 @@ describe('the trace', () => {
     expect(await traceOf(silent)).toContain(`sent INVITE ${at}`);
   });
 
-  it('of a caller without an ACK names whom our BYE went to', async () => {
+  it('of a caller without an ACK names the peer of our BYE', async () => {
     const caller = await HandPhone.open(app.sip.addresses[0]?.port ?? 0);
     closing.push(() => caller.close());
     await app.connectNumber('+12025554911', agent.url, { protocol: 'raw' });

@@ -82,7 +82,7 @@ async function notify(caller: HandPhone, status: number): Promise<void> {
 }
 
 describe('a transfer', () => {
-  it('by REFER: what the far side tells of it is the outcome', async () => {
+  it("by REFER: the outcome is what the far side's NOTIFY says", async () => {
     const { caller, id } = await talk();
     const asked = app.api('POST', `/v1/calls/${id}/transfer`, { to: '+15005550150' });
     const refer = await caller.sip.next('REFER');
@@ -131,7 +131,7 @@ describe('a transfer', () => {
     expect(eventsOf(record, 'transfer.completed')[0]?.dialled_call_id).toBe(dialled.id);
   });
 
-  it('ends with whom the caller was joined with', async () => {
+  it('ends when the transfer target hangs up', async () => {
     const { caller, id, number } = await talk();
     const asked = app.api('POST', `/v1/calls/${id}/transfer`, { to: '+15005550201' });
     caller.sip.respond(await caller.sip.next('REFER'), 501);
@@ -140,7 +140,7 @@ describe('a transfer', () => {
     expect(await app.finishedCall(number)).toMatchObject({ hangup_cause: 'transferred', hangup_source: 'callee' });
   });
 
-  it('to somebody who is busy leaves the caller with the agent', async () => {
+  it('to a busy target leaves the caller with the agent', async () => {
     const { caller, agent, id, number } = await talk();
     const asked = app.api('POST', `/v1/calls/${id}/transfer`, { to: '+15005550486' }, 409);
     caller.sip.respond(await caller.sip.next('REFER'), 403);
@@ -155,7 +155,7 @@ describe('a transfer', () => {
     ]);
   });
 
-  it('that the far side takes and cannot do becomes a call of ours', async () => {
+  it('that the far side accepts and fails to do becomes a call of ours', async () => {
     const { caller, agent, id, number } = await talk();
     const asked = app.api('POST', `/v1/calls/${id}/transfer`, { to: '+15005550298' });
     caller.sip.respond(await caller.sip.next('REFER'), 202);
@@ -169,7 +169,7 @@ describe('a transfer', () => {
     ]);
   });
 
-  it('by the caller is forbidden: nobody is called, the record says so, and the call goes on', async () => {
+  it('by the caller is forbidden: no call is placed, the record says so, and the call continues', async () => {
     const { caller, agent, number } = await talk();
     caller.ask('REFER', ['Refer-To: <sip:+88213000000@127.0.0.1>']);
     await caller.sip.next(403);
@@ -246,7 +246,7 @@ describe('REFER of an agent behind SIP', () => {
     ]);
   });
 
-  it('to a forbidden destination is refused, to another one passed on, and its outcome is told', async () => {
+  it('to a forbidden destination is refused, to another one passed on, and its outcome is reported', async () => {
     await allow(['+1202']);
     const joined = await joinTwo(app, { config: { allow_refer: true } });
     const { caller, agent, number } = joined;
@@ -269,7 +269,7 @@ describe('REFER of an agent behind SIP', () => {
     await Promise.all([caller.close(), agent.close()]);
   });
 
-  it('that the caller refuses becomes a call of ours: the agent is told, and let go', async () => {
+  it('that the caller refuses becomes a call of ours: the agent gets the outcome and BYE', async () => {
     const joined = await joinTwo(app, { config: { allow_refer: true } });
     const { caller, agent, number } = joined;
     refer(agent, 'tel:+15005550299');
@@ -288,7 +288,7 @@ describe('REFER of an agent behind SIP', () => {
     await Promise.all([caller.close(), agent.close()]);
   });
 
-  it('takes a caller back whom the agent held, and its keys by INFO are in the record', async () => {
+  it("ends the agent's hold of the caller, and keys by INFO are in the record", async () => {
     const joined = await joinTwo(app, { config: { allow_refer: true } });
     const { caller, agent, number } = joined;
     const held = caller.takeReoffer({ direction: 'recvonly' });
@@ -314,7 +314,7 @@ describe('REFER of an agent behind SIP', () => {
     await Promise.all([caller.close(), agent.close()]);
   });
 
-  it('with Replaces: whom the agent has spoken to gives up that call for the caller', async () => {
+  it('with Replaces: the colleague gives up the consultation call for the caller', async () => {
     const joined = await joinTwo(app, { config: { allow_refer: true } });
     const { caller, agent, number } = joined;
     const colleague = await HandPhone.open(app.sip.addresses[0]?.port ?? 0);

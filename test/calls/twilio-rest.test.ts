@@ -103,7 +103,7 @@ describe.concurrent("Twilio's client", () => {
     await talking.server.close();
   });
 
-  test('places a call, whose steps are told and which is asked at its Url', async () => {
+  test('places a call with status callbacks, which asks its Url', async () => {
     const made = await client.calls.create({
       from: mine.number,
       to: '+12025550999',

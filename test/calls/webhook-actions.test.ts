@@ -63,7 +63,7 @@ describe.concurrent('actions', () => {
     expect(call).toMatchObject({ status: 'failed', hangup_cause: 'webhook_error' });
   });
 
-  test('transfer that the phone refuses is told, and the next action runs', async () => {
+  test('a transfer that the phone refuses is reported, and the next action runs', async () => {
     const { number, paths } = await numberWith({
       '/start': [
         { action: 'transfer', to: '+15005550404' },
@@ -80,7 +80,7 @@ describe.concurrent('actions', () => {
 });
 
 describe('an outbound call of a webhook endpoint', () => {
-  test('asks with call.outgoing when somebody answered', async () => {
+  test('asks with call.outgoing after the answer', async () => {
     const asked = await numberWith({ '/start': [{ action: 'pause', seconds: 0.3 }, { action: 'hangup' }] });
     const { data } = await app.api<{ data: { id: string; number: string }[] }>('GET', '/v1/phone-numbers');
     const numberId = data.find((each) => each.number === asked.number)?.id ?? '';
@@ -123,7 +123,7 @@ describe('an outbound call of a webhook endpoint', () => {
     await agent.close();
   });
 
-  test('that nobody answers asks nobody', async () => {
+  test('without an answer requests nothing', async () => {
     const asked = await numberWith({ '/start': [] });
     const { data } = await app.api<{ data: { id: string; number: string }[] }>('GET', '/v1/phone-numbers');
     const numberId = data.find((each) => each.number === asked.number)?.id ?? '';

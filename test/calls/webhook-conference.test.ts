@@ -77,7 +77,7 @@ describe('Conference', () => {
     );
   });
 
-  test('does not start before somebody comes who may start it, and ends with who ends it', async () => {
+  test('starts with a participant that may start it, and ends with one that ends it', async () => {
     const guest = await application({
       '/start': room(
         'Board',

@@ -53,7 +53,7 @@ async function answeredCallTo(number: string): Promise<string> {
 }
 
 describe('a webhook that answers JSON', () => {
-  test('answers, waits, hangs up; the request is signed and tells of the call', async () => {
+  test('answers, waits, hangs up; the request is signed and describes the call', async () => {
     const { number, server, secret, endpointId } = await webhookNumber({
       '/start': [{ action: 'answer' }, { action: 'pause', seconds: 0.2 }, { action: 'hangup' }],
     });
@@ -172,7 +172,7 @@ describe('a webhook that answers JSON', () => {
     expect(types(call)).not.toContain('webhook.failed');
   });
 
-  test('takes commands of the API while it thinks about what follows a connect', async () => {
+  test('takes commands of the API while it is asked what follows a connect', async () => {
     const agent = await startScriptedAgent({
       onText: (message, socket) => {
         if (message.event === 'start') socket.close(1000);

@@ -51,7 +51,7 @@ const dialResult = (server: Receiver) => Object.fromEntries(new URLSearchParams(
 
 describe('Dial', () => {
   // Calls mostly wait, and each has a number of its own.
-  test.concurrent('joins caller and callee until the callee hangs up, and tells what became of it', async () => {
+  test.concurrent('joins caller and callee until the callee hangs up, and reports the result', async () => {
     const { number, server } = await numberThatAnswers(
       '<Response><Dial action="/after">+15005550202</Dial></Response>',
     );
@@ -187,7 +187,7 @@ describe('Dial', () => {
       .filter((event) => event.event_type === 'webhook.warning')
       .map((event) => String(event.event_data.message));
 
-  test.concurrent('with a caller id of somebody else is not made; the application is told, and the call goes on', async () => {
+  test.concurrent('with the caller id of another organization is not made; the application gets the result, and the call continues', async () => {
     const { number, server } = await numberThatAnswers(
       '<Response><Dial callerId="+19995550000" action="/after">+12025550999</Dial></Response>',
     );

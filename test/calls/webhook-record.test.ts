@@ -85,7 +85,7 @@ describe.concurrent('record', () => {
     await read(`${form('/done').RecordingUrl}.wav`);
   });
 
-  test('of a caller who hangs up is told all the same: a voice mail', async () => {
+  test('of a caller who hangs up is reported too: a voice mail', async () => {
     const { number, form } = await numberWith({ '/start': '<Response><Record action="/done"/></Response>' });
     await phoneCalls(app, number, { durationMs: 2500 });
     await soon(() => expect(form('/done')).toMatchObject({ Digits: 'hangup', CallStatus: 'completed' }));

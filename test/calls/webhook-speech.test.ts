@@ -80,7 +80,7 @@ describe.concurrent('a gather of speech', () => {
     expect(paths()).toEqual(['/start', '/next']);
   });
 
-  test('in JSON tells what was said; an engine that fails is told, and counts as nothing said', async () => {
+  test('in JSON has the speech; a failed engine is reported and counts as no speech', async () => {
     const actions = (language: string) => [{ action: 'gather', input: ['speech'], url: '/heard', language }];
     const good = await numberWith({ '/start': actions('de'), '/heard': [] }, {});
     const bad = await numberWith({ '/start': actions('fr'), '/heard': [] }, {});

@@ -45,7 +45,7 @@ afterAll(async () => {
 });
 
 describe.concurrent('<Start><Stream>', () => {
-  test('listens beside what the call does, until <Stop>; its status is told and signed', async () => {
+  test('gets the audio beside the actions, until <Stop>; its status callbacks are signed', async () => {
     const url = `${botUrl}/copy`;
     const { number, server, secret, forms } = await webhookApp(app, {
       '/start': `<Response><Start><Stream url="${url}" name="copy" track="both_tracks" statusCallback="/stream"><Parameter name="customer" value="C-42"/></Stream></Start><Say>One moment please.</Say><Pause length="1"/><Stop><Stream name="copy"/></Stop><Pause length="1"/><Hangup/></Response>`,
@@ -73,7 +73,7 @@ describe.concurrent('<Start><Stream>', () => {
     expect(call).toMatchObject({ status: 'completed', hangup_cause: 'normal_clearing' });
   });
 
-  test('that nobody takes is told, and the call goes on; one that is left running ends with the call', async () => {
+  test('that cannot connect is reported, and the call continues; a running one ends with the call', async () => {
     const { number, server, forms, paths } = await webhookApp(app, {
       '/start': `<Response><Start><Stream url="ws://127.0.0.1:9/none" statusCallback="/stream"/></Start><Start><Stream url="${botUrl}/rest"/></Start><Pause length="1"/><Redirect>/next</Redirect></Response>`,
       '/next': '<Response><Hangup/></Response>',

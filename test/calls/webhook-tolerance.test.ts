@@ -178,7 +178,7 @@ describe.concurrent('a webhook that redirects', () => {
 });
 
 describe.concurrent('cookies', () => {
-  test('come back to whom they belong until the call ends, also on the way of a redirect', async () => {
+  test('are returned to the host that set them until the call ends, also during a redirect', async () => {
     const { number, server } = await numberOf(({ path, headers }): Served | string => {
       if (path === '/start')
         return {

@@ -105,7 +105,7 @@ describe.concurrent('an application written for Twilio', () => {
     expect(record).toMatchObject({ status: 'completed', hangup_cause: 'normal_clearing' });
   });
 
-  test('dials somebody, records both, and is told how it went', async () => {
+  test('dials a callee, records both, and gets the result', async () => {
     const { heard, record, reports } = await call({ durationMs: 20_000, digits: '3', digitsAfterMs: 500 });
     await soon(() => expect(reports().filter((report) => report.path === '/status')).toHaveLength(2));
     const body = (path: string) => reports().find((report) => report.path === path)?.body;

@@ -39,7 +39,7 @@ describe.each([...agentProtocols.values()])('$provider', ({ provider, capabiliti
   const tell = (of: AgentConversation, digits: string) =>
     keys.as === 'none' ? of.call.agent.read(digits) : of.press(digits);
 
-  test('an interruption flushes once, is told of what was heard, and nothing late is passed on', async () => {
+  test('an interruption flushes once, reports what was heard, and late audio is dropped', async () => {
     const of = await greeted(provider);
     of.speak(700, 200);
     await of.until(() => of.hooks.cleared > 0, 'the queue is flushed');

@@ -54,7 +54,7 @@ describe.each([...agentProtocols.values()])('$provider', (protocol) => {
     if (protocol.readyOn === 'connect') expect(opening).toEqual([]);
   });
 
-  test('is told of the call by start', () => {
+  test('gets the facts of the call in start', () => {
     if (!isStream) return;
     const said = begin(converse()).join();
     expect(said.includes(target.call.callId) || said.includes(target.call.callId.replaceAll('-', ''))).toBe(true);

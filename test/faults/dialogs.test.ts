@@ -134,7 +134,7 @@ describe('we call', () => {
     for (const count of invites.values()) expect(count).toBeLessThanOrEqual(5);
   });
 
-  it('and nobody is there, then somebody: the next gateway takes the call (S13)', async () => {
+  it('first refuses connections and later accepts them: the next gateway takes the call (S13)', async () => {
     scene.records = 2;
     const dead = await FarEnds.open(scene.port);
     const deadPort = dead.port;
@@ -315,7 +315,7 @@ describe('before the answer', () => {
     });
   });
 
-  it('UPDATE of whom we call, with and without an offer, between its ringing and its answer (S11)', async () => {
+  it('UPDATE of the callee, with and without an offer, between 180 and 200 (S11)', async () => {
     const number = await agentBehindSip();
     const answers: number[] = [];
     callees(async (call, invite) => {

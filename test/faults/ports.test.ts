@@ -127,7 +127,7 @@ describe('M8: no pair is left', () => {
   });
 });
 
-describe('M9: somebody else has ports of the range', () => {
+describe('M9: another process has ports of the range', () => {
   it('calls find the others; when all are taken 503; and afterwards each is found again', async () => {
     await free(pairs);
     scene.baseline = null; // the squatters come and go

@@ -101,7 +101,7 @@ describe('a session that the provider ends', () => {
     },
   );
 
-  test('openai: the next session is told what was said, and that an answer is owed', async () => {
+  test('openai: the next session gets the transcript and the pending answer', async () => {
     await greeted('openai', { simulator: { sessionMs: 400, answerDelayMs: 10_000 } });
     c.speak(700, 200);
     c.silence(500);

@@ -61,7 +61,7 @@ describe('a call', () => {
     await done();
   });
 
-  test('the agent hears nothing before start, and is told of the call once', async () => {
+  test('the agent hears nothing before start, and gets start once', async () => {
     const bot = await startBot();
     const socket = connect({ url: bot.url });
     socket.start();

@@ -75,7 +75,7 @@ describe('an invitation', () => {
     expect((await me({ sub: 'eve' })).body.organization.id).toBe(api.b.organizationId);
   });
 
-  it('of somebody new is accepted by signing in', async () => {
+  it('of a new user is accepted by signing in', async () => {
     expect((await me({ sub: 'ada' })).status).toBe(403);
     await invite({ subject: 'ada', name: 'Ada' });
     const answer = await me({ sub: 'ada' });

@@ -87,7 +87,7 @@ describe('a trunk that trusts this host', () => {
       sipHost,
     ).filter(({ level }) => level === 'warning');
 
-  it('is told while sip_host is open to others, and only then', () => {
+  it('is reported while sip_host is open to others, and only then', () => {
     expect(look(['192.0.2.0/24', '127.0.0.1/32', '::1/128'], '0.0.0.0')).toEqual([
       expect.objectContaining({
         check: 'trunk T',

@@ -313,7 +313,7 @@ describe('records', () => {
     expect(out.at(-1)).toBe(last);
   });
 
-  it('show the secret that is told only once', async () => {
+  it('show the secret, which is shown only once', async () => {
     expect((await run('keys', 'create', '--name', 'k')).out[0]).toBe('key, shown only now: trunkline_live_secret');
     answers['POST /v1/endpoints'] = [201, { ...endpoint, webhook_secret: 'whsec_x' }];
     expect((await run('endpoints', 'add', '--name', 'a', '--type', 'webhook', '--target', 'https://x/')).out[0]).toBe(

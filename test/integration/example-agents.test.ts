@@ -79,7 +79,7 @@ describe('echo agent', () => {
     await agent.close();
   });
 
-  test('runs as a program, until it is told to stop', async () => {
+  test('runs as a program until it is stopped', async () => {
     const program = fileURLToPath(new URL('../../dist/examples/echo-agent/index.js', import.meta.url));
     const child = spawn(process.execPath, [program, '--port', '0']);
     const [line] = await once(child.stdout, 'data');

@@ -94,7 +94,7 @@ describe('bounds', () => {
     await expect(open.request(ask(url, { maxBodyBytes: 100_000 }))).rejects.toMatchObject({ code: 'body_too_large' });
   });
 
-  test('broken and unknown encodings are told', async () => {
+  test('broken and unknown encodings are reported', async () => {
     const { url } = await serve((request, response) => {
       response.writeHead(200, { 'content-encoding': request.url === '/gzip' ? 'gzip' : 'zip' });
       response.end('not packed');

@@ -3,7 +3,7 @@ import { AdvertisedAddresses } from '../../sip/drachtio/local-address.js';
 
 const localNets = ['10.0.0.0/8', '127.0.0.0/8'];
 
-describe('the address a peer is told', () => {
+describe('the address that a peer gets', () => {
   it.each([
     ['where SIP listens', {}, '127.0.0.1', '127.0.0.9', '127.0.0.9'],
     ['on a wildcard, the one that routes to the peer', {}, '127.0.0.1', '0.0.0.0', '127.0.0.1'],

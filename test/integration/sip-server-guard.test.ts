@@ -136,7 +136,7 @@ describe('scanners', () => {
     expect(await peer.wait((m) => m.callId === 'carrier')).toBeTruthy();
   });
 
-  it('over the budget of all strangers nothing is answered, be it request or response; a trunk is, and so is whom we call', async () => {
+  it('over the budget of all strangers neither requests nor responses are read; those of trunks and callees are', async () => {
     await open({ trusted: [], limits: { strangersPerSec: 10, strangerPerSec: 1000, offences: 1e6 } });
     t.srf.use('options', (_req, res) => {
       res.send(200);

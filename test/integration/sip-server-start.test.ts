@@ -57,7 +57,7 @@ describe('starting', () => {
     await expect(startSipServer(options)).rejects.toThrow('10.0.0.0/99 is not an address range');
   });
 
-  it('closes once, however often it is told, and frees its port', async () => {
+  it('closes once, however often it is called, and frees its port', async () => {
     const listen = [{ transport: 'udp', host, port: 0 } as const];
     const server = await started(listen);
     await Promise.all([server.close(), server.close()]);

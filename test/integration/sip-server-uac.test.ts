@@ -87,7 +87,7 @@ describe('a call out', () => {
     expect(ack.toTag).toBe('peer');
   });
 
-  it('is repeated until somebody answers, and given up with 408', async () => {
+  it('is retransmitted until a response arrives, and given up with 408', async () => {
     await expect(dial()).rejects.toMatchObject({ status: 408 });
     expect(count('INVITE')).toBeGreaterThanOrEqual(6);
     expect(new Set(peer.received.map((m) => m.topVia?.branch)).size).toBe(1);
@@ -165,7 +165,7 @@ describe('a call out', () => {
     await peer.requestOf('ACK');
   });
 
-  it('is ended at once when the answer crosses the CANCEL: ACK, BYE, and the application is told', async () => {
+  it('is ended at once when the 200 crosses the CANCEL: ACK, BYE, and the application learns of it', async () => {
     let sent: SentRequest | null = null;
     const dialling = dial({}, { cbRequest: (_e: unknown, req: SentRequest) => (sent = req) });
     const invite = await peer.requestOf('INVITE');

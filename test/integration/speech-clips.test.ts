@@ -103,7 +103,7 @@ describe('files', () => {
     expect(server.requests).toHaveLength(2);
   });
 
-  test('that cannot be had are told in one sentence, and tried again the next time', async () => {
+  test('that cannot be fetched are reported in one sentence, and tried again the next time', async () => {
     let status = 404;
     const server = await startReceiver((_request, response) => response.writeHead(status).end(tone('wav', 8000)));
     closing.push(() => server.close());

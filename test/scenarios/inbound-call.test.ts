@@ -135,7 +135,7 @@ describe('a carrier calls', () => {
   });
 });
 
-describe('somebody else hangs up', () => {
+describe('another side hangs up', () => {
   it('the API', async () => {
     const { number } = await numberFor({});
     const running = dial(number, { scenario: 'uac-remote-bye' });

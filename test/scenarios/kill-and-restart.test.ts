@@ -351,7 +351,7 @@ it('two programs on one database: neither closes the calls of the other', async 
   await peer.close();
 }, 60_000);
 
-it('killed while it rings somebody: after the restart that phone is cancelled, and a 200 all the same gets ACK and BYE', async () => {
+it('killed while a callee rings: after the restart that phone gets CANCEL, and a late 200 gets ACK and BYE', async () => {
   const [sipPort, httpPort] = [await freePort(), await freePort()];
   const child = await startProgram(sipPort, httpPort);
   const from = await demoNumber(httpPort);

@@ -236,7 +236,7 @@ describe('sound before the answer, played by sipp', () => {
     await caller.close();
   });
 
-  it('of a carrier is told, kept from the agent until the answer, and heard by it from then on', async () => {
+  it('of a carrier is recorded, kept from the agent until the answer, and heard by it from then on', async () => {
     const carrier = await startSippCarrier({ scenario: 'uas-early-sound', files });
     carriers.push(carrier);
     const heard: { atMs: number; bytes: Buffer }[] = [];

@@ -422,7 +422,7 @@ describe('phone numbers', () => {
 describe('trunks', () => {
   const trunk = { name: 'Carrier', addresses: ['192.0.2.0/24', '198.51.100.7', '2001:db8::1'] };
 
-  it('are created with defaults; the SIP side is told and gets the password', async () => {
+  it('are created with defaults; the SIP side gets them with the password', async () => {
     const credentials = { username: 'u', password: 'p', gateways: [{ uri: 'sip:gw.example.com;transport=tcp' }] };
     const { status, body } = await post('/v1/trunks', { ...trunk, ...credentials });
     expect(status).toBe(201);

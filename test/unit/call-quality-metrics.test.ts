@@ -56,7 +56,7 @@ it('percentiles of delays are within a step of the sorted values, at every size'
   expect(new DelayCounts().spread).toBeNull();
 });
 
-it('the delay of a call is told hop by hop; without a measurement there is none', () => {
+it('the delay of a call is listed hop by hop; without a measurement there is none', () => {
   const none = { network: null, uplink: null, playout: null };
   expect(audioDelay(none, [])).toBeNull();
   expect(audioDelay({ ...none, playout: spreadOf([4, 5, 6]) }, turnsOf(700, 900))).toEqual({

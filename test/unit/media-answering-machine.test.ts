@@ -73,7 +73,7 @@ const hello: Part[] = [{ silence: 400 }, { voice: 600 }];
 const machine: Part[] = [{ silence: 700 }, { voice: 4200 }, { silence: 500 }, { voice: 1800 }];
 const beep: Part[] = [{ silence: 400 }, { toneHz: 1000, ms: 400 }];
 
-describe('who has answered', () => {
+describe('answering machine detection', () => {
   it.each<[string, Part[], Line, Partial<MachineVerdict>]>([
     ['"Hello?"', hello, {}, { result: 'human', reason: 'short_greeting' }],
     ['"Hello?" at once', [{ voice: 400 }], {}, { result: 'human' }],

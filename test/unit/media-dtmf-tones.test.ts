@@ -107,7 +107,7 @@ describe('keys as tones', () => {
     expect(hear(encoded(samples, 'PCMU'))).toEqual([]);
   });
 
-  it('a press that stops coming is over when we are told so', () => {
+  it('a press without an end is over when its end is reported', () => {
     const listener = new DtmfListener();
     listener.hear(encoded(pair(697, 1209, 60), 'PCMU'), 'PCMU');
     expect(listener.pressed).toBe(true);

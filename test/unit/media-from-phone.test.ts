@@ -92,7 +92,7 @@ describe('a phone that is not heard', () => {
 
   const noLimits = { firstRtpTimeoutMs: 0, rtpTimeoutMs: 0 };
 
-  it('is told as one-way when nothing came for 2.5 s since the answer, once', () => {
+  it('is reported once as one-way when nothing came for 2.5 s since the answer', () => {
     const { line, lostAt, events } = phone(noLimits);
     line.goLive(0);
     lostAt(0, 2480);
@@ -129,7 +129,7 @@ describe('a phone that is not heard', () => {
     expect(call.events).toEqual([]);
   });
 
-  it('that sent its silence is told as one-way when it stops, and again after it came back and stopped', () => {
+  it('that sent its silence is reported as one-way when it stops, and again after it came back and stopped', () => {
     const { line, talk, loseOnTheWay, lostAt, events } = phone(noLimits);
     line.goLive(0);
     talk(0, 3000, 'silence');
@@ -144,7 +144,7 @@ describe('a phone that is not heard', () => {
     expect(events).toEqual(['oneWay', 'oneWay']);
   });
 
-  it('is told as one-way when its reports say that it goes on sending', () => {
+  it('is reported as one-way when its RTCP says that it still sends', () => {
     const { line, talk, lostAt, events } = phone(noLimits);
     line.goLive(0);
     talk(0, 5000, 'voice');

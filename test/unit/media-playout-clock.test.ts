@@ -18,7 +18,7 @@ describe('slots that audio waits for', () => {
 });
 
 describe('the clock of a thread', () => {
-  it('turns everybody at his time, with one timer', () => {
+  it('runs every entry at its time, with one timer', () => {
     const time = new FakeTime();
     const clock = new PlayoutClock(time);
     const turns: [string, number][] = [];

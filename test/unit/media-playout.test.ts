@@ -49,7 +49,7 @@ describe('the queue', () => {
     expect([into[11], into[12], into[111], into[112]]).toEqual([9, 1, 1, 9]);
   });
 
-  it('is bounded: ten minutes, and the rest is told', () => {
+  it('is bounded: ten minutes, and the rest is reported', () => {
     const { playout } = playing();
     const minute = new Uint8Array(60_000 * 8);
     for (let i = 0; i < 10; i++) expect(playout.push(minute)).toBe(0);

@@ -216,7 +216,7 @@ describe('accepted media sources, as in docs/security.md', () => {
 });
 
 describe('whose packets count', () => {
-  it('nobody before an SDP named somebody', () => {
+  it('no source before an SDP', () => {
     const source = new RtpSource();
     expect(source.judge(emptyRtpView(), phone.address, phone.port, 0)).toBe('foreign');
   });
@@ -244,7 +244,7 @@ describe('whose packets count', () => {
     expect(line.source).toMatchObject(phone);
   });
 
-  it('the named source at once, whoever was there before it and goes on, however long', () => {
+  it('the source of the SDP at once, although another source continues', () => {
     for (const [from, before] of [
       [attacker, 3],
       [attacker, 500],
@@ -293,7 +293,7 @@ describe('whose packets count', () => {
     }
   });
 
-  it('behind a NAT: the host of the signalling, whoever came earlier and goes on', () => {
+  it('behind a NAT: the host of the signalling, although another source came earlier and continues', () => {
     const line = new Line(hidden, nat);
     const intruder = new Stream(9, attacker);
     expect(line.hear(intruder, 15)).toBe(13);

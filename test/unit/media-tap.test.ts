@@ -7,7 +7,7 @@ import { AudioTap } from '../../media/thread/listeners/tap.js';
 
 const frame = (byte: number) => new Uint8Array(160).fill(byte);
 
-it('a reader that takes nothing has ten seconds waiting, and is told what was left out', async () => {
+it('a reader that takes nothing has ten seconds waiting, and learns how much was dropped', async () => {
   const { port1, port2 } = new MessageChannel();
   let end: TapEnd | null = null;
   const tap = new AudioTap(port2, { tracks: 'caller', chunkMs: 200, sampleRateHz: 8000 }, (told) => {

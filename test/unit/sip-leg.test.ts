@@ -62,7 +62,7 @@ describe('the end of a leg', () => {
     });
   });
 
-  it('is told once, whoever was second', async () => {
+  it('is reported once, whichever came second', async () => {
     const { leg, destroyed, gone, byes } = legOf('uac');
     const hungUp = leg.hangup('agent_hangup');
     destroyed('network');

@@ -57,7 +57,7 @@ describe('SIP names', () => {
     expect(asked).toEqual([]);
   });
 
-  it('NAPTR decides over what, SRV to whom; what we cannot speak is left out', async () => {
+  it('NAPTR selects the transport, SRV the host; transports that we lack are skipped', async () => {
     const { hops } = names({
       naptr: {
         'carrier.example': [

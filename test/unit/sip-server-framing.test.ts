@@ -90,7 +90,7 @@ describe('SIP over TCP', () => {
     expect(got.messages).toEqual([]);
   });
 
-  it('is told that half a message waits', () => {
+  it('reports that half a message waits', () => {
     expect(frameStream([Buffer.from(message('abc').slice(0, -1))]).partial).toBe(true);
   });
 });

@@ -143,7 +143,7 @@ describe('calls of a dead process', () => {
     expect(living.orphans.map((call) => call.id)).toEqual([lost]);
   });
 
-  it('are closed by exactly one of two processes, and the late owner is told', async () => {
+  it('are closed by exactly one of two processes, and the late owner gets an error', async () => {
     const frozen = await start(1, startMs, 'one');
     const id = await begin(frozen);
     const second = await start(2, startMs + 60_000, 'two');

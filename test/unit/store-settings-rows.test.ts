@@ -88,7 +88,7 @@ describe('what every call asks', () => {
     expect(seen().endpointOfNumber).toBeUndefined();
   });
 
-  it('gives each threadClient an object of his own', () => {
+  it('gives each caller an object of its own', () => {
     const found = store.phoneNumbers.findDialled('+15550100', 'live');
     found?.routes.push({ endpoint_id: 'x' } as never);
     expect(store.phoneNumbers.findDialled('+15550100', 'live')?.routes).toEqual([]);
