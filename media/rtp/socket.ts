@@ -39,8 +39,14 @@ export class RtpSocketPair {
     private readonly rtcp: Socket,
     readonly rtpPort: number,
   ) {
-    rtp.on('message', (packet, from) => this.arrived('rtp', packet, from));
-    rtcp.on('message', (packet, from) => this.arrived('rtcp', packet, from));
+    rtp.on('message', (packet, from) => {
+      if (this.srtp) this.secured(this.srtp, 'rtp', packet, from);
+      else this.handlers?.rtp(packet, from);
+    });
+    rtcp.on('message', (packet, from) => {
+      if (this.srtp) this.secured(this.srtp, 'rtcp', packet, from);
+      else this.handlers?.rtcp(packet, from);
+    });
     for (const socket of [rtp, rtcp]) {
       socket.on('error', () => {
         this.sendErrors += 1;
@@ -94,13 +100,9 @@ export class RtpSocketPair {
     this.rtcp.close();
   }
 
-  private arrived(kind: 'rtp' | 'rtcp', packet: Buffer, from: RemoteInfo): void {
-    const { handlers, srtp } = this;
+  private secured(srtp: SrtpSockets, kind: 'rtp' | 'rtcp', packet: Buffer, from: RemoteInfo): void {
+    const { handlers } = this;
     if (!handlers) return;
-    if (!srtp) {
-      handlers[kind](packet, from);
-      return;
-    }
     const isRtcp = kind === 'rtcp' || looksLikeRtcp(packet);
     const length = isRtcp ? srtp.receive.unprotectRtcp(packet) : srtp.receive.unprotect(packet);
     if (length < 0) handlers.refused?.();

@@ -1,10 +1,11 @@
-/** Opens the WebSocket: target address, headers, refused addresses, and the reading of frames. */
+/** Opens the WebSocket: target address, headers, refused addresses, and the reading and writing of frames. */
 import net from 'node:net';
 import tls from 'node:tls';
 import { type ClientOptions, WebSocket } from 'ws';
 import { refuseInternalLiteral, safeLookup } from '../../../net/safe-lookup.js';
 import { AgentConfigError, type Upgrade } from '../agent.js';
 import { WebSocketFrameReader } from './frame-reader.js';
+import { WebSocketFrameWriter } from './frame-writer.js';
 
 export interface DialOptions {
   allowPrivateAddress: boolean;
@@ -20,10 +21,16 @@ export interface DialOptions {
  */
 const readInto = Buffer.allocUnsafeSlow(8192);
 
+export interface DialledAgent {
+  ws: WebSocket;
+  /** Sends messages in place of `ws`, once it is open. */
+  frames(): WebSocketFrameWriter;
+}
+
 type Connect = NonNullable<ClientOptions['createConnection']>;
 
 /** Throws `AgentConfigError` (not a ws or wss URL), `BlockedAddressError` (a literal address), or the errors of `URL` and HTTP for bad text. */
-export function dial(upgrade: Upgrade, o: DialOptions): WebSocket {
+export function dial(upgrade: Upgrade, o: DialOptions): DialledAgent {
   const url = new URL(upgrade.url);
   const secure = url.protocol === 'wss:';
   if (!secure && url.protocol !== 'ws:') {
@@ -31,6 +38,7 @@ export function dial(upgrade: Upgrade, o: DialOptions): WebSocket {
   }
   if (!o.allowPrivateAddress) refuseInternalLiteral(url);
   let socket: net.Socket;
+  let writer: WebSocketFrameWriter | undefined;
   /** Handles the bytes of a read: HTTP at first, later frames. */
   let take = (bytes: Buffer): void => {
     socket.push(Buffer.from(bytes));
@@ -92,5 +100,9 @@ export function dial(upgrade: Upgrade, o: DialOptions): WebSocket {
       else frames.take(bytes);
     };
   });
-  return ws;
+  const frames = () => {
+    writer ??= new WebSocketFrameWriter(socket);
+    return writer;
+  };
+  return { ws, frames };
 }

@@ -4,6 +4,7 @@
  */
 import { WebSocket } from 'ws';
 import type { AgentMessage, AudioFormat } from '../agent.js';
+import type { WebSocketFrameWriter } from './frame-writer.js';
 
 export interface SendLimits {
   /** The most caller audio that may be queued on our side of the socket. */
@@ -15,22 +16,22 @@ export interface SendLimits {
 }
 
 const SILENCE = { ulaw: 0xff, alaw: 0xd5, l16: 0 };
-const TEXT = { binary: false, compress: false };
-const BINARY = { binary: true, compress: false };
 
 export class SendQueue {
   framesSent = 0;
   framesDropped = 0;
   lastSentMs = performance.now();
   readonly #ws: WebSocket;
+  readonly #frames: () => WebSocketFrameWriter;
   readonly #limits: SendLimits;
   readonly #stuck: () => void;
   #queueBytes = Number.POSITIVE_INFINITY;
   #silence = new Uint8Array(0);
 
-  /** `stuck` is called for each message that no longer fits. */
-  constructor(ws: WebSocket, limits: SendLimits, stuck: () => void) {
+  /** `frames`: how an open socket is written to. `stuck` is called for each message that no longer fits. */
+  constructor(ws: WebSocket, frames: () => WebSocketFrameWriter, limits: SendLimits, stuck: () => void) {
     this.#ws = ws;
+    this.#frames = frames;
     this.#limits = limits;
     this.#stuck = stuck;
   }
@@ -54,8 +55,8 @@ export class SendQueue {
     if (message === null || this.#ws.readyState !== WebSocket.OPEN) return;
     this.lastSentMs = performance.now();
     if (this.#ws.bufferedAmount > this.#limits.sendQueueBytes) this.#stuck();
-    else if (typeof message === 'string') this.#ws.send(inBytes(message), TEXT);
-    else this.#ws.send(message, BINARY);
+    else if (typeof message === 'string') this.#frames().text(message);
+    else this.#frames().binary(message);
   }
 
   /** That many bytes of silence; read-only. */
@@ -63,19 +64,6 @@ export class SendQueue {
     if (this.#silence.length !== bytes) this.#silence = new Uint8Array(bytes).fill(SILENCE[encoding]);
     return this.#silence;
   }
-}
-
-/** Room for any frame of audio as text. */
-const scratch = Buffer.allocUnsafeSlow(64 * 1024);
-const mostBytesOfChar = 3;
-
-/**
- * The text as bytes, which are copied before `send` returns: masking and copying are one step, and the message leaves in one write. A string
- * would leave in two pieces, at twice the cost.
- */
-function inBytes(text: string): Buffer {
-  if (text.length * mostBytesOfChar > scratch.length) return Buffer.from(text);
-  return scratch.subarray(0, scratch.write(text));
 }
 
 export function durationMs(bytes: number, { encoding, sampleRateHz }: AudioFormat): number {

@@ -43,12 +43,14 @@ export class AgentWebSocket {
 
   /** Throws the errors of `dial`. */
   constructor(upgrade: Upgrade, allowPrivateAddress: boolean, limits: TransportLimits, hooks: AgentWebSocketHooks) {
-    const ws = dial(upgrade, { ...limits, allowPrivateAddress });
+    const { ws, frames } = dial(upgrade, { ...limits, allowPrivateAddress });
     this.#ws = ws;
     this.#hooks = hooks;
     const guarded = (fn: () => void) => () => hooks.guard(fn);
     this.receiveBudget = new ReceiveBudget(limits, ws);
-    this.sendQueue = new SendQueue(ws, limits, () => this.break(broken('The agent does not read what it is sent.')));
+    this.sendQueue = new SendQueue(ws, frames, limits, () =>
+      this.break(broken('The agent does not read what it is sent.')),
+    );
     this.#heartbeat = new Heartbeat({
       ping: guarded(() => {
         ws.ping();

@@ -21,7 +21,13 @@ export function meanSquare(bytes: Uint8Array, codec: PhoneCodec, from = 0, to = 
 }
 
 export function isQuiet(bytes: Uint8Array, codec: PhoneCodec, from = 0, to = bytes.length): boolean {
-  return meanSquare(bytes, codec, from, to) < quietMeanSquare;
+  if (sampleFormatOf[codec].linear) return meanSquare(bytes, codec, from, to) < quietMeanSquare;
+  const table = energies[codec as keyof typeof energies];
+  let left = quietMeanSquare * (to - from);
+  if (left === 0) return true;
+  // A loud frame is known after a few samples.
+  for (let i = from; i < to && left > 0; i++) left -= table[bytes[i]!]!;
+  return left > 0;
 }
 
 function meanSquareOf(samples: Int16Array, from: number, to: number): number {

@@ -6,6 +6,7 @@ import { readSamples, sampleConverter, sampleFormatOf } from '../sample-format.j
 import { ScratchBuffer } from '../scratch-buffer.js';
 import { GapBridge } from './gap-bridge.js';
 import type { PhoneAudio } from './phone-audio.js';
+import { PlayedAudio } from './played-audio.js';
 import { SearchBudget, shorten, shorteningReadsMs } from './shortening.js';
 import { StandingDelay } from './standing-delay.js';
 
@@ -79,9 +80,7 @@ export class Playout implements PhoneAudio {
   private owedSinceMs = 0;
   private drySlots = utteranceSlots;
   private nearerMs = 0;
-  /** The last audio that was played, newest at the end; all of it is valid after `playedMs` of audio. */
-  private played: Uint8Array;
-  private playedBytes = 0;
+  private played: PlayedAudio;
   private gap: GapBridge | null = null;
   private notes: HeldNotes | null = null;
   /** Frames that are still listened to, and whether the last one was. */
@@ -92,7 +91,7 @@ export class Playout implements PhoneAudio {
 
   constructor(private codec: PhoneCodec) {
     this.bytesPerMs = sampleFormatOf[codec].bytesPerMs;
-    this.played = new Uint8Array(playedMs * this.bytesPerMs);
+    this.played = new PlayedAudio(playedMs * this.bytesPerMs);
   }
 
   get queuedMs(): number {
@@ -152,9 +151,9 @@ export class Playout implements PhoneAudio {
 
   /** Fills a gap in mid-word from `at` on with the last periods, fading; false when silence is right. */
   bridge(into: Uint8Array, at: number, length: number): boolean {
-    if (this.playedBytes < this.played.length) return false;
+    if (!this.played.isFull) return false;
     this.gap ??= new GapBridge(this.codec);
-    if (!this.gap.active && !this.gap.begin(this.played)) return false;
+    if (!this.gap.active && !this.gap.begin(this.played.last(this.played.length))) return false;
     return this.gap.fill(into, at, length);
   }
 
@@ -226,8 +225,7 @@ export class Playout implements PhoneAudio {
       entry.from = 0;
       this.queuedBytes += entry.bytes.length;
     }
-    this.played = new Uint8Array(playedMs * this.bytesPerMs);
-    this.playedBytes = 0;
+    this.played = new PlayedAudio(playedMs * this.bytesPerMs);
     this.gap = null;
     this.notes?.reset();
     this.standing.cleared();
@@ -312,7 +310,9 @@ export class Playout implements PhoneAudio {
 
   private shift(): void {
     this.head += 1;
-    if (this.head === this.entries.length) this.entries.length = 0;
+    // Mostly the only entry: setting the length of an array takes ten times as long.
+    if (this.head === 1 && this.entries.length === 1) this.entries.pop();
+    else if (this.head === this.entries.length) this.entries.length = 0;
     else if (this.head < 256) return;
     else this.entries.splice(0, this.head);
     this.head = 0;
@@ -328,11 +328,8 @@ export class Playout implements PhoneAudio {
 
   private notePlayed(into: Uint8Array, at: number, filled: number): void {
     if (this.gap?.active) this.gap.end(into, at, filled);
-    const { played } = this;
-    const kept = Math.min(filled, played.length);
-    played.copyWithin(0, kept);
-    copy(into, at + filled - kept, kept, played, played.length - kept);
-    this.playedBytes = Math.min(played.length, this.playedBytes + kept);
+    const kept = Math.min(filled, playedMs * this.bytesPerMs);
+    this.played.add(into, at + filled - kept, kept);
   }
 
   /**
@@ -371,9 +368,8 @@ export class Playout implements PhoneAudio {
     this.listening -= 1;
     this.notes ??= new HeldNotes();
     if (!this.listened) this.notes.interrupted();
-    const newest = this.listened ? filled : this.playedBytes;
+    const bytes = this.played.last(this.listened ? filled : this.played.length);
     this.listened = true;
-    const bytes = this.played.subarray(this.played.length - newest);
     this.notes.hear(readSamples(bytes, this.codec, linear), sampleFormatOf[this.codec].sampleRateHz);
   }
 

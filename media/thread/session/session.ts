@@ -350,13 +350,18 @@ export class PhoneSession {
       this.pair.deliverTo(null);
       this.tellLost('engine-gone');
     };
+    // `guarded` would make an array of arguments for each packet.
     this.pair.deliverTo({
-      rtp: guarded(fault, (bytes: Uint8Array, from: RemoteInfo) => {
-        this.parts.packetCame();
-        this.receivedMs = this.parts.now();
-        if (looksLikeRtcp(bytes)) this.rtcp.packet(bytes, from, true, this.receivedMs);
-        else this.inward.packet(bytes, from, this.receivedMs);
-      }),
+      rtp: (bytes: Uint8Array, from: RemoteInfo) => {
+        try {
+          this.parts.packetCame();
+          this.receivedMs = this.parts.now();
+          if (looksLikeRtcp(bytes)) this.rtcp.packet(bytes, from, true, this.receivedMs);
+          else this.inward.packet(bytes, from, this.receivedMs);
+        } catch (error) {
+          fault(error);
+        }
+      },
       rtcp: guarded(fault, (bytes: Uint8Array, from: RemoteInfo) =>
         this.rtcp.packet(bytes, from, false, this.parts.now()),
       ),
@@ -364,11 +369,14 @@ export class PhoneSession {
         this.inward.malformed += 1;
       },
     });
-    const slot = guarded(fault, (nowMs: number) => this.slot(nowMs));
     return this.parts.clock.add((nowMs) => {
       const readyAtMs = this.outward.readyAtMs(nowMs);
       if (readyAtMs !== nowMs) return readyAtMs;
-      slot(nowMs);
+      try {
+        this.slot(nowMs);
+      } catch (error) {
+        fault(error);
+      }
       return this.outward.dueMs;
     }, this.outward.dueMs);
   }
