@@ -363,14 +363,14 @@ describe('whose packets count', () => {
     expect(call.line.hear(call.voice, 10)).toBe(8);
   });
 
-  it('never a ghost of an earlier call on this port, however long nobody else speaks', () => {
+  it('never a late sender of an earlier call on this port, however long the phone is silent', () => {
     const line = new Line();
     line.source.shun({ ...attacker, ssrc: 66 });
     const lateSender = new Stream(66, attacker);
     const voice = new Stream(1, nat);
     expect(line.hear(lateSender, 200)).toBe(0);
     expect(line.hear(voice, 10)).toBe(8);
-    line.pause(voice, 60_000); // the phone is silent, the lateSender is not
+    line.pause(voice, 60_000); // the phone is silent, the late sender is not
     expect(line.hear(lateSender, 200)).toBe(0);
     expect(line.hear(voice, 10)).toBe(10);
   });
