@@ -140,7 +140,7 @@ class DeepgramConversation extends ProviderConversation {
         sink.send(this.#settings());
         return;
       case 'SettingsApplied':
-        sink.send(this.#addition());
+        if (this.config.agentId !== undefined) sink.send(this.#addition());
         sink.ready();
         if (this.#started && this.owesAnswer) sink.send(this.#inject(this.history.at(-1)?.text ?? ''));
         return;
