@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { postgresFolder } from './test/support/postgres-folder.js';
 
 /** Files that load the machine, or that judge 40 ms: one after the other, when the rest is over. */
 const alone = [
@@ -14,6 +15,20 @@ const external = ['test/external/**/*.test.ts'];
 
 /** Rules, codecs, state machines and the store: no sockets, fake clocks. */
 const unit = ['test/unit/**/*.test.ts'];
+
+/** Suites of the store that run over both databases, and those of PostgreSQL alone. */
+const storeOverPostgres = [
+  'test/unit/store-{calls,tenants,settings-rows,instances,vault}.test.ts',
+  'test/integration/postgres-*.test.ts',
+];
+/** Suites of the API, also over PostgreSQL: `npm run test:postgres`. */
+const apiOverPostgres = [
+  'test/unit/api-{access,bad-input,calls,details,last-second,limits,organizations,outbound,reading,recordings,routing}.test.ts',
+];
+
+const overPostgres = process.env.TRUNKLINE_TEST_API_OVER_POSTGRES
+  ? [...storeOverPostgres, ...apiOverPostgres]
+  : storeOverPostgres;
 
 /** Files that mostly wait for calls, and judge neither the pace nor the delay of audio. */
 const waiting = [
@@ -62,11 +77,24 @@ export default defineConfig({
       {
         extends: true,
         test: {
-          ...{ name: 'waiting', include: waiting, exclude: [...alone, ...external] },
+          ...{
+            name: 'waiting',
+            include: waiting,
+            exclude: [...alone, ...external, 'test/integration/postgres-*.test.ts'],
+          },
           ...{ maxWorkers: waitingWorkers, maxConcurrency: 10, sequence: { groupOrder: 2 } },
         },
       },
       { extends: true, test: { name: 'alone', include: alone, maxWorkers: 1, sequence: { groupOrder: 3 } } },
+      {
+        extends: true,
+        test: {
+          // the same suites over PostgreSQL, if the machine has it
+          ...{ name: 'postgres', include: postgresFolder() === undefined ? [] : overPostgres },
+          ...{ maxWorkers: measuringWorkers, sequence: { groupOrder: 1 } },
+          globalSetup: ['test/support/postgres-setup.ts'],
+        },
+      },
       { extends: true, test: { name: 'external', include: external, maxWorkers: 1, sequence: { groupOrder: 4 } } },
     ],
     setupFiles: ['test/support/wait-limit.ts'],

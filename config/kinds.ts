@@ -138,10 +138,15 @@ export const folder: Kind<string> = {
 
 export const file: Kind<string> = { ...folder, allowed: 'the path of a file' };
 
-export const sqliteUrl: Kind<{ kind: 'sqlite'; file: string }> = {
+export type DatabaseUrl = { kind: 'sqlite'; file: string } | { kind: 'postgres'; url: string };
+
+export const databaseUrl: Kind<DatabaseUrl> = {
   name: 'URL',
-  allowed: 'sqlite: and the path of a file, such as sqlite:./data/trunkline.db',
+  allowed:
+    'sqlite: and the path of a file, such as sqlite:./data/trunkline.db, or postgres://USER:PASSWORD@HOST:5432/DATABASE',
   read: (text) => {
+    if (/^postgres(ql)?:\/\//.test(text))
+      return URL.canParse(text) && new URL(text).pathname.length > 1 ? { kind: 'postgres', url: text } : undefined;
     const file = /^sqlite:(?:\/\/(?=[/.]))?(.+)$/.exec(text)?.[1];
     return file && !file.includes('\0') ? { kind: 'sqlite', file: path.resolve(file) } : undefined;
   },

@@ -300,15 +300,25 @@ export const settingsList = [
   }),
   setting({
     name: 'database_url',
-    kind: kinds.sqliteUrl,
+    kind: kinds.databaseUrl,
     default: {
       text: 'sqlite:, data_dir and /trunkline.db',
-      from: (settings): { kind: 'sqlite'; file: string } => ({
+      from: (settings): kinds.DatabaseUrl => ({
         kind: 'sqlite',
         file: path.join(String(settings.dataDir), 'trunkline.db'),
       }),
     },
-    explain: 'Location of the SQLite database.',
+    explain:
+      'The database: a SQLite file, or a PostgreSQL database (14 or later), which several processes on several machines may share. TLS as in ?sslmode=verify-full&sslrootcert=FILE.',
+    readBy: 'src/main.ts',
+    secret: true,
+  }),
+  setting({
+    name: 'database_pool',
+    kind: kinds.wholeNumber(1, 100),
+    default: '10',
+    explain:
+      'Connections to PostgreSQL for the API and background work. Each process has four more: two for long queries, one for what calls write, and one that listens. SQLite ignores this.',
     readBy: 'src/main.ts',
   }),
   setting({

@@ -119,8 +119,13 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
   async function build(): Promise<App> {
     const orphans = new OrphanedDialogs(log);
     opened.push(() => orphans.close());
+    let followSettings = (): void => {};
     const opening = Store.open({
-      file: settings.databaseUrl.file,
+      ...(settings.databaseUrl.kind === 'sqlite'
+        ? { file: settings.databaseUrl.file }
+        : { url: settings.databaseUrl.url }),
+      poolSize: settings.databasePool,
+      onSettingsChanged: () => followSettings(),
       secretsKey: settings.secretsKey,
       durability: settings.sync,
       holdGraceSec: settings.holdGraceSec,
@@ -184,6 +189,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       tls: () => tlsFiles.current,
       log,
     });
+    followSettings = trunkReload.begin; // another node may have changed trunks
     const tlsFiles = new TlsFiles(settings, log, trunkReload.begin);
     opened.push(() => tlsFiles.close());
     const sip = await openSipGateway({

@@ -10,12 +10,13 @@ import { type Clock, systemClock } from './database/clock.js';
 import type { Transaction } from './database/database.js';
 import { StoreError } from './database/errors.js';
 import { type StoreLog, silentLog } from './database/log.js';
+import type { LongReader } from './database/long-reads.js';
+import type { StoreDatabase } from './database/store-database.js';
 import { Endpoints } from './routing/endpoints.js';
 import { PhoneNumbers } from './routing/phone-numbers.js';
 import { Trunks } from './routing/trunks.js';
 import { WebhookDeliveries } from './routing/webhook-deliveries.js';
 import type { Durability } from './sqlite/connection.js';
-import { LongReadProcess } from './sqlite/long-read-process.js';
 import { SqliteDatabase } from './sqlite/sqlite-database.js';
 import { Accounts } from './tenants/accounts.js';
 import { ApiKeys } from './tenants/api-keys.js';
@@ -32,7 +33,13 @@ const freshBeatMs = 1_000;
 
 export interface StoreOptions {
   /** The path of the SQLite file; the file and its folder are created if absent. */
-  file: string;
+  file?: string;
+  /** Instead of `file`: the URL of a PostgreSQL database. */
+  url?: string;
+  /** Connections to PostgreSQL for the API and background work. */
+  poolSize?: number;
+  /** Called when another process that uses the same PostgreSQL database has changed settings. */
+  onSettingsChanged?: () => void;
   /** A UUIDv7 of this process; generated if absent. */
   instanceId?: string;
   /** The key that encrypts secrets in the file; if absent or null, they are stored in clear. */
@@ -65,7 +72,7 @@ export class Store {
   /** Reads call records. */
   readonly records: CallReads;
   /** Runs long queries in a separate process. They see data on disk only: call `calls.flush()` first. */
-  readonly longReads: LongReadProcess;
+  readonly longReads: LongReader;
   readonly recordingLinks: RecordingLinks;
   /** Rate cards, balances and the ledger. */
   readonly accounts: Accounts;
@@ -84,7 +91,7 @@ export class Store {
   private closing: Promise<void> | null = null;
 
   private constructor(
-    private readonly database: SqliteDatabase,
+    private readonly database: StoreDatabase,
     private readonly options: StoreOptions,
     parts: { instanceId: string; clock: Clock; vault: Vault; log: StoreLog; recordingLinks: RecordingLinks },
   ) {
@@ -110,7 +117,7 @@ export class Store {
       ...{ clock, instanceId, log },
     });
     this.records = new CallReads(database, () => this.calls.flush());
-    this.longReads = new LongReadProcess(options.file);
+    this.longReads = database.longReads;
     this.recordingLinks = parts.recordingLinks;
     this.webhookDeliveries = new WebhookDeliveries(database, clock);
     this.recordings = new RecordingRecords(database, (callId) => this.calls.flushCall(callId));
@@ -125,11 +132,8 @@ export class Store {
 
   /** Opens and migrates the file, begins the heartbeat, and closes the calls of dead processes. Rejects with `StoreError`, a clear sentence. */
   static async open(options: StoreOptions): Promise<Store> {
-    const { clock = systemClock, log = silentLog, instanceId = uuidv7(), file, durability } = options;
-    const database = SqliteDatabase.open({
-      ...{ file, instanceId, durability, now: () => clock.now() },
-      onWriterDeath: (reason) => log.error({ reason }, 'the thread that writes the database died; it is replaced'),
-    });
+    const { clock = systemClock, log = silentLog, instanceId = uuidv7() } = options;
+    const database = await openDatabase(options, { clock, log, instanceId });
     const vault = new Vault(options.secretsKey ?? null);
     try {
       await vault.protect(database);
@@ -201,10 +205,23 @@ export class Store {
   }
 
   private async closeAll(): Promise<void> {
-    this.longReads.close();
     await this.calls.close();
     await this.requestDays.close();
     await this.instances.stop();
     await this.database.close();
   }
+}
+
+async function openDatabase(
+  { file, url, poolSize, durability, onSettingsChanged }: StoreOptions,
+  { clock, log, instanceId }: { clock: Clock; log: StoreLog; instanceId: string },
+): Promise<StoreDatabase> {
+  const onWriterDeath = (reason: string): void =>
+    log.error({ reason }, 'the thread that writes the database died; it is replaced');
+  if (url !== undefined) {
+    const { PostgresDatabase } = await import('./postgres/postgres-database.js'); // most installations never load it
+    return PostgresDatabase.open({ url, instanceId, clock, poolSize, onWriterDeath, onSettingsChanged });
+  }
+  if (file === undefined) throw new Error('neither a file nor a URL of the database is given');
+  return SqliteDatabase.open({ file, instanceId, durability, now: () => clock.now(), onWriterDeath });
 }

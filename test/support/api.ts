@@ -6,10 +6,11 @@ import { type ApiOptions, buildApi } from '../../src/api/server.js';
 import type { CallCommand, CommandResult } from '../../src/call/core/command.js';
 import type { Role, Tier } from '../../src/store/database/tables.js';
 import { loadDriver } from '../../src/store/sqlite/driver.js';
-import { Store } from '../../src/store/store.js';
+import type { Store } from '../../src/store/store.js';
 import type { Mode } from '../../src/store/tenants/scope.js';
 import { ApiDescription } from './api-description.js';
 import { FakeClock } from './fake-clock.js';
+import { openStore } from './open-store.js';
 
 export interface Answer {
   status: number;
@@ -58,7 +59,7 @@ export async function testApi(options: Partial<ApiOptions> & { tier?: Tier } = {
   const dir = mkdtempSync(path.join(tmpdir(), 'trunkline-api-'));
   const clock = new FakeClock(Date.UTC(2026, 0, 15, 12));
   const file = path.join(dir, 'trunkline.db');
-  const store = await Store.open({ file, clock });
+  const store = await openStore({ file, clock });
   const tenant = async (name: string, platformOwner: boolean) => {
     const organization = await store.organizations.create({ name, tier: options.tier ?? 'enterprise' });
     const user = await store.organizations.createUser({ name: `Owner of ${name}`, platformOwner });

@@ -88,7 +88,7 @@ export async function startTestApp(
   return {
     ...app,
     key,
-    databaseFile: settings.databaseUrl.file,
+    databaseFile: settings.databaseUrl.kind === 'sqlite' ? settings.databaseUrl.file : '',
     api,
     async connectNumber(number, target, config = {}) {
       const endpoint = await api<{ id: string }>('POST', '/v1/endpoints', {

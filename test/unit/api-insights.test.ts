@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { dayMs } from '../../src/store/calls/call-counts.js';
 import type { Turn } from '../../src/store/calls/call-records.js';
 import { type TestApi, testApi } from '../support/api.js';
+import { openStore } from '../support/open-store.js';
 
 /** Insights against what the calls themselves say, computed here by sorting. */
 
@@ -146,15 +147,13 @@ describe('GET /v1/calls/insights', () => {
     }
   });
 
-  it('counts calls that were there before it was', () => {
+  it('counts calls that were there before it was', async () => {
     const before = api.rows('select * from call_insights where n > 0');
     api.write('delete from call_insights; drop table call_insights; drop table installation_secrets');
     for (const trigger of ['insert', 'end', 'delete']) api.write(`drop trigger if exists call_insights_${trigger}`);
     api.write("delete from schema_migrations where name = '0006-rest'");
-    return import('../../src/store/store.js').then(async ({ Store }) => {
-      await (await Store.open({ file: api.file, clock: api.clock })).close();
-      expect(api.rows('select * from call_insights where n > 0')).toEqual(before);
-    });
+    await (await openStore({ file: api.file, clock: api.clock })).close();
+    expect(api.rows('select * from call_insights where n > 0')).toEqual(before);
   });
 });
 

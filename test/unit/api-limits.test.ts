@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { Store } from '../../src/store/store.js';
 import { type TestApi, testApi } from '../support/api.js';
+import { openStore } from '../support/open-store.js';
 
 let api: TestApi;
 const nowMs = Date.UTC(2026, 0, 15, 12);
@@ -177,7 +177,7 @@ describe('the count of a day', () => {
     expect((await get({ key })).status).toBe(200);
     api.clock.advance(1_000);
     await api.store.requestDays.flush();
-    const other = await Store.open({ file: api.file, clock: api.clock });
+    const other = await openStore({ file: api.file, clock: api.clock });
     const day = Math.floor(nowMs / 86_400_000);
     expect(await other.requestDays.read(id, day)).toBe(2);
     // Another process counts on, and both see all.

@@ -5,8 +5,9 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { StoreError } from '../../src/store/database/errors.js';
 import { loadDriver } from '../../src/store/sqlite/driver.js';
-import { Store } from '../../src/store/store.js';
+import type { Store } from '../../src/store/store.js';
 import { FakeClock } from '../support/fake-clock.js';
+import { onPostgres, openStore } from '../support/open-store.js';
 
 let dir: string;
 let file: string;
@@ -18,7 +19,7 @@ beforeEach(async () => {
   dir = mkdtempSync(path.join(tmpdir(), 'trunkline-store-'));
   file = path.join(dir, 'trunkline.db');
   clock = new FakeClock(Date.UTC(2026, 0, 15, 12));
-  store = await Store.open({ file, clock });
+  store = await openStore({ file, clock });
   organizationId = (await store.organizations.create({ name: 'A', tier: 'free' })).id;
 });
 
@@ -45,7 +46,7 @@ const live = () => ({ organizationId, mode: 'live' }) as const;
 const detail = (id: string) => store.records.detail(live(), id);
 
 describe('the life of a call', () => {
-  it('is a row and call.initiated on disk at once when nothing was written lately', async () => {
+  it.skipIf(onPostgres)('is a row and call.initiated on disk at once when nothing was written lately', async () => {
     const id = begin({ metadata: { order: 7 } });
     expect(store.calls.unwritten).toBe(1);
     await expect.poll(() => store.calls.unwritten).toBe(0); // no time passes on the clock
@@ -152,11 +153,11 @@ describe('the life of a call', () => {
     const other = begin();
     const question = { concurrentCalls: null, rate: null };
     const { admission } = store.calls.beginAdmitted({ ...newCall, organizationId: numberId }, question);
-    await expect(admission).rejects.toThrow(/FOREIGN KEY/);
+    await expect(admission).rejects.toThrow(/foreign key/i);
     expect((await detail(other))?.status).toBe('in_progress');
   });
 
-  it('forgets an event of a deleted call without holding up the others', async () => {
+  it.skipIf(onPostgres)('forgets an event of a deleted call without holding up the others', async () => {
     const gone = begin();
     store.calls.finish(gone, end);
     const other = begin();
@@ -174,7 +175,7 @@ describe('the life of a call', () => {
   });
 });
 
-describe('a locked database', () => {
+describe.skipIf(onPostgres)('a locked database', () => {
   let holder: InstanceType<ReturnType<typeof loadDriver>>;
   beforeEach(() => {
     const Driver = loadDriver();
@@ -247,7 +248,7 @@ setTimeout(() => { database.exec('rollback'); process.disconnect(); }, 400);`;
     expect(store.calls.unwritten).toBe(1);
     await store.close();
     await exited;
-    store = await Store.open({ file, clock });
+    store = await openStore({ file, clock });
     expect((await detail(id))?.status).toBe('completed');
   });
 
@@ -282,23 +283,26 @@ const allWritten = () =>
     .toBe(0);
 
 describe('the thread that writes', () => {
-  it('that dies again and again is started at growing intervals, is reported, and loses nothing', async () => {
-    const id = begin();
-    await allWritten();
-    const away = `${file}.away`;
-    for (const end of ['', '-wal', '-shm']) if (existsSync(file + end)) renameSync(file + end, away + end);
-    await store.killWriter();
-    store.calls.event(id, 'call.ringing');
-    const startedMs = performance.now();
-    await expect.poll(() => store.problem).toContain('died 5 times in a row (');
-    expect(performance.now() - startedMs).toBeGreaterThan(100 + 200 + 400); // ms of pauses
-    expect(await store.writable()).toBe(false);
-    for (const end of ['', '-wal', '-shm']) if (existsSync(away + end)) renameSync(away + end, file + end);
-    await allWritten();
-    expect(store.problem).toBeNull();
-    expect(await store.writable()).toBe(true);
-    expect((await detail(id))?.events.map(({ type }) => type)).toEqual(['call.initiated', 'call.ringing']);
-  });
+  it.skipIf(onPostgres)(
+    'that dies again and again is started at growing intervals, is reported, and loses nothing',
+    async () => {
+      const id = begin();
+      await allWritten();
+      const away = `${file}.away`;
+      for (const end of ['', '-wal', '-shm']) if (existsSync(file + end)) renameSync(file + end, away + end);
+      await store.killWriter();
+      store.calls.event(id, 'call.ringing');
+      const startedMs = performance.now();
+      await expect.poll(() => store.problem).toContain('died 5 times in a row (');
+      expect(performance.now() - startedMs).toBeGreaterThan(100 + 200 + 400); // ms of pauses
+      expect(await store.writable()).toBe(false);
+      for (const end of ['', '-wal', '-shm']) if (existsSync(away + end)) renameSync(away + end, file + end);
+      await allWritten();
+      expect(store.problem).toBeNull();
+      expect(await store.writable()).toBe(true);
+      expect((await detail(id))?.events.map(({ type }) => type)).toEqual(['call.initiated', 'call.ringing']);
+    },
+  );
 
   it('may die at any time: nothing is lost, and nothing is written twice', async () => {
     const ids: string[] = [];
@@ -327,7 +331,7 @@ describe('the thread that writes', () => {
     expect((await store.records.stats(live(), {})).completed).toBe(ids.length);
   });
 
-  it('ends with a transaction that is open: it is undone, and the next one begins', async () => {
+  it.skipIf(onPostgres)('ends with a transaction that is open: it is undone, and the next one begins', async () => {
     const undone = store.transaction(async (transaction) => {
       await store.organizations.update(organizationId, { name: 'B' }).catch(() => {});
       return transaction;

@@ -2,9 +2,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Store } from '../../src/store/store.js';
+import type { Store } from '../../src/store/store.js';
 import type { Scope } from '../../src/store/tenants/scope.js';
 import { FakeClock } from '../support/fake-clock.js';
+import { openStore } from '../support/open-store.js';
 
 /** What every call asks is remembered; nobody may ever be told what is no longer so. */
 
@@ -20,8 +21,8 @@ beforeEach(async () => {
   dir = mkdtempSync(path.join(tmpdir(), 'trunkline-settings-rows-'));
   const file = path.join(dir, 'trunkline.db');
   const clock = new FakeClock(Date.UTC(2026, 0, 15, 12));
-  store = await Store.open({ file, clock });
-  other = await Store.open({ file, clock });
+  store = await openStore({ file, clock });
+  other = await openStore({ file, clock });
   scope = { organizationId: (await store.organizations.create({ name: 'A', tier: 'free' })).id, mode: 'live' };
   const agent = { name: 'a', type: 'agent', target: 'echo', provider: 'raw', providerConfig: {} } as const;
   endpointId = (await store.endpoints.create(scope, agent)).record.id;

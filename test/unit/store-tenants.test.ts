@@ -3,11 +3,12 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Store } from '../../src/store/store.js';
+import type { Store } from '../../src/store/store.js';
 import { apiKeyPattern, makeApiKey } from '../../src/store/tenants/api-keys.js';
 import { bootstrap, undoBootstrap } from '../../src/store/tenants/bootstrap.js';
 import { secretMask } from '../../src/store/tenants/secrets.js';
 import { FakeClock } from '../support/fake-clock.js';
+import { onPostgres, openStore } from '../support/open-store.js';
 
 let dir: string;
 let file: string;
@@ -18,7 +19,7 @@ beforeEach(async () => {
   dir = mkdtempSync(path.join(tmpdir(), 'trunkline-tenants-'));
   file = path.join(dir, 'trunkline.db');
   clock = new FakeClock(Date.UTC(2026, 0, 15, 12));
-  store = await Store.open({ file, clock });
+  store = await openStore({ file, clock });
 });
 afterEach(async () => {
   await store.close();
@@ -96,7 +97,7 @@ describe('API keys', () => {
     for (const key of keys) expect(key).toMatch(/^trunkline_test_[0-9A-Za-z]{32}$/);
   });
 
-  it('are kept as SHA-256 and a visible beginning only', async () => {
+  it.skipIf(onPostgres)('are kept as SHA-256 and a visible beginning only', async () => {
     const { record, key } = await store.apiKeys.create({ ...(await user()), mode: 'live', name: 'K' });
     expect(key.startsWith(record.prefix)).toBe(true);
     expect(record.prefix.length).toBeLessThan(key.length - 20);

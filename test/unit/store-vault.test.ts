@@ -2,8 +2,9 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Store } from '../../src/store/store.js';
+import type { Store } from '../../src/store/store.js';
 import type { Scope } from '../../src/store/tenants/scope.js';
+import { onPostgres, openStore } from '../support/open-store.js';
 
 let folder: string;
 beforeEach(() => {
@@ -11,7 +12,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-const open = (secretsKey: string | null) => Store.open({ file: path.join(folder, 'trunkline.db'), secretsKey });
+const open = (secretsKey: string | null) => openStore({ file: path.join(folder, 'trunkline.db'), secretsKey });
 /** Everything that lies in the folder, also what is still in the write-ahead log. */
 const onDisk = () =>
   ['trunkline.db', 'trunkline.db-wal']
@@ -87,7 +88,7 @@ describe('secrets at rest', () => {
     await store.close();
   });
 
-  it('what was in clear is encrypted at the first start with a key', async () => {
+  it.skipIf(onPostgres)('what was in clear is encrypted at the first start with a key', async () => {
     const clear = await open(null);
     const { id, webhookSecret } = await fill(clear);
     await clear.close();
@@ -118,7 +119,7 @@ describe('secrets at rest', () => {
     await store.close();
   });
 
-  it('a changed byte is noticed', async () => {
+  it.skipIf(onPostgres)('a changed byte is noticed', async () => {
     const store = await open('a key of some length');
     const { id } = await fill(store);
     const database = (store as unknown as { database: import('../../src/store/database/database.js').Database })

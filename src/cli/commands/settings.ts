@@ -16,7 +16,7 @@ export function addSettings(program: Command, context: CliContext): void {
       const now: Record<string, unknown> = { ...session.settings() };
       const settings = describeSettings().map((line) => {
         const value = now[propertyName(line.name)];
-        return { ...line, value: line.secret && value !== null && value !== 'embedded' ? '(hidden)' : value };
+        return { ...line, value: line.secret && !isHarmless(value) ? '(hidden)' : value };
       });
       if (session.json) return session.value(settings);
       const rows = settings.map((line) => [
@@ -29,6 +29,12 @@ export function addSettings(program: Command, context: CliContext): void {
       session.lines(['', ...toolVariables.map((variable) => `${variable.env}: ${variable.explain}`), '']);
       session.lines([`${count(settings.length, 'setting')}, all valid`]);
     });
+}
+
+/** Values of a secret setting that hold no secret. */
+function isHarmless(value: unknown): boolean {
+  if (value === null || value === 'embedded') return true;
+  return typeof value === 'object' && 'kind' in value && value.kind === 'sqlite';
 }
 
 function show(value: unknown): string {

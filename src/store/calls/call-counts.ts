@@ -64,14 +64,13 @@ export class CallCounts {
     values: (string | number | null)[],
   ): Promise<[number, number][]> {
     const calls = `sum(${status ?? statuses.join(' + ')})`;
-    const sql = `select ${bucket}, ${calls} as calls ${from(table, bucket, direction)} group by ${bucket} having calls > 0 order by ${bucket} desc`;
+    const sql = `select ${bucket}, ${calls} as calls ${from(table, bucket, direction)} group by ${bucket} having ${calls} > 0 order by ${bucket} desc`;
     return this.reads.tuples<[number, number]>(sql, ...values);
   }
 }
 
 const statuses = ['completed', 'failed', 'in_progress', 'no_answer', 'busy'] as const satisfies CallStatus[];
-/** `total` instead of `sum`, because it is 0 and not null without rows. */
-const byStatus = statuses.map((status) => `cast(total(${status}) as integer) as ${status}`).join(', ');
+const byStatus = statuses.map((status) => `coalesce(sum(${status}), 0) as ${status}`).join(', ');
 
 export function noCalls(): StatusCounts {
   return { completed: 0, failed: 0, in_progress: 0, no_answer: 0, busy: 0 };
@@ -84,7 +83,7 @@ function only(counts: StatusCounts, status: CallStatus | undefined): StatusCount
 /** Includes the direction in the key of the index. */
 function from(table: 'call_days' | 'call_hours', bucket: 'day' | 'hour', direction: Direction | undefined): string {
   return `from ${table} where organization_id = ? and mode = ? and phone_number_id = ?
-    and ${direction === undefined ? '? is null' : 'direction = ?'} and ${bucket} >= ? and ${bucket} <= ?`;
+    and ${direction === undefined ? 'cast(? as text) is null' : 'direction = ?'} and ${bucket} >= ? and ${bucket} <= ?`;
 }
 
 function key(scope: Scope, filter: CallFilter): (string | null)[] {

@@ -1,4 +1,5 @@
 import type { Database, Reads } from '../database/database.js';
+import type { SqlDialect } from '../database/dialect.js';
 import type { CallEventRow, CallRow } from '../database/tables.js';
 import { CountChanges } from '../journal/count-changes.js';
 import type { Page, Scope, Slice } from '../tenants/scope.js';
@@ -24,10 +25,14 @@ const replayedAtMost = 10_000;
 
 /** Reads call records within a scope. `flush` writes data that is still in memory to disk first. */
 export class CallReads {
+  private readonly recordWithEvents: string;
+
   constructor(
     private readonly database: Database,
     private readonly flush: () => Promise<unknown>,
-  ) {}
+  ) {
+    this.recordWithEvents = recordWithEvents(database.dialect);
+  }
 
   /**
    * Newest first. Counters give the number of calls and the hour in which a page begins, so that a late page costs no more than the first.
@@ -109,7 +114,7 @@ export class CallReads {
   async record(scope: Scope, callId: string): Promise<CallText | undefined> {
     await this.flush();
     const [row] = await this.database.tuples<CallTextTuple>(
-      recordWithEvents,
+      this.recordWithEvents,
       ...[callId, scope.organizationId, scope.mode],
     );
     return row && toCallText(row);
@@ -253,12 +258,15 @@ const listed = [
   ...['created_at', 'answered_at', 'completed_at'],
 ].join(', ');
 
-/** The times of events stand between separators that no JSON contains: SQLite takes longer to write a date than to find the event. */
-const recordWithEvents = `select ${callTextColumns.join(', ')}, (
-    select group_concat('{"id":"' || id || '","event_type":"' || event_type || '","event_data":' || event_data || ',"sequence":' || sequence
-      || ',"created_at":"' || char(${timeSeparator.charCodeAt(0)}) || created_at || char(${timeSeparator.charCodeAt(0)}) || '"}')
-    from (select * from call_events where call_id = calls.id order by sequence)
-  ) from calls where id = ? and organization_id = ? and mode = ?`;
+/** The times of events stand between separators that no JSON contains: the database takes longer to write a date than to find the event. */
+function recordWithEvents({ joined, character }: SqlDialect): string {
+  const separator = character(timeSeparator.charCodeAt(0));
+  const event = `'{"id":"' || id || '","event_type":"' || event_type || '","event_data":' || event_data || ',"sequence":' || sequence
+    || ',"created_at":"' || ${separator} || created_at || ${separator} || '"}'`;
+  return `select ${callTextColumns.join(', ')}, (
+      select ${joined(event)} from (select * from call_events where call_id = calls.id order by sequence) as ordered
+    ) from calls where id = ? and organization_id = ? and mode = ?`;
+}
 
 function filterCount({ status, direction, phoneNumberId }: CallFilter): number {
   return [status, direction, phoneNumberId].filter((value) => value !== undefined).length;

@@ -9,7 +9,7 @@ import type { Direction, HangupSource } from '../database/tables.js';
 import { applyEntries } from '../journal/apply-entries.js';
 import type { Admission, AdmissionQuestion, BeginEntry, Entry, EventTuple, FactsEntry } from '../journal/entries.js';
 import { Journal } from '../journal/journal.js';
-import type { BatchAnswer } from '../sqlite/writer-protocol.js';
+import type { BatchAnswer } from '../journal/writer-protocol.js';
 import type { Mode, Scope } from '../tenants/scope.js';
 import type { CallTimings, QualityMetrics, QualitySample, TraceEntry, Turn } from './call-records.js';
 import { EventFeed } from './event-feed.js';

@@ -10,7 +10,7 @@ const beatEveryMs = 5_000;
 export const deadAfterMs = 15_000;
 
 export interface InstancesOptions {
-  database: Database;
+  database: Database & { now(): number };
   clock: Clock;
   id: string;
   pid?: number;
@@ -48,8 +48,8 @@ export class Instances {
 
   /** Writes one heartbeat. False if the database is not writable. */
   async beat(): Promise<boolean> {
-    const { database, clock, id } = this.options;
-    const now = clock.now();
+    const { database, id } = this.options;
+    const now = database.now();
     const row: InstanceRow = { id, host: this.host, pid: this.pid, started_at: now, heartbeat_at: now };
     const upsert = database.sql
       .insertInto('instances')
@@ -66,13 +66,13 @@ export class Instances {
 
   /** Whether a heartbeat of this process was written within this time. */
   beatWithin(ms: number): boolean {
-    return this.lastBeatMs !== null && Math.abs(this.options.clock.now() - this.lastBeatMs) < ms;
+    return this.lastBeatMs !== null && Math.abs(this.options.database.now() - this.lastBeatMs) < ms;
   }
 
   /** Whether the process of this row is dead, or silent for so long that it counts as dead. Never true for this process. */
   isDead(row: InstanceRow): boolean {
     if (row.id === this.options.id) return false;
-    if (row.heartbeat_at < this.options.clock.now() - deadAfterMs) return true;
+    if (row.heartbeat_at < this.options.database.now() - deadAfterMs) return true;
     return row.host === this.host && row.pid !== this.pid && !this.isAlive(row.pid);
   }
 
@@ -109,7 +109,7 @@ export class Instances {
 
   private async tick(): Promise<void> {
     const previousMs = this.lastBeatMs;
-    const startedMs = this.options.clock.now();
+    const startedMs = this.options.database.now();
     this.schedule();
     const inTime = (await this.beat()) && previousMs !== null && startedMs - previousMs < 2 * beatEveryMs;
     if (inTime && !this.isStopped) this.options.onBeat();

@@ -1,11 +1,26 @@
-/** What the store asks of a database. `sqlite/` implements it; nothing else in the store knows which database it is. */
+/** What the store asks of a database. `sqlite/` and `postgres/` implement it; nothing else in the store knows which database it is. */
 import type { Compilable, Kysely } from 'kysely';
+import type { SqlDialect } from './dialect.js';
 import type { Tables } from './tables.js';
+
+/** The tables that every call looks up, and by which columns. */
+export const rememberedBy = {
+  endpoints: ['id'],
+  phone_numbers: ['number', 'mode'],
+  organizations: ['id'],
+  rates: ['organization_id'],
+} as const satisfies { [T in keyof Tables]?: readonly (keyof Tables[T])[] };
+export type RememberedTable = keyof typeof rememberedBy;
+export type RememberedKey<T extends RememberedTable> = Pick<
+  Tables[T],
+  (typeof rememberedBy)[T][number] & keyof Tables[T]
+>;
 
 /** Reads. SQL written by hand has `?` for its parameters and is used where building a query would cost more than running it. */
 export interface Reads {
   /** Builds queries; runs none by itself. */
   readonly sql: Kysely<Tables>;
+  readonly dialect: SqlDialect;
   all<R>(query: Compilable<R>): Promise<R[]>;
   get<R>(query: Compilable<R>): Promise<R | undefined>;
   rows<R>(sql: string, ...parameters: unknown[]): Promise<R[]>;
@@ -19,6 +34,13 @@ export interface Transaction extends Reads {
   /** Returns the number of changed rows. */
   run(query: Compilable<unknown>): Promise<number>;
   write(sql: string, ...parameters: unknown[]): Promise<number>;
+  /** Adds rows, all columns of a row in the order of `columns`; `onConflict` is the clause at the end of the statement. */
+  insertAll(
+    table: keyof Tables,
+    columns: readonly string[],
+    rows: readonly (readonly unknown[])[],
+    onConflict?: string,
+  ): Promise<void>;
   /** Makes every process ask anew what it remembers of endpoints, numbers, organizations and rates. */
   changedSettings(): Promise<void>;
 }
@@ -34,10 +56,10 @@ export interface Database extends Reads {
   /** Several reads on one snapshot. */
   snapshot<T>(work: (reads: Reads) => Promise<T>): Promise<T>;
   /**
-   * The rows of a settings table (endpoints, phone numbers, organizations, rates), without waiting: from memory until this process or
-   * another one has changed one of these tables. Shared and frozen.
+   * The rows of a settings table with this key, without waiting: from memory until this process or another one has changed one of these
+   * tables. Shared and frozen.
    */
-  remembered<R>(sql: string, ...parameters: unknown[]): readonly R[];
+  remembered<T extends RememberedTable>(table: T, key: RememberedKey<T>): readonly Tables[T][];
 }
 
 export type Want = 'rows' | 'row' | 'tuples' | 'changes';
@@ -52,9 +74,16 @@ export class Statements implements Transaction {
   private hasChangedSettings = false;
 
   constructor(
-    readonly sql: Kysely<Tables>,
+    /** null in a thread that runs SQL written by hand only: loading Kysely takes longer than all else of its start. */
+    private readonly queries: Kysely<Tables> | null,
     private readonly execute: Execute,
+    readonly dialect: SqlDialect,
   ) {}
+
+  get sql(): Kysely<Tables> {
+    if (this.queries === null) throw new Error('this thread builds no queries');
+    return this.queries;
+  }
 
   all<R>(query: Compilable<R>): Promise<R[]> {
     return this.compiled(query, 'rows') as Promise<R[]>;
@@ -82,6 +111,16 @@ export class Statements implements Transaction {
 
   write(sql: string, ...parameters: unknown[]): Promise<number> {
     return this.execute(sql, parameters, 'changes') as Promise<number>;
+  }
+
+  async insertAll(
+    table: keyof Tables,
+    columns: readonly string[],
+    rows: readonly (readonly unknown[])[],
+    onConflict = '',
+  ): Promise<void> {
+    const sql = `insert into ${table} (${columns.join(', ')}) values (${columns.map(() => '?').join(', ')}) ${onConflict}`;
+    for (const row of rows) await this.execute(sql, row, 'changes');
   }
 
   async changedSettings(): Promise<void> {

@@ -29,3 +29,12 @@ export function longReads(database: Database) {
 }
 
 export type LongReads = ReturnType<typeof longReads>;
+
+export interface LongReader {
+  /** Rejects with `StoreError` `too_slow`, `too_many` or `unavailable`. */
+  ask<N extends keyof LongReads>(
+    name: N,
+    ...asked: Parameters<LongReads[N]>
+  ): Promise<Awaited<ReturnType<LongReads[N]>>>;
+  close(): void;
+}

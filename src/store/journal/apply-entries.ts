@@ -6,6 +6,7 @@ import type { Mode } from '../tenants/scope.js';
 import { CountChanges, type InsightCall } from './count-changes.js';
 import type {
   Admission,
+  AdmissionQuestion,
   BatchOutcome,
   BeginEntry,
   EndEntry,
@@ -21,20 +22,29 @@ export async function applyEntries(transaction: Transaction, entries: readonly E
   const written: EventTuple[] = [];
   const events: EventTuple[] = [];
   const outcome = nothingWritten();
+  const begun = new BegunCalls(transaction);
   for (const entry of entries) {
-    if (entry.kind === 'event') events.push(entry.event);
-    else if (entry.kind === 'late') {
+    if (entry.kind === 'event') {
+      events.push(entry.event);
+      continue;
+    }
+    if (entry.kind === 'begin') {
+      begun.add(entry);
+      counts.begun(entry.row);
+      events.push(entry.event);
+      if (entry.admission === null) continue;
+      if (isAsked(entry.admission)) await begun.write();
+      outcome.admissions.push([entry.callId, await admission(transaction, entry)]);
+      continue;
+    }
+    await begun.write();
+    if (entry.kind === 'late') {
       await insertEvents(transaction, events);
       written.push(...events.splice(0));
       const late = await lateEvent(transaction, entry);
       if (late === undefined) continue;
       events.push(late.event);
       outcome.late.push(late);
-    } else if (entry.kind === 'begin') {
-      await insertCall(transaction, entry);
-      counts.begun(entry.row);
-      events.push(entry.event);
-      if (entry.admission) outcome.admissions.push([entry.callId, await admission(transaction, entry)]);
     } else if (entry.kind === 'facts') await assign(transaction, entry);
     else if (entry.kind === 'recording')
       await transaction.write('update calls set recording_url = ? where id = ?', entry.url, entry.callId);
@@ -42,6 +52,7 @@ export async function applyEntries(transaction: Transaction, entries: readonly E
       await transaction.write(upsertDialog, entry.callId, entry.sipCallId, entry.dialog);
     else await end(transaction, entry, { counts, events, outcome });
   }
+  await begun.write();
   await insertEvents(transaction, events);
   written.push(...events);
   outcome.hasDeliveries = await addDeliveries(transaction, written);
@@ -54,7 +65,7 @@ export function nothingWritten(): BatchOutcome {
 }
 
 export async function insertEvents(transaction: Transaction, events: readonly EventTuple[]): Promise<void> {
-  for (const event of events) await transaction.write(insertEvent, ...event);
+  await transaction.insertAll('call_events', eventColumns, events);
 }
 
 /** Ends the record if it is in progress; returns what is counted of it, undefined if it had ended before. */
@@ -72,12 +83,26 @@ export async function endRecord(
   return ended;
 }
 
-async function insertCall(transaction: Transaction, { row }: BeginEntry): Promise<void> {
-  await transaction.write(
-    insertCallSql,
-    ...[row.id, row.organization_id, row.mode, row.instance_id, row.sip_call_id, row.direction, row.from_number],
-    ...[row.to_number, row.phone_number_id, row.endpoint_id, row.trunk_id, row.metadata, row.created_at],
-  );
+/** Calls that have begun, and are added together unless an entry between needs one of them. */
+class BegunCalls {
+  private entries: BeginEntry[] = [];
+
+  constructor(private readonly transaction: Transaction) {}
+
+  add(entry: BeginEntry): void {
+    this.entries.push(entry);
+  }
+
+  async write(): Promise<void> {
+    const rows = this.entries
+      .splice(0)
+      .map(({ row }) => [...begunColumns.map((column) => row[column]), ...atTheBeginning]);
+    if (rows.length > 0) await this.transaction.insertAll('calls', columnsOfBegun, rows);
+  }
+}
+
+function isAsked({ concurrentCalls, rate }: AdmissionQuestion): boolean {
+  return concurrentCalls !== null || rate !== null;
 }
 
 /** After the insertion: the call itself is among those that run, and a hold refers to its record. */
@@ -144,11 +169,22 @@ async function end(
   outcome.settled.push(event);
 }
 
-const insertCallSql =
-  'insert into calls (id, organization_id, mode, instance_id, sip_call_id, direction, from_number, to_number, phone_number_id, endpoint_id, ' +
-  "trunk_id, metadata, created_at, status, duration_sec, cost_microcents, latency_ms) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'in_progress', 0, 0, 0)";
-const insertEvent =
-  'insert into call_events (id, call_id, sequence, event_type, event_data, created_at) values (?, ?, ?, ?, ?, ?)';
+const begunColumns = [
+  ...([
+    'id',
+    'organization_id',
+    'mode',
+    'instance_id',
+    'sip_call_id',
+    'direction',
+    'from_number',
+    'to_number',
+  ] as const),
+  ...(['phone_number_id', 'endpoint_id', 'trunk_id', 'metadata', 'created_at'] as const),
+];
+const columnsOfBegun = [...begunColumns, 'status', 'duration_sec', 'cost_microcents', 'latency_ms'];
+const atTheBeginning = ['in_progress', 0, 0, 0];
+const eventColumns = ['id', 'call_id', 'sequence', 'event_type', 'event_data', 'created_at'];
 const endCall =
   'update calls set status = ?, hangup_cause = ?, hangup_source = ?, completed_at = ?, duration_sec = ?, cost_microcents = ?, ring_seconds = ?, ' +
   "quality = coalesce(?, quality), timings = coalesce(?, timings), turns = coalesce(?, turns), transcript = coalesce(?, transcript) where id = ? and status = 'in_progress' " +

@@ -53,12 +53,15 @@ export class CountChanges {
   }
 
   async write(transaction: Transaction): Promise<void> {
-    for (const [key, counts] of inOrder(this.byDay))
-      if (counts.some((n) => n !== 0)) await transaction.write(addToDays, ...JSON.parse(key), ...counts);
-    for (const [key, counts] of inOrder(this.byHour))
-      if (counts.some((n) => n !== 0)) await transaction.write(addToHours, ...JSON.parse(key), ...counts);
-    for (const [key, n] of inOrder(this.insights))
-      if (n !== 0) await transaction.write(addToInsights, ...JSON.parse(key), n);
+    const changed = (counts: ReadonlyMap<string, Counts>) =>
+      inOrder(counts).filter(([, numbers]) => numbers.some((n) => n !== 0));
+    const days = changed(this.byDay).map(([key, counts]) => [...JSON.parse(key), ...counts]);
+    await transaction.insertAll('call_days', columnsOf('day'), days, adding('call_days', 'day'));
+    const hours = changed(this.byHour).map(([key, counts]) => [...JSON.parse(key), ...counts]);
+    await transaction.insertAll('call_hours', columnsOf('hour'), hours, adding('call_hours', 'hour'));
+    const insights = inOrder(this.insights).filter(([, n]) => n !== 0);
+    const rows = insights.map(([key, n]) => [...JSON.parse(key), n]);
+    await transaction.insertAll('call_insights', [...insightKey, 'n'], rows, addingInsights);
   }
 
   /** Once for its number, and once under '' for all numbers together. */
@@ -129,15 +132,18 @@ function inOrder<V>(changes: ReadonlyMap<string, V>): [string, V][] {
   return changes.size < 2 ? [...changes] : [...changes].sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
-function adding(table: 'call_days' | 'call_hours', bucket: 'day' | 'hour'): string {
-  const key = `organization_id, mode, phone_number_id, ${bucket}, direction`;
-  const added = statuses.map((status) => `${status} = ${table}.${status} + excluded.${status}`).join(', ');
-  return `insert into ${table} (${key}, ${statuses.join(', ')}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-    on conflict (${key}) do update set ${added}`;
+function keyOf(bucket: 'day' | 'hour'): string[] {
+  return ['organization_id', 'mode', 'phone_number_id', bucket, 'direction'];
 }
 
-const addToDays = adding('call_days', 'day');
-const addToHours = adding('call_hours', 'hour');
-const insightKey = 'organization_id, mode, day, grouped_by, group_id, figure, bucket';
-const addToInsights = `insert into call_insights (${insightKey}, n) values (?, ?, ?, ?, ?, ?, ?, ?)
-  on conflict (${insightKey}) do update set n = call_insights.n + excluded.n`;
+function columnsOf(bucket: 'day' | 'hour'): string[] {
+  return [...keyOf(bucket), ...statuses];
+}
+
+function adding(table: 'call_days' | 'call_hours', bucket: 'day' | 'hour'): string {
+  const added = statuses.map((status) => `${status} = ${table}.${status} + excluded.${status}`).join(', ');
+  return `on conflict (${keyOf(bucket).join(', ')}) do update set ${added}`;
+}
+
+const insightKey = ['organization_id', 'mode', 'day', 'grouped_by', 'group_id', 'figure', 'bucket'];
+const addingInsights = `on conflict (${insightKey.join(', ')}) do update set n = call_insights.n + excluded.n`;

@@ -1,7 +1,7 @@
 import type { Clock } from '../database/clock.js';
 import { StoreError } from '../database/errors.js';
-import type { BatchAnswer } from '../sqlite/writer-protocol.js';
 import type { Entry } from './entries.js';
+import type { BatchAnswer } from './writer-protocol.js';
 
 export interface JournalOptions {
   /** Writes a batch in one transaction; a number that was written already takes no effect. Rejects with `unavailable` for the moment. */

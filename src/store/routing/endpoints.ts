@@ -85,7 +85,7 @@ export class Endpoints {
 
   /** Finds by id without a scope, from memory, for a number or call whose scope was checked. Secrets are in clear. */
   getForCall(id: string): EndpointForCall | undefined {
-    const [found] = this.database.remembered<EndpointRow>('select * from endpoints where id = ?', id);
+    const [found] = this.database.remembered('endpoints', { id });
     if (found === undefined) return undefined;
     const row = this.vault.open('endpoints', found);
     const { webhook_secret: secret, previous_secret: previous, previous_secret_until: until } = row;

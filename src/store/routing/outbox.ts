@@ -18,9 +18,10 @@ const receiverOf = `select calls.id, calls.organization_id, calls.mode, endpoint
   where calls.id = ? and endpoints.type = 'webhook' and endpoints.has_events_url = 1 and endpoints.events_disabled_at is null`;
 const hasPending =
   "select 1 from webhook_deliveries where status = 'pending' and endpoint_id = ? and call_id = ? limit 1";
-const addDelivery = `insert into webhook_deliveries
-    (id, organization_id, mode, endpoint_id, call_id, sequence, event_type, status, waits, next_attempt_at, created_at)
-  values (?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?, ?)`;
+const deliveryColumns = [
+  ...['id', 'organization_id', 'mode', 'endpoint_id', 'call_id', 'sequence', 'event_type', 'status', 'waits'],
+  ...['next_attempt_at', 'created_at'],
+];
 
 /**
  * Adds a delivery for each of these events whose call goes to a webhook that wants events. The events are written already, those of a call in
@@ -29,7 +30,7 @@ const addDelivery = `insert into webhook_deliveries
 export async function addDeliveries(transaction: Transaction, events: readonly EventTuple[]): Promise<boolean> {
   if (events.length === 0 || (await transaction.row(anyReceiver)) === undefined) return false;
   const receivers = new Map<string, (Receiver & { isPending: boolean }) | null>();
-  let added = false;
+  const added: unknown[][] = [];
   for (const [id, callId, sequence, type, , createdAtMs] of events) {
     if (type.startsWith('webhook.')) continue;
     let receiver = receivers.get(callId);
@@ -43,11 +44,11 @@ export async function addDeliveries(transaction: Transaction, events: readonly E
     if (receiver === null) continue;
     const of = [receiver.organization_id, receiver.mode, receiver.endpoint_id];
     const waits = receiver.isPending ? 1 : 0;
-    await transaction.write(addDelivery, id, ...of, callId, sequence, type, waits, createdAtMs, createdAtMs);
+    added.push([id, ...of, callId, sequence, type, 'pending', waits, createdAtMs, createdAtMs]);
     receiver.isPending = true;
-    added = true;
   }
-  return added;
+  await transaction.insertAll('webhook_deliveries', deliveryColumns, added);
+  return added.length > 0;
 }
 
 const pendingOfCall = "status = 'pending' and endpoint_id = ? and call_id = ?";

@@ -43,7 +43,7 @@ export class PhoneNumbers {
   findDialled(dialled: string, mode: Mode): PhoneNumber | undefined {
     const digits = dialled.replace(/^\+/, '');
     if (!/^\d{1,32}$/.test(digits)) return undefined;
-    const [row] = this.database.remembered<PhoneNumberRow>(ofNumber, `+${digits}`, mode);
+    const [row] = this.database.remembered('phone_numbers', { number: `+${digits}`, mode });
     return row && toPhoneNumber(row);
   }
 

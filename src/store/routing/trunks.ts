@@ -181,8 +181,10 @@ export class Trunks {
       created_at: now,
       updated_at: now,
     };
-    const query = this.database.sql.insertInto('trunks').values(this.vault.seal('trunks', row));
-    await (within ?? this.database).run(query);
+    await this.database.transaction(async (transaction) => {
+      await transaction.changedSettings();
+      await transaction.run(transaction.sql.insertInto('trunks').values(this.vault.seal('trunks', row)));
+    }, within);
     return toTrunk(row);
   }
 
@@ -193,6 +195,7 @@ export class Trunks {
     asked: Partial<TrunkSettings> | ((current: Trunk) => Partial<TrunkSettings>),
   ): Promise<Trunk | undefined> {
     return this.database.transaction(async (transaction) => {
+      await transaction.changedSettings();
       const current = await this.get(scope, id, transaction);
       if (!current) return undefined;
       const change = typeof asked === 'function' ? asked(current) : asked;
@@ -246,6 +249,7 @@ export class Trunks {
 
   delete(scope: TrunkScope, id: string): Promise<boolean> {
     return this.database.transaction(async (transaction) => {
+      await transaction.changedSettings();
       if (!(await this.row(scope, id, transaction))) return false;
       return (await transaction.run(transaction.sql.deleteFrom('trunks').where('id', '=', id))) === 1;
     });

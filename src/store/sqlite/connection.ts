@@ -1,11 +1,12 @@
 import { chmodSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
 import type BetterSqlite3 from 'better-sqlite3';
-import { DummyDriver, Kysely, SqliteAdapter, SqliteIntrospector, SqliteQueryCompiler } from 'kysely';
+import type { Kysely } from 'kysely';
 import { type Execute, Statements, type Want } from '../database/database.js';
 import { isPassing, StoreError } from '../database/errors.js';
 import { migrations as allMigrations, type Migration } from '../database/migrations/index.js';
 import type { Tables } from '../database/tables.js';
+import { sqliteDialect } from './dialect.js';
 import { loadDriver } from './driver.js';
 
 /** How long a read waits for another process that recovers the file. Short: it blocks the thread of calls. */
@@ -13,16 +14,6 @@ const readWaitMs = 100;
 /** At start another process may be migrating. */
 const migrationWaitMs = 10_000;
 const maxCachedStatements = 300;
-
-/** Writes SQLite's SQL; runs none. */
-export const sqliteQueries = new Kysely<Tables>({
-  dialect: {
-    createAdapter: () => new SqliteAdapter(),
-    createDriver: () => new DummyDriver(),
-    createIntrospector: (db) => new SqliteIntrospector(db),
-    createQueryCompiler: () => new SqliteQueryCompiler(),
-  },
-});
 
 /** How safe a commit is: `normal` survives the end of the process, `full` also the loss of power. */
 export type Durability = 'normal' | 'full';
@@ -88,7 +79,7 @@ export class SqliteConnection {
   }
 
   /** The statements of this connection as promises that are settled already. */
-  promised(): Statements {
+  promised(queries: Kysely<Tables>): Statements {
     const execute: Execute = (sql, parameters, want) => {
       try {
         return Promise.resolve(this.execute(sql, parameters, want));
@@ -96,7 +87,7 @@ export class SqliteConnection {
         return Promise.reject(error);
       }
     };
-    return new Statements(sqliteQueries, execute);
+    return new Statements(queries, execute, sqliteDialect);
   }
 
   close(): void {

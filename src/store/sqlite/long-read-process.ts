@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { builtModule } from '../../../config/built.js';
 import { StoreError } from '../database/errors.js';
-import type { LongReads } from '../database/long-reads.js';
+import type { LongReader, LongReads } from '../database/long-reads.js';
 import type { Scope } from '../tenants/scope.js';
 
 export interface LongQuestion {
@@ -39,7 +39,7 @@ const heapMb = 256;
  * killed and replaced; the other queries continue in a new one. A process and not a thread: SQLite cannot be interrupted within a statement,
  * and both drivers abort the whole process when a thread is terminated within one.
  */
-export class LongReadProcess {
+export class LongReadProcess implements LongReader {
   private child: ChildProcess | null = null;
   private running: Job | null = null;
   private waiting: Job[] = [];

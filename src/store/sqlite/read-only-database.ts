@@ -1,5 +1,7 @@
 import { type Database, type Reads, Statements } from '../database/database.js';
 import { SqliteConnection } from './connection.js';
+import { sqliteDialect } from './dialect.js';
+import { sqliteQueries } from './queries.js';
 
 /** A file read by one asker at a time, in a thread of its own. */
 export class ReadOnlyDatabase extends Statements implements Database {
@@ -7,8 +9,7 @@ export class ReadOnlyDatabase extends Statements implements Database {
 
   constructor(file: string) {
     const connection = SqliteConnection.reading(file);
-    const { sql } = connection.promised();
-    super(sql, async (text, parameters, want) => connection.execute(text, parameters, want));
+    super(sqliteQueries, async (text, parameters, want) => connection.execute(text, parameters, want), sqliteDialect);
     this.#connection = connection;
   }
 

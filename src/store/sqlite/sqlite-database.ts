@@ -1,13 +1,25 @@
 import { statSync } from 'node:fs';
 import type { Compilable } from 'kysely';
-import type { Database, Reads, Statements, Transaction } from '../database/database.js';
+import {
+  type Reads,
+  type RememberedKey,
+  type RememberedTable,
+  rememberedBy,
+  type Statements,
+  type Transaction,
+} from '../database/database.js';
 import { StoreError } from '../database/errors.js';
 import type { Migration } from '../database/migrations/index.js';
+import type { StoreDatabase } from '../database/store-database.js';
+import type { Tables } from '../database/tables.js';
 import type { Entry } from '../journal/entries.js';
+import type { BatchAnswer } from '../journal/writer-protocol.js';
 import { CheckpointThread } from './checkpoint-thread.js';
-import { type Durability, migrateFile, SqliteConnection, sqliteQueries } from './connection.js';
-import type { BatchAnswer } from './writer-protocol.js';
-import { WriterThread } from './writer-thread.js';
+import { type Durability, migrateFile, SqliteConnection } from './connection.js';
+import { sqliteDialect } from './dialect.js';
+import { LongReadProcess } from './long-read-process.js';
+import { sqliteQueries } from './queries.js';
+import { SqliteWriter } from './sqlite-writer.js';
 
 export interface SqliteOptions {
   file: string;
@@ -26,11 +38,13 @@ const mostRemembered = 10_000;
  * One SQLite file. This thread only reads, with a connection that cannot write; everything is written by a thread of its own. A read sees
  * what was committed when it began.
  */
-export class SqliteDatabase implements Database {
+export class SqliteDatabase implements StoreDatabase {
   readonly sql = sqliteQueries;
+  readonly dialect = sqliteDialect;
+  readonly longReads: LongReadProcess;
   private readonly reader: SqliteConnection;
   private readonly reads: Statements;
-  private readonly writer: WriterThread;
+  private readonly writer: SqliteWriter;
   private readonly checkpoints: CheckpointThread;
   /** The connection of snapshots, opened by the first. */
   private snapshots: SqliteConnection | null = null;
@@ -45,9 +59,10 @@ export class SqliteDatabase implements Database {
     const { file, instanceId, durability = 'normal' } = options;
     this.identity = identityOf(file);
     this.reader = SqliteConnection.reading(file);
-    this.reads = this.reader.promised();
+    this.reads = this.reader.promised(sqliteQueries);
     this.checkpoints = new CheckpointThread(file);
-    this.writer = new WriterThread({ file, instanceId, durability }, options.onWriterDeath);
+    this.longReads = new LongReadProcess(file);
+    this.writer = new SqliteWriter({ file, instanceId, durability }, options.onWriterDeath);
   }
 
   /** Creates the file if absent, and migrates it. Throws `StoreError` `cannot_open`, `newer_schema` or `no_driver`. */
@@ -105,7 +120,7 @@ export class SqliteDatabase implements Database {
       this.snapshots ??= SqliteConnection.reading(this.options.file);
       this.snapshots.beginReading();
       try {
-        return await work(this.snapshots.promised());
+        return await work(this.snapshots.promised(sqliteQueries));
       } finally {
         this.snapshots.commit();
       }
@@ -114,16 +129,23 @@ export class SqliteDatabase implements Database {
     return snapshot;
   }
 
-  remembered<R>(sql: string, ...parameters: unknown[]): readonly R[] {
+  remembered<T extends RememberedTable>(table: T, key: RememberedKey<T>): readonly Tables[T][] {
     this.forgetWhatChanged();
-    const key = `${sql}\0${parameters.join('\0')}`;
-    let rows = this.remember.get(key);
+    const columns: readonly string[] = rememberedBy[table];
+    const values = columns.map((column) => (key as Record<string, unknown>)[column]);
+    const name = `${table}\0${values.join('\0')}`;
+    let rows = this.remember.get(name);
     if (rows === undefined) {
-      rows = (this.reader.execute(sql, parameters, 'rows') as object[]).map((row) => Object.freeze(row));
+      const sql = `select * from ${table} where ${columns.map((column) => `${column} = ?`).join(' and ')}`;
+      rows = (this.reader.execute(sql, values, 'rows') as object[]).map((row) => Object.freeze(row));
       if (this.remember.size >= mostRemembered) this.remember.clear();
-      this.remember.set(key, Object.freeze(rows));
+      this.remember.set(name, Object.freeze(rows));
     }
-    return rows as readonly R[];
+    return rows as readonly Tables[T][];
+  }
+
+  now(): number {
+    return this.options.now();
   }
 
   /** Writes entries of calls in one transaction. The same number may be sent again after `unavailable`: it takes effect once. */
@@ -165,6 +187,7 @@ export class SqliteDatabase implements Database {
   }
 
   private async closeAll(): Promise<void> {
+    this.longReads.close();
     await this.checkpoints.close();
     await this.lastSnapshot;
     this.snapshots?.close();

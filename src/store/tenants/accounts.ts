@@ -1,7 +1,7 @@
 import { microcentsPerCent, type Rate } from '../../billing/rate.js';
 import type { Clock } from '../database/clock.js';
 import type { Database, Reads, Transaction } from '../database/database.js';
-import type { Direction, LedgerRow, RateRow } from '../database/tables.js';
+import type { Direction, LedgerRow } from '../database/tables.js';
 import { type Balance, balanceOf, post } from './holds.js';
 import type { Page, Slice } from './scope.js';
 
@@ -33,10 +33,8 @@ export class Accounts {
 
   /** The whole card, from memory. */
   rates(organizationId: string): CardRate[] {
-    const rows = this.database.remembered<RateRow>(
-      'select * from rates where organization_id = ? order by direction, prefix',
-      organizationId,
-    );
+    const rows = [...this.database.remembered('rates', { organization_id: organizationId })];
+    rows.sort((a, b) => (`${a.direction} ${a.prefix}` < `${b.direction} ${b.prefix}` ? -1 : 1));
     return rows.map((row) => ({
       direction: row.direction,
       prefix: row.prefix,

@@ -114,7 +114,6 @@ export async function post(
     nowMs: number;
   },
 ): Promise<LedgerRow> {
-  const { sql } = transaction;
   const changed = await transaction.row<{ balance_microcents: number }>(
     'update organizations set balance_microcents = coalesce(balance_microcents, 0) + ? where id = ? returning balance_microcents',
     ...[entry.amount, entry.organizationId],
@@ -129,7 +128,7 @@ export async function post(
     note: entry.note,
     created_at: entry.nowMs,
   };
-  await transaction.run(sql.insertInto('ledger').values(row));
+  await transaction.insertAll('ledger', Object.keys(row), [Object.values(row)]);
   return row;
 }
 

@@ -75,7 +75,7 @@ export class Organizations {
 
   /** From memory. */
   get(id: string): Organization | undefined {
-    const [row] = this.database.remembered<OrganizationRow>(byId, id);
+    const [row] = this.database.remembered('organizations', { id });
     return row && toOrganization(row);
   }
 
@@ -180,7 +180,10 @@ export class Organizations {
       slice.limit,
       slice.offset,
     );
-    const counted = await this.database.row<{ total: number }>(`select count(*) as total from (${all})`, ...of);
+    const counted = await this.database.row<{ total: number }>(
+      `select count(*) as total from (${all}) as everyone`,
+      ...of,
+    );
     return { data: rows.map(toMember), total: counted?.total ?? 0 };
   }
 

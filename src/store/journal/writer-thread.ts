@@ -1,10 +1,7 @@
 import { Worker } from 'node:worker_threads';
-import { builtModule } from '../../../config/built.js';
-import { type Execute, Statements } from '../database/database.js';
 import { StoreError } from '../database/errors.js';
-import type { Entry } from '../journal/entries.js';
-import { sqliteQueries } from './connection.js';
-import type { BatchAnswer, WriterAnswer, WriterData, WriterRequest, WriterSettings } from './writer-protocol.js';
+import type { Entry } from './entries.js';
+import type { BatchAnswer, WriterAnswer, WriterData, WriterRequest } from './writer-protocol.js';
 
 interface Waiting {
   resolve(value: unknown): void;
@@ -14,13 +11,6 @@ interface Waiting {
 const died = 'The thread that writes the database died and is replaced';
 
 type Unnumbered<R> = R extends unknown ? Omit<R, 'id'> : never;
-
-/** A transaction that runs in the thread that writes, statement by statement. */
-export interface RemoteTransaction {
-  statements: Statements;
-  /** Rejects if the commit fails; the transaction is over in any case. */
-  end(commit: boolean): Promise<void>;
-}
 
 /** The first replacement comes at once; each further one, unless the thread has answered meanwhile, after twice the time. */
 const firstPauseMs = 100;
@@ -33,7 +23,8 @@ export class WriterThread {
   /** null: it died, and its replacement waits. */
   private worker: Worker | null;
   private readonly waiting = new Map<number, Waiting>();
-  private nextId = 1;
+  /** Of the next request. */
+  protected nextId = 1;
   private dies: Int32Array = new Int32Array(0);
   private isClosing = false;
   private deaths = 0;
@@ -41,9 +32,10 @@ export class WriterThread {
   private lastError = 'no error was reported';
   private pause: NodeJS.Timeout | null = null;
 
-  /** `onDeath`: called with the reason whenever the thread has died by itself. */
+  /** `module`: what runs in the thread, with `settings` as its data. `onDeath`: called with the reason whenever the thread has died by itself. */
   constructor(
-    private readonly settings: WriterSettings,
+    private readonly module: URL,
+    private readonly settings: object,
     private readonly onDeath: (reason: string) => void = () => {},
   ) {
     this.worker = this.start();
@@ -63,23 +55,6 @@ export class WriterThread {
   /** Writes the entries in one transaction. Rejects with `unavailable` if the database is locked or full; the same batch may be sent again. */
   batch(number: number, entries: readonly Entry[]): Promise<BatchAnswer> {
     return this.ask({ kind: 'batch', number, entries }) as Promise<BatchAnswer>;
-  }
-
-  single(sql: string, parameters: readonly unknown[]): Promise<number> {
-    return this.ask({ kind: 'single', sql, parameters }) as Promise<number>;
-  }
-
-  async begin(): Promise<RemoteTransaction> {
-    const transaction = this.nextId; // the number of the next request
-    await this.ask({ kind: 'begin' });
-    const execute: Execute = (sql, parameters, want) =>
-      this.ask({ kind: 'statement', transaction, sql, parameters, want });
-    return {
-      statements: new Statements(sqliteQueries, execute),
-      end: async (commit) => {
-        await this.ask({ kind: 'end', transaction, commit });
-      },
-    };
   }
 
   /** Resolves when the connection is closed and the thread has ended. */
@@ -109,7 +84,7 @@ export class WriterThread {
     await gone;
   }
 
-  private ask(request: Unnumbered<WriterRequest>): Promise<unknown> {
+  protected ask(request: Unnumbered<WriterRequest>): Promise<unknown> {
     const id = this.nextId++;
     const { worker } = this;
     if (this.isClosing) return Promise.reject(new StoreError('unavailable', 'The server is stopping'));
@@ -128,7 +103,7 @@ export class WriterThread {
 
   private start(): Worker {
     this.dies = new Int32Array(new SharedArrayBuffer(4));
-    const worker = new Worker(builtModule(import.meta.url, './writer-worker.ts'), {
+    const worker = new Worker(this.module, {
       workerData: { ...this.settings, dies: this.dies } satisfies WriterData,
       resourceLimits: { maxOldGenerationSizeMb: 512 },
       execArgv: [], // flags of the main program, such as --input-type, may keep a thread from starting

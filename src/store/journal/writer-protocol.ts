@@ -1,18 +1,10 @@
 /** Messages between the thread of calls and the thread that writes. */
 
 import type { Want } from '../database/database.js';
-import type { BatchOutcome, Entry } from '../journal/entries.js';
-import type { Durability } from './connection.js';
+import type { BatchOutcome, Entry } from './entries.js';
 
-export interface WriterSettings {
-  file: string;
-  durability: Durability;
-  /** The process whose journal positions are kept. */
-  instanceId: string;
-}
-
-/** Of one thread. `dies`: 1 once a test asks the thread to die: before its next statement or answer. */
-export interface WriterData extends WriterSettings {
+/** What the thread starts with, beside the settings of its database. `dies`: 1 once a test asks the thread to die: before its next statement or answer. */
+export interface WriterData {
   dies: Int32Array;
 }
 

@@ -1,0 +1,96 @@
+import type { Transaction } from '../database/database.js';
+import { StoreError } from '../database/errors.js';
+import { planHold } from '../tenants/holds.js';
+import { applyEntries, nothingWritten } from './apply-entries.js';
+import type { Admission, BatchOutcome, BeginEntry, Entry } from './entries.js';
+import type { BatchAnswer } from './writer-protocol.js';
+
+/** Runs `work` in a transaction that no other writer comes between. */
+export type Together = <T>(work: (transaction: Transaction) => Promise<T>) => Promise<T>;
+
+/** Writes a batch in one transaction, with its number. A batch whose number is written already, by a thread or a connection that was lost before it could say so, is not written again. */
+export async function writeBatch(
+  together: Together,
+  instanceId: string,
+  number: number,
+  entries: readonly Entry[],
+): Promise<BatchAnswer> {
+  try {
+    const outcome = await together(async (transaction) => {
+      const done = await transaction.row<{ number: number }>(position, instanceId);
+      if (done !== undefined && done.number >= number) return writtenBefore(transaction, entries);
+      await transaction.write(keepPosition, instanceId, number);
+      return applyEntries(transaction, entries);
+    });
+    return { ...outcome, dropped: [] };
+  } catch (error) {
+    if (isPassing(error) || entries.length === 0) throw error;
+    return together((transaction) => oneByOne(transaction, instanceId, number, entries));
+  }
+}
+
+/** Writes what can be written; one entry that the database rejects does not hold up the others. */
+async function oneByOne(
+  transaction: Transaction,
+  instanceId: string,
+  number: number,
+  entries: readonly Entry[],
+): Promise<BatchAnswer> {
+  const all: BatchAnswer = { ...nothingWritten(), dropped: [] };
+  await transaction.write(keepPosition, instanceId, number);
+  for (const [index, entry] of entries.entries()) {
+    await transaction.write('savepoint entry');
+    try {
+      const { admissions, closedElsewhere, settled, late, hasDeliveries } = await applyEntries(transaction, [entry]);
+      all.late.push(...late);
+      all.admissions.push(...admissions);
+      all.closedElsewhere.push(...closedElsewhere);
+      all.settled.push(...settled);
+      all.hasDeliveries ||= hasDeliveries;
+    } catch (error) {
+      if (isPassing(error)) throw error;
+      await transaction.write('rollback to savepoint entry');
+      all.dropped.push({ index, message: (error as Error).message });
+    }
+    await transaction.write('release savepoint entry');
+  }
+  return all;
+}
+
+/** The answer to a batch whose first answer was lost, from what it wrote. Subscribers of events are not told again. */
+async function writtenBefore(transaction: Transaction, entries: readonly Entry[]): Promise<BatchOutcome> {
+  const outcome: BatchOutcome = { ...nothingWritten(), hasDeliveries: true };
+  for (const entry of entries)
+    if (entry.kind === 'begin' && entry.admission !== null)
+      outcome.admissions.push([entry.callId, await admissionBefore(transaction, entry)]);
+  return outcome;
+}
+
+async function admissionBefore(transaction: Transaction, { callId, row, admission }: BeginEntry): Promise<Admission> {
+  const held = await transaction.row<{ funded_s: number | null; held_microcents: number }>(
+    'select funded_s, held_microcents from call_funds where call_id = ?',
+    callId,
+  );
+  if (held !== undefined) return { kind: 'admitted', fundedSec: held.funded_s, heldMicrocents: held.held_microcents };
+  const { concurrentCalls = null, rate = null } = admission ?? {};
+  if (concurrentCalls !== null) {
+    const counted = await transaction.row<{ running: number }>(
+      "select count(*) as running from calls where organization_id = ? and mode = ? and status = 'in_progress'",
+      row.organization_id,
+      row.mode,
+    );
+    if ((counted?.running ?? 0) > concurrentCalls) return { kind: 'full', concurrentCalls };
+  }
+  if (rate === null) return { kind: 'admitted', fundedSec: null, heldMicrocents: 0 };
+  const plan = await planHold(transaction, row.organization_id, rate); // nothing was held: there was not enough
+  if (plan.kind === 'no_balance') return plan;
+  return { kind: 'no_balance', balanceMicrocents: 0, requiredMicrocents: rate.microcentsPerMinute };
+}
+
+const position = 'select number from journal_positions where instance_id = ?';
+const keepPosition =
+  'insert into journal_positions (instance_id, number) values (?, ?) on conflict (instance_id) do update set number = excluded.number';
+
+function isPassing(error: unknown): boolean {
+  return error instanceof StoreError && error.code === 'unavailable';
+}

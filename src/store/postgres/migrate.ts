@@ -1,0 +1,51 @@
+import type pg from 'pg';
+import { StoreError } from '../database/errors.js';
+import type { Migration } from '../database/migrations/index.js';
+import { withConnection } from './connections.js';
+import { migrations as allMigrations } from './migrations/index.js';
+
+const oldestServer = 140_000;
+/** One lock for all who migrate, and one for all who write: any two numbers that nothing else in the database uses. */
+export const migrationLock = 7_278_301;
+export const writerLock = 7_278_302;
+
+/** Brings the schema up to date, in one transaction under a lock: of two processes that start together one waits. Rejects with `StoreError`. */
+export function migrate(
+  url: string,
+  now: () => number,
+  migrations: Readonly<Record<string, Migration>> = allMigrations,
+): Promise<void> {
+  return withConnection(url, async (client) => {
+    await checkServer(client);
+    await client.query('begin');
+    await client.query('select pg_advisory_xact_lock($1)', [migrationLock]);
+    await client.query(
+      'create table if not exists schema_migrations (name text primary key, applied_at bigint not null)',
+    );
+    const { rows } = await client.query<{ name: string }>('select name from schema_migrations');
+    const applied = new Set(rows.map(({ name }) => name));
+    const unknown = [...applied].filter((name) => !(name in migrations));
+    if (unknown.length > 0)
+      throw new StoreError(
+        'newer_schema',
+        `The database was written by a newer version (unknown migration ${unknown.join(', ')})`,
+      );
+    for (const [name, { statements }] of Object.entries(migrations)) {
+      if (applied.has(name)) continue;
+      for (const statement of statements) await client.query(statement);
+      await client.query('insert into schema_migrations (name, applied_at) values ($1, $2)', [name, now()]);
+    }
+    await client.query('commit');
+  });
+}
+
+async function checkServer(client: pg.Client): Promise<void> {
+  const { rows } = await client.query<{ version: string; encoding: string }>(
+    "select current_setting('server_version_num') as version, current_setting('server_encoding') as encoding",
+  );
+  const [server] = rows;
+  if (Number(server?.version) < oldestServer)
+    throw new StoreError('cannot_open', 'PostgreSQL 14 or later is needed; the server is older');
+  if (server?.encoding !== 'UTF8')
+    throw new StoreError('cannot_open', `The database must have the encoding UTF8; it has ${server?.encoding}`);
+}

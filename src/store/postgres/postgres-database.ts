@@ -1,0 +1,185 @@
+import type { Compilable } from 'kysely';
+import { builtModule } from '../../../config/built.js';
+import { type Clock, systemClock } from '../database/clock.js';
+import type { Reads, RememberedKey, RememberedTable, Statements, Transaction } from '../database/database.js';
+import type { StoreDatabase } from '../database/store-database.js';
+import type { Tables } from '../database/tables.js';
+import type { Entry } from '../journal/entries.js';
+import type { BatchAnswer } from '../journal/writer-protocol.js';
+import { WriterThread } from '../journal/writer-thread.js';
+import { Connections, whereOf } from './connections.js';
+import { postgresDialect } from './dialect.js';
+import { startError } from './errors.js';
+import { migrate } from './migrate.js';
+import { PooledLongReads } from './pooled-long-reads.js';
+import { postgresQueries } from './queries.js';
+import { SettingsMemory } from './settings-memory.js';
+import { type BigintColumns, bigintColumns, together } from './transaction.js';
+import { Turns } from './turns.js';
+import type { PostgresWriterSettings } from './writer-worker.js';
+
+export interface PostgresOptions {
+  /** `postgres://user:password@host:5432/name?sslmode=verify-full`. */
+  url: string;
+  instanceId: string;
+  clock: Clock;
+  /** Connections of the API and of background work. Beside them this process has two for long queries, one for the journal and one that listens. */
+  poolSize?: number;
+  onWriterDeath?: (reason: string) => void;
+  /** Called when another process has changed settings. */
+  onSettingsChanged?: () => void;
+}
+
+const defaultPoolSize = 10;
+const longReadSize = 2;
+const longReadLimitMs = 10_000;
+/** How long a transaction waits for those of this process before it. */
+const turnLimitMs = 5_000;
+/** One for a transaction, and one for reads beside it. */
+const leastPoolSize = 2;
+
+/** A PostgreSQL database, 14 or later, shared by any number of processes. What calls write goes through a thread of its own. */
+export class PostgresDatabase implements StoreDatabase {
+  readonly sql = postgresQueries;
+  readonly dialect = postgresDialect;
+  readonly longReads: PooledLongReads;
+  private readonly writer: WriterThread;
+  /** Transactions that wait for the lock would otherwise hold all connections, also those that the one with the lock reads with. */
+  private readonly turns = new Turns(turnLimitMs);
+  private closing: Promise<void> | null = null;
+
+  private constructor(
+    private readonly options: PostgresOptions,
+    private readonly connections: Connections,
+    private readonly longConnections: Connections,
+    private readonly memory: SettingsMemory,
+    private readonly bigints: BigintColumns,
+  ) {
+    const { url, instanceId } = options;
+    this.longReads = new PooledLongReads(longConnections);
+    this.writer = new WriterThread(
+      builtModule(import.meta.url, './writer-worker.ts'),
+      { url, instanceId } satisfies PostgresWriterSettings,
+      options.onWriterDeath,
+    );
+  }
+
+  /** Migrates the database and reads its settings. Rejects with `StoreError` `cannot_open` or `newer_schema`, a clear sentence. */
+  static async open(options: PostgresOptions): Promise<PostgresDatabase> {
+    const { url, clock, poolSize: size = defaultPoolSize, onSettingsChanged = () => {} } = options;
+    await migrate(url, () => clock.now());
+    const connections = new Connections({ url, name: 'trunkline', size: Math.max(leastPoolSize, size) });
+    const longConnections = new Connections({
+      ...{ url, name: 'trunkline long reads', size: longReadSize, statementLimitMs: longReadLimitMs },
+    });
+    const memory = new SettingsMemory(connections, url, onSettingsChanged);
+    try {
+      await memory.start();
+      const bigints = await connections.use((_, execute) => bigintColumns(execute));
+      return new PostgresDatabase(options, connections, longConnections, memory, bigints);
+    } catch (error) {
+      await memory.close();
+      await Promise.all([connections.end(), longConnections.end()]);
+      throw startError((error as Error).cause ?? error, whereOf(url));
+    }
+  }
+
+  all<R>(query: Compilable<R>): Promise<R[]> {
+    return this.read((statements) => statements.all(query));
+  }
+
+  get<R>(query: Compilable<R>): Promise<R | undefined> {
+    return this.read((statements) => statements.get(query));
+  }
+
+  rows<R>(sql: string, ...parameters: unknown[]): Promise<R[]> {
+    return this.read((statements) => statements.rows(sql, ...parameters));
+  }
+
+  row<R>(sql: string, ...parameters: unknown[]): Promise<R | undefined> {
+    return this.read((statements) => statements.row(sql, ...parameters));
+  }
+
+  tuples<R extends unknown[]>(sql: string, ...parameters: unknown[]): Promise<R[]> {
+    return this.read((statements) => statements.tuples(sql, ...parameters));
+  }
+
+  run(query: Compilable<unknown>): Promise<number> {
+    return this.read((statements) => statements.run(query));
+  }
+
+  async transaction<T>(work: (transaction: Transaction) => Promise<T>, within?: Transaction): Promise<T> {
+    if (within) return work(within);
+    let changedSettings = false;
+    const result = await this.turns.take(() =>
+      this.connections.use((_, execute) =>
+        together(execute, this.bigints, async (transaction) => {
+          const done = await work(transaction);
+          changedSettings = transaction.changedAny;
+          return done;
+        }),
+      ),
+    );
+    if (changedSettings) await this.memory.refresh();
+    return result;
+  }
+
+  snapshot<T>(work: (reads: Reads) => Promise<T>): Promise<T> {
+    return this.connections.use(async (statements, execute) => {
+      await execute('begin isolation level repeatable read read only', [], 'changes');
+      try {
+        return await work(statements);
+      } finally {
+        await execute('rollback', [], 'changes').catch(() => {}); // lost with its connection
+      }
+    });
+  }
+
+  remembered<T extends RememberedTable>(table: T, key: RememberedKey<T>): readonly Tables[T][] {
+    return this.memory.find(table, key);
+  }
+
+  /** The server's time, which all processes share; a clock of a test as it is. */
+  now(): number {
+    const { clock } = this.options;
+    return clock.now() + (clock === systemClock ? Math.round(this.memory.clockOffsetMs) : 0);
+  }
+
+  writeBatch(number: number, entries: readonly Entry[]): Promise<BatchAnswer> {
+    return this.writer.batch(number, entries);
+  }
+
+  get writersReplaced(): number {
+    return this.writer.replaced;
+  }
+
+  get problem(): string | null {
+    return this.writer.problem;
+  }
+
+  isInPlace(): boolean {
+    return true;
+  }
+
+  startCheckpoints(): void {} // the server's own
+
+  killWriter(): Promise<void> {
+    return this.writer.kill();
+  }
+
+  close(): Promise<void> {
+    this.closing ??= this.closeAll();
+    return this.closing;
+  }
+
+  private async closeAll(): Promise<void> {
+    this.longReads.close();
+    await this.writer.close();
+    await this.memory.close();
+    await Promise.all([this.connections.end(), this.longConnections.end()]);
+  }
+
+  private read<T>(work: (statements: Statements) => Promise<T>): Promise<T> {
+    return this.connections.use((statements) => work(statements));
+  }
+}

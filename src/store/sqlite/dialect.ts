@@ -1,0 +1,6 @@
+import type { SqlDialect } from '../database/dialect.js';
+
+export const sqliteDialect: SqlDialect = {
+  joined: (text) => `group_concat(${text})`,
+  character: (code) => `char(${code})`,
+};

@@ -1,0 +1,68 @@
+/** A whole gateway over PostgreSQL: it takes calls, and goes on taking them while the database is gone. */
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { startTestApp, type TestApp } from '../support/app.js';
+import { FarEnds } from '../support/far-ends.js';
+import { demo } from '../support/fault-scene.js';
+import { databaseOf } from '../support/open-store.js';
+import { PostgresRelay } from '../support/postgres-relay.js';
+
+let app: TestApp;
+let ends: FarEnds;
+let relay: PostgresRelay;
+
+beforeAll(async () => {
+  const url = await databaseOf(randomBytes(8).toString('hex'));
+  relay = await PostgresRelay.to(Number(new URL(url).port));
+  app = await startTestApp({ TRUNKLINE_DATABASE_URL: relay.url(url) }, { t1: 50, t2: 400, t4: 500 });
+  ends = await FarEnds.open(app.sip.addresses[0]!.port);
+});
+afterAll(async () => {
+  await ends.close();
+  await app.end();
+  await relay.close();
+});
+
+const scope = () => ({ organizationId: app.first?.organizationId ?? '', mode: 'live' as const });
+
+it('takes a call, and the API shows its record', async () => {
+  const call = ends.call(demo);
+  expect(await call.final()).toBe(200);
+  await call.bye();
+  const record = await app.finishedCall(demo);
+  expect(record).toMatchObject({ status: 'completed', hangup_cause: 'normal_clearing', hangup_source: 'caller' });
+  expect(record.events.map(({ event_type }) => event_type)).toEqual(
+    expect.arrayContaining(['call.initiated', 'call.answered', 'call.completed']),
+  );
+  expect(await app.api('GET', '/v1/calls/stats')).toMatchObject({ completed: 1 });
+  const readiness = await fetch(`${app.httpUrl}/readyz`);
+  expect([readiness.status, ((await readiness.json()) as { checks: object }).checks]).toEqual([
+    200,
+    expect.objectContaining({ database: true }),
+  ]);
+});
+
+it('with the database gone cuts no call and takes new ones; afterwards every record is whole', async () => {
+  const calls = Array.from({ length: 25 }, () => ends.call(demo));
+  for (const call of calls) expect(await call.final()).toBe(200);
+  relay.goAway();
+  const during = Array.from({ length: 25 }, () => ends.call(demo));
+  for (const call of during) expect(await call.final()).toBe(200);
+  await expect.poll(async () => (await fetch(`${app.httpUrl}/readyz`)).status).toBe(503);
+  expect((await fetch(`${app.httpUrl}/v1/calls`, { headers: { authorization: `Bearer ${app.key}` } })).status).toBe(
+    503,
+  );
+  for (const call of calls.slice(0, 10)) await call.bye();
+  expect(app.live.count).toBe(40);
+  relay.comeBack();
+  for (const call of [...calls.slice(10), ...during]) await call.bye();
+  await expect.poll(() => app.store.calls.unwritten, { timeout: 20_000 }).toBe(0);
+  expect(await app.store.records.stats(scope(), {})).toMatchObject({ completed: 51, in_progress: 0, failed: 0 });
+  const { data } = await app.store.records.list(scope(), {}, { limit: 60, offset: 0 });
+  for (const { id } of data) {
+    const events = (await app.store.records.detail(scope(), id))?.events ?? [];
+    expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_, i) => i + 1));
+    expect(events.filter(({ type }) => type === 'call.completed')).toHaveLength(1);
+  }
+  await expect.poll(async () => (await fetch(`${app.httpUrl}/readyz`)).status, { timeout: 20_000 }).toBe(200);
+}, 60_000);

@@ -1,0 +1,103 @@
+/** A PostgreSQL server of the machine's own packages, for tests: in a temporary folder, on a port of its own, without durability. */
+import { execFileSync, spawn } from 'node:child_process';
+import { chownSync, mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import pg from 'pg';
+import { postgresFolder } from './postgres-folder.js';
+
+export interface PostgresServer {
+  port: number;
+  pid: number;
+  /** The URL of a database; it need not exist. */
+  url(database: string): string;
+  stop(): Promise<void>;
+}
+
+/** Starts a server and waits until it answers. PostgreSQL refuses to run as root: then it runs as the user `postgres`. */
+export async function startPostgres(): Promise<PostgresServer> {
+  const bin = postgresFolder();
+  if (bin === undefined) throw new Error('PostgreSQL is not installed');
+  const folder = mkdtempSync(path.join(tmpdir(), 'trunkline-postgres-'));
+  const user = process.getuid?.() === 0 ? userOf('postgres') : null;
+  if (user !== null) chownSync(folder, user.uid, user.gid);
+  const data = path.join(folder, 'data');
+  const setup = [
+    '-D',
+    data,
+    '-U',
+    'trunkline',
+    '-A',
+    'trust',
+    '-E',
+    'UTF8',
+    '--locale=C.UTF-8',
+    '--no-sync',
+    '--no-instructions',
+  ];
+  execFileSync(path.join(bin, 'initdb'), setup, { ...user, cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] });
+  const port = await freePort();
+  const settings = {
+    port,
+    unix_socket_directories: folder,
+    listen_addresses: '127.0.0.1',
+    fsync: 'off',
+    max_connections: 300,
+  };
+  const server = spawn(
+    path.join(bin, 'postgres'),
+    ['-D', data, ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])],
+    { ...user, cwd: folder, stdio: 'ignore' },
+  );
+  const gone = new Promise<void>((resolve) => server.once('exit', () => resolve()));
+  const url = (database: string) => `postgres://trunkline@127.0.0.1:${port}/${database}`;
+  await answers(url('postgres'));
+  return {
+    port,
+    pid: server.pid ?? 0,
+    url,
+    stop: async () => {
+      server.kill('SIGINT'); // at once, whoever is connected
+      await gone;
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Runs a statement on a connection of its own. */
+export async function query(url: string, sql: string): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    return (await client.query(sql)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+function userOf(name: string): { uid: number; gid: number } {
+  const id = (flag: string) => Number(execFileSync('id', [flag, name], { encoding: 'utf8' }));
+  return { uid: id('-u'), gid: id('-g') };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+async function answers(url: string): Promise<void> {
+  const endMs = performance.now() + 20_000;
+  for (;;) {
+    try {
+      await query(url, 'select 1');
+      return;
+    } catch (error) {
+      if (performance.now() > endMs) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+}
