@@ -139,7 +139,7 @@ describe('a server', () => {
     await expect(store.organizations.update(organizationId, { name: 'B' })).rejects.toMatchObject({
       code: 'unavailable',
     });
-    expect(await store.writable()).toBe(false);
+    await expect.poll(() => store.writable()).toBe(false);
     for (const { id } of asked) store.calls.finish(id, end);
     expect(await store.calls.flush()).toBe(false);
     relay.comeBack();

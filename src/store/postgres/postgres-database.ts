@@ -35,6 +35,7 @@ const longReadSize = 2;
 const longReadLimitMs = 10_000;
 /** How long a transaction waits for those of this process before it. */
 const turnLimitMs = 5_000;
+const goodbyeLimitMs = 2_000;
 /** One for a transaction, and one for reads beside it. */
 const leastPoolSize = 2;
 
@@ -175,11 +176,21 @@ export class PostgresDatabase implements StoreDatabase {
   private async closeAll(): Promise<void> {
     this.longReads.close();
     await this.writer.close();
-    await this.memory.close();
-    await Promise.all([this.connections.end(), this.longConnections.end()]);
+    await withinGoodbye(this.memory.close());
+    await withinGoodbye(Promise.all([this.connections.end(), this.longConnections.end()]));
   }
 
   private read<T>(work: (statements: Statements) => Promise<T>): Promise<T> {
     return this.connections.use((statements) => work(statements));
   }
+}
+
+/** A server that hangs does not answer a goodbye. */
+async function withinGoodbye(closing: Promise<unknown>): Promise<void> {
+  let limit: NodeJS.Timeout | undefined;
+  const late = new Promise((resolve) => {
+    limit = setTimeout(resolve, goodbyeLimitMs);
+  });
+  await Promise.race([closing.catch(() => {}), late]);
+  clearTimeout(limit);
 }

@@ -1,5 +1,5 @@
 /** Runs in a thread of its own: writes what calls write, on a connection of its own. */
-import { parentPort, workerData } from 'node:worker_threads';
+import { workerData } from 'node:worker_threads';
 import pg from 'pg';
 import type { Execute } from '../database/database.js';
 import { writeBatch } from '../journal/write-batch.js';
@@ -20,6 +20,9 @@ interface Connected {
   bigints: BigintColumns;
 }
 
+/** For the answer to `close`, and for the goodbye to the server. */
+const lastWordsMs = 50;
+
 const { url, instanceId } = workerData as PostgresWriterSettings & WriterData;
 let current: Connected | null = null;
 
@@ -28,8 +31,8 @@ answerRequests(async (request: WriterRequest): Promise<unknown> => {
     const { execute, bigints } = current ?? (await connect());
     return writeBatch((work) => together(execute, bigints, work), instanceId, request.number, request.entries);
   }
-  await forget();
-  setImmediate(() => parentPort?.close());
+  void forget();
+  setTimeout(() => process.exit(0), lastWordsMs); // ends this thread, whatever its connection waits for
   return null;
 });
 
