@@ -93,6 +93,7 @@ export default defineConfig({
           ...{ name: 'postgres', include: postgresFolder() === undefined ? [] : overPostgres },
           ...{ maxWorkers: measuringWorkers, sequence: { groupOrder: 1 } },
           globalSetup: ['test/support/postgres-setup.ts'],
+          env: { TRUNKLINE_TEST_OVER: 'postgres' }, // the server's address reaches every project
         },
       },
       { extends: true, test: { name: 'external', include: external, maxWorkers: 1, sequence: { groupOrder: 4 } } },
