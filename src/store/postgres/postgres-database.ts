@@ -77,7 +77,9 @@ export class PostgresDatabase implements StoreDatabase {
     try {
       await memory.start();
       const bigints = await connections.use((_, execute) => bigintColumns(execute));
-      return new PostgresDatabase(options, connections, longConnections, memory, bigints);
+      const database = new PostgresDatabase(options, connections, longConnections, memory, bigints);
+      await database.writeBatch(0, []).catch(() => {}); // the first call's record does not wait for the thread to start
+      return database;
     } catch (error) {
       await memory.close();
       await Promise.all([connections.end(), longConnections.end()]);
