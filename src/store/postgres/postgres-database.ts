@@ -15,7 +15,7 @@ import { PooledLongReads } from './pooled-long-reads.js';
 import { postgresQueries } from './queries.js';
 import { SettingsMemory } from './settings-memory.js';
 import { type BigintColumns, bigintColumns, together } from './transaction.js';
-import { Turns } from './turns.js';
+import { WriteQueue } from './write-queue.js';
 import type { PostgresWriterSettings } from './writer-worker.js';
 
 export interface PostgresOptions {
@@ -46,7 +46,7 @@ export class PostgresDatabase implements StoreDatabase {
   readonly longReads: PooledLongReads;
   private readonly writer: WriterThread;
   /** Transactions that wait for the lock would otherwise hold all connections, also those that the one with the lock reads with. */
-  private readonly turns = new Turns(turnLimitMs);
+  private readonly turns = new WriteQueue(turnLimitMs);
   private closing: Promise<void> | null = null;
 
   private constructor(

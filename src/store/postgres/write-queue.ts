@@ -1,7 +1,7 @@
 import { StoreError } from '../database/errors.js';
 
 /** Work that is done one after the other. What has waited longer than the limit is refused, and never begins. */
-export class Turns {
+export class WriteQueue {
   private last: Promise<unknown> = Promise.resolve();
 
   constructor(private readonly limitMs: number) {}

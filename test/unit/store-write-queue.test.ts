@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { Turns } from '../../src/store/postgres/turns.js';
+import { WriteQueue } from '../../src/store/postgres/write-queue.js';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
 it('work is done one after the other, in order, whatever becomes of it', async () => {
-  const turns = new Turns(1_000);
+  const turns = new WriteQueue(1_000);
   const done: string[] = [];
   const all = ['a', 'b', 'c'].map((name) =>
     turns.take(async () => {
@@ -21,7 +21,7 @@ it('work is done one after the other, in order, whatever becomes of it', async (
 });
 
 it('what waits too long is refused and never begins; what has begun may take longer', async () => {
-  const turns = new Turns(100);
+  const turns = new WriteQueue(100);
   const slow = turns.take(() => new Promise((resolve) => setTimeout(() => resolve('slow'), 300)));
   const begun = vi.fn(async () => 'late');
   const late = turns.take(begun);
