@@ -100,7 +100,7 @@ export async function startTestApp(
       const created = await api<{ id: string }>('POST', '/v1/phone-numbers', { number, endpoint_id: endpoint.id });
       return { endpointId: endpoint.id, numberId: created.id };
     },
-    async finishedCall(number, limitMs = 5_000) {
+    async finishedCall(number, limitMs = 10_000) {
       const deadline = Date.now() + limitMs;
       for (;;) {
         const { data } = await api<{ data: { id: string; to_number: string; status: string }[] }>(
