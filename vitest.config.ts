@@ -26,7 +26,7 @@ const apiOverPostgres = [
   'test/unit/api-{access,bad-input,calls,details,last-second,limits,organizations,outbound,reading,recordings,routing}.test.ts',
 ];
 
-const overPostgres = process.env.TRUNKLINE_TEST_API_OVER_POSTGRES
+const overPostgres = process.env.TEST_API_OVER_POSTGRES
   ? [...storeOverPostgres, ...apiOverPostgres]
   : storeOverPostgres;
 
@@ -93,7 +93,7 @@ export default defineConfig({
           ...{ name: 'postgres', include: postgresFolder() === undefined ? [] : overPostgres },
           ...{ maxWorkers: measuringWorkers, sequence: { groupOrder: 1 } },
           globalSetup: ['test/support/postgres-setup.ts'],
-          env: { TRUNKLINE_TEST_OVER: 'postgres' }, // the server's address reaches every project
+          env: { TEST_STORE_OVER: 'postgres' }, // the server's address reaches every project
         },
       },
       { extends: true, test: { name: 'external', include: external, maxWorkers: 1, sequence: { groupOrder: 4 } } },

@@ -102,6 +102,7 @@ function longestHoleMs(): number {
 
 afterAll(async () => {
   for (const provider of providers) {
+    if (provider.exitCode !== null || provider.signalCode !== null) continue;
     const gone = once(provider, 'exit');
     provider.kill('SIGKILL');
     await gone;
@@ -117,7 +118,9 @@ function phone(to: string, durationMs: number): Promise<CapturedCall> {
 async function commit(what: string, { provider, fault }: Fault): Promise<void> {
   const child = fork(path.resolve('test/support/faulty-provider.mjs'), [provider, fault]);
   providers.push(child);
-  const [target] = await once(child, 'message');
+  const ended = once(child, 'exit').then(([code]) => Promise.reject(new Error(`The provider ended with ${code}.`)));
+  ended.catch(() => undefined); // it is killed at the end
+  const [target] = await Promise.race([once(child, 'message'), ended]);
   const stream = STREAMS.includes(provider);
   const { id } = await app.api<{ id: string }>('POST', '/v1/endpoints', {
     name: what,

@@ -115,9 +115,9 @@ it('tells the agent of the metadata of the call', async () => {
   };
   const { endpointId } = await app.connectNumber(number, agent.url, { protocol: 'raw', variables });
   const metadata = { order_id: 'A-77', items: [1, 2] };
-  const wish = { to_number: '+12025557002', from_number: number, endpoint_id: endpointId, metadata };
+  const wish = { to_number: '+12025557012', from_number: number, endpoint_id: endpointId, metadata };
   await app.api('POST', '/v1/outbound-calls', wish, 201);
-  await app.finishedCall('+12025557002');
+  await app.finishedCall('+12025557012');
   expect(started).toMatchObject([{ custom: { order: 'A-77', items: '[1,2]', none: '' } }]);
 });
 

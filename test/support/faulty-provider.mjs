@@ -2,7 +2,7 @@
  * A simulated provider in a process of its own that does one bad thing when it has greeted: what it costs it must not cost the test.
  * Runs on the built files. Arguments: the provider and the fault.
  */
-import { dialects } from '../../dist/src/simulator/providers/registry.js';
+import { providerProtocols } from '../../dist/src/simulator/providers/registry.js';
 import { simulateProvider } from '../../dist/src/simulator/providers/serve.js';
 
 const minute = Buffer.alloc(8000 * 60, 0x31);
@@ -30,7 +30,7 @@ const faults = {
 };
 
 const [provider, fault] = process.argv.slice(2);
-const simulator = await simulateProvider(dialects.get(provider), {
+const simulator = await simulateProvider(providerProtocols.get(provider), {
   port: 0,
   greetingMs: 100,
   onEvent(event) {

@@ -3,7 +3,7 @@ import { Store, type StoreOptions } from '../../src/store/store.js';
 import { query } from './postgres-server.js';
 
 /** The server of the `postgres` project of the tests; elsewhere the store is SQLite. */
-const server = process.env.TRUNKLINE_TEST_OVER === 'postgres' ? process.env.TRUNKLINE_TEST_POSTGRES : undefined;
+const server = process.env.TEST_STORE_OVER === 'postgres' ? process.env.TEST_POSTGRES_URL : undefined;
 /** For tests that look into the file, or lock it. */
 export const onPostgres = server !== undefined;
 /** The migrated database that those of tests are copied from. */

@@ -9,6 +9,6 @@ export default async function setup(): Promise<(() => Promise<void>) | undefined
   const server = await startPostgres();
   await query(server.url('postgres'), `create database ${templateDatabase}`);
   await migrate(server.url(templateDatabase), Date.now);
-  process.env.TRUNKLINE_TEST_POSTGRES = server.url('').replace(/\/$/, '');
+  process.env.TEST_POSTGRES_URL = server.url('').replace(/\/$/, '');
   return () => server.stop();
 }
