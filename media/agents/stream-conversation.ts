@@ -1,6 +1,6 @@
 /** Base of the carriers' stream protocols: the bot gets the call's facts in the first message and hangs up by closing. */
 import type { AgentMessage, AudioFormat, AudioTrack, Conversation, Sink, Upgrade } from './agent.js';
-import { asText, base64Bytes } from './json.js';
+import { asText, base64Bytes, type JsonObject, parseObject } from './json.js';
 
 const MAX_MARK_CHARS = 1024;
 
@@ -58,6 +58,17 @@ export abstract class AcceptedStream extends StreamConversation {
     this.#accepted = true;
     for (const { bytes, atMs } of this.#kept.splice(0)) sink.send(this.frame(bytes, atMs));
   }
+}
+
+/** A message of a bot whose binary messages are audio. Returns the fields of a text message; null when there is nothing more to do. */
+export function audioOrFields(message: string | Uint8Array, sink: Sink): JsonObject | null {
+  if (typeof message !== 'string') {
+    if (message.length > 0) sink.audio(message);
+    return null;
+  }
+  const fields = parseObject(message);
+  if (fields === null) sink.garbage('bad_json', 'The agent sent a text message that is not a JSON object.');
+  return fields;
 }
 
 /** Audio of the bot in base64; anything else is counted under `code`. */

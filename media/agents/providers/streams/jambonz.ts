@@ -2,8 +2,8 @@
 import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, Sink } from '../../agent.js';
 import { audioFormat, configObject, optionalText, upgradeHeaders } from '../../config-fields.js';
 import { textField } from '../../config-schema.js';
-import { asObject, asText, base64Bytes, type JsonObject, parseObject } from '../../json.js';
-import { markFromBot, StreamConversation } from '../../stream-conversation.js';
+import { asObject, asText, base64Bytes, type JsonObject } from '../../json.js';
+import { audioOrFields, markFromBot, StreamConversation } from '../../stream-conversation.js';
 
 interface JambonzConfig {
   headers: Record<string, string>;
@@ -69,15 +69,8 @@ class JambonzConversation extends StreamConversation {
   }
 
   receive(message: string | Uint8Array, sink: Sink): void {
-    if (typeof message !== 'string') {
-      if (message.length > 0) sink.audio(message);
-      return;
-    }
-    const fields = parseObject(message);
-    if (fields === null) {
-      sink.garbage('bad_json', 'The agent sent a text message that is not a JSON object.');
-      return;
-    }
+    const fields = audioOrFields(message, sink);
+    if (fields === null) return;
     const data = asObject(fields.data);
     switch (fields.type) {
       case 'killAudio':

@@ -4,8 +4,8 @@
  */
 import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, Sink } from '../../agent.js';
 import { audioFormat, configObject, upgradeHeaders } from '../../config-fields.js';
-import { asText, type JsonObject, parseObject } from '../../json.js';
-import { markFromBot, StreamConversation } from '../../stream-conversation.js';
+import { asText, type JsonObject } from '../../json.js';
+import { audioOrFields, markFromBot, StreamConversation } from '../../stream-conversation.js';
 
 export interface RawConfig {
   format: AudioFormat;
@@ -82,13 +82,8 @@ class RawConversation extends StreamConversation {
   }
 
   receive(message: string | Uint8Array, sink: Sink): void {
-    if (typeof message !== 'string') {
-      if (message.length > 0) sink.audio(message);
-      return;
-    }
-    const fields = parseObject(message);
-    if (fields === null) sink.garbage('bad_json', 'The agent sent a text message that is not a JSON object.');
-    else this.#event(fields, sink);
+    const fields = audioOrFields(message, sink);
+    if (fields !== null) this.#event(fields, sink);
   }
 
   mark(name: string, cleared: boolean): AgentMessage[] {

@@ -8,8 +8,7 @@ import {
   type Sink,
 } from '../../agent.js';
 import { audioFormat, configObject, upgradeHeaders } from '../../config-fields.js';
-import { parseObject } from '../../json.js';
-import { AcceptedStream } from '../../stream-conversation.js';
+import { AcceptedStream, audioOrFields } from '../../stream-conversation.js';
 
 interface SinchConfig {
   headers: Record<string, string>;
@@ -64,15 +63,8 @@ class SinchConversation extends AcceptedStream {
   }
 
   receive(message: string | Uint8Array, sink: Sink): void {
-    if (typeof message !== 'string') {
-      if (message.length > 0) sink.audio(message);
-      return;
-    }
-    const fields = parseObject(message);
-    if (fields === null) {
-      sink.garbage('bad_json', 'The agent sent a text message that is not a JSON object.');
-      return;
-    }
+    const fields = audioOrFields(message, sink);
+    if (fields === null) return;
     switch (fields.command) {
       case 'answer':
         this.accept(sink);

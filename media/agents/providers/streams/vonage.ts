@@ -2,7 +2,7 @@
 import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, Sink } from '../../agent.js';
 import { audioFormat, configObject, upgradeHeaders } from '../../config-fields.js';
 import { parseObject } from '../../json.js';
-import { StreamConversation } from '../../stream-conversation.js';
+import { audioOrFields, StreamConversation } from '../../stream-conversation.js';
 
 interface VonageConfig {
   headers: Record<string, string>;
@@ -62,15 +62,8 @@ class VonageConversation extends StreamConversation {
   }
 
   receive(message: string | Uint8Array, sink: Sink): void {
-    if (typeof message !== 'string') {
-      if (message.length > 0) sink.audio(message);
-      return;
-    }
-    const fields = parseObject(message);
-    if (fields === null) {
-      sink.garbage('bad_json', 'The agent sent a text message that is not a JSON object.');
-      return;
-    }
+    const fields = audioOrFields(message, sink);
+    if (fields === null) return;
     switch (fields.action) {
       case 'clear':
         sink.clear();
