@@ -145,7 +145,13 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     store.startCheckpoints();
     const first = await firstStart(store, settings, log);
     let isReady = false;
-    opened.push(() => !isReady && first && undoBootstrap(store, first));
+    // a database that is gone meanwhile must hide neither the failure of the start nor what else is to be closed
+    opened.push(
+      () =>
+        isReady ||
+        first === null ||
+        undoBootstrap(store, first).catch((err) => log.warn({ err }, 'the first start could not be undone')),
+    );
 
     const media =
       options.media ??
