@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { HttpError, type HttpRequest, type SafeHttp } from '../../net/http.js';
 import type { Logger } from '../log.js';
 
@@ -14,7 +15,9 @@ export class CallbackQueue {
   constructor(
     private readonly http: SafeHttp,
     private readonly log: Logger,
-  ) {}
+  ) {
+    setMaxListeners(0, this.stopping.signal); // one for each call
+  }
 
   send(callId: string, request: HttpRequest): void {
     const line = this.lines.get(callId) ?? { last: Promise.resolve(), waiting: 0 };

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { HttpError, type SafeHttp } from '../../net/http.js';
 import type { Logger } from '../log.js';
 import type { Clock } from '../store/database/clock.js';
@@ -26,20 +27,27 @@ const maxRetryAfterMs = 3_600_000;
 const perEndpoint = 8;
 const inAll = 64;
 const maxBodyBytes = 262_144;
+/** Between tries to record an attempt while the database cannot be written; doubled up to the longest. */
+const firstRecordPauseMs = 100;
+const longestRecordPauseMs = 1000;
 
 /**
  * Sends the deliveries of the outbox. Each endpoint has its own slots, so that a slow receiver does not delay others, and the events of a call
- * are sent in order. Delivery is at least once: requests in flight of a dying process are sent again with the same id.
+ * are sent in order. Delivery is at least once: requests in flight of a dying process are sent again with the same id. A delivery keeps its slot
+ * until its attempt is recorded, so that this process never sends it again because the database was busy.
  */
 export class EventSender {
-  private readonly running = new Map<string, Set<Promise<void>>>();
+  /** What is being sent or recorded, by endpoint and delivery. */
+  private readonly running = new Map<string, Map<string, Promise<void>>>();
   private readonly stopping = new AbortController();
   private cancelTimer: (() => void) | null = null;
   private woken = false;
   private isWanted = false;
   private looking: Promise<void> | null = null;
 
-  constructor(private readonly options: EventSenderOptions) {}
+  constructor(private readonly options: EventSenderOptions) {
+    setMaxListeners(0, this.stopping.signal); // one for each request
+  }
 
   start(): void {
     void this.look();
@@ -61,7 +69,7 @@ export class EventSender {
     if (graceMs === 0) this.stopping.abort();
     await this.look();
     while (this.running.size > 0) {
-      await Promise.all([...this.running.values()].flatMap((sending) => [...sending]));
+      await Promise.all([...this.running.values()].flatMap((sending) => [...sending.values()]));
       await this.look(); // the next one of each call
     }
     clearTimeout(limit);
@@ -94,23 +102,23 @@ export class EventSender {
   }
 
   private async fill(endpointId: string): Promise<void> {
-    const sending = this.running.get(endpointId) ?? new Set();
+    const sending = this.running.get(endpointId) ?? new Map<string, Promise<void>>();
     const total = [...this.running.values()].reduce((sum, of) => sum + of.size, 0);
     const free = Math.min(perEndpoint - sending.size, inAll - total);
     if (free <= 0) return;
-    this.running.set(endpointId, sending);
     for (const delivery of await this.options.deliveries.claim(endpointId, free, leaseMs)) {
+      if (sending.has(delivery.id)) continue; // its lease has ended while it is still being sent or recorded
       const sent = this.send(delivery).then((ended) => {
-        sending.delete(sent);
+        sending.delete(delivery.id);
         if (sending.size === 0) this.running.delete(endpointId);
         if (ended) this.wake();
       });
-      sending.add(sent);
+      sending.set(delivery.id, sent);
+      this.running.set(endpointId, sending); // during the claim the last one before it may have ended, and removed this
     }
-    if (sending.size === 0) this.running.delete(endpointId);
   }
 
-  /** Resolves when the attempt is recorded; false: it could not be recorded, and is repeated after the lease. */
+  /** Resolves when the attempt is recorded; false: it was not, because the sender stops, and is repeated after the lease. */
   private async send(delivery: ClaimedDelivery): Promise<boolean> {
     try {
       const attempt = await this.attempt(delivery);
@@ -173,24 +181,51 @@ export class EventSender {
     const { deliveries, endpoints, onDead } = this.options;
     const { durationMs, httpStatus, error } = attempt;
     const result = { durationMs, httpStatus, error };
+    const record = (next: Parameters<WebhookDeliveries['record']>[2]) =>
+      this.written(() => deliveries.record(delivery, result, next));
     if (error === null) {
-      await deliveries.record(delivery.id, result, 'delivered');
+      await record('delivered');
       return;
     }
     const made = delivery.attempts + 1;
     if (attempt.retry && made < maxAttempts) {
       // Doubling twice each time, with a fifth of jitter: 5 s, 20 s, 80 s, 5 min, 21 min.
       const backoffMs = firstRetryMs * 4 ** (made - 1) * (0.8 + 0.4 * Math.random());
-      const retryInMs = Math.round(Math.max(backoffMs, attempt.retryAfterMs ?? 0));
-      await deliveries.record(delivery.id, result, { retryInMs });
+      await record({ retryInMs: Math.round(Math.max(backoffMs, attempt.retryAfterMs ?? 0)) });
       return;
     }
-    await deliveries.record(delivery.id, result, 'failed');
+    await record('failed');
     onDead(delivery, result);
     if (httpStatus !== 410) return;
-    await endpoints.disableEvents(delivery.endpointId);
-    await deliveries.failPending(delivery.endpointId);
+    await this.written(() => endpoints.disableEvents(delivery.endpointId));
+    await this.written(() => deliveries.failPending(delivery.endpointId));
     this.options.log.warn({ endpoint_id: delivery.endpointId }, 'a receiver of events is gone: its events are stopped');
+  }
+
+  /** Repeats `write` while the database cannot be written. Rejects with `StoreError` when the sender stops meanwhile. */
+  private async written(write: () => Promise<unknown>): Promise<void> {
+    for (let pauseMs = firstRecordPauseMs; ; pauseMs = Math.min(2 * pauseMs, longestRecordPauseMs)) {
+      try {
+        await write();
+        return;
+      } catch (error) {
+        if (!(error instanceof StoreError) || this.stopping.signal.aborted) throw error;
+        await this.pause(pauseMs);
+      }
+    }
+  }
+
+  private pause(ms: number): Promise<void> {
+    const { signal } = this.stopping;
+    return new Promise((resolve) => {
+      const over = (): void => {
+        cancel();
+        signal.removeEventListener('abort', over);
+        resolve();
+      };
+      const cancel = this.options.clock.after(ms, over);
+      signal.addEventListener('abort', over);
+    });
   }
 }
 

@@ -201,7 +201,7 @@ describe('an open stream', () => {
 
   it('ends when another process revokes its key', async () => {
     const reader = await follow(api.a.key);
-    api.write('update api_keys set revoked_at = 1');
+    await api.write('update api_keys set revoked_at = 1');
     api.clock.advance(1_000);
     expect(await within(reader)).toBeLessThan(1_000);
   });

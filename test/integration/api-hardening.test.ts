@@ -99,23 +99,20 @@ describe('keys', () => {
   it('are found by their hash: a wrong one takes the same way whatever it begins with', async () => {
     // Each lookup is one equality over a SHA-256; how many characters are right changes nothing that is compared.
     const near = `${api.a.key.slice(0, -1)}${api.a.key.endsWith('x') ? 'y' : 'x'}`;
-    const [row] = api.rows('select hash, prefix from api_keys');
+    const [row] = await api.rows('select hash, prefix from api_keys');
     expect(String(row?.hash)).toMatch(/^[0-9a-f]{64}$/);
     for (const key of [near, api.a.key.slice(0, 30), makeApiKey('live'), `${api.a.key}\u0000`]) {
       const answer = await api.request('GET', '/v1/me', { key: encodeURI(key) });
       expect(answer.body).toEqual({ error: 'A valid API key is required', code: 'UNAUTHORIZED' });
     }
-    expect(
-      api
-        .rows('select * from api_keys')
-        .map((each) => JSON.stringify(each))
-        .join(),
-    ).not.toContain(api.a.key);
+    expect((await api.rows('select * from api_keys')).map((each) => JSON.stringify(each)).join()).not.toContain(
+      api.a.key,
+    );
   });
 
   it('revoked by another process are gone a second later', async () => {
     expect((await api.request('GET', '/v1/me')).status).toBe(200);
-    api.write('update api_keys set revoked_at = 1');
+    await api.write('update api_keys set revoked_at = 1');
     api.clock.advance(1_001);
     expect((await api.request('GET', '/v1/me')).status).toBe(401);
   });

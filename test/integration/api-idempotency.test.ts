@@ -101,7 +101,7 @@ describe('a kept answer', () => {
         expect(again.text, where).not.toMatch(secretText);
       }
     }
-    expect(JSON.stringify(api.rows('select * from idempotency_keys'))).not.toMatch(secretText);
+    expect(JSON.stringify(await api.rows('select * from idempotency_keys'))).not.toMatch(secretText);
   });
 
   it('lacks the secret that the first answer showed', async () => {

@@ -5,6 +5,7 @@ import { Webhook } from 'standardwebhooks';
 import { validateRequestWithBody } from 'twilio';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createSafeHttp } from '../../net/http.js';
+import { StoreError } from '../../src/store/database/errors.js';
 import { EventSender } from '../../src/webhook/event-sender.js';
 import { type TestApi, testApi } from '../support/api.js';
 import { type ReceivedRequest, type Receiver, startReceiver } from '../support/receiver.js';
@@ -14,9 +15,9 @@ let sender: EventSender;
 const receivers: Receiver[] = [];
 const dead: string[] = [];
 
-const newSender = () =>
+const newSender = (deliveries = api.store.webhookDeliveries) =>
   new EventSender({
-    deliveries: api.store.webhookDeliveries,
+    deliveries,
     endpoints: api.store.endpoints,
     http: createSafeHttp({ allowPrivate: true }),
     clock: api.clock,
@@ -361,4 +362,121 @@ test('what a stopped sender had in flight is sent again by the next one, under t
   api.clock.advance(13_000);
   await vi.waitFor(() => expect(server.requests).toHaveLength(2));
   expect(new Set(server.requests.map((request) => request.headers['webhook-id'])).size).toBe(1);
+});
+
+describe('a delivery that was accepted while the database cannot be written', () => {
+  /** The outbox, whose `record` fails `times` times: before it writes, or after it has written. */
+  const failing = (times: number, how: 'before' | 'after') => {
+    const { webhookDeliveries } = api.store;
+    const state = { failed: 0, deliveries: Object.create(webhookDeliveries) as typeof webhookDeliveries };
+    state.deliveries.record = async (...asked) => {
+      const fails = state.failed < times;
+      if (fails) state.failed += 1;
+      if (!fails || how === 'after') await webhookDeliveries.record(...asked);
+      if (fails) throw new StoreError('unavailable', 'The database cannot be used right now');
+    };
+    return state;
+  };
+  const restartWith = async (deliveries: TestApi['store']['webhookDeliveries']) => {
+    await sender.stop();
+    sender = newSender(deliveries);
+    sender.start();
+  };
+  const asTimePasses = async (done: () => Promise<void>) =>
+    vi.waitFor(
+      async () => {
+        api.clock.advance(500);
+        await done();
+      },
+      { timeout: 10_000, interval: 20 },
+    );
+
+  test.each(['before', 'after'] as const)('reaches the receiver once (failures come %s the write)', async (how) => {
+    const server = await receiver();
+    const outbox = failing(2, how);
+    await restartWith(outbox.deliveries);
+    await begin((await endpointFor(server.url)).id);
+    await asTimePasses(async () => expect((await deliveries('?status=delivered')).total).toBe(1));
+    await asTimePasses(async () => expect(outbox.failed).toBe(2));
+    api.clock.advance(60_000); // any lease has ended
+    sender.wake();
+    await begin((await endpointFor(`${server.url}/other`)).id); // once this one arrives, the first would have been repeated
+    await asTimePasses(async () => expect((await deliveries('?status=delivered')).total).toBe(2));
+    expect(server.requests.map(({ path }) => path)).toEqual(['/events', '/other/events']);
+    expect((await deliveries()).data[1].attempts).toHaveLength(1);
+  });
+
+  test('is not repeated even when the database stays locked for longer than its lease', async () => {
+    const server = await receiver();
+    const outbox = failing(40, 'before');
+    await restartWith(outbox.deliveries);
+    await begin((await endpointFor(server.url)).id);
+    await asTimePasses(async () => expect((await deliveries('?status=delivered')).total).toBe(1));
+    expect(outbox.failed).toBe(40); // more than 30 s
+    expect(server.requests).toHaveLength(1);
+  });
+
+  test('keeps a sender that stops from ending no longer than it may', async () => {
+    const server = await receiver();
+    const outbox = failing(1e9, 'before');
+    await restartWith(outbox.deliveries);
+    await begin((await endpointFor(server.url)).id);
+    await vi.waitFor(() => expect(outbox.failed).toBeGreaterThan(0));
+    await sender.stop(100);
+    expect(server.requests).toHaveLength(1);
+  });
+});
+
+test('an endpoint gets eight requests at once at most, also when the last of the ones before ends during a claim', async () => {
+  let open = 0;
+  let most = 0;
+  const answers: ServerResponse[] = [];
+  const server = await receiver((_request, response) => {
+    open += 1;
+    most = Math.max(most, open);
+    answers.push(response);
+  });
+  const answerAll = (): void => {
+    for (const response of answers.splice(0)) {
+      open -= 1;
+      response.writeHead(204).end();
+    }
+  };
+  const { webhookDeliveries } = api.store;
+  const slow = Object.create(webhookDeliveries) as typeof webhookDeliveries;
+  let recorded = 0;
+  let hold: Promise<unknown> | null = null;
+  slow.record = async (...asked) => {
+    await webhookDeliveries.record(...asked);
+    recorded += 1;
+  };
+  slow.claim = async (...asked) => {
+    const claimed = await webhookDeliveries.claim(...asked);
+    await hold;
+    return claimed;
+  };
+  await sender.stop();
+  sender = newSender(slow);
+  sender.start();
+  const { id } = await endpointFor(server.url);
+  await begin(id);
+  await vi.waitFor(() => expect(open).toBe(1));
+  let release = (): void => {};
+  hold = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  for (let call = 0; call < 20; call += 1) await begin(id); // a claim of seven of them waits
+  answerAll();
+  await vi.waitFor(() => expect(recorded).toBe(1));
+  hold = null;
+  release();
+  await vi.waitFor(
+    () => {
+      sender.wake();
+      if (open >= 7) setTimeout(answerAll, 100);
+      expect(recorded).toBe(21);
+    },
+    { timeout: 10_000, interval: 20 },
+  );
+  expect(most).toBeLessThanOrEqual(8);
 });

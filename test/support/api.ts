@@ -10,7 +10,8 @@ import type { Store } from '../../src/store/store.js';
 import type { Mode } from '../../src/store/tenants/scope.js';
 import { ApiDescription } from './api-description.js';
 import { FakeClock } from './fake-clock.js';
-import { openStore } from './open-store.js';
+import { databaseOf, onPostgres, openStore } from './open-store.js';
+import { query } from './postgres-server.js';
 
 export interface Answer {
   status: number;
@@ -35,9 +36,9 @@ export interface TestApi {
   answerCommands(how: (callId: string, command: CallCommand) => CommandResult): void;
   trunkChanges(): number;
   /** What lies in the database, seen from outside. */
-  rows(sql: string): Record<string, unknown>[];
+  rows(sql: string): Promise<Record<string, unknown>[]>;
   /** A change behind the store's back. */
-  write(sql: string): void;
+  write(sql: string): Promise<void>;
   /** What every answer to `request` is checked with. */
   description(): Promise<ApiDescription>;
   request(method: string, url: string, options?: RequestOptions): Promise<Answer>;
@@ -108,7 +109,8 @@ export async function testApi(options: Partial<ApiOptions> & { tier?: Tier } = {
       answer = how;
     },
     trunkChanges: () => trunkChanges,
-    rows(sql) {
+    async rows(sql) {
+      if (onPostgres) return query(await databaseOf(file), sql);
       const database = new (loadDriver())(file, { readonly: true });
       try {
         return database.prepare(sql).all() as Record<string, unknown>[];
@@ -116,7 +118,11 @@ export async function testApi(options: Partial<ApiOptions> & { tier?: Tier } = {
         database.close();
       }
     },
-    write(sql) {
+    async write(sql) {
+      if (onPostgres) {
+        await query(await databaseOf(file), sql);
+        return;
+      }
       const database = new (loadDriver())(file);
       database.exec(sql);
       database.close();

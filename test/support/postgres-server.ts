@@ -65,9 +65,13 @@ export async function startPostgres(): Promise<PostgresServer> {
   };
 }
 
-/** Runs a statement on a connection of its own. */
+/** Runs a statement on a connection of its own. Counts are numbers. */
 export async function query(url: string, sql: string): Promise<Record<string, unknown>[]> {
-  const client = new pg.Client({ connectionString: url });
+  const types = {
+    getTypeParser: (oid: number, format?: 'text' | 'binary') =>
+      oid === pg.types.builtins.INT8 ? Number : pg.types.getTypeParser(oid, format),
+  } as pg.CustomTypesConfig;
+  const client = new pg.Client({ connectionString: url, types });
   await client.connect();
   try {
     return (await client.query(sql)).rows;

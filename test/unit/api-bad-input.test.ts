@@ -94,7 +94,7 @@ describe('half of a surrogate pair', () => {
       400,
       [{ path, message: 'has half of a surrogate pair (\\ud800 to \\udfff), which is not a character' }],
     ]);
-    expect(api.rows("select count(*) as n from trunks where name like 'x%'")).toEqual([{ n: 0 }]);
+    expect(await api.rows("select count(*) as n from trunks where name like 'x%'")).toEqual([{ n: 0 }]);
   });
 
   it('is not a whole one, nor the text of an escape', async () => {

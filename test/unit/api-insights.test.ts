@@ -148,12 +148,13 @@ describe('GET /v1/calls/insights', () => {
   });
 
   it('counts calls that were there before it was', async () => {
-    const before = api.rows('select * from call_insights where n > 0');
-    api.write('delete from call_insights; drop table call_insights; drop table installation_secrets');
-    for (const trigger of ['insert', 'end', 'delete']) api.write(`drop trigger if exists call_insights_${trigger}`);
-    api.write("delete from schema_migrations where name = '0006-rest'");
+    const before = await api.rows('select * from call_insights where n > 0');
+    await api.write('delete from call_insights; drop table call_insights; drop table installation_secrets');
+    for (const trigger of ['insert', 'end', 'delete'])
+      await api.write(`drop trigger if exists call_insights_${trigger}`);
+    await api.write("delete from schema_migrations where name = '0006-rest'");
     await (await openStore({ file: api.file, clock: api.clock })).close();
-    expect(api.rows('select * from call_insights where n > 0')).toEqual(before);
+    expect(await api.rows('select * from call_insights where n > 0')).toEqual(before);
   });
 });
 

@@ -190,7 +190,7 @@ describe('POST /v1/outbound-calls', () => {
     const second = await api.request('POST', '/v1/api-keys', { body: key, headers });
     const { key: secret, ...record } = first.body;
     expect(second.body).toEqual(record);
-    const kept = api.rows('select * from idempotency_keys');
+    const kept = await api.rows('select * from idempotency_keys');
     expect(kept).toHaveLength(2);
     expect(JSON.stringify(kept)).not.toContain(secret);
     expect(JSON.stringify(kept)).not.toContain('again');
@@ -255,7 +255,7 @@ describe('money', () => {
     const { body: call } = await post();
     api.store.calls.answered(call.id, { latencyMs: 1 });
     await api.store.calls.flush();
-    api.write("update calls set instance_id = 'gone', answered_at = answered_at - 90000");
+    await api.write("update calls set instance_id = 'gone', answered_at = answered_at - 90000");
     await api.store.closeOrphans();
     const detail = (await api.request('GET', `/v1/calls/${call.id}`)).body;
     expect([detail.status, detail.hangup_cause, detail.cost]).toEqual(['failed', 'system_restart', 10]); // what was held

@@ -40,8 +40,17 @@ function addEvents(callId: string, from: number, to: number): void {
 }
 const claim = async (limit = 10) =>
   (await api.store.webhookDeliveries.claim(endpoint, limit, 60_000)).map(({ id }) => id);
+const nextAttempt = (id: string) =>
+  sqlite
+    .prepare('select coalesce(max(number), 0) + 1 from webhook_attempts where delivery_id = ?')
+    .pluck()
+    .get(id) as number;
 const record = (id: string, next: Parameters<TestApi['store']['webhookDeliveries']['record']>[2]) =>
-  api.store.webhookDeliveries.record(id, { durationMs: 1, httpStatus: 200, error: null }, next);
+  api.store.webhookDeliveries.record(
+    { id, attemptNumber: nextAttempt(id) },
+    { durationMs: 1, httpStatus: 200, error: null },
+    next,
+  );
 
 describe('what is due', () => {
   it('is found without a look at the 100,000 that wait behind it', async () => {

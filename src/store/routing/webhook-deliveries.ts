@@ -15,7 +15,8 @@ export const endpointsWithDue = `with recursive waiting (id) as (
     select (select min(endpoint_id) from webhook_deliveries where ${first} and endpoint_id > waiting.id) from waiting where id is not null
   ) select id from waiting
   where id is not null and exists (select 1 from webhook_deliveries where ${first} and endpoint_id = waiting.id and next_attempt_at <= ?)`;
-export const dueOfEndpoint = `select d.id, d.organization_id, d.endpoint_id, d.call_id, d.sequence, d.event_type, e.event_data, d.created_at, d.attempts
+export const dueOfEndpoint = `select d.id, d.organization_id, d.endpoint_id, d.call_id, d.sequence, d.event_type, e.event_data, d.created_at, d.attempts,
+    (select coalesce(max(number), 0) + 1 from webhook_attempts where delivery_id = d.id) as attempt_number
   from (select * from webhook_deliveries where ${first} and endpoint_id = ? and next_attempt_at <= ? order by next_attempt_at, id limit ?) d
   join call_events e on e.id = d.id order by d.next_attempt_at, d.id`;
 
@@ -45,8 +46,10 @@ export interface ClaimedDelivery {
   /** JSON, as the event was written. */
   eventData: string;
   createdAt: Date;
-  /** The attempts before this one. */
+  /** The attempts before this one, since it was last retried by hand. */
   attempts: number;
+  /** The number of this attempt among all of the delivery. */
+  attemptNumber: number;
 }
 
 export type AttemptResult = { durationMs: number; httpStatus: number | null; error: string | null };
@@ -74,7 +77,7 @@ export class WebhookDeliveries {
   claim(endpointId: string, limit: number, leaseMs: number): Promise<ClaimedDelivery[]> {
     return this.database.transaction(async (transaction) => {
       const now = this.clock.now();
-      const rows = await transaction.rows<WebhookDeliveryRow & { event_data: string }>(
+      const rows = await transaction.rows<WebhookDeliveryRow & { event_data: string; attempt_number: number }>(
         dueOfEndpoint,
         ...[endpointId, now, limit],
       );
@@ -93,12 +96,20 @@ export class WebhookDeliveries {
         eventData: row.event_data,
         createdAt: new Date(row.created_at),
         attempts: row.attempts,
+        attemptNumber: row.attempt_number,
       }));
     });
   }
 
-  /** Records an attempt and its outcome: delivered, `failed`, or a retry in `retryInMs`. */
-  async record(id: string, result: AttemptResult, next: 'delivered' | 'failed' | { retryInMs: number }): Promise<void> {
+  /**
+   * Records an attempt and its outcome: delivered, `failed`, or a retry in `retryInMs`. May be repeated after `unavailable`: an attempt that
+   * is recorded already is not recorded again.
+   */
+  async record(
+    { id, attemptNumber }: Pick<ClaimedDelivery, 'id' | 'attemptNumber'>,
+    result: AttemptResult,
+    next: 'delivered' | 'failed' | { retryInMs: number },
+  ): Promise<void> {
     const { sql } = this.database;
     await this.database.transaction(async (transaction) => {
       const now = this.clock.now();
@@ -108,6 +119,7 @@ export class WebhookDeliveries {
           .select((is) => is.fn.max('number').as('number'))
           .where('delivery_id', '=', id),
       );
+      if ((last?.number ?? 0) >= attemptNumber) return;
       const changed = await transaction.run(
         sql
           .updateTable('webhook_deliveries')
@@ -123,7 +135,7 @@ export class WebhookDeliveries {
       if (typeof next === 'string') await this.keepOrderOf(transaction, id);
       const attempt: WebhookAttemptRow = {
         delivery_id: id,
-        number: (last?.number ?? 0) + 1,
+        number: attemptNumber,
         at: now - result.durationMs,
         duration_ms: result.durationMs,
         http_status: result.httpStatus,
