@@ -51,6 +51,12 @@ const isCi = Boolean(process.env.CI);
 const measuringWorkers = isCi ? 1 : 2;
 const waitingWorkers = isCi ? 3 : 4;
 
+/**
+ * Whole calls run in real time. A machine that stands still for half a second spoils one, whatever the product does; a defect spoils the second
+ * try too. The report ends with the tests that needed it.
+ */
+const inRealTime = { retry: 1 };
+
 export default defineConfig({
   test: {
     globalSetup: ['test/support/build.ts'],
@@ -71,7 +77,7 @@ export default defineConfig({
             include: ['test/**/*.test.ts'],
             exclude: [...alone, ...unit, ...waiting, ...external],
           },
-          ...{ maxWorkers: measuringWorkers, sequence: { groupOrder: 1 } },
+          ...{ ...inRealTime, maxWorkers: measuringWorkers, sequence: { groupOrder: 1 } },
         },
       },
       {
@@ -82,23 +88,30 @@ export default defineConfig({
             include: waiting,
             exclude: [...alone, ...external, 'test/integration/postgres-*.test.ts'],
           },
-          ...{ maxWorkers: waitingWorkers, maxConcurrency: 10, sequence: { groupOrder: 2 } },
+          ...{ ...inRealTime, maxWorkers: waitingWorkers, maxConcurrency: 10, sequence: { groupOrder: 2 } },
         },
       },
-      { extends: true, test: { name: 'alone', include: alone, maxWorkers: 1, sequence: { groupOrder: 3 } } },
+      {
+        extends: true,
+        test: { ...inRealTime, name: 'alone', include: alone, maxWorkers: 1, sequence: { groupOrder: 3 } },
+      },
       {
         extends: true,
         test: {
           // the same suites over PostgreSQL, if the machine has it
           ...{ name: 'postgres', include: postgresFolder() === undefined ? [] : overPostgres },
-          ...{ maxWorkers: measuringWorkers, sequence: { groupOrder: 1 } },
+          ...{ ...inRealTime, maxWorkers: measuringWorkers, sequence: { groupOrder: 1 } },
           globalSetup: ['test/support/postgres-setup.ts'],
           env: { TEST_STORE_OVER: 'postgres' }, // the server's address reaches every project
         },
       },
-      { extends: true, test: { name: 'external', include: external, maxWorkers: 1, sequence: { groupOrder: 4 } } },
+      {
+        extends: true,
+        test: { ...inRealTime, name: 'external', include: external, maxWorkers: 1, sequence: { groupOrder: 4 } },
+      },
     ],
     setupFiles: ['test/support/wait-limit.ts'],
+    reporters: ['default', './test/support/second-tries.ts'],
     pool: 'forks',
     testTimeout: 60_000,
     hookTimeout: 60_000,
