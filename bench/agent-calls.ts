@@ -64,7 +64,7 @@ const chosen = cases.filter(({ name }) => words === null || words.includes(name)
 const first = chosen[0] as Case;
 if (!first) throw new Error(`There is no such case: ${values.only}`);
 const kneeSteps = [1, 1.5, 2, 2.5, 3, 4, 5];
-/** The ear's round trip beyond which, or share of lost packets above which, a call is no longer good. */
+/** Above this round trip at the ear, or this share of lost packets, a call is no longer good. */
 const [goodEarMs, goodLoss] = [60, 0.001];
 
 console.log(

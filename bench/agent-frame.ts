@@ -133,7 +133,7 @@ for (const each of CASES) {
   const url = urls[each.protocol];
   const [oursUs, bareUs, moreUs]: [number[], number[], number[]] = [[], [], []];
   for (let round = 0; round < ROUNDS; round++) {
-    // In pairs, so that a busy neighbour hurts both.
+    // In pairs, so that other programs disturb both alike.
     const [b, o] = [await measure(bare(url, each)), await measure(ours(url, each))];
     bareUs.push(b);
     oursUs.push(o);

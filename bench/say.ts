@@ -19,7 +19,7 @@ const { values } = parseArgs({ options: { calls: { type: 'string', default: '10'
 const callsEach = Number(values.calls);
 const sentence = (call: number) =>
   `Thank you for calling desk ${call} of Example Airways, we are glad that you are here`;
-/** Of the first words none was said before. */
+/** Each begins with other words, so that no speech can come from a cache. */
 const texts: { [name: string]: (call: number) => string } = {
   'five words': (call) => `Welcome to Example Airways ${call}`,
   'two sentences': (call) => `${sentence(100 + call)}. Please hold the line`,

@@ -48,7 +48,7 @@ for (const { name, limits } of cases) {
   const port = server.addresses[0]?.port ?? 0;
   const child = fork(fileURLToPath(import.meta.url), ['--flood', String(port), ...process.argv.slice(2)]);
   const exited = once(child, 'exit');
-  await sleep(500); // the other process starts
+  await sleep(500); // time for the other process to start
   const from = process.cpuUsage();
   await exited;
   const { user, system } = process.cpuUsage(from);

@@ -52,7 +52,7 @@ try {
   const runs = await Promise.all([sipp('they-refresh', 31_000), sipp('we-refresh', 31_100)]);
   for (const { name, code, seconds } of runs)
     console.log(`${name.padEnd(13)} ${code === 0 ? 'ok' : `sipp ended with ${code}`}, ${seconds.toFixed(1)} s`);
-  // the last BYE was answered a moment ago
+  // the record is closed a moment after the last BYE
   for (let i = 0; i < 40 && app.live.count > 0; i++) await wait(50);
   console.log(`calls left: ${app.live.count}`);
   process.exitCode = runs.every(({ code }) => code === 0) ? 0 : 1;

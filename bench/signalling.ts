@@ -60,7 +60,7 @@ interface Target {
   name: string;
   port: number;
   pids: number[];
-  /** What it has sent twice so far; null: only the caller's ear tells. */
+  /** Retransmissions it has sent so far; null for a foreign server, where only the caller counts. */
   sentAgain: (() => Promise<number>) | null;
 }
 
@@ -110,7 +110,7 @@ function threads(pids: number[]): Map<string, number> {
   return used;
 }
 
-/** What each thread has used since, most first. */
+/** Processor time of each thread since then, the busiest first. */
 function usage(pids: number[], from: Map<string, number>): { name: string; sec: number }[] {
   return [...threads(pids)]
     .map(([name, sec]) => ({ name: name.split(' ')[0] ?? '', sec: sec - (from.get(name) ?? 0) }))
@@ -120,7 +120,7 @@ function usage(pids: number[], from: Map<string, number>): { name: string; sec: 
 /** Of `/proc/stat`. */
 const ticksPerSecond = 100;
 
-/** Ticks of all cores since the machine started: at work, and taken away by the hypervisor. */
+/** Clock ticks of all cores since the machine started: busy, and stolen by the hypervisor. */
 function machine(): { busy: number; stolen: number } {
   const [, user, nice, system, , , irq, softirq, stolen] = readFileSync('/proc/stat', 'latin1')
     .split(/\s+/)
@@ -141,7 +141,7 @@ try {
   const gateways = other === null ? [own] : [own, other];
   const runs = [...gateways.map(({ target }) => target), ...values.against.map(stranger)].map((target) => ({
     ...{ target, peak: 0, best: 0, offered: 0 },
-    /** Milliseconds of each answered call: of all threads, and of the busiest one. */
+    /** Processor milliseconds per answered call: of all threads, and of the busiest thread. */
     cost: { all: 0, main: 0 },
   }));
   for (const run of runs) {
@@ -199,7 +199,7 @@ try {
     const calm = place({ port, callsPerSec: Math.max(50, peak / 2), seconds: 8 });
     const result = await loaded;
     const after = await calm;
-    // the first second fills queues that were empty
+    // the first second fills empty queues, so it does not count
     const steady = result.windows.slice(4, 4 * (seconds + 3));
     const goodput = steady.reduce((sum, window) => sum + window.answered, 0) / (steady.length / 4);
     const firstCalm = after.windows.findIndex(

@@ -32,9 +32,9 @@ if (values.help) {
 const seconds = Number(values.minutes) * 60;
 const rows = 12;
 const everyMs = 2000;
-/** Ports of ended calls are listened to for 30 s. */
+/** Ports of ended calls stay open for 30 s. */
 const quarantineMs = 33_000;
-/** Growth is a leak when it is both more than this for each thousand calls and more than a heap swings by itself. */
+/** Growth is a leak when it exceeds both this per thousand calls and the usual swing of a heap. */
 const mostMbPerThousand = 1;
 const swingMb = 24;
 const chosen = ['raw ws μ-law', 'raw ws μ-law recorded', 'twilio ws', 'raw wss μ-law'];
@@ -46,7 +46,7 @@ try {
   console.log(
     `${values.minutes} min, ${load.callsPerSecond} calls a second of ${load.talkMs} ms each; ${cpus().length} × ${cpus()[0]?.model.trim()}, node ${process.version}`,
   );
-  // Code, heap and numbers are there before the first look.
+  // Time to load code and warm the heap before the first sample.
   await rig.churn(wanted, { ...load, seconds: 10 }, () => undefined, everyMs);
   await sleep(quarantineMs);
   const before = figuresOf(rig.gateway.pid);
@@ -57,7 +57,7 @@ try {
   await sleep(quarantineMs);
   const after = figuresOf(rig.gateway.pid);
 
-  /** Least of a part of the time: what is left after a garbage collection. */
+  /** The minimum over a part of the time: the memory in use after a garbage collection. */
   const part = (from: number, to: number) => {
     const inside = looks.filter(({ atSec }) => atSec >= seconds * from && atSec < seconds * to);
     const memory = inside.map(({ figures }) => figures.memoryMb);

@@ -25,7 +25,7 @@ interface Turn {
   acknowledgedMs: number[];
 }
 
-/** Nanoseconds on a CPU so far, of this thread and of all. */
+/** Nanoseconds on a CPU so far: of this thread, and of the process. */
 function cpuNs(): { thread: number; all: number } {
   const of = (id: string) => Number(readFileSync(`/proc/self/task/${id}/schedstat`, 'utf8').split(' ')[0]);
   return { thread: of(String(process.pid)), all: readdirSync('/proc/self/task').reduce((sum, id) => sum + of(id), 0) };
@@ -80,7 +80,7 @@ async function turn(calls: Calls, organizationId: string): Promise<Turn> {
   };
 }
 
-/** Takes everything and writes nothing. */
+/** Accepts everything and writes nothing. */
 function noStore(): Calls {
   const write = async (_number: number, entries: readonly Entry[]) => ({
     admissions: entries.flatMap(({ kind, callId }) =>

@@ -14,7 +14,7 @@ const collect = globalThis.gc;
 if (!collect) throw new Error('Run with --expose-gc.');
 
 const listen = [{ transport: 'udp' as const, host: '127.0.0.1', port: 0 }];
-const timersMs = { t1: 60_000, t2: 60_000 }; // nothing is repeated or given up meanwhile
+const timersMs = { t1: 60_000, t2: 60_000 }; // no transaction repeats or expires during the measurement
 const server = await openServer({ listen, timersMs }, (error) => process.stderr.write(`${String(error)}\n`));
 const port = server.addresses[0]?.port ?? 0;
 const socket = createSocket('udp4');

@@ -19,7 +19,7 @@ import type { FromServer, ToServer } from './server.js';
 
 const samples = 10_000;
 const warmSamples = 2_000;
-/** Above it a difference is believed in (as in tests of cryptography for leaks). */
+/** A difference counts above this value, as in leakage tests of cryptography. */
 const mostT = 4.5;
 const idle = 10_000;
 const mostConnections = 2_000;
@@ -33,16 +33,16 @@ function verdict(what: string, isGood: boolean): void {
   if (!isGood) failed = true;
 }
 
-/** Keys that differ from a good one in the last characters, and keys that share nothing with it, in random order. */
+/** Keys that differ from a valid one only in the last characters, and entirely different ones, in random order. */
 async function timing(port: number): Promise<void> {
   const line = await Line.open(port);
-  // Made before: what this process does just before a request can be seen in its time.
+  // Prepared in advance: work just before a request would show in its time.
   const keys = Array.from({ length: 2 * (samples + warmSamples) }, (): [which: 0 | 1, key: string] => {
     const other = makeApiKey('live');
     return Math.random() < 0.5 ? [0, benchKey.slice(0, -3) + other.slice(-3)] : [1, other];
   });
   const requests = keys.map(([, key], n) => {
-    // An address of its own, from a proxy that is trusted: otherwise 20 a second are answered.
+    // An address of its own for each, through a trusted proxy: one address gets 20 answers a second.
     const address = `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`;
     return Buffer.from(
       `GET /v1/me HTTP/1.1\r\nHost: bench\r\nX-Forwarded-For: ${address}\r\nX-Api-Key: ${key}\r\n\r\n`,
@@ -57,7 +57,7 @@ async function timing(port: number): Promise<void> {
     if (n >= 2 * warmSamples) took[keys[n]?.[0] ?? 0].push(ns);
   }
   line.close();
-  // What others did to this machine meanwhile is in the slowest answers.
+  // The slowest answers show other programs, not the server.
   const all = [...took[0], ...took[1]].sort((a, b) => a - b);
   const limitNs = all[Math.floor(all.length * 0.9)] ?? 0;
   const [a, b] = took.map((list) => moments(list.filter((ns) => ns <= limitNs))) as [Moments, Moments];
@@ -83,7 +83,7 @@ function moments(values: readonly number[]): Moments {
 /** Half say nothing, half send a head that never ends; none reads an answer or closes. */
 async function idleConnections(port: number, pid: number): Promise<void> {
   const before = figuresOf(pid);
-  const known = await Line.open(port); // was there before the flood, and goes on being served
+  const known = await Line.open(port); // opened before the flood, and still served
   const health = Buffer.from('GET /healthz HTTP/1.1\r\nHost: bench\r\n\r\n');
   const sockets = new Set<Socket>();
   const opened: Promise<unknown>[] = [];
@@ -96,11 +96,11 @@ async function idleConnections(port: number, pid: number): Promise<void> {
     if (n % 2) socket.once('connect', () => socket.write('GET /v1/me HTTP/1.1\r\nX-Drip: '));
     if (n % 200 === 199) await Promise.all(opened);
   }
-  await sleep(500); // those that are too many are closed by now
+  await sleep(500); // the excess connections are closed by now
   const during = figuresOf(pid);
   let worstMs = 0;
   const startedMs = performance.now();
-  // On the server's side: who does not read does not learn that he is cut off.
+  // Counted on the server: a client that does not read does not notice that its connection is closed.
   const left = () => figuresOf(pid).descriptors - before.descriptors;
   while (performance.now() - startedMs < goneWithinMs && left() > 5) {
     for (const socket of sockets) if (socket.bytesWritten > 0 && socket.writable) socket.write('a');

@@ -17,9 +17,9 @@ const eventsPerCall = 10;
 const statuses = ['completed', 'failed', 'in_progress', 'no_answer', 'busy'];
 const limits = { requests_per_second: 1_000_000, requests_per_day: 1_000_000_000 };
 
-/** So many calls are written at once. */
+/** Calls written at once. */
 const callsPerPart = 500_000;
-/** A file that is only half filled when the power fails is thrown away: nothing has to be safe. */
+/** A half-filled file is thrown away after a power failure, so nothing needs to be durable. */
 const fast = ['synchronous = off', 'foreign_keys = off', 'cache_size = -1000000', 'temp_store = memory'];
 
 type Sqlite = InstanceType<ReturnType<typeof loadDriver>>;
@@ -103,7 +103,7 @@ function putAside(database: Sqlite): void {
 
 function addCalls(database: Sqlite, range: { organizationId: string; from: number; to: number; calls: number }): void {
   const today = Math.floor(Date.now() / dayMs);
-  // Looks random, and is the same for the same i.
+  // Pseudo-random, the same for the same i.
   const mixed = '((i * 2654435761) & 2147483647)';
   const digit = (from: number, of: number) => `((${mixed} / ${from}) % ${of})`;
   database
@@ -128,7 +128,7 @@ function addCalls(database: Sqlite, range: { organizationId: string; from: numbe
     .run({ ...range, firstMs: (today - days + 1) * dayMs, spanMs: days * dayMs });
 }
 
-/** In one pass over the calls: what the migration does takes four. */
+/** One pass over the calls; the migration takes four. */
 function count(database: Sqlite): void {
   database.exec(
     `create temp table hours as select organization_id, mode, phone_number_id, created_at / 3600000 as hour, direction, status, count(*) as n
@@ -158,7 +158,7 @@ function addEvents(database: Sqlite): void {
     .run();
 }
 
-/** As if every tenth call had cost something. */
+/** Every tenth call has a cost. */
 function addLedger(database: Sqlite, organizationId: string, entries: number): void {
   database
     .prepare(
@@ -169,7 +169,7 @@ function addLedger(database: Sqlite, organizationId: string, entries: number): v
     .run({ entries, organizationId });
 }
 
-/** None has failed, so that a list of those that have looks at all. */
+/** None failed, so that a list of failed deliveries scans them all. */
 function addDeliveries(database: Sqlite, organizationId: string, deliveries: number): void {
   database
     .prepare(
@@ -181,7 +181,7 @@ function addDeliveries(database: Sqlite, organizationId: string, deliveries: num
     .run({ deliveries, organizationId });
 }
 
-/** Whether `fill` has done all. */
+/** Whether `fill` is done. */
 export function isFilled(file: string): boolean {
   if (!existsSync(file)) return false;
   const database = new (loadDriver())(file, { readonly: true });

@@ -73,7 +73,7 @@ function ms(value: number | undefined): string {
   return value === undefined ? '-' : value < 10 ? value.toFixed(2) : value.toFixed(0);
 }
 
-/** What one would write without counts kept beside the calls. */
+/** Plain SQL, without the counters kept beside the calls. */
 function plainSql(callId: string): Record<string, string> {
   const where = "where organization_id = (select organization_id from calls limit 1) and mode = 'live'";
   const byDay = (count: number) =>
@@ -150,7 +150,7 @@ async function queries(ours: Server, detail: string, callId: string): Promise<vo
     ['ledger', `/v1/organizations/${ours.organizationId}/ledger`],
     ['webhook deliveries', '/v1/webhook-deliveries?status=failed'],
   ];
-  // What the machine itself is late by in the same seconds.
+  // The lateness of the machine itself in the same seconds.
   const idle = await Server.start('bare', file, callId, benchKey);
   console.log(markdown([['request', 'p50 ms', 'p99 ms', 'loop late, p99 ms', 'worst ms', 'idle server late, p99 ms']]));
   const figures = new Map<string, number>();
@@ -193,7 +193,7 @@ async function throughput(ours: Server, url: string, callId: string): Promise<vo
     cpuUs.bare = Math.min(cpuUs.bare, (cpuOfBare * 1000) / a.latenciesMs.length);
     cpuUs.ours = Math.min(cpuUs.ours, (cpuOfOurs * 1000) / b.latenciesMs.length);
     shares.push(b.perSecond / a.perSecond);
-    // The same when other programs take the processor from one and not from the other.
+    // The same, robust against other programs that disturb only one of the two.
     cpuShares.push(b.latenciesMs.length / cpuOfOurs / (a.latenciesMs.length / cpuOfBare));
   }
   const each = (list: number[]) => list.map((share) => share.toFixed(2)).join(', ');

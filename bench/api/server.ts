@@ -57,7 +57,7 @@ process.on('message', async (message: ToServer) => {
     used = process.cpuUsage();
   } else if (message.kind === 'tell') {
     delay?.disable();
-    // The timer itself is a millisecond.
+    // Less the millisecond of the timer.
     const ms = (ns: number) => Math.max(0, ns / 1e6 - 1);
     const { user, system } = process.cpuUsage(used);
     const cpuMs = (user + system) / 1000;
@@ -69,5 +69,5 @@ process.on('message', async (message: ToServer) => {
 });
 process.send?.({ port: server.port, organizationId: server.organizationId } satisfies FromServer);
 await once(process, 'disconnect');
-// Whoever stops the bench stops its servers too.
+// The servers end with the bench.
 process.exit();

@@ -13,11 +13,11 @@ import { topInLinear, topInUlaw } from './pulse.js';
 export type AgentOrder = { kind: 'listen'; key: string; cert: string; wsPort: number } | { kind: 'collect' };
 export type AgentAnswer =
   | { kind: 'listening'; wsPort: number; wssPort: number }
-  /** Since the last time, by call: the Call's id, as the protocol writes it, or the caller's number. */
+  /** Pulses since the last report, by call: its id as the protocol writes it, or the caller's number. */
   | { kind: 'collected'; pulses: { call: string; atMs: Float64Array }[] };
 
 const heard: { call: string; atMs: number[] }[] = [];
-/** A pulse on the edge of two messages is one. */
+/** A pulse that spans two messages counts once. */
 const oncePerMs = 30;
 
 function take(socket: WebSocket, address: URL): void {

@@ -95,7 +95,7 @@ async function dial(order: Extract<CallerOrder, { kind: 'dial' }>): Promise<Call
   if (calls.length === 0) streams = new Streams(order.places);
   const startMs = performance.now();
   const before = calls.length;
-  // Not one after the other in phase: the first ones alone would stand close together.
+  // Phases are not given in order: the first calls alone would lie close together.
   const stride = coprime(order.places);
   const running: Promise<Call>[] = [];
   for (let i = 0; i < order.calls; i++) {

@@ -1,5 +1,5 @@
 /** Milliseconds that mean the same in every process of the machine (CLOCK_MONOTONIC), with a fraction. */
-performance.now(); // its first use takes a while
+performance.now(); // the first call is slow
 const offsetMs = Number(process.hrtime.bigint()) / 1e6 - performance.now();
 
 export function machineMs(): number {

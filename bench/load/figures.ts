@@ -50,14 +50,14 @@ export function figuresOf(pid: number): ProcessFigures {
   };
 }
 
-/** Percent of one core between two looks. */
+/** Percent of one core between two samples. */
 export function cpuPercent(from: ProcessFigures, to: ProcessFigures): number {
   let usedMs = 0;
   for (const [thread, ms] of to.threadsMs) usedMs += ms - (from.threadsMs.get(thread) ?? 0);
   return (usedMs / (to.atMs - from.atMs)) * 100;
 }
 
-/** The same for each thread, the busiest first, with the kernel's part of it. */
+/** The same per thread, the busiest first, with the share spent in the kernel. */
 export function threadPercents(pid: number, from: ProcessFigures, to: ProcessFigures): string {
   return [...to.threadsMs]
     .map(([thread, ms]) => ({

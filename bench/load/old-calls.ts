@@ -6,7 +6,7 @@ import { loadDriver } from '../../src/store/sqlite/driver.js';
 
 const days = 365;
 
-/** Into the database of a gateway that is stopped; they belong to its first organization. */
+/** Fills the database of a stopped gateway; the calls belong to its first organization. */
 export function oldCalls(folder: string, count: number): void {
   const database = new (loadDriver())(path.join(folder, 'trunkline.db'));
   database.pragma('synchronous = off');
@@ -23,7 +23,7 @@ export function oldCalls(folder: string, count: number): void {
        from n`,
     )
     .run(count, firstMs, count, days * dayMs);
-  // the counters, which the code that writes calls keeps otherwise
+  // the counters that the store otherwise keeps as it writes calls
   for (const table of ['call_days', 'call_hours', 'call_insights']) database.exec(`delete from ${table}`);
   for (const name of ['0003-rest', '0006-rest'])
     for (const sql of migrations[name]?.statements ?? []) if (sql.startsWith('insert into call_')) database.exec(sql);

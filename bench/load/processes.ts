@@ -57,7 +57,7 @@ export class Helper<Order, Answer extends { kind: string }> {
 export interface Gateway {
   pid: number;
   sipPort: number;
-  /** Empties its own folder too. */
+  /** Also removes its folder. */
   stop(): Promise<void>;
   api<T>(method: string, where: string, body?: unknown): Promise<T>;
 }
@@ -88,7 +88,7 @@ export async function startGateway(options: {
       ...options.environment,
     },
   });
-  // Whoever stops the bench stops its gateway too.
+  // The gateway ends with the bench.
   const end = () => child.kill();
   const leave = () => process.exit(143);
   process.once('exit', end).once('SIGTERM', leave);
@@ -143,7 +143,7 @@ export function benchFolder(known?: string): { folder: string; key: string; cert
   };
 }
 
-/** The first match in what a process writes. */
+/** Resolves to the first match in the output of a process. */
 async function said(child: ChildProcess, pattern: RegExp): Promise<void> {
   let text = '';
   const found = (async () => {

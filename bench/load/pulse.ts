@@ -86,7 +86,7 @@ export function topInUlaw(bytes: Uint8Array, from: number, to: number): Top | nu
     last = i;
   }
   if (best < 0) return null;
-  // Equal bytes at the top: its middle.
+  // With equal bytes at the top, the middle one.
   return { atMs: ((best + last) / 2 - from) / 8, kind: bytes[best]! & 0x80 ? 0 : 1 };
 }
 

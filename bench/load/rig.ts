@@ -34,7 +34,7 @@ export interface Result {
   name: string;
   answered: number;
   failures: string[];
-  /** null: not a process of ours. */
+  /** null for a process that the bench did not start. */
   cpuPerCall: number | null;
   threads: string;
   agentPercent: number;
@@ -55,13 +55,13 @@ export interface Load {
 }
 
 const callsPerSecond = 40;
-/** After the last call was answered, until the figures count. */
+/** From the last answer until the figures count. */
 const settleMs = 2000;
 const afterMs = 1500;
 const idleMs = 3000;
-/** So long code and memory are warmed by as many calls before anything counts. */
+/** For this long, as many calls warm code and memory before anything counts. */
 const warmUpSec = 4;
-/** A longer way is a pulse that was lost. */
+/** A pulse that takes longer is lost. */
 const longestUplinkMs = 200;
 
 export class Rig {
@@ -88,7 +88,7 @@ export class Rig {
       const ports = await agent.ask({ kind: 'listen', key, cert, wsPort }, 'listening');
       let gateway = await startGateway({ folder, nodeOptions: options.nodeOptions });
       if (options.oldCalls !== undefined) {
-        // The first start makes the organization that the calls belong to.
+        // The first start creates the organization of the calls.
         await gateway.stop();
         oldCalls(folder, options.oldCalls);
         gateway = await startGateway({ folder, nodeOptions: options.nodeOptions });
@@ -110,7 +110,7 @@ export class Rig {
     this.idleMemoryMb = figuresOf(this.gateway.pid).memoryMb;
   }
 
-  /** The load generator against an echo that does nothing else. */
+  /** The load generator against a bare echo. */
   async baseline(calls: number, seconds: number) {
     const echo = new Helper<never, { kind: 'listening'; port: number }>('udp-echo');
     try {
@@ -190,7 +190,7 @@ export class Rig {
     };
   }
 
-  /** The same load through the least that a call can cost in Node. */
+  /** The same load through the bare relay (`bare.ts`). */
   async runBare(secure: boolean, load: Load): Promise<Result> {
     const bare = new Helper<BareOrder, BareAnswer>('bare');
     const url = secure ? `wss://127.0.0.1:${this.ports.wssPort}/raw` : `ws://127.0.0.1:${this.ports.wsPort}/raw`;
@@ -277,7 +277,7 @@ export class Rig {
     return number;
   }
 
-  /** Who calls, by what Twilio's protocol makes of a call's id. */
+  /** The caller, from the call id in the form of Twilio's protocol. */
   private async callers(): Promise<Map<string, string>> {
     const found = new Map<string, string>();
     for (let page = 1; ; page++) {
@@ -290,7 +290,7 @@ export class Rig {
     }
   }
 
-  /** From each pulse that the agent heard back to the caller's last one before it. */
+  /** The time from the caller's last pulse to the moment the agent heard it. */
   private async uplink(
     sent: { from: string; atMs: Float64Array }[],
     numbers: ReadonlyMap<string, string>,
@@ -313,7 +313,7 @@ export class Rig {
 
 type Figures = ReturnType<typeof figuresOf>;
 
-/** What a process uses of one core while nothing is asked of it. */
+/** Percent of one core that an idle process uses. */
 async function idlePercentOf(pid: number): Promise<number> {
   const from = figuresOf(pid);
   await sleep(idleMs);

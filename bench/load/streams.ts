@@ -7,13 +7,13 @@ import { packetSamples, pulsePacket, pulseTopMs, silentPacket, topInUlaw, voiceP
 const packetMs = 20;
 /** Packets from pulse to pulse. */
 const pulseEvery = 10;
-/** As people talk: so many packets of each round, then a pause. */
+/** The rhythm of speech: this many packets of each round, then a pause. */
 const [talkPackets, roundPackets] = [70, 100];
 const remembered = 8;
 const gapMs = 40;
-/** The ear's buffer is as long as the latest packet of so many needs. */
+/** The ear's jitter buffer is as long as the latest of this many packets needs. */
 const earPackets = 50;
-/** We ourselves were late by this: a gap that is seen just then may be ours. */
+/** How late this process was itself: a gap at that moment may be its own. */
 const ownStallMs = 8;
 const catchUpMs = 60;
 
@@ -21,7 +21,7 @@ export interface StreamFigures {
   sent: number;
   received: number;
   lost: number;
-  /** Between two packets that came; `own`: while this process was late itself. */
+  /** Between two received packets; `own`: while this process was late itself. */
   gaps: number;
   ownGaps: number;
   worstGapMs: number;

@@ -35,10 +35,10 @@ function silentSession(): MediaSession {
     open = false;
     return nothing;
   };
-  // what no call of this bench asks for is left out
+  // parts that no call of this bench needs are left out
   const session: Partial<MediaSession> = {
     localSdp: sdp,
-    // one of its own: what waits for it would be kept for ever by one that all share
+    // a signal per call: listeners on a shared one would never be released
     lost: new Promise<never>(() => {}),
     offer: async () => sdp,
     answer: async () => sdp,
@@ -111,5 +111,5 @@ process.on('message', (message: 'stats' | 'stop') => {
       .then(() => process.exit(0));
 });
 process.send?.({ port: app.sip.addresses[0]?.port });
-// whoever started us is gone
+// the parent process is gone
 process.on('disconnect', () => process.exit());

@@ -16,7 +16,7 @@ export interface Load {
 export interface LoadResult {
   offered: number;
   answered: number;
-  /** Answered and hung up without anything having been sent twice. */
+  /** Answered and hung up without a retransmission. */
   clean: number;
   refused: number;
   failed: number;
@@ -25,7 +25,7 @@ export interface LoadResult {
   /** INVITE to 200, and INVITE to 503. */
   answerMs: Quantiles;
   refusalMs: Quantiles;
-  /** Of each 250 ms from the start: offered, answered, refused. */
+  /** Per 250 ms from the start: offered, answered, refused. */
   windows: { offered: number; answered: number; refused: number }[];
   /** Of one core. */
   cpuPercent: number;
@@ -200,7 +200,7 @@ function run(load: Load): Promise<LoadResult> {
           bye(call);
           due.push(call);
         }
-        // what waits for an answer is repeated; kept in order of sending, which is nearly the order of being due
+        // requests without an answer, for retransmission, in the order of sending, which is nearly the order of their timers
         for (let i = 0; i < due.length && i < 4000; i++) {
           const call = due[i]!;
           if (call.nextAtMs > now) {
@@ -246,5 +246,5 @@ function quantiles(values: number[]): Quantiles {
 }
 
 process.on('message', (load: Load) => void run(load).then((result) => process.send?.(result)));
-// whoever started us is gone
+// the parent process is gone
 process.on('disconnect', () => process.exit());

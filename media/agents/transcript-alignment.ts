@@ -98,7 +98,7 @@ export class TranscriptAlignment {
     this.mark(mark);
   }
 
-  /** True when the mark was one of ours. */
+  /** True when the mark was ours. */
   reached(name: string, cleared: boolean): boolean {
     if (name.startsWith(BEGIN)) {
       const begun = this.#utterances.find(({ beginMark }) => beginMark === name);

@@ -287,7 +287,7 @@ export class MediaServer {
           this.options.log.warn({ server: this.name, drained: isDrained }, 'media server paused or resumed');
         this.isDrained = isDrained;
       } catch {
-        return; // the connection is closed now, and `closed` has told
+        return; // the connection is closed, and `closed` was called
       }
     }
   }

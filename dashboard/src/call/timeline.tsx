@@ -21,7 +21,7 @@ export function Timeline({
   call: CallDetail;
   /** What is heard now, in milliseconds since 1970; null while nothing plays. */
   playing: number | null;
-  /** Plays the recording from such a moment; absent without a recording. */
+  /** Plays the recording from that moment; absent without a recording. */
   onSeek?: (atMs: number) => void;
 }) {
   const [filter, setFilter] = useState<'all' | 'steps'>('steps');

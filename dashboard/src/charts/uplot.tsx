@@ -35,7 +35,7 @@ export function Chart({
   /** Made anew when the chart is drawn, in the colours of that moment. */
   options: (uPlot: typeof uPlotType) => ChartOptions;
   height: number;
-  /** What the chart shows, in words, for those who do not see it. */
+  /** What the chart shows, in words, for screen readers. */
   label: string;
 }) {
   const place = useRef<HTMLDivElement>(null);

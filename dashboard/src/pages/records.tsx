@@ -19,7 +19,7 @@ export interface RecordKind {
   singular: string;
   /** The path of the API. */
   path: string;
-  /** Who may change these records. */
+  /** The roles that may change these records. */
   changes: 'admin' | 'owner';
   columns: { title: string; wide?: boolean; of: (record: RecordValue) => ComponentChildren }[];
   nameOf: (record: RecordValue) => string;

@@ -249,7 +249,7 @@ export class AgentConnection implements AgentSocket {
       this.#pastSockets.framesDropped += past.sendQueue.framesDropped;
       past.close(1000);
     }
-    this.#output.saidAll(); // no more will come of it
+    this.#output.saidAll(); // nothing more follows
     const connect = () => {
       try {
         this.#connect(this.limits.renewTimeoutMs);

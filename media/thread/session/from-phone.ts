@@ -16,7 +16,7 @@ import { ReceiverStats } from '../../rtp/receiver-stats.js';
 import { RtpSource } from '../../rtp/source.js';
 import type { AgreedMedia } from '../../sdp.js';
 
-/** So that the operator learns of it within 3 s of the answer. */
+/** The operator sees it within 3 s of the answer. */
 const oneWayAfterMs = 2500;
 /** A phone that sends this much silence without a break does not use DTX; phones that do stop sending earlier. */
 const sentSilenceMs = 2000;

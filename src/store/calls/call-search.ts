@@ -83,7 +83,7 @@ export class CallSearch {
     if (after !== null) {
       const { createdMs, id } = after;
       query = query.where(sql<boolean>`(created_at < ${createdMs} or (created_at = ${createdMs} and id < ${id}))`);
-      query = query.where('created_at', '<=', createdMs); // the index knows this one
+      query = query.where('created_at', '<=', createdMs); // covered by the index
     }
     const rows = await this.database.all(query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit));
     return rows.map((row) => toCall(row as CallRow));

@@ -57,7 +57,7 @@ export interface CallEnd {
   eventData?: Record<string, unknown>;
 }
 
-/** The in-memory state of a call whose events are numbered but not yet on disk. */
+/** The in-memory state of a call with numbered events that are not yet on disk. */
 interface Progress {
   lastSequence: number;
   lastEventMs: number;

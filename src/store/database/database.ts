@@ -29,7 +29,7 @@ export interface Reads {
   tuples<R extends unknown[]>(sql: string, ...parameters: unknown[]): Promise<R[]>;
 }
 
-/** Reads and writes that take effect together, or not at all. Whoever is to take part gets it as an argument. */
+/** Reads and writes that take effect together, or not at all. Functions that take part get it as an argument. */
 export interface Transaction extends Reads {
   /** Returns the number of changed rows. */
   run(query: Compilable<unknown>): Promise<number>;
@@ -74,7 +74,7 @@ export class Statements implements Transaction {
   private hasChangedSettings = false;
 
   constructor(
-    /** null in a thread that runs SQL written by hand only: loading Kysely takes longer than all else of its start. */
+    /** null in a thread that only runs hand-written SQL: loading Kysely takes longer than the rest of its start. */
     private readonly queries: Kysely<Tables> | null,
     private readonly execute: Execute,
     readonly dialect: SqlDialect,

@@ -53,7 +53,7 @@ export function whereOf(url: string): string {
   }
 }
 
-/** Runs statements on a connection; `onLost` is told when it is of no use any more. */
+/** Runs statements on a connection; `onLost` is called when the connection is unusable. */
 export function executing(client: pg.ClientBase, onLost: () => void = () => {}): Execute {
   let isGone = false;
   return async (sql, parameters, want) => {

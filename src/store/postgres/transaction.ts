@@ -71,7 +71,7 @@ export async function together<T>(
     await execute('commit', [], 'changes');
     return result;
   } catch (error) {
-    await execute('rollback', [], 'changes').catch(() => {}); // the first error says more
+    await execute('rollback', [], 'changes').catch(() => {}); // the first error is the informative one
     throw error;
   }
 }

@@ -90,7 +90,7 @@ export class LongReadProcess implements LongReader {
     this.running = job;
     this.child ??= this.start();
     const question: LongQuestion = { id: job.id, name: job.name, asked: job.asked };
-    this.child.send(question, () => {}); // a child that died tells it by `exit`
+    this.child.send(question, () => {}); // a dead child is reported by `exit`
   }
 
   private start(): ChildProcess {

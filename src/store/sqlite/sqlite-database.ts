@@ -105,7 +105,7 @@ export class SqliteDatabase implements StoreDatabase {
     try {
       result = await work(statements);
     } catch (error) {
-      await end(false).catch(() => {}); // the first error says more
+      await end(false).catch(() => {}); // the first error is the informative one
       throw error;
     }
     await end(true);
@@ -195,7 +195,7 @@ export class SqliteDatabase implements StoreDatabase {
     this.reader.close();
   }
 
-  /** SQLite's own counter tells cheaply that anything was committed, ours whether it was a setting. */
+  /** SQLite's own counter shows cheaply that something was committed, ours whether it was a setting. */
   private forgetWhatChanged(): void {
     const fileVersion = (this.reader.execute('pragma data_version', [], 'tuples') as [number][])[0]?.[0];
     if (fileVersion === this.fileVersion) return;

@@ -8,7 +8,7 @@ import { sqliteQueries } from './queries.js';
 export interface SqliteWriterSettings {
   file: string;
   durability: Durability;
-  /** The process whose journal positions are kept. */
+  /** The process that the journal positions belong to. */
   instanceId: string;
 }
 
