@@ -28,6 +28,8 @@ const help = `node dist/bench/agent-calls.js [options]
   --pid <n>          its process, so that its processor time and memory are counted too
   --agent-port <n>   where our agent listens for it too: ws://127.0.0.1:<n>/raw?from=<the caller's number>
   --other <folder>   another build of the gateway (its dist folder), in turns with this one, and the ratio
+  --freeswitch <setting>  a second gateway with this media_engine, in turns: freeswitch://:PASSWORD@127.0.0.1:8021
+  --freeswitch-pid <n>    processes of these FreeSWITCHes, split by commas: their processor time and memory are counted too
   --node <flags>     for the gateway process: --node="--cpu-prof --cpu-prof-dir=/tmp/profile"
   --profile <folder> CPU profiles of all threads of the gateway, written when it ends
   --threads          processor time of each thread of the gateway`;
@@ -47,6 +49,8 @@ const { values } = parseArgs({
     pid: { type: 'string' },
     'agent-port': { type: 'string' },
     other: { type: 'string' },
+    freeswitch: { type: 'string' },
+    'freeswitch-pid': { type: 'string', default: '' },
     node: { type: 'string' },
     profile: { type: 'string' },
     threads: { type: 'boolean', default: false },
@@ -124,6 +128,10 @@ try {
     }
   } else {
     const other = values.other === undefined ? null : await rig.otherBuild(values.other, first, calls);
+    const media =
+      values.freeswitch === undefined
+        ? null
+        : await rig.throughFreeSwitch(values.freeswitch, numbers(values['freeswitch-pid']), first, calls);
     for (let round = 0; round < Number(values.rounds); round++) {
       for (const each of chosen) {
         const before = other && (await other.run({ ...each, name: `${each.name}, other build` }, { calls, seconds }));
@@ -134,6 +142,7 @@ try {
           console.log(
             `    CPU: ${((result.cpuPerCall ?? 0) / (before.cpuPerCall ?? 1)).toFixed(2)} of the other build's`,
           );
+        if (media) show(await media.run({ ...each, name: `${each.name}, FreeSWITCH` }, { calls, seconds }));
         if (values.bare) show(await rig.runBare(each.secure, { calls, seconds }));
         if (values.against) {
           const pid = values.pid === undefined ? null : Number(values.pid);
@@ -143,7 +152,15 @@ try {
       }
     }
     await other?.gateway.stop();
+    await media?.gateway.stop();
   }
 } finally {
   await rig.stop();
+}
+
+function numbers(list: string): number[] {
+  return list
+    .split(',')
+    .filter((word) => word !== '')
+    .map(Number);
 }

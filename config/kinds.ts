@@ -26,6 +26,8 @@ export interface FreeSwitchAddress {
   password: string;
   /** Its public address, for the SDP of phones outside `local_nets`; null: that of the settings. */
   externalIp: string | null;
+  /** How agents get audio: over RTP to our engine, or from FreeSWITCH's mod_audio_fork. */
+  agentAudio: 'rtp' | 'fork';
 }
 
 export interface PortRange {
@@ -218,7 +220,7 @@ export function secret(pattern: RegExp, allowed: string): Kind<string> {
 export const mediaEngine: Kind<'embedded' | readonly FreeSwitchAddress[]> = {
   name: 'word or URLs',
   allowed:
-    'embedded, or freeswitch://:PASSWORD@HOST:8021 (several, comma-separated; behind NAT with ?external_ip=IPV4)',
+    'embedded, or freeswitch://:PASSWORD@HOST:8021 (several, comma-separated; behind NAT with ?external_ip=IPV4; ?agent_audio=fork: by mod_audio_fork)',
   read: (text) => {
     if (text === 'embedded') return 'embedded';
     const addresses = listOf(text).map(freeSwitchAddress);
@@ -238,9 +240,11 @@ function freeSwitchAddress(text: string): FreeSwitchAddress | undefined {
   if (control === undefined || /[\r\n]/.test(control.password)) return undefined;
   const { options, ...address } = control;
   const externalIp = options.get('external_ip');
-  const isKnown = [...options.keys()].every((name) => name === 'external_ip');
+  const agentAudio = options.get('agent_audio') ?? 'rtp';
+  const isKnown = [...options.keys()].every((name) => name === 'external_ip' || name === 'agent_audio');
   if (!isKnown || (externalIp !== null && !isIPv4(externalIp))) return undefined;
-  return { ...address, externalIp };
+  if (agentAudio !== 'rtp' && agentAudio !== 'fork') return undefined;
+  return { ...address, externalIp, agentAudio };
 }
 
 function controlAddress(

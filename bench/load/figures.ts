@@ -26,6 +26,19 @@ export interface ProcessFigures {
   descriptors: number;
 }
 
+/** Of several processes together. */
+export function figuresOfAll(pids: readonly number[]): ProcessFigures {
+  const all = pids.map(figuresOf);
+  const sum = (of: (each: ProcessFigures) => number) => all.reduce((whole, each) => whole + of(each), 0);
+  return {
+    atMs: performance.now(),
+    threadsMs: new Map(all.flatMap(({ threadsMs }) => [...threadsMs])),
+    ticks: new Map(all.flatMap(({ ticks }) => [...ticks])),
+    memoryMb: sum(({ memoryMb }) => memoryMb),
+    descriptors: sum(({ descriptors }) => descriptors),
+  };
+}
+
 export function figuresOf(pid: number): ProcessFigures {
   const threadsMs: ProcessFigures['threadsMs'] = new Map();
   const ticks: ProcessFigures['ticks'] = new Map();

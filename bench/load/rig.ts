@@ -3,7 +3,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { AgentAnswer, AgentOrder } from './agent.js';
 import type { BareAnswer, BareOrder } from './bare.js';
 import type { CallerAnswer, CallerOrder } from './caller.js';
-import { cpuPercent, figuresOf, type ProcessFigures, type Spread, spread, threadPercents } from './figures.js';
+import {
+  cpuPercent,
+  figuresOf,
+  figuresOfAll,
+  type ProcessFigures,
+  type Spread,
+  spread,
+  threadPercents,
+} from './figures.js';
 import { oldCalls } from './old-calls.js';
 import { benchFolder, type Gateway, Helper, startGateway } from './processes.js';
 import type { StreamFigures } from './streams.js';
@@ -76,7 +84,14 @@ export class Rig {
     private readonly ports: { wsPort: number; wssPort: number },
     private readonly certificate: string,
     private readonly removeFolder: () => void,
+    /** Processes that work for the gateway: FreeSWITCH. */
+    private readonly beside: readonly number[] = [],
   ) {}
+
+  /** Of the gateway, and of what works for it. */
+  private figures(): ProcessFigures {
+    return figuresOfAll([this.gateway.pid, ...this.beside]);
+  }
 
   /** `agentPort`: where the agent listens without TLS, for a server that is configured by hand. */
   static async start(options: { nodeOptions: readonly string[]; oldCalls?: number; agentPort?: number }): Promise<Rig> {
@@ -106,8 +121,8 @@ export class Rig {
   async warmUp(wanted: Case, calls: number): Promise<void> {
     await this.run({ ...wanted, name: 'warm-up' }, { calls, seconds: warmUpSec });
     await sleep(afterMs);
-    this.idlePercent = await idlePercentOf(this.gateway.pid);
-    this.idleMemoryMb = figuresOf(this.gateway.pid).memoryMb;
+    this.idlePercent = await idlePercentOf(() => this.figures());
+    this.idleMemoryMb = this.figures().memoryMb;
   }
 
   /** The load generator against a bare echo. */
@@ -134,15 +149,25 @@ export class Rig {
     return rig;
   }
 
+  /** This build with media in a FreeSWITCH, whose processes count too; the same agent and load generator. */
+  async throughFreeSwitch(setting: string, pids: readonly number[], warm: Case, calls: number): Promise<Rig> {
+    const { folder, remove } = benchFolder(this.certificate);
+    const environment = { TRUNKLINE_MEDIA_ENGINE: setting, TRUNKLINE_RTP_PORTS: '25000-29999' };
+    const gateway = await startGateway({ folder, environment });
+    const rig = new Rig(gateway, this.agent, this.caller, this.ports, this.certificate, remove, pids);
+    await rig.warmUp(warm, calls);
+    return rig;
+  }
+
   async run(wanted: Case, load: Load): Promise<Result> {
     const { gateway } = this;
     const number = await this.numberFor(wanted);
-    const before = figuresOf(gateway.pid);
+    const before = this.figures();
     const uri = `sip:127.0.0.1:${gateway.sipPort}`;
     const few = Math.ceil(load.calls / 10);
     const failures = await this.dial(uri, number, few, load.calls);
     await sleep(settleMs / 2);
-    const withFew = figuresOf(gateway.pid);
+    const withFew = this.figures();
     failures.push(...(await this.dial(uri, number, load.calls - few, load.calls)));
     await sleep(settleMs);
     const numbers = wanted.protocol === 'twilio' ? await this.callers() : new Map<string, string>();
@@ -151,7 +176,7 @@ export class Rig {
     const { from, to, helpers } = measured;
     await this.caller.ask({ kind: 'hangUp' }, 'hungUp');
     await sleep(afterMs);
-    const after = figuresOf(gateway.pid);
+    const after = this.figures();
     const answered = load.calls - failures.length;
     return {
       ...this.result(wanted.name, answered, failures, measured.figures),
@@ -166,7 +191,7 @@ export class Rig {
 
   /** The same load on another server, with an agent of its own or with ours by `agentPort`. Without its process's id nothing but the audio is known. */
   async runElsewhere(uri: string, to: string, load: Load, pid: number | null): Promise<Result> {
-    const idle = pid === null ? 0 : await idlePercentOf(pid);
+    const idle = pid === null ? 0 : await idlePercentOf(() => figuresOf(pid));
     const before = pid === null ? null : figuresOf(pid);
     const few = Math.ceil(load.calls / 10);
     const failures = await this.dial(uri, to, few, load.calls);
@@ -174,7 +199,13 @@ export class Rig {
     const withFew = pid === null ? null : figuresOf(pid);
     failures.push(...(await this.dial(uri, to, load.calls - few, load.calls)));
     await sleep(settleMs);
-    const { from, to: end, figures, helpers, pulses } = await this.measure(load.seconds, pid ?? process.pid);
+    const {
+      from,
+      to: end,
+      figures,
+      helpers,
+      pulses,
+    } = await this.measure(load.seconds, () => figuresOf(pid ?? process.pid));
     const uplink = await this.uplink(pulses, new Map());
     await this.caller.ask({ kind: 'hangUp' }, 'hungUp');
     await sleep(afterMs);
@@ -201,7 +232,7 @@ export class Rig {
       );
       await this.caller.ask({ kind: 'echo', ports }, 'dialled');
       await sleep(settleMs);
-      const { from, to, helpers, figures, pulses } = await this.measure(load.seconds, bare.pid);
+      const { from, to, helpers, figures, pulses } = await this.measure(load.seconds, () => figuresOf(bare.pid));
       const uplink = await this.uplink(pulses, new Map());
       const result = this.result(secure ? 'bare Node, wss' : 'bare Node, ws', load.calls, [], figures);
       const cpuPerCall = cpuPercent(from, to) / load.calls;
@@ -251,13 +282,13 @@ export class Rig {
     return Array.from({ length: calls - answered }, (_, i) => failures[i] ?? failures[0] ?? 'unknown');
   }
 
-  private async measure(seconds: number, pid = this.gateway.pid) {
+  private async measure(seconds: number, measured = () => this.figures()) {
     const { agent, caller } = this;
     await agent.ask({ kind: 'collect' }, 'collected');
-    const pids = [pid, agent.pid, caller.pid] as const;
-    const [from, agentFrom, callerFrom] = pids.map(figuresOf) as [Figures, Figures, Figures];
+    const look = () => [measured(), figuresOf(agent.pid), figuresOf(caller.pid)] as const;
+    const [from, agentFrom, callerFrom] = look();
     const { figures, pulses } = await caller.ask({ kind: 'measure', seconds }, 'measured');
-    const [to, agentTo, callerTo] = pids.map(figuresOf) as [Figures, Figures, Figures];
+    const [to, agentTo, callerTo] = look();
     const helpers = { agentPercent: cpuPercent(agentFrom, agentTo), callerPercent: cpuPercent(callerFrom, callerTo) };
     return { from, to, helpers, figures, pulses };
   }
@@ -311,11 +342,9 @@ export class Rig {
   }
 }
 
-type Figures = ReturnType<typeof figuresOf>;
-
-/** Percent of one core that an idle process uses. */
-async function idlePercentOf(pid: number): Promise<number> {
-  const from = figuresOf(pid);
+/** Percent of one core that idle processes use. */
+async function idlePercentOf(figures: () => ProcessFigures): Promise<number> {
+  const from = figures();
   await sleep(idleMs);
-  return cpuPercent(from, figuresOf(pid));
+  return cpuPercent(from, figures());
 }

@@ -57,6 +57,8 @@ export interface AgentTarget {
   firstAudioTimeoutMs: number;
   /** false refuses private, loopback and link-local addresses after resolution. */
   allowPrivateAddress: boolean;
+  /** The call is recorded from the agent's start on: its audio must pass through our engine. */
+  recorded?: boolean;
   /** Length of caller audio per message; default 20. */
   frameMs?: 20 | 40;
   /** The tracks of a fork; set by the session. Absent for an agent that converses, which hears the caller. */

@@ -48,15 +48,10 @@ declare module 'drachtio-fsmrf' {
     readonly connected: boolean;
     modify(sdp: string): Promise<string>;
     getChannelVariables(withMedia: true): Promise<Record<string, string | number | undefined>>;
-    forkAudioStart(options: {
-      wsUrl: string;
-      mixType: 'mono' | 'stereo' | 'mixed';
-      sampling: string;
-      /** Without one the fork cannot be stopped. */
-      bugname: string;
-      metadata?: object;
-      bidirectionalAudio?: { enabled: 'true' | 'false'; streaming: 'true' | 'false'; sampleRate: string };
-    }): Promise<unknown>;
+    /** Rejects when the channel is gone; never answers when it goes meanwhile. */
+    api(command: string, words: string): Promise<{ getBody(): string }>;
+    /** `event`: the subclass of a custom event. The listener gets its body, parsed when it is JSON. */
+    addCustomEventListener(event: string, listener: (body: unknown) => void): void;
     /** Resolves when the BYE of FreeSWITCH arrived; emits `destroy` only when FreeSWITCH ended it. */
     destroy(): Promise<void>;
   }

@@ -18,7 +18,7 @@ import { FreeSwitchSession, innerOf } from './session.js';
 
 export interface FreeSwitchEngineOptions {
   /** `externalIp`: the public address of that server; null: that of this host. */
-  servers: readonly (EventSocketAddress & { externalIp: string | null })[];
+  servers: readonly (EventSocketAddress & { externalIp: string | null; agentAudio: 'rtp' | 'fork' })[];
   /** Our public address: a phone that gets it in SDP gets the public address of its FreeSWITCH instead. */
   externalIp?: string;
   invite: InviteMediaServer;
@@ -32,6 +32,8 @@ const allCodecs: readonly PhoneCodec[] = ['PCMU', 'PCMA', 'G722', 'OPUS'];
 export class FreeSwitchEngine implements MediaEngine {
   readonly #servers: MediaServer[];
   readonly #sessions = new Set<FreeSwitchSession>();
+  /** Reasons that are in the log already. */
+  readonly #reasons = new Set<string>();
   #isClosed = false;
 
   /** Owns `embedded` from now on. */
@@ -63,6 +65,7 @@ export class FreeSwitchEngine implements MediaEngine {
         codecs: codecsFor(wish, server),
         shownAddress: (at) => (wish.localAddress === externalIp ? (at.externalIp ?? externalIp ?? null) : null),
         another: (than) => this.#servers.filter((each) => each !== than && each.takesCalls).sort(byLoad)[0] ?? null,
+        notForked: (why) => this.#notForked(why),
         closed: () => this.#sessions.delete(session),
       });
       try {
@@ -108,6 +111,12 @@ export class FreeSwitchEngine implements MediaEngine {
     if (first) return first;
     const why = this.#servers.map(({ problem, name }) => problem ?? `FreeSWITCH at ${name} is paused.`).join(' ');
     throw new MediaError('engine_gone', why);
+  }
+
+  #notForked(why: string): void {
+    if (this.#reasons.has(why)) return;
+    this.#reasons.add(why);
+    this.options.log.warn({ why }, 'an agent keeps its RTP leg although agent_audio is fork');
   }
 
   #lost(server: MediaServer): void {

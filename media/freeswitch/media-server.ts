@@ -23,6 +23,8 @@ export type InviteMediaServer = (invite: {
 export interface MediaServerOptions extends EventSocketAddress {
   /** The public address of its RTP sockets; null: it has none of its own. */
   externalIp: string | null;
+  /** `fork`: agents that mod_audio_fork can speak with get their audio from it. */
+  agentAudio: 'rtp' | 'fork';
   invite: InviteMediaServer;
   log: EngineLog;
   /** Between two questions whether it lives and takes calls. Default 5,000. */
@@ -74,6 +76,10 @@ export class MediaServer {
 
   get externalIp(): string | null {
     return this.options.externalIp;
+  }
+
+  get forksAgents(): boolean {
+    return this.options.agentAudio === 'fork';
   }
 
   get takesCalls(): boolean {
@@ -138,7 +144,19 @@ export class MediaServer {
     const control = this.#control;
     const said = await control?.api(`uuid_bridge ${a.uuid} ${b.uuid}`).catch((error: Error) => error.message);
     if (!said?.startsWith('+OK'))
-      throw new MediaError('engine_gone', `${nameOf(this.options)} could not bridge: ${said ?? 'it is gone'}.`);
+      throw new MediaError('engine_gone', `${nameOf(this.options)} could not bridge: ${said}.`);
+  }
+
+  /** A command of mod_audio_fork for this channel. Rejects with `MediaError`. */
+  async fork(endpoint: FsmrfEndpoint, [verb = '', ...words]: readonly string[]): Promise<void> {
+    // On the channel's own connection: its events are asked for there, and must be before the fork begins.
+    const answer = endpoint.api('uuid_audio_fork', `^^|${[endpoint.uuid, verb, ...words].join('|')}`);
+    const said = await answer.then(
+      (event) => event.getBody(),
+      (error: Error) => error.message,
+    );
+    if (!said?.startsWith('+OK'))
+      throw new MediaError('engine_gone', `${nameOf(this.options)} refused to ${verb} a fork: ${said}.`);
   }
 
   /** Ends a channel; never rejects. */
@@ -229,6 +247,11 @@ export class MediaServer {
     const control = await openEventSocket(options, connectLimitMs, signal);
     this.#control = control;
     const facts = await readFacts(control, nameOf(options));
+    if (this.forksAgents && !facts.hasAudioFork)
+      throw new EventSocketError(
+        'refused',
+        `${nameOf(options)} lacks mod_audio_fork, which agent_audio=fork needs: load it in modules.conf.xml, or remove agent_audio.`,
+      );
     const fsmrf = await this.#openFsmrf(control.localAddress);
     this.facts = facts;
     this.#fsmrf = fsmrf;

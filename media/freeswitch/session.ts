@@ -27,6 +27,7 @@ import {
   type TapOptions,
 } from '../engine.js';
 import { unknownStats } from '../thread/session/session-stats.js';
+import { AudioFork, whyNotForked } from './audio-fork.js';
 import { addFigures, asStats, type ChannelFigures, readFigures } from './channel-figures.js';
 import {
   codecOf,
@@ -41,6 +42,7 @@ import {
   withoutTelephoneEvent,
 } from './far-sdp.js';
 import type { MediaServer } from './media-server.js';
+import { PhoneWatch } from './phone-watch.js';
 
 export interface SessionHost {
   log: EngineLog;
@@ -50,6 +52,8 @@ export interface SessionHost {
   shownAddress(server: MediaServer): string | null;
   /** The least loaded other server that takes calls. */
   another(than: MediaServer): MediaServer | null;
+  /** An agent keeps its RTP leg although its server forks; `why` in one sentence. */
+  notForked(why: string): void;
   closed(): void;
 }
 
@@ -89,6 +93,11 @@ export class FreeSwitchSession implements MediaSession {
   #earlier: ChannelFigures | null = null;
   readonly #origin = new SessionOrigin(String(randomInt(2 ** 47)));
   readonly #listeners = new Set<(event: MediaEvent) => void>();
+  /** The leg between FreeSWITCH and our engine is wanted: always, or from the first use on when agents are forked. */
+  #wantsLeg: boolean;
+  #fork: AudioFork | null = null;
+  /** Watches the phone while no RTP of it reaches our engine. */
+  readonly #watch: PhoneWatch;
   #closing: Promise<MediaStats> | null = null;
 
   constructor(
@@ -100,16 +109,35 @@ export class FreeSwitchSession implements MediaSession {
     this.lost = new Promise((resolve) => {
       this.#tellLost = resolve;
     });
+    this.#wantsLeg = !firstServer.forksAgents;
+    this.#watch = new PhoneWatch(wish.policy, {
+      tell: (event) => this.#tell(event),
+      silent: () => this.#tellLost('rtp-timeout'),
+    });
   }
 
-  /** The session of the embedded engine. */
-  get inner(): MediaSession {
+  get #known(): MediaSession {
     if (this.#inner === null) throw new MediaError('closed', 'The session is not open.');
     return this.#inner;
   }
 
+  /** The session of the embedded engine, which hears the phone and is heard. */
+  get inner(): MediaSession {
+    const inner = this.#known;
+    if (this.#wantsLeg || this.#closing) return inner;
+    this.#wantsLeg = true;
+    this.#watch.stop();
+    if (this.#isAnswered) inner.attach(null); // with a fork, silence keeps the channel writing
+    const channels = this.#channels;
+    if (channels !== null && this.#farSdp !== '')
+      this.#inTurn(() => this.#join(channels, { provisional: !this.#isAnswered })).catch((error: Error) =>
+        this.#unusable(channels, error),
+      );
+    return inner;
+  }
+
   get held(): MediaSession['held'] {
-    return this.inner.held;
+    return this.#wantsLeg ? this.inner.held : this.#watch.held;
   }
 
   async open(): Promise<void> {
@@ -137,7 +165,7 @@ export class FreeSwitchSession implements MediaSession {
         this.#take(channels);
       }
       const phone = await channels.phoneReady;
-      if (channels.agent !== null) await this.inner.offer(direction);
+      if (channels.agent !== null) await this.#known.offer(direction);
       return this.#send(withDirection(withCodecs(phone.local.sdp, this.host.codecs), direction));
     });
   }
@@ -148,9 +176,10 @@ export class FreeSwitchSession implements MediaSession {
       const phone = await channels.phoneReady;
       if (sdp !== this.#farSdp || channels.phone?.local.sdp === '') await this.#modify(phone, sdp);
       this.#farSdp = sdp;
-      if (channels.agent === null) await this.#join(channels, { provisional: options.provisional });
+      this.#watch.direction(directionOf(sdp));
+      if (channels.agent === null) await this.#joinIfWanted(channels, { provisional: options.provisional });
       else
-        await this.inner
+        await this.#known
           .accept(this.#agentSdp(channels.agent), { provisional: options.provisional })
           .catch(ignoreNoOffer);
       if (!options.provisional) this.#isAnswered = true;
@@ -170,23 +199,45 @@ export class FreeSwitchSession implements MediaSession {
       const answered = await this.#modify(phone, offer);
       this.#farSdp = offer;
       this.#lastOffer = offer;
-      if (channels.agent === null) await this.#join(channels, { provisional: true });
-      else await this.inner.answer(this.#agentSdp(channels.agent));
+      this.#watch.direction(directionOf(offer));
+      if (channels.agent === null) await this.#joinIfWanted(channels, { provisional: true });
+      else await this.#known.answer(this.#agentSdp(channels.agent));
       return this.#send(withDirection(answered, limitedTo(directionOf(answered), this.#wanted)));
     });
   }
 
-  prepareAgent(target: AgentTarget, signal: AbortSignal): Promise<AgentLink> {
-    return this.inner.prepareAgent(target, signal);
+  async prepareAgent(target: AgentTarget, signal: AbortSignal): Promise<AgentLink> {
+    if (!this.firstServer.forksAgents) return this.inner.prepareAgent(target, signal);
+    const reason = whyNotForked(target);
+    if (reason !== null) {
+      this.host.notForked(reason);
+      return this.inner.prepareAgent(target, signal);
+    }
+    const fork = new AudioFork(
+      target,
+      (endpoint, words) => this.#here().server.fork(endpoint, words),
+      () => this.#here().phoneReady,
+    );
+    // A callee that still rings would miss the agent's first words: there the fork connects at its start.
+    if (this.#farSdp !== '' && (this.wish.role === 'caller' || this.#isAnswered)) await fork.connect(signal);
+    return fork;
   }
 
   attach(owner: AgentLink | null): void {
     this.#isAnswered = true;
+    this.#watch.answered();
+    this.#fork = owner instanceof AudioFork ? owner : null;
+    if (this.#fork !== null || (owner === null && !this.#wantsLeg)) {
+      if (this.#wantsLeg) this.inner.attach(null);
+      return;
+    }
     this.inner.attach(owner);
   }
 
-  play(source: AudioSource, signal: AbortSignal): Promise<PlayEnd> {
-    return this.inner.play(source, signal);
+  async play(source: AudioSource, signal: AbortSignal): Promise<PlayEnd> {
+    const { inner } = this;
+    await this.#turn; // the leg, if it was not there
+    return inner.play(source, signal);
   }
 
   record(options: RecordOptions): Recording {
@@ -209,8 +260,10 @@ export class FreeSwitchSession implements MediaSession {
     return this.inner.detectMachine(options, signal);
   }
 
-  sendDtmf(digits: string, as?: KeyForm): Promise<void> {
-    return this.inner.sendDtmf(digits, as);
+  async sendDtmf(digits: string, as?: KeyForm): Promise<void> {
+    const { inner } = this;
+    await this.#turn;
+    return inner.sendDtmf(digits, as);
   }
 
   onEvent(listener: (event: MediaEvent) => void): () => void {
@@ -219,7 +272,7 @@ export class FreeSwitchSession implements MediaSession {
   }
 
   async stats(): Promise<MediaStats> {
-    return this.#closing ?? this.#withFigures(await this.inner.stats());
+    return this.#closing ?? this.#withFigures(await this.#known.stats());
   }
 
   close(): Promise<MediaStats> {
@@ -240,15 +293,21 @@ export class FreeSwitchSession implements MediaSession {
     this.#lastOffer = offer;
     this.#take(channels);
     this.#send(withDirection(made.sdp, limitedTo(directionOf(made.sdp), this.#wanted)));
-    const joined = this.#join(channels, { provisional: true });
+    this.#watch.direction(directionOf(offer));
+    const joined = this.#joinIfWanted(channels, { provisional: true });
     if (usesDtls(offer)) joined.catch((error: Error) => this.#unusable(channels, error));
     else await joined;
   }
 
+  async #joinIfWanted(channels: Channels, as: { provisional: boolean }): Promise<void> {
+    if (this.#wantsLeg) await this.#join(channels, as);
+  }
+
   /** Makes the channel towards our engine and bridges it with the phone's. */
   async #join(channels: Channels, { provisional }: { provisional: boolean }): Promise<void> {
+    if (channels.agent !== null) return;
     const codec = innerCodecFor(codecOf(channels.phone?.local.sdp ?? this.localSdp));
-    const offer = withCodecs(await this.inner.offer(this.#wanted), [codec]);
+    const offer = withCodecs(await this.#known.offer(this.#wanted), [codec]);
     const agent = await channels.server.agentSide(offer, codec);
     channels.agent = agent;
     if (this.#closing || this.#channels !== channels) {
@@ -256,7 +315,7 @@ export class FreeSwitchSession implements MediaSession {
       throw new MediaError('closed', 'The session is closed.');
     }
     agent.once('destroy', () => this.#leave(channels));
-    await this.inner.accept(this.#agentSdp(agent), { provisional });
+    await this.#known.accept(this.#agentSdp(agent), { provisional });
     await channels.server.bridge(await channels.phoneReady, agent);
   }
 
@@ -272,6 +331,7 @@ export class FreeSwitchSession implements MediaSession {
       (phone) => {
         channels.phone = phone;
         phone.once('destroy', () => this.#leave(channels));
+        if (!this.#wantsLeg) this.#watch.keys(phone);
         if (this.#closing || this.#channels !== channels) void channels.server.destroy(phone);
       },
       (error: Error) => this.#unusable(channels, error),
@@ -339,10 +399,20 @@ export class FreeSwitchSession implements MediaSession {
     const channels: Channels = { server: next, phone: null, phoneReady: made.endpoint, agent: null };
     this.#take(channels);
     channels.phone = await made.endpoint;
-    await this.#join(channels, { provisional: false });
+    await this.#joinIfWanted(channels, { provisional: false });
+    await this.#forkAgain(next);
     this.#moving = setTimeout(() => this.#tellLost('engine-gone'), moveLimitMs);
     this.host.log.warn({ server: next.name }, 'a call moved to another media server');
     this.#tell({ type: 'moved' });
+  }
+
+  async #forkAgain(server: MediaServer): Promise<void> {
+    const fork = this.#fork;
+    if (fork === null) return;
+    const why = server.forksAgents ? null : `FreeSWITCH at ${server.name} is used without agent_audio=fork.`;
+    await (why === null ? fork.connect(null) : Promise.reject(new Error(why))).catch((error: Error) =>
+      fork.fail(error.message),
+    );
   }
 
   #moved(): void {
@@ -357,6 +427,7 @@ export class FreeSwitchSession implements MediaSession {
   async #pass(event: MediaEvent): Promise<void> {
     if (event.type !== 'quality') return this.#tell(event);
     const sample = await this.#withFigures(event.sample);
+    if (!this.#wantsLeg) this.#watch.heard(sample.received.packets);
     if (!this.#closing) this.#tell({ type: 'quality', sample });
   }
 
@@ -379,6 +450,7 @@ export class FreeSwitchSession implements MediaSession {
 
   async #close(): Promise<MediaStats> {
     this.#moved();
+    this.#watch.stop();
     const channels = this.#channels;
     const inner = this.#inner;
     if (inner === null) return unknownStats();

@@ -31,8 +31,16 @@ function linear(packets: readonly { payload: Uint8Array }[]): Int16Array {
   );
 }
 
-const isTone = (samples: Int16Array) =>
-  samples.length >= 1600 && probeTone(samples.subarray(-1600), 1000, 8000).purityDb > 10;
+const windowSamples = 1600;
+
+/** Some 200 ms are the tone; on a busy machine others may have gaps. */
+function hasTone(samples: Int16Array): boolean {
+  for (let from = 0; from + windowSamples <= samples.length; from += 160)
+    if (probeTone(samples.subarray(from, from + windowSamples), 1000, 8000).purityDb > 10) return true;
+  return false;
+}
+
+const heardTone = (phone: RtpPhone) => () => hasTone(linear(phone.heard.slice(-80)));
 
 describe.each(engines)('the media engine: $name', ({ servers }) => {
   let gateway: TestGateway;
@@ -96,8 +104,8 @@ describe.each(engines)('the media engine: $name', ({ servers }) => {
     agent.onAudio = (bytes) => agent.say(bytes);
     await at.talk(100, () => toneFrame);
     agent.onAudio = () => {};
-    expect(isTone(linear(agent.heard.map((payload) => ({ payload }))).subarray(0, 12_000))).toBe(true);
-    await at.until(() => isTone(linear(at.heard.slice(-40)).subarray(0, 3200)), 'the tone to come back');
+    expect(hasTone(linear(agent.heard.map((payload) => ({ payload }))))).toBe(true);
+    await at.until(heardTone(at), 'the tone to come back');
     const { received, sent, codec } = await session.stats();
     expect(codec).toBe('PCMU');
     expect(received.packets).toBeGreaterThanOrEqual(95);
@@ -117,7 +125,7 @@ describe.each(engines)('the media engine: $name', ({ servers }) => {
     const tone: AudioSource = { kind: 'tone', segments: [{ frequenciesHz: [1000], durationMs: 1500 }] };
     const played = session.play(tone, new AbortController().signal);
     await at.talk(40, () => toneFrame);
-    await at.until(() => isTone(linear(at.heard.slice(-20))), 'the tone');
+    await at.until(heardTone(at), 'the tone');
     expect((await played).by).toBe('finished');
   });
 
@@ -189,7 +197,7 @@ describe.each(engines)('the media engine: $name', ({ servers }) => {
     await two.talk(2, () => toneFrame);
     const bridge = first.bridge(second, { relay: 'packets', dtmf: 'pass' });
     await one.talk(60, () => toneFrame);
-    await two.until(() => isTone(linear(two.heard.slice(-20))), 'the tone at the other phone');
+    await two.until(heardTone(two), 'the tone at the other phone');
     expect((await bridge.stop()).by).toBe('stopped');
   });
 
@@ -201,7 +209,7 @@ describe.each(engines)('the media engine: $name', ({ servers }) => {
     await at.talk(75, () => toneFrame);
     expect((await recording.stop()).error).toBe(null);
     const [fromPhone] = readWav(await readFile(file)).channels;
-    expect(isTone(fromPhone!.subarray(0, 9600))).toBe(true);
+    expect(hasTone(fromPhone!)).toBe(true);
   });
 
   it('seats phones in a conference', async () => {
@@ -213,7 +221,7 @@ describe.each(engines)('the media engine: $name', ({ servers }) => {
     });
     await two.at.talk(2, () => toneFrame);
     await one.at.talk(60, () => toneFrame);
-    await two.at.until(() => isTone(linear(two.at.heard.slice(-20))), 'the tone at the other seat');
+    await two.at.until(heardTone(two.at), 'the tone at the other seat');
     for (const seat of seats) expect(await seat?.leave()).toBeDefined();
   });
 
@@ -263,6 +271,7 @@ describe.each(engines)('the media engine: $name', ({ servers }) => {
     const { at, session } = await caller();
     session.attach(null);
     await at.talk(50, () => toneFrame);
+    await eventually(async () => (await session.stats()).received.packets >= 48, 'the last packets');
     const [one, two] = await Promise.all([session.close(), session.close()]);
     expect(one).toEqual(two);
     expect(one.received.packets).toBeGreaterThanOrEqual(48);

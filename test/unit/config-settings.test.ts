@@ -118,11 +118,11 @@ describe('good values', () => {
     ],
     [
       'TRUNKLINE_MEDIA_ENGINE',
-      'freeswitch://:p%40s@10.0.0.7,freeswitch://:q@media:8022?external_ip=203.0.113.6',
+      'freeswitch://:p%40s@10.0.0.7,freeswitch://:q@media:8022?external_ip=203.0.113.6&agent_audio=fork',
       {
         mediaEngine: [
-          { host: '10.0.0.7', port: 8021, password: 'p@s', externalIp: null },
-          { host: 'media', port: 8022, password: 'q', externalIp: '203.0.113.6' },
+          { host: '10.0.0.7', port: 8021, password: 'p@s', externalIp: null, agentAudio: 'rtp' },
+          { host: 'media', port: 8022, password: 'q', externalIp: '203.0.113.6', agentAudio: 'fork' },
         ],
       },
     ],
@@ -183,6 +183,7 @@ describe('bad values make one clear line each', () => {
     ['SIP_SERVER', 'drachtio://:hunter2%@host'],
     ['MEDIA_ENGINE', 'freeswitch://:hunter2@host/x'],
     ['MEDIA_ENGINE', 'freeswitch://:hunter2@host?external_ip=here'],
+    ['MEDIA_ENGINE', 'freeswitch://:hunter2@host?agent_audio=both'],
     ['MEDIA_ENGINE', 'freeswitch://:hunter2%0Aapi@host'],
     ['MEDIA_ENGINE', 'drachtio://:hunter2@host'],
   ])('%s never shows its value', (name, value) => {

@@ -67,5 +67,6 @@ export function agentTarget(
     firstAudioTimeoutMs: limitSec * 1000,
     frameMs: config.frame_ms === 20 || config.frame_ms === 40 ? config.frame_ms : rules.frameMs,
     allowPrivateAddress: rules.allowPrivateTargets || builtIn !== undefined,
+    ...(endpoint.record && { recorded: true }),
   };
 }
