@@ -37,11 +37,15 @@ beforeAll(async () => {
   await eachProvider(12, killProvider);
 }, 180_000);
 
-/** For every provider, that many at once: more calls with sound would be late on a small machine. */
+/**
+ * For every provider, that many at once: more calls with sound would be late on a small machine. A call that fails leaves no outcome, so that
+ * the tests of its provider fail.
+ */
 async function eachProvider(atOnce: number, run: (name: string) => Promise<void>): Promise<void> {
   const names = [...providerProtocols.keys()];
   const next = async (): Promise<void> => {
-    for (let name = names.shift(); name !== undefined; name = names.shift()) await run(name);
+    for (let name = names.shift(); name !== undefined; name = names.shift())
+      await run(name).catch((error: unknown) => console.error(`The call to ${name} failed:`, error));
   };
   await Promise.all(Array.from({ length: atOnce }, next));
 }
