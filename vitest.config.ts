@@ -56,6 +56,8 @@ const waitingWorkers = isCi ? 3 : 4;
  * try too. The report ends with the tests that needed it.
  */
 const inRealTime = { retry: 1 };
+/** Loading the program takes two seconds of processor time: once for a worker, not for each file. */
+const loadedOnce = { isolate: false };
 
 export default defineConfig({
   test: {
@@ -64,8 +66,7 @@ export default defineConfig({
       {
         extends: true,
         test: {
-          // they share no state, and importing is most of their time: one process for many files
-          ...{ name: 'unit', include: unit, isolate: false, maxWorkers: 2, sequence: { groupOrder: 0 } },
+          ...{ name: 'unit', include: unit, ...loadedOnce, maxWorkers: 2, sequence: { groupOrder: 0 } },
           setupFiles: ['test/support/no-sockets.ts', 'test/support/wait-limit.ts'],
         },
       },
@@ -77,7 +78,7 @@ export default defineConfig({
             include: ['test/**/*.test.ts'],
             exclude: [...alone, ...unit, ...waiting, ...external],
           },
-          ...{ ...inRealTime, maxWorkers: measuringWorkers, sequence: { groupOrder: 1 } },
+          ...{ ...inRealTime, ...loadedOnce, maxWorkers: measuringWorkers, sequence: { groupOrder: 1 } },
         },
       },
       {
@@ -88,7 +89,13 @@ export default defineConfig({
             include: waiting,
             exclude: [...alone, ...external, 'test/integration/postgres-*.test.ts'],
           },
-          ...{ ...inRealTime, maxWorkers: waitingWorkers, maxConcurrency: 10, sequence: { groupOrder: 2 } },
+          ...{
+            ...inRealTime,
+            ...loadedOnce,
+            maxWorkers: waitingWorkers,
+            maxConcurrency: 10,
+            sequence: { groupOrder: 2 },
+          },
         },
       },
       {
