@@ -16,28 +16,52 @@ export class DelayCounts {
   private readonly counts = new Uint32Array(bins);
   private total = 0;
   private worstMs = 0;
+  /** `counts` and `total` at the mark. */
+  private readonly marked = new Uint32Array(bins);
+  private markedTotal = 0;
+  private worstSinceMarkMs = 0;
 
   add(ms: number): void {
     const bin = binOf(ms);
     this.counts[bin] = this.counts[bin]! + 1;
     this.total += 1;
+    if (ms <= this.worstSinceMarkMs) return;
+    this.worstSinceMarkMs = ms;
     if (ms > this.worstMs) this.worstMs = ms;
+  }
+
+  /** From now on `spreadSinceMark` begins anew. */
+  mark(): void {
+    this.marked.set(this.counts);
+    this.markedTotal = this.total;
+    this.worstSinceMarkMs = 0;
   }
 
   /** null when nothing was counted. */
   get spread(): DelaySpread | null {
     if (this.total === 0) return null;
-    return { p50Ms: this.at(0.5), p95Ms: this.at(0.95), worstMs: Math.round(this.worstMs * 10) / 10 };
+    return spreadOf((bin) => this.counts[bin]!, this.total, this.worstMs);
   }
 
-  private at(share: number): number {
-    let left = Math.ceil(share * this.total);
-    for (let bin = 0; bin < bins; bin++) {
-      left -= this.counts[bin]!;
-      if (left <= 0) return Math.min(endOf(bin), Math.round(this.worstMs * 10) / 10);
-    }
-    return this.worstMs;
+  /** Of what was counted since `mark`, or since the beginning; null when nothing was. */
+  get spreadSinceMark(): DelaySpread | null {
+    const total = this.total - this.markedTotal;
+    if (total === 0) return null;
+    return spreadOf((bin) => this.counts[bin]! - this.marked[bin]!, total, this.worstSinceMarkMs);
   }
+}
+
+function spreadOf(countOf: (bin: number) => number, total: number, worstExactMs: number): DelaySpread {
+  const worstMs = Math.round(worstExactMs * 10) / 10;
+  const at = (share: number) => {
+    let left = Math.ceil(share * total);
+    for (let bin = 0; bin < bins; bin++) {
+      left -= countOf(bin);
+      if (left <= 0) return Math.min(endOf(bin), worstMs);
+    }
+    return worstMs;
+  };
+  return { p50Ms: at(0.5), p95Ms: at(0.95), worstMs };
 }
 
 function binOf(ms: number): number {

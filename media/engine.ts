@@ -450,6 +450,8 @@ export interface MediaStats {
   rttMs: number | null;
   /** Where the conversation's delay arises; null where nothing was measured. */
   delay: MediaDelay;
+  /** As `delay`, of the time since the last event `quality`. */
+  recentDelay: MediaDelay;
   /** Packets with the agent's audio that were late by 20 ms or more because the media thread was late, by cause. */
   late: LateCauses;
   /** Agent side. `framesDropped`: the agent did not read them in time; `underruns`: gaps within an utterance; `skippedMs`: time during which our own thread stalled. */

@@ -59,6 +59,7 @@ export function asStats(figures: ChannelFigures | null, inner: MediaStats): Medi
     rttMs: null,
     // Between FreeSWITCH and us the network is not the caller's; what FreeSWITCH adds is not measured.
     delay: { ...inner.delay, network: null },
+    recentDelay: { ...inner.recentDelay, network: null },
     late: inner.late,
     agent: inner.agent,
   };

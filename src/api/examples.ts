@@ -193,7 +193,15 @@ const insight = {
   ...{ calls: 130, answered: 121, answer_rate: 0.9308, mos: spread, turn_latency_ms: latency },
   audio_delay: audioDelay,
 };
-const sample = { at: at('12:00:05.480'), mos: 4.4, jitter_ms: 1, packet_loss: 0 };
+const sample = {
+  at: at('12:00:05.480'),
+  ...{ mos: 4.4, jitter_ms: 1, packet_loss: 0 },
+  recent_audio_delay: {
+    caller_network: { p50_ms: 38, p95_ms: 38, worst_ms: 38 },
+    gateway_uplink: { p50_ms: 1, p95_ms: 2, worst_ms: 6.4 },
+    gateway_playout: { p50_ms: 11, p95_ms: 20, worst_ms: 21.3 },
+  },
+};
 
 export interface Example {
   request?: unknown;

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { DelayCounts } from '../../media/delay-spread.js';
 import { unknownStats } from '../../media/thread/session/session-stats.js';
+import { TerminalSummary } from '../../src/call/core/call-summary.js';
 import { audioDelay, qualityMetrics } from '../../src/call/core/quality-metrics.js';
 
 it('the jitter of a call is its mean; the last value of RFC 3550 and the largest one stand beside it', () => {
@@ -54,6 +55,36 @@ it('percentiles of delays are within a step of the sorted values, at every size'
     expect(spread.worstMs).toBeCloseTo(sorted.at(-1)!, 1);
   }
   expect(new DelayCounts().spread).toBeNull();
+});
+
+it('delays since a mark have percentiles of their own', () => {
+  const counts = new DelayCounts();
+  for (let n = 0; n < 100; n += 1) counts.add(5);
+  expect(counts.spreadSinceMark).toEqual(counts.spread);
+  counts.mark();
+  expect(counts.spreadSinceMark).toBeNull();
+  for (let n = 0; n < 4; n += 1) counts.add(210);
+  expect(counts.spreadSinceMark).toEqual({ p50Ms: 210, p95Ms: 210, worstMs: 210 });
+  expect(counts.spread).toEqual({ p50Ms: 6, p95Ms: 6, worstMs: 210 });
+  counts.mark();
+  counts.add(7);
+  expect(counts.spreadSinceMark).toEqual({ p50Ms: 7, p95Ms: 7, worstMs: 7 });
+  expect(counts.spread?.worstMs).toBe(210);
+});
+
+it('a sample says which hop delayed the call since the sample before', () => {
+  const summary = new TerminalSummary();
+  const spread = { p50Ms: 3, p95Ms: 41, worstMs: 90 };
+  const stats = { ...unknownStats(), codec: 'PCMU' };
+  summary.addSample(new Date(0), { ...stats, recentDelay: { network: null, uplink: spread, playout: null } });
+  summary.addSample(new Date(5_000), stats);
+  const [first, second] = summary.fields(null).qualitySamples;
+  expect(first?.recent_audio_delay).toEqual({
+    caller_network: null,
+    gateway_uplink: { p50_ms: 3, p95_ms: 41, worst_ms: 90 },
+    gateway_playout: null,
+  });
+  expect(second).not.toHaveProperty('recent_audio_delay');
 });
 
 it('the delay of a call is listed hop by hop; without a measurement there is none', () => {

@@ -8,8 +8,11 @@ export interface Query<T> {
   reload(): void;
 }
 
-/** Asks when `key` changes and on `reload`; an answer that is no longer wanted is dropped. */
-export function useQuery<T>(key: string, ask: (signal: AbortSignal) => Promise<T>): Query<T> {
+/**
+ * Asks when `key` changes and on `reload`, and again when `version` does: what is known of the key stays meanwhile. An answer that is no
+ * longer wanted is dropped.
+ */
+export function useQuery<T>(key: string, ask: (signal: AbortSignal) => Promise<T>, version = ''): Query<T> {
   const [state, setState] = useState<{ key: string; data?: T; error: Error | null; isLoading: boolean }>({
     key,
     error: null,
@@ -31,7 +34,7 @@ export function useQuery<T>(key: string, ask: (signal: AbortSignal) => Promise<T
         !stop.signal.aborted && setState((before) => ({ key, data: before.data, error, isLoading: false })),
     );
     return () => stop.abort();
-  }, [key, round]);
+  }, [key, version, round]);
   const reload = useCallback(() => setRound((before) => before + 1), []);
   return { data: state.key === key ? state.data : undefined, error: state.error, isLoading: state.isLoading, reload };
 }

@@ -23,6 +23,7 @@ export function CallActions({ call, me, onChange }: { call: CallDetail; me: Me; 
     const file = (suffix: string) => `trunkline-${call.id.slice(0, 13)}.${suffix}`;
     return (
       <>
+        <span class="soft">Download</span>
         {call.recording_url && (
           <button type="button" onClick={() => run(() => download(`/v1/calls/${call.id}/recording`, file('wav')))}>
             Recording
@@ -166,9 +167,20 @@ function Ask({
         <div class="field">
           <label for="asked">{label}</label>
           {isLong ? (
-            <textarea id="asked" value={text} onInput={(event) => setText(event.currentTarget.value)} />
+            <textarea
+              id="asked"
+              aria-invalid={error ? true : undefined}
+              value={text}
+              onInput={(event) => setText(event.currentTarget.value)}
+            />
           ) : (
-            <input id="asked" value={text} autocomplete="off" onInput={(event) => setText(event.currentTarget.value)} />
+            <input
+              id="asked"
+              aria-invalid={error ? true : undefined}
+              value={text}
+              autocomplete="off"
+              onInput={(event) => setText(event.currentTarget.value)}
+            />
           )}
           <small>{help}</small>
         </div>

@@ -5,55 +5,14 @@ import { rawFetch } from '../api/client';
 import type { CallDetail } from '../api/types';
 import { colour } from '../charts/uplot';
 import { Loading, Problem } from '../ui/parts';
-import { visible } from '../ui/text';
+import { Brief, brief } from '../ui/text';
 import { duration } from '../ui/time';
-
-export interface SpokenWord {
-  text: string;
-  /** Milliseconds from the start of the recording. */
-  atMs: number;
-}
-export interface Utterance {
-  speaker: 'caller' | 'agent';
-  atMs: number;
-  words: SpokenWord[];
-}
+import { markersOf } from './markers';
+import { Transcript } from './transcript';
+import { recordingBegan } from './utterances';
 
 /** A larger file is not decoded in the page; it can be downloaded. */
 const largestBytes = 80_000_000;
-
-/**
- * The transcript with a time for each word. The record has the time of each turn; its words are spread over it by their length. An utterance
- * without a turn of its own begins where its event was written.
- */
-export function utterances(call: Pick<CallDetail, 'events' | 'turns' | 'answered_at' | 'created_at'>): Utterance[] {
-  const started = call.events.find(({ event_type }) => event_type === 'recording.started');
-  const beginMs = Date.parse(started?.created_at ?? call.answered_at ?? call.created_at);
-  const free = call.turns.map((turn) => ({ ...turn, startMs: Date.parse(turn.started_at), isTaken: false }));
-  return call.events.flatMap(({ event_type, event_data, created_at }) => {
-    if (event_type !== 'transcript.final' || typeof event_data.text !== 'string') return [];
-    const speaker = event_data.speaker === 'agent' ? 'agent' : 'caller';
-    const writtenMs = Date.parse(created_at);
-    const turn = free.find((each) => each.speaker === speaker && !each.isTaken && each.startMs <= writtenMs);
-    if (turn) turn.isTaken = true;
-    const startMs = (turn?.startMs ?? writtenMs) - beginMs;
-    const length = turn?.duration_ms ?? 0;
-    const words = event_data.text.split(/\s+/).filter((word) => word !== '');
-    const characters = words.reduce((sum, word) => sum + word.length + 1, 0);
-    let before = 0;
-    return [
-      {
-        speaker,
-        atMs: Math.max(0, startMs),
-        words: words.map((text) => {
-          const atMs = Math.max(0, startMs + (length * before) / Math.max(1, characters));
-          before += text.length + 1;
-          return { text, atMs };
-        }),
-      },
-    ];
-  });
-}
 
 /** At most this often others hear where the recording is. */
 const tellEveryMs = 250;
@@ -79,7 +38,6 @@ export function Recording({
   }>({
     ...{ isReady: false, isPlaying: false, atSec: 0, lengthSec: 0, error: null },
   });
-  const spoken = useMemo(() => utterances(call), [call]);
   useEffect(() => {
     const element = place.current;
     if (!element) return;
@@ -125,11 +83,11 @@ export function Recording({
     player.current?.setTime(atMs / 1000);
     void player.current?.play();
   };
-  const started = call.events.find(({ event_type }) => event_type === 'recording.started');
-  const beginMs = Date.parse(started?.created_at ?? call.answered_at ?? call.created_at);
+  const beginMs = recordingBegan(call);
   const { isReady, isPlaying, atSec, lengthSec } = state;
   const tick = isPlaying ? Math.floor((atSec * 1000) / tellEveryMs) : null;
   useEffect(() => onTime(tick === null ? null : beginMs + atSec * 1000), [tick, beginMs]);
+  const markers = useMemo(() => markersOf(call.events, beginMs, lengthSec * 1000), [call.events, beginMs, lengthSec]);
   useEffect(() => {
     if (seek) playFrom(Math.max(0, seek.atMs - beginMs));
   }, [seek]);
@@ -137,7 +95,30 @@ export function Recording({
   if (state.error) return <Problem error={state.error} />;
   return (
     <div class="stack">
-      <div class="waveform" ref={place} aria-hidden="true" />
+      <div class="wave">
+        <div class="waveform" ref={place} aria-hidden="true" />
+        {isReady && (
+          <ul class="markers" aria-label="Events in the recording">
+            {markers.map(({ id, atMs, words, tone }) => (
+              <li
+                key={id}
+                data-tone={tone}
+                data-side={atMs / 1000 > lengthSec * 0.6 ? 'left' : 'right'}
+                style={{ left: `${Math.min(100, (atMs / (lengthSec * 1000)) * 100)}%` }}
+              >
+                <button
+                  type="button"
+                  aria-label={`Play from ${duration(atMs / 1000)}: ${brief(words, 100)}`}
+                  onClick={() => playFrom(atMs)}
+                />
+                <span aria-hidden="true">
+                  {duration(atMs / 1000)} <Brief text={words} limit={60} />
+                </span>
+              </li>
+            ))}
+          </ul>
+        )}
+      </div>
       {!isReady && <Loading />}
       <div class="row">
         <button type="button" class="first" disabled={!isReady} onClick={() => player.current?.playPause()}>
@@ -169,31 +150,7 @@ export function Recording({
           </span>
         </span>
       </div>
-      {spoken.length > 0 && (
-        <>
-          <ol class="transcript">
-            {spoken.map((utterance, index) => (
-              <li key={`${utterance.atMs} ${index}`} data-speaker={utterance.speaker}>
-                <small>
-                  {utterance.speaker === 'caller' ? 'Caller' : 'Agent'} {duration(utterance.atMs / 1000)}
-                </small>
-                <p dir="auto">
-                  {utterance.words.map((word, i) => {
-                    const next = utterance.words[i + 1]?.atMs ?? spoken[index + 1]?.atMs ?? Number.POSITIVE_INFINITY;
-                    const isNow = isPlaying && atSec * 1000 >= word.atMs && atSec * 1000 < next;
-                    return (
-                      <button key={i} type="button" class="word" data-now={isNow} onClick={() => playFrom(word.atMs)}>
-                        {visible(word.text.slice(0, 200))}
-                      </button>
-                    );
-                  })}
-                </p>
-              </li>
-            ))}
-          </ol>
-          <small>The time of a word is estimated from the time of its turn.</small>
-        </>
-      )}
+      <Transcript call={call} nowMs={isPlaying ? atSec * 1000 : null} onPlay={playFrom} />
     </div>
   );
 }

@@ -1,9 +1,10 @@
 /** Who spoke when: a lane for the caller and one for the agent, with the response times between them and the barge-ins. */
 import type { CallDetail } from '../api/types';
 import { Empty } from '../ui/parts';
+import { turnsOf } from './turn-list';
 
 export function Turns({ call, onSeek }: { call: CallDetail; onSeek?: (atMs: number) => void }) {
-  const { turns } = call;
+  const turns = turnsOf(call);
   const beginMs = Date.parse(call.answered_at ?? call.created_at);
   const last = Math.max(0, ...turns.map((turn) => Date.parse(turn.started_at) + turn.duration_ms));
   const endMs = Math.max(call.completed_at ? Date.parse(call.completed_at) : 0, last, beginMs + 1_000);

@@ -1,6 +1,7 @@
 /** One field of a form, by its schema. An empty field has the value undefined: it is not sent. */
 import { useId, useState } from 'preact/hooks';
 import { brief } from '../ui/text';
+import { aboutAll, aboutItself, type Refusal, within } from './refusals';
 import { providerTitle, type Schema, typeOf } from './schemas';
 
 export interface FieldProps {
@@ -9,8 +10,8 @@ export interface FieldProps {
   value: unknown;
   onChange: (value: unknown) => void;
   isRequired: boolean;
-  /** The sentence of a refusal about this field. */
-  wrong?: string;
+  /** What the API refused of this field and of what it holds. */
+  refusals: readonly Refusal[];
   /** Records that a field with an id may name. */
   choices?: [id: string, name: string][];
 }
@@ -20,6 +21,7 @@ const longNames = /^(instructions|greeting|ca|certificate|key)$/;
 const acronyms: Record<string, string> = {
   id: 'id',
   url: 'URL',
+  uri: 'URI',
   api: 'API',
   sip: 'SIP',
   srtp: 'SRTP',
@@ -87,13 +89,14 @@ const help: Record<string, string> = {
 };
 
 export function Field(props: FieldProps) {
-  const { name, schema, value, onChange, isRequired, wrong, choices } = props;
+  const { name, schema, value, onChange, isRequired, refusals, choices } = props;
+  const wrong = aboutAll(refusals);
   const id = useId();
   const text = plain(schema.description ?? help[name] ?? '');
   const type = typeOf(schema);
   const shared = {
     id,
-    'aria-describedby': `${id}-help`,
+    'aria-describedby': wrong ? `${id}-wrong ${id}-help` : `${id}-help`,
     'aria-invalid': wrong ? true : undefined,
     required: isRequired,
   };
@@ -241,7 +244,11 @@ export function Field(props: FieldProps) {
 function Help({ id, text, wrong }: { id: string; text: string; wrong?: string }) {
   return (
     <>
-      {wrong && <small class="wrong">{wrong}</small>}
+      {wrong && (
+        <small class="wrong" id={`${id}-wrong`}>
+          {wrong}
+        </small>
+      )}
       <small id={`${id}-help`}>{text}</small>
     </>
   );
@@ -256,16 +263,22 @@ function plain(text: string): string {
     .replace(/([;.]) null for/g, (_, mark: string) => `${mark} ${mark === '.' ? 'Empty' : 'empty'} for`);
 }
 
-function Group({ name, schema, value, onChange, wrong, choices }: FieldProps) {
+function Group({ name, schema, value, onChange, refusals, choices }: FieldProps) {
   const object = (typeof value === 'object' && value !== null ? value : {}) as Record<string, unknown>;
   return (
     <fieldset>
       <legend>{labelOf(name)}</legend>
       {schema.description && <small>{plain(schema.description)}</small>}
-      {wrong && <small class="wrong">{wrong}</small>}
-      <Fields schema={schema} value={object} onChange={onChange} wrong={{}} choices={choices} />
+      <Wrong refusals={refusals} />
+      <Fields schema={schema} value={object} onChange={onChange} refusals={refusals} choices={choices} />
     </fieldset>
   );
+}
+
+/** The sentence about a group of fields as a whole. */
+function Wrong({ refusals }: { refusals: readonly Refusal[] }) {
+  const wrong = aboutItself(refusals);
+  return wrong ? <small class="wrong">{wrong}</small> : null;
 }
 
 /** The fields of an object. */
@@ -273,14 +286,14 @@ export function Fields({
   schema,
   value,
   onChange,
-  wrong,
+  refusals,
   choices,
   only,
 }: {
   schema: Schema;
   value: Record<string, unknown>;
   onChange: (value: Record<string, unknown>) => void;
-  wrong: Record<string, string>;
+  refusals: readonly Refusal[];
   choices?: [string, string][];
   /** The names to show, in their order; all if absent. */
   only?: string[];
@@ -299,7 +312,7 @@ export function Fields({
             value={value[name]}
             onChange={(next) => onChange({ ...value, [name]: next })}
             isRequired={schema.required?.includes(name) ?? false}
-            wrong={wrong[name]}
+            refusals={within(refusals, name)}
             choices={/endpoint_id$/.test(name) ? choices : undefined}
           />
         );
@@ -308,7 +321,7 @@ export function Fields({
   );
 }
 
-function Rows({ name, schema, value, onChange, wrong, choices }: FieldProps) {
+function Rows({ name, schema, value, onChange, refusals, choices }: FieldProps) {
   const rows = (Array.isArray(value) ? value : []) as Record<string, unknown>[];
   const set = (index: number, row: Record<string, unknown> | null) =>
     onChange(rows.flatMap((each, i) => (i === index ? (row ? [row] : []) : [each])));
@@ -316,15 +329,16 @@ function Rows({ name, schema, value, onChange, wrong, choices }: FieldProps) {
     <fieldset>
       <legend>{labelOf(name)}</legend>
       {schema.description && <small>{plain(schema.description)}</small>}
-      {wrong && <small class="wrong">{wrong}</small>}
+      <Wrong refusals={refusals} />
       {rows.map((row, index) => (
         <fieldset key={index}>
           <legend>{index + 1}</legend>
+          <Wrong refusals={within(refusals, String(index))} />
           <Fields
             schema={schema.items ?? {}}
             value={row}
             onChange={(next) => set(index, next)}
-            wrong={{}}
+            refusals={within(refusals, String(index))}
             choices={choices}
           />
           <div>

@@ -1,9 +1,10 @@
 /** A form that creates or changes a record, made from the schema of the operation. */
 import type { ComponentChildren } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ApiProblem } from '../api/client';
 import { Problem } from '../ui/parts';
 import { Fields } from './field';
+import { type Refusal, refusalsOf } from './refusals';
 import { isNullable, type Schema } from './schemas';
 
 export type RecordValue = Record<string, unknown>;
@@ -35,18 +36,22 @@ export function RecordForm({
   choices?: [string, string][];
   button: string;
   /** Further fields, which see and change the value. */
-  children?: (value: RecordValue, set: (value: RecordValue) => void) => ComponentChildren;
+  children?: (value: RecordValue, set: (value: RecordValue) => void, refusals: readonly Refusal[]) => ComponentChildren;
   /** Gets the whole value; throws what the API refuses. */
   onSave: (value: RecordValue) => Promise<void>;
 }) {
   const [value, setValue] = useState<RecordValue>(initial);
   const [error, setError] = useState<Error | null>(null);
   const [isBusy, setBusy] = useState(false);
-  const wrong = Object.fromEntries(
-    error instanceof ApiProblem ? error.fields.map(({ path, message }) => [path.split(/[.[]/)[0] ?? '', message]) : [],
-  );
+  const form = useRef<HTMLFormElement>(null);
+  const refusals = useMemo(() => (error instanceof ApiProblem ? refusalsOf(error.fields) : []), [error]);
+  // The first field that was refused may be far up in a long form.
+  useEffect(() => {
+    if (refusals.length > 0) form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
+  }, [refusals]);
   return (
     <form
+      ref={form}
       class="form"
       noValidate
       onSubmit={async (event) => {
@@ -66,11 +71,11 @@ export function RecordForm({
         schema={schema}
         value={value}
         onChange={setValue}
-        wrong={wrong}
+        refusals={refusals}
         choices={choices}
         only={typeof only === 'function' ? only(value) : only}
       />
-      {children?.(value, setValue)}
+      {children?.(value, setValue, refusals)}
       {error && <Problem error={error} />}
       <div class="row">
         <button type="submit" class="first" disabled={isBusy}>

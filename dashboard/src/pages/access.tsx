@@ -1,4 +1,5 @@
 /** API keys and members. */
+import { optionText } from '../forms/field';
 import type { PageProps } from '../page';
 import { State } from '../ui/state';
 import { Brief } from '../ui/text';
@@ -20,8 +21,8 @@ const keys: RecordKind = {
   empty: <p>A key lets a program act for you. Give each program its own, so that you can take one away.</p>,
   columns: [
     { title: 'Name', of: ({ name }) => <Brief text={String(name)} /> },
-    { title: 'Begins with', of: ({ prefix }) => <code>{String(prefix)}…</code> },
-    { title: 'Records', of: ({ mode }) => String(mode) },
+    { title: 'Begins with', under: true, of: ({ prefix }) => <code>{String(prefix)}…</code> },
+    { title: 'Records', of: ({ mode }) => optionText('mode', mode) },
     { title: 'Last used', wide: true, of: ({ last_used_at }) => <Time at={last_used_at as string | null} /> },
     { title: 'Created', wide: true, of: ({ created_at }) => <Time at={String(created_at)} /> },
   ],
@@ -41,8 +42,8 @@ const members: RecordKind = {
   empty: <p>Invite people by the email address that your identity provider knows.</p>,
   columns: [
     { title: 'Name', of: ({ name }) => <Brief text={name as string | null} /> },
-    { title: 'Email', of: ({ email, subject }) => <Brief text={(email ?? subject) as string | null} /> },
-    { title: 'Role', of: ({ role }) => String(role) },
+    { title: 'Email', under: true, of: ({ email, subject }) => <Brief text={(email ?? subject) as string | null} /> },
+    { title: 'Role', of: ({ role }) => optionText('role', role) },
     { title: 'Status', of: ({ status }) => <State of={String(status)} /> },
     { title: 'Joined', wide: true, of: ({ joined_at }) => <Time at={joined_at as string | null} /> },
   ],

@@ -7,10 +7,13 @@ import type { CallDetail, Explanation } from '../api/types';
 import { CallActions } from '../call/actions';
 import { Cost } from '../call/cost';
 import { Ladder, type SipMessage } from '../call/ladder';
+import { LiveNow } from '../call/live';
 import { Quality } from '../call/quality';
 import { Recording } from '../call/recording';
 import { Routing } from '../call/routing';
 import { Timeline } from '../call/timeline';
+import { Transcript } from '../call/transcript';
+import { turnsOf } from '../call/turn-list';
 import { Turns } from '../call/turns';
 import type { PageProps } from '../page';
 import { Card, Copy, Head, Loading, Problem } from '../ui/parts';
@@ -24,15 +27,22 @@ export function CallPage({ place, me }: PageProps) {
   const id = place.path[1] ?? '';
   const path = useMemo(() => ({ params: { path: { id } } }), [id]);
   const call = useQuery(`call ${id}`, (signal) => answerOf(api.GET('/v1/calls/{id}', { ...path, signal })));
-  const explanation = useQuery(`explanation ${id} ${call.data?.events.length ?? 0} ${call.data?.status}`, (signal) =>
-    answerOf(api.GET('/v1/calls/{id}/explanation', { ...path, signal })),
-  );
   const isLive = call.data?.status === 'in_progress';
+  const explanation = useQuery(
+    `explanation ${id}`,
+    (signal) => answerOf(api.GET('/v1/calls/{id}/explanation', { ...path, signal })),
+    isLive ? 'live' : '',
+  );
   // Quality samples and the stored trace come with the end; the live trace grows with the call.
-  const state = `${id} ${call.data?.status} ${isLive ? call.data?.events.length : ''}`;
-  const trace = useQuery(`trace ${state}`, (signal) => answerOf(api.GET('/v1/calls/{id}/trace', { ...path, signal })));
-  const quality = useQuery(`quality ${id} ${call.data?.status}`, (signal) =>
-    answerOf(api.GET('/v1/calls/{id}/quality', { ...path, signal })),
+  const trace = useQuery(
+    `trace ${id}`,
+    (signal) => answerOf(api.GET('/v1/calls/{id}/trace', { ...path, signal })),
+    isLive ? String(call.data?.events.length) : '',
+  );
+  const quality = useQuery(
+    `quality ${id}`,
+    (signal) => answerOf(api.GET('/v1/calls/{id}/quality', { ...path, signal })),
+    isLive ? 'live' : '',
   );
   useReloadOf(id, call.reload);
   const [seekMs, setSeek] = useState<{ atMs: number } | null>(null);
@@ -41,6 +51,7 @@ export function CallPage({ place, me }: PageProps) {
   if (call.error && !call.data) return <Problem error={call.error} onRetry={call.reload} />;
   if (!call.data) return <Loading />;
   const { data } = call;
+  const hasWords = data.events.some(({ event_type }) => event_type === 'transcript.final');
   return (
     <>
       <Head
@@ -57,7 +68,7 @@ export function CallPage({ place, me }: PageProps) {
       >
         <CallActions call={data} me={me} onChange={call.reload} />
       </Head>
-      {explanation.data && <Sentence explanation={explanation.data} />}
+      {isLive ? <LiveNow call={data} /> : explanation.data && <Sentence explanation={explanation.data} />}
       <Figures call={data} />
       {data.quality_metrics.audio_delay?.blame && (
         <div class="notice" data-tone="warn">
@@ -74,19 +85,19 @@ export function CallPage({ place, me }: PageProps) {
           <Card title="Turns">
             <Turns call={data} onSeek={data.recording_url ? (atMs) => setSeek({ atMs }) : undefined} />
           </Card>
-          {!data.recording_url && data.transcript && (
+          {!data.recording_url && (data.transcript || hasWords) && (
             <Card title="Transcript">
-              <pre>
-                <Outside text={data.transcript} limit={4_000} />
-              </pre>
+              {hasWords ? (
+                <Transcript call={data} nowMs={null} />
+              ) : (
+                <pre>
+                  <Outside text={data.transcript} limit={4_000} />
+                </pre>
+              )}
             </Card>
           )}
-          <Card title="Quality over time">
-            {quality.data ? (
-              <Quality samples={quality.data.samples} began={data.answered_at ?? data.created_at} isLive={isLive} />
-            ) : (
-              <Loading />
-            )}
+          <Card title="Quality and delay over time">
+            {quality.data ? <Quality samples={quality.data.samples} call={data} /> : <Loading />}
           </Card>
           <Card title="SIP messages">
             {trace.data ? (
@@ -154,7 +165,7 @@ function Sentence({ explanation }: { explanation: Explanation }) {
 
 function Figures({ call }: { call: CallDetail }) {
   const { quality_metrics: quality, timings } = call;
-  const responses = call.turns.flatMap(({ speaker, response_ms }) =>
+  const responses = turnsOf(call).flatMap(({ speaker, response_ms }) =>
     speaker === 'agent' && response_ms !== null ? [response_ms] : [],
   );
   responses.sort((a, b) => a - b);

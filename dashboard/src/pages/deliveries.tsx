@@ -118,7 +118,11 @@ export function Deliveries({ place, me }: PageProps) {
                           )}
                         </td>
                         <td class="wide-only">
-                          <Time at={delivery.next_attempt_at} />
+                          {delivery.attempts.length === 0 && Date.parse(delivery.next_attempt_at ?? '') < Date.now() ? (
+                            <span class="soft">after those before it</span>
+                          ) : (
+                            <Time at={delivery.next_attempt_at} />
+                          )}
                         </td>
                         <td class="right">
                           {delivery.status !== 'delivered' && me.role !== 'member' && (

@@ -3,6 +3,7 @@ import { answerOf, api } from '../api/client';
 import { useQuery } from '../api/query';
 import { Fields, optionText } from '../forms/field';
 import type { RecordValue } from '../forms/record-form';
+import { type Refusal, within } from '../forms/refusals';
 import { configSchema } from '../forms/schemas';
 import type { PageProps } from '../page';
 import { Action, Card, Copy, Problem } from '../ui/parts';
@@ -63,7 +64,11 @@ const kind: RecordKind = {
   empty: <p>An endpoint is where calls go: a voice agent, or your own web server. Create one, then attach a number.</p>,
   columns: [
     { title: 'Name', of: ({ name }) => <Brief text={String(name)} limit={48} /> },
-    { title: 'Kind', of: ({ type, provider }) => (type === 'webhook' ? 'Webhook' : optionText('provider', provider)) },
+    {
+      title: 'Kind',
+      under: true,
+      of: ({ type, provider }) => (type === 'webhook' ? 'Webhook' : optionText('provider', provider)),
+    },
     {
       title: 'Target',
       wide: true,
@@ -77,7 +82,9 @@ const kind: RecordKind = {
     { title: 'Status', wide: true, of: ({ status }) => <State of={String(status)} /> },
   ],
   moreFields: ['provider_config'],
-  more: (value, set, isNew) => <Config value={value} set={set} isNew={isNew} />,
+  more: (value, set, isNew, refusals) => (
+    <Config value={value} set={set} isNew={isNew} refusals={within(refusals, 'provider_config')} />
+  ),
   aside: (record, reload) => <Aside record={record} reload={reload} />,
 };
 
@@ -86,7 +93,17 @@ export function Endpoints(props: PageProps) {
 }
 
 /** The settings of the chosen provider, made from its own schema. */
-function Config({ value, set, isNew }: { value: RecordValue; set: (value: RecordValue) => void; isNew: boolean }) {
+function Config({
+  value,
+  set,
+  isNew,
+  refusals,
+}: {
+  value: RecordValue;
+  set: (value: RecordValue) => void;
+  isNew: boolean;
+  refusals: readonly Refusal[];
+}) {
   const provider = value.type === 'webhook' ? 'webhook' : String(value.provider ?? 'custom');
   const schema = useQuery(`config ${provider}`, () => configSchema(provider));
   const [isWhole, setWhole] = useState(false);
@@ -95,7 +112,9 @@ function Config({ value, set, isNew }: { value: RecordValue; set: (value: Record
   const config = (value.provider_config ?? {}) as Record<string, unknown>;
   const all = Object.keys(schema.data.properties ?? {});
   const first = (firstFields[provider] ?? usual).filter((name) => all.includes(name));
-  const shown = isWhole ? [...first, ...all.filter((name) => !first.includes(name))] : first;
+  const isHidden = ({ path }: Refusal) => path[0] !== undefined && !first.includes(path[0]) && all.includes(path[0]);
+  const isOpen = isWhole || refusals.some(isHidden);
+  const shown = isOpen ? [...first, ...all.filter((name) => !first.includes(name))] : first;
   return (
     <fieldset>
       <legend>{provider === 'webhook' ? 'Webhook' : (schema.data.title ?? provider)}</legend>
@@ -111,14 +130,14 @@ function Config({ value, set, isNew }: { value: RecordValue; set: (value: Record
         key={provider}
         schema={schema.data}
         value={config}
-        wrong={{}}
+        refusals={refusals}
         only={shown}
         onChange={(next) => set({ ...value, provider_config: isNew ? defined(next) : patchOf(next) })}
       />
       {all.length > first.length && (
         <div>
-          <button type="button" class="link" aria-expanded={isWhole} onClick={() => setWhole(!isWhole)}>
-            {isWhole ? 'Fewer settings' : `All ${all.length} settings`}
+          <button type="button" class="link" aria-expanded={isOpen} onClick={() => setWhole(!isOpen)}>
+            {isOpen ? 'Fewer settings' : `All ${all.length} settings`}
           </button>
         </div>
       )}

@@ -31,7 +31,7 @@ const kind: RecordKind = {
   columns: [
     { title: 'Number', of: ({ number }) => <bdi class="nowrap">{String(number)}</bdi> },
     { title: 'Name', wide: true, of: ({ name }) => <Brief text={String(name ?? '')} /> },
-    { title: 'Endpoint', of: ({ endpoint_id }) => <EndpointName id={endpoint_id} /> },
+    { title: 'Endpoint', under: true, of: ({ endpoint_id }) => <EndpointName id={endpoint_id} /> },
     {
       title: 'Rules',
       wide: true,

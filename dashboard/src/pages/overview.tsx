@@ -268,7 +268,7 @@ function Health({ data }: { data: OverviewData }) {
           <tr key={id}>
             <td>
               <a href={href}>
-                <Brief text={name} limit={28} />
+                <Brief text={name} limit={60} />
               </a>
               <br />
               <small>{kind}</small>

@@ -6,6 +6,7 @@ import { allEndpoints } from '../api/endpoints';
 import { pageSize, usePages } from '../api/pages';
 import { useQuery } from '../api/query';
 import { changesOf, RecordForm, type RecordValue } from '../forms/record-form';
+import type { Refusal } from '../forms/refusals';
 import { bodySchema } from '../forms/schemas';
 import type { Me, PageProps } from '../page';
 import { Card, Confirmed, Copy, Empty, Head, Loading, Problem } from '../ui/parts';
@@ -21,7 +22,8 @@ export interface RecordKind {
   path: string;
   /** The roles that may change these records. */
   changes: 'admin' | 'owner';
-  columns: { title: string; wide?: boolean; of: (record: RecordValue) => ComponentChildren }[];
+  /** `wide`: only where there is room. `under`: where there is none, below the first column. */
+  columns: { title: string; wide?: boolean; under?: boolean; of: (record: RecordValue) => ComponentChildren }[];
   nameOf: (record: RecordValue) => string;
   empty: ComponentChildren;
   /** The fields of the form, in their order; all if absent. */
@@ -36,7 +38,12 @@ export interface RecordKind {
   secret?: string;
   /** Further fields of the form, and their names. */
   moreFields?: string[];
-  more?: (value: RecordValue, set: (value: RecordValue) => void, isNew: boolean) => ComponentChildren;
+  more?: (
+    value: RecordValue,
+    set: (value: RecordValue) => void,
+    isNew: boolean,
+    refusals: readonly Refusal[],
+  ) => ComponentChildren;
   /** Beside the form of an existing record. */
   aside?: (record: RecordValue, reload: () => void) => ComponentChildren;
   /** Below the list. */
@@ -101,8 +108,8 @@ function RecordList({ kind, me }: { kind: RecordKind; me: Me }) {
                 <caption class="hidden">{kind.title}, newest first</caption>
                 <thead>
                   <tr>
-                    {kind.columns.map(({ title, wide }) => (
-                      <th key={title} scope="col" class={wide ? 'wide-only' : ''}>
+                    {kind.columns.map(({ title, wide, under }) => (
+                      <th key={title} scope="col" class={wide || under ? 'wide-only' : ''}>
                         {title}
                       </th>
                     ))}
@@ -119,8 +126,8 @@ function RecordList({ kind, me }: { kind: RecordKind; me: Me }) {
                   onNearEnd={list.more}
                   render={(record) => (
                     <tr key={String(record.id)}>
-                      {kind.columns.map(({ title, wide, of }, index) => (
-                        <td key={title} class={wide ? 'wide-only' : ''}>
+                      {kind.columns.map(({ title, wide, under, of }, index) => (
+                        <td key={title} class={wide || under ? 'wide-only' : ''}>
                           {index === 0 && kind.isChangeable ? (
                             <a class="whole" href={`#/${kind.page}/${record.id}`}>
                               {of(record)}
@@ -128,6 +135,14 @@ function RecordList({ kind, me }: { kind: RecordKind; me: Me }) {
                           ) : (
                             of(record)
                           )}
+                          {index === 0 &&
+                            kind.columns
+                              .filter((column) => column.under)
+                              .map((column) => (
+                                <small class="narrow-only" key={column.title}>
+                                  {column.of(record)}
+                                </small>
+                              ))}
                         </td>
                       ))}
                       {!kind.isChangeable && mayChange && (
@@ -211,7 +226,7 @@ function NewRecord({ kind, me }: { kind: RecordKind; me: Me }) {
               else location.hash = kind.isChangeable ? `#/${kind.page}/${record.id}` : `#/${kind.page}`;
             }}
           >
-            {kind.more ? (value, set) => kind.more?.(value, set, true) : undefined}
+            {kind.more ? (value, set, refusals) => kind.more?.(value, set, true, refusals) : undefined}
           </RecordForm>
         </Card>
       ) : (
@@ -271,7 +286,7 @@ function OneRecord({ kind, id, me }: { kind: RecordKind; id: string; me: Me }) {
               record.reload();
             }}
           >
-            {kind.more ? (value, set) => kind.more?.(value, set, false) : undefined}
+            {kind.more ? (value, set, refusals) => kind.more?.(value, set, false, refusals) : undefined}
           </RecordForm>
         </Card>
         <div class="stack">{kind.aside?.(before, record.reload)}</div>

@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks';
 import { answerOf, api } from '../api/client';
+import { optionText } from '../forms/field';
 import type { RecordValue } from '../forms/record-form';
 import type { PageProps } from '../page';
 import { Action, Card } from '../ui/parts';
@@ -38,7 +39,7 @@ const kind: RecordKind = {
   ],
   columns: [
     { title: 'Name', of: ({ name }) => <Brief text={String(name)} limit={40} /> },
-    { title: 'Direction', of: ({ direction }) => String(direction) },
+    { title: 'Direction', under: true, of: ({ direction }) => optionText('direction', direction) },
     {
       title: 'Trusted addresses',
       wide: true,

@@ -1,5 +1,5 @@
 /** The statistics of one session. A figure that was not measured is null. */
-import type { DelaySpread } from '../../delay-spread.js';
+import type { DelayCounts } from '../../delay-spread.js';
 import type { LateCauses, MediaStats } from '../../engine.js';
 import { meanOpinionScore } from '../../quality.js';
 import type { Reports } from '../../rtp/reports.js';
@@ -18,7 +18,7 @@ export function mediaStats(
   sender: RtpSender,
   reports: Reports,
   agent: AgentFigures,
-  measured: { uplink: DelaySpread | null; playout: DelaySpread | null; late: LateCauses },
+  measured: { uplink: DelayCounts; playout: DelayCounts; late: LateCauses },
 ): MediaStats {
   const { stats } = inward;
   const { expected } = stats;
@@ -66,7 +66,16 @@ export function mediaStats(
           : null,
     },
     rttMs: reports.rttMs,
-    delay: { network: reports.roundTrips.spread, uplink: measured.uplink, playout: measured.playout },
+    delay: {
+      network: reports.roundTrips.spread,
+      uplink: measured.uplink.spread,
+      playout: measured.playout.spread,
+    },
+    recentDelay: {
+      network: reports.roundTrips.spreadSinceMark,
+      uplink: measured.uplink.spreadSinceMark,
+      playout: measured.playout.spreadSinceMark,
+    },
     late: { ...measured.late },
     agent,
   };
@@ -92,6 +101,7 @@ export function unknownStats(): MediaStats {
     sent: stream,
     rttMs: null,
     delay: { network: null, uplink: null, playout: null },
+    recentDelay: { network: null, uplink: null, playout: null },
     late: { garbageCollection: 0, waitingForCore: 0, ownWork: 0, stopped: 0 },
     agent: { framesSent: 0, framesDropped: 0, bytesReceived: 0, underruns: 0, skippedMs: 0, garbage: 0 },
   };

@@ -323,8 +323,8 @@ export class PhoneSession {
       skippedMs: this.outward.skippedMs,
     };
     return mediaStats(this.sdp.agreed, this.inward, this.sender, this.rtcp.reports, figures, {
-      uplink: this.uplinkDelays.spread,
-      playout: this.outward.delays.spread,
+      uplink: this.uplinkDelays,
+      playout: this.outward.delays,
       late: this.late,
     });
   }
@@ -386,6 +386,7 @@ export class PhoneSession {
     if (nowMs >= this.nextQualityMs) {
       this.nextQualityMs = nowMs + qualityEveryMs;
       this.emit({ type: 'quality', sample: this.stats() });
+      for (const delays of [this.rtcp.reports.roundTrips, this.uplinkDelays, this.outward.delays]) delays.mark();
       this.coders.lossHeard(this.rtcp.reports.heard?.lossPercent ?? 0);
     }
     if (this.sending) this.rtcp.tick(nowMs);

@@ -49,6 +49,7 @@ a { color: var(--accent); text-underline-offset: 2px; }
 code, .path, pre { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; font-size: .92em; overflow-wrap: anywhere; }
 nav ul { columns: 15rem; padding-left: 1.2rem; }
 article, nav { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .4rem 1.1rem 1rem; margin: 1rem 0; }
+td:first-child > code { white-space: nowrap; }
 table { border-collapse: collapse; width: 100%; display: block; overflow-x: auto; } td, th { border-bottom: 1px solid var(--line); padding: .3rem .6rem .3rem 0; text-align: left; vertical-align: top; }
 .method { background: var(--accent-soft); color: var(--accent); border-radius: .3rem; padding: .1rem .4rem; font-weight: 600; }
 input { font: inherit; color: inherit; background: var(--card); border: 1px solid var(--soft); border-radius: 6px; padding: .3rem .6rem; }

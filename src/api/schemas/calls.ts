@@ -221,10 +221,23 @@ const callQuality = Type.Object(
     call_id: uuid('The call.'),
     samples: Type.Array(
       Type.Object(
-        { at: time('When the sample was taken.') },
+        {
+          at: time('When the sample was taken.'),
+          recent_audio_delay: Type.Optional(
+            Type.Object(
+              {
+                caller_network: hopDelay("Round trip between the gateway and the caller's phone"),
+                gateway_uplink: hopDelay("From the arrival of the caller's packet until its audio goes to the agent"),
+                gateway_playout: hopDelay("From the arrival of the agent's audio until it is sent"),
+              },
+              { description: 'Delay by hop since the sample before. Absent if none was measured.' },
+            ),
+          ),
+        },
         {
           additionalProperties: true,
-          description: 'The metrics of `quality_metrics`, cumulative from the start of the call.',
+          description:
+            'The metrics of `quality_metrics`, cumulative from the start of the call, and the delay since the sample before.',
         },
       ),
       { description: 'One sample every 5 seconds, oldest first; empty while the call is in progress.' },

@@ -1,6 +1,6 @@
 import type { MediaStats } from '../../../media/engine.js';
 import type { QualitySample, Turn } from '../../store/calls/call-records.js';
-import { audioDelay, qualityMetrics } from './quality-metrics.js';
+import { audioDelay, qualityMetrics, recentDelay } from './quality-metrics.js';
 
 /** Four hours of samples. */
 const maxSamples = 2_880;
@@ -14,7 +14,13 @@ export class TerminalSummary {
   #agentLeg: MediaStats | null = null;
 
   addSample(at: Date, stats: MediaStats): void {
-    if (this.#samples.length < maxSamples) this.#samples.push({ at: at.toISOString(), ...qualityMetrics(stats) });
+    if (this.#samples.length >= maxSamples) return;
+    const recent = recentDelay(stats.recentDelay);
+    this.#samples.push({
+      at: at.toISOString(),
+      ...qualityMetrics(stats),
+      ...(recent && { recent_audio_delay: recent }),
+    });
   }
 
   addTurn(turn: Turn): void {

@@ -94,6 +94,12 @@ export function audioDelay(delay: MediaDelay | null, turns: readonly Turn[]): Au
   return { ...hops, blame: blame(hops) };
 }
 
+/** `recent_audio_delay` of a sample; null when nothing was measured. The agent's part is in the turns, each at its time. */
+export function recentDelay({ network, uplink, playout }: MediaDelay) {
+  if (network === null && uplink === null && playout === null) return null;
+  return { caller_network: hop(network), gateway_uplink: hop(uplink), gateway_playout: hop(playout) };
+}
+
 function hop(spread: MediaDelay['network']): HopSpread | null {
   if (spread === null) return null;
   return { p50_ms: spread.p50Ms, p95_ms: spread.p95Ms, worst_ms: spread.worstMs };
