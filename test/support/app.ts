@@ -48,7 +48,7 @@ export async function startTestApp(
   more: Pick<StartOptions, 'sipLimits' | 'sipTrusted' | 'log' | 'rtpQuarantineMs' | 'rtpTakenPortRetryMs'> = {},
 ): Promise<TestApp> {
   const folder = await mkdtemp(path.join(tmpdir(), 'trunkline-'));
-  const key = `trunkline_live_${'k'.repeat(32)}`;
+  const bootstrapKey = `trunkline_live_${'k'.repeat(32)}`;
   const settings = loadSettings({
     env: {
       TRUNKLINE_HTTP_PORT: '0',
@@ -58,7 +58,7 @@ export async function startTestApp(
       TRUNKLINE_TRUNK_PROBE_SEC: '0',
       TRUNKLINE_LOG_LEVEL: 'error',
       TRUNKLINE_APOLOGY: 'off',
-      TRUNKLINE_BOOTSTRAP_KEY: key,
+      TRUNKLINE_BOOTSTRAP_KEY: bootstrapKey,
       TRUNKLINE_DATA_DIR: folder,
       ...environment,
     },
@@ -70,6 +70,7 @@ export async function startTestApp(
     sipLimits: { waitMs: 30_000, foreseenWaitMs: 30_000, lagMs: 30_000, ...more.sipLimits },
     ...(sipTimersMs === undefined ? {} : { sipTimersMs: { lingerMs, ...sipTimersMs } }),
   });
+  const key = app.first?.apiKey ?? bootstrapKey; // an empty TRUNKLINE_BOOTSTRAP_KEY has one made
   const api = async <T>(method: string, route: string, body?: unknown, status?: number): Promise<T> => {
     const response = await fetch(`${app.httpUrl}${route}`, {
       method,

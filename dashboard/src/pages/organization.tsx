@@ -81,6 +81,7 @@ export function OrganizationPage({ me }: PageProps) {
               Saved.
             </div>
           )}
+          {isOwner && !schema.data && <Loading />}
           {isOwner && schema.data && (
             <RecordForm
               key={JSON.stringify(data)}

@@ -10,7 +10,17 @@ export function forms(scene: DashboardScene): void {
     await page.getByRole('button', { name: 'Create the endpoint' }).click();
     await page.getByRole('alert').waitFor(); // the refusal names the field
     expect(await page.getByLabel('Target').getAttribute('aria-invalid')).toBe('true');
+    // Also one among the settings that are folded away.
     await page.getByLabel('Target').fill('ws://127.0.0.1:9/agent');
+    await page.getByRole('button', { name: /^All \d+ settings/ }).click();
+    await page.getByLabel('First audio timeout seconds').fill('-4');
+    await page.getByRole('button', { name: 'Fewer settings' }).click();
+    await page.getByRole('button', { name: 'Create the endpoint' }).click();
+    const timeout = page.getByLabel('First audio timeout seconds');
+    await expect.poll(() => timeout.getAttribute('aria-invalid')).toBe('true');
+    expect(await timeout.evaluate('document.activeElement.getAttribute("aria-invalid")')).toBe('true'); // it has the focus
+    expect(await page.locator('[aria-invalid="true"]').count()).toBe(1);
+    await timeout.fill('');
     await page.getByLabel('Protocol').selectOption('raw');
     await page.getByLabel('Auth token').fill('a secret');
     await page.getByRole('button', { name: 'Create the endpoint' }).click();
@@ -42,6 +52,98 @@ export function forms(scene: DashboardScene): void {
     expect(Number.parseInt((await row.getByRole('cell').first().textContent()) ?? '', 10)).toBeGreaterThan(20);
     await page.getByRole('link', { name: 'Its record' }).click();
     await page.getByText('the caller hung up.').waitFor();
+  });
+
+  it('mark the refused field of a row', async () => {
+    const page = await scene.open('trunks/new');
+    await page.getByRole('textbox', { name: 'Name (required)' }).fill('Carrier');
+    const gateways = page.getByRole('group', { name: 'Gateways' });
+    for (const uri of ['sip:127.0.0.1:5099', 'http://wrong.example.com']) {
+      await gateways.getByRole('button', { name: 'Add' }).click();
+      await gateways.getByLabel('URI').last().fill(uri);
+    }
+    await page.getByRole('button', { name: 'Create the trunk' }).click();
+    await page.getByRole('alert').waitFor();
+    const marked = () =>
+      page.locator('[aria-invalid="true"]').evaluateAll((all) => all.map((each) => Reflect.get(each, 'value')));
+    await expect.poll(marked).toEqual(['http://wrong.example.com']);
+    expect(await page.evaluate('document.activeElement.value')).toBe('http://wrong.example.com');
+  });
+
+  it('the check of the installation names a fix, and is content after it', async () => {
+    const { app } = scene;
+    const trunk = { name: 'TLS carrier', transport: 'tls', gateways: [{ uri: 'sips:127.0.0.1:9' }] };
+    const { id } = await app.api<{ id: string }>('POST', '/v1/trunks', trunk);
+    const page = await scene.open('organization');
+    await page.getByRole('button', { name: 'Check now' }).click();
+    const finding = page.getByRole('row').filter({ hasText: '127.0.0.1:9' }).filter({ hasText: 'carrier tls' });
+    await finding.getByText('check its host, port and firewall').waitFor();
+    expect(await finding.getByText('Failure').count()).toBe(1);
+    await app.api('DELETE', `/v1/trunks/${id}`);
+    await page.getByRole('button', { name: 'Check again' }).click();
+    await finding.waitFor({ state: 'detached' });
+  });
+
+  it('compare two endpoints by calls with faults', async () => {
+    const { app } = scene;
+    const page = await scene.open('try');
+    const asked: Record<string, unknown>[] = [];
+    page.on('request', (request) => {
+      if (request.url().endsWith('/v1/simulator/calls')) asked.push(request.postDataJSON());
+    });
+    const echo = page.locator('#target-b option').filter({ hasText: 'Echo' }).last();
+    await page.getByLabel('A', { exact: true }).selectOption(`number:${scene.echoNumber}`);
+    await page.getByLabel('B, to compare').selectOption(await echo.getAttribute('value'));
+    await page.getByLabel('The caller').selectOption('noise');
+    await page.getByLabel(/^Length/).fill('3');
+    await page.getByLabel(/^Packets lost/).fill('20');
+    await page.getByLabel(/^Jitter/).fill('40');
+    await page.getByRole('button', { name: 'Call both' }).click();
+    // Both carry noise, and both figures grow while they run.
+    for (const side of [0, 1])
+      await expect
+        .poll(() => page.locator('.meter[data-speaker="caller"]').nth(side).getAttribute('style'))
+        .toMatch(/width: [1-9]/);
+    await expect.poll(() => page.getByText(/^\d+ packets heard/).count()).toBe(2);
+    await page.getByRole('button', { name: 'Call both' }).waitFor(); // both are over
+    const result = page.getByRole('row', { name: /^MOS heard by the caller/ });
+    expect(await result.getByRole('cell').count()).toBe(2);
+    expect(await page.getByRole('columnheader', { name: 'B', exact: true }).count()).toBe(1);
+    const faults = { speech: 'noise', loss_percent: 20, jitter_ms: 40, duration_ms: 3_000 };
+    expect(asked).toEqual([expect.objectContaining(faults), expect.objectContaining(faults)]);
+    // The records show the faults, of two calls to two numbers; the number that was made for the trial is gone.
+    const records = await Promise.all(
+      asked.map(({ from }) =>
+        app.api<{ data: { id: string; to_number: string }[] }>(
+          'GET',
+          `/v1/calls/search?number=${encodeURIComponent(String(from))}`,
+        ),
+      ),
+    );
+    for (const { data } of records) {
+      const call = await app.api<{ quality_metrics: { packet_loss: number; jitter_ms: number } }>(
+        'GET',
+        `/v1/calls/${data[0]?.id}`,
+      );
+      expect(call.quality_metrics.packet_loss).toBeGreaterThan(3);
+      expect(call.quality_metrics.jitter_ms).toBeGreaterThan(3);
+    }
+    expect(new Set(records.map(({ data }) => data[0]?.to_number)).size).toBe(2);
+    const { data: numbers } = await app.api<{ data: { name: string }[] }>('GET', '/v1/phone-numbers');
+    expect(numbers.filter(({ name }) => name?.startsWith('Try it'))).toEqual([]);
+
+    await page.getByRole('button', { name: 'No faults' }).click();
+    await page.getByLabel('B, to compare').selectOption('');
+    await page.getByLabel('The caller').selectOption('silence');
+    await page.getByLabel(/^Length/).fill('2');
+    await page.getByRole('button', { name: 'Call', exact: true }).click();
+    await page.getByText(/^\d+ packets heard/).waitFor();
+    expect(await page.locator('.meter[data-speaker="caller"]').first().getAttribute('style')).not.toMatch(
+      /width: [1-9]/,
+    );
+    await page.getByRole('button', { name: 'Call', exact: true }).waitFor();
+    expect(asked[2]).toMatchObject({ speech: 'silence', duration_ms: 2_000 });
+    expect(asked[2]).not.toHaveProperty('loss_percent');
   });
 
   it('have the fields of the chosen kind only, and show a new secret once', async () => {

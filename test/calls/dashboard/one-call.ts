@@ -37,8 +37,18 @@ export function oneCall(scene: DashboardScene): void {
     const over = scene.place({ from: caller, duration_ms: 4_000 });
     await page.getByRole('link', { name: caller }).click(); // it appears by itself
     await page.getByRole('button', { name: 'Hang up' }).waitFor();
+    const now = page.getByRole('region', { name: 'What happens now' });
+    await now.getByText('Talking with').waitFor();
+    await now.getByRole('link', { name: 'Echo' }).waitFor();
+    await now.getByText('recording', { exact: true }).waitFor();
+    expect(await now.textContent()).toMatch(/For \d:\d\d, since \d\d:\d\d:\d\d/);
+    expect(await seriousProblems(page)).toEqual([]);
     await over;
     await page.getByText('the caller hung up.').waitFor();
+    expect(await now.count()).toBe(0);
+    await page.getByRole('img', { name: /^Network round trip|^Jitter/ }).waitFor(); // the delay over time
+    const hop = page.getByRole('row', { name: /This server, to the agent/ });
+    expect(await hop.textContent()).toMatch(/\d+ ms.*(OK|Over)/);
     await page.getByRole('button', { name: 'Play', exact: true }).click();
     await expect.poll(() => position(page)).toBeGreaterThan(0.3);
     await page.locator('.timeline li[data-now="true"]').waitFor(); // the events are in step
@@ -140,6 +150,10 @@ export function oneCall(scene: DashboardScene): void {
     };
     const wrong = await redirect('[{"action":"say"');
     await wrong.getByText('The actions are not valid JSON.').waitFor();
+    await wrong.getByLabel('URL or actions').fill('[{"action":"pause","seconds":1},{"action":"say"}]');
+    await wrong.getByRole('button', { name: 'Redirect' }).click();
+    await wrong.getByText('actions[1].text', { exact: true }).waitFor(); // the refusal names the place
+    expect(await wrong.getByLabel('URL or actions').getAttribute('aria-invalid')).toBe('true');
     await wrong.getByRole('button', { name: 'Cancel' }).click();
     await (await redirect('[{"action":"dtmf","digits":"7"},{"action":"pause","seconds":60}]')).waitFor({
       state: 'detached',
@@ -168,7 +182,7 @@ export function oneCall(scene: DashboardScene): void {
     const agent = await startScriptedAgent({ onText: (message, socket) => message.event === 'start' && speak(socket) });
     const { endpointId } = await app.connectNumber('+12025550140', agent.url, { protocol: 'raw' });
     await app.api('PATCH', `/v1/endpoints/${endpointId}`, { record: true });
-    await scene.place({ to: '+12025550140', from: '+12025550183', duration_ms: 4_500, speech: 'silence' });
+    await scene.place({ to: '+12025550140', from: '+12025550183', duration_ms: 4_500, speech: 'silence', digits: '5' });
     const { id } = await app.finishedCall('+12025550140');
     const page = await scene.open(`calls/${id}`);
     const word = page.getByRole('button', { name: 'seven', exact: true });
@@ -181,6 +195,14 @@ export function oneCall(scene: DashboardScene): void {
     const turn = page.getByRole('button', { name: /^Play from here: agent/ });
     await turn.click();
     await expect.poll(() => position(page)).toBeLessThan(1.2);
+    // The keys stand in the waveform, and play from there by keyboard.
+    await page.getByRole('button', { name: 'Play from 0:00: Agent connected' }).waitFor();
+    const marker = page.getByRole('button', { name: /^Play from 0:0[1-3]: Key 5 pressed/ });
+    await page.getByRole('button', { name: 'Pause' }).click();
+    await marker.focus();
+    await page.getByRole('listitem').filter({ has: marker }).getByText('Key 5 pressed').waitFor();
+    await page.keyboard.press('Enter');
+    await expect.poll(() => position(page)).toBeGreaterThan(1);
     expect(await seriousProblems(page)).toEqual([]);
     await agent.close();
   });

@@ -36,6 +36,7 @@ export function dashboardScene(): DashboardScene {
         TRUNKLINE_JWT_AUDIENCE: provider.audience,
         TRUNKLINE_JWKS_URL: provider.jwksUrl,
         TRUNKLINE_OIDC_CLIENT_ID: provider.clientId,
+        TRUNKLINE_BOOTSTRAP_KEY: '', // so that the start gives a link that signs in
       },
       { t1: 50, t2: 200, t4: 250 },
     );

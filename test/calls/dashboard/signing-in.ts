@@ -27,6 +27,23 @@ export function signingIn(scene: DashboardScene): void {
     expect(await page.evaluate('Object.values(sessionStorage)')).toEqual([]);
   });
 
+  it('by the link of the first start works once', async () => {
+    const link = /http:\S+#\/sign-in\/(\S+)/.exec(scene.app.banner);
+    const code = link?.[1] ?? '';
+    expect(code.length).toBeGreaterThan(20);
+    const page = await scene.open(`sign-in/${code}`, { signedIn: false });
+    await page.getByText('owner, live records').waitFor();
+    expect(page.url()).toBe(`${scene.app.httpUrl}/#/`); // the code is out of the URL
+    expect(JSON.parse(String(await page.evaluate(storedSession)))).toMatchObject({ token: scene.app.key });
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByLabel('API key').waitFor();
+    await page.evaluate(`location.hash = '#/sign-in/${code}'`);
+    await page.reload();
+    await page.getByRole('alert').waitFor();
+    expect(page.url()).toBe(`${scene.app.httpUrl}/#/`);
+    expect(await page.evaluate(storedSession)).toBeNull();
+  });
+
   it('ends with the key: the page says so', async () => {
     const { key, id } = await scene.app.api<{ key: string; id: string }>('POST', '/v1/api-keys', {
       name: 'Short',
