@@ -18,7 +18,7 @@ const unit = ['test/unit/**/*.test.ts'];
 
 /** Suites of the store that run over both databases, and those of PostgreSQL alone. */
 const storeOverPostgres = [
-  'test/unit/store-{calls,tenants,settings-rows,instances,vault}.test.ts',
+  'test/unit/store-{calls,tenants,settings-rows,instances,vault,retention}.test.ts',
   'test/integration/postgres-*.test.ts',
 ];
 /** Suites of the API, also over PostgreSQL: `npm run test:postgres`. */

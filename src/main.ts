@@ -14,6 +14,7 @@ import { TrunkTable } from '../sip/trunk/trunk-table.js';
 import { tokenSettings } from './api/auth/token-settings.js';
 import { SignInLink } from './api/dashboard/sign-in-link.js';
 import { RedisCounts } from './api/limits/redis-counter.js';
+import { RecordingFiles } from './api/recordings/recording-files.js';
 import { startApi } from './api/server.js';
 import { startBanner } from './banner.js';
 import { Apology } from './call/agent/apology.js';
@@ -42,6 +43,7 @@ import { firstStart } from './first-start.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
 import { readiness } from './readiness.js';
+import { Retention } from './retention.js';
 import { Shutdown } from './shutdown.js';
 import { localTarget, simulatedCaller } from './simulated-caller.js';
 import { simulatedCarrier } from './simulated-carrier.js';
@@ -245,6 +247,16 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     });
     events.start();
 
+    const recordingFiles = new RecordingFiles(settings.recordingsUrl.folder);
+    const retention = new Retention({
+      expired: store.expiredCalls,
+      removeFile: (url) => recordingFiles.remove(url),
+      clock: systemClock,
+      log,
+    });
+    opened.push(() => retention.stop());
+    retention.start();
+
     const callbacks = new CallbackQueue(http, log);
     opened.push(() => callbacks.close(lastWordsMs));
 
@@ -399,6 +411,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         unwrittenRecords: () => store.calls.unwritten,
         callsFromMemory: () => admissions.fromMemory,
         writersReplaced: () => store.writersReplaced,
+        callsExpired: () => retention.deleted,
         redis,
       }),
       ...(settings.metricsToken === null ? {} : { metricsToken: settings.metricsToken }),

@@ -15,6 +15,7 @@ export function createMetrics(parts: {
   unwrittenRecords: () => number;
   callsFromMemory: () => number;
   writersReplaced: () => number;
+  callsExpired: () => number;
   /** null: none is set up. */
   redis: { readonly answers: boolean } | null;
 }): Registry {
@@ -85,6 +86,11 @@ export function createMetrics(parts: {
     'trunkline_store_writers_replaced_total',
     'Threads that write the database that died and were replaced.',
     parts.writersReplaced,
+  );
+  counter(
+    'trunkline_calls_expired_total',
+    'Calls deleted because they were older than their organization keeps them.',
+    parts.callsExpired,
   );
   if (redis)
     gauge('trunkline_redis_answers', '1 while Redis counts requests; 0: this process counts alone.', () =>

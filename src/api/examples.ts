@@ -139,7 +139,7 @@ const organization = {
   tier: 'enterprise',
   limits: {
     ...{ requests_per_second: null, requests_per_day: null, concurrent_calls: 50, calls_per_second: 5 },
-    ...{ daily_spend_cents: 10_000, allowed_prefixes: ['+1', '+49'] },
+    ...{ daily_spend_cents: 10_000, allowed_prefixes: ['+1', '+49'], call_retention_days: 90 },
   },
   balance_cents: 4_998.6,
   held_cents: 0,

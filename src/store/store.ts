@@ -1,6 +1,7 @@
 import { uuidv7 } from 'uuidv7';
 import { CallReads } from './calls/call-reads.js';
 import { Calls } from './calls/calls.js';
+import { ExpiredCalls } from './calls/expired-calls.js';
 import { Instances } from './calls/instances.js';
 import { closeOrphans, type OrphanedCall } from './calls/orphans.js';
 import { RecordingLinks } from './calls/recording-links.js';
@@ -73,6 +74,8 @@ export class Store {
   readonly records: CallReads;
   /** Runs long queries in a separate process. They see data on disk only: call `calls.flush()` first. */
   readonly longReads: LongReader;
+  /** Finds and removes calls that their organization keeps no longer. */
+  readonly expiredCalls: ExpiredCalls;
   readonly recordingLinks: RecordingLinks;
   /** Rate cards, balances and the ledger. */
   readonly accounts: Accounts;
@@ -117,6 +120,7 @@ export class Store {
       ...{ clock, instanceId, log },
     });
     this.records = new CallReads(database, () => this.calls.flush());
+    this.expiredCalls = new ExpiredCalls(database, this.organizations, clock);
     this.longReads = database.longReads;
     this.recordingLinks = parts.recordingLinks;
     this.webhookDeliveries = new WebhookDeliveries(database, clock);

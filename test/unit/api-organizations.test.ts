@@ -14,6 +14,7 @@ const noLimits = {
   calls_per_second: null,
   daily_spend_cents: null,
   allowed_prefixes: null,
+  call_retention_days: null,
 };
 const make = async (body: object = { name: 'New' }) => (await api.request('POST', '/v1/organizations', { body })).body;
 

@@ -27,6 +27,7 @@ const metrics = (redis: Parts['redis'] = null) =>
     unwrittenRecords: () => 0,
     callsFromMemory: () => 0,
     writersReplaced: () => 0,
+    callsExpired: () => 0,
     redis,
   });
 

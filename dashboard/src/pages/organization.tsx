@@ -26,6 +26,7 @@ const limits: [LimitName, string, (own: number | null, tier: string) => string][
   ['requests_per_day', 'Requests per day', requests('requests_per_day')],
   ['calls_per_second', 'Outbound calls per second', (own) => own?.toLocaleString() ?? 'No limit'],
   ['daily_spend_cents', 'Spending per day', (own) => (own === null ? 'No limit' : money(own))],
+  ['call_retention_days', 'Calls are kept for', (own) => (own === null ? 'Ever' : `${own.toLocaleString()} days`)],
 ];
 
 export function OrganizationPage({ me }: PageProps) {

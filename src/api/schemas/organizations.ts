@@ -27,6 +27,14 @@ const limits = {
     maxItems: 500,
     description: 'Number prefixes that outbound calls may go to, such as `+49`; null for all numbers.',
   }),
+  call_retention_days: nullable<number>(
+    Type.Integer({
+      minimum: 1,
+      maximum: 36_500,
+      description:
+        'Days for which calls are kept. Those that began earlier and have ended are deleted with their events and recordings; they leave statistics too. null keeps all.',
+    }),
+  ),
 };
 
 const organization = Type.Object(

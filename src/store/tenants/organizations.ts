@@ -12,6 +12,8 @@ export interface OrganizationLimits {
   calls_per_second: number | null;
   daily_spend_cents: number | null;
   allowed_prefixes: string[] | null;
+  /** Calls that began earlier are deleted with events and recordings; null: all are kept. */
+  call_retention_days: number | null;
 }
 
 export interface Organization {
@@ -59,6 +61,7 @@ const noLimits: OrganizationLimits = {
   calls_per_second: null,
   daily_spend_cents: null,
   allowed_prefixes: null,
+  call_retention_days: null,
 };
 
 const byId = 'select * from organizations where id = ?';
@@ -77,6 +80,11 @@ export class Organizations {
   get(id: string): Organization | undefined {
     const [row] = this.database.remembered('organizations', { id });
     return row && toOrganization(row);
+  }
+
+  async all(): Promise<Organization[]> {
+    const rows = await this.database.rows<OrganizationRow>('select * from organizations order by id');
+    return rows.map(toOrganization);
   }
 
   async count(reads: Reads = this.database): Promise<number> {
