@@ -3,6 +3,7 @@ import { Command, CommanderError } from 'commander';
 import { SettingsError } from '../../config/load.js';
 import { addCall } from './commands/call.js';
 import { addCalls } from './commands/calls.js';
+import { addDb } from './commands/db.js';
 import { addEndpoints } from './commands/endpoints.js';
 import { addKeys } from './commands/keys.js';
 import { addNumbers } from './commands/numbers.js';
@@ -50,6 +51,7 @@ Exit code: 0 when the last line says so, 1 on any failure.`,
   addKeys(program, context);
   addOrgs(program, context);
   addSettings(program, context);
+  addDb(program, context, fail);
   addSimulate(program, context);
   for (const command of allCommands(program)) {
     command

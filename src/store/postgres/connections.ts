@@ -113,9 +113,13 @@ export class Connections {
   }
 }
 
-/** One connection for the work of a start; its errors become sentences. */
-export async function withConnection<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = new pg.Client(clientConfig({ url, name: 'trunkline start', statementLimitMs: 60_000 }));
+/** One connection for the work of a start, or of a command; its errors become sentences. */
+export async function withConnection<T>(
+  url: string,
+  work: (client: pg.Client) => Promise<T>,
+  statementLimitMs = 60_000,
+): Promise<T> {
+  const client = new pg.Client(clientConfig({ url, name: 'trunkline start', statementLimitMs }));
   client.on('error', () => {}); // the statement under way rejects
   try {
     await client.connect();

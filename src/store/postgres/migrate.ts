@@ -9,11 +9,17 @@ const oldestServer = 140_000;
 export const migrationLock = 7_278_301;
 export const writerLock = 7_278_302;
 
+/** Stands among the migrations while `trunkline db migrate` copies: no server starts on half a copy. */
+export const unfinishedCopy = 'unfinished-copy';
+
 /** Brings the schema up to date, in one transaction under a lock: of two processes that start together one waits. Rejects with `StoreError`. */
 export function migrate(
   url: string,
   now: () => number,
-  migrations: Readonly<Record<string, Migration>> = allMigrations,
+  {
+    migrations = allMigrations,
+    mayBeUnfinished = false,
+  }: { migrations?: Readonly<Record<string, Migration>>; mayBeUnfinished?: boolean } = {},
 ): Promise<void> {
   return withConnection(url, async (client) => {
     await checkServer(client);
@@ -24,6 +30,11 @@ export function migrate(
     );
     const { rows } = await client.query<{ name: string }>('select name from schema_migrations');
     const applied = new Set(rows.map(({ name }) => name));
+    if (applied.delete(unfinishedCopy) && !mayBeUnfinished)
+      throw new StoreError(
+        'cannot_open',
+        'The database is a copy that is not finished: repeat trunkline db migrate, or drop the database',
+      );
     const unknown = [...applied].filter((name) => !(name in migrations));
     if (unknown.length > 0)
       throw new StoreError(
@@ -37,6 +48,14 @@ export function migrate(
     }
     await client.query('commit');
   });
+}
+
+/** A server may start on the copy from now on. */
+export async function finishCopy(client: pg.Client): Promise<void> {
+  await client.query('begin');
+  await client.query('delete from schema_migrations where name = $1', [unfinishedCopy]);
+  await client.query('drop table copy_source, copy_positions');
+  await client.query('commit');
 }
 
 async function checkServer(client: pg.Client): Promise<void> {
