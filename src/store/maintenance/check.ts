@@ -36,8 +36,7 @@ export async function checkSqlite(file: string): Promise<DatabaseFinding[]> {
     throw new StoreError('cannot_open', `Cannot read the database ${file}: ${message}`, {}, { cause: error });
   }
   try {
-    const pages = connection.execute(`pragma integrity_check(${problemsShown})`, [], 'tuples') as [string][];
-    const broken = pages.map(([text]) => text).filter((text) => text !== 'ok');
+    const broken = damage(connection);
     const findings: DatabaseFinding[] = [{ what: 'file', problems: broken, seen: 'every page and index read' }];
     if (broken.length > 0) return findings;
     const orphans = connection.execute('pragma foreign_key_check', [], 'rows') as { table: string; parent: string }[];
@@ -51,6 +50,15 @@ export async function checkSqlite(file: string): Promise<DatabaseFinding[]> {
     return [...findings, ...(await checkRecords(connection.promised(sqliteQueries), Object.keys(sqliteMigrations)))];
   } finally {
     connection.close();
+  }
+}
+
+function damage(connection: SqliteConnection): string[] {
+  try {
+    const found = connection.execute(`pragma integrity_check(${problemsShown})`, [], 'tuples') as [string][];
+    return found.map(([text]) => text).filter((text) => text !== 'ok');
+  } catch (error) {
+    return [(error as Error).message]; // damage that ends the check
   }
 }
 
