@@ -11,6 +11,7 @@ import { cpus } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { beside } from './load/beside.js';
+import { recoveryText } from './load/disturb.js';
 import { type Case, cases, type Result, Rig } from './load/rig.js';
 import { cells, columns, markdown, spreadText } from './load/table.js';
 
@@ -20,6 +21,7 @@ const help = `node dist/bench/agent-calls.js [options]
   --only <words>     these cases, split by commas: --only "raw ws μ-law,twilio wss"
   --rounds <n>       the cases again and again (1)
   --bare             also the least that a call can cost in Node, in turns with ours
+  --disturb <ms>     the process is stopped for so long every 3 s: how soon the calls' delay is the one before again
   --knee             raises the calls until frames are late: raw, ws, μ-law
   --beside           API polling, statistics over a million calls and recordings beside the calls
   --old-calls <n>    calls in the database for --beside (1000000; it takes a minute or two to write them)
@@ -41,6 +43,7 @@ const { values } = parseArgs({
     only: { type: 'string' },
     rounds: { type: 'string', default: '1' },
     bare: { type: 'boolean', default: false },
+    disturb: { type: 'string' },
     knee: { type: 'boolean', default: false },
     beside: { type: 'boolean', default: false },
     'old-calls': { type: 'string', default: '1000000' },
@@ -63,6 +66,7 @@ if (values.help) {
 }
 const calls = Number(values.calls);
 const seconds = Number(values.seconds);
+const stopMs = values.disturb === undefined ? undefined : Number(values.disturb);
 const words = values.only?.split(',') ?? null;
 const chosen = cases.filter(({ name }) => words === null || words.includes(name));
 const first = chosen[0] as Case;
@@ -105,6 +109,7 @@ try {
       console.log(
         `    threads: ${result.threads}; agent ${result.agentPercent.toFixed(1)}, load generator ${result.callerPercent.toFixed(1)}`,
       );
+    if (result.recovery) console.log(`    ${recoveryText(result.recovery)}`);
     if (result.failures.length > 0) console.log(`    not answered: ${result.failures.join('; ')}`);
   };
   if (values.knee) {
@@ -134,19 +139,20 @@ try {
         : await rig.throughFreeSwitch(values.freeswitch, numbers(values['freeswitch-pid']), first, calls);
     for (let round = 0; round < Number(values.rounds); round++) {
       for (const each of chosen) {
-        const before = other && (await other.run({ ...each, name: `${each.name}, other build` }, { calls, seconds }));
+        const before =
+          other && (await other.run({ ...each, name: `${each.name}, other build` }, { calls, seconds, stopMs }));
         if (before) show(before);
-        const result = await rig.run(each, { calls, seconds });
+        const result = await rig.run(each, { calls, seconds, stopMs });
         show(result);
         if (before)
           console.log(
             `    CPU: ${((result.cpuPerCall ?? 0) / (before.cpuPerCall ?? 1)).toFixed(2)} of the other build's`,
           );
-        if (media) show(await media.run({ ...each, name: `${each.name}, FreeSWITCH` }, { calls, seconds }));
-        if (values.bare) show(await rig.runBare(each.secure, { calls, seconds }));
+        if (media) show(await media.run({ ...each, name: `${each.name}, FreeSWITCH` }, { calls, seconds, stopMs }));
+        if (values.bare) show(await rig.runBare(each.secure, { calls, seconds, stopMs }));
         if (values.against) {
           const pid = values.pid === undefined ? null : Number(values.pid);
-          show(await rig.runElsewhere(values.against, values.to, { calls, seconds }, pid));
+          show(await rig.runElsewhere(values.against, values.to, { calls, seconds, stopMs }, pid));
         }
         await sleep(500);
       }

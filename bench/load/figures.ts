@@ -4,6 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 export interface Spread {
   count: number;
   p50: number;
+  p95: number;
   p99: number;
   p999: number;
   worst: number;
@@ -13,7 +14,7 @@ export function spread(values: Float64Array | number[]): Spread | null {
   const sorted = Float64Array.from(values).sort();
   if (sorted.length === 0) return null;
   const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]!;
-  return { count: sorted.length, p50: at(0.5), p99: at(0.99), p999: at(0.999), worst: at(1) };
+  return { count: sorted.length, p50: at(0.5), p95: at(0.95), p99: at(0.99), p999: at(0.999), worst: at(1) };
 }
 
 export interface ProcessFigures {

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { AgentAnswer, AgentOrder } from './agent.js';
 import type { BareAnswer, BareOrder } from './bare.js';
 import type { CallerAnswer, CallerOrder } from './caller.js';
+import { type Recovery, recoveries, stopAgainAndAgain } from './disturb.js';
 import {
   cpuPercent,
   figuresOf,
@@ -52,6 +53,7 @@ export interface Result {
   uplink: Spread | null;
   pace: Spread | null;
   figures: StreamFigures;
+  recovery: Recovery | null;
   memoryPerCallMb: number | null;
   /** Before, during, after. */
   descriptors: [number, number, number] | null;
@@ -60,6 +62,8 @@ export interface Result {
 export interface Load {
   calls: number;
   seconds: number;
+  /** The process is stopped for so long every few seconds. */
+  stopMs?: number | undefined;
 }
 
 const callsPerSecond = 40;
@@ -171,9 +175,9 @@ export class Rig {
     failures.push(...(await this.dial(uri, number, load.calls - few, load.calls)));
     await sleep(settleMs);
     const numbers = wanted.protocol === 'twilio' ? await this.callers() : new Map<string, string>();
-    const measured = await this.measure(load.seconds);
+    const measured = await this.measure(load, gateway.pid);
     const uplink = await this.uplink(measured.pulses, numbers);
-    const { from, to, helpers } = measured;
+    const { from, to, helpers, recovery } = measured;
     await this.caller.ask({ kind: 'hangUp' }, 'hungUp');
     await sleep(afterMs);
     const after = this.figures();
@@ -183,6 +187,7 @@ export class Rig {
       cpuPerCall: (cpuPercent(from, to) - this.idlePercent) / answered,
       threads: threadPercents(gateway.pid, from, to),
       ...helpers,
+      recovery,
       uplink,
       memoryPerCallMb: (to.memoryMb - withFew.memoryMb) / (load.calls - few),
       descriptors: [before.descriptors, to.descriptors, after.descriptors],
@@ -205,7 +210,8 @@ export class Rig {
       figures,
       helpers,
       pulses,
-    } = await this.measure(load.seconds, () => figuresOf(pid ?? process.pid));
+      recovery,
+    } = await this.measure(load, pid, () => figuresOf(pid ?? process.pid));
     const uplink = await this.uplink(pulses, new Map());
     await this.caller.ask({ kind: 'hangUp' }, 'hungUp');
     await sleep(afterMs);
@@ -213,6 +219,7 @@ export class Rig {
     return {
       ...this.result(uri, answered, failures, figures),
       ...helpers,
+      recovery,
       cpuPerCall: pid === null ? null : (cpuPercent(from, end) - idle) / answered,
       threads: pid === null ? '-' : threadPercents(pid, from, end),
       uplink,
@@ -232,12 +239,14 @@ export class Rig {
       );
       await this.caller.ask({ kind: 'echo', ports }, 'dialled');
       await sleep(settleMs);
-      const { from, to, helpers, figures, pulses } = await this.measure(load.seconds, () => figuresOf(bare.pid));
+      const { from, to, helpers, figures, pulses, recovery } = await this.measure(load, bare.pid, () =>
+        figuresOf(bare.pid),
+      );
       const uplink = await this.uplink(pulses, new Map());
       const result = this.result(secure ? 'bare Node, wss' : 'bare Node, ws', load.calls, [], figures);
       const cpuPerCall = cpuPercent(from, to) / load.calls;
       const threads = threadPercents(bare.pid, from, to);
-      return { ...result, ...helpers, cpuPerCall, threads, uplink, memoryPerCallMb: null, descriptors: null };
+      return { ...result, ...helpers, recovery, cpuPerCall, threads, uplink, memoryPerCallMb: null, descriptors: null };
     } finally {
       await this.caller.ask({ kind: 'hangUp' }, 'hungUp');
       bare.end();
@@ -282,15 +291,20 @@ export class Rig {
     return Array.from({ length: calls - answered }, (_, i) => failures[i] ?? failures[0] ?? 'unknown');
   }
 
-  private async measure(seconds: number, measured = () => this.figures()) {
+  /** `stoppable`: the process that `load` may stop. */
+  private async measure({ seconds, stopMs }: Load, stoppable: number | null, measured = () => this.figures()) {
     const { agent, caller } = this;
     await agent.ask({ kind: 'collect' }, 'collected');
     const look = () => [measured(), figuresOf(agent.pid), figuresOf(caller.pid)] as const;
     const [from, agentFrom, callerFrom] = look();
+    const isStopped = stopMs !== undefined && stoppable !== null;
+    const stops = isStopped ? stopAgainAndAgain(stoppable, stopMs, seconds) : [];
     const { figures, pulses } = await caller.ask({ kind: 'measure', seconds }, 'measured');
+    const stopsMs = await stops;
     const [to, agentTo, callerTo] = look();
     const helpers = { agentPercent: cpuPercent(agentFrom, agentTo), callerPercent: cpuPercent(callerFrom, callerTo) };
-    return { from, to, helpers, figures, pulses };
+    const recovery = isStopped ? recoveries(figures.pulses, stopsMs) : null;
+    return { from, to, helpers, figures, pulses, recovery };
   }
 
   private async numberFor({ name, protocol, secure, config, record }: Case): Promise<string> {

@@ -2,6 +2,7 @@
 import type { Socket } from 'node:dgram';
 import { looksLikeRtcp, readUint32, rtpHeaderBytes, writeRtpHeader } from '../../media/rtp/packet.js';
 import { machineMs } from './clock.js';
+import type { PulseTimes } from './disturb.js';
 import { packetSamples, pulsePacket, pulseTopMs, silentPacket, topInUlaw, voicePacket } from './pulse.js';
 
 const packetMs = 20;
@@ -27,6 +28,7 @@ export interface StreamFigures {
   worstGapMs: number;
   /** Round trips of pulses: on the wire, and for an ear that plays by RTP timestamps. */
   wireMs: Float64Array;
+  pulses: PulseTimes;
   earMs: Float64Array;
   pulsesSent: number;
   /** How late our own packets were sent. */
@@ -113,7 +115,7 @@ export class Stream {
     if ((pulse & 1) !== top.kind) pulse -= 1;
     if (pulse < 0 || this.pulses - pulse > remembered) return;
     const saidMs = this.sentMs[pulse % remembered]! + pulseTopMs;
-    line.pulseCame(nowMs + top.atMs - saidMs, Math.max(...this.transits) + atMs + top.atMs - saidMs);
+    line.pulseCame(this.index, nowMs + top.atMs - saidMs, Math.max(...this.transits) + atMs + top.atMs - saidMs);
   }
 }
 
@@ -166,11 +168,13 @@ export class Streams {
 
   end(): StreamFigures {
     this.measuring = false;
-    const { wireMs, earMs, paceMs, ...counts } = this.figures;
+    const { calls, atMs, earMs, paceMs, ...counts } = this.figures;
+    const wireMs = Float64Array.from(this.figures.wireMs);
     return {
       ...counts,
       pulsesSent: this.streams.reduce((sum, stream) => sum + stream.pulsesMs.length, 0),
-      wireMs: Float64Array.from(wireMs),
+      wireMs,
+      pulses: { call: Uint16Array.from(calls), atMs: Float64Array.from(atMs), wireMs },
       earMs: Float64Array.from(earMs),
       paceMs: Float64Array.from(paceMs),
     };
@@ -189,8 +193,10 @@ export class Streams {
     }
   }
 
-  pulseCame(wireMs: number, earMs: number): void {
+  pulseCame(call: number, wireMs: number, earMs: number): void {
     if (!this.measuring) return;
+    this.figures.calls.push(call);
+    this.figures.atMs.push(machineMs());
     this.figures.wireMs.push(wireMs);
     this.figures.earMs.push(earMs);
   }
@@ -227,6 +233,8 @@ export class Streams {
 function emptyFigures() {
   return {
     ...{ sent: 0, received: 0, lost: 0, gaps: 0, ownGaps: 0, worstGapMs: 0, leftOut: 0 },
+    calls: [] as number[],
+    atMs: [] as number[],
     wireMs: [] as number[],
     earMs: [] as number[],
     paceMs: [] as number[],

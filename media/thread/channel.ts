@@ -82,7 +82,9 @@ export type Order =
 /** A message from a media thread that answers no question. */
 export type Notice =
   | { kind: 'ready' }
-  | { kind: 'event'; session: number; event: MediaEvent }
+  | ({ kind: 'event' } & SessionEvent)
+  /** Events of any sessions, in order. */
+  | { kind: 'events'; events: SessionEvent[] }
   | { kind: 'lost'; session: number; why: 'rtp-timeout' | 'engine-gone' }
   | { kind: 'agentEvent'; session: number; agent: number; event: AgentEvent }
   | { kind: 'agentEnded'; session: number; agent: number; end: AgentEnd }
@@ -91,6 +93,11 @@ export type Notice =
   | { kind: 'fault'; session: number; place: string; text: string }
   /** Sent every second; also the sign of life. Counts are since the start of the thread. */
   | { kind: 'load'; load: ThreadLoad };
+
+export interface SessionEvent {
+  session: number;
+  event: MediaEvent;
+}
 
 export interface ThreadLoad {
   sessions: number;

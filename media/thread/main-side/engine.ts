@@ -250,6 +250,8 @@ export class EmbeddedEngine implements MediaEngine {
     } else if (notice.kind === 'fault') {
       const { session, place, text } = notice;
       this.options.log.error({ session, place, error: text }, 'media fault');
+    } else if (notice.kind === 'events') {
+      for (const each of notice.events) this.notice(slot, { kind: 'event', ...each });
     } else if ('session' in notice) {
       const session = slot.sessions.get(notice.session)?.session ?? slot.closing.get(notice.session);
       session?.notice(notice);

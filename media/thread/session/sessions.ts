@@ -17,6 +17,7 @@ import {
 import { RoomRecording } from '../conference/room-recording.js';
 import { guarded } from '../fault-isolation.js';
 import { type CoreTime, Lateness } from '../lateness.js';
+import { NoticeQueue } from '../notice-queue.js';
 import { WakeupBatching } from '../wakeup-batching.js';
 import { PhoneSession } from './session.js';
 import { type OpenAgent, sessionClosed } from './session-agent.js';
@@ -40,6 +41,7 @@ export interface ThreadParts {
 export class ThreadSessions {
   private readonly sessions = new Map<number, PhoneSession>();
   private readonly clock: PlayoutClock;
+  private readonly notices: NoticeQueue;
   readonly lateness: Lateness;
   private readonly batching: WakeupBatching;
   private readonly drain: Drain;
@@ -55,6 +57,8 @@ export class ThreadSessions {
   private closing: Promise<void> | null = null;
 
   constructor(private readonly parts: ThreadParts) {
+    this.notices = new NoticeQueue(parts.post, parts.time);
+    const { post } = this.notices;
     this.lateness = new Lateness({
       now: parts.time.now,
       coreTime: parts.coreTime,
@@ -69,12 +73,12 @@ export class ThreadSessions {
       woke: () => this.clock.look(),
     });
     this.drain = new Drain(parts.quietMs, parts.time, (rtpPort, lateSender) =>
-      parts.post({ kind: 'portFree', rtpPort, lateSender }),
+      post({ kind: 'portFree', rtpPort, lateSender }),
     );
-    this.answer = serveRequests(this.handlers(), parts.post);
+    this.answer = serveRequests(this.handlers(), post);
     this.loadDueMs = parts.time.now() + loadEveryMs;
     this.loadTimer = setInterval(() => this.tellLoad(), loadEveryMs);
-    parts.post({ kind: 'ready' });
+    post({ kind: 'ready' });
   }
 
   receive(message: ToThread): void {
@@ -108,6 +112,7 @@ export class ThreadSessions {
       this.drain.close();
       for (const recording of this.roomRecordings) recording.close();
       await this.disk?.end();
+      this.notices.close();
     })();
     return this.closing;
   }
@@ -172,7 +177,8 @@ export class ThreadSessions {
     lateSender,
     options,
   }: ThreadRequests['open']['in']): Promise<ThreadRequests['open']['out']> {
-    const { post, openAgent, time } = this.parts;
+    const { openAgent, time } = this.parts;
+    const { post } = this.notices;
     const address = options.bindAddress ?? options.localAddress;
     const pair = await RtpSocketPair.bind(address, rtpPort).catch((error: NodeJS.ErrnoException) => {
       throw new MediaError('no_ports', `RTP sockets cannot be opened on ${address} (${error.code ?? error.message}).`);
@@ -189,7 +195,7 @@ export class ThreadSessions {
         now: time.now,
         packetCame: () => this.batching.packetCame(),
         openAgent,
-        event: (event) => post({ kind: 'event', session: id, event }),
+        event: (event) => this.notices.event(id, event),
         lost: (why) => post({ kind: 'lost', session: id, why }),
         agentEvent: (agent, event) => post({ kind: 'agentEvent', session: id, agent, event }),
         agentEnded: (agent, end) => post({ kind: 'agentEnded', session: id, agent, end }),
@@ -235,7 +241,7 @@ export class ThreadSessions {
   private noteFault(session: number, place: string, error: unknown): void {
     this.faults += 1;
     const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
-    this.parts.post({ kind: 'fault', session, place, text: text.slice(0, 2000) });
+    this.notices.post({ kind: 'fault', session, place, text: text.slice(0, 2000) });
   }
 
   private tellLoad(): void {
@@ -250,7 +256,7 @@ export class ThreadSessions {
     const nowMs = this.parts.time.now();
     const lagMs = Math.max(this.clock.takeWorstMs(), nowMs - this.loadDueMs, 0);
     this.loadDueMs = nowMs + loadEveryMs;
-    this.parts.post({
+    this.notices.post({
       kind: 'load',
       load: {
         sessions: this.sessions.size,
