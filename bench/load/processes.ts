@@ -30,7 +30,9 @@ export class Helper<Order, Answer extends { kind: string }> {
   async next<K extends Answer['kind']>(kind: K): Promise<Extract<Answer, { kind: K }>> {
     const over = new AbortController();
     try {
-      return await withDeadline(answerLimitMs, `the answer "${kind}"`, over.signal, async (signal) => {
+      return await withDeadline(answerLimitMs, `the answer "${kind}"`, over.signal, async () => {
+        // By our own signal: it ends both waits, also after an answer.
+        const { signal } = over;
         const ended = once(this.child, 'exit', { signal }).then(() => {
           throw new Error(`A helper process of the bench ended (wanted: ${kind}).`);
         });
