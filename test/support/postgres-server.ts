@@ -1,6 +1,6 @@
 /** A PostgreSQL server of the machine's own packages, for tests: in a temporary folder, on a port of its own, without durability. */
 import { execFileSync, spawn } from 'node:child_process';
-import { chownSync, mkdtempSync, rmSync } from 'node:fs';
+import { chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -15,21 +15,33 @@ export interface PostgresServer {
   stop(): Promise<void>;
 }
 
+/** With these, a server asks for the password (SCRAM) and speaks TLS. */
+export interface SecureServer {
+  password: string;
+  certificate: string;
+  key: string;
+}
+
 /** Starts a server and waits until it answers. PostgreSQL refuses to run as root: then it runs as the user `postgres`. */
-export async function startPostgres(): Promise<PostgresServer> {
+export async function startPostgres(secure?: SecureServer): Promise<PostgresServer> {
   const bin = postgresFolder();
   if (bin === undefined) throw new Error('PostgreSQL is not installed');
   const folder = mkdtempSync(path.join(tmpdir(), 'trunkline-postgres-'));
   const user = process.getuid?.() === 0 ? userOf('postgres') : null;
   if (user !== null) chownSync(folder, user.uid, user.gid);
   const data = path.join(folder, 'data');
+  const own = (name: string, text: string): string => {
+    const file = path.join(folder, name);
+    writeFileSync(file, text, { mode: 0o600 });
+    if (user !== null) chownSync(file, user.uid, user.gid);
+    return file;
+  };
   const setup = [
     '-D',
     data,
     '-U',
     'trunkline',
-    '-A',
-    'trust',
+    ...(secure ? ['-A', 'scram-sha-256', '--pwfile', own('password', secure.password)] : ['-A', 'trust']),
     '-E',
     'UTF8',
     '--locale=C.UTF-8',
@@ -44,6 +56,11 @@ export async function startPostgres(): Promise<PostgresServer> {
     listen_addresses: '127.0.0.1',
     fsync: 'off',
     max_connections: 300,
+    ...(secure && {
+      ssl: 'on',
+      ssl_cert_file: own('server.pem', secure.certificate),
+      ssl_key_file: own('server.key', secure.key),
+    }),
   };
   const server = spawn(
     path.join(bin, 'postgres'),
@@ -51,7 +68,8 @@ export async function startPostgres(): Promise<PostgresServer> {
     { ...user, cwd: folder, stdio: 'ignore' },
   );
   const gone = new Promise<void>((resolve) => server.once('exit', () => resolve()));
-  const url = (database: string) => `postgres://trunkline@127.0.0.1:${port}/${database}`;
+  const who = secure ? `trunkline:${encodeURIComponent(secure.password)}` : 'trunkline';
+  const url = (database: string) => `postgres://${who}@127.0.0.1:${port}/${database}`;
   await answers(url('postgres'));
   return {
     port,

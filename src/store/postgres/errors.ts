@@ -43,6 +43,8 @@ function reason(code: string, message: string): string {
   if (code === 'ECONNREFUSED' || code === 'ENOENT') return `No PostgreSQL server answers: ${message}`;
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return `The host of database_url is not known: ${message}`;
   if (/timeout/i.test(message)) return 'The PostgreSQL server does not answer in time';
-  if (/SSL|certificate|self.signed/i.test(message)) return `The TLS connection to PostgreSQL fails: ${message}`;
+  if (/certificate|self.signed/i.test(message))
+    return `The certificate of the PostgreSQL server is not trusted: ${message}; database_url names its authority with sslrootcert=FILE`;
+  if (/SSL|TLS/.test(message)) return `The TLS connection to PostgreSQL fails: ${message}`;
   return `Cannot open the PostgreSQL database: ${message}`;
 }
