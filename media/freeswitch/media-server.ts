@@ -11,6 +11,7 @@ import {
   openEventSocket,
 } from './event-socket.js';
 import { isSecure } from './far-sdp.js';
+import { endLeftChannels } from './left-channels.js';
 import { type MediaServerFacts, readFacts, sipProfile } from './server-facts.js';
 
 /** How a FreeSWITCH is invited: through the SIP side of the process. */
@@ -260,6 +261,7 @@ export class MediaServer {
       if (this.#control === control) void this.#lost();
     });
     void this.#watch(control);
+    endLeftChannels(control, this.name, options.log).catch(() => undefined); // the connection is gone, and `closed` has told
   }
 
   /** A connection of its own for the library: the checks above passed, so it does not fail for reasons that it would not tell. */
