@@ -66,7 +66,6 @@ export interface Load {
   stopMs?: number | undefined;
 }
 
-const callsPerSecond = 40;
 /** From the last answer until the figures count. */
 const settleMs = 2000;
 const afterMs = 1500;
@@ -80,6 +79,7 @@ export class Rig {
   idlePercent = 0;
   idleMemoryMb = 0;
   private numbers = 0;
+  private callsPerSecond = 40;
 
   private constructor(
     readonly gateway: Gateway,
@@ -159,6 +159,7 @@ export class Rig {
     const environment = { TRUNKLINE_MEDIA_ENGINE: setting, TRUNKLINE_RTP_PORTS: '25000-29999' };
     const gateway = await startGateway({ folder, environment });
     const rig = new Rig(gateway, this.agent, this.caller, this.ports, this.certificate, remove, pids);
+    rig.callsPerSecond = 10; // each call takes two channels there, and a refused one ends the bench
     await rig.warmUp(warm, calls);
     return rig;
   }
@@ -285,7 +286,7 @@ export class Rig {
 
   private async dial(uri: string, to: string, calls: number, places: number): Promise<string[]> {
     const { answered, failures } = await this.caller.ask(
-      { kind: 'dial', uri, to, calls, callsPerSecond, places },
+      { kind: 'dial', uri, to, calls, callsPerSecond: this.callsPerSecond, places },
       'dialled',
     );
     return Array.from({ length: calls - answered }, (_, i) => failures[i] ?? failures[0] ?? 'unknown');

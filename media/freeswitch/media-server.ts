@@ -1,4 +1,5 @@
 /** One FreeSWITCH of the pool: connecting, checking, watching, and the endpoints that calls get from it. */
+import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Mrf, { type FsmrfDialog, type FsmrfEndpoint, type FsmrfMediaServer } from 'drachtio-fsmrf';
 import { withDeadline } from '../../net/deadline.js';
@@ -68,6 +69,7 @@ export class MediaServer {
     private readonly onLost: (server: MediaServer) => void,
   ) {
     this.name = `${options.host}:${options.port}`;
+    setMaxListeners(0, this.#closing.signal); // one for each endpoint that is being made
     this.problem = `${nameOf(options)} is not connected yet.`;
   }
 
