@@ -25,6 +25,7 @@ import { type InboundDeps, takeInboundCall } from './call/inbound.js';
 import { OutboundDialler } from './call/outbound.js';
 import type { CallClosing } from './call/party/teardown.js';
 import { PromptPlayer } from './call/prompts/prompt-player.js';
+import { CallQueues } from './call/queue/call-queues.js';
 import { Recordings } from './call/recording/call-recording.js';
 import { PartialRecordings } from './call/recording/recordings.js';
 import { closeLostRecordings } from './call/recovery/lost-recordings.js';
@@ -275,6 +276,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     if (await store.endpoints.hasWebhooks()) voice.warm();
 
     const conferences = new Conferences((seats) => media.room(seats));
+    const queues = new CallQueues();
     const live = new LiveCallTable();
     const shutdown = new Shutdown({
       refuseCalls: () => sip.drain(),
@@ -333,6 +335,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         voice,
         takes,
         conferences,
+        queues,
         callbacks,
         transcription,
         dialling: {
@@ -389,6 +392,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       liveCalls: live,
       outboundCalls: outbound,
       conferences,
+      queues,
       liveTrace: (sipCallId) => sip.trace(sipCallId),
       allowPrivateTargets: settings.allowPrivateTargets,
       recordingsFolder: settings.recordingsUrl.folder,

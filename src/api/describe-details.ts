@@ -135,6 +135,8 @@ const results: Record<string, string> = {
   'call.recorded': 'After `record`: `recording_id`, `recording_url`, `duration`, `digits`, `reason`.',
   'call.dialed': 'After `dial`: `status`, `to`, `duration`, `dialed_call_id`, and `recording_*` if recorded.',
   'call.referred': 'To `refer_url`: `refer_to`.',
+  'call.dequeued':
+    'After `enqueue`: `result` (`bridged`, `leave`, `hangup`, `redirected`, `redirected-from-bridged`, `bridging-in-process`, `queue-full`, `error`), `queue_id`, `name`, `waited_s`.',
   'call.conferenced': 'After `conference`: `status`, `conference_id`, `name`, `duration`.',
   'call.disconnected': 'After `connect`: `status`, `detail`, `duration`.',
   'call.redirected': 'After `redirect`: empty.',

@@ -11,6 +11,7 @@ import Fastify, {
 import { Histogram, type Registry } from 'prom-client';
 import type { Conferences } from '../call/conference/conferences.js';
 import type { OutboundCalls } from '../call/core/outbound-request.js';
+import type { CallQueues } from '../call/queue/call-queues.js';
 import { StoreError } from '../store/database/errors.js';
 import { newId } from '../store/database/ids.js';
 import type { Store } from '../store/store.js';
@@ -66,6 +67,8 @@ export interface ApiOptions
   store: Store;
   /** The running conferences. */
   conferences?: Pick<Conferences, 'list' | 'find'>;
+  /** The queues of calls. */
+  queues?: CallQueues;
   /** Whether targets may be private, loopback and link-local addresses. */
   allowPrivateTargets: boolean;
   /** Makes the SIP server reload its trunks. */

@@ -138,6 +138,32 @@ export interface ConferenceJoin {
   next: FollowUp | null;
 }
 
+/** The caller waits in the queue of this name: `<Enqueue>`. */
+export interface Enqueue {
+  action: 'enqueue';
+  queue: string;
+  wait: WaitMusic;
+  /** The action fails while as many calls wait; null: as the queue says. */
+  maxSize: number | null;
+  next: FollowUp | null;
+}
+
+/** Connects the caller with the call that has waited longest in the queue: `<Dial><Queue>`. */
+export interface DialQueue {
+  action: 'dial_queue';
+  queue: string;
+  /** Prompts that the waiting caller hears before the connection. */
+  whisper: FollowUp | null;
+  /** How long it waits for a call. */
+  timeoutSec: number;
+  timeLimitSec: number;
+  hangupOnStar: boolean;
+  record: boolean;
+  recordingStatus: StatusCallback | null;
+  ringTone: string;
+  next: FollowUp | null;
+}
+
 /** The audio for a waiting participant: a URL of audio or instructions, a quiet tone, or silence. */
 export type WaitMusic = FollowUp | 'tone' | 'silence';
 
@@ -160,6 +186,10 @@ export type Action =
   | { action: 'stop_stream'; name: string | null }
   | Dial
   | ConferenceJoin
+  | Enqueue
+  | DialQueue
+  /** Ends the wait in a queue. */
+  | { action: 'leave' }
   | { action: 'dtmf'; digits: string }
   | { action: 'transfer'; to: string }
   | { action: 'redirect'; next: FollowUp }
@@ -200,9 +230,11 @@ export const maxActions = 100;
 export const maxTextLength = 10_000;
 
 export const maxHintsLength = 2000;
-/** Of a conference. */
+/** Of a conference or a queue. */
 export const maxRoomName = 128;
 export const maxSeats = 250;
+/** Of a queue. */
+export const maxQueueSize = 5000;
 
 /** `en-US` and the like (BCP 47). */
 export const languageTag = /^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$/;

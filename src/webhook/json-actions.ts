@@ -3,6 +3,7 @@ import {
   type ConferenceJoin,
   type Connect,
   clientAddress,
+  type DialQueue,
   e164,
   type FollowUp,
   InstructionError,
@@ -10,6 +11,7 @@ import {
   languageTag,
   maxActions,
   maxHintsLength,
+  maxQueueSize,
   maxRoomName,
   maxSeats,
   maxTextLength,
@@ -17,6 +19,7 @@ import {
   sentKeys,
   sipAddress,
   streamProtocols,
+  type WaitMusic,
 } from './actions.js';
 
 const STREAM_PROTOCOL = new RegExp(`^(${streamProtocols.join('|')})$`);
@@ -48,6 +51,7 @@ function read(fields: Fields): Action {
   switch (name) {
     case 'answer':
     case 'hangup':
+    case 'leave':
       return { action: name };
     case 'say':
     case 'play':
@@ -72,6 +76,7 @@ function read(fields: Fields): Action {
     case 'connect':
       return connect(fields);
     case 'dial':
+      if (fields.has('queue')) return dialQueue(fields);
       return {
         action: 'dial',
         to: [{ to: fields.callee('to'), sendDigits: null, auth: null, status: null }],
@@ -89,6 +94,14 @@ function read(fields: Fields): Action {
       };
     case 'conference':
       return conference(fields);
+    case 'enqueue':
+      return {
+        action: 'enqueue',
+        queue: fields.text('queue', { required: true, maxLength: maxRoomName }),
+        wait: waitMusic(fields),
+        maxSize: fields.whole('max_size', 1, maxQueueSize),
+        next: fields.followUp('url'),
+      };
     case 'transfer':
       return { action: 'transfer', to: fields.destination('to') };
     case 'redirect':
@@ -148,7 +161,6 @@ function gather(fields: Fields): Action {
 
 function conference(fields: Fields): ConferenceJoin {
   const beep = fields.text('beep', { pattern: /^(both|enter|exit|none)$/ }) ?? 'both';
-  const wait = fields.urlOrEmpty('wait_url');
   return {
     action: 'conference',
     name: fields.text('name', { required: true, maxLength: maxRoomName }),
@@ -157,13 +169,34 @@ function conference(fields: Fields): ConferenceJoin {
     endOnExit: fields.flag('end_on_exit') ?? false,
     muted: fields.flag('muted') ?? false,
     beep: { entered: beep === 'both' || beep === 'enter', left: beep === 'both' || beep === 'exit' },
-    wait: wait === null ? 'tone' : wait === '' ? 'silence' : { url: wait, method: 'POST' },
+    wait: waitMusic(fields),
     maxParticipants: fields.whole('max_participants', 2, maxSeats) ?? maxSeats,
     record: fields.flag('record') ?? false,
     recordingStatus: null,
     timeLimitSec: fields.number('time_limit_s', 1, 86_400) ?? 14_400,
     hangupOnStar: fields.flag('leave_on_star') ?? false,
     status: null,
+    next: fields.followUp('url'),
+  };
+}
+
+function waitMusic(fields: Fields): WaitMusic {
+  const url = fields.urlOrEmpty('wait_url');
+  return url === null ? 'tone' : url === '' ? 'silence' : { url, method: 'POST' };
+}
+
+/** `dial` with `queue` instead of `to`. */
+function dialQueue(fields: Fields): DialQueue {
+  return {
+    action: 'dial_queue',
+    queue: fields.text('queue', { required: true, maxLength: maxRoomName }),
+    whisper: fields.followUp('whisper_url'),
+    timeoutSec: fields.number('timeout_s', 5, 600) ?? 30,
+    timeLimitSec: fields.number('time_limit_s', 1, 86_400) ?? 14_400,
+    hangupOnStar: false,
+    record: fields.flag('record') ?? false,
+    recordingStatus: null,
+    ringTone: 'us',
     next: fields.followUp('url'),
   };
 }
@@ -201,6 +234,10 @@ class Fields {
 
   fail(name: string, problem: string): never {
     throw new InstructionError(this.at(name), problem);
+  }
+
+  has(name: string): boolean {
+    return Object.hasOwn(this.object, name);
   }
 
   /** Throws if a field was not read. */

@@ -1,6 +1,13 @@
 /** The requests to webhooks, as JSON and in Twilio's form. */
 
-import { answeredByFields, type CallState, callSid, conferenceSid, recordingSid } from './twilio-parameters.js';
+import {
+  answeredByFields,
+  type CallState,
+  callSid,
+  conferenceSid,
+  queueSid,
+  recordingSid,
+} from './twilio-parameters.js';
 import type { WebhookRequest } from './webhook-client.js';
 
 /** A call begins: incoming, or outgoing and just answered. */
@@ -164,6 +171,80 @@ export function conferencedQuestion(
     type: 'call.conferenced',
     data: { status: status === 'answered' ? 'completed' : 'failed', conference_id: id, name, duration: durationSec },
     fields: { DialCallStatus: status, DialBridged: String(status === 'answered') },
+  };
+}
+
+/** A call that waits in a queue, and its queue. */
+export interface QueueFacts {
+  id: string;
+  name: string;
+  /** From 1. */
+  position: number;
+  waitedSec: number;
+  /** Of all calls that wait now. */
+  averageWaitSec: number;
+  size: number;
+  maxSize: number;
+}
+
+/** Requests what a caller hears who waits in a queue. */
+export function waitingInQueueQuestion(facts: QueueFacts): WebhookRequest {
+  const { id, name, position, waitedSec, averageWaitSec, size, maxSize } = facts;
+  return {
+    type: 'queue.waiting',
+    data: {
+      ...{ queue_id: id, name, position, waited_s: waitedSec },
+      ...{ average_wait_s: averageWaitSec, size, max_size: maxSize },
+    },
+    fields: {
+      ...{ QueueSid: queueSid(id), QueuePosition: String(position), QueueTime: String(waitedSec) },
+      ...{ AvgQueueTime: String(averageWaitSec), CurrentQueueSize: String(size), MaxQueueSize: String(maxSize) },
+    },
+  };
+}
+
+/** Requests what a caller hears who has waited in a queue, before it is connected with the call that dialled the queue. */
+export function whisperQuestion(
+  { id, name }: { id: string; name: string },
+  waitedSec: number,
+  diallerCallId: string,
+): WebhookRequest {
+  return {
+    type: 'queue.whisper',
+    data: { queue_id: id, name, waited_s: waitedSec, dequeuing_call_id: diallerCallId },
+    fields: { QueueSid: queueSid(id), QueueTime: String(waitedSec), DequeingCallSid: callSid(diallerCallId) },
+  };
+}
+
+/** Twilio's `QueueResult`. */
+export type QueueResult =
+  | 'bridged'
+  | 'bridging-in-process'
+  | 'leave'
+  | 'hangup'
+  | 'redirected'
+  | 'redirected-from-bridged'
+  | 'queue-full'
+  | 'error';
+
+/** Reports how the wait in a queue ended. `queue` null: there was none. */
+export function dequeuedQuestion(
+  queue: { id: string; name: string } | null,
+  result: QueueResult,
+  waitedSec: number,
+): WebhookRequest {
+  return {
+    type: 'call.dequeued',
+    data: {
+      result,
+      ...(queue === null ? {} : { queue_id: queue.id, name: queue.name }),
+      waited_s: waitedSec,
+    },
+    fields: {
+      QueueResult: result,
+      ...(queue === null ? {} : { QueueSid: queueSid(queue.id) }),
+      QueueTime: String(waitedSec),
+    },
   };
 }
 

@@ -34,6 +34,10 @@ export function conferenceSid(conferenceId: string): string {
   return `CF${conferenceId.replaceAll('-', '')}`;
 }
 
+export function queueSid(queueId: string): string {
+  return `QU${queueId.replaceAll('-', '')}`;
+}
+
 export function newStreamSid(): string {
   return `MZ${randomUUID().replaceAll('-', '')}`;
 }

@@ -4,11 +4,14 @@ import {
   type Connect,
   clientAddress,
   type Dial,
+  type DialQueue,
   type DialTarget,
+  type Enqueue,
   type Gather,
   languageTag,
   maxActions,
   maxHintsLength,
+  maxQueueSize,
   maxRoomName,
   maxSeats,
   maxTextLength,
@@ -82,6 +85,10 @@ function actionOf(verb: Verb): Action {
       return { action: 'stop_stream', name: streamOf(verb).attribute('name') };
     case 'Dial':
       return dial(verb);
+    case 'Enqueue':
+      return enqueue(verb);
+    case 'Leave':
+      return { action: 'leave' };
     case 'Redirect':
       return { action: 'redirect', next: { url: verb.resolve(verb.text()), method: verb.method('method') } };
     case 'Reject':
@@ -93,7 +100,7 @@ function actionOf(verb: Verb): Action {
     default:
       return fail(
         verb.element,
-        'is no verb of ours; those are Say, Play, Pause, Gather, Record, Dial, Connect, Start, Stop, Redirect, Refer, Reject and Hangup',
+        'is no verb of ours; those are Say, Play, Pause, Gather, Record, Dial, Enqueue, Leave, Connect, Start, Stop, Redirect, Refer, Reject and Hangup',
       );
   }
 }
@@ -233,13 +240,14 @@ const recordWords = [
 /** Of one `<Dial>`. */
 const mostTargets = 10;
 
-function dial(verb: Verb): Dial | ConferenceJoin {
+function dial(verb: Verb): Dial | DialQueue | ConferenceJoin {
   const nouns = elementsOf(verb.element);
-  const room = nouns.find(({ name }) => name === 'Conference');
+  // A caller is in one room, or in one queue, and nowhere else.
+  const room = nouns.find(({ name }) => name === 'Conference' || name === 'Queue');
   if (room !== undefined) {
     for (const { name } of nouns)
-      if (name !== 'Conference') verb.note(`<${name.slice(0, 50)}> cannot stand beside <Conference>; it is left out`);
-    return conference(verb, verb.inside(room));
+      if (name !== room.name) verb.note(`<${name.slice(0, 50)}> cannot stand beside <${room.name}>; it is left out`);
+    return room.name === 'Queue' ? dialQueue(verb, verb.inside(room)) : conference(verb, verb.inside(room));
   }
   const to =
     nouns.length === 0
@@ -248,7 +256,6 @@ function dial(verb: Verb): Dial | ConferenceJoin {
   if (to.length === 0) dialTarget(verb.inside(nouns[0] as XmlElement)); // throws the reason
   if (to.length > mostTargets)
     verb.note(`has more than ${mostTargets} destinations; the first ${mostTargets} are called`);
-  const record = verb.word('record', recordWords);
   return {
     action: 'dial',
     to: to.slice(0, mostTargets),
@@ -256,7 +263,7 @@ function dial(verb: Verb): Dial | ConferenceJoin {
     timeoutSec: verb.number('timeout', 5, 600, 30),
     timeLimitSec: verb.number('timeLimit', 1, 86_400, 14_400),
     answerOnBridge: verb.flag('answerOnBridge', false),
-    record: record === 'do-not-record' || record === 'false' ? null : record.includes('ringing') ? 'ringing' : 'answer',
+    record: recordFrom(verb),
     recordingStatus: verb.statusCallback('recordingStatusCallback', ['completed']),
     hangupOnStar: verb.flag('hangupOnStar', false),
     sequential: verb.flag('sequential', false),
@@ -264,6 +271,46 @@ function dial(verb: Verb): Dial | ConferenceJoin {
     ringTone: (verb.attribute('ringTone') ?? 'us').toLowerCase(),
     next: verb.optionalFollowUp('action'),
   };
+}
+
+function recordFrom(verb: Verb): Dial['record'] {
+  const word = verb.word('record', recordWords);
+  return word === 'do-not-record' || word === 'false' ? null : word.includes('ringing') ? 'ringing' : 'answer';
+}
+
+function enqueue(verb: Verb): Enqueue {
+  return {
+    action: 'enqueue',
+    queue: nameOf(verb),
+    wait: waitMusic(verb, 'waitUrlMethod'),
+    maxSize: wholeOrNull(verb.number('maxQueueSize', 1, maxQueueSize, null)),
+    next: verb.optionalFollowUp('action'),
+  };
+}
+
+function dialQueue(verb: Verb, noun: Verb): DialQueue {
+  return {
+    action: 'dial_queue',
+    queue: nameOf(noun),
+    whisper: noun.optionalFollowUp('url'),
+    timeoutSec: verb.number('timeout', 5, 600, 30),
+    timeLimitSec: verb.number('timeLimit', 1, 86_400, 14_400),
+    hangupOnStar: verb.flag('hangupOnStar', false),
+    record: recordFrom(verb) !== null,
+    recordingStatus: verb.statusCallback('recordingStatusCallback', ['completed']),
+    ringTone: (verb.attribute('ringTone') ?? 'us').toLowerCase(),
+    next: verb.optionalFollowUp('action'),
+  };
+}
+
+function wholeOrNull(value: number | null): number | null {
+  return value === null ? null : Math.round(value);
+}
+
+/** The name of a conference or a queue. */
+function nameOf(noun: Verb): string {
+  const name = noun.text();
+  return name.length > maxRoomName ? fail(noun.element, `has a name of more than ${maxRoomName} characters`) : name;
 }
 
 const beeps = {
@@ -275,17 +322,15 @@ const beeps = {
 
 function conference(verb: Verb, noun: Verb): ConferenceJoin {
   const record = noun.word('record', ['do-not-record', 'record-from-start', 'false', 'true']);
-  const name = noun.text();
-  if (name.length > maxRoomName) fail(noun.element, `has a name of more than ${maxRoomName} characters`);
   return {
     action: 'conference',
-    name,
+    name: nameOf(noun),
     label: noun.attribute('participantLabel')?.slice(0, 128) || null,
     startOnEnter: noun.flag('startConferenceOnEnter', true),
     endOnExit: noun.flag('endConferenceOnExit', false),
     muted: noun.flag('muted', false),
     beep: beeps[noun.word('beep', ['true', 'false', 'onEnter', 'onExit'])],
-    wait: waitMusic(noun),
+    wait: waitMusic(noun, 'waitMethod'),
     maxParticipants: Math.round(noun.number('maxParticipants', 2, maxSeats, maxSeats)),
     record: record === 'record-from-start' || record === 'true',
     recordingStatus: noun.statusCallback('recordingStatusCallback', ['completed']),
@@ -296,10 +341,10 @@ function conference(verb: Verb, noun: Verb): ConferenceJoin {
   };
 }
 
-function waitMusic(noun: Verb): WaitMusic {
-  noun.attribute('waitMethod'); // without a URL it has no effect
+function waitMusic(noun: Verb, method: string): WaitMusic {
+  noun.attribute(method); // without a URL it has no effect
   if (noun.attribute('waitUrl')?.trim() === '') return 'silence';
-  return noun.optionalFollowUp('waitUrl', 'waitMethod') ?? 'tone';
+  return noun.optionalFollowUp('waitUrl', method) ?? 'tone';
 }
 
 function dialTarget(noun: Verb): DialTarget {
@@ -322,7 +367,7 @@ function destination(noun: XmlElement): string {
     const to = `client:${textOf(identity ?? noun)}`;
     return clientAddress.test(to) ? to : fail(noun, 'needs the name of a user');
   }
-  if (noun.name !== 'Sip') return fail(noun, 'cannot be dialled here; Number, Sip, Client and Conference can');
+  if (noun.name !== 'Sip') return fail(noun, 'cannot be dialled here; Number, Sip, Client, Conference and Queue can');
   const uri = /^sips?:/i.test(text) ? text : `sip:${text}`;
   return sipAddress.test(uri) ? uri : fail(noun, 'needs a SIP address');
 }

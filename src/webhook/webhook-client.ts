@@ -21,7 +21,10 @@ export interface WebhookRequest {
     | 'call.disconnected'
     | 'call.conferenced'
     | 'call.referred'
-    | 'conference.waiting';
+    | 'call.dequeued'
+    | 'conference.waiting'
+    | 'queue.waiting'
+    | 'queue.whisper';
   /** The `data` of the JSON request. */
   data: { [name: string]: unknown };
   /** What Twilio's form has beside the fields of the call. */

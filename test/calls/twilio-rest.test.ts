@@ -186,7 +186,7 @@ describe.concurrent("Twilio's client", () => {
         headers: { authorization: `Basic ${Buffer.from(`${account}:${key}`).toString('base64')}` },
       });
     for (const [path, method] of [
-      [`Accounts/${account}/Queues.json`, 'GET'],
+      [`Accounts/${account}/Applications.json`, 'GET'],
       [`Accounts/${account}/Messages.json`, 'POST'],
       [`Accounts/${account}/Recordings/RE1.json`, 'DELETE'],
       ['Accounts.json', 'GET'],
@@ -199,7 +199,7 @@ describe.concurrent("Twilio's client", () => {
       expect(body.message).toContain(`/2010-04-01/${path} was not found`);
     }
     expect((await ask('Accounts.json', 'GET', 'trunkline_live_wrong')).status).toBe(401);
-    await expect(client.queues.list()).rejects.toMatchObject({ status: 404, code: 20404 });
+    await expect(client.applications.list()).rejects.toMatchObject({ status: 404, code: 20404 });
   });
 
   test('places a call with its Twiml, and one that is busy', async () => {

@@ -28,6 +28,9 @@ describe('the actions', () => {
     connect_endpoint: { endpoint_id: '0198c0de-0000-7000-8000-000000000000' },
     connect_stream: { url: 'wss://example.com' },
     dial: { to: '+15551234567' },
+    dial_queue: { queue: 'q' },
+    enqueue: { queue: 'q' },
+    leave: {},
     conference: { name: 'r' },
     transfer: { to: '+15551234567' },
     redirect: { url: 'https://example.com' },
@@ -51,6 +54,8 @@ describe('the actions', () => {
     expect(parseActionList([spied], 'about:blank')).toHaveLength(1);
     // A stream is told from an endpoint by this field.
     if (form === 'connect_stream') read.delete('endpoint_id');
+    // A queue is told from other destinations by this field.
+    if (form === 'dial') read.delete('queue');
     expect([...read].sort()).toEqual(Object.keys(fields).sort());
     const required = Object.entries(fields as Record<string, object>).filter(([, schema]) => !('~optional' in schema));
     for (const [field] of required) {

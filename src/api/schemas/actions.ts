@@ -2,6 +2,7 @@
 import {
   maxActions,
   maxHintsLength,
+  maxQueueSize,
   maxRoomName,
   maxSeats,
   maxTextLength,
@@ -102,6 +103,31 @@ export const actionFields = {
     refer_url: Type.Optional(text('The URL that is requested when the callee transfers the call by REFER.')),
     url: next,
   },
+  dial_queue: {
+    action: action('dial'),
+    queue: text('The queue whose longest waiting call is connected.', maxRoomName),
+    whisper_url: Type.Optional(text('The http(s) URL of prompts that the waiting caller hears before the connection.')),
+    timeout_s: seconds(5, 600, 'How many seconds to wait for a call. Default 30.'),
+    time_limit_s: seconds(1, 86_400, 'The maximum duration of the connection in seconds. Default 14400.'),
+    record: flag('Whether both sides are recorded. Default false.'),
+    url: next,
+  },
+  enqueue: {
+    action: action('enqueue'),
+    queue: text('The name of the queue.', maxRoomName),
+    wait_url: Type.Optional(
+      Type.String({ maxLength: 2_048, description: 'The URL of the hold music; empty for silence.' }),
+    ),
+    max_size: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: maxQueueSize,
+        description: 'The number of waiting calls at which the caller does not enter. Default: the size of the queue.',
+      }),
+    ),
+    url: next,
+  },
+  leave: { action: action('leave') },
   conference: {
     action: action('conference'),
     name: text('The name of the conference.', maxRoomName),

@@ -40,6 +40,7 @@ const transferFacts = {
   refer_status: Optional(Type.Integer({ description: 'The SIP status with which the phone refused the REFER' })),
   notify_status: Optional(Type.Integer({ description: 'The SIP status that the phone reported for the target' })),
 };
+const queue = { queue_id: uuid('The queue'), name: text('The name of the queue') };
 const conference = { conference_id: uuid('The conference'), name: text('The name of the conference') };
 /** Absent in the recording of the whole call. */
 const recording = {
@@ -241,6 +242,22 @@ export const eventTypes: Record<Described, readonly [when: string, data: Fields]
   ],
   'conference.left': ['The caller left the conference.', { ...conference, reason: text('Why') }],
   'conference.ended': ['The conference ended.', { ...conference, reason: text('Why') }],
+  'queue.entered': [
+    'The caller waits in a queue.',
+    {
+      ...queue,
+      position: count('The position in the queue, from 1'),
+      size: count('How many calls wait, this one included'),
+    },
+  ],
+  'queue.left': [
+    'The caller does not wait in the queue any more.',
+    {
+      ...queue,
+      result: text('`bridged`, `leave`, `redirected`, `redirected-from-bridged` or `error`'),
+      waited_s: count('How many seconds it waited'),
+    },
+  ],
   'amd.completed': [
     'Answering machine detection finished.',
     {

@@ -2,8 +2,10 @@
 
 import type { Conference } from '../../call/conference/conference.js';
 import type { Participant } from '../../call/conference/participant.js';
+import type { CallQueue } from '../../call/queue/call-queue.js';
+import type { QueueMember } from '../../call/queue/queue-member.js';
 import type { CallSummary } from '../../store/calls/call-records.js';
-import { accountSid, callSid, conferenceSid } from '../../webhook/twilio-parameters.js';
+import { accountSid, callSid, conferenceSid, queueSid } from '../../webhook/twilio-parameters.js';
 import type { ApiError } from '../errors.js';
 
 export const version = '2010-04-01';
@@ -15,6 +17,10 @@ export function callIdOf(sid: string): string | null {
 
 export function conferenceIdOf(sid: string): string | null {
   return uuidOf('CF', sid);
+}
+
+export function queueIdOf(sid: string): string | null {
+  return uuidOf('QU', sid);
 }
 
 export function organizationIdOf(sid: string): string | null {
@@ -111,6 +117,37 @@ export function participantIn(organizationId: string, conferenceId: string, call
     queue_time: '0',
     api_version: version,
     uri: `/${version}/Accounts/${account}/Conferences/${conference}/Participants/${call}.json`,
+  };
+}
+
+export function presentQueue(queue: CallQueue) {
+  const { id, name, scope, maxSize, members, averageWaitSec, createdAt, updatedAt } = queue;
+  const account = accountSid(scope.organizationId);
+  const uri = `/${version}/Accounts/${account}/Queues/${queueSid(id)}`;
+  return {
+    sid: queueSid(id),
+    account_sid: account,
+    friendly_name: name,
+    current_size: members.length,
+    max_size: maxSize,
+    average_wait_time: averageWaitSec,
+    date_created: createdAt.toUTCString(),
+    date_updated: updatedAt.toUTCString(),
+    uri: `${uri}.json`,
+    subresource_uris: { members: `${uri}/Members.json` },
+  };
+}
+
+export function presentQueueMember(queue: CallQueue, member: QueueMember) {
+  const account = accountSid(queue.scope.organizationId);
+  const [sid, call] = [queueSid(queue.id), callSid(member.party.call.id)];
+  return {
+    call_sid: call,
+    queue_sid: sid,
+    date_enqueued: member.enteredAt.toUTCString(),
+    position: queue.positionOf(member),
+    wait_time: member.waitedSec,
+    uri: `/${version}/Accounts/${account}/Queues/${sid}/Members/${call}.json`,
   };
 }
 

@@ -3,6 +3,7 @@ import type { FastifyRequest } from 'fastify';
 import type { Conferences } from '../../call/conference/conferences.js';
 import type { CallCommands } from '../../call/core/command.js';
 import type { OutboundCalls } from '../../call/core/outbound-request.js';
+import type { CallQueues } from '../../call/queue/call-queues.js';
 import { dialledNumber } from '../../call/routing/dialled-number.js';
 import type { Endpoint } from '../../store/routing/endpoints.js';
 import type { Store } from '../../store/store.js';
@@ -17,6 +18,7 @@ export interface TwilioOptions {
   liveCalls: CallCommands;
   outboundCalls?: OutboundCalls;
   conferences?: Pick<Conferences, 'list' | 'find'>;
+  queues?: CallQueues;
   rules: OutboundRules;
   allowPrivateTargets: boolean;
   now: () => number;

@@ -11,6 +11,7 @@ import { phoneNumberOf } from '../request/phone-number.js';
 import { startOutbound } from '../rules/start-outbound.js';
 import { conferenceRoutes } from './conferences.js';
 import { Form } from './form.js';
+import { queueRoutes } from './queues.js';
 import { callIdOf, organizationIdOf, presentTwilioCall, twilioError, version } from './resources.js';
 import {
   askedByForm,
@@ -38,7 +39,7 @@ export async function registerTwilio(app: FastifyInstance, options: TwilioOption
       reply.code(body.status).headers({ ...refusal.headers, 'x-request-id': request.id });
       reply.type('application/json; charset=utf-8').send(JSON.stringify(body));
     });
-    for (const { method, path, handle } of [...callRoutes, ...conferenceRoutes])
+    for (const { method, path, handle } of [...callRoutes, ...conferenceRoutes, ...queueRoutes])
       scope.route({
         method,
         url: `/${version}/Accounts/:account/${path}`,
@@ -60,7 +61,7 @@ export async function registerTwilio(app: FastifyInstance, options: TwilioOption
       async (request) => {
         throw new ApiError(
           'NOT_FOUND',
-          `The requested resource ${request.url.split('?')[0]} was not found; the supported resources of Twilio's API are Calls, Conferences and Participants (docs/webhooks.md)`,
+          `The requested resource ${request.url.split('?')[0]} was not found; the supported resources of Twilio's API are Calls, Conferences, Participants, Queues and Members (docs/webhooks.md)`,
         );
       },
     );

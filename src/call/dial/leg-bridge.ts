@@ -13,6 +13,8 @@ export interface LegBridgeOptions {
   onRefer?: Parameters<CallLeg['onRefer']>[0];
   /** The application of the first party that bridges it; default: the bridge itself. */
   owner?: Application;
+  /** The second party has a script, which lends it for its part of the bridge; default: the bridge is the party's only application. */
+  lendSecond?(part: Application): void;
 }
 
 /**
@@ -62,16 +64,18 @@ export class LegBridge implements Application {
         return;
       }
       void this.#bridge.ended.then(({ by }) => this.#resolveEnded(by));
-      second.control.connect(this.#ofSecond).catch(() => {}); // its call has just ended, and the bridge with it
+      if (options.lendSecond !== undefined) options.lendSecond(this.#ofSecond);
+      else second.control.connect(this.#ofSecond).catch(() => {}); // its call has just ended, and the bridge with it
     }
     if (first.held !== null) this.#second.hold(first.held);
     if (second.held !== null) this.#first.hold(second.held);
   }
 
-  /** Both legs live on; the first party is not left on hold. */
+  /** Both legs live on, and are not left on hold. */
   async detach(): Promise<void> {
     if (this.#bridge !== null && !this.#isDetached) {
-      void this.second.control.release('finished');
+      if (this.options.lendSecond === undefined) void this.second.control.release('finished');
+      else this.#second.hold(null);
       this.#first.hold(null);
     }
     this.#isDetached = true;

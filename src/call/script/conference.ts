@@ -1,11 +1,11 @@
 import type { Action, ConferenceJoin as ConferenceAction } from '../../webhook/actions.js';
-import { conferencedQuestion } from '../../webhook/request-bodies.js';
+import { conferencedQuestion, waitingQuestion } from '../../webhook/request-bodies.js';
 import type { Conference } from '../conference/conference.js';
 import type { ConferenceHost } from '../conference/conference-host.js';
 import type { Participant } from '../conference/participant.js';
 import type { Application, Key } from '../party/application.js';
 import type { ScriptContext } from './context.js';
-import { holdMusic } from './hold-music.js';
+import { holdMusic, type Waiting } from './hold-music.js';
 
 /** The caller is in a conference until it leaves, is removed, or the time is up; it hears music until the conference starts and while it is held. */
 export async function confer(
@@ -91,6 +91,7 @@ class ConferenceStay implements Application {
 
   async #stay(): Promise<void> {
     const { script, conference, participant } = this;
+    const waiting: Waiting = { place: 'conference', question: () => waitingQuestion(conference) };
     while (!this.#over.signal.aborted) {
       const change = participant.nextChange();
       const { music } = participant;
@@ -102,7 +103,7 @@ class ConferenceStay implements Application {
         moved.abort();
         continue;
       }
-      const played = holdMusic(script, conference, music, here);
+      const played = holdMusic(script, waiting, music, here);
       await Promise.race([change, left]);
       moved.abort();
       await played;

@@ -9,6 +9,7 @@ import type { Conferences } from '../conference/conferences.js';
 import type { ChildCallDeps } from '../dial/child-call.js';
 import type { CallParty } from '../party/party.js';
 import type { PromptPlayer } from '../prompts/prompt-player.js';
+import type { CallQueues } from '../queue/call-queues.js';
 import type { PartialRecordings } from '../recording/recordings.js';
 import type { Keypad } from './keypad.js';
 import type { ScriptWebhook } from './script-webhook.js';
@@ -23,6 +24,7 @@ export interface ScriptDeps {
   dialling: ChildCallDeps;
   takes: PartialRecordings;
   conferences: Conferences;
+  queues: CallQueues;
   callbacks: CallbackQueue;
   /** null when no transcription engine is configured. */
   transcription: TranscriptionEngine | null;

@@ -8,7 +8,8 @@ import {
 } from '../../webhook/request-bodies.js';
 import type { Call } from '../core/call.js';
 import { ChildCall, type ParentCall, statusOf } from '../dial/child-call.js';
-import { LegBridge } from '../dial/leg-bridge.js';
+import { LegBridge, type LegBridgeOptions } from '../dial/leg-bridge.js';
+import type { CallParty } from '../party/party.js';
 import { ringTone } from '../prompts/ringback-tones.js';
 import type { PartialRecording } from '../recording/recordings.js';
 import { dialledNumber } from '../routing/dialled-number.js';
@@ -57,7 +58,7 @@ export async function dialOut(script: ScriptContext, action: Dial, signal: Abort
       answered = winner.call;
       await script.answer();
       recording?.begin();
-      referredTo = await talk(script, winner, action, signal);
+      referredTo = await talk(script, winner.party, action, signal);
     }
   } finally {
     stop.abort();
@@ -135,12 +136,13 @@ async function firstToAnswer(
   }
 }
 
-/** Resolves when the two are not bridged any more; with the address to which the callee transfers the caller, if it does. */
-async function talk(
+/** Resolves when the two are not bridged any more, or the time is up; with the address to which the callee transfers the caller, if it does. */
+export async function talk(
   { party, keypad }: ScriptContext,
-  callee: ChildCall,
-  action: Dial,
+  callee: CallParty,
+  action: Pick<Dial, 'refer' | 'hangupOnStar' | 'timeLimitSec'>,
   signal: AbortSignal,
+  lendCallee?: LegBridgeOptions['lendSecond'],
 ): Promise<string | null> {
   const over = new AbortController();
   const end = () => over.abort();
@@ -151,9 +153,10 @@ async function talk(
     end(); // the callee's part is over
     return { accept: true };
   };
-  const bridge = new LegBridge(party, callee.party, {
+  const bridge = new LegBridge(party, callee, {
     onKey: ({ digit }) => keypad.press(digit),
     ...(action.refer === null ? {} : { onRefer }),
+    ...(lendCallee === undefined ? {} : { lendSecond: lendCallee }),
   });
   void callee.call.ended.then(end);
   void bridge.ended.then(end);
@@ -169,12 +172,12 @@ async function talk(
 }
 
 /** Records both sides into one file, the caller on the left channel. */
-class DialRecording {
+export class DialRecording {
   private take: PartialRecording | null = null;
 
   constructor(
     private readonly script: ScriptContext,
-    private readonly action: Dial,
+    private readonly action: Pick<Dial, 'timeLimitSec' | 'recordingStatus'>,
   ) {}
 
   begin(): void {

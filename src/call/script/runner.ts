@@ -12,6 +12,8 @@ import { confer } from './conference.js';
 import { connectStep, connectTarget } from './connect.js';
 import type { ScriptContext, ScriptDeps } from './context.js';
 import { dialOut } from './dial.js';
+import { dialQueue } from './dial-queue.js';
+import { enqueue } from './enqueue.js';
 import { gather } from './gather.js';
 import { Keypad } from './keypad.js';
 import { MediaForks } from './media-forks.js';
@@ -184,6 +186,13 @@ export class Script implements Application, ScriptContext {
         return null;
       case 'dial':
         return dialOut(this, action, signal);
+      case 'dial_queue':
+        return dialQueue(this, action, signal);
+      case 'enqueue':
+        return enqueue(this, action, signal);
+      case 'leave':
+        this.webhook.warn('The call is in no queue that it could leave.');
+        return null;
       case 'warn':
         this.webhook.warn(action.message);
         return null;

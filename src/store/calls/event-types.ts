@@ -35,6 +35,8 @@ const phases = {
   'conference.updated': 'running',
   'conference.left': 'running',
   'conference.ended': 'running',
+  'queue.entered': 'running',
+  'queue.left': 'running',
   'amd.completed': 'running',
   'recording.started': 'running',
   'recording.paused': 'running',
