@@ -25,9 +25,9 @@ describe('a queue', () => {
       '/hello': '<Response><Pause length="1"/><Gather/></Response>',
       '/done': '<Response><Hangup/></Response>',
     });
-    const a = await caller(number, tonesHz[0]);
+    const a = await caller(number, tonesHz[1]);
     await soon(() => expect(forms('/music')[0]).toMatchObject({ QueuePosition: '1', CurrentQueueSize: '1' }));
-    const b = await caller(number, tonesHz[1]);
+    const b = await caller(number, tonesHz[0]);
     const [first, second] = forms('/start').map(({ CallSid }) => CallSid);
     await soon(() =>
       expect(ofCall(forms('/music'), second)[0]).toMatchObject({
@@ -37,7 +37,7 @@ describe('a queue', () => {
       }),
     );
     const c = await caller(desk.number, tonesHz[2]);
-    await Promise.all([a.untilHears([0, 0, 1], 'the desk at a'), c.untilHears([1, 0, 0], 'a at the desk')]);
+    await Promise.all([a.untilHearsTone(tonesHz[2], 'the desk at a'), c.untilHearsTone(tonesHz[1], 'a at the desk')]);
     const { QueueSid } = forms('/music')[0] ?? {};
     expect(QueueSid).toMatch(/^QU[0-9a-f]{32}$/);
     expect(desk.form('/hello')).toMatchObject({
@@ -81,8 +81,8 @@ describe('a queue', () => {
       {},
     );
     const c = await caller(desk.number, tonesHz[2]);
-    const a = await caller(waiting.number, tonesHz[0]);
-    await Promise.all([a.untilHears([0, 0, 1], 'the desk at a'), c.untilHears([1, 0, 0], 'a at the desk')]);
+    const a = await caller(waiting.number, tonesHz[1]);
+    await Promise.all([a.untilHearsTone(tonesHz[2], 'the desk at a'), c.untilHearsTone(tonesHz[1], 'a at the desk')]);
     await Promise.all([a.untilLet(), c.untilLet()]);
     expect(lastData(waiting)).toMatchObject({
       type: 'call.dequeued',
@@ -99,7 +99,7 @@ describe('a queue', () => {
     ).toMatchObject([{ name: 'J', position: 1, size: 1 }, { result: 'bridged' }]);
 
     const before = waiting.paths().filter((path) => path === '/wait').length;
-    const b = await caller(waiting.number, tonesHz[1]);
+    const b = await caller(waiting.number, tonesHz[0]);
     await soon(() => expect(waiting.paths().filter((path) => path === '/wait').length).toBeGreaterThan(before));
     const third = await caller(full.number, tonesHz[2]);
     await third.untilLet();
