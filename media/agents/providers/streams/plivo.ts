@@ -49,6 +49,8 @@ class PlivoConversation extends StreamConversation {
   readonly #streamId = randomUUID();
   /** Custom parameters, sent with each message as text. */
   readonly #extraHeaders: string;
+  /** The constant end of a media message. */
+  readonly #mediaTail: string;
   #sequence = 0;
   /** Time of the newest caller audio, on the stream's clock. */
   #atMs = 0;
@@ -61,6 +63,7 @@ class PlivoConversation extends StreamConversation {
   ) {
     super(config.format);
     this.#extraHeaders = JSON.stringify(target.call.custom);
+    this.#mediaTail = `"},"extra_headers":${JSON.stringify(this.#extraHeaders)}}`;
   }
 
   upgrade() {
@@ -87,7 +90,7 @@ class PlivoConversation extends StreamConversation {
     this.#chunks[track] += 1;
     const timestamp = Math.max(0, Math.round(atMs));
     this.#atMs = timestamp;
-    return `{"event":"media","sequenceNumber":${this.#sequence},"streamId":"${this.#streamId}","media":{"track":"${providerTrack[track]}","timestamp":"${timestamp}","chunk":${this.#chunks[track]},"payload":"${base64(bytes)}"},"extra_headers":${JSON.stringify(this.#extraHeaders)}}`;
+    return `{"event":"media","sequenceNumber":${this.#sequence},"streamId":"${this.#streamId}","media":{"track":"${providerTrack[track]}","timestamp":"${timestamp}","chunk":${this.#chunks[track]},"payload":"${base64(bytes)}${this.#mediaTail}`;
   }
 
   receive(message: string | Uint8Array, sink: Sink): void {
