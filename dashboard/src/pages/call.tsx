@@ -48,7 +48,13 @@ export function CallPage({ place, me }: PageProps) {
   const [seekMs, setSeek] = useState<{ atMs: number } | null>(null);
   const [playing, setPlaying] = useState<number | null>(null);
 
-  if (call.error && !call.data) return <Problem error={call.error} onRetry={call.reload} />;
+  if (call.error && !call.data)
+    return (
+      <>
+        <Head title="Call" under={<a href="#/calls">All calls</a>} />
+        <Problem error={call.error} onRetry={call.reload} />
+      </>
+    );
   if (!call.data) return <Loading />;
   const { data } = call;
   const hasWords = data.events.some(({ event_type }) => event_type === 'transcript.final');

@@ -64,7 +64,8 @@ export function Numbers(props: PageProps) {
 /** Where a call would go, rule by rule, without a call. */
 function Simulator({ to }: { to: string }) {
   const [asked, setAsked] = useState({ from: '+12025550199', to, source_ip: '' });
-  const [found, setFound] = useState<Awaited<ReturnType<typeof simulate>> | null>(null);
+  const [found, setFound] = useState<(Awaited<ReturnType<typeof simulate>> & { to: string }) | null>(null);
+  const nameOf = useEndpointNames();
   const field = (name: keyof typeof asked, label: string, placeholder = '') => (
     <div class="field">
       <label for={`route-${name}`}>{label}</label>
@@ -86,7 +87,7 @@ function Simulator({ to }: { to: string }) {
           <Action
             label="Show the way"
             disabled={asked.to === ''}
-            action={async () => setFound(await simulate(asked))}
+            action={async () => setFound({ ...(await simulate(asked)), to: asked.to })}
           />
         </div>
         {found && (
@@ -115,7 +116,10 @@ function Simulator({ to }: { to: string }) {
                       <State of={verdict} />
                     </td>
                     <td>
-                      <Brief text={detail} limit={80} />
+                      <Brief
+                        text={rule === 'number' && verdict === 'matched' ? found.to : (nameOf(detail) ?? detail)}
+                        limit={80}
+                      />
                     </td>
                   </tr>
                 ))}

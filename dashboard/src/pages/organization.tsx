@@ -159,18 +159,21 @@ function Doctor() {
                   <td>
                     <State of={level} />
                   </td>
-                  <td>
+                  <td class="wide-only">
                     <Brief text={check} />
                   </td>
                   <td>
+                    <small class="narrow-only">
+                      <Brief text={check} />
+                    </small>
                     <Brief text={says} limit={240} />
                     {fix && (
-                      <>
-                        <br />
+                      <p>
+                        Fix:{' '}
                         <strong>
                           <Brief text={fix} limit={240} />
                         </strong>
-                      </>
+                      </p>
                     )}
                   </td>
                 </tr>

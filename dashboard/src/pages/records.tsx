@@ -245,7 +245,16 @@ function OneRecord({ kind, id, me }: { kind: RecordKind; id: string; me: Me }) {
   const [savedAt, setSavedAt] = useState(0);
   const mayChange = rank[me.role] >= rank[kind.changes];
   const error = record.error ?? schema.error;
-  if (error && !record.data) return <Problem error={error} onRetry={record.reload} />;
+  if (error && !record.data)
+    return (
+      <>
+        <Head
+          title={`${kind.singular.charAt(0).toUpperCase()}${kind.singular.slice(1)}`}
+          under={<a href={`#/${kind.page}`}>{kind.title}</a>}
+        />
+        <Problem error={error} onRetry={record.reload} />
+      </>
+    );
   if (!record.data || !schema.data || (kind.needsEndpoints && !choices)) return <Loading />;
   const before = record.data;
   return (

@@ -50,10 +50,11 @@ code, .path, pre { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monosp
 nav ul { columns: 15rem; padding-left: 1.2rem; }
 article, nav { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .4rem 1.1rem 1rem; margin: 1rem 0; }
 td:first-child > code { white-space: nowrap; }
-table { border-collapse: collapse; width: 100%; display: block; overflow-x: auto; } td, th { border-bottom: 1px solid var(--line); padding: .3rem .6rem .3rem 0; text-align: left; vertical-align: top; }
+table { border-collapse: collapse; width: 100%; } td, th { border-bottom: 1px solid var(--line); padding: .3rem .6rem .3rem 0; text-align: left; vertical-align: top; }
 .method { background: var(--accent-soft); color: var(--accent); border-radius: .3rem; padding: .1rem .4rem; font-weight: 600; }
 input { font: inherit; color: inherit; background: var(--card); border: 1px solid var(--soft); border-radius: 6px; padding: .3rem .6rem; }
-details { margin: .5rem 0; } summary { cursor: pointer; color: var(--accent); } pre { background: var(--paper); border-radius: 6px; overflow-x: auto; padding: .7rem; }
+details { margin: .5rem 0; } summary { cursor: pointer; color: var(--accent); } pre { background: var(--paper); border-radius: 6px; padding: .7rem; white-space: pre-wrap; }
+@media (max-width: 40rem) { table, tbody, tr, td { display: block; } th { display: none; } td { border: 0; padding: .1rem 0; } tr { border-bottom: 1px solid var(--line); padding: .4rem 0; } td:first-child > code { white-space: normal; font-weight: 600; } }
 `;
 const styleHash = createHash('sha256').update(style).digest('base64');
 
