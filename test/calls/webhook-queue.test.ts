@@ -64,6 +64,29 @@ describe('a queue', () => {
     expect(noted).toMatchObject([{ event_data: { message: '"gather" has no effect before the connection.' } }]);
   });
 
+  test('keeps the place of a caller whose connection did not come about', async () => {
+    const { number, forms } = await application({
+      '/start': '<Response><Enqueue waitUrl="/music" action="/after">Slow</Enqueue></Response>',
+      '/music': '<Response><Pause length="1"/></Response>',
+    });
+    const desk = await application({
+      '/start': '<Response><Dial action="/done"><Queue url="/hello">Slow</Queue></Dial></Response>',
+      '/hello': '<Response><Pause length="60"/></Response>',
+    });
+    const a = await caller(number, tonesHz[1]);
+    const c = await caller(desk.number, tonesHz[2]);
+    await soon(() => expect(desk.forms('/hello')).toHaveLength(1));
+    const before = forms('/music').length;
+    await c.leave();
+    await soon(() => expect(desk.form('/done')).toMatchObject({ DialCallStatus: 'canceled' }));
+    await soon(() => expect(forms('/music').length).toBeGreaterThan(before));
+    expect(forms('/music').at(-1)).toMatchObject({ QueuePosition: '1', CurrentQueueSize: '1' });
+    await caller(desk.number, tonesHz[0]);
+    await soon(() => expect(desk.forms('/hello')).toHaveLength(2));
+    await a.leave();
+    await soon(() => expect(forms('/after')).toMatchObject([{ QueueResult: 'bridging-in-process' }]));
+  });
+
   test('in JSON: connects a desk that was there first, and lets the one who waits leave by a key', async () => {
     const wish = { action: 'enqueue', queue: 'J', wait_url: '/wait', max_size: 1, url: '/after' };
     const waiting = await application(
