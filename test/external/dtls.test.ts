@@ -24,7 +24,11 @@ const talk = () => new Promise((resolve) => setTimeout(resolve, 5000)); // the l
 it.skipIf(isLoopback)('a phone with DTLS-SRTP calls, and hears its own voice', async () => {
   const app = await startTestApp({ TRUNKLINE_MEDIA_ENGINE: freeSwitchSetting, TRUNKLINE_SIP_HOST: host });
   try {
-    await app.api('POST', '/v1/trunks', { name: 'the phone', direction: 'inbound', addresses: [`${host}/32`] });
+    await app.api('POST', '/v1/trunks', {
+      name: 'the phone',
+      direction: 'inbound',
+      addresses: [`${host}/32`, '127.0.0.0/8'],
+    });
     const phone = await Baresip.start('<sip:phone@127.0.0.1>;regint=0;audio_codecs=PCMU;mediaenc=dtls_srtp', said, [
       'module srtp.so',
       'module dtls_srtp.so',
