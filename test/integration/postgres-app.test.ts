@@ -1,4 +1,4 @@
-/** A whole gateway over PostgreSQL: it takes calls, and goes on taking them while the database is gone. */
+/** A whole gateway over PostgreSQL: it takes calls, and goes on taking them while the database is gone. `FAULTS=long`: gone for 60 s. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startTestApp, type TestApp } from '../support/app.js';
@@ -7,6 +7,7 @@ import { demo } from '../support/fault-scene.js';
 import { databaseOf } from '../support/open-store.js';
 import { PostgresRelay } from '../support/postgres-relay.js';
 
+const goneMs = process.env.FAULTS === 'long' ? 60_000 : 0;
 let app: TestApp;
 let ends: FarEnds;
 let relay: PostgresRelay;
@@ -14,7 +15,8 @@ let relay: PostgresRelay;
 beforeAll(async () => {
   const url = await databaseOf(randomBytes(8).toString('hex'));
   relay = await PostgresRelay.to(Number(new URL(url).port));
-  app = await startTestApp({ TRUNKLINE_DATABASE_URL: relay.url(url) }, { t1: 50, t2: 400, t4: 500 });
+  const silent = { TRUNKLINE_RTP_FIRST_TIMEOUT_SEC: '300', TRUNKLINE_RTP_TIMEOUT_SEC: '300' }; // the phones send no audio
+  app = await startTestApp({ TRUNKLINE_DATABASE_URL: relay.url(url), ...silent }, { t1: 50, t2: 400, t4: 500 });
   ends = await FarEnds.open(app.sip.addresses[0]!.port);
 });
 afterAll(async () => {
@@ -42,27 +44,35 @@ it('takes a call, and the API shows its record', async () => {
   ]);
 });
 
-it('with the database gone cuts no call and takes new ones; afterwards every record is whole', async () => {
-  const calls = Array.from({ length: 25 }, () => ends.call(demo));
-  for (const call of calls) expect(await call.final()).toBe(200);
-  relay.goAway();
-  const during = Array.from({ length: 25 }, () => ends.call(demo));
-  for (const call of during) expect(await call.final()).toBe(200);
-  await expect.poll(async () => (await fetch(`${app.httpUrl}/readyz`)).status).toBe(503);
-  expect((await fetch(`${app.httpUrl}/v1/calls`, { headers: { authorization: `Bearer ${app.key}` } })).status).toBe(
-    503,
-  );
-  for (const call of calls.slice(0, 10)) await call.bye();
-  await expect.poll(() => app.live.count).toBe(40);
-  relay.comeBack();
-  for (const call of [...calls.slice(10), ...during]) await call.bye();
-  await expect.poll(() => app.store.calls.unwritten, { timeout: 20_000 }).toBe(0);
-  expect(await app.store.records.stats(scope(), {})).toMatchObject({ completed: 51, in_progress: 0, failed: 0 });
-  const { data } = await app.store.records.list(scope(), {}, { limit: 60, offset: 0 });
-  for (const { id } of data) {
-    const events = (await app.store.records.detail(scope(), id))?.events ?? [];
-    expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_, i) => i + 1));
-    expect(events.filter(({ type }) => type === 'call.completed')).toHaveLength(1);
-  }
-  await expect.poll(async () => (await fetch(`${app.httpUrl}/readyz`)).status, { timeout: 20_000 }).toBe(200);
-}, 60_000);
+it(
+  'with the database gone cuts no call and takes new ones; afterwards every record is whole',
+  async () => {
+    const calls = Array.from({ length: 25 }, () => ends.call(demo));
+    for (const call of calls) expect(await call.final()).toBe(200);
+    relay.goAway();
+    const during = Array.from({ length: 25 }, () => ends.call(demo));
+    for (const call of during) expect(await call.final()).toBe(200);
+    await expect.poll(async () => (await fetch(`${app.httpUrl}/readyz`)).status).toBe(503);
+    expect((await fetch(`${app.httpUrl}/v1/calls`, { headers: { authorization: `Bearer ${app.key}` } })).status).toBe(
+      503,
+    );
+    for (const endMs = performance.now() + goneMs; performance.now() < endMs; ) {
+      await new Promise((resolve) => setTimeout(resolve, 1_000));
+      expect(app.live.count).toBe(50); // none is cut
+    }
+    for (const call of calls.slice(0, 10)) await call.bye();
+    await expect.poll(() => app.live.count).toBe(40);
+    relay.comeBack();
+    for (const call of [...calls.slice(10), ...during]) await call.bye();
+    await expect.poll(() => app.store.calls.unwritten, { timeout: 20_000 }).toBe(0);
+    expect(await app.store.records.stats(scope(), {})).toMatchObject({ completed: 51, in_progress: 0, failed: 0 });
+    const { data } = await app.store.records.list(scope(), {}, { limit: 60, offset: 0 });
+    for (const { id } of data) {
+      const events = (await app.store.records.detail(scope(), id))?.events ?? [];
+      expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_, i) => i + 1));
+      expect(events.filter(({ type }) => type === 'call.completed')).toHaveLength(1);
+    }
+    await expect.poll(async () => (await fetch(`${app.httpUrl}/readyz`)).status, { timeout: 20_000 }).toBe(200);
+  },
+  60_000 + 2 * goneMs,
+);
