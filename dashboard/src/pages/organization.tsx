@@ -10,7 +10,12 @@ import { State } from '../ui/state';
 import { Brief } from '../ui/text';
 import { money, Time } from '../ui/time';
 
-type LimitName = 'requests_per_second' | 'requests_per_day' | 'calls_per_second' | 'daily_spend_cents';
+type LimitName =
+  | 'requests_per_second'
+  | 'requests_per_day'
+  | 'calls_per_second'
+  | 'daily_spend_cents'
+  | 'call_retention_days';
 
 /** What the tiers allow where an organization has no limit of its own. */
 const tierLimits: Record<string, Partial<Record<LimitName, number>>> = {
