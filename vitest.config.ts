@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import LongestFirst from './test/support/longest-first.js';
 import { postgresFolder } from './test/support/postgres-folder.js';
 
 /** Files that load the machine, or that judge 40 ms: one after the other, when the rest is over. */
@@ -43,19 +44,29 @@ const waiting = [
   'test/calls/{recording-app,replaces,secure-agent,simulator-app,sip-*,trace-peers,transfer,twilio-rest,webhook-*}.test.ts',
 ];
 
+/** Files that count all timers and sockets of their process, or replace a module before it is loaded. */
+const ownProcess = [
+  'test/contract/agent-faults.test.ts',
+  'test/integration/{agents-connect,agents-rebind,agents-renewal,agents-socket,example-agents,sip-last-words}.test.ts',
+];
+
 /**
- * On two cores, four files that wait leave a core free now and then; two that measure audio need one each. CI may run on a machine that others
+ * On two cores, six files that wait leave a core free now and then; two that measure audio need one each. CI may run on a machine that others
  * disturb, so fewer run there. `port-ranges.ts` has ports for eight processes.
  */
 const isCi = Boolean(process.env.CI);
 const measuringWorkers = isCi ? 1 : 2;
-const waitingWorkers = isCi ? 3 : 4;
+const waitingWorkers = isCi ? 3 : 6;
 
 /**
  * Whole calls run in real time. A machine that stands still for half a second spoils one, whatever the product does; a defect spoils the second
  * try too. The report ends with the tests that needed it.
  */
 const inRealTime = { retry: 1 };
+const whileOthersWait = {
+  ...inRealTime,
+  ...{ maxWorkers: waitingWorkers, maxConcurrency: 10, sequence: { groupOrder: 2 } },
+};
 /** Loading the program takes two seconds of processor time: once for a worker, not for each file. */
 const loadedOnce = { isolate: false };
 
@@ -87,17 +98,12 @@ export default defineConfig({
           ...{
             name: 'waiting',
             include: waiting,
-            exclude: [...alone, ...external, 'test/integration/postgres-*.test.ts'],
+            exclude: [...alone, ...ownProcess, ...external, 'test/integration/postgres-*.test.ts'],
           },
-          ...{
-            ...inRealTime,
-            ...loadedOnce,
-            maxWorkers: waitingWorkers,
-            maxConcurrency: 10,
-            sequence: { groupOrder: 2 },
-          },
+          ...{ ...whileOthersWait, ...loadedOnce },
         },
       },
+      { extends: true, test: { name: 'own process', include: ownProcess, ...whileOthersWait } },
       {
         extends: true,
         test: { ...inRealTime, name: 'alone', include: alone, maxWorkers: 1, sequence: { groupOrder: 3 } },
@@ -107,7 +113,7 @@ export default defineConfig({
         test: {
           // the same suites over PostgreSQL, if the machine has it
           ...{ name: 'postgres', include: postgresFolder() === undefined ? [] : overPostgres },
-          ...{ ...inRealTime, maxWorkers: measuringWorkers, sequence: { groupOrder: 1 } },
+          ...{ ...inRealTime, maxWorkers: 2, sequence: { groupOrder: 0 } },
           globalSetup: ['test/support/postgres-setup.ts'],
           env: { TEST_STORE_OVER: 'postgres' }, // the server's address reaches every project
         },
@@ -118,6 +124,7 @@ export default defineConfig({
       },
     ],
     setupFiles: ['test/support/wait-limit.ts'],
+    sequence: { sequencer: LongestFirst },
     reporters: ['default', './test/support/second-tries.ts'],
     pool: 'forks',
     testTimeout: 60_000,

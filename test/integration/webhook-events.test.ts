@@ -473,7 +473,7 @@ test('an endpoint gets eight requests at once at most, also when the last of the
   await vi.waitFor(
     () => {
       sender.wake();
-      if (open >= 7) setTimeout(answerAll, 100);
+      if (open >= 7 || recorded + open === 21) setTimeout(answerAll, 100); // full, or the rest
       expect(recorded).toBe(21);
     },
     { timeout: 10_000, interval: 20 },
