@@ -51,12 +51,12 @@ const ownProcess = [
 ];
 
 /**
- * On two cores, six files that wait leave a core free now and then; two that measure audio need one each. CI may run on a machine that others
+ * On two cores, four files that wait leave a core free now and then; two that measure audio need one each. CI may run on a machine that others
  * disturb, so fewer run there. `port-ranges.ts` has ports for eight processes.
  */
 const isCi = Boolean(process.env.CI);
 const measuringWorkers = isCi ? 1 : 2;
-const waitingWorkers = isCi ? 3 : 6;
+const waitingWorkers = isCi ? 3 : 4;
 
 /**
  * Whole calls run in real time. A machine that stands still for half a second spoils one, whatever the product does; a defect spoils the second
