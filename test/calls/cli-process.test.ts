@@ -61,7 +61,8 @@ function trunkline(args: string[], environment: Record<string, string> = {}) {
 // Processes mostly wait, and each test has a data folder of its own.
 describe.concurrent('trunkline start', () => {
   it('starts with nothing set up, says how to use it, answers and drains on SIGTERM', async () => {
-    const first = trunkline(['start']);
+    const data = { TRUNKLINE_DATA_DIR: await mkdtemp(path.join(folder, 'first-')) };
+    const first = trunkline(['start'], data);
     const key = (await first.says(/key +(trunkline_live_\w{32})/))[1]!;
     const url = (await first.says(/API +(http:\/\/\S+)\/v1/))[1]!;
     const [, sipPort = ''] = await first.says(/SIP +sip:127\.0\.0\.1:(\d+)/);
@@ -83,7 +84,7 @@ describe.concurrent('trunkline start', () => {
     expect(await first.exited).toBe(0);
     expect(first.text.err).toBe('SIGTERM: accepting no new calls, waiting up to 600 s for live calls\n');
 
-    const again = trunkline(['start']);
+    const again = trunkline(['start'], data);
     await again.says(/Trunkline is ready/);
     expect(again.text.out).not.toContain('trunkline_live_');
     again.child.kill('SIGINT');

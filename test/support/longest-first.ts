@@ -4,7 +4,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 const longest = [
   ...['calls/dashboard', 'scenarios/kill-and-restart', 'integration/webhook-events', 'scenarios/inbound-call'],
   ...['contract/agent-faults', 'calls/agent-transcripts', 'calls/agent-providers', 'calls/media-session'],
-  ...['faults/races', 'calls/cli-process', 'calls/outbound-call', 'faults/media-trust', 'calls/simulator-peer'],
+  ...['faults/races', 'calls/outbound-call', 'faults/media-trust', 'calls/simulator-peer'],
 ];
 
 /** The usual order, with the longest files of each project first. */
