@@ -1,5 +1,4 @@
 import { defineConfig } from 'vitest/config';
-import LongestFirst from './test/support/longest-first.js';
 import { postgresFolder } from './test/support/postgres-folder.js';
 
 /** Files that load the machine, or that judge 40 ms: one after the other, when the rest is over. */
@@ -31,6 +30,9 @@ const overPostgres = process.env.TEST_API_OVER_POSTGRES
   ? [...storeOverPostgres, ...apiOverPostgres]
   : storeOverPostgres;
 
+/** Chromium needs more of the machine than calls beside it can spare. */
+const inBrowser = ['test/calls/dashboard*.test.ts'];
+
 /** Files that mostly wait for calls, and judge neither the pace nor the delay of audio. */
 const waiting = [
   'test/architecture.test.ts',
@@ -39,7 +41,7 @@ const waiting = [
   'test/contract/{agent-faults,agent-conversation,agent-protocol,provider-clients,provider-types}.test.ts',
   'test/integration/**/*.test.ts',
   'test/calls/{agent-failover,agent-hangups,agent-session-limit,agent-stopped,agent-transcripts,agent-variables}.test.ts',
-  'test/calls/{bad-carriers,balance-app,bridged-call,cli-call,cli-process,dashboard,doctor-call,external-sip-servers,kamailio}.test.ts',
+  'test/calls/{bad-carriers,balance-app,bridged-call,cli-call,cli-process,doctor-call,external-sip-servers,kamailio}.test.ts',
   'test/calls/{loopback-trunk,nat,no-ports-left,outbound-call,outbound-carrier,party-events,readiness,readme}.test.ts',
   'test/calls/{recording-app,replaces,secure-agent,simulator-app,sip-*,trace-peers,transfer,twilio-rest,webhook-*}.test.ts',
 ];
@@ -84,10 +86,16 @@ export default defineConfig({
       {
         extends: true,
         test: {
+          ...{ ...inRealTime, name: 'browser', include: inBrowser, maxWorkers: 2, sequence: { groupOrder: 0 } },
+        },
+      },
+      {
+        extends: true,
+        test: {
           ...{
             name: 'together',
             include: ['test/**/*.test.ts'],
-            exclude: [...alone, ...unit, ...waiting, ...external],
+            exclude: [...alone, ...unit, ...inBrowser, ...waiting, ...external],
           },
           ...{ ...inRealTime, ...loadedOnce, maxWorkers: measuringWorkers, sequence: { groupOrder: 1 } },
         },
@@ -124,7 +132,6 @@ export default defineConfig({
       },
     ],
     setupFiles: ['test/support/wait-limit.ts'],
-    sequence: { sequencer: LongestFirst },
     reporters: ['default', './test/support/second-tries.ts'],
     pool: 'forks',
     testTimeout: 60_000,
