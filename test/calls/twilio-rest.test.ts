@@ -112,12 +112,14 @@ describe.concurrent("Twilio's client", () => {
       statusCallbackEvent: ['initiated', 'ringing', 'answered', 'completed'],
     });
     expect(made).toMatchObject({ status: 'queued', direction: 'outbound-api', to: '+12025550999', from: mine.number });
-    await soon(() => expect(mine.forms('/status')).toHaveLength(4), 15_000);
-    const steps = mine.forms('/status').map((form) => form.CallStatus);
-    expect(steps).toEqual(['initiated', 'ringing', 'in-progress', 'completed']);
-    expect(mine.form('/outgoing')).toMatchObject({ CallSid: made.sid, CallStatus: 'in-progress' });
+    const steps = () => mine.forms('/status').flatMap((form) => (form.CallSid === made.sid ? [form.CallStatus] : []));
+    await soon(() => expect(steps()).toHaveLength(4), 15_000);
+    expect(steps()).toEqual(['initiated', 'ringing', 'in-progress', 'completed']);
+    const asked = mine.forms('/outgoing').find((form) => form.CallSid === made.sid);
+    expect(asked).toMatchObject({ CallStatus: 'in-progress' });
     const done = await client.calls(made.sid).fetch();
-    expect(done).toMatchObject({ status: 'completed', duration: '1' });
+    // its document pauses for a second; more on a machine that was late
+    expect(done).toMatchObject({ status: 'completed', duration: expect.stringMatching(/^[1-3]$/) });
     expect(done.startTime).toBeInstanceOf(Date);
   });
 
