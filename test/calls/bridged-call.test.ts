@@ -37,9 +37,9 @@ function call(to: string, codecs: ('PCMU' | 'PCMA')[] = ['PCMU'], more: { digits
 const types = (record: CallRecord) => record.events.map((event) => event.event_type);
 const middle = (samples: Int16Array) => samples.subarray(4000, 12_000);
 
-/** What the SIP agent under this user heard. */
+/** What the SIP agent under this user heard last. */
 function heardBy(user: string): CalleeHeard {
-  const found = heard.find(({ to }) => to === user);
+  const found = heard.findLast(({ to }) => to === user);
   if (!found) throw new Error(`${user} has heard nothing yet.`);
   return found;
 }
