@@ -147,7 +147,7 @@ export class MediaServer {
     const control = this.#control;
     const said = await control?.api(`uuid_bridge ${a.uuid} ${b.uuid}`).catch((error: Error) => error.message);
     if (!said?.startsWith('+OK'))
-      throw new MediaError('engine_gone', `${nameOf(this.options)} could not bridge: ${said}.`);
+      throw new MediaError('engine_gone', `${nameOf(this.options)} could not bridge: ${said ?? 'it is gone'}.`);
   }
 
   /** A command of mod_audio_fork for this channel. Rejects with `MediaError`. */

@@ -86,9 +86,9 @@ async function dequeue(...asked: Asked): TwilioAnswer {
   const next = form.followUp('Url', 'Method', allowPrivateTargets) ?? refuse('Url', 'is required');
   const member = memberOf(queue, request);
   const body = presentQueueMember(queue, member);
-  queue.leave(member); // before anybody else can take it
   const result = await liveCalls.command(member.party.call.id, { kind: 'redirect', to: { next } });
-  if (!result.ok) throw new ApiError('CALL_COMMAND_FAILED', result.message);
+  if (!result.ok) throw new ApiError('CALL_COMMAND_FAILED', result.message); // it keeps its place
+  queue.leave(member);
   return { status: 200, body };
 }
 
