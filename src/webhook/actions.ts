@@ -173,6 +173,8 @@ export interface DialTarget {
   /** Keys pressed when it answers. */
   sendDigits: string | null;
   auth: { username: string; password: string } | null;
+  /** Instructions for the phone that answers, before it is connected; it can decline. null: it is connected at once. */
+  screen: FollowUp | null;
   status: StatusCallback | null;
 }
 

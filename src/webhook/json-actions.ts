@@ -79,7 +79,15 @@ function read(fields: Fields): Action {
       if (fields.has('queue')) return dialQueue(fields);
       return {
         action: 'dial',
-        to: [{ to: fields.callee('to'), sendDigits: null, auth: null, status: null }],
+        to: [
+          {
+            to: fields.callee('to'),
+            sendDigits: null,
+            auth: null,
+            screen: fields.followUp('screen_url'),
+            status: null,
+          },
+        ],
         from: fields.text('from', { pattern: e164 }),
         timeoutSec: fields.number('timeout_s', 5, 600) ?? 30,
         timeLimitSec: fields.number('time_limit_s', 1, 86_400) ?? 14_400,

@@ -109,6 +109,19 @@ function seconds(ms: number): number {
   return ms === 0 ? 0 : Math.max(1, Math.round(ms / 1000));
 }
 
+/** Requests the instructions for a phone that was dialled and has answered, before it is connected. */
+export function screeningQuestion({
+  from,
+  to,
+  parentCallId,
+}: Pick<CallState, 'from' | 'to' | 'parentCallId'>): WebhookRequest {
+  return {
+    type: 'call.screening',
+    data: { from_number: from, to_number: to, parent_call_id: parentCallId },
+    fields: {},
+  };
+}
+
 /** The result of a `dial`. */
 export interface Dialled {
   status: 'completed' | 'busy' | 'no-answer' | 'failed' | 'canceled';

@@ -251,7 +251,7 @@ function dial(verb: Verb): Dial | DialQueue | ConferenceJoin {
   }
   const to =
     nouns.length === 0
-      ? [{ to: verb.text(), sendDigits: null, auth: null, status: null }]
+      ? [{ to: verb.text(), sendDigits: null, auth: null, screen: null, status: null }]
       : verb.each(nouns, (noun) => dialTarget(noun));
   if (to.length === 0) dialTarget(verb.inside(nouns[0] as XmlElement)); // throws the reason
   if (to.length > mostTargets)
@@ -354,6 +354,7 @@ function dialTarget(noun: Verb): DialTarget {
     to: destination(noun.element),
     sendDigits: noun.element.name === 'Number' ? (sent?.replace(/W/g, 'ww') ?? null) : null,
     auth: username === null ? null : { username, password: noun.attribute('password') ?? '' },
+    screen: noun.optionalFollowUp('url'),
     status: noun.statusCallback('statusCallback', ['completed']),
   };
 }

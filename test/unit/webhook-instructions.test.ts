@@ -239,6 +239,17 @@ describe('TwiML', () => {
     expect(response('<Dial><Number sendDigits="W12#">+12025550123</Number></Dial>')[0]).toMatchObject({
       to: [{ sendDigits: 'ww12#' }],
     });
+    expect(
+      response(
+        '<Dial><Number url="screen.xml" method="GET">+12025550123</Number><Sip url="/s">sip:a@b.example</Sip><Client>c</Client></Dial>',
+      )[0],
+    ).toMatchObject({
+      to: [
+        { screen: { url: 'https://ivr.example.com/calls/screen.xml', method: 'GET' } },
+        { screen: { url: 'https://ivr.example.com/s', method: 'POST' } },
+        { screen: null },
+      ],
+    });
     expect(response('<!-- <Hangup/> --><Say><![CDATA[1 < 2 & so on]]></Say>')[0]).toMatchObject({
       text: '1 < 2 & so on',
     });

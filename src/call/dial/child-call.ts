@@ -45,7 +45,7 @@ export interface ParentCall {
 }
 
 /** `replaces`: a dialog of the target that it gives up for this call (RFC 3891). */
-export type ChildCallTarget = DialTarget & { replaces?: string | undefined };
+export type ChildCallTarget = Omit<DialTarget, 'screen'> & { replaces?: string | undefined };
 
 export class ChildCall {
   readonly call: Call;
@@ -55,6 +55,8 @@ export class ChildCall {
   readonly answered: Promise<CalledParty>;
   /** Resolves when everything of it is closed. */
   readonly closed: Promise<void>;
+  /** Its phone answered, and did not take the call. */
+  declined = false;
   readonly #sipCallId = randomUUID();
   readonly #steps: CallProgressEvents;
 
@@ -103,7 +105,7 @@ export class ChildCall {
   }
 
   get status(): EndedAs {
-    return endedAs(this.call);
+    return this.declined ? 'no-answer' : endedAs(this.call);
   }
 
   async #run(answer: (party: CalledParty) => void, admission: Promise<CallAdmission>): Promise<void> {

@@ -14,10 +14,11 @@ import { ringTone } from '../prompts/ringback-tones.js';
 import type { PartialRecording } from '../recording/recordings.js';
 import { dialledNumber } from '../routing/dialled-number.js';
 import type { ScriptContext } from './context.js';
+import { Screening } from './screening.js';
 
 /**
- * Calls the targets of `action`, all at once or one after the other. The first to answer is bridged with the caller until one of them
- * leaves, or the time is up; the other attempts are hung up.
+ * Calls the targets of `action`, all at once or one after the other. The first that answers, and accepts the call if it is asked, is
+ * bridged with the caller until one of them leaves, or the time is up; the other attempts are hung up.
  */
 export async function dialOut(script: ScriptContext, action: Dial, signal: AbortSignal): Promise<Action[] | null> {
   const { party, deps } = script;
@@ -50,7 +51,7 @@ export async function dialOut(script: ScriptContext, action: Dial, signal: Abort
   let answered: Call | null = null;
   try {
     if (action.record === 'ringing' && party.leg !== null) recording?.begin();
-    const winner = await firstToAnswer(script, action, targets, place, signal);
+    const winner = await firstToTake(script, action, targets, place, signal);
     if (winner === null) dialled.status = targets.length === 0 ? 'failed' : statusOf(calls);
     else {
       for (const other of calls) if (other !== winner) other.call.hangup('system');
@@ -105,25 +106,30 @@ function isAddress(to: string): boolean {
   return sipAddress.test(to) || clientAddress.test(to);
 }
 
-/** The call that was answered first; null: none was. Meanwhile an answered caller hears ringback. */
-async function firstToAnswer(
-  { party }: ScriptContext,
+/** The call that was taken first; null: none was. Meanwhile an answered caller hears ringback. */
+async function firstToTake(
+  script: ScriptContext,
   { sequential, ringTone: country }: Dial,
   to: readonly DialTarget[],
   place: (target: DialTarget) => ChildCall,
   signal: AbortSignal,
 ): Promise<ChildCall | null> {
-  const answered = async (callee: ChildCall) => {
-    await callee.answered;
+  const taken = async (target: DialTarget) => {
+    const callee = place(target);
+    const phone = await callee.answered;
+    if (target.screen === null) return callee;
+    callee.declined = !(await new Screening(phone, script).accepts(target.screen));
+    callee.call.check();
     return callee;
   };
+  const { party } = script;
   const quiet = new AbortController();
   if (party.leg !== null)
     party.session.play(ringTone(country), AbortSignal.any([signal, quiet.signal])).catch(() => {}); // without ringback the caller hears silence
   try {
-    if (!sequential) return await Promise.any(to.map((target) => answered(place(target))));
+    if (!sequential) return await Promise.any(to.map(taken));
     for (const target of to) {
-      const winner = await answered(place(target)).catch(() => null);
+      const winner = await taken(target).catch(() => null);
       signal.throwIfAborted();
       if (winner !== null) return winner;
     }
