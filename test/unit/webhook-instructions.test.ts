@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { dialledNumber } from '../../src/call/routing/dialled-number.js';
-import { streamEndpoint } from '../../src/call/script/stream-endpoint.js';
+import { streamEndpoint } from '../../src/call/script/streams/stream-endpoint.js';
 import type { EndpointForCall } from '../../src/store/routing/endpoints.js';
 import { InstructionError } from '../../src/webhook/actions.js';
 import { documentText } from '../../src/webhook/charset.js';

@@ -11,7 +11,7 @@ import type { CallParty } from '../party/party.js';
 import type { PromptPlayer } from '../prompts/prompt-player.js';
 import type { CallQueues } from '../queue/call-queues.js';
 import type { PartialRecordings } from '../recording/recordings.js';
-import type { Keypad } from './keypad.js';
+import type { Keypad } from './input/keypad.js';
 import type { ScriptWebhook } from './script-webhook.js';
 
 /** What the script of a webhook needs of the process. */

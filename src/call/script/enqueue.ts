@@ -4,8 +4,8 @@ import type { CallQueue } from '../queue/call-queue.js';
 import type { Pickup } from '../queue/pickup.js';
 import type { QueueMember } from '../queue/queue-member.js';
 import type { ScriptContext } from './context.js';
-import { gather } from './gather.js';
 import { holdMusic, type Waiting } from './hold-music.js';
+import { gather } from './input/gather.js';
 import { playOnce } from './play-once.js';
 
 /** The caller waits in a queue, with its music, until a caller who dialled the queue is bridged with it, or it leaves. */

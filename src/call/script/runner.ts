@@ -9,17 +9,17 @@ import { CallEnded } from '../core/outcome.js';
 import type { Application, DetachReason, Key } from '../party/application.js';
 import type { CallParty } from '../party/party.js';
 import { confer } from './conference.js';
-import { connectStep, connectTarget } from './connect.js';
 import type { ScriptContext, ScriptDeps } from './context.js';
 import { dialOut } from './dial.js';
 import { dialQueue } from './dial-queue.js';
 import { enqueue } from './enqueue.js';
-import { gather } from './gather.js';
-import { Keypad } from './keypad.js';
-import { MediaForks } from './media-forks.js';
+import { gather } from './input/gather.js';
+import { Keypad } from './input/keypad.js';
 import { playPrompt, promptsOf } from './prompts.js';
 import { recordPhone } from './record.js';
 import { askWebhook, ScriptWebhook } from './script-webhook.js';
+import { connectStep, connectTarget } from './streams/connect.js';
+import { MediaForks } from './streams/media-forks.js';
 
 type Redirect = CallCommand & { kind: 'redirect' };
 

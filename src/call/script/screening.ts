@@ -5,8 +5,8 @@ import { carryOut } from '../control/call-commands.js';
 import type { Application, Key } from '../party/application.js';
 import type { CalledParty } from '../party/called.js';
 import type { ScriptContext, ScriptDeps } from './context.js';
-import { gather } from './gather.js';
-import { Keypad } from './keypad.js';
+import { gather } from './input/gather.js';
+import { Keypad } from './input/keypad.js';
 import { playPrompt, promptsOf } from './prompts.js';
 import { ScriptWebhook } from './script-webhook.js';
 

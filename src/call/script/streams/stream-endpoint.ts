@@ -1,5 +1,5 @@
-import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
-import { twilioSignature } from '../../webhook/signature.js';
+import type { EndpointForCall as Endpoint } from '../../../store/routing/endpoints.js';
+import { twilioSignature } from '../../../webhook/signature.js';
 
 interface Stream {
   url: string;

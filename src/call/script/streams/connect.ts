@@ -1,13 +1,13 @@
-import type { AgentEnd } from '../../../media/agents/agent.js';
-import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
-import type { Action, Connect } from '../../webhook/actions.js';
-import { connectedQuestion, streamStatusFields } from '../../webhook/request-bodies.js';
-import { newStreamSid } from '../../webhook/twilio-parameters.js';
-import { WebhookFailure } from '../../webhook/webhook-client.js';
-import { AgentConversation } from '../agent/conversation.js';
-import { connectAgent, type FailoverAgent } from '../agent/failover-agent.js';
-import { CallEnded } from '../core/outcome.js';
-import type { ScriptContext } from './context.js';
+import type { AgentEnd } from '../../../../media/agents/agent.js';
+import type { EndpointForCall as Endpoint } from '../../../store/routing/endpoints.js';
+import type { Action, Connect } from '../../../webhook/actions.js';
+import { connectedQuestion, streamStatusFields } from '../../../webhook/request-bodies.js';
+import { newStreamSid } from '../../../webhook/twilio-parameters.js';
+import { WebhookFailure } from '../../../webhook/webhook-client.js';
+import { AgentConversation } from '../../agent/conversation.js';
+import { connectAgent, type FailoverAgent } from '../../agent/failover-agent.js';
+import { CallEnded } from '../../core/outcome.js';
+import type { ScriptContext } from '../context.js';
 import { streamEndpoint } from './stream-endpoint.js';
 
 /** The endpoint of a `connect`. Throws `WebhookFailure`. */

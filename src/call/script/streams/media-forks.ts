@@ -1,10 +1,10 @@
-import type { Fork } from '../../../media/engine.js';
-import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
-import type { StartStream } from '../../webhook/actions.js';
-import { streamStatusFields } from '../../webhook/request-bodies.js';
-import { newStreamSid } from '../../webhook/twilio-parameters.js';
-import { agentTarget } from '../agent/agent-target.js';
-import type { ScriptContext } from './context.js';
+import type { Fork } from '../../../../media/engine.js';
+import type { EndpointForCall as Endpoint } from '../../../store/routing/endpoints.js';
+import type { StartStream } from '../../../webhook/actions.js';
+import { streamStatusFields } from '../../../webhook/request-bodies.js';
+import { newStreamSid } from '../../../webhook/twilio-parameters.js';
+import { agentTarget } from '../../agent/agent-target.js';
+import type { ScriptContext } from '../context.js';
 import { streamEndpoint } from './stream-endpoint.js';
 
 const tracks = { inbound: 'caller', outbound: 'agent', both: 'both' } as const;

@@ -1,6 +1,6 @@
-import type { Action, Gather } from '../../webhook/actions.js';
-import { type Gathered, gatheredQuestion } from '../../webhook/request-bodies.js';
-import type { ScriptContext } from './context.js';
+import type { Action, Gather } from '../../../webhook/actions.js';
+import { type Gathered, gatheredQuestion } from '../../../webhook/request-bodies.js';
+import type { ScriptContext } from '../context.js';
 import { SpeechInput } from './speech-input.js';
 
 /** Collects keys or speech, whichever comes first; both interrupt the prompts. */

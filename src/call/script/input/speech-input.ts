@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import type { Recording } from '../../../media/engine.js';
-import { DeadlineError, withDeadline } from '../../../net/deadline.js';
-import { type ExpectedSpeech, type TranscriptionEngine, TranscriptionError } from '../../transcription/engine.js';
-import type { CallParty } from '../party/party.js';
+import type { Recording } from '../../../../media/engine.js';
+import { DeadlineError, withDeadline } from '../../../../net/deadline.js';
+import { type ExpectedSpeech, type TranscriptionEngine, TranscriptionError } from '../../../transcription/engine.js';
+import type { CallParty } from '../../party/party.js';
 
 /** Longest input, including the prompts before it. */
 const maxMs = 300_000;
