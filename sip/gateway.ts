@@ -161,7 +161,8 @@ class Gateway implements SipGateway {
     const registered = (uri: string) => registeredAt(uri, trunks, this.#bindings);
     this.keepalive = new GatewayKeepalive({ probeEveryMs: options.probeEveryMs ?? 0, stack, log, registered, names });
     const registrar = new Registrar(trunks, challenger, this.#bindings, options.registrar);
-    this.#inbound = new Inbound({ ...shared, challenger, registrar });
+    const takenUp = (transactionId: string) => this.#server?.takenUp(transactionId);
+    this.#inbound = new Inbound({ ...shared, challenger, registrar, takenUp });
     this.#outbound = new Outbound({
       ...shared,
       link: (wanted) => this.#linkFor(wanted),

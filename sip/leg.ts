@@ -62,6 +62,11 @@ export interface IncomingCall {
   receivedAtMs: number;
   /** Aborts when the caller cancels or the INVITE dies before a final answer. */
   cancelled: AbortSignal;
+  /**
+   * From here on the call waits for something else than this process, such as the disk: that wait does not count as overload of this
+   * process. No effect when a response was sent, and with an external SIP server.
+   */
+  takenUp(): void;
   /** 180, or 183 when `sdp` is given. `reliable`: with 100rel (RFC 3262) when the caller supports it. */
   ring(options?: { sdp?: string; reliable?: boolean }): Promise<void>;
   /** Sends 200. Resolves when the 2xx is sent. Rejects with `SipError` `cancelled` when the caller's CANCEL arrived first. */

@@ -30,6 +30,7 @@ export interface InviteContext {
   log: SipLog;
   live: DialogRegistry;
   clock: WireClock;
+  takenUp(transactionId: string): void;
   /** Called once, when the INVITE has its final answer and, if that was a 200, the leg is gone. */
   onGone(): void;
 }
@@ -104,6 +105,10 @@ export class IncomingInvite implements IncomingCall {
   /** The leg that `answer` made. */
   get leg(): DialogLeg | null {
     return this.#leg;
+  }
+
+  takenUp(): void {
+    if (this.#lastRing === null && this.#state === 'pending') this.context.takenUp(this.req.stackTxnId);
   }
 
   async ring(options: { sdp?: string; reliable?: boolean } = {}): Promise<void> {

@@ -33,6 +33,8 @@ export interface InboundContext {
   trace: SipTrace;
   log: SipLog;
   clock: WireClock;
+  /** An INVITE waits for something else than this process; see `IncomingCall`. */
+  takenUp(transactionId: string): void;
 }
 
 /** Methods that we ask the server to route to us. It refuses other methods itself. */
@@ -159,12 +161,12 @@ export class Inbound {
       return;
     }
     this.incomingCalls++;
-    const { live, log, trace, clock } = this.context;
+    const { live, log, trace, clock, takenUp } = this.context;
     const sipCallId = req.get('call-id') ?? '';
     trace.keep(sipCallId);
     const onGone = () => trace.ended(sipCallId);
     const facts = { ...verdict.facts, ...received, peer };
-    const call = new IncomingInvite(req, res, facts, { stack, live, log, clock, onGone });
+    const call = new IncomingInvite(req, res, facts, { stack, live, log, clock, takenUp, onGone });
     void this.#run(call, verdict.handler, req.receivedOn ?? '');
   }
 

@@ -30,6 +30,7 @@ if (port) {
       port.on('message', (message: FromParent) => {
         if (message.kind === 'stats') port.postMessage({ kind: 'stats', id: message.id, stats: server.stats() });
         else if (message.kind === 'load') server.reported(message.lagMs);
+        else if (message.kind === 'takenUp') server.takenUp(message.transactionIds);
         else if (message.kind === 'trust') server.trust(message.nets);
         else if (message.kind === 'refuse') server.refuse(message.invite);
         else if (message.kind === 'cancelInvite') server.cancelInvite(message.invite);

@@ -65,6 +65,7 @@ export interface InviteToCancel {
 export type FromParent =
   | { kind: 'stats'; id: number }
   | { kind: 'load'; lagMs: number }
+  | { kind: 'takenUp'; transactionIds: readonly string[] }
   | { kind: 'trust'; nets: readonly string[] }
   | { kind: 'secure'; tls: TlsSettings }
   | { kind: 'refuse'; invite: UnansweredInvite }

@@ -40,6 +40,8 @@ export interface RunningServer {
   secure(settings: TlsSettings): void;
   /** A report of the main thread: it is alive, and the media threads run this late. */
   reported(lagMs: number): void;
+  /** The application has taken up these INVITEs; their first responses wait for something else. */
+  takenUp(transactionIds: readonly string[]): void;
   /** Refuses an INVITE that the server before this one left unanswered. */
   refuse(invite: UnansweredInvite): void;
   /** Cancels an INVITE that the server before this one sent. */
@@ -168,6 +170,9 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
       network.renewCertificate();
     },
     reported: (lagMs) => admission.reported(lagMs),
+    takenUp: (transactionIds) => {
+      for (const id of transactionIds) admission.heard(id);
+    },
     refuse: ({ raw, localTag, peer: { address, port } }) => {
       const request = parseMessage(Buffer.from(raw));
       const back = network.pathTo({ transport: 'udp', address, port });

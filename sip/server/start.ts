@@ -17,6 +17,8 @@ export interface SipServer {
   trust(nets: readonly string[]): void;
   /** Replaces `tls` for new connections. */
   secure(tls: TlsSettings): void;
+  /** The application has taken up an INVITE, and its first response waits for something else: the guard counts it as heard. */
+  takenUp(transactionId: string): void;
   /** Answers 503 to an INVITE that a dead server left unanswered. For UDP only: TCP and TLS peers saw the connection end. */
   refuse(invite: UnansweredInvite): void;
   /** Sends CANCEL for an INVITE of a dead server; a 200 that arrives nevertheless gets ACK and BYE. */
@@ -67,6 +69,15 @@ export function startSipServer(options: SipServerOptions): Promise<SipServer> {
     worker.postMessage({ kind: 'cancelInvite', invite: { head: invite.head, next: invite.next } } satisfies FromParent);
   const refuse = (invite: UnansweredInvite) => worker.postMessage({ kind: 'refuse', invite } satisfies FromParent);
 
+  let taken: string[] = [];
+  const takenUp = (transactionId: string): void => {
+    if (taken.push(transactionId) > 1) return;
+    setImmediate(() => {
+      worker.postMessage({ kind: 'takenUp', transactionIds: taken } satisfies FromParent);
+      taken = [];
+    });
+  };
+
   const stats = (): Promise<SipServerStats> =>
     new Promise((resolve, reject) => {
       if (closing) return reject(new Error('The SIP server is closed'));
@@ -98,7 +109,7 @@ export function startSipServer(options: SipServerOptions): Promise<SipServer> {
     worker.on('message', (message: FromWorker) => {
       if (message.kind === 'ready') {
         const { control, addresses } = message;
-        resolve({ control, addresses, died, stats, trust, secure, refuse, cancelInvite, close });
+        resolve({ control, addresses, died, stats, trust, secure, takenUp, refuse, cancelInvite, close });
       } else if (message.kind === 'stats') waiting.get(message.id)?.(message.stats);
       else if (message.kind === 'failed') onFailure?.(message.message);
       else {

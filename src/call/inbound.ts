@@ -58,7 +58,7 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundDeps)
     });
     const [admitted, opened] = await Promise.allSettled([
       admission === null ? null : call.orEnd(settleAdmission(call, admission)),
-      opening,
+      opening.finally(() => incoming.takenUp()), // from here on it waits for the record to be on disk
     ]);
     if (opened.status === 'fulfilled') caller.useSession(opened.value);
     call.check();

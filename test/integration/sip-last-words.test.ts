@@ -48,6 +48,7 @@ class ScriptedServer extends EventEmitter<{ frame: [ControlConnection, SipFrame]
       }),
       ...{
         stats,
+        takenUp: () => undefined,
         trust: () => undefined,
         secure: () => undefined,
         cancelInvite: () => undefined,

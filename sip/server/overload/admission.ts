@@ -1,7 +1,7 @@
 /**
  * Decides whether a new call is admitted. The measure is how long the application needs for its first response to an INVITE: that wait
- * grows with any kind of overload behind this server, and while it is long another call would only delay all of them. The wait is
- * predicted, from the number of waiting INVITEs and the recent service rate: once it can be measured, far too many calls have been
+ * grows with any kind of overload of this process, and while it is long another call would only delay all of them. The time in which a
+ * response waits for the disk or another machine does not count. The wait is predicted, from the number of waiting INVITEs and the recent service rate: once it can be measured, far too many calls have been
  * admitted.
  *
  * Strangers wait in a short queue of their own, whatever they send: a known peer's call is judged as if they were not there, and the
@@ -42,6 +42,11 @@ const PROBE_EVERY_MS = 50;
 const ALWAYS_MAY_WAIT = 16;
 /** Weight of earlier measurements after 50 ms. */
 const REMEMBERED = 0.8;
+/**
+ * For so long the application must have been busy before its speed is known. That it serves nothing for a shorter time says that the
+ * process, or the machine, stood still for a moment.
+ */
+const MEASURED_MS = 200;
 /** None served in an interval means, with 95 % confidence, fewer than three per interval: the assumed rate is never lower. */
 const AT_LEAST_SERVED = 3;
 
@@ -61,10 +66,10 @@ export class InviteAdmission {
   private served = 0;
   private isPressed = false;
   /**
-   * First responses while the application was busy, and in how many ms, the latest weighing most; null when it was idle, so that its speed
-   * is unknown.
+   * First responses while the application was busy, and in how many ms, the latest weighing most, and since when it is busy; null when it
+   * was idle, so that its speed is unknown.
    */
-  private pace: { served: number; ms: number } | null = null;
+  private pace: { served: number; ms: number; busyMs: number } | null = null;
   private probe: NodeJS.Timeout | null = null;
   /** Calls refused for overload. */
   refused = 0;
@@ -84,7 +89,7 @@ export class InviteAdmission {
     this.probe = setInterval(() => {
       const now = this.now();
       this.ownLagMs = Math.max(now - dueMs, this.ownLagMs / 2);
-      this.estimate(now - dueMs + PROBE_EVERY_MS);
+      this.estimate(PROBE_EVERY_MS); // not longer when this thread was late: then the responses of that time are not read yet
       dueMs = now + PROBE_EVERY_MS;
     }, PROBE_EVERY_MS).unref();
   }
@@ -139,7 +144,7 @@ export class InviteAdmission {
     this.strangers.set(id, isInvite);
   }
 
-  /** The application sent its first response. */
+  /** The application sent its first response, or reported that the response waits for something other than itself, such as the disk. */
   heard(id: string): void {
     const ofStranger = this.strangers.get(id);
     if (ofStranger !== undefined) {
@@ -162,8 +167,12 @@ export class InviteAdmission {
   /** Updates the service rate; an interval in which the application waited for work does not count. */
   estimate(elapsedMs: number): void {
     if (this.isPressed) {
-      const { served, ms } = this.pace ?? { served: 0, ms: 0 };
-      this.pace = { served: served * REMEMBERED + this.served, ms: ms * REMEMBERED + elapsedMs };
+      const { served, ms, busyMs } = this.pace ?? { served: 0, ms: 0, busyMs: 0 };
+      this.pace = {
+        served: served * REMEMBERED + this.served,
+        ms: ms * REMEMBERED + elapsedMs,
+        busyMs: busyMs + elapsedMs,
+      };
     }
     this.served = 0;
     this.isPressed = this.unheard.size >= ALWAYS_MAY_WAIT;
@@ -182,7 +191,7 @@ export class InviteAdmission {
 
   /** The predicted wait of a new call for its first response; 0 when it is unknown. */
   private foreseenMs(): number {
-    if (this.pace === null) return 0;
+    if (this.pace === null || this.pace.busyMs < MEASURED_MS) return 0;
     return (this.unheard.size * this.pace.ms) / Math.max(this.pace.served, AT_LEAST_SERVED);
   }
 
