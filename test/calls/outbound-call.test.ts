@@ -4,7 +4,7 @@ import { type CalleeHeard, openSimulatedCarrier, type SimulatedCarrier } from '.
 import { type CallRecord, startTestApp, type TestApp } from '../support/app.js';
 import { addTrunk, type OutboundWish, placeOutbound } from '../support/outbound.js';
 import { type AgentScript, type ScriptedAgent, startScriptedAgent } from '../support/scripted-agent.js';
-import { probeTone } from '../support/tone-probe.js';
+import { millisecondsOfTone } from '../support/tone-probe.js';
 
 let app: TestApp;
 let carrier: SimulatedCarrier;
@@ -70,9 +70,8 @@ describe('a call that is answered', () => {
     expect(call).toMatchObject({ sip_call_id: expect.any(String), direction: 'outbound' });
     const agentHeard = Buffer.concat(fromCallee);
     const samples = new Int16Array(agentHeard.buffer, agentHeard.byteOffset, agentHeard.length >> 1);
-    expect(probeTone(samples.subarray(4000, 12_000), 440).purityDb).toBeGreaterThan(3);
-    const calleeHeard = heard.at(-1)?.samples ?? new Int16Array();
-    expect(probeTone(calleeHeard.subarray(4000, 12_000), 1000).purityDb).toBeGreaterThan(3);
+    expect(millisecondsOfTone(samples, 440)).toBeGreaterThan(500);
+    expect(millisecondsOfTone(heard.at(-1)!.samples, 1000)).toBeGreaterThan(500);
   });
 
   it('hears early media, which is no answer', async () => {

@@ -9,7 +9,7 @@ import { placeCall } from '../../src/simulator/place-call.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { Baresip } from '../support/baresip.js';
 import { tlsFile } from '../support/tls.js';
-import { probeTone } from '../support/tone-probe.js';
+import { purestTenths } from '../support/tone-probe.js';
 
 const amplitude = 8000;
 const said = Buffer.from(
@@ -40,11 +40,7 @@ it('is called with keys, heard in its own level and frequency, and hears every d
     for (let i = 0; i < 3; i++) digits.push((await phone.next('CALL_DTMF_START')).param ?? '');
     expect(digits.join('')).toBe('42#');
     const samples = (await call).samples();
-    const tenths = Array.from({ length: 20 }, (_, i) =>
-      probeTone(samples.subarray(4000 + i * 800, 4800 + i * 800), 697),
-    );
-    const purest = tenths.sort((a, b) => b.purityDb - a.purityDb).slice(0, 5);
-    for (const probe of purest) {
+    for (const probe of purestTenths(samples, 697).slice(0, 5)) {
       expect(probe.purityDb).toBeGreaterThan(25);
       expect(Math.abs(20 * Math.log10(probe.amplitude / amplitude))).toBeLessThan(0.2);
     }

@@ -1,6 +1,6 @@
 /** How a tone came across, as a phone recorded it. */
 import { readWav } from '../../media/audio/wav.js';
-import { probeTone } from './tone-probe.js';
+import { purestTenths } from './tone-probe.js';
 
 export interface HeardTone {
   /** Of what was said, in dB. */
@@ -8,15 +8,10 @@ export interface HeardTone {
   purityDb: number;
 }
 
-/** Of tenths of the second and third second, the five purest: packets that a busy machine lost or delayed do not count. */
+/** Of the five purest tenths of a second: packets that a busy machine lost or delayed do not count. */
 export function heardTone(recording: Uint8Array, frequencyHz: number, amplitude: number): HeardTone {
   const { sampleRateHz, channels } = readWav(recording);
-  const tenth = sampleRateHz / 10;
-  const probes = Array.from({ length: 15 }, (_, index) => {
-    const from = sampleRateHz + index * tenth;
-    return probeTone(channels[0]!.subarray(from, from + tenth), frequencyHz, sampleRateHz);
-  });
-  const purest = probes.sort((a, b) => b.purityDb - a.purityDb).slice(0, 5);
+  const purest = purestTenths(channels[0]!, frequencyHz, sampleRateHz).slice(0, 5);
   const median = (values: number[]) => values.sort((a, b) => a - b)[2]!;
   const levelDb = 20 * Math.log10(median(purest.map((probe) => probe.amplitude)) / amplitude);
   return { levelDb, purityDb: median(purest.map((probe) => probe.purityDb)) };

@@ -21,3 +21,19 @@ export function probeTone(samples: Int16Array, frequencyHz: number, sampleRateHz
   const power = (amplitude ** 2 / 2) * samples.length;
   return { amplitude, purityDb: 10 * Math.log10(power / Math.max(1, total - power)) };
 }
+
+/**
+ * Tenths of a second, those with the purest tone first. A machine that stands still leaves holes in a call of real time: a test that looks for
+ * a tone asks for some pure tenths, never for a fixed second.
+ */
+export function purestTenths(samples: Int16Array, frequencyHz: number, sampleRateHz = 8000): Probe[] {
+  const length = sampleRateHz / 10;
+  return Array.from({ length: Math.floor(samples.length / length) }, (_, index) =>
+    probeTone(samples.subarray(index * length, (index + 1) * length), frequencyHz, sampleRateHz),
+  ).sort((a, b) => b.purityDb - a.purityDb);
+}
+
+/** How much of this tone is in a piece of audio, by tenths of a second that are nothing but it. */
+export function millisecondsOfTone(samples: Int16Array, frequencyHz: number, sampleRateHz = 8000): number {
+  return 100 * purestTenths(samples, frequencyHz, sampleRateHz).filter(({ purityDb }) => purityDb > 20).length;
+}
