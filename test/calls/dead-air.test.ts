@@ -62,7 +62,7 @@ describe('an agent that never says a word', () => {
       onText: (message, socket) => message.event === 'start' && socket.send(Buffer.from(tone.buffer)),
     };
     const silent = await endpointOf(quiet, { first_audio_timeout_s: 0.4 });
-    const { recording, call } = await callTo({ durationMs: 2500 }, silent, await endpointOf(speaks));
+    const { recording, call } = await callTo({ durationMs: 5000 }, silent, await endpointOf(speaks));
     expect(types(call)).toContain('agent.failover');
     expect(millisecondsOfTone(recording.samples(), 700)).toBeGreaterThan(300);
   });

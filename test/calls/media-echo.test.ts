@@ -5,7 +5,7 @@ import { tone } from '../../media/audio/dsp/tone.js';
 import type { MediaEngine } from '../../media/engine.js';
 import { agentTarget, collectEvents, eventually, sessionOptions, startTestEngine } from '../support/media-engine.js';
 import { RtpPhone } from '../support/rtp-phone.js';
-import { probeTone } from '../support/tone-probe.js';
+import { purestTenths } from '../support/tone-probe.js';
 
 let engine: MediaEngine;
 let echo: EchoAgent;
@@ -60,17 +60,14 @@ it.each(wires)(
     const events = collectEvents(session);
     await phone.talk(100, (i) => bytes.subarray(i * 160, i * 160 + 160), Number(codec));
     await eventually(() => events.some((event) => event.type === 'agentAudio'), 'agent audio');
-    const spoken = phone.heard.slice(-75, -10);
     const linear = alaw ? alawToLinear : ulawToLinear;
-    const samples = Int16Array.from(spoken.flatMap((packet) => Array.from(packet.payload, (byte) => linear[byte]!)));
-    // A busy machine may leave a hole between two blocks, so each is looked at by itself.
-    const blocks = Array.from({ length: Math.floor(samples.length / 800) }, (_, i) =>
-      probeTone(samples.subarray(i * 800, i * 800 + 800), 440),
-    ).sort((a, b) => a.amplitude - b.amplitude);
-    const median = blocks[Math.floor(blocks.length / 2)]!;
-    expect(median.amplitude).toBeGreaterThan(7600);
-    expect(median.amplitude).toBeLessThan(8400);
-    expect(median.purityDb).toBeGreaterThan(25);
+    const samples = Int16Array.from(phone.heard.flatMap(({ payload }) => Array.from(payload, (byte) => linear[byte]!)));
+    // A busy machine may leave holes: half a second of it is asked for.
+    for (const { amplitude, purityDb } of purestTenths(samples, 440).slice(0, 5)) {
+      expect(amplitude).toBeGreaterThan(7600);
+      expect(amplitude).toBeLessThan(8400);
+      expect(purityDb).toBeGreaterThan(25);
+    }
     expect(new Set(phone.heard.map((packet) => packet.payloadType))).toEqual(new Set([Number(codec)]));
     const stats = await session.close();
     expect(stats.received.packets).toBe(100);
