@@ -82,11 +82,11 @@ async function turn(calls: Calls, organizationId: string): Promise<Turn> {
 
 /** Accepts everything and writes nothing. */
 function noStore(): Calls {
-  const write = async (_number: number, entries: readonly Entry[]) => ({
+  const write = async (_instanceId: string, _number: number, entries: readonly Entry[]) => ({
     admissions: entries.flatMap(({ kind, callId }) =>
       kind === 'begin' ? [[callId, { kind: 'admitted', fundedSec: null, heldMicrocents: 0 }] as [string, never]] : [],
     ),
-    ...{ closedElsewhere: [], settled: [], late: [], hasDeliveries: false, dropped: [] },
+    ...{ closedElsewhere: [], settled: [], late: [], hasDeliveries: false, dropped: [], isFenced: false },
   });
   return new Calls({ write, clock: systemClock, instanceId: 'bench', log: silentLog });
 }

@@ -125,6 +125,12 @@ export const text: Kind<string> = {
 };
 
 /** `off` reads as the empty text. */
+export const nodeName: Kind<string> = {
+  name: 'name',
+  allowed: '1 to 63 letters, digits, dots, hyphens and underscores',
+  read: (value) => (/^[A-Za-z0-9._-]{1,63}$/.test(value) ? value : undefined),
+};
+
 export const sentence: Kind<string> = {
   name: 'sentence',
   allowed: 'a sentence of up to 300 characters, or off',

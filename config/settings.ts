@@ -318,7 +318,15 @@ export const settingsList = [
     kind: kinds.wholeNumber(1, 100),
     default: '10',
     explain:
-      'Connections to PostgreSQL for the API and background work. Each process has four more: two for long queries, one for what calls write, and one that listens. SQLite ignores this.',
+      'Connections to PostgreSQL for the API and background work. Each process has five more: two for long queries, one for what calls write, one for its lease, and one that listens. SQLite ignores this.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'node_name',
+    kind: kinds.nodeName,
+    default: null,
+    explain:
+      'Name of this process among those that share the database. Each needs its own; by default it is made from the host name.',
     readBy: 'src/main.ts',
   }),
   setting({

@@ -123,11 +123,15 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     const orphans = new OrphanedDialogs(log);
     opened.push(() => orphans.close());
     let followSettings = (): void => {};
+    const live = new LiveCallTable();
     const opening = Store.open({
       ...(settings.databaseUrl.kind === 'sqlite'
         ? { file: settings.databaseUrl.file }
         : { url: settings.databaseUrl.url }),
       poolSize: settings.databasePool,
+      nodeName: settings.nodeName,
+      onLost: (callIds) => live.endLost(callIds),
+      onRolesChanged: () => followSettings(),
       onSettingsChanged: () => followSettings(),
       secretsKey: settings.secretsKey,
       durability: settings.sync,
@@ -196,6 +200,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       table: trunks,
       selection: carriers,
       tls: () => tlsFiles.current,
+      registers: () => store.roles.holds('registrations'),
       log,
     });
     followSettings = trunkReload.begin; // another node may have changed trunks
@@ -252,6 +257,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     const retention = new Retention({
       expired: store.expiredCalls,
       removeFile: (url) => recordingFiles.remove(url),
+      isOurs: () => store.roles.has('retention'),
       clock: systemClock,
       log,
     });
@@ -277,9 +283,11 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
 
     const conferences = new Conferences((seats) => media.room(seats));
     const queues = new CallQueues();
-    const live = new LiveCallTable();
     const shutdown = new Shutdown({
-      refuseCalls: () => sip.drain(),
+      refuseCalls: () => {
+        sip.drain();
+        void store.roles.release('registrations'); // another node takes the calls that come by them
+      },
       drain: (hangUp) => live.drain(hangUp),
       closeAll,
     });

@@ -10,6 +10,8 @@ export interface RetentionOptions {
   expired: ExpiredCalls;
   /** Deletes the file of a recording; one that is gone already is no error. */
   removeFile(recordingUrl: string): Promise<void>;
+  /** Whether this node deletes: one node does it for all. */
+  isOurs(): boolean;
   clock: Clock;
   log: Logger;
 }
@@ -58,7 +60,8 @@ export class Retention {
   }
 
   private async lookAtAll(): Promise<void> {
-    const { expired, log } = this.options;
+    const { expired, log, isOurs } = this.options;
+    if (!isOurs()) return;
     try {
       for (const { scope, keptFromMs } of await expired.scopesWithRetention()) {
         const deleted = await this.deleteOf(scope, keptFromMs);
@@ -71,10 +74,10 @@ export class Retention {
   }
 
   private async deleteOf(scope: Scope, keptFromMs: number): Promise<number> {
-    const { expired } = this.options;
+    const { expired, isOurs } = this.options;
     let deleted = 0;
     let skipped = 0; // calls with a file that cannot be deleted: the next look tries again
-    while (!this.isStopped) {
+    while (!this.isStopped && isOurs()) {
       const startedMs = performance.now();
       const calls = await expired.oldest(scope, keptFromMs, callsPerStep, skipped);
       if (calls.length === 0) break;

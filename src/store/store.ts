@@ -1,9 +1,6 @@
-import { uuidv7 } from 'uuidv7';
 import { CallReads } from './calls/call-reads.js';
 import { Calls } from './calls/calls.js';
 import { ExpiredCalls } from './calls/expired-calls.js';
-import { Instances } from './calls/instances.js';
-import { closeOrphans, type OrphanedCall } from './calls/orphans.js';
 import { RecordingLinks } from './calls/recording-links.js';
 import { RecordingRecords } from './calls/recordings.js';
 import { RejectedInviteRecords } from './calls/rejected-invites.js';
@@ -13,6 +10,9 @@ import { StoreError } from './database/errors.js';
 import { type StoreLog, silentLog } from './database/log.js';
 import type { LongReader } from './database/long-reads.js';
 import type { StoreDatabase } from './database/store-database.js';
+import { NodeLease } from './nodes/lease.js';
+import { closeOrphans, type OrphanedCall } from './nodes/orphans.js';
+import { NodeRoles } from './nodes/roles.js';
 import { Endpoints } from './routing/endpoints.js';
 import { PhoneNumbers } from './routing/phone-numbers.js';
 import { Trunks } from './routing/trunks.js';
@@ -31,6 +31,8 @@ import { Vault } from './tenants/vault.js';
 
 /** The minimum time between test writes, however often `writable` is called. */
 const freshBeatMs = 1_000;
+/** Between attempts to take a new lease after a loss. */
+const rejoinEveryMs = 500;
 
 export interface StoreOptions {
   /** The path of the SQLite file; the file and its folder are created if absent. */
@@ -41,8 +43,8 @@ export interface StoreOptions {
   poolSize?: number;
   /** Called when another process that uses the same PostgreSQL database has changed settings. */
   onSettingsChanged?: () => void;
-  /** A UUIDv7 of this process; generated if absent. */
-  instanceId?: string;
+  /** The name of this node, unique among those that share the database; generated if absent. */
+  nodeName?: string | null;
   /** The key that encrypts secrets in the file; if absent or null, they are stored in clear. */
   secretsKey?: string | null;
   /** How long a metered call goes on when no more money can be asked for. Default 60. */
@@ -53,6 +55,10 @@ export interface StoreOptions {
   log?: StoreLog;
   /** Called when calls of a dead process were closed, at the start and later. */
   onOrphans?: (calls: OrphanedCall[]) => void;
+  /** Called when another node has closed calls of this one, which was silent for too long: they must be hung up. */
+  onLost?: (callIds: string[]) => void;
+  /** Called when this node has taken or lost a role. */
+  onRolesChanged?: () => void;
   /** The identity of this process on the machine; tests simulate several. */
   process?: { pid?: number; host?: string; isAlive?: (pid: number) => boolean };
 }
@@ -88,19 +94,32 @@ export class Store {
   readonly webhookDeliveries: WebhookDeliveries;
   /** Recordings of webhook actions. */
   readonly recordings: RecordingRecords;
-  readonly instances: Instances;
+  readonly lease: NodeLease;
+  readonly roles: NodeRoles;
   private readonly clock: Clock;
   private readonly log: StoreLog;
+  private rejoining: Promise<void> | null = null;
+  private leaseProblem: string | null = null;
   private closing: Promise<void> | null = null;
 
   private constructor(
     private readonly database: StoreDatabase,
     private readonly options: StoreOptions,
-    parts: { instanceId: string; clock: Clock; vault: Vault; log: StoreLog; recordingLinks: RecordingLinks },
+    parts: { clock: Clock; vault: Vault; log: StoreLog; recordingLinks: RecordingLinks },
   ) {
-    const { instanceId, clock, vault, log } = parts;
+    const { clock, vault, log } = parts;
     this.clock = clock;
     this.log = log;
+    this.lease = new NodeLease({
+      ...{ database, clock, ...options.process },
+      ...(options.nodeName == null ? {} : { name: options.nodeName }),
+      onRenewed: async () => {
+        await this.closeOrphans();
+        await this.roles.takeFree();
+      },
+      onLost: () => this.rejoin(),
+    });
+    this.roles = new NodeRoles(database, this.lease, () => options.onRolesChanged?.());
     this.organizations = new Organizations(database, clock);
     this.invitations = new Invitations(database, clock, this.organizations);
     this.apiKeys = new ApiKeys(database, clock);
@@ -116,8 +135,9 @@ export class Store {
     this.rejectedInvites = new RejectedInviteRecords(database, clock);
     this.idempotency = new Idempotency(clock);
     this.calls = new Calls({
-      write: (number, entries) => database.writeBatch(number, entries),
-      ...{ clock, instanceId, log },
+      write: (instanceId, number, entries) => database.writeBatch(instanceId, number, entries),
+      ...{ clock, instanceId: this.lease.id, log },
+      onFenced: () => this.rejoin(),
     });
     this.records = new CallReads(database, () => this.calls.flush());
     this.expiredCalls = new ExpiredCalls(database, this.organizations, clock);
@@ -125,27 +145,22 @@ export class Store {
     this.recordingLinks = parts.recordingLinks;
     this.webhookDeliveries = new WebhookDeliveries(database, clock);
     this.recordings = new RecordingRecords(database, (callId) => this.calls.flushCall(callId));
-    this.instances = new Instances({
-      database,
-      clock,
-      id: instanceId,
-      ...options.process,
-      onBeat: () => void this.closeOrphans(),
-    });
   }
 
-  /** Opens and migrates the file, begins the heartbeat, and closes the calls of dead processes. Rejects with `StoreError`, a clear sentence. */
+  /** Opens and migrates the database, takes a lease, and closes the calls of dead processes. Rejects with `StoreError`, a clear sentence. */
   static async open(options: StoreOptions): Promise<Store> {
-    const { clock = systemClock, log = silentLog, instanceId = uuidv7() } = options;
-    const database = await openDatabase(options, { clock, log, instanceId });
+    const { clock = systemClock, log = silentLog } = options;
+    const database = await openDatabase(options, { clock, log });
     const vault = new Vault(options.secretsKey ?? null);
     try {
       await vault.protect(database);
       const recordingLinks = await RecordingLinks.open(database);
-      const store = new Store(database, options, { instanceId, clock, vault, log, recordingLinks });
+      const store = new Store(database, options, { clock, vault, log, recordingLinks });
       await store.endpoints.completeEventsUrls();
-      await store.instances.start();
+      await store.lease.take((deadId) => store.closeOrphans(deadId));
       await store.closeOrphans();
+      await store.roles.takeFree();
+      store.lease.start();
       return store;
     } catch (error) {
       await database.close();
@@ -169,12 +184,12 @@ export class Store {
   /** Whether this process can write to the file at its path. Known from a recent heartbeat, else tested by a write. */
   async writable(): Promise<boolean> {
     if (!this.database.isInPlace()) return false; // writes to an unlinked file are lost with the process
-    return this.instances.beatWithin(freshBeatMs) || this.instances.beat();
+    return this.lease.renewedWithin(freshBeatMs) || this.lease.renew();
   }
 
   /** What keeps records from being written, in a sentence; null: nothing known. */
   get problem(): string | null {
-    return this.database.problem;
+    return this.database.problem ?? this.leaseProblem;
   }
 
   /** How often the thread that writes died and was replaced. */
@@ -187,22 +202,58 @@ export class Store {
     return this.database.killWriter();
   }
 
-  /** Closes calls that dead processes left `in_progress`; runs automatically at the start and after every heartbeat. */
-  async closeOrphans(): Promise<OrphanedCall[]> {
+  /** Closes calls that dead processes left `in_progress`; runs automatically at the start and after every renewal of the lease. */
+  async closeOrphans(deadId: string | null = null): Promise<OrphanedCall[]> {
     try {
-      const closed = await closeOrphans(this.database, this.instances, this.clock.now());
+      const { database, lease } = this;
+      const closed = await closeOrphans({ database, lease, deadId, nowMs: this.clock.now() });
       if (closed.length > 0) {
         this.log.warn({ calls: closed.length }, 'closed the calls of a process that died');
         this.options.onOrphans?.(closed);
       }
       return closed;
     } catch (error) {
-      if (error instanceof StoreError) return []; // locked: the next heartbeat tries again
+      if (error instanceof StoreError) return []; // locked: the next renewal tries again
       throw error;
     }
   }
 
-  /** Writes the queued data, stops the heartbeat, closes the file and ends its threads. Idempotent. */
+  /** After the loss of the lease: calls that another node has closed are over, and everything else goes on under a new lease. */
+  private rejoin(): void {
+    this.rejoining ??= this.rejoinAtLast().finally(() => {
+      this.rejoining = null;
+    });
+  }
+
+  private async rejoinAtLast(): Promise<void> {
+    const begun = await this.calls.fence();
+    let hasLease = false;
+    while (this.closing === null) {
+      try {
+        if (!hasLease) await this.lease.take((deadId) => this.closeOrphans(deadId));
+        hasLease = true;
+        const lost = this.calls.continueUnder(this.lease.id, await this.unwrittenOf(begun));
+        this.leaseProblem = null;
+        this.log.error({ calls: lost.length }, 'this node was silent for too long: other nodes have closed its calls');
+        this.options.onLost?.(lost);
+        await this.roles.takeFree();
+        return;
+      } catch (error) {
+        if (!(error instanceof StoreError)) throw error;
+        if (error.code === 'name_taken') this.leaseProblem = error.message;
+        await new Promise<void>((resolve) => this.clock.after(rejoinEveryMs, resolve));
+      }
+    }
+  }
+
+  private async unwrittenOf(callIds: readonly string[]): Promise<Set<string>> {
+    const unwritten = new Set(callIds);
+    for (const id of callIds)
+      if ((await this.database.row('select 1 from calls where id = ?', id)) !== undefined) unwritten.delete(id);
+    return unwritten;
+  }
+
+  /** Writes the queued data, stops the renewals, closes the file and ends its threads. Idempotent. */
   close(): Promise<void> {
     this.closing ??= this.closeAll();
     return this.closing;
@@ -211,21 +262,21 @@ export class Store {
   private async closeAll(): Promise<void> {
     await this.calls.close();
     await this.requestDays.close();
-    await this.instances.stop();
+    await this.lease.stop();
     await this.database.close();
   }
 }
 
 async function openDatabase(
   { file, url, poolSize, durability, onSettingsChanged }: StoreOptions,
-  { clock, log, instanceId }: { clock: Clock; log: StoreLog; instanceId: string },
+  { clock, log }: { clock: Clock; log: StoreLog },
 ): Promise<StoreDatabase> {
   const onWriterDeath = (reason: string): void =>
     log.error({ reason }, 'the thread that writes the database died; it is replaced');
   if (url !== undefined) {
     const { PostgresDatabase } = await import('./postgres/postgres-database.js'); // most installations never load it
-    return PostgresDatabase.open({ url, instanceId, clock, poolSize, onWriterDeath, onSettingsChanged });
+    return PostgresDatabase.open({ url, clock, poolSize, onWriterDeath, onSettingsChanged });
   }
   if (file === undefined) throw new Error('neither a file nor a URL of the database is given');
-  return SqliteDatabase.open({ file, instanceId, durability, now: () => clock.now(), onWriterDeath });
+  return SqliteDatabase.open({ file, durability, now: () => clock.now(), onWriterDeath });
 }

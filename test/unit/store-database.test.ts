@@ -41,7 +41,7 @@ describe('opening', () => {
   });
 
   it('brings what was committed into the file itself, in a thread beside the one that writes', async () => {
-    const database = SqliteDatabase.open({ file, instanceId: 'i', now: () => 7 });
+    const database = SqliteDatabase.open({ file, now: () => 7 });
     const add = (id: string) =>
       database.transaction((transaction) =>
         transaction.write('insert into request_days (organization_id, day, requests) values (?, 1, 1)', id),
@@ -65,7 +65,7 @@ describe('opening', () => {
     ['normal', 1],
     ['full', 2],
   ] as const)('the thread that writes enforces references, and syncs as asked: %s', async (durability, synchronous) => {
-    const database = SqliteDatabase.open({ file, instanceId: 'i', now: () => 7, durability });
+    const database = SqliteDatabase.open({ file, now: () => 7, durability });
     const pragmas = await database.transaction(async (transaction) => [
       await transaction.row('pragma foreign_keys'),
       await transaction.row('pragma synchronous'),
@@ -75,7 +75,7 @@ describe('opening', () => {
   });
 
   it('the connection of this thread cannot write', async () => {
-    const database = SqliteDatabase.open({ file, instanceId: 'i', now: () => 7 });
+    const database = SqliteDatabase.open({ file, now: () => 7 });
     await expect(database.rows('delete from users returning id')).rejects.toThrow();
     await database.close();
   });

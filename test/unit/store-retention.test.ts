@@ -40,6 +40,7 @@ const retention = (removeFile?: (url: string) => Promise<void>) => {
   const files = new RecordingFiles(folder);
   const log = pino({ level: 'silent' });
   return new Retention({
+    isOurs: () => true,
     expired: store.expiredCalls,
     removeFile: removeFile ?? ((url) => files.remove(url)),
     ...{ clock, log },

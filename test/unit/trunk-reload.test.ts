@@ -24,6 +24,7 @@ function warnings(): { log: Logger; warned: [object, string][] } {
 describe('the trunks in force', () => {
   async function rig(records: Trunk[], problems: string[] = []) {
     const seen = {
+      isRegistrant: true,
       table: [] as string[][],
       selection: [] as string[][],
       trusted: [] as (readonly string[])[],
@@ -42,6 +43,7 @@ describe('the trunks in force', () => {
       },
       selection: { replace: (trunks) => void seen.selection.push(ids(trunks)) },
       tls: () => ({ certificate: 'own' }),
+      registers: () => seen.isRegistrant,
       log,
     });
     const sip = {
@@ -80,6 +82,25 @@ describe('the trunks in force', () => {
     expect(seen.trusted).toEqual([['198.51.100.1']]);
   });
 
+  it('are registered with their carriers by one node only', async () => {
+    const { reload, sip, seen } = await rig([
+      trunk({
+        id: 'a',
+        gateways: [{ uri: 'sip:carrier.test', priority: 1, weight: 1 }],
+        register: true,
+        username: 'u',
+        password: 'p',
+      }),
+    ]);
+    await reload.follow(sip);
+    seen.isRegistrant = false;
+    await reload.run();
+    expect(seen.kept.map((gateways) => gateways.map(({ uri, register }) => [uri, register?.username]))).toEqual([
+      [['sip:carrier.test', 'u']],
+      [['sip:carrier.test', undefined]],
+    ]);
+  });
+
   it('bring their own certificate authorities', async () => {
     const { reload, sip, seen } = await rig([trunk({ id: 'a', tls: { ...plainTls, ca: 'PEM' } })]);
     await reload.follow(sip);
@@ -94,7 +115,8 @@ describe('the trunks in force', () => {
       return [];
     };
     const records = () => new Promise<Trunk[]>((resolve) => answers.push(resolve));
-    const parts = { records, table: { replace }, selection: { replace }, tls: () => ({}), log: warnings().log };
+    const others = { tls: () => ({}), registers: () => true, log: warnings().log };
+    const parts = { records, table: { replace }, selection: { replace }, ...others };
     const opening = TrunkReload.open(parts);
     answers[0]?.([]);
     const reload = await opening;

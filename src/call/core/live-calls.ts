@@ -58,6 +58,11 @@ export class LiveCallTable implements CallCommands {
     return call.commands(command);
   }
 
+  /** Hangs up calls that another node has closed, because this one was silent for too long. */
+  endLost(callIds: readonly string[]): void {
+    for (const id of callIds) this.#calls.get(id)?.end({ cause: 'system_restart', source: 'system' });
+  }
+
   /** Resolves when no call is left. When `hangUp` aborts, the remaining calls end with `system_shutdown`, within a limit. */
   async drain(hangUp: AbortSignal): Promise<void> {
     await this.#empty(hangUp);

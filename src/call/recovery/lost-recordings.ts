@@ -4,7 +4,7 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Logger } from '../../log.js';
 import type { Calls } from '../../store/calls/calls.js';
-import type { OrphanedCall } from '../../store/calls/orphans.js';
+import type { OrphanedCall } from '../../store/nodes/orphans.js';
 
 const headerBytes = 44;
 /** Offset of the byte rate in the WAV header. */

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SipGateway, UnfinishedDialog } from '../../../sip/leg.js';
 import type { Logger } from '../../log.js';
-import type { OrphanedCall } from '../../store/calls/orphans.js';
+import type { OrphanedCall } from '../../store/nodes/orphans.js';
 
 /** 200 per second: thousands at once would be a flood. */
 const betweenMs = 5;

@@ -21,6 +21,8 @@ export interface TrunkReloadParts<Tls extends object> {
   selection: { replace(trunks: readonly Trunk[]): void };
   /** The server's own certificates. */
   tls(): Tls;
+  /** Whether this node registers with carriers: one node does, or a carrier would ring several. */
+  registers(): boolean;
   log: Logger;
 }
 
@@ -50,7 +52,7 @@ export class TrunkReload<Tls extends object> {
 
   /** Reads the trunks again. Calls in progress keep the gateways that they have. */
   readonly run = async (): Promise<void> => {
-    const { records, table, selection, tls, log } = this.parts;
+    const { records, table, selection, tls, registers, log } = this.parts;
     this.#reads += 1;
     const read = this.#reads;
     const trunks = await records();
@@ -59,6 +61,8 @@ export class TrunkReload<Tls extends object> {
     selection.replace(trunks);
     this.#sip?.trust(trunks.flatMap((trunk) => (trunk.status === 'active' ? trunk.addresses : [])));
     this.#sip?.secure({ ...tls(), trust: tlsTrust(trunks) });
-    this.#sip?.keepalive.replace(monitoredGateways(trunks));
+    const gateways = monitoredGateways(trunks);
+    const isRegistrant = registers();
+    this.#sip?.keepalive.replace(isRegistrant ? gateways : gateways.map((each) => ({ ...each, register: null })));
   };
 }

@@ -78,9 +78,13 @@ export interface BegunRecord {
 }
 
 export interface CallsOptions {
-  write(number: number, entries: readonly Entry[]): Promise<BatchAnswer>;
+  /** Writes under a lease of this node. */
+  write(instanceId: string, number: number, entries: readonly Entry[]): Promise<BatchAnswer>;
   clock: Clock;
+  /** The lease of this node. */
   instanceId: string;
+  /** The lease is gone: what calls write waits until `continueUnder`. */
+  onFenced?: () => void;
   log: StoreLog;
 }
 
@@ -95,11 +99,17 @@ export class Calls {
   /** Publishes every event of this process after it is on disk. */
   readonly feed = new EventFeed();
 
+  /** Calls that another node closed, and that still end here. */
+  private readonly lost = new Set<string>();
+  private instanceId: string;
+
   constructor(private readonly options: CallsOptions) {
+    this.instanceId = options.instanceId;
     this.journal = new Journal({
-      write: options.write,
+      write: (number, entries) => options.write(this.instanceId, number, entries),
       clock: options.clock,
       onWritten: (entries, answer) => this.onBatch(entries, answer),
+      onFenced: () => options.onFenced?.(),
     });
   }
 
@@ -134,6 +144,8 @@ export class Calls {
     question: AdmissionQuestion,
   ): Promise<{ id: string; admission: Admission; committed(): void }> {
     const { entry, progress } = this.prepare(call, question);
+    if ((await transaction.row('select 1 from instances where id = ?', this.instanceId)) === undefined)
+      throw new StoreError('unavailable', 'This node lost its lease; it begins a new one');
     const { admissions, hasDeliveries } = await applyEntries(transaction, [entry]);
     const admission = admissions[0]?.[1];
     if (admission === undefined) throw new Error('the admission of a call was not answered');
@@ -219,6 +231,7 @@ export class Calls {
    */
   finish(callId: string, end: CallEnd): boolean {
     const progress = this.progress.get(callId);
+    if (!progress && this.lost.delete(callId)) return false;
     if (!progress || progress.ended) {
       this.options.log.warn(
         { call_id: callId, status: end.status, hangup_cause: end.hangupCause },
@@ -258,6 +271,38 @@ export class Calls {
       samples: end.qualitySamples?.length ? JSON.stringify(end.qualitySamples) : null,
     });
     return true;
+  }
+
+  /** Nothing is written until `continueUnder`. Resolves with the calls whose beginning is not known to be written. */
+  async fence(): Promise<string[]> {
+    const waiting = await this.journal.fence();
+    return waiting.flatMap(({ kind, callId }) => (kind === 'begin' ? [callId] : []));
+  }
+
+  /**
+   * Goes on under another lease: this node's calls were closed by another node, but for the `unwritten` ones, which no other node has ever seen.
+   * Of the others nothing is written any more, except what may follow the end. Returns the ids of those that run here still.
+   */
+  continueUnder(instanceId: string, unwritten: ReadonlySet<string>): string[] {
+    this.instanceId = instanceId;
+    const lost: string[] = [];
+    for (const [callId, { ended }] of this.progress) {
+      if (unwritten.has(callId)) continue;
+      this.progress.delete(callId);
+      this.asked.get(callId)?.reject(new Error('the call was closed by another node'));
+      this.asked.delete(callId);
+      if (ended) continue;
+      this.lost.add(callId);
+      lost.push(callId);
+    }
+    const dropped = this.journal.resume((entry) => {
+      if (entry.kind === 'late' || entry.kind === 'recording') return entry;
+      if (!unwritten.has(entry.callId)) return entry.kind === 'event' ? asLate(entry.event) : null;
+      return entry.kind === 'begin' ? { ...entry, row: { ...entry.row, instance_id: instanceId } } : entry;
+    });
+    if (dropped > 0)
+      this.options.log.warn({ writes: dropped }, 'records of calls that another node had closed were dropped');
+    return lost;
   }
 
   /** Resolves when everything queued before is on disk: true; false if the database takes too long. */
@@ -307,7 +352,7 @@ export class Calls {
       id,
       organization_id: call.organizationId,
       mode: call.mode,
-      instance_id: this.options.instanceId,
+      instance_id: this.instanceId,
       sip_call_id: call.sipCallId ?? null,
       direction: call.direction,
       from_number: call.fromNumber,
@@ -413,6 +458,10 @@ function told([id, callId, sequence, type, data, createdAtMs]: EventTuple) {
     data: JSON.parse(data) as Record<string, unknown>,
     createdAt: new Date(createdAtMs),
   };
+}
+
+function asLate([id, callId, , type, data, createdAtMs]: EventTuple): Entry | null {
+  return mayFollowTheEnd(type as EventType) ? { kind: 'late', callId, id, type, data, createdAtMs } : null;
 }
 
 function json(value: unknown): string | null {

@@ -6,6 +6,7 @@ export class StoreError extends Error {
      * `newer_schema`: the file was written by a newer version. `no_driver`: no SQLite driver loads on this machine.
      * `number_taken`: the phone number exists already in this mode. `unknown_endpoint`: an endpoint named in a record is not the organization's.
      * `too_slow`, `too_many`: a long question took longer than it may, or there are as many as may be asked at once.
+     * `name_taken`: another process runs under this node name.
      * `secrets_key`: what is encrypted in the file cannot be read with the key of the settings, or without one.
      */
     readonly code:
@@ -17,6 +18,7 @@ export class StoreError extends Error {
       | 'unknown_endpoint'
       | 'too_slow'
       | 'too_many'
+      | 'name_taken'
       | 'secrets_key',
     message: string,
     readonly details: Record<string, unknown> = {},

@@ -1,15 +1,37 @@
+import type { Compilable, RawBuilder } from 'kysely';
 import type { Entry } from '../journal/entries.js';
 import type { BatchAnswer } from '../journal/writer-protocol.js';
 import type { Database } from './database.js';
 import type { LongReader } from './long-reads.js';
 
+/** For how long a node's lease holds, in milliseconds. */
+export interface LeaseTimes {
+  renewEveryMs: number;
+  /** After a renewal that failed. */
+  retryAfterMs: number;
+  /** A node that did not renew its lease for so long is dead. */
+  lengthMs: number;
+  /** So long after a renewal a node does what only one node may do, by its own clock; less than the lease. */
+  actsForMs: number;
+  /** A node that has renewed its own lease in time for so long may judge others. */
+  judgesAfterMs: number;
+  /** Whether a node may judge others at its start. */
+  judgesAtStart: boolean;
+}
+
 /** A database that the store owns. */
 export interface StoreDatabase extends Database {
   readonly longReads: LongReader;
-  /** Milliseconds since 1970 that all processes of this database agree on. */
-  now(): number;
-  /** Writes entries of calls in one transaction. The same number may be sent again after `unavailable`: it takes effect once. */
-  writeBatch(number: number, entries: readonly Entry[]): Promise<BatchAnswer>;
+  readonly leaseTimes: LeaseTimes;
+  /** The database's own time, in milliseconds since 1970, as a part of a statement. */
+  nowSql(): RawBuilder<number>;
+  /** One statement that waits for no other work of this process; fails within two seconds. Returns the number of changed rows. */
+  runAtOnce(query: Compilable<unknown>): Promise<number>;
+  /**
+   * Writes entries of calls in one transaction, if the lease `instanceId` holds. The same number may be sent again after `unavailable`: it
+   * takes effect once.
+   */
+  writeBatch(instanceId: string, number: number, entries: readonly Entry[]): Promise<BatchAnswer>;
   /** How often the thread that writes died and was replaced. */
   readonly writersReplaced: number;
   /** What keeps records from being written, in a sentence; null: nothing known. */

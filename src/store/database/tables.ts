@@ -9,13 +9,23 @@ export type Direction = 'inbound' | 'outbound';
 /** The party that ended a call. */
 export type HangupSource = 'caller' | 'callee' | 'agent' | 'api' | 'system';
 
+/** The lease of a node. */
 export interface InstanceRow {
+  /** Another one for each lease. */
   id: string;
+  /** null: of a version that had none. */
+  name: string | null;
   /** One machine, one boot, one PID namespace: within it a process id means something. */
   host: string;
   pid: number;
   started_at: number;
   heartbeat_at: number;
+}
+
+/** What one node does for all. */
+export interface NodeRoleRow {
+  role: string;
+  instance_id: string;
 }
 
 export interface OrganizationRow {
@@ -404,6 +414,7 @@ export interface Tables {
   settings_version: SettingsVersionRow;
   journal_positions: JournalPositionRow;
   instances: InstanceRow;
+  node_roles: NodeRoleRow;
   organizations: OrganizationRow;
   users: UserRow;
   members: MemberRow;

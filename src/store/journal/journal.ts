@@ -4,11 +4,13 @@ import type { Entry } from './entries.js';
 import type { BatchAnswer } from './writer-protocol.js';
 
 export interface JournalOptions {
-  /** Writes a batch in one transaction; a number that was written already takes no effect. Rejects with `unavailable` for the moment. */
+  /** Writes a batch in one transaction; a number that was written already takes no effect. Rejects with `unavailable` for the moment; `isFenced`: not any more under this lease. */
   write(number: number, entries: readonly Entry[]): Promise<BatchAnswer>;
   clock: Clock;
   /** The batch is on disk, but for what was dropped. */
   onWritten(entries: readonly Entry[], answer: BatchAnswer): void;
+  /** The lease is gone; nothing is written until `resume`. */
+  onFenced(): void;
 }
 
 /** Entries of calls that come so fast share a commit: a commit costs as much as half of what a call writes. */
@@ -43,6 +45,8 @@ export class Journal {
   private immediate: NodeJS.Immediate | null = null;
   private flushing: Flushing[] = [];
   private isHeldUp = false;
+  private isFenced = false;
+  private sending: Promise<void> = Promise.resolve();
 
   constructor(private readonly options: JournalOptions) {}
 
@@ -82,6 +86,30 @@ export class Journal {
     });
   }
 
+  /** Writes nothing until `resume`. Resolves with what is not written, when the batch on its way has its answer. */
+  async fence(): Promise<readonly Entry[]> {
+    this.isFenced = true;
+    this.cancel();
+    await this.sending;
+    if (this.onTheWay !== null) this.waiting.unshift(...this.onTheWay.entries);
+    this.onTheWay = null;
+    return this.waiting;
+  }
+
+  /** Goes on under another lease, with what `keep` makes of each entry; null: it is dropped. Returns how many were. */
+  resume(keep: (entry: Entry) => Entry | null): number {
+    const kept = this.waiting.flatMap((entry) => keep(entry) ?? []);
+    const dropped = this.waiting.length - kept.length;
+    this.waiting = kept;
+    this.written += dropped;
+    this.number = 0;
+    this.isFenced = false;
+    this.isHeldUp = false;
+    this.settleFlushes();
+    if (this.size > 0) this.schedule();
+    return dropped;
+  }
+
   /** Writes what is left, waiting for a lock for a few seconds. Resolves with the number of lost entries. */
   async close(): Promise<number> {
     const endMs = performance.now() + closingLimitMs;
@@ -91,7 +119,7 @@ export class Journal {
   }
 
   private schedule(): void {
-    if (this.isSending || this.cancelTimer !== null || this.immediate !== null) return;
+    if (this.isFenced || this.isSending || this.cancelTimer !== null || this.immediate !== null) return;
     if (this.isHeldUp) {
       this.after(retryAfterMs);
       return;
@@ -114,8 +142,13 @@ export class Journal {
     this.immediate = null;
   }
 
-  private async send(): Promise<void> {
-    if (this.isSending) return;
+  private send(): Promise<void> {
+    if (this.isSending || this.isFenced) return Promise.resolve();
+    this.sending = this.sendOne();
+    return this.sending;
+  }
+
+  private async sendOne(): Promise<void> {
     this.cancel();
     if (this.onTheWay === null) {
       if (this.waiting.length === 0) return;
@@ -128,8 +161,11 @@ export class Journal {
     try {
       const answer = await this.options.write(number, entries);
       this.isHeldUp = false;
-      this.onTheWay = null;
-      this.settle(entries, answer);
+      if (answer.isFenced) this.lose();
+      else {
+        this.onTheWay = null;
+        this.settle(entries, answer);
+      }
     } catch (error) {
       if (error instanceof StoreError && error.code === 'unavailable') {
         this.isHeldUp = true;
@@ -141,13 +177,25 @@ export class Journal {
       }
     }
     this.isSending = false;
+    if (this.isFenced) return;
     if (this.onTheWay === null && this.flushing.length > 0 && !this.isHeldUp) void this.send();
     else if (this.size > 0) this.schedule();
+  }
+
+  private lose(): void {
+    const isNews = !this.isFenced;
+    this.isFenced = true;
+    for (const { resolve } of this.flushing.splice(0)) resolve(false);
+    if (isNews) this.options.onFenced();
   }
 
   private settle(entries: readonly Entry[], answer: BatchAnswer): void {
     this.written += entries.length;
     this.options.onWritten(entries, answer);
+    this.settleFlushes();
+  }
+
+  private settleFlushes(): void {
     const done = this.flushing.filter(({ until }) => until <= this.written);
     if (done.length === 0) return;
     this.flushing = this.flushing.filter(({ until }) => until > this.written);
@@ -155,4 +203,6 @@ export class Journal {
   }
 }
 
-const nothing = { admissions: [], closedElsewhere: [], settled: [], late: [], hasDeliveries: false };
+const nothing = {
+  ...{ admissions: [], closedElsewhere: [], settled: [], late: [], hasDeliveries: false, isFenced: false },
+};

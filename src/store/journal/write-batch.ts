@@ -3,40 +3,36 @@ import { StoreError } from '../database/errors.js';
 import { planHold } from '../tenants/holds.js';
 import { applyEntries, nothingWritten } from './apply-entries.js';
 import type { Admission, BatchOutcome, BeginEntry, Entry } from './entries.js';
-import type { BatchAnswer } from './writer-protocol.js';
+import type { Batch, BatchAnswer } from './writer-protocol.js';
 
 /** Runs `work` in a transaction that no other writer comes between. */
 export type Together = <T>(work: (transaction: Transaction) => Promise<T>) => Promise<T>;
 
-/** Writes a batch in one transaction, with its number. A batch whose number is written already, by a thread or a connection that was lost before it could say so, is not written again. */
-export async function writeBatch(
-  together: Together,
-  instanceId: string,
-  number: number,
-  entries: readonly Entry[],
-): Promise<BatchAnswer> {
+/** Writes a batch in one transaction, with its number, while the lease of its node holds. A batch whose number is written already, by a thread or a connection that was lost before it could say so, is not written again. */
+export async function writeBatch(together: Together, batch: Batch): Promise<BatchAnswer> {
+  const { instanceId, number, entries } = batch;
   try {
-    const outcome = await together(async (transaction) => {
-      const done = await transaction.row<{ number: number }>(position, instanceId);
-      if (done !== undefined && done.number >= number) return writtenBefore(transaction, entries);
+    return await together(async (transaction) => {
+      const lease = await transaction.row<{ number: number | null }>(position, instanceId);
+      if (lease === undefined) return fenced;
+      if (lease.number !== null && lease.number >= number)
+        return { ...answered, ...(await writtenBefore(transaction, entries)) };
       await transaction.write(keepPosition, instanceId, number);
-      return applyEntries(transaction, entries);
+      return { ...answered, ...(await applyEntries(transaction, entries)) };
     });
-    return { ...outcome, dropped: [] };
   } catch (error) {
     if (isPassing(error) || entries.length === 0) throw error;
-    return together((transaction) => oneByOne(transaction, instanceId, number, entries));
+    return together((transaction) => oneByOne(transaction, batch));
   }
 }
 
+const answered = { dropped: [], isFenced: false };
+const fenced: BatchAnswer = { ...nothingWritten(), dropped: [], isFenced: true };
+
 /** Writes what can be written; one entry that the database rejects does not hold up the others. */
-async function oneByOne(
-  transaction: Transaction,
-  instanceId: string,
-  number: number,
-  entries: readonly Entry[],
-): Promise<BatchAnswer> {
-  const all: BatchAnswer = { ...nothingWritten(), dropped: [] };
+async function oneByOne(transaction: Transaction, { instanceId, number, entries }: Batch): Promise<BatchAnswer> {
+  if ((await transaction.row(position, instanceId)) === undefined) return fenced;
+  const all: BatchAnswer = { ...nothingWritten(), dropped: [], isFenced: false };
   await transaction.write(keepPosition, instanceId, number);
   for (const [index, entry] of entries.entries()) {
     await transaction.write('savepoint entry');
@@ -87,7 +83,8 @@ async function admissionBefore(transaction: Transaction, { callId, row, admissio
   return { kind: 'no_balance', balanceMicrocents: 0, requiredMicrocents: rate.microcentsPerMinute };
 }
 
-const position = 'select number from journal_positions where instance_id = ?';
+/** The row of a node is its lease; whoever closed its calls has deleted it. */
+const position = 'select number from instances left join journal_positions on instance_id = id where id = ?';
 const keepPosition =
   'insert into journal_positions (instance_id, number) values (?, ?) on conflict (instance_id) do update set number = excluded.number';
 

@@ -8,9 +8,16 @@ export interface WriterData {
   dies: Int32Array;
 }
 
+/** What calls have to write, under the lease of their node; numbered within it. */
+export interface Batch {
+  instanceId: string;
+  number: number;
+  entries: readonly Entry[];
+}
+
 /** `id` names the request in its answer. */
 export type WriterRequest =
-  | { id: number; kind: 'batch'; number: number; entries: readonly Entry[] }
+  | ({ id: number; kind: 'batch' } & Batch)
   /** Opens a transaction when its turn has come; statements and the end follow with the same `transaction`. */
   | { id: number; kind: 'begin' }
   | { id: number; kind: 'statement'; transaction: number; sql: string; parameters: readonly unknown[]; want: Want }
@@ -23,6 +30,8 @@ export type WriterRequest =
   | { id: number; kind: 'close' };
 
 export interface BatchAnswer extends BatchOutcome {
+  /** The lease is gone: nothing was written. */
+  isFenced: boolean;
   /** Entries that the database rejects for good, by their index. */
   dropped: { index: number; message: string }[];
 }

@@ -53,8 +53,8 @@ export class WriterThread {
   }
 
   /** Writes the entries in one transaction. Rejects with `unavailable` if the database is locked or full; the same batch may be sent again. */
-  batch(number: number, entries: readonly Entry[]): Promise<BatchAnswer> {
-    return this.ask({ kind: 'batch', number, entries }) as Promise<BatchAnswer>;
+  batch(instanceId: string, number: number, entries: readonly Entry[]): Promise<BatchAnswer> {
+    return this.ask({ kind: 'batch', instanceId, number, entries }) as Promise<BatchAnswer>;
   }
 
   /** Resolves when the connection is closed and the thread has ended. */

@@ -24,19 +24,21 @@ export interface ConnectionOptions {
   /** Shown in `pg_stat_activity`. */
   name: string;
   statementLimitMs?: number;
+  connectLimitMs?: number;
 }
 
 export function clientConfig({
   url,
   name,
   statementLimitMs: limitMs = statementLimitMs,
+  connectLimitMs: openLimitMs = connectLimitMs,
 }: ConnectionOptions): pg.ClientConfig {
   return {
     connectionString: url,
     application_name: name,
-    connectionTimeoutMillis: connectLimitMs,
+    connectionTimeoutMillis: openLimitMs,
     statement_timeout: limitMs,
-    query_timeout: limitMs + 1_000, // of a server that is stopped, and so cannot end the statement itself
+    query_timeout: limitMs + Math.min(1_000, limitMs / 3), // of a server that is stopped, and so cannot end the statement itself
     idle_in_transaction_session_timeout: idleInTransactionMs,
     keepAlive: true,
     types,

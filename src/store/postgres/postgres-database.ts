@@ -1,8 +1,8 @@
-import type { Compilable } from 'kysely';
+import { type Compilable, type RawBuilder, sql } from 'kysely';
 import { builtModule } from '../../../config/built.js';
 import { type Clock, systemClock } from '../database/clock.js';
 import type { Reads, RememberedKey, RememberedTable, Statements, Transaction } from '../database/database.js';
-import type { StoreDatabase } from '../database/store-database.js';
+import type { LeaseTimes, StoreDatabase } from '../database/store-database.js';
 import type { Tables } from '../database/tables.js';
 import type { Entry } from '../journal/entries.js';
 import type { BatchAnswer } from '../journal/writer-protocol.js';
@@ -21,9 +21,8 @@ import type { PostgresWriterSettings } from './writer-worker.js';
 export interface PostgresOptions {
   /** `postgres://user:password@host:5432/name?sslmode=verify-full`. */
   url: string;
-  instanceId: string;
   clock: Clock;
-  /** Connections of the API and of background work. Beside them this process has two for long queries, one for the journal and one that listens. */
+  /** Connections of the API and of background work. Beside them this process has two for long queries, one each for the journal, for the lease, and to listen. */
   poolSize?: number;
   onWriterDeath?: (reason: string) => void;
   /** Called when another process has changed settings. */
@@ -36,6 +35,12 @@ const longReadLimitMs = 10_000;
 /** How long a transaction waits for those of this process before it. */
 const turnLimitMs = 5_000;
 const goodbyeLimitMs = 2_000;
+const leaseLimitMs = 1_500;
+/** Renewed so often that one failure does not end it, and short enough for a carrier to be told of a dead node's calls within 12 s. */
+const lease: LeaseTimes = {
+  ...{ renewEveryMs: 2_000, retryAfterMs: 500, lengthMs: 8_000, actsForMs: 6_000, judgesAfterMs: 8_000 },
+  judgesAtStart: false,
+};
 /** One for a transaction, and one for reads beside it. */
 const leastPoolSize = 2;
 
@@ -43,6 +48,7 @@ const leastPoolSize = 2;
 export class PostgresDatabase implements StoreDatabase {
   readonly sql = postgresQueries;
   readonly dialect = postgresDialect;
+  readonly leaseTimes = lease;
   readonly longReads: PooledLongReads;
   private readonly writer: WriterThread;
   /** Transactions that wait for the lock would otherwise hold all connections, also those that the one with the lock reads with. */
@@ -53,14 +59,15 @@ export class PostgresDatabase implements StoreDatabase {
     private readonly options: PostgresOptions,
     private readonly connections: Connections,
     private readonly longConnections: Connections,
+    private readonly leaseConnection: Connections,
     private readonly memory: SettingsMemory,
     private readonly bigints: BigintColumns,
   ) {
-    const { url, instanceId } = options;
+    const { url } = options;
     this.longReads = new PooledLongReads(longConnections);
     this.writer = new WriterThread(
       builtModule(import.meta.url, './writer-worker.ts'),
-      { url, instanceId } satisfies PostgresWriterSettings,
+      { url } satisfies PostgresWriterSettings,
       options.onWriterDeath,
     );
   }
@@ -73,16 +80,19 @@ export class PostgresDatabase implements StoreDatabase {
     const longConnections = new Connections({
       ...{ url, name: 'trunkline long reads', size: longReadSize, statementLimitMs: longReadLimitMs },
     });
+    const leaseConnection = new Connections({
+      ...{ url, name: 'trunkline lease', size: 1, connectLimitMs: leaseLimitMs, statementLimitMs: leaseLimitMs },
+    });
     const memory = new SettingsMemory(connections, url, onSettingsChanged);
     try {
       await memory.start();
       const bigints = await connections.use((_, execute) => bigintColumns(execute));
-      const database = new PostgresDatabase(options, connections, longConnections, memory, bigints);
-      await database.writeBatch(0, []).catch(() => {}); // the first call's record does not wait for the thread to start
+      const database = new PostgresDatabase(options, connections, longConnections, leaseConnection, memory, bigints);
+      await database.writeBatch('', 0, []).catch(() => {}); // the first call's record does not wait for the thread to start
       return database;
     } catch (error) {
       await memory.close();
-      await Promise.all([connections.end(), longConnections.end()]);
+      await Promise.all([connections.end(), longConnections.end(), leaseConnection.end()]);
       throw startError((error as Error).cause ?? error, whereOf(url));
     }
   }
@@ -142,14 +152,19 @@ export class PostgresDatabase implements StoreDatabase {
     return this.memory.find(table, key);
   }
 
-  /** The server's time, which all processes share; a clock of a test as it is. */
-  now(): number {
+  /** The server's time, which all processes share; the clock of a test as it is. */
+  nowSql(): RawBuilder<number> {
     const { clock } = this.options;
-    return clock.now() + (clock === systemClock ? Math.round(this.memory.clockOffsetMs) : 0);
+    if (clock !== systemClock) return sql`${clock.now()}::bigint`;
+    return sql`(extract(epoch from clock_timestamp()) * 1000)::bigint`;
   }
 
-  writeBatch(number: number, entries: readonly Entry[]): Promise<BatchAnswer> {
-    return this.writer.batch(number, entries);
+  runAtOnce(query: Compilable<unknown>): Promise<number> {
+    return this.leaseConnection.use((statements) => statements.run(query));
+  }
+
+  writeBatch(instanceId: string, number: number, entries: readonly Entry[]): Promise<BatchAnswer> {
+    return this.writer.batch(instanceId, number, entries);
   }
 
   get writersReplaced(): number {
@@ -179,7 +194,8 @@ export class PostgresDatabase implements StoreDatabase {
     this.longReads.close();
     await this.writer.close();
     await withinGoodbye(this.memory.close());
-    await withinGoodbye(Promise.all([this.connections.end(), this.longConnections.end()]));
+    const all = [this.connections, this.longConnections, this.leaseConnection];
+    await withinGoodbye(Promise.all(all.map((connections) => connections.end())));
   }
 
   private read<T>(work: (statements: Statements) => Promise<T>): Promise<T> {

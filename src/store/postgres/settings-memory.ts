@@ -22,8 +22,6 @@ export class SettingsMemory {
   private listener: pg.Client | null = null;
   private timer: NodeJS.Timeout | null = null;
   private isClosed = false;
-  /** How far the server's clock is ahead of ours. */
-  clockOffsetMs = 0;
 
   /** `onChanged`: called when another process may have changed settings. */
   constructor(
@@ -97,13 +95,9 @@ export class SettingsMemory {
 
   private async look(): Promise<void> {
     try {
-      const sentMs = Date.now();
-      const [current] = await this.connections.use((statements) =>
-        statements.rows<{ version: number; now: number }>(
-          'select version, (extract(epoch from clock_timestamp()) * 1000)::bigint as now from settings_version',
-        ),
+      const current = await this.connections.use((statements) =>
+        statements.row<{ version: number }>('select version from settings_version'),
       );
-      if (current) this.clockOffsetMs = current.now - (sentMs + Date.now()) / 2;
       if (current?.version !== this.version) await this.changedElsewhere();
       if (this.listener === null) await this.listen();
     } catch {

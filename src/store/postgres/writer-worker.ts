@@ -11,7 +11,6 @@ import { type BigintColumns, bigintColumns, together } from './transaction.js';
 
 export interface PostgresWriterSettings {
   url: string;
-  instanceId: string;
 }
 
 interface Connected {
@@ -23,13 +22,13 @@ interface Connected {
 /** For the answer to `close`, and for the goodbye to the server. */
 const lastWordsMs = 50;
 
-const { url, instanceId } = workerData as PostgresWriterSettings & WriterData;
+const { url } = workerData as PostgresWriterSettings & WriterData;
 let current: Connected | null = null;
 
 answerRequests(async (request: WriterRequest): Promise<unknown> => {
   if (request.kind === 'batch') {
     const { execute, bigints } = current ?? (await connect());
-    return writeBatch((work) => together(execute, bigints, work), instanceId, request.number, request.entries);
+    return writeBatch((work) => together(execute, bigints, work), request);
   }
   void forget();
   setTimeout(() => process.exit(0), lastWordsMs); // ends this thread, whatever its connection waits for

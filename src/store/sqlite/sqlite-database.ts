@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs';
-import type { Compilable } from 'kysely';
+import { type Compilable, type RawBuilder, sql } from 'kysely';
 import {
   type Reads,
   type RememberedKey,
@@ -10,7 +10,7 @@ import {
 } from '../database/database.js';
 import { StoreError } from '../database/errors.js';
 import type { Migration } from '../database/migrations/index.js';
-import type { StoreDatabase } from '../database/store-database.js';
+import type { LeaseTimes, StoreDatabase } from '../database/store-database.js';
 import type { Tables } from '../database/tables.js';
 import type { Entry } from '../journal/entries.js';
 import type { BatchAnswer } from '../journal/writer-protocol.js';
@@ -23,7 +23,6 @@ import { SqliteWriter } from './sqlite-writer.js';
 
 export interface SqliteOptions {
   file: string;
-  instanceId: string;
   durability?: Durability;
   now: () => number;
   migrations?: Readonly<Record<string, Migration>>;
@@ -31,6 +30,11 @@ export interface SqliteOptions {
   onWriterDeath?: (reason: string) => void;
 }
 
+/** One process alone needs no lease; of several, those that a lock kept from renewing theirs get their chance first. */
+const lease: LeaseTimes = {
+  ...{ renewEveryMs: 5_000, retryAfterMs: 5_000, lengthMs: 15_000, actsForMs: Number.POSITIVE_INFINITY },
+  ...{ judgesAfterMs: 5_000, judgesAtStart: true },
+};
 /** The limit of remembered questions; those about unknown numbers are remembered too. */
 const mostRemembered = 10_000;
 
@@ -41,6 +45,7 @@ const mostRemembered = 10_000;
 export class SqliteDatabase implements StoreDatabase {
   readonly sql = sqliteQueries;
   readonly dialect = sqliteDialect;
+  readonly leaseTimes = lease;
   readonly longReads: LongReadProcess;
   private readonly reader: SqliteConnection;
   private readonly reads: Statements;
@@ -56,13 +61,13 @@ export class SqliteDatabase implements StoreDatabase {
   private closing: Promise<void> | null = null;
 
   private constructor(private readonly options: SqliteOptions) {
-    const { file, instanceId, durability = 'normal' } = options;
+    const { file, durability = 'normal' } = options;
     this.identity = identityOf(file);
     this.reader = SqliteConnection.reading(file);
     this.reads = this.reader.promised(sqliteQueries);
     this.checkpoints = new CheckpointThread(file);
     this.longReads = new LongReadProcess(file);
-    this.writer = new SqliteWriter({ file, instanceId, durability }, options.onWriterDeath);
+    this.writer = new SqliteWriter({ file, durability }, options.onWriterDeath);
   }
 
   /** Creates the file if absent, and migrates it. Throws `StoreError` `cannot_open`, `newer_schema` or `no_driver`. */
@@ -144,13 +149,17 @@ export class SqliteDatabase implements StoreDatabase {
     return rows as readonly Tables[T][];
   }
 
-  now(): number {
-    return this.options.now();
+  nowSql(): RawBuilder<number> {
+    return sql.val(this.options.now());
+  }
+
+  runAtOnce(query: Compilable<unknown>): Promise<number> {
+    return this.run(query);
   }
 
   /** Writes entries of calls in one transaction. The same number may be sent again after `unavailable`: it takes effect once. */
-  async writeBatch(number: number, entries: readonly Entry[]): Promise<BatchAnswer> {
-    const answer = await this.writer.batch(number, entries);
+  async writeBatch(instanceId: string, number: number, entries: readonly Entry[]): Promise<BatchAnswer> {
+    const answer = await this.writer.batch(instanceId, number, entries);
     this.checkpoints.committed();
     return answer;
   }

@@ -8,8 +8,6 @@ import { sqliteQueries } from './queries.js';
 export interface SqliteWriterSettings {
   file: string;
   durability: Durability;
-  /** The process that the journal positions belong to. */
-  instanceId: string;
 }
 
 /** A transaction that runs in the thread that writes, statement by statement. */

@@ -14,7 +14,7 @@ const lockWaitMs = 100;
 /** A transaction of the thread of calls that takes longer is rolled back, so that it cannot hold up every call's record. */
 const transactionLimitMs = 5_000;
 
-const { file, durability, instanceId } = workerData as SqliteWriterSettings;
+const { file, durability } = workerData as SqliteWriterSettings;
 const connection = SqliteConnection.writing(file, durability);
 const statements = new Statements(
   null,
@@ -51,7 +51,7 @@ async function next(): Promise<void> {
 }
 
 async function carryOut(request: WriterRequest): Promise<unknown> {
-  if (request.kind === 'batch') return writeBatch(together, instanceId, request.number, request.entries);
+  if (request.kind === 'batch') return writeBatch(together, request);
   if (request.kind === 'single')
     return together((transaction) => transaction.write(request.sql, ...request.parameters));
   if (request.kind === 'begin') {

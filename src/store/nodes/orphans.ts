@@ -2,15 +2,16 @@ import { uuidv7 } from 'uuidv7';
 import type { UnfinishedDialog } from '../../../sip/leg.js';
 import { talkedSec } from '../../billing/duration.js';
 import { microcentsPerCent } from '../../billing/rate.js';
-import type { Database, Reads, Transaction } from '../database/database.js';
+import { terminalEvents } from '../calls/event-types.js';
+import type { Reads, Transaction } from '../database/database.js';
+import type { StoreDatabase } from '../database/store-database.js';
 import type { CallRow, InstanceRow } from '../database/tables.js';
 import { endRecord, insertEvents } from '../journal/apply-entries.js';
 import { CountChanges } from '../journal/count-changes.js';
 import type { EventTuple } from '../journal/entries.js';
 import { addDeliveries } from '../routing/outbox.js';
 import { settle } from '../tenants/holds.js';
-import { terminalEvents } from './event-types.js';
-import type { Instances } from './instances.js';
+import type { NodeLease, SeenInstance } from './lease.js';
 
 /** A call whose process died, now closed. */
 export interface OrphanedCall {
@@ -23,42 +24,68 @@ export interface OrphanedCall {
   dialogs: UnfinishedDialog[];
 }
 
+export interface Judgement {
+  database: StoreDatabase;
+  lease: NodeLease;
+  nowMs: number;
+  /** A node that is dead beyond doubt. */
+  deadId?: string | null;
+}
+
 /**
- * Closes the records of dead processes: `failed`, `system_restart`, ended at the last heartbeat of the process. Calls of living processes are
- * not changed. Check and change are one transaction, so that two processes never close a call twice.
+ * Closes the records of dead nodes: `failed`, `system_restart`, ended when the node was last heard of. Calls of living nodes are not changed:
+ * the lease is ended first, so that a node that wakes meanwhile either renews it before, and is spared, or finds it gone and writes nothing.
  */
-export async function closeOrphans(database: Database, instances: Instances, nowMs: number): Promise<OrphanedCall[]> {
+export async function closeOrphans(judgement: Judgement): Promise<OrphanedCall[]> {
+  const { database, lease, nowMs } = judgement;
   // Usually there is nothing to do; check without a write lock first.
-  if (!(await anythingToClose(database, instances))) return [];
+  if (!(await anythingToClose(judgement))) return [];
   return database.transaction(async (transaction) => {
     const { sql } = transaction;
-    const known = new Map((await transaction.all(sql.selectFrom('instances').selectAll())).map((row) => [row.id, row]));
     const counts = new CountChanges();
     const closed: OrphanedCall[] = [];
+    const living = new Set([lease.id]);
+    const dead = new Map<string, SeenInstance>();
+    for (const row of await seenInstances(transaction, database)) {
+      if (isDead(row, judgement) && (await endLease(transaction, row))) dead.set(row.id, row);
+      else living.add(row.id);
+    }
     for (const { instance_id: ownerId } of await ownersOfRunning(transaction)) {
-      const owner = known.get(ownerId);
-      const dead = owner ? instances.isDead(owner) : ownerId !== instances.id;
-      if (!dead) continue;
+      if (living.has(ownerId)) continue;
+      const owner = dead.get(ownerId);
       const calls = await transaction.all(
         sql.selectFrom('calls').selectAll().where('instance_id', '=', ownerId).where('status', '=', 'in_progress'),
       );
       for (const call of calls) closed.push(await closeOrphan(transaction, call, owner, counts, nowMs));
     }
     await counts.write(transaction);
-    for (const row of known.values()) {
-      if (!instances.isDead(row)) continue;
-      await transaction.run(sql.deleteFrom('instances').where('id', '=', row.id));
-      await transaction.run(sql.deleteFrom('journal_positions').where('instance_id', '=', row.id));
-    }
     return closed;
   });
 }
 
-async function anythingToClose(database: Database, instances: Instances): Promise<boolean> {
-  const rows = await database.all(database.sql.selectFrom('instances').selectAll());
-  if (rows.some((row) => instances.isDead(row))) return true;
-  const known = new Set([instances.id, ...rows.map((row) => row.id)]);
+async function anythingToClose(judgement: Judgement): Promise<boolean> {
+  const { database, lease } = judgement;
+  const rows = await seenInstances(database, database);
+  if (rows.some((row) => isDead(row, judgement))) return true;
+  const known = new Set([lease.id, ...rows.map((row) => row.id)]);
   return (await ownersOfRunning(database)).some((owner) => !known.has(owner.instance_id));
+}
+
+function isDead(row: SeenInstance, { lease, deadId }: Judgement): boolean {
+  return row.id === deadId || lease.isDead(row);
+}
+
+function seenInstances(reads: Reads, database: StoreDatabase): Promise<SeenInstance[]> {
+  return reads.all(reads.sql.selectFrom('instances').selectAll().select(database.nowSql().as('now')));
+}
+
+/** False if the node has renewed its lease meanwhile. */
+async function endLease(transaction: Transaction, { id, heartbeat_at: seenMs }: SeenInstance): Promise<boolean> {
+  const { sql } = transaction;
+  const ended = sql.deleteFrom('instances').where('id', '=', id).where('heartbeat_at', '=', seenMs);
+  if ((await transaction.run(ended)) === 0) return false;
+  await transaction.run(sql.deleteFrom('journal_positions').where('instance_id', '=', id));
+  return true;
 }
 
 function ownersOfRunning(reads: Reads): Promise<{ instance_id: string }[]> {
