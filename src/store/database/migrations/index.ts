@@ -1,3 +1,4 @@
+import { statements as nodes } from '../../nodes/migration.js';
 import { statements as initial } from './0001-initial.js';
 import { statements as webhooks } from './0002-webhooks.js';
 import { statements as rest } from './0003-rest.js';
@@ -14,7 +15,6 @@ import { statements as audioDelay } from './0016-audio-delay.js';
 import { statements as encryptedEndpoints } from './0017-encrypted-endpoints.js';
 import { statements as code } from './0018-code.js';
 import { statements as numberSearch } from './0019-number-search.js';
-import { statements as nodes } from './0020-nodes.js';
 
 /** Statements of one schema version. Never changed once released: a later change is a new migration. */
 export interface Migration {
@@ -39,5 +39,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '0017-encrypted-endpoints': { statements: encryptedEndpoints },
   '0018-code': { statements: code },
   '0019-number-search': { statements: numberSearch },
-  '0020-nodes': { statements: nodes },
+  '0020-nodes': { statements: nodes('text') },
 };

@@ -1,8 +1,0 @@
-/** Names of nodes, and what one node does for all. */
-export const statements: readonly string[] = [
-  'alter table instances add column name text',
-  'create unique index instances_by_name on instances (name)',
-  `create table node_roles (
-    role text primary key, instance_id text not null references instances (id) on delete cascade
-  )`,
-];
