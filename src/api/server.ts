@@ -219,7 +219,7 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
     register(forms, transcribe, options.store);
   });
   if (options.dashboardFolder !== undefined) await registerDashboard(app, options.dashboardFolder);
-  await registerTwilio(app, { ...options, rules, now, refusalOf });
+  await registerTwilio(app, { ...options, recordingFiles: calls.recordingFiles, rules, now, refusalOf });
   answerUnknownPaths(app, [...routes, transcribe]);
   await app.ready();
   return app;

@@ -8,6 +8,7 @@ import { commandByApi } from './control/call-commands.js';
 import { replaceLeg } from './control/replace-leg.js';
 import { endingOf } from './core/error-to-ending.js';
 import { CallEnded } from './core/outcome.js';
+import { reportInboundEnd } from './inbound-progress.js';
 import { CallerParty } from './party/caller.js';
 import { closeCall } from './party/teardown.js';
 import { settleAdmission } from './routing/admission.js';
@@ -74,5 +75,6 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundDeps)
   } finally {
     if (caller.leg === null) await incoming.reject(refusalOf((await call.ended).cause));
     await closeCall(caller, incoming.sipCallId, deps);
+    if (decision.kind === 'connect') reportInboundEnd(call, caller.facts, decision.endpoints[0], deps.script);
   }
 }

@@ -63,6 +63,7 @@ async function placeOutboundCall(request: OutboundCall, deps: OutboundDeps): Pro
   const callee = new CalledParty({ call, role: 'callee', facts, mode, maxCallMs: request.maxDurationMs });
   const endpoint = new EndpointWhileRinging(callee, endpointId, lookup, script, log, request.instructions);
   const progress = new OutboundProgress(call, request, parties, lookup, script);
+  call.isRecorded = request.record;
   call.commands = (command) => commandByApi(command, callee, script.limits.transferTimeoutMs);
   const offerFor: TrunkDialRequest['offerFor'] = (localAddress, media) => {
     endpoint.nextGateway();

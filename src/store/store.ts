@@ -2,6 +2,7 @@ import { CallReads } from './calls/call-reads.js';
 import { Calls } from './calls/calls.js';
 import { ExpiredCalls } from './calls/expired-calls.js';
 import { RecordingLinks } from './calls/recording-links.js';
+import { RecordingList } from './calls/recording-list.js';
 import { RecordingRecords } from './calls/recordings.js';
 import { RejectedInviteRecords } from './calls/rejected-invites.js';
 import { type Clock, systemClock } from './database/clock.js';
@@ -94,6 +95,8 @@ export class Store {
   readonly webhookDeliveries: WebhookDeliveries;
   /** Recordings of webhook actions. */
   readonly recordings: RecordingRecords;
+  /** Recordings of calls and of webhook actions together. */
+  readonly recordingList: RecordingList;
   readonly lease: NodeLease;
   readonly roles: NodeRoles;
   private readonly clock: Clock;
@@ -145,6 +148,7 @@ export class Store {
     this.recordingLinks = parts.recordingLinks;
     this.webhookDeliveries = new WebhookDeliveries(database, clock);
     this.recordings = new RecordingRecords(database, (callId) => this.calls.flushCall(callId));
+    this.recordingList = new RecordingList(database);
   }
 
   /** Opens and migrates the database, takes a lease, and closes the calls of dead processes. Rejects with `StoreError`, a clear sentence. */

@@ -88,6 +88,26 @@ export interface StartStream {
   track: 'inbound' | 'outbound' | 'both';
 }
 
+/** Records the call from now to its end, whatever it does. */
+export interface StartRecording {
+  action: 'start_recording';
+  /** 1: only the caller; 2: caller left, the other side right. */
+  channels: 1 | 2;
+  status: StatusCallback | null;
+}
+
+/** Writes down what the caller says, in the background, until the call ends or it is stopped. */
+export interface StartTranscription {
+  action: 'start_transcription';
+  name: string | null;
+  language: string | null;
+  hints: string | null;
+  /** What the caller is called in the callbacks. */
+  label: string | null;
+  /** Gets each utterance, and the beginning and the end. */
+  status: FollowUp | null;
+}
+
 export interface Dial {
   action: 'dial';
   /** They ring together; the first to answer wins. */
@@ -186,6 +206,9 @@ export type Action =
   | Connect
   | StartStream
   | { action: 'stop_stream'; name: string | null }
+  | StartRecording
+  | StartTranscription
+  | { action: 'stop_transcription'; name: string | null }
   | Dial
   | ConferenceJoin
   | Enqueue

@@ -90,7 +90,7 @@ export function recordingFields(recording: MadeRecording): { [name: string]: str
 export function recordingStatusFields(
   status: 'in-progress' | 'completed' | 'absent',
   recording: MadeRecording,
-  source: 'RecordVerb' | 'DialVerb' | 'Conference',
+  source: 'RecordVerb' | 'DialVerb' | 'Conference' | 'StartCallRecordingTwiML',
 ): { [name: string]: string } {
   const { RecordingSid, ...made } = recordingFields(recording);
   return {
@@ -288,5 +288,25 @@ export function streamStatusFields(
     StreamEvent: event,
     ...(error === '' ? {} : { StreamError: error }),
     Timestamp: new Date().toISOString(),
+  };
+}
+
+/** The fields of the `statusCallbackUrl` of a transcription. `about`: what the event has beside the fields of all. */
+export function transcriptionFields(
+  { sid, name, language, label }: { sid: string; name: string | null; language: string | null; label: string | null },
+  sequence: number,
+  event: 'transcription-started' | 'transcription-content' | 'transcription-stopped' | 'transcription-error',
+  about: { [name: string]: string },
+): { [name: string]: string } {
+  return {
+    TranscriptionSid: sid,
+    ...(name === null ? {} : { Name: name }),
+    TranscriptionEvent: event,
+    SequenceId: String(sequence),
+    LanguageCode: language ?? 'en-US',
+    Track: 'inbound_track',
+    ...(label === null ? {} : { InboundTrackLabel: label }),
+    Timestamp: new Date().toISOString(),
+    ...about,
   };
 }

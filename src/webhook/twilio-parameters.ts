@@ -38,6 +38,10 @@ export function queueSid(queueId: string): string {
   return `QU${queueId.replaceAll('-', '')}`;
 }
 
+export function newTranscriptionSid(): string {
+  return `GT${randomUUID().replaceAll('-', '')}`;
+}
+
 export function newStreamSid(): string {
   return `MZ${randomUUID().replaceAll('-', '')}`;
 }

@@ -17,7 +17,9 @@ import {
   maxTextLength,
   type Prompt,
   type Record,
+  type StartRecording,
   type StartStream,
+  type StartTranscription,
   type StreamTarget,
   sentKeys,
   sipAddress,
@@ -82,7 +84,7 @@ function actionOf(verb: Verb): Action {
     case 'Start':
       return start(verb);
     case 'Stop':
-      return { action: 'stop_stream', name: streamOf(verb).attribute('name') };
+      return stop(verb);
     case 'Dial':
       return dial(verb);
     case 'Enqueue':
@@ -190,27 +192,63 @@ function record(verb: Verb): Record {
 }
 
 function connect(verb: Verb): Connect {
-  const stream = streamTarget(streamOf(verb));
+  const stream = streamTarget(oneOf(verb, ['Stream']));
   const next = verb.optionalFollowUp('action');
   return { action: 'connect', to: { kind: 'stream', protocol: 'twilio', ...stream }, next };
 }
 
 const tracks = { inbound_track: 'inbound', outbound_track: 'outbound', both_tracks: 'both' } as const;
 
-function start(verb: Verb): StartStream {
-  const stream = streamOf(verb);
+function start(verb: Verb): StartStream | StartRecording | StartTranscription {
+  const noun = oneOf(verb, ['Stream', 'Recording', 'Transcription']);
+  if (noun.element.name === 'Recording') return startRecording(noun);
+  if (noun.element.name === 'Transcription') return startTranscription(noun);
+  const stream = noun;
   const track = tracks[stream.word('track', ['inbound_track', 'outbound_track', 'both_tracks'])];
   return { action: 'start_stream', stream: streamTarget(stream), track };
 }
 
-/** The one `<Stream>` of `<Connect>`, `<Start>` and `<Stop>`. */
-function streamOf(verb: Verb): Verb {
+function stop(verb: Verb): Action {
+  const noun = oneOf(verb, ['Stream', 'Transcription']);
+  const name = noun.attribute('name');
+  return { action: noun.element.name === 'Stream' ? 'stop_stream' : 'stop_transcription', name };
+}
+
+function startRecording(noun: Verb): StartRecording {
+  const track = noun.word('track', ['both', 'inbound', 'outbound']);
+  const channels = noun.word('channels', ['dual', 'mono']);
+  if (track === 'outbound') noun.note('track "outbound" cannot be recorded alone; both are');
+  else if (track === 'both' && channels === 'mono') noun.note('channels "mono" needs track "inbound"; there are two');
+  return {
+    action: 'start_recording',
+    channels: track === 'inbound' ? 1 : 2,
+    status: noun.statusCallback('recordingStatusCallback', ['completed']),
+  };
+}
+
+function startTranscription(noun: Verb): StartTranscription {
+  if (noun.word('track', ['both_tracks', 'inbound_track', 'outbound_track']) !== 'inbound_track')
+    noun.note('only the inbound track is transcribed: what the caller says');
+  noun.attribute('outboundTrackLabel');
+  return {
+    action: 'start_transcription',
+    name: noun.attribute('name'),
+    language: noun.matching('languageCode', languageTag, 'a language code such as en-US'),
+    hints: noun.attribute('hints')?.slice(0, maxHintsLength) ?? null,
+    label: noun.attribute('inboundTrackLabel'),
+    status: noun.optionalFollowUp('statusCallbackUrl', 'statusCallbackMethod'),
+  };
+}
+
+/** The first nested element with one of these names. */
+function oneOf(verb: Verb, names: readonly [string, ...string[]]): Verb {
   const nested = elementsOf(verb.element);
-  const stream = nested.find(({ name }) => name === 'Stream');
-  if (stream === undefined) return fail(nested[0] ?? verb.element, `needs one <Stream> in <${verb.element.name}>`);
+  const noun = nested.find(({ name }) => names.includes(name));
+  const wanted = names.map((name) => `<${name}>`).join(' or ');
+  if (noun === undefined) return fail(nested[0] ?? verb.element, `needs one ${wanted} in <${verb.element.name}>`);
   for (const other of nested)
-    if (other !== stream) verb.note(`<${other.name.slice(0, 50)}> cannot stand beside <Stream>; it is left out`);
-  return verb.inside(stream);
+    if (other !== noun) verb.note(`<${other.name.slice(0, 50)}> cannot stand beside <${noun.name}>; it is left out`);
+  return verb.inside(noun);
 }
 
 function streamTarget(stream: Verb): StreamTarget {

@@ -59,6 +59,8 @@ async function whileCalled(work: (callSid: string) => Promise<void>) {
   return (await phone).report();
 }
 
+const recordOf = (sid: string) => app.api<CallRecord>('GET', `/v1/calls/${callIdOf(sid)}`);
+
 // Calls mostly wait; tests share no call.
 describe.concurrent("Twilio's client", () => {
   test('reads a call, and ends it', async () => {
@@ -103,8 +105,6 @@ describe.concurrent("Twilio's client", () => {
     await expect(client.calls(said.sid).update({ status: 'completed' })).rejects.toMatchObject({ code: 20404 });
     await talking.server.close();
   });
-
-  const recordOf = (sid: string) => app.api<CallRecord>('GET', `/v1/calls/${callIdOf(sid)}`);
 
   test('places a call with status callbacks, which asks its Url', async () => {
     const made = await client.calls.create({
@@ -195,7 +195,7 @@ describe.concurrent("Twilio's client", () => {
     for (const [path, method] of [
       [`Accounts/${account}/Applications.json`, 'GET'],
       [`Accounts/${account}/Messages.json`, 'POST'],
-      [`Accounts/${account}/Recordings/RE1.json`, 'DELETE'],
+      [`Accounts/${account}/Transcriptions/TR1.json`, 'DELETE'],
       ['Accounts.json', 'GET'],
     ] as const) {
       const response = await ask(path, method, app.key);
@@ -242,5 +242,145 @@ describe.concurrent("Twilio's client", () => {
     for (const [ask, refusal] of wrong) await expect(ask()).rejects.toMatchObject(refusal);
     const dance = client.calls.create({ from, to: '+12025550998', twiml: '<Response>\n<Dance/></Response>' });
     await expect(dance).rejects.toThrow('line 2: <Dance>');
+  });
+});
+
+describe("the lists of Twilio's client", () => {
+  let number: string;
+  let sids: string[];
+  let parent: string;
+  let child: string;
+
+  /** Four calls: two that were said something, one that was recorded and dialled another one, and that one. */
+  beforeAll(async () => {
+    const { number: own, server } = await webhookApp(app, {
+      '/start': '<Response><Say>Hello.</Say></Response>',
+      '/dial': '<Response><Record timeout="1" maxLength="1" playBeep="false" action="/then"/></Response>',
+      '/then': '<Response><Dial><Number>+12025550777</Number></Dial></Response>',
+    });
+    number = own;
+    for (let i = 0; i < 2; i++) await phoneCalls(app, number, { durationMs: 20_000 });
+    const made = await client.calls.create({
+      from: number,
+      to: '+12025550778',
+      url: `${server.url}/dial`,
+      record: true,
+    });
+    parent = made.sid;
+    await soon(async () => expect((await client.calls.list({ parentCallSid: parent })).length).toBe(1), 30_000);
+    child = (await client.calls.list({ parentCallSid: parent }))[0]?.sid ?? '';
+    await client.calls(parent).update({ status: 'completed' });
+    await over(parent);
+    await over(child);
+    sids = (await client.calls.list({ to: number })).map(({ sid }) => sid);
+    return () => server.close();
+  }, 90_000);
+
+  test('calls by exact number, status, parent and time', async () => {
+    expect(sids).toHaveLength(2);
+    expect(await client.calls.list({ to: number.slice(0, -1) })).toEqual([]);
+    const [one] = await client.calls.list({ parentCallSid: parent });
+    expect(one).toMatchObject({ sid: child, parentCallSid: parent, direction: 'outbound-dial', to: '+12025550777' });
+    const from = await client.calls.list({ from: number });
+    expect(from.map(({ sid }) => sid)).toContain(parent);
+    expect(from.map(({ sid }) => sid)).not.toContain(sids[0]);
+    expect((await client.calls.list({ to: number, status: 'completed' })).map(({ sid }) => sid)).toEqual(sids);
+    expect(await client.calls.list({ to: number, status: 'busy' })).toEqual([]);
+    expect(await client.calls.list({ to: number, status: 'queued' })).toEqual([]);
+    const [hourAgo, inAnHour] = [-3_600_000, 3_600_000].map((ms) => new Date(Date.now() + ms));
+    expect(await client.calls.list({ to: number, startTimeAfter: hourAgo, startTimeBefore: inAnHour })).toHaveLength(2);
+    expect(await client.calls.list({ to: number, startTimeAfter: inAnHour })).toEqual([]);
+    expect(await client.calls.list({ to: number, endTimeAfter: hourAgo })).toHaveLength(2);
+    expect(await client.calls.list({ to: number, endTimeBefore: hourAgo })).toEqual([]);
+    await expect(client.calls.list({ status: 'sleeping' as 'busy' })).rejects.toMatchObject({ status: 400 });
+  });
+
+  test('page by page, each call once, newest first', async () => {
+    const all = (await client.calls.list({ from: number })).map(({ sid }) => sid);
+    const single = (await client.calls.list({ from: number, pageSize: 1 })).map(({ sid }) => sid);
+    expect(single).toEqual(all);
+    expect(all.length).toBeGreaterThanOrEqual(2);
+    const first = await client.calls.page({ to: number, pageSize: 1 });
+    expect(first.instances.map(({ sid }) => sid)).toEqual([sids[0]]);
+    const second = await first.nextPage();
+    expect(second?.instances.map(({ sid }) => sid)).toEqual([sids[1]]);
+    expect(second?.nextPageUrl).toBeUndefined();
+    expect(await client.calls.list({ to: number, limit: 1 })).toHaveLength(1);
+    const each: string[] = [];
+    await new Promise<void>((resolve, reject) =>
+      client.calls.each({
+        to: number,
+        pageSize: 1,
+        callback: (call) => each.push(call.sid),
+        done: (error?: Error) => (error ? reject(error) : resolve()),
+      }),
+    );
+    expect(each).toEqual(sids);
+  });
+
+  test('recordings: their call, their source and their audio; one is deleted', async () => {
+    const ofCall = () => client.calls(parent).recordings.list();
+    await soon(async () => expect(await ofCall()).toHaveLength(2), 15_000);
+    const listed = await client.recordings.list({ callSid: parent });
+    expect(listed.map(({ source }) => source).sort()).toEqual(['OutboundAPI', 'RecordVerb']);
+    expect((await client.recordings.list({ limit: 1000 })).map(({ sid }) => sid)).toEqual(
+      expect.arrayContaining(listed.map(({ sid }) => sid)),
+    );
+    for (const { sid, source } of listed) {
+      const recording = await client.recordings(sid).fetch();
+      expect(recording).toMatchObject({ callSid: parent, source, status: 'completed' });
+      expect(recording.channels).toBe(source === 'RecordVerb' ? 1 : 2);
+      const authorization = `Basic ${Buffer.from(`${account}:${app.key}`).toString('base64')}`;
+      const path = `/2010-04-01/Accounts/${account}/Recordings/${sid}`;
+      for (const url of [`${app.httpUrl}${path}`, `${app.httpUrl}${path}.wav`]) {
+        const audio = await fetch(url, { headers: { authorization } });
+        expect(audio.headers.get('content-type')).toBe('audio/wav');
+        expect(Buffer.from(await audio.arrayBuffer()).toString('latin1', 0, 4)).toBe('RIFF');
+      }
+    }
+    const [gone] = listed;
+    expect(await client.recordings(gone?.sid ?? '').remove()).toBe(true);
+    await expect(client.recordings(gone?.sid ?? '').fetch()).rejects.toMatchObject({ code: 20404 });
+    expect(await ofCall()).toHaveLength(1);
+  });
+
+  test('another organization sees none of it, and deletes none', async () => {
+    const { store } = app;
+    const { id: organizationId } = await store.organizations.create({ name: 'Elsewhere', tier: 'enterprise' });
+    const { id: userId } = await store.organizations.createUser({ name: 'Elsewhere' });
+    await store.organizations.addMember(organizationId, userId, 'owner');
+    const { key } = await store.apiKeys.create({ userId, organizationId, mode: 'live', name: 'Elsewhere' });
+    const other = clientOf(`AC${organizationId.replaceAll('-', '')}`, key);
+    expect(await other.calls.list()).toEqual([]);
+    expect(await other.calls.list({ parentCallSid: parent })).toEqual([]);
+    expect(await other.recordings.list()).toEqual([]);
+    const [kept] = await client.calls(parent).recordings.list();
+    await expect(other.recordings(kept?.sid ?? '').remove()).rejects.toMatchObject({ code: 20404 });
+    expect(await client.calls(parent).recordings.list()).toHaveLength(1);
+  });
+
+  test('a call is recorded as its endpoint says, unless the request says otherwise', async () => {
+    const answers = { '/start': '<Response><Say>Hello.</Say></Response>' };
+    const recording = await webhookApp(app, answers, undefined, { record: true });
+    await phoneCalls(app, recording.number, { durationMs: 20_000 });
+    const recordings = async (sid: string) => (await client.calls(sid).recordings.list()).map(({ source }) => source);
+    const inbound = recording.form('/start').CallSid ?? '';
+    await over(inbound);
+    await soon(async () => expect(await recordings(inbound)).toEqual(['OutboundAPI']), 15_000);
+    const twiml = '<Response><Pause length="1"/></Response>';
+    const made = await client.calls.create({ from: recording.number, to: '+12025550779', twiml, record: false });
+    await over(made.sid);
+    const { events } = await recordOf(made.sid);
+    expect(events.map(({ event_type: type }) => type)).not.toContain('recording.started');
+    await recording.server.close();
+  });
+
+  test('conferences and queues are paged too', async () => {
+    for (const name of ['page-a', 'page-b', 'page-c']) await client.queues.create({ friendlyName: name });
+    const names = (await client.queues.list({ pageSize: 2 })).map(({ friendlyName }) => friendlyName);
+    expect(names.filter((name) => name.startsWith('page-')).sort()).toEqual(['page-a', 'page-b', 'page-c']);
+    expect(await client.conferences.list({ pageSize: 1 })).toEqual([]);
+    for (const { sid, friendlyName } of await client.queues.list())
+      if (friendlyName.startsWith('page-')) await client.queues(sid).remove();
   });
 });

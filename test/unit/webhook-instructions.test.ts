@@ -191,6 +191,18 @@ describe('TwiML', () => {
       stream: { url: 'wss://bot.example.com/m', name: 'copy', custom: {}, status: null },
     });
     expect(response('<Stop><Stream name="copy"/></Stop>')[0]).toEqual({ action: 'stop_stream', name: 'copy' });
+    expect(response('<Start><Recording/></Start><Start><Recording track="inbound" channels="mono"/></Start>')).toEqual([
+      { action: 'start_recording', channels: 2, status: null },
+      { action: 'start_recording', channels: 1, status: null },
+    ]);
+    expect(
+      response(
+        '<Start><Transcription name="n" track="inbound_track" languageCode="de-DE" hints="a,b" statusCallbackUrl="/t"/></Start><Stop><Transcription name="n"/></Stop>',
+      ),
+    ).toMatchObject([
+      { action: 'start_transcription', name: 'n', language: 'de-DE', hints: 'a,b', label: null },
+      { action: 'stop_transcription', name: 'n' },
+    ]);
     expect(response('<Reject reason="busy"/><Reject/>')).toEqual([
       { action: 'reject', status: 486 },
       { action: 'reject', status: 603 },
@@ -267,8 +279,8 @@ describe('TwiML', () => {
     ['<Response><Dial><Sim>q</Sim></Dial></Response>', '<Sim>: cannot be dialled here'],
     ['<Response><Dial><Client>a@b</Client></Dial></Response>', '<Client>: needs the name of a user'],
     ['<Response><Dial><Conference/></Dial></Response>', '<Conference>: is empty'],
-    ['<Response><Start/></Response>', '<Start>: needs one <Stream> in <Start>'],
-    ['<Response><Stop><Say>x</Say></Stop></Response>', '<Say>: needs one <Stream> in <Stop>'],
+    ['<Response><Start/></Response>', '<Start>: needs one <Stream> or <Recording> or <Transcription> in <Start>'],
+    ['<Response><Stop><Say>x</Say></Stop></Response>', '<Say>: needs one <Stream> or <Transcription> in <Stop>'],
   ])('%s: %s', (text, problem) => {
     expect(problemOf(() => parseTwiml(text, base))).toContain(problem);
   });

@@ -76,7 +76,7 @@ export function presentEndpoint(endpoint: Endpoint) {
 
 /** The provider configuration; the store has masked its secrets. */
 function shownConfig(config: StoredProviderConfig): StoredProviderConfig {
-  const urls = (['base_url', 'events_url'] as const).flatMap((name) => {
+  const urls = (['base_url', 'events_url', 'status_callback_url'] as const).flatMap((name) => {
     const url = config[name];
     return typeof url === 'string' ? [[name, withoutPassword(url)] as const] : [];
   });

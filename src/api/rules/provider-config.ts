@@ -25,6 +25,7 @@ export const configSchemas: Readonly<Record<string, object>> = {
   webhook: body({
     events_url: Type.Optional(Type.String({ minLength: 1, maxLength: 2048 })),
     format: Type.Optional(oneOf(['json', 'twiml'])),
+    status_callback_url: Type.Optional(Type.String({ minLength: 1, maxLength: 2048 })),
     wss_map: Type.Optional(Type.Record(Type.String(), Type.String({ minLength: 1, maxLength: 2048 }))),
   }),
 };
@@ -45,7 +46,10 @@ export function configProblems(
   const problems = [
     ...urlProblems(
       config,
-      { base_url: ['http', 'https'], events_url: ['http', 'https'], pre_connect_url: ['http', 'https'] },
+      {
+        ...{ base_url: ['http', 'https'], events_url: ['http', 'https'] },
+        ...{ pre_connect_url: ['http', 'https'], status_callback_url: ['http', 'https'] },
+      },
       rules.allowPrivate,
     ),
     ...variableProblems(provider, config, target),
@@ -100,7 +104,7 @@ function urlProblems(
   return Object.entries(urls).flatMap(([path, schemes]) => {
     const value = config[path];
     const credentialsGo =
-      path === 'events_url'
+      path === 'events_url' || path === 'status_callback_url'
         ? 'requests are signed with the webhook_secret instead'
         : path === 'pre_connect_url'
           ? 'set pre_connect_secret to have requests signed instead'

@@ -7,7 +7,7 @@ import type { OutboundRules, RequestedCall } from './outbound-rules.js';
 export type RequestedOutboundCall = RequestedCall &
   Omit<OutboundCall, 'begun' | 'organizationId' | 'mode' | 'toNumber' | 'fromNumber' | 'endpointId' | 'record'> & {
     /** Default: the setting of the endpoint. */
-    record?: boolean;
+    record?: boolean | null;
   };
 
 /**
@@ -44,7 +44,7 @@ export async function startOutbound(
       ...scope,
       begun: { id, createdAt, startedAtMs, funds: store.funds.held(id, admission) },
       endpointId: endpoint.id,
-      record: asked.record ?? endpoint.record,
+      record: asked.record ?? null,
     });
   };
   return { callId: id, start };

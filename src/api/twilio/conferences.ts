@@ -9,14 +9,8 @@ import { invalid, notFound } from '../errors.js';
 import { phoneNumberOf } from '../request/phone-number.js';
 import { startOutbound } from '../rules/start-outbound.js';
 import { Form, refuse } from './form.js';
-import {
-  callIdOf,
-  conferenceIdOf,
-  onePage,
-  participantIn,
-  presentConference,
-  presentParticipant,
-} from './resources.js';
+import { onePage } from './pages.js';
+import { callIdOf, conferenceIdOf, participantIn, presentConference, presentParticipant } from './resources.js';
 import {
   askedByForm,
   calleeOf,
@@ -60,7 +54,7 @@ async function listConferences(...[request, { scope }, { conferences }]: Asked):
   const wanted = all.filter(
     (each) => (name === undefined || each.name === name) && (status === undefined || each.status === status),
   );
-  return { status: 200, body: onePage('conferences', request.url, wanted.map(presentConference)) };
+  return { status: 200, body: onePage('conferences', request, wanted.map(presentConference)) };
 }
 
 async function updateConference(...asked: Asked): TwilioAnswer {
@@ -78,7 +72,7 @@ async function listParticipants(...asked: Asked): TwilioAnswer {
     (each) =>
       (muted === undefined || String(each.muted) === muted) && (hold === undefined || String(each.held) === hold),
   );
-  return { status: 200, body: onePage('participants', request.url, wanted.map(presentParticipant)) };
+  return { status: 200, body: onePage('participants', request, wanted.map(presentParticipant)) };
 }
 
 async function updateParticipant(...asked: Asked): TwilioAnswer {

@@ -7,7 +7,8 @@ import { maxQueueSize, maxRoomName } from '../../webhook/actions.js';
 import type { Caller } from '../auth/caller.js';
 import { ApiError, invalid, notFound } from '../errors.js';
 import { Form, refuse } from './form.js';
-import { callIdOf, onePage, presentQueue, presentQueueMember, queueIdOf } from './resources.js';
+import { onePage } from './pages.js';
+import { callIdOf, presentQueue, presentQueueMember, queueIdOf } from './resources.js';
 import type { TwilioAnswer, TwilioOptions, TwilioRoute } from './route.js';
 
 type Asked = Parameters<TwilioRoute['handle']>;
@@ -18,7 +19,7 @@ export const queueRoutes: TwilioRoute[] = [
     path: 'Queues.json',
     handle: async (request, { scope }, { queues }) => ({
       status: 200,
-      body: onePage('queues', request.url, (queues?.list(scope) ?? []).map(presentQueue)),
+      body: onePage('queues', request, (queues?.list(scope) ?? []).map(presentQueue)),
     }),
   },
   { method: 'POST', path: 'Queues.json', handle: createQueue },
@@ -35,7 +36,7 @@ export const queueRoutes: TwilioRoute[] = [
     handle: async (...asked) => {
       const queue = queueOf(...asked);
       const members = queue.members.map((member) => presentQueueMember(queue, member));
-      return { status: 200, body: onePage('queue_members', asked[0].url, members) };
+      return { status: 200, body: onePage('queue_members', asked[0], members) };
     },
   },
   {

@@ -5,7 +5,8 @@ import type { Participant } from '../../call/conference/participant.js';
 import type { CallQueue } from '../../call/queue/call-queue.js';
 import type { QueueMember } from '../../call/queue/queue-member.js';
 import type { CallSummary } from '../../store/calls/call-records.js';
-import { accountSid, callSid, conferenceSid, queueSid } from '../../webhook/twilio-parameters.js';
+import type { ListedRecording } from '../../store/calls/recording-list.js';
+import { accountSid, callSid, conferenceSid, queueSid, recordingSid } from '../../webhook/twilio-parameters.js';
 import type { ApiError } from '../errors.js';
 
 export const version = '2010-04-01';
@@ -21,6 +22,10 @@ export function conferenceIdOf(sid: string): string | null {
 
 export function queueIdOf(sid: string): string | null {
   return uuidOf('QU', sid);
+}
+
+export function recordingIdOf(sid: string): string | null {
+  return uuidOf('RE', sid);
 }
 
 export function organizationIdOf(sid: string): string | null {
@@ -53,7 +58,7 @@ export function presentTwilioCall(call: CallSummary, parentCallId: string | null
     duration: isOver ? String(call.durationSec) : null,
     price: isOver ? String(-call.costMicrocents / 100_000_000) : null,
     price_unit: 'USD',
-    start_time: call.answeredAt?.toUTCString() ?? null,
+    start_time: call.createdAt.toUTCString(),
     end_time: call.completedAt?.toUTCString() ?? null,
     date_created: call.createdAt.toUTCString(),
     date_updated: (call.completedAt ?? call.answeredAt ?? call.createdAt).toUTCString(),
@@ -66,7 +71,7 @@ export function presentTwilioCall(call: CallSummary, parentCallId: string | null
     queue_time: '0',
     api_version: version,
     uri: `${uri}.json`,
-    subresource_uris: {},
+    subresource_uris: { recordings: `${uri}/Recordings.json` },
   };
 }
 
@@ -151,10 +156,43 @@ export function presentQueueMember(queue: CallQueue, member: QueueMember) {
   };
 }
 
-/** A list in Twilio's format, with all items on one page. */
-export function onePage(name: string, uri: string, all: object[]) {
-  const page = { page: 0, page_size: Math.max(50, all.length), start: 0, end: Math.max(0, all.length - 1) };
-  return { [name]: all, ...page, uri, first_page_uri: uri, next_page_uri: null, previous_page_uri: null };
+const channels: { [source: string]: number } = { RecordVerb: 1, Conference: 1 };
+const sources: { [source: string]: string } = {
+  record: 'RecordVerb',
+  dial: 'DialVerb',
+  conference: 'Conference',
+  start: 'StartCallRecordingTwiML',
+};
+
+export function presentRecording(
+  { id, callId, durationMs, createdAt, source }: ListedRecording,
+  organizationId: string,
+) {
+  const account = accountSid(organizationId);
+  const sid = recordingSid(id);
+  const uri = `/${version}/Accounts/${account}/Recordings/${sid}`;
+  const name = source === null ? 'OutboundAPI' : (sources[source] ?? source);
+  return {
+    sid,
+    account_sid: account,
+    call_sid: callSid(callId),
+    conference_sid: null,
+    channels: channels[name] ?? 2,
+    source: name,
+    status: 'completed',
+    duration: String(Math.round(durationMs / 1000)),
+    start_time: createdAt.toUTCString(),
+    date_created: createdAt.toUTCString(),
+    date_updated: createdAt.toUTCString(),
+    price: null,
+    price_unit: 'USD',
+    error_code: null,
+    encryption_details: null,
+    media_url: uri,
+    api_version: version,
+    uri: `${uri}.json`,
+    subresource_uris: {},
+  };
 }
 
 function statusOf(call: CallSummary): string {

@@ -9,6 +9,7 @@ import type { Endpoint } from '../../store/routing/endpoints.js';
 import type { Store } from '../../store/store.js';
 import type { Caller } from '../auth/caller.js';
 import { ApiError, invalid } from '../errors.js';
+import type { RecordingFile, RecordingFiles } from '../recordings/recording-files.js';
 import { phoneNumberOf } from '../request/phone-number.js';
 import { type OutboundRules, testNumber } from '../rules/outbound-rules.js';
 import type { Form } from './form.js';
@@ -20,6 +21,7 @@ export interface TwilioOptions {
   conferences?: Pick<Conferences, 'list' | 'find'>;
   queues?: CallQueues;
   rules: OutboundRules;
+  recordingFiles: RecordingFiles;
   allowPrivateTargets: boolean;
   now: () => number;
   refusalOf(error: Error, request: FastifyRequest): ApiError;
@@ -32,8 +34,12 @@ export interface TwilioRoute {
   handle(request: FastifyRequest, caller: Caller, options: TwilioOptions): TwilioAnswer;
 }
 
-/** `body` is null if the response has none. */
-export type TwilioAnswer = Promise<{ status: number; body: object | null }>;
+/** `body` is null if the response has none; `audio` is sent instead of it. */
+export type TwilioAnswer = Promise<{
+  status: number;
+  body: object | null;
+  audio?: { id: string; file: RecordingFile };
+}>;
 
 /** The endpoint whose secret signs the requests: the webhook endpoint of the caller id, else the organization's only one. */
 export async function callingEndpoint(fromNumber: string, { scope }: Caller, store: Store): Promise<Endpoint> {
@@ -66,7 +72,7 @@ export function askedByForm(
     maxDurationMs: form.seconds('TimeLimit', 1, 86_400, 14_400) * 1000,
     onMachine: 'talk' as const,
     metadata: {},
-    record: form.get('Record') === 'true',
+    record: form.flag('Record'),
   };
 }
 

@@ -7,11 +7,14 @@ import { type Action, type FollowUp, InstructionError } from '../../webhook/acti
 import { parseTwiml } from '../../webhook/twiml.js';
 import type { Caller } from '../auth/caller.js';
 import { ApiError, invalid, notFound } from '../errors.js';
+import { sendRecording } from '../recordings/send-recording.js';
 import { phoneNumberOf } from '../request/phone-number.js';
 import { startOutbound } from '../rules/start-outbound.js';
 import { conferenceRoutes } from './conferences.js';
 import { Form } from './form.js';
+import { listRoutes } from './lists.js';
 import { queueRoutes } from './queues.js';
+import { recordingRoutes } from './recordings.js';
 import { callIdOf, organizationIdOf, presentTwilioCall, twilioError, version } from './resources.js';
 import {
   askedByForm,
@@ -39,7 +42,13 @@ export async function registerTwilio(app: FastifyInstance, options: TwilioOption
       reply.code(body.status).headers({ ...refusal.headers, 'x-request-id': request.id });
       reply.type('application/json; charset=utf-8').send(JSON.stringify(body));
     });
-    for (const { method, path, handle } of [...callRoutes, ...conferenceRoutes, ...queueRoutes])
+    for (const { method, path, handle } of [
+      ...callRoutes,
+      ...listRoutes,
+      ...conferenceRoutes,
+      ...queueRoutes,
+      ...recordingRoutes,
+    ])
       scope.route({
         method,
         url: `/${version}/Accounts/:account/${path}`,
@@ -49,7 +58,8 @@ export async function registerTwilio(app: FastifyInstance, options: TwilioOption
           const { caller } = request;
           const params = request.params as { account: string };
           if (!caller || caller.organization.id !== organizationIdOf(params.account)) throw notFound('Account');
-          const { status, body } = await handle(request, caller, options);
+          const { status, body, audio } = await handle(request, caller, options);
+          if (audio) return sendRecording(audio.id, audio.file, request, reply);
           reply.code(status);
           return body === null ? reply.send() : reply.type('application/json; charset=utf-8').send(body);
         },
@@ -61,7 +71,7 @@ export async function registerTwilio(app: FastifyInstance, options: TwilioOption
       async (request) => {
         throw new ApiError(
           'NOT_FOUND',
-          `The requested resource ${request.url.split('?')[0]} was not found; the supported resources of Twilio's API are Calls, Conferences, Participants, Queues and Members (docs/webhooks.md)`,
+          `The requested resource ${request.url.split('?')[0]} was not found; the supported resources of Twilio's API are Calls, Recordings, Conferences, Participants, Queues and Members (docs/webhooks.md)`,
         );
       },
     );

@@ -223,7 +223,7 @@ export class FailoverAgent {
   #begin(): void {
     const link = this.#link;
     if (link === null) return; // the next one begins when it is ready
-    if (this.#endpoint?.record) this.rules.recordings.begin(this.call, this.session);
+    if (this.call.isRecorded ?? this.#endpoint?.record) this.rules.recordings.begin(this.call, this.session);
     link.start();
     this.#comfort?.abort();
     this.#attach?.(link);

@@ -75,7 +75,7 @@ export class SipAgent implements Application {
   attach(): void {
     const { party, endpoint, deps } = this;
     this.#watchAgent();
-    if (endpoint.record) deps.agents.recordings.begin(party.call, party.session);
+    if (party.call.isRecorded ?? endpoint.record) deps.agents.recordings.begin(party.call, party.session);
     this.#bridge.attach();
   }
 

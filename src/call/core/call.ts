@@ -54,6 +54,8 @@ export class Call {
   commands: ((command: CallCommand) => Promise<CommandResult>) | null = null;
   /** null: nothing is recorded at the moment. */
   recording: CallRecording | null = null;
+  /** Whether the whole call is recorded; null: as the endpoint says that takes it. */
+  isRecorded: boolean | null = null;
   /** null until the party has media. */
   transferFallback: TransferFallback | null = null;
   /** The exception of a callback that ended the call; null: none. */

@@ -29,7 +29,8 @@ export interface OutboundCall {
   /** What happens when a machine answered. */
   onMachine: 'talk' | 'hang_up';
   metadata: Record<string, unknown>;
-  record: boolean;
+  /** null: as the endpoint says. */
+  record: boolean | null;
   /** The first actions after the answer, or the address that answers with them; default: the endpoint's own address. */
   instructions?: { actions: Action[] } | { next: FollowUp };
   /** Status callback of the call; signed as the endpoint signs. */

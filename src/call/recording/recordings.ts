@@ -36,7 +36,7 @@ export class PartialRecordings {
   begin(
     call: Call,
     session: Pick<MediaSession, 'record'>,
-    source: 'record' | 'dial' | 'conference',
+    source: 'record' | 'dial' | 'conference' | 'start',
     rules: Omit<RecordOptions, 'path'>,
   ): PartialRecording {
     const { folder, publicUrl } = this.options;

@@ -1,4 +1,4 @@
-import type { Action, Record as RecordAction } from '../../webhook/actions.js';
+import type { Action, Record as RecordAction, StartRecording } from '../../webhook/actions.js';
 import { recordedQuestion, recordingStatusFields } from '../../webhook/request-bodies.js';
 import { beep } from '../prompts/tones.js';
 import type { ScriptContext } from './context.js';
@@ -53,4 +53,16 @@ export async function recordPhone(
   signal.throwIfAborted();
   if (action.next === null || (isEmpty && !action.nextWhenEmpty)) return null;
   return script.webhook.ask(action.next, question, signal);
+}
+
+/** Records the call from now to its end, in a file of its own. */
+export function startRecording({ party, deps, webhook }: ScriptContext, { channels, status }: StartRecording): void {
+  const rules = channels === 1 ? ({ tracks: 'phone' } as const) : {};
+  const take = deps.takes.begin(party.call, party.session, 'start', rules);
+  const source = 'StartCallRecordingTwiML';
+  webhook.status(status, 'in-progress', recordingStatusFields('in-progress', take.begun, source));
+  void take.made.then((made) => {
+    const step = made.durationMs === 0 ? 'absent' : 'completed';
+    webhook.status(status, step, recordingStatusFields(step, made, source));
+  });
 }

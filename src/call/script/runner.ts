@@ -15,8 +15,9 @@ import { dialQueue } from './dial-queue.js';
 import { enqueue } from './enqueue.js';
 import { gather } from './input/gather.js';
 import { Keypad } from './input/keypad.js';
+import { Transcriptions } from './input/transcriptions.js';
 import { playPrompt, promptsOf } from './prompts.js';
-import { recordPhone } from './record.js';
+import { recordPhone, startRecording } from './record.js';
 import { askWebhook, ScriptWebhook } from './script-webhook.js';
 import { connectStep, connectTarget } from './streams/connect.js';
 import { MediaForks } from './streams/media-forks.js';
@@ -35,6 +36,7 @@ export class Script implements Application, ScriptContext {
   readonly webhook: ScriptWebhook;
   readonly #call: Call;
   readonly #forks: MediaForks;
+  readonly #transcriptions: Transcriptions;
   /** Aborts the list that runs now. */
   #interrupt = new AbortController();
   #redirectTo: Redirect['to'] | null = null;
@@ -53,6 +55,7 @@ export class Script implements Application, ScriptContext {
     this.#call = party.call;
     this.webhook = new ScriptWebhook(party, client, deps.callbacks);
     this.#forks = new MediaForks(this);
+    this.#transcriptions = new Transcriptions(this);
     this.#left = new Promise((resolve) => {
       this.#resolveLeft = resolve;
     });
@@ -84,12 +87,14 @@ export class Script implements Application, ScriptContext {
       this.#call.end({ cause: 'normal_clearing', source: 'agent' });
     } finally {
       this.#resolveLeft();
-      await this.#forks.close();
+      await Promise.all([this.#forks.close(), this.#transcriptions.close()]);
     }
   }
 
   attach(): void {
-    this.party.control.attach(this, null);
+    const { party, webhook, deps } = this;
+    party.control.attach(this, null);
+    if (party.call.isRecorded ?? webhook.endpoint.record) deps.agents.recordings.begin(party.call, party.session);
   }
 
   /** Resolves when the running action was interrupted and has ended. */
@@ -183,6 +188,17 @@ export class Script implements Application, ScriptContext {
         return null;
       case 'stop_stream':
         this.#forks.stop(action.name);
+        return null;
+      case 'start_recording':
+        await this.answer();
+        startRecording(this, action);
+        return null;
+      case 'start_transcription':
+        await this.answer();
+        this.#transcriptions.start(action);
+        return null;
+      case 'stop_transcription':
+        this.#transcriptions.stop(action.name);
         return null;
       case 'dial':
         return dialOut(this, action, signal);

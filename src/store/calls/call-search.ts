@@ -14,6 +14,17 @@ export interface CallSearchFilter {
   hangupCause?: HangupCause;
   /** The beginning of the calling or the called number; the plus sign may be left out. */
   number?: string;
+  /** The whole number or address. */
+  fromNumber?: string;
+  toNumber?: string;
+  isAnswered?: boolean;
+  /** Of outbound calls without an answer: whether we gave up. */
+  isCanceled?: boolean;
+  /** The call that dialled it. */
+  parentCallId?: string;
+  /** Of `completed_at`, milliseconds since 1970: from the first, before the second. */
+  endedFromMs?: number;
+  endedBeforeMs?: number;
   /** A part of the transcript, in any case. */
   text?: string;
   minDurationSec?: number;
@@ -26,12 +37,20 @@ export interface CallSearchFilter {
   untilMinute?: number;
 }
 
+/** A call with what is not in its own columns. */
+export interface ListedCall extends CallSummary {
+  parentCallId: string | null;
+  /** The result of machine detection. */
+  answeredBy: string | null;
+}
+
 /** The last call of the page before. */
 export interface CallPlace {
   createdMs: number;
   id: string;
 }
 
+const canceled = 'originator_cancel';
 const minuteMs = 60_000;
 const minutesPerDay = 1_440;
 /** With more calls of such numbers than this, the newest calls are read one by one: a page of them is found soon. */
@@ -45,7 +64,38 @@ export class CallSearch {
   ) {}
 
   async find(scope: Scope, filter: CallSearchFilter, after: CallPlace | null, limit: number): Promise<CallSummary[]> {
-    const { status, direction, phoneNumberId, endpointId, hangupCause, number, text } = filter;
+    return (await this.rows(scope, filter, after, limit)).map(toCall);
+  }
+
+  /** As `find`, with what is elsewhere in the records. */
+  async findListed(
+    scope: Scope,
+    filter: CallSearchFilter,
+    after: CallPlace | null,
+    limit: number,
+  ): Promise<ListedCall[]> {
+    const rows = await this.rows(scope, filter, after, limit);
+    const answeredBy = await this.answeredBy(rows.map(({ id }) => id));
+    return rows.map((row) => {
+      const metadata = row.metadata === null ? null : (JSON.parse(row.metadata) as Record<string, unknown> | null);
+      const parent = metadata?.parent_call_id;
+      return {
+        ...toCall(row),
+        parentCallId: typeof parent === 'string' ? parent : null,
+        answeredBy: answeredBy.get(row.id) ?? null,
+      };
+    });
+  }
+
+  private async rows(
+    scope: Scope,
+    filter: CallSearchFilter,
+    after: CallPlace | null,
+    limit: number,
+  ): Promise<CallRow[]> {
+    const { fromNumber, toNumber, isAnswered, isCanceled, parentCallId, endedFromMs, endedBeforeMs } = filter;
+    const { status, direction, phoneNumberId, endpointId, hangupCause, text } = filter;
+    const number = filter.number ?? toNumber ?? fromNumber;
     const { minDurationSec, maxDurationSec, fromMs, beforeMs, fromMinute, untilMinute } = filter;
     let query = this.database.sql.selectFrom('calls').selectAll().where('mode', '=', scope.mode);
     let isById = false;
@@ -54,6 +104,15 @@ export class CallSearch {
     if (phoneNumberId !== undefined) query = query.where('phone_number_id', '=', phoneNumberId);
     if (endpointId !== undefined) query = query.where('endpoint_id', '=', endpointId);
     if (hangupCause !== undefined) query = query.where('hangup_cause', '=', hangupCause);
+    if (fromNumber !== undefined) query = query.where('from_number', '=', fromNumber);
+    if (toNumber !== undefined) query = query.where('to_number', '=', toNumber);
+    if (isAnswered !== undefined) query = query.where('answered_at', isAnswered ? 'is not' : 'is', null);
+    if (isCanceled === true) query = query.where('direction', '=', 'outbound').where('hangup_cause', '=', canceled);
+    if (isCanceled === false)
+      query = query.where((is) => is.or([is('direction', '=', 'inbound'), is('hangup_cause', '!=', canceled)]));
+    if (parentCallId !== undefined) query = query.where('metadata', 'like', `%"parent_call_id":"${parentCallId}"%`);
+    if (endedFromMs !== undefined) query = query.where('completed_at', '>=', endedFromMs);
+    if (endedBeforeMs !== undefined) query = query.where('completed_at', '<', endedBeforeMs);
     if (minDurationSec !== undefined) query = query.where('duration_sec', '>=', minDurationSec);
     if (maxDurationSec !== undefined) query = query.where('duration_sec', '<=', maxDurationSec);
     if (fromMs !== undefined) query = query.where('created_at', '>=', fromMs);
@@ -85,8 +144,23 @@ export class CallSearch {
       query = query.where(sql<boolean>`(created_at < ${createdMs} or (created_at = ${createdMs} and id < ${id}))`);
       query = query.where('created_at', '<=', createdMs); // covered by the index
     }
-    const rows = await this.database.all(query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit));
-    return rows.map((row) => toCall(row as CallRow));
+    return this.database.all(query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit));
+  }
+
+  private async answeredBy(callIds: readonly string[]): Promise<Map<string, string>> {
+    if (callIds.length === 0) return new Map();
+    const query = this.database.sql
+      .selectFrom('call_events')
+      .select(['call_id', 'event_data'])
+      .where('call_id', 'in', toPowerOfTwo(callIds))
+      .where('event_type', '=', 'amd.completed');
+    const events = await this.database.all(query);
+    return new Map(
+      events.map(({ call_id: id, event_data: data }) => [
+        id,
+        (JSON.parse(data) as { answered_by: string }).answered_by,
+      ]),
+    );
   }
 
   /** The calls of all organizations from or to such numbers, in no order; null if there are too many. */

@@ -2,6 +2,7 @@ import { CallInsights } from '../calls/call-insights.js';
 import { CallOverviews } from '../calls/call-overview.js';
 import { CallReads } from '../calls/call-reads.js';
 import { CallSearch } from '../calls/call-search.js';
+import { RecordingList } from '../calls/recording-list.js';
 import { WebhookDeliveries } from '../routing/webhook-deliveries.js';
 import { Accounts } from '../tenants/accounts.js';
 import { systemClock } from './clock.js';
@@ -18,9 +19,12 @@ export function longReads(database: Database) {
   const deliveries = new WebhookDeliveries(database, systemClock);
   const overviews = new CallOverviews(database);
   const search = new CallSearch(database);
+  const recordings = new RecordingList(database);
   return {
     overview: overviews.read.bind(overviews),
     search: search.find.bind(search),
+    listCalls: search.findListed.bind(search),
+    listRecordings: recordings.find.bind(recordings),
     insights: insights.read.bind(insights),
     ledger: accounts.ledger.bind(accounts),
     eventsAfter: calls.eventsAfter.bind(calls),

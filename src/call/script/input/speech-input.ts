@@ -18,6 +18,8 @@ export class SpeechInput {
   readonly begun: Promise<void>;
   /** The text; null when nothing was understood, or the input was cancelled. Resolves when the phone is silent after speech; never rejects. */
   readonly said: Promise<string | null>;
+  /** Resolves with false when the phone is silent after speech, and with true when nothing more can be heard of it. */
+  readonly isOver: Promise<boolean>;
   private readonly recording: Recording;
   private readonly file: string;
   private readonly over = new AbortController();
@@ -41,6 +43,7 @@ export class SpeechInput {
       silence: { beforeMs: maxMs, afterMs: Math.max(500, speechTimeoutSec * 1000) },
       trim: true,
     });
+    this.isOver = this.recording.ended.then(({ by, error }) => by === 'closed' || error !== null);
     this.said = this.understand(engine, expected).finally(stopListening);
   }
 
