@@ -431,6 +431,8 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       log: log.child({ part: 'api' }, { level: settings.logLevel === 'info' ? 'warn' : settings.logLevel }), // `trunkline is ready` says where
       ready: () => readiness({ sip, media, store, isDraining: shutdown.isDraining, redis, admissions }),
     });
+    // a request that passed its checks before the drain may have begun a call after it
+    opened.push(() => live.drain(AbortSignal.abort()));
     opened.push(() => api.close());
 
     const httpUrl = `http://${api.host.includes(':') ? `[${api.host}]` : api.host}:${api.port}`;

@@ -203,6 +203,35 @@ describe('calls of a living process', () => {
   });
 });
 
+describe('late events of one call', () => {
+  it('of two processes at once get a number each, one after the other', async () => {
+    const one = await start(1);
+    const two = await start(2);
+    const id = await begin(one);
+    one.store.calls.finish(id, {
+      status: 'completed',
+      hangupCause: 'normal_clearing',
+      hangupSource: 'caller',
+      durationSec: 1,
+    });
+    await one.store.calls.flush();
+    for (let round = 0; round < 5; round++) {
+      for (const { store } of [one, two]) {
+        expect(store.calls.event(id, 'webhook.delivered', { round })).toBe('later');
+        expect(store.calls.event(id, 'webhook.failed', { round })).toBe('later');
+      }
+      await Promise.all(
+        [one, two].map(({ store }) => expect.poll(() => store.calls.flush(), { timeout: 20_000 }).toBe(true)),
+      );
+    }
+    const events = (await one.store.records.detail({ organizationId, mode: 'live' }, id))?.events ?? [];
+    expect(events.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 22 }, (_, i) => i + 1));
+    const late = events.slice(2).map(({ type, data }) => `${type} ${(data as { round: number }).round}`);
+    const each = (round: number) => ['webhook.delivered', 'webhook.failed'].map((type) => `${type} ${round}`);
+    expect(late.sort()).toEqual([0, 1, 2, 3, 4].flatMap((round) => [...each(round), ...each(round)]).sort());
+  });
+});
+
 describe('leaving', () => {
   const instances = () => {
     const Driver = loadDriver();
