@@ -1,6 +1,7 @@
 /**
- * What records cost the thread of calls: `node dist/bench/store.js [calls per second] [seconds]`. Turns of a store that writes nothing and of
- * the real one follow each other; CPU time comes from the kernel (Linux), so that other programs hardly matter.
+ * What records cost the thread of calls: `node dist/bench/store.js [calls per second] [seconds] [rounds] [PostgreSQL URL]`. Turns
+ * of a store that writes nothing, of SQLite and of PostgreSQL follow each other; CPU time comes from the kernel (Linux), so that other programs
+ * hardly matter. The figures of a store are those beyond the store that writes nothing, of the same round.
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,10 +13,11 @@ import { systemClock } from '../src/store/database/clock.js';
 import { silentLog } from '../src/store/database/log.js';
 import type { Entry } from '../src/store/journal/entries.js';
 import { Store } from '../src/store/store.js';
+import { entriesOfCall, oneCall } from './store/one-call.js';
 
-const [perSecond = 200, seconds = 10] = process.argv.slice(2).map(Number);
+const [perSecond = 200, seconds = 10, rounds = 3] = process.argv.slice(2, 5).map(Number);
+const url = process.argv[5];
 const tickMs = 10;
-const question = { concurrentCalls: null, rate: null };
 
 interface Turn {
   calls: number;
@@ -23,6 +25,8 @@ interface Turn {
   processUs: number;
   delayP999Ms: number;
   acknowledgedMs: number[];
+  /** How long the store held the thread for what one call writes. */
+  heldMs: number[];
 }
 
 /** Nanoseconds on a CPU so far: of this thread, and of the process. */
@@ -31,28 +35,10 @@ function cpuNs(): { thread: number; all: number } {
   return { thread: of(String(process.pid)), all: readdirSync('/proc/self/task').reduce((sum, id) => sum + of(id), 0) };
 }
 
-/** One call as the gateway writes it: ten entries. */
-function oneCall(calls: Calls, organizationId: string): Promise<unknown> {
-  const about = { mode: 'live', direction: 'inbound', fromNumber: '+15550001', toNumber: '+15550002' } as const;
-  const { id, admission } = calls.beginAdmitted(
-    { organizationId, ...about, phoneNumberId: 'n', endpointId: null },
-    question,
-  );
-  calls.event(id, 'call.routed', { endpoint_id: null, rules: [] });
-  calls.event(id, 'call.ringing');
-  calls.pickedUp(id, new Date());
-  calls.answered(id, { latencyMs: 40 });
-  calls.event(id, 'media.started');
-  calls.event(id, 'turn.completed', { speaker: 'agent', duration_ms: 900, response_ms: 600 });
-  calls.event(id, 'agent.disconnected');
-  const end = { status: 'completed', hangupCause: 'normal_clearing', hangupSource: 'caller', durationSec: 3 } as const;
-  calls.finish(id, { ...end, quality: { mos: 4.3 }, timings: { setupMs: 40 } });
-  return admission;
-}
-
 async function turn(calls: Calls, organizationId: string): Promise<Turn> {
   const delay = monitorEventLoopDelay({ resolution: 1 });
   const acknowledgedMs: number[] = [];
+  const heldMs: number[] = [];
   const before = cpuNs();
   delay.enable();
   const startMs = performance.now();
@@ -60,7 +46,9 @@ async function turn(calls: Calls, organizationId: string): Promise<Turn> {
   while (performance.now() - startMs < seconds * 1000) {
     for (const due = ((performance.now() - startMs) * perSecond) / 1000; made < due; made += 1) {
       const begunMs = performance.now();
-      oneCall(calls, organizationId).then(
+      const admission = oneCall(calls, organizationId);
+      heldMs.push(performance.now() - begunMs);
+      admission.then(
         () => acknowledgedMs.push(performance.now() - begunMs),
         () => {},
       );
@@ -77,6 +65,7 @@ async function turn(calls: Calls, organizationId: string): Promise<Turn> {
     processUs: perCallUs(after.all - before.all),
     delayP999Ms: delay.percentile(99.9) / 1e6,
     acknowledgedMs: acknowledgedMs.sort((a, b) => a - b),
+    heldMs: heldMs.sort((a, b) => a - b),
   };
 }
 
@@ -92,26 +81,38 @@ function noStore(): Calls {
 }
 
 const folder = mkdtempSync(path.join(tmpdir(), 'bench-store-'));
-const store = await Store.open({ file: path.join(folder, 'trunkline.db') });
-store.startCheckpoints();
-const { id: organizationId } = await store.organizations.create({ name: 'B', tier: 'enterprise' });
-console.log(`${perSecond} calls/s, ${seconds} s a turn; ten entries a call`);
-console.log('store    thread µs/call  process µs/call  loop delay p99.9 ms  begin on disk p50 / p99 ms');
-for (let round = 0; round < 3; round += 1)
-  for (const [name, calls] of [
-    ['none', noStore()],
-    ['SQLite', store.calls],
-  ] as const) {
-    const { threadUs, processUs, delayP999Ms, acknowledgedMs } = await turn(calls, organizationId);
-    const at = (share: number) => acknowledgedMs[Math.floor(share * (acknowledgedMs.length - 1))]?.toFixed(1) ?? '-';
+const stores = new Map([['SQLite', await Store.open({ file: path.join(folder, 'trunkline.db') })]]);
+if (url !== undefined) stores.set('PostgreSQL', await Store.open({ url }));
+const organizations = new Map<string, string>();
+for (const [name, store] of stores) {
+  store.startCheckpoints();
+  organizations.set(name, (await store.organizations.create({ name: 'B', tier: 'enterprise' })).id);
+}
+const at = (sorted: readonly number[], share: number) =>
+  sorted[Math.floor(share * (sorted.length - 1))]?.toFixed(1) ?? '-';
+console.log(`${perSecond} calls/s, ${seconds} s a turn; ${entriesOfCall} entries a call`);
+console.log(
+  'store       thread µs/call  of the store  process µs/call  loop delay p99.9 ms  ratio  held ms p99.9 / worst  begin on disk p50 / p99 ms',
+);
+for (let round = 0; round < rounds; round += 1) {
+  let none: Turn | null = null;
+  for (const name of ['none', ...stores.keys()]) {
+    const calls = stores.get(name)?.calls ?? noStore();
+    const turned = await turn(calls, organizations.get(name) ?? 'none');
+    none ??= turned;
+    const { threadUs, processUs, delayP999Ms, acknowledgedMs, heldMs } = turned;
     console.log(
-      name.padEnd(8),
+      name.padEnd(11),
       threadUs.toFixed(0).padStart(14),
+      (threadUs - none.threadUs).toFixed(0).padStart(13),
       processUs.toFixed(0).padStart(16),
       delayP999Ms.toFixed(1).padStart(20),
-      `${at(0.5)} / ${at(0.99)}`.padStart(27),
+      (delayP999Ms / none.delayP999Ms).toFixed(2).padStart(6),
+      `${at(heldMs, 0.999)} / ${at(heldMs, 1)}`.padStart(22),
+      `${at(acknowledgedMs, 0.5)} / ${at(acknowledgedMs, 0.99)}`.padStart(27),
     );
     if (name === 'none') await calls.close();
   }
-await store.close();
+}
+for (const store of stores.values()) await store.close();
 rmSync(folder, { recursive: true });

@@ -29,6 +29,18 @@ export interface Reads {
   tuples<R extends unknown[]>(sql: string, ...parameters: unknown[]): Promise<R[]>;
 }
 
+/** A change of many rows of a table, each found by the column `key`. */
+export interface RowChange {
+  table: keyof Tables;
+  key: string;
+  set: readonly string[];
+  /** These keep their value when the new one is null. */
+  setUnlessNull?: readonly string[];
+  /** A condition on the row as it is. */
+  where?: string;
+  returning?: readonly string[];
+}
+
 /** Reads and writes that take effect together, or not at all. Functions that take part get it as an argument. */
 export interface Transaction extends Reads {
   /** Returns the number of changed rows. */
@@ -41,6 +53,13 @@ export interface Transaction extends Reads {
     rows: readonly (readonly unknown[])[],
     onConflict?: string,
   ): Promise<void>;
+  /**
+   * Changes rows by their keys; each of `rows` has the key, then the new values in the order of `set` and `setUnlessNull`, and no key comes
+   * twice. Returns what `returning` names of each changed row, in any order.
+   */
+  updateAll<R>(change: RowChange, rows: readonly (readonly unknown[])[]): Promise<R[]>;
+  /** Deletes the rows with these values of a column. */
+  deleteAll(table: keyof Tables, column: string, values: readonly unknown[]): Promise<void>;
   /** Makes every process ask anew what it remembers of endpoints, numbers, organizations and rates. */
   changedSettings(): Promise<void>;
 }
@@ -121,6 +140,29 @@ export class Statements implements Transaction {
   ): Promise<void> {
     const sql = `insert into ${table} (${columns.join(', ')}) values (${columns.map(() => '?').join(', ')}) ${onConflict}`;
     for (const row of rows) await this.execute(sql, row, 'changes');
+  }
+
+  async updateAll<R>(change: RowChange, rows: readonly (readonly unknown[])[]): Promise<R[]> {
+    const { table, key, set, setUnlessNull = [], where = 'true', returning } = change;
+    const assignments = [
+      ...set.map((name) => `${name} = ?`),
+      ...setUnlessNull.map((name) => `${name} = coalesce(?, ${name})`),
+    ];
+    const sql = `update ${table} set ${assignments.join(', ')} where ${key} = ? and ${where}`;
+    if (returning === undefined) {
+      for (const [id, ...values] of rows) await this.execute(sql, [...values, id], 'changes');
+      return [];
+    }
+    const changed: R[] = [];
+    for (const [id, ...values] of rows)
+      changed.push(
+        ...((await this.execute(`${sql} returning ${returning.join(', ')}`, [...values, id], 'rows')) as R[]),
+      );
+    return changed;
+  }
+
+  async deleteAll(table: keyof Tables, column: string, values: readonly unknown[]): Promise<void> {
+    for (const value of values) await this.execute(`delete from ${table} where ${column} = ?`, [value], 'changes');
   }
 
   async changedSettings(): Promise<void> {

@@ -6,9 +6,10 @@ import { terminalEvents } from '../calls/event-types.js';
 import type { Reads, Transaction } from '../database/database.js';
 import type { StoreDatabase } from '../database/store-database.js';
 import type { CallRow, InstanceRow } from '../database/tables.js';
-import { endRecord, insertEvents } from '../journal/apply-entries.js';
+import { insertEvents } from '../journal/apply-entries.js';
 import { CountChanges } from '../journal/count-changes.js';
 import type { EventTuple } from '../journal/entries.js';
+import { endRecords } from '../journal/gathered-calls.js';
 import { addDeliveries } from '../routing/outbox.js';
 import { settle } from '../tenants/holds.js';
 import type { NodeLease, SeenInstance } from './lease.js';
@@ -114,14 +115,15 @@ async function closeOrphan(
   const cost = await settle(transaction, call.id, durationSec, nowMs, false);
   const dialogs = await dialogsOf(transaction, call.id);
   const unknown = { ring_seconds: null, quality: null, timings: null, turns: null, transcript: null };
-  const ended = await endRecord(transaction, call.id, {
+  const row = {
     ...unknown,
     ...end,
     status: 'failed',
     completed_at: completedMs,
     duration_sec: durationSec,
     cost_microcents: cost ?? 0,
-  });
+  } as const;
+  const ended = (await endRecords(transaction, [{ callId: call.id, row }])).get(call.id);
   if (ended) counts.ended(ended, 'failed');
   let sequence = last?.sequence ?? 0;
   const event = (type: string, data: object): EventTuple => {

@@ -1,4 +1,4 @@
-import { type Execute, Statements } from '../database/database.js';
+import { type Execute, type RowChange, Statements } from '../database/database.js';
 import { postgresDialect } from './dialect.js';
 import { writerLock } from './migrate.js';
 import { postgresQueries } from './queries.js';
@@ -38,10 +38,40 @@ export class PostgresTransaction extends Statements {
     onConflict = '',
   ): Promise<void> {
     if (rows.length === 0) return;
-    const arrays = columns.map((_, column) => rows.map((row) => withoutNul(row[column])));
-    const kinds = columns.map((name, i) => `$${i + 1}::${this.bigints.has(`${table}.${name}`) ? 'bigint' : 'text'}[]`);
-    const sql = `insert into ${table} (${columns.join(', ')}) select * from unnest(${kinds.join(', ')}) ${onConflict}`;
-    await this.executing(sql, arrays, 'changes');
+    const sql = `insert into ${table} (${columns.join(', ')}) select * from ${this.unnest(table, columns)} ${onConflict}`;
+    await this.executing(sql, arraysOf(columns, rows), 'changes');
+  }
+
+  /** One statement, as with `insertAll`. */
+  override async updateAll<R>(change: RowChange, rows: readonly (readonly unknown[])[]): Promise<R[]> {
+    if (rows.length === 0) return [];
+    const { table, key, set, setUnlessNull = [], where = 'true', returning } = change;
+    const columns = [key, ...set, ...setUnlessNull];
+    // numbered, so that `where` and `returning` can only mean columns of the table
+    const value = (i: number) => `new_${i}`;
+    const assignments = columns.slice(1).map((name, i) => {
+      const given = value(i + 1);
+      return `${name} = ${i < set.length ? given : `coalesce(${given}, ${name})`}`;
+    });
+    const sql =
+      `update ${table} set ${assignments.join(', ')} from ${this.unnest(table, columns)} as given (${columns.map((_, i) => value(i)).join(', ')}) ` +
+      `where ${key} = ${value(0)} and ${where}${returning ? ` returning ${returning.join(', ')}` : ''}`;
+    const answer = await this.executing(sql, arraysOf(columns, rows), returning ? 'rows' : 'changes');
+    return returning ? (answer as R[]) : [];
+  }
+
+  override async deleteAll(table: string, column: string, values: readonly unknown[]): Promise<void> {
+    if (values.length === 0) return;
+    const array = `$1::${this.kindOf(table, column)}[]`;
+    await this.executing(`delete from ${table} where ${column} = any(${array})`, [values.map(withoutNul)], 'changes');
+  }
+
+  private unnest(table: string, columns: readonly string[]): string {
+    return `unnest(${columns.map((name, i) => `$${i + 1}::${this.kindOf(table, name)}[]`).join(', ')})`;
+  }
+
+  private kindOf(table: string, column: string): string {
+    return this.bigints.has(`${table}.${column}`) ? 'bigint' : 'text';
   }
 
   override async changedSettings(): Promise<void> {
@@ -74,6 +104,11 @@ export async function together<T>(
     await execute('rollback', [], 'changes').catch(() => {}); // the first error is the informative one
     throw error;
   }
+}
+
+/** Each column of the rows as an array. */
+function arraysOf(columns: readonly string[], rows: readonly (readonly unknown[])[]): unknown[][] {
+  return columns.map((_, column) => rows.map((row) => withoutNul(row[column])));
 }
 
 function withoutNul(value: unknown): unknown {
