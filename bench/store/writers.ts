@@ -62,19 +62,23 @@ async function write({ url, way, organizationId, seconds }: Order): Promise<Repo
     await execute('commit', [], 'changes');
     return result;
   };
-  const instanceId = `bench ${process.pid}`;
+  const instanceId = `bench ${process.pid} ${Date.now()}`;
+  await execute(
+    'insert into instances (id, name, host, pid, started_at, heartbeat_at) values (?, ?, ?, ?, ?, ?)',
+    [instanceId, instanceId, 'bench', process.pid, Date.now(), Date.now()],
+    'changes',
+  );
   const calls = new Calls({
     clock: systemClock,
     instanceId,
     log: silentLog,
-    write: async (number, entries) => {
+    write: async (leaseId, number, entries) => {
       const beganMs = performance.now();
-      const answer = await writeBatch(
-        way === 'lock' ? (work) => together(execute, bigints, work) : alone,
-        instanceId,
+      const answer = await writeBatch(way === 'lock' ? (work) => together(execute, bigints, work) : alone, {
+        instanceId: leaseId,
         number,
         entries,
-      );
+      });
       if (answer.dropped.length > 0) throw new Error(answer.dropped[0]?.message);
       report.batchMs.push(performance.now() - beganMs);
       return answer;
