@@ -256,6 +256,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     const recordingFiles = new RecordingFiles(settings.recordingsUrl.folder);
     const retention = new Retention({
       expired: store.expiredCalls,
+      months: store.expiredMonths,
       removeFile: (url) => recordingFiles.remove(url),
       isOurs: () => store.roles.has('retention'),
       clock: systemClock,

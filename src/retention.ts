@@ -1,13 +1,17 @@
 /** Deletes calls that are older than their organization keeps them, with events and recordings, in small steps beside traffic. */
 import { performance } from 'node:perf_hooks';
 import type { Logger } from './log.js';
-import type { ExpiredCalls } from './store/calls/expired-calls.js';
+import type { ExpiredCall, ExpiredCalls } from './store/calls/expired-calls.js';
+import type { ExpiredMonths } from './store/calls/expired-months.js';
+import type { CallMonth } from './store/database/call-months.js';
 import type { Clock } from './store/database/clock.js';
 import { StoreError } from './store/database/errors.js';
 import type { Scope } from './store/tenants/scope.js';
 
 export interface RetentionOptions {
   expired: ExpiredCalls;
+  /** null: the database keeps calls of all times together. */
+  months: ExpiredMonths | null;
   /** Deletes the file of a recording; one that is gone already is no error. */
   removeFile(recordingUrl: string): Promise<void>;
   /** Whether this node deletes: one node does it for all. */
@@ -60,9 +64,11 @@ export class Retention {
   }
 
   private async lookAtAll(): Promise<void> {
-    const { expired, log, isOurs } = this.options;
+    const { expired, months, log, isOurs } = this.options;
     if (!isOurs()) return;
     try {
+      await months?.makeAhead();
+      for (const month of (await months?.all()) ?? []) if (months !== null) await this.dropMonth(months, month);
       for (const { scope, keptFromMs } of await expired.scopesWithRetention()) {
         const deleted = await this.deleteOf(scope, keptFromMs);
         if (deleted > 0)
@@ -73,23 +79,49 @@ export class Retention {
     }
   }
 
+  /** Deletes a month of calls that no organization keeps: what lies beside it in steps, then the rest at once. */
+  private async dropMonth(months: ExpiredMonths, month: CallMonth): Promise<void> {
+    const { log, isOurs } = this.options;
+    const mayGoOn = () => !this.isStopped && isOurs();
+    for (let strays = await months.strays(month, callsPerStep); strays.length > 0; ) {
+      if (!mayGoOn() || (await this.removeStep(strays)).removed === 0) return; // a call that is not over, or a file that cannot be deleted: single calls go all the same
+      strays = await months.strays(month, callsPerStep);
+    }
+    for await (const { callId, url } of months.recordings(month))
+      if (!mayGoOn() || !(await this.removeFiles(callId, [url]))) return;
+    do {
+      if (!mayGoOn()) return;
+      await this.pause(leastPauseMs);
+    } while (await months.forgetDeliveries(month));
+    const calls = await months.drop(month);
+    if (calls === null) return;
+    this.deleted += calls;
+    log.info({ month: month.name, calls }, 'deleted a month of calls that had expired');
+  }
+
   private async deleteOf(scope: Scope, keptFromMs: number): Promise<number> {
     const { expired, isOurs } = this.options;
     let deleted = 0;
     let skipped = 0; // calls with a file that cannot be deleted: the next look tries again
     while (!this.isStopped && isOurs()) {
-      const startedMs = performance.now();
       const calls = await expired.oldest(scope, keptFromMs, callsPerStep, skipped);
       if (calls.length === 0) break;
-      const ready: string[] = [];
-      for (const { id, recordings } of calls) if (await this.removeFiles(id, recordings)) ready.push(id);
-      const removed = await expired.remove(ready);
-      skipped += calls.length - ready.length;
+      const { ready, removed } = await this.removeStep(calls);
+      skipped += calls.length - ready;
       deleted += removed;
-      this.deleted += removed;
-      await this.pause(Math.max(leastPauseMs, pauseFactor * (performance.now() - startedMs)));
     }
     return deleted;
+  }
+
+  /** Deletes these calls, and pauses. */
+  private async removeStep(calls: readonly ExpiredCall[]): Promise<{ ready: number; removed: number }> {
+    const startedMs = performance.now();
+    const ready: string[] = [];
+    for (const { id, recordings } of calls) if (await this.removeFiles(id, recordings)) ready.push(id);
+    const removed = await this.options.expired.remove(ready);
+    this.deleted += removed;
+    await this.pause(Math.max(leastPauseMs, pauseFactor * (performance.now() - startedMs)));
+    return { ready: ready.length, removed };
   }
 
   /** Files first: one that is left behind would have no record that refers to it. */

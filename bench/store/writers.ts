@@ -7,7 +7,6 @@
  * - `own counters`: without it, and no two processes have a row in common: as much as a row of counters for each process could gain.
  */
 import { fork } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { Calls } from '../../src/store/calls/calls.js';
@@ -22,7 +21,8 @@ import { entriesOfCall, oneCall } from './one-call.js';
 
 const ways = ['lock', 'no lock', 'own counters'] as const;
 type Way = (typeof ways)[number];
-const callsInBatch = 20;
+/** As many as a batch has when processes wait for each other. */
+const callsInBatch = 50;
 const warmUpMs = 1_000;
 
 interface Order {
@@ -113,20 +113,6 @@ function run(order: Order): Promise<Report> {
   });
 }
 
-/** Seconds of processor time of PostgreSQL's processes on this machine so far. */
-function serverCpuSec(): number {
-  let sum = 0;
-  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
-    try {
-      if (!readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('postgres')) continue;
-      sum += Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1e9;
-    } catch {
-      // it ended meanwhile
-    }
-  }
-  return sum;
-}
-
 async function compare(): Promise<void> {
   const [url = '', seconds = '4', rounds = '3'] = process.argv.slice(2);
   const store = await Store.open({ url });
@@ -137,13 +123,10 @@ async function compare(): Promise<void> {
   console.log(
     `batches of ${callsInBatch} calls (${callsInBatch * entriesOfCall} entries); ${seconds} s a turn, ${rounds} rounds`,
   );
-  console.log(
-    'processes  way            calls/s  batch ms p50 / p99  lock ms p50 / p99  µs/call writer  µs/call server',
-  );
+  console.log('processes  way            calls/s  batch ms p50 / p99  lock ms p50 / p99  µs/call writer');
   for (let round = 0; round < Number(rounds); round += 1)
     for (const processes of [1, 2, 3])
       for (const way of ways) {
-        const before = serverCpuSec();
         const reports = await Promise.all(
           Array.from({ length: processes }, (_, i) => {
             const organizationId = organizations[way === 'own counters' ? i : 0] ?? '';
@@ -156,8 +139,6 @@ async function compare(): Promise<void> {
           return sorted[Math.floor(share * (sorted.length - 1))]?.toFixed(1) ?? '-';
         };
         const writerUs = reports.reduce((sum, report) => sum + report.processUs, 0) / calls;
-        const serverUs =
-          ((serverCpuSec() - before) * 1e6 * Number(seconds) * 1_000) / (Number(seconds) * 1_000 + warmUpMs) / calls;
         console.log(
           String(processes).padEnd(10),
           way.padEnd(13),
@@ -165,7 +146,6 @@ async function compare(): Promise<void> {
           `${at('batchMs', 0.5)} / ${at('batchMs', 0.99)}`.padStart(19),
           `${at('lockMs', 0.5)} / ${at('lockMs', 0.99)}`.padStart(18),
           writerUs.toFixed(0).padStart(15),
-          serverUs.toFixed(0).padStart(15),
         );
         await sleep(200);
       }

@@ -1,6 +1,7 @@
 import { CallReads } from './calls/call-reads.js';
 import { Calls } from './calls/calls.js';
 import { ExpiredCalls } from './calls/expired-calls.js';
+import { ExpiredMonths } from './calls/expired-months.js';
 import { RecordingLinks } from './calls/recording-links.js';
 import { RecordingList } from './calls/recording-list.js';
 import { RecordingRecords } from './calls/recordings.js';
@@ -83,6 +84,8 @@ export class Store {
   readonly longReads: LongReader;
   /** Finds and removes calls that their organization keeps no longer. */
   readonly expiredCalls: ExpiredCalls;
+  /** null: the database keeps calls of all times together. */
+  readonly expiredMonths: ExpiredMonths | null;
   readonly recordingLinks: RecordingLinks;
   /** Rate cards, balances and the ledger. */
   readonly accounts: Accounts;
@@ -144,6 +147,9 @@ export class Store {
     });
     this.records = new CallReads(database, () => this.calls.flush());
     this.expiredCalls = new ExpiredCalls(database, this.organizations, clock);
+    this.expiredMonths =
+      database.callMonths &&
+      new ExpiredMonths(database, database.callMonths, this.organizations, this.expiredCalls, clock);
     this.longReads = database.longReads;
     this.recordingLinks = parts.recordingLinks;
     this.webhookDeliveries = new WebhookDeliveries(database, clock);

@@ -42,6 +42,7 @@ const retention = (removeFile?: (url: string) => Promise<void>) => {
   return new Retention({
     isOurs: () => true,
     expired: store.expiredCalls,
+    months: store.expiredMonths,
     removeFile: removeFile ?? ((url) => files.remove(url)),
     ...{ clock, log },
   });

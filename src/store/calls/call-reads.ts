@@ -19,6 +19,7 @@ import {
   toCallRecord,
   toCallText,
 } from './call-records.js';
+import { deleteCalls } from './delete-calls.js';
 
 /** The maximum number of events that a reconnected stream replays. */
 const replayedAtMost = 10_000;
@@ -192,7 +193,7 @@ export class CallReads {
       if (row.status === 'in_progress') return 'in_progress';
       const counts = new CountChanges();
       counts.deleted(row, row.status);
-      await transaction.run(transaction.sql.deleteFrom('calls').where('id', '=', callId));
+      await deleteCalls(transaction, [callId]);
       await counts.write(transaction);
       return 'deleted';
     });

@@ -3,8 +3,9 @@ import type { Database } from '../database/database.js';
 import type { CallRow } from '../database/tables.js';
 import { CountChanges } from '../journal/count-changes.js';
 import type { Organizations } from '../tenants/organizations.js';
-import type { Scope } from '../tenants/scope.js';
+import { modes, type Scope } from '../tenants/scope.js';
 import { dayMs } from './call-counts.js';
+import { deleteCalls } from './delete-calls.js';
 
 /** A call that has ended and began before the retention time of its organization. */
 export interface ExpiredCall {
@@ -15,8 +16,6 @@ export interface ExpiredCall {
 
 const oldest = `select id, recording_url from calls
   where organization_id = ? and mode = ? and created_at < ? and status <> 'in_progress' order by created_at, id limit ? offset ?`;
-
-const modes = ['live', 'test'] as const satisfies Scope['mode'][];
 
 /** Records that are older than `call_retention_days` of their organization. */
 export class ExpiredCalls {
@@ -40,6 +39,11 @@ export class ExpiredCalls {
   async oldest({ organizationId, mode }: Scope, keptFromMs: number, limit: number, skip = 0): Promise<ExpiredCall[]> {
     const asked = [organizationId, mode, keptFromMs, limit, skip];
     const rows = await this.database.rows<Pick<CallRow, 'id' | 'recording_url'>>(oldest, ...asked);
+    return this.withFiles(rows);
+  }
+
+  /** These calls with the locations of their recordings. */
+  async withFiles(rows: readonly Pick<CallRow, 'id' | 'recording_url'>[]): Promise<ExpiredCall[]> {
     const found: ExpiredCall[] = [];
     for (const { id, recording_url: url } of rows) {
       const takes = await this.database.rows<{ file: string }>('select file from recordings where call_id = ?', id);
@@ -52,16 +56,16 @@ export class ExpiredCalls {
   remove(ids: readonly string[]): Promise<number> {
     return this.database.transaction(async (transaction) => {
       const counts = new CountChanges();
-      let removed = 0;
+      const removed: string[] = [];
       for (const id of ids) {
         const row = await transaction.row<CallRow>("select * from calls where id = ? and status <> 'in_progress'", id);
         if (row === undefined) continue; // another process was faster
-        await transaction.write('delete from calls where id = ?', id);
         counts.deleted(row, row.status);
-        removed += 1;
+        removed.push(id);
       }
+      await deleteCalls(transaction, removed);
       await counts.write(transaction);
-      return removed;
+      return removed.length;
     });
   }
 }

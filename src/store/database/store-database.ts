@@ -1,6 +1,7 @@
 import type { Compilable, RawBuilder } from 'kysely';
 import type { Entry } from '../journal/entries.js';
 import type { BatchAnswer } from '../journal/writer-protocol.js';
+import type { CallMonths } from './call-months.js';
 import type { Database } from './database.js';
 import type { LongReader } from './long-reads.js';
 
@@ -23,6 +24,8 @@ export interface LeaseTimes {
 export interface StoreDatabase extends Database {
   readonly longReads: LongReader;
   readonly leaseTimes: LeaseTimes;
+  /** null: the database keeps calls of all times together. */
+  readonly callMonths: CallMonths | null;
   /** The database's own time, in milliseconds since 1970, as a part of a statement. */
   nowSql(): RawBuilder<number>;
   /** One statement that waits for no other work of this process; fails within two seconds. Returns the number of changed rows. */

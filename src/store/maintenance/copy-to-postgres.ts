@@ -2,6 +2,7 @@
 import { existsSync, statSync } from 'node:fs';
 import type pg from 'pg';
 import { StoreError } from '../database/errors.js';
+import { makeMonths, monthsBetween, timeOf } from '../postgres/call-partitions.js';
 import { executing, withConnection } from '../postgres/connections.js';
 import { finishCopy, migrate, migrationLock, unfinishedCopy } from '../postgres/migrate.js';
 import { type BigintColumns, bigintColumns, PostgresTransaction } from '../postgres/transaction.js';
@@ -34,6 +35,8 @@ const rowsAtOnce = 1_000;
 const countLimitMs = 3_600_000;
 /** Its rows refer to each other. */
 const wholeTable = 'endpoints';
+/** No UUIDv7 is older. */
+const oldestIdMs = Date.UTC(2020, 0, 1);
 /** A process with a younger heartbeat uses the file. */
 const aliveMs = 15_000;
 
@@ -57,6 +60,7 @@ export async function copyToPostgres(
       async (client) => {
         await beAlone(client);
         await begin(client, source.fingerprint);
+        await makeMonths(executing(client), monthsOf(source.connection));
         await new Copy(source.connection, client, await bigintColumns(executing(client)), onProgress).run();
         const copied = await compare(source.connection, client);
         if (copied.every(({ source, target }) => source === target)) await finishCopy(client);
@@ -186,6 +190,16 @@ class Copy {
     const sql = `select count(*) as n from ${table} where not ${beyond(names)}`;
     return (this.source.execute(sql, key, 'row') as { n: number }).n;
   }
+}
+
+/** The months of the calls; none that no id of a call can have. */
+function monthsOf(source: SqliteConnection): number[] {
+  const { first, last } = source.execute('select min(id) as first, max(id) as last from calls', [], 'row') as {
+    [end in 'first' | 'last']: string | null;
+  };
+  if (first === null || last === null) return [];
+  const [fromMs, toMs] = [Math.max(timeOf(first), oldestIdMs), Math.min(timeOf(last), Date.now())];
+  return monthsBetween(fromMs, toMs); // of ids that are no UUIDv7, and have no time: none
 }
 
 /** Counts of every table, once all is copied. */

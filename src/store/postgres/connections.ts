@@ -94,7 +94,7 @@ export class Connections {
   /** Rejects with `StoreError` `unavailable`, or the server's own error. */
   async use<T>(work: (statements: Statements, execute: Execute) => Promise<T>): Promise<T> {
     const client = await this.pool.connect().catch((error: unknown) => {
-      throw storeError(error);
+      throw this.pool.ending ? new StoreError('unavailable', 'The database is closed') : storeError(error);
     });
     let lost = false;
     const onError = () => {

@@ -9,6 +9,9 @@ const oldestServer = 140_000;
 export const migrationLock = 7_278_301;
 export const writerLock = 7_278_302;
 
+/** For a statement that reads every row of a large database. */
+const migrationLimitMs = 3_600_000;
+
 /** Stands among the migrations while `trunkline db migrate` copies: no server starts on half a copy. */
 export const unfinishedCopy = 'unfinished-copy';
 
@@ -43,7 +46,8 @@ export function migrate(
       );
     for (const [name, { statements }] of Object.entries(migrations)) {
       if (applied.has(name)) continue;
-      for (const statement of statements) await client.query(statement);
+      await client.query(`set local statement_timeout = ${migrationLimitMs}`);
+      for (const text of statements) await client.query({ text, query_timeout: migrationLimitMs } as pg.QueryConfig);
       await client.query('insert into schema_migrations (name, applied_at) values ($1, $2)', [name, now()]);
     }
     await client.query('commit');

@@ -7,6 +7,7 @@ import type { Tables } from '../database/tables.js';
 import type { Entry } from '../journal/entries.js';
 import type { BatchAnswer } from '../journal/writer-protocol.js';
 import { WriterThread } from '../journal/writer-thread.js';
+import { CallPartitions } from './call-partitions.js';
 import { Connections, whereOf } from './connections.js';
 import { postgresDialect } from './dialect.js';
 import { startError } from './errors.js';
@@ -50,6 +51,7 @@ export class PostgresDatabase implements StoreDatabase {
   readonly dialect = postgresDialect;
   readonly leaseTimes = lease;
   readonly longReads: PooledLongReads;
+  readonly callMonths: CallPartitions;
   private readonly writer: WriterThread;
   /** Transactions that wait for the lock would otherwise hold all connections, also those that the one with the lock reads with. */
   private readonly turns = new WriteQueue(turnLimitMs);
@@ -65,6 +67,8 @@ export class PostgresDatabase implements StoreDatabase {
   ) {
     const { url } = options;
     this.longReads = new PooledLongReads(longConnections);
+    // ids of calls are made with this process's own time
+    this.callMonths = new CallPartitions((work) => connections.use((_, execute) => work(execute)), Date.now);
     this.writer = new WriterThread(
       builtModule(import.meta.url, './writer-worker.ts'),
       { url } satisfies PostgresWriterSettings,
@@ -88,6 +92,7 @@ export class PostgresDatabase implements StoreDatabase {
       await memory.start();
       const bigints = await connections.use((_, execute) => bigintColumns(execute));
       const database = new PostgresDatabase(options, connections, longConnections, leaseConnection, memory, bigints);
+      await database.callMonths.makeAhead();
       await database.writeBatch('', 0, []).catch(() => {}); // the first call's record does not wait for the thread to start
       return database;
     } catch (error) {

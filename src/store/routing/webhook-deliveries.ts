@@ -18,7 +18,7 @@ export const endpointsWithDue = `with recursive waiting (id) as (
 export const dueOfEndpoint = `select d.id, d.organization_id, d.endpoint_id, d.call_id, d.sequence, d.event_type, e.event_data, d.created_at, d.attempts,
     (select coalesce(max(number), 0) + 1 from webhook_attempts where delivery_id = d.id) as attempt_number
   from (select * from webhook_deliveries where ${first} and endpoint_id = ? and next_attempt_at <= ? order by next_attempt_at, id limit ?) d
-  join call_events e on e.id = d.id order by d.next_attempt_at, d.id`;
+  join call_events e on e.call_id = d.call_id and e.sequence = d.sequence order by d.next_attempt_at, d.id`;
 
 /** One event for one webhook endpoint, and the status of its delivery. */
 export interface WebhookDelivery {

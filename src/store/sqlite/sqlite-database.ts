@@ -46,6 +46,7 @@ export class SqliteDatabase implements StoreDatabase {
   readonly sql = sqliteQueries;
   readonly dialect = sqliteDialect;
   readonly leaseTimes = lease;
+  readonly callMonths = null;
   readonly longReads: LongReadProcess;
   private readonly reader: SqliteConnection;
   private readonly reads: Statements;

@@ -1,4 +1,5 @@
-export type Mode = 'live' | 'test';
+export const modes = ['live', 'test'] as const;
+export type Mode = (typeof modes)[number];
 
 /** The records a query may see. Every query on tenant records requires a scope. */
 export interface Scope {
