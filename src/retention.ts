@@ -66,9 +66,8 @@ export class Retention {
   private async lookAtAll(): Promise<void> {
     const { expired, months, log, isOurs } = this.options;
     if (!isOurs()) return;
+    if (months !== null) await this.dropMonths(months);
     try {
-      await months?.makeAhead();
-      for (const month of (await months?.all()) ?? []) if (months !== null) await this.dropMonth(months, month);
       for (const { scope, keptFromMs } of await expired.scopesWithRetention()) {
         const deleted = await this.deleteOf(scope, keptFromMs);
         if (deleted > 0)
@@ -76,6 +75,17 @@ export class Retention {
       }
     } catch (error) {
       if (!(error instanceof StoreError)) log.error({ err: error }, 'expired calls could not be deleted');
+    }
+  }
+
+  /** What cannot be dropped now goes in steps. */
+  private async dropMonths(months: ExpiredMonths): Promise<void> {
+    try {
+      await months.makeAhead();
+      for (const month of await months.all()) await this.dropMonth(months, month);
+    } catch (error) {
+      if (!(error instanceof StoreError))
+        this.options.log.error({ err: error }, 'a month of expired calls could not be deleted');
     }
   }
 

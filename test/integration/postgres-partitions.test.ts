@@ -43,7 +43,9 @@ const exists = async (table: string) =>
   (await query(url, `select to_regclass('${table}') is not null as it`))[0]?.it === true;
 /** Of figures, numbers of events and the like; the files of recordings are made up. */
 const problems = async () =>
-  (await checkPostgres(url)).flatMap((finding) => finding.problems).filter((problem) => !problem.endsWith('is missing'));
+  (await checkPostgres(url))
+    .flatMap((finding) => finding.problems)
+    .filter((problem) => !problem.endsWith('is missing'));
 
 describe('ids and months', () => {
   it('an id is in the month that it was made in', () => {
@@ -97,6 +99,8 @@ describe('a database of an older version', () => {
     );
     await Promise.all([migrate(url, Date.now), migrate(url, Date.now)]);
     await start();
+    const own = "select count(*) as n from pg_index where indrelid = 'calls_before'::regclass";
+    expect(await query(url, own)).toEqual([{ n: 8 }]); // as before: none was built again
     expect(await partitionOf(old)).toBe('calls_before');
     const scope: Scope = { organizationId: 'o', mode: 'live' };
     const detail = await store.records.detail(scope, old);
@@ -215,7 +219,7 @@ describe('a month of calls', () => {
     expect(await problems()).toEqual([]);
   });
 
-  it('that a long read uses is dropped later, and nothing of it before', async () => {
+  it('that a long read uses is emptied in steps, and dropped later', async () => {
     await call(limited, january + dayMs);
     const reader = new pg.Client(url);
     await reader.connect();
@@ -225,7 +229,6 @@ describe('a month of calls', () => {
       const retention = cleaning();
       await retention.look();
       expect(await exists('calls_2026_01')).toBe(true);
-      expect(await counted(limited)).toMatchObject({ completed: 1 });
       expect(await problems()).toEqual([]);
       await reader.query('commit');
       await expect

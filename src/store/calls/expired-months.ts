@@ -37,8 +37,8 @@ export class ExpiredMonths {
     if (latest === Number.NEGATIVE_INFINITY) return [];
     const found: CallMonth[] = [];
     for (const month of await this.months.endedBefore(latest)) {
-      const keepers = keptFrom.filter(({ ms }) => ms < month.toMs).map(({ id }) => id);
-      if (!(await this.hasCallsOf(month, keepers))) found.push(month);
+      const keepers = new Set(keptFrom.filter(({ ms }) => ms < month.toMs).map(({ id }) => id));
+      if (!(await this.callers(month)).some((id) => keepers.has(id))) found.push(month);
     }
     return found;
   }
@@ -112,9 +112,9 @@ export class ExpiredMonths {
     });
   }
 
-  private async hasCallsOf({ calls }: CallMonth, organizationIds: readonly string[]): Promise<boolean> {
-    for (const id of organizationIds)
-      if (await this.database.row(`select 1 from ${calls} where organization_id = ? limit 1`, id)) return true;
-    return false;
+  /** The organizations that have a call in the month. */
+  private async callers({ calls }: CallMonth): Promise<string[]> {
+    const sql = `select id from organizations o where exists (select 1 from ${calls} c where c.organization_id = o.id)`;
+    return (await this.database.rows<{ id: string }>(sql)).map(({ id }) => id);
   }
 }

@@ -6,7 +6,8 @@ import type { NodeLease } from './lease.js';
 export const nodeRoles = ['registrations', 'retention'] as const;
 export type NodeRole = (typeof nodeRoles)[number];
 
-const take = 'insert into node_roles (role, instance_id) values (?, ?) on conflict (role) do nothing';
+const take =
+  'insert into node_roles (role, instance_id) select ?, id from instances where id = ? on conflict (role) do nothing';
 
 /**
  * The roles that this node has. A role belongs to a lease, and is free once that is gone; its holder acts while its lease cannot have run out.

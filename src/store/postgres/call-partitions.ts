@@ -14,8 +14,8 @@ const tables = Object.keys(partitionedBy) as (keyof typeof partitionedBy)[];
 
 /** This month and the next ones: retention makes them every few minutes, so that one is enough but for a process that is stopped for weeks. */
 const monthsAhead = 3;
-/** A new partition waits for queries under way, and those behind it for it. */
-const lockWaitMs = 1_000;
+/** A partition that comes or goes waits for queries under way, and all others wait for it. */
+const lockWaitMs = 200;
 /** SQLSTATE: the range overlaps that of another partition; the default partition has rows of it; another process was faster. */
 const takenAlready = new Set(['42P17', '23514', '42P07']);
 

@@ -55,7 +55,8 @@ export class PostgresTransaction extends Statements {
     });
     const sql =
       `update ${table} set ${assignments.join(', ')} from ${this.unnest(table, columns)} as given (${columns.map((_, i) => value(i)).join(', ')}) ` +
-      `where ${key} = ${value(0)} and ${where}${returning ? ` returning ${returning.join(', ')}` : ''}`;
+      // the array once more: it tells the planner which partitions to look at
+      `where ${key} = ${value(0)} and ${key} = any($1) and ${where}${returning ? ` returning ${returning.join(', ')}` : ''}`;
     const answer = await this.executing(sql, arraysOf(columns, rows), returning ? 'rows' : 'changes');
     return returning ? (answer as R[]) : [];
   }
