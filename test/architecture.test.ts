@@ -86,7 +86,7 @@ const packages: Record<string, string[]> = {
   'drachtio-srf': ['sip/'],
   'drachtio-fsmrf': ['media/freeswitch/'],
   'libopus-wasm': ['media/audio/'],
-  ws: ['media/', 'sip/server/transport/', 'examples/', 'src/simulator/providers/'],
+  ws: ['media/', 'net/', 'sip/server/transport/', 'examples/', 'src/simulator/providers/'],
   'node-fetch': ['net/'],
   fastify: ['src/api/'],
   kysely: ['src/store/'],

@@ -139,7 +139,7 @@ const results: Record<string, string> = {
   'call.dequeued':
     'After `enqueue`: `result` (`bridged`, `leave`, `hangup`, `redirected`, `redirected-from-bridged`, `bridging-in-process`, `queue-full`, `error`), `queue_id`, `name`, `waited_s`.',
   'call.conferenced': 'After `conference`: `status`, `conference_id`, `name`, `duration`.',
-  'call.disconnected': 'After `connect`: `status`, `detail`, `duration`.',
+  'call.disconnected': 'After `connect`: `status`, `detail`, `duration`, and of ConversationRelay `handoff_data`.',
   'call.redirected': 'After `redirect`: empty.',
 };
 

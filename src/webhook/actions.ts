@@ -81,6 +81,29 @@ export interface StreamTarget {
   status: StatusCallback | null;
 }
 
+/** Twilio's ConversationRelay: the call speaks with an application that reads and writes text. */
+export interface ConversationRelay {
+  action: 'conversation_relay';
+  url: string;
+  custom: { [name: string]: string };
+  welcome: { text: string; interruptible: InterruptedBy } | null;
+  /** Of what the application says, unless its message says otherwise. */
+  interruptible: InterruptedBy;
+  preemptible: boolean;
+  language: { spoken: string | null; heard: string | null };
+  voice: string | null;
+  /** The voices of other languages. */
+  voices: { [language: string]: string };
+  hints: string | null;
+  /** Keys are reported. */
+  dtmf: boolean;
+  /** What is reported although the application's speech may not be interrupted. */
+  reportsDuringSpeech: InterruptedBy;
+  next: FollowUp | null;
+}
+
+export type InterruptedBy = 'none' | 'dtmf' | 'speech' | 'any';
+
 /** Streams the audio of the call to a WebSocket in the background. */
 export interface StartStream {
   action: 'start_stream';
@@ -204,6 +227,7 @@ export type Action =
   | Gather
   | Record
   | Connect
+  | ConversationRelay
   | StartStream
   | { action: 'stop_stream'; name: string | null }
   | StartRecording

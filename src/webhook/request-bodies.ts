@@ -310,3 +310,35 @@ export function transcriptionFields(
     ...about,
   };
 }
+
+/** How a ConversationRelay ended. */
+export interface RelayEnd {
+  sessionSid: string;
+  durationSec: number;
+  /** null: the application or the caller ended it. */
+  failure: string | null;
+  /** What the application hands over to whoever has the call next. */
+  handoffData: string | null;
+}
+
+/** Twilio's code of a connection to the application that broke, or did not come about. */
+const relayConnectionFailed = '64105';
+
+export function relayEndedQuestion({ sessionSid, durationSec, failure, handoffData }: RelayEnd): WebhookRequest {
+  return {
+    type: 'call.disconnected',
+    data: {
+      status: failure === null ? 'completed' : 'failed',
+      detail: failure ?? '',
+      duration: durationSec,
+      ...(handoffData === null ? {} : { handoff_data: handoffData }),
+    },
+    fields: {
+      SessionId: sessionSid,
+      SessionStatus: failure === null ? 'ended' : 'failed',
+      SessionDuration: String(durationSec),
+      ...(handoffData === null ? {} : { HandoffData: handoffData }),
+      ...(failure === null ? {} : { ErrorCode: relayConnectionFailed, ErrorMessage: failure }),
+    },
+  };
+}

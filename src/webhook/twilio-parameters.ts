@@ -38,6 +38,10 @@ export function queueSid(queueId: string): string {
   return `QU${queueId.replaceAll('-', '')}`;
 }
 
+export function newRelaySid(): string {
+  return `VX${randomUUID().replaceAll('-', '')}`;
+}
+
 export function newTranscriptionSid(): string {
   return `GT${randomUUID().replaceAll('-', '')}`;
 }

@@ -2,12 +2,14 @@ import {
   type Action,
   type ConferenceJoin,
   type Connect,
+  type ConversationRelay,
   clientAddress,
   type Dial,
   type DialQueue,
   type DialTarget,
   type Enqueue,
   type Gather,
+  type InterruptedBy,
   languageTag,
   maxActions,
   maxHintsLength,
@@ -191,10 +193,50 @@ function record(verb: Verb): Record {
   };
 }
 
-function connect(verb: Verb): Connect {
-  const stream = streamTarget(oneOf(verb, ['Stream']));
+function connect(verb: Verb): Connect | ConversationRelay {
+  const noun = oneOf(verb, ['Stream', 'ConversationRelay']);
+  if (noun.element.name === 'ConversationRelay') return conversationRelay(noun, verb);
+  const stream = streamTarget(noun);
   const next = verb.optionalFollowUp('action');
   return { action: 'connect', to: { kind: 'stream', protocol: 'twilio', ...stream }, next };
+}
+
+const interruptions = ['any', 'speech', 'dtmf', 'none', 'true', 'false'] as const;
+
+function interruptedBy(noun: Verb, name: string, absent: InterruptedBy): InterruptedBy {
+  if (noun.attribute(name) === null) return absent;
+  const word = noun.word(name, interruptions);
+  return word === 'true' ? 'any' : word === 'false' ? 'none' : word;
+}
+
+function conversationRelay(noun: Verb, verb: Verb): ConversationRelay {
+  const languages = elementsOf(noun.element).filter(({ name }) => name === 'Language');
+  const voices = noun.each(languages, (each) => {
+    const [code, voice] = [each.attribute('code'), each.attribute('voice')];
+    return code === null ? fail(each.element, 'needs a code') : ([code, voice] as const);
+  });
+  const language = noun.matching('language', languageTag, 'a language code such as en-US');
+  const tag = (name: string) => noun.matching(name, languageTag, 'a language code such as en-US') ?? language;
+  const welcome = noun.attribute('welcomeGreeting')?.trim().slice(0, maxTextLength) ?? '';
+  const interruptible = interruptedBy(noun, 'welcomeGreetingInterruptible', 'any');
+  return {
+    action: 'conversation_relay',
+    url: noun.resolve(noun.attribute('url') ?? '', ['ws', 'wss']),
+    custom: parametersOf(
+      noun,
+      elementsOf(noun.element).filter(({ name }) => name !== 'Language'),
+    ),
+    welcome: welcome === '' ? null : { text: welcome, interruptible },
+    interruptible: interruptedBy(noun, 'interruptible', 'any'),
+    preemptible: noun.flag('preemptible', false),
+    language: { spoken: tag('ttsLanguage'), heard: tag('transcriptionLanguage') },
+    voice: noun.attribute('voice'),
+    voices: Object.fromEntries(voices.flatMap(([code, voice]) => (voice === null ? [] : [[code, voice]]))),
+    hints: noun.attribute('hints')?.slice(0, maxHintsLength) ?? null,
+    dtmf: noun.flag('dtmfDetection', false),
+    reportsDuringSpeech: interruptedBy(noun, 'reportInputDuringAgentSpeech', 'none'),
+    next: verb.optionalFollowUp('action'),
+  };
 }
 
 const tracks = { inbound_track: 'inbound', outbound_track: 'outbound', both_tracks: 'both' } as const;
@@ -251,16 +293,21 @@ function oneOf(verb: Verb, names: readonly [string, ...string[]]): Verb {
   return verb.inside(noun);
 }
 
-function streamTarget(stream: Verb): StreamTarget {
-  const custom = stream.each(elementsOf(stream.element), (parameter) => {
-    if (parameter.element.name !== 'Parameter') fail(parameter.element, 'cannot stand in <Stream>');
+/** The values of `<Parameter>`. */
+function parametersOf(noun: Verb, elements: readonly XmlElement[]): { [name: string]: string } {
+  const pairs = noun.each(elements, (parameter) => {
+    if (parameter.element.name !== 'Parameter') fail(parameter.element, `cannot stand in <${noun.element.name}>`);
     const [name, value] = [parameter.attribute('name'), parameter.attribute('value')];
     return name === null || value === null ? fail(parameter.element, 'needs name and value') : [name, value];
   });
+  return Object.fromEntries(pairs);
+}
+
+function streamTarget(stream: Verb): StreamTarget {
   return {
     url: stream.resolve(stream.attribute('url') ?? '', ['ws', 'wss']),
     name: stream.attribute('name'),
-    custom: Object.fromEntries(custom),
+    custom: parametersOf(stream, elementsOf(stream.element)),
     status: stream.statusCallback('statusCallback', ['stream-started', 'stream-stopped', 'stream-error']),
   };
 }

@@ -19,11 +19,16 @@ export async function toneCaller(app: TestApp, number: string, frequencyHz: numb
   const phone = await HandPhone.open(app.sip.addresses[0]?.port ?? 0);
   const invite = phone.invite(number);
   phone.confirm(invite, await phone.sip.next(200));
-  const frame = toneFrame(frequencyHz);
+  /** What it says now, and for how many frames; null: its own tone. */
+  let said: { frame: Uint8Array; left: number } | null = null;
+  const own = toneFrame(frequencyHz);
   const startMs = performance.now();
   let frames = 0;
   const timer = setInterval(() => {
-    for (; performance.now() - startMs >= frames * 20; frames++) phone.rtp.send(frame);
+    for (; performance.now() - startMs >= frames * 20; frames++) {
+      phone.rtp.send(said?.frame ?? own);
+      if (said !== null && --said.left <= 0) said = null;
+    }
   }, 5);
   let isOver = false;
   const leave = async () => {
@@ -45,6 +50,10 @@ export async function toneCaller(app: TestApp, number: string, frequencyHz: numb
   return {
     phone,
     leave,
+    /** Another tone, for so long. */
+    say: (hz: number, ms: number) => {
+      said = { frame: toneFrame(hz), left: ms / 20 };
+    },
     level,
     /** The app hangs up. */
     untilLet: async () => {

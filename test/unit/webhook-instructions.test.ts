@@ -203,6 +203,27 @@ describe('TwiML', () => {
       { action: 'start_transcription', name: 'n', language: 'de-DE', hints: 'a,b', label: null },
       { action: 'stop_transcription', name: 'n' },
     ]);
+    expect(
+      response(
+        '<Connect action="/after"><ConversationRelay url="wss://bot.example.com/r" welcomeGreeting="Hello" welcomeGreetingInterruptible="none" dtmfDetection="true" language="en-GB" transcriptionLanguage="de-DE" voice="slt" interruptible="false"><Language code="sv-SE" voice="rms"/><Parameter name="a" value="1"/></ConversationRelay></Connect>',
+      ),
+    ).toEqual([
+      {
+        action: 'conversation_relay',
+        url: 'wss://bot.example.com/r',
+        custom: { a: '1' },
+        welcome: { text: 'Hello', interruptible: 'none' },
+        interruptible: 'none',
+        preemptible: false,
+        language: { spoken: 'en-GB', heard: 'de-DE' },
+        voice: 'slt',
+        voices: { 'sv-SE': 'rms' },
+        hints: null,
+        dtmf: true,
+        reportsDuringSpeech: 'none',
+        next: { url: 'https://ivr.example.com/after', method: 'POST' },
+      },
+    ]);
     expect(response('<Reject reason="busy"/><Reject/>')).toEqual([
       { action: 'reject', status: 486 },
       { action: 'reject', status: 603 },
@@ -272,7 +293,7 @@ describe('TwiML', () => {
     ['<Response>\n<Dance/></Response>', 'line 2: <Dance>: is no verb of ours'],
     ['<Say>Hello</Say>', 'line 1: <Say>: the document must be a <Response>'],
     ['<Response><Play>ftp://x.example/a.wav</Play></Response>', 'needs a URL of http: or https:'],
-    ['<Response><Connect/></Response>', '<Connect>: needs one <Stream> in <Connect>'],
+    ['<Response><Connect/></Response>', '<Connect>: needs one <Stream> or <ConversationRelay> in <Connect>'],
     ['<Response><Dial><Queue/></Dial></Response>', '<Queue>: is empty'],
     ['<Response><Enqueue/></Response>', '<Enqueue>: is empty'],
     [`<Response><Enqueue>${'q'.repeat(129)}</Enqueue></Response>`, 'has a name of more than 128 characters'],

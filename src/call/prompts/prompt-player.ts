@@ -25,13 +25,15 @@ export class PromptPlayer {
 
   /**
    * Resolves when it was played. Rejects with the reason of `signal`, or with `WebhookFailure` when there is no file to play. A text never
-   * fails: parts that cannot be spoken, or are spoken differently, are reported to `warn`, each kind once.
+   * fails: parts that cannot be spoken, or are spoken differently, are reported to `warn`, each kind once. `reached`: a
+   * part of a text was heard, as a whole (1) or until it was stopped.
    */
   async speak(
     session: MediaSession,
     prompt: Say | PlayAction,
     signal: AbortSignal,
     warn: (warning: SpeechWarning) => void,
+    reached: (part: string, share: number) => void = () => {},
   ): Promise<void> {
     signal.throwIfAborted();
     const parts = partsOf(prompt);
@@ -51,7 +53,10 @@ export class PromptPlayer {
         voice = made.voice;
         const next = parts[index + 1];
         if (next !== undefined) this.made(inVoice(next, voice), performance.now() + msOf(made.clip)).catch(() => {});
-        await this.play(session, { ...part, loop: parts.length === 1 ? prompt.loop : 1 }, made.clip, signal);
+        const loop = parts.length === 1 ? prompt.loop : 1;
+        await this.play(session, { ...part, loop }, made.clip, signal, (playedMs) => {
+          if (part.action === 'say') reached(part.text, Math.min(1, playedMs / msOf(made.clip)));
+        });
         heard = true;
       }
     }
@@ -71,7 +76,13 @@ export class PromptPlayer {
     }
   }
 
-  private async play(session: MediaSession, prompt: Say | PlayAction, clip: SharedArrayBuffer, signal: AbortSignal) {
+  private async play(
+    session: MediaSession,
+    prompt: Say | PlayAction,
+    clip: SharedArrayBuffer,
+    signal: AbortSignal,
+    played: (ms: number) => void,
+  ) {
     let end: PlayEnd;
     try {
       end = await session.play({ kind: 'clip', clip, repeat: prompt.loop }, signal);
@@ -80,6 +91,7 @@ export class PromptPlayer {
         throw new WebhookFailure(error.message, { where: prompt.action });
       throw error;
     }
+    played(end.playedMs);
     signal.throwIfAborted();
     if (end.by === 'closed') throw new MediaError('closed', 'The session is closed.');
   }

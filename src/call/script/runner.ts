@@ -18,6 +18,7 @@ import { Keypad } from './input/keypad.js';
 import { Transcriptions } from './input/transcriptions.js';
 import { playPrompt, promptsOf } from './prompts.js';
 import { recordPhone, startRecording } from './record.js';
+import { conversationRelay } from './relay/conversation-relay.js';
 import { askWebhook, ScriptWebhook } from './script-webhook.js';
 import { connectStep, connectTarget } from './streams/connect.js';
 import { MediaForks } from './streams/media-forks.js';
@@ -178,6 +179,8 @@ export class Script implements Application, ScriptContext {
         return null;
       case 'connect':
         return this.#connect(action, signal, last);
+      case 'conversation_relay':
+        return conversationRelay(this, action, signal);
       case 'redirect':
         return this.webhook.ask(action.next, redirected, signal);
       case 'record':
