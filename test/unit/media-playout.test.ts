@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { linearToUlaw, ulawToAlaw } from '../../media/audio/codec/g711.js';
+import { linearToUlaw, ulawToAlaw, ulawToLinear } from '../../media/audio/codec/g711.js';
 import { tone } from '../../media/audio/dsp/tone.js';
 import { ArrivalMargin } from '../../media/audio/playout/arrival-margin.js';
 import { Playout, playoutLimitMs } from '../../media/audio/playout/playout.js';
 import { syntheticVoice } from '../support/speech.js';
+import { purestTenths } from '../support/tone-probe.js';
 
 const frame = (value: number, length = 160) => new Uint8Array(length).fill(value);
 const voice = (frames: number) =>
@@ -210,7 +211,6 @@ describe('a standing queue', () => {
   });
 
   it.each<[string, number[]]>([
-    ['a tone', [440]],
     ['the ringing tone', [440, 480]],
     ['a key', [770, 1336]],
     ['a chord', [261.6, 329.6, 392]],
@@ -223,6 +223,24 @@ describe('a standing queue', () => {
     expect(playout.trimmedMs).toBe(0);
     expect(heard).toEqual([...audio.subarray(0, heard.length)]);
   });
+
+  it.each([440, 1004, 1100, 2100])(
+    'leaves a tone of %i Hz that is steady for seconds, which goes on as before',
+    (hz) => {
+      const audio = Uint8Array.from(
+        tone({ frequencyHz: hz, durationMs: 8000 }),
+        (sample) => linearToUlaw[sample & 0xffff]!,
+      );
+      const { playout, heard } = pace(3, audio);
+      expect(playout.queuedMs).toBeLessThan(20);
+      expect(heard.slice(0, 8000)).toEqual([...audio.subarray(0, 8000)]);
+      const samples = Int16Array.from(heard, (byte) => ulawToLinear[byte]!);
+      // tenths of a second: nothing but the tone and as loud, also where some cuts have moved its phase by a few degrees
+      const tenths = purestTenths(samples, hz);
+      expect(tenths.at(-1)!.purityDb).toBeGreaterThan(15);
+      for (const { amplitude } of tenths) expect(Math.abs(20 * Math.log10(amplitude / 8000))).toBeLessThan(0.2);
+    },
+  );
 
   it('stays in a row of keys with short pauses, and leaves in the long pause after it', () => {
     const keys = Uint8Array.from({ length: 160 * 150 }, (_, i) => {

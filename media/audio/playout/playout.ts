@@ -2,12 +2,13 @@
 import type { PhoneCodec } from '../../engine.js';
 import { isQuiet } from '../detect/frame-level.js';
 import { HeldNotes } from '../detect/held-notes.js';
+import { ToneListener } from '../detect/steady-tone.js';
 import { readSamples, sampleConverter, sampleFormatOf } from '../sample-format.js';
 import { ScratchBuffer } from '../scratch-buffer.js';
 import { GapBridge } from './gap-bridge.js';
 import type { PhoneAudio } from './phone-audio.js';
 import { PlayedAudio } from './played-audio.js';
-import { SearchBudget, shorten, shorteningReadsMs } from './shortening.js';
+import { likenessInSpeech, likenessInTone, SearchBudget, shorten, shorteningReadsMs } from './shortening.js';
 import { StandingDelay } from './standing-delay.js';
 
 /** Shared by all queues of the thread. */
@@ -22,6 +23,8 @@ const highWaterMs = 0.9 * playoutLimitMs;
 const lowWaterMs = 0.8 * playoutLimitMs;
 /** Excess audio is removed in pauses and by shortening speech; sounds that allow neither are cut after this long. */
 const patienceMs = 3000;
+/** One tone for this long is no key and no melody: whole periods of it can be left out. */
+const steadyToneMs = 1000;
 /** The most that is cut from a sound at once. */
 const cutAtMostMs = 1000;
 /** Slots move by no less than this. */
@@ -83,6 +86,8 @@ export class Playout implements PhoneAudio {
   private played: PlayedAudio;
   private gap: GapBridge | null = null;
   private notes: HeldNotes | null = null;
+  /** Listens to notes while they are late; null otherwise. */
+  private tone: ToneListener | null = null;
   /** Frames that are still listened to, and whether the last one was. */
   private listening = 0;
   private listened = false;
@@ -145,6 +150,7 @@ export class Playout implements PhoneAudio {
     if (this.queuedBytes === 0) this.reachMarks(false);
     if (this.level !== 'normal') this.watchLevel();
     if (filled > 0) this.notePlayed(into, at, filled);
+    this.hearTone(into, at, filled);
     this.watchStanding(filled, length);
     return filled;
   }
@@ -248,14 +254,17 @@ export class Playout implements PhoneAudio {
     return filled;
   }
 
-  /** The next slot's audio without a piece of it, when it is speech and a piece can be left out unheard. */
+  /** The next slot's audio without a piece of it, when it is speech or a steady tone and a piece can be left out unheard. */
   private takeShortened(into: Uint8Array, at: number, length: number): boolean {
-    if (this.notes?.kind !== 'speech' || !this.standing.paced) return false;
+    const isSpeech = this.notes?.kind === 'speech';
+    const isSteadyTone = (this.tone?.current?.durationMs ?? 0) >= steadyToneMs;
+    if (!(isSpeech || isSteadyTone) || !this.standing.paced) return false;
     const { codec } = this;
+    const leastLikeness = isSpeech ? likenessInSpeech(this.owedSinceMs) : likenessInTone;
     const wanted = length + shorteningReadsMs * this.bytesPerMs;
     const line = this.peek(wanted);
     if (line.length <= length || !searches.take()) return false;
-    const removed = shorten(line, codec, length, this.owed, this.owedSinceMs, into, at);
+    const removed = shorten(line, codec, length, this.owed, leastLikeness, into, at);
     if (removed === 0) return false;
     this.skip(length + removed);
     this.owed -= removed;
@@ -352,6 +361,17 @@ export class Playout implements PhoneAudio {
     if (this.owed > 0) this.listening = framesListened;
     const restMs = (standing - this.owed) / this.bytesPerMs;
     this.nearerMs = restMs >= leastNearerMs ? restMs : 0;
+  }
+
+  private hearTone(into: Uint8Array, at: number, filled: number): void {
+    const { codec } = this;
+    const mayBeTone = this.owed > 0 && filled > 0 && this.notes?.leansToNotes === true;
+    if (!mayBeTone || (codec !== 'PCMU' && codec !== 'PCMA')) {
+      this.tone = null;
+      return;
+    }
+    this.tone ??= new ToneListener();
+    this.tone.hear(into, at, at + filled, codec, this.owedSinceMs);
   }
 
   private listen(): void {

@@ -8,6 +8,8 @@ import { ScratchBuffer } from '../scratch-buffer.js';
 /** At first only good cuts are made; the longer the delay stands, the less is asked of them. */
 const bestLikeness = 0.8;
 const lessPerMs = 0.003;
+/** A steady tone goes on as if nothing were left out, or it is not cut: its phase moves by less than 6 degrees. */
+export const likenessInTone = 0.995;
 
 /** A search takes some 50 µs. When all calls of a thread are behind at once, one slot in two makes one, after a first burst. */
 const searchesAtOnce = 16;
@@ -33,19 +35,22 @@ export class SearchBudget {
 const decoded = new ScratchBuffer(Int16Array);
 const written = new ScratchBuffer(Int16Array);
 
+/** The likeness asked of a cut in speech, when the delay has been known for so long. */
+export const likenessInSpeech = (waitedMs: number): number => bestLikeness - waitedMs * lessPerMs;
+
 /** How much of the queue is read beyond the packet. */
 export const shorteningReadsMs = cutReadsMs;
 
 /**
  * Writes `length` bytes into `into` from `line`, which has more, and returns how many bytes were left out: at most `owed`; 0 when there is no
- * good place, and then nothing was written. `waitedMs`: how long the delay has been known.
+ * place whose sides are that much alike, and then nothing was written.
  */
 export function shorten(
   line: Uint8Array,
   codec: PhoneCodec,
   length: number,
   owed: number,
-  waitedMs: number,
+  leastLikeness: number,
   into: Uint8Array,
   at: number,
 ): number {
@@ -54,7 +59,7 @@ export function shorten(
   const audio = readSamples(line, codec, decoded);
   const frame = length / bytesPerSample;
   const cut = bestCut(audio, frame, owed / bytesPerSample, sampleRateHz);
-  if (cut === null || cut.likeness < bestLikeness - waitedMs * lessPerMs) return 0;
+  if (cut === null || cut.likeness < leastLikeness) return 0;
   if (linear) writeCut(audio, cut, frame, sampleRateHz, samplesOf(into.subarray(at, at + length)));
   else {
     const samples = written.ofLength(frame);
