@@ -126,15 +126,16 @@ describe('dialling', () => {
   });
 
   it('a name stands for its hosts in their order; the request says the name', async () => {
-    const other = await SipPeer.open(us.port);
+    // A host that refused is passed over for a while: each try has hosts of its own.
+    const [refusing, other] = [await SipPeer.open(us.port), await SipPeer.open(us.port)];
     carrierHosts = [
-      { name: '127.0.0.1', port: peer.port },
+      { name: '127.0.0.1', port: refusing.port },
       { name: '127.0.0.1', port: other.port },
     ];
     const dialled = us.dial('+1555222', 'sip:carrier.example');
-    const first = await peer.next('INVITE');
+    const first = await refusing.next('INVITE');
     expect(first.startLine).toBe('INVITE sip:+1555222@carrier.example SIP/2.0');
-    peer.respond(first, 503);
+    refusing.respond(first, 503);
     const second = await other.next('INVITE');
     expect(second.startLine).toBe(first.startLine);
     other.respond(second, 200, [`Contact: ${other.contact}`], someSdp);
@@ -142,6 +143,7 @@ describe('dialling', () => {
     const hungUp = leg.hangup();
     other.respond(await other.next('BYE'), 200);
     await within(hungUp);
+    await refusing.close();
     await other.close();
   });
 

@@ -124,6 +124,8 @@ describe('phones that register', () => {
   });
 
   it('an unknown source proves itself by digest on its INVITE; a wrong one is refused like any stranger', async () => {
+    const blocked = () => us.gateway.counters().refused.blocked_source ?? 0;
+    const before = blocked();
     const attempt = async (credentials: typeof user) => {
       const refused = await inviteWith(credentials);
       peer.ackFailure(refused, await peer.next(403));
@@ -135,7 +137,7 @@ describe('phones that register', () => {
     peer.ackFailure(trusted, await peer.next(480));
     await attempt({ ...user, password: 'x' });
     await attempt({ username: 'ghost', password: 'secret' });
-    expect(us.gateway.counters().refused).toEqual({ blocked_source: 2 });
+    expect(blocked() - before).toBe(2);
   });
 
   it('a registered source is challenged like any other: a forged or reassigned address is refused', async () => {

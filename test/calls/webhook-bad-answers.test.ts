@@ -187,10 +187,12 @@ describe('a webhook that answers badly', () => {
   });
 
   test('too late, when the caller has hung up, changes nothing', async () => {
+    const number = `+${nextNumber++}`;
+    const name = `late for ${number.slice(1)}`;
     let answer!: () => void;
     const asked = new Promise<void>((resolve) => {
       bad.push([
-        'late',
+        name,
         (response) => {
           resolve();
           answer = () => json(response, '{"actions":[{"action":"answer"},{"action":"pause","seconds":60}]}');
@@ -198,9 +200,8 @@ describe('a webhook that answers badly', () => {
         {},
       ]);
     });
-    const number = `+${nextNumber++}`;
-    const target = `${url}/late`;
-    const { id } = await app.api<{ id: string }>('POST', '/v1/endpoints', { name: 'late', type: 'webhook', target });
+    const target = `${url}/${encodeURIComponent(name)}`;
+    const { id } = await app.api<{ id: string }>('POST', '/v1/endpoints', { name, type: 'webhook', target });
     await app.api('POST', '/v1/phone-numbers', { number, endpoint_id: id });
     const stop = new AbortController();
     const calling = phoneCalls(app, number, { signal: stop.signal });

@@ -41,6 +41,7 @@ const { application, caller } = scene;
 
 describe('a warm transfer', () => {
   test('takes the caller from the bot into a conference, calls a person into it, and ends with the person', async () => {
+    heard.length = 0;
     const bot = `ws://127.0.0.1:${(bots.address() as AddressInfo).port}/bot`;
     const { number, form } = await application({
       '/start': `<Response><Connect><Stream url="${bot}"/></Connect></Response>`,

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { loadSettings } from '../../config/load.js';
 import { type App, type StartOptions, start } from '../../src/main.js';
+import { furtherTry } from './calm-machine.js';
 import { expectDescribedEvents } from './event-data.js';
 import { expectNothingLeft } from './leftovers.js';
 import { asSetting, gatewayPorts } from './port-ranges.js';
@@ -21,7 +22,7 @@ export interface TestApp extends App {
     target: string,
     config?: Record<string, unknown>,
   ): Promise<{ endpointId: string; numberId: string }>;
-  /** The one finished call with this called number, once its record is terminal. */
+  /** The one finished call with this called number, once its record is terminal; without those of an earlier try of the test. */
   finishedCall(number: string, limitMs?: number): Promise<CallRecord>;
   /** Asserts that nothing of any call is left and that all events are as described, then stops everything and removes the files. */
   end(): Promise<void>;
@@ -103,12 +104,13 @@ export async function startTestApp(
     },
     async finishedCall(number, limitMs = 10_000) {
       const deadline = Date.now() + limitMs;
+      const sinceMs = furtherTry.getStore()?.beganMs ?? 0;
       for (;;) {
-        const { data } = await api<{ data: { id: string; to_number: string; status: string }[] }>(
+        const { data } = await api<{ data: { id: string; to_number: string; status: string; created_at: string }[] }>(
           'GET',
           '/v1/calls?limit=100',
         );
-        const found = data.filter((call) => call.to_number === number);
+        const found = data.filter((call) => call.to_number === number && Date.parse(call.created_at) >= sinceMs);
         if (found.length === 1 && found[0]?.status !== 'in_progress')
           return api<CallRecord>('GET', `/v1/calls/${found[0]?.id}`);
         if (Date.now() > deadline) throw new Error(`No single finished call to ${number}: ${JSON.stringify(found)}`);
