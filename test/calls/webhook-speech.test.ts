@@ -49,13 +49,13 @@ describe.concurrent('a gather of speech', () => {
       '/start': `<Response><Gather input="speech dtmf" action="/heard" speechTimeout="auto" language="en-GB" hints="table, chair"><Say>${long}</Say></Gather></Response>`,
       '/heard': '<Response><Hangup/></Response>',
     });
-    const startedMs = performance.now();
+    const [startedMs, before] = [performance.now(), askedIn('en').length];
     await phoneCalls(app, number, { durationMs: 30_000, speech: words(2000) });
     expect(form('/heard')).toMatchObject({ SpeechResult: 'a table for two', Confidence: '1.0' });
     expect(form('/heard').Digits).toBeUndefined();
     expect(performance.now() - startedMs).toBeLessThan(12_000); // the prompt alone takes longer
-    expect(askedIn('en')).toHaveLength(1);
-    const asked = askedIn('en')[0]?.body ?? '';
+    expect(askedIn('en')).toHaveLength(before + 1);
+    const asked = askedIn('en').at(-1)?.body ?? '';
     expect(asked).toContain('RIFF');
     for (const field of ['en', 'table, chair']) expect(asked).toContain(`\r\n\r\n${field}\r\n`);
   });
@@ -103,8 +103,9 @@ describe.concurrent('a gather of speech', () => {
         '<Response><Gather input="speech" action="/heard" language="es-ES"/><Redirect>/next</Redirect></Response>',
       '/next': '<Response><Hangup/></Response>',
     });
+    const before = askedIn('es').length;
     await phoneCalls(app, number, { durationMs: 40_000, speech: words(500) });
-    expect(askedIn('es')).toHaveLength(1);
+    expect(askedIn('es')).toHaveLength(before + 1);
     expect(paths()).toEqual(['/start', '/next']);
     const { events } = await app.finishedCall(number);
     const warning = events.find((event) => event.event_type === 'agent.warning');
