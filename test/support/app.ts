@@ -87,6 +87,10 @@ export async function startTestApp(
       throw new Error(`${method} ${route} answered ${response.status}: ${text}`);
     return (text === '' ? null : JSON.parse(text)) as T;
   };
+  const releaseNumber = async (number: string): Promise<void> => {
+    const { data } = await api<{ data: { id: string; number: string }[] }>('GET', '/v1/phone-numbers?limit=100');
+    for (const each of data) if (each.number === number) await api('DELETE', `/v1/phone-numbers/${each.id}`);
+  };
   return {
     ...app,
     key,
@@ -99,6 +103,7 @@ export async function startTestApp(
         target,
         provider_config: config,
       });
+      if (furtherTry.getStore()) await releaseNumber(number); // an earlier try took it
       const created = await api<{ id: string }>('POST', '/v1/phone-numbers', { number, endpoint_id: endpoint.id });
       return { endpointId: endpoint.id, numberId: created.id };
     },
