@@ -62,7 +62,7 @@ const waitingWorkers = isCi ? 3 : 4;
 
 /**
  * Whole calls run in real time. A machine that stands still for half a second spoils one, whatever the product does, and one that does so every
- * few seconds spoils the second too; a defect spoils all four. Each further try waits for a calm second (`calm-machine.ts`). The report ends with
+ * few seconds spoils the second too; a defect spoils all four. Each further try waits for a calm second (`tries.ts`). The report ends with
  * the tests that needed one.
  */
 const inRealTime = { retry: 3 };
@@ -134,7 +134,7 @@ export default defineConfig({
         test: { ...inRealTime, name: 'external', include: external, maxWorkers: 1, sequence: { groupOrder: 4 } },
       },
     ],
-    setupFiles: ['test/support/wait-limit.ts', 'test/support/calm-machine.ts', ...everyTestTwice],
+    setupFiles: ['test/support/wait-limit.ts', 'test/support/tries.ts', ...everyTestTwice],
     reporters: ['default', './test/support/second-tries.ts'],
     pool: 'forks',
     testTimeout: 60_000,

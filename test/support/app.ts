@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { loadSettings } from '../../config/load.js';
 import { type App, type StartOptions, start } from '../../src/main.js';
-import { furtherTry } from './calm-machine.js';
 import { expectDescribedEvents } from './event-data.js';
 import { expectNothingLeft } from './leftovers.js';
 import { asSetting, gatewayPorts } from './port-ranges.js';
 import { lingerMs } from './sip-server.js';
+import { beforeFurtherTries, isFurtherTry, triedSinceMs } from './tries.js';
 
 /** A whole Trunkline in this process, on ephemeral ports and a database of its own. */
 export interface TestApp extends App {
@@ -91,6 +91,11 @@ export async function startTestApp(
     const { data } = await api<{ data: { id: string; number: string }[] }>('GET', '/v1/phone-numbers?limit=100');
     for (const each of data) if (each.number === number) await api('DELETE', `/v1/phone-numbers/${each.id}`);
   };
+  const hangUpAll = async (): Promise<void> => {
+    const { data } = await api<{ data: { id: string }[] }>('GET', '/v1/calls?status=in_progress&limit=100');
+    for (const { id } of data) await api('POST', `/v1/calls/${id}/hangup`).catch(() => undefined); // it may be over
+  };
+  beforeFurtherTries.add(hangUpAll);
   return {
     ...app,
     key,
@@ -103,13 +108,13 @@ export async function startTestApp(
         target,
         provider_config: config,
       });
-      if (furtherTry.getStore()) await releaseNumber(number); // an earlier try took it
+      if (isFurtherTry()) await releaseNumber(number); // an earlier try took it
       const created = await api<{ id: string }>('POST', '/v1/phone-numbers', { number, endpoint_id: endpoint.id });
       return { endpointId: endpoint.id, numberId: created.id };
     },
     async finishedCall(number, limitMs = 10_000) {
       const deadline = Date.now() + limitMs;
-      const sinceMs = furtherTry.getStore()?.beganMs ?? 0;
+      const sinceMs = triedSinceMs();
       for (;;) {
         const { data } = await api<{ data: { id: string; to_number: string; status: string; created_at: string }[] }>(
           'GET',
@@ -123,6 +128,7 @@ export async function startTestApp(
       }
     },
     async end() {
+      beforeFurtherTries.delete(hangUpAll);
       try {
         await expectNothingLeft(app, { limitMs: 10_000, transactionsLimitMs: 15_000 });
         await app.stop(0);

@@ -1,6 +1,7 @@
 /** Outbound calls of a test app: what the API does when it is asked for one. */
 import type { Mode } from '../../src/store/tenants/scope.js';
 import type { TestApp } from './app.js';
+import { undoBeforeNextTry } from './tries.js';
 
 export interface OutboundWish {
   to: string;
@@ -44,5 +45,7 @@ export function placeOutbound(app: TestApp, wish: OutboundWish): string {
 export async function addTrunk(app: TestApp, uris: string[], change: Record<string, unknown> = {}): Promise<string> {
   const gateways = uris.map((uri, priority) => ({ uri, priority }));
   const body = { name: 'carrier', direction: 'outbound', gateways, ...change };
-  return (await app.api<{ id: string }>('POST', '/v1/trunks', body)).id;
+  const { id } = await app.api<{ id: string }>('POST', '/v1/trunks', body);
+  undoBeforeNextTry(() => app.api('DELETE', `/v1/trunks/${id}`)); // the next try's calls are to leave by its own
+  return id;
 }
