@@ -464,6 +464,18 @@ export const settingsList = [
     explain: 'After SIGTERM, live calls may continue for this long.',
     readBy: 'src/cli/commands/start.ts',
   }),
+  setting({
+    name: 'shutdown_notice_sec',
+    kind: kinds.wholeNumber(0, 600),
+    default: {
+      text: '5 with a PostgreSQL database, which other nodes may share; otherwise 0',
+      from: ({ databaseUrl }): number => ((databaseUrl as kinds.DatabaseUrl | undefined)?.kind === 'postgres' ? 5 : 0),
+    },
+    unit: 's',
+    explain:
+      'After SIGTERM, readiness and OPTIONS say 503 for this long before new calls are refused: longer than a balancer in front takes to notice.',
+    readBy: 'src/main.ts',
+  }),
 ] as const;
 
 /** Variables of the command line tool; environment only. */

@@ -441,7 +441,12 @@ class Gateway implements SipGateway {
     return this.#server.stats();
   }
 
+  leave(): void {
+    this.#inbound.isLeaving = true;
+  }
+
   drain(): void {
+    this.leave();
     this.#inbound.isDraining = true;
   }
 

@@ -257,6 +257,8 @@ export interface SipGateway {
   readonly connected: boolean;
   /** One sentence for each external SIP server that is not connected. */
   readonly problems: readonly string[];
+  /** From now on OPTIONS outside of dialogs are answered 503: balancers that probe us send no more calls. */
+  leave(): void;
   /** From now on new INVITEs are refused with 503 and Retry-After. */
   drain(): void;
   /** Hangs up the remaining calls after `graceMs`, then closes everything. */

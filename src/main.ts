@@ -19,6 +19,7 @@ import { startApi } from './api/server.js';
 import { startBanner } from './banner.js';
 import { Apology } from './call/agent/apology.js';
 import { Conferences } from './call/conference/conferences.js';
+import { CallsOfAllNodes } from './call/core/calls-of-all-nodes.js';
 import { LiveCallTable } from './call/core/live-calls.js';
 import type { OutboundCalls } from './call/core/outbound-request.js';
 import { type InboundDeps, takeInboundCall } from './call/inbound.js';
@@ -284,14 +285,18 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
 
     const conferences = new Conferences((seats) => media.room(seats));
     const queues = new CallQueues();
-    const shutdown = new Shutdown({
-      refuseCalls: () => {
-        sip.drain();
-        void store.roles.release('registrations'); // another node takes the calls that come by them
+    const shutdown = new Shutdown(
+      {
+        announce: () => {
+          sip.leave();
+          void store.roles.release('registrations'); // another node takes the calls that come by them
+        },
+        refuseCalls: () => sip.drain(),
+        drain: (hangUp) => live.drain(hangUp),
+        closeAll,
       },
-      drain: (hangUp) => live.drain(hangUp),
-      closeAll,
-    });
+      settings.shutdownNoticeSec * 1000,
+    );
     const rejected = new RejectedInvites(log, store.rejectedInvites);
     const admissions = new Admissions(store, log);
     const simulated = simulatedCarrier(options.simulatedRingMs ?? 1000, options.sipTimersMs);
@@ -398,7 +403,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       host: settings.httpHost,
       port: settings.httpPort,
       store,
-      liveCalls: live,
+      liveCalls: new CallsOfAllNodes(live, store.nodeCommands, () => store.calls.flush()),
       outboundCalls: outbound,
       conferences,
       queues,

@@ -1,6 +1,8 @@
-/** The end of the process: new calls are refused, live calls may go on for a grace period, then they are hung up and everything is closed. */
+/** The end of the process: balancers are told, new calls are refused, live calls may go on for a grace period, then they are hung up and everything is closed. */
 
 export interface ShutdownSteps {
+  /** From now on balancers are told to send no more calls; calls that come nevertheless are taken. */
+  announce(): void;
   /** From now on new calls are refused. */
   refuseCalls(): void;
   /** Resolves when no call is left; hangs up the rest when `hangUp` aborts. */
@@ -11,22 +13,43 @@ export interface ShutdownSteps {
 export class Shutdown {
   #isDraining = false;
   readonly #hangUp = new AbortController();
+  readonly #refuse = new AbortController();
   #timer: NodeJS.Timeout | null = null;
   #hangUpAtMs = Number.POSITIVE_INFINITY;
   #begin!: () => void;
   /** Resolves when everything is closed. */
   readonly stopped: Promise<void>;
 
-  constructor(steps: ShutdownSteps) {
+  /** `noticeMs`: from the announcement until new calls are refused, so that a balancer's probe finds out first. */
+  constructor(
+    steps: ShutdownSteps,
+    private readonly noticeMs = 0,
+  ) {
     const begun = new Promise<void>((resolve) => {
       this.#begin = resolve;
     });
     this.stopped = begun.then(async () => {
       this.#isDraining = true;
+      steps.announce();
+      await this.#notice();
       steps.refuseCalls();
       await steps.drain(this.#hangUp.signal);
       if (this.#timer !== null) clearTimeout(this.#timer);
       await steps.closeAll();
+    });
+  }
+
+  /** Resolves when new calls are to be refused: after the notice, or when the grace period is over sooner. */
+  #notice(): Promise<void> {
+    const { signal } = this.#refuse;
+    if (this.noticeMs === 0 || signal.aborted || this.#hangUp.signal.aborted) return Promise.resolve();
+    return new Promise((resolve) => {
+      const over = (): void => {
+        clearTimeout(timer);
+        resolve();
+      };
+      const timer = setTimeout(over, this.noticeMs);
+      signal.addEventListener('abort', over, { once: true });
     });
   }
 
@@ -42,6 +65,7 @@ export class Shutdown {
       this.#hangUpAtMs = atMs;
       if (this.#timer !== null) clearTimeout(this.#timer);
       this.#timer = setTimeout(() => this.#hangUp.abort(), graceMs);
+      if (graceMs <= this.noticeMs) this.#refuse.abort(); // there is no time for it
     }
     return this.stopped;
   };

@@ -71,6 +71,8 @@ type Verdict =
 export class Inbound {
   handler: ((call: IncomingCall) => Promise<void>) | null = null;
   onRefused: ((refused: RefusedInvite) => void) | null = null;
+  /** Balancers that probe us learn that we want no more calls. */
+  isLeaving = false;
   isDraining = false;
   incomingCalls = 0;
   readonly refused: Record<string, number> = {};
@@ -108,6 +110,10 @@ export class Inbound {
       case 'CANCEL':
         return;
       case 'OPTIONS':
+        if (this.isLeaving && !hasToTag) {
+          res.send(503, { headers: { 'Retry-After': '60' } });
+          return;
+        }
         res.send(200, { headers: { Allow: allow, Accept: 'application/sdp', Supported: supported.join(', ') } });
         return;
       case 'INVITE':

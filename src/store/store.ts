@@ -12,6 +12,7 @@ import { StoreError } from './database/errors.js';
 import { type StoreLog, silentLog } from './database/log.js';
 import type { LongReader } from './database/long-reads.js';
 import type { StoreDatabase } from './database/store-database.js';
+import { NodeCommands } from './nodes/commands.js';
 import { NodeLease } from './nodes/lease.js';
 import { closeOrphans, type OrphanedCall } from './nodes/orphans.js';
 import { NodeRoles } from './nodes/roles.js';
@@ -102,6 +103,8 @@ export class Store {
   readonly recordingList: RecordingList;
   readonly lease: NodeLease;
   readonly roles: NodeRoles;
+  /** Commands to calls of other nodes; null: nodes cannot reach each other over this database. */
+  readonly nodeCommands: NodeCommands | null;
   private readonly clock: Clock;
   private readonly log: StoreLog;
   private rejoining: Promise<void> | null = null;
@@ -122,9 +125,12 @@ export class Store {
       onRenewed: async () => {
         await this.closeOrphans();
         await this.roles.takeFree();
+        await this.nodeCommands?.takeAll();
       },
       onLost: () => this.rejoin(),
     });
+    const { notifier } = database;
+    this.nodeCommands = notifier === null ? null : new NodeCommands(database, this.lease, notifier);
     this.roles = new NodeRoles(database, this.lease, () => options.onRolesChanged?.());
     this.organizations = new Organizations(database, clock);
     this.invitations = new Invitations(database, clock, this.organizations);
@@ -144,6 +150,7 @@ export class Store {
       write: (instanceId, number, entries) => database.writeBatch(instanceId, number, entries),
       ...{ clock, instanceId: this.lease.id, log },
       onFenced: () => this.rejoin(),
+      events: database.events,
     });
     this.records = new CallReads(database, () => this.calls.flush());
     this.expiredCalls = new ExpiredCalls(database, this.organizations, clock);

@@ -7,7 +7,7 @@ import { databaseOf } from '../support/open-store.js';
 import { PostgresRelay } from '../support/postgres-relay.js';
 import { query } from '../support/postgres-server.js';
 
-const limit = { timeout: 30_000 };
+const limit = { timeout: 60_000 };
 const end = { status: 'completed', hangupCause: 'normal_clearing', hangupSource: 'caller', durationSec: 1 } as const;
 const newCall: Omit<NewCall, 'organizationId'> = {
   ...{ mode: 'live', direction: 'inbound', fromNumber: 'anonymous', toNumber: '+15550100' },
@@ -59,7 +59,7 @@ async function begin({ store }: Node, organizationId: string): Promise<string> {
   return id;
 }
 
-describe.concurrent('nodes', () => {
+describe.concurrent('nodes', { timeout: 180_000 }, () => {
   it('a silent one is dead: another closes its calls; when it is back, it writes nothing of them and hangs them up', async (context) => {
     const { expect } = context;
     const { url, node } = await installation(context);

@@ -131,6 +131,7 @@ async function updateCall(request: FastifyRequest, caller: Caller, options: Twil
   }
   const result = await options.liveCalls.command(call.id, command);
   if (!result.ok && result.code === 'not_running') throw notFound('Call');
+  if (!result.ok && result.code === 'unreachable') throw new ApiError('SERVICE_UNAVAILABLE', result.message);
   if (!result.ok) throw new ApiError('CALL_COMMAND_FAILED', result.message);
   return { status: 200, body: shown(await callOf(request, caller, options)) };
 }

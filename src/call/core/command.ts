@@ -13,7 +13,8 @@ export type CallCommand =
 
 export type CommandResult =
   | { ok: true }
-  | { ok: false; code: 'not_running' | 'not_answered' | 'failed'; message: string };
+  /** `unreachable`: the node that runs the call is dead or does not answer. */
+  | { ok: false; code: 'not_running' | 'not_answered' | 'failed' | 'unreachable'; message: string };
 
 export interface CallCommands {
   command(callId: string, command: CallCommand): Promise<CommandResult>;

@@ -1,3 +1,4 @@
+import { sql as column } from 'kysely';
 import type { Database, Reads } from '../database/database.js';
 import type { SqlDialect } from '../database/dialect.js';
 import type { CallEventRow, CallRow } from '../database/tables.js';
@@ -129,22 +130,23 @@ export class CallReads {
     await this.flush();
     return this.database.snapshot(async (reads) => {
       const { sql } = reads;
+      const order = column.ref<string | number | null>(`call_events.${reads.dialect.eventOrder}`);
       const known = await reads.get(
         sql
           .selectFrom('call_events')
           .innerJoin('calls', 'calls.id', 'call_events.call_id')
-          .select('call_events.id')
+          .select(order.as('at'))
           .where('call_events.id', '=', eventId)
           .where('calls.organization_id', '=', scope.organizationId)
           .where('calls.mode', '=', scope.mode),
       );
-      if (!known) return undefined;
+      if (!known || known.at === null) return undefined; // written before events had positions
       // Events of all tenants are stored together; limit the number that is scanned.
       const later = sql
         .selectFrom('call_events')
         .selectAll()
-        .where('id', '>', eventId)
-        .orderBy('id')
+        .where(order, '>', known.at)
+        .orderBy(order)
         .limit(replayedAtMost + 1);
       const reach = await reads.get(
         sql.selectFrom(later.as('later')).select((is) => is.fn.countAll<number>().as('count')),
@@ -157,7 +159,7 @@ export class CallReads {
           .selectAll('later')
           .where('calls.organization_id', '=', scope.organizationId)
           .where('calls.mode', '=', scope.mode)
-          .orderBy('later.id')
+          .orderBy(column.ref(`later.${reads.dialect.eventOrder}`))
           .limit(limit),
       );
       return rows.map(toCallEvent);

@@ -5,6 +5,7 @@ import type { Transaction } from '../database/database.js';
 import { StoreError } from '../database/errors.js';
 import { newId } from '../database/ids.js';
 import type { StoreLog } from '../database/log.js';
+import type { StoredEvents } from '../database/store-database.js';
 import type { Direction, HangupSource } from '../database/tables.js';
 import { applyEntries } from '../journal/apply-entries.js';
 import type { Admission, AdmissionQuestion, BeginEntry, Entry, EventTuple, FactsEntry } from '../journal/entries.js';
@@ -83,6 +84,8 @@ export interface CallsOptions {
   clock: Clock;
   /** The lease of this node. */
   instanceId: string;
+  /** The events of all nodes; if absent, those of this process are published. */
+  events?: StoredEvents | null;
   /** The lease is gone: what calls write waits until `continueUnder`. */
   onFenced?: () => void;
   log: StoreLog;
@@ -96,14 +99,15 @@ export class Calls {
   private readonly journal: Journal;
   private readonly progress = new Map<string, Progress>();
   private readonly asked = new Map<string, { resolve(admission: Admission): void; reject(error: Error): void }>();
-  /** Publishes every event of this process after it is on disk. */
-  readonly feed = new EventFeed();
+  /** Publishes events after they are on disk. */
+  readonly feed: EventFeed;
 
   /** Calls that another node closed, and that still end here. */
   private readonly lost = new Set<string>();
   private instanceId: string;
 
   constructor(private readonly options: CallsOptions) {
+    this.feed = new EventFeed(options.events ?? null);
     this.instanceId = options.instanceId;
     this.journal = new Journal({
       write: (number, entries) => options.write(this.instanceId, number, entries),

@@ -1,9 +1,11 @@
 import type { Compilable, RawBuilder } from 'kysely';
 import type { Entry } from '../journal/entries.js';
 import type { BatchAnswer } from '../journal/writer-protocol.js';
+import type { Mode } from '../tenants/scope.js';
 import type { CallMonths } from './call-months.js';
 import type { Database } from './database.js';
 import type { LongReader } from './long-reads.js';
+import type { CallEventRow } from './tables.js';
 
 /** For how long a node's lease holds, in milliseconds. */
 export interface LeaseTimes {
@@ -20,9 +22,29 @@ export interface LeaseTimes {
   judgesAtStart: boolean;
 }
 
+/** Messages between the processes that share a database; they arrive with the commit. null: some may have been lost. */
+export interface Notifier {
+  on(channel: string, handle: (payload: string | null) => void): void;
+}
+
+/** An event as it is written, and whose it is. */
+export type StoredEvent = CallEventRow & { organization_id: string; mode: Mode };
+
+/** The events of all processes in the order of their commits. */
+export interface StoredEvents {
+  /** `onEvents` gets the events, and answers whether somebody follows them still. */
+  publishTo(onEvents: (events: readonly StoredEvent[]) => boolean): void;
+  /** Resolves when everything that is committed from now on will be published. */
+  begin(): Promise<void>;
+}
+
 /** A database that the store owns. */
 export interface StoreDatabase extends Database {
   readonly longReads: LongReader;
+  /** null: processes that share this database do not reach each other. */
+  readonly notifier: Notifier | null;
+  /** null: only events of this process can be followed. */
+  readonly events: StoredEvents | null;
   readonly leaseTimes: LeaseTimes;
   /** null: the database keeps calls of all times together. */
   readonly callMonths: CallMonths | null;

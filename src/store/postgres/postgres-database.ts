@@ -11,7 +11,9 @@ import { CallPartitions } from './call-partitions.js';
 import { Connections, whereOf } from './connections.js';
 import { postgresDialect } from './dialect.js';
 import { startError } from './errors.js';
+import { EventTail } from './event-tail.js';
 import { migrate } from './migrate.js';
+import { Notifications } from './notifications.js';
 import { PooledLongReads } from './pooled-long-reads.js';
 import { postgresQueries } from './queries.js';
 import { SettingsMemory } from './settings-memory.js';
@@ -50,6 +52,7 @@ export class PostgresDatabase implements StoreDatabase {
   readonly sql = postgresQueries;
   readonly dialect = postgresDialect;
   readonly leaseTimes = lease;
+  readonly events: EventTail;
   readonly longReads: PooledLongReads;
   readonly callMonths: CallPartitions;
   private readonly writer: WriterThread;
@@ -62,6 +65,7 @@ export class PostgresDatabase implements StoreDatabase {
     private readonly connections: Connections,
     private readonly longConnections: Connections,
     private readonly leaseConnection: Connections,
+    readonly notifier: Notifications,
     private readonly memory: SettingsMemory,
     private readonly bigints: BigintColumns,
   ) {
@@ -69,6 +73,7 @@ export class PostgresDatabase implements StoreDatabase {
     this.longReads = new PooledLongReads(longConnections);
     // ids of calls are made with this process's own time
     this.callMonths = new CallPartitions((work) => connections.use((_, execute) => work(execute)), Date.now);
+    this.events = new EventTail(connections, notifier);
     this.writer = new WriterThread(
       builtModule(import.meta.url, './writer-worker.ts'),
       { url } satisfies PostgresWriterSettings,
@@ -87,16 +92,27 @@ export class PostgresDatabase implements StoreDatabase {
     const leaseConnection = new Connections({
       ...{ url, name: 'trunkline lease', size: 1, connectLimitMs: leaseLimitMs, statementLimitMs: leaseLimitMs },
     });
-    const memory = new SettingsMemory(connections, url, onSettingsChanged);
+    const notifier = new Notifications(url);
+    const memory = new SettingsMemory(connections, notifier, onSettingsChanged);
     try {
       await memory.start();
+      await notifier.start();
       const bigints = await connections.use((_, execute) => bigintColumns(execute));
-      const database = new PostgresDatabase(options, connections, longConnections, leaseConnection, memory, bigints);
+      const database = new PostgresDatabase(
+        options,
+        connections,
+        longConnections,
+        leaseConnection,
+        notifier,
+        memory,
+        bigints,
+      );
       await database.callMonths.makeAhead();
       await database.writeBatch('', 0, []).catch(() => {}); // the first call's record does not wait for the thread to start
       return database;
     } catch (error) {
       await memory.close();
+      await notifier.close();
       await Promise.all([connections.end(), longConnections.end(), leaseConnection.end()]);
       throw startError((error as Error).cause ?? error, whereOf(url));
     }
@@ -198,7 +214,8 @@ export class PostgresDatabase implements StoreDatabase {
   private async closeAll(): Promise<void> {
     this.longReads.close();
     await this.writer.close();
-    await withinGoodbye(this.memory.close());
+    this.events.close();
+    await withinGoodbye(Promise.all([this.memory.close(), this.notifier.close()]));
     const all = [this.connections, this.longConnections, this.leaseConnection];
     await withinGoodbye(Promise.all(all.map((connections) => connections.end())));
   }

@@ -1,7 +1,7 @@
-import pg from 'pg';
 import { type RememberedKey, type RememberedTable, rememberedBy } from '../database/database.js';
 import type { Tables } from '../database/tables.js';
-import { type Connections, clientConfig } from './connections.js';
+import type { Connections } from './connections.js';
+import type { Notifications } from './notifications.js';
 
 export const settingsChannel = 'trunkline_settings';
 /** Behind the notifications, which a lost connection loses. */
@@ -19,21 +19,24 @@ export class SettingsMemory {
   private version = -1;
   private reading: Promise<void> | null = null;
   private isAgain = false;
-  private listener: pg.Client | null = null;
   private timer: NodeJS.Timeout | null = null;
   private isClosed = false;
 
   /** `onChanged`: called when another process may have changed settings. */
   constructor(
     private readonly connections: Connections,
-    private readonly url: string,
+    notifications: Notifications,
     private readonly onChanged: () => void,
-  ) {}
+  ) {
+    notifications.on(settingsChannel, (payload) => {
+      if (payload === null) void this.look();
+      else if (Number(payload) !== this.version) void this.changedElsewhere();
+    });
+  }
 
   /** Rejects if the settings cannot be read. */
   async start(): Promise<void> {
     await this.read();
-    await this.listen();
     this.poll();
   }
 
@@ -57,7 +60,6 @@ export class SettingsMemory {
   async close(): Promise<void> {
     this.isClosed = true;
     if (this.timer !== null) clearTimeout(this.timer);
-    await this.listener?.end().catch(() => {});
     await this.reading;
   }
 
@@ -99,7 +101,6 @@ export class SettingsMemory {
         statements.row<{ version: number }>('select version from settings_version'),
       );
       if (current?.version !== this.version) await this.changedElsewhere();
-      if (this.listener === null) await this.listen();
     } catch {
       // gone for now: what is remembered stays
     }
@@ -108,22 +109,6 @@ export class SettingsMemory {
   private async changedElsewhere(): Promise<void> {
     await this.refresh();
     if (!this.isClosed) this.onChanged();
-  }
-
-  private async listen(): Promise<void> {
-    const client = new pg.Client({ ...clientConfig({ url: this.url, name: 'trunkline settings' }) });
-    const gone = () => {
-      if (this.listener === client) this.listener = null; // the next poll listens again
-    };
-    client.on('error', gone);
-    client.on('end', gone);
-    client.on('notification', ({ payload }) => {
-      if (Number(payload) !== this.version) void this.changedElsewhere();
-    });
-    await client.connect();
-    await client.query(`listen ${settingsChannel}`);
-    if (this.isClosed) await client.end();
-    else this.listener = client;
   }
 }
 

@@ -1,5 +1,6 @@
 import { type Execute, type RowChange, Statements } from '../database/database.js';
 import { postgresDialect } from './dialect.js';
+import { eventsChannel } from './event-tail.js';
 import { writerLock } from './migrate.js';
 import { postgresQueries } from './queries.js';
 import { settingsChannel } from './settings-memory.js';
@@ -38,7 +39,8 @@ export class PostgresTransaction extends Statements {
     onConflict = '',
   ): Promise<void> {
     if (rows.length === 0) return;
-    const sql = `insert into ${table} (${columns.join(', ')}) select * from ${this.unnest(table, columns)} ${onConflict}`;
+    const insert = `insert into ${table} (${columns.join(', ')}) select * from ${this.unnest(table, columns)} ${onConflict}`;
+    const sql = table === 'call_events' ? andNotify(insert) : insert;
     await this.executing(sql, arraysOf(columns, rows), 'changes');
   }
 
@@ -110,6 +112,11 @@ export async function together<T>(
 /** Each column of the rows as an array. */
 function arraysOf(columns: readonly string[], rows: readonly (readonly unknown[])[]): unknown[][] {
   return columns.map((_, column) => rows.map((row) => withoutNul(row[column])));
+}
+
+/** Those that follow events learn of them with the commit. */
+function andNotify(insert: string): string {
+  return `with added as (${insert} returning 1) select pg_notify('${eventsChannel}', '') from (select from added limit 1) as one`;
 }
 
 function withoutNul(value: unknown): unknown {

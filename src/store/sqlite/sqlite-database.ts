@@ -47,6 +47,8 @@ export class SqliteDatabase implements StoreDatabase {
   readonly dialect = sqliteDialect;
   readonly leaseTimes = lease;
   readonly callMonths = null;
+  readonly notifier = null;
+  readonly events = null;
   readonly longReads: LongReadProcess;
   private readonly reader: SqliteConnection;
   private readonly reads: Statements;

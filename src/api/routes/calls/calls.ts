@@ -270,12 +270,8 @@ export async function command(
   if (result.code === 'failed') throw new ApiError('CALL_COMMAND_FAILED', result.message, { call_id: before.id });
   const after = await read();
   if (after.status !== 'in_progress') return ended(after); // the call ended meanwhile
-  throw new ApiError(
-    'SERVICE_UNAVAILABLE',
-    'Another process of this installation runs the call',
-    { call_id: before.id },
-    { 'retry-after': '1' },
-  );
+  const message = result.code === 'unreachable' ? result.message : 'Another process of this installation runs the call';
+  throw new ApiError('SERVICE_UNAVAILABLE', message, { call_id: before.id }, { 'retry-after': '1' });
 }
 
 /** Throws 400 with the invalid field. */

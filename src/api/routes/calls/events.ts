@@ -72,7 +72,7 @@ export function eventRoutes(
       tag: 'Calls',
       summary: 'Stream events',
       description:
-        'The events of all calls of the organization as they occur, as Server-Sent Events: `id` is the id of the event, `event` its `event_type`, `data` the event with `call_id`. A comment is sent every 15 seconds. With `Last-Event-ID` the stream resumes after that event; if that event is unknown or more than 10,000 events old, a `reset` event is sent first. A reader that is too slow is disconnected. The stream ends within a second after the key is revoked, the token expires or the user leaves the organization. The stream does not contain events of other processes of this installation.',
+        'The events of all calls of the organization as they occur, as Server-Sent Events: `id` is the id of the event, `event` its `event_type`, `data` the event with `call_id`. A comment is sent every 15 seconds. With `Last-Event-ID` the stream resumes after that event; if that event is unknown or more than 10,000 events old, a `reset` event is sent first. A reader that is too slow is disconnected. The stream ends within a second after the key is revoked, the token expires or the user leaves the organization. With PostgreSQL it has the events of all nodes, in the order in which they were written, and resumes at any node; with SQLite it has those of this process.',
       access: 'member',
       eventToken: true,
       query: body({
@@ -135,26 +135,39 @@ function follow(store: Store, scope: Scope, stream: ServerResponse, lastId: stri
     if (stream.writableLength > maxUnreadBytes) stream.destroy();
     else stream.write(textOf(event));
   };
-  stream.write(': events\n\n');
+  const { feed } = store.calls;
+  const begun = feed.begin().then(() => {
+    if (isOpen(stream)) stream.write(': events\n\n');
+  });
   if (lastId === null) {
-    // Events that occurred before may not be on disk yet, and are published later: their ids are lower.
+    begun.catch(() => stream.destroy());
+    // Events that occurred before may not be on disk yet, and are published later: their ids are lower, if one clock made them.
     const now = newId();
-    return store.calls.feed.subscribe(scope, (event) => {
-      if (event.id > now) send(event);
+    return feed.subscribe(scope, (event) => {
+      if (feed.isOfAllNodes || event.id > now) send(event);
     });
   }
   let meanwhile: CallEvent[] | null = [];
-  const stop = store.calls.feed.subscribe(scope, (event) => {
-    if (meanwhile === null) send(event);
+  let replayed = new Set<string>();
+  const sendNew = (event: CallEvent): void => {
+    if (replayed.delete(event.id)) return;
+    if (feed.isOfAllNodes) replayed.clear(); // in one order: what was replayed has passed
+    send(event);
+  };
+  const stop = feed.subscribe(scope, (event) => {
+    if (meanwhile === null) sendNew(event);
     else if (meanwhile.push(event) > mostMeanwhile) stream.destroy();
   });
-  replay(store, scope, stream, lastId.toLowerCase()).then(
-    (told) => {
-      for (const event of meanwhile ?? []) if (!told.has(event.id)) send(event);
-      meanwhile = null;
-    },
-    () => stream.destroy(), // the reader reconnects
-  );
+  begun
+    .then(() => replay(store, scope, stream, lastId.toLowerCase()))
+    .then(
+      (told) => {
+        replayed = told;
+        for (const event of meanwhile ?? []) sendNew(event);
+        meanwhile = null;
+      },
+      () => stream.destroy(), // the reader reconnects
+    );
   return stop;
 }
 

@@ -3,6 +3,7 @@ import { statements as nodes } from '../../nodes/migration.js';
 import { statements as initial } from './0001-initial.js';
 import { statements as numberSearch } from './0002-number-search.js';
 import { statements as partitions } from './0004-partitions.js';
+import { statements as nodeCommands } from './0005-nodes.js';
 
 /** All migrations of a PostgreSQL database, in order. A change of SQLite's tables has one here too. */
 export const migrations: Readonly<Record<string, Migration>> = {
@@ -10,4 +11,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '0002-number-search': { statements: numberSearch },
   '0003-nodes': { statements: nodes('text collate "C"') },
   '0004-partitions': { statements: partitions },
+  '0005-nodes': { statements: nodeCommands },
 };
