@@ -133,6 +133,8 @@ const free = (description: string) => ({ type: 'object', additionalProperties: t
 const results: Record<string, string> = {
   'call.gathered': 'After `gather`: `digits`, `speech?`, `reason`.',
   'call.recorded': 'After `record`: `recording_id`, `recording_url`, `duration`, `digits`, `reason`.',
+  'call.transcribed':
+    'To `transcribe_url` of `record`: `recording_id`, `recording_url`, `status` (`completed`, `failed`), `text?`.',
   'call.screening': 'For `screen_url` of `dial`, about the dialled call: `from_number`, `to_number`, `parent_call_id`.',
   'call.dialed': 'After `dial`: `status`, `to`, `duration`, `dialed_call_id`, and `recording_*` if recorded.',
   'call.referred': 'To `refer_url`: `refer_to`.',

@@ -66,6 +66,8 @@ export interface Record {
   /** Whether the follow-up is requested for an empty recording too; else the next action runs. */
   nextWhenEmpty: boolean;
   status: StatusCallback | null;
+  /** Whether what was said is written down, and who gets it. */
+  transcription: { next: FollowUp | null } | null;
 }
 
 export interface Connect {

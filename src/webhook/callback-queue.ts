@@ -4,6 +4,9 @@ import type { Logger } from '../log.js';
 
 const waitingAtMost = 200;
 
+/** null: there is nothing to send. */
+export type MakeRequest = (signal: AbortSignal) => Promise<HttpRequest | null>;
+
 /**
  * Requests whose responses are ignored: status callbacks, and results of calls that have ended. Requests of one call are sent in order, those
  * of different calls in parallel; each once, and again after a connection failure.
@@ -19,18 +22,19 @@ export class CallbackQueue {
     setMaxListeners(0, this.stopping.signal); // one for each call
   }
 
-  send(callId: string, request: HttpRequest): void {
-    const line = this.lines.get(callId) ?? { last: Promise.resolve(), waiting: 0 };
+  /** `request`: one that is ready, or the work that makes it, within its signal. `lineName`: requests of one line keep their order. */
+  send(callId: string, request: HttpRequest | MakeRequest, lineName = callId): void {
+    const line = this.lines.get(lineName) ?? { last: Promise.resolve(), waiting: 0 };
     if (line.waiting >= waitingAtMost) {
       this.log.warn({ call_id: callId }, 'a status callback was left out: too many wait for a slow receiver');
       return;
     }
-    this.lines.set(callId, line);
+    this.lines.set(lineName, line);
     line.waiting += 1;
     line.last = line.last.then(async () => {
       await this.deliver(callId, request);
       line.waiting -= 1;
-      if (line.waiting === 0) this.lines.delete(callId);
+      if (line.waiting === 0) this.lines.delete(lineName);
     });
   }
 
@@ -41,9 +45,11 @@ export class CallbackQueue {
     clearTimeout(limit);
   }
 
-  private async deliver(callId: string, request: HttpRequest): Promise<void> {
+  private async deliver(callId: string, asked: HttpRequest | MakeRequest): Promise<void> {
     const { signal } = this.stopping;
     try {
+      const request = typeof asked === 'function' ? await asked(signal) : asked;
+      if (request === null) return;
       const answer = await this.http.request(request, signal).catch((error: unknown) => {
         if (!(error instanceof HttpError) || error.code !== 'connect') throw error;
         return this.http.request(request, signal);

@@ -70,6 +70,7 @@ function read(fields: Fields): Action {
         next: fields.followUp('url'),
         nextWhenEmpty: true,
         status: null,
+        transcription: fields.has('transcribe_url') ? { next: fields.followUp('transcribe_url') } : null,
       };
     case 'dtmf':
       return { action: 'dtmf', digits: fields.text('digits', { required: true, maxLength: 100, pattern: sentKeys }) };

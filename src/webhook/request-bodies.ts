@@ -7,6 +7,7 @@ import {
   conferenceSid,
   queueSid,
   recordingSid,
+  transcriptionSid,
 } from './twilio-parameters.js';
 import type { WebhookRequest } from './webhook-client.js';
 
@@ -75,6 +76,21 @@ export function recordedQuestion(
       digits: key,
     },
     fields: { ...recordingFields(recording), Digits: reason === 'hangup' ? 'hangup' : key },
+  };
+}
+
+/** Reports the words of a recording; `text` null: they could not be recognized. */
+export function transcribedQuestion(recording: MadeRecording, text: string | null): WebhookRequest {
+  const status = text === null ? 'failed' : 'completed';
+  return {
+    type: 'call.transcribed',
+    data: { recording_id: recording.id, recording_url: recording.url, status, ...(text === null ? {} : { text }) },
+    fields: {
+      ...recordingFields(recording),
+      TranscriptionSid: transcriptionSid(recording.id),
+      TranscriptionStatus: status,
+      ...(text === null ? {} : { TranscriptionText: text }),
+    },
   };
 }
 

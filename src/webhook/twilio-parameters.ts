@@ -42,6 +42,10 @@ export function newRelaySid(): string {
   return `VX${randomUUID().replaceAll('-', '')}`;
 }
 
+export function transcriptionSid(recordingId: string): string {
+  return `TR${recordingId.replaceAll('-', '')}`;
+}
+
 export function newTranscriptionSid(): string {
   return `GT${randomUUID().replaceAll('-', '')}`;
 }

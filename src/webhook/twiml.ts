@@ -180,6 +180,7 @@ function inputOf(verb: Verb): Pick<Gather, 'digits' | 'speech'> {
 }
 
 function record(verb: Verb): Record {
+  const transcribed = verb.optionalFollowUp('transcribeCallback', 'transcribeCallbackMethod');
   return {
     action: 'record',
     maxSec: verb.number('maxLength', 1, 14_400, 3600),
@@ -190,6 +191,7 @@ function record(verb: Verb): Record {
     next: verb.followUp('action'),
     nextWhenEmpty: false,
     status: verb.statusCallback('recordingStatusCallback', ['completed']),
+    transcription: verb.flag('transcribe', transcribed !== null) ? { next: transcribed } : null,
   };
 }
 

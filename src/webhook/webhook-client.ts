@@ -17,6 +17,7 @@ export interface WebhookRequest {
     | 'call.redirected'
     | 'call.gathered'
     | 'call.recorded'
+    | 'call.transcribed'
     | 'call.screening'
     | 'call.dialed'
     | 'call.disconnected'

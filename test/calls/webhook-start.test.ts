@@ -128,6 +128,42 @@ describe('<Start><Transcription>', () => {
   });
 });
 
+describe('a recording with transcribe', () => {
+  test('is written down, and the call goes on meanwhile', async () => {
+    const before = utterances;
+    const { number, form } = await application(withEngine, {
+      '/start':
+        '<Response><Record timeout="3" playBeep="false" transcribe="true" transcribeCallback="/text" action="/next"/></Response>',
+      '/next': '<Response><Pause length="1"/></Response>',
+    });
+    await phoneCalls(withEngine, number, { durationMs: 20_000, speech });
+    await soon(() => expect(form('/text').TranscriptionStatus).toBe('completed'), 15_000);
+    expect(form('/text').TranscriptionText).toBe(`sentence ${before + 1}`);
+    expect(form('/text').RecordingSid).toBe(form('/next').RecordingSid);
+    const { transcript } = await withEngine.finishedCall(number);
+    expect(transcript).toContain(`caller: sentence ${before + 1}`);
+  });
+
+  test('in JSON, without an engine: it has failed, and a warning says what is needed', async () => {
+    const { number, server } = await application(
+      without,
+      {
+        '/start': [{ action: 'record', silence_s: 3, beep: false, transcribe_url: '/text', url: '/next' }],
+        '/next': [{ action: 'pause', seconds: 1 }],
+      },
+      {},
+    );
+    await phoneCalls(without, number, { durationMs: 20_000, speech });
+    const bodies = () => server.requests.map(({ body }) => JSON.parse(body) as { type: string; data: object });
+    await soon(() => expect(bodies().map(({ type }) => type)).toContain('call.transcribed'));
+    const told = bodies().find(({ type }) => type === 'call.transcribed');
+    expect(told?.data).toMatchObject({ status: 'failed' });
+    const { events } = await without.finishedCall(number);
+    const [warning] = events.filter(({ event_type: type }) => type === 'webhook.warning');
+    expect(warning?.event_data.message).toContain('transcription_url');
+  });
+});
+
 describe('status_callback_url', () => {
   test('gets the end of an inbound call, once', async () => {
     const server = await startReceiver((_, response) => void response.writeHead(204).end());

@@ -13,6 +13,7 @@ import { discard } from './call-recording.js';
 export interface PartialRecording {
   /** The facts that are known from the start. */
   readonly begun: MadeRecording;
+  readonly file: string;
   /** Resolves when the file is complete and in the records. Never rejects. */
   readonly made: Promise<MadeRecording & { by: RecordingEnd['by'] }>;
   stop(): void;
@@ -71,7 +72,7 @@ export class PartialRecordings {
     });
     this.running.add(made);
     void made.then(() => this.running.delete(made));
-    return { begun, made, stop: () => void recording.stop() };
+    return { begun, file, made, stop: () => void recording.stop() };
   }
 
   /** Resolves when every file is closed. */

@@ -1,7 +1,14 @@
+import { TranscriptionError } from '../../transcription/engine.js';
 import type { Action, Record as RecordAction, StartRecording } from '../../webhook/actions.js';
-import { recordedQuestion, recordingStatusFields } from '../../webhook/request-bodies.js';
+import {
+  type MadeRecording,
+  recordedQuestion,
+  recordingStatusFields,
+  transcribedQuestion,
+} from '../../webhook/request-bodies.js';
 import { beep } from '../prompts/tones.js';
 import type { ScriptContext } from './context.js';
+import { noEngine } from './input/transcriptions.js';
 
 /**
  * Records the phone until it is silent, a finish key is pressed, the time is up or the call ends. The webhook also gets the message of a
@@ -48,6 +55,7 @@ export async function recordPhone(
   const isEmpty = made.durationMs === 0;
   const status = isEmpty ? 'absent' : 'completed';
   script.webhook.status(action.status, status, recordingStatusFields(status, made, 'RecordVerb'));
+  if (action.transcription !== null && !isEmpty) transcribe(script, action.transcription, take.file, made);
   const question = recordedQuestion(made, reason, key);
   if (call.ending !== null && !isEmpty) script.webhook.tell(action.next, question);
   signal.throwIfAborted();
@@ -64,5 +72,31 @@ export function startRecording({ party, deps, webhook }: ScriptContext, { channe
   void take.made.then((made) => {
     const step = made.durationMs === 0 ? 'absent' : 'completed';
     webhook.status(status, step, recordingStatusFields(step, made, source));
+  });
+}
+
+/** Recognizes the words of a recording while the call goes on, and reports them. */
+function transcribe(
+  { party, deps, webhook }: ScriptContext,
+  { next }: NonNullable<RecordAction['transcription']>,
+  file: string,
+  made: MadeRecording,
+): void {
+  const { call } = party;
+  const { transcription: engine } = deps;
+  if (engine === null) webhook.warn(`The recording is not transcribed: ${noEngine}.`);
+  webhook.tellLater(next, async (signal) => {
+    try {
+      const text = (await engine?.transcribe({ path: file, format: 'wav' }, signal))?.text ?? null;
+      if (text !== null && text !== '') {
+        if (call.ending === null) call.transcript.add({ speaker: 'caller', text });
+        call.event('transcript.final', { speaker: 'caller', text });
+      }
+      return transcribedQuestion(made, text);
+    } catch (error) {
+      const message = error instanceof TranscriptionError ? error.message : 'The words could not be understood.';
+      if (call.ending === null) call.event('agent.warning', { code: 'transcription_failed', message });
+      return transcribedQuestion(made, null);
+    }
   });
 }

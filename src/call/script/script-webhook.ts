@@ -1,4 +1,5 @@
 /** The webhook that a script follows: its requests, their limits, and what goes wrong with them. */
+import { randomUUID } from 'node:crypto';
 import { HttpError } from '../../../net/http.js';
 import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
 import type { Action, FollowUp, StatusCallback } from '../../webhook/actions.js';
@@ -81,6 +82,16 @@ export class ScriptWebhook {
   tell(next: FollowUp | null, question: WebhookRequest): void {
     const { party, client } = this;
     if (next !== null) this.callbacks.send(party.call.id, client.request(next, stateOf(party), question));
+  }
+
+  /** As `tell`, when the work is done; the call need not wait for it. */
+  tellLater(next: FollowUp | null, work: (signal: AbortSignal) => Promise<WebhookRequest>): void {
+    const { party, client } = this;
+    const make = async (signal: AbortSignal) => {
+      const question = await work(signal);
+      return next === null ? null : client.request(next, stateOf(party), question);
+    };
+    this.callbacks.send(party.call.id, make, randomUUID());
   }
 
   /** Reports a step of an action to `callback`, if it asked for that step. */
