@@ -96,7 +96,7 @@ describe.concurrent('trunkline start', () => {
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
     try {
       const { port } = other.address() as AddressInfo;
-      const data = { TRUNKLINE_DATA_DIR: path.join(folder, 'http-in-use') };
+      const data = { TRUNKLINE_DATA_DIR: await mkdtemp(path.join(folder, 'http-in-use-')) };
       const run = trunkline(['start'], { ...data, TRUNKLINE_HTTP_PORT: String(port) });
       expect(await run.exited).toBe(1);
       const lines = run.text.err.trim().split('\n');

@@ -162,6 +162,8 @@ describe('the embedded server', () => {
     const carrier = await SipPeer.open(us.port);
     const dialled = us.dial('+1555', `sip:127.0.0.1:${carrier.port}`).catch((error: unknown) => error);
     const dialling = await carrier.next('INVITE');
+    // a server that dies before it has said what it sent leaves nothing to cancel
+    await within(until(() => us.gateway.trace(dialling.header('call-id')).length > 0));
 
     await terminateWorker(() => us.gateway.serverStats());
     expect(await within(leg.ended)).toEqual({ cause: 'signalling_lost', by: 'system' });

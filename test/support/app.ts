@@ -91,11 +91,15 @@ export async function startTestApp(
     const { data } = await api<{ data: { id: string; number: string }[] }>('GET', '/v1/phone-numbers?limit=100');
     for (const each of data) if (each.number === number) await api('DELETE', `/v1/phone-numbers/${each.id}`);
   };
-  const hangUpAll = async (): Promise<void> => {
+  const clearAway = async (sinceMs: number): Promise<void> => {
     const { data } = await api<{ data: { id: string }[] }>('GET', '/v1/calls?status=in_progress&limit=100');
     for (const { id } of data) await api('POST', `/v1/calls/${id}/hangup`).catch(() => undefined); // it may be over
+    for (const route of ['/v1/phone-numbers', '/v1/trunks']) {
+      const { data: made } = await api<{ data: { id: string; created_at: string }[] }>('GET', `${route}?limit=100`);
+      for (const { id, created_at: at } of made) if (Date.parse(at) >= sinceMs) await api('DELETE', `${route}/${id}`);
+    }
   };
-  beforeFurtherTries.add(hangUpAll);
+  beforeFurtherTries.add(clearAway);
   return {
     ...app,
     key,
@@ -128,7 +132,7 @@ export async function startTestApp(
       }
     },
     async end() {
-      beforeFurtherTries.delete(hangUpAll);
+      beforeFurtherTries.delete(clearAway);
       try {
         await expectNothingLeft(app, { limitMs: 10_000, transactionsLimitMs: 15_000 });
         await app.stop(0);

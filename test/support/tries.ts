@@ -10,9 +10,15 @@ const calmForMs = 1000;
 const mayBeLateMs = 10;
 const longestWaitMs = process.env.TEST_TWICE ? 0 : 8000;
 
-type Undo = () => Promise<unknown>;
-const currentTry = new AsyncLocalStorage<{ isFurther: boolean; sinceMs: number; undo: Undo[] }>();
-const undoOf = new WeakMap<object, Undo[]>();
+/** Takes away what a try has made since `sinceMs`, by `Date.now()`. */
+type Undo = (sinceMs: number) => Promise<unknown>;
+interface Try {
+  isFurther: boolean;
+  sinceMs: number;
+  undo: Undo[];
+}
+const currentTry = new AsyncLocalStorage<Try>();
+const triesOf = new WeakMap<object, Try>();
 
 /** Run before a test that has the process to itself is tried again, such as the end of all calls of an app. */
 export const beforeFurtherTries = new Set<Undo>();
@@ -21,24 +27,23 @@ export const beforeFurtherTries = new Set<Undo>();
 export const isFurtherTry = (): boolean => currentTry.getStore()?.isFurther ?? false;
 
 /** Since when records belong to this try of the test, by `Date.now()`: 0 in its first try. */
-export const triedSinceMs = (): number => currentTry.getStore()?.sinceMs ?? 0;
+export const triedSinceMs = (): number => (isFurtherTry() ? (currentTry.getStore()?.sinceMs ?? 0) : 0);
 
-/** Takes away, before the test is tried again, what this try of it has made; does nothing outside of a test. */
+/** Runs before the test is tried again; has no effect outside of a test. */
 export function undoBeforeNextTry(undo: Undo): void {
   currentTry.getStore()?.undo.push(undo);
 }
 
 aroundEach(async (runTest, { task }) => {
-  const isFurther = (task.result?.retryCount ?? 0) > 0;
-  if (isFurther) {
-    const left = undoOf.get(task) ?? [];
-    for (const undo of [...left.reverse(), ...(task.concurrent ? [] : beforeFurtherTries)])
-      await undo().catch(() => undefined);
+  const last = triesOf.get(task);
+  if (last) {
+    const undo = [...last.undo.reverse(), ...(task.concurrent ? [] : beforeFurtherTries)];
+    for (const each of undo) await each(last.sinceMs).catch(() => undefined); // the test may have done it itself
     await calmMachine();
   }
-  const undo: Undo[] = [];
-  undoOf.set(task, undo);
-  await currentTry.run({ isFurther, sinceMs: isFurther ? Date.now() : 0, undo }, runTest);
+  const now: Try = { isFurther: last !== undefined, sinceMs: Date.now(), undo: [] };
+  triesOf.set(task, now);
+  await currentTry.run(now, runTest);
 });
 
 async function calmMachine(): Promise<void> {
