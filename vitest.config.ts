@@ -137,8 +137,8 @@ export default defineConfig({
     setupFiles: ['test/support/wait-limit.ts', 'test/support/tries.ts', ...everyTestTwice],
     reporters: ['default', './test/support/second-tries.ts'],
     pool: 'forks',
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
     // a condition with a limit, on a machine that does other things too
     expect: { poll: { timeout: 10_000 } },
   },

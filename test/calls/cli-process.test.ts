@@ -89,7 +89,7 @@ describe.concurrent('trunkline start', () => {
     expect(again.text.out).not.toContain('trunkline_live_');
     again.child.kill('SIGINT');
     expect(await again.exited).toBe(0);
-  }, 60_000);
+  });
 
   it('says in one line that its HTTP port is in use, and is the first start again the next time', async () => {
     const other = createServer();

@@ -8,6 +8,7 @@ import { startTwimlMenu } from '../../examples/twiml-menu/index.js';
 import { startWebhookEndpoint } from '../../examples/webhook-endpoint/index.js';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { phoneCalls } from '../support/caller.js';
+import { undoBeforeNextTry } from '../support/tries.js';
 
 const root = path.join(import.meta.dirname, '../..');
 let app: TestApp;
@@ -93,10 +94,12 @@ async function runAsPrinted(example: string): Promise<string> {
 }
 
 test.concurrent.each(['webhook-endpoint', 'twiml-menu'])('%s runs as its README prints', async (example) => {
+  const number = example === 'twiml-menu' ? '+15550142' : '+15550141';
+  undoBeforeNextTry(() => app.releaseNumber(number));
   const printed = await runAsPrinted(example);
   expect(printed).toContain('added number');
   expect(printed).toMatch(/not silent after \d+ ms/);
-  const call = await app.finishedCall(example === 'twiml-menu' ? '+15550142' : '+15550141');
+  const call = await app.finishedCall(number);
   const actions = call.events
     .filter((event) => event.event_type === 'webhook.delivered')
     .map((event) => event.event_data.actions);

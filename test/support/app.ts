@@ -22,6 +22,8 @@ export interface TestApp extends App {
     target: string,
     config?: Record<string, unknown>,
   ): Promise<{ endpointId: string; numberId: string }>;
+  /** Deletes the number, if there is one. */
+  releaseNumber(number: string): Promise<void>;
   /** The one finished call with this called number, once its record is terminal; without those of an earlier try of the test. */
   finishedCall(number: string, limitMs?: number): Promise<CallRecord>;
   /** Asserts that nothing of any call is left and that all events are as described, then stops everything and removes the files. */
@@ -73,6 +75,9 @@ export async function startTestApp(
   });
   const key = app.first?.apiKey ?? bootstrapKey; // an empty TRUNKLINE_BOOTSTRAP_KEY has one made
   const api = async <T>(method: string, route: string, body?: unknown, status?: number): Promise<T> => {
+    // an earlier try of the test took it
+    if (method === 'POST' && route === '/v1/phone-numbers' && isFurtherTry())
+      await releaseNumber((body as { number: string }).number);
     const response = await fetch(`${app.httpUrl}${route}`, {
       method,
       headers: {
@@ -103,6 +108,7 @@ export async function startTestApp(
   return {
     ...app,
     key,
+    releaseNumber,
     databaseFile: settings.databaseUrl.kind === 'sqlite' ? settings.databaseUrl.file : '',
     api,
     async connectNumber(number, target, config = {}) {
@@ -112,7 +118,6 @@ export async function startTestApp(
         target,
         provider_config: config,
       });
-      if (isFurtherTry()) await releaseNumber(number); // an earlier try took it
       const created = await api<{ id: string }>('POST', '/v1/phone-numbers', { number, endpoint_id: endpoint.id });
       return { endpointId: endpoint.id, numberId: created.id };
     },
