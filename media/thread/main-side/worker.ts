@@ -5,7 +5,8 @@ import { MediaError } from '../../engine.js';
 import { type FromThread, type Notice, type Order, ThreadClient, type ThreadLoad } from '../channel.js';
 import { noLateCauses } from '../lateness.js';
 
-const startLimitMs = 15_000;
+/** Loading its code takes a moment, and many times that beside other work. */
+const startLimitMs = 60_000;
 const stopLimitMs = 5000;
 /** A thread without a message in this many checks is stuck, and is replaced like a dead one. */
 const watchEveryMs = 5000;
@@ -29,11 +30,13 @@ export class MediaWorker {
     late: noLateCauses(),
   };
   private readonly worker: Worker;
-  private readonly watch: NodeJS.Timeout;
+  private watch: NodeJS.Timeout | undefined;
   private readonly exited: Promise<void>;
   private stopping = false;
   private heard = true;
   private silent = 0;
+  /** Why the thread ended. */
+  private failure = 'it ended';
 
   constructor(name: string, options: { quietMs: number }, hooks: WorkerHooks) {
     this.worker = new Worker(builtModule(import.meta.url, '../entry.ts'), {
@@ -42,22 +45,22 @@ export class MediaWorker {
       execArgv: process.execArgv.filter((flag) => profilerFlags.test(flag)),
     });
     this.threadClient = new ThreadClient((message, transfer) => this.worker.postMessage(message, transfer));
-    let failure = 'it ended';
     this.worker.on('error', (error: unknown) => {
-      failure = error instanceof Error ? error.message : String(error);
+      this.failure = error instanceof Error ? error.message : String(error);
     });
     let settleReady: { resolve(): void; reject(error: Error): void };
     this.ready = new Promise((resolve, reject) => {
       settleReady = { resolve, reject };
     });
     this.ready.catch(() => {}); // an engine that closes early does not await it
-    const startTimer = setTimeout(() => void this.worker.terminate(), startLimitMs);
+    const startTimer = setTimeout(() => this.giveUp(`it did not start within ${startLimitMs / 1000} s`), startLimitMs);
     this.worker.on('message', (message: FromThread) => {
       this.heard = true;
       if (message.kind === 'answer' || message.kind === 'refusal') this.threadClient.settle(message);
       else if (message.kind === 'load') this.load = message.load;
       else if (message.kind === 'ready') {
         clearTimeout(startTimer);
+        this.watch = setInterval(() => this.look(), watchEveryMs);
         settleReady.resolve();
       } else hooks.notice(message);
     });
@@ -66,14 +69,13 @@ export class MediaWorker {
         clearTimeout(startTimer);
         clearInterval(this.watch);
         this.alive = false;
-        const error = new MediaError('engine_gone', `The media thread is gone: ${failure}.`);
+        const error = new MediaError('engine_gone', `The media thread is gone: ${this.failure}.`);
         this.threadClient.fail(error);
         settleReady.reject(error);
-        if (!this.stopping) hooks.died(failure);
+        if (!this.stopping) hooks.died(this.failure);
         resolve();
       });
     });
-    this.watch = setInterval(() => this.look(), watchEveryMs);
   }
 
   post(order: Order, transfer: readonly TransferListItem[] = []): void {
@@ -98,6 +100,11 @@ export class MediaWorker {
   private look(): void {
     this.silent = this.heard ? 0 : this.silent + 1;
     this.heard = false;
-    if (this.silent >= silentLooks) void this.worker.terminate();
+    if (this.silent >= silentLooks) this.giveUp(`it said nothing for ${(silentLooks * watchEveryMs) / 1000} s`);
+  }
+
+  private giveUp(why: string): void {
+    this.failure = why;
+    void this.worker.terminate();
   }
 }
