@@ -70,7 +70,8 @@ describe('the process of long questions', () => {
     writing.exec(`create view ledger as with recursive n (x) as (select 1 union all select x + 1 from n)
       select 'l' as id, 'endless' as organization_id, x as created_at from n`);
     writing.close();
-    const reader = new LongReadProcess(endless, { limitMs: 1_500, mostWaiting: 10, mostOfOne: 5 });
+    // long enough for a late machine to start the next process in
+    const reader = new LongReadProcess(endless, { limitMs: 5_000, mostWaiting: 10, mostOfOne: 5 });
     processes.push(reader);
     await expect(ledger(reader, 'endless')).rejects.toMatchObject({ code: 'too_slow' });
     // the next process answers: the file has no such table
