@@ -118,6 +118,13 @@ describe('a database of an older version', () => {
   });
 });
 
+it('trunkline db check names what belongs to a call that is not there', async () => {
+  await start();
+  expect(await problems()).toEqual([]);
+  await query(url, "insert into call_traces values ('gone', '[]')");
+  expect(await problems()).toEqual(['a row of call_traces belongs to call gone, which is not there']);
+});
+
 describe('a month of calls', () => {
   const january = Date.UTC(2026, 0, 1);
   const february = Date.UTC(2026, 1, 1);

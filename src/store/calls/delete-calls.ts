@@ -8,8 +8,11 @@ export const besideMonths = [
   ...(['webhook_deliveries', 'recordings', 'call_funds', 'call_dialogs'] as const),
 ] satisfies (keyof Tables)[];
 
+/** Everything that belongs to a call, what refers to others first. */
+export const ofCall = [...besideMonths, ...byMonth];
+
 /** Deletes the records of calls with everything that belongs to them: on PostgreSQL no reference does it. */
 export async function deleteCalls(transaction: Transaction, ids: readonly string[]): Promise<void> {
-  for (const table of [...besideMonths, ...byMonth]) await transaction.deleteAll(table, 'call_id', ids);
+  for (const table of ofCall) await transaction.deleteAll(table, 'call_id', ids);
   await transaction.deleteAll('calls', 'id', ids);
 }

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { dayMs } from '../calls/call-counts.js';
+import { ofCall } from '../calls/delete-calls.js';
 import type { Reads } from '../database/database.js';
 import { StoreError } from '../database/errors.js';
 import { migrations as sqliteMigrations } from '../database/migrations/index.js';
@@ -69,7 +70,9 @@ export async function checkPostgres(url: string): Promise<DatabaseFinding[]> {
     return await connections.use(async (statements, execute) => {
       await execute('begin isolation level repeatable read read only', [], 'changes');
       try {
-        return await checkRecords(statements, Object.keys(postgresMigrations));
+        const [schema, ...records] = await checkRecords(statements, Object.keys(postgresMigrations));
+        if (schema === undefined || schema.problems.length > 0) return schema === undefined ? [] : [schema];
+        return [schema, await checkOwners(statements), ...records];
       } finally {
         await execute('rollback', [], 'changes').catch(() => {}); // lost with its connection
       }
@@ -96,6 +99,17 @@ async function checkSchema(reads: Reads, known: readonly string[]): Promise<Data
     ...known.filter((name) => !applied.includes(name)).map((name) => `${name} is missing; the next start makes it`),
   ];
   return { what: 'schema', problems, seen: `${applied.length} migrations` };
+}
+
+/** The database itself keeps no references to calls: a month of them could not be dropped. */
+async function checkOwners(reads: Reads): Promise<DatabaseFinding> {
+  const problems: string[] = [];
+  for (const table of ofCall) {
+    const sql = `select distinct call_id from ${table} t where not exists (select 1 from calls where id = t.call_id) limit ${problemsShown}`;
+    for (const { call_id: id } of await reads.rows<{ call_id: string }>(sql))
+      problems.push(`a row of ${table} belongs to call ${id}, which is not there`);
+  }
+  return { what: 'references', problems: problems.slice(0, problemsShown), seen: 'everything of a call has its call' };
 }
 
 interface Counted {
