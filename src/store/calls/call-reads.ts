@@ -3,6 +3,7 @@ import type { Database, Reads } from '../database/database.js';
 import type { SqlDialect } from '../database/dialect.js';
 import type { CallEventRow, CallRow } from '../database/tables.js';
 import { CountChanges } from '../journal/count-changes.js';
+import { countRunning } from '../journal/running-calls.js';
 import type { Page, Scope, Slice } from '../tenants/scope.js';
 import { CallCounts, type CallFilter, type DayCounts, dayMs, hourMs, type StatusCounts } from './call-counts.js';
 import {
@@ -20,6 +21,7 @@ import {
   toCallRecord,
   toCallText,
 } from './call-records.js';
+import { isOfScope, toPowerOfTwo } from './calls-by-id.js';
 import { deleteCalls } from './delete-calls.js';
 
 /** The maximum number of events that a reconnected stream replays. */
@@ -86,12 +88,7 @@ export class CallReads {
   /** Calls in progress. */
   async running(scope: Scope, reads: Reads = this.database): Promise<number> {
     if (reads === this.database) await this.flush();
-    const counted = await reads.row<{ running: number }>(
-      "select count(*) as running from calls where organization_id = ? and mode = ? and status = 'in_progress'",
-      scope.organizationId,
-      scope.mode,
-    );
-    return counted?.running ?? 0;
+    return countRunning(reads, scope);
   }
 
   async get(scope: Scope, callId: string, reads: Reads = this.database): Promise<CallSummary | undefined> {
@@ -134,11 +131,9 @@ export class CallReads {
       const known = await reads.get(
         sql
           .selectFrom('call_events')
-          .innerJoin('calls', 'calls.id', 'call_events.call_id')
           .select(order.as('at'))
           .where('call_events.id', '=', eventId)
-          .where('calls.organization_id', '=', scope.organizationId)
-          .where('calls.mode', '=', scope.mode),
+          .where(isOfScope(sql, scope, 'call_events.call_id')),
       );
       if (!known || known.at === null) return undefined; // written before events had positions
       // Events of all tenants are stored together; limit the number that is scanned.
@@ -155,10 +150,8 @@ export class CallReads {
       const rows = await reads.all(
         sql
           .selectFrom(later.as('later'))
-          .innerJoin('calls', 'calls.id', 'later.call_id')
           .selectAll('later')
-          .where('calls.organization_id', '=', scope.organizationId)
-          .where('calls.mode', '=', scope.mode)
+          .where(isOfScope(sql, scope, 'later.call_id'))
           .orderBy(column.ref(`later.${reads.dialect.eventOrder}`))
           .limit(limit),
       );
@@ -217,8 +210,8 @@ export class CallReads {
   }
 }
 
-/** Calls of these hours, newest first; `fromHour` null for no bound beyond the filter. An index finds the ids, then their rows are read. */
-function rowsOf(
+/** Calls of these hours, newest first; `fromHour` null for no bound beyond the filter. An index finds the ids, then their rows are read, which tells a database with months where they are. */
+async function rowsOf(
   reads: Reads,
   scope: Scope,
   filter: CallFilter,
@@ -238,9 +231,12 @@ function rowsOf(
   add('phone_number_id = ?', filter.phoneNumberId);
   add('created_at >= ?', fromHour === null ? filter.firstDay && filter.firstDay * dayMs : fromHour * hourMs);
   const ids = `select id from calls where ${conditions.join(' and ')} order by created_at desc, id desc limit ? offset ?`;
+  const found = await reads.rows<{ id: string }>(ids, ...values, slice.limit, slice.offset);
+  if (found.length === 0) return [];
+  const wanted = toPowerOfTwo(found.map(({ id }) => id));
   return reads.rows<CallRow>(
-    `select ${listed} from calls where id in (${ids}) order by created_at desc, id desc`,
-    ...[...values, slice.limit, slice.offset],
+    `select ${listed} from calls where id in (${wanted.map(() => '?').join(', ')}) order by created_at desc, id desc`,
+    ...wanted,
   );
 }
 

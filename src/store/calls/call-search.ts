@@ -4,6 +4,7 @@ import type { Database } from '../database/database.js';
 import type { CallRow, Direction } from '../database/tables.js';
 import type { Scope } from '../tenants/scope.js';
 import { type CallSummary, toCall } from './call-records.js';
+import { toPowerOfTwo } from './calls-by-id.js';
 
 /** What a search asks of calls; an absent condition lets every call through. */
 export interface CallSearchFilter {
@@ -187,12 +188,6 @@ function beginnings(asked: string): string[] {
 function beginsWith(column: 'from_number' | 'to_number', asked: string) {
   const each = beginnings(asked).map((text) => sql`substr(${sql.ref(column)}, 1, ${[...text].length}) = ${text}`);
   return sql.join(each, sql` or `);
-}
-
-/** The list with its last entry repeated, so that few statements are prepared for lists of all lengths. */
-function toPowerOfTwo(ids: readonly string[]): string[] {
-  const length = 2 ** Math.ceil(Math.log2(ids.length));
-  return [...ids, ...Array<string>(length - ids.length).fill(ids.at(-1) ?? '')];
 }
 
 /** The text without a meaning for `like`. */

@@ -1,6 +1,7 @@
 /** The recordings of an organization: those of whole calls and those of webhook actions. */
 import type { Database } from '../database/database.js';
 import type { Scope } from '../tenants/scope.js';
+import { isOfScope } from './calls-by-id.js';
 
 export interface ListedRecording {
   /** Its own id; of the recording of a whole call, the id of the call. */
@@ -75,17 +76,15 @@ export class RecordingList {
   }
 
   private async ofActions(
-    { organizationId, mode }: Scope,
+    scope: Scope,
     { id, callId, fromMs, beforeMs }: RecordingFilter,
     after: RecordingPlace | null,
     limit: number,
   ): Promise<Found[]> {
     let query = this.database.sql
       .selectFrom('recordings')
-      .innerJoin('calls', 'calls.id', 'recordings.call_id')
       .select(['recordings.id', 'recordings.call_id', 'recordings.file', 'recordings.created_at'])
-      .where('calls.organization_id', '=', organizationId)
-      .where('calls.mode', '=', mode);
+      .where(isOfScope(this.database.sql, scope, 'recordings.call_id'));
     if (id !== undefined) query = query.where('recordings.id', '=', id);
     if (callId !== undefined) query = query.where('recordings.call_id', '=', callId);
     if (fromMs !== undefined) query = query.where('recordings.created_at', '>=', fromMs);

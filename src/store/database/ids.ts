@@ -17,3 +17,14 @@ const generator = new V7Generator({
 export function newId(): string {
   return generator.generate().toString();
 }
+
+/** Smaller than every UUIDv7 of this time and later, greater than every earlier one: its first 48 bits are milliseconds since 1970. */
+export function boundOf(ms: number): string {
+  const digits = ms.toString(16).padStart(12, '0');
+  return `${digits.slice(0, 8)}-${digits.slice(8)}`;
+}
+
+/** The time in an id, or in its beginning. */
+export function timeOf(id: string): number {
+  return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
+}

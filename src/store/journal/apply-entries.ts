@@ -13,6 +13,7 @@ import type {
   LateEventEntry,
 } from './entries.js';
 import { GatheredCalls } from './gathered-calls.js';
+import { countRunning } from './running-calls.js';
 
 /** Writes what calls have to write, in the order of the entries, with its counters and its deliveries to webhooks. */
 export async function applyEntries(transaction: Transaction, entries: readonly Entry[]): Promise<BatchOutcome> {
@@ -72,8 +73,8 @@ function isAsked({ concurrentCalls, rate }: AdmissionQuestion): boolean {
 async function admission(transaction: Transaction, { callId, row, admission: asked }: BeginEntry): Promise<Admission> {
   if (asked?.concurrentCalls != null) {
     const { concurrentCalls } = asked;
-    const counted = await transaction.row<{ running: number }>(countRunning, row.organization_id, row.mode);
-    if ((counted?.running ?? 0) > concurrentCalls) return { kind: 'full', concurrentCalls };
+    const running = await countRunning(transaction, { organizationId: row.organization_id, mode: row.mode });
+    if (running > concurrentCalls) return { kind: 'full', concurrentCalls };
   }
   if (!asked?.rate) return { kind: 'admitted', fundedSec: null, heldMicrocents: 0 };
   return hold(transaction, callId, row.organization_id, asked.rate);
@@ -96,5 +97,3 @@ async function lateEvent(
 }
 
 const eventColumns = ['id', 'call_id', 'sequence', 'event_type', 'event_data', 'created_at'];
-const countRunning =
-  "select count(*) as running from calls where organization_id = ? and mode = ? and status = 'in_progress'";

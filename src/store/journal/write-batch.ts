@@ -3,6 +3,7 @@ import { StoreError } from '../database/errors.js';
 import { planHold } from '../tenants/holds.js';
 import { applyEntries, nothingWritten } from './apply-entries.js';
 import type { Admission, BatchOutcome, BeginEntry, Entry } from './entries.js';
+import { countRunning } from './running-calls.js';
 import type { Batch, BatchAnswer } from './writer-protocol.js';
 
 /** Runs `work` in a transaction that no other writer comes between. */
@@ -70,12 +71,8 @@ async function admissionBefore(transaction: Transaction, { callId, row, admissio
   if (held !== undefined) return { kind: 'admitted', fundedSec: held.funded_s, heldMicrocents: held.held_microcents };
   const { concurrentCalls = null, rate = null } = admission ?? {};
   if (concurrentCalls !== null) {
-    const counted = await transaction.row<{ running: number }>(
-      "select count(*) as running from calls where organization_id = ? and mode = ? and status = 'in_progress'",
-      row.organization_id,
-      row.mode,
-    );
-    if ((counted?.running ?? 0) > concurrentCalls) return { kind: 'full', concurrentCalls };
+    const running = await countRunning(transaction, { organizationId: row.organization_id, mode: row.mode });
+    if (running > concurrentCalls) return { kind: 'full', concurrentCalls };
   }
   if (rate === null) return { kind: 'admitted', fundedSec: null, heldMicrocents: 0 };
   const plan = await planHold(transaction, row.organization_id, rate); // nothing was held: there was not enough

@@ -2,7 +2,8 @@
 import { existsSync, statSync } from 'node:fs';
 import type pg from 'pg';
 import { StoreError } from '../database/errors.js';
-import { makeMonths, monthsBetween, timeOf } from '../postgres/call-partitions.js';
+import { timeOf } from '../database/ids.js';
+import { makeMonths, monthsBetween } from '../postgres/call-partitions.js';
 import { executing, withConnection } from '../postgres/connections.js';
 import { finishCopy, migrate, migrationLock, unfinishedCopy } from '../postgres/migrate.js';
 import { type BigintColumns, bigintColumns, PostgresTransaction } from '../postgres/transaction.js';

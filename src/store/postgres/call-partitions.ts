@@ -2,6 +2,7 @@
 import type { CallMonth, CallMonths } from '../database/call-months.js';
 import type { Execute, Transaction } from '../database/database.js';
 import { StoreError } from '../database/errors.js';
+import { boundOf, timeOf } from '../database/ids.js';
 
 /** The tables, and the column that has the id of the call. */
 export const partitionedBy = {
@@ -92,17 +93,6 @@ export function monthsBetween(fromMs: number, toMs: number): number[] {
 export function startOfMonth(ms: number, later = 0): number {
   const date = new Date(ms);
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + later, 1);
-}
-
-/** Smaller than every UUIDv7 of this time and later, greater than every earlier one: its first 48 bits are milliseconds since 1970. */
-export function boundOf(ms: number): string {
-  const digits = ms.toString(16).padStart(12, '0');
-  return `${digits.slice(0, 8)}-${digits.slice(8)}`;
-}
-
-/** The time in an id, or in its beginning. */
-export function timeOf(id: string): number {
-  return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
 }
 
 function nameOf(table: string, ms: number): string {

@@ -41,6 +41,7 @@ export function clientConfig({
     query_timeout: limitMs + Math.min(1_000, limitMs / 3), // of a server that is stopped, and so cannot end the statement itself
     idle_in_transaction_session_timeout: idleInTransactionMs,
     keepAlive: true,
+    options: '-c jit=off', // compiling took 3 s for a query of 1 ms, whose cost is estimated over all months of calls
     types,
   };
 }

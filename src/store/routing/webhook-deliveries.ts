@@ -15,10 +15,11 @@ export const endpointsWithDue = `with recursive waiting (id) as (
     select (select min(endpoint_id) from webhook_deliveries where ${first} and endpoint_id > waiting.id) from waiting where id is not null
   ) select id from waiting
   where id is not null and exists (select 1 from webhook_deliveries where ${first} and endpoint_id = waiting.id and next_attempt_at <= ?)`;
-export const dueOfEndpoint = `select d.id, d.organization_id, d.endpoint_id, d.call_id, d.sequence, d.event_type, e.event_data, d.created_at, d.attempts,
+export const dueOfEndpoint = `select d.id, d.organization_id, d.endpoint_id, d.call_id, d.sequence, d.event_type,
+    (select event_data from call_events e where e.call_id = d.call_id and e.sequence = d.sequence) as event_data, d.created_at, d.attempts,
     (select coalesce(max(number), 0) + 1 from webhook_attempts where delivery_id = d.id) as attempt_number
   from (select * from webhook_deliveries where ${first} and endpoint_id = ? and next_attempt_at <= ? order by next_attempt_at, id limit ?) d
-  join call_events e on e.call_id = d.call_id and e.sequence = d.sequence order by d.next_attempt_at, d.id`;
+  order by d.next_attempt_at, d.id`;
 
 /** One event for one webhook endpoint, and the status of its delivery. */
 export interface WebhookDelivery {

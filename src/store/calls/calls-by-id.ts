@@ -1,0 +1,20 @@
+/** Calls found by their ids in a way that lets a database with months of calls look into the right ones only. */
+import { type Expression, type Kysely, sql as raw, type SqlBool } from 'kysely';
+import type { Tables } from '../database/tables.js';
+import type { Scope } from '../tenants/scope.js';
+
+/** The condition that the call with the id in this column is of the scope. A join may read all calls of all months; this reads one. */
+export function isOfScope(sql: Kysely<Tables>, { organizationId, mode }: Scope, column: string): Expression<SqlBool> {
+  const owner = sql
+    .selectFrom('calls')
+    .select('calls.organization_id')
+    .where('calls.id', '=', raw.ref<string>(column))
+    .where('calls.mode', '=', mode);
+  return raw<SqlBool>`(${owner}) = ${organizationId}`;
+}
+
+/** The ids, the last one repeated: so that there are few statements of different length. */
+export function toPowerOfTwo(ids: readonly string[]): string[] {
+  const length = 2 ** Math.ceil(Math.log2(ids.length));
+  return [...ids, ...Array<string>(length - ids.length).fill(ids.at(-1) ?? '')];
+}
