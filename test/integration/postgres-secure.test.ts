@@ -33,7 +33,7 @@ describe('a database with verify-full', () => {
        where application_name like 'trunkline%' order by 1`,
     );
     expect([...new Set(connections.map(({ name }) => name))]).toEqual(
-      expect.arrayContaining(['trunkline', 'trunkline journal', 'trunkline settings']),
+      expect.arrayContaining(['trunkline', 'trunkline journal', 'trunkline notifications']),
     );
     expect(connections.every(({ ssl }) => ssl)).toBe(true);
     await store.close();

@@ -75,6 +75,9 @@ export const actionFields = {
     silence_s: seconds(0, 600, 'How many seconds of silence end the recording; 0 for no limit. Default 5.'),
     finish_on_key: Type.Optional(Type.String({ description: 'The keys that end the recording. Default: any key.' })),
     beep: flag('Whether a tone is played before the recording begins. Default true.'),
+    transcribe_url: Type.Optional(
+      text('The URL that gets the words of the recording, as `call.transcribed`, while the call goes on.'),
+    ),
     url: next,
   },
   dtmf: { action: action('dtmf'), digits: text('The keys to send; `w` is a pause of half a second.', 100) },
@@ -100,6 +103,11 @@ export const actionFields = {
     time_limit_s: seconds(1, 86_400, 'The maximum duration of the connection in seconds. Default 14400.'),
     answer_on_bridge: flag('Whether the caller hears ringing until the callee answers. Default false.'),
     record: flag('Whether both sides are recorded. Default false.'),
+    screen_url: Type.Optional(
+      text(
+        'The URL whose actions the phone that answers runs, while the caller hears ringback, before both are connected.',
+      ),
+    ),
     refer_url: Type.Optional(text('The URL that is requested when the callee transfers the call by REFER.')),
     url: next,
   },
