@@ -107,7 +107,7 @@ describe.concurrent('a call with a fault', () => {
     expect(peer.methods).toEqual(['INVITE', 'ACK']);
     expect(report).toMatchObject({ endedBy: 'far side', ok: true });
     expect(report.noticedMs).toBeGreaterThan(400);
-    expect(peer.arrived.at(-1)!.atMs - peer.arrived[0]!.atMs).toBeLessThan(850);
+    expect(peer.arrived.at(-1)!.atMs - peer.arrived[0]!.atMs).toBeLessThan(500);
   });
 
   it('loses every ACK', async () => {

@@ -36,7 +36,7 @@ describe('a call to an echo', { retry: 3 }, () => {
     expect(report.roundTrip).toMatchObject({ sent: 2, found: 2 });
     // The least is free of what a busy machine adds; a timer fires up to 1 ms late at each side.
     expect(report.roundTrip?.leastMs).toBeGreaterThan(delayMs - 1);
-    expect(report.roundTrip?.leastMs).toBeLessThan(delayMs + 30);
+    expect(report.roundTrip?.leastMs).toBeLessThan(delayMs + 3);
     expect(report.heard.frequencyHz).toBeGreaterThan(438);
     expect(report.heard.frequencyHz).toBeLessThan(442);
     expect(report.heard.levelDbfs).toBeCloseTo(-15, 0);
@@ -119,8 +119,8 @@ describe('impairments on the wire', () => {
     const report = await call({}, { impairments: { jitterMs: 30 }, markers: false, durationMs: 4000 });
     // Neighbours differ by 10 ms on average when each is held back by 0 to 30 ms; the running estimate swings around that.
     expect(report.received.jitterMs).toBeGreaterThan(3);
-    expect(report.received.jitterMs).toBeLessThan(60);
-    expect(report.received.lost).toBeLessThanOrEqual(10);
+    expect(report.received.jitterMs).toBeLessThan(30);
+    expect(report.received.lost).toBeLessThanOrEqual(2);
   });
 });
 
@@ -161,7 +161,7 @@ describe('a call that does not go well', () => {
     const report = await call({ hangUpAfterMs: 500 });
     expect(report).toMatchObject({ endedBy: 'far side', cause: 'normal_clearing', ok: true });
     expect(report.durationMs).toBeGreaterThan(450);
-    expect(report.durationMs).toBeLessThan(10_000);
+    expect(report.durationMs).toBeLessThan(2000);
   });
 
   it('is hung up early by the signal', async () => {
