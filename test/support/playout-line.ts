@@ -73,6 +73,23 @@ export class PlayoutSchedule {
     }
   }
 
+  /**
+   * Frames at the pace of the clock, while our thread stands still for `stallMs(i)` when frame `i` is due. What the agent sent meanwhile is
+   * read afterwards: before the slot that is due, or after it.
+   */
+  speakToStalledThread(audio: Int16Array, stallMs: (i: number) => number, slotFirst: boolean): void {
+    const startMs = this.time.nowMs;
+    for (let i = 0; (i + 1) * frame <= audio.length; i++) {
+      this.time.advance(Math.max(0, startMs + i * 20 - this.time.nowMs));
+      const ms = stallMs(i);
+      this.time.stall(ms);
+      if (ms > 0 && slotFirst) this.time.advance(0);
+      this.arrive(
+        Uint8Array.from(audio.subarray(i * frame, (i + 1) * frame), (sample) => linearToUlaw[sample & 0xffff]!),
+      );
+    }
+  }
+
   /** What the phone heard, linear. */
   get heard(): Int16Array {
     const out = new Int16Array(this.sent.length * frame);

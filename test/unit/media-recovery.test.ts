@@ -7,18 +7,19 @@ import { SearchBudget } from '../../media/audio/playout/shortening.js';
 import { PlayoutSchedule } from '../support/playout-line.js';
 import { espeakVoice, syntheticVoice } from '../support/speech.js';
 
-const voices: [string, Int16Array][] = [
-  ['a synthetic voice', syntheticVoice(12)],
-  ['a high synthetic voice', syntheticVoice(12, 210)],
+const spoken: [string, Int16Array][] = [
+  ['a synthetic voice', syntheticVoice(16)],
+  ['a high synthetic voice', syntheticVoice(16, 210)],
 ];
 for (const [voice, pitch] of [
   ['en-us', 50],
   ['en-us+f3', 60],
   ['de', 50],
 ] as const) {
-  const spoken = espeakVoice(voice, pitch);
-  if (spoken) voices.push([`${voice} ${pitch}`, spoken.subarray(0, 12 * 8000)]);
+  const audio = espeakVoice(voice, pitch);
+  if (audio) spoken.push([`${voice} ${pitch}`, audio]);
 }
+const voices = spoken.map(([name, audio]): [string, Int16Array] => [name, audio.subarray(0, 12 * 8000)]);
 const codes = (audio: Int16Array) => Uint8Array.from(audio, (sample) => linearToUlaw[sample & 0xffff]!);
 const at = (sorted: number[], part: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))]!;
 
@@ -93,6 +94,49 @@ describe('after an agent stood still while it spoke', () => {
       expect(Number(position) - Number(wanted)).toBeLessThanOrEqual(320);
     }
   });
+});
+
+describe('while our own thread stands still again and again, 2.2 s in all, and the agent speaks in real time', () => {
+  const inAllMs = 2200;
+  const firstFrame = 66;
+
+  /** Delay before, in the mean while the thread stands still now and then, and the seconds until the old delay after the last time. */
+  function disturbed(audio: Int16Array, stallMs: number, everyFrames: number, slotFirst: boolean) {
+    const line = new PlayoutSchedule();
+    line.time.advance(500);
+    const startMs = line.time.nowMs;
+    const stalls = inAllMs / stallMs;
+    const isStall = (i: number) =>
+      i >= firstFrame && (i - firstFrame) % everyFrames === 0 && i < firstFrame + stalls * everyFrames;
+    line.speakToStalledThread(audio, (i) => (isStall(i) ? stallMs : 0), slotFirst);
+    const firstMs = startMs + firstFrame * 20;
+    const lastMs = firstMs + (stalls - 1) * everyFrames * 20 + stallMs;
+    const delays = line.sent.filter(({ delayMs }) => delayMs !== null);
+    const beforeMs = delays.filter(({ atMs }) => atMs < firstMs).at(-1)!.delayMs!;
+    const during = delays.filter(({ atMs }) => atMs >= firstMs && atMs < lastMs);
+    const late = delays.filter(({ atMs, delayMs }) => atMs >= lastMs && delayMs! > beforeMs + 5);
+    return {
+      meanMs: during.reduce((sum, { delayMs }) => sum + delayMs!, 0) / during.length,
+      recoveredSec: ((late.at(-1)?.atMs ?? lastMs) - lastMs) / 1000,
+    };
+  }
+
+  it.each([
+    { stallMs: 100, everyFrames: 25, read: 'before', halfWithinSec: 0.5 },
+    { stallMs: 100, everyFrames: 25, read: 'after', halfWithinSec: 0.5 },
+    { stallMs: 200, everyFrames: 50, read: 'before', halfWithinSec: 1 },
+    { stallMs: 200, everyFrames: 50, read: 'after', halfWithinSec: 1 },
+  ])(
+    '$stallMs ms of each $everyFrames frames, its audio read $read the slot: no delay stays',
+    ({ stallMs, everyFrames, read, halfWithinSec }) => {
+      const all = spoken.map(([, audio]) => disturbed(audio, stallMs, everyFrames, read === 'after'));
+      const means = all.map(({ meanMs }) => meanMs).sort((a, b) => a - b);
+      const recovered = all.map(({ recoveredSec }) => recoveredSec).sort((a, b) => a - b);
+      expect(at(means, 0.5)).toBeLessThanOrEqual(stallMs);
+      expect(at(recovered, 0.5)).toBeLessThanOrEqual(halfWithinSec);
+      expect(at(recovered, 1)).toBeLessThanOrEqual(2);
+    },
+  );
 });
 
 describe('a cut', () => {

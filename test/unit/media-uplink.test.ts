@@ -191,6 +191,23 @@ describe('silence of the phone (DTX)', () => {
     expect(caller.uplink.late).toBe(0);
   });
 
+  it('does not become longer by words that waited in the socket while we stood still', () => {
+    const caller = new Caller();
+    caller.packet(1, { timestamp: 160, atMs: 20 });
+    caller.wait(1000);
+    // In the phone's pause we stand still for 600 ms; 100 ms later it speaks, and 25 packets wait in the socket.
+    const fromMs = caller.nowMs + 100;
+    caller.nowMs += 600;
+    caller.uplink.tick(caller.nowMs);
+    for (let n = 2; n <= 26; n++) caller.packet(n, { timestamp: 160 + (fromMs - 20 + (n - 2) * 20) * 8 });
+    caller.wait(100);
+    expect(caller.runs).toEqual([
+      [1, 20],
+      [silence, fromMs - 40],
+      ...Array.from({ length: 25 }, (_, i) => [i + 2, 20]),
+    ]);
+  });
+
   it('loses nothing of a phone whose clock stood still meanwhile', () => {
     const caller = new Caller();
     caller.packet(1, { atMs: 20 });

@@ -210,7 +210,7 @@ export class Playout implements PhoneAudio {
   missed(ms: number): void {
     if (this.owed === 0) this.owedSinceMs = 0;
     this.owed += ms * this.bytesPerMs;
-    this.standing.removed();
+    this.standing.passed(ms);
     this.listen();
   }
 

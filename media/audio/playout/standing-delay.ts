@@ -1,7 +1,7 @@
 /**
  * Finds audio that stands in the queue of an agent that speaks in real time: it delays the call for as long as the agent goes on. One late
  * frame is enough. An agent that sends ahead of the clock has no standing delay, however long its queue is. No clock of its own: time is
- * counted in slots.
+ * counted in slots, and by what `passed` says.
  */
 
 /** A window needs this much time and this many chunks, so that it has seen the agent's jitter. */
@@ -84,11 +84,21 @@ export class StandingDelay {
     return standingMs;
   }
 
+  /**
+   * So much time passed without slots: our thread stood still, or the slots moved later. The audio that arrived meanwhile belongs to it, and
+   * what was measured before does not hold any more. If the queue runs dry now, that is no lateness of the agent.
+   */
+  passed(ms: number): void {
+    this.elapsedMs += ms;
+    this.sinceRegretMs += ms;
+    this.sinceRemovalMs = Number.POSITIVE_INFINITY;
+    this.restartMeasurement();
+  }
+
   /** Audio was removed: what was measured before does not hold any more. */
   removed(): void {
     this.sinceRemovalMs = 0;
-    this.leastSpareMs = Number.POSITIVE_INFINITY;
-    this.chunks = 0;
+    this.restartMeasurement();
   }
 
   /** The queue was cleared. */
@@ -108,12 +118,13 @@ export class StandingDelay {
       this.patience /= 2;
       this.sinceRegretMs = 0;
     }
+    const wasDryMs = this.dryMs;
     this.dryMs += slotMs;
     this.afterGap = this.isPaced;
-    this.leastSpareMs = Number.POSITIVE_INFINITY;
-    this.chunks = 0;
-    if (this.dryMs === forgetMs) this.cleared();
-    else if (this.dryMs > forgetMs) this.restartWindow();
+    this.restartMeasurement();
+    if (this.dryMs < forgetMs) return;
+    if (wasDryMs < forgetMs) this.cleared();
+    else this.restartWindow();
   }
 
   private judgePace(slotMs: number): void {
@@ -147,9 +158,13 @@ export class StandingDelay {
   }
 
   private restartWindow(): void {
-    this.leastSpareMs = Number.POSITIVE_INFINITY;
     this.elapsedMs = 0;
     this.arrivedMs = 0;
+    this.restartMeasurement();
+  }
+
+  private restartMeasurement(): void {
+    this.leastSpareMs = Number.POSITIVE_INFINITY;
     this.chunks = 0;
   }
 }
