@@ -16,6 +16,7 @@ import { NodeCommands } from './nodes/commands.js';
 import { NodeLease } from './nodes/lease.js';
 import { closeOrphans, type OrphanedCall } from './nodes/orphans.js';
 import { NodeRoles } from './nodes/roles.js';
+import { numberWaitingEvents } from './nodes/waiting-events.js';
 import { Endpoints } from './routing/endpoints.js';
 import { PhoneNumbers } from './routing/phone-numbers.js';
 import { Trunks } from './routing/trunks.js';
@@ -126,6 +127,7 @@ export class Store {
         await this.closeOrphans();
         await this.roles.takeFree();
         await this.nodeCommands?.takeAll();
+        await this.numberWaitingEvents();
       },
       onLost: () => this.rejoin(),
     });
@@ -232,6 +234,15 @@ export class Store {
     } catch (error) {
       if (error instanceof StoreError) return []; // locked: the next renewal tries again
       throw error;
+    }
+  }
+
+  /** Events about calls of other processes that have ended by now; runs automatically after every renewal of the lease. */
+  private async numberWaitingEvents(): Promise<void> {
+    try {
+      this.calls.publishLate(await numberWaitingEvents(this.database, this.clock.now()));
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error; // the next renewal tries again
     }
   }
 

@@ -224,11 +224,54 @@ describe('late events of one call', () => {
         [one, two].map(({ store }) => expect.poll(() => store.calls.flush(), { timeout: 20_000 }).toBe(true)),
       );
     }
-    const events = (await one.store.records.detail({ organizationId, mode: 'live' }, id))?.events ?? [];
+    // those of the process that had not the call follow when its own process can number no more
+    expect((await detail(one, id))?.events).toHaveLength(12);
+    await pass(30_000, [two, one]);
+    const events = (await detail(one, id))?.events ?? [];
     expect(events.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 22 }, (_, i) => i + 1));
     const late = events.slice(2).map(({ type, data }) => `${type} ${(data as { round: number }).round}`);
     const each = (round: number) => ['webhook.delivered', 'webhook.failed'].map((type) => `${type} ${round}`);
     expect(late.sort()).toEqual([0, 1, 2, 3, 4].flatMap((round) => [...each(round), ...each(round)]).sort());
+  });
+});
+
+describe('events about a running call of another process', () => {
+  const end = { status: 'completed', hangupCause: 'normal_clearing', hangupSource: 'caller', durationSec: 1 } as const;
+  const typesOf = async (process: Process, id: string) =>
+    (await detail(process, id))?.events.map(({ sequence, type }) => [sequence, type]);
+
+  it('are kept, and follow its end', async () => {
+    const [one, two] = [await start(1), await start(2)];
+    const id = await begin(one);
+    expect(two.store.calls.event(id, 'webhook.failed', { message: 'x' })).toBe('later');
+    await two.store.calls.flush();
+    await pass(20_000, [one, two]);
+    expect(await typesOf(one, id)).toEqual([[1, 'call.initiated']]);
+    one.store.calls.event(id, 'call.ringing');
+    one.store.calls.finish(id, end);
+    one.store.calls.event(id, 'recording.completed');
+    await one.store.calls.flush();
+    const own = ['call.initiated', 'call.ringing', 'call.completed', 'recording.completed'];
+    expect(await typesOf(one, id)).toEqual(own.map((type, i) => [i + 1, type]));
+    await pass(30_000, [one, two]);
+    const all = [...own, 'webhook.failed'].map((type, i) => [i + 1, type]);
+    expect(await typesOf(one, id)).toEqual(all);
+    await pass(30_000, [one, two]);
+    expect(await typesOf(one, id)).toEqual(all);
+  });
+
+  it('follow the end that another process wrote, when its process has died', async () => {
+    const [one, two] = [await start(1), await start(2)];
+    const id = await begin(one);
+    two.store.calls.event(id, 'webhook.failed', { message: 'x' });
+    await two.store.calls.flush();
+    alive.delete(1);
+    await pass(leaseMs + 4 * renewedEveryMs, [two]);
+    expect(await typesOf(two, id)).toEqual([
+      [1, 'call.initiated'],
+      [2, 'call.failed'],
+      [3, 'webhook.failed'],
+    ]);
   });
 });
 

@@ -150,7 +150,7 @@ export class Calls {
     const { entry, progress } = this.prepare(call, question);
     if ((await transaction.row('select 1 from instances where id = ?', this.instanceId)) === undefined)
       throw new StoreError('unavailable', 'This node lost its lease; it begins a new one');
-    const { admissions, hasDeliveries } = await applyEntries(transaction, [entry]);
+    const { admissions, hasDeliveries } = await applyEntries(transaction, [entry], this.instanceId);
     const admission = admissions[0]?.[1];
     if (admission === undefined) throw new Error('the admission of a call was not answered');
     progress.rated = question.rate !== null && admission.kind === 'admitted';
@@ -309,6 +309,13 @@ export class Calls {
     return lost;
   }
 
+  /** Publishes events of calls of other processes, once they have their numbers, and starts their deliveries. */
+  publishLate(events: BatchAnswer['late']): void {
+    if (events.length === 0) return;
+    this.tellLate(events);
+    this.onWritten();
+  }
+
   /** Resolves when everything queued before is on disk: true; false if the database takes too long. */
   flush(): Promise<boolean> {
     return this.journal.flush();
@@ -438,8 +445,11 @@ export class Calls {
       const ofEnd = isEnd ? settled.get(entry.callId) : undefined;
       if (ofEnd) this.feed.tell(scope, () => told(ofEnd));
     }
-    for (const { event, organizationId, mode } of answer.late)
-      this.feed.tell({ organizationId, mode }, () => told(event));
+    this.tellLate(answer.late);
+  }
+
+  private tellLate(events: BatchAnswer['late']): void {
+    for (const { event, organizationId, mode } of events) this.feed.tell({ organizationId, mode }, () => told(event));
   }
 
   /** Removes ended calls without queued entries from memory; the database numbers later events. */

@@ -5,7 +5,7 @@ import type { Tables } from '../database/tables.js';
 const byMonth = ['call_quality', 'call_traces', 'call_events'] as const satisfies (keyof Tables)[];
 /** What belongs to a call, and is kept for all months together. */
 export const besideMonths = [
-  ...(['webhook_deliveries', 'recordings', 'call_funds', 'call_dialogs'] as const),
+  ...(['webhook_deliveries', 'recordings', 'call_funds', 'call_dialogs', 'waiting_events'] as const),
 ] satisfies (keyof Tables)[];
 
 /** Everything that belongs to a call, what refers to others first. */

@@ -410,6 +410,16 @@ export interface JournalPositionRow {
   number: number;
 }
 
+/** An event of a call that another process numbers. */
+export interface WaitingEventRow {
+  id: string;
+  call_id: string;
+  event_type: string;
+  /** json */
+  event_data: string;
+  created_at: number;
+}
+
 export interface Tables {
   settings_version: SettingsVersionRow;
   journal_positions: JournalPositionRow;
@@ -424,6 +434,7 @@ export interface Tables {
   trunks: TrunkRow;
   calls: CallRow;
   call_events: CallEventRow;
+  waiting_events: WaitingEventRow;
   call_traces: CallTraceRow;
   webhook_deliveries: WebhookDeliveryRow;
   webhook_attempts: WebhookAttemptRow;

@@ -1,22 +1,19 @@
 import type { Transaction } from '../database/database.js';
+import { numberOrWait } from '../nodes/waiting-events.js';
 import { addDeliveries } from '../routing/outbox.js';
 import { hold } from '../tenants/holds.js';
-import type { Mode } from '../tenants/scope.js';
 import { CountChanges } from './count-changes.js';
-import type {
-  Admission,
-  AdmissionQuestion,
-  BatchOutcome,
-  BeginEntry,
-  Entry,
-  EventTuple,
-  LateEventEntry,
-} from './entries.js';
+import type { Admission, AdmissionQuestion, BatchOutcome, BeginEntry, Entry, EventTuple } from './entries.js';
 import { GatheredCalls } from './gathered-calls.js';
+import { insertEvents } from './insert-events.js';
 import { countRunning } from './running-calls.js';
 
-/** Writes what calls have to write, in the order of the entries, with its counters and its deliveries to webhooks. */
-export async function applyEntries(transaction: Transaction, entries: readonly Entry[]): Promise<BatchOutcome> {
+/** Writes what calls of this lease have to write, in the order of the entries, with its counters and its deliveries to webhooks. */
+export async function applyEntries(
+  transaction: Transaction,
+  entries: readonly Entry[],
+  instanceId: string,
+): Promise<BatchOutcome> {
   const counts = new CountChanges();
   const written: EventTuple[] = [];
   const events: EventTuple[] = [];
@@ -40,8 +37,8 @@ export async function applyEntries(transaction: Transaction, entries: readonly E
       await calls.write();
       await insertEvents(transaction, events);
       written.push(...events.splice(0));
-      const late = await lateEvent(transaction, entry);
-      if (late === undefined) continue;
+      const late = await numberOrWait(transaction, entry, instanceId);
+      if (late === null) continue;
       events.push(late.event);
       outcome.late.push(late);
     }
@@ -62,10 +59,6 @@ export function nothingWritten(): BatchOutcome {
   return { admissions: [], closedElsewhere: [], settled: [], late: [], hasDeliveries: false };
 }
 
-export async function insertEvents(transaction: Transaction, events: readonly EventTuple[]): Promise<void> {
-  await transaction.insertAll('call_events', eventColumns, events);
-}
-
 function isAsked({ concurrentCalls, rate }: AdmissionQuestion): boolean {
   return concurrentCalls !== null || rate !== null;
 }
@@ -79,21 +72,3 @@ async function admission(transaction: Transaction, { callId, row, admission: ask
   if (!asked?.rate) return { kind: 'admitted', fundedSec: null, heldMicrocents: 0 };
   return hold(transaction, callId, row.organization_id, asked.rate);
 }
-
-/** Numbered after what is written of the call. undefined: the call is gone, or runs in another process. */
-async function lateEvent(
-  transaction: Transaction,
-  { callId, id, type, data, createdAtMs }: LateEventEntry,
-): Promise<BatchOutcome['late'][number] | undefined> {
-  const call = await transaction.row<{ organization_id: string; mode: Mode; last: number; at: number }>(
-    `select organization_id, mode, (select max(sequence) from call_events where call_id = calls.id) as last,
-       (select max(created_at) from call_events where call_id = calls.id) as at
-     from calls where id = ? and status <> 'in_progress'`,
-    callId,
-  );
-  if (call === undefined) return undefined;
-  const event: EventTuple = [id, callId, call.last + 1, type, data, Math.max(call.at, createdAtMs)];
-  return { event, organizationId: call.organization_id, mode: call.mode };
-}
-
-const eventColumns = ['id', 'call_id', 'sequence', 'event_type', 'event_data', 'created_at'];

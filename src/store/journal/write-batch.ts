@@ -19,7 +19,7 @@ export async function writeBatch(together: Together, batch: Batch): Promise<Batc
       if (lease.number !== null && lease.number >= number)
         return { ...answered, ...(await writtenBefore(transaction, entries)) };
       await transaction.write(keepPosition, instanceId, number);
-      return { ...answered, ...(await applyEntries(transaction, entries)) };
+      return { ...answered, ...(await applyEntries(transaction, entries, instanceId)) };
     });
   } catch (error) {
     if (isPassing(error) || entries.length === 0) throw error;
@@ -38,7 +38,11 @@ async function oneByOne(transaction: Transaction, { instanceId, number, entries 
   for (const [index, entry] of entries.entries()) {
     await transaction.write('savepoint entry');
     try {
-      const { admissions, closedElsewhere, settled, late, hasDeliveries } = await applyEntries(transaction, [entry]);
+      const { admissions, closedElsewhere, settled, late, hasDeliveries } = await applyEntries(
+        transaction,
+        [entry],
+        instanceId,
+      );
       all.late.push(...late);
       all.admissions.push(...admissions);
       all.closedElsewhere.push(...closedElsewhere);

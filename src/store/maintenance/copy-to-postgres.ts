@@ -28,7 +28,16 @@ export interface CopiedTable {
 const tables = [
   ...['organizations', 'users', 'members', 'api_keys', 'endpoints', 'phone_numbers', 'trunks', 'rates'],
   ...['installation_secrets', 'invitations', 'idempotency_keys', 'ledger', 'spend_days', 'request_days'],
-  ...['calls', 'call_events', 'call_traces', 'call_quality', 'call_dialogs', 'call_funds', 'recordings'],
+  ...[
+    'calls',
+    'call_events',
+    'call_traces',
+    'call_quality',
+    'call_dialogs',
+    'call_funds',
+    'recordings',
+    'waiting_events',
+  ],
   ...['webhook_deliveries', 'webhook_attempts', 'call_days', 'call_hours', 'call_insights', 'rejected_invites'],
 ] as const;
 const rowsAtOnce = 1_000;

@@ -1,4 +1,5 @@
 import { statements as nodes } from '../../nodes/migration.js';
+import { statements as waitingEvents } from '../../nodes/waiting-events-migration.js';
 import { statements as initial } from './0001-initial.js';
 import { statements as webhooks } from './0002-webhooks.js';
 import { statements as rest } from './0003-rest.js';
@@ -40,4 +41,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '0018-code': { statements: code },
   '0019-number-search': { statements: numberSearch },
   '0020-nodes': { statements: nodes('text') },
+  '0021-waiting-events': { statements: waitingEvents('text', 'integer') },
 };

@@ -1,5 +1,6 @@
 import type { Migration } from '../../database/migrations/index.js';
 import { statements as nodes } from '../../nodes/migration.js';
+import { statements as waitingEvents } from '../../nodes/waiting-events-migration.js';
 import { statements as initial } from './0001-initial.js';
 import { statements as numberSearch } from './0002-number-search.js';
 import { statements as partitions } from './0004-partitions.js';
@@ -12,4 +13,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '0003-nodes': { statements: nodes('text collate "C"') },
   '0004-partitions': { statements: partitions },
   '0005-nodes': { statements: nodeCommands },
+  '0006-waiting-events': { statements: waitingEvents('text collate "C"', 'bigint') },
 };
