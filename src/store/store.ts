@@ -63,6 +63,10 @@ export interface StoreOptions {
   onLost?: (callIds: string[]) => void;
   /** Called when this node has taken or lost a role. */
   onRolesChanged?: () => void;
+  /** Called after each batch of what calls write, with the time that it took. */
+  onBatchWritten?: (ms: number) => void;
+  /** Called after each answer to a command to another node, with the time that it took. */
+  onCommandAnswered?: (ms: number) => void;
   /** The identity of this process on the machine; tests simulate several. */
   process?: { pid?: number; host?: string; isAlive?: (pid: number) => boolean };
 }
@@ -132,7 +136,8 @@ export class Store {
       onLost: () => this.rejoin(),
     });
     const { notifier } = database;
-    this.nodeCommands = notifier === null ? null : new NodeCommands(database, this.lease, notifier);
+    this.nodeCommands =
+      notifier === null ? null : new NodeCommands(database, this.lease, notifier, options.onCommandAnswered);
     this.roles = new NodeRoles(database, this.lease, () => options.onRolesChanged?.());
     this.organizations = new Organizations(database, clock);
     this.invitations = new Invitations(database, clock, this.organizations);
@@ -149,7 +154,12 @@ export class Store {
     this.rejectedInvites = new RejectedInviteRecords(database, clock);
     this.idempotency = new Idempotency(clock);
     this.calls = new Calls({
-      write: (instanceId, number, entries) => database.writeBatch(instanceId, number, entries),
+      write: async (instanceId, number, entries) => {
+        const startedMs = performance.now();
+        const answer = await database.writeBatch(instanceId, number, entries);
+        options.onBatchWritten?.(performance.now() - startedMs);
+        return answer;
+      },
       ...{ clock, instanceId: this.lease.id, log },
       onFenced: () => this.rejoin(),
       events: database.events,

@@ -147,6 +147,31 @@ describe.concurrent('nodes', { timeout: 180_000 }, () => {
     expect(first.store.problem).toBeNull();
   });
 
+  it('what a command says, such as keys, leaves the database when it is taken, or is forgotten', async (context) => {
+    const { expect } = context;
+    const { url, node } = await installation(context);
+    const [first, second] = [await node(), await node()];
+    const id = await begin(first, await organizationOf(first));
+    const kept = () => query(url, 'select command, created_at from node_commands');
+    let whileItRuns: unknown;
+    first.store.nodeCommands?.serve(async (callId, command) => {
+      whileItRuns = await kept();
+      return `${callId} ${command}`;
+    });
+    expect(await second.store.nodeCommands?.send(id, 'keys 1234')).toEqual({
+      ...{ kind: 'answered', answer: `${id} keys 1234` },
+    });
+    expect(whileItRuns).toMatchObject([{ command: '' }]);
+    await expect.poll(kept, limit).toEqual([]);
+    // of a node that died before it could withdraw it, to one that died before it could take it
+    await query(
+      url,
+      `insert into node_commands (id, instance_id, call_id, command, created_at)
+       values ('left', 'dead', '${id}', 'keys 5678', extract(epoch from now()) * 1000)`,
+    );
+    await expect.poll(kept, limit).toEqual([]);
+  });
+
   it('one has each role; it passes on when its holder dies, leaves, or gives it away', async (context) => {
     const { expect } = context;
     const { node } = await installation(context);

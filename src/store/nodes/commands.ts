@@ -10,8 +10,17 @@ const takeLimitMs = 900;
 const answerLimitMs = 90_000;
 /** Behind the notifications. */
 const lookEveryMs = 200;
-/** A command whose sender died is forgotten after this time. */
-const keptMs = 600_000;
+/** A command whose sender died is forgotten after this time; sooner if nobody has taken it, since it may have keys in it. */
+const keptMs = 120_000;
+const keptUntakenMs = 5_000;
+
+/** What was said in the command goes with the answer that it is taken. */
+const takeOne = `update node_commands set taken_at = (extract(epoch from clock_timestamp()) * 1000)::bigint, command = ''
+  from (select id as waiting_id, command as said from node_commands where id = ? and instance_id = ? and taken_at is null for update) waiting
+  where id = waiting_id returning call_id, said as command`;
+const ageMs = '(extract(epoch from now()) * 1000 - created_at)';
+/** Of all nodes: one that died forgets nothing. */
+const forgotten = `delete from node_commands where (taken_at is null and ${ageMs} > ?) or ${ageMs} > ?`;
 
 /** `not_running`: the call has ended, or runs here. `unreachable`: its node is dead or does not answer; `message` names it. */
 export type Sent =
@@ -35,6 +44,7 @@ export class NodeCommands {
     private readonly database: StoreDatabase,
     private readonly lease: NodeLease,
     notifier: Notifier,
+    private readonly onAnswered: (ms: number) => void = () => {},
   ) {
     notifier.on(channel, (payload) => this.notified(payload));
   }
@@ -47,6 +57,13 @@ export class NodeCommands {
 
   /** Has the node that runs the call carry out the command. Rejects with `StoreError` if the database cannot be used. */
   async send(callId: string, command: string): Promise<Sent> {
+    const startedMs = performance.now();
+    const sent = await this.sendTo(callId, command);
+    if (sent.kind === 'answered') this.onAnswered(performance.now() - startedMs);
+    return sent;
+  }
+
+  private async sendTo(callId: string, command: string): Promise<Sent> {
     const owner = await this.ownerOf(callId);
     if (owner === undefined || owner.instance_id === this.lease.id) return { kind: 'not_running' };
     const unreachable = (what: string): Sent => ({
@@ -87,10 +104,7 @@ export class NodeCommands {
   async takeAll(): Promise<void> {
     if (this.handle === null) return;
     try {
-      await this.database.rows(
-        'delete from node_commands where instance_id = ? and created_at < (extract(epoch from now()) * 1000) - ?',
-        ...[this.lease.id, keptMs],
-      );
+      await this.database.rows(forgotten, keptUntakenMs, keptMs);
       const rows = await this.database.rows<{ id: string }>(
         'select id from node_commands where instance_id = ? and taken_at is null',
         this.lease.id,
@@ -114,11 +128,7 @@ export class NodeCommands {
 
   private async take(id: string): Promise<void> {
     try {
-      const [taken] = await this.database.rows<{ call_id: string; command: string }>(
-        `update node_commands set taken_at = (extract(epoch from clock_timestamp()) * 1000)::bigint
-         where id = ? and instance_id = ? and taken_at is null returning call_id, command`,
-        ...[id, this.lease.id],
-      );
+      const [taken] = await this.database.rows<{ call_id: string; command: string }>(takeOne, id, this.lease.id);
       if (taken === undefined || this.handle === null) return; // another look was faster, or it was withdrawn
       const answer = await this.handle(taken.call_id, taken.command);
       await this.database.rows(

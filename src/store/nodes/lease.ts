@@ -51,12 +51,17 @@ export class NodeLease {
     this.host = options.host ?? hostIdentity();
     this.isAlive = options.isAlive ?? processExists;
     this.current = options.id ?? uuidv7();
-    this.name = options.name ?? `${hostname()}-${randomBytes(4).toString('hex')}`;
+    this.name = options.name ?? madeNodeName();
   }
 
   /** Of the lease in force; another one after a loss. */
   get id(): string {
     return this.current;
+  }
+
+  /** Since the lease was renewed; 0 before it was taken. */
+  get ageMs(): number {
+    return this.renewedMs === null ? 0 : this.nowMs() - this.renewedMs;
   }
 
   /** Whether this node may do what only one node may do: its lease cannot have run out, whatever became of the database meanwhile. */
@@ -224,6 +229,11 @@ export class NodeLease {
     const { clock } = this.options;
     return clock === systemClock ? performance.now() : clock.now();
   }
+}
+
+/** A name that no other process has. */
+export function madeNodeName(): string {
+  return `${hostname()}-${randomBytes(4).toString('hex')}`;
 }
 
 /** Identifies the boot, machine and PID namespace in which a process id is unique; containers may share a host name. */
