@@ -42,6 +42,7 @@ import { connectionTests, examineInstallation } from './connection-tests.js';
 import { builtDashboard } from './dashboard-folder.js';
 import { echoAgentHost, startBuiltInEchoAgent } from './echo-agent.js';
 import { firstStart } from './first-start.js';
+import { Histograms } from './histograms.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
 import { readiness } from './readiness.js';
@@ -52,6 +53,7 @@ import { simulatedCarrier } from './simulated-carrier.js';
 import { Clips } from './speech/clips.js';
 import { openSpeechPools } from './speech/speech-pool.js';
 import { systemClock } from './store/database/clock.js';
+import { madeNodeName } from './store/nodes/lease.js';
 import { Store } from './store/store.js';
 import type { FirstStart } from './store/tenants/bootstrap.js';
 import { undoBootstrap } from './store/tenants/bootstrap.js';
@@ -107,7 +109,8 @@ function mediaServerNets(engine: Settings['mediaEngine']): string[] {
 
 /** Starts everything or nothing: on any failure what was already open is closed, and one clear sentence is thrown. */
 export async function start(settings: Settings, options: StartOptions = {}): Promise<App> {
-  const log = options.log ?? createLog(settings.logLevel);
+  const nodeName = settings.nodeName ?? madeNodeName();
+  const log = options.log ?? createLog(settings.logLevel, nodeName);
   const opened: (() => unknown)[] = [];
   const closeAll = async (): Promise<void> => {
     for (const close of opened.reverse()) await close();
@@ -121,6 +124,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
   }
 
   async function build(): Promise<App> {
+    const histograms = new Histograms();
     const orphans = new OrphanedDialogs(log);
     opened.push(() => orphans.close());
     let followSettings = (): void => {};
@@ -130,7 +134,9 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         ? { file: settings.databaseUrl.file }
         : { url: settings.databaseUrl.url }),
       poolSize: settings.databasePool,
-      nodeName: settings.nodeName,
+      nodeName,
+      onBatchWritten: histograms.batchWritten,
+      onCommandAnswered: histograms.commandAnswered,
       onLost: (callIds) => live.endLost(callIds),
       onRolesChanged: () => followSettings(),
       onSettingsChanged: () => followSettings(),
@@ -317,6 +323,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         return trace;
       },
       log,
+      onEnded: histograms.ended,
     };
     const transcription =
       settings.transcriptionUrl === null
@@ -430,6 +437,9 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         callsFromMemory: () => admissions.fromMemory,
         writersReplaced: () => store.writersReplaced,
         callsExpired: () => retention.deleted,
+        leaseAgeMs: () => store.lease.ageMs,
+        sipThreadLagMs: async () => (await sip.serverStats()).lagMs,
+        histograms,
         redis,
       }),
       ...(settings.metricsToken === null ? {} : { metricsToken: settings.metricsToken }),

@@ -3,6 +3,7 @@ import type { MediaEngine } from '../media/engine.js';
 import type { SipGateway } from '../sip/leg.js';
 import type { LiveCallTable } from './call/core/live-calls.js';
 import type { RejectedInvites } from './call/routing/rejected-invites.js';
+import type { Histograms } from './histograms.js';
 
 /** The metrics of `GET /metrics` about the process, SIP, media and calls; all values are read on request. */
 export function createMetrics(parts: {
@@ -16,6 +17,10 @@ export function createMetrics(parts: {
   callsFromMemory: () => number;
   writersReplaced: () => number;
   callsExpired: () => number;
+  leaseAgeMs: () => number;
+  /** Rejects where the SIP server is another program, or there is none at the moment. */
+  sipThreadLagMs: () => Promise<number>;
+  histograms: Histograms;
   /** null: none is set up. */
   redis: { readonly answers: boolean } | null;
 }): Registry {
@@ -92,6 +97,12 @@ export function createMetrics(parts: {
     'Calls deleted because they were older than their organization keeps them.',
     parts.callsExpired,
   );
+  gauge(
+    'trunkline_lease_age_seconds',
+    'Since this node renewed its lease in the database; from 6 s on it does nothing that only one node may do.',
+    () => parts.leaseAgeMs() / 1000,
+  );
+  parts.histograms.register(registry, { hasRedis: redis !== null });
   if (redis)
     gauge('trunkline_redis_answers', '1 while Redis counts requests; 0: this process counts alone.', () =>
       redis.answers ? 1 : 0,
@@ -115,6 +126,15 @@ export function createMetrics(parts: {
   labelledGauge('trunkline_media_thread_lag_ms', 'Event-loop lag of each media thread.', 'thread', () =>
     media.load().threads.map((thread, index) => [String(index), thread.eventLoopLagMs] as const),
   );
+  new Gauge({
+    name: 'trunkline_sip_thread_lag_ms',
+    help: 'Event-loop lag of the thread of the embedded SIP server.',
+    registers: [registry],
+    async collect() {
+      const lagMs = await parts.sipThreadLagMs().catch(() => null);
+      if (lagMs !== null) this.set(lagMs);
+    },
+  });
   labelledCounter('trunkline_media_late_total', 'How often a media thread was late by 5 ms or more.', 'cause', () => {
     const { garbageCollection, waitingForCore, ownWork, stopped } = media.load().late;
     return Object.entries({

@@ -266,7 +266,7 @@ export class DialogLeg implements CallLeg {
       try {
         this.#infoHandler?.({ contentType: req.get('content-type') ?? '', body: req.body ?? '' });
       } catch (error) {
-        this.context.log.error({ err: text(error), sipCallId: this.sipCallId }, 'info handler failed');
+        this.context.log.error({ err: text(error), sip_call_id: this.sipCallId }, 'info handler failed');
       }
     });
   }

@@ -248,10 +248,10 @@ export class Inbound {
       call.localAddress = await this.context.addresses.facing(call.peer.address, own);
       await handler(call);
       if (!call.isPending) return;
-      this.context.log.error({ sipCallId: call.sipCallId }, 'call handler gave no final answer');
+      this.context.log.error({ sip_call_id: call.sipCallId }, 'call handler gave no final answer');
     } catch (error) {
       if (call.cancelled.aborted) return; // the caller cancelled, and the handler failed to answer
-      this.context.log.error({ sipCallId: call.sipCallId, err: words(error) }, 'call handler failed');
+      this.context.log.error({ sip_call_id: call.sipCallId, err: words(error) }, 'call handler failed');
     }
     this.refused.handler_failed = (this.refused.handler_failed ?? 0) + 1;
     void call.reject(refusalOf('unspecified'));

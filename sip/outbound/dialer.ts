@@ -135,7 +135,7 @@ export class Outbound {
       if (!failure.mayFailOver) throw failure;
       if (end.kind === 'refused' && end.retryAfterSec > 0) this.#rest(target.gateway, end.retryAfterSec);
       failed = { gateway: target.gateway, error: failure };
-      this.context.log.warn({ gateway: target.gateway.uri, sipCallId: callId, err: failure.message }, 'gateway failed');
+      this.context.log.warn({ gateway: target.gateway.uri, sip_call_id: callId, err: failure.message }, 'gateway failed');
     }
     throw failure ?? new SipError('unreachable', 'carrier_unreachable', 'No gateway is left.');
   }
@@ -162,7 +162,7 @@ export class Outbound {
         try {
           request.onProgress?.({ gateway: target.gateway, status, branch, ...(sdp === undefined ? {} : { sdp }) });
         } catch (error) {
-          context.log.error({ err: String(error), sipCallId: callId }, 'progress handler failed');
+          context.log.error({ err: String(error), sip_call_id: callId }, 'progress handler failed');
         }
       },
       onInvite: (pending) => request.onInvite?.(pending),

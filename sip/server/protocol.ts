@@ -40,6 +40,8 @@ export interface SipServerStats {
    * address that is silenced. How many addresses were silenced.
    */
   shed: { overload: number; rateLimited: number; crowded: number; silenced: number; offenders: number };
+  /** How late the event loop of the thread runs. */
+  lagMs: number;
   /** What is alive now; tests assert that these return to zero. */
   live: { transactions: number; dialogs: number; timers: number; tcpConnections: number };
 }

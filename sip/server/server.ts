@@ -157,6 +157,7 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
         silenced: sources.silenced,
         offenders: sources.offenders,
       },
+      lagMs: admission.ownLagMs,
       live: {
         transactions: transactions.size,
         dialogs: dialogs.size,

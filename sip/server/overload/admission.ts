@@ -61,7 +61,8 @@ export class InviteAdmission {
   private filledMs: number;
   /** The last report of the main thread; null until there is one. */
   private report: { atMs: number; lagMs: number } | null = null;
-  private ownLagMs = 0;
+  /** How late the event loop of this thread runs; a peak is halved with each measurement. */
+  ownLagMs = 0;
   /** First responses since the last probe, and whether enough INVITEs waited all the time to keep the application busy. */
   private served = 0;
   private isPressed = false;

@@ -162,7 +162,9 @@ export class FailoverAgent {
       try {
         const target = agentTarget(endpoint, this.#factsFor(endpoint, personal), rules, remainingMs());
         target.config = { ...(target.config as { [field: string]: Plain }), ...personal?.config };
+        const startedMs = performance.now();
         const link = await this.session.prepareAgent(target, budget);
+        call.agentConnects.push({ kind: 'websocket', ms: Math.round(performance.now() - startedMs) });
         call.event('agent.connected', about);
         this.#seat(link, endpoint);
         return null;

@@ -99,6 +99,7 @@ export class SipAgent implements Application {
     const about = { endpoint_id: endpoint.id, provider: endpoint.provider ?? endpoint.type, attempt: 1 };
     const config = endpoint.providerConfig;
     call.event('agent.connecting', about);
+    const startedMs = performance.now();
     try {
       const invite = await sipInvite(endpoint, facts, http, call.signal);
       const leg = await dialSip(
@@ -121,6 +122,7 @@ export class SipAgent implements Application {
       await this.#agent.answeredWith(leg);
       call.check();
       agents.health.succeeded(endpoint.id);
+      call.agentConnects.push({ kind: 'sip', ms: Math.round(performance.now() - startedMs) });
       call.event('agent.connected', about);
       this.#isAnswered = true;
       await this.#agent.answer();

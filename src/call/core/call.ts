@@ -9,6 +9,7 @@ import type { EventType } from '../../store/calls/event-types.js';
 import type { Direction, HangupSource } from '../../store/database/tables.js';
 import { TerminalSummary } from './call-summary.js';
 import type { CallCommand, CommandResult } from './command.js';
+import type { AgentConnect, EndedCall } from './ended-call.js';
 import { type CallFunds, watchFunds } from './funding.js';
 import { CallEnded, callStatus, type Ending } from './outcome.js';
 import type { PartyFacts } from './party-facts.js';
@@ -67,6 +68,8 @@ export class Call {
   trunkId: string | null = null;
   /** Call-IDs of dialogs that replaced the first one; each has its own SIP trace. */
   readonly laterSipCallIds: string[] = [];
+  /** The agents that got ready, in order. */
+  readonly agentConnects: AgentConnect[] = [];
   /** Cookies of its webhooks. */
   readonly cookies = new Cookies();
   readonly transcript = new Transcript();
@@ -281,7 +284,7 @@ export class Call {
   }
 
   /** Writes the terminal record. Call it once everything of the call is closed. */
-  finish(stats: MediaStats | null, trace: TraceEntry[]): void {
+  finish(stats: MediaStats | null, sipCallId: string, trace: TraceEntry[]): EndedCall {
     // Calls of less than 5 seconds need a sample too.
     if (stats !== null && this.answered && stats.received.packets + stats.sent.packets > 0) this.heardQuality(stats);
     const ending = this.#ending ?? { cause: 'unspecified', source: 'system' };
@@ -289,28 +292,44 @@ export class Call {
     this.#endedAtMs = endedAtMs;
     const answeredAtMs = this.#answeredAtMs;
     this.answer(); // the call may have ended before its media path was open
+    const direction = this.#direction;
+    const status = callStatus(direction, ending, this.answered);
+    const { durationSec } = this;
+    const ringSec =
+      this.#ringingAtMs === null ? null : Math.round(((answeredAtMs ?? endedAtMs) - this.#ringingAtMs) / 1000);
+    const timings = {
+      ...(this.#ringingAtMs === null ? {} : { postDialDelayMs: Math.round(this.#ringingAtMs - this.#startedAtMs) }),
+      ...(answeredAtMs === null ? {} : { setupMs: Math.round(answeredAtMs - this.#startedAtMs) }),
+      ...(this.#firstAudioMs === null ? {} : { answerToFirstAudioMs: this.#firstAudioMs }),
+    };
+    const summary = this.#summary.fields(stats);
+    const owner = this.#records.ownerOf(this.id);
     this.#records.finish(this.id, {
-      status: callStatus(this.#direction, ending, this.answered),
+      status,
       hangupCause: ending.cause,
       hangupSource: ending.source,
       completedAt: this.#at(endedAtMs),
-      durationSec: this.durationSec,
-      ringSeconds:
-        this.#ringingAtMs === null ? null : Math.round(((answeredAtMs ?? endedAtMs) - this.#ringingAtMs) / 1000),
-      timings: {
-        ...(this.#ringingAtMs === null ? {} : { postDialDelayMs: Math.round(this.#ringingAtMs - this.#startedAtMs) }),
-        ...(answeredAtMs === null ? {} : { setupMs: Math.round(answeredAtMs - this.#startedAtMs) }),
-        ...(this.#firstAudioMs === null ? {} : { answerToFirstAudioMs: this.#firstAudioMs }),
-      },
+      durationSec,
+      ringSeconds: ringSec,
+      timings,
       wentOnUnfunded: this.#wentOnUnfunded,
       transcript: this.transcript.text,
-      ...this.#summary.fields(stats),
+      ...summary,
       trace,
       eventData: {
         ...(ending.detail === undefined ? {} : { detail: ending.detail }),
         ...(ending.sipStatus === undefined ? {} : { sip_status: ending.sipStatus }),
       },
     });
+    return {
+      ...ending,
+      ...{ id: this.id, sipCallId, direction, status, durationSec, ringSec, timings },
+      ...(owner && { owner }),
+      trunkId: this.trunkId,
+      agentConnects: this.agentConnects,
+      quality: summary.quality,
+      turns: summary.turns,
+    };
   }
 
   #since(fromMs: number): number {

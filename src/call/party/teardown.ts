@@ -1,6 +1,7 @@
 /** How every call ends: its parts are closed, its record is written, its place becomes free. */
 import type { Logger } from '../../log.js';
 import type { TraceEntry } from '../../store/calls/call-records.js';
+import { type EndedCall, logFields } from '../core/ended-call.js';
 import type { LiveCallTable } from '../core/live-calls.js';
 import type { CallParty } from './party.js';
 
@@ -9,6 +10,8 @@ export interface CallClosing {
   live: LiveCallTable;
   trace(sipCallId: string): TraceEntry[];
   log: Logger;
+  /** After the record is queued. */
+  onEnded(ended: EndedCall): void;
 }
 
 /** Closes what is left of a call that has its ending, writes the record, and frees its place. Once per call. */
@@ -27,16 +30,8 @@ export async function closeCall(party: CallParty, sipCallId: string, deps: CallC
   const stats = settled[0].status === 'fulfilled' ? settled[0].value : null;
   if (call.fault !== null)
     deps.log.error({ err: call.fault, call_id: call.id }, 'an exception in a callback ended the call');
-  call.finish(stats, [sipCallId, ...call.laterSipCallIds].flatMap(deps.trace));
+  const ended = call.finish(stats, sipCallId, [sipCallId, ...call.laterSipCallIds].flatMap(deps.trace));
   deps.live.remove(call);
-  deps.log.info(
-    {
-      call_id: call.id,
-      sip_call_id: sipCallId,
-      cause: ending.cause,
-      source: ending.source,
-      answered: call.answered,
-    },
-    'call ended',
-  );
+  deps.onEnded(ended);
+  deps.log.info(logFields(ended), 'call ended');
 }

@@ -67,6 +67,7 @@ interface Progress {
   rated: boolean;
   scope: Scope;
   phoneNumberId: string;
+  endpointId: string | null;
   /** The number of entries in the journal. */
   waiting: number;
 }
@@ -162,6 +163,12 @@ export class Calls {
     return { id: entry.callId, admission, committed };
   }
 
+  /** Whose a running call of this process is, and what it was routed to. */
+  ownerOf(callId: string): (Scope & { phoneNumberId: string; endpointId: string | null }) | undefined {
+    const progress = this.progress.get(callId);
+    return progress && { ...progress.scope, phoneNumberId: progress.phoneNumberId, endpointId: progress.endpointId };
+  }
+
   /** The number of a running call of this process. */
   phoneNumberOf(callId: string): string | undefined {
     return this.progress.get(callId)?.phoneNumberId;
@@ -169,6 +176,8 @@ export class Calls {
 
   /** Sets facts that are known only after the start. */
   assign(callId: string, facts: { endpointId?: string | null; trunkId?: string | null; sipCallId?: string }): void {
+    const progress = this.progress.get(callId);
+    if (progress && facts.endpointId !== undefined) progress.endpointId = facts.endpointId;
     this.facts(callId, { endpoint_id: facts.endpointId, trunk_id: facts.trunkId, sip_call_id: facts.sipCallId });
   }
 
@@ -351,6 +360,7 @@ export class Calls {
       rated: admission !== null && admission.rate !== null,
       scope: { organizationId: call.organizationId, mode: call.mode },
       phoneNumberId: call.phoneNumberId,
+      endpointId: call.endpointId,
       waiting: 0,
     };
     const data = {
