@@ -8,6 +8,7 @@ import { Subscriptions } from './dialogs/subscriptions.js';
 import { parseMessage, SipRequest, SipResponse } from './message/message.js';
 import { isSaneResponse } from './message/sanity.js';
 import { InviteAdmission } from './overload/admission.js';
+import { ownTime, RunningClock } from './overload/running-clock.js';
 import { LOOPBACK_NETS, Sources } from './overload/sources.js';
 import type { InviteToCancel, SipServerOptions, SipServerStats, UnansweredInvite } from './protocol.js';
 import { DEFAULT_TIMERS, giveUpMs, SystemClock } from './transactions/timers.js';
@@ -59,7 +60,9 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
   const local = new LocalAddresses(options.externalIp ?? null, options.localNets ?? []);
   const monotonicMs = () => performance.now();
   const sources = new Sources(monotonicMs, options.limits, options.trusted ?? LOOPBACK_NETS);
-  const admission = new InviteAdmission(monotonicMs, options.limits);
+  const running = new RunningClock(ownTime());
+  running.start();
+  const admission = new InviteAdmission(running.now, options.limits);
   admission.watch();
   let messagesReceived = 0;
   let malformed = 0;
@@ -191,6 +194,7 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
     close: async () => {
       closing.abort();
       admission.close();
+      running.close();
       await control.close();
       for (const dialog of dialogs.where(() => true)) dialogs.remove(dialog);
       transactions.clear();

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type AdmissionLimits, InviteAdmission } from '../../sip/server/overload/admission.js';
+import { RunningClock } from '../../sip/server/overload/running-clock.js';
 
 function open(limits: Partial<AdmissionLimits> = {}) {
   let nowMs = 0;
@@ -104,7 +105,10 @@ describe('a new call is refused', () => {
 
   it('while a media thread runs late, or the main thread is silent', () => {
     const { admission, pass } = open({ lagMs: 200 });
-    admission.reported(201);
+    for (let report = 0; report < 15; report++) {
+      expect(admission.admits(), 'it has not lasted').toBeNull();
+      admission.reported(201);
+    }
     expect(admission.admits()).not.toBeNull();
     admission.reported(0);
     expect(admission.admits()).toBeNull();
@@ -112,6 +116,55 @@ describe('a new call is refused', () => {
     expect(admission.admits()).not.toBeNull();
     admission.reported(0);
     expect(admission.admits()).toBeNull();
+  });
+});
+
+describe('the clock of a thread that runs', () => {
+  const opened = () => {
+    const time = { atMs: 0, busyMs: 0 };
+    const clock = new RunningClock({
+      nowMs: () => time.atMs,
+      takeBusyMs: () => {
+        const { busyMs } = time;
+        time.busyMs = 0;
+        return busyMs;
+      },
+    });
+    return {
+      clock,
+      admission: new InviteAdmission(clock.now),
+      pass: (ms: number, busyMs = 0) => {
+        time.atMs += ms;
+        time.busyMs += busyMs;
+      },
+    };
+  };
+
+  it('leaves out the time in which its process stood still: a call that comes then is let in', () => {
+    const { clock, admission, pass } = opened();
+    admission.reported(0);
+    admission.delivered('a');
+    pass(15_000);
+    expect(admission.admits(), 'before the first tick').toBeNull();
+    clock.tick();
+    for (let i = 0; i < 10; i++) admission.reported(15_000); // media threads, once a second
+    expect(admission.admits()).toBeNull();
+  });
+
+  it('goes on while the thread is busy, and while it waits for a main thread that is', () => {
+    const { clock, admission, pass } = opened();
+    admission.delivered('a');
+    pass(1_200, 1_150);
+    clock.tick();
+    expect(admission.admits(), 'by its own work').not.toBeNull();
+    admission.heard('a');
+    expect(admission.admits()).toBeNull();
+    admission.reported(0);
+    for (let i = 0; i < 24; i++) {
+      pass(50);
+      clock.tick();
+    }
+    expect(admission.admits(), 'the main thread says nothing for 1.2 s').not.toBeNull();
   });
 });
 

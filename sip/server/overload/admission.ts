@@ -37,6 +37,11 @@ export const DEFAULT_ADMISSION_LIMITS: AdmissionLimits = {
 
 /** How often the main thread reports that it is alive. */
 export const REPORT_EVERY_MS = 100;
+/**
+ * Media threads measure once a second, the worst of that second. One bad second is a moment in which the machine stood still, which a new call
+ * does not prolong: the lag of a media thread counts once it has lasted over two measurements.
+ */
+const REPORTS_OF_A_LASTING_LAG = 15;
 const PROBE_EVERY_MS = 50;
 /** So many INVITEs may always wait: fewer say nothing about the application's speed. */
 const ALWAYS_MAY_WAIT = 16;
@@ -59,8 +64,10 @@ export class InviteAdmission {
   private readonly limits: AdmissionLimits;
   private tokens: number;
   private filledMs: number;
-  /** The last report of the main thread; null until there is one. */
-  private report: { atMs: number; lagMs: number } | null = null;
+  /** When the main thread reported last; null until it did. */
+  private reportedMs: number | null = null;
+  /** How late the media threads ran, by its last reports. */
+  private readonly mediaLagsMs: number[] = [];
   /** How late the event loop of this thread runs; a peak is halved with each measurement. */
   ownLagMs = 0;
   /** First responses since the last probe, and whether enough INVITEs waited all the time to keep the application busy. */
@@ -101,13 +108,15 @@ export class InviteAdmission {
 
   /** A report of the main thread: how late the media threads run. Without reports the main thread itself is late. */
   reported(lagMs: number): void {
-    this.report = { atMs: this.now(), lagMs };
+    this.reportedMs = this.now();
+    this.mediaLagsMs.push(lagMs);
+    if (this.mediaLagsMs.length > REPORTS_OF_A_LASTING_LAG) this.mediaLagsMs.shift();
   }
 
   get lagMs(): number {
-    const report = this.report;
-    const mainMs = report ? this.now() - report.atMs - REPORT_EVERY_MS : 0;
-    return Math.max(this.ownLagMs, mainMs, report?.lagMs ?? 0);
+    const mainMs = this.reportedMs === null ? 0 : this.now() - this.reportedMs - REPORT_EVERY_MS;
+    const isLasting = this.mediaLagsMs.length >= REPORTS_OF_A_LASTING_LAG;
+    return Math.max(this.ownLagMs, mainMs, isLasting ? Math.min(...this.mediaLagsMs) : 0);
   }
 
   /** True when a stranger's request, of any method, may be passed to the application. */
