@@ -13,6 +13,9 @@ const alone = [
 /** Over real servers that run beside; `npm run test:external`. */
 const external = ['test/external/**/*.test.ts'];
 
+/** Several nodes as processes behind Kamailio, for minutes; `npm run test:nodes`. */
+const nodes = ['test/nodes/**/*.test.ts'];
+
 /** Rules, codecs, state machines and the store: no sockets, fake clocks. */
 const unit = ['test/unit/**/*.test.ts'];
 
@@ -98,7 +101,7 @@ export default defineConfig({
           ...{
             name: 'together',
             include: ['test/**/*.test.ts'],
-            exclude: [...alone, ...unit, ...inBrowser, ...waiting, ...external],
+            exclude: [...alone, ...unit, ...inBrowser, ...waiting, ...external, ...nodes],
           },
           ...{ ...inRealTime, ...loadedOnce, maxWorkers: measuringWorkers, sequence: { groupOrder: 1 } },
         },
@@ -127,6 +130,15 @@ export default defineConfig({
           ...{ ...inRealTime, maxWorkers: 2, sequence: { groupOrder: 0 } },
           globalSetup: ['test/support/postgres-setup.ts'],
           env: { TEST_STORE_OVER: 'postgres' }, // the server's address reaches every project
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'nodes',
+          include: process.env.TEST_NODES ? nodes : [],
+          maxWorkers: 1,
+          sequence: { groupOrder: 5 },
         },
       },
       {

@@ -31,6 +31,7 @@ type Wanted = string | number;
 /** One call as the far end sees it. */
 export class FarCall {
   readonly received: SipMessage[] = [];
+  readonly startedAtMs = performance.now();
   /** Final answers to the INVITE that opened the call, ours or theirs. */
   finalStatus: number | null = null;
   confirmedAtMs: number | null = null;
@@ -40,6 +41,8 @@ export class FarCall {
   cseq = 1;
   remoteTag = '';
   remoteTarget: string;
+  /** The proxies that stay in the path, the nearest first. */
+  private routes: readonly string[] = [];
   private readonly waiting = new Set<() => void>();
 
   constructor(
@@ -154,6 +157,7 @@ export class FarCall {
       `Call-ID: ${this.callId}`,
       `CSeq: ${cseq} ${method}`,
       `Contact: <sip:${this.ends.user}@127.0.0.1:${this.ends.port}>`,
+      ...(options.outside || options.uri !== undefined ? [] : this.routes.map((route) => `Route: ${route}`)),
       ...(options.lines ?? []),
       ...(body ? ['Content-Type: application/sdp'] : []),
       `Content-Length: ${Buffer.byteLength(body)}`,
@@ -196,13 +200,29 @@ export class FarCall {
   private response(message: SipResponse): void {
     if (message.cseq?.method !== 'INVITE' || message.status < 200) return;
     if (message.cseq.number === 1 && this.isCaller && message.topVia?.branch === this.branch) {
+      if (message.status < 300 && this.remoteTag !== '' && this.remoteTag !== message.toTag) {
+        this.endOther(message);
+        return;
+      }
       this.finalStatus ??= message.status;
       if (message.status < 300) {
         this.remoteTag = message.toTag;
         this.remoteTarget = message.contact?.uri ?? this.remoteTarget;
+        this.routes = [...message.list('record-route')].reverse();
       }
     }
     if (message.status >= 300 || this.habits.acks !== false) this.ack(message);
+  }
+
+  /** A proxy had asked two servers, and both have answered: the second call is ended (RFC 3261 13.2.2.4). */
+  private endOther(response: SipResponse): void {
+    const uri = response.contact?.uri ?? '';
+    const lines = [...response.list('record-route')].reverse().map((route) => `Route: ${route}`);
+    for (const [method, cseq] of [
+      ['ACK', 1],
+      ['BYE', 2],
+    ] as const)
+      this.ends.send(this.write(method, cseq, { uri, lines, toTag: response.toTag }));
   }
 
   private request(message: SipRequest): void {

@@ -38,7 +38,7 @@ export interface Scene {
   limits?: LeftoverLimits;
   baseline?: Baseline;
   /** By how much a duration may differ from what the far end saw, beside the second it is rounded to: after a death, the last heartbeat. */
-  durationSlackSec?: number;
+  durationSlackSec?: number | ((call: CallRow) => number);
   /** Where webhook events went. */
   receiver?: Receiver;
   /** An organization that has no part in it. */
@@ -81,7 +81,7 @@ function look(scene: Scene): string[] {
     if (live !== 0) broken.push(`I9 ${live} dialogs are still in the journal of dialogs`);
     for (const call of calls) {
       const say = (text: string) => broken.push(`${text} (${call.status} ${call.hangup_cause}, ${call.sip_call_id})`);
-      times(call, bySipCallId.get(call.sip_call_id ?? ''), scene.durationSlackSec ?? 0, say);
+      times(call, bySipCallId.get(call.sip_call_id ?? ''), slackOf(scene, call), say);
       const events = all<CallEventRow>('select * from call_events where call_id = ? order by sequence', call.id);
       const isSettled = events.some((event) => event.event_type === 'call.cost_settled');
       const rate = all<RateRow>(
@@ -103,6 +103,10 @@ function look(scene: Scene): string[] {
   } finally {
     database.close();
   }
+}
+
+function slackOf({ durationSlackSec = 0 }: Scene, call: CallRow): number {
+  return typeof durationSlackSec === 'number' ? durationSlackSec : durationSlackSec(call);
 }
 
 /** I1: exactly one record per call. */

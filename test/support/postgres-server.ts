@@ -12,6 +12,8 @@ export interface PostgresServer {
   pid: number;
   /** The URL of a database; it need not exist. */
   url(database: string): string;
+  /** Ends all connections, and starts again at the same port. */
+  restart(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -62,22 +64,30 @@ export async function startPostgres(secure?: SecureServer): Promise<PostgresServ
       ssl_key_file: own('server.key', secure.key),
     }),
   };
-  const server = spawn(
-    path.join(bin, 'postgres'),
-    ['-D', data, ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])],
-    { ...user, cwd: folder, stdio: 'ignore' },
-  );
-  const gone = new Promise<void>((resolve) => server.once('exit', () => resolve()));
+  const args = ['-D', data, ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])];
+  const run = () => {
+    const server = spawn(path.join(bin, 'postgres'), args, { ...user, cwd: folder, stdio: 'ignore' });
+    return { server, gone: new Promise<void>((resolve) => server.once('exit', () => resolve())) };
+  };
+  let running = run();
+  const end = async () => {
+    running.server.kill('SIGINT'); // at once, whoever is connected
+    await running.gone;
+  };
   const who = secure ? `trunkline:${encodeURIComponent(secure.password)}` : 'trunkline';
   const url = (database: string) => `postgres://${who}@127.0.0.1:${port}/${database}`;
   await answers(url('postgres'));
   return {
     port,
-    pid: server.pid ?? 0,
+    pid: running.server.pid ?? 0,
     url,
+    restart: async () => {
+      await end();
+      running = run();
+      await answers(url('postgres'));
+    },
     stop: async () => {
-      server.kill('SIGINT'); // at once, whoever is connected
-      await gone;
+      await end();
       rmSync(folder, { recursive: true, force: true });
     },
   };
