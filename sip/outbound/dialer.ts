@@ -135,7 +135,10 @@ export class Outbound {
       if (!failure.mayFailOver) throw failure;
       if (end.kind === 'refused' && end.retryAfterSec > 0) this.#rest(target.gateway, end.retryAfterSec);
       failed = { gateway: target.gateway, error: failure };
-      this.context.log.warn({ gateway: target.gateway.uri, sip_call_id: callId, err: failure.message }, 'gateway failed');
+      this.context.log.warn(
+        { gateway: target.gateway.uri, sip_call_id: callId, err: failure.message },
+        'gateway failed',
+      );
     }
     throw failure ?? new SipError('unreachable', 'carrier_unreachable', 'No gateway is left.');
   }
