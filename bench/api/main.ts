@@ -1,8 +1,10 @@
 /**
  * What the API costs over a table of many calls: pages near and far, counts, details and insights beside plain SQL in the same run; how long a
  * query holds up the thread; requests per second beside a bare Fastify route with the same schema.
- * Run: `npm run build && node dist/bench/api/main.js [--calls 10000000] [--database FILE] [--part queries|throughput] [--fill-for SECONDS] [--only-fill]`. The file is kept and used again when it is
- * named, else removed. 10,000,000 calls need 9 GB and some minutes.
+ * Run: `npm run build && node dist/bench/api/main.js [--calls 10000000] [--database FILE] [--part queries|throughput] [--askers 8]
+ * [--fill-for SECONDS] [--only-fill]`. The file is kept and used again when it is named, else removed. 10,000,000 calls need 9 GB and some minutes.
+ * `--database postgres://…` asks a database that `TRUNKLINE_DATABASE_URL=sqlite:FILE trunkline db migrate --to postgres://…` has filled from such a file; plain SQL
+ * is for SQLite only.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -24,12 +26,15 @@ const { values } = parseArgs({
     database: { type: 'string' },
     'fill-for': { type: 'string', default: '3600' },
     part: { type: 'string' },
+    askers: { type: 'string', default: '1' },
     'only-fill': { type: 'boolean', default: false },
   },
 });
 const calls = Number(values.calls);
 const folder = mkdtempSync(path.join(tmpdir(), 'trunkline-bench-'));
 const file = values.database ?? path.join(folder, 'trunkline.db');
+const isPostgres = file.startsWith('postgres');
+const askers = Number(values.askers);
 const sockets = 16;
 const roundMs = 2_000;
 const warmMs = 2_000;
@@ -98,7 +103,7 @@ function timed(sql: string): number {
 }
 
 async function main(): Promise<void> {
-  if (!isFilled(file)) {
+  if (!isPostgres && !isFilled(file)) {
     const untilMs = performance.now() + Number(values['fill-for']) * 1000;
     if (!(await fill(file, calls, untilMs, (step) => console.log(`  ${step}`)))) {
       console.log('Not full yet: the same command goes on from here.');
@@ -106,18 +111,23 @@ async function main(): Promise<void> {
     }
   }
   if (values['only-fill']) return;
+  const kept = isPostgres ? 'in PostgreSQL' : `${(statSync(file).size / 1e9).toFixed(1)} GB`;
   console.log(
-    `\n${calls} calls of ${days} days, ${(statSync(file).size / 1e9).toFixed(1)} GB; ${cpus()[0]?.model}, ${cpus().length} cores, Node ${process.version}\n`,
+    `\n${calls} calls of ${days} days, ${kept}; ${askers} at once; ${cpus()[0]?.model}, ${cpus().length} cores, Node ${process.version}\n`,
   );
-  const database = new (loadDriver())(file, { readonly: true });
-  const newest = database.prepare('select id from calls order by created_at desc limit 1').get() as { id: string };
-  database.close();
-
   const ours = await Server.start('ours', file);
-  const request = `/v1/calls/${newest.id}`;
-  if (values.part !== 'throughput') await queries(ours, request, newest.id);
-  if (values.part !== 'queries') await throughput(ours, request, newest.id);
+  const newestId = await newestCall(ours.port);
+  const request = `/v1/calls/${newestId}`;
+  if (values.part !== 'throughput') await queries(ours, request, newestId);
+  if (values.part !== 'queries') await throughput(ours, request, newestId);
   await ours.stop();
+}
+
+async function newestCall(port: number): Promise<string> {
+  const answer = await fetch(`http://127.0.0.1:${port}/v1/calls?limit=1`, { headers: { 'x-api-key': benchKey } });
+  const { calls: newest } = (await answer.json()) as { calls: { id: string }[] };
+  if (newest[0] === undefined) throw new Error('the database has no call');
+  return newest[0].id;
 }
 
 /** How long each request takes, how late the loop is meanwhile, and plain SQL for the same. */
@@ -155,9 +165,9 @@ async function queries(ours: Server, detail: string, callId: string): Promise<vo
   console.log(markdown([['request', 'p50 ms', 'p99 ms', 'loop late, p99 ms', 'worst ms', 'idle server late, p99 ms']]));
   const figures = new Map<string, number>();
   for (const [name, url] of asked) {
-    await load(ours.port, get(url, benchKey), 1, 300);
+    await load(ours.port, get(url, benchKey), askers, 300);
     const { result: watched, p99Ms: idleMs } = await idle.watched(() =>
-      ours.watched(() => load(ours.port, get(url, benchKey), 1, perQueryMs)),
+      ours.watched(() => load(ours.port, get(url, benchKey), askers, perQueryMs)),
     );
     const { result, worstMs, p99Ms } = watched;
     if (result.notOk > 0) throw new Error(`${url}: ${result.notOk} answers were not 200`);
@@ -166,6 +176,7 @@ async function queries(ours: Server, detail: string, callId: string): Promise<vo
     console.log(`| ${[name, ms(p50), ms(p99), ms(p99Ms), ms(worstMs), ms(idleMs)].join(' | ')} |`);
   }
   await idle.stop();
+  if (isPostgres) return;
   console.log(`\n${markdown([['plain SQL for the same', 'ms', 'times slower']])}`);
   for (const [name, sql] of Object.entries(plainSql(callId))) {
     const tookMs = timed(sql);

@@ -11,10 +11,10 @@ import { benchKey } from './fill.js';
 export type FromServer = { port: number; organizationId: string } | { worstMs: number; p99Ms: number; cpuMs: number };
 export type ToServer = { kind: 'watch' } | { kind: 'tell' } | { kind: 'end' };
 
-const [, , kind = '', file = '', callId = '', key = ''] = process.argv;
+const [, , kind = '', database = '', callId = '', key = ''] = process.argv;
 
 async function listen(): Promise<{ port: number; organizationId: string; close(): Promise<void> }> {
-  const store = await Store.open({ file });
+  const store = await Store.open(database.startsWith('postgres') ? { url: database } : { file: database });
   const metrics = new Registry();
   const api = await buildApi({
     store,

@@ -311,10 +311,12 @@ async function openDatabase(
 ): Promise<StoreDatabase> {
   const onWriterDeath = (reason: string): void =>
     log.error({ reason }, 'the thread that writes the database died; it is replaced');
+  const onUpgrade = (migrations: readonly string[]): void =>
+    log.info({ migrations }, 'the database of an older version is brought up to date; a million calls take a minute');
   if (url !== undefined) {
     const { PostgresDatabase } = await import('./postgres/postgres-database.js'); // most installations never load it
-    return PostgresDatabase.open({ url, clock, poolSize, onWriterDeath, onSettingsChanged });
+    return PostgresDatabase.open({ url, clock, poolSize, onWriterDeath, onUpgrade, onSettingsChanged });
   }
   if (file === undefined) throw new Error('neither a file nor a URL of the database is given');
-  return SqliteDatabase.open({ file, durability, now: () => clock.now(), onWriterDeath });
+  return SqliteDatabase.open({ file, durability, now: () => clock.now(), onWriterDeath, onUpgrade });
 }

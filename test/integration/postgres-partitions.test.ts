@@ -97,7 +97,10 @@ describe('a database of an older version', () => {
        insert into call_traces values ('${old}', '[]');
        insert into call_days values ('o', 'live', '', ${Date.UTC(2025, 3, 10) / dayMs}, 'inbound', 1, 0, 0, 0, 0)`,
     );
-    await Promise.all([migrate(url, Date.now), migrate(url, Date.now)]);
+    const upgrades: (readonly string[])[] = [];
+    const onUpgrade = (names: readonly string[]) => void upgrades.push(names);
+    await Promise.all([migrate(url, Date.now, { onUpgrade }), migrate(url, Date.now, { onUpgrade })]);
+    expect(upgrades).toEqual([['0004-partitions']]); // by one of the two
     await start();
     const own = "select count(*) as n from pg_index where indrelid = 'calls_before'::regclass";
     expect(await query(url, own)).toEqual([{ n: 8 }]); // as before: none was built again

@@ -100,6 +100,24 @@ describe('migrating', () => {
     );
   });
 
+  it('says what is missing before it changes a file of an older version, and nothing of a new or current one', () => {
+    const said: (readonly string[])[] = [];
+    const older = Object.fromEntries(Object.entries(migrations).slice(0, -2));
+    const migrate = (which = migrations) =>
+      migrateFile(
+        file,
+        () => 7,
+        which,
+        (names) => said.push(names),
+      );
+    migrate(older);
+    migrate(older);
+    expect(said).toEqual([]);
+    migrate();
+    migrate();
+    expect(said).toEqual([Object.keys(migrations).slice(-2)]);
+  });
+
   it('leaves the old schema when a migration fails half way, and goes on from there', () => {
     migrateFile(file, () => 7);
     const before = tables();

@@ -15,6 +15,12 @@ export interface JournalOptions {
 
 /** Entries of calls that come so fast share a commit: a commit costs as much as half of what a call writes. */
 const windowMs = 20;
+/**
+ * A caller waits for the begin of a call, so it waits shorter for others' entries: eight times as long as the last write took, so that the
+ * writer is idle most of the time. A busy writer takes longer, which leads to the whole window.
+ */
+const beginAfterWrites = 8;
+const leastForBeginMs = 4;
 const retryAfterMs = 250;
 const mostInBatch = 500;
 /** More than 30 s of 300 calls a second. */
@@ -30,17 +36,21 @@ interface Flushing {
 }
 
 /**
- * The one queue of what calls write, in order. A batch is sent at once when none was sent lately, else at the end of the window; one is on its way
- * at a time, and the next one takes what came meanwhile. While the database is locked or full, entries stay in memory and calls go on.
+ * The one queue of what calls write, in order. A batch is sent at once when none was sent lately, else at the end of a window, which is shorter
+ * while a caller waits for the begin of its call; one is on its way at a time, and the next one takes what came meanwhile. While the database is locked or full, entries stay in memory and calls go on.
  */
 export class Journal {
   private waiting: Entry[] = [];
+  /** Whether a begin is among them. */
+  private callerWaits = false;
   private onTheWay: { number: number; entries: Entry[] } | null = null;
   private isSending = false;
   private number = 0;
   private pushed = 0;
   private written = 0;
   private sentAtMs: number | null = null;
+  /** How long the last batch took. */
+  private lastWriteMs = 0;
   private cancelTimer: (() => void) | null = null;
   private immediate: NodeJS.Immediate | null = null;
   private flushing: Flushing[] = [];
@@ -63,6 +73,10 @@ export class Journal {
   push(entry: Entry): void {
     this.waiting.push(entry);
     this.pushed += 1;
+    if (entry.kind === 'begin' && !this.callerWaits) {
+      this.callerWaits = true;
+      if (this.cancelTimer !== null && !this.isHeldUp) this.cancel();
+    }
     this.schedule();
   }
 
@@ -124,11 +138,16 @@ export class Journal {
       this.after(retryAfterMs);
       return;
     }
-    const sinceMs = this.sentAtMs === null ? windowMs : this.options.clock.now() - this.sentAtMs;
+    const shareMs = this.callerWaits ? this.windowOfBeginMs : windowMs;
+    const sinceMs = this.sentAtMs === null ? shareMs : this.options.clock.now() - this.sentAtMs;
     // the clock may have been set back
-    const inMs = sinceMs < 0 ? windowMs : windowMs - sinceMs;
+    const inMs = sinceMs < 0 ? shareMs : shareMs - sinceMs;
     if (inMs > 0 && this.waiting.length < mostInBatch) this.after(inMs);
     else this.immediate = setImmediate(() => void this.send()); // with what else this turn of the loop brings
+  }
+
+  private get windowOfBeginMs(): number {
+    return Math.min(windowMs, Math.max(leastForBeginMs, beginAfterWrites * this.lastWriteMs));
   }
 
   private after(ms: number): void {
@@ -156,10 +175,13 @@ export class Journal {
       this.onTheWay = { number: this.number, entries: this.waiting.splice(0, mostInBatch) };
     }
     const { number, entries } = this.onTheWay;
+    this.callerWaits = this.waiting.some(({ kind }) => kind === 'begin');
     this.isSending = true;
-    this.sentAtMs = this.options.clock.now();
+    const sentAtMs = this.options.clock.now();
+    this.sentAtMs = sentAtMs;
     try {
       const answer = await this.options.write(number, entries);
+      this.lastWriteMs = this.options.clock.now() - sentAtMs;
       this.isHeldUp = false;
       if (answer.isFenced) this.lose();
       else {

@@ -22,7 +22,13 @@ export function migrate(
   {
     migrations = allMigrations,
     mayBeUnfinished = false,
-  }: { migrations?: Readonly<Record<string, Migration>>; mayBeUnfinished?: boolean } = {},
+    onUpgrade = () => {},
+  }: {
+    migrations?: Readonly<Record<string, Migration>>;
+    mayBeUnfinished?: boolean;
+    /** Called before a database of an older version is changed, with the names of the migrations. */
+    onUpgrade?: (migrations: readonly string[]) => void;
+  } = {},
 ): Promise<void> {
   return withConnection(url, async (client) => {
     await checkServer(client);
@@ -44,8 +50,9 @@ export function migrate(
         'newer_schema',
         `The database was written by a newer version (unknown migration ${unknown.join(', ')})`,
       );
-    for (const [name, { statements }] of Object.entries(migrations)) {
-      if (applied.has(name)) continue;
+    const missing = Object.entries(migrations).filter(([name]) => !applied.has(name));
+    if (applied.size > 0 && missing.length > 0) onUpgrade(missing.map(([name]) => name));
+    for (const [name, { statements }] of missing) {
       await client.query(`set local statement_timeout = ${migrationLimitMs}`);
       for (const text of statements) await client.query({ text, query_timeout: migrationLimitMs } as pg.QueryConfig);
       await client.query('insert into schema_migrations (name, applied_at) values ($1, $2)', [name, now()]);

@@ -28,6 +28,8 @@ export interface PostgresOptions {
   /** Connections of the API and of background work. Beside them this process has two for long queries, one each for the journal, for the lease, and to listen. */
   poolSize?: number;
   onWriterDeath?: (reason: string) => void;
+  /** Called before a database of an older version is changed, with the names of the migrations. */
+  onUpgrade?: (migrations: readonly string[]) => void;
   /** Called when another process has changed settings. */
   onSettingsChanged?: () => void;
 }
@@ -83,8 +85,8 @@ export class PostgresDatabase implements StoreDatabase {
 
   /** Migrates the database and reads its settings. Rejects with `StoreError` `cannot_open` or `newer_schema`, a clear sentence. */
   static async open(options: PostgresOptions): Promise<PostgresDatabase> {
-    const { url, clock, poolSize: size = defaultPoolSize, onSettingsChanged = () => {} } = options;
-    await migrate(url, () => clock.now());
+    const { url, clock, poolSize: size = defaultPoolSize, onSettingsChanged = () => {}, onUpgrade } = options;
+    await migrate(url, () => clock.now(), { onUpgrade });
     const connections = new Connections({ url, name: 'trunkline', size: Math.max(leastPoolSize, size) });
     const longConnections = new Connections({
       ...{ url, name: 'trunkline long reads', size: longReadSize, statementLimitMs: longReadLimitMs },

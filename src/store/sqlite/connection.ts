@@ -137,11 +137,15 @@ export class CheckpointConnection {
   }
 }
 
-/** Creates the file if absent and brings it up to date. Throws `StoreError` `cannot_open`, `newer_schema` or `no_driver`. */
+/**
+ * Creates the file if absent and brings it up to date; `onUpgrade` is called before a file of an older version is changed. Throws `StoreError`
+ * `cannot_open`, `newer_schema` or `no_driver`.
+ */
 export function migrateFile(
   file: string,
   now: () => number,
   migrations: Readonly<Record<string, Migration>> = allMigrations,
+  onUpgrade: (migrations: readonly string[]) => void = () => {},
 ): void {
   const Driver = loadDriver();
   let sqlite: BetterSqlite3.Database | undefined;
@@ -151,7 +155,7 @@ export function migrateFile(
     chmodSync(file, 0o600); // it holds secrets of carriers and providers; its WAL inherits this
     sqlite.pragma('journal_mode = WAL');
     sqlite.pragma('foreign_keys = ON');
-    migrate(sqlite, migrations, now);
+    migrate(sqlite, migrations, now, onUpgrade);
   } catch (error) {
     if (error instanceof StoreError) throw error;
     const { message } = error as Error;
@@ -179,6 +183,7 @@ function migrate(
   sqlite: BetterSqlite3.Database,
   migrations: Readonly<Record<string, Migration>>,
   now: () => number,
+  onUpgrade: (migrations: readonly string[]) => void,
 ): void {
   sqlite
     .transaction(() => {
@@ -193,8 +198,9 @@ function migrate(
           `The database was written by a newer version (unknown migration ${unknown.join(', ')})`,
         );
       }
-      for (const [name, migration] of Object.entries(migrations)) {
-        if (applied.has(name)) continue;
+      const missing = Object.entries(migrations).filter(([name]) => !applied.has(name));
+      if (applied.size > 0 && missing.length > 0) onUpgrade(missing.map(([name]) => name));
+      for (const [name, migration] of missing) {
         for (const statement of migration.statements) sqlite.exec(statement);
         sqlite.prepare('insert into schema_migrations (name, applied_at) values (?, ?)').run(name, now());
       }

@@ -26,6 +26,8 @@ export interface SqliteOptions {
   durability?: Durability;
   now: () => number;
   migrations?: Readonly<Record<string, Migration>>;
+  /** Called before a file of an older version is changed, with the names of the migrations. */
+  onUpgrade?: (migrations: readonly string[]) => void;
   /** Called with the reason when the thread that writes has died. */
   onWriterDeath?: (reason: string) => void;
 }
@@ -75,7 +77,7 @@ export class SqliteDatabase implements StoreDatabase {
 
   /** Creates the file if absent, and migrates it. Throws `StoreError` `cannot_open`, `newer_schema` or `no_driver`. */
   static open(options: SqliteOptions): SqliteDatabase {
-    migrateFile(options.file, options.now, options.migrations);
+    migrateFile(options.file, options.now, options.migrations, options.onUpgrade);
     return new SqliteDatabase(options);
   }
 
