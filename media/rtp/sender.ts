@@ -9,8 +9,8 @@ const largestPayload = 1275;
 const buffers = 8;
 
 export interface RtpSenderHooks {
-  /** Sends a packet; its buffer is used again after some packets. */
-  packet(packet: Uint8Array, length: number): void;
+  /** Sends a packet, which has no other bytes; its memory is used again after some packets. */
+  packet(packet: Uint8Array): void;
   /** All audio that is sent, in `[from, to)` of `bytes`, in the codec's sample format. `timestamp` in eighths of a millisecond. */
   audio?(payloadType: number, timestamp: number, bytes: Uint8Array, from: number, to: number): void;
 }
@@ -32,6 +32,8 @@ export class RtpSender implements SentFigures {
   /** A relayed stream that continues in ours: the offsets from its numbers to ours. */
   private relayed: { sequenceAhead: number; timestampAhead: number; endTimestamp: number } | null = null;
   private readonly ring = Array.from({ length: buffers }, () => new Uint8Array(rtpHeaderBytes + largestPayload));
+  /** Of each buffer, the packet that was sent from it last: most have the same length, and need no new view. */
+  private readonly sent: Uint8Array[] = this.ring.slice();
 
   constructor(
     public ssrc: number,
@@ -73,8 +75,7 @@ export class RtpSender implements SentFigures {
 
   /** Sends a wideband packet, whose audio before encoding is `heard`. */
   sendCoded(payloadType: number, payloadBytes: number, marker: boolean, heard: Uint8Array): void {
-    const packet = this.nextPacket(payloadType, payloadBytes, marker, this.nextSequence(), this.rtpTimestamp(0));
-    this.hooks.packet(packet, rtpHeaderBytes + payloadBytes);
+    this.hooks.packet(this.nextPacket(payloadType, payloadBytes, marker, this.nextSequence(), this.rtpTimestamp(0)));
     this.hooks.audio?.(payloadType, this.timestamp, heard, 0, heard.length);
   }
 
@@ -143,10 +144,9 @@ export class RtpSender implements SentFigures {
 
   private put(payloadType: number, payloadBytes: number, marker: boolean, sequence: number, timestamp: number): void {
     const packet = this.nextPacket(payloadType, payloadBytes, marker, sequence, timestamp);
-    const end = rtpHeaderBytes + payloadBytes;
-    this.hooks.packet(packet, end);
+    this.hooks.packet(packet);
     // The audio of a wideband packet is reported by `sendCoded` and `relayed`.
-    if (!this.coded) this.hooks.audio?.(payloadType, timestamp, packet, rtpHeaderBytes, end);
+    if (!this.coded) this.hooks.audio?.(payloadType, timestamp, packet, rtpHeaderBytes, packet.length);
   }
 
   private nextPacket(
@@ -156,11 +156,17 @@ export class RtpSender implements SentFigures {
     sequence: number,
     timestamp: number,
   ): Uint8Array {
-    const packet = this.packet;
+    const { buffer } = this;
+    const length = rtpHeaderBytes + payloadBytes;
+    let packet = this.sent[buffer]!;
+    if (packet.length !== length) {
+      packet = this.packet.subarray(0, length);
+      this.sent[buffer] = packet;
+    }
     writeRtpHeader(packet, payloadType, marker, sequence, timestamp, this.ssrc);
     this.packets += 1;
     this.bytes += payloadBytes;
-    this.buffer = (this.buffer + 1) % buffers;
+    this.buffer = (buffer + 1) % buffers;
     return packet;
   }
 

@@ -78,18 +78,18 @@ export class RtpSocketPair {
   }
 
   /** The kernel may take the bytes later: the sender rotates its buffers. */
-  sendRtp(bytes: Uint8Array, length: number, port: number, address: string): void {
-    if (!this.srtp) this.send(this.rtp, bytes, length, port, address);
+  sendRtp(packet: Uint8Array, port: number, address: string): void {
+    if (!this.srtp) this.send(this.rtp, packet, port, address);
     else {
-      const secured = this.srtp.protect(bytes, length);
-      if (secured > 0) this.send(this.rtp, this.srtp.secured, secured, port, address);
+      const secured = this.srtp.protect(packet, packet.length);
+      if (secured > 0) this.send(this.rtp, this.srtp.secured.subarray(0, secured), port, address);
     }
   }
 
   /** `muxed`: over the RTP socket (RFC 5761). */
   sendRtcp(bytes: Uint8Array, port: number, address: string, muxed = false): void {
     const out = this.srtp ? this.srtp.send.protectRtcp(bytes) : bytes;
-    this.send(muxed ? this.rtp : this.rtcp, out, out.length, port, address);
+    this.send(muxed ? this.rtp : this.rtcp, out, port, address);
   }
 
   close(): void {
@@ -109,10 +109,11 @@ export class RtpSocketPair {
     else handlers[kind](packet.subarray(0, length), from);
   }
 
-  private send(socket: Socket, bytes: Uint8Array, length: number, port: number, address: string): void {
+  private send(socket: Socket, bytes: Uint8Array, port: number, address: string): void {
     if (this.closed) return;
     try {
-      socket.send(bytes, 0, length, port, address);
+      // Without offset and length, which would make another view of the bytes.
+      socket.send(bytes, port, address);
     } catch {
       this.sendErrors += 1;
     }

@@ -22,12 +22,12 @@ export class PlayoutSchedule {
     const clock = new PlayoutClock(this.time);
     let before = 0;
     const sender = new RtpSender(1, 0, 0, {
-      packet: (packet, length) => {
+      packet: (packet) => {
         const position = this.pushedBytes - this.playout.queuedMs * 8;
         const arrivedMs = this.arrivedMs[Math.ceil(position / frame) - 1];
         this.sent.push({
           atMs: this.time.nowMs,
-          payload: packet.slice(12, length),
+          payload: packet.slice(12),
           delayMs:
             position > before && arrivedMs !== undefined
               ? this.time.nowMs - arrivedMs + (frame - (position % frame || frame)) / 8

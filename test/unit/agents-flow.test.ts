@@ -23,7 +23,7 @@ describe('heartbeat', () => {
     const { seen, beat } = heartbeat();
     beat.start();
     vi.advanceTimersByTime(2000);
-    beat.heard();
+    beat.heard(performance.now());
     vi.advanceTimersByTime(60_000);
     expect(seen).toEqual([
       [0, 'ping'],
@@ -39,7 +39,7 @@ describe('heartbeat', () => {
     beat.start();
     for (let i = 0; i < 100; i++) {
       vi.advanceTimersByTime(5000);
-      beat.heard();
+      beat.heard(performance.now());
     }
     expect(seen).toHaveLength(101);
     expect(seen.every(([, what]) => what === 'ping')).toBe(true);
@@ -50,7 +50,7 @@ describe('heartbeat', () => {
     const { beat } = heartbeat();
     beat.start();
     vi.advanceTimersByTime(6000);
-    beat.heard();
+    beat.heard(performance.now());
     expect(beat.unansweredMs()).toBe(0);
     beat.pong();
     vi.advanceTimersByTime(4000);
@@ -90,25 +90,25 @@ describe('receiveBudget', () => {
     ['bytes', 2, 501],
   ])('too many %s pause the socket until the window ends', (_what, messages, bytes) => {
     const { calls, flow } = receiveBudget();
-    flow.message(1);
+    flow.message(1, performance.now());
     vi.advanceTimersByTime(150); // A new window begins with the next message.
-    for (let i = 0; i < messages - 1; i++) flow.message(bytes);
+    for (let i = 0; i < messages - 1; i++) flow.message(bytes, performance.now());
     expect(calls).toEqual([]);
-    flow.message(bytes);
-    flow.message(bytes);
+    flow.message(bytes, performance.now());
+    flow.message(bytes, performance.now());
     expect(calls).toEqual(['pause']);
     vi.advanceTimersByTime(99);
     expect(calls).toEqual(['pause']);
     vi.advanceTimersByTime(1);
     expect(calls).toEqual(['pause', 'resume']);
-    flow.message(1);
+    flow.message(1, performance.now());
     expect(calls).toHaveLength(2);
   });
 
   test('the rate of an ordinary agent is never paused', () => {
     const { calls, flow } = receiveBudget();
     for (let i = 0; i < 1000; i++) {
-      flow.message(160);
+      flow.message(160, performance.now());
       vi.advanceTimersByTime(20);
     }
     expect(calls).toEqual([]);
@@ -116,7 +116,7 @@ describe('receiveBudget', () => {
 
   test('stopping while paused lets the socket go on, so that its close is seen', () => {
     const { calls, flow } = receiveBudget();
-    for (let i = 0; i < 11; i++) flow.message(1);
+    for (let i = 0; i < 11; i++) flow.message(1, performance.now());
     flow.stop();
     flow.stop();
     expect(calls).toEqual(['pause', 'resume']);

@@ -44,15 +44,15 @@ class Line {
     const clock = new PlayoutClock(this.time);
     const view = emptyRtpView();
     const sender = new RtpSender(1, 0, 0, {
-      packet: (packet, length) => {
-        parseRtp(packet.subarray(0, length), view);
+      packet: (packet) => {
+        parseRtp(packet, view);
         const { timestamp, marker } = view;
         const number = numberOf(packet.subarray(12));
         // A bridged gap repeats pieces of the last frame.
         const frame = number < this.arrivedMs.length && number > this.lastFrame ? number : -1;
         this.lastFrame = Math.max(this.lastFrame, frame);
         this.sent.push({ atMs: this.time.nowMs, timestamp, marker, frame });
-        this.onPayload(packet.subarray(12, length));
+        this.onPayload(packet.subarray(12));
       },
     });
     this.outward = new ToPhone(sender, this.time.nowMs, { due: (dueMs) => clock.move(entry, dueMs) });

@@ -20,6 +20,8 @@ export interface DialOptions {
  * smallest frames, 10 ms of work; further data waits for the next turn of the event loop, so that other calls are served first.
  */
 const readInto = Buffer.allocUnsafeSlow(8192);
+/** The bytes of the last read: most reads are one message of the same length, and need no new view. */
+let read = readInto;
 
 export interface DialledAgent {
   ws: WebSocket;
@@ -49,7 +51,8 @@ export function dial(upgrade: Upgrade, o: DialOptions): DialledAgent {
   const onread = {
     buffer: readInto,
     callback: (count: number): boolean => {
-      take(readInto.subarray(0, count));
+      if (read.length !== count) read = readInto.subarray(0, count);
+      take(read);
       if (count < readInto.length) return true;
       setImmediate(resume);
       return false;
@@ -83,18 +86,18 @@ export function dial(upgrade: Upgrade, o: DialOptions): DialledAgent {
     headers['sec-websocket-protocol'] ??= subprotocol;
   });
   ws.once('open', () => {
-    const [read] = socket.listeners('data') as ((chunk: Buffer) => void)[];
-    if (read === undefined) return;
+    const [readByWs] = socket.listeners('data') as ((chunk: Buffer) => void)[];
+    if (readByWs === undefined) return;
     const frames = new WebSocketFrameReader(
       {
         message: (data, isBinary) => ws.emit('message', data, isBinary),
-        pass: (bytes) => read.call(socket, bytes),
+        pass: (bytes) => readByWs.call(socket, bytes),
       },
       o.maxMessageBytes,
     );
     // Data that arrived with the upgrade is still in the stream and goes first.
     socket.on('data', (chunk: Buffer) => frames.take(chunk));
-    socket.off('data', read);
+    socket.off('data', readByWs);
     take = (bytes) => {
       if (socket.readableLength > 0) socket.push(Buffer.from(bytes));
       else frames.take(bytes);

@@ -29,6 +29,9 @@ function maskingKey(): number {
 let room = Buffer.allocUnsafeSlow(roomBytes);
 let words = new Int32Array(room.buffer);
 let used = 0;
+/** The frame that was written last: the next one mostly has the same place and length, and needs no new view. */
+let frame = room.subarray(0, 0);
+let frameStart = 0;
 
 function makeRoom(bytes: number): void {
   if (used + bytes <= room.length) return;
@@ -74,7 +77,11 @@ export class WebSocketFrameWriter {
     }
     room[--start] = opcode;
     const end = at + length;
-    this.socket.write(room.subarray(start, end));
+    if (frame.buffer !== room.buffer || frameStart !== start || frame.length !== end - start) {
+      frame = room.subarray(start, end);
+      frameStart = start;
+    }
+    this.socket.write(frame);
     // What the kernel did not take at once stays untouched; memory for a long message is not kept.
     if (this.socket.writableLength > 0) used = end;
     if (room.length > roomBytes) used = room.length;

@@ -28,12 +28,12 @@ export class Heartbeat {
   }
 
   /** A message arrived. */
-  heard(): void {
-    this.#heardAt = performance.now();
+  heard(nowMs: number): void {
+    this.#heardAt = nowMs;
   }
 
   pong(): void {
-    this.heard();
+    this.heard(performance.now());
     this.#answers = true;
     this.#pingedAt = undefined;
   }

@@ -24,8 +24,7 @@ export class ReceiveBudget {
     this.#socket = socket;
   }
 
-  message(bytes: number): void {
-    const now = performance.now();
+  message(bytes: number, now: number): void {
     if (now >= this.#windowEndsAt) {
       this.#windowEndsAt = now + this.#limits.windowMs;
       this.#messages = 0;

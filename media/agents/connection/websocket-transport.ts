@@ -115,11 +115,12 @@ export class AgentWebSocket {
 
   /** Called per message, without a closure of its own. */
   readonly #received = () => {
-    this.#heartbeat.heard();
+    const nowMs = performance.now();
+    this.#heartbeat.heard(nowMs);
     if (this.#over) return;
     const message = this.#message;
     this.#message = EMPTY;
-    this.receiveBudget.message(message.length);
+    this.receiveBudget.message(message.length, nowMs);
     this.#hooks.message(this.#messageIsBinary ? message : message.toString());
   };
 

@@ -16,9 +16,12 @@ const historySamples = windowSamples + lagsEnd - 1;
 const offsetKept = 0.8;
 /** About -47 dBm0 after the high-pass: quieter audio says nothing. */
 const leastMeanSquare = 120 * 120;
-/** Comparisons before a verdict, and the weight of the newest afterwards. */
+/** Comparisons before a verdict, and the least weight of the newest. */
 const leastCompared = 10;
 const newestWeight = 0.1;
+/** With a verdict, only every third step is compared, and weighs as much as three: a comparison costs as much as a quarter of a call. */
+const stepsWithVerdict = 3;
+const newestWithVerdict = 1 - (1 - newestWeight) ** stepsWithVerdict;
 const speechBelow = 0.53;
 /** A verdict of speech holds up to this likeness: a long vowel. */
 const speechUpTo = 0.75;
@@ -36,6 +39,9 @@ export class HeldNotes {
   private isSpeech = false;
   private likeness = 0;
   private silentMs = 0;
+  /** Steps, and their duration, since the last comparison. */
+  private steps = 0;
+  private stepsMs = 0;
   private before = 0;
   private passed = 0;
 
@@ -92,16 +98,24 @@ export class HeldNotes {
     }
     this.filled = Math.min(historySamples, this.filled + count);
     if (this.filled < historySamples) return;
+    const hasVerdict = this.compared >= leastCompared;
+    this.steps += 1;
+    this.stepsMs += (to - from) / (every * (comparedHz / 1000));
+    if (hasVerdict && this.steps < stepsWithVerdict) return;
+    const { stepsMs } = this;
+    this.steps = 0;
+    this.stepsMs = 0;
     const likeness = this.compare();
     if (likeness === null) {
-      this.silentMs += (to - from) / (every * (comparedHz / 1000));
+      this.silentMs += stepsMs;
       if (this.silentMs < forgetMs) return;
       this.reset();
       return;
     }
     this.silentMs = 0;
     this.compared += 1;
-    this.likeness += (likeness - this.likeness) * Math.max(newestWeight, 1 / this.compared);
+    const weight = hasVerdict ? newestWithVerdict : Math.max(newestWeight, 1 / this.compared);
+    this.likeness += (likeness - this.likeness) * weight;
     this.isSpeech = this.compared >= leastCompared && this.likeness < (this.isSpeech ? speechUpTo : speechBelow);
   }
 

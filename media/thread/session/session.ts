@@ -43,6 +43,8 @@ import { mediaStats } from './session-stats.js';
 import { ToPhone } from './to-phone.js';
 
 const qualityEveryMs = 5000;
+/** What only reports, or notices a pause, has no turn in every slot: its state would be read anew from memory each time. */
+const choresEveryMs = 100;
 
 /** Dependencies of a session, and callbacks for its events. */
 export interface SessionParts {
@@ -83,6 +85,7 @@ export class PhoneSession {
   private lostTold = false;
   private over = false;
   private nextQualityMs: number;
+  private nextChoresMs = 0;
   /** When the thread read the last packet. */
   private receivedMs = 0;
   private readonly uplinkDelays = new DelayCounts();
@@ -111,8 +114,8 @@ export class PhoneSession {
       String(readUint32(random, 0)),
     );
     this.sender = new RtpSender(readUint32(random, 4), readUint32(random, 8) & 0x7fff, readUint32(random, 12), {
-      packet: (packet, length) => {
-        if (this.destination) pair.sendRtp(packet, length, this.destination.port, this.destination.address);
+      packet: (packet) => {
+        if (this.destination) pair.sendRtp(packet, this.destination.port, this.destination.address);
       },
       audio: (payloadType, timestamp, bytes, from, to) => {
         if (this.sdp.agreed?.payloadType === payloadType) this.said(timestamp, bytes, from, to);
@@ -383,18 +386,22 @@ export class PhoneSession {
 
   private slot(nowMs: number): void {
     if (this.inward.tick(nowMs)) this.tellLost('rtp-timeout');
-    if (nowMs >= this.nextQualityMs) {
-      this.nextQualityMs = nowMs + qualityEveryMs;
-      this.emit({ type: 'quality', sample: this.stats() });
-      for (const delays of [this.rtcp.reports.roundTrips, this.uplinkDelays, this.outward.delays]) delays.mark();
-      this.coders.lossHeard(this.rtcp.reports.heard?.lossPercent ?? 0);
-    }
-    if (this.sending) this.rtcp.tick(nowMs);
+    if (nowMs >= this.nextChoresMs) this.doChores(nowMs);
     if (this.outward.speaks && nowMs - this.outward.dueMs >= heardFromMs) this.parts.lateness.heard(this.late);
     this.outward.slot(nowMs);
     this.activities.tick(nowMs);
     this.listeners.lines.tick(nowMs);
+  }
+
+  private doChores(nowMs: number): void {
+    this.nextChoresMs = nowMs + choresEveryMs;
     this.turns?.tick(nowMs);
+    if (this.sending) this.rtcp.tick(nowMs);
+    if (nowMs < this.nextQualityMs) return;
+    this.nextQualityMs = nowMs + qualityEveryMs;
+    this.emit({ type: 'quality', sample: this.stats() });
+    for (const delays of [this.rtcp.reports.roundTrips, this.uplinkDelays, this.outward.delays]) delays.mark();
+    this.coders.lossHeard(this.rtcp.reports.heard?.lossPercent ?? 0);
   }
 
   private agreed(signalledFrom?: string): void {
