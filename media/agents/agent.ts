@@ -210,6 +210,8 @@ export interface Conversation {
    */
   audio(bytes: Uint8Array, atMs: number, track?: AudioTrack): AgentMessage;
   receive(message: string | Uint8Array, sink: Sink): void;
+  /** The audio of a text message whose only effect it is, without parsing; null when `receive` must read it. The bytes may be kept. */
+  readMedia?(message: Uint8Array): Uint8Array | null;
   /** A mark was reached. `cleared`: by `clear`, not by playing. */
   mark(name: string, cleared: boolean): AgentMessage[];
   /** The queue was cleared; `heard` is the part that was heard. */

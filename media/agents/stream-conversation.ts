@@ -1,14 +1,30 @@
 /** Base of the carriers' stream protocols: the bot gets the call's facts in the first message and hangs up by closing. */
 import type { AgentMessage, AudioFormat, AudioTrack, Conversation, Sink, Upgrade } from './agent.js';
 import { asText, base64Bytes, type JsonObject, parseObject } from './json.js';
+import { RepeatedMedia } from './repeated-media.js';
 
 const MAX_MARK_CHARS = 1024;
 
 export abstract class StreamConversation implements Conversation {
   readonly replyFormat: AudioFormat;
+  readonly #repeated = new RepeatedMedia();
 
   constructor(readonly format: AudioFormat) {
     this.replyFormat = format;
+  }
+
+  readMedia(message: Uint8Array): Uint8Array | null {
+    return this.#repeated.read(message);
+  }
+
+  /** Audio of the bot in base64, the only effect of `message`; anything else is counted under `code`. */
+  protected mediaFromBot(message: string | Uint8Array, payload: unknown, sink: Sink, code: string): void {
+    const bytes = typeof payload === 'string' ? base64Bytes(payload) : null;
+    if (bytes === null) sink.garbage(code, 'The agent sent media without a base64 payload.');
+    else if (bytes.length > 0) {
+      if (typeof message === 'string') this.#repeated.learn(message, payload as string);
+      sink.audio(bytes);
+    }
   }
 
   abstract upgrade(): Upgrade;
@@ -69,13 +85,6 @@ export function audioOrFields(message: string | Uint8Array, sink: Sink): JsonObj
   const fields = parseObject(message);
   if (fields === null) sink.garbage('bad_json', 'The agent sent a text message that is not a JSON object.');
   return fields;
-}
-
-/** Audio of the bot in base64; anything else is counted under `code`. */
-export function mediaFromBot(payload: unknown, sink: Sink, code: string): void {
-  const bytes = typeof payload === 'string' ? base64Bytes(payload) : null;
-  if (bytes === null) sink.garbage(code, 'The agent sent media without a base64 payload.');
-  else if (bytes.length > 0) sink.audio(bytes);
 }
 
 /** A mark of the bot. */

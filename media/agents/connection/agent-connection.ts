@@ -192,6 +192,7 @@ export class AgentConnection implements AgentSocket {
       message: (message) => {
         if (this.#socket === socket && this.#phase !== 'ending') this.conversation.receive(message, this.#sink);
       },
+      media: (message) => this.#socket === socket && this.#phase !== 'ending' && this.#readMedia(message),
       beat: () => {
         const { keepAlive } = this.conversation;
         if (keepAlive === undefined || !this.#isSessionReady || this.#socket !== socket) return;
@@ -223,6 +224,13 @@ export class AgentConnection implements AgentSocket {
   #startAgent(): void {
     this.#agentStarted = true;
     this.#socket?.send(this.conversation.start());
+  }
+
+  #readMedia(message: Uint8Array): boolean {
+    const audio = this.conversation.readMedia?.(message) ?? null;
+    if (audio === null) return false;
+    this.#output.audio(audio);
+    return true;
   }
 
   /** Sends caller audio; on hold the agent hears silence. */

@@ -18,6 +18,8 @@ export interface TransportLimits extends ReceiveLimits, SendLimits {
 export interface AgentWebSocketHooks {
   opened(): void;
   message(message: string | Uint8Array): void;
+  /** A text message; false: it was not read, and goes to `message`. */
+  media(message: Uint8Array): boolean;
   /** Called periodically while the socket is open. */
   beat(): void;
   /** Called once. 1006 means that there was no close frame; `failure`: the cause, if it is known. */
@@ -121,7 +123,8 @@ export class AgentWebSocket {
     const message = this.#message;
     this.#message = EMPTY;
     this.receiveBudget.message(message.length, nowMs);
-    this.#hooks.message(this.#messageIsBinary ? message : message.toString());
+    if (this.#messageIsBinary) this.#hooks.message(message);
+    else if (!this.#hooks.media(message)) this.#hooks.message(message.toString());
   };
 
   #stop(): void {

@@ -4,7 +4,7 @@ import type { AgentMessage, AgentProtocol, AgentTarget, AudioFormat, Sink } from
 import { audioFormat, configObject, upgradeHeaders } from '../../config-fields.js';
 import { asObject } from '../../json.js';
 import { base64, readJson } from '../../provider.js';
-import { markFromBot, mediaFromBot, StreamConversation } from '../../stream-conversation.js';
+import { markFromBot, StreamConversation } from '../../stream-conversation.js';
 
 interface ExotelConfig {
   headers: Record<string, string>;
@@ -77,7 +77,7 @@ class ExotelConversation extends StreamConversation {
     if (fields === null) return;
     switch (fields.event) {
       case 'media':
-        mediaFromBot(asObject(fields.media)?.payload, sink, 'bad_audio');
+        this.mediaFromBot(message, asObject(fields.media)?.payload, sink, 'bad_audio');
         return;
       case 'mark':
         markFromBot(asObject(fields.mark)?.name, sink, 'bad_field');

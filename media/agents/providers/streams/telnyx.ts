@@ -6,7 +6,7 @@ import { textField } from '../../config-schema.js';
 import { asObject } from '../../json.js';
 import { base64, readJson } from '../../provider.js';
 import { providerTrack } from '../../provider-tracks.js';
-import { markFromBot, mediaFromBot, StreamConversation } from '../../stream-conversation.js';
+import { markFromBot, StreamConversation } from '../../stream-conversation.js';
 
 interface TelnyxConfig {
   /** Sent as a bearer token with the upgrade (`stream_auth_token`). */
@@ -98,7 +98,7 @@ class TelnyxConversation extends StreamConversation {
     if (fields === null) return;
     switch (fields.event) {
       case 'media':
-        mediaFromBot(asObject(fields.media)?.payload, sink, 'bad_audio');
+        this.mediaFromBot(message, asObject(fields.media)?.payload, sink, 'bad_audio');
         return;
       case 'mark': {
         const name = asObject(fields.mark)?.name;

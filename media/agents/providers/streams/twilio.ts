@@ -8,7 +8,7 @@ import { choice, configObject, optionalText, upgradeHeaders } from '../../config
 import { textField } from '../../config-schema.js';
 import { asObject, parseObject } from '../../json.js';
 import { providerTrack, providerTracks } from '../../provider-tracks.js';
-import { markFromBot, mediaFromBot, StreamConversation } from '../../stream-conversation.js';
+import { markFromBot, StreamConversation } from '../../stream-conversation.js';
 
 export interface TwilioConfig {
   /** Signs the upgrade request; without it there is no signature header. */
@@ -128,7 +128,7 @@ class TwilioConversation extends StreamConversation {
     }
     switch (fields.event) {
       case 'media':
-        mediaFromBot(asObject(fields.media)?.payload, sink, BAD_MESSAGE);
+        this.mediaFromBot(message, asObject(fields.media)?.payload, sink, BAD_MESSAGE);
         return;
       case 'mark': {
         const name = asObject(fields.mark)?.name;
