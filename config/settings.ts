@@ -401,7 +401,8 @@ export const settingsList = [
     name: 'transcription_url',
     kind: kinds.httpUrl,
     default: null,
-    explain: 'OpenAI-compatible transcription server, such as https://api.openai.com/v1. Unset: no transcription.',
+    explain:
+      'OpenAI-compatible transcription server, such as https://api.openai.com/v1. Unset: the offline recognition, if `trunkline setup speech` has installed it.',
     readBy: 'src/main.ts',
   }),
   setting({
@@ -423,8 +424,24 @@ export const settingsList = [
     name: 'translation_model',
     kind: kinds.text,
     default: 'gpt-4o-mini',
-    explain: 'Chat model of the transcription server, for translations.',
+    explain: 'Chat model for translations.',
     readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'translation_url',
+    kind: kinds.httpUrl,
+    default: null,
+    explain:
+      'OpenAI-compatible chat server for translations, such as http://127.0.0.1:11434/v1. Unset: the transcription server.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
+    name: 'translation_key',
+    kind: kinds.secret(/^[\x21-\x7e]+$/, 'visible ASCII characters'),
+    default: null,
+    explain: 'API key of translation_url.',
+    readBy: 'src/main.ts',
+    secret: true,
   }),
   setting({
     name: 'tts_url',

@@ -59,7 +59,7 @@ import type { FirstStart } from './store/tenants/bootstrap.js';
 import { undoBootstrap } from './store/tenants/bootstrap.js';
 import type { Mode } from './store/tenants/scope.js';
 import { TlsFiles } from './tls-files.js';
-import { openAiEngine } from './transcription/engine.js';
+import { chooseTranscription } from './transcription/choose.js';
 import { CallbackQueue } from './webhook/callback-queue.js';
 import { EventSender } from './webhook/event-sender.js';
 
@@ -325,15 +325,8 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       log,
       onEnded: histograms.ended,
     };
-    const transcription =
-      settings.transcriptionUrl === null
-        ? null
-        : openAiEngine({
-            url: settings.transcriptionUrl,
-            key: settings.transcriptionKey,
-            model: settings.transcriptionModel,
-            translationModel: settings.translationModel,
-          });
+    const { transcription, translation, close: closeTranscription } = chooseTranscription(settings);
+    opened.push(closeTranscription);
     const calls: InboundDeps = {
       records: store.calls,
       begin: (call) => admissions.begin(call),
@@ -407,6 +400,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       ...(redis === null ? {} : { redis }),
       ...(tokens === null ? {} : { tokens }),
       ...(transcription === null ? {} : { transcription }),
+      ...(translation === null ? {} : { translation }),
       host: settings.httpHost,
       port: settings.httpPort,
       store,

@@ -158,8 +158,14 @@ export const errorCatalogue = {
   TRANSCRIPTION_UNAVAILABLE: {
     status: 503,
     message:
-      'No transcription engine is configured: set TRUNKLINE_TRANSCRIPTION_URL to an OpenAI-compatible server, and TRUNKLINE_TRANSCRIPTION_KEY if it needs one',
-    when: 'The operator has not configured a transcription engine.',
+      'There is no transcription engine: run `npx trunkline setup speech` for offline recognition of English, or set TRUNKLINE_TRANSCRIPTION_URL to a server with the interface of OpenAI (and TRUNKLINE_TRANSCRIPTION_KEY if it needs one)',
+    when: 'The operator has neither installed the offline recognition nor configured a transcription server.',
+  },
+  TRANSLATION_UNAVAILABLE: {
+    status: 503,
+    message:
+      'There is no server for translations: set TRUNKLINE_TRANSLATION_URL to a server with the interface of OpenAI (/chat/completions), and TRUNKLINE_TRANSLATION_KEY if it needs one',
+    when: 'A text in another language than English was asked for, and the operator has configured neither `translation_url` nor `transcription_url`.',
   },
   RATE_LIMIT_EXCEEDED: {
     status: 429,

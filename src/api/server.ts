@@ -15,7 +15,7 @@ import type { CallQueues } from '../call/queue/call-queues.js';
 import { StoreError } from '../store/database/errors.js';
 import { newId } from '../store/database/ids.js';
 import type { Store } from '../store/store.js';
-import type { TranscriptionEngine } from '../transcription/engine.js';
+import type { TranscriptionEngine, Translator } from '../transcription/engine.js';
 import { type Identified, type IdentifySender, identify } from './auth/auth.js';
 import { mayDo } from './auth/caller.js';
 import { EventTokens } from './auth/event-tokens.js';
@@ -75,6 +75,8 @@ export interface ApiOptions
   onTrunksChanged: () => void | Promise<void>;
   /** Transcribes speech; absent if not configured. */
   transcription?: TranscriptionEngine;
+  /** Translates what was transcribed; absent if not configured. */
+  translation?: Translator;
   /** Shares request counts among several processes; if absent, each process counts alone. */
   redis?: RedisCounts;
   /** The identity provider whose tokens are accepted beside API keys; absent if there is none. */

@@ -2,6 +2,8 @@
 import type { Command } from 'commander';
 import { loadSettings } from '../../config/load.js';
 import type { Settings } from '../../config/settings.js';
+import type { SpeechPack } from '../transcription/offline/packages.js';
+import type { NpmConfig } from '../transcription/offline/registry.js';
 import { type Api, openApi } from './api.js';
 import type { Machine } from './doctor/machine.js';
 import { CliFailure } from './failure.js';
@@ -12,6 +14,10 @@ export interface CliContext {
   err(line: string): void;
   /** The machine that `doctor` examines. Default: this machine. */
   machine?: Machine;
+  /** What `setup speech` fetches. Default: the pack for this machine. */
+  speechPack?: SpeechPack;
+  /** The configuration of npm. Default: asks npm. */
+  npmConfig?: NpmConfig;
 }
 
 /** The options of every command. */

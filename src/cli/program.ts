@@ -9,6 +9,7 @@ import { addKeys } from './commands/keys.js';
 import { addNumbers } from './commands/numbers.js';
 import { addOrgs } from './commands/orgs.js';
 import { addSettings } from './commands/settings.js';
+import { addSetup } from './commands/setup.js';
 import { addSimulate } from './commands/simulate.js';
 import { addStart } from './commands/start.js';
 import { addTrunks } from './commands/trunks.js';
@@ -51,6 +52,7 @@ Exit code: 0 when the last line says so, 1 on any failure.`,
   addKeys(program, context);
   addOrgs(program, context);
   addSettings(program, context);
+  addSetup(program, context, fail);
   addDb(program, context, fail);
   addSimulate(program, context);
   for (const command of allCommands(program)) {

@@ -14,18 +14,23 @@ const mostHz = 192_000;
 const pieceSamples = 65_536;
 
 /** 16 bit samples at 8 kHz, all channels mixed. Throws for audio that is empty or has an unusual rate. */
-export function phoneSamples({ channels, sampleRateHz }: DecodedAudio, maxSeconds: number): Int16Array {
+export function phoneSamples(audio: DecodedAudio, maxSeconds: number): Int16Array {
+  return monoSamples(audio, phoneHz, maxSeconds);
+}
+
+/** 16 bit samples at another rate, all channels mixed. Throws for audio that is empty or has an unusual rate. */
+export function monoSamples({ channels, sampleRateHz }: DecodedAudio, toHz: number, maxSeconds: number): Int16Array {
   const length = channels[0]?.length ?? 0;
   if (length === 0) throw new Error('The file contains no audio.');
   if (!Number.isInteger(sampleRateHz) || sampleRateHz < leastHz || sampleRateHz > mostHz)
     throw new Error(`The sample rate of ${sampleRateHz} Hz is not supported.`);
   const used = Math.min(length, maxSeconds * sampleRateHz);
-  const resampler = createResampler(sampleRateHz, phoneHz);
+  const resampler = createResampler(sampleRateHz, toHz);
   const parts: Int16Array[] = [];
   for (let from = 0; from < used; from += pieceSamples)
     parts.push(resampler.process(mixed(channels, from, Math.min(pieceSamples, used - from))).slice());
   // The rest of the filter's output.
-  parts.push(resampler.process(new Int16Array(Math.ceil((resampler.delaySamples * sampleRateHz) / phoneHz))));
+  parts.push(resampler.process(new Int16Array(Math.ceil((resampler.delaySamples * sampleRateHz) / toHz))));
   const samples = new Int16Array(parts.reduce((sum, part) => sum + part.length, 0));
   let at = 0;
   for (const part of parts) {

@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os';
-import { type MadeClip, SpeechThread, type SpeechWork } from './speech-thread.js';
+import { type MadeClip, type SpeechThread, type SpeechWork, speechThread } from './speech-thread.js';
 
 export interface SpeechPoolOptions {
   threads: number;
@@ -57,7 +57,7 @@ export class SpeechPool {
 
   constructor(private readonly options: SpeechPoolOptions) {
     const { threads, runLimitMs, module } = options;
-    this.#threads = Array.from({ length: threads }, () => new SpeechThread(runLimitMs, module));
+    this.#threads = Array.from({ length: threads }, () => speechThread(runLimitMs, module));
   }
 
   /** Starts the threads, which load their voices, ahead of the first job. */

@@ -14,6 +14,8 @@ export interface ExpectedSpeech {
   language?: string;
   /** Words that are likely to be said. */
   hints?: string;
+  /** A caller waits for the words; files that nobody waits for on the phone do not delay them. */
+  live?: boolean;
 }
 
 export interface TranscribedAudio {
@@ -22,18 +24,29 @@ export interface TranscribedAudio {
   model: string;
 }
 
-/** Turns speech into text, and text into another language. Both reject with `TranscriptionError`. */
+/** Turns speech into text. */
 export interface TranscriptionEngine {
+  /** Rejects with `TranscriptionError`. */
   transcribe(audio: AudioFile, signal: AbortSignal, expected?: ExpectedSpeech): Promise<TranscribedAudio>;
-  /** `language`: a code such as `de` or `pt-BR`. */
+}
+
+/** Turns text into another language. */
+export interface Translator {
+  /** `language`: a code such as `de` or `pt-BR`. Rejects with `TranscriptionError`. */
   translate(text: string, language: string, signal: AbortSignal): Promise<TranscribedAudio>;
 }
+
+/** What an operator can do about a missing engine; the end of a sentence. */
+export const howToTranscribe =
+  'run `npx trunkline setup speech` for offline recognition of English, or set TRUNKLINE_TRANSCRIPTION_URL to a server with the interface of OpenAI';
 
 export class TranscriptionError extends Error {
   constructor(
     message: string,
     /** The HTTP status of the engine's response; undefined without a response. */
     readonly upstreamStatus?: number,
+    /** The engine has too much to do; later it may work. */
+    readonly isBusy = false,
   ) {
     super(message);
     this.name = 'TranscriptionError';
@@ -53,7 +66,7 @@ const limitMs = 120_000;
 const maxAnswerBytes = 4_194_304;
 
 /** A client for servers with OpenAI's interface: `/audio/transcriptions`, and `/chat/completions` for translations. */
-export function openAiEngine(settings: EngineSettings): TranscriptionEngine {
+export function openAiEngine(settings: EngineSettings): TranscriptionEngine & Translator {
   const post = async (path: string, body: FormData | string, signal: AbortSignal): Promise<unknown> => {
     const headers = new Headers();
     if (settings.key !== null) headers.set('authorization', `Bearer ${settings.key}`);

@@ -137,7 +137,7 @@ describe('ConversationRelay', () => {
     const caller = await toneCaller(deaf, bot.webhook.number, tonesHz[0]);
     try {
       await soon(() => expect(bot.types('error')).toHaveLength(1));
-      expect(bot.types('error')[0]?.description).toContain('transcription_url');
+      expect(bot.types('error')[0]?.description).toContain('npx trunkline setup speech');
       bot.sockets.at(-1)?.send('nonsense');
       bot.send({ type: 'dance' });
       await soon(() => expect(bot.types('error')).toHaveLength(3));

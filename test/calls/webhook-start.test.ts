@@ -123,7 +123,7 @@ describe('<Start><Transcription>', () => {
     await soon(() => expect(form('/heard').TranscriptionEvent).toBe('transcription-error'));
     const call: CallRecord = await without.finishedCall(number);
     const [warning] = call.events.filter(({ event_type: type }) => type === 'webhook.warning');
-    expect(warning?.event_data.message).toContain('transcription_url');
+    expect(warning?.event_data.message).toContain('npx trunkline setup speech');
     expect(call.status).toBe('completed');
   });
 });
@@ -160,7 +160,7 @@ describe('a recording with transcribe', () => {
     expect(told?.data).toMatchObject({ status: 'failed' });
     const { events } = await without.finishedCall(number);
     const [warning] = events.filter(({ event_type: type }) => type === 'webhook.warning');
-    expect(warning?.event_data.message).toContain('transcription_url');
+    expect(warning?.event_data.message).toContain('npx trunkline setup speech');
   });
 });
 

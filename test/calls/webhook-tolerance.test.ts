@@ -297,7 +297,7 @@ describe.concurrent('a call goes on', () => {
     expect(server.requests.at(-1)?.path).toBe(reached);
     expect(server.requests.map(({ path }) => path)).toContain('/tone.wav'); // the prompts are played
     const [warning] = await warningsOf(number);
-    expect(warning).toContain('no transcription engine is configured (setting transcription_url)');
+    expect(warning).toContain('there is no transcription engine (run `npx trunkline setup speech`');
     expect(warning).toContain(told);
   });
 

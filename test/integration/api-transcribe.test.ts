@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, request, type Server, type ServerRe
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { openAiEngine } from '../../src/transcription/engine.js';
+import { openAiEngine, TranscriptionError } from '../../src/transcription/engine.js';
 import { type TestApi, testApi } from '../support/api.js';
 
 /** A stand-in for the engine: what it was asked, and what it answers. */
@@ -31,7 +31,8 @@ afterAll(() => {
 const engineUrl = () => `http://127.0.0.1:${(engine.address() as AddressInfo).port}/v1`;
 const start = async (options = {}) => {
   const settings = { url: engineUrl(), key: 'sk-1', model: 'whisper-1', translationModel: 'chat-1' };
-  api = await testApi({ transcription: openAiEngine(settings), ...options });
+  const server = openAiEngine(settings);
+  api = await testApi({ transcription: server, translation: server, ...options });
   await api.app.listen({ host: '127.0.0.1', port: 0 });
   port = (api.app.server.address() as AddressInfo).port;
 };
@@ -137,8 +138,28 @@ describe('POST /api/v1/transcribe', () => {
     await start({ transcription: undefined });
     const unset = await post(form({}));
     expect([unset.status, unset.body.code]).toEqual([503, 'TRANSCRIPTION_UNAVAILABLE']);
-    expect(unset.body.error).toContain('TRUNKLINE_TRANSCRIPTION_URL');
+    for (const remedy of ['npx trunkline setup speech', 'TRUNKLINE_TRANSCRIPTION_URL'])
+      expect(unset.body.error).toContain(remedy);
     expect((await post(form({}, null))).body.code).toBe('MISSING_FILE');
+  });
+
+  it('says what a translation needs before anything is recognized; English needs none', async () => {
+    await api.close();
+    await start({ translation: undefined });
+    const unset = await post(form({ target_language: 'de' }));
+    expect([unset.status, unset.body.code]).toEqual([503, 'TRANSLATION_UNAVAILABLE']);
+    expect(unset.body.error).toContain('TRUNKLINE_TRANSLATION_URL');
+    expect(asked).toEqual([]);
+    expect((await post(form({ target_language: 'en-GB' }))).status).toBe(200);
+  });
+
+  it('refuses for a while when the engine has too much to do', async () => {
+    await api.close();
+    const transcribe = () => Promise.reject(new TranscriptionError('Too much waits', undefined, true));
+    await start({ transcription: { transcribe } });
+    const { status, body, headers } = await post(form({}));
+    expect([status, body.code, body.error]).toEqual([503, 'SERVICE_UNAVAILABLE', 'Too much waits']);
+    expect(headers.get('retry-after')).toBe('5');
   });
 
   it('says when the engine fails, without its words', async () => {

@@ -26,10 +26,8 @@ beforeAll(async () => {
       ...{ ok: false, problems: ['x'], answered: false, sipStatus: 404, sipCallId: null, cause: 'not_found' },
       ...{ setupMs: null, durationMs: 0, codec: null, sent: {}, received: {}, roundTrip: null },
     }),
-    transcription: {
-      transcribe: async () => ({ text: 'Hello', model: 'm' }),
-      translate: async () => ({ text: 'Hello', model: 'm' }),
-    },
+    transcription: { transcribe: async () => ({ text: 'Hello', model: 'm' }) },
+    translation: { translate: async () => ({ text: 'Hello', model: 'm' }) },
   });
 });
 afterAll(async () => {

@@ -84,7 +84,7 @@ function transcribe(
 ): void {
   const { call } = party;
   const { transcription: engine } = deps;
-  if (engine === null) webhook.warn(`The recording is not transcribed: ${noEngine}.`);
+  if (engine === null) webhook.warn(`The recording is not transcribed: there is ${noEngine}.`);
   webhook.tellLater(next, async (signal) => {
     try {
       const text = (await engine?.transcribe({ path: file, format: 'wav' }, signal))?.text ?? null;

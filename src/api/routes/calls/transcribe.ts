@@ -1,5 +1,5 @@
 import type { FastifyReply } from 'fastify';
-import { type TranscriptionEngine, TranscriptionError } from '../../../transcription/engine.js';
+import { type TranscriptionEngine, TranscriptionError, type Translator } from '../../../transcription/engine.js';
 import { ApiError, invalid } from '../../errors.js';
 import { withUpload } from '../../request/upload.js';
 import { type Route, route } from '../../route.js';
@@ -37,8 +37,9 @@ const transcription = Type.Object(
 );
 export const transcriptionSchemas = [transcription];
 
-/** Without `engine`, every request with a file gets an error that says how to configure one. */
-export function transcribeRoute({ transcription: engine }: { transcription?: TranscriptionEngine }): Route {
+/** Without an engine or a translator, the requests that need it get an error that says what to do. */
+export function transcribeRoute(options: { transcription?: TranscriptionEngine; translation?: Translator }): Route {
+  const { transcription: engine, translation } = options;
   let running = 0;
   return route({
     method: 'POST',
@@ -51,26 +52,32 @@ export function transcribeRoute({ transcription: engine }: { transcription?: Tra
     access: 'member',
     form,
     answer: { status: 200, description: 'The text.', schema: ref('Transcription') },
-    errors: ['MISSING_FILE', 'FILE_TOO_LARGE', 'TRANSCRIPTION_FAILED', 'TRANSCRIPTION_UNAVAILABLE'],
+    errors: [
+      'MISSING_FILE',
+      'FILE_TOO_LARGE',
+      'TRANSCRIPTION_FAILED',
+      'TRANSCRIPTION_UNAVAILABLE',
+      'TRANSLATION_UNAVAILABLE',
+    ],
     async handle({ request, reply }) {
-      if (running >= atOnce)
-        throw new ApiError('SERVICE_UNAVAILABLE', 'Too many files are being transcribed', undefined, {
-          'retry-after': '5',
-        });
+      if (running >= atOnce) throw busy('Too many files are being transcribed');
       running += 1;
       try {
         return await withUpload(request, async ({ audio, fields }) => {
           const language = languageOf(fields);
           if (!engine) throw new ApiError('TRANSCRIPTION_UNAVAILABLE');
+          const isEnglish = /^en(-|$)/i.test(language);
+          if (!isEnglish && !translation) throw new ApiError('TRANSLATION_UNAVAILABLE');
           const gone = whenGone(reply);
           const heard = await engine.transcribe(audio, gone);
-          if (/^en(-|$)/i.test(language) || heard.text === '')
+          if (isEnglish || !translation || heard.text === '')
             return { choices: [{ text: heard.text }], model: heard.model, object: 'transcription' };
-          const translated = await engine.translate(heard.text, language, gone);
+          const translated = await translation.translate(heard.text, language, gone);
           return { choices: [{ text: translated.text }], model: translated.model, object: 'translation' };
         });
       } catch (error) {
         if (!(error instanceof TranscriptionError)) throw error;
+        if (error.isBusy) throw busy(error.message);
         const { upstreamStatus } = error;
         throw new ApiError(
           'TRANSCRIPTION_FAILED',
@@ -82,6 +89,10 @@ export function transcribeRoute({ transcription: engine }: { transcription?: Tra
       }
     },
   });
+}
+
+function busy(message: string): ApiError {
+  return new ApiError('SERVICE_UNAVAILABLE', message, undefined, { 'retry-after': '5' });
 }
 
 function languageOf(fields: ReadonlyMap<string, string>): string {

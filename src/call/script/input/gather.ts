@@ -2,13 +2,14 @@ import type { Action, Gather } from '../../../webhook/actions.js';
 import { type Gathered, gatheredQuestion } from '../../../webhook/request-bodies.js';
 import type { ScriptContext } from '../context.js';
 import { SpeechInput } from './speech-input.js';
+import { noEngine } from './transcriptions.js';
 
 /** Collects keys or speech, whichever comes first; both interrupt the prompts. */
 export async function gather(script: ScriptContext, action: Gather, signal: AbortSignal): Promise<Action[] | null> {
   const { transcription } = script.deps;
   if (action.speech && transcription === null)
     script.webhook.warn(
-      `Speech is not heard here: no transcription engine is configured (setting transcription_url). ${action.digits ? 'Keys are taken all the same.' : 'The gather ends with its timeout.'}`,
+      `Speech is not heard here: there is ${noEngine}. ${action.digits ? 'Keys are taken all the same.' : 'The gather ends with its timeout.'}`,
     );
   await script.answer();
   const hearing =

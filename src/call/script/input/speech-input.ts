@@ -67,7 +67,7 @@ export class SpeechInput {
         recognitionLimitMs,
         'the answer of the transcription engine',
         over.signal,
-        (signal) => engine.transcribe(audio, signal, expected),
+        (signal) => engine.transcribe(audio, signal, { ...expected, live: true }),
       );
       return text === '' ? null : text;
     } catch (error) {

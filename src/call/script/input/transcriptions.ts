@@ -1,3 +1,4 @@
+import { howToTranscribe } from '../../../transcription/engine.js';
 import type { StartTranscription } from '../../../webhook/actions.js';
 import { transcriptionFields } from '../../../webhook/request-bodies.js';
 import { newTranscriptionSid } from '../../../webhook/twilio-parameters.js';
@@ -7,8 +8,7 @@ import { expectedSpeech, Listening } from './listening.js';
 /** The silence that ends an utterance. */
 const pauseSec = 0.7;
 
-export const noEngine =
-  'no transcription engine is configured (the setting transcription_url is the address of a server with the interface of OpenAI)';
+export const noEngine = `no transcription engine (${howToTranscribe})`;
 
 interface Running {
   name: string;
@@ -33,7 +33,7 @@ export class Transcriptions {
       webhook.status({ to: action.status, events: [event] }, event, fields);
     };
     if (deps.transcription === null) {
-      webhook.warn(`The call is not transcribed: ${noEngine}.`);
+      webhook.warn(`The call is not transcribed: there is ${noEngine}.`);
       report('transcription-error', { TranscriptionError: `There is ${noEngine}.` });
       return;
     }

@@ -144,8 +144,8 @@ class RelaySession {
       customParameters: action.custom,
     });
     if (script.deps.transcription === null) {
-      script.webhook.warn(`The application hears no speech: ${noEngine}.`);
-      this.#send({ type: 'error', description: `Speech is not recognized: ${noEngine}.` });
+      script.webhook.warn(`The application hears no speech: there is ${noEngine}.`);
+      this.#send({ type: 'error', description: `Speech is not recognized: there is ${noEngine}.` });
     }
     this.#listen();
     void this.#keys();
