@@ -46,7 +46,11 @@ const loadedMs = performance.now();
 const rssBefore = process.memoryUsage().rss;
 const recognizer = openRecognizer(speechFolder(dataDir), installed.engine);
 recognizer.textOf(new Float32Array(recognitionHz));
-process.stdout.write(`engine ${installed.engine}, loaded in ${Math.round(performance.now() - loadedMs)} ms\n`);
+const loadMs = Math.round(performance.now() - loadedMs);
+const noise = Float32Array.from({ length: 20 * recognitionHz }, () => (Math.random() - 0.5) / 5);
+recognizer.textOf(noise); // the longest window
+const threadMb = Math.round((process.memoryUsage().rss - rssBefore) / 1e6);
+process.stdout.write(`engine ${installed.engine}, loaded in ${loadMs} ms, ${threadMb} MB\n`);
 
 const wordsOf = (text: string) =>
   text
@@ -117,5 +121,3 @@ for (const { name, speak } of speakers) {
     `${((100 * figures[kind].errors) / words).toFixed(1)} % word errors, ${(figures[kind].cpuUs / 1e6 / audioSec).toFixed(3)} s CPU per second of speech`;
   process.stdout.write(`${name}: 16 kHz ${line('wide')}; G.711 ${line('phone')}\n`);
 }
-const rssMb = Math.round((process.memoryUsage().rss - rssBefore) / 1e6);
-process.stdout.write(`memory of one thread: about ${rssMb} MB\n`);

@@ -403,14 +403,14 @@ export const settingsList = [
     default: null,
     explain:
       'OpenAI-compatible transcription server, such as https://api.openai.com/v1. Unset: the offline recognition, if `trunkline setup speech` has installed it.',
-    readBy: 'src/main.ts',
+    readBy: 'src/transcription/choose.ts',
   }),
   setting({
     name: 'transcription_key',
     kind: kinds.secret(/^[\x21-\x7e]+$/, 'visible ASCII characters'),
     default: null,
     explain: 'API key of the transcription server.',
-    readBy: 'src/main.ts',
+    readBy: 'src/transcription/choose.ts',
     secret: true,
   }),
   setting({
@@ -418,14 +418,14 @@ export const settingsList = [
     kind: kinds.text,
     default: 'whisper-1',
     explain: 'Model for transcription.',
-    readBy: 'src/main.ts',
+    readBy: 'src/transcription/choose.ts',
   }),
   setting({
     name: 'translation_model',
     kind: kinds.text,
     default: 'gpt-4o-mini',
     explain: 'Chat model for translations.',
-    readBy: 'src/main.ts',
+    readBy: 'src/transcription/choose.ts',
   }),
   setting({
     name: 'translation_url',
@@ -433,14 +433,14 @@ export const settingsList = [
     default: null,
     explain:
       'OpenAI-compatible chat server for translations, such as http://127.0.0.1:11434/v1. Unset: the transcription server.',
-    readBy: 'src/main.ts',
+    readBy: 'src/transcription/choose.ts',
   }),
   setting({
     name: 'translation_key',
     kind: kinds.secret(/^[\x21-\x7e]+$/, 'visible ASCII characters'),
     default: null,
     explain: 'API key of translation_url.',
-    readBy: 'src/main.ts',
+    readBy: 'src/transcription/choose.ts',
     secret: true,
   }),
   setting({

@@ -71,10 +71,10 @@ describe('the words of audio', () => {
     const asked: number[] = [];
     const mute = (window: Float32Array) => {
       asked.push(window[0] ?? 0);
-      return window[0] === 15_200 ? 'later' : '';
+      return window[0] === 14_400 ? 'later' : '';
     };
     expect(spokenText(recognizer(mute), samples, () => false)).toBe('later');
-    expect(asked).toEqual([11_200, 15_200, 91_200, 95_200]);
+    expect(asked).toEqual([11_200, 14_400, 91_200, 94_400]);
   });
 
   it('stop between two windows when nobody waits any more', () => {

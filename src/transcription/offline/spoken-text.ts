@@ -2,7 +2,7 @@ import { type Recognizer, recognitionHz } from './sherpa.js';
 import { spokenWindows } from './spoken-windows.js';
 
 /** The model sometimes answers nothing for a window; without this much of its beginning it hears the words. */
-const retryWithoutSec = 0.25;
+const retryWithoutSec = 0.2;
 const worthRetryingSec = 1;
 
 /** The words of 16 kHz audio from -1 to 1. Throws an `Error` of one sentence when `isCancelled` is true between two parts. */
