@@ -9,6 +9,8 @@ export type ThreadMessage<Made> =
 export interface JobThreadOptions {
   module: URL;
   workerData?: unknown;
+  /** Time limit for starting: loading a voice or a model and running it once. */
+  startLimitMs: number;
   /** Time limit of one job once it runs. */
   runLimitMs: number;
   heapLimitMb: number;
@@ -21,9 +23,6 @@ interface Running<Made> {
   reject(error: Error): void;
   timer: NodeJS.Timeout;
 }
-
-/** Time limit for starting: loading a voice or a model and running it once. */
-const startLimitMs = 20_000;
 
 /** One thread that does jobs, one at a time. A job that hangs or crashes the thread fails alone: the next job gets a new thread. */
 export class JobThread<Work, Made> {
@@ -57,7 +56,7 @@ export class JobThread<Work, Made> {
     return new Promise((resolve, reject) => {
       const worker = this.start();
       const late = () => this.#replace(this.options.says.lateStart);
-      const timer = this.#ready ? this.#limit() : setTimeout(late, startLimitMs);
+      const timer = this.#ready ? this.#limit() : setTimeout(late, this.options.startLimitMs);
       this.#running = { resolve, reject, timer };
       worker.postMessage(work);
     });

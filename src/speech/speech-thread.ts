@@ -21,6 +21,7 @@ export type SpeechThread = JobThread<SpeechWork, MadeClip>;
 export function speechThread(runLimitMs: number, module?: URL): SpeechThread {
   return new JobThread({
     module: module ?? builtModule(import.meta.url, './worker.ts'),
+    startLimitMs: 20_000,
     runLimitMs,
     heapLimitMb: 512,
     says: {

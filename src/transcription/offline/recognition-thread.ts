@@ -28,6 +28,7 @@ export function recognitionThread(data: RecognitionThreadData, runLimitMs: numbe
   return new JobThread({
     module: module ?? builtModule(import.meta.url, './worker.ts'),
     workerData: data,
+    startLimitMs: 60_000, // WebAssembly on a busy machine takes 20 s
     runLimitMs,
     heapLimitMb: 512,
     says: {
