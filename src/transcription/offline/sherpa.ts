@@ -6,14 +6,14 @@ import { type EngineKind, modelFiles } from './packages.js';
 export const recognitionHz = 16_000;
 
 /** A part of the audio in which somebody speaks, in samples. */
-export interface SpokenPart {
+export interface SpeechSpan {
   start: number;
   length: number;
 }
 
 export interface Recognizer {
   /** The spoken parts of 16 kHz audio from -1 to 1, in order. */
-  spokenParts(samples: Float32Array): SpokenPart[];
+  spokenParts(samples: Float32Array): SpeechSpan[];
   /** The words of one spoken part of at most 30 s. */
   textOf(samples: Float32Array): string;
 }
@@ -77,7 +77,7 @@ export function openRecognizer(folder: string, kind: EngineKind): Recognizer {
   return {
     spokenParts(samples) {
       detector.reset();
-      const parts: SpokenPart[] = [];
+      const parts: SpeechSpan[] = [];
       const take = () => {
         while (!detector.isEmpty()) {
           const { start, samples: spoken } = detector.front(false);

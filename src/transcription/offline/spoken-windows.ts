@@ -1,4 +1,4 @@
-import type { SpokenPart } from './sherpa.js';
+import type { SpeechSpan } from './sherpa.js';
 
 /** Audio kept around a spoken part: the detector reports the first sound late, and a model guesses badly at cut words. */
 const before = 0.3;
@@ -11,7 +11,7 @@ const longestWindowSec = 20;
  * The windows of audio to recognize, in samples: the spoken parts with a little audio around them, joined where pauses are short. They share
  * nothing but a pause, and end within the audio. Silence of seconds is never in them: the model answers nothing for it.
  */
-export function spokenWindows(parts: readonly SpokenPart[], audioSamples: number, sampleRateHz: number): SpokenPart[] {
+export function spokenWindows(parts: readonly SpeechSpan[], audioSamples: number, sampleRateHz: number): SpeechSpan[] {
   const windows: { from: number; to: number }[] = [];
   for (const { start, length } of parts) {
     const last = windows.at(-1);
