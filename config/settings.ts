@@ -398,6 +398,14 @@ export const settingsList = [
     secret: true,
   }),
   setting({
+    name: 'otel_endpoint',
+    kind: kinds.httpUrl,
+    default: null,
+    explain:
+      'OpenTelemetry collector that takes traces of calls as OTLP/HTTP, such as http://127.0.0.1:4318; /v1/traces is added. Unset: no traces.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
     name: 'transcription_url',
     kind: kinds.httpUrl,
     default: null,

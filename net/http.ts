@@ -24,6 +24,8 @@ export interface HttpRequest {
   maxRedirects?: number;
   /** Cookies to send and to store, at every hop. */
   cookies?: Cookies;
+  /** The call that it belongs to, and what it is, for whoever makes traces; not used here. */
+  trace?: { callId: string; name: string };
   /** Header fields that are valid for one address and body only, such as a signature; called again at every hop. */
   sign?: (hop: RequestHop) => Readonly<Record<string, string>>;
 }

@@ -59,6 +59,9 @@ import type { FirstStart } from './store/tenants/bootstrap.js';
 import { undoBootstrap } from './store/tenants/bootstrap.js';
 import type { Mode } from './store/tenants/scope.js';
 import { TlsFiles } from './tls-files.js';
+import { callSpans } from './tracing/call-spans.js';
+import { tracedHttp } from './tracing/traced-http.js';
+import { Tracing } from './tracing/tracing.js';
 import { chooseTranscription } from './transcription/choose.js';
 import { CallbackQueue } from './webhook/callback-queue.js';
 import { EventSender } from './webhook/event-sender.js';
@@ -238,7 +241,17 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     });
     orphans.begin(sip);
 
-    const http = createSafeHttp({ allowPrivate: settings.allowPrivateTargets });
+    const tracing =
+      settings.otelEndpoint === null
+        ? null
+        : new Tracing({
+            endpoint: settings.otelEndpoint,
+            http: createSafeHttp({ allowPrivate: true }),
+            ...{ node: nodeName, log },
+          });
+    opened.push(() => tracing?.close());
+    const untraced = createSafeHttp({ allowPrivate: settings.allowPrivateTargets });
+    const http = tracing === null ? untraced : tracedHttp(untraced, tracing);
     const events = new EventSender({
       deliveries: store.webhookDeliveries,
       endpoints: store.endpoints,
@@ -323,7 +336,10 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         return trace;
       },
       log,
-      onEnded: histograms.ended,
+      onEnded: (ended) => {
+        histograms.ended(ended);
+        if (tracing !== null) for (const span of callSpans(ended)) tracing.record(span);
+      },
     };
     const { transcription, translation, close: closeTranscription } = chooseTranscription(settings);
     opened.push(closeTranscription);
@@ -434,6 +450,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         leaseAgeMs: () => store.lease.ageMs,
         sipThreadLagMs: async () => (await sip.serverStats()).lagMs,
         histograms,
+        spansDropped: tracing === null ? null : () => tracing.dropped,
         redis,
       }),
       ...(settings.metricsToken === null ? {} : { metricsToken: settings.metricsToken }),

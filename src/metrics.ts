@@ -21,6 +21,8 @@ export function createMetrics(parts: {
   /** Rejects where the SIP server is another program, or there is none at the moment. */
   sipThreadLagMs: () => Promise<number>;
   histograms: Histograms;
+  /** null: no traces are made. */
+  spansDropped: (() => number) | null;
   /** null: none is set up. */
   redis: { readonly answers: boolean } | null;
 }): Registry {
@@ -102,6 +104,8 @@ export function createMetrics(parts: {
     'Since this node renewed its lease in the database; from 6 s on it does nothing that only one node may do.',
     () => parts.leaseAgeMs() / 1000,
   );
+  if (parts.spansDropped)
+    counter('trunkline_spans_dropped_total', 'Spans of traces that the collector did not take.', parts.spansDropped);
   parts.histograms.register(registry, { hasRedis: redis !== null });
   if (redis)
     gauge('trunkline_redis_answers', '1 while Redis counts requests; 0: this process counts alone.', () =>

@@ -7,6 +7,7 @@ const root = path.resolve(import.meta.dirname, '..');
 const layers: { from: string; may: string[] }[] = [
   { from: 'src/main.ts', may: ['src', 'sip', 'media', 'net', 'config', 'examples'] },
   { from: 'src/metrics.ts', may: ['src/call', 'src/histograms', 'sip/leg', 'media/engine'] },
+  { from: 'src/tracing/', may: ['src/tracing', 'src/call/core/ended-call', 'src/log', 'net'] },
   { from: 'src/histograms.ts', may: ['src/call'] },
   {
     from: 'src/api/',

@@ -160,6 +160,7 @@ export class EventSender {
           body,
           timeoutMs,
           maxBodyBytes,
+          trace: { callId: delivery.callId, name: 'webhook event' },
         },
         this.stopping.signal,
       );

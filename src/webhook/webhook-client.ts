@@ -102,7 +102,8 @@ export class Webhook {
 
   /** The request without its execution, for responses that are ignored. */
   request(to: FollowUp, call: CallState, question: WebhookRequest): HttpRequest {
-    return this.speaksTwiml ? this.form(to, call, question.fields) : this.json(to, call, question);
+    const request = this.speaksTwiml ? this.form(to, call, question.fields) : this.json(to, call, question);
+    return { ...request, trace: { callId: call.callId, name: 'webhook' } };
   }
 
   private json(to: FollowUp, call: CallState, question: WebhookRequest): HttpRequest {

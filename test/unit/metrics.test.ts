@@ -36,6 +36,7 @@ const metrics = (redis: Parts['redis'] = null, media: object = load) =>
     leaseAgeMs: () => 1_500,
     sipThreadLagMs: async () => 3,
     histograms: new Histograms(),
+    spansDropped: () => 0,
     redis,
   });
 
@@ -97,7 +98,8 @@ it('observes what an ended call left, in seconds', async () => {
     ...{ id: 'c', sipCallId: 's', trunkId: null, direction: 'inbound', status: 'completed' },
     ...{ cause: 'normal_clearing', source: 'caller', durationSec: 9, ringSec: 1 },
     timings: { setupMs: 150 },
-    agentConnects: [{ kind: 'websocket', ms: 40 }],
+    ...{ startedAt: new Date(0), admittedAt: null, completedAt: new Date(9_000) },
+    agentConnects: [{ kind: 'websocket', provider: 'raw', endpointId: 'e', readyAt: new Date(0), ms: 40 }],
     quality: { audio_delay: { caller_network: null, gateway_uplink: { p50_ms: 1, p95_ms: 4, worst_ms: 9 } } },
     turns: [
       { startedAt: '', speaker: 'caller', durationMs: 1, responseMs: 900 },

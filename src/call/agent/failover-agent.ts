@@ -164,7 +164,8 @@ export class FailoverAgent {
         target.config = { ...(target.config as { [field: string]: Plain }), ...personal?.config };
         const startedMs = performance.now();
         const link = await this.session.prepareAgent(target, budget);
-        call.agentConnects.push({ kind: 'websocket', ms: Math.round(performance.now() - startedMs) });
+        const agent = { kind: 'websocket', provider: about.provider, endpointId: endpoint.id } as const;
+        call.agentConnected(agent, performance.now() - startedMs);
         call.event('agent.connected', about);
         this.#seat(link, endpoint);
         return null;

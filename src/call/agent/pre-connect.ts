@@ -58,7 +58,18 @@ export async function preConnect(
   });
   const signed = typeof secret === 'string' ? standardHeaders([secret], id, now, body) : {};
   const headers = { 'Content-Type': 'application/json', Accept: 'application/json', ...signed };
-  const asked = http.request({ url, method: 'POST', headers, body, timeoutMs: limitMs, maxBodyBytes }, signal);
+  const asked = http.request(
+    {
+      url,
+      method: 'POST',
+      headers,
+      body,
+      timeoutMs: limitMs,
+      maxBodyBytes,
+      trace: { callId: facts.callId, name: 'pre-connect' },
+    },
+    signal,
+  );
   const answer = await asked.catch((error: unknown) => {
     if (!(error instanceof HttpError)) throw error;
     throw new PreConnectFailure(

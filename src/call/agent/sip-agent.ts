@@ -122,7 +122,10 @@ export class SipAgent implements Application {
       await this.#agent.answeredWith(leg);
       call.check();
       agents.health.succeeded(endpoint.id);
-      call.agentConnects.push({ kind: 'sip', ms: Math.round(performance.now() - startedMs) });
+      call.agentConnected(
+        { kind: 'sip', provider: endpoint.provider ?? 'sip', endpointId: endpoint.id },
+        performance.now() - startedMs,
+      );
       call.event('agent.connected', about);
       this.#isAnswered = true;
       await this.#agent.answer();

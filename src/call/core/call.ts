@@ -68,8 +68,8 @@ export class Call {
   trunkId: string | null = null;
   /** Call-IDs of dialogs that replaced the first one; each has its own SIP trace. */
   readonly laterSipCallIds: string[] = [];
-  /** The agents that got ready, in order. */
-  readonly agentConnects: AgentConnect[] = [];
+  readonly #agentConnects: AgentConnect[] = [];
+  #admittedAtMs: number | null = null;
   /** Cookies of its webhooks. */
   readonly cookies = new Cookies();
   readonly transcript = new Transcript();
@@ -159,6 +159,16 @@ export class Call {
   hangup(source: HangupSource): void {
     const isGivenUp = this.#direction === 'outbound' && !this.answered;
     this.end({ cause: isGivenUp ? 'originator_cancel' : 'normal_clearing', source });
+  }
+
+  /** It is known whether the call may be. */
+  admitted(): void {
+    this.#admittedAtMs ??= performance.now();
+  }
+
+  /** An agent is ready, after `ms`. */
+  agentConnected(agent: Omit<AgentConnect, 'readyAt' | 'ms'>, ms: number): void {
+    this.#agentConnects.push({ ...agent, readyAt: this.#at(performance.now()), ms: Math.round(ms) });
   }
 
   /** What pays for it, once that is known; before it is answered. */
@@ -326,7 +336,10 @@ export class Call {
       ...{ id: this.id, sipCallId, direction, status, durationSec, ringSec, timings },
       ...(owner && { owner }),
       trunkId: this.trunkId,
-      agentConnects: this.agentConnects,
+      startedAt: this.#startedAt,
+      admittedAt: this.#admittedAtMs === null ? null : this.#at(this.#admittedAtMs),
+      completedAt: this.#at(endedAtMs),
+      agentConnects: this.#agentConnects,
       quality: summary.quality,
       turns: summary.turns,
     };

@@ -7,6 +7,9 @@ import type { Mode } from '../../store/tenants/scope.js';
 /** Which agent got ready, and how long that took. */
 export interface AgentConnect {
   kind: 'websocket' | 'sip';
+  provider: string;
+  endpointId: string;
+  readyAt: Date;
   ms: number;
 }
 
@@ -18,6 +21,10 @@ export interface EndedCall {
   /** Whose call it was; absent once another node has closed it. */
   owner?: { organizationId: string; mode: Mode; phoneNumberId: string; endpointId: string | null };
   trunkId: string | null;
+  startedAt: Date;
+  /** When the call was allowed, or refused; null: it ended before. */
+  admittedAt: Date | null;
+  completedAt: Date;
   direction: Direction;
   status: FinalStatus;
   cause: HangupCause;

@@ -84,6 +84,7 @@ export class Admissions {
 /** Ends a call that is refused, and gives the others their money. */
 export async function settleAdmission(call: Call, asked: Promise<CallAdmission>): Promise<void> {
   const { funds, refusal } = await asked;
+  call.admitted();
   if (refusal !== null) call.end(refusal);
   else call.fund(funds);
 }

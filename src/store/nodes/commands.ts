@@ -181,6 +181,7 @@ export class NodeCommands {
           const done = (): void => {
             clearTimeout(timer);
             isNotified = false;
+            wake = () => {}; // what comes while nobody waits is for the next wait
             resolve();
           };
           const timer = setTimeout(done, ms);

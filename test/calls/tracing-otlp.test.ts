@@ -1,0 +1,73 @@
+/** A whole call as a collector of OpenTelemetry gets it. */
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { startTestApp, type TestApp } from '../support/app.js';
+import { type Receiver, startReceiver } from '../support/receiver.js';
+import { webhookApp } from '../support/webhook-app.js';
+
+interface OtlpSpan {
+  traceId: string;
+  spanId: string;
+  parentSpanId?: string;
+  name: string;
+  startTimeUnixNano: string;
+  endTimeUnixNano: string;
+  attributes: { key: string; value: Record<string, unknown> }[];
+  status: { code?: number };
+}
+
+let collector: Receiver;
+let app: TestApp;
+beforeAll(async () => {
+  collector = await startReceiver((_request, response) => void response.writeHead(200).end('{}'));
+  app = await startTestApp({ TRUNKLINE_OTEL_ENDPOINT: collector.url, TRUNKLINE_NODE_NAME: 'eu-1' });
+});
+afterAll(async () => {
+  await app.end();
+  await collector.close();
+});
+
+const spansOf = (callId: string) =>
+  collector.requests
+    .filter(({ path }) => path === '/v1/traces')
+    .flatMap(({ body }) => JSON.parse(body).resourceSpans[0].scopeSpans[0].spans as OtlpSpan[])
+    .filter(({ traceId }) => traceId === callId.replaceAll('-', ''));
+
+async function call(number: string): Promise<string> {
+  await app.api('POST', '/v1/simulator/calls', { to: number, duration_ms: 600 });
+  return (await app.finishedCall(number)).id;
+}
+
+it('has one trace with the call, its routing, ringing and agent, and nothing outside of the call', async () => {
+  const id = await call('+15550100');
+  await expect.poll(() => spansOf(id).map(({ name }) => name), { timeout: 20_000 }).toContain('inbound call');
+  const spans = spansOf(id);
+  expect(spans.map(({ name }) => name).sort()).toEqual(['agent connect', 'inbound call', 'ringing', 'routing', 'talk']);
+  const root = spans.find(({ name }) => name === 'inbound call') as OtlpSpan;
+  expect(root.parentSpanId).toBeUndefined();
+  expect(root.attributes).toContainEqual({ key: 'trunkline.call_id', value: { stringValue: id } });
+  expect(root.status).toEqual({});
+  for (const span of spans) {
+    if (span !== root) expect(span.parentSpanId).toBe(root.spanId);
+    expect(BigInt(span.startTimeUnixNano)).toBeGreaterThanOrEqual(BigInt(root.startTimeUnixNano));
+    expect(BigInt(span.endTimeUnixNano)).toBeLessThanOrEqual(BigInt(root.endTimeUnixNano));
+  }
+  const [first] = collector.requests;
+  expect(JSON.parse(first?.body ?? '').resourceSpans[0].resource.attributes).toEqual([
+    { key: 'service.name', value: { stringValue: 'trunkline' } },
+    { key: 'service.instance.id', value: { stringValue: 'eu-1' } },
+  ]);
+});
+
+it('tells a webhook which span asks it', async () => {
+  const { number, server } = await webhookApp(
+    app,
+    { '/start': [{ action: 'answer' }, { action: 'pause', seconds: 1 }, { action: 'hangup' }] },
+    { format: 'json' },
+  );
+  const id = await call(number);
+  await expect.poll(() => spansOf(id).map(({ name }) => name), { timeout: 20_000 }).toContain('webhook');
+  const asked = server.requests.find(({ path }) => path === '/start')?.headers.traceparent;
+  const webhooks = spansOf(id).filter(({ name }) => name === 'webhook');
+  expect(webhooks.map(({ traceId, spanId }) => `00-${traceId}-${spanId}-01`)).toContain(asked);
+  await server.close();
+});
