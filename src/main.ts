@@ -404,7 +404,8 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     sip.onRefusedInvite((refused) => rejected.refused(refused));
     sip.onIncomingCall((incoming) => takeInboundCall(incoming, calls));
 
-    const redis = settings.redisUrl === null ? null : await RedisCounts.connect(settings.redisUrl, log);
+    const redis =
+      settings.redisUrl === null ? null : await RedisCounts.connect(settings.redisUrl, log, histograms.redisAnswered);
     opened.push(() => redis?.close());
     const tokens = tokenSettings(settings);
     const signInLink = first?.apiKey ? new SignInLink(first.apiKey) : null;

@@ -62,7 +62,7 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
   const sources = new Sources(monotonicMs, options.limits, options.trusted ?? LOOPBACK_NETS);
   const running = new RunningClock(ownTime());
   running.start();
-  const admission = new InviteAdmission(running.now, options.limits);
+  const admission = new InviteAdmission(running.now, options.limits, running.readsOld);
   admission.watch();
   let messagesReceived = 0;
   let malformed = 0;

@@ -19,7 +19,8 @@ let collector: Receiver;
 let app: TestApp;
 beforeAll(async () => {
   collector = await startReceiver((_request, response) => void response.writeHead(200).end('{}'));
-  app = await startTestApp({ TRUNKLINE_OTEL_ENDPOINT: collector.url, TRUNKLINE_NODE_NAME: 'eu-1' });
+  const environment = { TRUNKLINE_OTEL_ENDPOINT: collector.url, TRUNKLINE_NODE_NAME: 'eu-1' };
+  app = await startTestApp(environment, { t1: 50, t2: 400, t4: 500 });
 });
 afterAll(async () => {
   await app.end();

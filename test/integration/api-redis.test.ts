@@ -90,7 +90,8 @@ describe('requests counted in Redis', () => {
     const own = await startRedis();
     const said: string[] = [];
     const log = { info: (text: string) => said.push(text), warn: (_fields: object, text: string) => said.push(text) };
-    const counts = await RedisCounts.connect(own.url, log);
+    const answersMs: number[] = [];
+    const counts = await RedisCounts.connect(own.url, log, (ms) => answersMs.push(ms));
     const api: TestApi = await testApi({ tier: 'free', redis: counts });
     try {
       const ask = () => api.request('GET', '/v1/me');
@@ -98,6 +99,7 @@ describe('requests counted in Redis', () => {
       expect([first.status, first.headers['x-ratelimit-remaining']]).toEqual([200, '9']);
       expect(first.headers.ratelimit).toMatch(/^"second";r=9;t=1, "day";r=999;t=\d+$/);
       expect(counts.answers).toBe(true);
+      expect(answersMs.every((ms) => ms > 0 && ms < 10_000) && answersMs.length > 0).toBe(true);
       await own.stop();
       await expect.poll(() => counts.answers).toBe(false);
       vi.useFakeTimers({ toFake: ['performance'] });

@@ -132,7 +132,7 @@ describe('the clock of a thread that runs', () => {
     });
     return {
       clock,
-      admission: new InviteAdmission(clock.now),
+      admission: new InviteAdmission(clock.now, {}, clock.readsOld),
       pass: (ms: number, busyMs = 0) => {
         time.atMs += ms;
         time.busyMs += busyMs;
@@ -144,10 +144,23 @@ describe('the clock of a thread that runs', () => {
     const { clock, admission, pass } = opened();
     admission.reported(0);
     admission.delivered('a');
-    pass(15_000);
+    pass(3_000);
     expect(admission.admits(), 'before the first tick').toBeNull();
     clock.tick();
-    for (let i = 0; i < 10; i++) admission.reported(15_000); // media threads, once a second
+    for (let i = 0; i < 10; i++) admission.reported(3_000); // media threads, once a second
+    expect(admission.admits()).toBeNull();
+  });
+
+  it('after a long one refuses what waited in the sockets: a proxy has given it to another server', () => {
+    const { clock, admission, pass } = opened();
+    pass(3_600);
+    expect(admission.admits(), 'before the first tick').not.toBeNull();
+    clock.tick();
+    expect(admission.admits(), 'while the sockets are read').not.toBeNull();
+    for (let i = 0; i < 4; i++) {
+      pass(50);
+      clock.tick();
+    }
     expect(admission.admits()).toBeNull();
   });
 

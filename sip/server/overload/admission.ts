@@ -85,6 +85,8 @@ export class InviteAdmission {
   constructor(
     private readonly now: () => number,
     limits: Partial<AdmissionLimits> = {},
+    /** Whether a request that is read now may be so old that another server has it. */
+    private readonly readsOld: () => boolean = () => false,
   ) {
     this.limits = { ...DEFAULT_ADMISSION_LIMITS, ...limits };
     this.tokens = this.limits.invitesPerSec ?? 0;
@@ -190,7 +192,7 @@ export class InviteAdmission {
 
   private fits(now: number): boolean {
     const { openInvites, waitMs, foreseenWaitMs, lagMs } = this.limits;
-    if (this.open.size >= openInvites || this.lagMs > lagMs) return false;
+    if (this.open.size >= openInvites || this.lagMs > lagMs || this.readsOld()) return false;
     if (this.unheard.size >= ALWAYS_MAY_WAIT && this.foreseenMs() > foreseenWaitMs) return false;
     for (const sinceMs of this.unheard.values()) {
       if (now - sinceMs > waitMs) return false;

@@ -59,10 +59,18 @@ export class RedisCounts {
   private constructor(
     private readonly redis: Redis,
     private readonly log: RedisLog | null,
+    private readonly onAnswered: (ms: number) => void,
   ) {}
 
-  /** Throws one clear sentence when the package is not installed or the server does not answer. */
-  static async connect(url: string, log: RedisLog | null = null): Promise<RedisCounts> {
+  /**
+   * Throws one clear sentence when the package is not installed or the server does not answer. `onAnswered`: called after each answer, with the
+   * time that it took.
+   */
+  static async connect(
+    url: string,
+    log: RedisLog | null = null,
+    onAnswered: (ms: number) => void = () => {},
+  ): Promise<RedisCounts> {
     let Client: typeof Redis;
     try {
       ({ Redis: Client } = await import('ioredis'));
@@ -85,7 +93,7 @@ export class RedisCounts {
       redis.disconnect();
       throw new Error(`Cannot reach Redis: ${(error as Error).message}`, { cause: error });
     }
-    const counts = new RedisCounts(redis, log);
+    const counts = new RedisCounts(redis, log, onAnswered);
     redis.on('close', () => counts.lost('the connection is closed'));
     redis.on('ready', () => counts.found());
     return counts;
@@ -94,7 +102,8 @@ export class RedisCounts {
   /** As `RequestCounts.count`. Rejects when Redis does not answer. */
   async count(key: string, perSecond: number, day: number | null): Promise<Counted> {
     if (!this.answers && performance.now() < this.askAgainAtMs) throw new Error('Redis does not answer');
-    this.askAgainAtMs = performance.now() + retryEveryMs;
+    const askedMs = performance.now();
+    this.askAgainAtMs = askedMs + retryEveryMs;
     try {
       // One hash tag: both keys lie on one node of a cluster.
       const name = `trunkline:requests:{${key}}`;
@@ -104,6 +113,7 @@ export class RedisCounts {
         perSecond,
         day === null ? 0 : 1,
       );
+      this.onAnswered(performance.now() - askedMs);
       this.found();
       return { isLetThrough: letThrough === 1, usedInSecond, secondMs, usedInDay };
     } catch (error) {
