@@ -8,12 +8,13 @@ export function tracedHttp(http: SafeHttp, tracing: Tracing): SafeHttp {
       if (request.trace === undefined) return http.request(request, signal);
       const { callId, name } = request.trace;
       const spanId = newSpanId();
-      const startMs = performance.timeOrigin + performance.now();
+      const startMs = Date.now();
+      const startedMs = performance.now();
       const over = (status: number | null, error?: string) => {
         const { host, pathname } = new URL(request.url);
         tracing.record({
           ...{ traceId: traceIdOf(callId), spanId, parentSpanId: callSpanIdOf(callId), name, kind: 'client' },
-          ...{ startMs, endMs: performance.timeOrigin + performance.now() },
+          ...{ startMs, endMs: startMs + performance.now() - startedMs },
           attributes: {
             'http.request.method': request.method,
             'server.address': host,

@@ -160,7 +160,9 @@ it('a command to a node that does not answer fails with a sentence', async () =>
   relay.goAway();
   const startedMs = performance.now();
   const failed = await two.api<{ error: string }>('POST', `/v1/calls/${id}/hangup`, undefined, 503);
-  expect(performance.now() - startedMs).toBeLessThan(10_000);
+  const tookMs = performance.now() - startedMs;
+  console.log(`a command to a node that does not answer failed after ${Math.round(tookMs)} ms (aim: 1,000 ms)`);
+  expect(tookMs).toBeLessThan(10_000);
   expect(failed.error).toMatch(/The node one that runs the call does not answer/);
   relay.comeBack();
   await expect.poll(() => one.store.writable(), limit).toBe(true);

@@ -4,8 +4,8 @@ import type { Notifier, StoreDatabase } from '../database/store-database.js';
 import type { NodeLease } from './lease.js';
 
 const channel = 'trunkline_commands';
-/** A node that has not taken a command within this time does not get it. */
-const takeLimitMs = 900;
+/** A node that has not taken a command within this time does not get it: with one more look, the answer comes within a second. */
+const takeLimitMs = 700;
 /** Longer than any command of a call takes. */
 const answerLimitMs = 90_000;
 /** Behind the notifications. */
