@@ -102,6 +102,7 @@ function summary(calls: readonly FarCall[]): string {
 
 it('a rolling restart of three nodes under calls drops none and refuses none, as the carrier sees it', async () => {
   const sinceMs = performance.now();
+  const startedAtMs = Date.now();
   let isOver = false;
   const calls = carry(
     () => isOver,
@@ -120,7 +121,7 @@ it('a rolling restart of three nodes under calls drops none and refuses none, as
   const made = farCalls(sinceMs);
   console.log(`rolling restart: ${made.length} calls: ${summary(made)}`);
   expect(made.filter(({ finalStatus, endedBy }) => finalStatus !== 200 || endedBy !== 'us')).toEqual([]);
-  expect(await installation.counted("calls where status <> 'completed'")).toBe(0);
+  expect(await installation.counted(`calls where created_at >= ${startedAtMs} and status <> 'completed'`)).toBe(0);
 }, 400_000);
 
 it('when the machine stands still for a moment, calls that come meanwhile are late, not refused', async () => {
