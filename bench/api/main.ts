@@ -125,7 +125,7 @@ async function main(): Promise<void> {
 
 async function newestCall(port: number): Promise<string> {
   const answer = await fetch(`http://127.0.0.1:${port}/v1/calls?limit=1`, { headers: { 'x-api-key': benchKey } });
-  const { calls: newest } = (await answer.json()) as { calls: { id: string }[] };
+  const { data: newest } = (await answer.json()) as { data: { id: string }[] };
   if (newest[0] === undefined) throw new Error('the database has no call');
   return newest[0].id;
 }

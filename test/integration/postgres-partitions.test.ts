@@ -78,6 +78,64 @@ describe('a new database', () => {
   });
 });
 
+describe('a list of calls', () => {
+  const scope: Scope = { organizationId: 'o', mode: 'live' };
+  /** Calls at these times, whose ids were made then or at another time; returned newest first. */
+  async function callsAt(times: { ms: number; idMs?: number }[]): Promise<string[]> {
+    await start();
+    await query(
+      url,
+      `insert into organizations (id, name, tier, limits, created_at, updated_at) values ('o', 'A', 'free', '{}', 1, 1)`,
+    );
+    const months = [...new Set(times.map(({ ms }) => startOfMonth(ms)))];
+    await withConnection(url, (client) => makeMonths(executing(client), months));
+    const calls = times.map(({ ms, idMs = ms }) => ({ ms, id: idAt(idMs) }));
+    for (const { ms, id } of calls) {
+      await query(
+        url,
+        `insert into calls (id, organization_id, mode, instance_id, direction, from_number, to_number, status, phone_number_id, created_at)
+           values ('${id}', 'o', 'live', 'i', 'inbound', '1', '2', 'completed', 'n', ${ms})`,
+      );
+      for (const [table, bucket, lengthMs] of [
+        ['call_days', 'day', dayMs],
+        ['call_hours', 'hour', dayMs / 24],
+      ] as const)
+        await query(
+          url,
+          `insert into ${table} (organization_id, mode, phone_number_id, ${bucket}, direction, completed, failed, in_progress, no_answer, busy)
+             values ('o', 'live', '', ${Math.floor(ms / lengthMs)}, 'inbound', 1, 0, 0, 0, 0)
+             on conflict (organization_id, mode, phone_number_id, ${bucket}, direction) do update set completed = ${table}.completed + 1`,
+        );
+    }
+    return calls.sort((a, b) => b.ms - a.ms).map(({ id }) => id);
+  }
+  const pages = async (limit: number, of: number) => {
+    const found: string[] = [];
+    for (let offset = 0; offset < of; offset += limit)
+      found.push(...(await store.records.list(scope, {}, { limit, offset })).data.map(({ id }) => id));
+    return found;
+  };
+  const monthMs = (later: number) => startOfMonth(nowMs, later);
+
+  it('has every call once and in order, also on pages that span months', async () => {
+    const times = [-3, -2, -2, -1].flatMap((later, n) =>
+      [0, dayMs - 1, dayMs, 20 * dayMs].map((ms) => ({ ms: monthMs(later) + ms + 10 * n })),
+    );
+    const newestFirst = await callsAt([...times, { ms: monthMs(-3) - 1 }]);
+    for (const limit of [1, 3, 7, 100])
+      expect(await pages(limit, newestFirst.length), `${limit} a page`).toEqual(newestFirst);
+  });
+
+  it('has calls whose ids a wrong clock made', async () => {
+    const newestFirst = await callsAt([
+      { ms: monthMs(-3) + dayMs, idMs: monthMs(-1) },
+      { ms: monthMs(-1) + 3 * dayMs, idMs: monthMs(-3) + dayMs },
+    ]);
+    expect(await pages(1, 2)).toEqual(newestFirst);
+    expect(await pages(10, 2)).toEqual(newestFirst);
+  });
+});
+
 describe('a database of an older version', () => {
   it('keeps its rows where they are, also when two processes bring it up to date, and takes new calls', async () => {
     const name = `older_${randomBytes(6).toString('hex')}`;

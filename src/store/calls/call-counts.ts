@@ -18,7 +18,7 @@ export type DayCounts = StatusCounts & { date: string };
 
 export const dayMs = 86_400_000;
 export const hourMs = 3_600_000;
-const hoursPerDay = 24;
+export const hoursPerDay = 24;
 
 /** Counts the calls that match a filter from the counters of `CountChanges`, without reading the calls. */
 export class CallCounts {

@@ -1,11 +1,20 @@
 import { sql as column } from 'kysely';
 import type { Database, Reads } from '../database/database.js';
 import type { SqlDialect } from '../database/dialect.js';
+import { boundOf } from '../database/ids.js';
 import type { CallEventRow, CallRow } from '../database/tables.js';
 import { CountChanges } from '../journal/count-changes.js';
 import { countRunning } from '../journal/running-calls.js';
 import type { Page, Scope, Slice } from '../tenants/scope.js';
-import { CallCounts, type CallFilter, type DayCounts, dayMs, hourMs, type StatusCounts } from './call-counts.js';
+import {
+  CallCounts,
+  type CallFilter,
+  type DayCounts,
+  dayMs,
+  hourMs,
+  hoursPerDay,
+  type StatusCounts,
+} from './call-counts.js';
 import {
   type CallDetail,
   type CallEvent,
@@ -49,12 +58,13 @@ export class CallReads {
       const total = days.reduce((all, [, calls]) => all + calls, 0);
       const rows: CallRow[] = [];
       let skip = slice.offset;
-      for (const [day, callsOfDay] of skip < total ? days : []) {
+      for (const [position, [day, callsOfDay]] of skip < total ? days.entries() : []) {
         if (rows.length === slice.limit) break;
         if (skip >= callsOfDay) {
           skip -= callsOfDay;
           continue;
         }
+        const lastDay = dayOf(days, position, skip + slice.limit);
         for (const [hour, callsOfHour] of await counts.hours(scope, filter, day)) {
           if (rows.length === slice.limit) break;
           if (skip >= callsOfHour) {
@@ -65,9 +75,13 @@ export class CallReads {
           skip = 0;
           // With one filter an index has the calls in order, so one query reads the rest. With several, read hour by hour and skip
           // hours without matching calls.
-          if (filterCount(filter) <= 1)
-            return { data: (await rowsOf(reads, scope, filter, hour, null, wanted)).map(toCall), total };
-          rows.push(...(await rowsOf(reads, scope, filter, hour, hour, wanted)));
+          if (filterCount(filter) <= 1) {
+            const hours = { from: lastDay * hoursPerDay, to: hour };
+            const data = await rowsOf(reads, scope, filter, { hours, wanted, calls: total - slice.offset });
+            return { data: data.map(toCall), total };
+          }
+          const hours = { from: hour, to: hour };
+          rows.push(...(await rowsOf(reads, scope, filter, { hours, wanted, calls: callsOfHour - wanted.offset })));
         }
       }
       return { data: rows.map(toCall), total };
@@ -210,17 +224,48 @@ export class CallReads {
   }
 }
 
-/** Calls of these hours, newest first; `fromHour` null for no bound beyond the filter. An index finds the ids, then their rows are read, which tells a database with months where they are. */
-async function rowsOf(
+/** The day of the last of so many calls, counted from the day at this position; `days` are newest first. */
+function dayOf(days: readonly [day: number, calls: number][], position: number, calls: number): number {
+  let left = calls;
+  let at = position;
+  while (left > (days[at]?.[1] ?? 0) && at < days.length - 1) left -= days[at++]?.[1] ?? 0;
+  return days[at]?.[0] ?? 0;
+}
+
+interface Wanted {
+  hours: { from: number; to: number };
+  wanted: Slice;
+  /** How many calls the counters know from the first wanted one on. */
+  calls: number;
+}
+
+/**
+ * Calls of these hours, newest first. An index finds the ids, then their rows are read, which tells a database with months where they are.
+ */
+async function rowsOf(reads: Reads, scope: Scope, filter: CallFilter, asked: Wanted): Promise<CallRow[]> {
+  const { wanted, calls } = asked;
+  let ids = await idsOf(reads, scope, filter, asked, reads.dialect.callsByMonth);
+  // The clock that made the ids was wrong by more than a day: all months have to be read.
+  if (reads.dialect.callsByMonth && ids.length < Math.min(wanted.limit, calls))
+    ids = await idsOf(reads, scope, filter, asked, false);
+  if (ids.length === 0) return [];
+  const repeated = toPowerOfTwo(ids);
+  return reads.rows<CallRow>(
+    `select ${listed} from calls where id in (${repeated.map(() => '?').join(', ')}) order by created_at desc, id desc`,
+    ...repeated,
+  );
+}
+
+async function idsOf(
   reads: Reads,
   scope: Scope,
   filter: CallFilter,
-  toHour: number,
-  fromHour: number | null,
-  slice: Slice,
-): Promise<CallRow[]> {
-  const conditions = ['organization_id = ?', 'mode = ?', 'created_at < ?'];
-  const values: unknown[] = [scope.organizationId, scope.mode, (toHour + 1) * hourMs];
+  { hours, wanted }: Wanted,
+  byMonth: boolean,
+): Promise<string[]> {
+  const [fromMs, toMs] = [hours.from * hourMs, (hours.to + 1) * hourMs];
+  const conditions = ['organization_id = ?', 'mode = ?', 'created_at < ?', 'created_at >= ?'];
+  const values: unknown[] = [scope.organizationId, scope.mode, toMs, fromMs];
   const add = (condition: string, value: unknown): void => {
     if (value === undefined) return;
     conditions.push(condition);
@@ -229,15 +274,15 @@ async function rowsOf(
   add('status = ?', filter.status);
   add('direction = ?', filter.direction);
   add('phone_number_id = ?', filter.phoneNumberId);
-  add('created_at >= ?', fromHour === null ? filter.firstDay && filter.firstDay * dayMs : fromHour * hourMs);
-  const ids = `select id from calls where ${conditions.join(' and ')} order by created_at desc, id desc limit ? offset ?`;
-  const found = await reads.rows<{ id: string }>(ids, ...values, slice.limit, slice.offset);
-  if (found.length === 0) return [];
-  const wanted = toPowerOfTwo(found.map(({ id }) => id));
-  return reads.rows<CallRow>(
-    `select ${listed} from calls where id in (${wanted.map(() => '?').join(', ')}) order by created_at desc, id desc`,
-    ...wanted,
+  if (byMonth) {
+    add('id >= ?', boundOf(Math.max(0, fromMs - dayMs)));
+    add('id < ?', boundOf(toMs + dayMs));
+  }
+  const found = await reads.rows<{ id: string }>(
+    `select id from calls where ${conditions.join(' and ')} order by created_at desc, id desc limit ? offset ?`,
+    ...[...values, wanted.limit, wanted.offset],
   );
+  return found.map(({ id }) => id);
 }
 
 /** The columns of a call in a list, without transcripts and turns, which can be long. */
