@@ -29,6 +29,7 @@ import { PromptPlayer } from './call/prompts/prompt-player.js';
 import { CallQueues } from './call/queue/call-queues.js';
 import { Recordings } from './call/recording/call-recording.js';
 import { PartialRecordings } from './call/recording/recordings.js';
+import { RequestedRecordings } from './call/recording/requested-recordings.js';
 import { closeLostRecordings } from './call/recovery/lost-recordings.js';
 import { OrphanedDialogs } from './call/recovery/orphaned-dialogs.js';
 import { Admissions } from './call/routing/admission.js';
@@ -364,6 +365,10 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         },
         voice,
         takes,
+        recordings: new RequestedRecordings({
+          ...{ takes, http, callbacks },
+          getEndpoint: (id) => store.endpoints.getForCall(id),
+        }),
         conferences,
         queues,
         callbacks,

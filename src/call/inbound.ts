@@ -43,7 +43,7 @@ export async function takeInboundCall(incoming: IncomingCall, deps: InboundDeps)
     { call, facts: inboundFacts(call, incoming, number), mode: number.mode, maxCallMs: limits.maxCallMs },
     incoming,
   );
-  call.commands = (command) => commandByApi(command, caller, limits.transferTimeoutMs);
+  call.commands = (command) => commandByApi(command, caller, deps.script);
   try {
     call.check();
     if (decision.kind === 'refuse') throw new CallEnded(decision.ending);

@@ -64,7 +64,7 @@ async function placeOutboundCall(request: OutboundCall, deps: OutboundDeps): Pro
   const endpoint = new EndpointWhileRinging(callee, endpointId, lookup, script, log, request.instructions);
   const progress = new OutboundProgress(call, request, parties, lookup, script);
   call.isRecorded = request.record;
-  call.commands = (command) => commandByApi(command, callee, script.limits.transferTimeoutMs);
+  call.commands = (command) => commandByApi(command, callee, script);
   const offerFor: TrunkDialRequest['offerFor'] = (localAddress, media) => {
     endpoint.nextGateway();
     return callee.offer(deps.media, { group: call.id, policy: { ...deps.policy, ...media }, localAddress });

@@ -43,6 +43,9 @@ const transferFacts = {
 const queue = { queue_id: uuid('The queue'), name: text('The name of the queue') };
 const conference = { conference_id: uuid('The conference'), name: text('The name of the conference') };
 /** Absent in the recording of the whole call. */
+const part = {
+  recording_id: Optional(uuid("Of a recording that Twilio's REST API began; absent: that of the whole call")),
+};
 const recording = {
   recording_id: Optional(uuid('The recording; absent for that of the whole call')),
   source: Optional(text('What started it; absent for the recording of the whole call')),
@@ -272,8 +275,8 @@ export const eventTypes: Record<Described, readonly [when: string, data: Fields]
     },
   ],
   'recording.started': ['A recording started.', recording],
-  'recording.paused': ['The recording was paused; the audio from now on is not recorded.', {}],
-  'recording.resumed': ['The recording was resumed.', {}],
+  'recording.paused': ['The recording was paused; the audio from now on is not recorded.', part],
+  'recording.resumed': ['The recording was resumed.', part],
   'recording.completed': ['The recording file is complete.', file],
   'recording.failed': [
     'The recording could not be written.',

@@ -2,6 +2,7 @@
 
 import type { Conference } from '../../call/conference/conference.js';
 import type { Participant } from '../../call/conference/participant.js';
+import type { RecordingStatus } from '../../call/core/command.js';
 import type { CallQueue } from '../../call/queue/call-queue.js';
 import type { QueueMember } from '../../call/queue/queue-member.js';
 import type { CallSummary } from '../../store/calls/call-records.js';
@@ -162,11 +163,14 @@ const sources: { [source: string]: string } = {
   dial: 'DialVerb',
   conference: 'Conference',
   start: 'StartCallRecordingTwiML',
+  api: 'StartCallRecordingAPI',
 };
 
+/** `status`: of a recording that is still made. */
 export function presentRecording(
-  { id, callId, durationMs, createdAt, source }: ListedRecording,
+  { id, callId, durationMs, createdAt, source }: Omit<ListedRecording, 'file'>,
   organizationId: string,
+  status: RecordingStatus | 'completed' = 'completed',
 ) {
   const account = accountSid(organizationId);
   const sid = recordingSid(id);
@@ -179,8 +183,8 @@ export function presentRecording(
     conference_sid: null,
     channels: channels[name] ?? 2,
     source: name,
-    status: 'completed',
-    duration: String(Math.round(durationMs / 1000)),
+    status,
+    duration: status === 'completed' ? String(Math.round(durationMs / 1000)) : null,
     start_time: createdAt.toUTCString(),
     date_created: createdAt.toUTCString(),
     date_updated: createdAt.toUTCString(),

@@ -5,14 +5,16 @@ import type { CallCommands } from '../../call/core/command.js';
 import type { OutboundCalls } from '../../call/core/outbound-request.js';
 import type { CallQueues } from '../../call/queue/call-queues.js';
 import { dialledNumber } from '../../call/routing/dialled-number.js';
+import type { CallDetail } from '../../store/calls/call-records.js';
 import type { Endpoint } from '../../store/routing/endpoints.js';
 import type { Store } from '../../store/store.js';
 import type { Caller } from '../auth/caller.js';
-import { ApiError, invalid } from '../errors.js';
+import { ApiError, invalid, notFound } from '../errors.js';
 import type { RecordingFile, RecordingFiles } from '../recordings/recording-files.js';
 import { phoneNumberOf } from '../request/phone-number.js';
 import { type OutboundRules, testNumber } from '../rules/outbound-rules.js';
 import type { Form } from './form.js';
+import { callIdOf } from './resources.js';
 
 export interface TwilioOptions {
   store: Store;
@@ -95,4 +97,17 @@ function machineDetectionOf(form: Form, allowPrivateTargets: boolean) {
 export function calleeOf(form: Form, fromNumber: string): string {
   const written = form.required('To');
   return dialledNumber(written, fromNumber) ?? phoneNumberOf(written, 'To');
+}
+
+/** The call of the path. */
+export async function callOf(
+  request: FastifyRequest,
+  { scope }: Caller,
+  { store }: TwilioOptions,
+): Promise<CallDetail> {
+  const sid = (request.params as { call: string }).call.replace(/\.json$/, '');
+  const id = callIdOf(sid);
+  const call = id === null ? undefined : await store.records.detail(scope, id);
+  if (!call) throw notFound('Call');
+  return call;
 }

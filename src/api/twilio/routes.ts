@@ -15,11 +15,12 @@ import { Form } from './form.js';
 import { listRoutes } from './lists.js';
 import { queueRoutes } from './queues.js';
 import { recordingRoutes } from './recordings.js';
-import { callIdOf, organizationIdOf, presentTwilioCall, twilioError, version } from './resources.js';
+import { organizationIdOf, presentTwilioCall, twilioError, version } from './resources.js';
 import {
   askedByForm,
   calleeOf,
   callingEndpoint,
+  callOf,
   type TwilioAnswer,
   type TwilioOptions,
   type TwilioRoute,
@@ -134,14 +135,6 @@ async function updateCall(request: FastifyRequest, caller: Caller, options: Twil
   if (!result.ok && result.code === 'unreachable') throw new ApiError('SERVICE_UNAVAILABLE', result.message);
   if (!result.ok) throw new ApiError('CALL_COMMAND_FAILED', result.message);
   return { status: 200, body: shown(await callOf(request, caller, options)) };
-}
-
-async function callOf(request: FastifyRequest, { scope }: Caller, { store }: TwilioOptions): Promise<CallDetail> {
-  const sid = (request.params as { call: string }).call.replace(/\.json$/, '');
-  const id = callIdOf(sid);
-  const call = id === null ? undefined : await store.records.detail(scope, id);
-  if (!call) throw notFound('Call');
-  return call;
 }
 
 function shown(call: CallDetail) {

@@ -2,15 +2,21 @@ import { MediaError, type MediaSession } from '../../../media/engine.js';
 import type { HangupSource } from '../../store/database/tables.js';
 import type { CallCommand, CommandResult } from '../core/command.js';
 import type { CallParty } from '../party/party.js';
+import type { RequestedRecordings } from '../recording/requested-recordings.js';
 import { transfer } from './transfer.js';
 
 /** Carries out a command of the API: the applications of the party are asked first. */
 export async function commandByApi(
   command: CallCommand,
   party: CallParty,
-  transferTimeoutMs: number,
+  {
+    limits: { transferTimeoutMs },
+    recordings,
+  }: { limits: { transferTimeoutMs: number }; recordings: RequestedRecordings },
 ): Promise<CommandResult> {
   if (!party.control.isOpen) return { ok: false, code: 'not_answered', message: 'The call is not answered yet.' };
+  const recorded = recordings.command(command, party);
+  if (recorded !== null) return recorded;
   return party.control.command(command) ?? carryOut(command, 'api', party, transferTimeoutMs);
 }
 
@@ -42,6 +48,9 @@ export async function carryOut(
       if (call.recording === null) return { ok: false, code: 'failed', message: 'The call is not being recorded.' };
       call.recording.pause(command.paused);
       return { ok: true };
+    case 'begin_recording':
+    case 'change_recording':
+      return { ok: false, code: 'failed', message: 'Only the API begins and changes such a recording.' };
     case 'redirect':
       return { ok: false, code: 'failed', message: notRedirected(party) };
     case 'transfer':

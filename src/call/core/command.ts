@@ -1,4 +1,4 @@
-import type { Action, FollowUp } from '../../webhook/actions.js';
+import type { Action, FollowUp, StatusCallback } from '../../webhook/actions.js';
 
 /** Commands for a running call, from the API, agents and webhooks. JSON. */
 export type CallCommand =
@@ -8,8 +8,20 @@ export type CallCommand =
   | { kind: 'transfer'; to: string; replaces?: string }
   /** While paused, the recording gets silence. */
   | { kind: 'recording'; paused: boolean }
+  /** Begins a recording of its own. `endpointId`: whose secret signs the status callbacks. */
+  | {
+      kind: 'begin_recording';
+      id: string;
+      tracks: 'both' | 'phone';
+      status: StatusCallback | null;
+      endpointId: string | null;
+    }
+  /** Of a recording that was begun so; `id` null: the last one. */
+  | { kind: 'change_recording'; id: string | null; to: RecordingStatus }
   /** The call leaves its current action and follows these actions, or those that this address answers. */
   | { kind: 'redirect'; to: { next: FollowUp } | { actions: Action[] } };
+
+export type RecordingStatus = 'in-progress' | 'paused' | 'stopped';
 
 export type CommandResult =
   | { ok: true }

@@ -17,6 +17,8 @@ export interface PartialRecording {
   /** Resolves when the file is complete and in the records. Never rejects. */
   readonly made: Promise<MadeRecording & { by: RecordingEnd['by'] }>;
   stop(): void;
+  /** While paused, the file gets silence. */
+  pause(paused: boolean): void;
 }
 
 export interface PartialRecordingsOptions {
@@ -37,11 +39,11 @@ export class PartialRecordings {
   begin(
     call: Call,
     session: Pick<MediaSession, 'record'>,
-    source: 'record' | 'dial' | 'conference' | 'start',
+    source: 'record' | 'dial' | 'conference' | 'start' | 'api',
     rules: Omit<RecordOptions, 'path'>,
+    id = uuidv7(),
   ): PartialRecording {
     const { folder, publicUrl } = this.options;
-    const id = uuidv7();
     const token = randomBytes(16).toString('base64url');
     const startedAt = new Date();
     const file = path.join(folder, startedAt.toISOString().slice(0, 10), `${call.id}.${id}.wav`);
@@ -72,7 +74,7 @@ export class PartialRecordings {
     });
     this.running.add(made);
     void made.then(() => this.running.delete(made));
-    return { begun, file, made, stop: () => void recording.stop() };
+    return { begun, file, made, stop: () => void recording.stop(), pause: (paused) => recording.pause(paused) };
   }
 
   /** Resolves when every file is closed. */

@@ -11,6 +11,7 @@ import type { CallParty } from '../party/party.js';
 import type { PromptPlayer } from '../prompts/prompt-player.js';
 import type { CallQueues } from '../queue/call-queues.js';
 import type { PartialRecordings } from '../recording/recordings.js';
+import type { RequestedRecordings } from '../recording/requested-recordings.js';
 import type { Keypad } from './input/keypad.js';
 import type { ScriptWebhook } from './script-webhook.js';
 
@@ -23,6 +24,7 @@ export interface ScriptDeps {
   voice: PromptPlayer;
   dialling: ChildCallDeps;
   takes: PartialRecordings;
+  recordings: RequestedRecordings;
   conferences: Conferences;
   queues: CallQueues;
   callbacks: CallbackQueue;
