@@ -2,11 +2,13 @@ import {
   type Action,
   type ConferenceJoin,
   type Connect,
+  type ConversationRelay,
   clientAddress,
   type DialQueue,
   e164,
   type FollowUp,
   InstructionError,
+  type InterruptedBy,
   keys,
   languageTag,
   maxActions,
@@ -76,6 +78,8 @@ function read(fields: Fields): Action {
       return { action: 'dtmf', digits: fields.text('digits', { required: true, maxLength: 100, pattern: sentKeys }) };
     case 'connect':
       return connect(fields);
+    case 'relay':
+      return relay(fields);
     case 'dial':
       if (fields.has('queue')) return dialQueue(fields);
       return {
@@ -209,6 +213,39 @@ function dialQueue(fields: Fields): DialQueue {
     next: fields.followUp('url'),
   };
 }
+
+/** An application that reads and writes text, as TwiML's `<ConversationRelay>`. */
+function relay(fields: Fields): ConversationRelay {
+  const interrupted = (name: string): InterruptedBy =>
+    (fields.text(name, { pattern: /^(any|speech|dtmf|none)$/ }) as InterruptedBy | null) ?? 'any';
+  const welcome = fields.text('welcome', { maxLength: maxTextLength });
+  const welcomeInterruptible = interrupted('welcome_interruptible');
+  const language = fields.text('language', { pattern: languageTag });
+  const events = fields.list('events', relayEvents.length, []);
+  events.forEach((each, index) => {
+    if (!relayEvents.includes(String(each)))
+      fields.fail(`events[${index}]`, `must be ${relayEvents.map((event) => `"${event}"`).join(' or ')}`);
+  });
+  return {
+    action: 'conversation_relay',
+    url: fields.url('url', ['ws', 'wss']) ?? fields.fail('url', 'is required'),
+    custom: fields.texts('custom'),
+    welcome: welcome === null ? null : { text: welcome, interruptible: welcomeInterruptible },
+    interruptible: interrupted('interruptible'),
+    preemptible: fields.flag('preemptible') ?? false,
+    language: { spoken: language, heard: language },
+    voice: fields.text('voice'),
+    voices: fields.texts('voices'),
+    hints: fields.text('hints', { maxLength: maxHintsLength }),
+    dtmf: fields.flag('dtmf') ?? false,
+    reports: { speakers: events.includes('speakers'), played: events.includes('played') },
+    reportsDuringSpeech: 'none',
+    next: fields.followUp('result_url'),
+  };
+}
+
+/** Of `relay`: who speaks when, and which words were heard. */
+const relayEvents = ['speakers', 'played'];
 
 /** With `endpoint_id`, `url` is asked afterwards; without, `url` is the stream and `result_url` is asked. */
 function connect(fields: Fields): Connect {

@@ -29,7 +29,11 @@ afterAll(async () => {
 });
 
 /** The application: what it got, and its socket. */
-async function relay(of: TestApp, attributes: string, onMessage: (message: Message, ws: WebSocket) => void = () => {}) {
+async function relay(
+  of: TestApp,
+  attributes: string | object,
+  onMessage: (message: Message, ws: WebSocket) => void = () => {},
+) {
   const server = new WebSocketServer({ host: '127.0.0.1', port: 0 });
   await new Promise((resolve) => server.once('listening', resolve));
   const { port } = server.address() as { port: number };
@@ -45,10 +49,17 @@ async function relay(of: TestApp, attributes: string, onMessage: (message: Messa
       onMessage(message, ws);
     });
   });
-  const webhook: WebhookApp = await webhookApp(of, {
-    '/start': `<Response><Connect action="/after"><ConversationRelay url="ws://127.0.0.1:${port}/relay" ${attributes}><Parameter name="who" value="Ada"/></ConversationRelay></Connect></Response>`,
-    '/after': '<Response><Hangup/></Response>',
-  });
+  const webhook: WebhookApp = await webhookApp(
+    of,
+    {
+      '/start':
+        typeof attributes === 'object'
+          ? [{ action: 'relay', url: `ws://127.0.0.1:${port}/relay`, result_url: '/after', ...attributes }]
+          : `<Response><Connect action="/after"><ConversationRelay url="ws://127.0.0.1:${port}/relay" ${attributes}><Parameter name="who" value="Ada"/></ConversationRelay></Connect></Response>`,
+      '/after': '<Response><Hangup/></Response>',
+    },
+    { format: typeof attributes === 'object' ? 'json' : 'twiml' },
+  );
   closing.push(async () => {
     await webhook.server.close();
     for (const ws of sockets) ws.terminate();
@@ -127,6 +138,30 @@ describe('ConversationRelay', () => {
       expect(bot.webhook.form('/after')).toMatchObject({ SessionStatus: 'failed', ErrorCode: '64105' });
       const call = await app.finishedCall(bot.webhook.number);
       expect(call.transcript).toContain('caller: a table for two');
+    } finally {
+      await caller.close();
+    }
+  });
+
+  test('from JSON, with reports of who speaks when and which words were heard', async () => {
+    const bot = await relay(app, { welcome: 'Welcome.', events: ['speakers', 'played'], custom: { who: 'Ada' } });
+    const caller = await toneCaller(app, bot.webhook.number, 0);
+    const info = (name: string) =>
+      bot.types('info').flatMap((message) => (message.name === name ? [message.value] : []));
+    try {
+      await soon(() => expect(info('agentSpeaking')).toEqual(['on', 'off']), 20_000);
+      expect(info('tokensPlayed')).toEqual(['Welcome.']);
+      expect(bot.types('setup')[0]).toMatchObject({ customParameters: { who: 'Ada' } });
+      caller.say(tonesHz[1], 1200);
+      await soon(() => expect(info('clientSpeaking')).toEqual(['on', 'off']), 20_000);
+      await soon(() => expect(bot.types('prompt')).toHaveLength(1), 20_000);
+      bot.send({ type: 'end', handoffData: 'done' });
+      await caller.untilLet();
+      const after = bot.webhook.server.requests.find(({ path }) => path === '/after');
+      expect(JSON.parse(after?.body ?? '')).toMatchObject({
+        type: 'call.disconnected',
+        data: { status: 'completed', handoff_data: 'done' },
+      });
     } finally {
       await caller.close();
     }

@@ -32,6 +32,7 @@ describe('the actions', () => {
     enqueue: { queue: 'q' },
     leave: {},
     conference: { name: 'r' },
+    relay: { url: 'wss://example.com' },
     transfer: { to: '+15551234567' },
     redirect: { url: 'https://example.com' },
     reject: {},

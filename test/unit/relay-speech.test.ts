@@ -36,13 +36,17 @@ function scripted() {
     },
   };
   const interruptions: string[] = [];
+  const speaking: boolean[] = [];
+  const played: string[] = [];
   const speech = new RelaySpeech(voice, {
     heard: (text) => heard.push(text),
     interrupted: ({ text }) => interruptions.push(text),
     failed: (error) => failures.push(error),
+    speaking: (isOn) => speaking.push(isOn),
+    played: (piece) => played.push(piece),
   });
   const settle = () => new Promise((resolve) => setImmediate(resolve));
-  return { speech, said, heard, interruptions, failures, settle, now: () => going };
+  return { speech, said, heard, interruptions, speaking, played, failures, settle, now: () => going };
 }
 
 const any = { interruptible: 'any', preemptible: false } as const;

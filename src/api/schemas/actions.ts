@@ -10,6 +10,7 @@ import {
 } from '../../webhook/actions.js';
 import { body, oneOf, Type } from './types.js';
 
+const interruptions = ['any', 'speech', 'dtmf', 'none'] as const;
 const action = (name: string) => Type.Unsafe<string>({ type: 'string', enum: [name] });
 const seconds = (minimum: number, maximum: number, description: string) =>
   Type.Optional(Type.Number({ minimum, maximum, description }));
@@ -161,6 +162,30 @@ export const actionFields = {
     leave_on_star: flag('Whether the participant leaves by the star key. Default false.'),
     time_limit_s: seconds(1, 86_400, 'The maximum stay in seconds. Default 14400.'),
     url: next,
+  },
+  relay: {
+    action: action('relay'),
+    url: text('The ws(s) URL of an application that reads and writes text, with the messages of ConversationRelay.'),
+    welcome: Type.Optional(text('Spoken at the beginning.', maxTextLength)),
+    welcome_interruptible: Type.Optional(oneOf(interruptions, { description: 'What interrupts it. Default `any`.' })),
+    interruptible: Type.Optional(
+      oneOf(interruptions, { description: "What interrupts the application's speech. Default `any`." }),
+    ),
+    preemptible: flag('Whether later speech of the application takes the place of earlier. Default false.'),
+    language: Type.Optional(text('The language that is spoken and heard, such as en-US.')),
+    voice: Type.Optional(text('The voice.')),
+    voices: Type.Optional(
+      Type.Record(Type.String(), Type.String(), { description: 'The voices of other languages, by language.' }),
+    ),
+    hints: Type.Optional(text('Words that are likely to be said.', maxHintsLength)),
+    dtmf: flag('Whether keys are reported. Default false.'),
+    events: Type.Optional(
+      Type.Array(oneOf(['speakers', 'played']), {
+        description: '`speakers`: who speaks when; `played`: which words were heard.',
+      }),
+    ),
+    custom: Type.Optional(Type.Record(Type.String(), Type.String(), { description: 'Sent in `setup`.' })),
+    result_url: next,
   },
   transfer: { action: action('transfer'), to: text('The transfer target: an E.164 number or a SIP URI.') },
   redirect: { action: action('redirect'), url: text('The http(s) URL that is requested for the next actions.') },

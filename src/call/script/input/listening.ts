@@ -5,6 +5,8 @@ import { SpeechInput } from './speech-input.js';
 export interface Heard {
   /** Speech begins. */
   begun?(): void;
+  /** Speech that had begun is over. */
+  ended?(): void;
   /** An utterance, in the order in which they were spoken. */
   said(text: string): void;
 }
@@ -37,15 +39,19 @@ export class Listening {
     while (!this.#isStopped && party.call.ending === null) {
       const input = new SpeechInput(party, this.engine, this.expected);
       this.#input = input;
+      let hasBegun = false;
       void input.begun.then(() => {
-        if (!this.#isStopped) heard.begun?.();
+        hasBegun = !this.#isStopped;
+        if (hasBegun) heard.begun?.();
       });
       // The next utterance may begin while this one is being recognized.
       reported = reported.then(async () => {
         const text = await input.said;
         if (text !== null && !this.#isStopped) heard.said(text);
       });
-      if (await input.isOver) break;
+      const isLast = await input.isOver;
+      if (hasBegun) heard.ended?.();
+      if (isLast) break;
     }
     await reported;
   }

@@ -92,6 +92,10 @@ class RelaySession {
         interrupted: ({ text, ms }) =>
           this.#send({ type: 'interrupt', utteranceUntilInterrupt: text, durationUntilInterruptMs: String(ms) }),
         failed: (error) => this.#fail((error as Error).message),
+        speaking: (isOn) => this.#speaks('agentSpeaking', isOn),
+        played: (piece) => {
+          if (action.reports.played) this.#send({ type: 'info', name: 'tokensPlayed', value: piece });
+        },
       },
     );
   }
@@ -161,7 +165,11 @@ class RelaySession {
     if (deps.transcription === null || this.#over.signal.aborted) return;
     const expected = { speechTimeoutSec: pauseSec, ...expectedSpeech(this.#heard, this.action.hints) };
     this.#listening = new Listening(party, deps.transcription, expected, {
-      begun: () => this.#interrupt('speech'),
+      begun: () => {
+        this.#speaks('clientSpeaking', true);
+        this.#interrupt('speech');
+      },
+      ended: () => this.#speaks('clientSpeaking', false),
       said: (text) => {
         if (this.#isIgnored) {
           this.#isIgnored = false;
@@ -249,6 +257,10 @@ class RelaySession {
     if (call.ending !== null) return;
     call.transcript.add({ speaker, text });
     call.event('transcript.final', { speaker, text });
+  }
+
+  #speaks(name: 'agentSpeaking' | 'clientSpeaking', isOn: boolean): void {
+    if (this.action.reports.speakers) this.#send({ type: 'info', name, value: isOn ? 'on' : 'off', ts: Date.now() });
   }
 
   #send(message: object): void {

@@ -31,6 +31,10 @@ export interface SpeechEvents {
   /** The caller interrupted a text, and it is silent now. */
   interrupted(what: Interruption): void;
   failed(error: unknown): void;
+  /** The application's speech begins to be heard, or ends. */
+  speaking(isOn: boolean): void;
+  /** A piece of text was heard, to its end or to where it was interrupted. */
+  played(piece: string): void;
 }
 
 interface Item extends SpeechTerms {
@@ -172,20 +176,26 @@ export class RelaySpeech {
   }
 
   async #run(): Promise<void> {
+    let isSpeaking = false;
     for (let item = this.#queue.shift(); item !== undefined; item = this.#queue.shift()) {
       const cut = new AbortController();
       if (item.of !== this.#current?.item.of) this.#textIsOver();
       this.#current = { item, cut };
       this.#startedMs ??= performance.now();
+      if (!isSpeaking) this.events.speaking(true);
+      isSpeaking = true;
       try {
         await item.run(cut.signal, (part, share) => {
-          this.#heardText += `${heardOf(part, share)} `;
+          const piece = heardOf(part, share);
+          this.#heardText += `${piece} `;
+          if (piece !== '') this.events.played(piece);
         });
       } catch (error) {
         if (!cut.signal.aborted) this.events.failed(error);
       }
     }
     this.#current = null;
+    if (isSpeaking) this.events.speaking(false);
     this.#textIsOver();
     for (const resolve of this.#drained.splice(0)) resolve();
   }
