@@ -11,6 +11,7 @@ import { newId } from './store/database/ids.js';
 import type { EndpointForCall } from './store/routing/endpoints.js';
 import type { Trunk } from './store/routing/trunks.js';
 import { standardHeaders } from './webhook/signature.js';
+import { firstRequestOf } from './webhook/webhook-client.js';
 
 export interface TestPaths {
   http: SafeHttp;
@@ -47,11 +48,13 @@ export function connectionTests(paths: TestPaths): ConnectionTester {
 }
 
 /** A signed request like that of a call, of a type that no call has: the server must not act on it. */
-async function ping({ id, organizationId, target, providerConfig, signingSecrets }: EndpointForCall, paths: TestPaths) {
+async function ping(endpoint: EndpointForCall, paths: TestPaths) {
+  const { id, organizationId, target, providerConfig, signingSecrets } = endpoint;
   const eventsUrl = providerConfig.events_url;
   const urls = [target, ...(typeof eventsUrl === 'string' ? [eventsUrl] : [])];
   return Promise.all(
     urls.map(async (url) => {
+      const method = url === target ? firstRequestOf(endpoint).method : 'POST';
       const requestId = newId();
       const atMs = Date.now();
       const body = JSON.stringify({
@@ -61,7 +64,8 @@ async function ping({ id, organizationId, target, providerConfig, signingSecrets
       const headers = { 'content-type': 'application/json', ...standardHeaders(signingSecrets, requestId, atMs, body) };
       try {
         const limits = { timeoutMs: pingLimitMs, maxBodyBytes: maxAnswerBytes };
-        const { status } = await paths.http.request({ method: 'POST', url, headers, body, ...limits });
+        const content = method === 'GET' ? {} : { headers, body };
+        const { status } = await paths.http.request({ method, url, ...content, ...limits });
         return { what: url, ok: status < 400, message: `It answered ${status}.` };
       } catch (error) {
         return { what: url, ok: false, message: (error as Error).message };

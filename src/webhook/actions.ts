@@ -1,9 +1,11 @@
-/** The actions of a webhook response, whether it is JSON or TwiML. */
+/** The actions of a webhook response, whatever its format. */
 
 /** The absolute URL that receives the result of an action; its response has the next actions. */
 export interface FollowUp {
   url: string;
   method: 'GET' | 'POST';
+  /** The result is sent there, and the next action of this list runs, whatever the answer is. */
+  answerIgnored?: true;
 }
 
 /** The URL that receives the progress of a long operation, in Twilio's form. */
@@ -45,8 +47,9 @@ export interface Gather {
   numDigits: number | null;
   /** Keys that end the input and are not part of it; empty: none. */
   finishOnKey: string;
-  /** Silence after the prompts, and after each key. */
+  /** Silence after the prompts, and after each key unless `betweenKeysSec` says otherwise. */
   timeoutSec: number;
+  betweenKeysSec?: number;
   prompts: Prompt[];
   next: FollowUp | null;
   /** Whether the follow-up is requested for an empty result too; else the next action runs. */
@@ -72,15 +75,19 @@ export interface Record {
 
 export interface Connect {
   action: 'connect';
-  to: { kind: 'endpoint'; endpointId: string } | ({ kind: 'stream'; protocol: string } & StreamTarget);
+  to: { kind: 'endpoint'; endpointId: string } | ({ kind: 'stream' } & StreamTarget);
   next: FollowUp | null;
 }
 
 export interface StreamTarget {
   url: string;
+  /** One of `streamProtocols`. */
+  protocol: string;
   name: string | null;
   custom: { [name: string]: string };
   status: StatusCallback | null;
+  /** The audio, where the document chooses it: fields of the protocol's `provider_config`. */
+  audio?: { encoding: 'ulaw' | 'alaw' | 'l16'; sample_rate: number };
 }
 
 /** Twilio's ConversationRelay: the call speaks with an application that reads and writes text. */
@@ -99,6 +106,8 @@ export interface ConversationRelay {
   hints: string | null;
   /** Keys are reported. */
   dtmf: boolean;
+  /** Whether the application learns who speaks when, and which words were heard. */
+  reports: { speakers: boolean; played: boolean };
   /** What is reported although the application's speech may not be interrupted. */
   reportsDuringSpeech: InterruptedBy;
   next: FollowUp | null;
@@ -220,6 +229,8 @@ export interface DialTarget {
   auth: { username: string; password: string } | null;
   /** Instructions for the phone that answers, before it is connected; it can decline. null: it is connected at once. */
   screen: FollowUp | null;
+  /** Keys of which the phone must press one after these instructions, within this time. */
+  acceptedBy?: { keys: string; timeoutSec: number };
   status: StatusCallback | null;
 }
 
@@ -244,6 +255,8 @@ export type Action =
   | { action: 'dtmf'; digits: string }
   | { action: 'transfer'; to: string }
   | { action: 'redirect'; next: FollowUp }
+  /** Tells an address how far the list has come; its answer, if it has instructions, replaces the list. */
+  | { action: 'notify'; next: FollowUp; payload: unknown }
   | { action: 'reject'; status: number }
   | { action: 'hangup' }
   /** A part of the document has no effect; the warning is recorded and the call continues. */

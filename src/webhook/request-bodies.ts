@@ -9,7 +9,7 @@ import {
   recordingSid,
   transcriptionSid,
 } from './twilio-parameters.js';
-import type { WebhookRequest } from './webhook-client.js';
+import type { WebhookRequest } from './webhook-request.js';
 
 /** A call begins: incoming, or outgoing and just answered. */
 export function startQuestion(
@@ -106,7 +106,7 @@ export function recordingFields(recording: MadeRecording): { [name: string]: str
 export function recordingStatusFields(
   status: 'in-progress' | 'completed' | 'absent',
   recording: MadeRecording,
-  source: 'RecordVerb' | 'DialVerb' | 'Conference' | 'StartCallRecordingTwiML',
+  source: 'RecordVerb' | 'DialVerb' | 'Conference' | 'StartCallRecordingTwiML' | 'StartCallRecordingAPI',
 ): { [name: string]: string } {
   const { RecordingSid, ...made } = recordingFields(recording);
   return {
@@ -280,6 +280,11 @@ export function dequeuedQuestion(
 /** Reports that the callee of a `dial` sent REFER. */
 export function referredQuestion(to: string): WebhookRequest {
   return { type: 'call.referred', data: { refer_to: to }, fields: { ReferTransferTarget: to } };
+}
+
+/** Reports that the list has come to a `notify`. */
+export function notifiedQuestion(payload: unknown): WebhookRequest {
+  return { type: 'call.notified', data: { payload }, fields: {} };
 }
 
 /** Reports the end of the stream or agent of a `connect`. */

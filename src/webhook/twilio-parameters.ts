@@ -38,6 +38,11 @@ export function queueSid(queueId: string): string {
   return `QU${queueId.replaceAll('-', '')}`;
 }
 
+/** The id in a SID of ours, as it is in the API; other platforms write it so. */
+export function uuidOf(sid: string): string {
+  return sid.replace(/^[A-Z]{2}(\w{8})(\w{4})(\w{4})(\w{4})(\w{12})$/, '$1-$2-$3-$4-$5');
+}
+
 export function newRelaySid(): string {
   return `VX${randomUUID().replaceAll('-', '')}`;
 }

@@ -4,6 +4,7 @@
  */
 import { type FollowUp, InstructionError, type StatusCallback } from './actions.js';
 import type { XmlElement } from './xml.js';
+import { twiml, type XmlDialect } from './xml-dialect.js';
 
 export function elementsOf(element: XmlElement): XmlElement[] {
   return element.children.filter((child) => typeof child !== 'string');
@@ -20,8 +21,13 @@ export function fail(element: XmlElement, problem: string): never {
   throw new InstructionError(placeOf(element), problem);
 }
 
+/** As the document has it. */
+export function writtenName({ name, written }: XmlElement): string {
+  return (written?.name ?? name).slice(0, 50);
+}
+
 function placeOf(element: XmlElement): string {
-  return `line ${element.line}: <${element.name.slice(0, 50)}>`;
+  return `line ${element.line}: <${writtenName(element)}>`;
 }
 
 /** The warnings about one verb of a document, nested elements included. */
@@ -37,14 +43,16 @@ export class Verb {
   constructor(
     readonly element: XmlElement,
     readonly documentUrl: string,
+    readonly dialect: XmlDialect = twiml,
     private readonly reading = new Reading(),
   ) {
     reading.verbs.push(this);
+    reading.notes.push(...(element.written?.notes ?? []));
   }
 
   /** A nested element. */
   inside(element: XmlElement): Verb {
-    return new Verb(element, this.documentUrl, this.reading);
+    return new Verb(element, this.documentUrl, this.dialect, this.reading);
   }
 
   /** Reads each nested element. One that cannot be read is skipped, with a warning. */
@@ -74,7 +82,9 @@ export class Verb {
     const unread = this.reading.verbs.flatMap(({ element, read }) =>
       Object.keys(element.attributes)
         .filter((name) => !read.has(name))
-        .map((name) => `line ${element.line}: ${name} of <${element.name}> has no effect`),
+        .map((name) => element.written?.attributes[name] ?? name)
+        .concat(element.written?.unheeded ?? [])
+        .map((name) => `line ${element.line}: ${name} of <${writtenName(element)}> has no effect`),
     );
     return [...unread, ...this.reading.notes];
   }
@@ -86,7 +96,7 @@ export class Verb {
 
   /** The element's own text; nested elements are not allowed. */
   text(): string {
-    for (const nested of elementsOf(this.element)) this.note(`<${nested.name.slice(0, 50)}> cannot stand in it`);
+    for (const nested of elementsOf(this.element)) this.note(`<${writtenName(nested)}> cannot stand in it`);
     const text = textOf(this.element);
     return text === '' ? fail(this.element, 'is empty') : text;
   }
@@ -96,8 +106,9 @@ export class Verb {
     const value = this.attribute(name);
     if (value === null || value.trim() === '') return absent;
     const number = Number(value);
-    const allowed = `${name} must be a number from ${minimum} to ${maximum}`;
-    if (!Number.isFinite(number)) return this.instead(absent, allowed);
+    const allowed = `${this.written(name)} must be a number from ${minimum} to ${maximum}`;
+    const usual = this.element.written?.defaults[name];
+    if (!Number.isFinite(number)) return this.instead(usual === undefined ? absent : Number(usual), allowed);
     const within = Math.min(maximum, Math.max(minimum, number));
     return within === number ? number : this.instead(within, allowed);
   }
@@ -109,41 +120,51 @@ export class Verb {
 
   word<const T extends string>(name: string, words: readonly [T, ...T[]]): T {
     const value = this.attribute(name) ?? words[0];
-    return words.find((word) => word === value) ?? this.instead(words[0], `${name} must be ${words.join(' or ')}`);
+    return (
+      words.find((word) => word === value) ??
+      this.instead(words[0], `${this.written(name)} must be ${words.join(' or ')}`)
+    );
   }
 
   keys(name: string, absent: string): string {
     const value = this.attribute(name) ?? absent;
-    return /^[0-9*#]*$/.test(value) ? value : this.instead(absent, `${name} must be keys of a phone (0-9 * #)`);
+    if (/^[0-9*#]*$/.test(value)) return value;
+    const usual = this.element.written?.defaults[name] ?? absent;
+    return this.instead(usual, `${this.written(name)} must be keys of a phone (0-9 * #)`);
   }
 
   /** null: absent or malformed. */
   matching(name: string, form: RegExp, allowed: string): string | null {
     const value = this.attribute(name);
-    return value === null || form.test(value) ? value : this.instead(null, `${name} must be ${allowed}`);
+    return value === null || form.test(value) ? value : this.instead(null, `${this.written(name)} must be ${allowed}`);
   }
 
   method(name: string): FollowUp['method'] {
     const value = (this.attribute(name) ?? 'POST').toUpperCase();
-    return value === 'GET' || value === 'POST' ? value : this.instead('POST', `${name} must be GET or POST`);
+    return value === 'GET' || value === 'POST'
+      ? value
+      : this.instead('POST', `${this.written(name)} must be GET or POST`);
   }
 
   /** null: absent, or not a URL. */
   optionalFollowUp(name: string, method = 'method'): FollowUp | null {
     const value = this.attribute(name);
     if (value === null) return null;
-    const to = { url: value, method: this.method(method) };
+    const isIgnored = name === 'action' && this.element.written?.answerIgnored === true;
+    const to = { url: value, method: this.method(method), ...(isIgnored && { answerIgnored: true as const }) };
     try {
       return { ...to, url: this.resolve(value) };
     } catch (error) {
       if (!(error instanceof InstructionError)) throw error;
-      return this.instead(null, `${name} ${error.problem}`);
+      return this.instead(null, `${this.written(name)} ${error.problem}`);
     }
   }
 
-  /** As `optionalFollowUp`; absent: the URL of the document itself. */
-  followUp(name: string): FollowUp {
-    return this.optionalFollowUp(name) ?? { url: this.resolve(''), method: this.method('method') };
+  /** As `optionalFollowUp`; absent, in TwiML: the URL of the document itself. */
+  followUp(name: string): FollowUp | null {
+    const given = this.optionalFollowUp(name);
+    if (given !== null || this.dialect.actionWhenAbsent === 'nobody') return given;
+    return { url: this.resolve(''), method: this.method('method') };
   }
 
   /** `name`, `nameMethod` and `nameEvent`; without the last the events are `usual`. */
@@ -166,6 +187,11 @@ export class Verb {
       resolved.protocol = resolved.protocol === 'https:' ? 'wss:' : 'ws:';
     if (!wanted.includes(resolved.protocol)) return fail(this.element, `needs a URL of ${wanted.join(' or ')}`);
     return resolved.href;
+  }
+
+  /** The name of an attribute in the document. */
+  private written(name: string): string {
+    return this.element.written?.attributes[name] ?? name;
   }
 
   private instead<T>(used: T, problem: string): T {

@@ -1,21 +1,12 @@
 import {
   type Action,
-  type ConferenceJoin,
   type Connect,
   type ConversationRelay,
-  clientAddress,
-  type Dial,
-  type DialQueue,
-  type DialTarget,
-  type Enqueue,
   type Gather,
   type InterruptedBy,
   languageTag,
   maxActions,
   maxHintsLength,
-  maxQueueSize,
-  maxRoomName,
-  maxSeats,
   maxTextLength,
   type Prompt,
   type Record,
@@ -24,31 +15,31 @@ import {
   type StartTranscription,
   type StreamTarget,
   sentKeys,
-  sipAddress,
-  type WaitMusic,
 } from './actions.js';
 import { spokenOf } from './speech-markup.js';
-import { elementsOf, fail, textOf, Verb } from './twiml-element.js';
+import { dial, enqueue, refer } from './twiml-dial.js';
+import { elementsOf, fail, Verb } from './twiml-element.js';
 import { parseXml, type XmlElement } from './xml.js';
+import { inTwiml, twiml, type XmlDialect } from './xml-dialect.js';
 
 /** Of one document. */
 const mostWarnings = 20;
 
 /**
- * Reads a TwiML document: the verbs that calls use, with Twilio's defaults. Everything without effect causes a warning: an attribute that is unknown
+ * Reads a TwiML document, or one of a dialect of it: the verbs that calls use, with the platform's defaults. Everything without effect causes a warning: an attribute that is unknown
  * or malformed, and an element that is unknown, incomplete or in the wrong place, which is skipped. A document that is not XML, or of
  * which no verb can be carried out, is an error. Relative URLs, and an absent `action`, are resolved against `documentUrl`. Throws
  * `InstructionError` with the line.
  */
-export function parseTwiml(text: string, documentUrl: string): Action[] {
+export function parseTwiml(text: string, documentUrl: string, dialect: XmlDialect = twiml): Action[] {
   const root = parseXml(text);
   if (root.name !== 'Response') fail(root, 'the document must be a <Response>');
-  const verbs = elementsOf(root);
+  const verbs = elementsOf(root).flatMap((element) => inTwiml(element, dialect));
   if (verbs.length > maxActions) fail(root, `there are more than ${maxActions} verbs`);
   const failures: unknown[] = [];
   let warned = 0;
   const actions = verbs.flatMap((element) => {
-    const verb = new Verb(element, documentUrl);
+    const verb = new Verb(element, documentUrl, dialect);
     let read: Action[] = [];
     try {
       read = actionsOf(verb);
@@ -155,6 +146,7 @@ function gather(verb: Verb): Gather {
     /^(Say|Play|Pause)$/.test(inside.element.name) ? prompts(inside) : fail(inside.element, 'cannot stand in <Gather>'),
   );
   const timeoutSec = verb.attribute('timeout') === 'auto' ? 5 : verb.number('timeout', 0, 600, 5);
+  const betweenKeysSec = verb.number('betweenKeys', 0, 600, timeoutSec); // of dialects only
   return {
     action: 'gather',
     ...inputOf(verb),
@@ -166,6 +158,7 @@ function gather(verb: Verb): Gather {
     finishOnKey: verb.keys('finishOnKey', '#'),
     timeoutSec,
     prompts: nested.flat(),
+    ...(betweenKeysSec !== timeoutSec && { betweenKeysSec }),
     next: verb.followUp('action'),
     nextWhenEmpty: verb.flag('actionOnEmptyResult', false),
   };
@@ -200,7 +193,7 @@ function connect(verb: Verb): Connect | ConversationRelay {
   if (noun.element.name === 'ConversationRelay') return conversationRelay(noun, verb);
   const stream = streamTarget(noun);
   const next = verb.optionalFollowUp('action');
-  return { action: 'connect', to: { kind: 'stream', protocol: 'twilio', ...stream }, next };
+  return { action: 'connect', to: { kind: 'stream', ...stream }, next };
 }
 
 const interruptions = ['any', 'speech', 'dtmf', 'none', 'true', 'false'] as const;
@@ -209,6 +202,20 @@ function interruptedBy(noun: Verb, name: string, absent: InterruptedBy): Interru
   if (noun.attribute(name) === null) return absent;
   const word = noun.word(name, interruptions);
   return word === 'true' ? 'any' : word === 'false' ? 'none' : word;
+}
+
+const relayEvents = ['speaker-events', 'tokens-played'];
+
+function relayReports(noun: Verb): ConversationRelay['reports'] {
+  const words =
+    noun
+      .attribute('events')
+      ?.trim()
+      .split(/[\s,]+/)
+      .filter(Boolean) ?? [];
+  if (words.some((word) => !relayEvents.includes(word)))
+    noun.note(`events must be ${relayEvents.join(' or ')}; the rest has no effect`);
+  return { speakers: words.includes('speaker-events'), played: words.includes('tokens-played') };
 }
 
 function conversationRelay(noun: Verb, verb: Verb): ConversationRelay {
@@ -236,6 +243,7 @@ function conversationRelay(noun: Verb, verb: Verb): ConversationRelay {
     voices: Object.fromEntries(voices.flatMap(([code, voice]) => (voice === null ? [] : [[code, voice]]))),
     hints: noun.attribute('hints')?.slice(0, maxHintsLength) ?? null,
     dtmf: noun.flag('dtmfDetection', false),
+    reports: relayReports(noun),
     reportsDuringSpeech: interruptedBy(noun, 'reportInputDuringAgentSpeech', 'none'),
     next: verb.optionalFollowUp('action'),
   };
@@ -305,162 +313,34 @@ function parametersOf(noun: Verb, elements: readonly XmlElement[]): { [name: str
   return Object.fromEntries(pairs);
 }
 
+const encodings: { [name: string]: NonNullable<StreamTarget['audio']>['encoding'] } = {
+  pcmu: 'ulaw',
+  'x-mulaw': 'ulaw',
+  pcma: 'alaw',
+  l16: 'l16',
+  'x-l16': 'l16',
+};
+
+/** In a dialect, `audio/x-l16;rate=16000`, or `L16 16000`. Without a rate that of G.711. */
+function streamAudio(stream: Verb): StreamTarget['audio'] | null {
+  if (stream.dialect === twiml) return null;
+  const written = stream.attribute('audio');
+  if (written === null) return null;
+  const [, name = '', rate = '8000'] = /^(?:audio\/)?([\w-]+)[;\s]*(?:rate=)?(\d+)?\s*$/i.exec(written) ?? [];
+  const encoding = encodings[name.toLowerCase()];
+  if (encoding !== undefined) return { encoding, sample_rate: Number(rate) };
+  stream.note(`the audio "${written.trim().slice(0, 50)}" is not available; that of the protocol is used`);
+  return null;
+}
+
 function streamTarget(stream: Verb): StreamTarget {
+  const audio = streamAudio(stream);
   return {
     url: stream.resolve(stream.attribute('url') ?? '', ['ws', 'wss']),
+    protocol: stream.dialect.streams,
     name: stream.attribute('name'),
     custom: parametersOf(stream, elementsOf(stream.element)),
+    ...(audio !== null && { audio }),
     status: stream.statusCallback('statusCallback', ['stream-started', 'stream-stopped', 'stream-error']),
   };
-}
-
-const recordWords = [
-  'do-not-record',
-  'record-from-answer',
-  'record-from-answer-dual',
-  'record-from-ringing',
-  'record-from-ringing-dual',
-  'true',
-  'false',
-] as const;
-
-/** Of one `<Dial>`. */
-const mostTargets = 10;
-
-function dial(verb: Verb): Dial | DialQueue | ConferenceJoin {
-  const nouns = elementsOf(verb.element);
-  // A caller is in one room, or in one queue, and nowhere else.
-  const room = nouns.find(({ name }) => name === 'Conference' || name === 'Queue');
-  if (room !== undefined) {
-    for (const { name } of nouns)
-      if (name !== room.name) verb.note(`<${name.slice(0, 50)}> cannot stand beside <${room.name}>; it is left out`);
-    return room.name === 'Queue' ? dialQueue(verb, verb.inside(room)) : conference(verb, verb.inside(room));
-  }
-  const to =
-    nouns.length === 0
-      ? [{ to: verb.text(), sendDigits: null, auth: null, screen: null, status: null }]
-      : verb.each(nouns, (noun) => dialTarget(noun));
-  if (to.length === 0) dialTarget(verb.inside(nouns[0] as XmlElement)); // throws the reason
-  if (to.length > mostTargets)
-    verb.note(`has more than ${mostTargets} destinations; the first ${mostTargets} are called`);
-  return {
-    action: 'dial',
-    to: to.slice(0, mostTargets),
-    from: verb.attribute('callerId')?.trim() || null,
-    timeoutSec: verb.number('timeout', 5, 600, 30),
-    timeLimitSec: verb.number('timeLimit', 1, 86_400, 14_400),
-    answerOnBridge: verb.flag('answerOnBridge', false),
-    record: recordFrom(verb),
-    recordingStatus: verb.statusCallback('recordingStatusCallback', ['completed']),
-    hangupOnStar: verb.flag('hangupOnStar', false),
-    sequential: verb.flag('sequential', false),
-    refer: verb.optionalFollowUp('referUrl', 'referMethod'),
-    ringTone: (verb.attribute('ringTone') ?? 'us').toLowerCase(),
-    next: verb.optionalFollowUp('action'),
-  };
-}
-
-function recordFrom(verb: Verb): Dial['record'] {
-  const word = verb.word('record', recordWords);
-  return word === 'do-not-record' || word === 'false' ? null : word.includes('ringing') ? 'ringing' : 'answer';
-}
-
-function enqueue(verb: Verb): Enqueue {
-  return {
-    action: 'enqueue',
-    queue: nameOf(verb),
-    wait: waitMusic(verb, 'waitUrlMethod'),
-    maxSize: wholeOrNull(verb.number('maxQueueSize', 1, maxQueueSize, null)),
-    next: verb.optionalFollowUp('action'),
-  };
-}
-
-function dialQueue(verb: Verb, noun: Verb): DialQueue {
-  return {
-    action: 'dial_queue',
-    queue: nameOf(noun),
-    whisper: noun.optionalFollowUp('url'),
-    timeoutSec: verb.number('timeout', 5, 600, 30),
-    timeLimitSec: verb.number('timeLimit', 1, 86_400, 14_400),
-    hangupOnStar: verb.flag('hangupOnStar', false),
-    record: recordFrom(verb) !== null,
-    recordingStatus: verb.statusCallback('recordingStatusCallback', ['completed']),
-    ringTone: (verb.attribute('ringTone') ?? 'us').toLowerCase(),
-    next: verb.optionalFollowUp('action'),
-  };
-}
-
-function wholeOrNull(value: number | null): number | null {
-  return value === null ? null : Math.round(value);
-}
-
-/** The name of a conference or a queue. */
-function nameOf(noun: Verb): string {
-  const name = noun.text();
-  return name.length > maxRoomName ? fail(noun.element, `has a name of more than ${maxRoomName} characters`) : name;
-}
-
-const beeps = {
-  true: { entered: true, left: true },
-  false: { entered: false, left: false },
-  onEnter: { entered: true, left: false },
-  onExit: { entered: false, left: true },
-} as const;
-
-function conference(verb: Verb, noun: Verb): ConferenceJoin {
-  const record = noun.word('record', ['do-not-record', 'record-from-start', 'false', 'true']);
-  return {
-    action: 'conference',
-    name: nameOf(noun),
-    label: noun.attribute('participantLabel')?.slice(0, 128) || null,
-    startOnEnter: noun.flag('startConferenceOnEnter', true),
-    endOnExit: noun.flag('endConferenceOnExit', false),
-    muted: noun.flag('muted', false),
-    beep: beeps[noun.word('beep', ['true', 'false', 'onEnter', 'onExit'])],
-    wait: waitMusic(noun, 'waitMethod'),
-    maxParticipants: Math.round(noun.number('maxParticipants', 2, maxSeats, maxSeats)),
-    record: record === 'record-from-start' || record === 'true',
-    recordingStatus: noun.statusCallback('recordingStatusCallback', ['completed']),
-    timeLimitSec: verb.number('timeLimit', 1, 86_400, 14_400),
-    hangupOnStar: verb.flag('hangupOnStar', false),
-    status: noun.statusCallback('statusCallback', ['start', 'end']),
-    next: verb.optionalFollowUp('action'),
-  };
-}
-
-function waitMusic(noun: Verb, method: string): WaitMusic {
-  noun.attribute(method); // without a URL it has no effect
-  if (noun.attribute('waitUrl')?.trim() === '') return 'silence';
-  return noun.optionalFollowUp('waitUrl', method) ?? 'tone';
-}
-
-function dialTarget(noun: Verb): DialTarget {
-  const sent = noun.matching('sendDigits', /^[0-9A-DwW*#]+$/, 'keys of a phone (0-9 A-D * # w W)');
-  const username = noun.attribute('username');
-  return {
-    to: destination(noun.element),
-    sendDigits: noun.element.name === 'Number' ? (sent?.replace(/W/g, 'ww') ?? null) : null,
-    auth: username === null ? null : { username, password: noun.attribute('password') ?? '' },
-    screen: noun.optionalFollowUp('url'),
-    status: noun.statusCallback('statusCallback', ['completed']),
-  };
-}
-
-/** A number is kept as it is written: its country is that of the call. */
-function destination(noun: XmlElement): string {
-  const text = textOf(noun);
-  if (noun.name === 'Number') return text === '' ? fail(noun, 'is empty') : text;
-  if (noun.name === 'Client') {
-    const [identity] = elementsOf(noun).filter(({ name }) => name === 'Identity');
-    const to = `client:${textOf(identity ?? noun)}`;
-    return clientAddress.test(to) ? to : fail(noun, 'needs the name of a user');
-  }
-  if (noun.name !== 'Sip') return fail(noun, 'cannot be dialled here; Number, Sip, Client, Conference and Queue can');
-  const uri = /^sips?:/i.test(text) ? text : `sip:${text}`;
-  return sipAddress.test(uri) ? uri : fail(noun, 'needs a SIP address');
-}
-
-function refer(verb: Verb): string {
-  const [sip] = elementsOf(verb.element);
-  return sip?.name === 'Sip' ? destination(sip) : fail(verb.element, 'needs a <Sip>');
 }

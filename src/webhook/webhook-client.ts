@@ -4,34 +4,13 @@ import { type HttpAnswer, HttpError, type HttpRequest, type SafeHttp } from '../
 import type { EndpointForCall } from '../store/routing/endpoints.js';
 import { type Action, type FollowUp, InstructionError, maxTextLength } from './actions.js';
 import { documentText } from './charset.js';
+import type { Dialect, DocumentPlace, Occasion } from './dialects/dialect.js';
+import { dialectOf } from './dialects/registry.js';
+import { twilio } from './dialects/twilio.js';
 import { parseJsonActions } from './json-actions.js';
-import { standardHeaders, twilioSignature } from './signature.js';
+import { standardHeaders } from './signature.js';
 import { type CallState, callFields } from './twilio-parameters.js';
-import { parseTwiml } from './twiml.js';
-
-/** The content of a request to a webhook. */
-export interface WebhookRequest {
-  type:
-    | 'call.incoming'
-    | 'call.outgoing'
-    | 'call.redirected'
-    | 'call.gathered'
-    | 'call.recorded'
-    | 'call.transcribed'
-    | 'call.screening'
-    | 'call.dialed'
-    | 'call.disconnected'
-    | 'call.conferenced'
-    | 'call.referred'
-    | 'call.dequeued'
-    | 'conference.waiting'
-    | 'queue.waiting'
-    | 'queue.whisper';
-  /** The `data` of the JSON request. */
-  data: { [name: string]: unknown };
-  /** What Twilio's form has beside the fields of the call. */
-  fields: { [name: string]: string };
-}
+import type { WebhookRequest } from './webhook-request.js';
 
 /** The reason why there are no instructions, as a sentence for the event. */
 export class WebhookFailure extends Error {
@@ -50,27 +29,39 @@ const maxBodyBytes = 262_144;
 const maxRedirects = 5;
 const audioFile = /\.(mp3|wav|ogg|opus|flac|aiff?|au|ulaw)$/i;
 
+/** Where a webhook endpoint is asked about a new call: its target, with the method of its settings or of its platform. */
+export function firstRequestOf(endpoint: Pick<EndpointForCall, 'target' | 'providerConfig'>): FollowUp {
+  const { method } = endpoint.providerConfig;
+  const isSet = method === 'GET' || method === 'POST';
+  const { href } = new URL(endpoint.target);
+  return { url: href, method: isSet ? method : (dialectOf(endpoint)?.firstMethod ?? 'POST') };
+}
+
 /** Requests the actions of a call from a webhook endpoint. */
 export class Webhook {
+  /** null: requests and answers are this product's own JSON. */
+  private readonly dialect: Dialect | null;
+
   constructor(
     readonly endpoint: EndpointForCall,
     private readonly http: SafeHttp,
     /** Cookies of the call: webhooks get back what they set, until the call ends. */
     private readonly cookies: Cookies,
     private readonly now: () => number = Date.now,
-  ) {}
-
-  get speaksTwiml(): boolean {
-    return this.endpoint.providerConfig.format === 'twiml';
+  ) {
+    this.dialect = dialectOf(endpoint);
   }
 
   /** The URL of the endpoint. */
   get target(): FollowUp {
-    return { url: new URL(this.endpoint.target).href, method: 'POST' };
+    return firstRequestOf(this.endpoint);
   }
 
-  /** A connect failure is tried once more. Rejects with `WebhookFailure`; `HttpError` `aborted` passes. */
-  async ask(to: FollowUp, call: CallState, question: WebhookRequest, signal: AbortSignal): Promise<Action[]> {
+  /**
+   * A connect failure is tried once more. null: the answer has no instructions, and the earlier ones go on. Rejects with
+   * `WebhookFailure`; `HttpError` `aborted` passes.
+   */
+  async ask(to: FollowUp, call: CallState, question: WebhookRequest, signal: AbortSignal): Promise<Action[] | null> {
     const request = this.request(to, call, question);
     let answer: HttpAnswer;
     try {
@@ -83,7 +74,7 @@ export class Webhook {
       if (error.code === 'body_too_large' && isAudioFile(to.url)) return [{ action: 'play', url: to.url, loop: 1 }];
       throw new WebhookFailure(error.message);
     }
-    return actionsOf(answer, documentUrl(request, answer, to));
+    return this.actionsOf(answer, documentUrl(request, answer, to));
   }
 
   /** As `ask`; an audio file is instructions to play it until the end. */
@@ -97,12 +88,16 @@ export class Webhook {
       throw new WebhookFailure(error.message);
     });
     if (answer === null || answer.headers['content-type']?.startsWith('audio/')) return file;
-    return actionsOf(answer, documentUrl(request, answer, to));
+    return this.actionsOf(answer, documentUrl(request, answer, to)) ?? [];
   }
 
   /** The request without its execution, for responses that are ignored. */
   request(to: FollowUp, call: CallState, question: WebhookRequest): HttpRequest {
-    const request = this.speaksTwiml ? this.form(to, call, question.fields) : this.json(to, call, question);
+    const { dialect } = this;
+    const request =
+      dialect === null
+        ? this.json(to, call, question)
+        : this.inDialect(to, dialect, { ...callFields(call), ...question.fields }, question.type, question.data);
     return { ...request, trace: { callId: call.callId, name: 'webhook' } };
   }
 
@@ -123,28 +118,76 @@ export class Webhook {
     return { url: to.url, method: 'POST', headers, body, sign, ...this.bounds() };
   }
 
-  /** A form as Twilio sends it, with its signature. */
+  /** A report of the call's progress, in the endpoint's dialect; Twilio's form for an endpoint without one. */
   form(to: FollowUp, call: CallState, more: { [name: string]: string }): HttpRequest {
     return this.signedForm(to, { ...callFields(call), ...more });
   }
 
-  /** A form that does not concern a call. Each hop of a redirect is signed for its own URL, as at Twilio. */
+  /** A report that does not concern one call. */
   signedForm(to: FollowUp, fields: { [name: string]: string }): HttpRequest {
-    const headers = { accept: 'application/xml, text/xml', 'user-agent': 'TwilioProxy/1.1 Trunkline' };
-    const token = this.endpoint.webhookSecret ?? '';
-    const sign: HttpRequest['sign'] = (hop) => ({
-      'x-twilio-signature': twilioSignature(token, hop.url, hop.body === undefined ? {} : fields),
-    });
-    const form = new URLSearchParams(fields).toString();
-    if (to.method === 'GET') return { url: withQuery(to.url, form), method: 'GET', headers, sign, ...this.bounds() };
-    return {
-      url: to.url,
-      method: 'POST',
-      headers: { ...headers, 'content-type': 'application/x-www-form-urlencoded; charset=utf-8' },
-      body: form,
-      sign,
-      ...this.bounds(),
-    };
+    return this.inDialect(to, this.dialect ?? twilio, fields, 'status', {});
+  }
+
+  /** Each hop of a redirect is signed for its own URL. */
+  private inDialect(
+    to: FollowUp,
+    dialect: Dialect,
+    fields: { [name: string]: string },
+    occasion: Occasion,
+    data: WebhookRequest['data'],
+  ): HttpRequest {
+    const { userAgent, accept } = dialect;
+    const headers = { accept, 'user-agent': userAgent };
+    const sent = dialect.fields(fields, occasion, data);
+    const texts = textsOf(sent);
+    const { id, organizationId, webhookSecret } = this.endpoint;
+    const signer = { id, organizationId, secret: webhookSecret ?? '' };
+    const sign: HttpRequest['sign'] = ({ url, body }) =>
+      dialect.sign(signer, { url, body: body === undefined ? undefined : String(body) }, texts);
+    const bounds = { sign, ...this.bounds() };
+    if (to.method === 'GET')
+      return { url: withQuery(to.url, new URLSearchParams(texts).toString()), method: 'GET', headers, ...bounds };
+    const [type, body] =
+      dialect.body === 'json'
+        ? ['application/json', JSON.stringify(sent)]
+        : ['application/x-www-form-urlencoded; charset=utf-8', new URLSearchParams(texts).toString()];
+    return { url: to.url, method: 'POST', headers: { ...headers, 'content-type': type }, body, ...bounds };
+  }
+
+  /** The type of an answer decides: a document, a text to say, or audio to play. */
+  private actionsOf({ status, headers, body }: HttpAnswer, url: string): Action[] | null {
+    if (status < 200 || status > 299)
+      throw new WebhookFailure(`The webhook answered ${status}.`, { http_status: status });
+    const contentType = headers['content-type'] ?? '';
+    const type = contentType.split(';')[0]?.trim().toLowerCase() ?? '';
+    try {
+      if (type.startsWith('audio/')) return [{ action: 'play', url, loop: 1 }];
+      const text = documentText(body, contentType);
+      if (text.trim() === '') return this.dialect?.emptyAnswer === 'goes_on' ? null : [];
+      if (type === 'text/plain') return [spoken(text.trim())];
+      const read = this.read(text, type, url);
+      if (read !== undefined) return read;
+    } catch (error) {
+      if (!(error instanceof InstructionError)) throw error;
+      throw new WebhookFailure(`The webhook's answer cannot be followed: ${error.message}`, {
+        http_status: status,
+        where: error.where,
+      });
+    }
+    throw new WebhookFailure(
+      `The webhook's answer is neither JSON, XML, plain text nor audio (content-type "${type.slice(0, 100)}").`,
+      { http_status: status, where: 'content-type' },
+    );
+  }
+
+  /** undefined: no type of a document. A dialect may also answer with our own JSON actions, and our own format with TwiML. */
+  private read(text: string, type: string, url: string): Action[] | null | undefined {
+    const { dialect, endpoint } = this;
+    const eventsUrl = endpoint.providerConfig.status_callback_url;
+    const place: DocumentPlace = { url, eventsUrl: typeof eventsUrl === 'string' ? eventsUrl : null };
+    const read = (dialect ?? twilio).read(text, type, place);
+    if (read !== undefined || type !== 'application/json') return read;
+    return parseJsonActions(parseJson(text), url);
   }
 
   private bounds(): Pick<HttpRequest, 'timeoutMs' | 'maxBodyBytes' | 'maxRedirects' | 'cookies'> {
@@ -156,6 +199,13 @@ function isAudioFile(url: string): boolean {
   return audioFile.test(new URL(url).pathname);
 }
 
+/** As query or form; values that are no texts as JSON. */
+function textsOf(sent: { [name: string]: unknown }): { [name: string]: string } {
+  return Object.fromEntries(
+    Object.entries(sent).map(([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)]),
+  );
+}
+
 function withQuery(url: string, form: string): string {
   return `${url}${url.includes('?') ? '&' : '?'}${form}`;
 }
@@ -163,35 +213,6 @@ function withQuery(url: string, form: string): string {
 /** The base of relative URLs in an answer: the requested URL, without the form fields that a GET adds, or the target of the last redirect. */
 function documentUrl(request: HttpRequest, answer: HttpAnswer, to: FollowUp): string {
   return answer.url === request.url ? to.url : answer.url;
-}
-
-/** The type of an answer decides: JSON, TwiML, a text to say, or audio to play. */
-function actionsOf(answer: HttpAnswer, url: string): Action[] {
-  const { status } = answer;
-  if (status < 200 || status > 299)
-    throw new WebhookFailure(`The webhook answered ${status}.`, { http_status: status });
-  const type = (answer.headers['content-type'] ?? '').split(';')[0]?.trim().toLowerCase() ?? '';
-  try {
-    if (type.startsWith('audio/')) return [{ action: 'play', url, loop: 1 }];
-    const text = documentText(answer.body, answer.headers['content-type'] ?? '');
-    if (text.trim() === '') return [];
-    if (type === 'application/json') return parseJsonActions(parseJson(text), url);
-    if (type === 'application/xml' || type === 'text/xml' || type === 'text/html') return parseTwiml(text, url);
-    if (type === 'text/plain') return [spoken(text.trim())];
-  } catch (error) {
-    if (!(error instanceof InstructionError)) throw error;
-    throw new WebhookFailure(`The webhook's answer cannot be followed: ${error.message}`, {
-      http_status: status,
-      where: error.where,
-    });
-  }
-  throw new WebhookFailure(
-    `The webhook's answer is neither JSON, XML, plain text nor audio (content-type "${type.slice(0, 100)}").`,
-    {
-      http_status: status,
-      where: 'content-type',
-    },
-  );
 }
 
 function spoken(text: string): Action {

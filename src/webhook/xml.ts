@@ -6,6 +6,22 @@ export interface XmlElement {
   attributes: { [name: string]: string };
   children: (XmlElement | string)[];
   line: number;
+  /** Of an element that another dialect than TwiML has. */
+  written?: WrittenAs;
+}
+
+/** What is remembered of an element of another dialect. */
+export interface WrittenAs {
+  name: string;
+  /** The document's names of attributes, by those of TwiML. */
+  attributes: { [name: string]: string };
+  /** Of the platform, by the names of TwiML: what a malformed attribute counts as. */
+  defaults: { [name: string]: string };
+  /** Attributes without effect. */
+  unheeded: string[];
+  notes: string[];
+  /** `redirect="false"`: the result is sent, and the next element runs. */
+  answerIgnored: boolean;
 }
 
 const maxDepth = 10;

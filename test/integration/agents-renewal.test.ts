@@ -88,7 +88,7 @@ describe.each(['openai', 'azure_openai', 'xai', 'deepgram', 'hume'])('%s', (prov
 });
 
 describe('a session that the provider ends', () => {
-  test.each(['openai', 'azure_openai', 'xai', 'deepgram', 'gemini', 'hume'])(
+  test.each(['openai', 'azure_openai', 'xai', 'deepgram', 'gemini', 'hume', 'assemblyai'])(
     '%s: the conversation goes on',
     async (provider) => {
       await greeted(provider, { simulator: { sessionMs: 200, greetingMs: 300 } });
@@ -109,6 +109,16 @@ describe('a session that the provider ends', () => {
     await c.until(() => c.call.received.some(({ type }) => type === 'response.create'), 'an answer is asked for');
     const items = c.call.received.filter(({ type }) => type === 'conversation.item.create');
     expect(items.map(({ item }) => (item as { role: string }).role)).toEqual(['assistant', 'user']);
+  });
+
+  test('assemblyai: the next session has the conversation so far in its prompt', async () => {
+    await greeted('assemblyai', { simulator: { sessionMs: 400, greetingMs: 200 } });
+    c.playOut();
+    await c.until(() => reconnected() === 1, 'the next session stands');
+    const prompt = (at: number) =>
+      (c.simulator.calls[at]!.received[0]!.session as { system_prompt?: string }).system_prompt ?? '';
+    expect(prompt(0)).not.toContain('The call so far');
+    expect(prompt(1)).toMatch(/The call so far:\nagent: ./i);
   });
 
   test('gemini: resumes by its handle, and without one that is taken begins anew', async () => {

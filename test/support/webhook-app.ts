@@ -3,7 +3,7 @@ import { vi } from 'vitest';
 import type { TestApp } from './app.js';
 import { type ReceivedRequest, type Receiver, startReceiver } from './receiver.js';
 
-/** A list of actions, an XML document, a status, or null for silence. A list of lists or documents: one after the other. */
+/** A list of actions (with the format `ncco` the whole answer), an XML document, a status, or null for silence. */
 export type Answer = object | string | number | null;
 
 export interface WebhookApp {
@@ -28,6 +28,7 @@ export async function webhookApp(
   config: object = { format: 'twiml' },
   more: object = {},
 ): Promise<WebhookApp> {
+  const isNcco = 'format' in config && config.format === 'ncco';
   const server = await startReceiver((request, response) => {
     const path = request.path.split('?')[0] ?? '';
     const answer = Object.hasOwn(answers, path) ? (answers[path] as Answer) : 204;
@@ -35,7 +36,7 @@ export async function webhookApp(
     if (typeof answer === 'number') return void response.writeHead(answer).end();
     const isXml = typeof answer === 'string';
     response.writeHead(200, { 'content-type': isXml ? 'text/xml' : 'application/json' });
-    response.end(isXml ? answer : JSON.stringify({ actions: answer }));
+    response.end(isXml ? answer : JSON.stringify(isNcco ? answer : { actions: answer }));
   });
   const number = `+${nextNumber++}`;
   const endpoint = await app.api<{ id: string; webhook_secret: string }>('POST', '/v1/endpoints', {

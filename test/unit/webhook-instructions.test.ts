@@ -188,7 +188,7 @@ describe('TwiML', () => {
     ).toEqual({
       action: 'start_stream',
       track: 'both',
-      stream: { url: 'wss://bot.example.com/m', name: 'copy', custom: {}, status: null },
+      stream: { url: 'wss://bot.example.com/m', protocol: 'twilio', name: 'copy', custom: {}, status: null },
     });
     expect(response('<Stop><Stream name="copy"/></Stop>')[0]).toEqual({ action: 'stop_stream', name: 'copy' });
     expect(response('<Start><Recording/></Start><Start><Recording track="inbound" channels="mono"/></Start>')).toEqual([
@@ -205,7 +205,7 @@ describe('TwiML', () => {
     ]);
     expect(
       response(
-        '<Connect action="/after"><ConversationRelay url="wss://bot.example.com/r" welcomeGreeting="Hello" welcomeGreetingInterruptible="none" dtmfDetection="true" language="en-GB" transcriptionLanguage="de-DE" voice="slt" interruptible="false"><Language code="sv-SE" voice="rms"/><Parameter name="a" value="1"/></ConversationRelay></Connect>',
+        '<Connect action="/after"><ConversationRelay url="wss://bot.example.com/r" welcomeGreeting="Hello" welcomeGreetingInterruptible="none" dtmfDetection="true" events="speaker-events" language="en-GB" transcriptionLanguage="de-DE" voice="slt" interruptible="false"><Language code="sv-SE" voice="rms"/><Parameter name="a" value="1"/></ConversationRelay></Connect>',
       ),
     ).toEqual([
       {
@@ -220,6 +220,7 @@ describe('TwiML', () => {
         voices: { 'sv-SE': 'rms' },
         hints: null,
         dtmf: true,
+        reports: { speakers: true, played: false },
         reportsDuringSpeech: 'none',
         next: { url: 'https://ivr.example.com/after', method: 'POST' },
       },

@@ -48,7 +48,13 @@ const optionWords: Record<string, Record<string, string>> = {
   role: { owner: 'Owner', admin: 'Admin', member: 'Member' },
   mode: { live: 'Live', test: 'Test' },
   tier: { free: 'Free', pro: 'Pro', business: 'Business', enterprise: 'Enterprise' },
-  format: { json: 'JSON actions', twiml: 'TwiML' },
+  format: {
+    json: 'JSON actions',
+    twiml: 'TwiML (Twilio)',
+    texml: 'TeXML (Telnyx)',
+    plivo: 'Plivo XML',
+    ncco: 'NCCO (Vonage)',
+  },
 };
 
 /** A value of a field as people read it. */

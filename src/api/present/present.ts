@@ -13,6 +13,7 @@ import type { Invitation } from '../../store/tenants/invitations.js';
 import type { Member, Organization } from '../../store/tenants/organizations.js';
 import type { Page, Slice } from '../../store/tenants/scope.js';
 import type { StoredProviderConfig } from '../../store/tenants/secrets.js';
+import { telnyxPublicKey } from '../../webhook/signature.js';
 import type { Caller } from '../auth/caller.js';
 import type { RecordingUrls } from '../recordings/recording-urls.js';
 import { withoutPassword } from '../rules/targets.js';
@@ -53,6 +54,12 @@ export function presentCallEvent(event: CallEvent) {
     created_at: event.createdAt.toISOString(),
     sequence: event.sequence,
   };
+}
+
+/** With the key that checks its signatures, if its format has one. */
+export function presentSigned(endpoint: Endpoint, webhookSecret: string | null | undefined) {
+  const isSigned = endpoint.providerConfig.format === 'texml' && typeof webhookSecret === 'string';
+  return { ...presentEndpoint(endpoint), ...(isSigned && { webhook_public_key: telnyxPublicKey(webhookSecret) }) };
 }
 
 export function presentEndpoint(endpoint: Endpoint) {

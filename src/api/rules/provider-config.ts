@@ -24,7 +24,8 @@ export const configSchemas: Readonly<Record<string, object>> = {
   custom: configSchema(customConfig()),
   webhook: body({
     events_url: Type.Optional(Type.String({ minLength: 1, maxLength: 2048 })),
-    format: Type.Optional(oneOf(['json', 'twiml'])),
+    format: Type.Optional(oneOf(['json', 'twiml', 'texml', 'plivo', 'ncco'])),
+    method: Type.Optional(oneOf(['GET', 'POST'])),
     status_callback_url: Type.Optional(Type.String({ minLength: 1, maxLength: 2048 })),
     wss_map: Type.Optional(Type.Record(Type.String(), Type.String({ minLength: 1, maxLength: 2048 }))),
   }),

@@ -41,6 +41,12 @@ const fields = {
     description: 'The health observed in calls; read-only.',
   }),
   fallback_endpoint_id: nullable<string>(uuid('The endpoint that takes the calls when this one fails.')),
+  webhook_public_key: Type.Optional(
+    Type.String({
+      description:
+        'Webhook endpoints with the format `texml` only, not in lists: the Ed25519 public key (base64) that verifies `telnyx-signature-ed25519`. It changes with the secret.',
+    }),
+  ),
   events_disabled_at: nullable<string>(
     time('When `events_url` answered 410 Gone; no events are sent until a PATCH changes the endpoint.'),
   ),

@@ -107,5 +107,5 @@ function whisperTo(
   if (whisper === null) return null;
   const { client } = webhook;
   const question = whisperQuestion(queue, member.waitedSec, party.call.id);
-  return (to, signal) => client.ask(to ?? whisper, stateOf(member.party), question, signal);
+  return async (to, signal) => (await client.ask(to ?? whisper, stateOf(member.party), question, signal)) ?? [];
 }

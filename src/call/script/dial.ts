@@ -118,7 +118,7 @@ async function firstToTake(
     const callee = place(target);
     const phone = await callee.answered;
     if (target.screen === null) return callee;
-    callee.declined = !(await new Screening(phone, script).accepts(target.screen));
+    callee.declined = !(await new Screening(phone, script).accepts(target.screen, target.acceptedBy));
     callee.call.check();
     return callee;
   };

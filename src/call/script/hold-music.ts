@@ -1,6 +1,7 @@
 import { HttpError } from '../../../net/http.js';
 import type { Action, FollowUp, WaitMusic } from '../../webhook/actions.js';
-import { WebhookFailure, type WebhookRequest } from '../../webhook/webhook-client.js';
+import { WebhookFailure } from '../../webhook/webhook-client.js';
+import type { WebhookRequest } from '../../webhook/webhook-request.js';
 import { holdTone } from '../prompts/tones.js';
 import type { ScriptContext } from './context.js';
 

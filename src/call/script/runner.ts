@@ -1,7 +1,8 @@
 import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
 import type { Action, FollowUp, Prompt } from '../../webhook/actions.js';
-import { connectedQuestion, startQuestion } from '../../webhook/request-bodies.js';
-import { Webhook, WebhookFailure, type WebhookRequest } from '../../webhook/webhook-client.js';
+import { connectedQuestion, notifiedQuestion, startQuestion } from '../../webhook/request-bodies.js';
+import { Webhook, WebhookFailure } from '../../webhook/webhook-client.js';
+import type { WebhookRequest } from '../../webhook/webhook-request.js';
 import { carryOut } from '../control/call-commands.js';
 import type { Call } from '../core/call.js';
 import type { CallCommand, CommandResult } from '../core/command.js';
@@ -74,7 +75,7 @@ export class Script implements Application, ScriptContext {
     if ('actions' in first) return new Script(party, client, deps, first.actions);
     deps.voice.warm();
     const actions = await askWebhook(party, client, first.next, startQuestion(facts, headers), call.signal);
-    return new Script(party, client, deps, actions);
+    return new Script(party, client, deps, actions ?? []);
   }
 
   async run(): Promise<void> {
@@ -133,7 +134,8 @@ export class Script implements Application, ScriptContext {
     if (this.#isLeaving || this.#redirectTo !== null) this.#interrupt.abort(new Interrupted());
     const signal = AbortSignal.any([this.#call.signal, this.#interrupt.signal]);
     try {
-      const actions = 'actions' in list ? list.actions : await this.webhook.ask(list.next, redirected, signal);
+      const actions =
+        'actions' in list ? list.actions : ((await this.webhook.ask(list.next, redirected, signal)) ?? []);
       for (const [index, prompt] of actions.flatMap(promptsOf).entries()) this.deps.voice.prepare(prompt, index === 0);
       for (const [index, action] of actions.entries()) {
         signal.throwIfAborted();
@@ -183,6 +185,8 @@ export class Script implements Application, ScriptContext {
         return conversationRelay(this, action, signal);
       case 'redirect':
         return this.webhook.ask(action.next, redirected, signal);
+      case 'notify':
+        return this.webhook.ask(action.next, notifiedQuestion(action.payload), signal);
       case 'record':
         return recordPhone(this, action, signal);
       case 'start_stream':

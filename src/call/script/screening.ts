@@ -1,4 +1,4 @@
-import type { Action, FollowUp, Prompt } from '../../webhook/actions.js';
+import type { Action, DialTarget, FollowUp, Prompt } from '../../webhook/actions.js';
 import { screeningQuestion } from '../../webhook/request-bodies.js';
 import { Webhook, WebhookFailure } from '../../webhook/webhook-client.js';
 import { carryOut } from '../control/call-commands.js';
@@ -31,13 +31,14 @@ export class Screening implements Application, ScriptContext {
   }
 
   /** Resolves with true when the instructions have ended and the phone is still there; otherwise its call has ended. */
-  async accepts(to: FollowUp): Promise<boolean> {
+  async accepts(to: FollowUp, key?: DialTarget['acceptedBy']): Promise<boolean> {
     const { party, webhook } = this;
     const { call, control } = party;
     try {
       await control.connect(this);
       let actions: Action[] | null = await webhook.ask(to, screeningQuestion(party.facts), call.signal);
       while (actions !== null) actions = await this.#follow(actions);
+      if (key !== undefined) await this.#awaitKey(key);
     } catch (error) {
       if (call.ending === null && !(error instanceof WebhookFailure)) throw error;
       // A phone that was to be asked first is not connected without it.
@@ -65,6 +66,21 @@ export class Screening implements Application, ScriptContext {
 
   prompt(prompt: Prompt, signal: AbortSignal): Promise<void> {
     return playPrompt(prompt, this.party, this.deps.voice, this.webhook, signal);
+  }
+
+  /** Hangs up when none of the keys is pressed in time. */
+  async #awaitKey({ keys, timeoutSec }: NonNullable<DialTarget['acceptedBy']>): Promise<void> {
+    const { call } = this.party;
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(), timeoutSec * 1000);
+    try {
+      await this.keypad.oneOf(keys, AbortSignal.any([call.signal, late.signal]));
+    } catch {
+      call.check();
+      call.end({ cause: 'normal_clearing', source: 'system', detail: 'The phone did not press the key.' });
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   /** Resolves with the actions that follow; null: none do. */

@@ -5,7 +5,8 @@ import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.
 import type { Action, FollowUp, StatusCallback } from '../../webhook/actions.js';
 import type { CallbackQueue } from '../../webhook/callback-queue.js';
 import type { CallState } from '../../webhook/twilio-parameters.js';
-import { type Webhook, WebhookFailure, type WebhookRequest } from '../../webhook/webhook-client.js';
+import { type Webhook, WebhookFailure } from '../../webhook/webhook-client.js';
+import type { WebhookRequest } from '../../webhook/webhook-request.js';
 import type { CallParty } from '../party/party.js';
 
 /** Follow-ups in a row between which the caller got nothing: a loop of redirects, or of actions that fail. */
@@ -23,7 +24,7 @@ export async function askWebhook(
   to: FollowUp | null,
   question: WebhookRequest,
   signal: AbortSignal,
-): Promise<Action[]> {
+): Promise<Action[] | null> {
   const { call } = party;
   const startedMs = performance.now();
   const facts = () => ({
@@ -33,7 +34,7 @@ export async function askWebhook(
   });
   try {
     const actions = await webhook.ask(to ?? webhook.target, stateOf(party), question, signal);
-    call.event('webhook.delivered', { ...facts(), actions: namesOf(actions) });
+    call.event('webhook.delivered', { ...facts(), actions: namesOf(actions ?? []) });
     return actions;
   } catch (error) {
     call.check();
@@ -62,8 +63,12 @@ export class ScriptWebhook {
     return this.client.endpoint;
   }
 
-  /** Asks what is next. Rejects with `WebhookFailure`, or the reason of `signal`. */
-  async ask(to: FollowUp | null, question: WebhookRequest, signal: AbortSignal): Promise<Action[]> {
+  /** Asks what is next; null: the next action of this list. Rejects with `WebhookFailure`, or the reason of `signal`. */
+  async ask(to: FollowUp | null, question: WebhookRequest, signal: AbortSignal): Promise<Action[] | null> {
+    if (to?.answerIgnored) {
+      this.tell(to, question);
+      return null;
+    }
     this.#requests += 1;
     this.#idleRequests = performance.now() - this.#servedFromMs < idleMs ? this.#idleRequests + 1 : 1;
     if (this.#idleRequests > maxIdleRequests || this.#requests > maxRequests)

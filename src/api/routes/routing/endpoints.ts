@@ -1,7 +1,7 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
 import type { Store } from '../../../store/store.js';
 import { invalid, notFound } from '../../errors.js';
-import { presentEndpoint, presentList } from '../../present/present.js';
+import { presentEndpoint, presentList, presentSigned } from '../../present/present.js';
 import { type Route, route } from '../../route.js';
 import { endpointChange, newEndpoint } from '../../rules/endpoint-rules.js';
 import type { EndpointRules } from '../../rules/provider-config.js';
@@ -52,7 +52,10 @@ export function endpointRoutes({
       handle: async ({ body, caller, within }) => {
         const input = { ...body, fallback_endpoint_id: lowerCase(body.fallback_endpoint_id) };
         const { record, webhookSecret } = await store.endpoints.create(caller.scope, newEndpoint(input, rules), within);
-        return { ...presentEndpoint(record), ...(webhookSecret !== null && { webhook_secret: webhookSecret }) };
+        return {
+          ...presentSigned(record, webhookSecret),
+          ...(webhookSecret !== null && { webhook_secret: webhookSecret }),
+        };
       },
     }),
     route({
@@ -68,7 +71,7 @@ export function endpointRoutes({
       handle: async ({ params, caller }) => {
         const endpoint = await store.endpoints.get(caller.scope, params.id.toLowerCase());
         if (!endpoint) throw notFound('Endpoint');
-        return presentEndpoint(endpoint);
+        return presentSigned(endpoint, store.endpoints.getForCall(endpoint.id)?.webhookSecret);
       },
     }),
     route({
@@ -89,7 +92,7 @@ export function endpointRoutes({
           endpointChange(current, input, rules),
         );
         if (!endpoint) throw notFound('Endpoint');
-        return presentEndpoint(endpoint);
+        return presentSigned(endpoint, store.endpoints.getForCall(endpoint.id)?.webhookSecret);
       },
     }),
     route({
@@ -106,7 +109,8 @@ export function endpointRoutes({
       handle: async ({ params, caller }) => {
         const id = params.id.toLowerCase();
         const rotated = await store.endpoints.rotateSecret(caller.scope, id);
-        if (rotated) return { ...presentEndpoint(rotated.record), webhook_secret: rotated.webhookSecret };
+        if (rotated)
+          return { ...presentSigned(rotated.record, rotated.webhookSecret), webhook_secret: rotated.webhookSecret };
         if (!(await store.endpoints.get(caller.scope, id))) throw notFound('Endpoint');
         throw invalid({ path: 'id', message: 'is not a webhook endpoint' });
       },

@@ -33,10 +33,10 @@ async function inputOf(
   signal: AbortSignal,
 ): Promise<Gathered> {
   const over = new AbortController();
-  const { digits, numDigits, finishOnKey, timeoutSec, prompts } = action;
+  const { digits, numDigits, finishOnKey, timeoutSec, betweenKeysSec = timeoutSec, prompts } = action;
   let pressed = false;
   const keys = script.keypad.collect(
-    { digits, numDigits, finishOnKey, timeoutMs: timeoutSec * 1000 },
+    { digits, numDigits, finishOnKey, timeoutMs: timeoutSec * 1000, betweenKeysMs: betweenKeysSec * 1000 },
     async (stop) => {
       for (const prompt of prompts) await script.prompt(prompt, stop);
     },

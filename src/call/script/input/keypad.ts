@@ -11,6 +11,8 @@ export interface KeyRules {
   numDigits: number | null;
   finishOnKey: string;
   timeoutMs: number;
+  /** After a key. */
+  betweenKeysMs: number;
 }
 
 /** The keys of one phone, for the action that waits for them; otherwise they are dropped. */
@@ -37,10 +39,10 @@ export class Keypad {
     let speaking = false;
     try {
       return await new Promise<KeyedInput>((resolve, reject) => {
-        const wait = () => {
+        const wait = (ms: number) => {
           clearTimeout(timer);
           if (speaking) return;
-          timer = setTimeout(() => resolve({ digits, reason: 'timeout' }), rules.timeoutMs);
+          timer = setTimeout(() => resolve({ digits, reason: 'timeout' }), ms);
         };
         void speech?.begun.then(() => {
           speaking = digits === '';
@@ -56,13 +58,13 @@ export class Keypad {
           if (rules.finishOnKey.includes(digit)) return resolve({ digits, reason: 'finish_key' });
           digits += digit;
           if (digits.length === rules.numDigits) return resolve({ digits, reason: 'num_digits' });
-          wait();
+          wait(rules.betweenKeysMs);
         };
         signal.addEventListener('abort', () => reject(signal.reason), { once: true });
         if (signal.aborted) reject(signal.reason);
         prompts(AbortSignal.any([signal, bargeIn.signal])).then(
           () => {
-            if (!bargeIn.signal.aborted) wait();
+            if (!bargeIn.signal.aborted) wait(rules.timeoutMs);
           },
           (error: unknown) => {
             if (!bargeIn.signal.aborted) reject(error);

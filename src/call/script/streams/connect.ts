@@ -16,7 +16,7 @@ export function connectTarget(
   webhook: Endpoint,
   getEndpoint: (id: string) => Endpoint | undefined,
 ): Endpoint {
-  if (action.to.kind === 'stream') return streamEndpoint(webhook, { ...action.to, sid: newStreamSid() });
+  if (action.to.kind === 'stream') return streamEndpoint(webhook, action.to, newStreamSid());
   const endpoint = getEndpoint(action.to.endpointId.toLowerCase());
   if (endpoint?.organizationId !== webhook.organizationId)
     throw new WebhookFailure('There is no such endpoint.', { where: 'connect.endpoint_id' });

@@ -56,7 +56,7 @@ export class MediaForks {
     };
     let fork: Fork;
     try {
-      const endpoint = streamEndpoint(webhook, { url: stream.url, protocol: 'twilio', sid });
+      const endpoint = streamEndpoint(webhook, stream, sid);
       const about = { ...facts, custom: stream.custom };
       const target = agentTarget(endpoint, about, deps.agents, deps.agents.connectTimeoutMs);
       fork = await session.fork(target, tracks[track], AbortSignal.any([leave, call.signal]));
