@@ -2,7 +2,7 @@ import { MediaError, type MediaSession } from '../../../media/engine.js';
 import type { HangupSource } from '../../store/database/tables.js';
 import type { CallCommand, CommandResult } from '../core/command.js';
 import type { CallParty } from '../party/party.js';
-import type { RequestedRecordings } from '../recording/requested-recordings.js';
+import type { RequestedRecordings } from './requested-recordings.js';
 import { transfer } from './transfer.js';
 
 /** Carries out a command of the API: the applications of the party are asked first. */

@@ -6,12 +6,12 @@ import type { CallbackQueue } from '../../webhook/callback-queue.js';
 import type { CallLimits } from '../agent/conversation.js';
 import type { AgentRules } from '../agent/failover-agent.js';
 import type { Conferences } from '../conference/conferences.js';
+import type { RequestedRecordings } from '../control/requested-recordings.js';
 import type { ChildCallDeps } from '../dial/child-call.js';
 import type { CallParty } from '../party/party.js';
 import type { PromptPlayer } from '../prompts/prompt-player.js';
 import type { CallQueues } from '../queue/call-queues.js';
 import type { PartialRecordings } from '../recording/recordings.js';
-import type { RequestedRecordings } from '../recording/requested-recordings.js';
 import type { Keypad } from './input/keypad.js';
 import type { ScriptWebhook } from './script-webhook.js';
 

@@ -8,7 +8,7 @@ import { Webhook } from '../../webhook/webhook-client.js';
 import type { Call } from '../core/call.js';
 import type { CallCommand, CommandResult, RecordingStatus } from '../core/command.js';
 import type { CallParty } from '../party/party.js';
-import type { PartialRecording, PartialRecordings } from './recordings.js';
+import type { PartialRecording, PartialRecordings } from '../recording/recordings.js';
 
 interface Running {
   take: PartialRecording;
