@@ -344,6 +344,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     };
     const { transcription, translation, close: closeTranscription } = chooseTranscription(settings);
     opened.push(closeTranscription);
+    if (await store.endpoints.hasWebhooks()) transcription?.prepare?.();
     const calls: InboundDeps = {
       records: store.calls,
       begin: (call) => admissions.begin(call),

@@ -26,6 +26,8 @@ export interface TranscribedAudio {
 
 /** Turns speech into text. */
 export interface TranscriptionEngine {
+  /** A caller is about to speak: an engine that needs time to start does so now. */
+  prepare?(): void;
   /** Rejects with `TranscriptionError`. */
   transcribe(audio: AudioFile, signal: AbortSignal, expected?: ExpectedSpeech): Promise<TranscribedAudio>;
 }

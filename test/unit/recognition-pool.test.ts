@@ -85,6 +85,22 @@ describe('the offline engine', () => {
     });
   });
 
+  it('starts its threads when a caller is about to speak', async () => {
+    const common = {
+      folder: '/nowhere',
+      engine: 'native' as const,
+      module,
+      threads: 1,
+      mostWaiting: 8,
+      runLimitMs: 30_000,
+    };
+    const [prepared, later] = [new RecognitionPool(common), new RecognitionPool(common)];
+    open.push(prepared, later);
+    prepared.start();
+    const threadOf = async (pool: RecognitionPool) => (await pool.recognize(file('a'), never)).audioMs;
+    expect(await threadOf(later)).toBeGreaterThan(await threadOf(prepared)); // threads are numbered as they start
+  });
+
   it('hears callers while a long file is being recognized', async () => {
     const engine = engineOf();
     const stop = new AbortController();

@@ -34,6 +34,7 @@ export function offlineEngine(
   });
   const files = new RecognitionPool({ ...common, threads: 1, mostWaiting: mostFiles, runLimitMs: fileLimitMs });
   return {
+    prepare: () => utterances.start(),
     async transcribe({ path, format }, signal, { language, live = false } = {}) {
       if (language !== undefined && !/^en(-|$)/i.test(language))
         throw new TranscriptionError(

@@ -30,6 +30,7 @@ export class SpeechInput {
     { speechTimeoutSec, ...expected }: { speechTimeoutSec: number } & ExpectedSpeech,
   ) {
     this.file = path.join(tmpdir(), `trunkline-speech-${process.getuid?.() ?? 0}`, `${randomUUID()}.wav`);
+    engine.prepare?.();
     let stopListening = () => {};
     this.begun = new Promise((resolve) => {
       stopListening = party.observe((event) => {
