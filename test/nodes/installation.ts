@@ -105,12 +105,11 @@ export class Installation {
     await this.startRedis();
   }
 
-  /** Everybody stands still for a moment, as on a machine that is moved. */
+  /** All nodes stand still for a moment, as on a machine that is moved. */
   async standStill(ms: number): Promise<void> {
-    const all = [...this.nodes.map(({ child }) => child), this.kamailio];
-    for (const child of all) child?.kill('SIGSTOP');
+    for (const { child } of this.nodes) child.kill('SIGSTOP');
     await new Promise((resolve) => setTimeout(resolve, ms)); // real time
-    for (const child of all) child?.kill('SIGCONT');
+    for (const { child } of this.nodes) child.kill('SIGCONT');
   }
 
   async stop(): Promise<void> {
@@ -120,7 +119,11 @@ export class Installation {
       await exited;
       await relay.close();
     }
-    this.kamailio?.kill('SIGKILL');
+    const { kamailio } = this;
+    if (kamailio !== null && kamailio.exitCode === null) {
+      kamailio.kill('SIGTERM'); // its children go with it
+      await once(kamailio, 'exit');
+    }
     this.redis?.kill('SIGKILL');
     await this.postgres.stop();
     await rm(this.folder, { recursive: true, force: true });
