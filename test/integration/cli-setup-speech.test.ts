@@ -150,7 +150,7 @@ it('asks the registry that npm names for the scope of a package', async () => {
   const urls = async (...config: Parameters<typeof registriesOf>) =>
     [...(await registriesOf(...config)).values()].map(String);
   expect(await urls(names, env, npmConfig)).toEqual(['https://a.example/', 'https://b.example/npm/']);
-  expect(await urls(names, {}, async () => new Map())).toEqual(Array(2).fill('https://registry.npmjs.org/'));
+  await expect(urls(names, {}, async () => new Map())).rejects.toThrow('Set npm_config_registry.');
   await expect(urls(names, { npm_config_registry: 'file:x' }, async () => new Map())).rejects.toThrow(
     'no http: or https: URL',
   );

@@ -21,7 +21,6 @@ export class SpeechSetupError extends Error {
 /** `ofBytes` null: the registry did not say how long the file is. */
 export type Progress = (name: string, bytes: number, ofBytes: number | null) => void;
 
-const defaultRegistry = 'https://registry.npmjs.org/';
 const npmLimitMs = 20_000;
 /** The longest wait for the first byte, and between two parts of a file. */
 const silenceLimitMs = 30_000;
@@ -36,7 +35,7 @@ const scopeKey = (name: string) => (name.startsWith('@') ? `${name.split('/')[0]
 
 /**
  * The registry of each package, from npm's own configuration (`.npmrc`, `npm_config_registry`), which may name another one for a scope.
- * Without npm: `npm_config_registry`, or the public one.
+ * Without npm: `npm_config_registry`. Rejects with `SpeechSetupError` `NO_REGISTRY` where none is named.
  */
 export async function registriesOf(
   names: readonly string[],
@@ -44,11 +43,16 @@ export async function registriesOf(
   npmConfig: NpmConfig = askNpm,
 ): Promise<ReadonlyMap<string, URL>> {
   const said = await npmConfig([...new Set(['registry', ...names.map(scopeKey)])], env);
-  const common = said.get('registry') ?? env.npm_config_registry ?? defaultRegistry;
+  const common = said.get('registry') ?? env.npm_config_registry;
   return new Map(names.map((name) => [name, registryUrl(said.get(scopeKey(name)) ?? common)]));
 }
 
-function registryUrl(url: string): URL {
+function registryUrl(url: string | undefined): URL {
+  if (url === undefined)
+    throw new SpeechSetupError(
+      'NO_REGISTRY',
+      `npm does not say which registry it uses. Set npm_config_registry. ${offline}`,
+    );
   if (URL.canParse(url) && /^https?:/.test(url)) return new URL(url.endsWith('/') ? url : `${url}/`);
   throw new SpeechSetupError(
     'NO_REGISTRY',
@@ -69,7 +73,7 @@ async function askNpm(keys: readonly string[], env: NodeJS.ProcessEnv): Promise<
     const isSet = (value: string | undefined) => value !== undefined && !['', 'undefined', 'null'].includes(value);
     return new Map(values.filter(([, value]) => isSet(value)) as [string, string][]);
   } catch {
-    return new Map(); // no npm: the environment or the public registry
+    return new Map(); // no npm: the environment
   }
 }
 
