@@ -36,6 +36,7 @@ export class Tracing {
   private sending: Promise<void> = Promise.resolve();
   private readonly timer: NodeJS.Timeout;
   private isLost = false;
+  private isClosing = false;
 
   constructor(private readonly options: TracingOptions) {
     this.timer = setInterval(() => void this.flush(), options.sendEveryMs ?? 2_000).unref();
@@ -49,13 +50,17 @@ export class Tracing {
   /** Sends what waits, one request after the other. */
   flush(): Promise<void> {
     this.sending = this.sending.then(async () => {
-      while (this.waiting.length > 0) await this.send(this.waiting.splice(0, mostAtOnce));
+      while (this.waiting.length > 0) {
+        await this.send(this.waiting.splice(0, mostAtOnce));
+        if (this.isClosing && this.isLost) this.dropped += this.waiting.splice(0).length;
+      }
     });
     return this.sending;
   }
 
-  /** Sends the last spans; a collector that does not answer has 5 s for each request. */
+  /** Sends the last spans, until the collector does not take some: one that does not answer holds up the end for 5 s, not for each request. */
   async close(): Promise<void> {
+    this.isClosing = true;
     clearInterval(this.timer);
     await this.flush();
   }

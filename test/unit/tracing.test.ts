@@ -89,6 +89,14 @@ it('a collector that is gone loses spans, is named once, and is used again when 
   await tracing.close();
 });
 
+it('at the end, a collector that does not answer is asked once, and all that it did not take is counted', async () => {
+  const { tracing, requests } = collector(() => new HttpError('timeout', 'late'));
+  for (let i = 0; i < 1_200; i++) tracing.record(span('x'));
+  await tracing.close();
+  expect(requests).toHaveLength(1);
+  expect(tracing.dropped).toBe(1_200);
+});
+
 it('a request of a call says to which span it belongs, and leaves one, with its failure and without its query', async () => {
   const { tracing, taken } = collector();
   const asked: HttpRequest[] = [];
