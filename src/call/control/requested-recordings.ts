@@ -62,10 +62,8 @@ export class RequestedRecordings {
     return { ok: true };
   }
 
-  /** `id` null: the recording that was begun last. */
   #change({ id, to }: CallCommand & { kind: 'change_recording' }, call: Call): CommandResult {
-    const running = this.#running.get(call);
-    const found = id === null ? [...(running?.values() ?? [])].at(-1) : running?.get(id);
+    const found = this.#running.get(call)?.get(id);
     if (found === undefined) return { ok: false, code: 'failed', message: 'There is no such running recording.' };
     if (to === 'stopped') found.take.stop();
     else if (to !== found.status) {

@@ -17,7 +17,7 @@ export type CallCommand =
       endpointId: string | null;
     }
   /** Of a recording that was begun so; `id` null: the last one. */
-  | { kind: 'change_recording'; id: string | null; to: RecordingStatus }
+  | { kind: 'change_recording'; id: string; to: RecordingStatus }
   /** The call leaves its current action and follows these actions, or those that this address answers. */
   | { kind: 'redirect'; to: { next: FollowUp } | { actions: Action[] } };
 
