@@ -16,7 +16,7 @@ export type CallCommand =
       status: StatusCallback | null;
       endpointId: string | null;
     }
-  /** Of a recording that was begun so; `id` null: the last one. */
+  /** Of a recording that was begun so. */
   | { kind: 'change_recording'; id: string; to: RecordingStatus }
   /** The call leaves its current action and follows these actions, or those that this address answers. */
   | { kind: 'redirect'; to: { next: FollowUp } | { actions: Action[] } };
