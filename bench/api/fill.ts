@@ -169,16 +169,24 @@ function addLedger(database: Sqlite, organizationId: string, entries: number): v
     .run({ entries, organizationId });
 }
 
+const webhookId = '0198bbbb-0000-7000-8000-000000000001';
+
 /** None failed, so that a list of failed deliveries scans them all. */
 function addDeliveries(database: Sqlite, organizationId: string, deliveries: number): void {
   database
     .prepare(
+      `insert or ignore into endpoints (id, organization_id, mode, name, type, target, provider_config, record, status, health, created_at, updated_at)
+       values (@webhookId, @organizationId, 'live', 'Webhook', 'webhook', 'https://example.com/calls', '{}', 0, 'active', 'unknown', 0, 0)`,
+    )
+    .run({ webhookId, organizationId });
+  database
+    .prepare(
       `with recursive n(i) as (select 0 union all select i + 1 from n where i + 1 < @deliveries)
        insert into webhook_deliveries (id, organization_id, mode, endpoint_id, call_id, sequence, event_type, status, attempts, next_attempt_at, created_at)
-       select printf('0198eeee-0000-7000-8000-%012x', i), @organizationId, 'live', '0198bbbb-0000-7000-8000-000000000001', printf('%012x', i), 1,
+       select printf('0198eeee-0000-7000-8000-%012x', i), @organizationId, 'live', @webhookId, printf('%012x', i), 1,
          'call.completed', 'delivered', 1, 0, 1700000000000 + i * 1000 from n`,
     )
-    .run({ deliveries, organizationId });
+    .run({ deliveries, organizationId, webhookId });
 }
 
 /** Whether `fill` is done. */

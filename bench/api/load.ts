@@ -10,14 +10,20 @@ export interface Load {
 
 const head = Buffer.from('content-length: ');
 
-/** Sends `request` again and again on so many sockets for so long. */
-export async function load(port: number, request: string, sockets: number, forMs: number): Promise<Load> {
+/** Sends `request` again and again on so many sockets for so long; `rests`: leaves its core to others while it waits. */
+export async function load(
+  port: number,
+  request: string,
+  sockets: number,
+  forMs: number,
+  { rests = false } = {},
+): Promise<Load> {
   const latenciesMs: number[] = [];
   const bytes = Buffer.from(request);
   const startMs = performance.now();
   let notOk = 0;
-  // We never sleep: each answer would have to wake us, which can cost the server more than the request, and a slow server most.
-  let isOver = false;
+  // Otherwise we never sleep: each answer would have to wake us, which can cost the server more than the request, and a slow server most.
+  let isOver = rests;
   const stayAwake = () => {
     if (!isOver) setImmediate(stayAwake);
   };

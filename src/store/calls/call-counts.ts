@@ -51,9 +51,13 @@ export class CallCounts {
     return this.pairs('call_days', 'day', filter, daysOf(scope, filter));
   }
 
-  /** The number of calls of each hour of a day, newest first. */
-  hours(scope: Scope, filter: CallFilter, day: number): Promise<[hour: number, calls: number][]> {
-    const hours = [day * hoursPerDay, (day + 1) * hoursPerDay - 1];
+  /** The number of calls of each hour of these days, newest first. */
+  hours(
+    scope: Scope,
+    filter: CallFilter,
+    { firstDay, lastDay }: { firstDay: number; lastDay: number },
+  ): Promise<[hour: number, calls: number][]> {
+    const hours = [firstDay * hoursPerDay, (lastDay + 1) * hoursPerDay - 1];
     return this.pairs('call_hours', 'hour', filter, [...key(scope, filter), ...hours]);
   }
 

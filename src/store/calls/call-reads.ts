@@ -30,7 +30,7 @@ import {
   toCallRecord,
   toCallText,
 } from './call-records.js';
-import { isOfScope, toPowerOfTwo } from './calls-by-id.js';
+import { isOfScope } from './calls-by-id.js';
 import { deleteCalls } from './delete-calls.js';
 
 /** The maximum number of events that a reconnected stream replays. */
@@ -48,44 +48,38 @@ export class CallReads {
   }
 
   /**
-   * Newest first. Counters give the number of calls and the hour in which a page begins, so that a late page costs no more than the first.
+   * Newest first. Counters give the number of calls and the hour in which a page begins, so that a late page costs no more than the first. A
+   * call that begins meanwhile may be on the page and not yet in the total.
    */
   async list(scope: Scope, filter: CallFilter, slice: Slice): Promise<Page<CallSummary>> {
     await this.flush();
-    return this.database.snapshot(async (reads) => {
-      const counts = new CallCounts(reads);
-      const days = await counts.days(scope, filter);
-      const total = days.reduce((all, [, calls]) => all + calls, 0);
-      const rows: CallRow[] = [];
-      let skip = slice.offset;
-      for (const [position, [day, callsOfDay]] of skip < total ? days.entries() : []) {
-        if (rows.length === slice.limit) break;
-        if (skip >= callsOfDay) {
-          skip -= callsOfDay;
-          continue;
-        }
-        const lastDay = dayOf(days, position, skip + slice.limit);
-        for (const [hour, callsOfHour] of await counts.hours(scope, filter, day)) {
-          if (rows.length === slice.limit) break;
-          if (skip >= callsOfHour) {
-            skip -= callsOfHour;
-            continue;
-          }
-          const wanted = { limit: slice.limit - rows.length, offset: skip };
-          skip = 0;
-          // With one filter an index has the calls in order, so one query reads the rest. With several, read hour by hour and skip
-          // hours without matching calls.
-          if (filterCount(filter) <= 1) {
-            const hours = { from: lastDay * hoursPerDay, to: hour };
-            const data = await rowsOf(reads, scope, filter, { hours, wanted, calls: total - slice.offset });
-            return { data: data.map(toCall), total };
-          }
-          const hours = { from: hour, to: hour };
-          rows.push(...(await rowsOf(reads, scope, filter, { hours, wanted, calls: callsOfHour - wanted.offset })));
-        }
-      }
+    const counts = new CallCounts(this.database);
+    const days = await counts.days(scope, filter);
+    const total = days.reduce((all, [, calls]) => all + calls, 0);
+    const place = slice.limit > 0 ? placeOf(days, slice.offset) : undefined;
+    if (!place) return { data: [], total };
+    const [day] = place.bucket;
+    const lastDay = lastOf(days, place, slice.limit);
+    const asked = { limit: slice.limit, calls: total - slice.offset };
+    const answer = async (hours: HourSpan[], skip: number) => {
+      const rows = await rowsOf(this.database, scope, filter, { ...asked, hours, skip });
       return { data: rows.map(toCall), total };
-    });
+    };
+    // An index has the calls of one filter in order, so the query only needs to know where it begins.
+    const isInOrder = filterCount(filter) <= 1;
+    const from = lastDay * hoursPerDay;
+    if (isInOrder && place.skip === 0) return answer([{ from, to: (day + 1) * hoursPerDay - 1 }], 0);
+    const hours = await counts.hours(scope, filter, { firstDay: isInOrder ? day : lastDay, lastDay: day });
+    const begin = placeOf(hours, place.skip);
+    if (!begin) return { data: [], total };
+    const [hour] = begin.bucket;
+    if (isInOrder) return answer([{ from, to: hour }], begin.skip);
+    // With several filters, only hours with such calls are read.
+    const matching = hours.filter(([at]) => at <= hour && at >= lastOf(hours, begin, slice.limit));
+    return answer(
+      matching.map(([at]) => ({ from: at, to: at })),
+      begin.skip,
+    );
   }
 
   async stats(scope: Scope, filter: CallFilter): Promise<StatusCounts> {
@@ -224,48 +218,87 @@ export class CallReads {
   }
 }
 
-/** The day of the last of so many calls, counted from the day at this position; `days` are newest first. */
-function dayOf(days: readonly [day: number, calls: number][], position: number, calls: number): number {
-  let left = calls;
-  let at = position;
-  while (left > (days[at]?.[1] ?? 0) && at < days.length - 1) left -= days[at++]?.[1] ?? 0;
-  return days[at]?.[0] ?? 0;
+/** A day or an hour, and the number of its calls; newest first. */
+type Counted = readonly [bucket: number, calls: number];
+
+interface Place {
+  at: number;
+  bucket: Counted;
+  /** The calls of the bucket before this one. */
+  skip: number;
+}
+
+/** Where the call with so many before it is counted. */
+function placeOf(buckets: readonly Counted[], offset: number): Place | undefined {
+  let skip = offset;
+  for (const [at, bucket] of buckets.entries()) {
+    if (skip < bucket[1]) return { at, bucket, skip };
+    skip -= bucket[1];
+  }
+  return undefined;
+}
+
+/** The bucket of the last of so many calls from a place on, or the last of all. */
+function lastOf(buckets: readonly Counted[], { at, skip }: Place, calls: number): number {
+  let left = skip + calls;
+  let last = at;
+  while (left > (buckets[last]?.[1] ?? 0) && last < buckets.length - 1) left -= buckets[last++]?.[1] ?? 0;
+  return buckets[last]?.[0] ?? 0;
+}
+
+/** Inclusive. */
+interface HourSpan {
+  from: number;
+  to: number;
 }
 
 interface Wanted {
-  hours: { from: number; to: number };
-  wanted: Slice;
+  /** Newest first. */
+  hours: readonly HourSpan[];
+  /** Calls of these hours that are not wanted. */
+  skip: number;
+  limit: number;
   /** How many calls the counters know from the first wanted one on. */
   calls: number;
 }
 
-/**
- * Calls of these hours, newest first. An index finds the ids, then their rows are read, which tells a database with months where they are.
- */
-async function rowsOf(reads: Reads, scope: Scope, filter: CallFilter, asked: Wanted): Promise<CallRow[]> {
-  const { wanted, calls } = asked;
-  let ids = await idsOf(reads, scope, filter, asked, reads.dialect.callsByMonth);
+/** Calls of these hours, newest first. */
+async function rowsOf(reads: Reads, scope: Scope, filter: CallFilter, wanted: Wanted): Promise<CallRow[]> {
+  const { callsByMonth } = reads.dialect;
+  const rows = await rowsWithin(reads, scope, filter, wanted, callsByMonth);
   // The clock that made the ids was wrong by more than a day: all months have to be read.
-  if (reads.dialect.callsByMonth && ids.length < Math.min(wanted.limit, calls))
-    ids = await idsOf(reads, scope, filter, asked, false);
-  if (ids.length === 0) return [];
-  const repeated = toPowerOfTwo(ids);
-  return reads.rows<CallRow>(
-    `select ${listed} from calls where id in (${repeated.map(() => '?').join(', ')}) order by created_at desc, id desc`,
-    ...repeated,
-  );
+  if (callsByMonth && rows.length < Math.min(wanted.limit, wanted.calls))
+    return rowsWithin(reads, scope, filter, wanted, false);
+  return rows;
 }
 
-async function idsOf(
+/** An index finds the ids, so that only their rows are read. `byMonth`: only of the months in which their ids were made. */
+function rowsWithin(
   reads: Reads,
   scope: Scope,
   filter: CallFilter,
-  { hours, wanted }: Wanted,
+  { hours, skip, limit }: Wanted,
   byMonth: boolean,
-): Promise<string[]> {
-  const [fromMs, toMs] = [hours.from * hourMs, (hours.to + 1) * hourMs];
-  const conditions = ['organization_id = ?', 'mode = ?', 'created_at < ?', 'created_at >= ?'];
-  const values: unknown[] = [scope.organizationId, scope.mode, toMs, fromMs];
+): Promise<CallRow[]> {
+  const spans = hours.map(({ from, to }) => [from * hourMs, (to + 1) * hourMs] as const);
+  const toMs = Math.max(...spans.map(([, to]) => to));
+  const fromMs = Math.min(...spans.map(([from]) => from));
+  const months = byMonth ? [boundOf(Math.max(0, fromMs - dayMs)), boundOf(toMs + dayMs)] : [];
+  const ofMonths = byMonth ? ' and id >= ? and id < ?' : '';
+  const values: unknown[] = [];
+  let source = 'calls';
+  const conditions = ['organization_id = ?', 'mode = ?'];
+  if (spans.length > 1) {
+    const empty = Array.from({ length: 2 ** Math.ceil(Math.log2(spans.length)) - spans.length }, () => [0, 0] as const);
+    const each = [...spans, ...empty];
+    values.push(...each.flat(), scope.organizationId, scope.mode);
+    const pairs = each.map(() => '(cast(? as bigint), cast(? as bigint))').join(', ');
+    source = `(values ${pairs}) as hours cross join calls`;
+    conditions.push('created_at >= hours.column1', 'created_at < hours.column2');
+  } else {
+    values.push(scope.organizationId, scope.mode, fromMs, toMs);
+    conditions.push('created_at >= ?', 'created_at < ?');
+  }
   const add = (condition: string, value: unknown): void => {
     if (value === undefined) return;
     conditions.push(condition);
@@ -274,15 +307,12 @@ async function idsOf(
   add('status = ?', filter.status);
   add('direction = ?', filter.direction);
   add('phone_number_id = ?', filter.phoneNumberId);
-  if (byMonth) {
-    add('id >= ?', boundOf(Math.max(0, fromMs - dayMs)));
-    add('id < ?', boundOf(toMs + dayMs));
-  }
-  const found = await reads.rows<{ id: string }>(
-    `select id from calls where ${conditions.join(' and ')} order by created_at desc, id desc limit ? offset ?`,
-    ...[...values, wanted.limit, wanted.offset],
+  return reads.rows<CallRow>(
+    `select ${listed} from calls where id in (
+      select id from ${source} where ${conditions.join(' and ')}${ofMonths} order by created_at desc, id desc limit ? offset ?
+    ) order by created_at desc, id desc`,
+    ...[...values, ...months, limit, skip],
   );
-  return found.map(({ id }) => id);
 }
 
 /** The columns of a call in a list, without transcripts and turns, which can be long. */
@@ -308,7 +338,7 @@ function recordWithEvents({ joined, character }: SqlDialect): string {
   const event = `'{"id":"' || id || '","event_type":"' || event_type || '","event_data":' || event_data || ',"sequence":' || sequence
     || ',"created_at":"' || ${separator} || created_at || ${separator} || '"}'`;
   return `select ${callTextColumns.join(', ')}, (
-      select ${joined(event)} from (select * from call_events where call_id = calls.id order by sequence) as ordered
+      select ${joined(event)} from (select id, event_type, event_data, sequence, created_at from call_events where call_id = calls.id order by sequence) as ordered
     ) from calls where id = ? and organization_id = ? and mode = ?`;
 }
 

@@ -3,7 +3,7 @@ import { type Execute, Statements } from '../database/database.js';
 import { StoreError } from '../database/errors.js';
 import { postgresDialect } from './dialect.js';
 import { isLost, startError, storeError } from './errors.js';
-import { postgresQueries, withNumbers } from './queries.js';
+import { postgresQueries, statementOf } from './queries.js';
 
 /** How long to wait for a connection, and for the answer to a statement. */
 const connectLimitMs = 5_000;
@@ -62,10 +62,10 @@ export function executing(client: pg.ClientBase, onLost: () => void = () => {}):
   return async (sql, parameters, want) => {
     if (isGone) throw new StoreError('unavailable', 'The connection to the database was lost');
     try {
-      const text = withNumbers(sql);
+      const { text, name } = statementOf(sql);
       const values = parameters.map(storable);
-      if (want === 'tuples') return (await client.query({ text, values, rowMode: 'array' })).rows;
-      const { rows, rowCount } = await client.query(text, values);
+      if (want === 'tuples') return (await client.query({ text, name, values, rowMode: 'array' })).rows;
+      const { rows, rowCount } = await client.query({ text, name, values });
       if (want === 'changes') return rowCount ?? 0;
       return want === 'row' ? rows[0] : rows;
     } catch (error) {

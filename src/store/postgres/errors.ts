@@ -40,6 +40,8 @@ function reason(code: string, message: string): string {
     return `PostgreSQL refuses the user or the password of database_url: ${message}`;
   if (code === '3D000') return `PostgreSQL has no such database; create it with createdb: ${message}`;
   if (code === '42501') return `The user of database_url may not create or use the tables: ${message}`;
+  if (code.startsWith('23'))
+    return `PostgreSQL refuses a row that SQLite had accepted: ${message}; trunkline db check says what is wrong in the SQLite file`;
   if (code === 'ECONNREFUSED' || code === 'ENOENT') return `No PostgreSQL server answers: ${message}`;
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return `The host of database_url is not known: ${message}`;
   if (/timeout/i.test(message)) return 'The PostgreSQL server does not answer in time';
