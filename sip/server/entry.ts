@@ -25,11 +25,12 @@ if (port) {
     });
   process.on('uncaughtException', failed);
   process.on('unhandledRejection', failed);
-  openServer(workerData as SipServerOptions, failed).then(
+  openServer(workerData as SipServerOptions, failed, () => port.postMessage({ kind: 'ask' })).then(
     (server) => {
       port.on('message', (message: FromParent) => {
         if (message.kind === 'stats') port.postMessage({ kind: 'stats', id: message.id, stats: server.stats() });
         else if (message.kind === 'load') server.reported(message.lagMs);
+        else if (message.kind === 'alive') server.mainAnswered();
         else if (message.kind === 'takenUp') server.takenUp(message.transactionIds);
         else if (message.kind === 'trust') server.trust(message.nets);
         else if (message.kind === 'refuse') server.refuse(message.invite);

@@ -67,6 +67,8 @@ export interface InviteToCancel {
 export type FromParent =
   | { kind: 'stats'; id: number }
   | { kind: 'load'; lagMs: number }
+  /** The answer to the worker's `ask`: how long it takes tells how long messages wait for the main thread. */
+  | { kind: 'alive' }
   | { kind: 'takenUp'; transactionIds: readonly string[] }
   | { kind: 'trust'; nets: readonly string[] }
   | { kind: 'secure'; tls: TlsSettings }

@@ -41,6 +41,8 @@ export interface RunningServer {
   secure(settings: TlsSettings): void;
   /** A report of the main thread: it is alive, and the media threads run this late. */
   reported(lagMs: number): void;
+  /** The main thread has read the question of `askMain`. */
+  mainAnswered(): void;
   /** The application has taken up these INVITEs; their first responses wait for something else. */
   takenUp(transactionIds: readonly string[]): void;
   /** Refuses an INVITE that the server before this one left unanswered. */
@@ -50,7 +52,12 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
-export async function openServer(options: SipServerOptions, failed: (error: unknown) => void): Promise<RunningServer> {
+/** `askMain`: asks the main thread for a sign of life, which `mainAnswered` takes; without it the thread is not watched. */
+export async function openServer(
+  options: SipServerOptions,
+  failed: (error: unknown) => void,
+  askMain?: () => void,
+): Promise<RunningServer> {
   const timers = { ...DEFAULT_TIMERS, ...options.timersMs };
   const clock = new SystemClock(failed);
   const transactions = new TransactionTable(clock, timers);
@@ -63,7 +70,7 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
   const running = new RunningClock(ownTime());
   running.start();
   const admission = new InviteAdmission(running.now, options.limits, running.readsOld);
-  admission.watch();
+  admission.watch(askMain);
   let messagesReceived = 0;
   let malformed = 0;
   let uas: Uas | null = null;
@@ -174,8 +181,9 @@ export async function openServer(options: SipServerOptions, failed: (error: unkn
       network.renewCertificate();
     },
     reported: (lagMs) => admission.reported(lagMs),
+    mainAnswered: () => admission.mainAnswered(),
     takenUp: (transactionIds) => {
-      for (const id of transactionIds) admission.heard(id);
+      for (const id of transactionIds) admission.takenUp(id);
     },
     refuse: ({ raw, localTag, peer: { address, port } }) => {
       const request = parseMessage(Buffer.from(raw));

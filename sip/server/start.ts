@@ -31,6 +31,7 @@ export interface SipServer {
 type FromWorker =
   | { kind: 'ready'; control: SipServer['control']; addresses: SipServer['addresses'] }
   | { kind: 'refused'; message: string; code?: string }
+  | { kind: 'ask' }
   | { kind: 'stats'; id: number; stats: SipServerStats }
   | { kind: 'failed'; message: string };
 
@@ -110,7 +111,8 @@ export function startSipServer(options: SipServerOptions): Promise<SipServer> {
       if (message.kind === 'ready') {
         const { control, addresses } = message;
         resolve({ control, addresses, died, stats, trust, secure, takenUp, refuse, cancelInvite, close });
-      } else if (message.kind === 'stats') waiting.get(message.id)?.(message.stats);
+      } else if (message.kind === 'ask') worker.postMessage({ kind: 'alive' } satisfies FromParent);
+      else if (message.kind === 'stats') waiting.get(message.id)?.(message.stats);
       else if (message.kind === 'failed') onFailure?.(message.message);
       else {
         closing ??= exited;

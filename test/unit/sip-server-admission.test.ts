@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { type AdmissionLimits, InviteAdmission } from '../../sip/server/overload/admission.js';
 import { RunningClock } from '../../sip/server/overload/running-clock.js';
 
@@ -66,13 +66,68 @@ describe('a new call is refused', () => {
     const { admission, pass } = open({ waitMs: 1000, foreseenWaitMs: 300 });
     for (let i = 0; i < 100; i++) {
       admission.delivered(`a${i}`);
-      admission.heard(`a${i}`); // taken up
+      admission.takenUp(`a${i}`);
     }
     for (let i = 0; i < 40; i++) {
       pass(50);
       admission.estimate(50);
     }
     expect(admission.admits()).toBeNull();
+  });
+
+  describe('while the main thread leaves lying what it hears', () => {
+    const asking = () => {
+      vi.useFakeTimers();
+      const admission = new InviteAdmission(() => performance.now(), { mainWaitMs: 100, foreseenWaitMs: 10_000 });
+      let asked = 0;
+      admission.watch(() => {
+        asked++;
+      });
+      const answeredAfter = (ms: number) => {
+        const before = asked;
+        while (asked === before) vi.advanceTimersByTime(1);
+        vi.advanceTimersByTime(ms);
+        admission.mainAnswered();
+      };
+      return { admission, answeredAfter };
+    };
+    afterEach(() => {
+      vi.useRealTimers();
+    });
+
+    it('and many INVITEs have no response, also of those that it had taken up', () => {
+      const { admission, answeredAfter } = asking();
+      for (let i = 0; i < 16; i++) {
+        admission.delivered(`a${i}`);
+        admission.takenUp(`a${i}`);
+      }
+      answeredAfter(5);
+      expect(admission.admits()).toBeNull();
+      answeredAfter(150);
+      expect(admission.admits(), 'it was held up once').toBeNull();
+      answeredAfter(150);
+      expect(admission.admits()).not.toBeNull();
+      admission.heard('a0');
+      expect(admission.admits(), 'a handful').toBeNull();
+      admission.delivered('b');
+      answeredAfter(5);
+      expect(admission.admits(), 'it hears again').toBeNull();
+      admission.close();
+    });
+
+    it('and the answer to the last question has been due for long', () => {
+      const { admission, answeredAfter } = asking();
+      for (let i = 0; i < 16; i++) admission.delivered(`a${i}`);
+      answeredAfter(0);
+      vi.advanceTimersByTime(50);
+      vi.advanceTimersByTime(200);
+      expect(admission.admits()).toBeNull();
+      vi.advanceTimersByTime(1);
+      expect(admission.admits()).not.toBeNull();
+      for (let i = 0; i < 16; i++) admission.settled(`a${i}`);
+      expect(admission.admits()).toBeNull();
+      admission.close();
+    });
   });
 
   it('never for a slow handful', () => {

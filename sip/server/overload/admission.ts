@@ -1,8 +1,9 @@
 /**
  * Decides whether a new call is admitted. The measure is how long the application needs for its first response to an INVITE: that wait
  * grows with any kind of overload of this process, and while it is long another call would only delay all of them. The time in which a
- * response waits for the disk or another machine does not count. The wait is predicted, from the number of waiting INVITEs and the recent service rate: once it can be measured, far too many calls have been
- * admitted.
+ * response waits for the disk or another machine does not count, but what the main thread then leaves lying does: it is asked all the time how
+ * soon it hears. The wait is predicted, from the number of waiting INVITEs and the recent service rate: once it can be measured, far too many
+ * calls have been admitted.
  *
  * Strangers wait in a short queue of their own, whatever they send: a known peer's call is judged as if they were not there, and the
  * application never has more than that queue to finish before it.
@@ -21,6 +22,8 @@ export interface AdmissionLimits {
   waitMs: number;
   /** Predicted wait of a new INVITE for its first response. */
   foreseenWaitMs: number;
+  /** How long a message to the main thread may wait, the mean of the last two, while many INVITEs have no response. */
+  mainWaitMs: number;
   /** How late the event loop of this thread, of the main thread or of a media thread may run. */
   lagMs: number;
 }
@@ -32,6 +35,7 @@ export const DEFAULT_ADMISSION_LIMITS: AdmissionLimits = {
   strangersWaiting: 100,
   waitMs: 1000,
   foreseenWaitMs: 300,
+  mainWaitMs: 100,
   lagMs: 1000,
 };
 
@@ -58,6 +62,8 @@ const AT_LEAST_SERVED = 3;
 export class InviteAdmission {
   /** When INVITEs without any response were delivered, by transaction id, in order of arrival. */
   private readonly unheard = new Map<string, number>();
+  /** INVITEs that wait for something else than the application, by its own word, or for it again. */
+  private readonly takenUpIds = new Set<string>();
   private readonly open = new Set<string>();
   /** Requests of strangers, by transaction id: true for an INVITE. */
   private readonly strangers = new Map<string, boolean>();
@@ -68,6 +74,9 @@ export class InviteAdmission {
   private reportedMs: number | null = null;
   /** How late the media threads ran, by its last reports. */
   private readonly mediaLagsMs: number[] = [];
+  /** When the main thread was asked for a sign of life that it still owes, and how long the two before took. */
+  private askedMs: number | null = null;
+  private mainWaitsMs: [before: number, last: number] = [0, 0];
   /** How late the event loop of this thread runs; a peak is halved with each measurement. */
   ownLagMs = 0;
   /** First responses since the last probe, and whether enough INVITEs waited all the time to keep the application busy. */
@@ -93,14 +102,17 @@ export class InviteAdmission {
     this.filledMs = now();
   }
 
-  /** Starts to measure the lag of this thread's event loop. */
-  watch(): void {
+  /** Starts to measure the lag of this thread's event loop. `askMain`: called when the main thread is to answer at once, by `mainAnswered`. */
+  watch(askMain?: () => void): void {
     let dueMs = this.now() + PROBE_EVERY_MS;
     this.probe = setInterval(() => {
       const now = this.now();
       this.ownLagMs = Math.max(now - dueMs, this.ownLagMs / 2);
       this.estimate(PROBE_EVERY_MS); // not longer when this thread was late: then the responses of that time are not read yet
       dueMs = now + PROBE_EVERY_MS;
+      if (!askMain || this.askedMs !== null) return;
+      this.askedMs = now;
+      askMain();
     }, PROBE_EVERY_MS).unref();
   }
 
@@ -113,6 +125,20 @@ export class InviteAdmission {
     this.reportedMs = this.now();
     this.mediaLagsMs.push(lagMs);
     if (this.mediaLagsMs.length > REPORTS_OF_A_LASTING_LAG) this.mediaLagsMs.shift();
+  }
+
+  /** The main thread has read the question of `watch`. */
+  mainAnswered(): void {
+    if (this.askedMs === null) return;
+    this.mainWaitsMs = [this.mainWaitsMs[1], this.now() - this.askedMs];
+    this.askedMs = null;
+  }
+
+  /** How long messages to the main thread wait; that it is held up once, for less than twice the limit, is no overload. */
+  private mainWaitMs(now: number): number {
+    const [beforeMs, lastMs] = this.mainWaitsMs;
+    const dueMs = this.askedMs === null ? 0 : now - this.askedMs;
+    return (lastMs + Math.max(beforeMs, dueMs)) / 2;
   }
 
   get lagMs(): number {
@@ -156,8 +182,19 @@ export class InviteAdmission {
     this.strangers.set(id, isInvite);
   }
 
-  /** The application sent its first response, or reported that the response waits for something other than itself, such as the disk. */
+  /** The application reports that its first response waits for something other than itself, such as the disk. */
+  takenUp(id: string): void {
+    if (this.unheard.has(id)) this.takenUpIds.add(id);
+    this.heardOf(id);
+  }
+
+  /** The application sent its first response. */
   heard(id: string): void {
+    this.takenUpIds.delete(id);
+    this.heardOf(id);
+  }
+
+  private heardOf(id: string): void {
     const ofStranger = this.strangers.get(id);
     if (ofStranger !== undefined) {
       this.strangers.delete(id);
@@ -191,9 +228,11 @@ export class InviteAdmission {
   }
 
   private fits(now: number): boolean {
-    const { openInvites, waitMs, foreseenWaitMs, lagMs } = this.limits;
+    const { openInvites, waitMs, foreseenWaitMs, mainWaitMs, lagMs } = this.limits;
     if (this.open.size >= openInvites || this.lagMs > lagMs || this.readsOld()) return false;
     if (this.unheard.size >= ALWAYS_MAY_WAIT && this.foreseenMs() > foreseenWaitMs) return false;
+    const withoutResponse = this.unheard.size + this.takenUpIds.size;
+    if (withoutResponse >= ALWAYS_MAY_WAIT && this.mainWaitMs(now) > mainWaitMs) return false;
     for (const sinceMs of this.unheard.values()) {
       if (now - sinceMs > waitMs) return false;
       break;
