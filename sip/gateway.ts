@@ -4,11 +4,13 @@ import { Challenger } from './auth/challenger.js';
 import type { DigestAlgorithm } from './auth/digest.js';
 import type { HangupCause } from './cause.js';
 import { DialogRegistry } from './dialog/dialog-registry.js';
-import { type InviteOfLostServer, refuseLeft } from './dialog/last-answer.js';
+import { refuseLeft } from './dialog/last-answer.js';
+import { LostDialogs } from './dialog/lost-dialogs.js';
 import { inviteMediaServer, type MediaServerDialog } from './dialog/media-server-dialog.js';
 import { byeOrphan, cancelOrphan } from './dialog/orphan-bye.js';
 import { type ControlLink, openControlLink, type ServerAddress } from './drachtio/connection.js';
 import { AdvertisedAddresses } from './drachtio/local-address.js';
+import { type ControlPort, keyOf, reachServer } from './drachtio/reach-server.js';
 import type { Stack } from './drachtio/types.js';
 import { foreignClock, sharedClock } from './drachtio/wire-clock.js';
 import { Inbound } from './inbound/requests.js';
@@ -38,13 +40,6 @@ import type { TlsSettings } from './server/transport/tls.js';
 import { SipTrace, type TraceLimits } from './trace.js';
 import { GatewayKeepalive } from './trunk/gateway-keepalive.js';
 import type { TrunkTable } from './trunk/trunk-table.js';
-
-/** The control port at which an external drachtio-server accepts applications. */
-export interface ControlPort {
-  host: string;
-  port: number;
-  secret: string;
-}
 
 export interface SipGatewayOptions {
   server:
@@ -85,13 +80,8 @@ const privateNets = [
 ];
 /** drachtio-server has a buffer of 12,228 bytes for a frame and its length; at a longer one it reads nothing more, without a word. */
 const drachtioFrameBytes = 12_200;
+const defaultConnectLimitMs = 10_000;
 const maxRestartDelayMs = 30_000;
-/** Limit for the first attempt: a running external server answers sooner, and the start does not wait for one that is down. */
-const firstAttemptMs = 1500;
-const betweenAttemptsMs = 1000;
-/** At most this many far ends get BYE or CANCEL after a loss; more at once would flood the network. */
-const maxOrphans = 10_000;
-const orphansAtOnce = 50;
 
 /**
  * Resolves when the embedded server runs, or when each external server was tried once; attempts to reach an absent one continue. Rejects
@@ -135,10 +125,7 @@ class Gateway implements SipGateway {
   #dialled = 0;
   /** Why an external server is not connected, by host and port. */
   readonly #problems = new Map<string, string>();
-  /** Live dialogs and ringing INVITEs of a lost server, by server; they get BYE or CANCEL when the server is back. */
-  readonly #orphans = new Map<string, UnfinishedDialog[]>();
-  /** INVITEs without a final answer when the server was lost, by server: they are refused when it is back. */
-  readonly #unanswered = new Map<string, InviteOfLostServer[]>();
+  readonly #lostDialogs: LostDialogs;
   #trusted: string[];
   #tls: TlsSettings | undefined;
   #stopped: Promise<void> | null = null;
@@ -146,6 +133,11 @@ class Gateway implements SipGateway {
   constructor(private readonly options: SipGatewayOptions) {
     const { trunks, log } = options;
     this.#trusted = [...this.#alwaysTrusted];
+    this.#lostDialogs = new LostDialogs({
+      log,
+      isConnected: () => this.connected,
+      end: (dialog) => this.endOrphan(dialog, 'signalling_lost'),
+    });
     const challenger = new Challenger({ realm: options.realm ?? 'trunkline', algorithms: options.digestAlgorithms });
     const mediaHost = options.server.kind === 'drachtio' ? options.server.mediaHost : undefined;
     const addresses = new AdvertisedAddresses({
@@ -211,39 +203,16 @@ class Gateway implements SipGateway {
       ? AbortSignal.any([this.options.signal, this.#closing.signal])
       : this.#closing.signal;
     const { server } = this.options;
-    if (server.kind === 'drachtio') await Promise.all(server.servers.map((each) => this.#reach(each, signal)));
-    else await this.#startServer(server.listen, signal);
-  }
-
-  /** Resolves after the first attempt; retries continue in the background. A refused secret is a wrong setting and ends the start. */
-  async #reach(server: ControlPort, signal: AbortSignal): Promise<void> {
-    const attempt = async (limitMs: number): Promise<boolean> => {
-      try {
-        await this.#connect(server, signal, limitMs);
-        this.#problems.delete(keyOf(server));
-        return true;
-      } catch (error) {
-        if (signal.aborted) throw error;
-        const problem = error instanceof Error ? error.message : String(error);
-        const isNews = this.#problems.get(keyOf(server)) !== problem;
-        this.#problems.set(keyOf(server), problem);
-        if (isNews) this.options.log.error({ err: problem }, 'sip server connection failed');
-        if (error instanceof SipError && error.code === 'rejected') throw error;
-        return false;
-      }
-    };
-    const limitMs = this.options.connectLimitMs ?? 10_000;
-    if (await attempt(Math.min(limitMs, firstAttemptMs))) return;
-    const wait = async (): Promise<void> => {
-      for (;;) {
-        await sleep(betweenAttemptsMs, undefined, { signal: this.#closing.signal });
-        if (!(await attempt(limitMs).catch(() => false))) continue;
-        this.options.log.info({ host: server.host, port: server.port }, 'sip server connected');
-        this.keepalive.restored();
-        return;
-      }
-    };
-    wait().catch(() => undefined); // closed meanwhile
+    if (server.kind === 'embedded') return this.#startServer(server.listen, signal);
+    const { log, connectLimitMs: limitMs = defaultConnectLimitMs } = this.options;
+    const reached = server.servers.map((each) =>
+      reachServer(
+        { ...each, log, limitMs, problems: this.#problems, onLate: () => this.keepalive.restored() },
+        (attemptMs) => this.#connect(each, signal, attemptMs),
+        { starting: signal, closing: this.#closing.signal },
+      ),
+    );
+    await Promise.all(reached);
   }
 
   async #startServer(listen: SipServerOptions['listen'], signal: AbortSignal): Promise<void> {
@@ -262,7 +231,7 @@ class Gateway implements SipGateway {
       onFailure: (stack) => this.options.log.error({ stack }, 'sip server dropped a message that it could not handle'),
     });
     this.#server = server;
-    await this.#connect(server.control, signal, this.options.connectLimitMs ?? 10_000);
+    await this.#connect(server.control, signal, this.options.connectLimitMs ?? defaultConnectLimitMs);
     // Only from here on: when the server dies earlier, the start has failed and the caller handles it.
     const { signal: closing } = this.#closing;
     // The calls end when the connection closes, after the server's last messages are read: those may report an answer or a BYE.
@@ -284,15 +253,15 @@ class Gateway implements SipGateway {
       wire: (stack) => this.#inbound.wire(stack),
       onMessage: (entry) => this.#trace.record(entry),
       onLost: (lost) => this.#lost(lost, key),
-      onRestored: () => {
+      onRestored: (restored) => {
         log.info({ host: to.host, port: to.port }, 'sip server connected again');
         this.#problems.delete(key);
         this.keepalive.restored();
-        void this.#endOrphans(key);
+        this.#endLost(restored, key);
       },
     });
     this.#links.set(key, link);
-    void this.#endOrphans(key);
+    this.#endLost(link, key);
   }
 
   /** A server, or the connection to it, is lost: its calls end here, and their far ends get BYE or CANCEL when a server is available. */
@@ -302,15 +271,14 @@ class Gateway implements SipGateway {
     const ringing = [...this.#live.ringing].filter((call) => call.server === link.stack);
     log.error({ legs: legs.length, ringing: ringing.length }, 'sip server lost');
     for (const call of ringing) {
-      this.#orphaned(key, call.unconfirmed);
-      const { unanswered } = call;
-      if (unanswered) this.#unanswered.set(key, [...(this.#unanswered.get(key) ?? []), unanswered]);
+      this.#lostDialogs.add(key, call.unconfirmed);
+      this.#lostDialogs.addUnanswered(key, call.unanswered);
       call.lost();
     }
-    for (const pending of this.#outbound.lost(link.stack)) this.#orphaned(key, pending);
+    for (const pending of this.#outbound.lost(link.stack)) this.#lostDialogs.add(key, pending);
     for (const dialog of [...this.#mediaDialogs]) if (dialog.server === link.stack) dialog.lost();
     for (const leg of legs) {
-      this.#orphaned(key, leg.snapshot());
+      this.#lostDialogs.add(key, leg.snapshot());
       leg.lost();
     }
     if (this.#closing.signal.aborted) return;
@@ -327,12 +295,6 @@ class Gateway implements SipGateway {
     void this.#restart(dead);
   }
 
-  #orphaned(key: string, dialog: UnfinishedDialog | null): void {
-    const orphans = this.#orphans.get(key) ?? [];
-    this.#orphans.set(key, orphans);
-    if (dialog && orphans.length < maxOrphans) orphans.push(dialog);
-  }
-
   async #restart(dead: SipServer): Promise<void> {
     const { log } = this.options;
     const { signal } = this.#closing;
@@ -342,7 +304,7 @@ class Gateway implements SipGateway {
         // On the ports that the first server got, even when the settings let the system choose.
         await this.#startServer([...dead.addresses], signal);
         log.info({}, 'sip server restarted');
-        for (const invite of this.#takeUnanswered('embedded'))
+        for (const invite of this.#lostDialogs.takeUnanswered('embedded'))
           if (invite.peer.transport === 'udp') this.#server?.refuse(invite);
         this.keepalive.restored();
         return;
@@ -359,22 +321,11 @@ class Gateway implements SipGateway {
     }
   }
 
-  #takeUnanswered(key: string): InviteOfLostServer[] {
-    const invites = this.#unanswered.get(key) ?? [];
-    this.#unanswered.delete(key);
-    return invites;
-  }
-
-  async #endOrphans(key: string): Promise<void> {
-    const stack = this.#links.get(key)?.stack;
-    if (stack && key !== 'embedded') for (const invite of this.#takeUnanswered(key)) void refuseLeft(stack, invite);
-    const orphans = this.#orphans.get(key) ?? [];
-    for (let batch = orphans.splice(0, orphansAtOnce); batch.length > 0; ) {
-      const ended = await Promise.allSettled(batch.map((orphan) => this.endOrphan(orphan, 'signalling_lost')));
-      const failed = ended.filter((result) => result.status === 'rejected').length;
-      if (failed > 0) this.options.log.warn({ failed, of: batch.length }, 'BYE or CANCEL for lost calls failed');
-      batch = this.connected ? orphans.splice(0, orphansAtOnce) : [];
-    }
+  #endLost(link: ControlLink, key: string): void {
+    // The embedded server refuses them itself, over the socket that it opened again.
+    if (key !== 'embedded')
+      for (const invite of this.#lostDialogs.takeUnanswered(key)) void refuseLeft(link.stack, invite);
+    void this.#lostDialogs.endThose(key);
   }
 
   onIncomingCall(handler: (call: IncomingCall) => Promise<void>): void {
@@ -496,8 +447,4 @@ class Gateway implements SipGateway {
     this.#links.clear();
     await server?.close();
   }
-}
-
-function keyOf({ host, port }: ControlPort): string {
-  return `${host}:${port}`;
 }
