@@ -393,7 +393,7 @@ export const settingsList = [
     kind: kinds.redisUrl,
     default: null,
     explain:
-      'Redis that counts API requests for the rate limits of several processes. Unset: each process counts its own. Needs the package ioredis.',
+      'Redis that several nodes share: limits of requests and calls per second are counted there, and phones that register with one node can be called through all. Unset: each node counts its own, and knows its own phones. Needs the package ioredis.',
     readBy: 'src/main.ts',
     secret: true,
   }),

@@ -57,6 +57,7 @@ const answers: ReadonlyMap<number, Outcome> = new Map<number, Outcome>([
   [488, { cause: 'incompatible_media', status: 'failed' }],
   [606, { cause: 'incompatible_media', status: 'failed' }],
   [500, { cause: 'carrier_unreachable', status: 'failed' }],
+  [430, { cause: 'carrier_unreachable', status: 'failed' }],
 ]);
 
 /** The outcome of a call for the far side's final answer (300–699). */

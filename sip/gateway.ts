@@ -1,4 +1,5 @@
 /** The SIP side as a whole: the embedded server or external ones behind one `SipGateway`. Only this file knows which is in use. */
+import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Challenger } from './auth/challenger.js';
 import type { DigestAlgorithm } from './auth/digest.js';
@@ -32,10 +33,14 @@ import type { SipNames } from './outbound/dns-naptr-srv.js';
 import { registeredAt } from './outbound/request-targets.js';
 import type { ResolveHost } from './outbound/resolve-public-uri.js';
 import { Bindings } from './registrar/bindings.js';
+import { type LocationDirectory, Locations } from './registrar/locations.js';
 import { Registrar, type RegistrarLimits } from './registrar/registrar.js';
+import { flowSecret } from './server/flows/flow-token.js';
+import { AddressRanges } from './server/overload/prefix-table.js';
 import { LOOPBACK_NETS } from './server/overload/sources.js';
 import type { SipServerOptions } from './server/protocol.js';
 import { type SipServer, startSipServer } from './server/start.js';
+import type { TransportEndpoint } from './server/transport/path.js';
 import type { TlsSettings } from './server/transport/tls.js';
 import { SipTrace, type TraceLimits } from './trace.js';
 import { GatewayKeepalive } from './trunk/gateway-keepalive.js';
@@ -57,6 +62,8 @@ export interface SipGatewayOptions {
   /** Digest algorithms we offer, the preferred first. Default SHA-256, MD5; see `ChallengerOptions`. */
   digestAlgorithms?: readonly DigestAlgorithm[];
   registrar?: RegistrarLimits;
+  /** The phones of all nodes. Absent: those that register here. */
+  directory?: LocationDirectory;
   trace?: TraceLimits;
   /** Limit for starting the embedded server, or for one connection attempt to an external one. Default 10,000. */
   connectLimitMs?: number;
@@ -93,6 +100,8 @@ export async function openSipGateway(options: SipGatewayOptions): Promise<
     keepalive: GatewayKeepalive;
     /** Sets certificates and authorities for the embedded server's connections from now on. */
     secure(tls: TlsSettings): void;
+    /** The addresses of other nodes, which pass calls on to our phones. */
+    trustNodes(addresses: readonly string[]): void;
     /** Asks a media server for an endpoint. Rejects with `SipError`. */
     inviteMediaServer(invite: MediaServerInvite): Promise<MediaServerDialog>;
   }
@@ -127,6 +136,9 @@ class Gateway implements SipGateway {
   readonly #problems = new Map<string, string>();
   readonly #lostDialogs: LostDialogs;
   #trusted: string[];
+  #nodes: readonly string[] = [];
+  #nets: readonly string[] = [];
+  readonly #flowKey = randomBytes(32).toString('hex');
   #tls: TlsSettings | undefined;
   #stopped: Promise<void> | null = null;
 
@@ -148,19 +160,34 @@ class Gateway implements SipGateway {
     this.#trace = new SipTrace(options.trace);
     const clock = options.server.kind === 'embedded' ? sharedClock : foreignClock;
     const shared = { trunks, log, addresses, clock, bindings: this.#bindings, live: this.#live, trace: this.#trace };
+    const locations = this.#locations();
     const stack = () => this.#connected[0]?.stack ?? null;
     const { names } = options;
-    const registered = (uri: string) => registeredAt(uri, trunks, this.#bindings);
+    const registered = (uri: string) => registeredAt(uri, trunks, locations);
     this.keepalive = new GatewayKeepalive({ probeEveryMs: options.probeEveryMs ?? 0, stack, log, registered, names });
-    const registrar = new Registrar(trunks, challenger, this.#bindings, options.registrar);
+    const registrar = new Registrar(trunks, challenger, locations, options.registrar);
     const takenUp = (transactionId: string) => this.#server?.takenUp(transactionId);
     this.#inbound = new Inbound({ ...shared, challenger, registrar, takenUp });
     this.#outbound = new Outbound({
       ...shared,
+      locations,
       link: (wanted) => this.#linkFor(wanted),
       firstResponseMs: options.firstResponseMs,
       names: options.names,
       ...(options.resolveHost === undefined ? {} : { resolveHost: options.resolveHost }),
+    });
+  }
+
+  #locations(): Locations {
+    const { directory, server, log } = this.options;
+    const localNets = new AddressRanges(this.#localNets);
+    return new Locations(this.#bindings, {
+      ...(directory === undefined ? {} : { directory }),
+      isLocal: (address) => localNets.has(address),
+      secretOf: (peer) => (server.kind === 'embedded' ? flowSecret(this.#flowKey, peer as TransportEndpoint) : null),
+      nameOf: (stack) => [...this.#links].find(([, link]) => link.stack === stack)?.[0] ?? '',
+      serverOf: (name) => this.#connected.find((link) => this.#links.get(name) === link)?.stack,
+      log,
     });
   }
 
@@ -224,6 +251,7 @@ class Gateway implements SipGateway {
     const server = await startSipServer({
       ...serverOptions,
       trusted: this.#trusted,
+      ...(this.options.directory === undefined ? {} : { flowKey: this.#flowKey }),
       ...(this.#tls === undefined ? {} : { tls: this.#tls }),
       listen,
       externalIp,
@@ -361,8 +389,15 @@ class Gateway implements SipGateway {
   }
 
   trust(nets: readonly string[]): void {
-    this.#trusted = [...nets, ...this.#alwaysTrusted];
+    this.#nets = nets;
+    this.#trusted = [...nets, ...this.#nodes, ...this.#alwaysTrusted];
     this.#server?.trust(this.#trusted);
+  }
+
+  trustNodes(addresses: readonly string[]): void {
+    if (addresses.join() === this.#nodes.join()) return;
+    this.#nodes = addresses;
+    this.trust(this.#nets);
   }
 
   secure(tls: TlsSettings): void {

@@ -291,6 +291,7 @@ export class SipError extends Error {
   get mayFailOver(): boolean {
     if (this.code === 'unreachable') return true;
     const status = this.code === 'rejected' ? (this.sipStatus ?? 0) : 0;
-    return status === 408 || (status >= 500 && status < 600);
+    // 430 (RFC 5626 5.3.1): the connection to the phone is gone, at the node that had it
+    return status === 408 || status === 430 || (status >= 500 && status < 600);
   }
 }

@@ -13,7 +13,6 @@ import type { TlsSettings } from '../sip/server/transport/tls.js';
 import { TrunkTable } from '../sip/trunk/trunk-table.js';
 import { tokenSettings } from './api/auth/token-settings.js';
 import { SignInLink } from './api/dashboard/sign-in-link.js';
-import { RedisCounts } from './api/limits/redis-counter.js';
 import { RecordingFiles } from './api/recordings/recording-files.js';
 import { startApi } from './api/server.js';
 import { startBanner } from './banner.js';
@@ -47,6 +46,11 @@ import { Histograms } from './histograms.js';
 import { createLog, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
 import { readiness } from './readiness.js';
+import { CallRates } from './redis/call-rates.js';
+import { RedisConnection } from './redis/connection.js';
+import { LivingNodes } from './redis/living-nodes.js';
+import { RateCounter } from './redis/rate-counter.js';
+import { SharedRegistrations } from './redis/shared-registrations.js';
 import { Retention } from './retention.js';
 import { Shutdown } from './shutdown.js';
 import { localTarget, simulatedCaller } from './simulated-caller.js';
@@ -204,8 +208,18 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     const echo = await startBuiltInEchoAgent();
     opened.push(() => echo.close());
 
+    const redis =
+      settings.redisUrl === null
+        ? null
+        : await RedisConnection.connect(settings.redisUrl, log, histograms.redisAnswered);
+    opened.push(() => redis?.close());
+    const nodes = redis && new LivingNodes(redis);
+    const counter = redis && new RateCounter(redis);
+    const callRates = new CallRates(counter);
+
     const trunks = new TrunkTable();
-    const carriers = new Carriers({ codecs: settings.codecs, isDown: (uri) => stateOf(uri) === 'down' });
+    const isDown = (uri: string) => stateOf(uri) === 'down';
+    const carriers = new Carriers({ codecs: settings.codecs, isDown, rates: callRates });
     const trunkReload = await TrunkReload.open<TlsSettings>({
       records: () => store.trunks.allForSip(),
       table: trunks,
@@ -229,10 +243,13 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       log,
       localNets: [...settings.localNets],
       digestAlgorithms: settings.digestAlgorithms,
+      ...(redis && nodes ? { directory: new SharedRegistrations(redis, nodes) } : {}),
       probeEveryMs: options.trunkProbeMs ?? settings.trunkProbeSec * 1000,
       ...(settings.externalIp === null ? {} : { externalIp: settings.externalIp }),
     });
     opened.push(() => sip.stop(0));
+    await nodes?.start(sip.addresses, (hosts) => sip.trustNodes(hosts));
+    opened.push(() => nodes?.stop());
     const stateOf = (uri: string) => sip.keepalive.stateOf(uri);
     sip.keepalive.onChange = () => void saveTrunkHealth(store.trunks, stateOf, log);
     await trunkReload.follow({
@@ -410,9 +427,6 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     sip.onRefusedInvite((refused) => rejected.refused(refused));
     sip.onIncomingCall((incoming) => takeInboundCall(incoming, calls));
 
-    const redis =
-      settings.redisUrl === null ? null : await RedisCounts.connect(settings.redisUrl, log, histograms.redisAnswered);
-    opened.push(() => redis?.close());
     const tokens = tokenSettings(settings);
     const signInLink = first?.apiKey ? new SignInLink(first.apiKey) : null;
     const api = await startApi({
@@ -420,7 +434,8 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       ...(signInLink === null ? {} : { signInLink }),
       ...(settings.oidcClientId === null ? {} : { loginClientId: settings.oidcClientId }),
       corsOrigins: settings.corsOrigins ?? [],
-      ...(redis === null ? {} : { redis }),
+      ...(counter === null ? {} : { redis: counter }),
+      callRates,
       ...(tokens === null ? {} : { tokens }),
       ...(transcription === null ? {} : { transcription }),
       ...(translation === null ? {} : { translation }),

@@ -108,8 +108,10 @@ export function createMetrics(parts: {
     counter('trunkline_spans_dropped_total', 'Spans of traces that the collector did not take.', parts.spansDropped);
   parts.histograms.register(registry, { hasRedis: redis !== null });
   if (redis)
-    gauge('trunkline_redis_answers', '1 while Redis counts requests; 0: this process counts alone.', () =>
-      redis.answers ? 1 : 0,
+    gauge(
+      'trunkline_redis_answers',
+      '1 while Redis answers; 0: this node counts limits alone and knows its own phones only.',
+      () => (redis.answers ? 1 : 0),
     );
   gauge('trunkline_sip_connected', '1 while the SIP server is connected.', () => (sip.connected ? 1 : 0));
   counter('trunkline_sip_incoming_calls_total', 'INVITEs that became calls.', () => sip.counters().incomingCalls);

@@ -27,7 +27,7 @@ export async function readiness(parts: {
   };
   const degraded: string[] = [];
   if (parts.redis && !parts.redis.answers)
-    degraded.push('Redis does not answer: request limits are counted by this process alone');
+    degraded.push('Redis does not answer: this node counts limits alone and knows its own phones only');
   if (parts.admissions.isDegraded) degraded.push('The database is slow: calls go on before their record is on disk');
   const problems = [
     ...parts.sip.problems,

@@ -24,7 +24,7 @@ export function simulatedCarrier(ringMs: number, timersMs?: { t1?: number }): Te
         media: { codecs: ['PCMU', 'PCMA'] },
         gateways: [{ uri }],
         present: (call) => ({ ...call, headers: {} }),
-        enter: () => () => undefined,
+        enter: async () => () => undefined,
       };
     },
     async close() {

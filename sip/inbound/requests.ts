@@ -143,7 +143,13 @@ export class Inbound {
       return;
     }
     const request = { uri: req.uri, headers: readHeaders(req.raw), peer, server: stack };
-    sendAnswer(res, this.context.registrar.register(request));
+    this.context.registrar.register(request).then(
+      (answer) => sendAnswer(res, answer),
+      (error) => {
+        this.context.log.error({ err: words(error), method: req.method }, 'request handling failed');
+        if (!res.finalResponseSent) res.send(500);
+      },
+    );
   }
 
   #invite(stack: Stack, req: StackRequest, res: StackResponse): void {

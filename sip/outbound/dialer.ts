@@ -12,20 +12,19 @@ import { escapeUser } from '../inbound/identity.js';
 import { clean } from '../inbound/incoming-invite.js';
 import { type DialRequest, type Gateway, type PendingInvite, SipError } from '../leg.js';
 import type { SipLog } from '../log.js';
-import type { Bindings } from '../registrar/bindings.js';
 import type { SipTrace } from '../trace.js';
 import type { TrunkTable } from '../trunk/trunk-table.js';
 import { SipNames } from './dns-naptr-srv.js';
 import { Attempt, type AttemptEnd } from './invite-attempt.js';
 import { nextHops } from './next-hop.js';
-import { calledUser, type InviteTarget, redirectTarget, targetsOf } from './request-targets.js';
+import { calledUser, type InviteTarget, type PhoneLocations, redirectTarget, targetsOf } from './request-targets.js';
 import { publicTarget, type ResolveHost } from './resolve-public-uri.js';
 
 export interface OutboundContext {
   /** A connected control link: that of the wanted server, or another. */
   link(wanted?: Stack): ControlLink | null;
   trunks: TrunkTable;
-  bindings: Bindings;
+  locations: PhoneLocations;
   addresses: AdvertisedAddresses;
   live: DialogRegistry;
   trace: SipTrace;
@@ -84,12 +83,13 @@ export class Outbound {
   }
 
   async #tryAll(request: DialRequest, callId: string, stop: Stop): Promise<DialogLeg> {
-    const { trunks, bindings } = this.context;
+    const { trunks, locations } = this.context;
     const headers = inviteHeaders(request);
-    const written = this.#rested(request.gateways).flatMap((gateway) =>
-      targetsOf(gateway, request.to, trunks, bindings),
-    );
+    const call = { to: request.to, callId };
+    const found = this.#rested(request.gateways).map((gateway) => targetsOf(gateway, call, trunks, locations));
+    const written = (await Promise.all(found)).flat();
     const left = (await Promise.all(written.map((target) => this.#named(target, request)))).flat();
+    if (stop.why) throw stopped(stop.why, false);
     if (left.length === 0) {
       const names = request.gateways.map((gateway) => gateway.uri).join(', ');
       const why = names === '' ? 'No gateway was named.' : `No phone is registered as ${names}.`;
@@ -104,7 +104,10 @@ export class Outbound {
       if (failed) request.onFailover?.(failed);
       failed = null;
       const link = this.#link(target.server);
-      const localAddress = await this.context.addresses.destinationField(target.host, link.addresses);
+      const localAddress = await this.context.addresses.destinationField(
+        target.phone?.address ?? target.host,
+        link.addresses,
+      );
       const offer = await request.offerFor(target.gateway, localAddress);
       if (stop.why) throw stopped(stop.why, sawProvisional);
       const { stack } = this.#link(link.stack); // the link may have been lost meanwhile

@@ -191,11 +191,12 @@ export class Attempt {
     const leg = new DialogLeg(dialog, {
       stack,
       log,
-      peer: peerOf(dialog.res.protocol, dialog.res.source_address, dialog.res.source_port) ?? {
-        transport: 'udp',
-        address: target.host,
-        port: 5060,
-      },
+      peer: target.phone ??
+        peerOf(dialog.res.protocol, dialog.res.source_address, dialog.res.source_port) ?? {
+          transport: 'udp',
+          address: target.host,
+          port: 5060,
+        },
       localAddress,
       localSdp: offer,
       answeredAtMs: this.options.clock.receivedMs(dialog.res.stackTime),

@@ -3,7 +3,9 @@
 import type { Stack } from '../drachtio/types.js';
 import { escapeUser, type ParsedUri, parseUri } from '../inbound/identity.js';
 import { type Gateway, type Peer, SipError } from '../leg.js';
-import type { Binding, Bindings } from '../registrar/bindings.js';
+import type { Binding } from '../registrar/bindings.js';
+import { entryToken } from '../server/flows/flow-token.js';
+import type { TransportEndpoint } from '../server/transport/path.js';
 import type { TrunkTable } from '../trunk/trunk-table.js';
 
 export interface InviteTarget {
@@ -17,25 +19,37 @@ export interface InviteTarget {
   nextHop?: string;
   /** Name or address of the next hop, to choose which of our addresses faces it. */
   host: string;
+  /** A registered phone behind another node, as that node sees it: its audio comes from there. */
+  phone?: Peer;
+}
+
+/** Knows the contacts of registered users. */
+export interface PhoneLocations {
+  of(username: string): readonly Binding[] | Promise<readonly Binding[]>;
 }
 
 /**
- * The targets of an INVITE for this gateway, in order; empty when the gateway is a user without a current registration. Throws `SipError`
- * `protocol` when the gateway's URI or the number cannot be parsed.
+ * The targets of an INVITE with this Call-ID for this gateway, in order; empty when the gateway is a user without a current registration.
+ * Rejects with `SipError` `protocol` when the gateway's URI or the number cannot be parsed.
  */
-export function targetsOf(gateway: Gateway, to: string, trunks: TrunkTable, bindings: Bindings): InviteTarget[] {
+export async function targetsOf(
+  gateway: Gateway,
+  { to, callId }: { to: string; callId: string },
+  trunks: TrunkTable,
+  locations: PhoneLocations,
+): Promise<InviteTarget[]> {
   const uri = parseUri(gateway.uri);
   if (!uri || uri.scheme === 'tel') {
     throw new SipError('protocol', 'unspecified', `The gateway "${gateway.uri}" is not a SIP URI.`);
   }
   if (uri.user !== '') return [{ gateway, requestUri: bare(gateway.uri), host: uri.host }];
-  const registered = registeredAt(gateway.uri, trunks, bindings);
+  const registered = await registeredAt(gateway.uri, trunks, locations);
   if (registered) {
     return registered.map((binding) => ({
       gateway,
       ...placeOf(binding, to),
-      nextHop: hopTo(binding.peer),
-      host: binding.peer.address,
+      ...hopToPhone(binding, callId),
+      ...(binding.through ? { phone: binding.peer } : {}),
       ...(binding.server === undefined ? {} : { server: binding.server }),
     }));
   }
@@ -56,11 +70,24 @@ function placeOf({ contact, domain }: Binding, to: string): Pick<InviteTarget, '
 }
 
 /** The contacts of the registered user that a gateway's URI names (`sip:<username>`); null when the URI names a host. */
-export function registeredAt(gateway: string, trunks: TrunkTable, bindings: Bindings): Binding[] | null {
+export async function registeredAt(
+  gateway: string,
+  trunks: TrunkTable,
+  locations: PhoneLocations,
+): Promise<readonly Binding[] | null> {
   const uri = parseUri(gateway);
   if (uri?.user !== '' || uri.port !== null) return null;
   const name = registeredName(gateway);
-  return trunks.withUsername(name) ? bindings.of(name) : null;
+  return trunks.withUsername(name) ? locations.of(name) : null;
+}
+
+/** The way of a request with this Call-ID to a registered phone: to where it registered from, or to the node that can reach it. */
+export function hopToPhone({ peer, through }: Binding, callId: string): { host: string; nextHop: string } {
+  if (!through) return { host: peer.address, nextHop: hopTo(peer) };
+  const { transport, address, port, secret } = through;
+  const token = entryToken(secret, peer as TransportEndpoint, callId);
+  const nextHop = `sip:${token}@${bracketed(address)}:${port};transport=${transport};lr`;
+  return { host: address, nextHop };
 }
 
 /** The user part of a number or URI to call. Throws `SipError` when there is none. */

@@ -1,6 +1,7 @@
 /** The contacts of registered users. One timer, set to the next expiry, serves all of them. */
 
 import type { Stack } from '../drachtio/types.js';
+import { parseUri } from '../inbound/identity.js';
 import type { Peer } from '../leg.js';
 
 export interface Binding {
@@ -18,6 +19,19 @@ export interface Binding {
   priority: number;
   /** On the clock of `performance.now()`. */
   expiresAtMs: number;
+  /** The node that it registered with; absent: this one. */
+  node?: string;
+  /** That node must pass requests on, since only its socket or connection reaches the phone. */
+  through?: NodeFlow;
+}
+
+/** A flow of another node (`sip/server/flows/`). */
+export interface NodeFlow {
+  /** The node's own SIP address. */
+  transport: 'udp' | 'tcp';
+  address: string;
+  port: number;
+  secret: string;
 }
 
 export class Bindings {
@@ -57,8 +71,7 @@ export class Bindings {
     this.#count = count;
     if (bindings.length === 0) this.#byUser.delete(username);
     else {
-      const newestFirst = [...bindings].sort((a, b) => b.priority - a.priority || b.expiresAtMs - a.expiresAtMs);
-      this.#byUser.set(username, newestFirst);
+      this.#byUser.set(username, inOrder(bindings));
       for (const binding of bindings) {
         this.#userBySource.set(sourceKey(binding.peer), username);
         this.#schedule(binding.expiresAtMs);
@@ -69,6 +82,10 @@ export class Bindings {
 
   get count(): number {
     return this.#count;
+  }
+
+  get users(): string[] {
+    return [...this.#byUser.keys()];
   }
 
   close(): void {
@@ -99,6 +116,18 @@ export class Bindings {
       else for (const binding of living) this.#schedule(binding.expiresAtMs);
     }
   }
+}
+
+/** The preferred and newest first. */
+export function inOrder(bindings: readonly Binding[]): Binding[] {
+  return [...bindings].sort((a, b) => b.priority - a.priority || b.expiresAtMs - a.expiresAtMs);
+}
+
+/** Two contacts are equal when user, host, port and transport are (a short form of the comparison in RFC 3261 19.1.4). */
+export function contactKey(contact: string): string {
+  const uri = parseUri(contact);
+  if (!uri) return contact;
+  return `${uri.scheme}:${uri.user}@${uri.host}:${uri.port ?? ''};${uri.params.transport?.toLowerCase() ?? ''}`;
 }
 
 function sourceKey(peer: Peer): string {

@@ -1,6 +1,6 @@
 /**
  * The registrar (RFC 3261 10.3): softphones and PBXs send REGISTER with their contacts and the password of their trunk, and can then be
- * called. `bindings.ts` stores the contacts.
+ * called. `locations.ts` stores the contacts.
  */
 
 import type { Challenger } from '../auth/challenger.js';
@@ -9,7 +9,8 @@ import type { Stack } from '../drachtio/types.js';
 import { parseUri } from '../inbound/identity.js';
 import type { Peer } from '../leg.js';
 import type { TrunkTable } from '../trunk/trunk-table.js';
-import type { Binding, Bindings } from './bindings.js';
+import { type Binding, contactKey, inOrder } from './bindings.js';
+import type { Locations } from './locations.js';
 
 export interface RegistrarLimits {
   /** A shorter expiry is answered 423. Default 30. */
@@ -42,7 +43,7 @@ export class Registrar {
   constructor(
     private readonly trunks: TrunkTable,
     private readonly challenger: Challenger,
-    private readonly bindings: Bindings,
+    private readonly locations: Locations,
     limits: RegistrarLimits = {},
   ) {
     this.#minSec = limits.minExpiresSec ?? 30;
@@ -51,7 +52,7 @@ export class Registrar {
   }
 
   /** Answers one REGISTER; either all of its contacts are stored or none (RFC 3261 10.3 step 7). */
-  register(request: RegisterRequest): RegistrarAnswer {
+  async register(request: RegisterRequest): Promise<RegistrarAnswer> {
     const { headers } = request;
     const target = parseUri(request.uri);
     if (!target || target.scheme === 'tel') return { status: 416, headers: {} };
@@ -74,36 +75,39 @@ export class Registrar {
     return this.#bind(verdict.username, record.host, request);
   }
 
-  #bind(username: string, domain: string, { headers, peer, server }: RegisterRequest): RegistrarAnswer {
+  async #bind(username: string, domain: string, { headers, peer, server }: RegisterRequest): Promise<RegistrarAnswer> {
     const callId = headers.get('call-id')?.[0] ?? '';
     const cseq = Number.parseInt(headers.get('cseq')?.[0] ?? '', 10);
     if (!callId || !Number.isSafeInteger(cseq)) return { status: 400, headers: {} };
     const written = listElements(headers.get('contact'));
     const defaultSec = seconds(headers.get('expires')?.[0]);
-    const now = this.bindings.of(username);
+    const now = await this.locations.of(username);
     const isOld = (binding: Binding) => binding.callId === callId && cseq <= binding.cseq;
 
     if (written.includes('*')) {
       if (written.length > 1 || defaultSec !== 0) return { status: 400, headers: {} };
       if (now.some(isOld)) return { status: 500, headers: {} };
-      this.bindings.replace(username, []);
-      return this.#listed(username);
+      await this.locations.change(username, { set: [], removed: now });
+      return listed([]);
     }
-    const next = new Map(now.map((binding) => [bindingKey(binding.contact), binding]));
+    const set: Binding[] = [];
+    const removed: Binding[] = [];
+    const next = new Map(now.map((binding) => [contactKey(binding.contact), binding]));
     for (const element of written) {
       const contact = nameAddress(element);
       const uri = contact && parseUri(contact.uri);
       if (!contact || !uri || uri.scheme === 'tel') return { status: 400, headers: {} };
-      const key = bindingKey(contact.uri);
+      const key = contactKey(contact.uri);
       const wished = seconds(contact.params.expires) ?? defaultSec ?? this.#maxSec;
       const known = next.get(key);
       if (known && isOld(known)) return { status: 500, headers: {} };
       if (wished === 0) {
+        if (known) removed.push(known);
         next.delete(key);
         continue;
       }
       if (wished < this.#minSec) return { status: 423, headers: { 'Min-Expires': String(this.#minSec) } };
-      next.set(key, {
+      const binding: Binding = {
         contact: contact.uri,
         domain,
         peer,
@@ -112,33 +116,28 @@ export class Registrar {
         cseq,
         priority: priority(contact.params.q),
         expiresAtMs: performance.now() + Math.min(wished, this.#maxSec) * 1000,
-      });
+      };
+      next.set(key, binding);
+      set.push(binding);
     }
     if (next.size > this.#maxContacts) return { status: 403, reason: 'Too many contacts', headers: {} };
-    if (!this.bindings.replace(username, [...next.values()])) {
+    if (!(await this.locations.change(username, { set, removed }))) {
       return { status: 503, headers: { 'Retry-After': '60' } };
     }
-    return this.#listed(username);
-  }
-
-  /** 200 with every unexpired binding; also the answer to a query (a REGISTER without Contact). */
-  #listed(username: string): RegistrarAnswer {
-    const contacts = this.bindings.of(username).map((binding) => {
-      const leftSec = Math.max(1, Math.round((binding.expiresAtMs - performance.now()) / 1000));
-      return `<${binding.contact}>;expires=${leftSec}`;
-    });
-    return {
-      status: 200,
-      headers: { ...(contacts.length > 0 ? { Contact: contacts.join(', ') } : {}), Date: new Date().toUTCString() },
-    };
+    return listed(inOrder([...next.values()]));
   }
 }
 
-/** Two contacts are equal when user, host, port and transport are (a short form of the comparison in RFC 3261 19.1.4). */
-function bindingKey(contact: string): string {
-  const uri = parseUri(contact);
-  if (!uri) return contact;
-  return `${uri.scheme}:${uri.user}@${uri.host}:${uri.port ?? ''};${uri.params.transport?.toLowerCase() ?? ''}`;
+/** 200 with every unexpired binding; also the answer to a query (a REGISTER without Contact). */
+function listed(bindings: readonly Binding[]): RegistrarAnswer {
+  const contacts = bindings.map((binding) => {
+    const leftSec = Math.max(1, Math.round((binding.expiresAtMs - performance.now()) / 1000));
+    return `<${binding.contact}>;expires=${leftSec}`;
+  });
+  return {
+    status: 200,
+    headers: { ...(contacts.length > 0 ? { Contact: contacts.join(', ') } : {}), Date: new Date().toUTCString() },
+  };
 }
 
 /** Delta-seconds; a malformed value counts as absent (RFC 3261 20.19 allows 3600, our default). */

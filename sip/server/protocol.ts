@@ -24,6 +24,8 @@ export interface SipServerOptions {
   trusted?: readonly string[];
   /** Methods of requests that the network is to lose, over UDP: for a simulated carrier. */
   lostMethods?: readonly string[];
+  /** Of the tokens for the flows of registered phones (`flows/flow-token.ts`). Absent: calls of other nodes are not passed on to them. */
+  flowKey?: string;
   /** How late the media threads run; asked for ten times a second. */
   mediaLagMs?: () => number;
   /** An unexpected exception in the worker: it cost one message, and should be logged. */

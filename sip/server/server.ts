@@ -5,6 +5,7 @@ import { ControlServer } from './control/control.js';
 import { DialogSender } from './dialogs/dialog-sender.js';
 import { DialogTable } from './dialogs/dialogs.js';
 import { Subscriptions } from './dialogs/subscriptions.js';
+import { FlowProxy } from './flows/flow-proxy.js';
 import { parseMessage, SipRequest, SipResponse } from './message/message.js';
 import { isSaneResponse } from './message/sanity.js';
 import { InviteAdmission } from './overload/admission.js';
@@ -15,7 +16,7 @@ import { DEFAULT_TIMERS, giveUpMs, SystemClock } from './transactions/timers.js'
 import { TransactionTable } from './transactions/transaction-table.js';
 import { DEFAULT_CONNECTION_LIMITS } from './transport/connection.js';
 import { LocalAddresses } from './transport/local-address.js';
-import { Network } from './transport/network.js';
+import { type LocalIdentity, Network } from './transport/network.js';
 import type { Source } from './transport/path.js';
 import { TlsContexts, type TlsSettings } from './transport/tls.js';
 import { Uac } from './uac/uac.js';
@@ -75,6 +76,7 @@ export async function openServer(
   let malformed = 0;
   let uas: Uas | null = null;
   let uac: Uac | null = null;
+  let flows: FlowProxy | null = null;
 
   const dispatch = (bytes: Buffer, source: Source): void => {
     if (!uac || !uas || isKeepAlive(bytes)) return;
@@ -82,16 +84,14 @@ export async function openServer(
     if (!sources.mayBeRead(source.address)) return;
     const message = parseMessage(bytes);
     if (message instanceof SipRequest) {
+      const take = (identity: LocalIdentity): void => {
+        if (!flows?.request(message, source, identity)) uas?.receive(message, source, identity);
+      };
       const identity = network.knownIdentity(source.back);
-      if (identity) {
-        uas.receive(message, source, identity);
-        return;
-      }
-      network
-        .identity(source.back)
-        .then((found) => uas?.receive(message, source, found))
-        .catch(failed);
-    } else if (message instanceof SipResponse && isSaneResponse(message)) uac.receive(message, source);
+      if (identity) take(identity);
+      else network.identity(source.back).then(take).catch(failed);
+    } else if (message instanceof SipResponse && flows?.response(message)) return;
+    else if (message instanceof SipResponse && isSaneResponse(message)) uac.receive(message, source);
     else {
       malformed++;
       sources.refused(source.address, 400);
@@ -150,6 +150,7 @@ export async function openServer(
   uac = new Uac(core, sender, registrations, subscriptions);
   answers = new Answers(core, sender, registrations, subscriptions);
   uas = new Uas(core, uac, answers, subscriptions);
+  if (options.flowKey !== undefined) flows = new FlowProxy(core, options.flowKey, failed);
   const server = uas;
 
   return {

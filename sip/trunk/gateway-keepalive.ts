@@ -5,7 +5,7 @@ import type { GatewayState, MonitoredGateway } from '../leg.js';
 import type { SipLog } from '../log.js';
 import { SipNames } from '../outbound/dns-naptr-srv.js';
 import { nextHops } from '../outbound/next-hop.js';
-import { hopTo } from '../outbound/request-targets.js';
+import { hopToPhone } from '../outbound/request-targets.js';
 import type { Binding } from '../registrar/bindings.js';
 import { Probe, sendOptions } from './options-probe.js';
 import { Registration } from './registration.js';
@@ -17,7 +17,7 @@ export interface GatewayKeepaliveOptions {
   stack(): Stack | null;
   log: SipLog;
   /** The contacts of the registered user that a gateway's URI names; null when it names a host. */
-  registered(uri: string): readonly Binding[] | null;
+  registered(uri: string): Promise<readonly Binding[] | null>;
   /** Default: the system's name server. */
   names?: SipNames;
 }
@@ -65,7 +65,7 @@ export class GatewayKeepalive {
   async probe(uri: string, trust?: string): Promise<string | null> {
     const stack = this.options.stack();
     if (!stack) return 'The SIP server is not connected.';
-    return sendOptions(stack, uri, await this.#whereIs(uri, trust)());
+    return sendOptions(stack, uri, this.#whereIs(uri, trust));
   }
 
   /** How many of our registrations are in place, and how many are wanted. */
@@ -88,12 +88,13 @@ export class GatewayKeepalive {
   }
 
   #whereIs(uri: string, trust: string | undefined) {
-    return async () => {
-      const registered = this.options.registered(uri);
+    return async (callId: string) => {
+      const registered = await this.options.registered(uri);
       if (!registered) return { uri, hops: await this.#hopsTo(uri, trust)() };
       const [binding] = registered;
       if (!binding) return { uri, hops: [] };
-      return { uri: binding.contact, hops: [{ host: binding.peer.address, uri: hopTo(binding.peer) }] };
+      const { host, nextHop } = hopToPhone(binding, callId);
+      return { uri: binding.contact, hops: [{ host, uri: nextHop }] };
     };
   }
 

@@ -12,7 +12,7 @@ export interface ProbeOptions {
   /** The control connection; null while it is down. */
   stack(): Stack | null;
   /** The URI to send OPTIONS to and its next hops; no hops: it has no location now. Default: the gateway's URI. */
-  where?: () => Promise<{ uri: string; hops: NextHop[] }>;
+  where?: (callId: string) => Promise<{ uri: string; hops: NextHop[] }>;
   /** `detail`: why the gateway is down, as a sentence. */
   onChange(state: GatewayState, detail?: string): void;
 }
@@ -47,7 +47,7 @@ export class Probe {
     const { uri, everyMs } = this.options;
     const stack = this.options.stack();
     if (stack) {
-      const why = await sendOptions(stack, uri, (await this.options.where?.()) ?? { uri });
+      const why = await sendOptions(stack, uri, this.options.where);
       if (this.#isClosed) return;
       this.#failures = why === null ? 0 : this.#failures + 1;
       if (why === null) this.#become('up');
@@ -64,12 +64,10 @@ export class Probe {
 }
 
 /** Sends one OPTIONS. Resolves to null when the peer is up, else to the reason. */
-export async function sendOptions(
-  stack: Stack,
-  uri: string,
-  place: { uri: string; hops?: NextHop[] },
-): Promise<string | null> {
-  const headers = { 'Call-ID': randomUUID(), To: `<${uri}>`, Accept: 'application/sdp' };
+export async function sendOptions(stack: Stack, uri: string, where: ProbeOptions['where']): Promise<string | null> {
+  const callId = randomUUID();
+  const place: { uri: string; hops?: NextHop[] } = (await where?.(callId)) ?? { uri };
+  const headers = { 'Call-ID': callId, To: `<${uri}>`, Accept: 'application/sdp' };
   const { response, why } = await sendRequest(stack, { method: 'OPTIONS', ...place, headers, cseq: 1 });
   if (response !== null && response.status !== 408 && response.status !== 503) return null;
   return place.hops?.length === 0 ? 'No phone is registered there' : (why ?? said(response));

@@ -12,6 +12,8 @@ import { Histogram, type Registry } from 'prom-client';
 import type { Conferences } from '../call/conference/conferences.js';
 import type { OutboundCalls } from '../call/core/outbound-request.js';
 import type { CallQueues } from '../call/queue/call-queues.js';
+import { CallRates } from '../redis/call-rates.js';
+import type { RateCounter } from '../redis/rate-counter.js';
 import { StoreError } from '../store/database/errors.js';
 import { newId } from '../store/database/ids.js';
 import type { Store } from '../store/store.js';
@@ -26,7 +28,6 @@ import { registerDashboard } from './dashboard/pages.js';
 import type { SignInLink } from './dashboard/sign-in-link.js';
 import { ApiError, invalid } from './errors.js';
 import { createLimits } from './limits/limits.js';
-import type { RedisCounts } from './limits/redis-counter.js';
 import { describeApi, openapiRoute } from './openapi.js';
 import { RecordingFiles } from './recordings/recording-files.js';
 import { RecordingUrls } from './recordings/recording-urls.js';
@@ -55,7 +56,7 @@ import { webhookDeliveryRoutes } from './routes/routing/webhook-deliveries.js';
 import { accountRoutes } from './routes/tenants/account.js';
 import { organizationRoutes } from './routes/tenants/organizations.js';
 import { signInRoutes } from './routes/tenants/sign-in.js';
-import { CallRateLimit, OutboundRules } from './rules/outbound-rules.js';
+import { OutboundRules } from './rules/outbound-rules.js';
 import { basicAsKey } from './twilio/basic.js';
 import { registerTwilio } from './twilio/routes.js';
 import { fieldErrors, validatorCompiler } from './validation.js';
@@ -78,7 +79,9 @@ export interface ApiOptions
   /** Translates what was transcribed; absent if not configured. */
   translation?: Translator;
   /** Shares request counts among several processes; if absent, each process counts alone. */
-  redis?: RedisCounts;
+  redis?: RateCounter;
+  /** Default: the calls of this process alone. */
+  callRates?: CallRates;
   /** The identity provider whose tokens are accepted beside API keys; absent if there is none. */
   tokens?: TokenSettings;
   /** The id under which the identity provider knows the dashboard; absent if people do not sign in there. */
@@ -187,7 +190,7 @@ export async function buildApi(options: ApiOptions): Promise<FastifyInstance> {
   const rules = new OutboundRules(
     options.store,
     options.outboundCalls,
-    new CallRateLimit(options.now ?? (() => performance.now())),
+    options.callRates ?? new CallRates(null, options.now),
   );
   const routes: Route[] = [
     ...callRoutes(calls),

@@ -1,55 +1,24 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { RedisCounts } from '../../src/api/limits/redis-counter.js';
+import { CallRates } from '../../src/redis/call-rates.js';
+import { RedisConnection } from '../../src/redis/connection.js';
+import { RateCounter } from '../../src/redis/rate-counter.js';
 import { type TestApi, testApi } from '../support/api.js';
 import { freePort } from '../support/port-ranges.js';
+import { type RedisServer, startRedis } from '../support/redis-server.js';
 
 /** Request counts of several processes together, over a real Redis (Debian: redis-server). */
 
-let folder: string;
-let redis: { url: string; stop(): Promise<void> };
-
-async function startRedis(): Promise<typeof redis> {
-  const port = await freePort();
-  const child = spawn('redis-server', ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', folder], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  const failed = once(child, 'error').then(([error]) => {
-    throw new Error(`redis-server does not start (apt-get install redis-server): ${(error as Error).message}`);
-  });
-  const ready = new Promise<void>((resolve) => {
-    child.stdout.on('data', (data) => {
-      if (String(data).includes('Ready to accept connections')) resolve();
-    });
-  });
-  await Promise.race([ready, failed]);
-  failed.catch(() => {});
-  return {
-    url: `redis://127.0.0.1:${port}`,
-    async stop() {
-      if (child.exitCode !== null || child.signalCode !== null) return;
-      child.kill();
-      await once(child, 'exit');
-    },
-  };
-}
+let redis: RedisServer;
 
 beforeAll(async () => {
-  folder = mkdtempSync(path.join(tmpdir(), 'trunkline-redis-'));
   redis = await startRedis();
 });
-afterAll(async () => {
-  await redis?.stop();
-  rmSync(folder, { recursive: true });
-});
+afterAll(() => redis?.stop());
 
 describe('requests counted in Redis', () => {
   it('share one limit over processes, which slides', async () => {
-    const counts = await Promise.all([RedisCounts.connect(redis.url), RedisCounts.connect(redis.url)]);
+    const connections = await Promise.all([RedisConnection.connect(redis.url), RedisConnection.connect(redis.url)]);
+    const counts = connections.map((connection) => new RateCounter(connection));
     try {
       const limit = 20;
       const through: { sentMs: number; answeredMs: number }[] = [];
@@ -82,7 +51,7 @@ describe('requests counted in Redis', () => {
       // Each request that passed has a number of its own.
       expect(days.size).toBe(through.length);
     } finally {
-      for (const count of counts) count.close();
+      for (const connection of connections) connection.close();
     }
   });
 
@@ -91,24 +60,24 @@ describe('requests counted in Redis', () => {
     const said: string[] = [];
     const log = { info: (text: string) => said.push(text), warn: (_fields: object, text: string) => said.push(text) };
     const answersMs: number[] = [];
-    const counts = await RedisCounts.connect(own.url, log, (ms) => answersMs.push(ms));
-    const api: TestApi = await testApi({ tier: 'free', redis: counts });
+    const connection = await RedisConnection.connect(own.url, log, (ms) => answersMs.push(ms));
+    const api: TestApi = await testApi({ tier: 'free', redis: new RateCounter(connection) });
     try {
       const ask = () => api.request('GET', '/v1/me');
       const first = await ask();
       expect([first.status, first.headers['x-ratelimit-remaining']]).toEqual([200, '9']);
       expect(first.headers.ratelimit).toMatch(/^"second";r=9;t=1, "day";r=999;t=\d+$/);
-      expect(counts.answers).toBe(true);
+      expect(connection.answers).toBe(true);
       expect(answersMs.every((ms) => ms > 0 && ms < 10_000) && answersMs.length > 0).toBe(true);
       await own.stop();
-      await expect.poll(() => counts.answers).toBe(false);
+      await expect.poll(() => connection.answers).toBe(false);
       vi.useFakeTimers({ toFake: ['performance'] });
       const alone = await Promise.all(Array.from({ length: 12 }, ask));
       expect(alone.filter(({ status }) => status === 200)).toHaveLength(10);
-      expect(said).toEqual(['Redis does not answer: request limits are counted by this process alone']);
+      expect(said).toEqual(['Redis does not answer: this node counts limits alone and knows its own phones only']);
     } finally {
       vi.useRealTimers();
-      counts.close();
+      connection.close();
       await api.close();
       await own.stop();
     }
@@ -116,6 +85,30 @@ describe('requests counted in Redis', () => {
 
   it('does not start when nobody answers', async () => {
     const url = `redis://127.0.0.1:${await freePort()}`;
-    await expect(RedisCounts.connect(url)).rejects.toThrow('Cannot reach Redis: ');
+    await expect(RedisConnection.connect(url)).rejects.toThrow('Cannot reach Redis: ');
+  });
+
+  it('share the calls per second of an organization and of a trunk, and count each in a node without it', async () => {
+    const own = await startRedis();
+    const nodes = await Promise.all([RedisConnection.connect(own.url), RedisConnection.connect(own.url)]);
+    const [one, two] = nodes.map((node) => new CallRates(new RateCounter(node), () => 0));
+    if (!one || !two) throw new Error('no nodes');
+    try {
+      const asked = Array.from({ length: 20 }, (_, at) => (at % 2 === 0 ? one : two).begin('organization', 'o', 5));
+      expect((await Promise.all(asked)).filter(Boolean)).toHaveLength(5);
+      // a trunk with the same id, and another organization, have their own
+      expect(await one.begin('trunk', 'o', 1)).toBe(true);
+      expect(await two.begin('trunk', 'o', 1)).toBe(false);
+      expect(await two.begin('organization', 'p', 1)).toBe(true);
+      await own.stop();
+      await expect.poll(() => nodes.some(({ answers }) => answers)).toBe(false);
+      for (const node of [one, two]) {
+        const alone = await Promise.all(Array.from({ length: 8 }, () => node.begin('organization', 'o', 5)));
+        expect(alone.filter(Boolean)).toHaveLength(5);
+      }
+    } finally {
+      for (const node of nodes) node.close();
+      await own.stop();
+    }
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { LastSecond } from '../../src/api/limits/last-second.js';
+import { LastSecond } from '../../src/redis/last-second.js';
 
 /** The most moments that any interval of a second holds, its end excluded. */
 function densestSecond(times: readonly number[]): number {

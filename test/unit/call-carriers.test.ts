@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { presentationOf } from '../../src/call/routing/outbound-identity.js';
 import { TrunkLoad } from '../../src/call/routing/trunk-load.js';
 import { Carriers, inOrder } from '../../src/call/routing/trunk-selection.js';
+import { CallRates } from '../../src/redis/call-rates.js';
 import { plainIdentity, plainTls, type Trunk } from '../../src/store/routing/trunks.js';
 
 const trunk = (change: Partial<Trunk>): Trunk => ({
@@ -65,32 +66,29 @@ describe('carriers of an organization', () => {
 });
 
 describe('caps of a trunk', () => {
-  it('counts calls at once, and gives a place back once', () => {
-    const load = new TrunkLoad(() => 0);
+  it('counts calls at once, and gives a place back once', async () => {
+    const load = new TrunkLoad(new CallRates(null));
     const caps = { maxCalls: 2, callsPerSecond: null };
-    const leave = load.enter('t', caps);
-    expect(load.enter('t', caps)).not.toBeNull();
-    expect(load.enter('t', caps)).toBeNull();
-    expect(load.enter('u', caps)).not.toBeNull();
+    const leave = await load.enter('t', caps);
+    expect(await load.enter('t', caps)).not.toBeNull();
+    expect(await load.enter('t', caps)).toBeNull();
+    expect(await load.enter('u', caps)).not.toBeNull();
     leave?.();
     leave?.();
-    expect(load.enter('t', caps)).not.toBeNull();
-    expect(load.enter('t', caps)).toBeNull();
+    expect(await load.enter('t', caps)).not.toBeNull();
+    expect(await load.enter('t', caps)).toBeNull();
   });
 
-  it('counts starts within a second', () => {
+  it('counts starts within a second', async () => {
     let now = 0;
-    const load = new TrunkLoad(() => now);
+    const load = new TrunkLoad(new CallRates(null, () => now));
     const caps = { maxCalls: null, callsPerSecond: 2 };
-    expect([load.enter('t', caps), load.enter('t', caps), load.enter('t', caps)].map(Boolean)).toEqual([
-      true,
-      true,
-      false,
-    ]);
+    const entered = await Promise.all([load.enter('t', caps), load.enter('t', caps), load.enter('t', caps)]);
+    expect(entered.map(Boolean)).toEqual([true, true, false]);
     now = 999;
-    expect(load.enter('t', caps)).toBeNull();
+    expect(await load.enter('t', caps)).toBeNull();
     now = 1000;
-    expect(load.enter('t', caps)).not.toBeNull();
+    expect(await load.enter('t', caps)).not.toBeNull();
   });
 });
 

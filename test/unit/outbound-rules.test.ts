@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
-import { CallRateLimit, OutboundRules } from '../../src/api/rules/outbound-rules.js';
+import { OutboundRules } from '../../src/api/rules/outbound-rules.js';
+import { CallRates } from '../../src/redis/call-rates.js';
 import type { Store } from '../../src/store/store.js';
 import type { Organization } from '../../src/store/tenants/organizations.js';
 
@@ -18,7 +19,7 @@ const store = {
 
 it('of requests that are examined at once no more pass than calls_per_second allows', async () => {
   const outbound = { refusal: () => null, start: () => undefined };
-  const rules = new OutboundRules(store, outbound, new CallRateLimit(() => 0));
+  const rules = new OutboundRules(store, outbound, new CallRates(null, () => 0));
   const asked = { toNumber: '+15550100', fromNumber: '+15550101', endpointId: 'e' };
   const requests = Array.from({ length: 10 }, () =>
     rules.allow({ organizationId: 'o', mode: 'live' }, organization, asked, {} as never),

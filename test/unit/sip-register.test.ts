@@ -4,10 +4,18 @@ import { answerChallenge } from '../../sip/auth/digest.js';
 import { readHeaders } from '../../sip/drachtio/header.js';
 import type { Peer } from '../../sip/leg.js';
 import { Bindings } from '../../sip/registrar/bindings.js';
+import { type LocationOptions, Locations } from '../../sip/registrar/locations.js';
 import { Registrar, type RegistrarAnswer, type RegistrarLimits } from '../../sip/registrar/registrar.js';
 import { TrunkTable } from '../../sip/trunk/trunk-table.js';
 
 const uri = 'sip:us.example';
+const alone: LocationOptions = {
+  isLocal: () => true,
+  secretOf: () => null,
+  nameOf: () => '',
+  serverOf: () => undefined,
+  log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
+};
 const peer: Peer = { transport: 'udp', address: '192.0.2.7', port: 40000 };
 
 function setUp(limits?: RegistrarLimits, maxBindings?: number) {
@@ -19,9 +27,9 @@ function setUp(limits?: RegistrarLimits, maxBindings?: number) {
   trunks.replace([record('alice'), record('bob')]);
   const bindings = new Bindings(maxBindings);
   const challenger = new Challenger({ realm: 'r' });
-  const registrar = new Registrar(trunks, challenger, bindings, limits);
+  const registrar = new Registrar(trunks, challenger, new Locations(bindings, alone), limits);
 
-  const send = (lines: string[], from = peer, to = 'sip:alice@us.example'): RegistrarAnswer =>
+  const send = (lines: string[], from = peer, to = 'sip:alice@us.example'): Promise<RegistrarAnswer> =>
     registrar.register({
       uri,
       headers: readHeaders(['REGISTER', `To: <${to}>`, ...lines, '', ''].join('\r\n')),
@@ -31,7 +39,7 @@ function setUp(limits?: RegistrarLimits, maxBindings?: number) {
   const authorized = (
     lines: string[],
     options: { user?: string; password?: string; callId?: string; cseq?: number; from?: Peer; aor?: string } = {},
-  ): RegistrarAnswer => {
+  ): Promise<RegistrarAnswer> => {
     const user = options.user ?? 'alice';
     const challenges = challenger.challenges(false);
     const answer = answerChallenge(
@@ -64,12 +72,12 @@ describe('Registrar', () => {
     vi.useRealTimers();
   });
 
-  it('challenges, then binds, and says until when', () => {
+  it('challenges, then binds, and says until when', async () => {
     const { send, authorized, bindings } = setUp();
-    const challenge = send(['Call-ID: c1', 'CSeq: 1 REGISTER', 'Contact: <sip:alice@192.0.2.7>']);
+    const challenge = await send(['Call-ID: c1', 'CSeq: 1 REGISTER', 'Contact: <sip:alice@192.0.2.7>']);
     expect(challenge.status).toBe(401);
     expect(challenge.headers['WWW-Authenticate']).toHaveLength(2);
-    const answer = authorized(['Contact: <sip:alice@192.0.2.7:40000>;expires=120']);
+    const answer = await authorized(['Contact: <sip:alice@192.0.2.7:40000>;expires=120']);
     expect(answer).toMatchObject({ status: 200, headers: { Contact: '<sip:alice@192.0.2.7:40000>;expires=120' } });
     expect(answer.headers.Date).toMatch(/GMT$/);
     expect(bindings.userAt(peer)).toBe('alice');
@@ -78,76 +86,79 @@ describe('Registrar', () => {
     bindings.close();
   });
 
-  it('gives wrong passwords, unknown users and other people the same 403', () => {
+  it('gives wrong passwords, unknown users and other people the same 403', async () => {
     const { authorized, bindings } = setUp();
     const contact = ['Contact: <sip:x@192.0.2.7>'];
-    const wrong = authorized(contact, { password: 'x' });
+    const wrong = await authorized(contact, { password: 'x' });
     expect(wrong).toEqual({ status: 403, headers: {} });
-    expect(authorized(contact, { user: 'carol' })).toEqual(wrong);
-    expect(authorized(contact, { aor: 'sip:bob@us.example' })).toEqual(wrong);
+    expect(await authorized(contact, { user: 'carol' })).toEqual(wrong);
+    expect(await authorized(contact, { aor: 'sip:bob@us.example' })).toEqual(wrong);
     expect(bindings.count).toBe(0);
   });
 
-  it('keeps several contacts, the preferred first, and removes one, or all by a star', () => {
+  it('keeps several contacts, the preferred first, and removes one, or all by a star', async () => {
     const { authorized, bindings } = setUp();
-    authorized(['Contact: <sip:alice@a>;q=0.3, <sip:alice@b>', 'Contact: <sip:alice@c;transport=tcp>;q=0.8']);
+    await authorized(['Contact: <sip:alice@a>;q=0.3, <sip:alice@b>', 'Contact: <sip:alice@c;transport=tcp>;q=0.8']);
     expect(contacts(bindings)).toEqual(['sip:alice@b', 'sip:alice@c;transport=tcp', 'sip:alice@a']);
-    authorized(['Contact: <sip:alice@b>;expires=0']);
+    await authorized(['Contact: <sip:alice@b>;expires=0']);
     expect(contacts(bindings)).toEqual(['sip:alice@c;transport=tcp', 'sip:alice@a']);
-    expect(authorized(['Contact: *', 'Expires: 60']).status).toBe(400);
-    expect(authorized(['Contact: *, <sip:x@y>', 'Expires: 0']).status).toBe(400);
+    expect((await authorized(['Contact: *', 'Expires: 60'])).status).toBe(400);
+    expect((await authorized(['Contact: *, <sip:x@y>', 'Expires: 0'])).status).toBe(400);
     expect(bindings.count).toBe(2);
-    const gone = authorized(['Contact: *', 'Expires: 0']);
+    const gone = await authorized(['Contact: *', 'Expires: 0']);
     expect(gone.status).toBe(200);
     expect(gone.headers.Contact).toBeUndefined();
     expect(bindings.count).toBe(0);
     expect(bindings.userAt(peer)).toBeUndefined();
   });
 
-  it('takes Expires of the contact, of the message, or its own; refuses short and cuts long ones', () => {
+  it('takes Expires of the contact, of the message, or its own; refuses short and cuts long ones', async () => {
     const { authorized, bindings } = setUp({ minExpiresSec: 60, maxExpiresSec: 600 });
-    const expiry = (lines: string[]) => {
-      const answer = authorized(lines);
+    const expiry = async (lines: string[]) => {
+      const answer = await authorized(lines);
       return answer.status === 200 ? answer.headers.Contact : answer.headers['Min-Expires'];
     };
-    expect(expiry(['Contact: <sip:a@b>;expires=100', 'Expires: 200'])).toBe('<sip:a@b>;expires=100');
-    expect(expiry(['Contact: <sip:a@b>', 'Expires: 200'])).toBe('<sip:a@b>;expires=200');
-    expect(expiry(['Contact: <sip:a@b>'])).toBe('<sip:a@b>;expires=600');
-    expect(expiry(['Contact: <sip:a@b>;expires=nonsense'])).toBe('<sip:a@b>;expires=600');
-    expect(expiry(['Contact: <sip:a@b>;expires=9999999999'])).toBe('<sip:a@b>;expires=600');
-    expect(authorized(['Contact: <sip:a@b>;expires=59'])).toEqual({ status: 423, headers: { 'Min-Expires': '60' } });
+    expect(await expiry(['Contact: <sip:a@b>;expires=100', 'Expires: 200'])).toBe('<sip:a@b>;expires=100');
+    expect(await expiry(['Contact: <sip:a@b>', 'Expires: 200'])).toBe('<sip:a@b>;expires=200');
+    expect(await expiry(['Contact: <sip:a@b>'])).toBe('<sip:a@b>;expires=600');
+    expect(await expiry(['Contact: <sip:a@b>;expires=nonsense'])).toBe('<sip:a@b>;expires=600');
+    expect(await expiry(['Contact: <sip:a@b>;expires=9999999999'])).toBe('<sip:a@b>;expires=600');
+    expect(await authorized(['Contact: <sip:a@b>;expires=59'])).toEqual({
+      status: 423,
+      headers: { 'Min-Expires': '60' },
+    });
     bindings.close();
   });
 
-  it('takes all contacts of a request or none', () => {
+  it('takes all contacts of a request or none', async () => {
     const { authorized, bindings } = setUp();
-    expect(authorized(['Contact: <sip:a@b>, <sip:c@d>;expires=1']).status).toBe(423);
-    expect(authorized(['Contact: <sip:a@b>, <tel:+1>']).status).toBe(400);
+    expect((await authorized(['Contact: <sip:a@b>, <sip:c@d>;expires=1'])).status).toBe(423);
+    expect((await authorized(['Contact: <sip:a@b>, <tel:+1>'])).status).toBe(400);
     expect(bindings.count).toBe(0);
   });
 
-  it('answers a query without changing anything', () => {
+  it('answers a query without changing anything', async () => {
     const { authorized, bindings } = setUp();
-    authorized(['Contact: <sip:a@b>;expires=100']);
+    await authorized(['Contact: <sip:a@b>;expires=100']);
     vi.advanceTimersByTime(40_000);
-    expect(authorized([], { callId: 'query' }).headers.Contact).toBe('<sip:a@b>;expires=60');
+    expect((await authorized([], { callId: 'query' })).headers.Contact).toBe('<sip:a@b>;expires=60');
     bindings.close();
   });
 
-  it('refuses what is out of order within one Call-ID', () => {
+  it('refuses what is out of order within one Call-ID', async () => {
     const { authorized, bindings } = setUp();
-    authorized(['Contact: <sip:a@b>;expires=100'], { cseq: 5 });
-    expect(authorized(['Contact: <sip:a@b>;expires=0'], { cseq: 5 }).status).toBe(500);
-    expect(authorized(['Contact: *', 'Expires: 0'], { cseq: 4 }).status).toBe(500);
-    expect(authorized(['Contact: <sip:a@b>;expires=200'], { cseq: 1, callId: 'c2' }).status).toBe(200);
-    expect(authorized(['Contact: <sip:a@b>;expires=0'], { cseq: 2, callId: 'c2' }).status).toBe(200);
+    await authorized(['Contact: <sip:a@b>;expires=100'], { cseq: 5 });
+    expect((await authorized(['Contact: <sip:a@b>;expires=0'], { cseq: 5 })).status).toBe(500);
+    expect((await authorized(['Contact: *', 'Expires: 0'], { cseq: 4 })).status).toBe(500);
+    expect((await authorized(['Contact: <sip:a@b>;expires=200'], { cseq: 1, callId: 'c2' })).status).toBe(200);
+    expect((await authorized(['Contact: <sip:a@b>;expires=0'], { cseq: 2, callId: 'c2' })).status).toBe(200);
     expect(bindings.count).toBe(0);
   });
 
-  it('forgets bindings when they expire', () => {
+  it('forgets bindings when they expire', async () => {
     const { authorized, bindings } = setUp();
-    authorized(['Contact: <sip:a@b>;expires=60, <sip:c@d>;expires=90']);
-    authorized(['Contact: <sip:x@y>;expires=300'], { user: 'bob', from: { ...peer, port: 5 } });
+    await authorized(['Contact: <sip:a@b>;expires=60, <sip:c@d>;expires=90']);
+    await authorized(['Contact: <sip:x@y>;expires=300'], { user: 'bob', from: { ...peer, port: 5 } });
     vi.advanceTimersByTime(60_000);
     expect(contacts(bindings)).toEqual(['sip:c@d']);
     vi.advanceTimersByTime(32_000);
@@ -158,20 +169,20 @@ describe('Registrar', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it('is bounded per user and in all', () => {
+  it('is bounded per user and in all', async () => {
     const { authorized, bindings } = setUp({ maxContacts: 2 }, 3);
-    expect(authorized(['Contact: <sip:a@1>, <sip:a@2>, <sip:a@3>']).status).toBe(403);
-    expect(authorized(['Contact: <sip:a@1>, <sip:a@2>']).status).toBe(200);
-    const full = authorized(['Contact: <sip:b@1>, <sip:b@2>'], { user: 'bob' });
+    expect((await authorized(['Contact: <sip:a@1>, <sip:a@2>, <sip:a@3>'])).status).toBe(403);
+    expect((await authorized(['Contact: <sip:a@1>, <sip:a@2>'])).status).toBe(200);
+    const full = await authorized(['Contact: <sip:b@1>, <sip:b@2>'], { user: 'bob' });
     expect(full).toMatchObject({ status: 503, headers: { 'Retry-After': '60' } });
-    expect(authorized(['Contact: <sip:a@1>'], { cseq: 99 }).status).toBe(200);
+    expect((await authorized(['Contact: <sip:a@1>'], { cseq: 99 })).status).toBe(200);
     expect(bindings.count).toBe(2);
     bindings.close();
   });
 
-  it('refuses extensions it does not have, and other schemes', () => {
+  it('refuses extensions it does not have, and other schemes', async () => {
     const { send, registrar } = setUp();
-    expect(send(['Require: path, gruu'])).toEqual({ status: 420, headers: { Unsupported: 'gruu' } });
-    expect(registrar.register({ uri: 'tel:+1', headers: readHeaders('x'), peer }).status).toBe(416);
+    expect(await send(['Require: path, gruu'])).toEqual({ status: 420, headers: { Unsupported: 'gruu' } });
+    expect((await registrar.register({ uri: 'tel:+1', headers: readHeaders('x'), peer })).status).toBe(416);
   });
 });

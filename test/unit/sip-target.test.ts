@@ -15,20 +15,21 @@ trunks.replace([
 
 describe('dial targets', () => {
   const bindings = new Bindings();
-  const uris = (uri: string, to = '+15551234567') =>
-    targetsOf({ uri }, to, trunks, bindings).map((target) => [target.requestUri, target.nextHop, target.host]);
+  const targets = (uri: string, to = '+15551234567') => targetsOf({ uri }, { to, callId: 'call' }, trunks, bindings);
+  const uris = async (uri: string, to?: string) =>
+    (await targets(uri, to)).map((target) => [target.requestUri, target.nextHop, target.host]);
 
   it.each([
     ['sip:carrier.example', 'sip:+15551234567@carrier.example', 'carrier.example'],
     ['sip:10.0.0.1:5080;transport=tcp', 'sip:+15551234567@10.0.0.1:5080;transport=tcp', '10.0.0.1'],
     ['sip:[2001:db8::1]', 'sip:+15551234567@[2001:db8::1]', '2001:db8::1'],
     ['sip:bob@host?X=1', 'sip:bob@host', 'host'],
-  ])('%s is called as %s', (gateway, requestUri, host) => {
-    expect(uris(gateway)).toEqual([[requestUri, undefined, host]]);
+  ])('%s is called as %s', async (gateway, requestUri, host) => {
+    expect(await uris(gateway)).toEqual([[requestUri, undefined, host]]);
   });
 
-  it('finds registered users where they are, and nowhere', () => {
-    expect(uris('sip:Desk1')).toEqual([]);
+  it('finds registered users where they are, and nowhere', async () => {
+    expect(await uris('sip:Desk1')).toEqual([]);
     const peer = { transport: 'tcp' as const, address: '192.0.2.9', port: 4444 };
     const expiresAtMs = performance.now() + 60_000;
     bindings.replace('Desk1', [
@@ -42,34 +43,36 @@ describe('dial targets', () => {
         expiresAtMs,
       },
     ]);
-    expect(uris('sip:Desk1')).toEqual([['sip:Desk1@10.1.1.1:5062', 'sip:192.0.2.9:4444;transport=tcp', '192.0.2.9']]);
-    const called = (to: string) => targetsOf({ uri: 'sip:Desk1' }, to, trunks, bindings)[0]?.called;
-    expect(called('+15551234567')).toBe('sip:+15551234567@pbx.example');
-    expect(called('sip:+15551234567@elsewhere')).toBe('sip:+15551234567@pbx.example');
-    expect(called('sip:Desk1')).toBe('sip:Desk1@pbx.example');
-    expect(uris('sip:desk1')).toEqual([['sip:+15551234567@desk1', undefined, 'desk1']]);
+    expect(await uris('sip:Desk1')).toEqual([
+      ['sip:Desk1@10.1.1.1:5062', 'sip:192.0.2.9:4444;transport=tcp', '192.0.2.9'],
+    ]);
+    const called = async (to: string) => (await targets('sip:Desk1', to))[0]?.called;
+    expect(await called('+15551234567')).toBe('sip:+15551234567@pbx.example');
+    expect(await called('sip:+15551234567@elsewhere')).toBe('sip:+15551234567@pbx.example');
+    expect(await called('sip:Desk1')).toBe('sip:Desk1@pbx.example');
+    expect(await uris('sip:desk1')).toEqual([['sip:+15551234567@desk1', undefined, 'desk1']]);
     bindings.close();
   });
 
-  it('gives the number to a registered contact that names nobody', () => {
+  it('gives the number to a registered contact that names nobody', async () => {
     const peer = { transport: 'udp' as const, address: '192.0.2.9', port: 4444 };
     const binding = { peer, callId: 'c', cseq: 1, priority: 1, expiresAtMs: performance.now() + 60_000 };
     bindings.replace('Desk1', [{ contact: 'sip:10.1.1.1:5062;bnc', domain: 'pbx.example', ...binding }]);
-    expect(uris('sip:Desk1')[0]?.[0]).toBe('sip:+15551234567@10.1.1.1:5062;bnc');
+    expect((await uris('sip:Desk1'))[0]?.[0]).toBe('sip:+15551234567@10.1.1.1:5062;bnc');
     bindings.close();
   });
 
-  it('does not let anything but a number into the request-URI', () => {
+  it('does not let anything but a number into the request-URI', async () => {
     expect(calledUser('sip:+1555@host')).toBe('+1555');
     expect(calledUser('tel:+1-555')).toBe('+1555');
     for (const to of ['', 'a b', 'x@y', '1\r\nVia: x', '<1>', 'sip:host']) {
       expect(() => calledUser(to), to).toThrow('neither a number nor a SIP URI');
     }
-    expect(() => uris('http://x')).toThrow('is not a SIP URI');
+    await expect(uris('http://x')).rejects.toThrow('is not a SIP URI');
   });
 
-  it('follows a redirect to the same user only', () => {
-    const [target] = targetsOf({ uri: 'sip:a.example' }, '+1555', trunks, bindings);
+  it('follows a redirect to the same user only', async () => {
+    const [target] = await targets('sip:a.example', '+1555');
     if (!target) throw new Error('no target');
     expect(redirectTarget(target, 'sip:+1555@b.example:5070')).toMatchObject({
       requestUri: 'sip:+1555@b.example:5070',

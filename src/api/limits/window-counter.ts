@@ -1,14 +1,13 @@
+import { LastSecond } from '../../redis/last-second.js';
+import type { Counted, RateCounter } from '../../redis/rate-counter.js';
 import type { RequestDays } from '../../store/tenants/request-days.js';
-import type { Counted } from './counted.js';
-import { LastSecond } from './last-second.js';
-import type { RedisCounts } from './redis-counter.js';
 
 /** Where counts live besides memory. */
 export interface CountSources {
   /** Outlives the process: counts of days. */
   days: RequestDays;
   /** Counts of several processes together; while it does not answer, this process counts for itself. */
-  redis: RedisCounts | null;
+  redis: RateCounter | null;
 }
 
 /** Keys that are counted at the same time; the one that was counted first is forgotten. */

@@ -1,12 +1,12 @@
 import { microcentsPerCent } from '../../billing/rate.js';
 import type { OutboundCalls } from '../../call/core/outbound-request.js';
+import type { CallRates } from '../../redis/call-rates.js';
 import type { Reads } from '../../store/database/database.js';
 import type { Endpoint } from '../../store/routing/endpoints.js';
 import type { Store } from '../../store/store.js';
 import type { Organization } from '../../store/tenants/organizations.js';
 import type { Scope } from '../../store/tenants/scope.js';
 import { ApiError, notFound } from '../errors.js';
-import { LastSecond } from '../limits/last-second.js';
 
 /** The caller id that every test key may use, and its phone number id in records. */
 export const testNumber = '+15005550006';
@@ -24,7 +24,7 @@ export class OutboundRules {
   constructor(
     private readonly store: Store,
     private readonly outboundCalls: OutboundCalls | undefined,
-    private readonly pace: CallRateLimit,
+    private readonly rates: CallRates,
   ) {}
 
   /** Throws the error of the first failed check. Runs in the transaction that creates the call, so that its result still holds. */
@@ -43,10 +43,8 @@ export class OutboundRules {
     if (endpoint.status !== 'active') throw new ApiError('ENDPOINT_INACTIVE', undefined, { endpoint_id: endpoint.id });
     await this.checkMoney(scope, organization, asked.toNumber, reads);
     await this.checkCap(scope, organization, reads);
-    // from here to the count nothing is waited for, so that no other call is counted in between
-    this.pace.check(organization);
     this.checkServer(scope);
-    this.pace.count(organization);
+    await this.checkRate(organization);
     return { endpoint, phoneNumberId };
   }
 
@@ -83,30 +81,17 @@ export class OutboundRules {
       throw new ApiError('CONCURRENCY_LIMIT_EXCEEDED', undefined, { limit: atOnce }, { 'retry-after': '5' });
   }
 
+  /** The last check, since it counts the call. */
+  private async checkRate({ id, limits }: Organization): Promise<void> {
+    const { calls_per_second: limit } = limits;
+    if (limit !== null && !(await this.rates.begin('organization', id, limit)))
+      throw new ApiError('CALLS_PER_SECOND_EXCEEDED', undefined, { limit }, { 'retry-after': '1' });
+  }
+
   private checkServer(scope: Scope): void {
     const refusal = this.outboundCalls ? this.outboundCalls.refusal(scope.organizationId, scope.mode) : 'no_trunk';
     if (refusal === 'no_trunk') throw new ApiError('NO_TRUNK_AVAILABLE', undefined, undefined, { 'retry-after': '30' });
     if (refusal === 'full') throw new ApiError('SERVICE_UNAVAILABLE', undefined, undefined, { 'retry-after': '5' });
     if (refusal === 'shutting_down') throw new ApiError('SHUTTING_DOWN', undefined, undefined, { 'retry-after': '30' });
-  }
-}
-
-/** Counts the calls that organizations started in the last second. */
-export class CallRateLimit {
-  private readonly started = new Map<string, LastSecond>();
-
-  constructor(private readonly now: () => number) {}
-
-  check({ id, limits }: Organization): void {
-    const { calls_per_second: limit } = limits;
-    if (limit === null || (this.started.get(id)?.used(this.now()) ?? 0) < limit) return;
-    throw new ApiError('CALLS_PER_SECOND_EXCEEDED', undefined, { limit }, { 'retry-after': '1' });
-  }
-
-  count({ id, limits }: Organization): void {
-    if (limits.calls_per_second === null) return;
-    const started = this.started.get(id) ?? new LastSecond(limits.calls_per_second);
-    started.add(this.now(), limits.calls_per_second);
-    this.started.set(id, started);
   }
 }

@@ -27,7 +27,7 @@ export async function dialCarriers(
   for (const [index, carrier] of carriers.entries()) {
     const failed = (reason: string, more: object = {}) =>
       call.event('trunk.failed', { trunk_id: carrier.trunkId, trunk: carrier.name, reason, ...more });
-    const leave = carrier.enter();
+    const leave = await carrier.enter();
     if (leave === null) {
       failed('full');
       continue;

@@ -1,4 +1,5 @@
-/** Counts the calls of each trunk, and the calls that it got in the last second. */
+/** Counts the calls of each trunk: those at once by this node, those that begin in a second as `CallRates` does. */
+import type { CallRates } from '../../redis/call-rates.js';
 
 export interface TrunkCaps {
   /** Simultaneous calls; null: no limit. */
@@ -7,38 +8,29 @@ export interface TrunkCaps {
   callsPerSecond: number | null;
 }
 
-interface Load {
-  calls: number;
-  /** Starts of the last second, oldest first. */
-  starts: number[];
-}
-
 export class TrunkLoad {
-  readonly #loads = new Map<string, Load>();
+  readonly #calls = new Map<string, number>();
 
-  constructor(private readonly nowMs: () => number) {}
+  constructor(private readonly rates: CallRates) {}
 
-  /** Takes a place in the trunk; the returned function gives it back, once. null when the trunk is full. */
-  enter(trunkId: string, caps: TrunkCaps): (() => void) | null {
-    const load = this.#loads.get(trunkId) ?? { calls: 0, starts: [] };
-    this.#loads.set(trunkId, load);
-    const now = this.nowMs();
-    while (load.starts.length > 0 && (load.starts[0] ?? now) <= now - 1000) load.starts.shift();
-    if (caps.maxCalls !== null && load.calls >= caps.maxCalls) return null;
-    if (caps.callsPerSecond !== null) {
-      if (load.starts.length >= caps.callsPerSecond) return null;
-      load.starts.push(now);
-    }
-    load.calls += 1;
+  /** Takes a place in the trunk; the function gives it back, once. null when the trunk is full. Never rejects. */
+  async enter(trunkId: string, caps: TrunkCaps): Promise<(() => void) | null> {
+    const calls = this.#calls.get(trunkId) ?? 0;
+    if (caps.maxCalls !== null && calls >= caps.maxCalls) return null;
+    this.#calls.set(trunkId, calls + 1);
     let isIn = true;
-    return () => {
-      if (isIn) load.calls -= 1;
+    const leave = (): void => {
+      if (isIn) this.#left(trunkId);
       isIn = false;
     };
+    if (caps.callsPerSecond === null || (await this.rates.begin('trunk', trunkId, caps.callsPerSecond))) return leave;
+    leave();
+    return null;
   }
 
-  /** Removes trunks that were deleted and are idle. */
-  keepOnly(trunkIds: ReadonlySet<string>): void {
-    for (const [id, load] of this.#loads) if (load.calls === 0 && !trunkIds.has(id)) this.#loads.delete(id);
+  #left(trunkId: string): void {
+    const left = (this.#calls.get(trunkId) ?? 1) - 1;
+    if (left > 0) this.#calls.set(trunkId, left);
+    else this.#calls.delete(trunkId);
   }
 }

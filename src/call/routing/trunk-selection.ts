@@ -1,6 +1,7 @@
 /** Which trunks, and which of their gateways, carry an outbound call, and in which order. */
 import type { MediaPolicy, PhoneCodec } from '../../../media/engine.js';
 import type { Gateway } from '../../../sip/leg.js';
+import { CallRates } from '../../redis/call-rates.js';
 import type { Trunk, TrunkGateway } from '../../store/routing/trunks.js';
 import { type Presentation, presentationOf } from './outbound-identity.js';
 import { withTransport } from './trunk-gateways.js';
@@ -20,7 +21,7 @@ export interface Carrier {
   /** Caller and callee in the format of this carrier. */
   present(call: { from: string; to: string }): Presentation;
   /** Takes a place in the trunk; the returned function gives it back. null when the trunk is full. */
-  enter(): (() => void) | null;
+  enter(): Promise<(() => void) | null>;
 }
 
 export interface CarrierRules {
@@ -30,7 +31,8 @@ export interface CarrierRules {
   isDown(uri: string): boolean;
   /** 0 ≤ draw < 1; decides among equal gateways by weight. */
   draw?(): number;
-  nowMs?(): number;
+  /** Counts calls per second. Default: those of this process alone. */
+  rates?: CallRates;
 }
 
 export class Carriers {
@@ -39,14 +41,13 @@ export class Carriers {
   readonly #load: TrunkLoad;
 
   constructor(private readonly rules: CarrierRules) {
-    this.#load = new TrunkLoad(rules.nowMs ?? (() => performance.now()));
+    this.#load = new TrunkLoad(rules.rates ?? new CallRates(null));
   }
 
   /** Active trunks, oldest first. Running calls are not affected. */
   replace(trunks: readonly Trunk[]): void {
     this.#media = new Map(trunks.map((trunk) => [trunk.id, this.#mediaOf(trunk)]));
     this.#trunks = trunks.filter((trunk) => trunk.direction !== 'inbound' && trunk.gateways.length > 0);
-    this.#load.keepOnly(new Set(trunks.map((trunk) => trunk.id)));
   }
 
   /** Media settings of inbound calls over this trunk. */
