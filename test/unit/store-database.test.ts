@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { QualityMetrics, Turn } from '../../src/store/calls/call-records.js';
-import { sqliteCode } from '../../src/store/database/errors.js';
+import { isPassing, sqliteCode } from '../../src/store/database/errors.js';
 import { migrations } from '../../src/store/database/migrations/index.js';
 import { migrateFile } from '../../src/store/sqlite/connection.js';
 import { driverPackages, loadDriver } from '../../src/store/sqlite/driver.js';
@@ -86,6 +86,21 @@ describe('opening', () => {
     expect(() => migrateFile(file, Date.now)).toThrow(`Cannot open the database ${file}: file is not a database`);
     const below = path.join(file, 'x.db');
     expect(() => migrateFile(below, Date.now)).toThrow(`Cannot open the database ${below}: `);
+  });
+});
+
+describe('an error of the moment', () => {
+  it.each([
+    [{ code: 'SQLITE_BUSY', message: 'database is locked' }, true],
+    [{ code: 'ERR_SQLITE_ERROR', sqliteCodeName: 'SQLITE_IOERR_WRITE', message: 'disk I/O error' }, true],
+    [{ code: 'ERR_SQLITE_ERROR', message: 'database is locked' }, true],
+    [{ code: 'ERR_SQLITE_ERROR', message: 'database or disk is full' }, true],
+    [{ code: 'ERR_SQLITE_ERROR', message: 'no such table: database is locked' }, false],
+    [{ code: 'SQLITE_CONSTRAINT', message: 'UNIQUE constraint failed: calls.id' }, false],
+    [new Error('out of range'), false],
+    [undefined, false],
+  ])('%j: %s', (error, is) => {
+    expect(isPassing(error)).toBe(is);
   });
 });
 

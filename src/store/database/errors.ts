@@ -36,9 +36,30 @@ export function isPassing(error: unknown): boolean {
   return passing.test(sqliteCode(error));
 }
 
-/** SQLite's name of the result code: better-sqlite3 has it in `code`, `@photostructure/sqlite` in `sqliteCodeName`. */
+/** The texts that SQLite has for these codes. */
+const codeOfText: readonly [text: RegExp, code: string][] = [
+  [/^database is locked/, 'SQLITE_BUSY'],
+  [/^database (table|schema) is locked/, 'SQLITE_LOCKED'],
+  [/^database or disk is full/, 'SQLITE_FULL'],
+  [/^disk I\/O error/, 'SQLITE_IOERR'],
+  [/^unable to open database file/, 'SQLITE_CANTOPEN'],
+  [/^attempt to write a readonly database/, 'SQLITE_READONLY'],
+  [/^locking protocol/, 'SQLITE_PROTOCOL'],
+  [/^out of memory/, 'SQLITE_NOMEM'],
+];
+
+/**
+ * SQLite's name of the result code: better-sqlite3 has it in `code`, `@photostructure/sqlite` in `sqliteCodeName`, but not with
+ * every error: then only the text tells.
+ */
 export function sqliteCode(error: unknown): string {
-  const { code, sqliteCodeName } = (error ?? {}) as { code?: unknown; sqliteCodeName?: unknown };
+  const { code, sqliteCodeName, message } = (error ?? {}) as {
+    code?: unknown;
+    sqliteCodeName?: unknown;
+    message?: unknown;
+  };
   const name = sqliteCodeName ?? code;
-  return typeof name === 'string' ? name : '';
+  if (typeof name === 'string' && name.startsWith('SQLITE_')) return name;
+  const known = typeof message === 'string' ? codeOfText.find(([text]) => text.test(message)) : undefined;
+  return known?.[1] ?? (typeof name === 'string' ? name : '');
 }

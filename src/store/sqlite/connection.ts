@@ -153,7 +153,7 @@ export function migrateFile(
     mkdirSync(path.dirname(path.resolve(file)), { recursive: true, mode: 0o700 });
     sqlite = new Driver(file, { timeout: migrationWaitMs });
     chmodSync(file, 0o600); // it holds secrets of carriers and providers; its WAL inherits this
-    sqlite.pragma('journal_mode = WAL');
+    useWriteAheadLog(sqlite);
     sqlite.pragma('foreign_keys = ON');
     migrate(sqlite, migrations, now, onUpgrade);
   } catch (error) {
@@ -162,6 +162,20 @@ export function migrateFile(
     throw new StoreError('cannot_open', `Cannot open the database ${file}: ${message}`, {}, { cause: error });
   } finally {
     sqlite?.close();
+  }
+}
+
+/** Of processes that start together one changes the mode; SQLite refuses the others at once, whatever their time-out. */
+function useWriteAheadLog(sqlite: BetterSqlite3.Database): void {
+  const untilMs = performance.now() + migrationWaitMs;
+  for (;;) {
+    try {
+      sqlite.pragma('journal_mode = WAL');
+      return;
+    } catch (error) {
+      if (!isPassing(error) || performance.now() > untilMs) throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20);
+    }
   }
 }
 
