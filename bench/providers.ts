@@ -1,12 +1,14 @@
 /**
  * What one second of a call costs in each agent protocol, with the sockets of real calls and the provider simulators in another process:
  * 50 frames of the caller, and one second of the agent's audio in its provider's pieces, between the phone's G.711 and the protocol's
- * format. Run: `npm run build && node dist/bench/providers.js`
+ * format. Then, in real time, how long an answer takes: from our last frame of the caller's utterance to the first audio of the answer,
+ * through the socket and the simulator and back. Run: `npm run build && node dist/bench/providers.js [rounds] [provider …]`
  *
  * Protocols take turns, so that a busy machine costs all of them the same; the ratio is to the raw protocol of the same rounds. Time
  * runs fast, so that there are fewer wake-ups than in real calls, which cost all protocols the same.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { encodeUlaw, tone } from '../examples/tone-agent/sound.js';
 import type { AgentTarget, Plain } from '../media/agents/agent.js';
 import { openAgentSocket } from '../media/agents/connection/socket.js';
 import { agentProtocols } from '../media/agents/providers/registry.js';
@@ -17,10 +19,23 @@ import { markdown } from './load/table.js';
 
 const calls = 20;
 const callSec = 5;
-const rounds = Number(process.argv[2] ?? 5);
+const [roundsWanted = '5', ...chosen] = process.argv.slice(2);
+const rounds = Number(roundsWanted);
 const framesPerSec = 50;
+const frameMs = 20;
+const bytesPerFrame = 160;
 const bytesPerSec = 8000;
-const waitLimitMs = 20_000;
+/** The simulators read everything that was sent before they close: they are one process, and may be seconds behind. */
+const waitLimitMs = 60_000;
+
+/** Calls whose answers are timed at once, and what their caller says: short, since the simulated agent measures its pitch. */
+const timedCalls = 1;
+const timedRounds = 9;
+const utteranceMs = 60;
+/** Silence after which the simulated agent answers at once. */
+const silenceMs = 300;
+const utterance = encodeUlaw(tone(700, utteranceMs, 8000));
+const silence = new Uint8Array(bytesPerFrame).fill(0xff);
 
 /** Beside the provider's own example: G.711 where it can be chosen. */
 const configs: Record<string, { [field: string]: Plain }> = { raw: { encoding: 'ulaw' } };
@@ -28,6 +43,8 @@ const configs: Record<string, { [field: string]: Plain }> = { raw: { encoding: '
 interface Call {
   speak(bytes: Uint8Array, atMs: number): void;
   heardBytes(): number;
+  /** Of the first audio; 0 before. */
+  heardAtMs(): number;
   close(): Promise<void>;
 }
 
@@ -44,16 +61,18 @@ async function openCall(provider: string, url: string): Promise<Call> {
       direction: 'inbound',
       custom: {},
     },
-    connectTimeoutMs: 5000,
+    connectTimeoutMs: waitLimitMs,
     firstAudioTimeoutMs: 0,
     allowPrivateAddress: true,
   };
   let decode: Transcode | null = null;
   let heardBytes = 0;
+  let heardAtMs = 0;
   const hooks = {
     audio: (bytes: Uint8Array) => {
       decode ??= agentToPhone(socket.replyFormat, 'PCMU');
       heardBytes += decode(bytes).length;
+      heardAtMs ||= performance.now();
     },
     clear: () => ({ heardMs: 0, droppedMs: 0, items: [] }),
     silence: () => ({ droppedMs: 0 }),
@@ -61,12 +80,14 @@ async function openCall(provider: string, url: string): Promise<Call> {
     event: () => undefined,
     guard: (fn: () => void) => fn(),
   };
-  const socket = openAgentSocket(target, hooks, new AbortController().signal);
+  const limits = { closeLimitMs: waitLimitMs, sendQueueMs: waitLimitMs };
+  const socket = openAgentSocket(target, hooks, new AbortController().signal, { limits });
   await socket.ready;
   const encode = phoneToAgent('PCMU', socket.format);
   socket.start();
   return {
     heardBytes: () => heardBytes,
+    heardAtMs: () => heardAtMs,
     speak: (bytes, atMs) => {
       const encoded = encode(bytes);
       if (encoded.length > 0) socket.audio(encoded, atMs);
@@ -75,13 +96,16 @@ async function openCall(provider: string, url: string): Promise<Call> {
   };
 }
 
+function openCalls(provider: string, url: string, count: number): Promise<Call[]> {
+  return Promise.all(Array.from({ length: count }, () => openCall(provider, url)));
+}
+
 /** CPU microseconds of this process for one second of one call; how much of the agent's audio came. */
 async function measure(provider: string, url: string): Promise<{ us: number; heardSec: number }> {
   const before = process.cpuUsage();
-  const open = await Promise.all(Array.from({ length: calls }, () => openCall(provider, url)));
-  const silence = new Uint8Array(160).fill(0xff);
+  const open = await openCalls(provider, url, calls);
   for (let frame = 0; frame < callSec * framesPerSec; frame++) {
-    for (const call of open) call.speak(silence, frame * 20);
+    for (const call of open) call.speak(silence, frame * frameMs);
     await sleep(1);
   }
   const endMs = performance.now() + waitLimitMs;
@@ -93,15 +117,40 @@ async function measure(provider: string, url: string): Promise<{ us: number; hea
   return { us: (user + system) / (calls * callSec), heardSec: heard };
 }
 
+/** Milliseconds from the frame that ends an utterance to the first audio of the answer, one for each call. */
+async function answerTimes(provider: string, url: string): Promise<number[]> {
+  const open = await openCalls(provider, url, timedCalls);
+  const last = (utteranceMs + silenceMs) / frameMs;
+  const times: number[] = [];
+  let sentAtMs = 0;
+  for (let frame = 0; frame < last; frame++) {
+    const at = frame * bytesPerFrame;
+    sentAtMs = performance.now();
+    for (const call of open)
+      call.speak(at < utterance.length ? utterance.subarray(at, at + bytesPerFrame) : silence, frame * frameMs);
+    await sleep(frameMs);
+  }
+  const endMs = performance.now() + 2000;
+  for (let frame = last; performance.now() < endMs && times.length < open.length; frame++) {
+    times.length = 0;
+    for (const call of open) if (call.heardAtMs() >= sentAtMs) times.push(call.heardAtMs() - sentAtMs);
+    for (const call of open) call.speak(silence, frame * frameMs);
+    await sleep(frameMs);
+  }
+  await Promise.all(open.map((call) => call.close()));
+  return times;
+}
+
 function median(values: number[]): number {
   return values.toSorted((a, b) => a - b)[values.length >> 1] ?? Number.NaN;
 }
 
 const simulators = new Helper<ProvidersOrder, ProvidersAnswer>('providers');
 try {
-  const { urls } = await simulators.ask({ kind: 'open', greetingMs: callSec * 1000 }, 'opened');
-  const urlOf = new Map(urls);
-  const providers = [...agentProtocols.keys()].filter((provider) => urlOf.has(provider));
+  const greeting = { kind: 'open' as const, greetingMs: callSec * 1000, silenceMs };
+  const urlOf = new Map((await simulators.ask(greeting, 'opened')).urls);
+  const wanted = (provider: string) => chosen.length === 0 || provider === 'raw' || chosen.includes(provider);
+  const providers = [...agentProtocols.keys()].filter((provider) => urlOf.has(provider) && wanted(provider));
   const costs = new Map(providers.map((provider) => [provider, [] as number[]]));
   const heard = new Map<string, number>();
   for (let round = -1; round < rounds; round++) {
@@ -111,17 +160,30 @@ try {
       if (round >= 0) costs.get(provider)?.push(us); // the first round warms
     }
   }
+  const quiet = new Map((await simulators.ask({ ...greeting, greetingMs: 0 }, 'opened')).urls);
+  const times = new Map(providers.map((provider) => [provider, [] as number[]]));
+  for (let round = -1; round < timedRounds; round++) {
+    for (const provider of providers) {
+      const taken = await answerTimes(provider, quiet.get(provider) ?? '');
+      if (round >= 0) times.get(provider)?.push(...taken);
+    }
+  }
   const raw = median(costs.get('raw') ?? []);
   console.log(
-    `CPU for one second of a call with its connection, ${calls} calls of ${callSec} s, median of ${rounds} rounds, node ${process.version}\n`,
+    `CPU for one second of a call with its connection, ${calls} calls of ${callSec} s, median of ${rounds} rounds; answers: median of ${timedRounds} rounds; node ${process.version}\n`,
   );
   console.log(
     markdown([
-      ['protocol', 'µs', '% of a core', 'times raw', 'agent heard, s'],
+      ['protocol', 'µs', '% of a core', 'times raw', 'answer, ms', 'agent heard, s'],
       ...providers.map((provider) => {
         const us = median(costs.get(provider) ?? []);
         const cells = [us.toFixed(0), (us / 10_000).toFixed(3), (us / raw).toFixed(2)];
-        return [provider, ...cells, (heard.get(provider) ?? 0).toFixed(1)];
+        return [
+          provider,
+          ...cells,
+          median(times.get(provider) ?? []).toFixed(1),
+          (heard.get(provider) ?? 0).toFixed(1),
+        ];
       }),
     ]),
   );

@@ -2,13 +2,14 @@
 import { providerProtocols } from '../../src/simulator/providers/registry.js';
 import { simulateProvider } from '../../src/simulator/providers/serve.js';
 
-export type ProvidersOrder = { kind: 'open'; greetingMs: number };
+/** Opens a simulator of each provider, whose agent answers at once; those opened before stay. */
+export type ProvidersOrder = { kind: 'open'; greetingMs: number; silenceMs: number };
 export type ProvidersAnswer = { kind: 'opened'; urls: [provider: string, url: string][] };
 
-process.on('message', async ({ greetingMs }: ProvidersOrder) => {
+process.on('message', async ({ greetingMs, silenceMs }: ProvidersOrder) => {
   const urls: [string, string][] = [];
   for (const [provider, dialect] of providerProtocols) {
-    const { url } = await simulateProvider(dialect, { port: 0, greetingMs });
+    const { url } = await simulateProvider(dialect, { port: 0, greetingMs, silenceMs, answerDelayMs: 0 });
     urls.push([provider, url]);
   }
   process.send?.({ kind: 'opened', urls } satisfies ProvidersAnswer);
