@@ -44,7 +44,7 @@ export type AudioTracks = AudioTrack | 'both';
 export interface AgentTarget {
   /** Provider name: `twilio`, `raw`, … (`providers/registry.ts`). */
   protocol: string;
-  /** `ws:` or `wss:` URL. */
+  /** URL with a scheme of the protocol: mostly `ws:` or `wss:`. */
   url: string;
   /** The phone's encoding, for protocols that can choose: using the same needs no transcoding. Default `ulaw`. */
   phoneEncoding?: 'ulaw' | 'alaw' | 'l16';
@@ -87,7 +87,7 @@ export type AgentCommand = { kind: 'dtmf'; digits: string } | { kind: 'hold'; on
 export interface AgentEnd {
   /** `hangup`: the agent hung up or closed cleanly; `failed`: it refused, timed out or broke; `local`: we closed it. */
   by: 'hangup' | 'failed' | 'local';
-  /** WebSocket close code, if there was one. */
+  /** WebSocket close code, if there was one; 1000 for the orderly end of another connection. */
   closeCode?: number;
   /** One sentence for the call's events; contains no secrets and no URL with a query. */
   detail: string;
@@ -116,11 +116,25 @@ export interface RestRequest {
   body?: string;
 }
 
-/** An upgrade request (RFC 6455). `subprotocol` is offered; an agent that chooses none is accepted too. */
+/** An upgrade request (RFC 6455), a TCP connection (`tcp:`), or an HTTP/2 request (`https:`). */
 export interface Upgrade {
   url: string;
   headers: Record<string, string>;
+  /** WebSocket: it is offered; an agent that chooses none is accepted too. */
   subprotocol?: string;
+  /** TCP and HTTP/2: how their bytes are messages. One per connection. */
+  codec?: MessageCodec;
+}
+
+/** Between messages and the bytes of a connection that has no messages of its own. */
+export interface MessageCodec {
+  /** How much of a message is needed to know its length. */
+  headerBytes: number;
+  /** The length of the message that begins with these bytes, its header included. */
+  lengthOf(bytes: Buffer): number;
+  encode(message: string | Uint8Array): Uint8Array;
+  /** A whole message, which is reused after the call. */
+  decode(message: Buffer): string | Uint8Array;
 }
 
 /** The effects of a message that a conversation reads. All calls are synchronous; `audio` bytes may be kept (they are not reused). */
@@ -166,10 +180,12 @@ export interface AgentProtocol<C = unknown> extends ProviderDescriptor {
   capabilities: NonNullable<ProviderDescriptor['capabilities']>;
   /** Throws `AgentConfigError` with the field and the problem. */
   parseConfig(raw: Plain): C;
-  /** `connect`: ready after the 101, and may stay silent indefinitely; `message`: ready when `Sink.ready()` is called. */
+  /** `connect`: ready when connected (after the 101), and may stay silent indefinitely; `message`: ready when `Sink.ready()` is called. */
   readyOn: 'connect' | 'message';
   /** The provider's address, when it does not depend on the account. */
   knownUrl?: string;
+  /** The same, when it depends on the configuration, which may be invalid; undefined for one without an address. */
+  urlFor?(config: Readonly<Record<string, unknown>>): string | undefined;
   /** Its messages name their track; other protocols get `both` as one mixed track. */
   separateTracks?: true;
   /** Keys are sent together after a pause or `#`: the agent reads them as text and would answer each message. */
@@ -198,7 +214,7 @@ export interface Conversation {
   prepared?(body: string): void;
   /** The upgrade request. */
   upgrade(): Upgrade;
-  /** Sent right after the 101. */
+  /** Sent right after the 101, or as soon as another connection is open. */
   opening(): AgentMessage[];
   /** The caller answered. */
   start(): AgentMessage[];

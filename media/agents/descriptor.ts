@@ -24,13 +24,17 @@ export interface ProviderDescriptor {
   /** Absent: reached by SIP only. */
   capabilities?: ProviderCapabilities;
   sip?: SipIngress;
+  /** The schemes that the URL of its target may have; absent: those of a WebSocket. */
+  schemes?: readonly string[];
 }
+
+export const WEBSOCKET_SCHEMES: readonly string[] = ['ws', 'wss'];
 
 /** What a conversation can do: a row of the documentation, and the expectations of the contract tests. */
 export interface ProviderCapabilities {
   /** Audio to the agent when nothing else is configured. */
   audio: string;
-  /** The messages that flush the playout queue; the first is the one that its simulator sends. */
+  /** The messages that flush the playout queue, if there are any; the first is the one that its simulator sends. */
   flush: readonly string[];
   /** The message that reports how much of the agent's speech was heard. */
   heard?: string;

@@ -8,7 +8,7 @@ export const TABLE_END = '<!-- generated from the provider descriptors: end -->'
 
 const columns: readonly [title: string, cell: (of: ProviderCapabilities) => string][] = [
   ['audio to it', ({ audio }) => audio],
-  ['message that flushes the playout queue', ({ flush }) => flush.map(code).join(', ')],
+  ['message that flushes the playout queue', ({ flush }) => flush.map(code).join(', ') || 'none'],
   ['message that reports what was heard', ({ heard }) => (heard === undefined ? 'not used' : code(heard))],
   ['audio after a flush', ({ afterFlush }) => afterFlush],
   ['DTMF', ({ keys }) => (keys.as === 'text' ? 'text' : keys.as === 'key' ? code(keys.message) : 'no')],

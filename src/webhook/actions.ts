@@ -286,8 +286,14 @@ export const streamProtocols = [
   'sinch',
   'genesys',
   'audiocodes',
+  'audiosocket',
   'raw',
 ] as const;
+
+/** The schemes of a stream's URL. */
+export function streamSchemes(protocol: string): readonly string[] {
+  return protocol === 'audiosocket' ? ['tcp'] : ['ws', 'wss'];
+}
 
 /** The maximum length of a list of actions; an unlimited list would keep a call busy forever. */
 export const maxActions = 100;

@@ -21,6 +21,7 @@ import {
   sentKeys,
   sipAddress,
   streamProtocols,
+  streamSchemes,
   type WaitMusic,
 } from './actions.js';
 
@@ -252,8 +253,8 @@ function connect(fields: Fields): Connect {
   const endpointId = fields.text('endpoint_id', { pattern: /^[0-9a-f-]{36}$/i });
   if (endpointId !== null)
     return { action: 'connect', to: { kind: 'endpoint', endpointId }, next: fields.followUp('url') };
-  const url = fields.url('url', ['ws', 'wss']) ?? fields.fail('url', 'or endpoint_id is required');
   const protocol = fields.text('protocol', { pattern: STREAM_PROTOCOL }) ?? 'twilio';
+  const url = fields.url('url', streamSchemes(protocol)) ?? fields.fail('url', 'or endpoint_id is required');
   const custom = fields.texts('custom');
   const to = { kind: 'stream' as const, url, protocol, custom, name: null, status: null };
   return { action: 'connect', to, next: fields.followUp('result_url') };

@@ -42,6 +42,12 @@ describe.each([...agentProtocols.values()])('$provider', ({ provider, capabiliti
   test('an interruption flushes once, reports what was heard, and late audio is dropped', async () => {
     const of = await greeted(provider);
     of.speak(700, 200);
+    if (flush.length === 0) {
+      of.silence(500);
+      await of.until(() => of.call.events.filter(({ type }) => type === 'said').length === 2, 'it answered');
+      expect(of.hooks.cleared).toBe(0);
+      return;
+    }
     await of.until(() => of.hooks.cleared > 0, 'the queue is flushed');
     of.silence(500);
     await of.until(() => of.hooks.heard().length > (of.hooks.clears[0] ?? 0), 'the answer comes');

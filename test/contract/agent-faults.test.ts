@@ -1,17 +1,30 @@
 /** What goes wrong between us and a provider, for every protocol over real sockets: the outcome is right, and an event says what happened. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { AgentFailure } from '../../media/agents/agent.js';
+import { agentProtocols } from '../../media/agents/providers/registry.js';
 import { AgentConversation, NAMED, STREAMS, type Wish } from '../support/agent-conversation.js';
 import { tcpServer, watchResources } from '../support/agent-rig.js';
 import { selfSigned } from '../support/certificate.js';
 
-const ALL = [...NAMED, ...STREAMS];
+/** AudioSocket has no messages of text: `agent-audiosocket.test.ts`. */
+const ALL = [...NAMED, ...STREAMS].filter((each) => each !== 'audiosocket');
 /** Ask over HTTP first. */
 const REST = ['elevenlabs', 'ultravox', 'vapi'];
 /** Audio is bare, in binary messages. */
 const BARE = ['deepgram', 'ultravox', 'vapi', 'vonage', 'jambonz', 'asterisk', 'sinch', 'genesys', 'raw'];
 /** 16 bit PCM by default. */
-const PCM = ['gemini', 'ultravox', 'hume', 'vonage', 'exotel', 'jambonz', 'sinch', 'audiocodes', 'raw'];
+const PCM = [
+  'gemini',
+  'amazon_nova_sonic',
+  'ultravox',
+  'hume',
+  'vonage',
+  'exotel',
+  'jambonz',
+  'sinch',
+  'audiocodes',
+  'raw',
+];
 /** A broken connection is no reason to give the conversation up. */
 const RESUMES = ['gemini', 'hume'];
 /** The limit is the client's and not the provider's: the largest message is sent to one of each kind, the rest get a smaller limit. */
@@ -34,6 +47,7 @@ const AUDIO: Record<string, (payload: string, started: Record<string, unknown>) 
   cartesia: (audio) => ({ type: 'audio_output', audio }),
   elevenlabs: (audio_base_64) => ({ type: 'audio', audio_event: { audio_base_64, event_id: 77 } }),
   gemini: (data) => ({ serverContent: { modelTurn: { parts: [{ inlineData: { mimeType: 'audio/pcm', data } }] } } }),
+  amazon_nova_sonic: (content) => ({ event: { audioOutput: { content } } }),
   hume: (data) => ({ type: 'audio_output', id: 'x', data }),
   twilio: (payload, { streamSid }) => ({ event: 'media', streamSid, media: { payload } }),
   telnyx: (payload) => ({ event: 'media', media: { payload } }),
@@ -243,7 +257,8 @@ describe.each(ALL)('%s', (provider) => {
 
   test('never upgrades', async () => {
     const server = await tcpServer(() => {});
-    const target = { url: `ws://127.0.0.1:${server.port}/`, connectTimeoutMs: 100 };
+    const scheme = agentProtocols.get(provider)?.schemes?.at(-1) ?? 'ws';
+    const target = { url: `${scheme}://127.0.0.1:${server.port}/`, connectTimeoutMs: 100 };
     expect(await refusal(provider, { target })).toMatchObject({ reason: 'timeout', retryable: true });
     await server.close();
   });
@@ -281,7 +296,7 @@ test.each(REST)('%s answers the request for a call with 401, 429, 503 or nonsens
   c = undefined;
 });
 
-test.each(NAMED.filter((each) => !['ultravox', 'vapi'].includes(each)))(
+test.each(NAMED.filter((each) => !['ultravox', 'vapi', 'amazon_nova_sonic'].includes(each)))(
   '%s upgrades, and its handshake never ends',
   async (provider) => {
     const silent = {

@@ -50,7 +50,7 @@ async function nextSessionAnswers() {
   expect(await ended()).toBe('runs');
 }
 
-describe.each(['openai', 'azure_openai', 'xai', 'deepgram', 'hume'])('%s', (provider) => {
+describe.each(['openai', 'azure_openai', 'xai', 'deepgram', 'hume', 'amazon_nova_sonic'])('%s', (provider) => {
   test('the next session takes over in the pause behind what was said, before the limit', async () => {
     const wish = limited(provider, 60_000, { renewBeforeMs: 59_900 });
     await greeted(provider, { ...wish, simulator: { greetingMs: 500 } });

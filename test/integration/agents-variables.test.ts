@@ -62,9 +62,9 @@ test('services with variables of their own get them as they are, and fill their 
   expect(inline).not.toHaveProperty('templateContext');
 });
 
-/** AudioCodes' bots get them when they have accepted the session. */
+/** AudioCodes' bots get them when they have accepted the session; AudioSocket has no place for them. */
 const STREAMS = [...agentProtocols.values()].filter(
-  (each) => each.selectedBy === 'protocol' && each.provider !== 'audiocodes',
+  (each) => each.selectedBy === 'protocol' && !['audiocodes', 'audiosocket'].includes(each.provider),
 );
 
 test.each(STREAMS)('$provider: in its start message', ({ provider, example }) => {
@@ -95,6 +95,14 @@ test('the rest of the named ones: in the instructions, or as variables', () => {
   expect(json(assemblyai.opening()[0])).toMatchObject({ session: { system_prompt: filled } });
   expect(json(assemblyai.start()[0]).instructions).toContain('Hello Ada {{caller}}.');
   expect(json(conversation('cartesia').opening()[0])).toMatchObject({ dynamic_variables: variables });
+  const nova = conversation('amazon_nova_sonic', texts);
+  const textOf = (messages: AgentMessage[]) =>
+    messages.flatMap(
+      (each) =>
+        (JSON.parse(String(each)) as { event: { textInput?: { content: string } } }).event.textInput?.content ?? [],
+    );
+  expect(textOf(nova.opening())).toEqual([filled]);
+  expect(textOf(nova.start())).toEqual(['Say exactly this: Hello Ada {{caller}}.']);
 });
 
 test('audiocodes: in the start activity', () => {

@@ -37,6 +37,29 @@ export const PROVIDER_MESSAGES: Record<string, Message[]> = {
     { type: 'session.error', code: 'invalid_format', message: 'm' },
     { type: 'session.ended' },
   ],
+  amazon_nova_sonic: [
+    { event: { completionStart: { sessionId: 's', promptName: 'prompt', completionId: 'c' } } },
+    {
+      event: {
+        contentStart: {
+          contentId: 'c1',
+          type: 'TEXT',
+          role: 'ASSISTANT',
+          additionalModelFields: '{"generationStage":"SPECULATIVE"}',
+        },
+      },
+    },
+    { event: { textOutput: { contentId: 'c1', content: 'Hello' } } },
+    { event: { contentEnd: { contentId: 'c1', type: 'TEXT', stopReason: 'PARTIAL_TURN' } } },
+    { event: { contentStart: { contentId: 'c2', type: 'AUDIO', role: 'ASSISTANT' } } },
+    { event: { audioOutput: { contentId: 'c2', content: AUDIO } } },
+    { event: { contentEnd: { contentId: 'c2', type: 'AUDIO', stopReason: 'END_TURN' } } },
+    { event: { contentStart: { contentId: 'c3', type: 'TOOL', role: 'TOOL' } } },
+    { event: { toolUse: { contentId: 'c3', toolName: 'hang_up', toolUseId: 't', content: '{}' } } },
+    { event: { contentEnd: { contentId: 'c3', type: 'TOOL', stopReason: 'TOOL_USE' } } },
+    { event: { usageEvent: { totalTokens: 200 } } },
+    { exception: 'validationException' },
+  ],
   cartesia: [
     {
       type: 'session_ready',

@@ -64,6 +64,36 @@ describe('endpoints', () => {
     expect(api.store.endpoints.getForCall(body.id)?.webhookSecret).toBe(body.webhook_secret);
   });
 
+  it('a target has the scheme of its protocol', async () => {
+    const socket = { ...agent, provider_config: { protocol: 'audiosocket' } };
+    const refused = [
+      { ...agent, target: 'tcp://agent.example.com:9092' },
+      socket,
+      { ...socket, target: 'tcp://agent.example.com' },
+      { ...socket, target: 'tcp://agent.example.com:9092/path' },
+      { ...socket, target: 'tcp://LOCALHOST:9092' },
+      { ...socket, target: 'tcp://2130706433:9092' },
+      { ...socket, target: 'tcp://[::1]:9092' },
+    ];
+    for (const body of refused) expect(paths(await post('/v1/endpoints', body)), body.target).toEqual(['target']);
+    const { status, body } = await post('/v1/endpoints', { ...socket, target: 'tcp://agent.example.com:9092' });
+    expect(status).toBe(201);
+    const url = `/v1/endpoints/${body.id}`;
+    expect(paths(await patch(url, { provider_config: { protocol: 'raw' } }))).toEqual(['provider_config.protocol']);
+    expect(paths(await patch(url, { target: 'wss://agent.example.com/x' }))).toEqual(['target']);
+    const both = { target: 'wss://agent.example.com/x', provider_config: { protocol: 'raw' } };
+    expect((await patch(url, both)).status).toBe(200);
+  });
+
+  it('Amazon Nova Sonic has the address of its region, and its secrets are masked', async () => {
+    const config = { access_key_id: 'AKIDEXAMPLE', secret_access_key: 's', session_token: 't', region: 'eu-north-1' };
+    const nova = { name: 'N', type: 'agent', provider: 'amazon_nova_sonic', provider_config: config };
+    const { status, body } = await post('/v1/endpoints', nova);
+    expect([status, body.target]).toEqual([201, 'https://bedrock-runtime.eu-north-1.amazonaws.com']);
+    expect(body.provider_config).toMatchObject({ secret_access_key: '********', session_token: '********' });
+    expect(paths(await post('/v1/endpoints', { ...nova, target: 'wss://example.com/' }))).toEqual(['target']);
+  });
+
   it('a named provider whose address is known may leave the target out', async () => {
     const openai = await post('/v1/endpoints', {
       name: 'O',

@@ -16,6 +16,9 @@ const SHUT_DOWN: Readonly<Record<string, string | null>> = {
   'grok-voice-latest': null,
   // ai.google.dev/gemini-api/docs/deprecations
   'gemini-3.8-live': null,
+  // docs.aws.amazon.com/bedrock, model lifecycle
+  'amazon.nova-2-sonic-v1:0': null,
+  matthew: null,
   // Deepgram and Inworld pass them on to OpenAI
   'gpt-4o-mini': '2027-01-14',
   'openai/gpt-4.1-mini': '2027-01-14',

@@ -10,14 +10,16 @@ import {
   type Conversation,
   type Sink,
 } from '../agent.js';
+import { WEBSOCKET_SCHEMES } from '../descriptor.js';
 import { askProvider } from '../provider-http.js';
 import { AgentFaults } from './agent-faults.js';
 import { AgentOutput } from './agent-output.js';
 import type { AgentSocket, AgentSocketHooks, AgentSocketLimits } from './agent-socket.js';
-import { givenUp, howClosed, unusable } from './connect-failure.js';
+import { broken, givenUp, howClosed, unusable } from './connect-failure.js';
 import { DigitGroups } from './digit-groups.js';
 import { Renewal } from './session-renewal.js';
-import { AgentWebSocket, broken } from './websocket-transport.js';
+import { connectTransport } from './transport/connect-transport.js';
+import type { AgentTransport } from './transport/transport.js';
 
 export class AgentConnection implements AgentSocket {
   readonly ready: Promise<void>;
@@ -30,7 +32,7 @@ export class AgentConnection implements AgentSocket {
   #settleReady!: { resolve(): void; reject(failure: AgentFailure): void };
   #settleEnded!: (end: AgentEnd) => void;
   #phase: 'connecting' | 'ready' | 'started' | 'ending' = 'connecting';
-  #socket: AgentWebSocket | null = null;
+  #socket: AgentTransport | null = null;
   /** The socket is open and its handshake is complete. */
   #isSessionReady = false;
   #isReady = false;
@@ -184,25 +186,32 @@ export class AgentConnection implements AgentSocket {
 
   #dial(): void {
     const { allowPrivateAddress } = this.target;
-    const socket: AgentWebSocket = new AgentWebSocket(this.conversation.upgrade(), allowPrivateAddress, this.limits, {
-      opened: () => {
-        socket.send(this.conversation.opening());
-        if (this.protocol.readyOn === 'connect') this.#becomeReady();
+    const { schemes = WEBSOCKET_SCHEMES } = this.protocol;
+    const socket: AgentTransport = connectTransport(
+      this.conversation.upgrade(),
+      schemes,
+      allowPrivateAddress,
+      this.limits,
+      {
+        opened: () => socket.send(this.conversation.opening()),
+        accepted: () => {
+          if (this.protocol.readyOn === 'connect') this.#becomeReady();
+        },
+        message: (message) => {
+          if (this.#socket === socket && this.#phase !== 'ending') this.conversation.receive(message, this.#sink);
+        },
+        media: (message) => this.#socket === socket && this.#phase !== 'ending' && this.#readMedia(message),
+        beat: () => {
+          const { keepAlive } = this.conversation;
+          if (keepAlive === undefined || !this.#isSessionReady || this.#socket !== socket) return;
+          if (performance.now() - socket.sendQueue.lastSentMs >= keepAlive.afterMs) socket.send([keepAlive.message]);
+        },
+        closed: (code, reason, failure) => {
+          if (this.#socket === socket) this.#socketClosed(code, reason, failure);
+        },
+        guard: (fn) => this.hooks.guard(fn),
       },
-      message: (message) => {
-        if (this.#socket === socket && this.#phase !== 'ending') this.conversation.receive(message, this.#sink);
-      },
-      media: (message) => this.#socket === socket && this.#phase !== 'ending' && this.#readMedia(message),
-      beat: () => {
-        const { keepAlive } = this.conversation;
-        if (keepAlive === undefined || !this.#isSessionReady || this.#socket !== socket) return;
-        if (performance.now() - socket.sendQueue.lastSentMs >= keepAlive.afterMs) socket.send([keepAlive.message]);
-      },
-      closed: (code, reason, failure) => {
-        if (this.#socket === socket) this.#socketClosed(code, reason, failure);
-      },
-      guard: (fn) => this.hooks.guard(fn),
-    });
+    );
     this.#socket = socket;
   }
 
@@ -234,7 +243,7 @@ export class AgentConnection implements AgentSocket {
   }
 
   /** Sends caller audio; on hold the agent hears silence. */
-  #frame(socket: AgentWebSocket, bytes: Uint8Array, atMs: number, track: AudioTrack): void {
+  #frame(socket: AgentTransport, bytes: Uint8Array, atMs: number, track: AudioTrack): void {
     if (!socket.takesFrame()) return;
     const { format } = this.conversation;
     const heard = this.#held ? socket.sendQueue.silence(bytes.length, format) : bytes;

@@ -1,7 +1,7 @@
 /** The connection to one agent, as the media session sees it. */
 import type { AgentCommand, AgentEnd, AgentEvent, AudioFormat, AudioTrack } from '../agent.js';
 import type { RenewalLimits } from './session-renewal.js';
-import type { TransportLimits } from './websocket-transport.js';
+import type { TransportLimits } from './transport/transport.js';
 
 /** What the session's playout does for the socket. Every call comes from inside the session's `guard`. */
 export interface AgentSocketHooks {

@@ -9,6 +9,14 @@ export function refusedUpgrade(status: number): AgentFailure {
   return new AgentFailure(unauthorized ? 'unauthorized' : 'refused', message, !unauthorized);
 }
 
+/** The status of the response to an HTTP/2 request; `type`: the service's name of the error, if it has one. */
+export function refusedRequest(status: number, type: unknown): AgentFailure {
+  const unauthorized = status === 401 || status === 403;
+  const name = typeof type === 'string' ? /^[A-Za-z]{1,64}/.exec(type)?.[0] : undefined;
+  const message = `The agent answered the request with status ${status}${name === undefined ? '' : ` (${name})`}.`;
+  return new AgentFailure(unauthorized ? 'unauthorized' : 'refused', message, status === 429 || status >= 500);
+}
+
 /** An error event before the socket was open. */
 export function connectFailure(error: Error): AgentFailure {
   const code = errorCode(error);
@@ -47,12 +55,23 @@ export function brokenSocket(error: Error): string {
   return code === '' ? "The agent's socket broke." : `The agent broke the WebSocket protocol (${code}).`;
 }
 
+/** An error event on an open TCP connection or HTTP/2 stream. */
+export function brokenConnection(error: Error): string {
+  const code = errorCode(error);
+  return /^[A-Z0-9_]+$/.test(code) ? `The agent's connection broke (${code}).` : "The agent's connection broke.";
+}
+
 /** An error that prevented dialling the socket at all. */
 export function unusable(error: unknown): AgentFailure {
   if (error instanceof AgentFailure) return error;
   if (error instanceof BlockedAddressError) return connectFailure(error);
   const why = error instanceof AgentConfigError ? error.message : "The agent's URL or headers cannot be used.";
   return new AgentFailure('protocol', why, false);
+}
+
+/** The connection broke, or the agent broke the protocol; another attempt may succeed. */
+export function broken(message: string): AgentFailure {
+  return new AgentFailure('protocol', message, true);
 }
 
 export function givenUp(): AgentFailure {

@@ -24,6 +24,11 @@ export class ReceiveBudget {
     this.#socket = socket;
   }
 
+  /** Over the budget: the socket is not read. */
+  get paused(): boolean {
+    return this.#timer !== undefined;
+  }
+
   message(bytes: number, now: number): void {
     if (now >= this.#windowEndsAt) {
       this.#windowEndsAt = now + this.#limits.windowMs;

@@ -2,9 +2,7 @@
  * Sends to one agent with bounded buffers. Caller audio is queued briefly and then dropped, newest first: queued data cannot be taken back,
  * and late audio is worse than none. Other messages are always sent, until the agent counts as stuck.
  */
-import { WebSocket } from 'ws';
 import type { AgentMessage, AudioFormat } from '../agent.js';
-import type { WebSocketFrameWriter } from './frame-writer.js';
 
 export interface SendLimits {
   /** The most caller audio that may be queued on our side of the socket. */
@@ -15,30 +13,36 @@ export interface SendLimits {
   sendQueueBytes: number;
 }
 
+/** The connection that is written to. */
+export interface SendTarget {
+  readonly isOpen: boolean;
+  /** What was written and the kernel has not taken yet. */
+  readonly bufferedAmount: number;
+  write(message: string | Uint8Array): void;
+}
+
 const SILENCE = { ulaw: 0xff, alaw: 0xd5, l16: 0 };
 
 export class SendQueue {
   framesSent = 0;
   framesDropped = 0;
   lastSentMs = performance.now();
-  readonly #ws: WebSocket;
-  readonly #frames: () => WebSocketFrameWriter;
+  readonly #target: SendTarget;
   readonly #limits: SendLimits;
   readonly #stuck: () => void;
   #queueBytes = Number.POSITIVE_INFINITY;
   #silence = new Uint8Array(0);
 
-  /** `frames`: how an open socket is written to. `stuck` is called for each message that no longer fits. */
-  constructor(ws: WebSocket, frames: () => WebSocketFrameWriter, limits: SendLimits, stuck: () => void) {
-    this.#ws = ws;
-    this.#frames = frames;
+  /** `stuck` is called for each message that no longer fits. */
+  constructor(target: SendTarget, limits: SendLimits, stuck: () => void) {
+    this.#target = target;
     this.#limits = limits;
     this.#stuck = stuck;
   }
 
   /** Checked before a frame is encoded, so that a dropped frame leaves no gap in the agent's sequence numbers. */
   takesFrame(unansweredMs: number): boolean {
-    if (this.#ws.bufferedAmount <= this.#queueBytes && unansweredMs <= this.#limits.unreadLimitMs) return true;
+    if (this.#target.bufferedAmount <= this.#queueBytes && unansweredMs <= this.#limits.unreadLimitMs) return true;
     this.framesDropped += 1;
     return false;
   }
@@ -52,11 +56,10 @@ export class SendQueue {
   }
 
   send(message: AgentMessage): void {
-    if (message === null || this.#ws.readyState !== WebSocket.OPEN) return;
+    if (message === null || !this.#target.isOpen) return;
     this.lastSentMs = performance.now();
-    if (this.#ws.bufferedAmount > this.#limits.sendQueueBytes) this.#stuck();
-    else if (typeof message === 'string') this.#frames().text(message);
-    else this.#frames().binary(message);
+    if (this.#target.bufferedAmount > this.#limits.sendQueueBytes) this.#stuck();
+    else this.#target.write(message);
   }
 
   /** That many bytes of silence; read-only. */

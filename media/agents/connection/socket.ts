@@ -10,6 +10,7 @@ const LIMITS: AgentSocketLimits = {
   closeLimitMs: 1000,
   pingIntervalMs: 2000,
   silenceLimitMs: 15_000,
+  acceptLimitMs: 1000,
   pendingMarks: 1000,
   sendQueueMs: 500,
   unreadLimitMs: 1500,

@@ -1,40 +1,20 @@
 /** One WebSocket to an agent: sends within limits, detects a lost peer, and reports its end once. */
 import type { WebSocket } from 'ws';
-import { AgentFailure, type AgentMessage, type AudioFormat, type Upgrade } from '../agent.js';
-import { brokenSocket, connectFailure, refusedUpgrade } from './connect-failure.js';
+import type { AgentFailure, AgentMessage, AudioFormat, Upgrade } from '../agent.js';
+import { broken, brokenSocket, connectFailure, refusedUpgrade } from './connect-failure.js';
 import { dial } from './dial.js';
 import { Heartbeat } from './heartbeat.js';
-import { ReceiveBudget, type ReceiveLimits } from './receive-budget.js';
-import { type SendLimits, SendQueue } from './send-queue.js';
-
-export interface TransportLimits extends ReceiveLimits, SendLimits {
-  maxMessageBytes: number;
-  closeLimitMs: number;
-  pingIntervalMs: number;
-  /** Time without any data, pongs included, after which the agent counts as lost. */
-  silenceLimitMs: number;
-}
-
-export interface AgentWebSocketHooks {
-  opened(): void;
-  message(message: string | Uint8Array): void;
-  /** A text message; false: it was not read, and goes to `message`. */
-  media(message: Uint8Array): boolean;
-  /** Called periodically while the socket is open. */
-  beat(): void;
-  /** Called once. 1006 means that there was no close frame; `failure`: the cause, if it is known. */
-  closed(code: number, reason: string, failure: AgentFailure | null): void;
-  /** Wraps each callback except `closed`. */
-  guard(fn: () => void): void;
-}
+import { ReceiveBudget } from './receive-budget.js';
+import { SendQueue } from './send-queue.js';
+import type { AgentTransport, TransportHooks, TransportLimits } from './transport/transport.js';
 
 const EMPTY = Buffer.alloc(0);
 
-export class AgentWebSocket {
+export class AgentWebSocket implements AgentTransport {
   readonly sendQueue: SendQueue;
   readonly receiveBudget: ReceiveBudget;
   readonly #ws: WebSocket;
-  readonly #hooks: AgentWebSocketHooks;
+  readonly #hooks: TransportHooks;
   readonly #heartbeat: Heartbeat;
   #failure: AgentFailure | null = null;
   #wasOpen = false;
@@ -44,13 +24,25 @@ export class AgentWebSocket {
   #messageIsBinary = false;
 
   /** Throws the errors of `dial`. */
-  constructor(upgrade: Upgrade, allowPrivateAddress: boolean, limits: TransportLimits, hooks: AgentWebSocketHooks) {
+  constructor(upgrade: Upgrade, allowPrivateAddress: boolean, limits: TransportLimits, hooks: TransportHooks) {
     const { ws, frames } = dial(upgrade, { ...limits, allowPrivateAddress });
     this.#ws = ws;
     this.#hooks = hooks;
     const guarded = (fn: () => void) => () => hooks.guard(fn);
     this.receiveBudget = new ReceiveBudget(limits, ws);
-    this.sendQueue = new SendQueue(ws, frames, limits, () =>
+    const target = {
+      get isOpen() {
+        return ws.readyState === ws.OPEN;
+      },
+      get bufferedAmount() {
+        return ws.bufferedAmount;
+      },
+      write: (message: string | Uint8Array) => {
+        if (typeof message === 'string') frames().text(message);
+        else frames().binary(message);
+      },
+    };
+    this.sendQueue = new SendQueue(target, limits, () =>
       this.break(broken('The agent does not read what it is sent.')),
     );
     this.#heartbeat = new Heartbeat({
@@ -66,7 +58,10 @@ export class AgentWebSocket {
       this.#wasOpen = true;
       if (this.#over) return;
       this.#heartbeat.start();
-      hooks.guard(hooks.opened);
+      hooks.guard(() => {
+        hooks.opened();
+        hooks.accepted();
+      });
     });
     ws.on('unexpected-response', (_request, response) => this.break(refusedUpgrade(response.statusCode ?? 0)));
     ws.on('error', (error) => {
@@ -84,7 +79,6 @@ export class AgentWebSocket {
     });
   }
 
-  /** The agent has already begun to close: its close code will tell how it ended. */
   get closing(): boolean {
     return this.#ws.readyState >= this.#ws.CLOSING;
   }
@@ -132,8 +126,4 @@ export class AgentWebSocket {
     this.#heartbeat.stop();
     this.receiveBudget.stop();
   }
-}
-
-export function broken(message: string): AgentFailure {
-  return new AgentFailure('protocol', message, true);
 }

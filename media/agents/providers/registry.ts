@@ -1,6 +1,7 @@
 /** All providers. A new one is a file and a line here. */
 import type { AgentProtocol } from '../agent.js';
 import type { ProviderDescriptor } from '../descriptor.js';
+import { amazonNovaSonic } from './hosted/amazon-nova-sonic.js';
 import { assemblyai } from './hosted/assemblyai.js';
 import { azureOpenai } from './hosted/azure-openai.js';
 import { azureVoiceLive } from './hosted/azure-voice-live.js';
@@ -18,6 +19,7 @@ import { vapi } from './hosted/vapi.js';
 import { xai } from './hosted/xai.js';
 import { asterisk } from './streams/asterisk.js';
 import { audiocodes } from './streams/audiocodes.js';
+import { audiosocket } from './streams/audiosocket.js';
 import { exotel } from './streams/exotel.js';
 import { genesys } from './streams/genesys.js';
 import { jambonz } from './streams/jambonz.js';
@@ -44,6 +46,7 @@ const PROTOCOLS: readonly AgentProtocol[] = [
   vapi,
   assemblyai,
   cartesia,
+  amazonNovaSonic,
   twilio,
   telnyx,
   plivo,
@@ -55,6 +58,7 @@ const PROTOCOLS: readonly AgentProtocol[] = [
   sinch,
   genesys,
   audiocodes,
+  audiosocket,
   raw,
 ];
 const SIP_ONLY: readonly ProviderDescriptor[] = [retell, livekit];

@@ -1,4 +1,4 @@
-import { knownAgentUrl } from '../../../media/agents/check.js';
+import { agentSchemes, knownAgentUrl } from '../../../media/agents/check.js';
 import { knownSipTarget, reachedBySipOnly } from '../../call/agent/sip-agent-invite.js';
 import type { Endpoint, EndpointChange, NewEndpoint } from '../../store/routing/endpoints.js';
 import { masksIn, type StoredProviderConfig } from '../../store/tenants/secrets.js';
@@ -18,19 +18,25 @@ export interface EndpointInput {
   fallback_endpoint_id?: string | null;
 }
 
-const targetSchemes = { agent: ['ws', 'wss', 'sip', 'sips'], webhook: ['http', 'https'] } as const;
+/** What the target of this endpoint may be. */
+function targetSchemes(provider: string | null, config: StoredProviderConfig | undefined): readonly string[] {
+  if (provider === null) return ['http', 'https'];
+  return [...agentSchemes(provider === 'custom' ? String(config?.protocol ?? 'twilio') : provider), 'sip', 'sips'];
+}
 
 /** Throws 400 with every problem found. */
 export function newEndpoint(input: EndpointInput, rules: EndpointRules): NewEndpoint {
   const provider = input.type === 'agent' ? (input.provider ?? 'custom') : null;
-  const target = input.target ?? (provider ? (knownAgentUrl(provider) ?? knownSipTarget(provider)) : undefined);
+  const target =
+    input.target ??
+    (provider ? (knownAgentUrl(provider, input.provider_config) ?? knownSipTarget(provider)) : undefined);
   const config = input.provider_config;
   const problems: FieldError[] = [];
   if (input.type === 'webhook' && input.provider !== undefined) {
     problems.push({ path: 'provider', message: 'is allowed for agents only' });
   }
   if (target === undefined) problems.push({ path: 'target', message: 'is required' });
-  else problems.push(...targetProblems(input.type, provider, target, rules.allowPrivate));
+  else problems.push(...targetProblems(provider, target, config, rules.allowPrivate));
   if (config === undefined && input.type === 'agent') {
     problems.push({ path: 'provider_config', message: 'is required for agents' });
   }
@@ -59,15 +65,21 @@ export function endpointChange(
   rules: EndpointRules,
 ): EndpointChange {
   const problems: FieldError[] = [];
+  const config =
+    input.provider_config && (mergePatch(endpoint.providerConfig, input.provider_config) as StoredProviderConfig);
   if (input.target !== undefined)
-    problems.push(...targetProblems(endpoint.type, endpoint.provider, input.target, rules.allowPrivate));
+    problems.push(
+      ...targetProblems(endpoint.provider, input.target, config ?? endpoint.providerConfig, rules.allowPrivate),
+    );
+  else if (config !== undefined && !fits(endpoint.target, targetSchemes(endpoint.provider, config)))
+    problems.push({ path: 'provider_config.protocol', message: 'does not fit the scheme of the target' });
   if (input.fallback_endpoint_id === endpoint.id) {
     problems.push({ path: 'fallback_endpoint_id', message: 'must be another endpoint' });
   }
   let providerConfig: StoredProviderConfig | undefined;
-  if (input.provider_config) {
+  if (config) {
     // Secrets are masked on both sides; the store restores the stored ones.
-    providerConfig = mergePatch(endpoint.providerConfig, input.provider_config) as StoredProviderConfig;
+    providerConfig = config;
     problems.push(
       ...configProblems(endpoint.provider ?? 'webhook', providerConfig, rules, input.target ?? endpoint.target),
     );
@@ -88,10 +100,14 @@ export function endpointChange(
   };
 }
 
+function fits(target: string, schemes: readonly string[]): boolean {
+  return schemes.includes(/^([a-z]+):/i.exec(target)?.[1]?.toLowerCase() ?? '');
+}
+
 function targetProblems(
-  type: 'agent' | 'webhook',
   provider: string | null,
   target: string,
+  config: StoredProviderConfig | undefined,
   allowPrivate: boolean,
 ): FieldError[] {
   if (provider !== null && reachedBySipOnly(provider) && /^wss?:/i.test(target)) {
@@ -99,12 +115,12 @@ function targetProblems(
     return [{ path: 'target', message }];
   }
   const credentialsGo =
-    type === 'webhook'
+    provider === null
       ? 'requests are signed with the webhook_secret instead'
       : /^sips?:/i.test(target)
         ? 'set sip_username and sip_password in provider_config instead'
         : 'set Authorization in provider_config.headers instead';
-  const message = targetProblem(target, { schemes: targetSchemes[type], allowPrivate, credentialsGo });
+  const message = targetProblem(target, { schemes: targetSchemes(provider, config), allowPrivate, credentialsGo });
   return message === null ? [] : [{ path: 'target', message }];
 }
 

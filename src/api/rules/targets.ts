@@ -23,6 +23,7 @@ export function targetProblem(target: string, { schemes, allowPrivate, credentia
   if (!schemes.includes(scheme)) return expected;
   const host = scheme.startsWith('sip') ? sipHost(target) : urlHost(target);
   if (host === null) return expected;
+  if (scheme === 'tcp' && !/^tcp:\/\/[^/?#]+:[1-9]\d{0,4}\/?$/i.test(target)) return 'must be tcp://HOST:PORT';
   if (credentialsGo !== undefined && hasPassword(target))
     return `must not contain a user and password, which every reader of the record would see; ${credentialsGo}`;
   if (!allowPrivate && isInternal(host)) return 'must not be a private, loopback or link-local address';
@@ -45,7 +46,9 @@ export function withoutPassword(target: string): string {
 
 function urlHost(target: string): string | null {
   if (!/^[a-z]+:\/\//i.test(target)) return null; // `new URL` also accepts `http:host`
-  return URL.canParse(target) ? new URL(target).hostname || null : null;
+  // Hosts of other schemes than the web's keep the spelling they have.
+  const web = target.replace(/^tcp:/i, 'http:');
+  return URL.canParse(web) ? new URL(web).hostname || null : null;
 }
 
 /** The host of a SIP URI in the normal form of URLs. */

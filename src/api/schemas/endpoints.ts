@@ -17,9 +17,9 @@ export const endpointTypes = ['agent', 'webhook'] as const;
 const providers = [...providersSelectedBy('provider').map(({ provider }) => provider), 'custom'];
 
 const targetText =
-  'For an agent, a `ws:`/`wss:` URL or a `sip:`/`sips:` URI; for a webhook, an `http:`/`https:` URL. May be omitted for a provider whose address is known.';
+  'For an agent, a `ws:`/`wss:` URL or a `sip:`/`sips:` URI (`tcp://host:port` with the protocol `audiosocket`, an `https:` URL for `amazon_nova_sonic`); for a webhook, an `http:`/`https:` URL. May be omitted for a provider whose address is known.';
 const configText =
-  'The settings of the provider. Secrets (`api_key`, `api_secret`, `auth_token`, `pre_connect_secret` and the values of `headers`) are write-only: they are shown as `********`; sending `********` keeps the stored secret.';
+  'The settings of the provider. Secrets (`api_key`, `api_secret`, `auth_token`, `secret_access_key`, `session_token`, `pre_connect_secret` and the values of `headers`) are write-only: they are shown as `********`; sending `********` keeps the stored secret.';
 
 const fields = {
   id: uuid('The id of the endpoint.'),

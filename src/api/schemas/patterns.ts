@@ -16,6 +16,7 @@ const rules = {
   sipHeader: ['^X-[A-Za-z0-9-]{1,64}$', 'must be X- followed by 1 to 64 letters, digits and hyphens'],
   httpHeader: ["^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$", 'must be the name of an HTTP header'],
   variableName: ['^[A-Za-z_][A-Za-z0-9_]{0,63}$', 'must be the name of a variable: letters, digits and _'],
+  awsRegion: ['^[a-z]{2}(-[a-z]+)+-\\d{1,2}$', 'must be a region such as us-east-1'],
   webhookSecret: ['^whsec_[A-Za-z0-9+/]{16,}={0,2}$', 'must be whsec_ followed by at least 16 characters of base64'],
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern excludes them
   text: [/^[^\u0000-\u001f\u007f]+$/.source, 'must be text without control characters'],

@@ -1,5 +1,5 @@
 import { AgentFailure, type AgentTarget, type Plain } from '../../../media/agents/agent.js';
-import { agentConfigProblem } from '../../../media/agents/check.js';
+import { agentConfigProblem, agentSchemes } from '../../../media/agents/check.js';
 import { renderVariables } from '../../../media/agents/variables.js';
 import type { EndpointForCall as Endpoint } from '../../store/routing/endpoints.js';
 import type { PartyFacts } from '../core/party-facts.js';
@@ -44,7 +44,8 @@ export function agentTarget(
   const config = endpoint.providerConfig;
   const named = endpoint.provider !== 'custom';
   const protocol = named ? (endpoint.provider ?? endpoint.type) : String(config.protocol ?? 'twilio');
-  if (endpoint.type !== 'agent' || !/^wss?:/i.test(endpoint.target) || !rules.protocols.has(protocol))
+  const scheme = /^([a-z]+):/i.exec(endpoint.target)?.[1]?.toLowerCase() ?? '';
+  if (endpoint.type !== 'agent' || !agentSchemes(protocol).includes(scheme) || !rules.protocols.has(protocol))
     throw new AgentFailure(
       'protocol',
       `This version cannot reach a ${endpoint.type} endpoint of "${protocol}" at this target.`,

@@ -4,12 +4,14 @@ import type { IncomingHttpHeaders } from 'node:http';
 /** State that outlives a session of a provider, such as handles for resumption. */
 export type ProviderState = Map<string, unknown>;
 
-/** One WebSocket of a simulated provider. */
+/** One connection to a simulated provider. */
 export interface Wire {
   send(message: Record<string, unknown>): void;
   sendBinary(bytes: Uint8Array): void;
   /** Any text, JSON or not. */
   sendText(text: string): void;
+  /** Takes back audio that was not sent, where it is sent at the pace of speech. */
+  dropUnsent?(): void;
   /** Reads nothing more. */
   stopReading(): void;
   close(code: number, reason?: string): void;
@@ -70,7 +72,32 @@ export interface ProviderProtocol {
   rest?(call: RestCall): { status: number; body: unknown } | null;
   /** As with the real service, audio of an interrupted turn may arrive after the message about the interruption. */
   late: boolean;
+  /** How its connections are served; absent: as WebSockets. */
+  byteStream?: ByteStream;
   open(wire: Wire, agentInput: AgentInput, url: URL, state: ProviderState): ProviderEncoder;
+}
+
+/** A server other than one for WebSockets. */
+export interface ByteStream {
+  /** `tcp`: plain connections; `http2`: requests whose body and response are streams. */
+  over: 'tcp' | 'http2';
+  /** The codec of one connection. */
+  codec(): ServerCodec;
+}
+
+/** The server's side of a protocol with messages of its own (`MessageCodec` is the client's). */
+export interface ServerCodec {
+  headerBytes: number;
+  lengthOf(bytes: Buffer): number;
+  encode(message: string | Uint8Array): Uint8Array;
+  /** null: a message that only the codec needs. */
+  decode(message: Buffer): string | Buffer | null;
+  /** The last message of a service that ends the conversation with an error. */
+  encodeError(text: string): Uint8Array;
+  /** How long the audio of a message lasts: it is sent at the pace of speech; absent or 0: at once. */
+  durationMs?(message: Uint8Array): number;
+  /** A message as the record of the call has it. */
+  describe(message: string | Uint8Array): Record<string, unknown> | null;
 }
 
 export function jsonOf(data: string | Buffer): Record<string, unknown> | null {

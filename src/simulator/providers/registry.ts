@@ -1,5 +1,7 @@
 /** Every provider that can be simulated. */
 import { assemblyai } from './assemblyai.js';
+import { amazonNovaSonic } from './byte-streams/amazon-nova-sonic.js';
+import { audiosocket } from './byte-streams/audiosocket.js';
 import { cartesia } from './cartesia.js';
 import { deepgram } from './deepgram.js';
 import { elevenlabs } from './elevenlabs.js';
@@ -25,7 +27,9 @@ const all: readonly ProviderProtocol[] = [
   vapi,
   assemblyai,
   cartesia,
+  amazonNovaSonic,
   ...streams,
+  audiosocket,
 ];
 
 export const providerProtocols: ReadonlyMap<string, ProviderProtocol> = new Map(

@@ -3,29 +3,12 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { WebSocketServer } from 'ws';
-import { type AgentBehaviour, behaviour, SimulatedAgent, type SimulatedAgentEvent } from './agent.js';
-import { jsonOf, type ProviderProtocol, type ProviderState, type Wire } from './provider-protocol.js';
+import { serveHttp2 } from './byte-streams/serve-http2.js';
+import { serveTcp } from './byte-streams/serve-tcp.js';
+import { jsonOf, type ProviderProtocol } from './provider-protocol.js';
+import { type SimulatedCall, Simulation, type SimulatorOptions } from './simulation.js';
 
-export interface SimulatorOptions extends Partial<AgentBehaviour> {
-  /** 0: any free port. */
-  port: number;
-  host?: string;
-  /** `wss:` instead of `ws:`; both PEM. */
-  tls?: { key: string; cert: string };
-  onEvent?: (event: SimulatedAgentEvent | { type: 'connected' } | { type: 'closed'; code: number }) => void;
-}
-
-/** One connection to the simulated provider. */
-export interface SimulatedCall {
-  /** Messages of the client, parsed; of a long call only the first ones. */
-  received: Record<string, unknown>[];
-  /** The messages sent to the client. */
-  sent: Record<string, unknown>[];
-  events: SimulatedAgentEvent[];
-  agent: SimulatedAgent;
-  wire: Wire;
-  url: URL;
-}
+export type { SimulatedCall, SimulatorOptions } from './simulation.js';
 
 export interface ProviderSimulator {
   port: number;
@@ -41,19 +24,22 @@ export interface ProviderSimulator {
 
 const closeLimitMs = 1000;
 const mostBodyBytes = 1024 * 1024;
-const mostKept = 10_000;
 
 /** Rejects when the port cannot be opened. */
 export async function simulateProvider(
   protocol: ProviderProtocol,
   options: SimulatorOptions,
 ): Promise<ProviderSimulator> {
-  const { port, host = '127.0.0.1', tls, onEvent = () => {}, ...changes } = options;
-  const how: AgentBehaviour = { ...behaviour, ...changes };
-  const calls: SimulatedCall[] = [];
+  const simulation = new Simulation(protocol, options);
+  const { byteStream } = protocol;
+  if (byteStream !== undefined) {
+    const serve = byteStream.over === 'tcp' ? serveTcp : serveHttp2;
+    const server = await serve(simulation, byteStream, options);
+    return { ...server, calls: simulation.calls, forget: () => simulation.state.clear() };
+  }
+  const { port, host = '127.0.0.1', tls } = options;
   const sockets = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: 16 * 1024 * 1024 });
   let socketBase = '';
-  const state: ProviderState = new Map();
   const answer = (request: IncomingMessage, response: ServerResponse) =>
     void answerRest(protocol, request, response, socketBase);
   const http = tls === undefined ? createServer(answer) : createTlsServer(tls, answer);
@@ -67,51 +53,16 @@ export async function simulateProvider(
     }
     sockets.handleUpgrade(request, socket, head, (ws) => {
       ws.on('error', () => ws.terminate());
-      const keep = (list: Record<string, unknown>[], message: Record<string, unknown> | null) => {
-        if (message !== null && list.length < mostKept) list.push(message);
-      };
-      let closing: NodeJS.Timeout | undefined;
-      const wire: Wire = {
-        send(message) {
-          keep(call.sent, message);
-          ws.send(JSON.stringify(message));
-        },
-        sendBinary(bytes) {
-          keep(call.sent, objectIn(bytes));
-          ws.send(bytes);
-        },
+      const served = simulation.begin(url, {
         sendText: (text) => ws.send(text),
+        sendBinary: (bytes) => ws.send(bytes),
         stopReading: () => ws.pause(),
         close: (code, reason) => ws.close(code, reason),
-        closeAfter(ms, code, reason) {
-          closing ??= setTimeout(() => ws.close(code, reason), ms);
-        },
         die: () => ws.terminate(),
-      };
-      const call: SimulatedCall = {
-        received: [],
-        sent: [],
-        events: [],
-        wire,
-        url,
-        agent: new SimulatedAgent(how, protocol.late, (event) => {
-          call.events.push(event);
-          onEvent(event);
-        }),
-      };
-      calls.push(call);
-      onEvent({ type: 'connected' });
-      const encoder = protocol.open(wire, call.agent, url, state);
-      call.agent.encodeWith(encoder);
-      ws.on('message', (data: Buffer, isBinary) => {
-        keep(call.received, isBinary ? objectIn(data) : jsonOf(data));
-        encoder.message(isBinary ? data : data.toString());
+        describe: (message) => (typeof message === 'string' ? jsonOf(message) : objectIn(message)),
       });
-      ws.on('close', (code) => {
-        clearTimeout(closing);
-        call.agent.end();
-        onEvent({ type: 'closed', code });
-      });
+      ws.on('message', (data: Buffer, isBinary) => served.message(isBinary ? data : data.toString()));
+      ws.on('close', (code) => served.ended(code));
     });
   });
   await new Promise<void>((resolve, reject) => {
@@ -123,9 +74,9 @@ export async function simulateProvider(
   return {
     port: opened,
     url: socketBase + protocol.path,
-    calls,
+    calls: simulation.calls,
     connections: () => sockets.clients.size,
-    forget: () => state.clear(),
+    forget: () => simulation.state.clear(),
     close: async () => {
       const closed = new Promise<void>((resolve) => http.close(() => resolve()));
       for (const ws of sockets.clients) ws.close(1001);

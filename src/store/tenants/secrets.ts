@@ -11,6 +11,8 @@ const secretNames = [
   'password',
   'sip_password',
   'pre_connect_secret',
+  'secret_access_key',
+  'session_token',
 ] as const;
 
 /** A copy fit to be shown: secrets, and the value of every header (they carry tokens under any name), replaced by the mask. */
