@@ -29,6 +29,18 @@ const plivo = (xml: string) => split(parseTwiml(`<Response>${xml}</Response>`, b
 const telnyx = (xml: string) => split(parseTwiml(`<Response>${xml}</Response>`, base, texml));
 const ncco = (actions: unknown, eventsUrl: string | null = null) => split(parseNcco(actions, { url: base, eventsUrl }));
 
+test.each([
+  ['+4930123456', '+12025550123', 'DE', 'US'],
+  ['+14165550123', '+442071838750', 'CA', 'GB'],
+  ['+18005550100', '+88312345', undefined, undefined],
+  ['anonymous', 'sip:bot@example.com', undefined, undefined],
+])('Twilio: the countries of %s and %s, where the numbering plan has them', (From, To, from, to) => {
+  const sent = dialects.twiml?.fields({ ...call, From, To }, 'status', undefined as never);
+  const { FromCountry, CallerCountry, ToCountry, CalledCountry } = sent ?? {};
+  expect([FromCountry, CallerCountry, ToCountry, CalledCountry]).toEqual([from, from, to, to]);
+  expect(Object.keys(sent ?? {})).not.toContain('FromCity');
+});
+
 describe('Plivo XML', () => {
   test('says, plays, waits, presses keys and hangs up', () => {
     const xml =
