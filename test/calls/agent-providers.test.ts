@@ -168,7 +168,9 @@ describe.each([...providerProtocols.keys()])('a call to a simulated %s', (name) 
   it('the caller interrupts: silence within a frame or two, and nothing that comes late is heard', () => {
     const { recording } = outcome();
     const at = interruptedAt();
-    expect(hears(recording, 440, at + 8 * 60, at + 8 * 400)).toBe(false);
+    // Without a flush the rest of what was sent at the pace of speech is heard.
+    const quietAfterMs = agentProtocols.get(name)?.capabilities.flush.length === 0 ? 150 : 60;
+    expect(hears(recording, 440, at + 8 * quietAfterMs, at + 8 * 400)).toBe(false);
     expect(hears(recording, lateHz, at, at + 8 * 600)).toBe(false);
   });
 

@@ -24,6 +24,7 @@ class Pace {
   #dueMs = 0;
 
   run(ms: number, act: () => void): void {
+    if (this.#waiting.length === 0) this.#dueMs = Math.max(this.#dueMs, performance.now());
     this.#waiting.push({ ms, act });
     if (this.#timer === undefined) this.#next();
   }
