@@ -1,8 +1,5 @@
 /** Amazon's own client holds a conversation with our simulator; and our messages and signatures are those that it makes. */
 import { createHash } from 'node:crypto';
-import { BedrockRuntimeClient, InvokeModelWithBidirectionalStreamCommand } from '@aws-sdk/client-bedrock-runtime';
-import { EventStreamCodec } from '@smithy/core/event-streams';
-import { SignatureV4 } from '@smithy/signature-v4';
 import { afterEach, describe, expect, test } from 'vitest';
 import { tone } from '../../examples/tone-agent/sound.js';
 import { bedrockPath, bedrockStream, chunk } from '../../media/agents/aws/bedrock-stream.js';
@@ -13,13 +10,44 @@ import { providerProtocols } from '../../src/simulator/providers/registry.js';
 import { type ProviderSimulator, simulateProvider } from '../../src/simulator/providers/serve.js';
 import { probeTone } from '../support/tone-probe.js';
 
+type Header = { type: string; value: unknown };
+type EventOfSdk = { headers: Record<string, Header>; body: Uint8Array };
+type New<T> = new (...options: unknown[]) => T;
+
+/** What is used of Amazon's packages. Their own types are thousands of files, which every check of types would read. */
+interface Smithy {
+  EventStreamCodec: New<{ encode(event: EventOfSdk): Uint8Array; decode(message: Uint8Array): EventOfSdk }>;
+}
+interface Signature {
+  SignatureV4: New<{
+    sign(request: object, o: { signingDate: Date }): Promise<{ headers: Record<string, string> }>;
+    signMessage(
+      o: { message: EventOfSdk; priorSignature: string },
+      at: { signingDate: Date },
+    ): Promise<{ signature: string }>;
+  }>;
+}
+interface Bedrock {
+  BedrockRuntimeClient: New<{
+    send(command: unknown): Promise<{ body?: AsyncIterable<{ chunk?: { bytes?: Uint8Array } }> }>;
+    destroy(): void;
+  }>;
+  InvokeModelWithBidirectionalStreamCommand: New<unknown>;
+}
+const loaded = async <T>(name: string) => (await import(name)) as T;
+const { EventStreamCodec } = await loaded<Smithy>('@smithy/core/event-streams');
+const { SignatureV4 } = await loaded<Signature>('@smithy/signature-v4');
+const { BedrockRuntimeClient, InvokeModelWithBidirectionalStreamCommand } = await loaded<Bedrock>(
+  '@aws-sdk/client-bedrock-runtime',
+);
+
 const MODEL = 'amazon.nova-2-sonic-v1:0';
 const credentials = { accessKeyId: 'AKIDEXAMPLE', secretAccessKey: 'secret', sessionToken: 'session/token+=' };
 const region = 'eu-north-1';
 const now = new Date('2026-11-23T10:11:12.345Z');
 
 const utf8 = (bytes: Uint8Array) => Buffer.from(bytes).toString();
-const theirs = new EventStreamCodec(utf8, (text) => Buffer.from(text));
+const theirs = new EventStreamCodec(utf8, (text: string) => Buffer.from(text));
 
 describe('messages', () => {
   const headers = { ':event-type': 'chunk', ':content-type': 'application/json', né: 'ü' };
@@ -98,11 +126,11 @@ function padded(secret: Buffer, by: number): Buffer {
 
 test('signatures of the request and of its messages are those of the SDK', async () => {
   const host = `bedrock-runtime.${region}.amazonaws.com`;
-  const signer = new SignatureV4({ credentials, region, service: 'bedrock', sha256: Sha256 as never });
+  const signer = new SignatureV4({ credentials, region, service: 'bedrock', sha256: Sha256 });
   const ours = new EventStreamSigner(credentials, { region, service: 'bedrock' }, () => now);
   const type = 'application/vnd.amazon.eventstream';
   const headers = ours.request('POST', host, bedrockPath(MODEL), type);
-  const signed = (await signer.sign(
+  const signed = await signer.sign(
     {
       method: 'POST',
       protocol: 'https:',
@@ -113,9 +141,9 @@ test('signatures of the request and of its messages are those of the SDK', async
         'content-type': type,
         'x-amz-content-sha256': 'STREAMING-AWS4-HMAC-SHA256-EVENTS',
       },
-    } as never,
+    },
     { signingDate: now },
-  )) as unknown as { headers: Record<string, string> };
+  );
   expect(headers.authorization).toBe(signed.headers.authorization);
   let priorSignature = /Signature=(\w+)$/.exec(signed.headers.authorization ?? '')?.[1] ?? '';
   for (const text of ['{"event":{"sessionStart":{}}}', '{"event":{"audioInput":{}}}']) {
