@@ -66,7 +66,7 @@ import type { Mode } from './store/tenants/scope.js';
 import { TlsFiles } from './tls-files.js';
 import { callSpans } from './tracing/call-spans.js';
 import { tracedHttp } from './tracing/traced-http.js';
-import { Tracing } from './tracing/tracing.js';
+import { headersOfCall, Tracing } from './tracing/tracing.js';
 import { chooseTranscription } from './transcription/choose.js';
 import { CallbackQueue } from './webhook/callback-queue.js';
 import { EventSender } from './webhook/event-sender.js';
@@ -412,6 +412,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
           allowPrivateTargets: settings.allowPrivateTargets,
           protocols: new Set(agentProtocols.keys()),
           builtInAgents: new Map([[echoAgentHost, echo.url]]),
+          ...(tracing !== null && { traceHeaders: headersOfCall }),
         },
       },
       ...closing,

@@ -51,6 +51,8 @@ export interface AgentTarget {
   /** `provider_config` of the endpoint, with secrets in clear text; parsed by the protocol. */
   config: Plain;
   call: CallFacts;
+  /** Headers of each upgrade request, beside those of the protocol, which go before them. */
+  headers?: Record<string, string>;
   /** Time limit from the start of connecting until ready. */
   connectTimeoutMs: number;
   /** Named providers only: without audio for this long after `start`, the agent fails; 0 disables the limit. */

@@ -29,6 +29,11 @@ export const newSpanId = (): string => randomBytes(8).toString('hex');
 /** The header of W3C Trace Context, for a request that this span made. */
 export const traceparentOf = (callId: string, spanId: string): string => `00-${traceIdOf(callId)}-${spanId}-01`;
 
+/** For what the call itself asks for, its agents' sockets: its first span is the parent. */
+export const headersOfCall = (callId: string): Record<string, string> => ({
+  traceparent: traceparentOf(callId, callSpanIdOf(callId)),
+});
+
 export class Tracing {
   /** Spans that were not sent: the collector did not take them, or too many waited. */
   dropped = 0;

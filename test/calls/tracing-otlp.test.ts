@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startTestApp, type TestApp } from '../support/app.js';
 import { type Receiver, startReceiver } from '../support/receiver.js';
+import { startScriptedAgent } from '../support/scripted-agent.js';
 import { webhookApp } from '../support/webhook-app.js';
 
 interface OtlpSpan {
@@ -71,4 +72,21 @@ it('tells a webhook which span asks it', async () => {
   const webhooks = spansOf(id).filter(({ name }) => name === 'webhook');
   expect(webhooks.map(({ traceId, spanId }) => `00-${traceId}-${spanId}-01`)).toContain(asked);
   await server.close();
+});
+
+it('tells an agent which call it is connected for, also one that fails', async () => {
+  const agents = [await startScriptedAgent({ upgrade: 'refuse' }), await startScriptedAgent()];
+  const [refusing, talking] = agents;
+  const { endpointId } = await app.connectNumber('+12025550191', talking?.url ?? '');
+  const first = await app.connectNumber('+12025550192', refusing?.url ?? '');
+  await app.api('PATCH', `/v1/endpoints/${first.endpointId}`, { fallback_endpoint_id: endpointId });
+  const id = await call('+12025550192');
+  await expect.poll(() => spansOf(id).map(({ name }) => name), { timeout: 20_000 }).toContain('inbound call');
+  const root = spansOf(id).find(({ name }) => name === 'inbound call');
+  const traceparent = `00-${root?.traceId}-${root?.spanId}-01`;
+  for (const agent of agents) {
+    expect(agent.headers.length).toBeGreaterThan(0);
+    for (const headers of agent.headers) expect(headers.traceparent).toBe(traceparent);
+    await agent.close();
+  }
 });

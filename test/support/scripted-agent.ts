@@ -1,4 +1,4 @@
-import { createServer, type Server } from 'node:http';
+import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { type RawData, type WebSocket, WebSocketServer } from 'ws';
 
@@ -7,6 +7,8 @@ export interface ScriptedAgent {
   url: string;
   /** Upgrade requests seen, also refused ones. */
   attempts: number;
+  /** The headers of each. */
+  headers: IncomingHttpHeaders[];
   /** Text messages of all connections, parsed. */
   messages: Record<string, unknown>[];
   connections(): number;
@@ -32,6 +34,7 @@ export async function startScriptedAgent(script: AgentScript = {}): Promise<Scri
   const agent: ScriptedAgent = {
     url: '',
     attempts: 0,
+    headers: [],
     messages: [],
     connections: () => sockets.clients.size,
     close: async () => {
@@ -51,6 +54,7 @@ export async function startScriptedAgent(script: AgentScript = {}): Promise<Scri
   };
   http.on('upgrade', (request, socket: Socket, head) => {
     agent.attempts += 1;
+    agent.headers.push(request.headers);
     raw.add(socket);
     socket.once('close', () => raw.delete(socket));
     socket.on('error', () => {});

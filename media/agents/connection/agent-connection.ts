@@ -185,33 +185,29 @@ export class AgentConnection implements AgentSocket {
   }
 
   #dial(): void {
-    const { allowPrivateAddress } = this.target;
+    const { allowPrivateAddress, headers } = this.target;
     const { schemes = WEBSOCKET_SCHEMES } = this.protocol;
-    const socket: AgentTransport = connectTransport(
-      this.conversation.upgrade(),
-      schemes,
-      allowPrivateAddress,
-      this.limits,
-      {
-        opened: () => socket.send(this.conversation.opening()),
-        accepted: () => {
-          if (this.protocol.readyOn === 'connect') this.#becomeReady();
-        },
-        message: (message) => {
-          if (this.#socket === socket && this.#phase !== 'ending') this.conversation.receive(message, this.#sink);
-        },
-        media: (message) => this.#socket === socket && this.#phase !== 'ending' && this.#readMedia(message),
-        beat: () => {
-          const { keepAlive } = this.conversation;
-          if (keepAlive === undefined || !this.#isSessionReady || this.#socket !== socket) return;
-          if (performance.now() - socket.sendQueue.lastSentMs >= keepAlive.afterMs) socket.send([keepAlive.message]);
-        },
-        closed: (code, reason, failure) => {
-          if (this.#socket === socket) this.#socketClosed(code, reason, failure);
-        },
-        guard: (fn) => this.hooks.guard(fn),
+    const asked = this.conversation.upgrade();
+    const upgrade = headers === undefined ? asked : { ...asked, headers: { ...headers, ...asked.headers } };
+    const socket: AgentTransport = connectTransport(upgrade, schemes, allowPrivateAddress, this.limits, {
+      opened: () => socket.send(this.conversation.opening()),
+      accepted: () => {
+        if (this.protocol.readyOn === 'connect') this.#becomeReady();
       },
-    );
+      message: (message) => {
+        if (this.#socket === socket && this.#phase !== 'ending') this.conversation.receive(message, this.#sink);
+      },
+      media: (message) => this.#socket === socket && this.#phase !== 'ending' && this.#readMedia(message),
+      beat: () => {
+        const { keepAlive } = this.conversation;
+        if (keepAlive === undefined || !this.#isSessionReady || this.#socket !== socket) return;
+        if (performance.now() - socket.sendQueue.lastSentMs >= keepAlive.afterMs) socket.send([keepAlive.message]);
+      },
+      closed: (code, reason, failure) => {
+        if (this.#socket === socket) this.#socketClosed(code, reason, failure);
+      },
+      guard: (fn) => this.hooks.guard(fn),
+    });
     this.#socket = socket;
   }
 

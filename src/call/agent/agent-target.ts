@@ -12,6 +12,8 @@ export interface AgentTargetRules {
   protocols: ReadonlySet<string>;
   /** Host names of built-in agents → the address they listen on now. */
   builtInAgents: ReadonlyMap<string, URL>;
+  /** Headers of the WebSocket's upgrade request that say which trace it belongs to; absent: no traces are made. */
+  traceHeaders?(callId: string): Record<string, string>;
 }
 
 /** A named provider sends something within this time; stream protocols may be silent without limit. */
@@ -64,6 +66,7 @@ export function agentTarget(
     url: url.href,
     config: config as Plain, // it was JSON
     call,
+    ...(rules.traceHeaders && { headers: rules.traceHeaders(call.callId) }),
     connectTimeoutMs,
     firstAudioTimeoutMs: limitSec * 1000,
     frameMs: config.frame_ms === 20 || config.frame_ms === 40 ? config.frame_ms : rules.frameMs,
