@@ -12,6 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { beside } from './load/beside.js';
 import { recoveryText } from './load/disturb.js';
+import { Ratios } from './load/ratios.js';
 import { type Case, cases, type Result, Rig } from './load/rig.js';
 import { cells, columns, markdown, spreadText } from './load/table.js';
 
@@ -137,6 +138,7 @@ try {
       values.freeswitch === undefined
         ? null
         : await rig.throughFreeSwitch(values.freeswitch, numbers(values['freeswitch-pid']), first, calls);
+    const ratios = new Ratios();
     for (let round = 0; round < Number(values.rounds); round++) {
       for (const each of chosen) {
         const before =
@@ -144,12 +146,14 @@ try {
         if (before) show(before);
         const result = await rig.run(each, { calls, seconds, stopMs });
         show(result);
-        if (before)
-          console.log(
-            `    CPU: ${((result.cpuPerCall ?? 0) / (before.cpuPerCall ?? 1)).toFixed(2)} of the other build's`,
-          );
+        if (before) console.log(`    ${ratios.add(`${each.name}, CPU by the other build's`, result, before)}`);
         if (media) show(await media.run({ ...each, name: `${each.name}, FreeSWITCH` }, { calls, seconds, stopMs }));
-        if (values.bare) show(await rig.runBare(each.secure, { calls, seconds, stopMs }));
+        if (values.bare) {
+          const bare = await rig.runBare(each.secure, { calls, seconds, stopMs });
+          show(bare);
+          console.log(`    ${ratios.add(`${each.name}, CPU by bare Node's`, result, bare)}`);
+          if (before) console.log(`    ${ratios.add(`${each.name}, other build, CPU by bare Node's`, before, bare)}`);
+        }
         if (values.against) {
           const pid = values.pid === undefined ? null : Number(values.pid);
           show(await rig.runElsewhere(values.against, values.to, { calls, seconds, stopMs }, pid));
@@ -157,6 +161,7 @@ try {
         await sleep(500);
       }
     }
+    console.log(ratios.text());
     await other?.gateway.stop();
     await media?.gateway.stop();
   }

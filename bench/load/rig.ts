@@ -66,12 +66,19 @@ export interface Load {
   stopMs?: number | undefined;
 }
 
+/** The load generator was late: what it measured is its own lateness, and the calls did not get their packets in time. */
+export function wasLate({ figures, pace }: Result): boolean {
+  return figures.ownGaps > 0 || (pace?.p99 ?? 0) > lateFromMs;
+}
+
 /** From the last answer until the figures count. */
 const settleMs = 2000;
 const afterMs = 1500;
 const idleMs = 3000;
-/** For this long, as many calls warm code and memory before anything counts. */
-const warmUpSec = 4;
+/** For this long, as many calls warm code and memory before anything counts: V8 compiles in the background for ten seconds and more. */
+const warmUpSec = 15;
+/** A turn says nothing when the load generator itself was this late. */
+const lateFromMs = 10;
 /** A pulse that takes longer is lost. */
 const longestUplinkMs = 200;
 
@@ -80,6 +87,8 @@ export class Rig {
   idleMemoryMb = 0;
   private numbers = 0;
   private callsPerSecond = 40;
+  /** The bare relays, over ws and wss, and their ports: warm after their first turn. */
+  private readonly bares = new Map<boolean, { bare: Helper<BareOrder, BareAnswer>; ports: number[] }>();
 
   private constructor(
     readonly gateway: Gateway,
@@ -231,15 +240,11 @@ export class Rig {
 
   /** The same load through the bare relay (`bare.ts`). */
   async runBare(secure: boolean, load: Load): Promise<Result> {
-    const bare = new Helper<BareOrder, BareAnswer>('bare');
-    const url = secure ? `wss://127.0.0.1:${this.ports.wssPort}/raw` : `ws://127.0.0.1:${this.ports.wsPort}/raw`;
+    const known = this.bares.get(secure);
+    const { bare, ports } = known ?? (await this.openBare(secure, load.calls));
     try {
-      const { ports } = await bare.ask(
-        { kind: 'open', calls: load.calls, url, certificate: this.certificate },
-        'opened',
-      );
       await this.caller.ask({ kind: 'echo', ports }, 'dialled');
-      await sleep(settleMs);
+      await sleep(known ? settleMs : warmUpSec * 1000);
       const { from, to, helpers, figures, pulses, recovery } = await this.measure(load, bare.pid, () =>
         figuresOf(bare.pid),
       );
@@ -250,11 +255,20 @@ export class Rig {
       return { ...result, ...helpers, recovery, cpuPerCall, threads, uplink, memoryPerCallMb: null, descriptors: null };
     } finally {
       await this.caller.ask({ kind: 'hangUp' }, 'hungUp');
-      bare.end();
     }
   }
 
+  private async openBare(secure: boolean, calls: number) {
+    const bare = new Helper<BareOrder, BareAnswer>('bare');
+    const url = secure ? `wss://127.0.0.1:${this.ports.wssPort}/raw` : `ws://127.0.0.1:${this.ports.wsPort}/raw`;
+    const { ports } = await bare.ask({ kind: 'open', calls, url, certificate: this.certificate }, 'opened');
+    const opened = { bare, ports };
+    this.bares.set(secure, opened);
+    return opened;
+  }
+
   async stop(): Promise<void> {
+    for (const { bare } of this.bares.values()) bare.end();
     this.agent.end();
     this.caller.end();
     await this.gateway.stop();
