@@ -139,7 +139,7 @@ export interface MessageCodec {
   decode(message: Buffer): string | Uint8Array;
 }
 
-/** The effects of a message that a conversation reads. All calls are synchronous; `audio` bytes may be kept (they are not reused). */
+/** The effects of a message that a conversation reads. All calls are synchronous; `audio` bytes are copied. */
 export interface Sink {
   send(message: AgentMessage): void;
   /**
@@ -227,8 +227,11 @@ export interface Conversation {
    * caller's RTP clock. The bytes are reused after the call.
    */
   audio(bytes: Uint8Array, atMs: number, track?: AudioTrack): AgentMessage;
+  /** Binary messages are audio in `replyFormat` and nothing else: they are read without `receive`. */
+  readonly binaryIsAudio?: true;
+  /** Binary data is valid during the call only. */
   receive(message: string | Uint8Array, sink: Sink): void;
-  /** The audio of a text message whose only effect it is, without parsing; null when `receive` must read it. The bytes may be kept. */
+  /** The audio of a text message whose only effect it is, without parsing; null when `receive` must read it. The bytes are valid until the next call. */
   readMedia?(message: Uint8Array): Uint8Array | null;
   /** A mark was reached. `cleared`: by `clear`, not by playing. */
   mark(name: string, cleared: boolean): AgentMessage[];

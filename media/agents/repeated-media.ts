@@ -2,12 +2,15 @@
  * Audio in JSON, read without parsing. Most messages of a bot differ from an earlier one in nothing but their base64: they are compared with
  * the text around the earlier one's, and decoded by table. All others are left to the parser.
  */
+import { ScratchBuffer } from '../audio/scratch-buffer.js';
 
 /** A message whose text around the audio is longer is not worth comparing. */
 const longestText = 512;
 /** A bot whose messages differ this often in a row, as by a number, has no text to learn. */
 const attempts = 8;
 const nothing = new Uint8Array(0);
+/** Shared by all bots of the thread. */
+const decoded = new ScratchBuffer(Uint8Array);
 
 /** Six bits of each character of base64 (RFC 4648 section 4); all others have the highest bit set. */
 const noBase64 = 0x80;
@@ -32,7 +35,7 @@ export class RepeatedMedia {
     this.#after = Buffer.from(message.slice(at + base64.length));
   }
 
-  /** The audio of a message like the one that was learnt last; null for any other. The bytes may be kept. */
+  /** The audio of a message like the one that was learnt last; null for any other. Valid until the next call. */
   read(message: Uint8Array): Uint8Array | null {
     const before = this.#before;
     const after = this.#after;
@@ -55,7 +58,7 @@ function decode(message: Uint8Array, from: number, to: number): Uint8Array | nul
   if ((to - from) % 4 !== 0) return null;
   const padded = message[to - 1] !== padding ? 0 : message[to - 2] !== padding ? 1 : 2;
   const whole = padded === 0 ? to : to - 4;
-  const audio = Buffer.allocUnsafe(((to - from) / 4) * 3 - padded);
+  const audio = decoded.ofLength(((to - from) / 4) * 3 - padded);
   let seen = 0;
   let at = 0;
   for (let i = from; i < whole; i += 4) {

@@ -51,6 +51,11 @@ export class DtmfReceiver {
     return completed ?? (ended ? this.finish() : null);
   }
 
+  /** A key is pressed, or its end was lost. */
+  get pressed(): boolean {
+    return !this.over;
+  }
+
   /** Returns a press whose end packets were lost, once it is over. */
   expire(nowMs: number): KeyPress | null {
     return !this.over && nowMs - this.lastHeardMs >= lostEndMs ? this.finish() : null;

@@ -1,6 +1,7 @@
 /** Receiver statistics by RFC 3550 appendices A.1, A.3 and A.8. The caller passes all times. */
 import { burstRatio } from '../quality.js';
 import { type RtpView, sequenceDistance } from './packet.js';
+import type { SteadyStream } from './steady-stream.js';
 
 /** Larger jumps mean a restarted sender, not loss (A.1). */
 const maxDropout = 3000;
@@ -70,6 +71,32 @@ export class ReceiverStats {
       this.measureJitter(packet.timestamp, nowMs);
     }
     return arrival;
+  }
+
+  /** Counts a run of audio packets that continued the stream. */
+  continued(run: SteadyStream): void {
+    const { packets } = run;
+    this.packets += packets;
+    this.audioPackets += packets;
+    this.receivedOfSource += packets;
+    this.bytes += packets * run.payloadBytes;
+    this.highest += packets;
+    this.expectedSequence = -1;
+    for (let i = 0; i < packets && i < windowSize; i++) {
+      const extended = this.highest - i;
+      this.seen[extended % windowSize] = extended;
+    }
+    this.jitterSamples += packets;
+    this.jitterTimes16 = run.jitterTimes16;
+    this.differencesMs += run.differences / this.clockKhz;
+    this.worstJitterMs = Math.max(this.worstJitterMs, run.worstTimes16 / 16 / this.clockKhz);
+    this.lastArrivalMs = run.arrivedMs;
+    this.lastTimestamp = run.timestamp >>> 0;
+  }
+
+  /** `jitterMs` in RTP ticks, times 16. */
+  get jitter16(): number {
+    return this.jitterTimes16;
   }
 
   get expected(): number {

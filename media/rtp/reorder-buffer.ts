@@ -44,7 +44,7 @@ export class PacketOrder {
     this.waiting.length = 0;
   }
 
-  /** The payload may be kept. */
+  /** The payload is copied when the packet has to wait. */
   packet(sequence: number, timestamp: number, payload: Uint8Array | null, codec: PhoneCodec, nowMs: number): void {
     const distance = this.nextSequence < 0 ? 0 : sequenceDistance(sequence, this.nextSequence);
     if (Math.abs(distance) > farJump) {
@@ -55,7 +55,7 @@ export class PacketOrder {
       this.late += 1;
       return;
     } else if (distance > 0) {
-      this.hold({ sequence, timestamp, payload, codec, sinceMs: nowMs });
+      this.hold({ sequence, timestamp, payload: payload && Uint8Array.from(payload), codec, sinceMs: nowMs });
       if (this.waiting.length > waitingAtMost) this.flush(nowMs);
       return;
     }

@@ -1,18 +1,23 @@
-/** Our RTP stream: sequence numbers, timestamps without breaks, and the packet buffers. It advances by slots, sent or not. */
+/** Our RTP stream: sequence numbers, timestamps without breaks, and the packet's memory. It advances by slots, sent or not. */
 import { rtpHeaderBytes, sequenceDistance, writeRtpHeader } from './packet.js';
 import type { SentFigures } from './reports.js';
 
 const ticksPerMs = 8;
 /** The largest packet of Opus; 60 ms of G.711 have 480 bytes. */
 const largestPayload = 1275;
-/** Number of buffers: a packet that the kernel does not take at once must not be overwritten by the next. */
-const buffers = 8;
+
+/**
+ * The packet of the slot that is being sent, of any call of the thread: it is made and sent within one call of a function. `sent` is the part
+ * of it that was sent last: most packets have the same length, and need no new view.
+ */
+let room = new Uint8Array(rtpHeaderBytes + largestPayload);
+let sent = room;
 
 export interface RtpSenderHooks {
-  /** Sends a packet, which has no other bytes; its memory is used again after some packets. */
-  packet(packet: Uint8Array): void;
+  /** Sends a packet, which has no other bytes. Its memory is used again for the next packet, unless `leaveMemory` is called. */
+  transmit(packet: Uint8Array): void;
   /** All audio that is sent, in `[from, to)` of `bytes`, in the codec's sample format. `timestamp` in eighths of a millisecond. */
-  audio?(payloadType: number, timestamp: number, bytes: Uint8Array, from: number, to: number): void;
+  transmitted?(payloadType: number, timestamp: number, bytes: Uint8Array, from: number, to: number): void;
 }
 
 export class RtpSender implements SentFigures {
@@ -28,12 +33,8 @@ export class RtpSender implements SentFigures {
   private scale = 1;
   private coded = false;
   private slotAtMs = Number.NaN;
-  private buffer = 0;
   /** A relayed stream that continues in ours: the offsets from its numbers to ours. */
   private relayed: { sequenceAhead: number; timestampAhead: number; endTimestamp: number } | null = null;
-  private readonly ring = Array.from({ length: buffers }, () => new Uint8Array(rtpHeaderBytes + largestPayload));
-  /** Of each buffer, the packet that was sent from it last: most have the same length, and need no new view. */
-  private readonly sent: Uint8Array[] = this.ring.slice();
 
   constructor(
     public ssrc: number,
@@ -48,7 +49,12 @@ export class RtpSender implements SentFigures {
 
   /** Buffer of the next packet; its payload starts at `rtpHeaderBytes`. */
   get packet(): Uint8Array {
-    return this.ring[this.buffer]!;
+    return room;
+  }
+
+  /** The kernel has not taken the last packet yet: later ones get other memory. */
+  leaveMemory(): void {
+    room = new Uint8Array(rtpHeaderBytes + largestPayload);
   }
 
   /** Ticks of the RTP clock per millisecond. */
@@ -75,13 +81,13 @@ export class RtpSender implements SentFigures {
 
   /** Sends a wideband packet, whose audio before encoding is `heard`. */
   sendCoded(payloadType: number, payloadBytes: number, marker: boolean, heard: Uint8Array): void {
-    this.hooks.packet(this.nextPacket(payloadType, payloadBytes, marker, this.nextSequence(), this.rtpTimestamp(0)));
-    this.hooks.audio?.(payloadType, this.timestamp, heard, 0, heard.length);
+    this.hooks.transmit(this.nextPacket(payloadType, payloadBytes, marker, this.nextSequence(), this.rtpTimestamp(0)));
+    this.hooks.transmitted?.(payloadType, this.timestamp, heard, 0, heard.length);
   }
 
   /** Sends nothing for the slot (DTX), but passes its audio on. */
   leaveOut(payloadType: number, heard: Uint8Array): void {
-    this.hooks.audio?.(payloadType, this.timestamp, heard, 0, heard.length);
+    this.hooks.transmitted?.(payloadType, this.timestamp, heard, 0, heard.length);
   }
 
   /**
@@ -144,9 +150,9 @@ export class RtpSender implements SentFigures {
 
   private put(payloadType: number, payloadBytes: number, marker: boolean, sequence: number, timestamp: number): void {
     const packet = this.nextPacket(payloadType, payloadBytes, marker, sequence, timestamp);
-    this.hooks.packet(packet);
+    this.hooks.transmit(packet);
     // The audio of a wideband packet is reported by `sendCoded` and `relayed`.
-    if (!this.coded) this.hooks.audio?.(payloadType, timestamp, packet, rtpHeaderBytes, packet.length);
+    if (!this.coded) this.hooks.transmitted?.(payloadType, timestamp, packet, rtpHeaderBytes, packet.length);
   }
 
   private nextPacket(
@@ -156,18 +162,12 @@ export class RtpSender implements SentFigures {
     sequence: number,
     timestamp: number,
   ): Uint8Array {
-    const { buffer } = this;
     const length = rtpHeaderBytes + payloadBytes;
-    let packet = this.sent[buffer]!;
-    if (packet.length !== length) {
-      packet = this.packet.subarray(0, length);
-      this.sent[buffer] = packet;
-    }
-    writeRtpHeader(packet, payloadType, marker, sequence, timestamp, this.ssrc);
+    if (sent.length !== length || sent.buffer !== room.buffer) sent = room.subarray(0, length);
+    writeRtpHeader(sent, payloadType, marker, sequence, timestamp, this.ssrc);
     this.packets += 1;
     this.bytes += payloadBytes;
-    this.buffer = (buffer + 1) % buffers;
-    return packet;
+    return sent;
   }
 
   timestampAt(nowMs: number): number {

@@ -77,13 +77,15 @@ export class RtpSocketPair {
     this.srtp = keys && (this.srtp?.renewed(keys) ?? new SrtpSockets(keys));
   }
 
-  /** The kernel may take the bytes later: the sender rotates its buffers. */
-  sendRtp(packet: Uint8Array, port: number, address: string): void {
-    if (!this.srtp) this.send(this.rtp, packet, port, address);
-    else {
+  /** False when the kernel has not taken the bytes yet: they must stay as they are. */
+  sendRtp(packet: Uint8Array, port: number, address: string): boolean {
+    if (this.srtp) {
       const secured = this.srtp.protect(packet, packet.length);
       if (secured > 0) this.send(this.rtp, this.srtp.secured.subarray(0, secured), port, address);
+      return true;
     }
+    this.send(this.rtp, packet, port, address);
+    return this.closed || this.rtp.getSendQueueCount() === 0;
   }
 
   /** `muxed`: over the RTP socket (RFC 5761). */

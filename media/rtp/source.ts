@@ -4,6 +4,7 @@
  * pauses (DTX) keeps its place. `docs/security.md` ("Accepted media sources") has the rule as a table; `test/unit/media-source.test.ts` compares them.
  */
 import { type RtpView, sequenceDistance } from './packet.js';
+import type { SteadyStream } from './steady-stream.js';
 
 /** A source that the SDP does not name exactly must send this many packets in sequence. */
 const probationPackets = 3;
@@ -100,6 +101,13 @@ export class RtpSource {
     if (evidence > this.evidence || (this.moving && evidence === this.evidence))
       return this.learn(packet, address, port, nowMs, evidence);
     return 'foreign';
+  }
+
+  /** A run of packets continued the accepted stream. */
+  continued(run: SteadyStream): void {
+    this.sequence = run.sequence;
+    this.timestamp = run.timestamp >>> 0;
+    this.lastHeardMs = run.arrivedMs;
   }
 
   /**

@@ -98,7 +98,7 @@ describe.each([...agentProtocols.keys()])('the clock of %s is off by 2 percent',
     const view = emptyRtpView();
     const sent: { timestamp: number; isSilent: boolean }[] = [];
     const sender = new RtpSender(1, 0, 0, {
-      packet: (packet) => {
+      transmit: (packet) => {
         parseRtp(packet, view);
         sent.push({ timestamp: view.timestamp, isSilent: packet.subarray(12).every((byte) => byte === 0xff) });
       },

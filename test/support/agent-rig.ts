@@ -40,7 +40,7 @@ export class ProviderState implements AgentSocketHooks {
   #waiting: { condition: () => boolean; resolve: () => void }[] = [];
 
   audio(bytes: Uint8Array): void {
-    this.audioBytes.push(bytes);
+    this.audioBytes.push(Uint8Array.from(bytes));
   }
 
   clear() {

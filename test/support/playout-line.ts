@@ -22,7 +22,7 @@ export class PlayoutSchedule {
     const clock = new PlayoutClock(this.time);
     let before = 0;
     const sender = new RtpSender(1, 0, 0, {
-      packet: (packet) => {
+      transmit: (packet) => {
         const position = this.pushedBytes - this.playout.queuedMs * 8;
         const arrivedMs = this.arrivedMs[Math.ceil(position / frame) - 1];
         this.sent.push({

@@ -28,13 +28,12 @@ function read(bytes: Buffer, partBytes: number, mostBytes = 100_000) {
       message: (data, isBinary) => {
         seen.messages.push([data.toString('hex'), isBinary]);
         seen.again.push(frame(isBinary ? 0x82 : 0x81, Buffer.from(data)));
-        if (isBinary) kept.push([data, Buffer.from(data)]);
       },
-      pass: (part) => {
-        seen.passed += part.length;
-        seen.again.push(part);
-        kept.push([part, Buffer.from(part)]);
-      },
+    },
+    (part) => {
+      seen.passed += part.length;
+      seen.again.push(part);
+      kept.push([part, Buffer.from(part)]);
     },
     mostBytes,
   );

@@ -44,7 +44,7 @@ class Line {
     const clock = new PlayoutClock(this.time);
     const view = emptyRtpView();
     const sender = new RtpSender(1, 0, 0, {
-      packet: (packet) => {
+      transmit: (packet) => {
         parseRtp(packet, view);
         const { timestamp, marker } = view;
         const number = numberOf(packet.subarray(12));

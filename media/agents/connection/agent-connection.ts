@@ -195,7 +195,7 @@ export class AgentConnection implements AgentSocket {
         if (this.protocol.readyOn === 'connect') this.#becomeReady();
       },
       message: (message) => {
-        if (this.#socket === socket && this.#phase !== 'ending') this.conversation.receive(message, this.#sink);
+        if (this.#socket === socket && this.#phase !== 'ending') this.#receive(message);
       },
       media: (message) => this.#socket === socket && this.#phase !== 'ending' && this.#readMedia(message),
       beat: () => {
@@ -229,6 +229,11 @@ export class AgentConnection implements AgentSocket {
   #startAgent(): void {
     this.#agentStarted = true;
     this.#socket?.send(this.conversation.start());
+  }
+
+  #receive(message: string | Uint8Array): void {
+    if (typeof message === 'string' || !this.conversation.binaryIsAudio) this.conversation.receive(message, this.#sink);
+    else if (message.length > 0) this.#output.audio(message);
   }
 
   #readMedia(message: Uint8Array): boolean {

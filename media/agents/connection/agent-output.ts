@@ -158,7 +158,8 @@ export class AgentOutput {
   #wholeSamples(bytes: Uint8Array): Uint8Array {
     const joined = this.#oddByte === undefined ? bytes : Buffer.concat([this.#oddByte, bytes]);
     const even = joined.length & ~1;
-    this.#oddByte = even === joined.length ? undefined : joined.slice(even);
+    // A copy: the bytes are valid during the call only.
+    this.#oddByte = even === joined.length ? undefined : Uint8Array.of(joined[even]!);
     return joined.subarray(0, even);
   }
 

@@ -5,7 +5,7 @@ import type { TransportLimits } from './transport/transport.js';
 
 /** What the session's playout does for the socket. Every call comes from inside the session's `guard`. */
 export interface AgentSocketHooks {
-  /** In `replyFormat`, whole samples, not aligned in memory; the bytes may be kept. */
+  /** In `replyFormat`, whole samples, not aligned in memory; valid during the call. */
   audio(bytes: Uint8Array, itemId?: string): void;
   /** Returns what was heard of the queue and what was dropped. The hook also calls `markReached` for each pending mark with `cleared`. */
   clear(): { itemId?: string; heardMs: number; droppedMs: number };

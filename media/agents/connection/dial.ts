@@ -4,7 +4,7 @@ import tls from 'node:tls';
 import { type ClientOptions, WebSocket } from 'ws';
 import { refuseInternalLiteral, safeLookup } from '../../../net/safe-lookup.js';
 import { AgentConfigError, type Upgrade } from '../agent.js';
-import { WebSocketFrameReader } from './frame-reader.js';
+import { type FrameHooks, WebSocketFrameReader } from './frame-reader.js';
 import { WebSocketFrameWriter } from './frame-writer.js';
 
 export interface DialOptions {
@@ -31,8 +31,11 @@ export interface DialledAgent {
 
 type Connect = NonNullable<ClientOptions['createConnection']>;
 
-/** Throws `AgentConfigError` (not a ws or wss URL), `BlockedAddressError` (a literal address), or the errors of `URL` and HTTP for bad text. */
-export function dial(upgrade: Upgrade, o: DialOptions): DialledAgent {
+/**
+ * `hooks` get each message. Throws `AgentConfigError` (not a ws or wss URL), `BlockedAddressError` (a literal address), or the
+ * errors of `URL` and HTTP for bad text.
+ */
+export function dial(upgrade: Upgrade, o: DialOptions, hooks: FrameHooks): DialledAgent {
   const url = new URL(upgrade.url);
   const secure = url.protocol === 'wss:';
   if (!secure && url.protocol !== 'ws:') {
@@ -41,10 +44,10 @@ export function dial(upgrade: Upgrade, o: DialOptions): DialledAgent {
   if (!o.allowPrivateAddress) refuseInternalLiteral(url);
   let socket: net.Socket;
   let writer: WebSocketFrameWriter | undefined;
-  /** Handles the bytes of a read: HTTP at first, later frames. */
-  let take = (bytes: Buffer): void => {
-    socket.push(Buffer.from(bytes));
-  };
+  /** null before the socket is open: HTTP is read by its stream. */
+  let frames: WebSocketFrameReader | null = null;
+  /** Data that arrived with the upgrade has left the stream, which gets no more. */
+  let isStreamEmpty = false;
   const resume = () => {
     if (!ws.isPaused) socket.resume();
   };
@@ -52,7 +55,9 @@ export function dial(upgrade: Upgrade, o: DialOptions): DialledAgent {
     buffer: readInto,
     callback: (count: number): boolean => {
       if (read.length !== count) read = readInto.subarray(0, count);
-      take(read);
+      isStreamEmpty ||= frames !== null && socket.readableLength === 0;
+      if (frames !== null && isStreamEmpty) frames.take(read);
+      else socket.push(Buffer.from(read));
       if (count < readInto.length) return true;
       setImmediate(resume);
       return false;
@@ -81,6 +86,8 @@ export function dial(upgrade: Upgrade, o: DialOptions): DialledAgent {
   };
   const { subprotocol } = upgrade;
   const ws = new WebSocket(url, subprotocol === undefined ? [] : [subprotocol], options);
+  // Messages that `ws` puts together. It gives a Buffer unless binaryType is set.
+  ws.on('message', (data, isBinary) => hooks.message(data as Buffer, isBinary));
   // A server may choose none of the offered subprotocols (RFC 6455 section 4.2.2); ws alone would refuse that.
   ws.once('upgrade', ({ headers }) => {
     headers['sec-websocket-protocol'] ??= subprotocol;
@@ -88,24 +95,17 @@ export function dial(upgrade: Upgrade, o: DialOptions): DialledAgent {
   ws.once('open', () => {
     const [readByWs] = socket.listeners('data') as ((chunk: Buffer) => void)[];
     if (readByWs === undefined) return;
-    const frames = new WebSocketFrameReader(
-      {
-        message: (data, isBinary) => ws.emit('message', data, isBinary),
-        pass: (bytes) => readByWs.call(socket, bytes),
-      },
-      o.maxMessageBytes,
-    );
+    const reader = new WebSocketFrameReader(hooks, (bytes) => readByWs.call(socket, bytes), o.maxMessageBytes);
+    frames = reader;
     // Data that arrived with the upgrade is still in the stream and goes first.
-    socket.on('data', (chunk: Buffer) => frames.take(chunk));
+    socket.on('data', (chunk: Buffer) => reader.take(chunk));
     socket.off('data', readByWs);
-    take = (bytes) => {
-      if (socket.readableLength > 0) socket.push(Buffer.from(bytes));
-      else frames.take(bytes);
-    };
   });
-  const frames = () => {
-    writer ??= new WebSocketFrameWriter(socket);
-    return writer;
+  return {
+    ws,
+    frames: () => {
+      writer ??= new WebSocketFrameWriter(socket);
+      return writer;
+    },
   };
-  return { ws, frames };
 }

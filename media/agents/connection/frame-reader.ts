@@ -8,11 +8,12 @@ const finalBinary = 0x82;
 const others: ReadonlySet<number> = new Set([0x00, 0x01, 0x02, 0x80, 0x89, 0x8a]);
 
 export interface FrameHooks {
-  /** A whole message. Text is valid during the call only; binary data may be kept. */
+  /** A whole message, valid during the call only. */
   message(data: Buffer, isBinary: boolean): void;
-  /** Bytes that `ws` reads itself, in order; they may be kept. */
-  pass(bytes: Buffer): void;
 }
+
+/** The message that was handed over last: most are in the same place and as long, and need no new view. */
+let handed: Buffer = Buffer.alloc(0);
 
 export class WebSocketFrameReader {
   /** An incomplete header at the end of the last read. */
@@ -24,6 +25,8 @@ export class WebSocketFrameReader {
 
   constructor(
     private readonly hooks: FrameHooks,
+    /** Gets the bytes that `ws` reads itself, in order; they may be kept. */
+    private readonly pass: (bytes: Buffer) => void,
     /** Longer messages are left to `ws`, which refuses them. */
     private readonly mostBytes: number,
   ) {}
@@ -44,7 +47,7 @@ export class WebSocketFrameReader {
       }
       if (this.passing === 0) continue;
       const count = Math.min(this.passing, bytes.length - at);
-      this.hooks.pass(Buffer.from(bytes.subarray(at, at + count)));
+      this.pass(Buffer.from(bytes.subarray(at, at + count)));
       this.passing -= count;
       at += count;
     }
@@ -74,8 +77,10 @@ export class WebSocketFrameReader {
     }
     const start = at + headerBytes;
     if (message && !this.inFragments && length <= this.mostBytes && start + length <= bytes.length) {
-      const data = bytes.subarray(start, start + length);
-      this.hooks.message(first === finalBinary ? Buffer.from(data) : data, first === finalBinary);
+      const place = bytes.byteOffset + start;
+      if (handed.length !== length || handed.byteOffset !== place || handed.buffer !== bytes.buffer)
+        handed = bytes.subarray(start, start + length);
+      this.hooks.message(handed, first === finalBinary);
       return start + length;
     }
     if ((first & 0x0f) <= 2) this.inFragments = first < 0x80;

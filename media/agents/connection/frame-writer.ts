@@ -44,6 +44,11 @@ function makeRoom(bytes: number): void {
 export class WebSocketFrameWriter {
   constructor(private readonly socket: Socket) {}
 
+  /** Bytes that the kernel has not taken yet. */
+  get waitingBytes(): number {
+    return this.socket.writableLength;
+  }
+
   binary(data: Uint8Array): void {
     makeRoom(data.length + mostHeaderBytes + 6);
     const at = dataAt(data.length);

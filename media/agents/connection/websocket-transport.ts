@@ -3,14 +3,20 @@ import type { WebSocket } from 'ws';
 import type { AgentFailure, AgentMessage, AudioFormat, Upgrade } from '../agent.js';
 import { broken, brokenSocket, connectFailure, refusedUpgrade } from './connect-failure.js';
 import { dial } from './dial.js';
+import type { FrameHooks } from './frame-reader.js';
 import { Heartbeat } from './heartbeat.js';
 import { ReceiveBudget } from './receive-budget.js';
 import { SendQueue } from './send-queue.js';
 import type { AgentTransport, TransportHooks, TransportLimits } from './transport/transport.js';
 
 const EMPTY = Buffer.alloc(0);
+/** The message that is being handled, of any socket of the thread. */
+let receiver: AgentWebSocket | null = null;
+let received: Buffer = EMPTY;
+let isBinary = false;
+const handle = (): void => receiver?.handle(received, isBinary);
 
-export class AgentWebSocket implements AgentTransport {
+export class AgentWebSocket implements AgentTransport, FrameHooks {
   readonly sendQueue: SendQueue;
   readonly receiveBudget: ReceiveBudget;
   readonly #ws: WebSocket;
@@ -20,12 +26,10 @@ export class AgentWebSocket implements AgentTransport {
   #wasOpen = false;
   /** Nothing more is read. */
   #over = false;
-  #message: Buffer = EMPTY;
-  #messageIsBinary = false;
 
   /** Throws the errors of `dial`. */
   constructor(upgrade: Upgrade, allowPrivateAddress: boolean, limits: TransportLimits, hooks: TransportHooks) {
-    const { ws, frames } = dial(upgrade, { ...limits, allowPrivateAddress });
+    const { ws, frames } = dial(upgrade, { ...limits, allowPrivateAddress }, this);
     this.#ws = ws;
     this.#hooks = hooks;
     const guarded = (fn: () => void) => () => hooks.guard(fn);
@@ -35,7 +39,7 @@ export class AgentWebSocket implements AgentTransport {
         return ws.readyState === ws.OPEN;
       },
       get bufferedAmount() {
-        return ws.bufferedAmount;
+        return ws.readyState === ws.OPEN ? frames().waitingBytes : 0;
       },
       write: (message: string | Uint8Array) => {
         if (typeof message === 'string') frames().text(message);
@@ -68,11 +72,6 @@ export class AgentWebSocket implements AgentTransport {
       this.#failure ??= this.#wasOpen ? broken(brokenSocket(error)) : connectFailure(error);
     });
     ws.on('pong', () => this.#heartbeat.pong());
-    ws.on('message', (data, isBinary) => {
-      this.#message = data as Buffer; // ws gives a Buffer unless binaryType is set.
-      this.#messageIsBinary = isBinary;
-      hooks.guard(this.#received);
-    });
     ws.on('close', (code, reason) => {
       this.#stop();
       hooks.closed(code, reason.toString(), this.#failure);
@@ -109,17 +108,24 @@ export class AgentWebSocket implements AgentTransport {
     else this.#ws.terminate();
   }
 
-  /** Called per message, without a closure of its own. */
-  readonly #received = () => {
+  /** A message arrived. */
+  message(data: Buffer, binary: boolean): void {
+    receiver = this;
+    received = data;
+    isBinary = binary;
+    this.#hooks.guard(handle);
+    received = EMPTY;
+  }
+
+  /** Called within the owner's guard. */
+  handle(message: Buffer, binary: boolean): void {
     const nowMs = performance.now();
     this.#heartbeat.heard(nowMs);
     if (this.#over) return;
-    const message = this.#message;
-    this.#message = EMPTY;
     this.receiveBudget.message(message.length, nowMs);
-    if (this.#messageIsBinary) this.#hooks.message(message);
+    if (binary) this.#hooks.message(message);
     else if (!this.#hooks.media(message)) this.#hooks.message(message.toString());
-  };
+  }
 
   #stop(): void {
     this.#over = true;

@@ -16,7 +16,7 @@ const fromLinear = { ulaw: linearToUlaw, alaw: linearToAlaw };
 export function phoneToAgent(codec: PhoneCodec, format: AudioFormat): Transcode {
   const { sampleRateHz, encoding: law } = sampleFormatOf[codec];
   if (law !== 'l16' && format.sampleRateHz === sampleRateHz && format.encoding !== 'l16')
-    return fromLawToLaw(law, format.encoding, true);
+    return fromLawToLaw(law, format.encoding);
   const resampler = format.sampleRateHz === sampleRateHz ? null : createResampler(sampleRateHz, format.sampleRateHz);
   const decoded = new ScratchBuffer(Int16Array);
   const bytesOut = new ScratchBuffer(Uint8Array);
@@ -28,17 +28,18 @@ export function phoneToAgent(codec: PhoneCodec, format: AudioFormat): Transcode 
   };
 }
 
-/** Converts the agent's audio to the phone's codec. Whole samples; the result may be kept. */
+/** Converts the agent's audio to the phone's codec. Whole samples; the result is reused by the next call. */
 export function agentToPhone(format: AudioFormat, codec: PhoneCodec): Transcode {
   const { sampleRateHz, encoding: law } = sampleFormatOf[codec];
   if (law !== 'l16' && format.sampleRateHz === sampleRateHz && format.encoding !== 'l16')
-    return fromLawToLaw(format.encoding, law, false);
+    return fromLawToLaw(format.encoding, law);
   const resampler = format.sampleRateHz === sampleRateHz ? null : createResampler(format.sampleRateHz, sampleRateHz);
   const decode = toSamples(format);
+  const encoded = new ScratchBuffer(Uint8Array);
   return (bytes) => {
     const samples = decode(bytes);
     const resampled = resampler ? resampler.process(samples) : samples;
-    return law !== 'l16' ? encode(resampled, law, new Uint8Array(resampled.length)) : bytesOf(resampled.slice());
+    return law !== 'l16' ? encode(resampled, law, encoded.ofLength(resampled.length)) : bytesOf(resampled);
   };
 }
 
@@ -65,12 +66,14 @@ function toSamples({ encoding }: AudioFormat): (bytes: Uint8Array) => Int16Array
   };
 }
 
-function fromLawToLaw(from: 'ulaw' | 'alaw', to: 'ulaw' | 'alaw', reuse: boolean): Transcode {
-  if (from === to) return (bytes) => bytes;
+const unchanged: Transcode = (bytes) => bytes;
+
+function fromLawToLaw(from: 'ulaw' | 'alaw', to: 'ulaw' | 'alaw'): Transcode {
+  if (from === to) return unchanged;
   const table = from === 'ulaw' ? ulawToAlaw : alawToUlaw;
   const reused = new ScratchBuffer(Uint8Array);
   return (bytes) => {
-    const mapped = reuse ? reused.ofLength(bytes.length) : new Uint8Array(bytes.length);
+    const mapped = reused.ofLength(bytes.length);
     mapBytes(bytes, table, mapped);
     return mapped;
   };

@@ -23,6 +23,8 @@ const packetLoss: Fade = { fullMs: 10, silentMs: 60 };
 /** Seams are smoothed over this many samples. */
 const seam = 32;
 const longestPacket = 1500;
+/** Memory of the history, in multiples of its length. */
+const historyRoom = 6;
 
 /** Bytes of G.711, or linear samples. */
 type Audio = Uint8Array | Int16Array;
@@ -37,8 +39,9 @@ export class Concealment<T extends Audio = Uint8Array> {
   /** Multiple of 8 kHz; the lengths above are for 8 kHz. */
   private readonly rate: number;
   private readonly historyLength: number;
-  /** The last audio that was received. */
+  /** The last audio that was received ends at `historyEnd`; with room for more, so that it is seldom moved. */
   private readonly history: T;
+  private historyEnd: number;
   private heardSamples = 0;
   private readonly period: Float64Array;
   private periodLength = 0;
@@ -55,7 +58,8 @@ export class Concealment<T extends Audio = Uint8Array> {
   ) {
     this.rate = sampleFormatOf[codec].sampleRateHz / 8000;
     this.historyLength = (longestPeriod + compared) * this.rate;
-    this.history = new Type(this.historyLength);
+    this.history = new Type(this.historyLength * historyRoom);
+    this.historyEnd = this.historyLength;
     this.period = new Float64Array(longestPeriod * this.rate);
     this.joined = new Type(longestPacket);
   }
@@ -72,9 +76,14 @@ export class Concealment<T extends Audio = Uint8Array> {
     const { historyLength } = this;
     const played = this.made > 0 ? this.join(audio) : audio;
     this.made = 0;
+    const { history } = this;
     const kept = Math.min(audio.length, historyLength);
-    this.history.copyWithin(0, kept);
-    this.history.set(audio.subarray(audio.length - kept), historyLength - kept);
+    if (this.historyEnd + kept > history.length) {
+      history.copyWithin(0, this.historyEnd - historyLength, this.historyEnd);
+      this.historyEnd = historyLength;
+    }
+    history.set(kept === audio.length ? audio : audio.subarray(audio.length - kept), this.historyEnd);
+    this.historyEnd += kept;
     this.heardSamples = Math.min(historyLength, this.heardSamples + kept);
     return played;
   }
@@ -120,18 +129,19 @@ export class Concealment<T extends Audio = Uint8Array> {
     this.periodLength = 0;
     if (this.heardSamples < this.historyLength) return;
     const decode = toLinear[this.codec];
-    const past = linear.ofLength(this.history.length);
-    for (let i = 0; i < past.length; i++) past[i] = decode ? decode[this.history[i]!]! : this.history[i]!;
+    const past = linear.ofLength(this.historyLength);
+    const from = this.historyEnd - past.length;
+    for (let i = 0; i < past.length; i++) past[i] = decode ? decode[this.history[from + i]!]! : this.history[from + i]!;
     const period = likeliestPeriod(past, this.rate);
-    const from = past.length - period;
+    const begin = past.length - period;
     const blended = Math.min(seam * this.rate, period >> 1);
     for (let i = 0; i < period; i++) {
       const untilEnd = period - i;
       const share = untilEnd > blended ? 0 : 1 - untilEnd / (blended + 1);
-      this.period[i] = past[from + i]! * (1 - share) + past[from - period + i]! * share;
+      this.period[i] = past[begin + i]! * (1 - share) + past[begin - period + i]! * share;
     }
     this.periodLength = period;
-    this.step = past[past.length - 1]! - past[from - 1]!;
+    this.step = past[past.length - 1]! - past[begin - 1]!;
   }
 }
 

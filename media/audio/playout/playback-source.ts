@@ -205,7 +205,6 @@ class PlayedStream implements PlaybackSource {
       if (message === 'end') this.end();
       return;
     }
-    // The posted message is already our own copy, so the queue may keep it.
     const audio = this.decode(message);
     const discarded = this.queue.push(audio);
     if (!this.paused && this.queue.queuedMs > highWaterMs) this.demand('pause');

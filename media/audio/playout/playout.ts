@@ -5,15 +5,14 @@ import { HeldNotes } from '../detect/held-notes.js';
 import { ToneListener } from '../detect/steady-tone.js';
 import { readSamples, sampleConverter, sampleFormatOf } from '../sample-format.js';
 import { ScratchBuffer } from '../scratch-buffer.js';
+import { AudioQueue } from './audio-queue.js';
 import { GapBridge } from './gap-bridge.js';
 import type { PhoneAudio } from './phone-audio.js';
-import { PlayedAudio } from './played-audio.js';
 import { likenessInSpeech, likenessInTone, SearchBudget, shorten, shorteningReadsMs } from './shortening.js';
 import { StandingDelay } from './standing-delay.js';
 
 /** Shared by all queues of the thread. */
 const linear = new ScratchBuffer(Int16Array);
-const ahead = new ScratchBuffer(Uint8Array);
 const searches = new SearchBudget();
 
 /** The most audio that an agent may queue; the rest is discarded. */
@@ -33,15 +32,18 @@ const leastNearerMs = 1.5;
 const dropsPerFrame = 4;
 /** Length of the memory of what was played: enough to recognize notes and to continue a word. */
 const playedMs = 160;
+/** Memory for what is queued, at first. */
+const roomMs = 240;
 /** After an event that may leave a standing delay, so many frames are listened to. */
 const framesListened = 60;
 /** After this many slots without audio, the next audio is a new utterance. */
 const utteranceSlots = 25;
 
-interface Chunk {
-  bytes: Uint8Array;
-  /** Bytes already played. */
-  from: number;
+/** What follows the audio before it: a mark, or (`mark` null) audio of another item. */
+interface Boundary {
+  /** Its place, in bytes since the begin of the queue. */
+  at: number;
+  mark: string | null;
   itemId: string | undefined;
 }
 
@@ -72,9 +74,15 @@ export class Playout implements PhoneAudio {
   onLevel: (level: QueueLevel) => void = () => {};
   trimmedMs = 0;
   private level: QueueLevel = 'normal';
-  private readonly entries: (Chunk | string)[] = [];
-  private head = 0;
-  private queuedBytes = 0;
+  private audio: AudioQueue;
+  /** Bytes that were played or left out so far: the place of the first byte in the queue. */
+  private passed = 0;
+  /** Marks, and changes of the item, from `passed` on; most queues have none. */
+  private readonly boundaries: Boundary[] = [];
+  /** The item of the first and of the last byte in the queue. */
+  private firstItem: string | undefined;
+  private lastItem: string | undefined;
+  /** The item that was played last, and how much of it. */
   private itemId: string | undefined;
   private itemHeardBytes = 0;
   private readonly standing = new StandingDelay();
@@ -83,7 +91,6 @@ export class Playout implements PhoneAudio {
   private owedSinceMs = 0;
   private drySlots = utteranceSlots;
   private nearerMs = 0;
-  private played: PlayedAudio;
   private gap: GapBridge | null = null;
   private notes: HeldNotes | null = null;
   /** Listens to notes while they are late; null otherwise. */
@@ -96,26 +103,31 @@ export class Playout implements PhoneAudio {
 
   constructor(private codec: PhoneCodec) {
     this.bytesPerMs = sampleFormatOf[codec].bytesPerMs;
-    this.played = new PlayedAudio(playedMs * this.bytesPerMs);
+    this.audio = queueFor(this.bytesPerMs);
   }
 
   get queuedMs(): number {
-    return this.queuedBytes / this.bytesPerMs;
+    return this.audio.queued / this.bytesPerMs;
   }
 
   get realTime(): boolean {
     return this.standing.paced;
   }
 
-  /** Takes ownership of the bytes, which are in the phone's codec. Returns the number of bytes that did not fit. */
+  /** Copies the bytes, which are in the phone's codec. Returns the number of bytes that did not fit. */
   push(bytes: Uint8Array, itemId?: string): number {
-    const room = playoutLimitMs * this.bytesPerMs - this.queuedBytes;
+    const { audio } = this;
+    const { queued } = audio;
+    const room = playoutLimitMs * this.bytesPerMs - queued;
     const fitting = bytes.length <= room ? bytes : bytes.subarray(0, Math.max(0, room));
     if (fitting.length > 0) {
-      // Without item ids, the heard time counts from the start of the utterance.
-      if (this.queuedBytes === 0 && itemId === undefined) this.itemHeardBytes = 0;
-      this.entries.push({ bytes: fitting, from: 0, itemId });
-      this.queuedBytes += fitting.length;
+      if (queued === 0) {
+        // Without item ids, the heard time counts from the start of the utterance.
+        if (itemId === undefined) this.itemHeardBytes = 0;
+        this.firstItem = itemId;
+      } else if (itemId !== this.lastItem) this.boundaries.push({ at: this.passed + queued, mark: null, itemId });
+      this.lastItem = itemId;
+      audio.append(fitting);
       this.standing.queued(fitting.length / this.bytesPerMs);
     }
     if (this.level === 'normal' && this.queuedMs > highWaterMs) this.watchLevel();
@@ -138,8 +150,9 @@ export class Playout implements PhoneAudio {
   }
 
   mark(name: string): void {
-    if (this.queuedBytes === 0) this.onMark(name, false);
-    else this.entries.push(name);
+    const { queued } = this.audio;
+    if (queued === 0) this.onMark(name, false);
+    else this.boundaries.push({ at: this.passed + queued, mark: name, itemId: undefined });
   }
 
   /** Fills `into` from `at` on; returns the number of bytes of audio. Marks that are passed are reached. */
@@ -147,33 +160,34 @@ export class Playout implements PhoneAudio {
     searches.slot();
     if (this.owed > 0) this.dropQuiet(length);
     const filled = this.owed > 0 && this.takeShortened(into, at, length) ? length : this.takeWhole(into, at, length);
-    if (this.queuedBytes === 0) this.reachMarks(false);
+    if (this.audio.queued === 0) this.reachMarks(false);
     if (this.level !== 'normal') this.watchLevel();
-    if (filled > 0) this.notePlayed(into, at, filled);
-    this.hearTone(into, at, filled);
+    if (filled > 0 && this.gap?.active) this.endGap(this.gap, into, at, filled);
+    if (this.owed > 0 || this.tone) this.hearTone(into, at, filled);
     this.watchStanding(filled, length);
     return filled;
   }
 
   /** Fills a gap in mid-word from `at` on with the last periods, fading; false when silence is right. */
   bridge(into: Uint8Array, at: number, length: number): boolean {
-    if (!this.played.isFull) return false;
+    const { audio } = this;
+    if (!audio.isPlayedFull) return false;
     this.gap ??= new GapBridge(this.codec);
-    if (!this.gap.active && !this.gap.begin(this.played.last(this.played.length))) return false;
+    if (!this.gap.active && !this.gap.begin(audio.last(audio.played))) return false;
     return this.gap.fill(into, at, length);
   }
 
   /** Empties the queue at once. The result's `heardMs` is that of the item that was playing. */
   clear(): HeardPosition {
-    const head = this.entries[this.head];
-    if (this.itemId === undefined && typeof head === 'object') this.itemId = head.itemId;
+    if (this.itemId === undefined && this.boundaryHere?.mark == null) this.itemId = this.nextItem;
     const heard: HeardPosition = {
       heardMs: this.itemHeardBytes / this.bytesPerMs,
       droppedMs: this.queuedMs,
       items: this.itemsLeft(),
     };
     if (this.itemId !== undefined) heard.itemId = this.itemId;
-    this.queuedBytes = 0;
+    this.passed += this.audio.queued;
+    this.audio.clear();
     this.itemHeardBytes = 0;
     this.itemId = undefined;
     this.owed = 0;
@@ -188,13 +202,20 @@ export class Playout implements PhoneAudio {
     const items: HeardItem[] = [];
     const heardMs = this.itemHeardBytes / this.bytesPerMs;
     if (heardMs > 0) items.push({ itemId: this.itemId ?? null, heardMs, droppedMs: 0 });
-    for (let i = this.head; i < this.entries.length; i++) {
-      const chunk = this.entries[i]!;
-      if (typeof chunk === 'string') continue;
-      const itemId = chunk.itemId ?? null;
-      if (items.at(-1)?.itemId !== itemId) items.push({ itemId, heardMs: 0, droppedMs: 0 });
-      items.at(-1)!.droppedMs += (chunk.bytes.length - chunk.from) / this.bytesPerMs;
+    let itemId = this.firstItem;
+    let at = this.passed;
+    const add = (until: number) => {
+      if (until === at) return;
+      if (items.length === 0 || items.at(-1)!.itemId !== (itemId ?? null))
+        items.push({ itemId: itemId ?? null, heardMs: 0, droppedMs: 0 });
+      items.at(-1)!.droppedMs += (until - at) / this.bytesPerMs;
+      at = until;
+    };
+    for (const boundary of this.boundaries) {
+      add(boundary.at);
+      if (boundary.mark === null) itemId = boundary.itemId;
     }
+    add(this.passed + this.audio.queued);
     return items;
   }
 
@@ -219,19 +240,23 @@ export class Playout implements PhoneAudio {
     if (codec === this.codec) return;
     const change = sampleConverter(this.codec, codec);
     const grown = sampleFormatOf[codec].bytesPerMs / this.bytesPerMs;
+    const { audio } = this;
     this.codec = codec;
     this.bytesPerMs *= grown;
     this.itemHeardBytes *= grown;
     this.owed *= grown;
-    this.queuedBytes = 0;
-    for (let i = this.head; i < this.entries.length; i++) {
-      const entry = this.entries[i]!;
-      if (typeof entry === 'string') continue;
-      entry.bytes = change(entry.bytes.subarray(entry.from));
-      entry.from = 0;
-      this.queuedBytes += entry.bytes.length;
+    this.audio = queueFor(this.bytesPerMs);
+    // In parts, so that marks and items keep their places in the audio.
+    let { from } = audio;
+    const convertTo = (to: number) => {
+      if (to > from) this.audio.append(change(audio.bytes.subarray(from, to)));
+      from = to;
+    };
+    for (const boundary of this.boundaries) {
+      convertTo(audio.from + boundary.at - this.passed);
+      boundary.at = this.passed + this.audio.queued;
     }
-    this.played = new PlayedAudio(playedMs * this.bytesPerMs);
+    convertTo(audio.to);
     this.gap = null;
     this.notes?.reset();
     this.standing.cleared();
@@ -239,16 +264,14 @@ export class Playout implements PhoneAudio {
 
   private takeWhole(into: Uint8Array, at: number, length: number): number {
     let filled = 0;
-    while (filled < length && this.queuedBytes > 0) {
-      const chunk = this.entries[this.head]!;
-      if (typeof chunk === 'string') {
-        this.shift();
-        this.onMark(chunk, false);
-        continue;
-      }
-      const count = Math.min(length - filled, chunk.bytes.length - chunk.from);
-      copy(chunk.bytes, chunk.from, count, into, at + filled);
-      this.consume(chunk, count);
+    while (filled < length && this.audio.queued > 0) {
+      const count = Math.min(length - filled, this.untilBoundary());
+      if (count === 0) continue;
+      const { bytes, from } = this.audio;
+      // Without a view of them: packets are short.
+      for (let i = 0; i < count; i++) into[at + filled + i] = bytes[from + i]!;
+      this.noteHeard(count);
+      this.audio.advance(count);
       filled += count;
     }
     return filled;
@@ -262,83 +285,91 @@ export class Playout implements PhoneAudio {
     const { codec } = this;
     const leastLikeness = isSpeech ? likenessInSpeech(this.owedSinceMs) : likenessInTone;
     const wanted = length + shorteningReadsMs * this.bytesPerMs;
-    const line = this.peek(wanted);
+    const { audio } = this;
+    const line = audio.bytes.subarray(audio.from, Math.min(audio.to, audio.from + wanted));
     if (line.length <= length || !searches.take()) return false;
     const removed = shorten(line, codec, length, this.owed, leastLikeness, into, at);
     if (removed === 0) return false;
-    this.skip(length + removed);
+    this.leaveOut(removed);
     this.owed -= removed;
-    this.trimmedMs += removed / this.bytesPerMs;
-    this.standing.removed();
+    // What is left of the packet is passed as if it were played, then replaced by what is.
+    this.skip(length);
+    audio.correctPlayed(into, at, length);
     return true;
   }
 
-  /** The next bytes of the queue, at most `count`; valid until the next call. */
-  private peek(count: number): Uint8Array {
-    const line = ahead.ofLength(Math.min(count, this.queuedBytes));
-    let filled = 0;
-    for (let i = this.head; filled < line.length; i++) {
-      const chunk = this.entries[i]!;
-      if (typeof chunk === 'string') continue;
-      const part = Math.min(line.length - filled, chunk.bytes.length - chunk.from);
-      copy(chunk.bytes, chunk.from, part, line, filled);
-      filled += part;
+  /** Bytes up to the next mark or item; 0 when one was reached here, and passed. */
+  private untilBoundary(): number {
+    const { boundaries } = this;
+    const next = boundaries[0];
+    if (next === undefined) return this.audio.queued;
+    if (next.at > this.passed) return next.at - this.passed;
+    boundaries.shift();
+    if (next.mark === null) this.firstItem = next.itemId;
+    else this.onMark(next.mark, false);
+    return 0;
+  }
+
+  /** The mark or the item that begins with the next byte. */
+  private get boundaryHere(): Boundary | null {
+    const next = this.boundaries[0];
+    return next && next.at === this.passed ? next : null;
+  }
+
+  /** Bytes up to the next mark or item behind the first byte. */
+  private get bytesInItem(): number {
+    for (const { at } of this.boundaries) if (at > this.passed) return at - this.passed;
+    return this.audio.queued;
+  }
+
+  /** The item of the next byte; undefined when there is none. */
+  private get nextItem(): string | undefined {
+    if (this.audio.queued === 0) return undefined;
+    const { boundaryHere } = this;
+    return boundaryHere ? boundaryHere.itemId : this.firstItem;
+  }
+
+  private noteHeard(count: number): void {
+    if (this.firstItem !== this.itemId) {
+      this.itemId = this.firstItem;
+      this.itemHeardBytes = 0;
     }
-    return line;
+    this.itemHeardBytes += count;
+    this.passed += count;
   }
 
   /** Passes `count` bytes and the marks between them. They count as heard: the position in the agent's audio is behind them. */
-  private skip(count: number): void {
-    for (let left = count; left > 0 && this.queuedBytes > 0; ) {
-      const chunk = this.entries[this.head]!;
-      if (typeof chunk === 'string') {
-        this.shift();
-        this.onMark(chunk, false);
-        continue;
-      }
-      const part = Math.min(left, chunk.bytes.length - chunk.from);
-      this.consume(chunk, part);
+  private skip(count: number, leftOut = false): void {
+    for (let left = count; left > 0 && this.audio.queued > 0; ) {
+      const part = Math.min(left, this.untilBoundary());
+      if (part === 0) continue;
+      this.noteHeard(part);
+      if (leftOut) this.audio.leaveOut(part);
+      else this.audio.advance(part);
       left -= part;
     }
   }
 
-  private noteHeard(chunk: Chunk, count: number): void {
-    if (chunk.itemId !== this.itemId) {
-      this.itemId = chunk.itemId;
-      this.itemHeardBytes = 0;
-    }
-    this.itemHeardBytes += count;
-  }
-
-  private consume(chunk: Chunk, count: number): void {
-    this.noteHeard(chunk, count);
-    chunk.from += count;
-    this.queuedBytes -= count;
-    if (chunk.from === chunk.bytes.length) this.shift();
-  }
-
-  private shift(): void {
-    this.head += 1;
-    // Mostly the only entry: setting the length of an array takes ten times as long.
-    if (this.head === 1 && this.entries.length === 1) this.entries.pop();
-    else if (this.head === this.entries.length) this.entries.length = 0;
-    else if (this.head < 256) return;
-    else this.entries.splice(0, this.head);
-    this.head = 0;
+  /** Passes `count` bytes that are not played. */
+  private leaveOut(count: number): void {
+    this.skip(count, true);
+    this.trimmedMs += count / this.bytesPerMs;
+    this.standing.removed();
   }
 
   private reachMarks(cleared: boolean): void {
-    while (this.head < this.entries.length) {
-      const entry = this.entries[this.head]!;
-      this.shift();
-      if (typeof entry === 'string') this.onMark(entry, cleared);
+    const { boundaries } = this;
+    // What is queued when a mark is reached stays.
+    for (let left = boundaries.length; left > 0; left--) {
+      const mark = boundaries.shift()?.mark ?? null;
+      if (mark !== null) this.onMark(mark, cleared);
     }
   }
 
-  private notePlayed(into: Uint8Array, at: number, filled: number): void {
-    if (this.gap?.active) this.gap.end(into, at, filled);
-    const kept = Math.min(filled, playedMs * this.bytesPerMs);
-    this.played.add(into, at + filled - kept, kept);
+  /** The agent's audio is there again after a gap: its begin is blended with what bridged the gap. */
+  private endGap(gap: GapBridge, into: Uint8Array, at: number, filled: number): void {
+    gap.end(into, at, filled);
+    this.audio.correctPlayed(into, at, filled);
   }
 
   /**
@@ -380,7 +411,7 @@ export class Playout implements PhoneAudio {
 
   /** Learns what kind of sound is playing, while a standing delay is possible. */
   private hear(filled: number, length: number): void {
-    const possible = this.owed > 0 || (this.queuedBytes >= length && (this.standing.paced || this.standing.fresh));
+    const possible = this.owed > 0 || (this.audio.queued >= length && (this.standing.paced || this.standing.fresh));
     if (this.listening === 0 || !possible) {
       this.listened = false;
       return;
@@ -388,7 +419,8 @@ export class Playout implements PhoneAudio {
     this.listening -= 1;
     this.notes ??= new HeldNotes();
     if (!this.listened) this.notes.interrupted();
-    const bytes = this.played.last(this.listened ? filled : this.played.length);
+    const { audio } = this;
+    const bytes = audio.last(this.listened ? Math.min(filled, audio.played) : audio.played);
     this.listened = true;
     this.notes.hear(readSamples(bytes, this.codec, linear), sampleFormatOf[this.codec].sampleRateHz);
   }
@@ -399,30 +431,26 @@ export class Playout implements PhoneAudio {
     const notes = this.notes?.leansToNotes === true;
     if (notes && this.owedSinceMs < patienceMs) return;
     for (let drops = 0; drops < dropsPerFrame && this.owed > 0; drops++) {
-      const chunk = this.entries[this.head];
-      if (typeof chunk !== 'object') return;
-      const count = Math.min(this.owed, chunk.bytes.length - chunk.from, frame);
+      const { bytes, from, queued } = this.audio;
+      if (queued === 0 || this.boundaryHere?.mark != null) return;
+      const count = Math.min(this.owed, this.bytesInItem, frame);
       // The slot needs a whole frame afterwards.
-      if (this.queuedBytes - count < frame) return;
-      if (!isQuiet(chunk.bytes, this.codec, chunk.from, chunk.from + count)) break;
+      if (queued - count < frame) return;
+      if (!isQuiet(bytes, this.codec, from, from + count)) break;
       this.drop(count);
     }
     const cuttable = !notes && this.owed > 0 && this.owed <= cutAtMostMs * this.bytesPerMs;
     // One gap instead of many small ones.
     if (cuttable && this.standing.paced && this.owedSinceMs >= patienceMs)
-      this.drop(Math.min(this.owed, this.queuedBytes));
+      this.drop(Math.min(this.owed, this.audio.queued));
   }
 
   private drop(count: number): void {
-    this.skip(count);
+    this.leaveOut(count);
     this.owed -= count;
-    this.trimmedMs += count / this.bytesPerMs;
-    this.standing.removed();
   }
 }
 
-/** Bytes without a view of them: frames are short. */
-function copy(from: Uint8Array, at: number, count: number, into: Uint8Array, to: number): void {
-  if (at === 0 && count === from.length) into.set(from, to);
-  else into.set(from.subarray(at, at + count), to);
+function queueFor(bytesPerMs: number): AudioQueue {
+  return new AudioQueue(playedMs * bytesPerMs, roomMs * bytesPerMs);
 }

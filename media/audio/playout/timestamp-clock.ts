@@ -18,4 +18,10 @@ export class TimestampClock {
     this.line = (this.line + ticks) >>> 0;
     return this.line;
   }
+
+  /** Packets with the clock of the last one followed it without a gap. */
+  advance(ticks: number): void {
+    this.rtp = (this.rtp + ticks * this.scale) >>> 0;
+    this.line = (this.line + ticks) >>> 0;
+  }
 }

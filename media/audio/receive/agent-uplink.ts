@@ -4,7 +4,7 @@
  * it. With concealment, a loss is concealed first.
  */
 import type { PhoneCodec } from '../../engine.js';
-import { PacketOrder } from '../../rtp/reorder-buffer.js';
+import { type OrderHooks, PacketOrder } from '../../rtp/reorder-buffer.js';
 import type { ComfortNoise } from '../dsp/comfort-noise.js';
 import { Concealment } from '../dsp/concealment.js';
 import { sampleConverter, sampleFormatOf, ticksPerMs } from '../sample-format.js';
@@ -18,7 +18,7 @@ const stallMs = 100;
 /** Timestamps that jump further begin a new stream instead of a gap. */
 const longestGapTicks = 1000 * ticksPerMs;
 
-export class Uplink {
+export class Uplink implements OrderHooks {
   private running = false;
   private nextTimestamp = 0;
   private placed = false;
@@ -48,10 +48,7 @@ export class Uplink {
     this.frameBytes = 0;
     this.frame = new Uint8Array(0);
     this.takeCodec(codec);
-    this.order = new PacketOrder({
-      next: (_sequence, timestamp, payload, of, nowMs, lost) => this.accept(timestamp, payload, of, nowMs, lost > 0),
-      jumped: () => this.newLine(),
-    });
+    this.order = new PacketOrder(this);
   }
 
   /** Packets that arrived after a later packet; they were replaced by silence. */
@@ -96,12 +93,12 @@ export class Uplink {
   restart(): void {
     this.order.flush(this.lastHeardMs);
     this.order.restart();
-    this.newLine();
+    this.jumped();
   }
 
   /**
    * `timestamp` in ticks. `payload` null: a packet without audio (an event, comfort noise), which means that there is no audio until
-   * `timestamp`. The payload may be kept.
+   * `timestamp`. The payload is valid during the call.
    */
   packet(sequence: number, timestamp: number, payload: Uint8Array | null, codec: PhoneCodec, nowMs: number): void {
     if (this.running) this.order.packet(sequence, timestamp, payload, codec, nowMs);
@@ -137,12 +134,21 @@ export class Uplink {
     else this.concealment = new Concealment(codec, Uint8Array);
   }
 
-  private newLine(): void {
+  /** The stream begins anew. */
+  jumped(): void {
     this.concealment?.reset(this.codec);
     this.placed = false;
   }
 
-  private accept(timestamp: number, payload: Uint8Array | null, codec: PhoneCodec, nowMs: number, lost: boolean): void {
+  /** The next packet in order. */
+  next(
+    _sequence: number,
+    timestamp: number,
+    payload: Uint8Array | null,
+    codec: PhoneCodec,
+    nowMs: number,
+    lost: number,
+  ): void {
     if (this.muted) return;
     const ahead = this.placed ? (timestamp - this.nextTimestamp) | 0 : 0;
     const gap = ahead > 0 && ahead <= longestGapTicks;
@@ -156,7 +162,7 @@ export class Uplink {
       }
       return;
     }
-    if (gap) this.fill(ahead, lost);
+    if (gap) this.fill(ahead, lost > 0);
     // Behind the stream: the network stalled, or the phone's clock stood still. The audio matters more than the clock.
     this.placed = true;
     this.lastHeardMs = nowMs;

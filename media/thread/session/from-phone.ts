@@ -11,9 +11,10 @@ import { G711Converter, sampleFormatOf, ticksPerMs } from '../../audio/sample-fo
 import { codecFacts, staticCodecs } from '../../codecs.js';
 import type { KeyForm, MediaEvent, MediaPolicy, PhoneCodec } from '../../engine.js';
 import { DtmfReceiver, type KeyPress } from '../../rtp/dtmf.js';
-import { emptyRtpView, parseRtp, type RtpView, sequenceDistance } from '../../rtp/packet.js';
+import { emptyRtpView, parseRtp, type RtpView, rtpHeaderBytes, sequenceDistance } from '../../rtp/packet.js';
 import { ReceiverStats } from '../../rtp/receiver-stats.js';
 import { RtpSource } from '../../rtp/source.js';
+import { SteadyStream } from '../../rtp/steady-stream.js';
 import type { AgreedMedia } from '../../sdp.js';
 
 /** The operator sees it within 3 s of the answer. */
@@ -26,7 +27,12 @@ const pauseMs = 500;
 const leastMissing = 25;
 /** A key's tones end when no packet arrived for this long. */
 const toneGapMs = 100;
+/** While packets come, nothing that waits for silence has to look. */
+const noSilenceMs = 40;
 const comfortNoise = 13;
+/** The predicted packet that is being handled, of any call of the thread, and its payload: a view for each packet would be garbage. */
+const predicted = new Uint8Array(2048);
+let predictedPayload = predicted.subarray(rtpHeaderBytes);
 
 export interface FromPhoneHooks {
   event(event: MediaEvent): void;
@@ -47,7 +53,10 @@ export interface FromPhoneHooks {
 }
 
 export class FromPhone {
-  readonly stats = new ReceiverStats();
+  private readonly received = new ReceiverStats();
+  /** Predicts the packets of G.711. */
+  private readonly steady = new SteadyStream();
+  private steadyCodec: PhoneCodec = 'PCMU';
   readonly source = new RtpSource();
   readonly uplink: Uplink;
   foreign = 0;
@@ -69,6 +78,8 @@ export class FromPhone {
   private reportedAtMs = Number.NEGATIVE_INFINITY;
   private readonly view = emptyRtpView();
   private readonly dtmf = new DtmfReceiver();
+  /** A key may be pressed. */
+  private mayBeKey = false;
   private readonly tones = new DtmfListener();
   private readonly narrow = new G711Converter();
   private readonly clock = new TimestampClock();
@@ -94,6 +105,12 @@ export class FromPhone {
     return this.tones.pressed;
   }
 
+  /** Of all packets so far. */
+  get stats(): ReceiverStats {
+    this.countRun();
+    return this.received;
+  }
+
   /** Packets that arrived too late for playout. */
   get late(): number {
     return this.uplink.late + this.before.late + (this.decoded?.late ?? 0);
@@ -106,6 +123,7 @@ export class FromPhone {
 
   /** True when packets are now expected from another address. */
   agree(media: AgreedMedia, nowMs: number): boolean {
+    this.endRun();
     const resumed = this.media !== null && !this.media.receive && media.receive;
     this.media = media;
     this.uplink.changeCodec(media.codec);
@@ -132,6 +150,11 @@ export class FromPhone {
 
   packet(bytes: Uint8Array, from: RemoteInfo, nowMs: number): void {
     const { view, media } = this;
+    if (this.steady.takes(bytes, from, nowMs)) {
+      this.next(bytes, nowMs);
+      return;
+    }
+    this.endRun();
     if (!parseRtp(bytes, view)) {
       this.malformed += 1;
       return;
@@ -160,14 +183,17 @@ export class FromPhone {
       this.heard = true;
       this.hooks.started(nowMs);
     }
-    if (codec) this.stats.changeClock(codecFacts[codec].clockKhz);
-    const arrival = this.stats.arrived(view, nowMs, codec !== null);
+    if (codec) this.received.changeClock(codecFacts[codec].clockKhz);
+    const arrival = this.received.arrived(view, nowMs, codec !== null);
     if (arrival === 'duplicate' || arrival === 'suspect') return;
     if (arrival === 'restart') this.restart(nowMs);
     // A pause without a missing packet, or comfort noise (RFC 3389): the phone uses DTX, or may do so from now on.
     if (noise || arrival === 'restart' || (arrival === 'next' && pausedMs > pauseMs)) this.pauses();
     const payload = bytes.subarray(view.payloadStart, view.payloadEnd);
-    if (event) this.tell(this.dtmf.packet(payload, view.timestamp, nowMs), 'event');
+    if (event) {
+      this.mayBeKey = true;
+      this.tell(this.dtmf.packet(payload, view.timestamp, nowMs), 'event');
+    }
     if (noise) this.noise.told(payload);
     const audio = codec && payload.length > 0 ? payload : null;
     // A phone on hold may play music: an agent does not hear it, another phone does.
@@ -179,8 +205,55 @@ export class FromPhone {
     else {
       if (codec && this.decoded) this.endDecoding(nowMs);
       this.audible(view.sequence, timestamp, audio, codec ?? 'PCMU', nowMs);
-      if (codec && audio) this.lastTicks = audio.length;
+      if (codec && audio) {
+        this.lastTicks = audio.length;
+        if (arrival === 'next') this.beginRun(bytes, from, codec, nowMs);
+      }
     }
+  }
+
+  /** The packet that was predicted. */
+  private next(bytes: Uint8Array, nowMs: number): void {
+    const { steady, view, media, steadyCodec } = this;
+    this.lastPacketMs = nowMs;
+    this.missing = false;
+    if (predictedPayload.length !== steady.payloadBytes)
+      predictedPayload = predicted.subarray(rtpHeaderBytes, rtpHeaderBytes + steady.payloadBytes);
+    const payload = predictedPayload;
+    predicted.set(bytes);
+    const timestamp = (this.lastTimestamp + steady.ticks) >>> 0;
+    this.lastTimestamp = timestamp;
+    view.sequence = steady.sequence;
+    view.timestamp = steady.timestamp >>> 0;
+    if (!media?.held || media.receive) this.hooks.packet(view, payload, steadyCodec, false);
+    this.audible(steady.sequence, timestamp, payload, steadyCodec, nowMs);
+  }
+
+  /** From this packet of G.711 on, the next ones are predicted. */
+  private beginRun(bytes: Uint8Array, from: RemoteInfo, codec: PhoneCodec, nowMs: number): void {
+    const { view } = this;
+    if (view.payloadStart !== rtpHeaderBytes || view.payloadEnd !== bytes.length || bytes.length > predicted.length)
+      return;
+    this.steadyCodec = codec;
+    // A marker, which begins a talkspurt, is not repeated.
+    view.marker = false;
+    this.steady.begin(view, codecFacts[codec].clockKhz, this.lastTicks, this.received.jitter16, from, nowMs);
+  }
+
+  private endRun(): void {
+    this.countRun();
+    this.steady.end();
+  }
+
+  /** Counts the packets that were predicted. */
+  private countRun(): void {
+    const { steady } = this;
+    if (steady.packets === 0) return;
+    this.received.continued(steady);
+    this.source.continued(steady);
+    this.clock.advance(steady.packets * steady.ticks);
+    this.lastSequence = steady.sequence;
+    steady.counted();
   }
 
   /** One packet of audio for the uplinks; for wideband codecs in order. */
@@ -194,8 +267,10 @@ export class FromPhone {
     const { media } = this;
     if (audio) {
       if (!this.sendsSilence) this.listenForSilence(audio, codec);
-      if (media?.telephoneEvent === null && !media.held)
+      if (media?.telephoneEvent === null && !media.held) {
         this.tell(this.tones.hear(this.narrow.of(audio, codec), G711Converter.lawOf(codec)), 'tone');
+        this.mayBeKey ||= this.tones.pressed;
+      }
       if (!media?.held || media.receive) this.hooks.heard(timestamp, audio, codec, nowMs);
     }
     this.uplink.packet(sequence, timestamp, audio, codec, nowMs);
@@ -268,9 +343,9 @@ export class FromPhone {
   tick(nowMs: number): boolean {
     this.decoded?.tick(nowMs);
     this.uplink.tick(nowMs);
-    this.tell(this.dtmf.expire(nowMs), 'event');
-    if (this.tones.pressed && nowMs - this.lastPacketMs > toneGapMs) this.tell(this.tones.quiet(), 'tone');
     this.sideline?.tick(nowMs);
+    if (this.mayBeKey) this.watchKeys(nowMs);
+    if (this.heard && nowMs - this.lastPacketMs < noSilenceMs) return false;
     if (!this.media || this.liveSinceMs === Number.POSITIVE_INFINITY) return false;
     if (!this.media.receive || this.media.held) {
       this.restartWatch(nowMs);
@@ -286,6 +361,12 @@ export class FromPhone {
     return limitMs > 0 && silentMs >= limitMs;
   }
 
+  private watchKeys(nowMs: number): void {
+    this.tell(this.dtmf.expire(nowMs), 'event');
+    if (this.tones.pressed && nowMs - this.lastPacketMs > toneGapMs) this.tell(this.tones.quiet(), 'tone');
+    this.mayBeKey = this.dtmf.pressed || this.tones.pressed;
+  }
+
   private lineTo(deliver: (bytes: Uint8Array, atMs: number) => void): Uplink {
     const codec = this.media?.codec ?? this.policy.codecs[0] ?? 'PCMU';
     return new Uplink(codec, deliver, this.policy.concealLoss, this.noise);
@@ -293,7 +374,7 @@ export class FromPhone {
 
   /** A sender report of the phone about the stream that we receive. */
   reported({ ssrc, packets }: { ssrc: number; packets: number }, nowMs: number): void {
-    if (ssrc !== this.stats.ssrc) return;
+    if (ssrc !== this.received.ssrc) return;
     const goesOn = ((packets - this.reportedPackets) | 0) >= leastMissing;
     if (goesOn && this.reportedAtMs > this.lastPacketMs) this.missing = true;
     this.reportedPackets = packets;

@@ -175,7 +175,7 @@ export class SessionActivities implements BridgedSession {
 
   /** Audio of a packet from the phone. */
   heard(timestamp: number, bytes: Uint8Array, codec: PhoneCodec, nowMs: number, held: boolean): void {
-    if (!held) this.recordings.fromPhone(timestamp, bytes, codec, nowMs);
+    if (!held && this.recordings.any) this.recordings.fromPhone(timestamp, bytes, codec, nowMs);
     this.answerListener?.hear(timestamp, bytes, codec, nowMs);
     this.bridged?.heard(timestamp, bytes, codec);
   }
@@ -199,7 +199,7 @@ export class SessionActivities implements BridgedSession {
   tick(nowMs: number): void {
     const { foreground } = this;
     if (foreground?.done) this.endOverride(foreground, 'finished');
-    this.recordings.tick(nowMs);
+    if (this.recordings.any) this.recordings.tick(nowMs);
     this.answerListener?.tick(nowMs);
   }
 

@@ -12,17 +12,18 @@ import { FrameJoiner } from '../../audio/playout/frame-joiner.js';
 import { type HeardPosition, Playout } from '../../audio/playout/playout.js';
 import { sampleFormatOf } from '../../audio/sample-format.js';
 import type { PhoneCodec } from '../../engine.js';
+import type { FaultPlace } from '../fault-isolation.js';
 
 export type OpenAgent = (target: AgentTarget, hooks: AgentSocketHooks, signal: AbortSignal) => AgentSocket;
 
 export interface SessionAgentHooks {
   /** An exception in our own code for this agent; the agent is ended. */
-  fault(error: unknown): void;
-  event(event: AgentEvent): void;
-  ended(end: AgentEnd): void;
-  /** Audio was added to the queue. */
-  queued(durationMs: number): void;
-  cleared(heard: HeardPosition): void;
+  fault(place: FaultPlace, error: unknown): void;
+  agentEvent(agent: number, event: AgentEvent): void;
+  agentEnded(agent: number, end: AgentEnd): void;
+  /** Audio was added to the agent's queue. */
+  queued(agent: SessionAgent, durationMs: number): void;
+  cleared(agent: SessionAgent, heard: HeardPosition): void;
   mark(name: string, cleared: boolean): void;
 }
 
@@ -31,7 +32,7 @@ const LAST_WORDS = '\0last-words';
 /** Audio of an agent that hung up is played for at most this long. */
 const lastWordsLimitMs = 15_000;
 
-export class SessionAgent {
+export class SessionAgent implements AgentSocketHooks {
   readonly playout: Playout;
   started = false;
   private readonly socket: AgentSocket;
@@ -46,14 +47,14 @@ export class SessionAgent {
 
   /** Starts connecting. Throws `AgentFailure` when no socket could be opened. */
   constructor(
+    private readonly id: number,
     target: AgentTarget,
     private codec: PhoneCodec,
     private readonly hooks: SessionAgentHooks,
     open: OpenAgent,
   ) {
     this.playout = new Playout(codec);
-    this.playout.onLevel = (level) =>
-      hooks.event({ type: 'queue', level, queuedMs: Math.round(this.playout.queuedMs) });
+    this.playout.onLevel = (level) => this.event({ type: 'queue', level, queuedMs: Math.round(this.playout.queuedMs) });
     this.joiner = target.frameMs === 40 ? new FrameJoiner() : null;
     this.playout.onMark = (name, cleared) =>
       this.guard(() => {
@@ -62,18 +63,7 @@ export class SessionAgent {
         } else this.socket.markReached(name, cleared);
         if (!name.startsWith('\0')) hooks.mark(name, cleared);
       });
-    this.socket = open(
-      { ...target, phoneEncoding: sampleFormatOf[codec].encoding },
-      {
-        audio: (bytes, itemId) => this.heard(bytes, itemId),
-        clear: () => this.clear(),
-        silence: () => this.playout.clear(),
-        mark: (name) => this.playout.mark(name),
-        event: (event) => hooks.event(event),
-        guard: (fn) => this.guard(fn),
-      },
-      this.connecting.signal,
-    );
+    this.socket = open({ ...target, phoneEncoding: sampleFormatOf[codec].encoding }, this, this.connecting.signal);
     this.socket.ended.then((end) => this.left(end));
   }
 
@@ -132,26 +122,40 @@ export class SessionAgent {
     try {
       await closed;
     } catch (error) {
-      this.hooks.fault(error);
+      this.hooks.fault('agent', error);
     }
   }
 
-  private heard(bytes: Uint8Array, itemId?: string): void {
+  /** Audio of the agent. */
+  audio(bytes: Uint8Array, itemId?: string): void {
     this.decode ??= agentToPhone(this.socket.replyFormat, this.codec);
     const audio = this.decode(bytes);
     if (audio.length === 0) return;
     const discarded = this.playout.push(audio, itemId);
     this.overflowBytes += discarded;
-    if (discarded < audio.length) this.hooks.queued((audio.length - discarded) / sampleFormatOf[this.codec].bytesPerMs);
+    if (discarded < audio.length)
+      this.hooks.queued(this, (audio.length - discarded) / sampleFormatOf[this.codec].bytesPerMs);
   }
 
-  private clear(): HeardPosition {
+  clear(): HeardPosition {
     const heard = this.playout.clear();
-    this.hooks.cleared(heard);
+    this.hooks.cleared(this, heard);
     return heard;
   }
 
-  private guard(fn: () => void): void {
+  silence(): HeardPosition {
+    return this.playout.clear();
+  }
+
+  mark(name: string): void {
+    this.playout.mark(name);
+  }
+
+  event(event: AgentEvent): void {
+    this.hooks.agentEvent(this.id, event);
+  }
+
+  guard(fn: () => void): void {
     try {
       fn();
     } catch (error) {
@@ -160,7 +164,7 @@ export class SessionAgent {
   }
 
   private fail(error: unknown): void {
-    this.hooks.fault(error);
+    this.hooks.fault('agent', error);
     const closed = this.close('error');
     this.tellEnd({ by: 'failed', detail: 'An internal error ended the connection to the agent.' });
     void closed;
@@ -183,7 +187,7 @@ export class SessionAgent {
   private tellEnd(end: AgentEnd): void {
     if (this.endTold) return;
     this.endTold = true;
-    this.hooks.ended(end);
+    this.hooks.agentEnded(this.id, end);
   }
 }
 

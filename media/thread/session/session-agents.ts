@@ -1,20 +1,11 @@
 /** The agents of a session: the one that converses, those prepared beside it, and the totals of those that left. */
-import type { AgentCommand, AgentEnd, AgentEvent, AgentTarget } from '../../agents/agent.js';
-import type { HeardPosition } from '../../audio/playout/playout.js';
+import type { AgentCommand, AgentTarget } from '../../agents/agent.js';
 import type { PhoneCodec } from '../../engine.js';
-import type { FaultPlace } from '../fault-isolation.js';
-import { type OpenAgent, SessionAgent, sessionClosed } from './session-agent.js';
+import { type OpenAgent, SessionAgent, type SessionAgentHooks, sessionClosed } from './session-agent.js';
 
-export interface AgentsParts {
+export interface AgentsParts extends SessionAgentHooks {
   openAgent: OpenAgent;
   codec(): PhoneCodec;
-  fault(place: FaultPlace, error: unknown): void;
-  agentEvent(agent: number, event: AgentEvent): void;
-  agentEnded(agent: number, end: AgentEnd): void;
-  /** Audio was added to the agent's queue. */
-  queued(agent: SessionAgent, durationMs: number): void;
-  cleared(agent: SessionAgent, heard: HeardPosition): void;
-  mark(name: string, cleared: boolean): void;
 }
 
 export class SessionAgents {
@@ -32,19 +23,7 @@ export class SessionAgents {
   async prepare(id: number, target: AgentTarget): Promise<void> {
     if (this.over) throw sessionClosed();
     const { parts } = this;
-    const agent: SessionAgent = new SessionAgent(
-      target,
-      parts.codec(),
-      {
-        fault: (error) => parts.fault('agent', error),
-        event: (event) => parts.agentEvent(id, event),
-        ended: (end) => parts.agentEnded(id, end),
-        queued: (durationMs) => parts.queued(agent, durationMs),
-        cleared: (heard) => parts.cleared(agent, heard),
-        mark: (name, cleared) => parts.mark(name, cleared),
-      },
-      parts.openAgent,
-    );
+    const agent = new SessionAgent(id, target, parts.codec(), parts, parts.openAgent);
     this.agents.set(id, agent);
     try {
       await agent.ready;

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { RemoteInfo } from 'node:dgram';
 import type { MessagePort } from 'node:worker_threads';
 import type { AgentEnd, AgentEvent, AgentTarget, AudioTracks } from '../../agents/agent.js';
+import type { WideDecoder } from '../../audio/codec/wide-codec.js';
 import { Turns } from '../../audio/detect/turns.js';
 import type { ClockEntry, PlayoutClock } from '../../audio/playout/playout-clock.js';
 import { codecFacts } from '../../codecs.js';
@@ -26,14 +27,15 @@ import {
   type TapOptions,
 } from '../../engine.js';
 import type { DiskConnection } from '../../recording/disk-connection.js';
-import { looksLikeRtcp, readUint32 } from '../../rtp/packet.js';
-import { RtpSender } from '../../rtp/sender.js';
-import type { RtpSocketPair } from '../../rtp/socket.js';
+import type { KeyPress } from '../../rtp/dtmf.js';
+import { looksLikeRtcp, type RtpView, readUint32 } from '../../rtp/packet.js';
+import { RtpSender, type RtpSenderHooks } from '../../rtp/sender.js';
+import type { RtpSocketHandlers, RtpSocketPair } from '../../rtp/socket.js';
 import { formatKey, SdpNegotiation } from '../../sdp.js';
-import { type FaultPlace, guarded } from '../fault-isolation.js';
+import type { FaultPlace } from '../fault-isolation.js';
 import { heardFromMs, type Lateness, noLateCauses } from '../lateness.js';
 import { SessionListeners } from '../listeners/session-listeners.js';
-import { FromPhone } from './from-phone.js';
+import { FromPhone, type FromPhoneHooks } from './from-phone.js';
 import { RtcpExchange, type RtpDestination } from './rtcp-exchange.js';
 import { SessionActivities } from './session-activities.js';
 import type { OpenAgent, SessionAgent } from './session-agent.js';
@@ -63,12 +65,12 @@ export interface SessionParts {
   fault(place: FaultPlace, error: unknown): void;
 }
 
-export class PhoneSession {
+export class PhoneSession implements FromPhoneHooks, RtpSenderHooks, RtpSocketHandlers {
   readonly inward: FromPhone;
   private readonly sdp: SdpNegotiation;
   private readonly sender: RtpSender;
   private readonly outward: ToPhone;
-  private readonly rtcp: RtcpExchange;
+  private readonly rtcpExchange: RtcpExchange;
   private readonly activities: SessionActivities;
   private readonly coders: SessionCoders;
   readonly agents: SessionAgents;
@@ -88,6 +90,8 @@ export class PhoneSession {
   private nextChoresMs = 0;
   /** When the thread read the last packet. */
   private receivedMs = 0;
+  /** When the packet that is sent now was due, or came from another phone. */
+  private sentMs = 0;
   private readonly uplinkDelays = new DelayCounts();
   private readonly late = noLateCauses();
   private destination: RtpDestination | null = null;
@@ -113,14 +117,8 @@ export class PhoneSession {
       },
       String(readUint32(random, 0)),
     );
-    this.sender = new RtpSender(readUint32(random, 4), readUint32(random, 8) & 0x7fff, readUint32(random, 12), {
-      packet: (packet) => {
-        if (this.destination) pair.sendRtp(packet, this.destination.port, this.destination.address);
-      },
-      audio: (payloadType, timestamp, bytes, from, to) => {
-        if (this.sdp.agreed?.payloadType === payloadType) this.said(timestamp, bytes, from, to);
-      },
-    });
+    const [ssrc, sequence] = [readUint32(random, 4), readUint32(random, 8) & 0x7fff];
+    this.sender = new RtpSender(ssrc, sequence, readUint32(random, 12), this);
     this.outward = new ToPhone(this.sender, nowMs, {
       due: (dueMs) => parts.clock.move(this.entry, dueMs),
       firstAudio: (atMs) => {
@@ -135,7 +133,10 @@ export class PhoneSession {
       codec: () => this.codec,
       pressing: () => this.inward.pressing,
       terms: () => formatKey(this.sdp.agreed),
-      relayed: (timestamp, bytes) => this.said(timestamp, bytes, 0, bytes.length),
+      relayed: (timestamp, bytes) => {
+        this.sentMs = parts.now();
+        this.said(timestamp, bytes, 0, bytes.length);
+      },
       startSending: () => this.startSending(),
       listen: () => this.inward.uplink.start(parts.now()),
       words: () => this.emit({ type: 'words' }),
@@ -144,30 +145,7 @@ export class PhoneSession {
         this.listenForOwner();
       },
     });
-    this.inward = new FromPhone(options.policy, {
-      event: (event) => this.emit(event),
-      key: ({ digit, durationMs }, form) =>
-        this.emit({ type: 'dtmf', digit, durationMs, form, passedOn: this.activities.key(digit, form) }),
-      started: (atMs) => {
-        this.startSending();
-        this.emit({ type: 'started', atMs: atMs - this.openedMs });
-      },
-      sourceFound: (address, port) => {
-        this.destination = { address, port };
-      },
-      audio: (bytes, atMs) => {
-        if (this.activities.hear(bytes) || !this.owner?.started) return;
-        this.owner.listen(bytes, atMs);
-        this.uplinkDelays.add(this.inward.uplink.waitedMs + parts.clock.lateMs(this.receivedMs));
-      },
-      packet: (packet, payload, codec, restarted) => this.activities.packet(packet, payload, codec, restarted),
-      heard: (timestamp, bytes, codec, atMs) => {
-        this.activities.heard(timestamp, bytes, codec, atMs, this.held);
-        if (this.held) return; // music on hold is no turn
-        this.turns?.fromCaller(timestamp, bytes, 0, bytes.length, codec, atMs);
-      },
-      decoder: (codec) => this.coders.of(codec),
-    });
+    this.inward = new FromPhone(options.policy, this);
     this.agents = new SessionAgents({
       ...parts,
       codec: () => this.codec,
@@ -190,7 +168,7 @@ export class PhoneSession {
       openedMs: nowMs,
       codec: () => this.codec,
     });
-    this.rtcp = new RtcpExchange(`${random.toString('hex', 16)}@trunkline`, pair, this.sender, this.inward, {
+    this.rtcpExchange = new RtcpExchange(`${random.toString('hex', 16)}@trunkline`, pair, this.sender, this.inward, {
       far: () => {
         const { agreed } = this.sdp;
         return agreed && this.destination && { agreed, destination: this.destination };
@@ -325,7 +303,7 @@ export class PhoneSession {
       underruns: this.outward.underruns,
       skippedMs: this.outward.skippedMs,
     };
-    return mediaStats(this.sdp.agreed, this.inward, this.sender, this.rtcp.reports, figures, {
+    return mediaStats(this.sdp.agreed, this.inward, this.sender, this.rtcpExchange.reports, figures, {
       uplink: this.uplinkDelays,
       playout: this.outward.delays,
       late: this.late,
@@ -339,52 +317,99 @@ export class PhoneSession {
     this.parts.clock.remove(this.entry);
     this.activities.close();
     this.coders.free();
-    if (this.sending) this.rtcp.bye(this.parts.now());
+    if (this.sending) this.rtcpExchange.bye(this.parts.now());
     this.outward.close();
     const closing = [...this.agents.stop(), ...this.listeners.stop()];
     this.pair.deliverTo(null);
     return Promise.allSettled(closing);
   }
 
+  /** A packet on the RTP socket. */
+  rtp(bytes: Uint8Array, from: RemoteInfo): void {
+    try {
+      this.parts.packetCame();
+      const nowMs = this.parts.now();
+      this.receivedMs = nowMs;
+      if (looksLikeRtcp(bytes)) this.rtcpExchange.packet(bytes, from, true, nowMs);
+      else this.inward.packet(bytes, from, nowMs);
+    } catch (error) {
+      this.fault(error);
+    }
+  }
+
+  /** A packet on the RTCP socket. */
+  rtcp(bytes: Uint8Array, from: RemoteInfo): void {
+    try {
+      this.rtcpExchange.packet(bytes, from, false, this.parts.now());
+    } catch (error) {
+      this.fault(error);
+    }
+  }
+
+  refused(): void {
+    this.inward.malformed += 1;
+  }
+
+  event(event: MediaEvent): void {
+    this.emit(event);
+  }
+
+  key({ digit, durationMs }: KeyPress, form: KeyForm): void {
+    this.emit({ type: 'dtmf', digit, durationMs, form, passedOn: this.activities.key(digit, form) });
+  }
+
+  started(atMs: number): void {
+    this.startSending();
+    this.emit({ type: 'started', atMs: atMs - this.openedMs });
+  }
+
+  sourceFound(address: string, port: number): void {
+    this.destination = { address, port };
+  }
+
+  audio(bytes: Uint8Array, atMs: number): void {
+    if (this.activities.hear(bytes) || !this.owner?.started) return;
+    this.owner.listen(bytes, atMs);
+    this.uplinkDelays.add(this.inward.uplink.waitedMs + this.parts.clock.lateMs(this.receivedMs));
+  }
+
+  packet(packet: RtpView, payload: Uint8Array, codec: PhoneCodec | 'event', restarted: boolean): void {
+    this.activities.packet(packet, payload, codec, restarted);
+  }
+
+  heard(timestamp: number, bytes: Uint8Array, codec: PhoneCodec, atMs: number): void {
+    this.activities.heard(timestamp, bytes, codec, atMs, this.held);
+    if (this.held) return; // music on hold is no turn
+    this.turns?.fromCaller(timestamp, bytes, 0, bytes.length, codec, atMs);
+  }
+
+  decoder(codec: PhoneCodec): WideDecoder | null {
+    return this.coders.of(codec);
+  }
+
+  private fault(error: unknown): void {
+    this.parts.fault('media', error);
+    this.parts.clock.remove(this.entry);
+    this.pair.deliverTo(null);
+    this.tellLost('engine-gone');
+  }
+
   private run(): ClockEntry {
-    const fault = (error: unknown) => {
-      this.parts.fault('media', error);
-      this.parts.clock.remove(this.entry);
-      this.pair.deliverTo(null);
-      this.tellLost('engine-gone');
-    };
-    // `guarded` would make an array of arguments for each packet.
-    this.pair.deliverTo({
-      rtp: (bytes: Uint8Array, from: RemoteInfo) => {
-        try {
-          this.parts.packetCame();
-          this.receivedMs = this.parts.now();
-          if (looksLikeRtcp(bytes)) this.rtcp.packet(bytes, from, true, this.receivedMs);
-          else this.inward.packet(bytes, from, this.receivedMs);
-        } catch (error) {
-          fault(error);
-        }
-      },
-      rtcp: guarded(fault, (bytes: Uint8Array, from: RemoteInfo) =>
-        this.rtcp.packet(bytes, from, false, this.parts.now()),
-      ),
-      refused: () => {
-        this.inward.malformed += 1;
-      },
-    });
+    this.pair.deliverTo(this);
     return this.parts.clock.add((nowMs) => {
       const readyAtMs = this.outward.readyAtMs(nowMs);
       if (readyAtMs !== nowMs) return readyAtMs;
       try {
         this.slot(nowMs);
       } catch (error) {
-        fault(error);
+        this.fault(error);
       }
       return this.outward.dueMs;
     }, this.outward.dueMs);
   }
 
   private slot(nowMs: number): void {
+    this.sentMs = nowMs;
     if (this.inward.tick(nowMs)) this.tellLost('rtp-timeout');
     if (nowMs >= this.nextChoresMs) this.doChores(nowMs);
     if (this.outward.speaks && nowMs - this.outward.dueMs >= heardFromMs) this.parts.lateness.heard(this.late);
@@ -396,12 +421,12 @@ export class PhoneSession {
   private doChores(nowMs: number): void {
     this.nextChoresMs = nowMs + choresEveryMs;
     this.turns?.tick(nowMs);
-    if (this.sending) this.rtcp.tick(nowMs);
+    if (this.sending) this.rtcpExchange.tick(nowMs);
     if (nowMs < this.nextQualityMs) return;
     this.nextQualityMs = nowMs + qualityEveryMs;
     this.emit({ type: 'quality', sample: this.stats() });
-    for (const delays of [this.rtcp.reports.roundTrips, this.uplinkDelays, this.outward.delays]) delays.mark();
-    this.coders.lossHeard(this.rtcp.reports.heard?.lossPercent ?? 0);
+    for (const delays of [this.rtcpExchange.reports.roundTrips, this.uplinkDelays, this.outward.delays]) delays.mark();
+    this.coders.lossHeard(this.rtcpExchange.reports.heard?.lossPercent ?? 0);
   }
 
   private agreed(signalledFrom?: string): void {
@@ -422,9 +447,19 @@ export class PhoneSession {
     this.emit(this.held ? { type: 'held', sends: agreed.receive } : { type: 'resumed' });
   }
 
+  transmit(packet: Uint8Array): void {
+    const { destination } = this;
+    if (destination === null || this.pair.sendRtp(packet, destination.port, destination.address)) return;
+    this.sender.leaveMemory();
+  }
+
+  transmitted(payloadType: number, timestamp: number, bytes: Uint8Array, from: number, to: number): void {
+    if (this.sdp.agreed?.payloadType === payloadType) this.said(timestamp, bytes, from, to);
+  }
+
   /** Audio that was sent to the phone, in its sample format. */
   private said(timestamp: number, bytes: Uint8Array, from: number, to: number): void {
-    const sentMs = this.parts.now();
+    const { sentMs } = this;
     this.activities.sent(timestamp, bytes, from, to, this.codec, sentMs);
     this.listeners.lines.toPhone(timestamp, bytes, from, to, this.codec, sentMs);
     // Audio that is played in the agent's place, or bridges a gap in the agent's audio, belongs to no turn.
@@ -445,7 +480,7 @@ export class PhoneSession {
     if (this.sending) return;
     this.sending = true;
     this.outward.goLive();
-    this.rtcp.reports.start(this.parts.now());
+    this.rtcpExchange.reports.start(this.parts.now());
   }
 
   private get codec(): PhoneCodec {

@@ -81,6 +81,8 @@ export class ThreadSessions {
     post({ kind: 'ready' });
   }
 
+  private readonly packetCame = (): void => this.batching.packetCame();
+
   receive(message: ToThread): void {
     if (message.kind === 'question') this.answer(message);
     else if (message.kind === 'shutdown') void this.close();
@@ -193,7 +195,7 @@ export class ThreadSessions {
         lateness: this.lateness,
         coders,
         now: time.now,
-        packetCame: () => this.batching.packetCame(),
+        packetCame: this.packetCame,
         openAgent,
         event: (event) => this.notices.event(id, event),
         lost: (why) => post({ kind: 'lost', session: id, why }),

@@ -19,6 +19,7 @@ export interface TransportHooks {
   opened(): void;
   /** The agent has taken the connection; after `opened`. */
   accepted(): void;
+  /** Binary data is valid during the call only. */
   message(message: string | Uint8Array): void;
   /** A text message of a WebSocket; false: it was not read, and goes to `message`. */
   media(message: Uint8Array): boolean;

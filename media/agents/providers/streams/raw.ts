@@ -45,6 +45,7 @@ export const raw: AgentProtocol<RawConfig> = {
 };
 
 class RawConversation extends StreamConversation {
+  readonly binaryIsAudio = true;
   readonly #headers: Record<string, string>;
   readonly #target: AgentTarget;
 
