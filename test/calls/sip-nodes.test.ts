@@ -9,6 +9,7 @@ import { Baresip } from '../support/baresip.js';
 import { openPhoneNode, outside, type PhoneNode } from '../support/phone-nodes.js';
 import { forgetAll, type RedisServer, startRedis } from '../support/redis-server.js';
 import { within } from '../support/sip-gateway.js';
+import { TcpPeer } from '../support/tcp-peer.js';
 import { server as certificate, tlsFile } from '../support/tls.js';
 
 /** Certificate and key in one file, as baresip wants them. */
@@ -230,6 +231,39 @@ describe('a phone of another node', () => {
     phone.respond(await phone.sip.next('INVITE'), 486);
     await expect(dialled).rejects.toMatchObject({ sipStatus: 486 });
   });
+});
+
+it('a connection that is gone is reported by its node, and the next contact is called', async () => {
+  const lost = await TcpPeer.connect(one.port);
+  const about = {
+    From: '<sip:desk1@127.0.0.1>;tag=r',
+    To: '<sip:desk1@127.0.0.1>',
+    'Call-ID': 'reg-lost',
+    Expires: '60',
+  };
+  const uri = `sip:127.0.0.1:${one.port}`;
+  lost.socket.write(lost.request('REGISTER', { ...about, CSeq: '1 REGISTER' }, '', uri));
+  const challenges = (await lost.wait((message) => message.kind === 'response')).list('www-authenticate');
+  const credentials = { username: 'desk1', password: 'secret' };
+  const answer = answerChallenge(
+    { status: 401, challenges: [challenges.join(', ')] },
+    { method: 'REGISTER', uri },
+    credentials,
+  );
+  const again = { ...about, CSeq: '2 REGISTER', Authorization: answer?.value ?? '' };
+  lost.socket.write(lost.request('REGISTER', again, '', uri));
+  await lost.wait((message) => message.kind === 'response' && message.status === 200);
+  lost.socket.destroy();
+  await expect.poll(async () => (await one.gateway.serverStats()).live.tcpConnections).toBe(0);
+  const unreachable = { sipStatus: 430, hangupCause: 'carrier_unreachable', mayFailOver: true };
+  await expect(two.dial('+1555', 'sip:desk1')).rejects.toMatchObject(unreachable);
+
+  const phone = await Phone.open();
+  await phone.register(two, [`Contact: <${phone.contact}>;q=0.5`, 'Expires: 60']);
+  const dialled = two.dial('+1555', 'sip:desk1');
+  phone.respond(await phone.sip.next('INVITE'), 486);
+  await expect(dialled).rejects.toMatchObject({ sipStatus: 486 });
+  await phone.sip.close();
 });
 
 it('without Redis each node goes by its own phones, and shares them again when it is back', async () => {
