@@ -429,6 +429,14 @@ export const settingsList = [
     readBy: 'src/transcription/choose.ts',
   }),
   setting({
+    name: 'transcribe_calls',
+    kind: kinds.boolean,
+    default: 'false',
+    explain:
+      'Transcribes calls with agents whose provider gives no transcript, both sides. An endpoint decides for itself by provider_config.transcribe.',
+    readBy: 'src/main.ts',
+  }),
+  setting({
     name: 'translation_model',
     kind: kinds.text,
     default: 'gpt-4o-mini',

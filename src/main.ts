@@ -17,6 +17,7 @@ import { RecordingFiles } from './api/recordings/recording-files.js';
 import { startApi } from './api/server.js';
 import { startBanner } from './banner.js';
 import { Apology } from './call/agent/apology.js';
+import { CallTranscripts } from './call/agent/call-transcripts.js';
 import { Conferences } from './call/conference/conferences.js';
 import { RequestedRecordings } from './call/control/requested-recordings.js';
 import { CallsOfAllNodes } from './call/core/calls-of-all-nodes.js';
@@ -359,9 +360,9 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         if (tracing !== null) for (const span of callSpans(ended)) tracing.record(span);
       },
     };
-    const { transcription, translation, close: closeTranscription } = chooseTranscription(settings);
-    opened.push(closeTranscription);
-    if (await store.endpoints.hasWebhooks()) transcription?.prepare?.();
+    const recognition = chooseTranscription(settings);
+    opened.push(recognition.close);
+    if (await store.endpoints.hasWebhooks()) recognition.transcription?.prepare?.();
     const calls: InboundDeps = {
       records: store.calls,
       begin: (call) => admissions.begin(call),
@@ -390,7 +391,9 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
         conferences,
         queues,
         callbacks,
-        transcription,
+        get transcription() {
+          return recognition.transcription;
+        },
         dialling: {
           media,
           policy,
@@ -409,6 +412,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
           frameMs: settings.agentFrameMs === '40' ? 40 : 20,
           health: new EndpointHealth((id, health) => store.endpoints.setHealth(id, health), log),
           recordings,
+          transcripts: new CallTranscripts({ engine: () => recognition.transcription, isDefault: settings.transcribeCalls }),
           allowPrivateTargets: settings.allowPrivateTargets,
           protocols: new Set(agentProtocols.keys()),
           builtInAgents: new Map([[echoAgentHost, echo.url]]),
@@ -438,8 +442,10 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       ...(counter === null ? {} : { redis: counter }),
       callRates,
       ...(tokens === null ? {} : { tokens }),
-      ...(transcription === null ? {} : { transcription }),
-      ...(translation === null ? {} : { translation }),
+      get transcription() {
+        return recognition.transcription;
+      },
+      ...(recognition.translation === null ? {} : { translation: recognition.translation }),
       host: settings.httpHost,
       port: settings.httpPort,
       store,

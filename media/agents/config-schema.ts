@@ -36,6 +36,8 @@ export const commonConfig: ConfigProperties = {
   encoding: choiceField('l16', 'ulaw', 'alaw'),
   /** Milliseconds of caller audio in one message. */
   frame_ms: choiceField(20, 40),
+  /** Whether Trunkline writes the transcript when the provider gives none; absent: the setting `transcribe_calls`. */
+  transcribe: { type: 'boolean' },
   first_audio_timeout_s: { type: 'number', minimum: 0, maximum: 600 },
   override: anyObject,
   /** Name → template over the call (`variables.ts`). */

@@ -74,8 +74,8 @@ export interface ApiOptions
   allowPrivateTargets: boolean;
   /** Makes the SIP server reload its trunks. */
   onTrunksChanged: () => void | Promise<void>;
-  /** Transcribes speech; absent if not configured. */
-  transcription?: TranscriptionEngine;
+  /** Transcribes speech; null if there is no engine at the moment. */
+  readonly transcription?: TranscriptionEngine | null | undefined;
   /** Translates what was transcribed; absent if not configured. */
   translation?: Translator;
   /** Shares request counts among several processes; if absent, each process counts alone. */

@@ -14,8 +14,11 @@ export interface ExpectedSpeech {
   language?: string;
   /** Words that are likely to be said. */
   hints?: string;
-  /** A caller waits for the words; files that nobody waits for on the phone do not delay them. */
-  live?: boolean;
+  /**
+   * `dialogue`: a caller waits for the answer. `transcript`: an utterance for the record of a running call, after those that are waited for.
+   * `file` (default): delays neither.
+   */
+  use?: 'dialogue' | 'transcript' | 'file';
 }
 
 export interface TranscribedAudio {

@@ -61,6 +61,31 @@ describe('a pool of threads that recognize speech', () => {
     expect(await textOf(pool, 'a', AbortSignal.abort(new Error('before')))).toBe('before');
   });
 
+  it('lets what yields wait for all others, with a limit of its own, and leaves one of several threads idle', async () => {
+    const yielding = (pool: RecognitionPool, path: string, signal = never) =>
+      pool.recognize({ path, format: 'wav' }, signal, true).then(
+        ({ text }) => text,
+        (error: Error) => error.message,
+      );
+    const one = poolOf({ mostWaiting: 1 });
+    const stop = new AbortController();
+    const running = textOf(one, 'until cancelled', stop.signal);
+    const order: string[] = [];
+    const all = [yielding(one, 'yields'), textOf(one, 'does not')].map((text) => text.then((said) => order.push(said)));
+    expect(await yielding(one, 'too much')).toBe('Too much speech waits to be recognized.');
+    stop.abort(new Error('gone'));
+    await Promise.all([running, ...all]);
+    expect(order).toEqual(['does not wav native', 'yields wav native']);
+
+    const two = poolOf({ threads: 2 });
+    const first = new AbortController();
+    const held = yielding(two, 'until cancelled', first.signal);
+    const second = yielding(two, 'second');
+    expect(await textOf(two, 'a caller')).toBe('a caller wav native');
+    first.abort(new Error('enough'));
+    expect([await held, await second]).toEqual(['enough', 'second wav native']);
+  });
+
   it('ends what runs and what waits when it closes', async () => {
     const pool = poolOf();
     const texts = [textOf(pool, 'hang'), textOf(pool, 'waiting')];
@@ -105,7 +130,7 @@ describe('the offline engine', () => {
     const engine = engineOf();
     const stop = new AbortController();
     const long = engine.transcribe(file('until cancelled'), stop.signal).catch((error: Error) => error.message);
-    expect((await engine.transcribe(file('caller'), never, { live: true })).text).toBe('caller wav wasm');
+    expect((await engine.transcribe(file('caller'), never, { use: 'dialogue' })).text).toBe('caller wav wasm');
     stop.abort(new Error('enough'));
     expect(await long).toBe('enough');
   });

@@ -78,6 +78,7 @@ const help: Record<string, string> = {
   encoding: 'The encoding of the audio to the agent.',
   frame_ms: 'How much audio each message to the agent carries.',
   first_audio_timeout_s: 'The agent fails when it is silent for this long after the answer; 0 for never.',
+  transcribe: 'Whether Trunkline writes the transcript when the provider gives none.',
   override: 'JSON that is merged into the first message to the provider.',
   agent_id: 'The id of the agent at the provider.',
   assistant_id: 'The id of the assistant at the provider.',

@@ -282,7 +282,17 @@ export const eventTypes: Record<Described, readonly [when: string, data: Fields]
     'The recording could not be written.',
     { ...file, duration_ms: Optional(file.duration_ms), message: text('The reason in words') },
   ],
-  'transcript.final': ['An utterance was transcribed.', { speaker, text: text('What was said') }],
+  'transcript.final': [
+    'An utterance was transcribed.',
+    {
+      speaker,
+      text: text('What was said'),
+      started_at: Optional(
+        Type.String({ format: 'date-time', description: 'When it began; of transcripts written by `transcribe`' }),
+      ),
+      duration_ms: Optional(ms('How long it took, with up to 200 ms of silence before and after')),
+    },
+  ],
   'webhook.delivered': [
     'The webhook responded.',
     { ...request, actions: Type.Array(Type.String(), { description: 'The names of the actions' }) },

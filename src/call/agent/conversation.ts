@@ -72,7 +72,7 @@ export class AgentConversation implements Application {
     const { call } = this.party;
     this.agent.onEvent(
       call.guarded((event) => {
-        if (event.type !== 'transcript') return;
+        if (event.type !== 'transcript' || !call.transcript.isWrittenBy('provider', event.speaker)) return;
         call.transcript.add(event);
         call.event('transcript.final', { speaker: event.speaker, text: event.text });
       }),

@@ -17,6 +17,7 @@ import { comfortTone } from '../prompts/tones.js';
 import type { Recordings } from '../recording/call-recording.js';
 import type { EndpointHealth } from '../routing/endpoint-health.js';
 import { type AgentTargetRules, agentTarget, refusedConfig, variablesOf } from './agent-target.js';
+import type { CallTranscripts } from './call-transcripts.js';
 import { type PreConnected, PreConnectFailure, preConnect } from './pre-connect.js';
 
 export interface AgentRules extends AgentTargetRules {
@@ -26,6 +27,7 @@ export interface AgentRules extends AgentTargetRules {
   /** For `pre_connect_url`. */
   http: SafeHttp;
   recordings: Recordings;
+  transcripts: CallTranscripts;
 }
 
 /** With less time left there is no second attempt. */
@@ -224,9 +226,10 @@ export class FailoverAgent {
   }
 
   #begin(): void {
-    const link = this.#link;
-    if (link === null) return; // the next one begins when it is ready
-    if (this.call.isRecorded ?? this.#endpoint?.record) this.rules.recordings.begin(this.call, this.session);
+    const [link, endpoint] = [this.#link, this.#endpoint];
+    if (link === null || endpoint === null) return; // the next one begins when it is ready
+    if (this.call.isRecorded ?? endpoint.record) this.rules.recordings.begin(this.call, this.session);
+    this.rules.transcripts.agentBegins(this.call, this.session, endpoint);
     link.start();
     this.#comfort?.abort();
     this.#attach?.(link);
@@ -238,6 +241,7 @@ export class FailoverAgent {
   #left(link: AgentLink, endpoint: Endpoint, end: AgentEnd): void {
     if (this.#link !== link) return;
     this.#link = null;
+    this.rules.transcripts.agentLeft(this.call);
     const about = { by: end.by, close_code: end.closeCode ?? null, detail: end.detail };
     this.call.event('agent.disconnected', { endpoint_id: endpoint.id, ...about });
     if (end.by === 'failed') {

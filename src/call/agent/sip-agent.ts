@@ -26,7 +26,7 @@ export function isSipTarget(endpoint: Pick<Endpoint, 'type' | 'target'>): boolea
 export interface SipAgentDeps {
   dialling: SipDialDeps & { allowPrivateTargets: boolean };
   http: SafeHttp;
-  agents: Pick<AgentRules, 'health' | 'recordings'>;
+  agents: Pick<AgentRules, 'health' | 'recordings' | 'transcripts'>;
   limits: CallLimits;
 }
 
@@ -76,6 +76,7 @@ export class SipAgent implements Application {
     const { party, endpoint, deps } = this;
     this.#watchAgent();
     if (party.call.isRecorded ?? endpoint.record) deps.agents.recordings.begin(party.call, party.session);
+    deps.agents.transcripts.agentBegins(party.call, party.session, endpoint);
     this.#bridge.attach();
   }
 
@@ -205,6 +206,7 @@ export class SipAgent implements Application {
 
   async #close(why: DetachReason): Promise<void> {
     const { call } = this.party;
+    this.deps.agents.transcripts.agentLeft(call);
     await this.#bridge.detach();
     const cause = call.ending?.cause ?? (why === 'failed' ? 'incompatible_media' : 'normal_clearing');
     const [stats] = await Promise.allSettled([this.#agent.closeMedia(), this.#agent.leg?.hangup(cause)]);

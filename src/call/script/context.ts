@@ -28,8 +28,8 @@ export interface ScriptDeps {
   conferences: Conferences;
   queues: CallQueues;
   callbacks: CallbackQueue;
-  /** null when no transcription engine is configured. */
-  transcription: TranscriptionEngine | null;
+  /** null when there is no transcription engine at the moment. */
+  readonly transcription: TranscriptionEngine | null;
 }
 
 /** What the actions of a script work with. The `signal` of an action aborts when its list is interrupted, or the call has ended. */

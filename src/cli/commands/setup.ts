@@ -31,7 +31,7 @@ export function addSetup(program: Command, context: CliContext, fail: () => void
       'after',
       `
 Asks the registry that npm uses here (\`npm config get registry\`). Every package is checked (sha512) before it is used. A download that
-breaks off goes on where it stopped when the command is repeated. The server uses the recognition after its next start.
+breaks off goes on where it stopped when the command is repeated. A running server uses it for what comes next.
 A server for transcription (transcription_url) takes precedence.
 
 Examples:
@@ -59,7 +59,7 @@ Examples:
         );
         line.end();
         if (session.json) return session.value({ folder: speechFolder(dataDir), ...installed });
-        session.lines([`installed in ${speechFolder(dataDir)}; start trunkline again to use it`]);
+        session.lines([`installed in ${speechFolder(dataDir)}; a running server uses it from now on`]);
       } catch (error) {
         if (error instanceof SpeechSetupError) throw new CliFailure(error.message).as(error.code);
         throw error;

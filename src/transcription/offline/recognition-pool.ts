@@ -8,7 +8,7 @@ import {
 
 export interface RecognitionPoolOptions extends RecognitionThreadData {
   threads: number;
-  /** The number of files that may wait for a thread. */
+  /** The number of files that may wait for a thread; as many more that yield. */
   mostWaiting: number;
   /** The time limit of one file on its thread. */
   runLimitMs: number;
@@ -29,10 +29,14 @@ interface Waiting {
   fail(error: Error): void;
 }
 
-/** Threads that recognize speech, first come, first served. Files fail independently: one that hangs loses its thread alone. */
+/**
+ * Threads that recognize speech, first come, first served. Files that yield wait for all others, and leave one of several threads to them.
+ * Files fail independently: one that hangs loses its thread alone.
+ */
 export class RecognitionPool {
   readonly #threads: RecognitionThread[];
   readonly #queue = new Set<Waiting>();
+  readonly #yielding = new Set<Waiting>();
   #isClosed = false;
 
   constructor(private readonly options: RecognitionPoolOptions) {
@@ -46,16 +50,21 @@ export class RecognitionPool {
   }
 
   /** Rejects with `RecognitionBusy`, with the reason of `signal` at once when it aborts, or with an error of one sentence. */
-  recognize(file: Omit<RecognitionWork, 'cancelled'>, signal: AbortSignal): Promise<RecognizedSpeech> {
+  recognize(
+    file: Omit<RecognitionWork, 'cancelled'>,
+    signal: AbortSignal,
+    isYielding = false,
+  ): Promise<RecognizedSpeech> {
+    const queue = isYielding ? this.#yielding : this.#queue;
     return new Promise((resolve, reject) => {
       if (signal.aborted) return reject(signal.reason);
       if (this.#isClosed) return reject(new Error('The server is stopping.'));
-      const idle = this.#threads.some((thread) => !thread.busy);
-      if (!idle && this.#queue.size >= this.options.mostWaiting) return reject(new RecognitionBusy());
+      const idle = this.#idleThreads > (isYielding ? this.#keptIdle : 0);
+      if (!idle && queue.size >= this.options.mostWaiting) return reject(new RecognitionBusy());
       const cancelled = new SharedArrayBuffer(4);
       const onAbort = () => {
         Atomics.store(new Int32Array(cancelled), 0, 1);
-        this.#queue.delete(waiting);
+        queue.delete(waiting);
         reject(signal.reason);
       };
       const waiting: Waiting = {
@@ -74,24 +83,37 @@ export class RecognitionPool {
         },
       };
       signal.addEventListener('abort', onAbort, { once: true });
-      this.#queue.add(waiting);
+      queue.add(waiting);
       this.#next();
     });
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    for (const waiting of this.#queue) waiting.fail(new Error('The server is stopping.'));
-    this.#queue.clear();
+    for (const queue of [this.#queue, this.#yielding]) {
+      for (const waiting of queue) waiting.fail(new Error('The server is stopping.'));
+      queue.clear();
+    }
     await Promise.all(this.#threads.map((thread) => thread.close()));
+  }
+
+  get #idleThreads(): number {
+    return this.#threads.reduce((count, thread) => count + (thread.busy ? 0 : 1), 0);
+  }
+
+  /** The threads that files which yield leave idle. */
+  get #keptIdle(): number {
+    return this.#threads.length > 1 ? 1 : 0;
   }
 
   #next(): void {
     for (const thread of this.#threads) {
-      const [first] = this.#queue;
-      if (this.#isClosed || first === undefined) return;
       if (thread.busy) continue;
-      this.#queue.delete(first);
+      const queue = this.#queue.size > 0 ? this.#queue : this.#yielding;
+      const [first] = queue;
+      if (this.#isClosed || first === undefined) return;
+      if (queue === this.#yielding && this.#idleThreads <= this.#keptIdle) return;
+      queue.delete(first);
       first.run(thread);
     }
   }

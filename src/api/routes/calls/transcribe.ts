@@ -38,8 +38,11 @@ const transcription = Type.Object(
 export const transcriptionSchemas = [transcription];
 
 /** Without an engine or a translator, the requests that need it get an error that says what to do. */
-export function transcribeRoute(options: { transcription?: TranscriptionEngine; translation?: Translator }): Route {
-  const { transcription: engine, translation } = options;
+export function transcribeRoute(options: {
+  readonly transcription?: TranscriptionEngine | null | undefined;
+  translation?: Translator;
+}): Route {
+  const { translation } = options;
   let running = 0;
   return route({
     method: 'POST',
@@ -65,6 +68,7 @@ export function transcribeRoute(options: { transcription?: TranscriptionEngine; 
       try {
         return await withUpload(request, async ({ audio, fields }) => {
           const language = languageOf(fields);
+          const { transcription: engine } = options;
           if (!engine) throw new ApiError('TRANSCRIPTION_UNAVAILABLE');
           const isEnglish = /^en(-|$)/i.test(language);
           if (!isEnglish && !translation) throw new ApiError('TRANSLATION_UNAVAILABLE');

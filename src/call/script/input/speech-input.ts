@@ -1,10 +1,8 @@
-import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import type { Recording } from '../../../../media/engine.js';
 import { DeadlineError, withDeadline } from '../../../../net/deadline.js';
 import { type ExpectedSpeech, type TranscriptionEngine, TranscriptionError } from '../../../transcription/engine.js';
+import { speechFile } from '../../../transcription/spoken-samples.js';
 import type { CallParty } from '../../party/party.js';
 
 /** Longest input, including the prompts before it. */
@@ -29,7 +27,7 @@ export class SpeechInput {
     engine: TranscriptionEngine,
     { speechTimeoutSec, ...expected }: { speechTimeoutSec: number } & ExpectedSpeech,
   ) {
-    this.file = path.join(tmpdir(), `trunkline-speech-${process.getuid?.() ?? 0}`, `${randomUUID()}.wav`);
+    this.file = speechFile();
     engine.prepare?.();
     let stopListening = () => {};
     this.begun = new Promise((resolve) => {
@@ -68,7 +66,7 @@ export class SpeechInput {
         recognitionLimitMs,
         'the answer of the transcription engine',
         over.signal,
-        (signal) => engine.transcribe(audio, signal, { ...expected, live: true }),
+        (signal) => engine.transcribe(audio, signal, { ...expected, use: 'dialogue' }),
       );
       return text === '' ? null : text;
     } catch (error) {
