@@ -49,7 +49,7 @@ async function caller(n: number): Promise<Heard> {
     const madeAtMs = performance.now();
     if (endsAtMs === 0) heard.firstWordMs = madeAtMs - askedAtMs;
     else heard.gapMs = Math.max(heard.gapMs, madeAtMs - endsAtMs);
-    endsAtMs = Math.max(madeAtMs, endsAtMs) + (spoken.clip?.byteLength ?? 0) / 8;
+    endsAtMs = Math.max(madeAtMs, endsAtMs) + ((spoken.clip as SharedArrayBuffer | null)?.byteLength ?? 0) / 8; // without a server there are no streams
     voice = spoken.voice;
     heard.hurried ||= spoken.warnings.length > 0;
   }

@@ -187,7 +187,7 @@ export interface MediaSession {
   close(): Promise<MediaStats>;
 }
 
-/** G.711 μ-law, 8 kHz, mono, in memory shared by all threads and calls. Made by `clipFromWav` in `media/audio/clip.ts`. */
+/** Mono audio in memory shared by all threads and calls: G.711 μ-law at 8 kHz, or a wide clip, linear 16 bit samples at 16 kHz. */
 export type Clip = SharedArrayBuffer;
 
 /** One segment of a tone; no frequencies means silence. */
@@ -199,7 +199,7 @@ export interface ToneSegment {
 
 /** `repeat`: number of repetitions, default 1; 0 repeats without end. */
 export type AudioSource =
-  | { kind: 'clip'; clip: Clip; repeat?: number }
+  | { kind: 'clip'; clip: Clip; isWide?: boolean; repeat?: number }
   /** At most 60 s before it repeats. `peak`: amplitude, at most 32767; default 8000. */
   | { kind: 'tone'; segments: ToneSegment[]; repeat?: number; peak?: number }
   /**

@@ -28,6 +28,15 @@ export interface HttpRequest {
   trace?: { callId: string; name: string };
   /** Header fields that are valid for one address and body only, such as a signature; called again at every hop. */
   sign?: (hop: RequestHop) => Readonly<Record<string, string>>;
+  /** The body of a 200 is handed on as it arrives, unless it is compressed, and is empty in the answer. */
+  parts?: BodyParts;
+}
+
+export interface BodyParts {
+  /** Must not throw. */
+  each(part: Uint8Array, headers: HttpAnswer['headers']): void;
+  /** The limit between two parts; `timeoutMs` is that of the first one. */
+  silenceMs: number;
 }
 
 /** One request in a chain of redirects. */
@@ -116,7 +125,12 @@ export function createSafeHttp({ allowPrivate, lookup = safeLookup }: SafeHttpOp
     return response;
   }
 
-  async function follow(first: URL, request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer> {
+  async function follow(
+    first: URL,
+    request: HttpRequest,
+    signal: AbortSignal,
+    onPart: BodyParts['each'] | null,
+  ): Promise<HttpAnswer> {
     let url = first;
     let asked = request;
     for (let redirects = 0; ; redirects += 1) {
@@ -124,7 +138,7 @@ export function createSafeHttp({ allowPrivate, lookup = safeLookup }: SafeHttpOp
         throw redirects === 0 ? error : afterRedirect(error);
       });
       const location = isRedirect(response.status) ? response.headers.get('location') : null;
-      if (location === null || !request.maxRedirects) return answerOf(response, url, request.maxBodyBytes);
+      if (location === null || !request.maxRedirects) return answerOf(response, url, request.maxBodyBytes, onPart);
       discard(response);
       if (redirects >= request.maxRedirects)
         throw new HttpError('too_many_redirects', `More than ${request.maxRedirects} redirects.`);
@@ -140,18 +154,29 @@ export function createSafeHttp({ allowPrivate, lookup = safeLookup }: SafeHttpOp
       const url = parseUrl(request.url);
       const stop = new AbortController();
       const onAbort = () => stop.abort();
-      let timedOut = false;
-      const timer = setTimeout(() => {
-        timedOut = true;
-        stop.abort();
-      }, request.timeoutMs);
+      let timedOut: string | null = null;
+      const limit = (ms: number, what: string) =>
+        setTimeout(() => {
+          timedOut = `${what} within ${ms} ms.`;
+          stop.abort();
+        }, ms);
+      let timer = limit(request.timeoutMs, 'No complete answer');
+      const { parts } = request;
+      const onPart: BodyParts['each'] | null =
+        parts === undefined
+          ? null
+          : (part, headers) => {
+              clearTimeout(timer);
+              timer = limit(parts.silenceMs, 'Nothing more came');
+              parts.each(part, headers);
+            };
       signal?.addEventListener('abort', onAbort, { once: true });
       try {
         if (signal?.aborted) stop.abort();
-        return await follow(url, request, stop.signal);
+        return await follow(url, request, stop.signal, onPart);
       } catch (error) {
         if (error instanceof HttpError) throw error;
-        if (timedOut) throw new HttpError('timeout', `No complete answer within ${request.timeoutMs} ms.`);
+        if (timedOut !== null) throw new HttpError('timeout', timedOut);
         if (stop.signal.aborted) throw new HttpError('aborted', 'The request was aborted.');
         throw failureOf(error);
       } finally {
@@ -202,9 +227,16 @@ function redirected(request: HttpRequest, status: number, sameOrigin: boolean): 
   return { ...rest, headers, ...(body === undefined ? {} : { body }) };
 }
 
-async function answerOf(response: Response, url: URL, maxBodyBytes: number): Promise<HttpAnswer> {
+async function answerOf(
+  response: Response,
+  url: URL,
+  maxBodyBytes: number,
+  onPart: BodyParts['each'] | null,
+): Promise<HttpAnswer> {
   const headers = Object.fromEntries([...response.headers].map(([name, value]) => [name.toLowerCase(), value]));
-  const body = await readBody(response, maxBodyBytes);
+  const isPlain = /^(identity)?$/i.test(headers['content-encoding']?.trim() ?? '');
+  const handOn = onPart !== null && response.status === 200 && isPlain ? onPart : null;
+  const body = await readBody(response, maxBodyBytes, handOn && ((part) => handOn(part, headers)));
   return {
     status: response.status,
     headers,
@@ -213,7 +245,11 @@ async function answerOf(response: Response, url: URL, maxBodyBytes: number): Pro
   };
 }
 
-async function readBody(response: Response, maxBodyBytes: number): Promise<Buffer> {
+async function readBody(
+  response: Response,
+  maxBodyBytes: number,
+  handOn: ((part: Buffer) => void) | null,
+): Promise<Buffer> {
   const parts: Buffer[] = [];
   let bytes = 0;
   for await (const part of response.body ?? []) {
@@ -223,9 +259,10 @@ async function readBody(response: Response, maxBodyBytes: number): Promise<Buffe
       discard(response);
       throw new HttpError('body_too_large', `The body is larger than ${maxBodyBytes} bytes.`);
     }
-    parts.push(chunk);
+    if (handOn === null) parts.push(chunk);
+    else handOn(chunk);
   }
-  return Buffer.concat(parts, bytes);
+  return Buffer.concat(parts);
 }
 
 const unpackers = {

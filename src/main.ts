@@ -412,7 +412,10 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
           frameMs: settings.agentFrameMs === '40' ? 40 : 20,
           health: new EndpointHealth((id, health) => store.endpoints.setHealth(id, health), log),
           recordings,
-          transcripts: new CallTranscripts({ engine: () => recognition.transcription, isDefault: settings.transcribeCalls }),
+          transcripts: new CallTranscripts({
+            engine: () => recognition.transcription,
+            isDefault: settings.transcribeCalls,
+          }),
           allowPrivateTargets: settings.allowPrivateTargets,
           protocols: new Set(agentProtocols.keys()),
           builtInAgents: new Map([[echoAgentHost, echo.url]]),

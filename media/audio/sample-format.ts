@@ -84,21 +84,27 @@ export function sampleConverter(from: PhoneCodec, to: PhoneCodec): (bytes: Uint8
   };
 }
 
-/** Converts 8 kHz audio in μ-law to the sample format of any codec but A-law. */
-export class UlawConverter {
-  private to: PhoneCodec = 'PCMU';
+/** Converts audio in the sample format of one codec, μ-law by default, to that of any other codec. */
+export class FormatConverter {
+  private to: PhoneCodec;
   private change: (bytes: Uint8Array) => Uint8Array = (bytes) => bytes;
-  private readonly law = new ScratchBuffer(Uint8Array);
+  private readonly source = new ScratchBuffer(Uint8Array);
 
-  /** Fills `into` from `at` on; `take` fills its buffer with μ-law and returns the number of bytes. Returns the number of bytes in `into`. */
-  take(into: Uint8Array, at: number, length: number, codec: PhoneCodec, take: (law: Uint8Array) => number): number {
+  constructor(private readonly from: PhoneCodec = 'PCMU') {
+    this.to = from;
+  }
+
+  /** Fills `into` from `at` on; `take` fills its buffer with the source and returns the number of bytes. Returns the number of bytes in `into`. */
+  take(into: Uint8Array, at: number, length: number, codec: PhoneCodec, take: (source: Uint8Array) => number): number {
     if (codec !== this.to) {
       this.to = codec;
-      this.change = sampleConverter('PCMU', codec);
+      this.change = sampleConverter(this.from, codec);
     }
-    const law = this.law.ofLength((length * ticksPerMs) / sampleFormatOf[codec].bytesPerMs);
-    const taken = take(law);
-    const converted = this.change(law.subarray(0, taken));
+    const source = this.source.ofLength(
+      (length * sampleFormatOf[this.from].bytesPerMs) / sampleFormatOf[codec].bytesPerMs,
+    );
+    const taken = take(source);
+    const converted = this.change(source.subarray(0, taken));
     into.set(converted, at);
     return converted.length;
   }

@@ -7,16 +7,12 @@ export interface DecodedAudio {
   sampleRateHz: number;
 }
 
-export const phoneHz = 8000;
+/** Of clips for G.711, and of wide clips for G.722 and Opus. */
+export const clipHz = { narrow: 8000, wide: 16_000 };
 const leastHz = 4000;
 const mostHz = 192_000;
 /** Resampled piece by piece, so that the working memory stays small. */
 const pieceSamples = 65_536;
-
-/** 16 bit samples at 8 kHz, all channels mixed. Throws for audio that is empty or has an unusual rate. */
-export function phoneSamples(audio: DecodedAudio, maxSeconds: number): Int16Array {
-  return monoSamples(audio, phoneHz, maxSeconds);
-}
 
 /** 16 bit samples at another rate, all channels mixed. Throws for audio that is empty or has an unusual rate. */
 export function monoSamples({ channels, sampleRateHz }: DecodedAudio, toHz: number, maxSeconds: number): Int16Array {
@@ -40,8 +36,13 @@ export function monoSamples({ channels, sampleRateHz }: DecodedAudio, toHz: numb
   return samples;
 }
 
-/** G.711 μ-law in memory that all threads and calls share. */
-export function clipOf(samples: Int16Array): SharedArrayBuffer {
+/** In memory that all threads and calls share: G.711 μ-law, or the samples themselves for a wide clip. */
+export function clipOf(samples: Int16Array, isWide: boolean): SharedArrayBuffer {
+  if (isWide) {
+    const shared = new SharedArrayBuffer(samples.length * 2);
+    new Int16Array(shared).set(samples);
+    return shared;
+  }
   const clip = new SharedArrayBuffer(samples.length);
   const bytes = new Uint8Array(clip);
   for (let i = 0; i < samples.length; i += 1) bytes[i] = linearToUlaw[(samples[i] ?? 0) & 0xffff] ?? 0xff;
@@ -49,15 +50,16 @@ export function clipOf(samples: Int16Array): SharedArrayBuffer {
 }
 
 const quietest = 256;
-const keptBefore = 80;
-const keptBehind = 1600;
+const keptBeforeSec = 0.01;
+const keptBehindSec = 0.2;
 
 /** Speech without the silence at its beginning, and with at most 200 ms of silence at its end. */
-export function withoutSilence(samples: Int16Array): Int16Array {
+export function withoutSilence(samples: Int16Array, sampleRateHz: number): Int16Array {
   const loud = (sample: number) => Math.abs(sample) > quietest;
   const first = samples.findIndex(loud);
   if (first < 0) return samples;
-  return samples.subarray(Math.max(0, first - keptBefore), samples.findLastIndex(loud) + keptBehind);
+  const last = samples.findLastIndex(loud);
+  return samples.subarray(Math.max(0, first - keptBeforeSec * sampleRateHz), last + keptBehindSec * sampleRateHz);
 }
 
 function mixed(channels: DecodedAudio['channels'], from: number, length: number): Int16Array {

@@ -3,13 +3,14 @@ import { JobThread, type ThreadMessage } from './job-thread.js';
 import type { OfflineText, SpeechWarning } from './offline-voice.js';
 
 /** `say`: a text for the offline voice. `speech`: audio of a speech server. `file`: any other audio, whose loudness is kept. */
-export type SpeechWork =
+export type SpeechWork = { isWide?: boolean } & (
   | ({ kind: 'say' } & OfflineText)
   | { kind: 'speech'; bytes: Uint8Array }
-  | { kind: 'file'; bytes: Uint8Array };
+  | { kind: 'file'; bytes: Uint8Array }
+);
 
 export interface MadeClip {
-  /** G.711 μ-law at 8 kHz; null if there is nothing to play; the warning says why. */
+  /** G.711 μ-law at 8 kHz, or, if it is wide, 16 bit samples at 16 kHz; null if there is nothing to play; the warning says why. */
   clip: SharedArrayBuffer | null;
   warning: SpeechWarning | null;
 }

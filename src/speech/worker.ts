@@ -3,7 +3,7 @@ import { setPriority } from 'node:os';
 import { parentPort } from 'node:worker_threads';
 import decode from 'audio-decode';
 import { readWav } from '../../media/audio/wav.js';
-import { clipOf, type DecodedAudio, phoneHz, phoneSamples, withoutSilence } from './clip.js';
+import { clipHz, clipOf, type DecodedAudio, monoSamples, withoutSilence } from './clip.js';
 import { speakWithFlite } from './flite.js';
 import { levelSpeech } from './loudness.js';
 import { speakOffline } from './offline-voice.js';
@@ -20,12 +20,15 @@ if (process.platform === 'linux') {
 }
 
 async function run(work: SpeechWork): Promise<MadeClip> {
-  if (work.kind === 'file') return { clip: clipOf(phoneSamples(await decoded(work.bytes), maxSeconds)), warning: null };
+  const { isWide = false } = work;
+  const hz = isWide ? clipHz.wide : clipHz.narrow;
+  if (work.kind === 'file')
+    return { clip: clipOf(monoSamples(await decoded(work.bytes), hz, maxSeconds), isWide), warning: null };
   if (work.kind === 'say') {
     const { file, warning } = await speakOffline(work);
-    return { clip: file && speechClip(readWav(file)), warning };
+    return { clip: file && speechClip(readWav(file), isWide), warning };
   }
-  return { clip: speechClip(await decoded(work.bytes)), warning: null };
+  return { clip: speechClip(await decoded(work.bytes), isWide), warning: null };
 }
 
 async function decoded(file: Uint8Array): Promise<DecodedAudio> {
@@ -33,8 +36,9 @@ async function decoded(file: Uint8Array): Promise<DecodedAudio> {
   return { channels: channelData, sampleRateHz: sampleRate };
 }
 
-function speechClip(audio: DecodedAudio): SharedArrayBuffer {
-  return clipOf(withoutSilence(levelSpeech(phoneSamples(audio, maxSeconds), phoneHz)));
+function speechClip(audio: DecodedAudio, isWide: boolean): SharedArrayBuffer {
+  const hz = isWide ? clipHz.wide : clipHz.narrow;
+  return clipOf(withoutSilence(levelSpeech(monoSamples(audio, hz, maxSeconds), hz), hz), isWide);
 }
 
 const tell = (message: WorkerMessage) => parentPort?.postMessage(message);

@@ -4,7 +4,7 @@
  */
 import type { PhoneCodec } from '../../engine.js';
 import { alawToLinear, linearToAlaw, linearToUlaw, silenceByte, ulawToLinear } from '../codec/g711.js';
-import { sampleFormatOf, UlawConverter } from '../sample-format.js';
+import { FormatConverter, sampleFormatOf } from '../sample-format.js';
 import type { PhoneAudio } from './phone-audio.js';
 
 export const roomFrame = 160;
@@ -142,7 +142,7 @@ export class MixMinus implements PhoneAudio {
   private isSilent = true;
   private given: number = roomFrame;
   private readonly beeps: Beep[];
-  private readonly wide = new UlawConverter();
+  private readonly wide = new FormatConverter();
 
   constructor(
     private readonly room: Room,

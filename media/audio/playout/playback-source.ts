@@ -11,7 +11,7 @@ import {
 } from '../../engine.js';
 import { linearToUlaw, mapBytes, ulawToAlaw } from '../codec/g711.js';
 import { agentToPhone, type Transcode } from '../codec/transcode.js';
-import { sampleFormatOf, ticksPerMs, UlawConverter } from '../sample-format.js';
+import { FormatConverter, sampleFormatOf, ticksPerMs } from '../sample-format.js';
 import type { PhoneAudio } from './phone-audio.js';
 import { Playout } from './playout.js';
 
@@ -40,8 +40,9 @@ export function openSource(
     throw badSource('`repeat` must be a whole number; 0 repeats without end.');
   if (source.kind === 'clip') {
     if (!(source.clip instanceof SharedArrayBuffer))
-      throw badSource('`clip` must be a SharedArrayBuffer of G.711 μ-law.');
-    return new PlayedClip(source.clip, repeat, codec);
+      throw badSource('`clip` must be a SharedArrayBuffer of G.711 μ-law, or of 16 bit samples.');
+    if (source.isWide && source.clip.byteLength % 2 !== 0) throw badSource('A wide clip has whole samples of 16 bit.');
+    return new PlayedClip(source.clip, repeat, codec, source.isWide ? 'G722' : 'PCMU');
   }
   return new PlayedClip(renderTone(source.segments, source.peak ?? tonePeak), repeat, codec);
 }
@@ -58,19 +59,24 @@ class PlayedClip implements PlaybackSource {
   private position = 0;
   private roundsLeft: number;
   private taken = 0;
-  private readonly wide = new UlawConverter();
+  private readonly converter: FormatConverter;
+  private readonly bytesPerMs: number;
 
   constructor(
     clip: Clip | Uint8Array,
     repeat: number,
     private codec: PhoneCodec,
+    /** The codec whose sample format the clip has. */
+    private readonly format: 'PCMU' | 'G722' = 'PCMU',
   ) {
     this.bytes = clip instanceof Uint8Array ? clip : new Uint8Array(clip);
+    this.bytesPerMs = sampleFormatOf[format].bytesPerMs;
+    this.converter = new FormatConverter(format);
     this.roundsLeft = this.bytes.length === 0 ? 0 : repeat === 0 ? Number.POSITIVE_INFINITY : repeat;
   }
 
   get queuedMs(): number {
-    return this.roundsLeft === 0 ? 0 : (this.bytes.length * this.roundsLeft - this.position) / ticksPerMs;
+    return this.roundsLeft === 0 ? 0 : (this.bytes.length * this.roundsLeft - this.position) / this.bytesPerMs;
   }
 
   get done(): boolean {
@@ -78,15 +84,21 @@ class PlayedClip implements PlaybackSource {
   }
 
   get playedMs(): number {
-    return this.taken / ticksPerMs;
+    return this.taken / this.bytesPerMs;
   }
 
   take(into: Uint8Array, at: number, length: number): number {
-    if (!sampleFormatOf[this.codec].linear) return this.takeLaw(into, at, length);
-    return this.wide.take(into, at, length, this.codec, (law) => this.takeLaw(law, 0, law.length));
+    if (this.codec === this.format) return this.takeSource(into, at, length);
+    if (this.codec === 'PCMA' && this.format === 'PCMU') {
+      const filled = this.takeSource(into, at, length);
+      const taken = into.subarray(at, at + filled);
+      mapBytes(taken, ulawToAlaw, taken);
+      return filled;
+    }
+    return this.converter.take(into, at, length, this.codec, (source) => this.takeSource(source, 0, source.length));
   }
 
-  private takeLaw(into: Uint8Array, at: number, length: number): number {
+  private takeSource(into: Uint8Array, at: number, length: number): number {
     let filled = 0;
     while (filled < length && this.roundsLeft > 0) {
       const count = Math.min(length - filled, this.bytes.length - this.position);
@@ -96,10 +108,6 @@ class PlayedClip implements PlaybackSource {
       if (this.position < this.bytes.length) continue;
       this.position = 0;
       this.roundsLeft -= 1;
-    }
-    if (this.codec === 'PCMA') {
-      const taken = into.subarray(at, at + filled);
-      mapBytes(taken, ulawToAlaw, taken);
     }
     this.taken += filled;
     return filled;

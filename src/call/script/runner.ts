@@ -136,7 +136,9 @@ export class Script implements Application, ScriptContext {
     try {
       const actions =
         'actions' in list ? list.actions : ((await this.webhook.ask(list.next, redirected, signal)) ?? []);
-      for (const [index, prompt] of actions.flatMap(promptsOf).entries()) this.deps.voice.prepare(prompt, index === 0);
+      const session = this.party.hasMedia ? this.party.session : null;
+      for (const [index, prompt] of actions.flatMap(promptsOf).entries())
+        this.deps.voice.prepare(session, prompt, index === 0);
       for (const [index, action] of actions.entries()) {
         signal.throwIfAborted();
         const next = await this.#perform(action, signal, index === actions.length - 1);

@@ -86,7 +86,9 @@ export class Screening implements Application, ScriptContext {
   /** Resolves with the actions that follow; null: none do. */
   async #follow(actions: Action[]): Promise<Action[] | null> {
     const { signal } = this.party.call;
-    for (const [index, prompt] of actions.flatMap(promptsOf).entries()) this.deps.voice.prepare(prompt, index === 0);
+    const session = this.party.hasMedia ? this.party.session : null;
+    for (const [index, prompt] of actions.flatMap(promptsOf).entries())
+      this.deps.voice.prepare(session, prompt, index === 0);
     for (const action of actions) {
       const next = await this.#perform(action, signal);
       this.party.call.check();
