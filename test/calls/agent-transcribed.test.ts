@@ -1,9 +1,11 @@
 /** Calls with agents that send no transcripts: Trunkline writes them, of what was heard. The server's text is the tone that it hears. */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { linearToUlaw } from '../../media/audio/codec/g711.js';
 import { tone } from '../../media/audio/dsp/tone.js';
 import { type CallRecord, startTestApp, type TestApp } from '../support/app.js';
 import { phoneCalls } from '../support/caller.js';
 import { type HearingServer, startHearingServer } from '../support/hearing-server.js';
+import { endJoined, joinTwo } from '../support/joined-call.js';
 import { RawAgent } from '../support/raw-agent.js';
 
 let app: TestApp;
@@ -103,6 +105,19 @@ describe.concurrent('a transcript that Trunkline writes', () => {
     });
     expect(lines(record)).toEqual(['agent: my own words', 'caller: 880 hertz']);
     expect(heardAs(560)).toEqual([]);
+  });
+
+  it('has both phones of a call whose agent is behind SIP', async () => {
+    const joined = await joinTwo(app, { config: { transcribe: true } });
+    const saying = (frequencyHz: number) => {
+      const samples = tone({ frequencyHz, durationMs: 1000 });
+      return (i: number) =>
+        Uint8Array.from(samples.subarray(i * 160, (i + 1) * 160), (s) => linearToUlaw[s & 0xffff] ?? 0);
+    };
+    await joined.agent.rtp.talk(50, saying(1060));
+    await joined.caller.rtp.talk(50, saying(1120));
+    const record = await endJoined(app, joined);
+    expect(lines(record)).toEqual(['agent: 1060 hertz', 'caller: 1120 hertz']);
   });
 
   it('is not written without the setting, and asks the server nothing', async () => {
