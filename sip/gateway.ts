@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Challenger } from './auth/challenger.js';
 import type { DigestAlgorithm } from './auth/digest.js';
+import { NodePasses, nodePassHeader } from './auth/node-pass.js';
 import type { HangupCause } from './cause.js';
 import { DialogRegistry } from './dialog/dialog-registry.js';
 import { refuseLeft } from './dialog/last-answer.js';
@@ -20,6 +21,7 @@ import type {
   DialRequest,
   IncomingCall,
   MediaServerInvite,
+  NodeCallHandler,
   RefusedInvite,
   SipCounters,
   SipGateway,
@@ -59,6 +61,8 @@ export interface SipGatewayOptions {
   localNets?: string[];
   /** The realm of our digest challenges. Default `trunkline`. */
   realm?: string;
+  /** Known to the nodes of this installation; absent: there is one node. */
+  nodeSecret?: Buffer;
   /** Digest algorithms we offer, the preferred first. Default SHA-256, MD5; see `ChallengerOptions`. */
   digestAlgorithms?: readonly DigestAlgorithm[];
   registrar?: RegistrarLimits;
@@ -122,6 +126,8 @@ class Gateway implements SipGateway {
   readonly #trace: SipTrace;
   readonly #inbound: Inbound;
   readonly #outbound: Outbound;
+  readonly #addresses: AdvertisedAddresses;
+  readonly #passes: NodePasses | null;
   /** The health of our carriers' gateways, and our registrations there. */
   readonly keepalive: GatewayKeepalive;
   readonly #closing = new AbortController();
@@ -157,6 +163,8 @@ class Gateway implements SipGateway {
       localNets: this.#localNets,
       mediaHost,
     });
+    this.#addresses = addresses;
+    this.#passes = options.nodeSecret === undefined ? null : new NodePasses(options.nodeSecret);
     this.#trace = new SipTrace(options.trace);
     const clock = options.server.kind === 'embedded' ? sharedClock : foreignClock;
     const shared = { trunks, log, addresses, clock, bindings: this.#bindings, live: this.#live, trace: this.#trace };
@@ -167,7 +175,7 @@ class Gateway implements SipGateway {
     this.keepalive = new GatewayKeepalive({ probeEveryMs: options.probeEveryMs ?? 0, stack, log, registered, names });
     const registrar = new Registrar(trunks, challenger, locations, options.registrar);
     const takenUp = (transactionId: string) => this.#server?.takenUp(transactionId);
-    this.#inbound = new Inbound({ ...shared, challenger, registrar, takenUp });
+    this.#inbound = new Inbound({ ...shared, challenger, registrar, takenUp, passes: this.#passes });
     this.#outbound = new Outbound({
       ...shared,
       locations,
@@ -358,6 +366,22 @@ class Gateway implements SipGateway {
 
   onIncomingCall(handler: (call: IncomingCall) => Promise<void>): void {
     this.#inbound.handler = handler;
+  }
+
+  onNodeCall(purpose: string, handler: NodeCallHandler): void {
+    this.#inbound.nodeHandlers.set(purpose, handler);
+  }
+
+  nodePass(purpose: string, subject: string, sipCallId: string): Record<string, string> {
+    return this.#passes === null ? {} : { [nodePassHeader]: this.#passes.issue(purpose, subject, sipCallId) };
+  }
+
+  async nodeAddress(): Promise<string> {
+    const contact = this.addresses.find(({ transport }) => transport === 'tcp') ?? this.addresses[0];
+    if (contact === undefined)
+      throw new SipError('not_connected', 'signalling_lost', 'The SIP server is not connected.');
+    const host = await this.#addresses.reached(contact.host);
+    return `${host.includes(':') ? `[${host}]` : host}:${contact.port};transport=${contact.transport}`;
   }
 
   onRefusedInvite(handler: (refused: RefusedInvite) => void): void {

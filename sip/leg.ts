@@ -22,6 +22,9 @@ export interface TrunkMatch {
   trustedBy: 'address' | 'digest';
 }
 
+/** Takes INVITEs of other nodes of the installation; `subject` is what the other node named in its pass. */
+export type NodeCallHandler = (call: IncomingCall, subject: string) => Promise<void>;
+
 /** A SIP peer as seen on the wire. */
 export interface Peer {
   transport: 'udp' | 'tcp' | 'tls' | 'ws' | 'wss';
@@ -241,6 +244,15 @@ export interface SipGateway {
   readonly addresses: readonly { transport: string; host: string; port: number }[];
   /** The handler of incoming calls; there is one. If its promise rejects, the call is answered 500 and counted. */
   onIncomingCall(handler: (call: IncomingCall) => Promise<void>): void;
+  /**
+   * The handler of INVITEs that other nodes of this installation send for a purpose. They are taken while this node drains, and belong to no
+   * trunk: `trunk.trunkId` is empty.
+   */
+  onNodeCall(purpose: string, handler: NodeCallHandler): void;
+  /** Header fields by which another node recognizes our INVITE, within half a minute. Empty when there are no other nodes. */
+  nodePass(purpose: string, subject: string, sipCallId: string): Record<string, string>;
+  /** `HOST:PORT;transport=…`, at which other nodes reach this one by SIP. Throws `SipError` while no SIP server is connected. */
+  nodeAddress(): Promise<string>;
   /** Refused INVITEs that never became a call (unknown source and the like), for the log and the metrics. */
   onRefusedInvite(handler: (refused: RefusedInvite) => void): void;
   /** Dials until a gateway answers. Rejects with `SipError` (`cause`, `sipStatus`) when none did, or when the signal aborted. */

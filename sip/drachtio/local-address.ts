@@ -42,6 +42,11 @@ export class AdvertisedAddresses {
     return this.shownTo(peerAddress, wildcards.has(own) ? await routedAddress(peerAddress) : own);
   }
 
+  /** Our address for hosts of our own network: that of the listener, or for a wildcard the one of the default route. */
+  async reached(listener: string): Promise<string> {
+    return wildcards.has(listener) ? routedAddress(anywhere) : listener;
+  }
+
   /** Our address towards a host to call; for a name that does not resolve, the address of the default route. */
   async destinationField(host: string, listeners: readonly ServerAddress[]): Promise<string> {
     const peer = isIP(host) ? host : await resolve(host);

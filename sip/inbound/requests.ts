@@ -3,6 +3,7 @@
  */
 
 import type { Challenger } from '../auth/challenger.js';
+import { type NodePasses, nodePassHeader } from '../auth/node-pass.js';
 import { type HangupCause, refusalOf } from '../cause.js';
 import type { DialogLeg } from '../dialog/dialog-leg.js';
 import { supported } from '../dialog/dialog-leg.js';
@@ -13,7 +14,7 @@ import { type HeaderLines, listElements, nameAddress, readHeaders } from '../dra
 import type { AdvertisedAddresses } from '../drachtio/local-address.js';
 import type { Stack, StackRequest, StackResponse } from '../drachtio/types.js';
 import type { WireClock } from '../drachtio/wire-clock.js';
-import type { IncomingCall, Peer, RefusedInvite, TrunkMatch } from '../leg.js';
+import type { IncomingCall, NodeCallHandler, Peer, RefusedInvite, TrunkMatch } from '../leg.js';
 import { rateLimited, type SipLog } from '../log.js';
 import type { Bindings } from '../registrar/bindings.js';
 import type { Registrar, RegistrarAnswer } from '../registrar/registrar.js';
@@ -28,6 +29,8 @@ export interface InboundContext {
   bindings: Bindings;
   challenger: Challenger;
   registrar: Registrar;
+  /** null: there are no other nodes. */
+  passes: NodePasses | null;
   addresses: AdvertisedAddresses;
   live: DialogRegistry;
   trace: SipTrace;
@@ -40,6 +43,9 @@ export interface InboundContext {
 /** Methods that we ask the server to route to us. It refuses other methods itself. */
 const routed = ['invite', 'register', 'options', 'message', 'info', 'notify', 'subscribe', 'publish', 'refer'];
 const allow = 'INVITE, ACK, CANCEL, BYE, OPTIONS, INFO, UPDATE, REFER, NOTIFY, PRACK, REGISTER';
+
+/** Nodes are no trunk of anybody. */
+const ofNode: TrunkMatch = { trunkId: '', organizationId: null, name: 'node', trustedBy: 'digest' };
 
 /** Why an INVITE was refused before the call handler ran: the name of its counter. */
 type Refusal =
@@ -70,6 +76,8 @@ type Verdict =
 
 export class Inbound {
   handler: ((call: IncomingCall) => Promise<void>) | null = null;
+  /** By the purpose that another node's pass names. */
+  readonly nodeHandlers = new Map<string, NodeCallHandler>();
   onRefused: ((refused: RefusedInvite) => void) | null = null;
   /** Balancers that probe us learn that we want no more calls. */
   isLeaving = false;
@@ -185,8 +193,11 @@ export class Inbound {
   /** The checks, cheapest first: most requests to a public port fail the second. */
   #examine(req: StackRequest, peer: Peer): Verdict {
     const { context } = this;
-    if (this.isDraining) return refusal('draining', 503, 'system_shutdown', 'Shutting down', { 'Retry-After': '60' });
-    const vouched = this.#trunksOf(req, peer);
+    const node = this.#node(req);
+    if (node === 'forged') return refusal('blocked_source', 403, 'blocked_source', 'Unknown source');
+    if (node === null && this.isDraining)
+      return refusal('draining', 503, 'system_shutdown', 'Shutting down', { 'Retry-After': '60' });
+    const vouched = node === null ? this.#trunksOf(req, peer) : [ofNode];
     if (vouched === 'challenge' || vouched === 'stale') {
       return { challenge: context.challenger.challenges(vouched === 'stale') };
     }
@@ -226,7 +237,7 @@ export class Inbound {
     }
     const replaces = this.#replaced(headers);
     if (replaces !== null && 'why' in replaces) return replaces;
-    const { handler } = this;
+    const handler = node ?? this.handler;
     if (!handler) return refusal('not_ready', 503, 'overload', 'Not ready', { 'Retry-After': '5' });
     const offer = body.kind === 'sdp' ? body.sdp : null;
     return { handler, facts: { headers, from, to, trunk, otherTrunks, offer, replaces } };
@@ -292,6 +303,14 @@ export class Inbound {
     if (verdict.kind === 'stale') return 'stale';
     const trunk = verdict.kind === 'ok' ? trunkOf(verdict.username) : undefined;
     return trunk ? [asMatch(trunk, 'digest')] : [];
+  }
+
+  /** The handler of another node's INVITE; null: the INVITE says nothing of nodes. */
+  #node(req: StackRequest): ((call: IncomingCall) => Promise<void>) | 'forged' | null {
+    if (!req.has(nodePassHeader)) return null;
+    const pass = this.context.passes?.check(req.get(nodePassHeader) ?? '', req.get('call-id') ?? '');
+    const handler = this.nodeHandlers.get(pass?.purpose ?? '');
+    return pass && handler ? (call) => handler(call, pass.subject) : 'forged';
   }
 
   #report(req: StackRequest, peer: Peer, status: number, cause: HangupCause, at: Date): void {

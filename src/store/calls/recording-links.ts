@@ -1,5 +1,6 @@
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Database } from '../database/database.js';
+import { installationSecret } from '../database/installation-secret.js';
 
 const secretName = 'recording links';
 
@@ -12,17 +13,7 @@ export class RecordingLinks {
 
   /** The secret is the same for all processes of this database, and after a restart. */
   static async open(database: Database): Promise<RecordingLinks> {
-    const { sql } = database;
-    const find = sql.selectFrom('installation_secrets').select('secret').where('name', '=', secretName);
-    const found =
-      (await database.get(find)) ??
-      (await database.transaction(async (transaction) => {
-        const values = { name: secretName, secret: randomBytes(32).toString('hex') };
-        const add = sql.insertInto('installation_secrets').values(values);
-        await transaction.run(add.onConflict((conflict) => conflict.doNothing()));
-        return (await transaction.get(find)) ?? values;
-      }));
-    return new RecordingLinks(database, Buffer.from(found.secret, 'hex'));
+    return new RecordingLinks(database, await installationSecret(database, secretName));
   }
 
   /** `expires`: Unix seconds. */
