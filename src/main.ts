@@ -19,6 +19,10 @@ import { startBanner } from './banner.js';
 import { Apology } from './call/agent/apology.js';
 import { CallTranscripts } from './call/agent/call-transcripts.js';
 import { Conferences } from './call/conference/conferences.js';
+import { ConferencesOfAllNodes } from './call/conference/conferences-of-all-nodes.js';
+import { Guests } from './call/conference/guests.js';
+import { linkPurpose } from './call/conference/node-link.js';
+import { OtherNodesConferences } from './call/conference/other-nodes.js';
 import { RequestedRecordings } from './call/control/requested-recordings.js';
 import { CallsOfAllNodes } from './call/core/calls-of-all-nodes.js';
 import { LiveCallTable } from './call/core/live-calls.js';
@@ -137,6 +141,7 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     const orphans = new OrphanedDialogs(log);
     opened.push(() => orphans.close());
     let followSettings = (): void => {};
+    let onLeaseLost = (): void => {};
     const live = new LiveCallTable();
     const opening = Store.open({
       ...(settings.databaseUrl.kind === 'sqlite'
@@ -146,7 +151,10 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       nodeName,
       onBatchWritten: histograms.batchWritten,
       onCommandAnswered: histograms.commandAnswered,
-      onLost: (callIds) => live.endLost(callIds),
+      onLost: (callIds) => {
+        live.endLost(callIds);
+        onLeaseLost();
+      },
       onRolesChanged: () => followSettings(),
       onSettingsChanged: () => followSettings(),
       secretsKey: settings.secretsKey,
@@ -232,7 +240,9 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     followSettings = trunkReload.begin; // another node may have changed trunks
     const tlsFiles = new TlsFiles(settings, log, trunkReload.begin);
     opened.push(() => tlsFiles.close());
+    const nodeSecret = await store.nodeSecret();
     const sip = await openSipGateway({
+      ...(nodeSecret === null ? {} : { nodeSecret }),
       server: chooseSipServer(settings, {
         tls: tlsFiles.current,
         mediaLagMs: () => Math.max(0, ...media.load().threads.map((thread) => thread.eventLoopLagMs)),
@@ -321,7 +331,6 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
     const voice = new PromptPlayer(clips);
     if (await store.endpoints.hasWebhooks()) voice.warm();
 
-    const conferences = new Conferences((seats) => media.room(seats));
     const queues = new CallQueues();
     const shutdown = new Shutdown(
       {
@@ -345,6 +354,21 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       rtpTimeoutMs: settings.rtpTimeoutSec * 1000,
       concealLoss: settings.concealLoss,
     };
+    const { conferenceOwners, nodeCommands } = store;
+    const conferences = new Conferences(
+      (seats) => media.room(seats),
+      conferenceOwners && new OtherNodesConferences(conferenceOwners, { media, policy, sip }),
+    );
+    onLeaseLost = () => void conferences.giveAway();
+    const guests = new Guests({
+      ...{ media, policy, takes, conferences },
+      lateEvent: (...event) => store.calls.event(...event),
+    });
+    sip.onNodeCall(linkPurpose, (incoming, conferenceId) => guests.take(incoming, conferenceId));
+    opened.push(async () => {
+      await conferences.close();
+      await guests.close();
+    });
     const carriersOf = async (organizationId: string, mode: Mode) =>
       mode === 'test' ? [await simulated.carrier()] : carriers.of(organizationId);
     const closing: CallClosing = {
@@ -454,7 +478,15 @@ export async function start(settings: Settings, options: StartOptions = {}): Pro
       store,
       liveCalls: new CallsOfAllNodes(live, store.nodeCommands, () => store.calls.flush()),
       outboundCalls: outbound,
-      conferences,
+      conferences: new ConferencesOfAllNodes(
+        conferences,
+        conferenceOwners &&
+          nodeCommands && {
+            owners: (...asked) => conferenceOwners.otherOwners(...asked),
+            send: (...command) => nodeCommands.sendToNode(...command),
+            serve: (handle) => nodeCommands.serveNode(handle),
+          },
+      ),
       queues,
       liveTrace: (sipCallId) => sip.trace(sipCallId),
       allowPrivateTargets: settings.allowPrivateTargets,

@@ -9,7 +9,7 @@ import Fastify, {
   LogController,
 } from 'fastify';
 import { Histogram, type Registry } from 'prom-client';
-import type { Conferences } from '../call/conference/conferences.js';
+import type { ConferencesOfAllNodes } from '../call/conference/conferences-of-all-nodes.js';
 import type { OutboundCalls } from '../call/core/outbound-request.js';
 import type { CallQueues } from '../call/queue/call-queues.js';
 import { CallRates } from '../redis/call-rates.js';
@@ -67,7 +67,7 @@ export interface ApiOptions
     ConnectionTestOptions {
   store: Store;
   /** The running conferences. */
-  conferences?: Pick<Conferences, 'list' | 'find'>;
+  conferences?: ConferencesOfAllNodes;
   /** The queues of calls. */
   queues?: CallQueues;
   /** Whether targets may be private, loopback and link-local addresses. */

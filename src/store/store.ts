@@ -9,10 +9,12 @@ import { RejectedInviteRecords } from './calls/rejected-invites.js';
 import { type Clock, systemClock } from './database/clock.js';
 import type { Transaction } from './database/database.js';
 import { StoreError } from './database/errors.js';
+import { installationSecret } from './database/installation-secret.js';
 import { type StoreLog, silentLog } from './database/log.js';
 import type { LongReader } from './database/long-reads.js';
 import type { StoreDatabase } from './database/store-database.js';
 import { NodeCommands } from './nodes/commands.js';
+import { ConferenceOwners } from './nodes/conference-owners.js';
 import { NodeLease } from './nodes/lease.js';
 import { closeOrphans, type OrphanedCall } from './nodes/orphans.js';
 import { NodeRoles } from './nodes/roles.js';
@@ -110,6 +112,8 @@ export class Store {
   readonly roles: NodeRoles;
   /** Commands to calls of other nodes; null: nodes cannot reach each other over this database. */
   readonly nodeCommands: NodeCommands | null;
+  /** Which node has each conference; null: there is one node. */
+  readonly conferenceOwners: ConferenceOwners | null;
   private readonly clock: Clock;
   private readonly log: StoreLog;
   private rejoining: Promise<void> | null = null;
@@ -138,6 +142,7 @@ export class Store {
     const { notifier } = database;
     this.nodeCommands =
       notifier === null ? null : new NodeCommands(database, this.lease, notifier, options.onCommandAnswered);
+    this.conferenceOwners = notifier === null ? null : new ConferenceOwners(database, this.lease);
     this.roles = new NodeRoles(database, this.lease, () => options.onRolesChanged?.());
     this.organizations = new Organizations(database, clock);
     this.invitations = new Invitations(database, clock, this.organizations);
@@ -214,6 +219,11 @@ export class Store {
   async writable(): Promise<boolean> {
     if (!this.database.isInPlace()) return false; // writes to an unlinked file are lost with the process
     return this.lease.renewedWithin(freshBeatMs) || this.lease.renew();
+  }
+
+  /** By which the nodes of this database know each other; null: there is one node. */
+  async nodeSecret(): Promise<Buffer | null> {
+    return this.nodeCommands === null ? null : installationSecret(this.database, 'nodes');
   }
 
   /** What keeps records from being written, in a sentence; null: nothing known. */

@@ -11,7 +11,7 @@ const operations = ['connect', 'lend', 'replaceAll'] as const;
 
 /** Rows: what runs; columns: what shall follow, in the order of `kinds`; cells: the operations that do it. */
 const table: Record<string, readonly string[]> = {
-  none: ['connect', 'connect', 'connect', '', ''],
+  none: ['connect', 'connect', 'connect', 'connect', ''],
   agent: ['', '', 'replaceAll', '', 'connect'],
   script: ['lend', '', 'lend replaceAll', 'lend', 'connect'],
   'dial bridge': ['', '', 'replaceAll', '', ''],

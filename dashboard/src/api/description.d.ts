@@ -278,7 +278,7 @@ export interface Schemas {
   "EventData_transfer.started": { to: string; method?: string; source: string; [more: string]: unknown };
   "EventData_transfer.completed": { to: string; method: "refer" | "bridge" | "replaces"; dialled_call_id?: string; refer_status?: number; notify_status?: number; [more: string]: unknown };
   "EventData_transfer.failed": { to: string; detail: string; reason?: string; method?: "refer" | "bridge" | "replaces"; source?: string; sip_status?: number; dialled_call_id?: string; refer_status?: number; notify_status?: number; [more: string]: unknown };
-  "EventData_conference.joined": { conference_id: string; name: string; label?: string; muted: boolean; [more: string]: unknown };
+  "EventData_conference.joined": { conference_id: string; name: string; label?: string; muted: boolean; rejoined?: boolean; [more: string]: unknown };
   "EventData_conference.started": { conference_id: string; name: string; participants: number; [more: string]: unknown };
   "EventData_conference.updated": { conference_id: string; name: string; muted?: boolean; held?: boolean; [more: string]: unknown };
   "EventData_conference.left": { conference_id: string; name: string; reason: string; [more: string]: unknown };

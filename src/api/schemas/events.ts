@@ -233,6 +233,7 @@ export const eventTypes: Record<Described, readonly [when: string, data: Fields]
       ...conference,
       label: Optional(text('The label of the participant')),
       muted: flag('Whether the participant is muted'),
+      rejoined: Optional(flag('It was in the conference before: the conference has moved to another node')),
     },
   ],
   'conference.started': [
@@ -243,7 +244,13 @@ export const eventTypes: Record<Described, readonly [when: string, data: Fields]
     'A participant was muted or held.',
     { ...conference, muted: Optional(flag('Whether it is muted')), held: Optional(flag('Whether it is held')) },
   ],
-  'conference.left': ['The caller left the conference.', { ...conference, reason: text('Why') }],
+  'conference.left': [
+    'The caller left the conference.',
+    {
+      ...conference,
+      reason: text('`left`, `kicked`, `conference_ended`; `moved` or `node_lost`: it enters again, at another node'),
+    },
+  ],
   'conference.ended': ['The conference ended.', { ...conference, reason: text('Why') }],
   'queue.entered': [
     'The caller waits in a queue.',

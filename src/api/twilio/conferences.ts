@@ -1,11 +1,14 @@
 /** The API of running conferences: lists and changes participants (mute, hold, remove) and adds them by a call. */
 import { randomUUID } from 'node:crypto';
-import type { FastifyRequest } from 'fastify';
-import type { Conference } from '../../call/conference/conference.js';
-import type { Participant, ParticipantChange } from '../../call/conference/participant.js';
+import {
+  type ConferencesOfAllNodes,
+  ConferenceUnreachable,
+  type ShownConference,
+  type ShownParticipant,
+} from '../../call/conference/conferences-of-all-nodes.js';
+import type { ParticipantChange } from '../../call/conference/participant.js';
 import { type ConferenceJoin as ConferenceAction, maxSeats, type WaitMusic } from '../../webhook/actions.js';
-import type { Caller } from '../auth/caller.js';
-import { invalid, notFound } from '../errors.js';
+import { ApiError, invalid, notFound } from '../errors.js';
 import { phoneNumberOf } from '../request/phone-number.js';
 import { startOutbound } from '../rules/start-outbound.js';
 import { Form, refuse } from './form.js';
@@ -25,7 +28,7 @@ export const conferenceRoutes: TwilioRoute[] = [
   {
     method: 'GET',
     path: 'Conferences/:conference',
-    handle: async (...asked) => ({ status: 200, body: presentConference(conferenceOf(...asked)) }),
+    handle: async (...asked) => ({ status: 200, body: presentConference(await conferenceOf(...asked)) }),
   },
   { method: 'POST', path: 'Conferences/:conference', handle: updateConference },
   { method: 'GET', path: 'Conferences/:conference/Participants.json', handle: listParticipants },
@@ -33,14 +36,15 @@ export const conferenceRoutes: TwilioRoute[] = [
   {
     method: 'GET',
     path: 'Conferences/:conference/Participants/:participant',
-    handle: async (...asked) => ({ status: 200, body: presentParticipant(participantOf(...asked)) }),
+    handle: async (...asked) => ({ status: 200, body: presentParticipant(...(await participantOf(...asked))) }),
   },
   { method: 'POST', path: 'Conferences/:conference/Participants/:participant', handle: updateParticipant },
   {
     method: 'DELETE',
     path: 'Conferences/:conference/Participants/:participant',
     handle: async (...asked) => {
-      participantOf(...asked).remove('kicked');
+      const [{ scope, id }, { callId }] = await participantOf(...asked);
+      await reached(asked, (conferences) => conferences.kick(scope, id, callId));
       return { status: 204, body: null };
     },
   },
@@ -50,7 +54,7 @@ type Asked = Parameters<TwilioRoute['handle']>;
 
 async function listConferences(...[request, { scope }, { conferences }]: Asked): TwilioAnswer {
   const { FriendlyName: name, Status: status } = request.query as { FriendlyName?: string; Status?: string };
-  const all = conferences?.list(scope) ?? [];
+  const all = (await conferences?.list(scope)) ?? [];
   const wanted = all.filter(
     (each) => (name === undefined || each.name === name) && (status === undefined || each.status === status),
   );
@@ -58,26 +62,35 @@ async function listConferences(...[request, { scope }, { conferences }]: Asked):
 }
 
 async function updateConference(...asked: Asked): TwilioAnswer {
-  const conference = conferenceOf(...asked);
+  const { scope, id } = await conferenceOf(...asked);
   const status = new Form(asked[0]).get('Status');
   if (status !== 'completed') throw invalid({ path: 'Status', message: 'must be completed' });
-  conference.end('conference-ended-via-api');
-  return { status: 200, body: presentConference(conference) };
+  const ended = await reached(asked, (conferences) => conferences.end(scope, id));
+  if (ended === undefined) throw notFound('Conference');
+  return { status: 200, body: presentConference(ended) };
 }
 
 async function listParticipants(...asked: Asked): TwilioAnswer {
   const [request] = asked;
   const { Muted: muted, Hold: hold } = request.query as { Muted?: string; Hold?: string };
-  const wanted = conferenceOf(...asked).participants.filter(
+  const conference = await conferenceOf(...asked);
+  const wanted = conference.participants.filter(
     (each) =>
       (muted === undefined || String(each.muted) === muted) && (hold === undefined || String(each.held) === hold),
   );
-  return { status: 200, body: onePage('participants', request, wanted.map(presentParticipant)) };
+  return {
+    status: 200,
+    body: onePage(
+      'participants',
+      request,
+      wanted.map((each) => presentParticipant(conference, each)),
+    ),
+  };
 }
 
 async function updateParticipant(...asked: Asked): TwilioAnswer {
   const [request, , { allowPrivateTargets }] = asked;
-  const participant = participantOf(...asked);
+  const [{ scope, id }, { callId }] = await participantOf(...asked);
   const form = new Form(request);
   const [muted, held, endsRoom] = [form.flag('Muted'), form.flag('Hold'), form.flag('EndConferenceOnExit')];
   const holdMusic = form.followUp('HoldUrl', 'HoldMethod', allowPrivateTargets);
@@ -87,15 +100,20 @@ async function updateParticipant(...asked: Asked): TwilioAnswer {
     ...(endsRoom === null ? {} : { endsRoom }),
     ...(holdMusic === null ? {} : { holdMusic }),
   };
-  participant.update(change);
-  return { status: 200, body: presentParticipant(participant) };
+  const changed = await reached(asked, (conferences) => conferences.update(scope, id, callId, change));
+  const participant = changed?.participants.find((each) => each.callId === callId);
+  if (changed === undefined || participant === undefined) throw notFound('Participant');
+  return { status: 200, body: presentParticipant(changed, participant) };
 }
 
 /** Calls a participant into a conference, which is created if there is none of this name. */
-async function createParticipant(...[request, caller, options]: Asked): TwilioAnswer {
+async function createParticipant(...asked: Asked): TwilioAnswer {
+  const [request, caller, options] = asked;
   const form = new Form(request);
   const { conference: idOrName } = request.params as { conference: string };
-  const found = options.conferences?.find(caller.scope, conferenceIdOf(idOrName) ?? idOrName);
+  const found = await reached(asked, (conferences) =>
+    conferences.find(caller.scope, conferenceIdOf(idOrName) ?? idOrName),
+  );
   if (found === undefined && conferenceIdOf(idOrName) !== null) throw notFound('Conference');
   const fromNumber = phoneNumberOf(form.required('From'), 'From');
   const toNumber = calleeOf(form, fromNumber);
@@ -145,20 +163,35 @@ function joining(form: Form, id: string, name: string, { allowPrivateTargets }: 
   };
 }
 
-function conferenceOf(request: FastifyRequest, { scope }: Caller, { conferences }: TwilioOptions): Conference {
+async function conferenceOf(...asked: Asked): Promise<ShownConference> {
+  const [request, { scope }] = asked;
   const sid = (request.params as { conference: string }).conference.replace(/\.json$/, '');
   const id = conferenceIdOf(sid);
-  const conference = id === null ? undefined : conferences?.find(scope, id);
+  const conference = id === null ? undefined : await reached(asked, (conferences) => conferences.find(scope, id));
   if (!conference) throw notFound('Conference');
   return conference;
 }
 
 /** Finds a participant by the sid of its call or by its label. */
-function participantOf(...asked: Asked): Participant {
+async function participantOf(...asked: Asked): Promise<[ShownConference, ShownParticipant]> {
   const { participant: asName } = asked[0].params as { participant: string };
   const name = asName.replace(/\.json$/, '');
-  const callId = callIdOf(name);
-  const found = conferenceOf(...asked).participants.find(({ call, label }) => call.id === callId || label === name);
+  const wanted = callIdOf(name);
+  const conference = await conferenceOf(...asked);
+  const found = conference.participants.find(({ callId, label }) => callId === wanted || label === name);
   if (!found) throw notFound('Participant');
-  return found;
+  return [conference, found];
+}
+
+/** Asks the node that has the conference; undefined: none has it. */
+async function reached<T>(
+  [, , { conferences }]: Asked,
+  ask: (conferences: ConferencesOfAllNodes) => Promise<T | undefined>,
+): Promise<T | undefined> {
+  try {
+    return conferences && (await ask(conferences));
+  } catch (error) {
+    if (error instanceof ConferenceUnreachable) throw new ApiError('SERVICE_UNAVAILABLE', error.message);
+    throw error;
+  }
 }

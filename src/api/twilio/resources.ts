@@ -1,7 +1,6 @@
 /** Converts records to the resources of Twilio's REST API. */
 
-import type { Conference } from '../../call/conference/conference.js';
-import type { Participant } from '../../call/conference/participant.js';
+import type { ShownConference, ShownParticipant } from '../../call/conference/conferences-of-all-nodes.js';
 import type { RecordingStatus } from '../../call/core/command.js';
 import type { CallQueue } from '../../call/queue/call-queue.js';
 import type { QueueMember } from '../../call/queue/queue-member.js';
@@ -76,7 +75,7 @@ export function presentTwilioCall(call: CallSummary, parentCallId: string | null
   };
 }
 
-export function presentConference({ id, name, scope, status, createdAt }: Conference) {
+export function presentConference({ id, name, scope, status, createdAt }: ShownConference) {
   const account = accountSid(scope.organizationId);
   const uri = `/${version}/Accounts/${account}/Conferences/${conferenceSid(id)}`;
   return {
@@ -95,10 +94,10 @@ export function presentConference({ id, name, scope, status, createdAt }: Confer
   };
 }
 
-export function presentParticipant(participant: Participant) {
-  const { conference, call, label, muted, held, endsRoom, startsRoom, joinedAt } = participant;
+export function presentParticipant({ scope, id }: ShownConference, participant: ShownParticipant) {
+  const { callId, label, muted, held, endsRoom, startsRoom, joinedAt } = participant;
   return {
-    ...participantIn(conference.scope.organizationId, conference.id, call.id),
+    ...participantIn(scope.organizationId, id, callId),
     label,
     muted,
     hold: held,

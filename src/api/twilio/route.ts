@@ -1,6 +1,6 @@
 /** The parts shared by the operations of Twilio's REST API. */
 import type { FastifyRequest } from 'fastify';
-import type { Conferences } from '../../call/conference/conferences.js';
+import type { ConferencesOfAllNodes } from '../../call/conference/conferences-of-all-nodes.js';
 import type { CallCommands } from '../../call/core/command.js';
 import type { OutboundCalls } from '../../call/core/outbound-request.js';
 import type { CallQueues } from '../../call/queue/call-queues.js';
@@ -20,7 +20,7 @@ export interface TwilioOptions {
   store: Store;
   liveCalls: CallCommands;
   outboundCalls?: OutboundCalls;
-  conferences?: Pick<Conferences, 'list' | 'find'>;
+  conferences?: ConferencesOfAllNodes;
   queues?: CallQueues;
   rules: OutboundRules;
   recordingFiles: RecordingFiles;

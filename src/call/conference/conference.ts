@@ -7,6 +7,7 @@ import { accountSid, callSid, conferenceSid } from '../../webhook/twilio-paramet
 import type { PartialRecording } from '../recording/recordings.js';
 import type { ConferenceHost } from './conference-host.js';
 import type { Participant } from './participant.js';
+import type { ResumedStay } from './place.js';
 
 /** Twilio's `ReasonConferenceEnded`. */
 export type ConferenceEndReason =
@@ -40,10 +41,14 @@ const askedAs: { [event in keyof typeof eventNames]: string } = {
 
 export class Conference {
   readonly name: string;
+  /** The action of its first participant, perhaps at another node. */
+  readonly founding: ConferenceAction;
   readonly seats: number;
   readonly createdAt = new Date();
   participants: Participant[] = [];
   status: 'init' | 'in-progress' | 'completed' = 'init';
+  /** Also when it has ended since. */
+  hasStarted = false;
   private readonly callback: StatusCallback | null;
   private endedBy: { reason: ConferenceEndReason; callId: string | null } | null = null;
   private take: PartialRecording | null = null;
@@ -52,41 +57,65 @@ export class Conference {
 
   constructor(
     readonly id: string,
-    /** The action of the first participant. */
     action: ConferenceAction,
     readonly scope: Scope,
+    /** The first participant at this node: status callbacks are signed as its webhook signs. */
     private readonly first: ConferenceHost,
     readonly room: MediaRoom,
     /** No participant can enter any more. */
     private readonly onEnd: () => void,
+    /** It was at another node before, and had started there. */
+    isRunning = false,
   ) {
+    this.founding = action;
     this.name = action.name;
     this.seats = action.maxParticipants;
     this.callback = action.status;
+    if (isRunning) this.begin();
   }
 
-  /** The participant hears the others, or music until a second one enters. */
-  enter(participant: Participant): void {
+  /** The participant hears the others, or music until a second one enters. `resumed`: it was in the conference before, at this or another node. */
+  enter(participant: Participant, resumed: ResumedStay | null = null): void {
     this.participants.push(participant);
     const { muted, label, action } = participant;
-    participant.event('conference.joined', { ...(label === null ? {} : { label }), muted });
-    this.tell('join', participant);
-    if (this.status === 'in-progress' && action.beep.entered) this.room.beep('entered');
-    if (this.status === 'init' && this.participants.length > 1 && this.participants.some((each) => each.startsRoom))
-      this.start(participant);
+    participant.event('conference.joined', {
+      ...(label === null ? {} : { label }),
+      ...{ muted, ...(resumed !== null && { rejoined: true }) },
+    });
+    if (resumed === null) this.tell('join', participant);
+    if (resumed === null && this.status === 'in-progress' && action.beep.entered) this.room.beep('entered');
+    const mayStart = this.participants.length > 1 && this.participants.some((each) => each.startsRoom);
+    if (this.status === 'init' && (mayStart || resumed?.isRunning)) this.start(participant);
     if (this.status === 'in-progress') this.record(participant);
   }
 
-  /** The participant left. */
-  leave(participant: Participant, reason: 'left' | 'kicked'): void {
+  /** The same call enters again, because it lost its way here: what it had is taken away, and nobody hears of it. */
+  forget(participant: Participant): void {
     this.participants = this.participants.filter((each) => each !== participant);
-    participant.event('conference.left', { reason: this.endedBy === null ? reason : 'conference_ended' });
+    participant.remove('moved');
+  }
+
+  /** This node gives the conference away: its participants find it again at another one. Idempotent. */
+  giveAway(): void {
+    this.close();
+    for (const participant of this.participants) participant.remove('moved');
+    this.participants = [];
+  }
+
+  /** The participant left. `lost`: its node cannot be reached; the conference goes on for the others, whatever its rights were. */
+  leave(participant: Participant, reason: 'left' | 'kicked' | 'lost'): void {
+    if (!this.participants.includes(participant)) return; // it moved
+    this.participants = this.participants.filter((each) => each !== participant);
+    const how = reason === 'kicked' ? 'kicked' : 'left';
+    if (reason !== 'lost')
+      participant.event('conference.left', { reason: this.endedBy === null ? how : 'conference_ended' });
     this.tell('leave', participant, {
       ReasonParticipantLeft: reason === 'kicked' ? 'participant_updated_via_api' : 'participant_hung_up',
       ParticipantCallStatus: participant.call.ending === null ? 'in-progress' : 'completed',
     });
-    if (participant.endsRoom) this.end(`participant-with-end-conference-on-exit-${reason}`, participant);
-    else if (this.participants.length === 0) this.end(`last-participant-${reason}`, participant);
+    if (participant.endsRoom && reason !== 'lost')
+      this.end(`participant-with-end-conference-on-exit-${how}`, participant);
+    else if (this.participants.length === 0) this.end(`last-participant-${how}`, participant);
     else if (this.status === 'in-progress' && participant.action.beep.left) this.room.beep('left');
     if (this.participants.length > 0 || this.endedBy === null) return;
     const { reason: why, callId } = this.endedBy;
@@ -101,10 +130,7 @@ export class Conference {
   end(reason: ConferenceEndReason, by: Participant | null = null): void {
     if (this.endedBy !== null) return;
     this.endedBy = { reason, callId: by?.call.id ?? null };
-    this.status = 'completed';
-    this.onEnd();
-    if (this.looking !== null) clearInterval(this.looking);
-    this.take?.stop();
+    this.close();
     for (const participant of this.participants) participant.remove('left');
   }
 
@@ -130,15 +156,28 @@ export class Conference {
     this.first.send(this.id, to, fields);
   }
 
-  private start(by: Participant): void {
+  private close(): void {
+    if (this.status === 'completed') return;
+    this.status = 'completed';
+    this.onEnd();
+    if (this.looking !== null) clearInterval(this.looking);
+    this.take?.stop();
+  }
+
+  private begin(): void {
     this.status = 'in-progress';
+    this.hasStarted = true;
+    if (this.callback?.events.includes('speaker')) this.looking = setInterval(() => this.look(), lookEveryMs);
+  }
+
+  private start(by: Participant): void {
+    this.begin();
     by.event('conference.started', { participants: this.participants.length });
     this.tell('start', null);
     for (const participant of this.participants) {
-      participant.changed();
+      participant.onChange();
       this.record(participant);
     }
-    if (this.callback?.events.includes('speaker')) this.looking = setInterval(() => this.look(), lookEveryMs);
   }
 
   /** The recording belongs to the first participant that requested it. */

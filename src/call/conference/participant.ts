@@ -4,8 +4,8 @@ import type { EventType } from '../../store/calls/event-types.js';
 import type { Scope } from '../../store/tenants/scope.js';
 import type { ConferenceJoin as ConferenceAction, WaitMusic } from '../../webhook/actions.js';
 import { callSid } from '../../webhook/twilio-parameters.js';
-import type { Call } from '../core/call.js';
 import type { ConferenceHost } from './conference-host.js';
+import type { ResumedStay } from './place.js';
 
 /** Changes that can be requested during the conference. */
 export interface ParticipantChange {
@@ -27,7 +27,7 @@ export interface JoinedConference {
 }
 
 export class Participant {
-  readonly call: Call;
+  readonly call: ConferenceHost['call'];
   readonly label: string | null;
   readonly startsRoom: boolean;
   readonly joinedAt = new Date();
@@ -35,23 +35,27 @@ export class Participant {
   muted: boolean;
   held = false;
   speaks = false;
-  /** Resolves when the participant has to leave. */
-  readonly removed: Promise<'left' | 'kicked'>;
-  remove!: (reason: 'left' | 'kicked') => void;
+  /** Resolves when the participant has to leave. `moved`: this node gives the conference away, and the participant finds it again. */
+  readonly removed: Promise<'left' | 'kicked' | 'moved'>;
+  remove!: (reason: 'left' | 'kicked' | 'moved') => void;
+  /** Called when it may have to enter or leave the room, or when its rights have changed. */
+  onChange: () => void = () => {};
   private holdMusic: WaitMusic;
   private seat: RoomSeat | null = null;
-  private tellChange: () => void = () => {};
 
   constructor(
     readonly conference: JoinedConference,
     readonly host: ConferenceHost,
     readonly action: ConferenceAction,
+    /** It was in the conference before. */
+    resumed: ResumedStay | null = null,
   ) {
-    this.call = host.party.call;
+    this.call = host.call;
     this.label = action.label;
     this.startsRoom = action.startOnEnter;
-    this.endsRoom = action.endOnExit;
-    this.muted = action.muted;
+    this.endsRoom = resumed?.endsRoom ?? action.endOnExit;
+    this.muted = resumed?.muted ?? action.muted;
+    this.held = resumed?.held ?? false;
     this.holdMusic = action.wait;
     this.removed = new Promise((resolve) => {
       this.remove = resolve;
@@ -62,17 +66,6 @@ export class Participant {
   get music(): WaitMusic | null {
     if (this.held) return this.holdMusic;
     return this.conference.status === 'in-progress' ? null : this.action.wait;
-  }
-
-  /** Resolves when it may have to enter or leave the room. */
-  nextChange(): Promise<void> {
-    return new Promise((resolve) => {
-      this.tellChange = resolve;
-    });
-  }
-
-  changed(): void {
-    this.tellChange();
   }
 
   /** Its seat in the room; null when it left. */
@@ -98,8 +91,8 @@ export class Participant {
       this.held = held;
       this.event('conference.updated', { held });
       conference.tell(held ? 'hold' : 'unhold', this);
-      this.changed();
     }
+    this.onChange();
   }
 
   /** Whether it began or ceased to speak since the last call. */

@@ -11,7 +11,7 @@ type Operation = 'connect' | 'lend' | 'replaceAll';
 /** Applications that may follow each state, by operation. Every other transition throws. */
 const transitions: Record<Operation, { [from in State]?: readonly Kind[] }> = {
   connect: {
-    none: ['agent', 'script', 'bridge'],
+    none: ['agent', 'script', 'bridge', 'conference'],
     agent: ['announcement'],
     script: ['announcement'],
     'SIP agent': ['announcement'],

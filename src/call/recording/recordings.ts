@@ -37,7 +37,7 @@ export class PartialRecordings {
 
   /** `session`: a media session, or a conference. */
   begin(
-    call: Call,
+    call: Pick<Call, 'id' | 'event'>,
     session: Pick<MediaSession, 'record'>,
     source: 'record' | 'dial' | 'conference' | 'start' | 'api',
     rules: Omit<RecordOptions, 'path'>,
@@ -84,7 +84,7 @@ export class PartialRecordings {
 
   /** Writes the record. Returns null, or why it could not be written. */
   private async keep(
-    take: { id: string; token: string; call: Call; file: string; startedAt: Date },
+    take: { id: string; token: string; call: Pick<Call, 'id'>; file: string; startedAt: Date },
     { durationMs, bytes }: RecordingEnd,
   ): Promise<string | null> {
     const { id, token, call, file, startedAt: createdAt } = take;

@@ -1,8 +1,7 @@
 import type { Action, ConferenceJoin as ConferenceAction } from '../../webhook/actions.js';
 import { conferencedQuestion, waitingQuestion } from '../../webhook/request-bodies.js';
-import type { Conference } from '../conference/conference.js';
+import { Attendance, type LeaveReason } from '../conference/attendance.js';
 import type { ConferenceHost } from '../conference/conference-host.js';
-import type { Participant } from '../conference/participant.js';
 import type { Application, Key } from '../party/application.js';
 import type { ScriptContext } from './context.js';
 import { holdMusic, type Waiting } from './hold-music.js';
@@ -16,36 +15,38 @@ export async function confer(
   const { party, deps, keypad } = script;
   await script.answer();
   signal.throwIfAborted();
-  const { conference, participant } = deps.conferences.enter(hostOf(script), action);
-  if (participant === null) {
+  const leave = new AbortController();
+  const until = AbortSignal.any([signal, leave.signal]);
+  const attendance = new Attendance(deps.conferences, { host: hostOf(script), party, action }, until);
+  const full = () => {
     script.webhook.warn(`The conference "${action.name}" is full.`);
     return action.next === null
       ? null
-      : script.webhook.ask(action.next, conferencedQuestion(conference, 'failed', 0), signal);
-  }
+      : script.webhook.ask(action.next, conferencedQuestion(attendance.conference, 'failed', 0), signal);
+  };
+  if (!(await attendance.enter())) return full();
   const startedMs = performance.now();
-  const leave = new AbortController();
-  const until = AbortSignal.any([signal, leave.signal]);
   const timer = setTimeout(() => leave.abort(), action.timeLimitSec * 1000);
   if (action.hangupOnStar)
     keypad.oneOf('*', until).then(
       () => leave.abort(),
       () => {},
     );
-  let kicked = false;
-  void participant.removed.then((reason) => {
-    kicked = reason === 'kicked';
+  let why = 'left' as LeaveReason;
+  void attendance.removed.then((reason) => {
+    why = reason;
     leave.abort();
   });
   try {
-    await party.control.lend(new ConferenceStay(script, conference, participant), until);
+    await party.control.lend(new ConferenceStay(script, attendance), until);
   } finally {
     clearTimeout(timer);
     leave.abort();
-    conference.leave(participant, kicked ? 'kicked' : 'left');
+    await attendance.leave(why === 'kicked' ? 'kicked' : 'left');
   }
+  if (why === 'full') return full();
   const durationSec = Math.round((performance.now() - startedMs) / 1000);
-  const result = conferencedQuestion(conference, 'answered', durationSec);
+  const result = conferencedQuestion(attendance.conference, 'answered', durationSec);
   if (party.call.ending !== null) script.webhook.tell(action.next, result);
   signal.throwIfAborted();
   return action.next === null ? null : script.webhook.ask(action.next, result, signal);
@@ -54,7 +55,8 @@ export async function confer(
 function hostOf({ party, deps, webhook }: ScriptContext): ConferenceHost {
   const send: ConferenceHost['send'] = (conferenceId, to, fields) =>
     deps.callbacks.send(conferenceId, webhook.client.signedForm(to, fields));
-  return { party, takes: deps.takes, send };
+  const scope = { organizationId: party.facts.organizationId, mode: party.mode };
+  return { call: party.call, scope, takes: deps.takes, send };
 }
 
 /** In the room, or with its music until the conference starts and while the participant is held. */
@@ -65,8 +67,7 @@ class ConferenceStay implements Application {
 
   constructor(
     private readonly script: ScriptContext,
-    private readonly conference: Conference,
-    private readonly participant: Participant,
+    private readonly attendance: Attendance,
   ) {}
 
   attach(): void {
@@ -90,11 +91,11 @@ class ConferenceStay implements Application {
   onHold(): void {}
 
   async #stay(): Promise<void> {
-    const { script, conference, participant } = this;
-    const waiting: Waiting = { place: 'conference', question: () => waitingQuestion(conference) };
+    const { script, attendance } = this;
+    const waiting: Waiting = { place: 'conference', question: () => waitingQuestion(attendance.conference) };
     while (!this.#over.signal.aborted) {
-      const change = participant.nextChange();
-      const { music } = participant;
+      const change = attendance.nextChange();
+      const { music } = attendance;
       const moved = new AbortController();
       const here = AbortSignal.any([this.#over.signal, moved.signal]);
       const left = new Promise<void>((resolve) => here.addEventListener('abort', () => resolve(), { once: true }));
@@ -112,24 +113,22 @@ class ConferenceStay implements Application {
 
   /** Hears the others, and is heard, until `moved` resolves. */
   async #sit(moved: Promise<void>): Promise<void> {
-    const { script, conference, participant } = this;
-    const seat = script.party.control.join(this, conference.room, { muted: participant.muted });
-    if (seat === null) {
-      participant.remove('left');
+    const { attendance } = this;
+    const audio = attendance.join(this);
+    if (audio === null) {
+      attendance.remove('left');
       return moved;
     }
-    participant.sitsOn(seat);
     let isLeaving = false;
     try {
       // Anything else that takes the party's media ends its stay.
-      const replaced = seat.ended.then(() => {
-        if (!isLeaving) participant.remove('left');
+      const replaced = audio.ended.then(() => {
+        if (!isLeaving) attendance.remove('left');
       });
       await Promise.race([moved, replaced]);
     } finally {
-      participant.sitsOn(null);
       isLeaving = true;
-      await seat.leave();
+      await audio.leave();
     }
   }
 }

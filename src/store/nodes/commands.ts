@@ -8,6 +8,8 @@ const channel = 'trunkline_commands';
 const takeLimitMs = 700;
 /** Longer than any command of a call takes. */
 const answerLimitMs = 90_000;
+/** In place of the id of a call: the command is to the node itself. */
+const noCall = '';
 /** Behind the notifications. */
 const lookEveryMs = 200;
 /** A command whose sender died is forgotten after this time; sooner if nobody has taken it, since it may have keys in it. */
@@ -39,6 +41,7 @@ interface Owner {
 export class NodeCommands {
   private readonly waiting = new Map<string, () => void>();
   private handle: ((callId: string, command: string) => Promise<string>) | null = null;
+  private handleOwn: ((command: string) => Promise<string>) | null = null;
 
   constructor(
     private readonly database: StoreDatabase,
@@ -58,17 +61,34 @@ export class NodeCommands {
   /** Has the node that runs the call carry out the command. Rejects with `StoreError` if the database cannot be used. */
   async send(callId: string, command: string): Promise<Sent> {
     const startedMs = performance.now();
-    const sent = await this.sendTo(callId, command);
+    const sent = await this.sendTo(await this.ownerOf(callId), callId, command);
     if (sent.kind === 'answered') this.onAnswered(performance.now() - startedMs);
     return sent;
   }
 
-  private async sendTo(callId: string, command: string): Promise<Sent> {
-    const owner = await this.ownerOf(callId);
+  /** Carries out the commands to this node that are about no call. */
+  serveNode(handle: (command: string) => Promise<string>): void {
+    this.handleOwn = handle;
+  }
+
+  /** Has another node carry out the command. Rejects with `StoreError` if the database cannot be used. */
+  async sendToNode(instanceId: string, command: string): Promise<Sent> {
+    const owner = await this.database.get(
+      this.database.sql
+        .selectFrom('instances')
+        .select(['id as instance_id', 'name', 'heartbeat_at'])
+        .select(this.database.nowSql().as('now'))
+        .where('id', '=', instanceId),
+    );
+    return this.sendTo(owner, noCall, command);
+  }
+
+  private async sendTo(owner: Owner | undefined, callId: string, command: string): Promise<Sent> {
     if (owner === undefined || owner.instance_id === this.lease.id) return { kind: 'not_running' };
-    const unreachable = (what: string): Sent => ({
+    const what = callId === noCall ? '' : ' that runs the call';
+    const unreachable = (how: string): Sent => ({
       kind: 'unreachable',
-      message: `The node ${owner.name ?? ''} that runs the call ${what}.`,
+      message: `The node ${owner.name ?? ''}${what} ${how}.`,
     });
     const { lengthMs } = this.database.leaseTimes;
     if (owner.heartbeat_at === null || owner.heartbeat_at < owner.now - lengthMs) return unreachable('is dead');
@@ -130,7 +150,10 @@ export class NodeCommands {
     try {
       const [taken] = await this.database.rows<{ call_id: string; command: string }>(takeOne, id, this.lease.id);
       if (taken === undefined || this.handle === null) return; // another look was faster, or it was withdrawn
-      const answer = await this.handle(taken.call_id, taken.command);
+      const { call_id: callId, command } = taken;
+      const answer = await (callId === noCall && this.handleOwn !== null
+        ? this.handleOwn(command)
+        : this.handle(callId, command));
       await this.database.rows(
         `with answered as (update node_commands set answer = ? where id = ? returning id)
          select pg_notify('${channel}', ' ' || id) from answered`,

@@ -5,6 +5,7 @@ import { statements as initial } from './0001-initial.js';
 import { statements as numberSearch } from './0002-number-search.js';
 import { statements as partitions } from './0004-partitions.js';
 import { statements as nodeCommands } from './0005-nodes.js';
+import { statements as conferences } from './0007-conferences.js';
 
 /** All migrations of a PostgreSQL database, in order. A change of SQLite's tables has one here too. */
 export const migrations: Readonly<Record<string, Migration>> = {
@@ -14,4 +15,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '0004-partitions': { statements: partitions },
   '0005-nodes': { statements: nodeCommands },
   '0006-waiting-events': { statements: waitingEvents('text collate "C"', 'bigint') },
+  '0007-conferences': { statements: conferences },
 };
