@@ -39,6 +39,8 @@ export interface Scene {
   baseline?: Baseline;
   /** By how much a duration may differ from what the far end saw, beside the second it is rounded to: after a death, the last heartbeat. */
   durationSlackSec?: number | ((call: CallRow) => number);
+  /** Whether the node of this call, which the far end confirmed, may have been lost before it could write the answer. Default: never. */
+  answerMayBeLost?(call: CallRow, far: FarCall): boolean;
   /** Where webhook events went. */
   receiver?: Receiver;
   /** An organization that has no part in it. */
@@ -81,7 +83,7 @@ function look(scene: Scene): string[] {
     if (live !== 0) broken.push(`I9 ${live} dialogs are still in the journal of dialogs`);
     for (const call of calls) {
       const say = (text: string) => broken.push(`${text} (${call.status} ${call.hangup_cause}, ${call.sip_call_id})`);
-      times(call, bySipCallId.get(call.sip_call_id ?? ''), slackOf(scene, call), say);
+      times(scene, call, bySipCallId.get(call.sip_call_id ?? ''), say);
       const events = all<CallEventRow>('select * from call_events where call_id = ? order by sequence', call.id);
       const isSettled = events.some((event) => event.event_type === 'call.cost_settled');
       const rate = all<RateRow>(
@@ -129,7 +131,7 @@ function recordsOf(scene: Scene, calls: readonly CallRow[]): string[] {
 }
 
 /** I1, I2: terminal, and times that agree with each other and with what the far end saw. */
-function times(call: CallRow, far: FarCall | undefined, slackSec: number, say: (text: string) => void): void {
+function times(scene: Scene, call: CallRow, far: FarCall | undefined, say: (text: string) => void): void {
   if (call.status === 'in_progress' || call.completed_at === null) {
     say('I1 is not terminal');
     return;
@@ -138,7 +140,13 @@ function times(call: CallRow, far: FarCall | undefined, slackSec: number, say: (
   if (call.duration_sec < 0 || call.completed_at < call.created_at) say('I2 time runs backwards');
   if (call.answered_at === null) {
     if (call.duration_sec !== 0) say(`I2 was never answered and lasted ${call.duration_sec} s`);
-    if (far?.confirmedAtMs && call.hangup_cause !== 'no_ack' && (far.endedAtMs ?? 0) - far.confirmedAtMs > 1000)
+    const mayBeLost = far !== undefined && scene.answerMayBeLost?.(call, far);
+    if (
+      far?.confirmedAtMs &&
+      call.hangup_cause !== 'no_ack' &&
+      !mayBeLost &&
+      (far.endedAtMs ?? 0) - far.confirmedAtMs > 1000
+    )
       say('I2 was confirmed by the far end, and has no answered_at');
     return;
   }
@@ -149,7 +157,7 @@ function times(call: CallRow, far: FarCall | undefined, slackSec: number, say: (
   if (far.confirmedAtMs === null) say('I2 has an answered_at, and the far end never confirmed');
   if (far.confirmedAtMs === null || far.endedAtMs === null) return;
   const wireSec = (far.endedAtMs - far.confirmedAtMs) / 1000;
-  if (Math.abs(wireSec - call.duration_sec) > 1.5 + slackSec)
+  if (Math.abs(wireSec - call.duration_sec) > 1.5 + slackOf(scene, call))
     say(`I2 lasted ${call.duration_sec} s, on the wire ${wireSec} s`);
 }
 

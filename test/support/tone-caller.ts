@@ -74,6 +74,12 @@ export async function toneCaller(app: TestApp, number: string, frequencyHz: numb
       for (let i = 0; i < 3; i++)
         phone.rtp.send(Uint8Array.of(event, 0x8a, 3, 0x20), { payloadType: 101, marker: i === 0, samples: 0 });
     },
+    /** Without a BYE. */
+    vanish: async () => {
+      isOver = true;
+      clearInterval(timer);
+      await phone.close();
+    },
     close: async () => {
       await leave();
       await phone.close();
