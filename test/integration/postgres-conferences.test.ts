@@ -232,6 +232,20 @@ it('sound from another node is late by little', async () => {
   await Promise.all([speaker.leave(), near.leave(), far.leave()]);
 }, 60_000);
 
+it('who enters while the database is gone hears music, and the others when it is back', async () => {
+  const mine = await application({ '/start': xml('Later') });
+  const a = await caller(0, mine.number, tonesHz[0]);
+  await a.untilHearsTone(440, 'the music before the start', 0.1);
+  for (const relay of relays) relay.goAway();
+  const near = await caller(0, mine.number, tonesHz[1]);
+  await near.untilHears([1, 0, 0], 'a, whose conference is at the same node');
+  const far = await caller(1, mine.number, tonesHz[2]);
+  await far.untilHearsTone(440, 'the music of a caller whose node cannot ask', 0.1);
+  for (const relay of relays) relay.comeBack();
+  await Promise.all([far.untilHears([1, 1, 0], 'the others at last'), a.untilHears([0, 1, 1], 'all others at a')]);
+  await Promise.all([a.leave(), near.leave(), far.leave()]);
+}, 60_000);
+
 it('a node that lost its lease gives its conferences to the others', async () => {
   const mine = await application({ '/start': xml('Cut off') });
   const a = await caller(0, mine.number, tonesHz[0]);

@@ -43,11 +43,11 @@ export class Attendance {
     });
   }
 
-  /** Enters, or begins to search when the conference cannot be entered at the moment. False: it is full. */
-  async enter(): Promise<boolean> {
+  /** Enters, or begins to search when the conference cannot be reached at the moment. */
+  async enter(): Promise<'entered' | 'searching' | 'full'> {
     const isFound = await this.attempt();
     if (isFound === null) this.searching = this.search();
-    return isFound !== false;
+    return isFound === null ? 'searching' : isFound ? 'entered' : 'full';
   }
 
   /** What the participant hears instead of the others; null: it hears them. */
@@ -77,10 +77,14 @@ export class Attendance {
   /** True: it has a place. False: the conference is full. null: it is not known, or its owner cannot be reached. */
   private async attempt(): Promise<boolean | null> {
     const { entry, resumed, signal } = this;
-    let found: Awaited<ReturnType<Conferences['enter']>>;
+    const entering = this.conferences.enter({ ...entry, resumed }, signal);
+    let found: Awaited<typeof entering>;
     try {
-      found = await this.conferences.enter({ ...entry, resumed }, signal);
+      found = await orAborted(entering, signal);
     } catch {
+      // nobody waits for what comes after the call left
+      if (signal.aborted)
+        entering.then(async (late) => void ('fullId' in late || (await late.leave('left')))).catch(() => {});
       return null;
     }
     if ('fullId' in found) {
@@ -140,4 +144,14 @@ export class Attendance {
     if (this.shown?.place === this.place && this.shown.music === this.music) return;
     this.tellChange();
   }
+}
+
+/** Rejects as soon as the signal aborts: the call must not wait for a database or a node that does not answer. */
+function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted();
+    const over = () => reject(signal.reason);
+    signal.addEventListener('abort', over, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', over));
+  });
 }

@@ -24,7 +24,10 @@ export async function confer(
       ? null
       : script.webhook.ask(action.next, conferencedQuestion(attendance.conference, 'failed', 0), signal);
   };
-  if (!(await attendance.enter())) return full();
+  const entered = await attendance.enter();
+  if (entered === 'full') return full();
+  if (entered === 'searching')
+    script.webhook.warn(`The conference "${action.name}" cannot be reached; the caller hears its music until it can.`);
   const startedMs = performance.now();
   const timer = setTimeout(() => leave.abort(), action.timeLimitSec * 1000);
   if (action.hangupOnStar)
