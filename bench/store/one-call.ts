@@ -4,12 +4,9 @@ const question = { concurrentCalls: null, rate: null };
 export const entriesOfCall = 10;
 
 /** One call as the gateway writes it. Resolves when its beginning is on disk. */
-export function oneCall(calls: Calls, organizationId: string): Promise<unknown> {
+export function oneCall(calls: Calls, organizationId: string, endpointId: string | null = null): Promise<unknown> {
   const about = { mode: 'live', direction: 'inbound', fromNumber: '+15550001', toNumber: '+15550002' } as const;
-  const { id, admission } = calls.beginAdmitted(
-    { organizationId, ...about, phoneNumberId: 'n', endpointId: null },
-    question,
-  );
+  const { id, admission } = calls.beginAdmitted({ organizationId, ...about, phoneNumberId: 'n', endpointId }, question);
   calls.event(id, 'call.routed', { endpoint_id: null, rules: [] });
   calls.event(id, 'call.ringing');
   calls.pickedUp(id, new Date());
